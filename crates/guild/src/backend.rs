@@ -36,7 +36,14 @@ pub const REASSIGNED_MAX: usize = 25;
 pub type InsteadOf<T> = Option<Arc<T>>;
 
 /// What a backend asks. System only.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, strum::EnumDiscriminants)]
+#[strum_discriminants(
+    name(BackendKind),
+    derive(strum::VariantNames),
+    strum(serialize_all = "snake_case"),
+    allow(missing_docs),
+    doc = "Which command of a backend it is: for accounts of time."
+)]
 pub enum BackendCommand {
     /// Replaces the base fields; with `InsteadOf`, only these.
     PutGuild(Box<GuildFields>, InsteadOf<GuildFields>),

@@ -5,6 +5,7 @@
 //! Not here    HTTP, rate limits, tokens: `guildhall-api`.
 
 mod expression;
+mod kind;
 mod message;
 mod people;
 mod refusal;
@@ -50,7 +51,14 @@ impl Actor {
 }
 
 /// What is asked of a guild.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, strum::EnumDiscriminants)]
+#[strum_discriminants(
+    name(CommandKind),
+    derive(strum::VariantNames),
+    strum(serialize_all = "snake_case"),
+    allow(missing_docs),
+    doc = "Which command it is: for accounts of time."
+)]
 pub enum Command {
     // Reading. Each checks that the actor may see what it asks for.
     /// Base fields, roles, channels, counts.

@@ -36,7 +36,14 @@ pub struct NewDirect {
 }
 
 /// What is asked only of direct messages.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, strum::EnumDiscriminants)]
+#[strum_discriminants(
+    name(DirectKind),
+    derive(strum::VariantNames),
+    strum(serialize_all = "snake_case"),
+    allow(missing_docs),
+    doc = "Which command of a direct message it is: for accounts of time."
+)]
 pub enum DirectCommand {
     /// The actor wants it in their list.
     Open,

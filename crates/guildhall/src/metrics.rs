@@ -2,12 +2,13 @@
 //!
 //! Owns        the names, the help texts, and where they are served (`Listener`).
 //! Invariants  M1 the hot paths count in plain numbers of their own threads; everything is collected and summed when somebody asks.
-//!             M2 labels come from closed sets: close codes, kinds of contexts, guild workers. No ids, names, or addresses.
+//!             M2 labels come from closed sets: close codes, kinds of contexts, guild workers, message types. No ids, names, or addresses.
 //!             M3 both formats are accepted by strict parsers (tests in `conformance/metrics`).
 //! Limits      one scrape at a time, further ones wait; an answer has some 20 KB, whatever the number of clients.
 //! Not here    what is counted: `guildhall_partition::Counters`, `guildhall_net::PartitionState`, `Node`.
 
 mod exposition;
+mod loops;
 mod process;
 
 use crate::{config::MetricsAccess, disk::DiskUse};
@@ -18,6 +19,7 @@ use axum::{
     routing::get,
 };
 use exposition::Exposition;
+use guildhall_accounting::LoopReport;
 use guildhall_api::{Files, OTHER, Unserved};
 use guildhall_codec::{ClassicContexts, ClassicStats};
 use guildhall_net::{AccessLog, FrontState, FrontWatch, PartitionState, Partitions};
@@ -113,6 +115,7 @@ impl Metrics {
             front: self.front.state(),
             contexts: self.contexts.stats(),
             mailboxes: self.node.mailbox_places_taken(),
+            loops: self.node.worker_reports(),
             commits: self.node.commit_stats(),
             tokens_refused: self.node.refused_tokens(),
             keys_refused: self.node.refused_keys(),
@@ -143,6 +146,7 @@ struct Snapshot {
     front: FrontState,
     contexts: ClassicStats,
     mailboxes: Vec<usize>,
+    loops: Vec<LoopReport>,
     commits: CommitStats,
     tokens_refused: Vec<(&'static str, u64)>,
     keys_refused: Vec<(&'static str, u64)>,
@@ -213,6 +217,7 @@ impl Collector for Snapshot {
         self.clients(&mut out, &sum)?;
         self.deliveries(&mut out, &sum, &latency)?;
         self.guilds(&mut out, &sum)?;
+        self.loops(&mut out)?;
         self.compression(&mut out, &sum)?;
         self.shared_match(&mut out)
     }

@@ -8,6 +8,7 @@
 //! Not here    sockets and sessions (`guildhall-net`), HTTP (`guildhall-api`).
 #![forbid(unsafe_code)]
 
+mod accounts;
 mod cache;
 mod commits;
 mod directory;
@@ -30,6 +31,7 @@ mod tokens;
 mod worker;
 mod writes;
 
+pub use accounts::GuildTime;
 pub use commits::CommitStats;
 pub use directs::{DirectLimits, DirectsWho};
 pub use issuers::{Issuers, IssuersError, Terms};
@@ -40,9 +42,11 @@ pub use retention::{Retention, RetentionCounts};
 pub use sign_on::SignOnAccounts;
 pub use tokens::{TOKEN_BYTES_MAX, TokenKind, TokenRef};
 
+use accounts::WorkerAccount;
 use commits::Commits;
 use directory::Directory;
 use directs::MadeToday;
+use guildhall_accounting::LoopReport;
 use guildhall_guild::{Actor, Command, LinkRenewer, NewGuild, Refusal, Reply};
 use guildhall_model::{ChannelId, GuildId, Id, InviteCode, Message, User, UserId};
 use guildhall_relay::{PartitionId, Published, ToGuild, ToRelay};
@@ -208,6 +212,7 @@ struct Inner {
     keys_refused: Refusals<KeyFault>,
     ids: Arc<Ids>,
     mailboxes: Vec<Arc<Mailbox>>,
+    accounts: Vec<Arc<WorkerAccount>>,
     commits: Arc<Commits>,
     direct_limits: DirectLimits,
     made_today: MadeToday,
@@ -251,7 +256,7 @@ impl Node {
         let pool = Arc::new(Pool::new(limits.guild_jobs_max));
         let commits = Arc::new(Commits::default());
         let writes = Arc::new(WriteGate::default());
-        let mut mailboxes = Vec::new();
+        let (mut mailboxes, mut accounts) = (Vec::new(), Vec::new());
         let mut threads = Vec::new();
         let workers_count = config.guild_workers_count.clamp(1, WORKERS_MAX);
         for index in 0..workers_count {
@@ -266,6 +271,7 @@ impl Node {
                 commits: commits.clone(),
                 writes: writes.clone(),
             };
+            let account = Arc::new(WorkerAccount::new(index));
             let worker = Worker {
                 index,
                 jobs,
@@ -273,10 +279,12 @@ impl Node {
                 relays: relays.clone(),
                 directory: directory.clone(),
                 limits: limits.clone(),
+                account: account.clone(),
             };
             let thread = std::thread::Builder::new().name(format!("guilds-{index}")).spawn(move || worker.run());
             threads.push(thread.expect("the system has threads when a node starts"));
             mailboxes.push(mailbox);
+            accounts.push(account);
         }
         let sign_on = Arc::new(SignOn::new(store.clone(), limits.sign_on));
         let tokens = Tokens::new(store.clone(), &config.jwt_secret, sign_on.clone());
@@ -295,6 +303,7 @@ impl Node {
             keys_refused,
             ids,
             mailboxes,
+            accounts,
             commits,
             writes,
             direct_limits,
@@ -696,6 +705,18 @@ impl Node {
     #[must_use]
     pub fn mailbox_places_taken(&self) -> Vec<usize> {
         self.inner.mailboxes.iter().map(|mailbox| mailbox.taken_count()).collect()
+    }
+
+    /// What each guild worker spends its time on.
+    #[must_use]
+    pub fn worker_reports(&self) -> Vec<LoopReport> {
+        self.inner.accounts.iter().map(|account| account.work.report()).collect()
+    }
+
+    /// The guilds that cost their workers the most time lately, busiest first within each worker.
+    #[must_use]
+    pub fn busiest_guilds(&self) -> Vec<GuildTime> {
+        self.inner.accounts.iter().flat_map(|account| account.busiest()).collect()
     }
 
     /// Has the workers look at the clock: for clocks that jump, as in tests.

@@ -15,7 +15,7 @@ use guildhall_relay::ToGuild;
 use std::{
     collections::{HashMap, VecDeque},
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::sync::oneshot;
 
@@ -53,6 +53,8 @@ pub(crate) struct Mailbox {
 struct State {
     inputs: VecDeque<(GuildId, Input)>,
     reports: Vec<Report>,
+    /// When the first of them came.
+    oldest_since: Option<Instant>,
     /// Places taken: those of `inputs`, and of inputs that wait inside the worker.
     taken: HashMap<GuildId, usize>,
     taken_count: usize,
@@ -67,6 +69,8 @@ struct State {
 pub(crate) struct Batch {
     pub(crate) inputs: VecDeque<(GuildId, Input)>,
     pub(crate) reports: Vec<Report>,
+    /// When the first of them came; none if there are none.
+    pub(crate) oldest_since: Option<Instant>,
     /// No input will come any more.
     pub(crate) closed: bool,
 }
@@ -96,6 +100,7 @@ impl Mailbox {
         }
         state.taken.insert(guild_id, taken + 1);
         state.taken_count += 1;
+        state.oldest_since.get_or_insert_with(Instant::now);
         state.inputs.push_back((guild_id, input));
         self.wake(state);
         Ok(())
@@ -103,6 +108,7 @@ impl Mailbox {
 
     pub(crate) fn report(&self, report: Report) {
         let mut state = self.lock();
+        state.oldest_since.get_or_insert_with(Instant::now);
         state.reports.push(report);
         self.wake(state);
     }
@@ -162,6 +168,7 @@ impl Mailbox {
         Batch {
             inputs: std::mem::take(&mut state.inputs),
             reports: std::mem::take(&mut state.reports),
+            oldest_since: state.oldest_since.take(),
             closed: state.closed,
         }
     }

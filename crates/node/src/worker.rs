@@ -8,6 +8,7 @@
 
 use crate::{
     Clock, RelaySink,
+    accounts::{Kind, WorkerAccount},
     directory::Directory,
     ids::worker_ids,
     jobs::{JobEnd, Jobs, Report},
@@ -20,6 +21,7 @@ use guildhall_stdx::Instant;
 use std::{
     collections::{BTreeSet, HashMap, HashSet, VecDeque},
     sync::Arc,
+    time,
     time::Duration,
 };
 
@@ -31,6 +33,7 @@ pub(crate) struct Worker {
     pub(crate) relays: Arc<dyn RelaySink>,
     pub(crate) directory: Arc<Directory>,
     pub(crate) limits: NodeLimits,
+    pub(crate) account: Arc<WorkerAccount>,
 }
 
 struct Guilds {
@@ -84,14 +87,23 @@ impl Worker {
     }
 
     fn handle(&self, guilds: &mut Guilds, batch: Batch) {
+        let mut begun = time::Instant::now();
+        if let Some(since) = batch.oldest_since {
+            self.account.work.waited(begun.duration_since(since).as_nanos() as u64);
+        }
+        self.account.work.set_mailbox(batch.inputs.len() + batch.reports.len());
         for Report { guild_id, end } in batch.reports {
             if matches!(end, JobEnd::Loaded(_)) {
                 guilds.loading_count -= 1;
             }
+            let kind = Kind::of_report(&end);
             self.with_slot(guilds, guild_id, false, |slot, cx| slot.handle_report(cx, end));
+            begun = self.account.handled(guild_id, kind, begun);
         }
         for (guild_id, input) in batch.inputs {
+            let kind = Kind::of_input(&input);
             self.handle_input(guilds, guild_id, input);
+            begun = self.account.handled(guild_id, kind, begun);
         }
         let now = self.clock.now().instant;
         while let Some((_, guild_id)) = guilds.timers.first().copied().filter(|(at, _)| *at <= now) {
@@ -100,9 +112,11 @@ impl Worker {
                 slot.armed_at = None;
                 slot.handle_timer(cx);
             });
+            begun = self.account.handled(guild_id, Kind::TIMER, begun);
         }
         for guild_id in std::mem::take(&mut guilds.touched) {
             self.settle(guilds, guild_id);
+            begun = self.account.handled(guild_id, Kind::BEGIN_COMMIT, begun);
         }
         while guilds.loading_count < self.limits.guild_loads_max.max(1)
             && let Some(guild_id) = guilds.loads.pop_front()

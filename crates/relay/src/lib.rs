@@ -38,7 +38,7 @@ pub use payload::{ListChange, MessageEvent, Payload, ReactionEvent};
 pub use picture::{GuildPicture, VoiceEntry};
 pub use protocol::{
     Effect, FoundMembers, GuildView, IntervalUpdate, ListUpdate, MembersAnswer, MembersWanted, PartitionId, Published,
-    RelayId, RelayMessage, SessionKey, SessionPresence, ToGuild, ToRelay,
+    RelayId, RelayMessage, SessionKey, SessionPresence, ToGuild, ToGuildKind, ToRelay,
 };
 pub use relay::{Progress, Recipients, Relay, ToGuilds};
 pub use thread::{THREAD_LISTED_MAX, ThreadEntry, ThreadEvent, threads_of};

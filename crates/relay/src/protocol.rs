@@ -79,7 +79,14 @@ pub enum MembersWanted {
 }
 
 /// Message from a relay to the guild, or from a backend on behalf of a user.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, strum::EnumDiscriminants)]
+#[strum_discriminants(
+    name(ToGuildKind),
+    derive(strum::VariantNames),
+    strum(serialize_all = "snake_case"),
+    allow(missing_docs),
+    doc = "Which message it is: for accounts of time."
+)]
 pub enum ToGuild {
     /// The relay starts or restarts its stream.
     Subscribe {

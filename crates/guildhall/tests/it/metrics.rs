@@ -57,14 +57,21 @@ fn scrape(addr: SocketAddr) -> Series {
     }
     assert!(text.ends_with("# EOF\n"));
     for (name, _) in types.iter().filter(|(_, kind)| *kind == "histogram") {
-        let buckets: Vec<f64> = text
-            .lines()
-            .filter(|line| line.starts_with(&format!("{name}_bucket")))
-            .map(|line| line.rsplit_once(' ').unwrap().1.parse().unwrap())
-            .collect();
-        assert!(buckets.is_sorted() && buckets.len() == 16, "{name} {buckets:?}");
-        assert_eq!(buckets.last(), series.get(&format!("{name}_count")));
-        assert_eq!(buckets.last(), series.get(&format!("{name}_bucket{{le=\"+Inf\"}}")));
+        let mut histograms: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+        for line in text.lines() {
+            // The label "le" is the last one.
+            let Some((labels, _)) = line.strip_prefix(&format!("{name}_bucket{{")).and_then(|l| l.split_once("le="))
+            else {
+                continue;
+            };
+            let value = line.rsplit_once(' ').unwrap().1.parse().unwrap();
+            histograms.entry(labels.trim_end_matches(',').to_owned()).or_default().push(value);
+        }
+        for (labels, buckets) in histograms {
+            assert!(buckets.is_sorted() && [7, 16].contains(&buckets.len()), "{name} {buckets:?}");
+            let count = if labels.is_empty() { format!("{name}_count") } else { format!("{name}_count{{{labels}}}") };
+            assert_eq!(buckets.last(), series.get(&count), "{count}");
+        }
     }
     series
 }
@@ -101,6 +108,11 @@ fn the_numbers_are_what_clients_did() {
     }
     settle(&mut [&mut a, &mut b, &mut greeted]);
     let after = scrape(addr);
+    let spent = |loops: &str| after.get(&format!("guildhall_loop_{loops}")).copied().unwrap_or(0.0);
+    assert!(spent("busy_seconds_total{loop=\"guild_worker\",index=\"0\"}") > 0.0);
+    assert!(spent("handling_seconds_count{loop=\"guild_worker\",type=\"create_message\"}") >= 10.0);
+    assert!(spent("handling_seconds_sum{loop=\"guild_worker\",type=\"relay_subscribe\"}") > 0.0);
+    assert!(spent("waiting_seconds_count{loop=\"guild_worker\"}") >= 1.0);
     let expect = |series: &Series, name: &str, expected: u64| assert_eq!(value(series, name), expected, "{name}");
     expect(&after, "connections", 3);
     expect(&after, "connections_opened_total", 3);
