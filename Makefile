@@ -6,7 +6,7 @@ SHELL := bash
 .PHONY: help run build check test tidy commits fmt lint doc wasm unit memcheck release deb package-test sim conformance \
 	packages conformance-setup conformance-libraries conformance-readers conformance-documents conformance-deflate \
 	conformance-backend-api conformance-metrics conformance-autobahn build-tests build-release build-memcheck build-fuzz \
-	fuzz bench picture clean tools tools-test
+	build-bench fuzz bench picture clean tools tools-test
 
 CARGO ?= cargo
 # Passed on to the demo: make run ARGS="--rate 20 --members 2000"
@@ -23,6 +23,7 @@ STAGES ?=
 SINCE ?=
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 BINARY = $(or $(CARGO_TARGET_DIR),target)/release/guildhall
+BENCH = $(BINARY)-bench
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -138,12 +139,15 @@ fuzz: tools-test ## Each fuzz target for FUZZ_SECONDS
 build-fuzz: tools-test
 	fuzz/run.sh --build-only
 
-bench: tools release ## CPU and bytes per delivery, against a plain send()
-	$(BINARY) bench sockets --connections 5000
-	$(BINARY) bench sockets --connections 1000 --mode zlib
-	$(BINARY) bench sockets --connections 1000 --mode zstd
-	$(BINARY) bench sockets --connections 5000 --mode prepared
-	$(BINARY) bench broadcast
+bench: build-bench ## CPU and bytes per delivery, against a plain send()
+	$(BENCH) sockets --connections 5000
+	$(BENCH) sockets --connections 1000 --mode zlib
+	$(BENCH) sockets --connections 1000 --mode zstd
+	$(BENCH) sockets --connections 5000 --mode prepared
+	$(BENCH) broadcast
+
+build-bench: tools ## target/release/guildhall-bench, and the server that some benches start
+	$(CARGO) build --release --locked -p guildhall -p guildhall-bench
 
 clean: ## Remove what was built; the demo's data stays
 	$(CARGO) clean

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The cost curve of fan-out: runs `guildhall bench fanout` at several sizes and shares of passive sessions, and draws it.
+"""The cost curve of fan-out: runs `guildhall-bench fanout` at several sizes and shares of passive sessions, and draws it.
 
-    bench/plot_fanout.py run GUILDHALL OUT.ndjson [--sessions 1000,10000,100000] [--passive 0,0.5,0.9,0.99]
+    bench/plot_fanout.py run PROGRAM OUT.ndjson [--sessions 1000,10000,100000] [--passive 0,0.5,0.9,0.99]
                              [--rate 50] [--seconds 40]
     bench/plot_fanout.py draw IN.ndjson OUT.svg
 
@@ -29,7 +29,7 @@ def run(args):
     for sessions in args.sessions:
         for passive in args.passive:
             events = round(args.rate * args.seconds)
-            command = [args.guildhall, "bench", "fanout", "--sessions", str(sessions), "--passive", str(passive)]
+            command = [args.program, "fanout", "--sessions", str(sessions), "--passive", str(passive)]
             command += ["--events", str(events), "--rate", str(args.rate), "--no-memory", "--json"]
             print(" ".join(command), file=sys.stderr)
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
@@ -178,7 +178,7 @@ def main():
     commands = parser.add_subparsers(required=True)
     numbers = lambda kind: lambda words: [kind(word) for word in words.split(",")]
     runs = commands.add_parser("run")
-    runs.add_argument("guildhall")
+    runs.add_argument("program")
     runs.add_argument("out")
     runs.add_argument("--sessions", type=numbers(int), default=[1_000, 10_000, 100_000])
     runs.add_argument("--passive", type=numbers(float), default=[0.0, 0.5, 0.9, 0.99])

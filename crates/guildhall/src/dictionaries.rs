@@ -1,19 +1,16 @@
-//! Dictionaries, from samples to files and from files to what the node serves.
+//! Folder of the dictionaries that a node serves.
 //!
-//! Owns        what is learned from; the folder's form: a file `ID.json.zdict` or `ID.etf.zdict` per dictionary.
+//! Owns        the folder's form: a file `ID.json.zdict` or `ID.etf.zdict` per dictionary.
 //! Invariants  F1 a file's name is the hash of its bytes: one that was changed, or renamed, is refused (docs/adr/0018).
-//!             F2 a file appears whole. Samples are whole messages as they are sent, envelope included.
-//! Limits      `DICTIONARIES_MAX` files; `SAMPLE_BYTES_MAX` per sample: what is larger is sent to one session alone and
-//!             too large to be learned by heart.
+//!             F2 a file appears whole.
+//! Limits      `DICTIONARIES_MAX` files.
+//! Not here    training: the crate `lab`.
 
 use anyhow::{Context, Result};
 use guildhall_codec::{
-    CodecError, DICTIONARIES_MAX, DICTIONARY_BYTES_MAX, Dictionaries, Dictionary, DictionaryId, DispatchFrame,
-    Encoding, Framing, KnownDictionary, transcode_json,
+    CodecError, DICTIONARIES_MAX, DICTIONARY_BYTES_MAX, Dictionaries, Dictionary, DictionaryId, Encoding,
+    KnownDictionary,
 };
-use guildhall_traffic::{Chat, Kind, Params, Traffic, Viewer};
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use std::{
     fs, io,
     os::unix::fs::PermissionsExt as _,
@@ -21,10 +18,6 @@ use std::{
     sync::Arc,
 };
 
-/// Sessions that are listened to, and messages of each.
-const SESSIONS: u32 = 6;
-const MESSAGES: usize = 2000;
-const SAMPLE_BYTES_MAX: usize = 16 << 10;
 const SUFFIX: &str = ".zdict";
 
 /// A folder that cannot be served from.
@@ -148,83 +141,14 @@ pub fn store(dir: &Path, encoding: Encoding, dictionary: &Dictionary) -> Result<
     Ok(path)
 }
 
-/// A dictionary for traffic like this.
-///
-/// # Errors
-/// The codec's.
-pub fn train(kind: Kind, seed: u64, chat: &Chat, encoding: Encoding, bytes_max: usize) -> Result<Dictionary> {
-    let samples = samples_of_traffic(kind, seed, chat, encoding)?;
-    Dictionary::train(&samples, bytes_max).context("training a dictionary")
-}
-
-/// What some sessions are sent of the traffic.
-///
-/// # Errors
-/// The codec's.
-pub fn samples_of_traffic(kind: Kind, seed: u64, chat: &Chat, encoding: Encoding) -> Result<Vec<Vec<u8>>> {
-    // A node's sessions differ too much for so few samples.
-    let kind = if kind == Kind::Node { Kind::Session } else { kind };
-    let viewers: Vec<Viewer> = (0..SESSIONS).map(|index| Viewer::new(seed, index)).collect();
-    let mut seqs: Vec<u64> = (0..u64::from(SESSIONS)).map(|index| 1 + index * 3271).collect();
-    let mut samples = Vec::new();
-    for event in Traffic::new(Params { kind, seed, sessions: 0 }, chat.clone()) {
-        if samples.len() >= MESSAGES * SESSIONS as usize {
-            break;
-        }
-        let body = match encoding {
-            Encoding::Json => &event.body_json,
-            Encoding::Etf => &event.body_etf,
-        };
-        if body.len() > SAMPLE_BYTES_MAX {
-            continue;
-        }
-        let mut frame = DispatchFrame::from_body(encoding, event.name, body)?;
-        for (viewer, seq) in viewers.iter().zip(&mut seqs) {
-            if viewer.sees(&event) {
-                samples.push(frame.write_for(*seq, Framing::None).to_vec());
-                *seq += 1;
-            }
-        }
-    }
-    Ok(samples)
-}
-
-#[derive(Deserialize)]
-struct Recorded<'a> {
-    t: String,
-    s: u64,
-    #[serde(borrow)]
-    d: &'a RawValue,
-}
-
-/// Recorded dispatches, one a line. Snowflakes stay text in ETF, so recordings make a worse dictionary for it.
-///
-/// # Errors
-/// When a line is no dispatch, with its number.
-pub fn samples_of_file(text: &str, encoding: Encoding) -> Result<Vec<Vec<u8>>> {
-    let mut samples = Vec::new();
-    for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
-        let context = || format!("line {number} is no dispatch: expected {{\"t\":\"NAME\",\"s\":1,\"op\":0,\"d\":…}}");
-        let recorded: Recorded = serde_json::from_str(line).with_context(context)?;
-        let mut body = Vec::new();
-        match encoding {
-            Encoding::Json => body.extend_from_slice(recorded.d.get().as_bytes()),
-            Encoding::Etf => transcode_json(recorded.d.get().as_bytes(), &mut body).with_context(context)?,
-        }
-        if body.len() <= SAMPLE_BYTES_MAX {
-            let mut frame = DispatchFrame::from_body(encoding, &recorded.t, &body).with_context(context)?;
-            samples.push(frame.write_for(recorded.s, Framing::None).to_vec());
-        }
-    }
-    Ok(samples)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use guildhall_lab::train_dictionary;
+    use guildhall_traffic::{Chat, Kind};
 
     fn trained(seed: u64) -> Dictionary {
-        train(Kind::Channel, seed, &Chat::built_in(), Encoding::Json, 4096).unwrap()
+        train_dictionary(Kind::Channel, seed, &Chat::built_in(), Encoding::Json, 4096).unwrap()
     }
 
     #[test]
@@ -264,18 +188,5 @@ mod tests {
             fs::write(dir.path().join(format!("{n:032x}.json.zdict")), "x").unwrap();
         }
         assert!(matches!(load(dir.path()), Err(DictionaryError::TooMany { .. })));
-    }
-
-    #[test]
-    fn samples_are_whole_messages() {
-        let samples = samples_of_traffic(Kind::Session, 1, &Chat::built_in(), Encoding::Json).unwrap();
-        assert!(samples.len() >= MESSAGES * SESSIONS as usize);
-        assert!(samples.iter().all(|sample| sample.starts_with(b"{\"t\":\"") && sample.ends_with(b"}")));
-        let line = String::from_utf8(samples[0].clone()).unwrap();
-        assert_eq!(samples_of_file(&format!("{line}\n\n"), Encoding::Json).unwrap(), [line.as_bytes()]);
-        let etf = samples_of_file(&line, Encoding::Etf).unwrap();
-        assert_eq!(etf[0][..2], [131, 116]);
-        let error = samples_of_file("{}\n{\"t\":1}", Encoding::Json).unwrap_err();
-        assert!(error.to_string().contains("line 1"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! The binary's parts: command line, configuration, assembly, and the demo.
+//! The binary's parts: command line, configuration, assembly, adapters.
 //!
 //! Owns        what turns libraries into a program; it is a library itself so that tests and benches can assemble nodes.
 //! Invariants  `assemble` is the only place where the parts of a node meet; `wiring` has one adapter per seam.
@@ -7,11 +7,9 @@
 
 pub mod assemble;
 pub mod backup;
-pub mod bench;
 pub mod cli;
 pub mod config;
 mod deflate;
-pub mod demo;
 pub mod dictionaries;
 pub mod disk;
 pub mod doctor;
@@ -21,13 +19,10 @@ pub mod jwks_url;
 pub mod logging;
 pub mod memory;
 pub mod metrics;
-mod open_files;
+pub mod open_files;
 pub mod preflight;
 pub mod reload;
 pub mod tls;
 pub mod upgrades;
 pub mod watch;
 pub mod wiring;
-
-/// Application flags that grant a bot presences, members and message content (docs/protocol.md §4.2).
-pub const PRIVILEGED_INTENTS: u32 = 1 << 12 | 1 << 14 | 1 << 18;

@@ -6,7 +6,7 @@ use guildhall::cli::{self, Cli, Command, Failure};
 use std::{future::Future, process::ExitCode, time::Duration};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-#[cfg(all(feature = "jemalloc", not(feature = "count-allocations")))]
+#[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -14,19 +14,14 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 const RUNTIME_END: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
-        // Benches make their own runtimes and threads, and end like any program at a signal.
-        Command::Bench(bench) => guildhall::bench::run(&bench).map_err(Failure::from),
-        command => run_async(command),
-    };
-    match done {
+    match run(Cli::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Usage(error)) => complain(&error, 2),
         Err(Failure::Other(error)) => complain(&error, 1),
     }
 }
 
-fn run_async(command: Command) -> Result<(), Failure> {
+fn run(command: Command) -> Result<(), Failure> {
     if command.keeps_secrets() {
         // Files that the process creates are readable by its user only, also in a directory that others may read.
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));

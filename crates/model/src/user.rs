@@ -51,6 +51,8 @@ impl User {
     pub const APPLICATION_GUILD_MEMBERS: u32 = 1 << 14 | 1 << 15;
     /// Application flags that grant MESSAGE_CONTENT (either of two).
     pub const APPLICATION_MESSAGE_CONTENT: u32 = 1 << 18 | 1 << 19;
+    /// Application flags that grant all three, as a bot in few guilds has them.
+    pub const APPLICATION_PRIVILEGED: u32 = 1 << 12 | 1 << 14 | 1 << 18;
 
     /// A user account with only a name.
     #[must_use]

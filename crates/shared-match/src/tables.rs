@@ -134,7 +134,7 @@ impl Tables {
         bytes.as_ref().map_or(0, Vec::len) + sequences.len()
     }
 
-    /// The tables that were trained ahead, from the traffic mix that `guildhall bench codec` measures with.
+    /// The tables that were trained ahead, from the traffic mix that `guildhall-bench codec` measures with.
     pub fn built_in(form: Form) -> Self {
         let stored: &[u8] = match form {
             Form::Json => include_bytes!("../tables/json.bin"),

@@ -1,12 +1,13 @@
-//! `guildhall demo`: its arguments; the rest is in `crate::demo`.
+//! `guildhall demo`: its arguments, and the node that the crate `demo` seeds.
 
 use super::{Common, Failure, flags, load_config, say, start_failure};
 use crate::{
-    config::{DEMO_STORE_DIR, Flag, changed_line, effective_line},
-    demo::{ChatFile, Demo, DemoOptions},
+    assemble::{Running, assemble, random, reachable, secret},
+    config::{Config, DEMO_STORE_DIR, Flag, Secret, changed_line, effective_line},
     logging,
 };
 use clap::Args;
+use guildhall_demo::{ChatFile, Demo, DemoOptions, Previous, Site};
 use std::{future::Future, path::PathBuf};
 
 pub(super) const HELP: &str = "\
@@ -90,12 +91,46 @@ pub(super) async fn run(
     tracing::debug!(config = %effective_line(&loaded), "all settings");
     let options = DemoOptions { members: args.members, rate: args.rate, seed: args.seed, chat };
     tokio::pin!(stop);
-    let demo = tokio::select! {
-        demo = Demo::start(&loaded.config, options) => demo.map_err(start_failure)?,
+    let (running, demo) = tokio::select! {
+        started = start(&loaded.config, options) => started.map_err(start_failure)?,
         // Seeding may be cut short: the next start finishes it.
         () = &mut stop => return Ok(()),
     };
     say(&demo.what_to_try());
-    demo.run(stop).await?;
+    let has_failed = tokio::select! {
+        () = demo.talk(&running.node, stop) => false,
+        () = running.failed() => true,
+    };
+    running.end(has_failed).await?;
     Ok(())
+}
+
+/// Starts the node and the demo on it; the node reports ready once the demo is there.
+async fn start(config: &Config, options: DemoOptions) -> anyhow::Result<(Running, Demo)> {
+    let data_dir = config.store.dir.clone();
+    let running = assemble(config).await?;
+    let previous = Previous::take(&data_dir);
+    let scheme = if config.tls.cert_file.is_some() { "https" } else { "http" };
+    let site = Site {
+        data_dir,
+        api_base: format!("{scheme}://{}/api", reachable(running.local_addr)),
+        gateway_url: running.gateway_url.clone(),
+        admin_key: admin_key(config, &previous)?,
+    };
+    let demo = Demo::start(&running.node, site, &previous, options).await?;
+    running.set_ready();
+    tracing::info!(listen = %running.local_addr, gateway_url = running.gateway_url, "ready");
+    Ok((running, demo))
+}
+
+/// The configured key, else the last run's, else a new one.
+fn admin_key(config: &Config, previous: &Previous) -> anyhow::Result<String> {
+    let auth = &config.auth;
+    if let Some(key) = secret("auth.admin_key_file", &auth.admin_key, &auth.admin_key_file)? {
+        return Ok(key.reveal().to_owned());
+    }
+    if let Some(key) = previous.admin_key().and_then(Secret::new) {
+        return Ok(key.reveal().to_owned());
+    }
+    Ok(random::<24>()?.iter().map(|byte| format!("{byte:02x}")).collect())
 }

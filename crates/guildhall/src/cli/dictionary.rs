@@ -1,13 +1,11 @@
 //! `guildhall dictionary`: dictionaries made, and looked at.
 
 use super::{Failure, say};
-use crate::{
-    bench::TrafficKind,
-    dictionaries::{self, samples_of_file, samples_of_traffic},
-};
+use crate::dictionaries;
 use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand, ValueEnum};
 use guildhall_codec::{DICTIONARY_BYTES, Dictionary, Encoding};
+use guildhall_lab::{TrafficKind, samples_of_file, samples_of_traffic};
 use guildhall_traffic::Chat;
 use std::{fs, path::PathBuf};
 

@@ -18,7 +18,6 @@ mod publish;
 mod remote;
 mod serve;
 mod shell;
-mod tables;
 mod token;
 
 use crate::{
@@ -97,24 +96,19 @@ pub enum Command {
     /// Make the dictionaries that clients may ask for
     #[command(after_long_help = dictionary::HELP)]
     Dictionary(dictionary::DictionaryArgs),
-    /// Train the tables that shared-match streams are built with
-    Tables(tables::TablesArgs),
     /// Print a completion script for a shell
     #[command(after_long_help = shell::COMPLETIONS_HELP)]
     Completions(shell::CompletionsArgs),
     /// Print the manual page, or write one per command
     #[command(after_long_help = shell::MAN_HELP)]
     Man(shell::ManArgs),
-    /// Measure a node against the least it could cost
-    #[command(subcommand)]
-    Bench(crate::bench::Bench),
 }
 
 impl Command {
-    /// Whether it writes files that other users of the machine must not read. Dictionaries and benches are for everybody.
+    /// Whether it writes files that other users of the machine must not read. Dictionaries are served to every client.
     #[must_use]
     pub fn keeps_secrets(&self) -> bool {
-        !matches!(self, Self::Dictionary(_) | Self::Tables(_) | Self::Bench(_))
+        !matches!(self, Self::Dictionary(_))
     }
 }
 
@@ -177,14 +171,11 @@ pub async fn run(
         Command::Doctor(args) => doctor::run(args, environment).await,
         Command::Config(args) => config::run(args, environment),
         Command::Dictionary(args) => dictionary::run(&args),
-        Command::Tables(args) => tables::run(&args),
         Command::Completions(args) => {
             shell::completions(&args);
             Ok(())
         }
         Command::Man(args) => shell::man(&args),
-        // It runs without a runtime around it; see `main`.
-        Command::Bench(bench) => Ok(crate::bench::run(&bench)?),
     }
 }
 

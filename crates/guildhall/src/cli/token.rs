@@ -4,7 +4,6 @@ use super::{
     Failure,
     offline::{self, OfflineArgs},
 };
-use crate::PRIVILEGED_INTENTS;
 use anyhow::{Context as _, anyhow, bail};
 use clap::{Args, Subcommand};
 use guildhall_model::{User, UserId};
@@ -101,7 +100,7 @@ async fn execute(node: &Node, what: What) -> anyhow::Result<String> {
         What::Bot { whose, unprivileged } => {
             let user = account(node, whose, |user| {
                 user.bot = true;
-                user.application_flags = if unprivileged { 0 } else { PRIVILEGED_INTENTS };
+                user.application_flags = if unprivileged { 0 } else { User::APPLICATION_PRIVILEGED };
             })
             .await?;
             if !user.bot {

@@ -6,7 +6,7 @@
 //!             C2 what is not a setting is refused, with its place. C3 no secret is ever printed. (tests `c*_*`)
 //! Not here    reading the process's environment or the file: the caller brings `Sources`, so tests can fake them.
 
-pub(crate) mod defaults;
+pub mod defaults;
 mod jwks;
 mod print;
 mod raw;

@@ -129,7 +129,7 @@ impl Town {
     fn account(&self, id: u64, name: &str, bot: bool) -> Person {
         let node = self.running.as_ref().expect("it runs").node.clone();
         let id = UserId::new(id);
-        let flags = if bot { guildhall::PRIVILEGED_INTENTS } else { 0 };
+        let flags = if bot { User::APPLICATION_PRIVILEGED } else { 0 };
         let user = Arc::new(User { bot, application_flags: flags, ..User::new(id, name) });
         let token = self.runtime.block_on(async {
             node.put_user(user).await.expect("it is stored");

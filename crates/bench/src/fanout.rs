@@ -1,0 +1,392 @@
+//! Fan-out bench: one guild, as many sessions as memory holds, and no sockets: what everything above the kernel costs.
+//!
+//! Owns        `guildhall-bench fanout`: brings the sessions up, lets events happen, and tells what that took.
+//! Invariants  the guild, its jobs, relays, partitions, sessions, compression and replay buffers are the node's own. The
+//!             sessions are those of user accounts with a current client, one per member, in JSON. A share is passive
+//!             from its first day on; the others look at the guild.
+//! Limits      a step without progress is given up (`stage`). `classic-zstd` is refused where the contexts would not fit.
+//! Not here    sockets: `guildhall-bench sockets`. The store: commits are done when they begin.
+
+mod clients;
+mod guild;
+mod mix;
+mod partition;
+mod stage;
+
+use super::{spread::Spread, usage};
+use anyhow::{Context, Result, ensure};
+use clap::{Args, ValueEnum};
+use guild::GuildReport;
+use mix::{Kind, People, Said};
+use partition::{LIST_UPDATES, PASSIVE_UPDATES, PartitionReport};
+use serde::Serialize;
+use stage::Stage;
+use std::{
+    collections::BTreeMap,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// What a tuned zstd context takes: `ZstdParams::default`.
+const ZSTD_CONTEXT_BYTES: u64 = 640 << 10;
+/// Events before counting begins: buffers grow, and there is something to react to.
+const WARM_UP_EVENTS: usize = 16;
+
+/// How sessions are written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FanoutMode {
+    /// Uncompressed.
+    Plain,
+    /// zstd-stream, one context per connection: about 640 KB each.
+    ClassicZstd,
+    /// permessage-deflate without context takeover: frames compressed once for all.
+    Prepared,
+    /// zstd-stream, written by shared-match.
+    SharedZstd,
+}
+
+/// `guildhall-bench fanout`.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct FanoutArgs {
+    /// Sessions, each of another member.
+    #[arg(long, default_value_t = 10_000)]
+    sessions: usize,
+    /// Share of the sessions that do not look at the guild.
+    #[arg(long, default_value_t = 0.9)]
+    passive: f64,
+    /// Members of the guild, online or not [default: as many as sessions].
+    #[arg(long)]
+    members: Option<usize>,
+    /// Events that are counted.
+    #[arg(long, default_value_t = 200)]
+    events: usize,
+    /// Events per second. 0: the next as soon as the last has been delivered everywhere.
+    #[arg(long, default_value_t = 0.0)]
+    rate: f64,
+    /// How sessions are written to.
+    #[arg(long, value_enum, default_value_t = FanoutMode::Plain)]
+    mode: FanoutMode,
+    /// How often each client heartbeats, in milliseconds. It says with it what need not be kept for it any more.
+    #[arg(long, default_value_t = 41_250)]
+    heartbeat_ms: u64,
+    /// How often passive sessions are told what changed, in milliseconds. A run that is shorter has no such round in it.
+    #[arg(long, default_value_t = 30_000)]
+    passive_interval_ms: u64,
+    /// Do not wait until memory has settled: bytes per session are not told.
+    #[arg(long)]
+    no_memory: bool,
+    /// Print JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// To the bench, from its threads.
+pub enum Report {
+    /// The guild is there.
+    Loaded,
+    /// So many more sessions are in the guild.
+    Entered(usize),
+    /// All clients of a partition have heartbeat.
+    Heartbeat,
+    /// A message exists.
+    Said(Said),
+    /// A partition has delivered all of an event.
+    Delivered { event: usize, at: Instant },
+    /// What the guild's thread counted.
+    Guild(GuildReport),
+    /// What a partition's thread counted.
+    Partition(PartitionReport),
+    /// A thread cannot go on.
+    Failed(anyhow::Error),
+}
+
+/// What `guildhall-bench fanout` found. CPU is of the threads named, by the kernel's clock for each.
+#[derive(Debug, Serialize)]
+struct FanoutResult {
+    sessions: usize,
+    passive: f64,
+    active_sessions: usize,
+    members: usize,
+    mode: FanoutMode,
+    partitions: usize,
+    events: usize,
+    events_of: BTreeMap<Kind, u64>,
+    rate: f64,
+    /// From the first event accepted to the last delivered.
+    wall_s: f64,
+    deliveries: u64,
+    /// Of these, what passive sessions were told in rounds, and what was told of member lists.
+    passive_updates: u64,
+    list_updates: u64,
+    deliveries_of: BTreeMap<&'static str, u64>,
+    /// Of the partitions' threads, heartbeats included.
+    cpu_us_per_delivery: f64,
+    /// Of all threads, without heartbeats.
+    cpu_us_per_event: f64,
+    cpu_us_per_passive_update: f64,
+    /// As they would go to the sockets.
+    wire_bytes_per_delivery: f64,
+    heartbeats: u64,
+    cpu_us_per_heartbeat: f64,
+    guild_busy_ratio: f64,
+    /// Of every input of the guild: events, what relays say, timers, ends of jobs.
+    guild_op_p50_us: f64,
+    guild_op_p99_us: f64,
+    guild_op_max_us: f64,
+    guild_jobs: u64,
+    guild_jobs_cpu_s: f64,
+    /// Until the last session has what it gets at once. Lists, presences held back and rounds follow later by design.
+    event_to_last_delivery_p50_ms: f64,
+    event_to_last_delivery_p99_ms: f64,
+    /// What the process grew by while these sessions came, after each had heartbeat and memory had settled: theirs, and
+    /// what the guild keeps of them.
+    bytes_per_passive_session: Option<u64>,
+    bytes_per_active_session: Option<u64>,
+    /// What it grew by during the events, over all sessions: logs, messages, places in logs.
+    replay_bytes_per_session: Option<u64>,
+    /// Of the guild with its members, before anybody came.
+    bytes_per_member: Option<u64>,
+    /// From the first connection to the last READY.
+    setup_s: f64,
+    /// Of the whole process.
+    setup_cpu_us_per_session: f64,
+    rss_bytes: u64,
+}
+
+/// Memory after each step, if it was waited for.
+struct Footprint {
+    empty: u64,
+    loaded: Option<u64>,
+    with_passive: Option<u64>,
+    with_active: Option<u64>,
+    after: u64,
+}
+
+/// How much larger the process was after something, spread over many.
+fn growth_each(before: Option<u64>, after: Option<u64>, count: usize) -> Option<u64> {
+    Some(after?.saturating_sub(before?) / Some(count as u64).filter(|count| *count > 0)?)
+}
+
+/// What bringing the sessions up took.
+struct Setup {
+    wall: Duration,
+    cpu: Duration,
+}
+
+fn check(args: &FanoutArgs, members: usize) -> Result<()> {
+    let FanoutArgs { sessions, passive, events, rate, mode, .. } = *args;
+    ensure!(sessions > 0 && events > 0, "--sessions and --events must be at least 1");
+    ensure!((0.0..=1.0).contains(&passive), "--passive is a share, from 0 to 1");
+    ensure!(members >= sessions, "--members must be at least --sessions: each session is another member's");
+    ensure!(rate.is_finite() && rate >= 0.0, "--rate must be a number of events per second, or 0");
+    ensure!(args.heartbeat_ms > 0, "--heartbeat-ms must be at least 1");
+    ensure!(args.passive_interval_ms > 0, "--passive-interval-ms must be at least 1");
+    match mode {
+        FanoutMode::Plain | FanoutMode::Prepared | FanoutMode::SharedZstd => {}
+        FanoutMode::ClassicZstd => {
+            let (needed, available) = (sessions as u64 * ZSTD_CONTEXT_BYTES, usage::available_bytes()?);
+            ensure!(
+                needed <= available,
+                "classic-zstd needs about {} MiB for {sessions} sessions (640 KiB each), and {} MiB are available",
+                needed >> 20,
+                available >> 20
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Runs `guildhall-bench fanout`.
+///
+/// # Errors
+/// For arguments that make no sense, for too little memory, and when a thread fails.
+pub fn run(args: FanoutArgs) -> Result<()> {
+    let FanoutArgs { sessions, events, rate, .. } = args;
+    let members = args.members.unwrap_or(sessions);
+    check(&args, members)?;
+    let passive = (sessions as f64 * args.passive).round() as usize;
+    let people = People { active: sessions - passive, online: sessions, members };
+    let partitions = thread::available_parallelism().map_or(1, |n| n.get()).min(sessions);
+
+    let empty = usage::rss_bytes()?;
+    let mut stage = Stage::set(args, people, partitions)?;
+    let settled = |stage: &mut Stage| (!args.no_memory).then(|| stage.settled_bytes()).transpose();
+    let loaded = settled(&mut stage)?;
+    let mut setup = Setup { wall: Duration::ZERO, cpu: Duration::ZERO };
+    setup.time(|| stage.bring_up(people.active..sessions, None))?;
+    let with_passive = settled(&mut stage)?;
+    setup.time(|| stage.bring_up(0..people.active, Some(people.active)))?;
+    let with_active = settled(&mut stage)?;
+
+    stage.post_in_turn(WARM_UP_EVENTS)?;
+    stage.begin()?;
+    let started = Instant::now();
+    if rate > 0.0 { stage.post_at_rate(events, rate) } else { stage.post_in_turn(events) }?;
+    let wall = stage.events.last_delivery().map_or(Duration::ZERO, |at| at.duration_since(started));
+    let footprint = Footprint { empty, loaded, with_passive, with_active, after: usage::rss_bytes()? };
+    stage.end()?;
+
+    let result = FanoutResult::new(&args, people, &stage, wall, &setup, &footprint)?;
+    if args.json {
+        println!("{}", serde_json::to_string(&result)?);
+    } else {
+        print_table(&result);
+    }
+    Ok(())
+}
+
+impl Setup {
+    fn time(&mut self, work: impl FnOnce() -> Result<()>) -> Result<()> {
+        let (started, cpu) = (Instant::now(), usage::cpu_ns()?);
+        work()?;
+        self.wall += started.elapsed();
+        self.cpu += Duration::from_nanos(usage::cpu_ns()?.saturating_sub(cpu));
+        Ok(())
+    }
+}
+
+impl FanoutResult {
+    fn new(
+        args: &FanoutArgs,
+        people: People,
+        stage: &Stage,
+        wall: Duration,
+        setup: &Setup,
+        footprint: &Footprint,
+    ) -> Result<Self> {
+        let FanoutArgs { sessions, events, .. } = *args;
+        let guild = stage.guild_report.as_ref().context("the guild's report")?;
+        let reports = &stage.partition_reports;
+        let still_there: usize = reports.iter().map(|report| report.sessions).sum();
+        ensure!(still_there == sessions, "only {still_there} of {sessions} sessions outlived the bench");
+
+        let sum = |of: fn(&PartitionReport) -> u64| reports.iter().map(of).sum::<u64>();
+        let cpu_us =
+            |of: fn(&PartitionReport) -> Duration| reports.iter().map(of).sum::<Duration>().as_secs_f64() * 1e6;
+        let mut deliveries_of: BTreeMap<&'static str, u64> = BTreeMap::new();
+        for (name, count) in reports.iter().flat_map(|report| &report.deliveries_of) {
+            *deliveries_of.entry(name).or_default() += count;
+        }
+        let named = |name| deliveries_of.get(name).copied().unwrap_or(0);
+        let (deliveries, heartbeats) = (sum(|report| report.deliveries), sum(|report| report.heartbeats));
+        let (partitions_us, heartbeats_us) = (cpu_us(|report| report.cpu), cpu_us(|report| report.heartbeats_cpu));
+        let guild_us = (guild.cpu + guild.jobs_cpu).as_secs_f64() * 1e6;
+        let operations = Spread::of(guild.operations_us.clone());
+        let latencies = Spread::of(stage.events.latencies_ms(stage.events.len() - events));
+        let each = |total: f64, count: u64| total / count.max(1) as f64;
+        let passive = sessions - people.active;
+        Ok(Self {
+            sessions,
+            passive: args.passive,
+            active_sessions: people.active,
+            members: people.members,
+            mode: args.mode,
+            partitions: reports.len(),
+            events,
+            events_of: stage.events_of.clone(),
+            rate: args.rate,
+            wall_s: wall.as_secs_f64(),
+            deliveries,
+            passive_updates: named(PASSIVE_UPDATES),
+            list_updates: named(LIST_UPDATES),
+            cpu_us_per_delivery: each(partitions_us, deliveries),
+            cpu_us_per_event: each(partitions_us - heartbeats_us + guild_us, events as u64),
+            cpu_us_per_passive_update: each(cpu_us(|report| report.passive_updates_cpu), named(PASSIVE_UPDATES)),
+            wire_bytes_per_delivery: each(sum(|report| report.bytes) as f64, deliveries),
+            heartbeats,
+            cpu_us_per_heartbeat: each(heartbeats_us, heartbeats),
+            guild_busy_ratio: guild.cpu.as_secs_f64() / wall.as_secs_f64().max(f64::MIN_POSITIVE),
+            guild_op_p50_us: operations.p50,
+            guild_op_p99_us: operations.p99,
+            guild_op_max_us: operations.max,
+            guild_jobs: guild.jobs,
+            guild_jobs_cpu_s: guild.jobs_cpu.as_secs_f64(),
+            event_to_last_delivery_p50_ms: latencies.p50,
+            event_to_last_delivery_p99_ms: latencies.p99,
+            bytes_per_passive_session: growth_each(footprint.loaded, footprint.with_passive, passive),
+            bytes_per_active_session: growth_each(footprint.with_passive, footprint.with_active, people.active),
+            replay_bytes_per_session: growth_each(footprint.with_active, Some(footprint.after), sessions),
+            bytes_per_member: growth_each(Some(footprint.empty), footprint.loaded, people.members),
+            setup_s: setup.wall.as_secs_f64(),
+            setup_cpu_us_per_session: setup.cpu.as_secs_f64() * 1e6 / sessions as f64,
+            rss_bytes: footprint.after,
+            deliveries_of,
+        })
+    }
+}
+
+fn print_table(result: &FanoutResult) {
+    let bytes = |bytes: Option<u64>| bytes.map_or("not measured".to_owned(), |bytes| format!("{bytes} bytes"));
+    println!("sessions                   {} of {} members", result.sessions, result.members);
+    println!("that look at the guild     {}", result.active_sessions);
+    println!("events                     {} in {:.2} s", result.events, result.wall_s);
+    println!("deliveries                 {}", result.deliveries);
+    for (name, count) in &result.deliveries_of {
+        println!("  {name:<32} {count:>14}");
+    }
+    println!("CPU per delivery           {:.3} µs", result.cpu_us_per_delivery);
+    println!("CPU per event              {:.1} µs", result.cpu_us_per_event);
+    println!("CPU per passive update     {:.3} µs", result.cpu_us_per_passive_update);
+    println!("CPU per heartbeat          {:.3} µs", result.cpu_us_per_heartbeat);
+    println!("bytes per delivery         {:.1}", result.wire_bytes_per_delivery);
+    println!("guild busy                 {:.2} %", result.guild_busy_ratio * 100.0);
+    println!("guild operation p99        {:.1} µs", result.guild_op_p99_us);
+    println!("event to last delivery     {:.2} ms median", result.event_to_last_delivery_p50_ms);
+    println!("                           {:.2} ms p99", result.event_to_last_delivery_p99_ms);
+    println!("memory per passive session {}", bytes(result.bytes_per_passive_session));
+    println!("memory per active session  {}", bytes(result.bytes_per_active_session));
+    println!("replay per session         {}", bytes(result.replay_bytes_per_session));
+    println!("CPU to start a session     {:.1} µs", result.setup_cpu_us_per_session);
+    println!("RSS                        {:.1} MiB", result.rss_bytes as f64 / f64::from(1 << 20));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ARGS: FanoutArgs = FanoutArgs {
+        sessions: 40,
+        passive: 0.5,
+        members: None,
+        events: 40,
+        rate: 0.0,
+        mode: FanoutMode::Plain,
+        heartbeat_ms: 50,
+        passive_interval_ms: 30_000,
+        no_memory: true,
+        json: true,
+    };
+
+    /// The whole bench, small: everybody is told, and nobody is lost on the way.
+    #[test]
+    fn a_small_crowd() {
+        for mode in FanoutMode::value_variants().iter().copied() {
+            let args = FanoutArgs { mode, ..ARGS };
+            let people = People { active: 20, online: 40, members: 60 };
+            let mut stage = Stage::set(args, people, 2).unwrap();
+            stage.bring_up(20..40, None).unwrap();
+            stage.bring_up(0..20, Some(20)).unwrap();
+            stage.begin().unwrap();
+            stage.post_in_turn(100).unwrap();
+            stage.post_at_rate(10, 1000.0).unwrap();
+            stage.end().unwrap();
+            assert_eq!(stage.partition_reports.iter().map(|report| report.sessions).sum::<usize>(), 40);
+            assert_eq!(stage.events.latencies_ms(0).len(), 110);
+            assert!(stage.guild_report.as_ref().is_some_and(|report| report.operations_us.len() >= 110));
+            let messages: u64 =
+                stage.partition_reports.iter().filter_map(|report| report.deliveries_of.get("MESSAGE_CREATE")).sum();
+            // Some 31 messages, most to all 20 that look, few to those that do not.
+            assert!((300..1_000).contains(&messages), "{messages}");
+        }
+    }
+
+    #[test]
+    fn arguments_that_make_no_sense() {
+        let refused = |args: FanoutArgs, members| check(&args, members).unwrap_err().to_string();
+        assert!(check(&FanoutArgs { mode: FanoutMode::Prepared, ..ARGS }, 40).is_ok());
+        assert!(refused(ARGS, 39).contains("--members"));
+        assert!(refused(FanoutArgs { passive: 1.5, ..ARGS }, 40).contains("--passive"));
+        assert!(check(&ARGS, 40).is_ok());
+    }
+}

@@ -1,0 +1,72 @@
+//! Clients: what the pretended clients say, and the sockets they hear it on.
+//!
+//! Invariants  what is said is what real clients say, in masked frames. A socket takes everything at once.
+
+use crate::{
+    crowd,
+    frames::{OP_IDENTIFY, frame},
+};
+use anyhow::Result;
+use guildhall_partition::{Dead, Link};
+use guildhall_stdx::{Rng, SlotKey};
+use serde_json::json;
+use std::io::IoSlice;
+
+const OP_GUILD_SUBSCRIPTIONS_BULK: u64 = 37;
+/// Of a desktop client: docs/protocol.md §8.1.
+const CAPABILITIES: u64 = 1_734_653;
+/// People whose profile somebody who looks at a guild has open, or talks to: their presence is followed.
+const WATCHED: usize = 4;
+
+/// IDENTIFY, the same for all: tokens are not looked at here.
+pub fn identify() -> Result<Vec<u8>> {
+    let properties = json!({"os": "Windows", "browser": "Discord Client", "device": ""});
+    let presence = json!({"status": "online", "since": 0, "activities": [], "afk": false});
+    let d = json!({
+        "token": "the.tokens.bytes-are-not-looked-at-here",
+        "capabilities": CAPABILITIES,
+        "properties": properties,
+        "presence": presence,
+        "compress": false,
+        "client_state": {"guild_versions": {}},
+    });
+    frame(OP_IDENTIFY, &d)
+}
+
+/// A client opens the guild: one of its channels with the first rows of the list beside it, and the presence of a few people.
+pub fn subscribe(rng: &mut Rng, people: usize) -> Result<Vec<u8>> {
+    let channel = crowd::channel_id(rng.below(crowd::PUBLIC_CHANNELS as u64) as usize).to_string();
+    let members: Vec<String> =
+        (0..WATCHED).map(|_| crowd::user_id(rng.below(people as u64) as usize).to_string()).collect();
+    let subscription = json!({
+        "typing": true,
+        "activities": true,
+        "threads": true,
+        "members": members,
+        "channels": {channel: [[0, 99]]},
+    });
+    frame(OP_GUILD_SUBSCRIPTIONS_BULK, &json!({"subscriptions": {crowd::GUILD.to_string(): subscription}}))
+}
+
+/// Sockets that take everything and count it.
+#[derive(Debug, Default)]
+pub struct Void {
+    pub bytes: u64,
+}
+
+impl Link for Void {
+    fn send(&mut self, _conn: SlotKey, bytes: &[u8]) -> Result<usize, Dead> {
+        self.bytes += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn send_vectored(&mut self, _conn: SlotKey, slices: &[IoSlice<'_>]) -> Result<usize, Dead> {
+        let bytes = slices.iter().map(|slice| slice.len()).sum();
+        self.bytes += bytes as u64;
+        Ok(bytes)
+    }
+
+    fn set_reading(&mut self, _conn: SlotKey, _reading: bool) {}
+    fn finish(&mut self, _conn: SlotKey) {}
+    fn drop_conn(&mut self, _conn: SlotKey) {}
+}

@@ -1,0 +1,167 @@
+//! The guild's thread, as the node's worker runs a guild but without store, and the thread that runs its jobs.
+//!
+//! Owns        one thread for the guild, one for its jobs, and what they count.
+//! Invariants  the guild is entered through the doors the node uses, and its timers run when they are due.
+//! Limits      the channels have no bound of their own: what is in them comes from the events under way, from sessions on
+//!             their way in, and from the guild's jobs, which it bounds.
+//! Not here    the store: a commit is done when it begins.
+
+use super::{Report, mix::Said, partition::ToPartitionThread};
+use crate::sched::thread_cpu;
+use anyhow::{Context, Result, bail};
+use guildhall_guild::{Actor, Command, Guild, Job, JobDone, Outcome, Output, Reply};
+use guildhall_net::SystemClock;
+use guildhall_relay::{RelayId, ToGuild, ToRelay};
+use guildhall_stdx::Now;
+use std::{
+    sync::mpsc::{Receiver, RecvTimeoutError, Sender},
+    time::{Duration, Instant},
+};
+
+/// To the guild's thread.
+pub enum ToGuildThread {
+    /// A backend asks for something; the number is that of the event. `author` is the member who acts.
+    Command { event: usize, actor: Actor, command: Box<Command>, author: usize },
+    /// A relay says something.
+    Relay(ToGuild),
+    /// A job has come to its end, and used so much of a processor.
+    JobDone(JobDone, Duration),
+    /// Counting begins.
+    Begin,
+    /// Counting ends: tell, and end.
+    End,
+}
+
+/// What the guild's thread counted.
+#[derive(Debug, Default)]
+pub struct GuildReport {
+    pub cpu: Duration,
+    pub jobs: u64,
+    pub jobs_cpu: Duration,
+    /// Of each input of the guild, with all that came out of it.
+    pub operations_us: Vec<f64>,
+}
+
+/// Runs the guild's jobs, one after the other.
+pub fn run_jobs(jobs: &Receiver<Job>, guild: &Sender<ToGuildThread>) {
+    while let Ok(job) = jobs.recv() {
+        let before = thread_cpu();
+        let done = job.run();
+        if guild.send(ToGuildThread::JobDone(done, thread_cpu().saturating_sub(before))).is_err() {
+            return;
+        }
+    }
+}
+
+/// The guild and its surroundings.
+pub struct GuildThread {
+    pub guild: Guild,
+    pub clock: SystemClock,
+    pub inbox: Receiver<ToGuildThread>,
+    pub jobs: Sender<Job>,
+    pub partitions: Vec<Sender<ToPartitionThread>>,
+    pub reports: Sender<Report>,
+    pub counted: GuildReport,
+}
+
+impl GuildThread {
+    /// Runs until it is told to end, or nobody listens.
+    pub fn run(mut self) {
+        if let Err(error) = self.try_run() {
+            let _ = self.reports.send(Report::Failed(error));
+        }
+    }
+
+    fn try_run(&mut self) -> Result<()> {
+        self.reports.send(Report::Loaded)?;
+        let mut cpu_before = Duration::ZERO;
+        loop {
+            let message = match self.next_message() {
+                Ok(message) => Some(message),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            };
+            match message {
+                Some(ToGuildThread::Begin) => {
+                    self.counted = GuildReport::default();
+                    cpu_before = thread_cpu();
+                }
+                Some(ToGuildThread::End) => {
+                    self.counted.cpu = thread_cpu().saturating_sub(cpu_before);
+                    self.reports.send(Report::Guild(std::mem::take(&mut self.counted)))?;
+                    return Ok(());
+                }
+                Some(message) => self.handle(message)?,
+                None => {}
+            }
+            if self.guild.next_deadline().is_some_and(|at| at <= self.clock.now().instant) {
+                self.work(None, |guild, now| guild.handle_timer(now))?;
+            }
+        }
+    }
+
+    /// Waits until the guild has something to do by itself, but never less than a millisecond, as in the node.
+    fn next_message(&self) -> Result<ToGuildThread, RecvTimeoutError> {
+        match self.guild.next_deadline() {
+            Some(at) => {
+                let wait_ms = at.ms_since(self.clock.now().instant).max(1);
+                self.inbox.recv_timeout(Duration::from_millis(wait_ms))
+            }
+            None => self.inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        }
+    }
+
+    fn handle(&mut self, message: ToGuildThread) -> Result<()> {
+        match message {
+            ToGuildThread::Command { event, actor, command, author } => {
+                let outcome = self.work(Some(event), |guild, now| guild.handle_command(now, actor, &command))?;
+                match (&*command, outcome) {
+                    (Command::CreateMessage(..), Outcome::Reply(Ok(Reply::Message(reply)))) => {
+                        let (channel_id, message_id) = (reply.message.channel_id, reply.message.id);
+                        self.reports.send(Report::Said(Said { channel_id, message_id, author }))?;
+                    }
+                    (_, Outcome::Reply(Ok(_)) | Outcome::Later(_)) => {}
+                    // It would be counted as an event that costs nothing.
+                    (_, outcome) => bail!("{command:?} came to {outcome:?}"),
+                }
+                Ok(())
+            }
+            ToGuildThread::Relay(message) => self.work(None, |guild, now| guild.handle_relay(now, message)),
+            ToGuildThread::JobDone(done, cpu) => {
+                self.counted.jobs += 1;
+                self.counted.jobs_cpu += cpu;
+                self.work(None, |guild, now| guild.handle_job_done(now, done))
+            }
+            ToGuildThread::Begin | ToGuildThread::End => Ok(()),
+        }
+    }
+
+    /// One input, timed with everything that comes out of it, which is then handed out: to the partitions once the writes
+    /// are durable, which is at once.
+    fn work<R>(&mut self, event: Option<usize>, input: impl FnOnce(&mut Guild, Now) -> R) -> Result<R> {
+        let now = self.clock.now();
+        let started = Instant::now();
+        let result = input(&mut self.guild, now);
+        let outputs: Vec<Output> = std::iter::from_fn(|| self.guild.poll_output()).collect();
+        self.counted.operations_us.push(started.elapsed().as_secs_f64() * 1e6);
+        self.guild.handle_committed(self.guild.version());
+        for output in outputs {
+            match output {
+                Output::Relay(RelayId { partition, .. }, message) => self.tell_partition(partition.0, message)?,
+                Output::Job(job) => self.jobs.send(job).ok().context("the jobs' thread ended")?,
+                Output::Write(_) | Output::Answer(..) | Output::Users(_) => {}
+            }
+        }
+        if let Some(event) = event {
+            for partition in &self.partitions {
+                partition.send(ToPartitionThread::Done(event)).ok().context("a partition's thread ended")?;
+            }
+        }
+        Ok(result)
+    }
+
+    fn tell_partition(&self, partition: u16, message: ToRelay) -> Result<()> {
+        let partition = &self.partitions[usize::from(partition)];
+        partition.send(ToPartitionThread::Guild(message)).ok().context("a partition's thread ended")
+    }
+}

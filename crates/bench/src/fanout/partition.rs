@@ -1,0 +1,385 @@
+//! A partition's thread, as the node runs it but without sockets, and its pretended clients.
+//!
+//! Owns        one thread per partition, and what it counts.
+//! Invariants  the partition is the node's own and is entered through the doors the node uses. A client here has always
+//!             room, heartbeats, and has read everything it was sent.
+//! Limits      `ENTERING_MAX` sessions of a partition are on their way into the guild at once.
+//! Not here    the kernel: nothing is sent. What clients say: `clients`.
+
+use super::{
+    Report,
+    clients::{self, Void},
+    guild::ToGuildThread,
+};
+use crate::{crowd, frames, sched::thread_cpu};
+use anyhow::{Context, Result};
+use guildhall_net::SystemClock;
+use guildhall_partition::{Account, ConnParams, Output, Partition};
+use guildhall_relay::{RelayMessage, ToRelay};
+use guildhall_stdx::{Now, Rng, SlotKey};
+use std::{
+    collections::{HashMap, VecDeque},
+    ops::Range,
+    sync::{
+        Arc,
+        mpsc::{Receiver, RecvTimeoutError, Sender},
+    },
+    time::{Duration, Instant},
+};
+
+/// Sessions of one partition that wait for their READY.
+const ENTERING_MAX: usize = 128;
+/// The guild's messages per turn, as in the node's loop.
+const MESSAGES_PER_TURN: usize = 256;
+/// The longest and the shortest that a partition waits before it looks at its clients' heartbeats and its timers again.
+/// What the guild says wakes it.
+const TURN_MAX: Duration = Duration::from_millis(50);
+const TURN_MIN: Duration = Duration::from_millis(5);
+/// Sessions between two signs of progress.
+const PROGRESS: usize = 4096;
+/// Passive updates as clients see them: the capabilities of `clients` ask for this form.
+pub const PASSIVE_UPDATES: &str = "PASSIVE_UPDATE_V2";
+/// What is told of member lists.
+pub const LIST_UPDATES: &str = "GUILD_MEMBER_LIST_UPDATE";
+
+/// To a partition's thread.
+pub enum ToPartitionThread {
+    /// The guild's.
+    Guild(ToRelay),
+    /// All of this event was sent before.
+    Done(usize),
+    /// These members open a session each, once those before have.
+    Enter {
+        members: Range<usize>,
+        /// They look at the guild; they follow some of so many people.
+        subscribe_to: Option<usize>,
+    },
+    /// Every client heartbeats once, so that nothing is kept for it that it has read.
+    HeartbeatAll,
+    /// Counting begins.
+    Begin,
+    /// Counting ends: tell, and end.
+    End,
+}
+
+/// What a partition's thread counted.
+#[derive(Clone, Debug, Default)]
+pub struct PartitionReport {
+    pub cpu: Duration,
+    pub deliveries: u64,
+    /// By name of event.
+    pub deliveries_of: HashMap<&'static str, u64>,
+    pub bytes: u64,
+    pub heartbeats: u64,
+    pub heartbeats_cpu: Duration,
+    /// Of the timers that had passive sessions told.
+    pub passive_updates_cpu: Duration,
+    pub sessions: usize,
+}
+
+/// The ends of a partition's channels.
+pub struct PartitionEnds {
+    pub inbox: Receiver<ToPartitionThread>,
+    pub guild: Sender<ToGuildThread>,
+    pub reports: Sender<Report>,
+}
+
+/// A partition and its clients.
+pub struct PartitionThread {
+    partition: Partition,
+    params: ConnParams,
+    clock: SystemClock,
+    ends: PartitionEnds,
+    link: Void,
+    /// Members who are yet to open a session, and whether they subscribe then.
+    to_enter: Range<usize>,
+    subscribe_to: Option<usize>,
+    /// Connections that wait for the guild, oldest first.
+    entering: VecDeque<SlotKey>,
+    /// Sessions entered since the last sign of progress.
+    entered: usize,
+    conns: Vec<SlotKey>,
+    heartbeats: Heartbeats,
+    identify: Vec<u8>,
+    rng: Rng,
+    /// Events whose messages were all taken, but are not reported yet.
+    done: Vec<usize>,
+    counted: PartitionReport,
+    begun: Option<Begun>,
+    is_ended: bool,
+}
+
+/// Who heartbeats when: all connections in turn, each once per interval.
+#[derive(Debug)]
+struct Heartbeats {
+    frame: Vec<u8>,
+    /// A copy of it.
+    input: Vec<u8>,
+    interval: Duration,
+    /// How many are due, with a fraction.
+    due: f64,
+    looked_at: Instant,
+    next: usize,
+}
+
+/// Readings at the time when counting began.
+#[derive(Clone, Copy, Debug)]
+struct Begun {
+    cpu: Duration,
+    dispatches: u64,
+    bytes: u64,
+}
+
+impl PartitionThread {
+    /// Makes the partition, on the thread that will run it, and runs it until it is told to end.
+    pub fn run(
+        partition: impl FnOnce() -> Partition,
+        params: ConnParams,
+        clock: SystemClock,
+        heartbeat_interval: Duration,
+        ends: PartitionEnds,
+    ) {
+        let reports = ends.reports.clone();
+        let run = || {
+            let heartbeats = Heartbeats {
+                frame: frames::heartbeat()?,
+                input: Vec::new(),
+                interval: heartbeat_interval,
+                due: 0.0,
+                looked_at: Instant::now(),
+                next: 0,
+            };
+            let mut thread = Self {
+                partition: partition(),
+                params,
+                clock,
+                ends,
+                link: Void::default(),
+                to_enter: 0..0,
+                subscribe_to: None,
+                entering: VecDeque::new(),
+                entered: 0,
+                conns: Vec::new(),
+                heartbeats,
+                identify: clients::identify()?,
+                rng: Rng::new(0x5EE),
+                done: Vec::new(),
+                counted: PartitionReport::default(),
+                begun: None,
+                is_ended: false,
+            };
+            while !thread.is_ended {
+                thread.turn()?;
+            }
+            Ok(())
+        };
+        if let Err(error) = run() {
+            let _ = reports.send(Report::Failed(error));
+        }
+    }
+
+    /// As `guildhall-net`'s loop: the guild's messages, what clients say, what is due.
+    fn turn(&mut self) -> Result<()> {
+        let first = self.wait(self.patience())?;
+        self.take_guild_messages(first)?;
+        self.partition.flush(self.clock.now(), &mut self.link);
+        let at = Instant::now();
+        for event in std::mem::take(&mut self.done) {
+            self.ends.reports.send(Report::Delivered { event, at })?;
+        }
+        self.open_sessions();
+        self.heartbeats();
+        self.timers();
+        self.partition.flush(self.clock.now(), &mut self.link);
+        self.hand_out_outputs()
+    }
+
+    fn patience(&self) -> Duration {
+        if !self.to_enter.is_empty() && self.entering.len() < ENTERING_MAX {
+            return Duration::ZERO;
+        }
+        let now = self.clock.now().instant;
+        let until_due = self.partition.next_deadline().map(|at| Duration::from_millis(at.ms_since(now)));
+        until_due.unwrap_or(TURN_MAX).clamp(TURN_MIN, TURN_MAX)
+    }
+
+    fn wait(&mut self, timeout: Duration) -> Result<Option<ToRelay>> {
+        match self.ends.inbox.recv_timeout(timeout) {
+            Ok(message) => match self.sort(message)? {
+                Some(message) => Ok(Some(message)),
+                None => self.pull(),
+            },
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => {
+                self.is_ended = true;
+                Ok(None)
+            }
+        }
+    }
+
+    /// The next of the guild's messages that is there.
+    fn pull(&mut self) -> Result<Option<ToRelay>> {
+        while let Ok(message) = self.ends.inbox.try_recv() {
+            if let Some(message) = self.sort(message)? {
+                return Ok(Some(message));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes note of all but the guild's messages.
+    fn sort(&mut self, message: ToPartitionThread) -> Result<Option<ToRelay>> {
+        match message {
+            ToPartitionThread::Guild(message) => return Ok(Some(message)),
+            ToPartitionThread::Done(event) => self.done.push(event),
+            ToPartitionThread::Enter { members, subscribe_to } => {
+                self.to_enter = members;
+                self.subscribe_to = subscribe_to;
+            }
+            ToPartitionThread::HeartbeatAll => {
+                let now = self.clock.now();
+                (0..self.conns.len()).for_each(|n| self.heartbeat(now, self.conns[n]));
+                self.ends.reports.send(Report::Heartbeat)?;
+            }
+            ToPartitionThread::Begin => {
+                self.counted = PartitionReport::default();
+                let dispatches = self.partition.counters().dispatches_total;
+                self.begun = Some(Begun { cpu: thread_cpu(), dispatches, bytes: self.link.bytes });
+            }
+            ToPartitionThread::End => {
+                let begun = self.begun.context("counting ends that did not begin")?;
+                self.ends.reports.send(Report::Partition(PartitionReport {
+                    cpu: thread_cpu().saturating_sub(begun.cpu),
+                    deliveries: self.partition.counters().dispatches_total - begun.dispatches,
+                    bytes: self.link.bytes - begun.bytes,
+                    sessions: self.partition.sessions_count(),
+                    ..std::mem::take(&mut self.counted)
+                }))?;
+                self.is_ended = true;
+            }
+        }
+        Ok(None)
+    }
+
+    fn take_guild_messages(&mut self, first: Option<ToRelay>) -> Result<()> {
+        let mut next = first;
+        let (mut taken, mut more) = (0, false);
+        while let Some(message) = next {
+            taken += 1;
+            next = if taken < MESSAGES_PER_TURN { self.pull()? } else { None };
+            // As in the node: what comes alone is written straight away, the rest is coalesced per connection.
+            more |= next.as_ref().is_some_and(|next| !message.is_continued_by(next));
+            let name = match &message.message {
+                RelayMessage::Published(published) => Some(published.event.name.as_str()),
+                RelayMessage::Direct { event, .. } => Some(event.name.as_str()),
+                RelayMessage::List(_) => Some(LIST_UPDATES),
+                _ => None,
+            };
+            let has_entered = matches!(message.message, RelayMessage::Attached { .. });
+            let before = self.partition.counters().dispatches_total;
+            self.partition.handle_guild(self.clock.now(), message, more, &mut self.link);
+            self.count(name.unwrap_or("others"), before);
+            if has_entered {
+                self.has_entered()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What was delivered since `before` is of this name.
+    fn count(&mut self, name: &'static str, before: u64) {
+        let count = self.partition.counters().dispatches_total - before;
+        if count > 0 {
+            *self.counted.deliveries_of.entry(name).or_default() += count;
+        }
+    }
+
+    /// The oldest that waited is in the guild. Its client's first heartbeat says that it has READY; then it looks at the
+    /// guild, or does not.
+    fn has_entered(&mut self) -> Result<()> {
+        let key = self.entering.pop_front().context("somebody entered who did not ask to")?;
+        self.conns.push(key);
+        self.entered += 1;
+        if self.entered == PROGRESS || self.entering.is_empty() && self.to_enter.is_empty() {
+            self.ends.reports.send(Report::Entered(std::mem::take(&mut self.entered)))?;
+        }
+        let now = self.clock.now();
+        if let Some(people) = self.subscribe_to {
+            let mut frame = clients::subscribe(&mut self.rng, people)?;
+            self.partition.handle_bytes(now, key, &mut frame, &mut self.link);
+        }
+        self.heartbeat(now, key);
+        Ok(())
+    }
+
+    fn open_sessions(&mut self) {
+        while self.entering.len() < ENTERING_MAX {
+            let Some(member) = self.to_enter.next() else { return };
+            let now = self.clock.now();
+            let key = self.partition.accept(now, self.params, &mut self.link);
+            let mut identify = self.identify.clone();
+            self.partition.handle_bytes(now, key, &mut identify, &mut self.link);
+            // The token's check reads the account from the store, so it is not the guild's copy.
+            let account =
+                Account { user: Arc::new(crowd::user(member)), guilds: vec![crowd::GUILD], token: 0, expires_at: None };
+            self.partition.handle_authenticated(now, key, Ok(account), &mut self.link);
+            self.entering.push_back(key);
+        }
+    }
+
+    fn heartbeats(&mut self) {
+        let elapsed = self.heartbeats.looked_at.elapsed();
+        self.heartbeats.looked_at += elapsed;
+        self.heartbeats.due += self.conns.len() as f64 * elapsed.as_secs_f64() / self.heartbeats.interval.as_secs_f64();
+        if self.heartbeats.due < 1.0 {
+            return;
+        }
+        let cpu_before = thread_cpu();
+        let now = self.clock.now();
+        while self.heartbeats.due >= 1.0 && !self.conns.is_empty() {
+            self.heartbeats.due -= 1.0;
+            self.heartbeats.next = (self.heartbeats.next + 1) % self.conns.len();
+            self.heartbeat(now, self.conns[self.heartbeats.next]);
+        }
+        self.counted.heartbeats_cpu += thread_cpu().saturating_sub(cpu_before);
+    }
+
+    fn heartbeat(&mut self, now: Now, key: SlotKey) {
+        let Heartbeats { frame, input, .. } = &mut self.heartbeats;
+        self.counted.heartbeats += 1;
+        // It is unmasked in place.
+        input.clone_from(frame);
+        self.partition.handle_bytes(now, key, input, &mut self.link);
+    }
+
+    /// What timers deliver are passive updates.
+    fn timers(&mut self) {
+        let now = self.clock.now();
+        if self.partition.next_deadline().is_none_or(|at| at > now.instant) {
+            return;
+        }
+        let (before, cpu_before) = (self.partition.counters().dispatches_total, thread_cpu());
+        self.partition.handle_timers(now, &mut self.link);
+        if self.partition.counters().dispatches_total > before {
+            self.counted.passive_updates_cpu += thread_cpu().saturating_sub(cpu_before);
+            self.count(PASSIVE_UPDATES, before);
+        }
+    }
+
+    fn hand_out_outputs(&mut self) -> Result<()> {
+        while let Some(output) = self.partition.poll_output() {
+            match output {
+                Output::ToGuild(_, message) => self.ends.guild.send(ToGuildThread::Relay(message))?,
+                // Answered where the session is opened.
+                Output::Authenticate { .. } | Output::FetchMessages { .. } => {}
+                Output::FetchDirects { session, .. } => {
+                    let now = self.clock.now();
+                    self.partition.handle_directs(now, session, Some(Vec::new()), &mut self.link);
+                }
+                Output::SessionNews(_) | Output::IdentifyRefused(_) => {}
+                Output::Transfer { .. } => anyhow::bail!("nobody resumes here"),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,145 @@
+//! Beside: what others do with all members while the guild goes on: somebody reads a snapshot, another wants to know whom
+//! `@everyone` reaches, a third searches by name. Each begins anew when it is done.
+//!
+//! Owns        a thread for each of them.
+//! Invariants  all three are under way whenever an operation is timed, but for the moment in which one begins anew.
+
+use super::{GUILD, Lab, SYSTEM, session};
+use crate::crowd;
+use anyhow::{Context, Result, bail};
+use guildhall_guild::{Command, Job, JobDone, Reply};
+use guildhall_model::to_gateway::{MemberQuery, RequestGuildMembers};
+use guildhall_relay::{MemberTable, ToGuild};
+use std::{
+    sync::mpsc::{self, Receiver, Sender},
+    thread,
+};
+
+/// Nobody's name begins like this, so that all are looked at.
+const NOBODY: &str = "zzz";
+
+/// One of the three.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Task {
+    Snapshot,
+    Audience,
+    Search,
+}
+
+enum Work {
+    Read(MemberTable),
+    Job(Task, Job),
+}
+
+enum Done {
+    Read,
+    Job(Task, JobDone),
+}
+
+/// See the module.
+pub struct Beside {
+    work: [Sender<Work>; 3],
+    done: Receiver<Done>,
+}
+
+impl Beside {
+    fn start() -> Result<Self> {
+        let (told, done) = mpsc::channel();
+        let begin = |name: &str| -> Result<Sender<Work>> {
+            let ((work, inbox), told) = (mpsc::channel(), told.clone());
+            thread::Builder::new().name(name.to_owned()).spawn(move || run(&inbox, &told))?;
+            Ok(work)
+        };
+        Ok(Self { work: [begin("snapshot")?, begin("audience")?, begin("search")?], done })
+    }
+
+    fn submit(&self, task: Task, work: Work) -> Result<()> {
+        self.work[task as usize].send(work).ok().context("a thread beside the guild ended")
+    }
+}
+
+fn run(inbox: &Receiver<Work>, told: &Sender<Done>) {
+    while let Ok(work) = inbox.recv() {
+        let done = match work {
+            Work::Read(members) => {
+                let newest = members.iter().map(|entry| entry.member.joined_at).max();
+                // What was not looked at would be left out.
+                std::hint::black_box(newest);
+                Done::Read
+            }
+            Work::Job(task, job) => Done::Job(task, job.run()),
+        };
+        if told.send(done).is_err() {
+            return;
+        }
+    }
+}
+
+impl Lab {
+    /// From now on others work on all members.
+    pub fn begin_beside(&mut self) -> Result<()> {
+        self.settle()?;
+        self.beside = Some(Beside::start()?);
+        [Task::Snapshot, Task::Audience, Task::Search].into_iter().try_for_each(|task| self.begin_task(task))
+    }
+
+    /// What they began is done, and nothing more begins.
+    pub fn end_beside(&mut self) -> Result<()> {
+        let Some(Beside { work, done }) = self.beside.take() else { return Ok(()) };
+        drop(work);
+        for done in done {
+            if let Done::Job(_, done) = done {
+                self.job_done(done)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what was done beside the guild, and has it begin anew. Not while something is timed.
+    pub fn keep_beside(&mut self) -> Result<()> {
+        while let Some(done) = self.beside.as_ref().and_then(|beside| beside.done.try_recv().ok()) {
+            let task = match done {
+                Done::Read => Task::Snapshot,
+                Done::Job(task, done) => {
+                    let took = self.job_done(done)?;
+                    self.job_ends_us.push(took.as_secs_f64() * 1e6);
+                    task
+                }
+            };
+            self.rounds_beside += 1;
+            self.begin_task(task)?;
+        }
+        Ok(())
+    }
+
+    fn begin_task(&mut self, task: Task) -> Result<()> {
+        // What an operation put out is not ours.
+        let before = std::mem::take(&mut self.jobs);
+        let work = match task {
+            Task::Snapshot => match self.command(SYSTEM, &Command::ReadMembers)? {
+                (_, Reply::Members(members)) => Work::Read(members),
+                (_, other) => bail!("the members were answered with {other:?}"),
+            },
+            Task::Audience => {
+                self.later(SYSTEM, &Command::ReadAudience(crowd::insiders_channel()))?;
+                Work::Job(task, self.jobs.pop().context("no job for an audience")?)
+            }
+            Task::Search => {
+                self.relay(ToGuild::RequestMembers { session: session(0), request: Box::new(by_name(NOBODY)) })?;
+                Work::Job(task, self.jobs.pop().context("no job for a search")?)
+            }
+        };
+        self.jobs = before;
+        self.beside.as_ref().map_or(Ok(()), |beside| beside.submit(task, work))
+    }
+}
+
+/// Op 8, by the beginning of a name.
+pub fn by_name(prefix: &str) -> RequestGuildMembers {
+    RequestGuildMembers {
+        guild_ids: vec![GUILD],
+        query: MemberQuery::Prefix { prefix: prefix.to_owned(), limit: 100 },
+        presences: true,
+        nonce: Some("bench".to_owned()),
+    }
+}

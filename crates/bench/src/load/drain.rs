@@ -1,0 +1,216 @@
+//! `guildhall-bench drain`: a node full of clients is told to stop, another one is started on its folder, and everybody is back.
+//!
+//! Invariants  asserted: every session is resumed; everybody heard all that was said and kept, once and in order; nobody identified again.
+
+use super::{
+    backend::Http,
+    curve::Curve,
+    good::{Good, Report, STEP_MS},
+    node::{Node, free_addr},
+    town::{self, say},
+};
+use anyhow::{Context as _, Result, bail, ensure};
+use clap::Args;
+use guildhall::open_files;
+use serde::Serialize;
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+const SETTINGS: &[&str] = &["limits.rest_rate_percent=0", "limits.backend_requests_per_s=0", "log.level=info"];
+const PATIENCE: Duration = Duration::from_secs(180);
+/// Talk before the signal, and after all are back.
+const TALK: Duration = Duration::from_secs(4);
+
+/// `guildhall-bench drain`.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct DrainArgs {
+    /// Clients, every second one a bot.
+    #[arg(long, default_value_t = 5000)]
+    connections: usize,
+    /// Messages a second, each to every client.
+    #[arg(long, default_value_t = 4)]
+    rate: u32,
+    /// Print JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct DrainResult {
+    connections: usize,
+    messages_kept: usize,
+    deliveries: usize,
+    /// From SIGTERM to the end of the first process.
+    drain_ms: u64,
+    /// From there until the second is ready.
+    restart_ms: u64,
+    /// From there until everybody is back.
+    back_ms: u64,
+    resumed: u64,
+    refused: u64,
+    identified_again: u64,
+    asked_per_s_max: u32,
+    resumed_per_s_max: u32,
+    rss_before_bytes: u64,
+    rss_after_bytes: u64,
+    /// Since SIGTERM.
+    curves: Vec<Curve>,
+}
+
+/// Speaks on, whoever listens.
+struct Talk {
+    stop: Arc<AtomicBool>,
+    /// The newest number that was acknowledged.
+    newest: Arc<AtomicU32>,
+    thread: JoinHandle<()>,
+}
+
+impl Talk {
+    fn start(addr: SocketAddr, token: &str, every: Duration, begun: Instant) -> Self {
+        let (stop, newest) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
+        let (is_over, acknowledged) = (stop.clone(), newest.clone());
+        let mut speaker = Http::bot(addr, token);
+        let thread = thread::spawn(move || {
+            let (mut number, mut next) = (0, Instant::now());
+            while !is_over.load(Ordering::Relaxed) {
+                number += 1;
+                // One that was not acknowledged may be kept all the same: the history tells.
+                if say(&mut speaker, 0, number, begun.elapsed().as_micros() as u64).unwrap_or(false) {
+                    acknowledged.store(number, Ordering::Relaxed);
+                }
+                next += every;
+                thread::sleep(next.saturating_duration_since(Instant::now()));
+            }
+        });
+        Self { stop, newest, thread }
+    }
+
+    fn end(self) -> u32 {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = self.thread.join();
+        self.newest.load(Ordering::Relaxed)
+    }
+}
+
+fn wait(what: &str, good: &Good, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so()? {
+        ensure!(
+            Instant::now() < deadline,
+            "{what} did not happen in time; {} clients are connected",
+            good.ready_count()
+        );
+        ensure!(!good.has_failed(), "the clients' thread ended");
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+/// Runs the bench.
+///
+/// # Errors
+/// When a process cannot be started, or what is asserted does not hold.
+pub fn run(args: DrainArgs) -> Result<()> {
+    let DrainArgs { connections, rate, json } = args;
+    ensure!(connections > 0 && rate > 0, "all numbers start at 1");
+    open_files::raise_limit_for(connections as u32);
+    let dir = tempfile::tempdir().context("making a folder for the bench")?;
+    let settings: Vec<String> = SETTINGS.iter().map(|setting| (*setting).to_owned()).collect();
+    let mut node = Node::start(dir.path(), free_addr()?, &settings)?;
+    let (accounts, speaker) = town::make(&mut Http::backend(node.addr, node.key()), connections)?;
+    let begun = Instant::now();
+    let good = Good::start(node.addr, accounts, begun);
+    wait("READY for all", &good, || Ok(good.ready_count() == connections))?;
+    // Until its guild has let it in a session hears nothing.
+    thread::sleep(TALK);
+    let talk = Talk::start(node.addr, &speaker, Duration::from_secs(1) / rate, begun);
+    thread::sleep(TALK);
+    let rss_before_bytes = node.rss_bytes()?;
+
+    let signal = Instant::now();
+    node.ask_to_end()?;
+    let mut code = None;
+    wait("the end of the first process", &good, || {
+        code = node.has_ended()?;
+        Ok(code.is_some())
+    })?;
+    ensure!(code == Some(Some(0)), "the first process ended with {code:?}");
+    let ended = Instant::now();
+    let addr = node.addr;
+    let node = Node::start(dir.path(), addr, &settings)?;
+    let ready = Instant::now();
+    wait("the return of all", &good, || Ok(good.ready_count() == connections))?;
+    let back = Instant::now();
+    let newest_before = talk.newest.load(Ordering::Relaxed);
+    thread::sleep(TALK);
+    let newest = talk.end();
+    ensure!(newest > newest_before, "nothing more could be said after the restart");
+    wait("the newest message", &good, || Ok(good.heard_by_all() >= newest))?;
+    let rss_after_bytes = node.rss_bytes()?;
+    let report = good.end()?;
+    let kept = town::history(&mut Http::bot(addr, &speaker))?;
+    check(&report, &kept)?;
+
+    let since = |curve: &Curve| curve.since(signal.duration_since(begun));
+    let (asked, resumed, refused) = (since(&report.asked), since(&report.resumed), since(&report.refused));
+    let identified = since(&report.ready);
+    let ms = |from: Instant, to: Instant| to.duration_since(from).as_millis() as u64;
+    let result = DrainResult {
+        connections,
+        messages_kept: kept.len(),
+        deliveries: report.heard.iter().map(Vec::len).sum(),
+        drain_ms: ms(signal, ended),
+        restart_ms: ms(ended, ready),
+        back_ms: ms(ready, back),
+        resumed: resumed.sum(),
+        refused: refused.sum(),
+        identified_again: identified.sum(),
+        asked_per_s_max: asked.per_s_max(),
+        resumed_per_s_max: resumed.per_s_max(),
+        rss_before_bytes,
+        rss_after_bytes,
+        curves: vec![asked, resumed, refused, identified],
+    };
+    if json {
+        println!("{}", serde_json::to_string(&result)?)
+    } else {
+        print(&result)
+    }
+    ensure!(result.identified_again == 0 && result.refused == 0, "{} sessions were not resumed", result.refused);
+    Ok(())
+}
+
+/// Everybody heard all that is kept, in order and once.
+fn check(report: &Report, kept: &[u32]) -> Result<()> {
+    ensure!(report.faults == 0, "{} faults, like: {}", report.faults, report.example.as_deref().unwrap_or_default());
+    for (index, heard) in report.heard.iter().enumerate() {
+        if heard != kept {
+            let missing: Vec<_> = kept.iter().filter(|number| !heard.contains(number)).take(10).collect();
+            bail!("client {index} heard {} of {} messages; {missing:?} are missing", heard.len(), kept.len());
+        }
+    }
+    Ok(())
+}
+
+fn print(result: &DrainResult) {
+    let DrainResult { connections, messages_kept, deliveries, .. } = result;
+    println!("{connections} clients heard {messages_kept} messages each, {deliveries} in all: none lost, none twice");
+    println!("SIGTERM to exit           {} ms", result.drain_ms);
+    println!("restart                   {} ms", result.restart_ms);
+    println!("ready to everybody back   {} ms", result.back_ms);
+    println!("resumed                   {} ({} at most in a second)", result.resumed, result.resumed_per_s_max);
+    println!("asked to reconnect        {} at most in a second", result.asked_per_s_max);
+    println!("refused, identified anew  {}, {}", result.refused, result.identified_again);
+    println!("RSS before and after      {} MiB, {} MiB", result.rss_before_bytes >> 20, result.rss_after_bytes >> 20);
+    println!("since SIGTERM, per {STEP_MS} ms:");
+    for curve in result.curves.iter().filter(|curve| curve.sum() > 0) {
+        print!("{}", curve.chart());
+    }
+}

@@ -1,0 +1,373 @@
+//! Benches: what it costs, measured against the least it could cost in the same run.
+//!
+//! Owns        `guildhall-bench sockets` and the processes it is made of; `fanout` and `guild` measure without sockets, in
+//!             this process; `load` measures `guildhall serve` from outside.
+//! Invariants  `sockets`: the server and the floor take turns in rounds, so whatever else the machine does hits both;
+//!             what is told are medians over the rounds.
+#![deny(unsafe_code)]
+
+mod broadcast;
+mod client;
+mod codec;
+mod crowd;
+mod fanout;
+mod floor;
+mod frames;
+mod guild;
+mod load;
+mod role;
+mod sched;
+mod server;
+mod spread;
+mod text;
+mod upgrades;
+mod usage;
+
+#[cfg(all(feature = "jemalloc", not(feature = "count-allocations")))]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+use anyhow::{Context, Result, ensure};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use guildhall::config::defaults;
+use guildhall_lab::{TablesArgs, train_tables};
+use guildhall_partition::Streams;
+use guildhall_ws_proto::DeflateParams;
+use role::{Role, number};
+use serde::Serialize;
+use std::{path::PathBuf, process::ExitCode, time::Duration};
+
+/// Messages per round; more rounds make a steadier median.
+const MESSAGES_PER_ROUND: usize = 5;
+/// Connections on their way at once. A listener's queue holds 128; the kernel drops whoever comes while it is full, and
+/// they try again only after seconds.
+const CONNECTING_MAX: usize = 100;
+/// How long the server may take to give memory back before its idle size is read.
+const SETTLE: Duration = Duration::from_millis(1500);
+
+/// Measures a node against the least it could cost; also trains the tables of shared-match
+#[derive(Debug, Parser)]
+#[command(name = "guildhall-bench", version, max_term_width = 110)]
+struct Cli {
+    #[command(subcommand)]
+    command: Bench,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+enum Bench {
+    /// One guild, N real loopback connections: CPU per delivery against a plain send() of the same bytes.
+    ///
+    /// The server, its clients, and both ends of the floor run as processes of their own. Each message is delivered to
+    /// every connection before the next is sent, so nothing is coalesced.
+    Sockets(SocketsArgs),
+    /// One guild, N sessions in this process, no sockets: CPU per delivery, latency and memory above the kernel.
+    ///
+    /// Guild, relays, sessions, replay buffers and compression are real; nothing is sent and nothing is stored. Sessions
+    /// are those of user accounts with a current client. Most are passive: they do not look at the guild, and are told
+    /// every half a minute in which channels something was said. The others have it open: they get messages (28 % of the
+    /// events), edits (2 %), reactions (11 %) and typing (14 %), the voice states (4 %), the first hundred rows of a
+    /// member list, and the presence of a few people. Presences change (30 %), members get nicks and roles (3 %), join
+    /// and leave (8 %); that shows where somebody watches.
+    Fanout(fanout::FanoutArgs),
+    /// One message to N compressed connections in this process, no sockets: compressed for each, or prepared once for all.
+    ///
+    /// CPU, bytes, compressions and (built with `--features count-allocations`) allocations.
+    Broadcast(broadcast::BroadcastArgs),
+    /// Every operation of a guild with M members: how long each holds up the guild.
+    Guild(guild::GuildArgs),
+    /// Every way to write messages, on realistic traffic: bytes per message, CPU per delivery, memory per connection.
+    ///
+    /// Every mode is given the same traffic, in JSON. Each connection is that of a session of its own, which sees what such
+    /// a session sees; an event goes to all who see it before the next comes. What was written to some of them is read
+    /// again by the reference decoders. Bytes are those of the payloads, without WebSocket headers, over whole streams of
+    /// 4,000 messages from the first on, of eight sessions; "their bytes" are those of so many connections, after a warm-up
+    /// of up to 400 messages each. CPU has what is made once per event in it.
+    Codec(codec::CodecArgs),
+    /// A simulated day: how many zstd-stream connections get larger contexts while there is memory to spare.
+    ///
+    /// The loop that decides is the node's own; people and memory are pretended. Beside it, the same loop over an allocator
+    /// that keeps what was freed.
+    Upgrades(upgrades::UpgradesArgs),
+    /// Clients that behave beside as many hostile ones: what they notice, and what it costs the server.
+    ///
+    /// A real server process. The same clients hear the same stream of messages, first by themselves, then beside bad ones of
+    /// fifteen kinds that come back whenever they are closed, then by themselves again. Fails if a good one lost anything, or a
+    /// bad one was closed with a code that is not for its kind. Before that, servers of their own get sixty anonymous bodies of
+    /// a mebibyte, and five hundred uploads that stall while somebody else posts messages.
+    Hostile(load::hostile::HostileArgs),
+    /// A node full of clients is told to stop and another one takes its place: who is back when, and that nothing is lost.
+    ///
+    /// Real server processes, one after the other on the same folder and port; messages are posted all the time. Fails if
+    /// anybody missed one of those that are kept, heard one twice, or had to identify again.
+    Drain(load::drain::DrainArgs),
+    /// A million members imported by the backend API, then ten thousand events a second: memory, and how soon the guild answers.
+    ///
+    /// A real server process; while lines stream in somebody else uses the guild. Fails if a line or an event is lost.
+    Import(load::import::ImportArgs),
+    /// Train the tables that shared-match streams are built with
+    Tables(TablesArgs),
+    /// One of a bench's processes; started by the bench itself.
+    #[command(hide = true, subcommand)]
+    Role(BenchRole),
+}
+
+/// As a node has it unless it is told otherwise.
+const SHARED: Streams = Streams::SharedMatch {
+    history_bytes_max: defaults::SHARED_HISTORY_BYTES_MAX as usize,
+    check_one_in: defaults::SHARED_CHECK_ONE_IN,
+};
+
+/// Transport compression of the clients.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Mode {
+    /// None.
+    Plain,
+    /// zlib-stream, one context per connection.
+    Zlib,
+    /// zstd-stream, one context per connection.
+    Zstd,
+    /// permessage-deflate without context takeover: compressed once for all.
+    Prepared,
+    /// permessage-deflate with context takeover, one context per connection.
+    Deflate,
+    /// zstd-stream, written by shared-match.
+    SharedZstd,
+    /// zlib-stream, written by shared-match.
+    SharedZlib,
+}
+
+impl Mode {
+    fn query(self) -> &'static str {
+        match self {
+            Self::Plain | Self::Prepared | Self::Deflate => "/?v=10&encoding=json",
+            Self::Zlib | Self::SharedZlib => "/?v=10&encoding=json&compress=zlib-stream",
+            Self::Zstd | Self::SharedZstd => "/?v=10&encoding=json&compress=zstd-stream",
+        }
+    }
+
+    /// How the server writes streams.
+    fn streams(self) -> Streams {
+        match self {
+            Self::Plain | Self::Zlib | Self::Zstd | Self::Prepared | Self::Deflate => Streams::Classic,
+            Self::SharedZstd | Self::SharedZlib => SHARED,
+        }
+    }
+
+    /// What clients offer besides.
+    fn deflate(self) -> Option<DeflateParams> {
+        let takeover = match self {
+            Self::Plain | Self::Zlib | Self::Zstd | Self::SharedZstd | Self::SharedZlib => return None,
+            Self::Prepared => false,
+            Self::Deflate => true,
+        };
+        Some(DeflateParams {
+            server_no_context_takeover: !takeover,
+            client_no_context_takeover: true,
+            ..DeflateParams::default()
+        })
+    }
+}
+
+/// Whether the server may send in batches.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum IoUring {
+    /// Where the system has io_uring and allows it.
+    Auto,
+    /// No.
+    Off,
+}
+
+/// `guildhall-bench sockets`.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct SocketsArgs {
+    /// Connections, each identified as its own member.
+    #[arg(long, default_value_t = 1000)]
+    connections: usize,
+    /// Messages, each delivered to every connection.
+    #[arg(long, default_value_t = 50)]
+    messages: usize,
+    /// Transport compression.
+    #[arg(long, value_enum, default_value_t = Mode::Plain)]
+    mode: Mode,
+    /// Whether the server may send to many with one system call. The floor never does.
+    #[arg(long, value_enum, default_value_t = IoUring::Auto)]
+    io_uring: IoUring,
+    /// Print JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The processes of a bench.
+#[derive(Debug, Subcommand)]
+pub enum BenchRole {
+    /// The node under test.
+    Server { members: usize, dir: PathBuf, io_uring: IoUring, mode: Mode },
+    /// Its clients.
+    Client { port: u16, tokens: PathBuf, mode: Mode },
+    /// Who sends at the floor.
+    FloorSender { port: u16 },
+    /// Who reads at the floor.
+    FloorReader,
+    /// One mode of the codec bench.
+    Codec(codec::CodecRole),
+}
+
+/// What `guildhall-bench sockets` found. CPU is user and system time of the whole server process.
+#[derive(Debug, Serialize)]
+struct SocketsResult {
+    connections: usize,
+    deliveries: u64,
+    io_uring: bool,
+    cpu_us_per_delivery: f64,
+    floor_cpu_us_per_send: f64,
+    ratio_to_floor: f64,
+    bytes_per_delivery: f64,
+    rss_bytes_per_connection: u64,
+}
+
+fn main() -> ExitCode {
+    match run(&Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("guildhall-bench: {error}");
+            error.chain().skip(1).for_each(|cause| eprintln!("  because {cause}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs a bench, or one of its roles.
+fn run(bench: &Bench) -> Result<()> {
+    match bench {
+        Bench::Sockets(args) => sockets(*args),
+        Bench::Fanout(args) => fanout::run(*args),
+        Bench::Broadcast(args) => broadcast::run(args),
+        Bench::Guild(args) => guild::run(*args),
+        Bench::Codec(args) => codec::run(args),
+        Bench::Upgrades(args) => upgrades::run(*args),
+        Bench::Hostile(args) => load::hostile::run(*args),
+        Bench::Drain(args) => load::drain::run(*args),
+        Bench::Import(args) => load::import::run(*args),
+        Bench::Tables(args) => train_tables(args),
+        Bench::Role(BenchRole::Server { members, dir, io_uring, mode }) => server::run(*members, dir, *io_uring, *mode),
+        Bench::Role(BenchRole::Client { port, tokens, mode }) => client::run(*port, tokens, *mode),
+        Bench::Role(BenchRole::FloorSender { port }) => floor::run_sender(*port),
+        Bench::Role(BenchRole::FloorReader) => floor::run_reader(),
+        Bench::Role(BenchRole::Codec(role)) => codec::run_role(role),
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    if values.len().is_multiple_of(2) { (values[middle - 1] + values[middle]) / 2.0 } else { values[middle] }
+}
+
+fn sockets(args: SocketsArgs) -> Result<()> {
+    let SocketsArgs { connections, messages, mode, io_uring, json } = args;
+    ensure!(connections > 0 && messages > 0, "--connections and --messages must be at least 1");
+    let dir = tempfile::tempdir().context("making a folder for the bench")?;
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let mode_name = mode.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+    let io_uring = io_uring.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+
+    let members = connections.to_string();
+    let mut server = Role::start("server", &[members, dir.path().display().to_string(), io_uring, mode_name.clone()])?;
+    let started = server.answer()?;
+    let port = number(&started, "port")?;
+    // The guild is loaded and everything that is made once is made before anybody is counted.
+    server.ask("publish")?;
+    std::thread::sleep(SETTLE);
+    let rss_before = server.ask_number("usage", "rss_bytes")?;
+    let mut client = Role::start("client", &[port.to_string(), path("tokens"), mode_name])?;
+    client.answer()?;
+    std::thread::sleep(SETTLE);
+    let rss_idle = server.ask_number("usage", "rss_bytes")?;
+
+    // One message warms both sides up, and shows what it looks like on the wire.
+    let mut expected = connections as u64;
+    client.ask("reset")?;
+    server.ask("publish")?;
+    client.ask(&format!("await {expected}"))?;
+    let sample = client.ask("sample")?;
+    let frame = sample["hex"].as_str().context("the sample")?.to_owned();
+
+    let mut reader = Role::start("floor-reader", &[])?;
+    let floor_port = number(&reader.answer()?, "port")?;
+    let mut sender = Role::start("floor-sender", &[floor_port.to_string()])?;
+    sender.answer()?;
+    for connected in (0..connections).step_by(CONNECTING_MAX) {
+        let count = CONNECTING_MAX.min(connections - connected);
+        sender.ask(&format!("connect {count}"))?;
+        reader.ask(&format!("accept {}", connected + count))?;
+    }
+    let frame_bytes = number(&sender.ask(&format!("frame {frame}"))?, "bytes")?;
+    let mut floor_bytes = 0;
+
+    client.ask("reset")?;
+    expected = 0;
+    let (mut costs, mut floors, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    let mut left = messages;
+    while left > 0 {
+        let count = left.min(MESSAGES_PER_ROUND);
+        left -= count;
+        let sends = (count * connections) as f64;
+
+        let before = server.ask_number("usage", "cpu_ns")?;
+        for _ in 0..count {
+            server.ask("publish")?;
+            expected += connections as u64;
+            client.ask(&format!("await {expected}"))?;
+        }
+        let cost = (server.ask_number("usage", "cpu_ns")? - before) as f64 / sends / 1000.0;
+
+        let before = sender.ask_number("usage", "cpu_ns")?;
+        for _ in 0..count {
+            sender.ask("send")?;
+            floor_bytes += frame_bytes * connections as u64;
+            reader.ask(&format!("await {floor_bytes}"))?;
+        }
+        let floor = (sender.ask_number("usage", "cpu_ns")? - before) as f64 / sends / 1000.0;
+        costs.push(cost);
+        floors.push(floor);
+        ratios.push(cost / floor);
+    }
+    let totals = client.ask(&format!("await {expected}"))?;
+    let deliveries = number(&totals, "messages")?;
+    ensure!(deliveries == expected, "{deliveries} deliveries instead of {expected}");
+    let result = SocketsResult {
+        connections,
+        deliveries,
+        io_uring: started["io_uring"] == true,
+        cpu_us_per_delivery: median(costs),
+        floor_cpu_us_per_send: median(floors),
+        ratio_to_floor: median(ratios),
+        bytes_per_delivery: number(&totals, "bytes")? as f64 / deliveries as f64,
+        rss_bytes_per_connection: rss_idle.saturating_sub(rss_before) / connections as u64,
+    };
+    if json {
+        println!("{}", serde_json::to_string(&result)?);
+    } else {
+        println!("connections               {}", result.connections);
+        println!("deliveries                {}", result.deliveries);
+        println!("sent by                   {}", if result.io_uring { "io_uring" } else { "send()" });
+        println!("CPU per delivery          {:.2} µs", result.cpu_us_per_delivery);
+        println!("floor: CPU per send       {:.2} µs", result.floor_cpu_us_per_send);
+        println!("ratio to the floor        {:.2}", result.ratio_to_floor);
+        println!("bytes per delivery        {:.1}", result.bytes_per_delivery);
+        println!("RSS per idle connection   {} bytes", result.rss_bytes_per_connection);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_definition_of_the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,68 @@
+//! `guildhall-bench tables`: the entropy tables that shared-match streams are built with, trained from synthetic traffic.
+
+use crate::{TrafficKind, scope_of};
+use anyhow::{Context as _, Result};
+use clap::Args;
+use guildhall_shared_match::{Form, Sample, train};
+use guildhall_traffic::{Chat, Params, Traffic, Viewer};
+use std::{fs, path::PathBuf};
+
+/// Sessions that are listened to, and events of each kind of traffic.
+const SESSIONS: u32 = 8;
+const EVENTS: usize = 4000;
+
+/// `guildhall-bench tables`.
+#[derive(Debug, Args)]
+pub struct TablesArgs {
+    /// What people say: a file with one message a line, as text or as JSON with a `text`
+    #[arg(long, value_name = "FILE")]
+    chat: Option<PathBuf>,
+    /// The traffic is drawn from this
+    #[arg(long, default_value_t = 1 << 40)]
+    seed: u64,
+    /// The folder to write json.bin and etf.bin to: crates/shared-match/tables, to build them in
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
+/// Trains the tables and writes a file per encoding, whose path goes to standard output.
+///
+/// # Errors
+/// When a file cannot be read or written.
+pub fn train_tables(args: &TablesArgs) -> Result<()> {
+    let chat = match &args.chat {
+        None => Chat::built_in(),
+        Some(path) => {
+            let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+            // The other half is what the bench measures with.
+            let [learned, _] = Chat::parse(&text).with_context(|| path.display().to_string())?.halves();
+            learned
+        }
+    };
+    fs::create_dir_all(&args.out).with_context(|| format!("making {}", args.out.display()))?;
+    for (form, name) in [(Form::Json, "json.bin"), (Form::Etf, "etf.bin")] {
+        let samples: Vec<Sample> = [TrafficKind::Session, TrafficKind::Channel]
+            .iter()
+            .flat_map(|kind| samples(form, *kind, args.seed, &chat))
+            .collect();
+        let path = args.out.join(name);
+        fs::write(&path, train(form, &samples).to_bytes()).with_context(|| format!("writing {}", path.display()))?;
+        println!("{}", path.display());
+    }
+    Ok(())
+}
+
+fn samples(form: Form, kind: TrafficKind, seed: u64, chat: &Chat) -> Vec<Sample> {
+    let viewers: Vec<Viewer> = (0..SESSIONS).map(|index| Viewer::new(seed, index)).collect();
+    let traffic = Traffic::new(Params { kind: kind.kind(), seed, sessions: SESSIONS }, chat.clone());
+    let shared = traffic.filter(|event| !event.is_private()).map(|event| Sample {
+        scope: scope_of(&event),
+        name: event.name,
+        body: match form {
+            Form::Json => event.body_json.to_vec(),
+            Form::Etf => event.body_etf.to_vec(),
+        },
+        recipients: (0..viewers.len()).filter(|index| viewers[*index].sees(&event)).collect(),
+    });
+    shared.filter(|sample| !sample.recipients.is_empty()).take(EVENTS).collect()
+}
