@@ -7,14 +7,20 @@ use crate::{
     clock::SystemClock,
     mailbox::{Mailbox, MailboxReceiver, MovedSocket, Note},
     server::Upstream,
-    sockets::{Sockets, WAKE},
+    sockets::{Sockets, Transfer, WAKE},
     url::Refusal,
 };
 use guildhall_model::{Direct, GuildId, Message};
-use guildhall_partition::{Account, AuthFailure, IdentifyFault, IdentifyRefused, Output, Partition};
+use guildhall_partition::{
+    Account, AuthFailure, ConnParams, HandOver, IdentifyFault, IdentifyRefused, MovingConn, Output, Partition,
+};
 use guildhall_relay::{ToGuild, ToRelay};
 use guildhall_stdx::{Fault as _, Histogram, Instant, Now, Refusals, SlotKey};
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, mpsc::Sender},
+    time::Duration,
+};
 
 const READ_BUFFER_BYTES: usize = 64 << 10;
 const EVENTS_PER_POLL: usize = 1024;
@@ -235,90 +241,87 @@ impl PartitionLoop {
 
     fn take_notes(&mut self, now: Now) {
         while let Ok(note) = self.receiver.notes.try_recv() {
-            match note {
-                Note::Accepted { stream, tls, mut early, params, permit } => {
-                    let key = self.partition.next_conn_key();
-                    let socket = MovedSocket { stream: mio::net::TcpStream::from_std(stream), tls, permit };
-                    if let Err(error) = self.sockets.insert(key, socket) {
-                        tracing::warn!(%error, "an accepted socket could not be registered");
-                        continue;
-                    }
-                    match params {
-                        Ok(params) => self.partition.accept(now, params, &mut self.sockets),
-                        Err(Refusal { code, reason }) => {
-                            self.partition.accept_refused_because(now, code, reason, &mut self.sockets)
-                        }
-                    };
-                    if !early.is_empty() {
-                        self.partition.handle_bytes(now, key, &mut early, &mut self.sockets);
-                    }
-                }
-                Note::Authenticated { conn, result } => {
-                    self.partition.handle_authenticated(now, conn, result, &mut self.sockets);
-                    // A connection that moves has left its place, which the next note may give to a new one: its socket
-                    // goes first.
-                    self.hand_out_outputs();
-                }
-                Note::Messages { session, guild_id, messages } => {
-                    self.partition.handle_messages(now, session, guild_id, &messages, &mut self.sockets);
-                }
-                Note::Directs { session, directs } => {
-                    self.partition.handle_directs(now, session, directs, &mut self.sockets);
-                }
-                Note::Moved { socket, conn } => {
-                    let key = self.partition.next_conn_key();
-                    if let Err(error) = self.sockets.insert(key, socket) {
-                        tracing::warn!(%error, "a moved socket could not be registered");
-                        continue;
-                    }
-                    self.partition.handle_transferred(now, *conn, &mut self.sockets);
-                }
-                Note::Joined { user_id, guild_id } => self.partition.handle_joined(now, user_id, guild_id),
-                Note::UserChanged(user) => self.partition.handle_user_changed(now, &user, &mut self.sockets),
-                Note::TakeBackUpgrades { count } => {
-                    self.partition.take_back_upgrades(now, count, &mut self.sockets);
-                }
-                Note::Inspect(look) => look(now, &self.partition, &self.latency),
-                Note::Close { whose, code, closed } => {
-                    closed(self.partition.close_sessions(now, &whose, code, &mut self.sockets));
-                }
-                Note::TellUsers { published, user_ids, permit: _permit } => {
-                    self.partition.tell_users(now, &published, &user_ids, &mut self.sockets);
-                }
-                Note::AskToLeave { count, grace_ms, answer } => {
-                    let leaving = self.partition.ask_to_leave(now, count, grace_ms, &mut self.sockets);
-                    // Whoever asked may have run out of patience.
-                    let _ = answer.send(leaving);
-                }
-                Note::LeaveVoice { done } => {
-                    self.partition.leave_voice();
-                    self.hand_out_outputs();
-                    // Whoever asked may have run out of patience.
-                    let _ = done.send(());
-                }
-                Note::HandOver { bytes_max, answer } => {
-                    // The guilds have ended: what they said is here.
-                    while let Some(message) = self.next_guild_message() {
-                        self.partition.handle_guild(now, message, true, &mut self.sockets);
-                    }
-                    let may_have_lost = self.receiver.has_lost_within(LOST_LATELY);
-                    let over = self.partition.hand_over(now, bytes_max, may_have_lost, &mut self.sockets);
-                    // Whoever asked may have run out of patience.
-                    let _ = answer.send(over);
-                }
-                Note::TakeOver { over, users, taken } => {
-                    let count = self.partition.take_over(now, &over, &users);
-                    // Whoever asked may have run out of patience.
-                    let _ = taken.send(count);
-                }
-                Note::GiveUpReturning => self.partition.give_up_returning(now, &mut self.sockets),
-                Note::Limits(limits) => self.partition.take_limits(&limits),
-                Note::Stop => {
-                    self.partition.close_all(now, &mut self.sockets);
-                    self.ending = Ending::Closed(now.instant.after_ms(CLOSING_MS));
-                }
+            self.take_note(now, note);
+        }
+    }
+
+    fn take_note(&mut self, now: Now, note: Note) {
+        let Self { partition, sockets, .. } = self;
+        match note {
+            Note::Accepted { stream, tls, early, params, permit } => {
+                let socket = MovedSocket { stream: mio::net::TcpStream::from_std(stream), tls, permit };
+                self.accept(now, socket, early, params);
+            }
+            Note::Moved { socket, conn } => self.accept_moved(now, socket, *conn),
+            Note::Authenticated { conn, result } => partition.handle_authenticated(now, conn, result, sockets),
+            Note::Messages { session, guild_id, messages } => {
+                partition.handle_messages(now, session, guild_id, &messages, sockets);
+            }
+            Note::Directs { session, directs } => partition.handle_directs(now, session, directs, sockets),
+            Note::Joined { user_id, guild_id } => partition.handle_joined(now, user_id, guild_id),
+            Note::UserChanged(user) => partition.handle_user_changed(now, &user, sockets),
+            Note::TakeBackUpgrades { count } => {
+                partition.take_back_upgrades(now, count, sockets);
+            }
+            Note::Inspect(look) => look(now, partition, &self.latency),
+            Note::Close { whose, code, closed } => closed(partition.close_sessions(now, &whose, code, sockets)),
+            Note::TellUsers { published, user_ids, permit: _permit } => {
+                partition.tell_users(now, &published, &user_ids, sockets);
+            }
+            Note::AskToLeave { count, grace_ms, answer } => {
+                reply(&answer, partition.ask_to_leave(now, count, grace_ms, sockets));
+            }
+            Note::LeaveVoice { done } => {
+                partition.leave_voice();
+                // The requester ends the guilds after this reply: they must have the messages by then.
+                self.hand_out_outputs();
+                reply(&done, ());
+            }
+            Note::HandOver { bytes_max, answer } => reply(&answer, self.hand_over(now, bytes_max)),
+            Note::TakeOver { over, users, taken } => reply(&taken, partition.take_over(now, &over, &users)),
+            Note::GiveUpReturning => partition.give_up_returning(now, sockets),
+            Note::Limits(limits) => partition.take_limits(&limits),
+            Note::Stop => {
+                partition.close_all(now, sockets);
+                self.ending = Ending::Closed(now.instant.after_ms(CLOSING_MS));
             }
         }
+    }
+
+    /// A socket after its upgrade; `early` are the client's first bytes.
+    fn accept(&mut self, now: Now, socket: MovedSocket, mut early: Vec<u8>, params: Result<ConnParams, Refusal>) {
+        let key = self.partition.next_conn_key();
+        if let Err(error) = self.sockets.insert(key, socket) {
+            tracing::warn!(%error, "an accepted socket could not be registered");
+            return;
+        }
+        match params {
+            Ok(params) => self.partition.accept(now, params, &mut self.sockets),
+            Err(Refusal { code, reason }) => {
+                self.partition.accept_refused_because(now, code, reason, &mut self.sockets)
+            }
+        };
+        if !early.is_empty() {
+            self.partition.handle_bytes(now, key, &mut early, &mut self.sockets);
+        }
+    }
+
+    /// A connection from another partition.
+    fn accept_moved(&mut self, now: Now, socket: MovedSocket, conn: MovingConn) {
+        if let Err(error) = self.sockets.insert(self.partition.next_conn_key(), socket) {
+            tracing::warn!(%error, "a moved socket could not be registered");
+            return;
+        }
+        self.partition.handle_transferred(now, conn, &mut self.sockets);
+    }
+
+    /// Delivers the last messages of the guilds, which have ended, and exports the sessions.
+    fn hand_over(&mut self, now: Now, bytes_max: usize) -> HandOver {
+        while let Some(message) = self.next_guild_message() {
+            self.partition.handle_guild(now, message, true, &mut self.sockets);
+        }
+        let may_have_lost = self.receiver.has_lost_within(LOST_LATELY);
+        self.partition.hand_over(now, bytes_max, may_have_lost, &mut self.sockets)
     }
 
     /// One buffer per socket; who has more comes again next turn.
@@ -368,13 +371,17 @@ impl PartitionLoop {
                 }
                 Output::SessionNews(news) => self.upstream.session_news(news),
                 Output::IdentifyRefused(refused) => note_refused(&self.refused, self.clock.now(), &refused),
-                Output::Transfer { to, socket, conn } => {
-                    let Some(socket) = self.sockets.take(socket) else { continue };
-                    self.mailboxes[usize::from(to.0)].send(Note::Moved { socket, conn });
-                }
             }
         }
+        for Transfer { to, socket, conn } in self.sockets.take_transfers() {
+            self.mailboxes[usize::from(to.0)].send(Note::Moved { socket, conn });
+        }
     }
+}
+
+/// Replies to a note. A requester that has stopped waiting has dropped its end, which is no error.
+fn reply<T>(to: &Sender<T>, result: T) {
+    let _ = to.send(result);
 }
 
 /// Counts an IDENTIFY that started no session, and logs it if a line is due.

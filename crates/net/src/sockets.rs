@@ -11,7 +11,8 @@ use crate::{
     tls::Records,
 };
 use guildhall_model::UserId;
-use guildhall_partition::{Dead, Link, Shortfall};
+use guildhall_partition::{Dead, Link, MovingConn, Shortfall};
+use guildhall_relay::PartitionId;
 use guildhall_stdx::SlotKey;
 use guildhall_uring::SendBatch;
 use mio::{Interest, Registry, Token, net::TcpStream};
@@ -54,11 +55,28 @@ pub struct Sockets {
     batch_number: u32,
     /// What did not go out whole, of this batch: at most one send per socket.
     shortfalls: Vec<(SlotKey, Shortfall)>,
+    /// Connections that left for other partitions, in order, until `take_transfers`.
+    transfers: Vec<Transfer>,
+}
+
+/// A connection and its socket on their way to another partition.
+pub struct Transfer {
+    pub to: PartitionId,
+    pub socket: MovedSocket,
+    pub conn: Box<MovingConn>,
 }
 
 impl Sockets {
     pub fn new(registry: Registry, batch: Option<SendBatch>) -> Self {
-        Self { registry, sockets: Vec::new(), readable: Vec::new(), batch, batch_number: 1, shortfalls: Vec::new() }
+        Self {
+            registry,
+            sockets: Vec::new(),
+            readable: Vec::new(),
+            batch,
+            batch_number: 1,
+            shortfalls: Vec::new(),
+            transfers: Vec::new(),
+        }
     }
 
     /// Takes a socket in; it is read from at once.
@@ -83,8 +101,13 @@ impl Sockets {
         Ok(())
     }
 
-    /// Gives a socket away, to another partition.
-    pub fn take(&mut self, key: SlotKey) -> Option<MovedSocket> {
+    /// Takes the connections that left for other partitions since the last call.
+    pub fn take_transfers(&mut self) -> Vec<Transfer> {
+        mem::take(&mut self.transfers)
+    }
+
+    /// Removes a socket.
+    fn take(&mut self, key: SlotKey) -> Option<MovedSocket> {
         self.get(key)?;
         let mut socket = self.sockets[key.slot as usize].take()?;
         self.registry.deregister(&mut socket.stream).ok()?;
@@ -269,6 +292,12 @@ impl Link for Sockets {
             if reading {
                 self.queue(conn);
             }
+        }
+    }
+
+    fn transfer(&mut self, conn: SlotKey, to: PartitionId, moving: Box<MovingConn>) {
+        if let Some(socket) = self.take(conn) {
+            self.transfers.push(Transfer { to, socket, conn: moving });
         }
     }
 

@@ -13,6 +13,7 @@ use crate::{
     sessions::SessionChange,
     shared::Matchers,
     timers::{Subject, Timers},
+    turn::Turn,
 };
 use guildhall_codec::{BodyDeflater, Encoding, MessageInflater, control_payload};
 use guildhall_model::{CloseCode, GuildId, SessionFate, UserId, opcode::from_gateway as op};
@@ -104,8 +105,7 @@ pub struct Core {
     /// Within `flush`, at whose end the link sends what it was left.
     pub is_flushing: bool,
     pub scratch: Vec<u8>,
-    /// Flushes so far.
-    pub turn: u64,
+    pub flushes_count: u64,
     /// What shared-match streams are written with.
     pub matchers: Matchers,
     /// For bodies that are compressed once; it has no context before the first.
@@ -157,7 +157,7 @@ impl Core {
             batching: false,
             is_flushing: false,
             scratch: Vec::new(),
-            turn: 0,
+            flushes_count: 0,
             matchers,
             deflater,
             inflater: None,
@@ -180,48 +180,47 @@ impl Core {
     }
 
     /// Queues a message outside the sequence; a client that makes us queue too many is cut. Nothing follows a close frame.
-    pub fn control(&mut self, now: Now, key: SlotKey, control: Control, link: &mut impl Link) {
+    pub fn control(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, control: Control) {
         let Some(conn) = self.conns.get_mut(key).filter(|conn| !matches!(conn.phase, Phase::Closing)) else { return };
         if conn.control.len() >= CONTROL_MAX {
-            self.cut(now, key, link);
+            self.cut(turn, key);
             return;
         }
         conn.control.push_back(control);
-        self.pump(now, key, link);
+        self.pump(turn, key);
     }
 
     /// Closes with a gateway code: the close frame goes out, then the socket is half-closed, then dropped.
-    pub fn close(&mut self, now: Now, key: SlotKey, code: CloseCode, link: &mut impl Link) {
-        self.close_because(now, key, code, code.reason(), link);
+    pub fn close(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, code: CloseCode) {
+        self.close_because(turn, key, code, code.reason());
     }
 
     /// Closes with a text that says more than the code's.
-    pub fn close_because(&mut self, now: Now, key: SlotKey, code: CloseCode, reason: &str, link: &mut impl Link) {
-        self.end_service(now, key, code.session_fate());
-        self.begin_closing(now, key, Some(code.code()), reason, By::Us, link);
+    pub fn close_because(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, code: CloseCode, reason: &str) {
+        self.end_service(turn.now, key, code.session_fate());
+        self.begin_closing(turn, key, Some(code.code()), reason, By::Us);
     }
 
     /// Closes with a WebSocket code, for faults below the gateway protocol.
     pub fn close_websocket(
         &mut self,
-        now: Now,
+        turn: &mut Turn<'_, impl Link>,
         key: SlotKey,
         code: Option<u16>,
         reason: &str,
         fate: SessionFate,
-        link: &mut impl Link,
     ) {
-        self.end_service(now, key, fate);
-        self.begin_closing(now, key, code, reason, By::Us, link);
+        self.end_service(turn.now, key, fate);
+        self.begin_closing(turn, key, code, reason, By::Us);
     }
 
     /// Answers a client's close frame.
-    pub fn answer_close(&mut self, now: Now, key: SlotKey, code: Option<u16>, fate: SessionFate, link: &mut impl Link) {
-        self.end_service(now, key, fate);
-        self.begin_closing(now, key, code, "", By::Client, link);
+    pub fn answer_close(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, code: Option<u16>, fate: SessionFate) {
+        self.end_service(turn.now, key, fate);
+        self.begin_closing(turn, key, code, "", By::Client);
     }
 
-    fn begin_closing(&mut self, now: Now, key: SlotKey, code: Option<u16>, reason: &str, by: By, link: &mut impl Link) {
+    fn begin_closing(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, code: Option<u16>, reason: &str, by: By) {
         let Some(conn) = self.conns.get_mut(key) else { return };
         if matches!(conn.phase, Phase::Closing) {
             return;
@@ -230,30 +229,30 @@ impl Core {
             By::Us => self.counters.closed_by_us.count(code),
             By::Client => self.counters.closed_by_clients.count(code),
         }
-        link.note_close(key, code, matches!(by, By::Client));
+        turn.link.note_close(key, code, matches!(by, By::Client));
         conn.phase = Phase::Closing;
-        conn.phase_since = now.instant;
+        conn.phase_since = turn.now.instant;
         if conn.is_torn {
-            return self.cut(now, key, link);
+            return self.cut(turn, key);
         }
         // What is begun is finished; what only waits is not worth sending any more.
         conn.control.clear();
         conn.stash = Vec::new();
         conn.control.push_back(Control::Frame(close_frame(code, reason).to_vec()));
-        self.look_again(now.instant.after_ms(CLOSING_MS), key);
-        link.set_reading(key, true);
-        self.pump(now, key, link);
+        self.look_again(turn.now.instant.after_ms(CLOSING_MS), key);
+        turn.link.set_reading(key, true);
+        self.pump(turn, key);
     }
 
     /// Drops a connection without a word: its socket is dead or takes nothing. The session lives on.
-    pub fn cut(&mut self, now: Now, key: SlotKey, link: &mut impl Link) {
-        self.end_service(now, key, SessionFate::Keep);
+    pub fn cut(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey) {
+        self.end_service(turn.now, key, SessionFate::Keep);
         if let Some(conn) = self.conns.remove(key) {
             self.counters.cut_total += u64::from(!matches!(conn.phase, Phase::Closing));
             self.give_back_rendered(conn.rendered_bytes);
             match conn.blocked_since {
-                Some(_) => link.reset_conn(key),
-                None => link.drop_conn(key),
+                Some(_) => turn.link.reset_conn(key),
+                None => turn.link.drop_conn(key),
             }
         }
     }
@@ -314,21 +313,21 @@ impl Core {
     }
 
     /// Op 9 `false`. The connection stays open, unless it had `INVALID_SESSIONS_MAX` of them: then it is closed with 4008.
-    pub fn refuse_session(&mut self, now: Now, key: SlotKey, link: &mut impl Link) {
+    pub fn refuse_session(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey) {
         let Some(conn) = self.conns.get_mut(key) else { return };
         if conn.invalid_sessions >= INVALID_SESSIONS_MAX {
-            return self.close(now, key, CloseCode::RateLimited, link);
+            return self.close(turn, key, CloseCode::RateLimited);
         }
         conn.invalid_sessions += 1;
         let encoding = conn.encoding;
         let payload = self.fixed(encoding).invalid_session.clone();
-        self.control(now, key, Control::Payload(payload), link);
+        self.control(turn, key, Control::Payload(payload));
     }
 
     /// The dispatch of an event that is about to be delivered, made once for all relays that get it in a row. Each relay has its own of
     /// a presence: it supersedes the one before when its own sessions get the next.
     pub fn dispatch_of(&mut self, published: &Arc<Published>, visibility: Visibility) -> Rc<Dispatch> {
-        let sharing = Sharing { visibility, turn: self.turn };
+        let sharing = Sharing { visibility, turn: self.flushes_count };
         let is_shared = !matches!(published.event.retention(), Retention::Presence(_));
         if let Some(made) = self.made.iter().find(|made| is_shared && made.is_of(published)) {
             made.share(sharing);

@@ -11,13 +11,14 @@ use crate::{
     conn::{Conn, Phase},
     core::Core,
     link::Link,
+    turn::Turn,
 };
 use guildhall_codec::{
     BodyDeflater, CodecError, DispatchFrame, Encoding, FrameParts, Framing, InflateHistory, MessageInflater,
     SharedWindow,
 };
 use guildhall_model::{AccountKind, CloseCode, SessionFate};
-use guildhall_stdx::{Now, SlotKey};
+use guildhall_stdx::SlotKey;
 
 /// How a dispatch is written to connections that have no context of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,22 +77,22 @@ enum Fault {
 
 impl Core {
     /// A compressed message. Goes on to `handle_payload`.
-    pub fn handle_compressed(&mut self, now: Now, key: SlotKey, is_text: bool, payload: &[u8], link: &mut impl Link) {
+    pub fn handle_compressed(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, is_text: bool, payload: &[u8]) {
         // It counts before it costs anything.
-        if !self.admit_inbound(now, key, link) {
+        if !self.admit_inbound(turn, key) {
             return;
         }
         let mut inflated = std::mem::take(&mut self.inflated);
         inflated.clear();
         match self.inflate(key, is_text, payload, &mut inflated) {
-            Ok(()) => self.handle_payload(now, key, &inflated, link),
+            Ok(()) => self.handle_payload(turn, key, &inflated),
             // As without compression: too large is a fault of the gateway protocol, the rest is below it.
-            Err(Fault::TooLarge) => self.close(now, key, CloseCode::DecodeError, link),
+            Err(Fault::TooLarge) => self.close(turn, key, CloseCode::DecodeError),
             Err(Fault::Garbled) => {
                 let reason = "a compressed message cannot be read";
-                self.close_websocket(now, key, Some(1007), reason, SessionFate::Keep, link);
+                self.close_websocket(turn, key, Some(1007), reason, SessionFate::Keep);
             }
-            Err(Fault::Memory) => self.close(now, key, CloseCode::UnknownError, link),
+            Err(Fault::Memory) => self.close(turn, key, CloseCode::UnknownError),
         }
         self.inflated = inflated;
     }

@@ -6,6 +6,7 @@ use crate::{
     core::{Core, Departure},
     link::{Link, Output},
     questions::Question,
+    turn::Turn,
 };
 use guildhall_model::{GuildId, UserId};
 use guildhall_relay::{
@@ -15,7 +16,7 @@ use guildhall_relay::{
 use guildhall_session::{
     Dispatch, Log, MEMBER_REQUESTS_MAX, MemberRequest, Membership, Size, guild_create, guild_delete,
 };
-use guildhall_stdx::{Now, SlotKey};
+use guildhall_stdx::SlotKey;
 use std::{
     collections::HashMap,
     rc::{Rc, Weak},
@@ -25,8 +26,7 @@ use std::{
 /// The sessions of a partition while one of its relays has the word.
 pub struct Fanout<'a, L> {
     pub core: &'a mut Core,
-    pub now: Now,
-    pub link: &'a mut L,
+    turn: Turn<'a, L>,
     /// The relay's logs, by their numbers.
     pub logs: &'a mut Vec<Rc<Log>>,
     newest: &'a mut NewestPresences,
@@ -91,11 +91,11 @@ fn slot_key(session: SessionKey) -> SlotKey {
 impl<'a, L: Link> Fanout<'a, L> {
     pub fn new(
         core: &'a mut Core,
-        now: Now,
-        link: &'a mut L,
+        turn: &'a mut Turn<'_, L>,
         (logs, newest): (&'a mut Vec<Rc<Log>>, &'a mut NewestPresences),
     ) -> Self {
-        Self { core, now, link, logs, newest, current: None, group: None, has_siblings: false }
+        let turn = Turn { now: turn.now, link: turn.link };
+        Self { core, turn, logs, newest, current: None, group: None, has_siblings: false }
     }
 
     /// Whether the guild has other relays in this partition.
@@ -122,16 +122,16 @@ impl<L: Link> Deliver for Fanout<'_, L> {
             if Rc::strong_count(log) == 2 {
                 log.clear();
             }
-            let place = log.push(self.now.instant, dispatch, *redaction, bytes, &self.core.config.log);
+            let place = log.push(self.turn.now.instant, dispatch, *redaction, bytes, &self.core.config.log);
             Logged { place, size: Size::of(dispatch, bytes) }
         });
         let seq = session.dispatch_shared(log, place, size);
-        self.core.pushed(self.now, slot, seq, dispatch, *redaction, self.link);
+        self.core.pushed(&mut self.turn, slot, seq, dispatch, *redaction);
     }
 
     fn deliver_alone(&mut self, slot: u32, redaction: Redaction) {
         if let Some(dispatch) = &self.current {
-            self.core.push(self.now, slot, dispatch, redaction, self.link);
+            self.core.push(&mut self.turn, slot, dispatch, redaction);
         }
     }
 }
@@ -196,8 +196,8 @@ impl<L: Link> Recipients for Fanout<'_, L> {
         if session.gathering.is_some() {
             self.gathered(key, guild_id, Some((picture.clone(), view.clone())));
         } else if session.is_told_of_guilds() && !returns {
-            let dispatch = guild_create(session, picture, view, self.core.config.hidden_channels, self.now.unix);
-            self.core.push(self.now, key.slot, &dispatch, Redaction::NONE, self.link);
+            let dispatch = guild_create(session, picture, view, self.core.config.hidden_channels, self.turn.now.unix);
+            self.core.push(&mut self.turn, key.slot, &dispatch, Redaction::NONE);
         }
         Some(seat)
     }
@@ -244,7 +244,7 @@ impl<L: Link> Recipients for Fanout<'_, L> {
     fn direct(&mut self, session: SessionKey, event: &Arc<Event>) {
         // It may have been thrown out since it asked.
         if self.is_in(session, event.guild_id) {
-            self.core.push(self.now, session.slot, &Dispatch::direct(event), Redaction::NONE, self.link);
+            self.core.push(&mut self.turn, session.slot, &Dispatch::direct(event), Redaction::NONE);
         }
     }
 
@@ -264,7 +264,7 @@ impl<L: Link> Recipients for Fanout<'_, L> {
             after: guildhall_model::UserId::new(0),
         }));
         if let Some(conn) = session.conn {
-            self.core.pump(self.now, conn, self.link);
+            self.core.pump(&mut self.turn, conn);
         }
     }
 }
@@ -301,14 +301,14 @@ impl<L: Link> Fanout<'_, L> {
             None => gathering.waiting_count = gathering.waiting_count.saturating_sub(1),
         }
         gathering.views.extend(view);
-        self.core.finish_gathering(self.now, key, self.link);
+        self.core.finish_gathering(&mut self.turn, key);
     }
 
     fn tell_gone(&mut self, key: SlotKey, guild_id: GuildId, unavailable: bool) {
         let Some(session) = self.core.sessions.get(key) else { return };
         if session.is_told_of_guilds() {
             let dispatch = guild_delete(session.encoding, guild_id, unavailable);
-            self.core.push(self.now, key.slot, &dispatch, Redaction::NONE, self.link);
+            self.core.push(&mut self.turn, key.slot, &dispatch, Redaction::NONE);
         }
     }
 }

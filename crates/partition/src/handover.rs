@@ -16,6 +16,7 @@ use crate::{
     partition::Partition,
     sessions::SessionChange,
     timers::Subject,
+    turn::Turn,
 };
 use guildhall_model::{GuildId, User, UserId, to_gateway::VoiceStateUpdate};
 use guildhall_relay::{HiddenChannels, Redaction, ToGuild};
@@ -78,13 +79,18 @@ impl Partition {
     /// All sessions that can be resumed, as they are now. With `may_have_lost`, guilds may have said something that did not
     /// arrive here: to their sessions that is an outage.
     pub fn hand_over(&mut self, now: Now, bytes_max: usize, may_have_lost: bool, link: &mut impl Link) -> HandOver {
+        self.turn(now, link, |partition, turn| partition.export_sessions(turn, bytes_max, may_have_lost))
+    }
+
+    fn export_sessions(&mut self, turn: &mut Turn<'_, impl Link>, bytes_max: usize, may_have_lost: bool) -> HandOver {
         let mut behind: HashSet<(GuildId, u16)> = HashSet::new();
         // In the order of their ids, so that the dispatches of a session do not depend on the layout of a map.
         let mut by_guild: Vec<_> = self.relays.iter_mut().collect();
         by_guild.sort_unstable_by_key(|(guild_id, _)| **guild_id);
         for (guild_id, relays) in by_guild {
             for (index, entry) in relays {
-                let mut fanout = Fanout::new(&mut self.core, now, link, (&mut entry.logs, &mut entry.newest));
+                let now = turn.now;
+                let mut fanout = Fanout::new(&mut self.core, turn, (&mut entry.logs, &mut entry.newest));
                 entry.relay.update_passive(now, &mut fanout);
                 if may_have_lost || entry.relay.is_behind() {
                     behind.insert((*guild_id, *index));
@@ -92,7 +98,7 @@ impl Partition {
             }
         }
         for key in self.core.sessions.keys() {
-            self.core.tell_outages(now, key, |guild_id, relay| behind.contains(&(guild_id, relay)), link);
+            self.core.tell_outages(turn, key, |guild_id, relay| behind.contains(&(guild_id, relay)));
         }
         let (mut over, mut places, mut bytes) = (HandOver::default(), Places::new(), 0);
         for key in self.core.sessions.keys() {
@@ -163,10 +169,11 @@ impl Partition {
 
     /// Those that still wait are told of an outage, and of the guild when it answers.
     pub fn give_up_returning(&mut self, now: Now, link: &mut impl Link) {
-        for key in self.core.sessions.keys() {
-            self.core.tell_outages(now, key, |_, _| true, link);
-        }
-        self.settle();
+        self.turn(now, link, |partition, turn| {
+            for key in partition.core.sessions.keys() {
+                partition.core.tell_outages(turn, key, |_, _| true);
+            }
+        });
     }
 }
 
@@ -215,7 +222,7 @@ fn keep(
 
 impl Core {
     /// A session whose guilds may have gone on without it is told that they are out of reach; it gets GUILD_CREATE once it is let in.
-    fn tell_outages(&mut self, now: Now, key: SlotKey, is_out: impl Fn(GuildId, u16) -> bool, link: &mut impl Link) {
+    fn tell_outages(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, is_out: impl Fn(GuildId, u16) -> bool) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         let mut lost = Vec::new();
         for entry in session.guilds.iter_mut() {
@@ -228,7 +235,7 @@ impl Core {
         let encoding = session.encoding;
         if session.is_told_of_guilds() {
             for guild_id in lost {
-                self.push(now, key.slot, &guild_delete(encoding, guild_id, true), Redaction::NONE, link);
+                self.push(turn, key.slot, &guild_delete(encoding, guild_id, true), Redaction::NONE);
             }
         }
     }

@@ -16,12 +16,13 @@ use crate::{
     refused::{IdentifyFault, IdentifyRefused},
     sessions::SessionChange,
     timers::Subject,
+    turn::Turn,
 };
 use guildhall_model::{
     AccountKind, CloseCode, Direct, GuildId, SessionFate, UserId, shard_of,
     to_gateway::{Identify, Resume, ShardId},
 };
-use guildhall_relay::{ChannelForm, Redaction, Relay};
+use guildhall_relay::{ChannelForm, PartitionId, Redaction, Relay};
 use guildhall_session::{
     About, Dispatch, Gathering, NewSession, OfDirect, Session, bot_ready, partition_of, resumed, user_ready,
 };
@@ -49,6 +50,15 @@ impl Partition {
         result: Result<Account, AuthFailure>,
         link: &mut impl Link,
     ) {
+        self.turn(now, link, |partition, turn| partition.apply_authentication(turn, key, result))
+    }
+
+    fn apply_authentication(
+        &mut self,
+        turn: &mut Turn<'_, impl Link>,
+        key: SlotKey,
+        result: Result<Account, AuthFailure>,
+    ) {
         let Some(conn) = self.core.conns.get_mut(key) else { return };
         if !matches!(conn.phase, Phase::Checking(_)) {
             return;
@@ -57,39 +67,35 @@ impl Partition {
         let begun = self.core.counters.identified_total;
         let is_identify = matches!(*claim, Claim::Identify(_));
         match (result, *claim) {
-            (Err(AuthFailure::Invalid), Claim::Identify(_)) => {
-                self.core.refuse_identify(now, key, IdentifyFault::Token.into(), link);
-            }
-            (Err(AuthFailure::Unavailable), Claim::Identify(_)) => {
-                self.core.refuse_identify(now, key, IdentifyFault::Unavailable.into(), link);
+            (Err(failure), Claim::Identify(_)) => {
+                let fault = match failure {
+                    AuthFailure::Invalid => IdentifyFault::Token,
+                    AuthFailure::Unavailable => IdentifyFault::Unavailable,
+                };
+                self.core.refuse_identify(turn, key, fault.into());
             }
             (Err(AuthFailure::Invalid), Claim::Resume(_)) => {
-                self.core.close(now, key, CloseCode::AuthenticationFailed, link);
+                self.core.close(turn, key, CloseCode::AuthenticationFailed);
             }
-            (Err(AuthFailure::Unavailable), Claim::Resume(_)) => self.core.refuse_session(now, key, link),
-            (Ok(account), Claim::Identify(identify)) => self.identify(now, key, &account, &identify, link),
-            (Ok(account), Claim::Resume(resume)) => match partition_of(&resume.session_id) {
-                Some(to) if to != self.core.config.partition && to.0 < self.core.config.partitions_count => {
-                    if let Some(conn) = self.core.conns.remove(key) {
-                        let Account { user, token, expires_at, .. } = account;
-                        let conn = Box::new(MovingConn { conn, user_id: user.id, token, expires_at, resume });
-                        self.core.outputs.push_back(Output::Transfer { to, socket: key, conn });
-                    }
-                    return;
-                }
-                _ => self.resume(now, key, (account.user.id, account.token, account.expires_at), &resume, link),
+            (Err(AuthFailure::Unavailable), Claim::Resume(_)) => self.core.refuse_session(turn, key),
+            (Ok(account), Claim::Identify(identify)) => self.identify(turn, key, &account, &identify),
+            (Ok(account), Claim::Resume(resume)) => match self.core.other_partition_of(&resume.session_id) {
+                Some(to) => return self.core.transfer(turn, key, to, account, resume),
+                None => self.resume(turn, key, (account.user.id, account.token, account.expires_at), &resume),
             },
         }
         if is_identify && self.core.counters.identified_total == begun {
-            self.core.gatekeeper.refund(now);
+            self.core.gatekeeper.refund(turn.now);
         }
-        self.take_up_reading(now, key, link);
-        self.answer_questions(now, link);
-        self.settle();
+        self.take_up_reading(turn, key);
     }
 
     /// A connection arrived whose session lives here. Its socket is at `next_conn_key` already.
     pub fn handle_transferred(&mut self, now: Now, moving: MovingConn, link: &mut impl Link) -> SlotKey {
+        self.turn(now, link, |partition, turn| partition.adopt(turn, moving))
+    }
+
+    fn adopt(&mut self, turn: &mut Turn<'_, impl Link>, moving: MovingConn) -> SlotKey {
         let MovingConn { mut conn, user_id, token, expires_at, resume } = moving;
         if let Some(compressor) = &mut conn.compressor {
             compressor.arrive();
@@ -97,49 +103,47 @@ impl Partition {
         conn.timer_at = Instant(u64::MAX);
         conn.is_dirty = false;
         let key = self.core.conns.insert(conn);
-        self.core.look_again(now.instant.after_ms(self.core.config.identify_deadline_ms), key);
+        self.core.look_again(turn.now.instant.after_ms(self.core.config.identify_deadline_ms), key);
         // The token was checked there, and may have been revoked since.
         if self.closed_tokens.contains(&(user_id, token)) {
-            self.core.close(now, key, CloseCode::AuthenticationFailed, link);
+            self.core.close(turn, key, CloseCode::AuthenticationFailed);
         } else {
-            self.resume(now, key, (user_id, token, expires_at), &resume, link);
-            self.take_up_reading(now, key, link);
+            self.resume(turn, key, (user_id, token, expires_at), &resume);
+            self.take_up_reading(turn, key);
         }
-        self.answer_questions(now, link);
-        self.settle();
         key
     }
 
-    fn take_up_reading(&mut self, now: Now, key: SlotKey, link: &mut impl Link) {
+    fn take_up_reading(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey) {
         let Some(conn) = self.core.conns.get_mut(key) else { return };
         let mut stash = conn.take_stash();
         if !stash.is_empty() {
-            self.core.handle_bytes(now, key, &mut stash, link);
+            self.core.handle_bytes(turn, key, &mut stash);
         }
         let still_reading = self.core.conns.get(key).is_some_and(|conn| !matches!(conn.phase, Phase::Checking(_)));
         if still_reading {
-            link.set_reading(key, true);
+            turn.link.set_reading(key, true);
         }
     }
 
     /// Starts a session. The order of the checks is that of docs/protocol.md §1.7.
-    fn identify(&mut self, now: Now, key: SlotKey, account: &Account, identify: &Identify, link: &mut impl Link) {
+    fn identify(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, account: &Account, identify: &Identify) {
         let checked = identify.intents(&account.user).and_then(|intents| Ok((intents, identify.shard()?)));
         let (intents, shard) = match checked {
             Ok(checked) => checked,
             Err(error) => {
                 let detail = Some(error.to_string().into());
                 let refused = IdentifyRefused { fault: error.into(), user_id: Some(account.user.id), detail };
-                return self.core.refuse_identify(now, key, refused, link);
+                return self.core.refuse_identify(turn, key, refused);
             }
         };
         let refused = |fault| IdentifyRefused { fault, user_id: Some(account.user.id), detail: None };
-        let guilds = guilds_of_shard(&self.with_recent_joins(now, account), shard);
+        let guilds = guilds_of_shard(&self.with_recent_joins(turn.now, account), shard);
         if guilds.len() > self.core.config.guilds_per_shard_max {
-            return self.core.refuse_identify(now, key, refused(IdentifyFault::ShardingRequired), link);
+            return self.core.refuse_identify(turn, key, refused(IdentifyFault::ShardingRequired));
         }
-        if let Err(fault) = self.core.gatekeeper.admit(now, &account.user, shard.map_or(0, |shard| shard.id)) {
-            return self.core.refuse_identify(now, key, refused(fault), link);
+        if let Err(fault) = self.core.gatekeeper.admit(turn.now, &account.user, shard.map_or(0, |shard| shard.id)) {
+            return self.core.refuse_identify(turn, key, refused(fault));
         }
         let Some(conn) = self.core.conns.get_mut(key) else { return };
         let id: Arc<str> = self.core.ids.next_id().into();
@@ -157,7 +161,7 @@ impl Partition {
             token: account.token,
         });
         conn.phase = Phase::Serving(slot);
-        link.note_account(key, account.user.id);
+        turn.link.note_account(key, account.user.id);
         conn.next_seq = 1;
         if account.user.bot {
             conn.decoder.set_limits(Limits { message_bytes_max: self.core.config.bot_message_bytes_max });
@@ -168,9 +172,9 @@ impl Partition {
         self.core.by_user.insert((account.user.id, slot));
         self.core.counters.identified_total += 1;
         self.core.tell_news(SessionChange::Connected, slot);
-        self.core.expire_at(now, slot, account.expires_at);
-        self.look_for_heartbeats(now, key);
-        self.say_ready(now, slot, guilds.len(), link);
+        self.core.expire_at(turn.now, slot, account.expires_at);
+        self.look_for_heartbeats(turn.now, key);
+        self.say_ready(turn, slot, guilds.len());
         for guild_id in guilds {
             self.enter(slot, guild_id);
         }
@@ -191,13 +195,13 @@ impl Partition {
     }
 
     /// READY at once for bots; for user accounts when their guilds are known.
-    fn say_ready(&mut self, now: Now, key: SlotKey, guilds_count: usize, link: &mut impl Link) {
-        let deadline = now.instant.after_ms(self.core.config.gather_deadline_ms);
+    fn say_ready(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, guilds_count: usize) {
+        let deadline = turn.now.instant.after_ms(self.core.config.gather_deadline_ms);
         let Some(session) = self.core.sessions.get_mut(key) else { return };
         match session.kind() {
             AccountKind::Bot => {
                 let ready = bot_ready(session, &self.core.config.resume_gateway_url);
-                self.core.push(now, key.slot, &ready, Redaction::NONE, link);
+                self.core.push(turn, key.slot, &ready, Redaction::NONE);
             }
             AccountKind::User => {
                 // Read once the session is there: what happens from now on it is told, so that nothing lies in between.
@@ -219,7 +223,7 @@ impl Partition {
                     self.core.outputs.push_back(Output::FetchDirects { session: key, user_id });
                 }
                 self.core.timers.push(deadline, Subject::Session(key));
-                self.core.finish_gathering(now, key, link);
+                self.core.finish_gathering(turn, key);
             }
         }
     }
@@ -227,11 +231,10 @@ impl Partition {
     /// Takes a session up again (docs/protocol.md §1.10). A refusal is always op 9: several libraries resume for ever after a close code.
     fn resume(
         &mut self,
-        now: Now,
+        turn: &mut Turn<'_, impl Link>,
         key: SlotKey,
         (user_id, token, expires_at): (UserId, u64, Option<Timestamp>),
         resume: &Resume,
-        link: &mut impl Link,
     ) {
         let Some(conn) = self.core.conns.get(key) else { return };
         let encoding = conn.encoding;
@@ -241,24 +244,24 @@ impl Partition {
                     && session.encoding == encoding
                     && session.gathering.is_none()
                     && session.replay.reaches(resume.seq)
-                    && !self.would_show_too_much(now, session, resume.seq)
+                    && !self.would_show_too_much(turn.now, session, resume.seq)
             })
         });
         let Some(session_key) = found else {
             self.core.counters.resumes_refused_total += 1;
-            return self.core.refuse_session(now, key, link);
+            return self.core.refuse_session(turn, key);
         };
         let older = self.core.sessions.get(session_key).and_then(|session| session.conn);
         if let Some(older) = older {
-            self.core.close(now, older, CloseCode::UnknownError, link);
+            self.core.close(turn, older, CloseCode::UnknownError);
         }
-        self.withhold_unseen(now, session_key, resume.seq);
+        self.withhold_unseen(turn.now, session_key, resume.seq);
         let Some(session) = self.core.sessions.get_mut(session_key) else { return };
         session.replay.trim(resume.seq);
         session.conn = Some(key);
         session.profile.token = token;
         let is_bot = session.kind() == AccountKind::Bot;
-        link.note_account(key, user_id);
+        turn.link.note_account(key, user_id);
         self.core.attached_count += 1;
         if let Some(conn) = self.core.conns.get_mut(key) {
             conn.phase = Phase::Serving(session_key);
@@ -269,9 +272,9 @@ impl Partition {
         }
         self.core.counters.resumed_total += 1;
         self.core.tell_news(SessionChange::Resumed, session_key);
-        self.core.expire_at(now, session_key, expires_at);
-        self.look_for_heartbeats(now, key);
-        self.pay(now, session_key, resume.seq, link);
+        self.core.expire_at(turn.now, session_key, expires_at);
+        self.look_for_heartbeats(turn.now, key);
+        self.pay(turn, session_key, resume.seq);
         // Not by `push`: what is replayed was within the limits, and RESUMED must not be what takes it past them before any
         // of it is written. The next dispatch is held against them again.
         self.core.append(session_key, resumed(encoding));
@@ -279,7 +282,7 @@ impl Partition {
             conn.replay_end = session.replay.last_seq();
         }
         // Replay and RESUMED together, oldest first.
-        self.core.pump(now, key, link);
+        self.core.pump(turn, key);
     }
 
     /// A GUILD_CREATE would be sent again that tells of threads or of people in voice where its reader may not look any more.
@@ -303,6 +306,10 @@ impl Partition {
 
     /// The answer to `Output::FetchDirects`; none: they could not be read.
     pub fn handle_directs(&mut self, now: Now, key: SlotKey, directs: Option<Vec<Direct>>, link: &mut impl Link) {
+        self.turn(now, link, |partition, turn| partition.apply_directs(turn, key, directs))
+    }
+
+    fn apply_directs(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, directs: Option<Vec<Direct>>) {
         let gathering = self.core.sessions.get_mut(key).and_then(|session| session.gathering.as_mut());
         // It may have ended meanwhile, or have waited too long.
         if let Some(gathering) = gathering.filter(|gathering| gathering.directs.is_none()) {
@@ -310,12 +317,11 @@ impl Partition {
                 Some(directs) => {
                     gathering.directs = Some(directs);
                     gathering.waiting_count = gathering.waiting_count.saturating_sub(1);
-                    self.core.finish_gathering(now, key, link);
+                    self.core.finish_gathering(turn, key);
                 }
-                None => self.core.give_up(now, key, link),
+                None => self.core.give_up(turn, key),
             }
         }
-        self.settle();
     }
 
     /// Permissions applied when each event happened; they apply once more to what is sent now.
@@ -406,6 +412,27 @@ fn guilds_of_shard(guilds: &[GuildId], shard: Option<ShardId>) -> Vec<GuildId> {
 }
 
 impl Core {
+    /// The partition that a session id names, if it is another one of this node.
+    fn other_partition_of(&self, session_id: &str) -> Option<PartitionId> {
+        let (own, count) = (self.config.partition, self.config.partitions_count);
+        partition_of(session_id).filter(|to| *to != own && to.0 < count)
+    }
+
+    /// Moves a connection and its socket to the partition of the session that it resumes.
+    fn transfer(
+        &mut self,
+        turn: &mut Turn<'_, impl Link>,
+        key: SlotKey,
+        to: PartitionId,
+        account: Account,
+        resume: Resume,
+    ) {
+        let Some(conn) = self.conns.remove(key) else { return };
+        let Account { user, token, expires_at, .. } = account;
+        let moving = MovingConn { conn, user_id: user.id, token, expires_at, resume };
+        turn.link.transfer(key, to, Box::new(moving));
+    }
+
     /// The session is served until then, or with None without an end.
     fn expire_at(&mut self, now: Now, key: SlotKey, expires_at: Option<Timestamp>) {
         let Some(session) = self.sessions.get_mut(key) else { return };
@@ -428,26 +455,26 @@ impl Core {
     }
 
     /// Closes the connection of a session whose token has expired. The session can be resumed with another token.
-    pub(crate) fn expire(&mut self, now: Now, key: SlotKey, at: Instant, link: &mut impl Link) {
+    pub(crate) fn expire(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, at: Instant) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         session.profile.expiry_timer_at.take_if(|timer_at| *timer_at == at);
-        let has_expired = session.profile.expires_at.is_some_and(|expires_at| expires_at <= now.unix);
+        let has_expired = session.profile.expires_at.is_some_and(|expires_at| expires_at <= turn.now.unix);
         match session.conn {
             Some(conn) if has_expired && self.config.expire_sessions => {
                 self.counters.sessions_expired_total += 1;
                 let code = Some(CloseCode::AuthenticationFailed.code());
-                self.close_websocket(now, conn, code, TOKEN_EXPIRED, SessionFate::Keep, link);
+                self.close_websocket(turn, conn, code, TOKEN_EXPIRED, SessionFate::Keep);
             }
             // While it has no connection nothing is sent, and a RESUME brings a token that was checked.
-            Some(_) if !has_expired => self.look_at_expiry(now, key),
+            Some(_) if !has_expired => self.look_at_expiry(turn.now, key),
             Some(_) | None => {}
         }
     }
 
     /// A session whose READY would not be true: its client comes back, and identifies anew.
-    pub(crate) fn give_up(&mut self, now: Now, key: SlotKey, link: &mut impl Link) {
+    pub(crate) fn give_up(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey) {
         if let Some(conn) = self.sessions.get(key).and_then(|session| session.conn) {
-            self.close(now, conn, CloseCode::UnknownError, link);
+            self.close(turn, conn, CloseCode::UnknownError);
         }
         self.end_session(key);
     }
@@ -469,19 +496,19 @@ impl Core {
     }
 
     /// Says READY to a user account once nothing is waited for.
-    pub(crate) fn finish_gathering(&mut self, now: Now, key: SlotKey, link: &mut impl Link) {
+    pub(crate) fn finish_gathering(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         let Some(gathering) = session.gathering.take_if(|gathering| gathering.waiting_count == 0) else { return };
         let directs = gathering.directs.unwrap_or_default();
         let url = &self.config.resume_gateway_url;
         let (ready, supplemental) =
-            user_ready(session, gathering.views, directs, url, self.config.hidden_channels, now.unix);
+            user_ready(session, gathering.views, directs, url, self.config.hidden_channels, turn.now.unix);
         session.replay.replace(1, ready, 0);
         if let Some(supplemental) = supplemental {
             session.replay.replace(2, supplemental, 0);
         }
         if let Some(conn) = session.conn {
-            self.pump(now, conn, link);
+            self.pump(turn, conn);
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::{
     link::{Link, Output},
     questions::Question,
     refused::{IdentifyFault, IdentifyRefused},
+    turn::Turn,
 };
 use guildhall_codec::{Encoding, Inbound, decode_payload};
 use guildhall_model::{
@@ -22,7 +23,7 @@ use guildhall_model::{
 };
 use guildhall_relay::{Redaction, SessionPresence, ToGuild};
 use guildhall_session::{MEMBER_REQUESTS_MAX, Membership, rate_limited};
-use guildhall_stdx::{Now, SlotKey};
+use guildhall_stdx::SlotKey;
 use guildhall_ws_proto::{Decoder, Event, Limits, Role, WsError, pong};
 use serde_json::Value;
 use std::mem;
@@ -36,12 +37,12 @@ fn fate_of_client_close(code: Option<u16>) -> SessionFate {
 
 impl Core {
     /// Takes what came in on a connection.
-    pub fn handle_bytes(&mut self, now: Now, key: SlotKey, input: &mut [u8], link: &mut impl Link) {
+    pub fn handle_bytes(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, input: &mut [u8]) {
         let Some(conn) = self.conns.get_mut(key) else { return };
         self.counters.received_bytes += input.len() as u64;
         match conn.phase {
             Phase::Closing => return,
-            Phase::Checking(_) => return self.stash(now, key, input, link),
+            Phase::Checking(_) => return self.stash(turn, key, input),
             Phase::Greeted | Phase::Serving(_) => {}
         }
         // The decoder is taken out, so that what a message leads to may touch its connection.
@@ -53,9 +54,9 @@ impl Core {
         loop {
             match events.poll() {
                 Ok(None) => break,
-                Ok(Some(event)) => self.handle_frame(now, key, &event, link),
+                Ok(Some(event)) => self.handle_frame(turn, key, &event),
                 Err(error) => {
-                    self.handle_frame_fault(now, key, &error, link);
+                    self.handle_frame_fault(turn, key, &error);
                     break;
                 }
             }
@@ -72,99 +73,99 @@ impl Core {
             conn.decoder = decoder;
         }
         if unread > 0 {
-            self.stash(now, key, &input[input_bytes - unread..], link);
+            self.stash(turn, key, &input[input_bytes - unread..]);
         }
     }
 
     /// Keeps what came while the token is being checked. Well-behaved clients wait; a flood is cut.
-    fn stash(&mut self, now: Now, key: SlotKey, input: &[u8], link: &mut impl Link) {
+    fn stash(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, input: &[u8]) {
         let Some(conn) = self.conns.get_mut(key) else { return };
         if conn.stash.len() + input.len() > STASH_BYTES_MAX {
-            self.close(now, key, CloseCode::RateLimited, link);
+            self.close(turn, key, CloseCode::RateLimited);
         } else {
             conn.stash.extend_from_slice(input);
         }
     }
 
-    fn handle_frame_fault(&mut self, now: Now, key: SlotKey, error: &WsError, link: &mut impl Link) {
+    fn handle_frame_fault(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, error: &WsError) {
         // Too large is a fault of the gateway protocol; all others are below it.
         if error.close_code() == 1009 {
-            self.close(now, key, CloseCode::DecodeError, link);
+            self.close(turn, key, CloseCode::DecodeError);
         } else {
             let code = Some(error.close_code());
-            self.close_websocket(now, key, code, &error.to_string(), SessionFate::Keep, link);
+            self.close_websocket(turn, key, code, &error.to_string(), SessionFate::Keep);
         }
     }
 
-    fn handle_frame(&mut self, now: Now, key: SlotKey, event: &Event<'_>, link: &mut impl Link) {
+    fn handle_frame(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, event: &Event<'_>) {
         // What is whole counts as a sign of life, not each byte of what never will be.
         if let Some(conn) = self.conns.get_mut(key) {
-            conn.last_inbound = now.instant;
+            conn.last_inbound = turn.now.instant;
         }
         match event {
-            Event::Text(text) => self.handle_message(now, key, text.as_bytes(), link),
-            Event::Binary(bytes) => self.handle_message(now, key, bytes, link),
-            Event::Compressed { text, payload } => self.handle_compressed(now, key, *text, payload, link),
+            Event::Text(text) => self.handle_message(turn, key, text.as_bytes()),
+            Event::Binary(bytes) => self.handle_message(turn, key, bytes),
+            Event::Compressed { text, payload } => self.handle_compressed(turn, key, *text, payload),
             Event::Ping(payload) => {
-                if self.admit_inbound(now, key, link) {
-                    self.control(now, key, Control::Frame(pong(payload).to_vec()), link);
+                if self.admit_inbound(turn, key) {
+                    self.control(turn, key, Control::Frame(pong(payload).to_vec()));
                 }
             }
             Event::Pong(_) => {
-                self.admit_inbound(now, key, link);
+                self.admit_inbound(turn, key);
             }
             Event::Close { code, .. } => {
                 let fate = fate_of_client_close(*code);
-                self.answer_close(now, key, *code, fate, link);
+                self.answer_close(turn, key, *code, fate);
             }
         }
     }
 
-    pub(crate) fn admit_inbound(&mut self, now: Now, key: SlotKey, link: &mut impl Link) -> bool {
+    pub(crate) fn admit_inbound(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey) -> bool {
         let max = self.config.inbound_per_minute_max;
-        let admitted = self.conns.get_mut(key).is_some_and(|conn| conn.inbound.admit(now.instant, max, MINUTE_MS));
+        let admitted = self.conns.get_mut(key).is_some_and(|conn| conn.inbound.admit(turn.now.instant, max, MINUTE_MS));
         if !admitted {
-            self.close(now, key, CloseCode::RateLimited, link);
+            self.close(turn, key, CloseCode::RateLimited);
         }
         admitted
     }
 
-    fn handle_message(&mut self, now: Now, key: SlotKey, bytes: &[u8], link: &mut impl Link) {
-        if self.admit_inbound(now, key, link) {
-            self.handle_payload(now, key, bytes, link);
+    fn handle_message(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, bytes: &[u8]) {
+        if self.admit_inbound(turn, key) {
+            self.handle_payload(turn, key, bytes);
         }
     }
 
     /// A message that was admitted, uncompressed.
-    pub(crate) fn handle_payload(&mut self, now: Now, key: SlotKey, bytes: &[u8], link: &mut impl Link) {
+    pub(crate) fn handle_payload(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, bytes: &[u8]) {
         self.counters.received_message_bytes += bytes.len() as u64;
         let Some(conn) = self.conns.get(key) else { return };
         let Ok(Inbound { op, d }) = decode_payload(conn.encoding, bytes) else {
             let (code, encoding) =
                 (CloseCode::DecodeError, if conn.encoding == Encoding::Etf { "ETF" } else { "JSON" });
             let reason = format!("{}: a message must be an object with `op`, as {encoding}", code.reason());
-            return self.close_because(now, key, code, &reason, link);
+            return self.close_because(turn, key, code, &reason);
         };
         let Some(opcode) = Opcode::from_client(op) else {
             let code = CloseCode::UnknownOpcode;
-            return self.close_because(now, key, code, &format!("{}: op {op}", code.reason()), link);
+            return self.close_because(turn, key, code, &format!("{}: op {op}", code.reason()));
         };
         if let Opcode::Heartbeat | Opcode::QosHeartbeat = opcode {
-            return self.handle_heartbeat(now, key, &d, link);
+            return self.handle_heartbeat(turn, key, &d);
         }
         let handled = match conn.phase {
-            Phase::Greeted => self.handle_greeted(now, key, opcode, &d, link),
-            Phase::Serving(session) => self.handle_serving(now, key, session, opcode, &d, link),
+            Phase::Greeted => self.handle_greeted(turn, key, opcode, &d),
+            Phase::Serving(session) => self.handle_serving(turn, key, session, opcode, &d),
             Phase::Checking(_) | Phase::Closing => Ok(()),
         };
         if let Err(PayloadError { opcode, problem }) = handled {
             let code = CloseCode::UnknownOpcode;
-            self.close_because(now, key, code, &format!("{}: {opcode}: {problem}", code.reason()), link);
+            self.close_because(turn, key, code, &format!("{}: {opcode}: {problem}", code.reason()));
         }
     }
 
     /// Answers, and forgets what the client says it has.
-    fn handle_heartbeat(&mut self, now: Now, key: SlotKey, d: &Value, link: &mut impl Link) {
+    fn handle_heartbeat(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, d: &Value) {
         let Some(conn) = self.conns.get(key) else { return };
         let payload = self.fixed(conn.encoding).heartbeat_ack.clone();
         if let Phase::Serving(session) = conn.phase {
@@ -175,16 +176,15 @@ impl Core {
                 session.replay.trim(seen.min(written));
             }
         }
-        self.control(now, key, Control::Payload(payload), link);
+        self.control(turn, key, Control::Payload(payload));
     }
 
     fn handle_greeted(
         &mut self,
-        now: Now,
+        turn: &mut Turn<'_, impl Link>,
         key: SlotKey,
         opcode: Opcode,
         d: &Value,
-        link: &mut impl Link,
     ) -> Result<(), PayloadError> {
         let claim = match opcode {
             Opcode::Identify => match Identify::parse(d) {
@@ -192,21 +192,21 @@ impl Core {
                 Err(PayloadError { opcode, problem }) => {
                     let detail = Some(format!("{opcode}: {problem}").into());
                     let refused = IdentifyRefused { fault: IdentifyFault::Payload, user_id: None, detail };
-                    self.refuse_identify(now, key, refused, link);
+                    self.refuse_identify(turn, key, refused);
                     return Ok(());
                 }
             },
             Opcode::Resume => Claim::Resume(Resume::parse(d)?),
             Opcode::TimeSpentSession => return Ok(()),
             _ => {
-                self.close(now, key, CloseCode::NotAuthenticated, link);
+                self.close(turn, key, CloseCode::NotAuthenticated);
                 return Ok(());
             }
         };
         if let Claim::Identify(identify) = &claim
-            && let Err(fault) = self.gatekeeper.may_begin(now, link.address(key), &identify.token)
+            && let Err(fault) = self.gatekeeper.may_begin(turn.now, turn.link.address(key), &identify.token)
         {
-            self.refuse_identify(now, key, fault.into(), link);
+            self.refuse_identify(turn, key, fault.into());
             return Ok(());
         }
         let (token, with_guilds) = match &claim {
@@ -215,7 +215,7 @@ impl Core {
         };
         if let Some(conn) = self.conns.get_mut(key) {
             conn.phase = Phase::Checking(Box::new(claim));
-            link.set_reading(key, false);
+            turn.link.set_reading(key, false);
             self.outputs.push_back(Output::Authenticate { conn: key, token, with_guilds });
         }
         Ok(())
@@ -223,21 +223,20 @@ impl Core {
 
     fn handle_serving(
         &mut self,
-        now: Now,
+        turn: &mut Turn<'_, impl Link>,
         key: SlotKey,
         session_key: SlotKey,
         opcode: Opcode,
         d: &Value,
-        link: &mut impl Link,
     ) -> Result<(), PayloadError> {
         let Some(session) = self.sessions.get_mut(session_key) else { return Ok(()) };
         match opcode {
-            Opcode::Identify | Opcode::Resume => self.close(now, key, CloseCode::AlreadyAuthenticated, link),
+            Opcode::Identify | Opcode::Resume => self.close(turn, key, CloseCode::AlreadyAuthenticated),
             Opcode::PresenceUpdate => {
                 let Some(update) = PresenceUpdate::parse(d) else {
                     return Err(PayloadError { opcode: "PRESENCE_UPDATE", problem: "expected an object" });
                 };
-                if session.admit_presence(now.instant) {
+                if session.admit_presence(turn.now.instant) {
                     let update = update.of_kind(session.kind());
                     session.profile.presence = SessionPresence {
                         status: update.status,
@@ -255,7 +254,7 @@ impl Core {
             Opcode::VoiceStateUpdate => self.handle_voice(session_key, VoiceStateUpdate::parse(d)?),
             Opcode::RequestGuildMembers => {
                 let request = RequestGuildMembers::parse(d)?;
-                self.request_members(now, session_key, request, link);
+                self.request_members(turn, session_key, request);
             }
             // Bots have nothing to look at, whatever they send.
             Opcode::GuildSubscription
@@ -356,10 +355,9 @@ impl Core {
     /// Op 8: within limits it goes to the guild; a whole list needs GUILD_MEMBERS (bots) and patience.
     fn request_members(
         &mut self,
-        now: Now,
+        turn: &mut Turn<'_, impl Link>,
         session_key: SlotKey,
         mut request: RequestGuildMembers,
-        link: &mut impl Link,
     ) {
         let Some(session) = self.sessions.get_mut(session_key) else { return };
         let is_bot = session.kind() == AccountKind::Bot;
@@ -375,9 +373,9 @@ impl Core {
             }
             let mut request = request.clone();
             if request.query == MemberQuery::All {
-                if let Err(retry_after_ms) = session.admit_whole_list(now.instant, guild_id) {
+                if let Err(retry_after_ms) = session.admit_whole_list(turn.now.instant, guild_id) {
                     let dispatch = rate_limited(session.encoding, guild_id, request.nonce.as_deref(), retry_after_ms);
-                    self.push(now, session_key.slot, &dispatch, Redaction::NONE, link);
+                    self.push(turn, session_key.slot, &dispatch, Redaction::NONE);
                     continue;
                 }
                 if is_bot && !session.intents.contains(Intents::GUILD_MEMBERS) {

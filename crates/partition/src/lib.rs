@@ -21,6 +21,7 @@ mod refused;
 mod sessions;
 mod shared;
 mod timers;
+mod turn;
 
 pub use config::PartitionConfig;
 pub use conn::{Compression, ConnParams, INVALID_SESSIONS_MAX, MovingConn};

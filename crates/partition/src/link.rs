@@ -75,6 +75,14 @@ pub trait Link {
     /// Stops or goes on reading. Told to go on, it also delivers what came in between.
     fn set_reading(&mut self, conn: SlotKey, reading: bool);
 
+    /// Moves a connection with its socket to the partition of its session, which calls `Partition::handle_transferred`. The
+    /// socket must leave its key within this call: the next connection may get the same slot. A link that does not implement
+    /// this closes the socket, and the client connects again.
+    fn transfer(&mut self, conn: SlotKey, to: PartitionId, moving: Box<MovingConn>) {
+        let _ = (to, moving);
+        self.drop_conn(conn);
+    }
+
     /// Nothing more will be sent: half-close, and drop what still comes in.
     fn finish(&mut self, conn: SlotKey);
 
@@ -122,15 +130,6 @@ pub enum Output {
     IdentifyRefused(IdentifyRefused),
     /// A relay's message to its guild.
     ToGuild(GuildId, ToGuild),
-    /// Move a connection, with its socket, to the partition its session lives on.
-    Transfer {
-        /// Where to.
-        to: PartitionId,
-        /// Which socket goes along.
-        socket: SlotKey,
-        /// The rest of it.
-        conn: Box<MovingConn>,
-    },
 }
 
 /// A checked token.

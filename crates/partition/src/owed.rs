@@ -10,6 +10,7 @@ use crate::{
     fanout::Fanout,
     link::{Link, Output},
     partition::Partition,
+    turn::Turn,
 };
 use guildhall_model::{EventName, GuildId, UserId, VoiceState, to_gateway::Subscription};
 use guildhall_relay::{Event, Gate, Payload, ToGuild};
@@ -19,28 +20,28 @@ use std::{collections::BTreeMap, mem, sync::Arc};
 
 impl Partition {
     /// Pays connected sessions that stopped at an owed place, and resumes writing to them.
-    pub(crate) fn pay_all(&mut self, now: Now, link: &mut impl Link) {
+    pub(crate) fn pay_all(&mut self, turn: &mut Turn<'_, impl Link>) {
         for (key, seq) in mem::take(&mut self.core.indebted) {
             let conn = self.core.sessions.get(key).and_then(|session| session.conn);
             let Some(conn) = conn.filter(|conn| self.core.conns.get(*conn).is_some_and(|conn| conn.next_seq == seq))
             else {
                 continue;
             };
-            self.pay(now, key, seq - 1, link);
-            self.core.pump(now, conn, link);
+            self.pay(turn, key, seq - 1);
+            self.core.pump(turn, conn);
         }
     }
 
     /// Appends the current value of all states that are owed after a seq.
-    pub(crate) fn pay(&mut self, now: Now, key: SlotKey, after: u64, link: &mut impl Link) {
+    pub(crate) fn pay(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, after: u64) {
         let Some(session) = self.core.sessions.get_mut(key) else { return };
         let owed = session.replay.take_owed(after, &self.core.withheld);
         let mut presences: BTreeMap<GuildId, Vec<UserId>> = BTreeMap::new();
         for state in owed {
             match state {
                 Owed::Presence(guild_id, user_id) => presences.entry(guild_id).or_default().push(user_id),
-                Owed::Voice(guild_id, user_id) => self.tell_voice(now, key, guild_id, user_id),
-                Owed::Lists(guild_id) => self.tell_lists_again(now, key, guild_id, link),
+                Owed::Voice(guild_id, user_id) => self.tell_voice(turn.now, key, guild_id, user_id),
+                Owed::Lists(guild_id) => self.tell_lists_again(turn, key, guild_id),
             }
         }
         let Some(session) = self.core.sessions.get(key) else { return };
@@ -64,10 +65,10 @@ impl Partition {
     }
 
     /// Sends all rows that the session watches.
-    fn tell_lists_again(&mut self, now: Now, key: SlotKey, guild_id: GuildId, link: &mut impl Link) {
+    fn tell_lists_again(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, guild_id: GuildId) {
         let Some((entry, core)) = self.relay_of(key, guild_id) else { return };
         let batching = mem::replace(&mut core.batching, true);
-        let mut fanout = Fanout::new(core, now, link, (&mut entry.logs, &mut entry.newest));
+        let mut fanout = Fanout::new(core, turn, (&mut entry.logs, &mut entry.newest));
         let to_guild = entry.relay.tell_lists_again(key.slot, &mut fanout);
         core.batching = batching;
         core.outputs.extend(to_guild.into_iter().map(|message| Output::ToGuild(guild_id, message)));

@@ -1,9 +1,6 @@
-//! Partition: one thread's worth of the node. Connections, sessions and relays, without sockets or clock.
+//! Partition: connections, sessions and relays of one thread, without sockets or clock. [`Partition`] has the contract.
 //!
-//! Owns        all of them, and the order in which things happen to them.
-//! Doors       `accept`, `handle_*` for inputs; `poll_output` for what the rest of the node has to do; bytes leave
-//!             through the `Link` that comes with every input.
-//! Invariants  every door leaves the relays settled (K2), so the next input finds them right.
+//! Owns        the machine and its inputs. Each input is one `Partition::turn`.
 //! Limits      `PartitionConfig`.
 //! Not here    sockets, threads: `guildhall-net`.
 
@@ -16,6 +13,7 @@ use crate::{
     link::{Gatekeeper, Link, Output},
     shared::{Checked, Compressor, Streams},
     timers::Subject,
+    turn::Turn,
 };
 use guildhall_codec::{DictionaryId, MessageInflater, StreamCompressor};
 use guildhall_model::{CloseCode, EventName, GuildId, User, UserId, from_gateway::SelfUserBody, shard_of};
@@ -62,7 +60,33 @@ pub struct Leaving {
 /// A guild's relays here, by their numbers.
 pub(crate) type GuildRelays = BTreeMap<u16, RelayEntry>;
 
-/// See the module.
+/// One thread's connections, sessions and relays, as a machine. Its driver calls methods of four kinds:
+///
+/// 1. *Inputs* take the time and, with three exceptions, the [`Link`]: `accept*`, `handle_*`, `flush`, `close_all`,
+///    `close_sessions`, `tell_users`, `take_back_upgrades`, `ask_to_leave`, `hand_over`, `give_up_returning`. The exceptions
+///    `handle_joined`, `leave_voice` and `take_over` write to no socket. Time never decreases from one input to the next.
+/// 2. *Outputs*: [`poll_output`](Self::poll_output) returns requests to the rest of the node.
+/// 3. *Deadlines*: [`next_deadline`](Self::next_deadline) and [`wants_flush`](Self::wants_flush).
+/// 4. *Views*, which change nothing: counters, `sessions`, `session_page` and others.
+///
+/// # Order of calls
+///
+/// - A driver collects inputs, calls `flush` after the last of them, then drains `poll_output`. It may drain after each input
+///   as well. Outputs must reach each guild in the order in which they were polled.
+/// - Before `accept*` and `handle_transferred` the driver registers the socket under [`next_conn_key`](Self::next_conn_key).
+///   No other input may come in between, so that the input returns the same key.
+/// - A connection leaves by [`Link::transfer`], [`Link::drop_conn`] or [`Link::reset_conn`]. Its key is free when that call
+///   returns.
+/// - `handle_timers` is due when `next_deadline` has passed. Earlier calls are harmless.
+/// - While `wants_flush` is true the driver must not wait for sockets without a `flush` before.
+/// - After `Link::send` was short, the driver calls `handle_writable` once the socket has room again.
+/// - The answers to `Output::Authenticate`, `FetchMessages` and `FetchDirects` are inputs, at any later time. Answers for a
+///   connection or session that has ended are ignored.
+///
+/// # Bytes
+///
+/// Frames leave through [`Link`] during the input that caused them, not by a `poll_transmit`: a recipient's frame is written
+/// from the body that all recipients share, without a copy or a queue (docs/adr/0008).
 pub struct Partition {
     pub(crate) core: Core,
     pub(crate) relays: HashMap<GuildId, GuildRelays>,
@@ -197,21 +221,25 @@ impl Partition {
 
     /// A socket finished its upgrade: it is greeted.
     pub fn accept(&mut self, now: Now, params: ConnParams, link: &mut impl Link) -> SlotKey {
+        self.turn(now, link, |partition, turn| partition.greet(turn, params))
+    }
+
+    fn greet(&mut self, turn: &mut Turn<'_, impl Link>, params: ConnParams) -> SlotKey {
         let compressor = match self.core.config.streams {
             Streams::SharedMatch { .. } => self.core.matchers.stream(params, &self.core.config.shared_dictionaries),
             Streams::Classic => None,
         };
         let compressor = compressor.or_else(|| self.classic(params).map(Compressor::Classic)).map(Box::new);
         let is_unreadable = compressor.is_none() && params.compression.has_stream();
-        let key = self.insert_conn(now, params, compressor);
+        let key = self.insert_conn(turn.now, params, compressor);
         self.core.counters.conns_total += 1;
         if is_unreadable {
             // The client would not understand a byte.
-            self.core.cut(now, key, link);
+            self.core.cut(turn, key);
             return key;
         }
         let hello = self.core.fixed(params.encoding).hello.clone();
-        self.core.control(now, key, Control::Payload(hello), link);
+        self.core.control(turn, key, Control::Payload(hello));
         key
     }
 
@@ -240,18 +268,22 @@ impl Partition {
 
     /// A socket finished its upgrade, but what its URL asks for is not served: it is closed with the code for that.
     pub fn accept_refused(&mut self, now: Now, code: CloseCode, link: &mut impl Link) -> SlotKey {
-        let params = ConnParams { encoding: guildhall_codec::Encoding::Json, compression: Compression::None };
-        let key = self.insert_conn(now, params, None);
-        self.core.close(now, key, code, link);
-        key
+        self.turn(now, link, |partition, turn| {
+            let params = ConnParams { encoding: guildhall_codec::Encoding::Json, compression: Compression::None };
+            let key = partition.insert_conn(turn.now, params, None);
+            partition.core.close(turn, key, code);
+            key
+        })
     }
 
     /// As [`accept_refused`](Self::accept_refused), with a reason that says more than the code: at most 123 bytes.
     pub fn accept_refused_because(&mut self, now: Now, code: CloseCode, reason: &str, link: &mut impl Link) -> SlotKey {
-        let params = ConnParams { encoding: guildhall_codec::Encoding::Json, compression: Compression::None };
-        let key = self.insert_conn(now, params, None);
-        self.core.close_websocket(now, key, Some(code.code()), reason, code.session_fate(), link);
-        key
+        self.turn(now, link, |partition, turn| {
+            let params = ConnParams { encoding: guildhall_codec::Encoding::Json, compression: Compression::None };
+            let key = partition.insert_conn(turn.now, params, None);
+            partition.core.close_websocket(turn, key, Some(code.code()), reason, code.session_fate());
+            key
+        })
     }
 
     fn insert_conn(&mut self, now: Now, params: ConnParams, compressor: Option<Box<Compressor>>) -> SlotKey {
@@ -300,32 +332,32 @@ impl Partition {
 
     /// Bytes came in.
     pub fn handle_bytes(&mut self, now: Now, key: SlotKey, input: &mut [u8], link: &mut impl Link) {
-        self.core.handle_bytes(now, key, input, link);
-        self.answer_questions(now, link);
-        self.pay_all(now, link);
-        self.settle();
+        self.turn(now, link, |partition, turn| partition.core.handle_bytes(turn, key, input));
     }
 
     /// The socket has room again.
     pub fn handle_writable(&mut self, now: Now, key: SlotKey, link: &mut impl Link) {
-        if let Some(conn) = self.core.conns.get_mut(key) {
-            conn.blocked_since = None;
-            self.core.pump(now, key, link);
-            self.pay_all(now, link);
-            self.settle();
-        }
+        self.turn(now, link, |partition, turn| {
+            if let Some(conn) = partition.core.conns.get_mut(key) {
+                conn.blocked_since = None;
+                partition.core.pump(turn, key);
+            }
+        });
     }
 
     /// The socket ended. Without a close frame that said otherwise, the session can be resumed.
     pub fn handle_hangup(&mut self, now: Now, key: SlotKey, link: &mut impl Link) {
-        self.core.cut(now, key, link);
-        self.settle();
+        self.turn(now, link, |partition, turn| partition.core.cut(turn, key));
     }
 
     // ── guilds ───────────────────────────────────────────────────────────────────────────────────
 
     /// A guild's message to the relay here. Between several of these call with `more`, and `flush` after the last.
     pub fn handle_guild(&mut self, now: Now, message: ToRelay, more: bool, link: &mut impl Link) {
+        self.turn(now, link, |partition, turn| partition.pass_to_relay(turn, message, more))
+    }
+
+    fn pass_to_relay(&mut self, turn: &mut Turn<'_, impl Link>, message: ToRelay, more: bool) {
         let (guild_id, index) = (message.guild_id, message.relay.index);
         let Some(relays) = self.relays.get_mut(&guild_id) else { return };
         let has_siblings = relays.len() > 1;
@@ -333,7 +365,8 @@ impl Partition {
         self.core.batching |= more;
         let joined = who_joined(&message.message);
         let mut to_guild = ToGuilds::new();
-        let mut fanout = Fanout::new(&mut self.core, now, link, (&mut entry.logs, &mut entry.newest));
+        let now = turn.now;
+        let mut fanout = Fanout::new(&mut self.core, turn, (&mut entry.logs, &mut entry.newest));
         fanout = fanout.with_siblings(has_siblings);
         let progress = entry.relay.handle(now, message, &mut fanout, &mut to_guild);
         match progress {
@@ -360,8 +393,6 @@ impl Partition {
         if let Some(user_id) = joined {
             self.let_in(user_id, guild_id);
         }
-        self.answer_questions(now, link);
-        self.settle();
     }
 
     /// An account joined a guild: its sessions here enter it.
@@ -383,16 +414,19 @@ impl Partition {
 
     /// An account changed: its sessions here are told, but of a bot with shards only the first.
     pub fn handle_user_changed(&mut self, now: Now, user: &Arc<User>, link: &mut impl Link) {
+        self.turn(now, link, |partition, turn| partition.change_user(turn, user))
+    }
+
+    fn change_user(&mut self, turn: &mut Turn<'_, impl Link>, user: &Arc<User>) {
         for key in self.core.sessions_of(user.id) {
             let Some(session) = self.core.sessions.get_mut(key) else { continue };
             session.user = user.clone();
             if session.profile.shard.is_none_or(|shard| shard.id == 0) {
                 let dispatch =
                     Dispatch::own(session.encoding, EventName::UserUpdate, &SelfUserBody::from(&**user), None);
-                self.core.push(now, key.slot, &dispatch, Redaction::NONE, link);
+                self.core.push(turn, key.slot, &dispatch, Redaction::NONE);
             }
         }
-        self.settle();
     }
 
     /// Sessions of an account enter a guild, unless they are in it or about to be.
@@ -440,24 +474,23 @@ impl Partition {
     }
 
     /// Passive sessions of a relay are told what changed.
-    fn look_at_relay(&mut self, now: Now, guild_id: GuildId, index: u16, at: Instant, link: &mut impl Link) {
+    fn look_at_relay(&mut self, turn: &mut Turn<'_, impl Link>, guild_id: GuildId, index: u16, at: Instant) {
         let Some(entry) = self.relays.get_mut(&guild_id).and_then(|relays| relays.get_mut(&index)) else { return };
         if entry.timer_at != Some(at) {
             return;
         }
         entry.timer_at = None;
-        entry.logs.iter().for_each(|log| log.forget_old(now.instant, &self.core.config.log));
+        entry.logs.iter().for_each(|log| log.forget_old(turn.now.instant, &self.core.config.log));
         entry.newest.sweep();
-        let mut fanout = Fanout::new(&mut self.core, now, link, (&mut entry.logs, &mut entry.newest));
+        let now = turn.now;
+        let mut fanout = Fanout::new(&mut self.core, turn, (&mut entry.logs, &mut entry.newest));
         entry.relay.handle_timer(now, &mut fanout);
         entry.look_again(guild_id, &mut self.core);
     }
 
     /// Writes what connections got in a batch.
     pub fn flush(&mut self, now: Now, link: &mut impl Link) {
-        self.core.flush(now, link);
-        self.pay_all(now, link);
-        self.settle();
+        self.turn(now, link, |partition, turn| partition.core.flush(turn));
     }
 
     /// Tells the relays who left, and ends those that nobody needs.
@@ -484,22 +517,29 @@ impl Partition {
 
     /// Looks at what is due.
     pub fn handle_timers(&mut self, now: Now, link: &mut impl Link) {
-        while let Some((at, subject)) = self.core.timers.pop_due(now.instant) {
+        self.turn(now, link, |partition, turn| partition.fire_timers(turn))
+    }
+
+    fn fire_timers(&mut self, turn: &mut Turn<'_, impl Link>) {
+        while let Some((at, subject)) = self.core.timers.pop_due(turn.now.instant) {
             match subject {
-                Subject::Conn(key) => self.core.look_at_conn(now, key, at, link),
+                Subject::Conn(key) => self.core.look_at_conn(turn, key, at),
                 Subject::Session(key) => {
-                    self.core.look_at_session(now, key, link);
-                    self.core.expire(now, key, at, link);
+                    self.core.look_at_session(turn, key);
+                    self.core.expire(turn, key, at);
                 }
-                Subject::Relay(guild_id, index, _) => self.look_at_relay(now, guild_id, index, at, link),
+                Subject::Relay(guild_id, index, _) => self.look_at_relay(turn, guild_id, index, at),
             }
         }
-        self.settle();
     }
 
     /// Asks so many clients whose connection has a larger compression context to go away and resume (op 7), each once:
     /// they come back with a usual one. How many were asked.
     pub fn take_back_upgrades(&mut self, now: Now, count: usize, link: &mut impl Link) -> usize {
+        self.turn(now, link, |partition, turn| partition.reclaim_upgrades(turn, count))
+    }
+
+    fn reclaim_upgrades(&mut self, turn: &mut Turn<'_, impl Link>, count: usize) -> usize {
         let is_larger = |conn: &&Conn| conn.compressor.as_ref().is_some_and(|stream| stream.is_upgraded());
         let chosen =
             |conn: &&Conn| is_larger(conn) && !conn.is_asked_to_leave && matches!(conn.phase, Phase::Serving(_));
@@ -510,29 +550,31 @@ impl Partition {
             conn.is_asked_to_leave = true;
             let encoding = conn.encoding;
             let payload = self.core.fixed(encoding).reconnect.clone();
-            self.core.control(now, *key, Control::Payload(payload), link);
+            self.core.control(turn, *key, Control::Payload(payload));
         }
-        self.settle();
         keys.len()
     }
 
     /// Asks `count` more clients to go away and resume (op 7), whatever they are doing. Who has not gone `grace_ms` later is
     /// closed with 4000. What came of it, over all of them.
     pub fn ask_to_leave(&mut self, now: Now, count: usize, grace_ms: u64, link: &mut impl Link) -> Leaving {
+        self.turn(now, link, |partition, turn| partition.send_reconnects(turn, count, grace_ms))
+    }
+
+    fn send_reconnects(&mut self, turn: &mut Turn<'_, impl Link>, count: usize, grace_ms: u64) -> Leaving {
         let is_unasked = |conn: &Conn| conn.leave_by == Instant(u64::MAX) && !matches!(conn.phase, Phase::Closing);
         let mut unasked: Vec<SlotKey> =
             self.core.conns.iter().filter(|(_, conn)| is_unasked(conn)).map(|(key, _)| key).collect();
         let later = unasked.split_off(count.min(unasked.len()));
-        let leave_by = now.instant.after_ms(grace_ms);
+        let leave_by = turn.now.instant.after_ms(grace_ms);
         for key in &unasked {
             let Some(conn) = self.core.conns.get_mut(*key) else { continue };
             (conn.is_asked_to_leave, conn.leave_by) = (true, leave_by);
             let encoding = conn.encoding;
             let payload = self.core.fixed(encoding).reconnect.clone();
             self.core.look_again(leave_by, *key);
-            self.core.control(now, *key, Control::Payload(payload), link);
+            self.core.control(turn, *key, Control::Payload(payload));
         }
-        self.settle();
         Leaving { asked_count: unasked.len(), unasked_count: later.len(), conns_count: self.core.conns.len() }
     }
 
@@ -545,10 +587,11 @@ impl Partition {
 
     /// Closes every connection so that its client comes back and resumes.
     pub fn close_all(&mut self, now: Now, link: &mut impl Link) {
-        for key in self.core.conns.keys() {
-            self.core.close(now, key, CloseCode::UnknownError, link);
-        }
-        self.settle();
+        self.turn(now, link, |partition, turn| {
+            for key in partition.core.conns.keys() {
+                partition.core.close(turn, key, CloseCode::UnknownError);
+            }
+        });
     }
 }
 
@@ -613,7 +656,7 @@ impl Core {
         self.config.heartbeat_interval_ms.saturating_mul(3) / 2
     }
 
-    fn look_at_conn(&mut self, now: Now, key: SlotKey, at: Instant, link: &mut impl Link) {
+    fn look_at_conn(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, at: Instant) {
         let grace_ms = self.heartbeat_grace_ms();
         let identify_ms = self.config.identify_deadline_ms;
         let Some(conn) = self.conns.get_mut(key) else { return };
@@ -622,21 +665,21 @@ impl Core {
         }
         conn.timer_at = Instant(u64::MAX);
         let mut next = match conn.phase {
-            Phase::Closing => return self.cut(now, key, link),
-            Phase::Greeted | Phase::Checking(_) | Phase::Serving(_) if conn.leave_by <= now.instant => {
-                return self.close(now, key, CloseCode::UnknownError, link);
+            Phase::Closing => return self.cut(turn, key),
+            Phase::Greeted | Phase::Checking(_) | Phase::Serving(_) if conn.leave_by <= turn.now.instant => {
+                return self.close(turn, key, CloseCode::UnknownError);
             }
             Phase::Greeted | Phase::Checking(_) => {
                 let deadline = conn.phase_since.after_ms(identify_ms);
-                if deadline <= now.instant {
-                    return self.close(now, key, CloseCode::NotAuthenticated, link);
+                if deadline <= turn.now.instant {
+                    return self.close(turn, key, CloseCode::NotAuthenticated);
                 }
                 deadline
             }
             Phase::Serving(_) => {
                 let deadline = conn.last_inbound.after_ms(grace_ms);
-                if deadline <= now.instant {
-                    return self.close(now, key, CloseCode::UnknownError, link);
+                if deadline <= turn.now.instant {
+                    return self.close(turn, key, CloseCode::UnknownError);
                 }
                 deadline
             }
@@ -644,40 +687,40 @@ impl Core {
         next = next.min(conn.leave_by);
         if let Some(since) = conn.blocked_since {
             let stalled = since.after_ms(self.config.write_stall_ms);
-            if stalled <= now.instant {
+            if stalled <= turn.now.instant {
                 self.counters.slow_consumers_total += 1;
-                return self.cut(now, key, link);
+                return self.cut(turn, key);
             }
             next = next.min(stalled);
         }
         if conn.rendered_bytes > 0 {
             let too_long = conn.rendered_at.after_ms(self.config.write_stall_ms);
             let is_waited_for = !self.waiting_to_render.is_empty();
-            if too_long <= now.instant && is_waited_for {
+            if too_long <= turn.now.instant && is_waited_for {
                 self.counters.slow_consumers_total += 1;
-                return self.cut(now, key, link);
+                return self.cut(turn, key);
             }
-            next = next.min(too_long.max(now.instant.after_ms(self.config.write_stall_ms / 2)));
+            next = next.min(too_long.max(turn.now.instant.after_ms(self.config.write_stall_ms / 2)));
         }
         self.look_again(next, key);
     }
 
-    fn look_at_session(&mut self, now: Now, key: SlotKey, link: &mut impl Link) {
+    fn look_at_session(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey) {
         let window_ms = self.config.resume_window_ms;
         let Some(session) = self.sessions.get_mut(key) else { return };
-        if session.conn.is_none() && now.instant.ms_since(session.detached_at) >= window_ms {
+        if session.conn.is_none() && turn.now.instant.ms_since(session.detached_at) >= window_ms {
             return self.end_session(key);
         }
         if let Some(gathering) = &mut session.gathering
-            && gathering.deadline <= now.instant
+            && gathering.deadline <= turn.now.instant
         {
             if gathering.directs.is_none() {
                 // What is missing of these nothing would tell later.
-                return self.give_up(now, key, link);
+                return self.give_up(turn, key);
             }
             // Whoever answers later is told by GUILD_CREATE.
             gathering.waiting_count = 0;
-            self.finish_gathering(now, key, link);
+            self.finish_gathering(turn, key);
         }
     }
 }

@@ -19,6 +19,7 @@ use crate::{
     happening::Counters,
     link::{Dead, Link, Shortfall},
     shared::Matchers,
+    turn::Turn,
 };
 use guildhall_codec::{
     BodyDeflater, Encoding, FrameParts, Framing, PreparedCache, SharedWindow, WsOpcode, deflate_once, deflated_header,
@@ -63,7 +64,7 @@ enum Pumped {
 
 impl Core {
     /// Gives a session its next dispatch, one that the sessions it stands with do not get, or not like this.
-    pub fn push(&mut self, now: Now, slot: u32, dispatch: &Rc<Dispatch>, redaction: Redaction, link: &mut impl Link) {
+    pub fn push(&mut self, turn: &mut Turn<'_, impl Link>, slot: u32, dispatch: &Rc<Dispatch>, redaction: Redaction) {
         let Some(session) = self.sessions.at_mut(slot) else { return };
         let bytes = match dispatch.is_lazy() {
             // It is made when it is written, and can be made again: it costs what it is made from.
@@ -71,7 +72,7 @@ impl Core {
             false => dispatch.frame(session.encoding, redaction).body().len(),
         };
         let seq = session.dispatch(dispatch.clone(), redaction, bytes);
-        self.pushed(now, slot, seq, dispatch, redaction, link);
+        self.pushed(turn, slot, seq, dispatch, redaction);
     }
 
     /// Gives a session its next dispatch beyond any limit, and leaves it to `pump` to write it.
@@ -85,12 +86,11 @@ impl Core {
     /// A session was given a dispatch under `seq`. Comes from the relay's fan-out; goes on to the socket.
     pub fn pushed(
         &mut self,
-        now: Now,
+        turn: &mut Turn<'_, impl Link>,
         slot: u32,
         seq: u64,
         dispatch: &Rc<Dispatch>,
         redaction: Redaction,
-        link: &mut impl Link,
     ) {
         let Some(session) = self.sessions.at_mut(slot) else { return };
         self.counters.dispatches_total += 1;
@@ -113,10 +113,11 @@ impl Core {
             && !(session.compress_payloads && dispatch.is_own())
             && !dispatch.is_lazy();
         let straight = straight && conn.blocked_since.is_none() && conn.is_drained() && session.gathering.is_none();
-        if straight && !link.is_waiting(conn_key) {
+        if straight && !turn.link.is_waiting(conn_key) {
             let mut frame = dispatch.frame(session.encoding, redaction);
             let bytes = conn.form(session.encoding).write(&mut frame, seq, &mut self.deflater);
-            let sent = if link.send_later(conn_key, bytes) { Ok(bytes.len()) } else { link.send(conn_key, bytes) };
+            let sent =
+                if turn.link.send_later(conn_key, bytes) { Ok(bytes.len()) } else { turn.link.send(conn_key, bytes) };
             let is_whole = sent == Ok(bytes.len());
             let is_apart = may_be_dropped(dispatch);
             if let Ok(sent) = sent
@@ -139,11 +140,11 @@ impl Core {
                     } else {
                         conn.partial = sent;
                     }
-                    self.block(now, conn_key);
+                    self.block(turn.now, conn_key);
                 }
                 Err(Dead) => {
                     drop(frame);
-                    self.cut(now, conn_key, link);
+                    self.cut(turn, conn_key);
                     return;
                 }
             }
@@ -151,10 +152,10 @@ impl Core {
             conn.is_dirty = true;
             self.dirty.push(conn_key);
         }
-        self.enforce_limits(now, key, conn_key, link);
+        self.enforce_limits(turn, key, conn_key);
     }
 
-    fn enforce_limits(&mut self, now: Now, key: SlotKey, conn_key: SlotKey, link: &mut impl Link) {
+    fn enforce_limits(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, conn_key: SlotKey) {
         let (Some(session), Some(conn)) = (self.sessions.get_mut(key), self.conns.get(conn_key)) else { return };
         let config = &self.config;
         if session.replay.needs_room(&config.replay_share) {
@@ -169,7 +170,7 @@ impl Core {
             self.counters.slow_consumers_total += 1;
             // What is unwritten cannot be kept, so there is nothing to resume.
             self.end_session(key);
-            self.cut(now, conn_key, link);
+            self.cut(turn, conn_key);
         }
     }
 
@@ -183,25 +184,25 @@ impl Core {
     }
 
     /// Sends what `push` left with the link, and keeps what did not fit.
-    fn submit(&mut self, now: Now, link: &mut impl Link) {
-        for (key, shortfall) in link.submit() {
+    fn submit(&mut self, turn: &mut Turn<'_, impl Link>) {
+        for (key, shortfall) in turn.link.submit() {
             match shortfall {
                 Shortfall::Rest(rest) => {
                     // They count when they go out.
                     self.counters.sent_bytes -= rest.len() as u64;
                     if let Some(conn) = self.conns.get_mut(key) {
                         conn.keep_unsent(&rest);
-                        self.block(now, key);
+                        self.block(turn.now, key);
                     }
                 }
-                Shortfall::Dead => self.cut(now, key, link),
+                Shortfall::Dead => self.cut(turn, key),
             }
         }
     }
 
     /// Writes what every connection got since the last call. Called once per batch of inputs.
-    pub fn flush(&mut self, now: Now, link: &mut impl Link) {
-        self.submit(now, link);
+    pub fn flush(&mut self, turn: &mut Turn<'_, impl Link>) {
+        self.submit(turn);
         self.batching = false;
         self.is_flushing = true;
         self.chunks_made = 0;
@@ -217,14 +218,14 @@ impl Core {
             let key = dirty[at];
             if let Some(conn) = self.conns.get_mut(key) {
                 conn.is_dirty = false;
-                self.pump(now, key, link);
+                self.pump(turn, key);
             }
         }
         dirty.clear();
-        self.give_turns_to_render(now, link);
+        self.give_turns_to_render(turn);
         self.is_flushing = false;
-        self.submit(now, link);
-        self.turn += 1;
+        self.submit(turn);
+        self.flushes_count += 1;
         if self.dirty.is_empty() {
             // Keep the larger allocation.
             self.dirty = dirty;
@@ -253,40 +254,40 @@ impl Core {
     }
 
     /// Writes what a connection can take. Never called from within itself.
-    pub fn pump(&mut self, now: Now, key: SlotKey, link: &mut impl Link) {
-        if link.is_waiting(key) {
+    pub fn pump(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey) {
+        if turn.link.is_waiting(key) {
             // What is about to be written comes after it.
-            self.submit(now, link);
+            self.submit(turn);
         }
-        match self.try_pump(now, key, link) {
+        match self.try_pump(turn, key) {
             Ok(Pumped::Drained) => {
                 if let Some(conn) = self.conns.get_mut(key) {
                     conn.blocked_since = None;
                     if matches!(conn.phase, Phase::Closing) {
-                        link.finish(key);
+                        turn.link.finish(key);
                     }
                 }
             }
             Ok(Pumped::Waiting) => {}
-            Err(PumpError::Full) => self.block(now, key),
-            Err(PumpError::Dead) => self.cut(now, key, link),
-            Err(PumpError::Codec) => self.close(now, key, CloseCode::UnknownError, link),
+            Err(PumpError::Full) => self.block(turn.now, key),
+            Err(PumpError::Dead) => self.cut(turn, key),
+            Err(PumpError::Codec) => self.close(turn, key, CloseCode::UnknownError),
             Err(PumpError::Forgotten) => {
                 // It is so far behind that what it was to be sent next is gone: there is nothing to resume.
                 self.counters.slow_consumers_total += 1;
                 if let Some(Phase::Serving(session)) = self.conns.get(key).map(|conn| &conn.phase) {
                     self.end_session(*session);
                 }
-                self.cut(now, key, link);
+                self.cut(turn, key);
             }
         }
     }
 
-    fn try_pump(&mut self, now: Now, key: SlotKey, link: &mut impl Link) -> Result<Pumped, PumpError> {
+    fn try_pump(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey) -> Result<Pumped, PumpError> {
         let mut chunks = 0;
         loop {
             let Some(conn) = self.conns.get_mut(key) else { return Ok(Pumped::Drained) };
-            send_unsent(conn, key, link, &mut self.counters)?;
+            send_unsent(conn, key, turn.link, &mut self.counters)?;
             if conn.partial == 0 {
                 let rendered_bytes = std::mem::take(&mut conn.rendered_bytes);
                 self.give_back_rendered(rendered_bytes);
@@ -302,7 +303,7 @@ impl Core {
                 let frame = control_frame(
                     conn,
                     control,
-                    now,
+                    turn.now,
                     &self.config.prepared_cache,
                     &mut self.deflater,
                     &mut self.matchers,
@@ -349,7 +350,7 @@ impl Core {
                     }
                     return Ok(Pumped::Waiting);
                 }
-                conn.rendered_at = now.instant;
+                conn.rendered_at = turn.now.instant;
                 let mut frame = entry.dispatch.frame(session.encoding, entry.redaction);
                 if !session.compress_payloads {
                     conn.form(session.encoding).prepare(&mut frame, &mut self.deflater);
@@ -359,15 +360,15 @@ impl Core {
             }
             let may_wait = self.is_flushing;
             let written = if conn.compressor.is_some() {
-                let writer = (&mut self.matchers, &mut self.scratch, self.turn);
-                write_compressed(conn, key, session, writer, (link, may_wait), &mut self.counters)
+                let writer = (&mut self.matchers, &mut self.scratch, self.flushes_count);
+                write_compressed(conn, key, session, writer, (turn.link, may_wait), &mut self.counters)
             } else if session.compress_payloads
                 && session.encoding == Encoding::Json
                 && is_worth_compressing(conn, session)
             {
                 write_payload_compressed(conn, session, &mut self.counters)
             } else {
-                write_shared(conn, key, session, &mut self.deflater, (link, may_wait), &mut self.counters)
+                write_shared(conn, key, session, &mut self.deflater, (turn.link, may_wait), &mut self.counters)
             };
             if entry.dispatch.is_lazy() && conn.partial == 0 {
                 entry.dispatch.was_written(session.encoding);
@@ -394,7 +395,7 @@ impl Core {
     }
 
     /// One dispatch each and one after the other, for as long as there is room: some want little, some nothing any more.
-    fn give_turns_to_render(&mut self, now: Now, link: &mut impl Link) {
+    fn give_turns_to_render(&mut self, turn: &mut Turn<'_, impl Link>) {
         let conns = &self.conns;
         if self.waiting_to_render.len() > 2 * conns.len() {
             self.waiting_to_render.retain(|key| conns.get(*key).is_some());
@@ -404,7 +405,7 @@ impl Core {
         {
             if let Some(conn) = self.conns.get_mut(key) {
                 (conn.waits_to_render, conn.has_turn_to_render) = (false, true);
-                self.pump(now, key, link);
+                self.pump(turn, key);
                 if let Some(conn) = self.conns.get_mut(key) {
                     conn.has_turn_to_render = false;
                 }

@@ -10,6 +10,7 @@ use crate::{
     fanout::Fanout,
     link::{Link, Output},
     partition::{Partition, RelayEntry},
+    turn::Turn,
 };
 use guildhall_model::{
     ChannelId, EventName, GuildId, Message, MessageId, UserId,
@@ -65,21 +66,20 @@ impl Core {
     /// `about`: what it tells, for a replay.
     fn reply(
         &mut self,
-        now: Now,
+        turn: &mut Turn<'_, impl Link>,
         key: SlotKey,
         (name, about): (EventName, About),
         body: &impl Serialize,
-        link: &mut impl Link,
     ) {
         let Some(session) = self.sessions.get(key) else { return };
         let dispatch = Dispatch::own(session.encoding, name, body, Some(about));
-        self.push(now, key.slot, &dispatch, Redaction::NONE, link);
+        self.push(turn, key.slot, &dispatch, Redaction::NONE);
     }
 }
 
 impl Partition {
     /// Answers what was asked since the last input.
-    pub(crate) fn answer_questions(&mut self, now: Now, link: &mut impl Link) {
+    pub(crate) fn answer_questions(&mut self, turn: &mut Turn<'_, impl Link>) {
         for (key, guild_id, question) in mem::take(&mut self.core.questions) {
             let Some(session) = self.core.sessions.get(key) else { continue };
             if session.guilds.membership(guild_id) != Some(Membership::Inside) {
@@ -94,32 +94,30 @@ impl Partition {
                 Question::Subscribe(patch) => {
                     let had_threads = session.guilds.get(guild_id).and_then(|guild| guild.subscription.as_ref());
                     let had_threads = had_threads.is_some_and(|subscription| subscription.threads);
-                    self.subscribe(now, key, guild_id, patch, had_threads, link);
+                    self.subscribe(turn, key, guild_id, patch, had_threads);
                 }
                 // GUILD_CREATE and READY told only of threads that it joined.
                 Question::SubscribeAgain => {
-                    self.subscribe(now, key, guild_id, SubscriptionPatch::default(), false, link);
+                    self.subscribe(turn, key, guild_id, SubscriptionPatch::default(), false);
                 }
                 Question::Soundboard => {
                     self.core.reply(
-                        now,
+                        turn,
                         key,
                         (EventName::SoundboardSounds, about),
                         &SoundboardSoundsBody::none(guild_id),
-                        link,
                     );
                 }
                 Question::ChannelStatuses => {
                     self.core.reply(
-                        now,
+                        turn,
                         key,
                         (EventName::ChannelStatuses, about),
                         &ChannelStatusesBody::none(guild_id),
-                        link,
                     );
                 }
                 Question::ChannelInfo => {
-                    self.core.reply(now, key, (EventName::ChannelInfo, about), &ChannelInfoBody::none(guild_id), link);
+                    self.core.reply(turn, key, (EventName::ChannelInfo, about), &ChannelInfoBody::none(guild_id));
                 }
                 Question::DeletedEntities(request) => {
                     let user_id = session.user.id;
@@ -128,18 +126,18 @@ impl Partition {
                         continue;
                     };
                     let is_absent = core.config.hidden_channels == HiddenChannels::Absent;
-                    let is_told = |id: ChannelId| !is_absent || audience.may_view(user_id, id, now.unix);
+                    let is_told = |id: ChannelId| !is_absent || audience.may_view(user_id, id, turn.now.unix);
                     let body = DeletedEntityIdsBody::new(&request, existing(picture, is_told));
-                    self.core.reply(now, key, (EventName::DeletedEntityIds, about), &body, link);
+                    self.core.reply(turn, key, (EventName::DeletedEntityIds, about), &body);
                 }
-                Question::ChannelSync(request) => self.sync_channels(now, key, guild_id, &request, link),
+                Question::ChannelSync(request) => self.sync_channels(turn, key, guild_id, &request),
                 Question::RecentMembers(request) => {
                     self.tell_guild(key, guild_id, |session| ToGuild::RecentMembers { session, request });
                 }
                 Question::CountMembers(channel_id) => {
                     self.tell_guild(key, guild_id, |session| ToGuild::CountMembers { session, channel_id });
                 }
-                Question::LastMessages(request) => self.fetch_last_messages(now, key, guild_id, &request),
+                Question::LastMessages(request) => self.fetch_last_messages(turn.now, key, guild_id, &request),
             }
         }
     }
@@ -180,12 +178,11 @@ impl Partition {
     /// `knows_threads`: it was told of all open threads before.
     fn subscribe(
         &mut self,
-        now: Now,
+        turn: &mut Turn<'_, impl Link>,
         key: SlotKey,
         guild_id: GuildId,
         patch: SubscriptionPatch,
         knows_threads: bool,
-        link: &mut impl Link,
     ) {
         let Some(session) = self.core.sessions.get(key) else { return };
         let before = session.guilds.get(guild_id).and_then(|guild| guild.subscription.as_ref());
@@ -196,45 +193,44 @@ impl Partition {
         let (user_id, listening) = (session.user.id, session.listening(guild_id));
         let Some(of_guild) = session.key_in(self.core.config.partition, guild_id) else { return };
         let Some((entry, core)) = self.relay_of(key, guild_id) else { return };
-        let mut fanout = Fanout::new(core, now, link, (&mut entry.logs, &mut entry.newest));
+        let mut fanout = Fanout::new(core, turn, (&mut entry.logs, &mut entry.newest));
         entry.relay.listen(user_id, key.slot, listening, &mut fanout);
         let mut to_guild = entry.relay.watch_lists(user_id, key.slot, subscription.channels, &mut fanout);
         let mut followed = subscription.members;
-        followed.extend(members_of_threads(&entry.relay, user_id, &subscription.thread_member_lists, now.unix));
+        followed.extend(members_of_threads(&entry.relay, user_id, &subscription.thread_member_lists, turn.now.unix));
         to_guild.extend(entry.relay.watch_members(of_guild, user_id, &followed));
         let new_lists = subscription.thread_member_lists.iter().filter(|id| !had_lists.contains(id));
         to_guild.extend(new_lists.map(|id| ToGuild::ListThread { session: of_guild, thread_id: *id }));
         core.outputs.extend(to_guild.into_iter().map(|message| Output::ToGuild(guild_id, message)));
         if subscription.threads && !knows_threads {
-            self.sync_threads(now, key, guild_id, link);
+            self.sync_threads(turn, key, guild_id);
         }
     }
 
     /// All open threads that a session can view: it follows them from now on.
-    fn sync_threads(&mut self, now: Now, key: SlotKey, guild_id: GuildId, link: &mut impl Link) {
+    fn sync_threads(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, guild_id: GuildId) {
         let Some(user_id) = self.core.sessions.get(key).map(|session| session.user.id) else { return };
         let Some((entry, core)) = self.relay_of(key, guild_id) else { return };
-        let Some(event) = entry.relay.thread_list(user_id, now.unix) else { return };
-        core.push(now, key.slot, &Dispatch::direct(&Arc::new(event)), Redaction::NONE, link);
+        let Some(event) = entry.relay.thread_list(user_id, turn.now.unix) else { return };
+        core.push(turn, key.slot, &Dispatch::direct(&Arc::new(event)), Redaction::NONE);
     }
 
     /// Whole channels for those of a client that came obfuscated and may be viewed by now.
     fn sync_channels(
         &mut self,
-        now: Now,
+        turn: &mut Turn<'_, impl Link>,
         key: SlotKey,
         guild_id: GuildId,
         request: &GuildChannelsResync,
-        link: &mut impl Link,
     ) {
         let Some(user_id) = self.core.sessions.get(key).map(|session| session.user.id) else { return };
         let Some((entry, core)) = self.relay_of(key, guild_id) else { return };
         let (Some(picture), Some(audience)) = (entry.relay.picture(), entry.relay.audience()) else { return };
-        let ids = request.obfuscated_channel_ids.iter().filter(|id| audience.may_view(user_id, **id, now.unix));
+        let ids = request.obfuscated_channel_ids.iter().filter(|id| audience.may_view(user_id, **id, turn.now.unix));
         let channels: Vec<_> = ids.filter_map(|id| picture.meta.channels.get(id)).collect();
         let about = About::channels_of(guild_id, channels.iter().map(|channel| channel.id).collect());
         let bodies = channels.iter().map(|channel| ChannelBody::from(&***channel)).collect();
-        core.reply(now, key, (EventName::ChannelSync, about), &ChannelSyncBody::new(guild_id, bodies), link);
+        core.reply(turn, key, (EventName::ChannelSync, about), &ChannelSyncBody::new(guild_id, bodies));
     }
 
     /// Op 34: the newest messages are in the store; `handle_messages` goes on.
@@ -257,16 +253,25 @@ impl Partition {
         messages: &[Arc<Message>],
         link: &mut impl Link,
     ) {
+        self.turn(now, link, |partition, turn| partition.send_messages(turn, session, guild_id, messages))
+    }
+
+    fn send_messages(
+        &mut self,
+        turn: &mut Turn<'_, impl Link>,
+        session: SlotKey,
+        guild_id: GuildId,
+        messages: &[Arc<Message>],
+    ) {
         let Some(user_id) = self.core.sessions.get(session).map(|session| session.user.id) else { return };
         let Some((entry, core)) = self.relay_of(session, guild_id) else { return };
         let Some(audience) = entry.relay.audience() else { return };
         // Once more: roles may have changed while the store was read.
-        let viewable = messages.iter().filter(|message| audience.may_view(user_id, message.channel_id, now.unix));
+        let viewable = messages.iter().filter(|message| audience.may_view(user_id, message.channel_id, turn.now.unix));
         let viewable: Vec<&Arc<Message>> = viewable.collect();
         let about = About::channels_of(guild_id, viewable.iter().map(|message| message.channel_id).collect());
         let messages = viewable.into_iter().map(|message| MessageBody::new(message)).collect();
-        core.reply(now, session, (EventName::LastMessages, about), &LastMessagesBody { guild_id, messages }, link);
-        self.settle();
+        core.reply(turn, session, (EventName::LastMessages, about), &LastMessagesBody { guild_id, messages });
     }
 }
 

@@ -8,9 +8,10 @@
 use crate::{
     core::Core,
     link::{Link, Output},
+    turn::Turn,
 };
 use guildhall_model::{CloseCode, UserId, to_gateway::IdentifyError};
-use guildhall_stdx::{Now, SlotKey, faults};
+use guildhall_stdx::{SlotKey, faults};
 use std::borrow::Cow;
 
 /// Bytes of a close frame's reason (RFC 6455 §5.5).
@@ -92,9 +93,9 @@ impl From<IdentifyFault> for IdentifyRefused {
 
 impl Core {
     /// Answers an IDENTIFY with the close code of its fault, or with op 9.
-    pub fn refuse_identify(&mut self, now: Now, key: SlotKey, refused: IdentifyRefused, link: &mut impl Link) {
+    pub fn refuse_identify(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, refused: IdentifyRefused) {
         match refused.fault.close_code() {
-            None => self.refuse_session(now, key, link),
+            None => self.refuse_session(turn, key),
             Some(code) => {
                 let reason = match &refused.detail {
                     Some(detail) => format!("{}: {detail}", code.reason()),
@@ -103,7 +104,7 @@ impl Core {
                     None => format!("{}: {}", code.reason(), refused.fault),
                 };
                 let reason = if reason.len() <= REASON_BYTES_MAX { &reason } else { code.reason() };
-                self.close_because(now, key, code, reason, link);
+                self.close_because(turn, key, code, reason);
             }
         }
         self.outputs.push_back(Output::IdentifyRefused(refused));

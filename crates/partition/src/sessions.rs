@@ -12,6 +12,7 @@ use crate::{
     core::Core,
     link::{Link, Output},
     partition::Partition,
+    turn::Turn,
 };
 use guildhall_codec::Encoding;
 use guildhall_model::{ChannelId, CloseCode, UserId, to_gateway::ShardId};
@@ -154,6 +155,10 @@ impl Partition {
 
     /// Closes connections with `code` and forgets their sessions, also those that nobody is connected to. How many.
     pub fn close_sessions(&mut self, now: Now, whose: &Whose, code: CloseCode, link: &mut impl Link) -> usize {
+        self.turn(now, link, |partition, turn| partition.end_sessions(turn, whose, code))
+    }
+
+    fn end_sessions(&mut self, turn: &mut Turn<'_, impl Link>, whose: &Whose, code: CloseCode) -> usize {
         if let Whose::Token(user_id, token) = whose {
             self.remember_closed(*user_id, *token);
         }
@@ -168,18 +173,21 @@ impl Partition {
         for key in &keys {
             let conn = self.core.sessions.get(*key).and_then(|session| session.conn);
             match conn {
-                Some(conn) => self.core.close(now, conn, code, link),
+                Some(conn) => self.core.close(turn, conn, code),
                 None => self.core.end_session(*key),
             }
             // A code that clients may resume after leaves nothing to resume here.
             self.core.end_session(*key);
         }
-        self.settle();
         keys.len()
     }
 
     /// Tells the sessions of these accounts, whatever guilds they are in. A bot needs an intent of the event.
     pub fn tell_users(&mut self, now: Now, published: &Arc<Published>, user_ids: &[UserId], link: &mut impl Link) {
+        self.turn(now, link, |partition, turn| partition.push_to_users(turn, published, user_ids))
+    }
+
+    fn push_to_users(&mut self, turn: &mut Turn<'_, impl Link>, published: &Arc<Published>, user_ids: &[UserId]) {
         if let Some(channel_id) = recipients_changed(&published.event) {
             self.core.matchers.forget_direct(channel_id);
         }
@@ -190,7 +198,7 @@ impl Partition {
                 let Some(session) = self.core.sessions.get(key) else { continue };
                 let Some(redaction) = form_for(session, published) else { continue };
                 reached += 1;
-                self.core.push(now, key.slot, &dispatch, redaction, link);
+                self.core.push(turn, key.slot, &dispatch, redaction);
             }
         }
         if let Payload::Backend(event) = &published.event.payload
@@ -198,7 +206,6 @@ impl Partition {
         {
             receipt.reached(reached);
         }
-        self.settle();
     }
 }
 

@@ -21,4 +21,4 @@ pub use clock::FakeClock;
 pub use gate::ScriptedGate;
 pub use pair::{ClientId, GRACE_MS, Pair, PairConfig};
 pub use received::{Body, Dispatch, Received};
-pub use socket::{FakeLink, FakeSocket, ServerEnd};
+pub use socket::{FakeLink, FakeSocket, ServerEnd, Transfer};

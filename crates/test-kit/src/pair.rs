@@ -10,7 +10,7 @@ use crate::{
     clock::FakeClock,
     gate::ScriptedGate,
     received::{Dispatch, Received},
-    socket::{FakeLink, FakeSocket, ServerEnd},
+    socket::{FakeLink, FakeSocket, ServerEnd, Transfer},
 };
 use guildhall_codec::Dictionary;
 use guildhall_guild::{
@@ -753,6 +753,10 @@ impl Pair {
             has_moved = true;
             self.handle_output(index, output);
         }
+        for Transfer { to, socket, conn, .. } in self.sides[index].link.take_transfers() {
+            has_moved = true;
+            self.moves.push_back((usize::from(to.0), socket, conn));
+        }
         has_moved
     }
 
@@ -785,10 +789,6 @@ impl Pair {
                 }
             }
             Output::SessionNews(_) | Output::IdentifyRefused(_) => {}
-            Output::Transfer { to, socket, conn } => {
-                let socket = self.sides[side].link.take(socket).expect("a socket moves once");
-                self.moves.push_back((usize::from(to.0), socket, conn));
-            }
         }
     }
 

@@ -5,7 +5,8 @@
 //!             once there is room.
 //! Limits      `room_bytes` unread by the client, `write_bytes_max` per write; both can change at any time.
 
-use guildhall_partition::{Dead, Link, Shortfall};
+use guildhall_partition::{Dead, Link, MovingConn, Shortfall};
+use guildhall_relay::PartitionId;
 use guildhall_stdx::SlotKey;
 use std::{
     cell::{RefCell, RefMut},
@@ -227,6 +228,19 @@ impl FakeSocket {
     }
 }
 
+/// A connection and its socket on their way to another partition.
+#[derive(Debug)]
+pub struct Transfer {
+    /// The key that it had here.
+    pub key: SlotKey,
+    /// The partition of its session.
+    pub to: PartitionId,
+    /// The server end that the link held.
+    pub socket: FakeSocket,
+    /// What `Partition::handle_transferred` takes.
+    pub conn: Box<MovingConn>,
+}
+
 /// Server ends of a partition's sockets.
 #[derive(Debug, Default)]
 pub struct FakeLink {
@@ -234,6 +248,7 @@ pub struct FakeLink {
     /// Sends can be queued.
     batches: bool,
     queued: Vec<(SlotKey, Vec<u8>)>,
+    transfers: Vec<Transfer>,
 }
 
 impl FakeLink {
@@ -249,9 +264,9 @@ impl FakeLink {
         assert!(before.is_none(), "a key was used twice");
     }
 
-    /// Removes a socket, to move it to another partition.
-    pub fn take(&mut self, key: SlotKey) -> Option<FakeSocket> {
-        self.sockets.remove(&key)
+    /// Takes the connections that left for other partitions since the last call.
+    pub fn take_transfers(&mut self) -> Vec<Transfer> {
+        std::mem::take(&mut self.transfers)
     }
 
     /// Socket with this key.
@@ -308,6 +323,11 @@ impl Link for FakeLink {
         if let Some(socket) = self.sockets.get(&conn) {
             socket.state().is_server_reading = reading;
         }
+    }
+
+    fn transfer(&mut self, key: SlotKey, to: PartitionId, conn: Box<MovingConn>) {
+        let socket = self.sockets.remove(&key).expect("a socket moves once");
+        self.transfers.push(Transfer { key, to, socket, conn });
     }
 
     fn finish(&mut self, conn: SlotKey) {

@@ -377,7 +377,6 @@ impl PartitionThread {
                     self.partition.handle_directs(now, session, Some(Vec::new()), &mut self.link);
                 }
                 Output::SessionNews(_) | Output::IdentifyRefused(_) => {}
-                Output::Transfer { .. } => anyhow::bail!("nobody resumes here"),
             }
         }
         Ok(())

@@ -10,7 +10,7 @@ use guildhall_model::UserId;
 use guildhall_partition::{Account, AuthFailure, Output};
 use guildhall_relay::RelayMessage;
 use guildhall_stdx::SlotKey;
-use guildhall_test_kit::FakeSocket;
+use guildhall_test_kit::{FakeSocket, Transfer};
 
 impl World {
     /// One turn of a partition's loop, as in `guildhall-net`.
@@ -271,15 +271,12 @@ impl World {
                 Output::FetchDirects { session, user_id } => self.fetch_directs(side, session, user_id),
                 Output::FetchMessages { .. } => return fault("messages are fetched that nobody asked for"),
                 Output::SessionNews(_) | Output::IdentifyRefused(_) => {}
-                Output::Transfer { to, socket, conn } => {
-                    let from = &mut self.sides[side];
-                    let Some(moving) = from.link.take(socket) else { return fault("a socket that is not there moves") };
-                    let Some(serial) = from.serials.remove(&socket) else { return fault("an unknown socket moves") };
-                    self.actions.moved += 1;
-                    let note = Note::Moved { socket: moving, conn, serial };
-                    self.sides[usize::from(to.0)].notes.push_back(note);
-                }
             }
+        }
+        for Transfer { key, to, socket, conn } in self.sides[side].link.take_transfers() {
+            let Some(serial) = self.sides[side].serials.remove(&key) else { return fault("an unknown socket moves") };
+            self.actions.moved += 1;
+            self.sides[usize::from(to.0)].notes.push_back(Note::Moved { socket, conn, serial });
         }
         Ok(())
     }

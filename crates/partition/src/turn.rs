@@ -1,0 +1,30 @@
+//! Turn: the context of one input, and the steps that follow every input.
+//!
+//! Invariants  K2 relays learn of departures, requests are answered and owed states sent before the next input: `Partition::turn`
+//!             is the only place that does it, and every input that has a link goes through it.
+
+use crate::{link::Link, partition::Partition};
+use guildhall_stdx::Now;
+
+/// The context of one input: its time, and the sockets to write to.
+pub struct Turn<'a, L> {
+    pub now: Now,
+    pub link: &'a mut L,
+}
+
+impl Partition {
+    /// Handles one input, then everything that it left for its end.
+    pub(crate) fn turn<L: Link, T>(
+        &mut self,
+        now: Now,
+        link: &mut L,
+        input: impl FnOnce(&mut Self, &mut Turn<'_, L>) -> T,
+    ) -> T {
+        let mut turn = Turn { now, link };
+        let result = input(self, &mut turn);
+        self.answer_questions(&mut turn);
+        self.pay_all(&mut turn);
+        self.settle();
+        result
+    }
+}
