@@ -1,11 +1,11 @@
-//! Hand-over: the file in which a node leaves its sessions to the one that is started after it on the same folder.
+//! Hand-over: the file with which a node passes its sessions to the next process on the same folder.
 //!
 //! Owns        `handover.ndjson` in the store's folder: a head, a line per partition, and the hash of all of it.
-//! Doors       `write` at the end of a drain; `take` at the start, before anybody is let in.
-//! Invariants  F1 a file is taken up once: it is deleted before it is looked at. F2 one that is torn, changed, of another version, too
-//!             old or too large is not taken, and the log says why: its sessions are told to identify (op 9). F3 nobody else on the
-//!             machine reads it: it holds what people were sent. (tests)
-//! Limits      `server.handover_bytes_max` of bodies; older than the time to resume is too old.
+//! Doors       `write` at the end of a drain; `take` at the start, before the node accepts connections.
+//! Invariants  F1 a file is used once: the node deletes it before it reads it. F2 a file that is truncated, changed, of
+//!             another version, too old or too large is not used, and the log says why; clients of its sessions
+//!             identify again (op 9). F3 only the node's user can read it, since it contains messages. (tests)
+//! Limits      `server.handover_bytes_max` of bodies; maximum age: `limits.session_resume_ms`.
 //! Spec        docs/adr/0026.
 
 use guildhall_net::HandOver;
@@ -21,9 +21,9 @@ use std::{
 };
 
 const NAME: &str = "handover.ndjson";
-/// Counts up when what is kept of a session changes its meaning.
+/// Increases when the format or meaning of a stored session changes.
 const VERSION: u32 = 1;
-/// What a file may have beyond bodies: sessions, who may see what, quotes.
+/// Allowed size in addition to bodies: sessions, visibility rules, JSON escapes.
 const OVERHEAD: u64 = 3;
 const OVERHEAD_BYTES: u64 = 64 << 20;
 
@@ -38,7 +38,7 @@ pub(crate) struct Foot {
     pub(crate) sha256: String,
 }
 
-/// Why a file is not taken up.
+/// Why a file was not used.
 #[derive(Debug, thiserror::Error)]
 pub enum TakeError {
     /// It could not be read or deleted.
@@ -47,23 +47,14 @@ pub enum TakeError {
     /// It is not as it was written.
     #[error("it is torn or was changed")]
     Torn,
-    /// Another version wrote it.
     #[error("it is of another version")]
     Version,
     /// Nobody can resume any more.
     #[error("it is {age_ms} ms old, and sessions can be resumed for {age_ms_max}")]
-    Old {
-        /// So old.
-        age_ms: u64,
-        /// The limit.
-        age_ms_max: u64,
-    },
+    Old { age_ms: u64, age_ms_max: u64 },
     /// It is not one of ours.
     #[error("it has {bytes} bytes, more than server.handover_bytes_max leads to")]
-    Large {
-        /// So many.
-        bytes: u64,
-    },
+    Large { bytes: u64 },
 }
 
 fn unix_ms() -> u64 {
@@ -81,7 +72,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Passes on what is written, and hashes it.
+/// Passes bytes through, and hashes them.
 pub(crate) struct Hashed<W> {
     pub(crate) to: W,
     pub(crate) hash: Sha256,
@@ -105,10 +96,10 @@ impl<W: Write> Write for Hashed<W> {
     }
 }
 
-/// Leaves the sessions in `dir`, durably.
+/// Writes the sessions to `dir`, durably.
 ///
 /// # Errors
-/// When it cannot be written. Nothing is left then that would be taken up.
+/// If the file cannot be written; then no file is left.
 pub fn write(dir: &Path, partitions: &[HandOver]) -> io::Result<()> {
     let unfinished = dir.join(format!("{NAME}.part"));
     let _ = fs::remove_file(&unfinished);
@@ -130,10 +121,10 @@ pub(crate) fn line(out: &mut impl Write, value: &impl Serialize) -> io::Result<(
     out.write_all(b"\n")
 }
 
-/// What the node before this one left in `dir`, if it did; it is not there any more then.
+/// Takes the hand-over of the previous process from `dir`, if there is one, and deletes it.
 ///
 /// # Errors
-/// See [`TakeError`]. The file is deleted all the same, if it can be.
+/// See [`TakeError`]. The file is deleted in that case too, if possible.
 pub fn take(dir: &Path, age_ms_max: u64, bytes_max: u64) -> Result<Option<Vec<HandOver>>, TakeError> {
     let path = path(dir);
     let _ = fs::remove_file(dir.join(format!("{NAME}.part")));

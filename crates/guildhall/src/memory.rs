@@ -1,41 +1,41 @@
-//! Memory: what this node may use, and what of it is used, as the system counts it.
+//! Memory: the limit and the use of memory, as the system reports them.
 //!
 //! Owns        reading cgroups (both versions), the machine's own count, and this process's resident memory.
 //! Doors       `MemoryReader::read`, every few seconds.
-//! Invariants  the tightest bound counts: a container inside another inside a machine is asked at every level. Caches of
-//!             files are not counted as used: the kernel drops them when memory is needed.
-//! Not here    what follows from it: `guildhall_codec::upgrade`.
+//! Invariants  the tightest limit counts: the reader checks the cgroup at every level, and the machine. Caches of files
+//!             do not count as used, because the kernel drops them when memory is needed.
+//! Not here    reactions to it: `guildhall_codec::upgrade`.
 
 use std::{fs, io, path::PathBuf};
 
-/// Whose bound it is.
+/// Source of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// A container's or service's (cgroup version 2).
+    /// A container or service (cgroup version 2).
     CgroupV2,
-    /// The same (version 1).
+    /// A container or service (cgroup version 1).
     CgroupV1,
-    /// All the memory there is.
+    /// The machine's memory.
     Machine,
-    /// As configured, for this process alone.
+    /// `codec.memory_bytes_max`, for this process alone.
     Configured,
 }
 
 /// Memory at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// What may be used.
+    /// The limit.
     pub limit_bytes: u64,
-    /// What of it is used, by whomever the bound holds.
+    /// Memory in use by all processes under the limit.
     pub used_bytes: u64,
-    /// What of that is this process's.
+    /// Memory in use by this process.
     pub process_bytes: u64,
-    /// Whose bound it is.
+    /// Source of the limit.
     pub bound: Bound,
 }
 
 impl Memory {
-    /// What is left.
+    /// Bytes below the limit.
     #[must_use]
     pub fn free_bytes(&self) -> u64 {
         self.limit_bytes.saturating_sub(self.used_bytes)
@@ -45,7 +45,7 @@ impl Memory {
 /// Reads memory.
 #[derive(Clone, Debug)]
 pub struct MemoryReader {
-    /// `/`, but for tests.
+    /// `/`, except in tests.
     root: PathBuf,
     /// For this process alone, as configured.
     bytes_max: Option<u64>,
@@ -58,10 +58,10 @@ impl MemoryReader {
         Self { root: PathBuf::from("/"), bytes_max }
     }
 
-    /// What the tightest bound says: the one that leaves the least.
+    /// Memory under the tightest limit: the one with the least free memory.
     ///
     /// # Errors
-    /// Where there is no `/proc`, or nothing in it that can be read.
+    /// If `/proc` does not exist or cannot be read.
     pub fn read(&self) -> io::Result<Memory> {
         let process_bytes = self.process_bytes()?;
         let bounds = [self.cgroup_v2(), self.cgroup_v1(), vec![self.machine()?]];
@@ -69,7 +69,7 @@ impl MemoryReader {
             bounds.into_iter().flatten().chain(self.bytes_max.map(|max| (Bound::Configured, max, process_bytes)));
         let memories = bounds.map(|(bound, limit_bytes, used_bytes)| Memory {
             limit_bytes,
-            // Whoever the bound holds, this process is among them.
+            // This process is one of those under the limit.
             used_bytes: used_bytes.max(process_bytes),
             process_bytes,
             bound,
@@ -130,7 +130,7 @@ impl MemoryReader {
     }
 }
 
-/// Bytes of files that are cached: what lies in memory only is not among them.
+/// Bytes of file caches, without files that exist only in memory.
 fn file_caches(stat: &str, prefix: &str) -> u64 {
     let value = |name: &str| {
         let line = stat.lines().find_map(|line| line.strip_prefix(prefix)?.strip_prefix(name)?.strip_prefix(' '));

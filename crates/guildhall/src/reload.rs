@@ -1,9 +1,10 @@
-//! Reload: SIGHUP reads the configuration again; what may change while the node runs does, and the log says what does not.
+//! Reload: SIGHUP reads the configuration again; live settings take effect, and the log names those that need a
+//! restart.
 //!
 //! Owns        which settings are live (`LIVE`), and what differs between two configurations (`changes`).
-//! Invariants  L1 a configuration that is wrong changes nothing. L2 every setting that differs is told, once per SIGHUP, with
-//!             whether it holds now. L3 no secret is told, only that it differs. (tests `l2_*`, `l3_*`)
-//! Not here    taking the settings over: `Running::take_settings`, `LogHandle::set_level`.
+//! Invariants  L1 a faulty configuration changes nothing. L2 every changed setting is logged once per SIGHUP, with
+//!             whether it is in force. L3 secrets are not logged, only that they changed. (tests `l2_*`, `l3_*`)
+//! Not here    applying the settings: `Running::take_settings`, `LogHandle::set_level`.
 
 use crate::config::{Config, Effective, Loaded};
 
@@ -50,11 +51,11 @@ pub const LIVE: &[(&str, &str)] = &[
 pub struct Change {
     /// `section.key`.
     pub setting: String,
-    /// What is in force, as TOML.
+    /// Value in force, as TOML.
     pub from: String,
-    /// What the configuration says now.
+    /// Value in the new configuration, as TOML.
     pub to: String,
-    /// Whether it holds from now on.
+    /// Whether the setting takes effect without a restart.
     pub is_live: bool,
 }
 
@@ -62,7 +63,7 @@ fn is_live(entry: &Effective) -> bool {
     LIVE.contains(&(entry.section, entry.key))
 }
 
-/// What differs.
+/// Settings that differ between two configurations.
 #[must_use]
 pub fn changes(in_force: &Loaded, read: &Loaded) -> Vec<Change> {
     let shown = |entry: &Effective| entry.text.clone().unwrap_or_else(|| "not set".to_owned());
@@ -73,7 +74,7 @@ pub fn changes(in_force: &Loaded, read: &Loaded) -> Vec<Change> {
             changes.push(Change { setting, from: shown(old), to: shown(new), is_live: is_live(old) });
         }
     }
-    // Secrets look alike whatever they are.
+    // All secrets are shown the same.
     let secrets = |config: &Config| [config.auth.jwt_secret.clone(), config.auth.admin_key.clone()];
     let names = ["auth.jwt_secret", "auth.admin_key"];
     for ((name, old), new) in names.into_iter().zip(secrets(&in_force.config)).zip(secrets(&read.config)) {
@@ -85,7 +86,7 @@ pub fn changes(in_force: &Loaded, read: &Loaded) -> Vec<Change> {
     changes
 }
 
-/// What is in force once the live settings of `read` hold: the next reload is compared with it.
+/// The configuration in force after the live settings of `read` were applied; the next reload is compared with it.
 #[must_use]
 pub fn merged(in_force: &Loaded, read: &Loaded) -> Loaded {
     let (old, new) = (&in_force.config, &read.config);
@@ -143,7 +144,7 @@ mod tests {
         let merged = merged(&before, &after);
         assert_eq!(merged.config.limits.inbound_per_minute_max, 60);
         assert_eq!((merged.config.server.partitions, merged.config.limits.rest_rate_percent), (0, 100));
-        assert_eq!(told(&changes(&merged, &after)), restart, "what needs a restart is told again");
+        assert_eq!(told(&changes(&merged, &after)), restart, "a setting that needs a restart is logged again");
     }
 
     #[test]

@@ -42,7 +42,7 @@ enum DictionaryCommand {
     Train(TrainArgs),
     /// List the dictionaries of a folder, and check them
     Show {
-        /// Which.
+        /// Folder of the dictionaries
         dir: PathBuf,
     },
 }
@@ -61,7 +61,7 @@ struct TrainArgs {
     /// For which encoding
     #[arg(long, value_enum, default_value_t = For::Both)]
     encoding: For,
-    /// Largest size
+    /// Largest size of the dictionary, bytes
     #[arg(long, value_name = "BYTES", default_value_t = DICTIONARY_BYTES)]
     bytes: usize,
     /// The traffic is drawn from this

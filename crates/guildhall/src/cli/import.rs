@@ -36,7 +36,7 @@ pub struct ImportArgs {
     /// Into which guild: its id, or ext: and its external id
     #[arg(long, value_name = "ID", value_parser = parse_guild)]
     guild: String,
-    /// Leave out so many lines at the beginning
+    /// Skip this many lines at the beginning
     #[arg(long, value_name = "LINES", default_value_t = 0)]
     skip: u64,
     /// Tell everybody in the guild who joined

@@ -38,12 +38,12 @@ pub struct KeyArgs {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Make a key
+    /// Create a key and print it once
     Create {
         /// What people call it
         #[arg(long, value_name = "NAME", value_parser = parse_name)]
         name: String,
-        /// What it may do, with commas between
+        /// Scopes of the key, separated by commas
         #[arg(long, value_name = "SCOPES", value_delimiter = ',', required_unless_present = "accounts", value_parser = parse_scope)]
         scopes: Vec<Scopes>,
         /// Only tokens of these accounts, with commas between; instead of scopes
@@ -52,7 +52,7 @@ enum What {
     },
     /// List the keys
     List,
-    /// Revoke a key
+    /// Revoke a key by its id
     Revoke {
         /// Which: `list` shows it
         #[arg(value_name = "ID")]

@@ -2,7 +2,7 @@
 //!
 //! Owns        the arguments and their help; one module per command.
 //! Doors       `Cli::parse`, then `run`.
-//! Invariants  standard output holds only what the command was asked for; a mistake in arguments or configuration is
+//! Invariants  standard output has only the command's result; a mistake in arguments or configuration is
 //!             `Failure::Usage`, so that supervisors need not try again.
 //! Not here    signals and exit codes: `main`.
 
@@ -55,7 +55,6 @@ Settings, from the strongest to the weakest:
     after_long_help = format!("New here? `guildhall demo` brings up a whole community to connect to.\n\n{PRECEDENCE}\n\n{EXIT_CODES}")
 )]
 pub struct Cli {
-    /// What to do.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -63,7 +62,7 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run a node
+    /// Run a node in the foreground
     #[command(after_long_help = serve::HELP)]
     Serve(serve::ServeArgs),
     /// Run a node with a lively community, to try things out
@@ -105,7 +104,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// Whether it writes files that other users of the machine must not read. Dictionaries are served to every client.
+    /// Whether the command writes files that other users of the machine must not read. Dictionaries are public.
     #[must_use]
     pub fn keeps_secrets(&self) -> bool {
         !matches!(self, Self::Dictionary(_))
@@ -150,7 +149,7 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
     }
 }
 
-/// Does what was asked; `stop` ends what would run forever.
+/// Runs the command; `stop` ends commands that would run forever.
 ///
 /// # Errors
 /// See [`Failure`].
@@ -219,7 +218,7 @@ fn flags<'a>(given: impl IntoIterator<Item = (&'a str, &'a str, Option<String>)>
     given.into_iter().filter_map(|(name, setting, value)| Some(Flag::new(name, setting, value?))).collect()
 }
 
-/// Writes to standard output. Whoever stopped reading does not want to hear of it.
+/// Writes to standard output. A closed pipe is ignored: its reader has seen enough.
 fn say(text: &str) {
     let mut out = io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());

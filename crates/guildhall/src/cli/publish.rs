@@ -37,7 +37,7 @@ pub struct PublishArgs {
     /// Events, one a line (NDJSON); - for standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["data", "guild", "channel", "role", "user"])]
     file: Option<String>,
-    /// What it says: any JSON
+    /// The event's body: any JSON
     #[arg(long, value_name = "JSON", default_value = "{}", value_parser = parse_json)]
     data: Value,
     /// To the members of a guild
@@ -61,7 +61,7 @@ fn parse_json(text: &str) -> Result<Value, String> {
 }
 
 impl PublishArgs {
-    /// The one event that was asked for.
+    /// The event of the command line.
     fn event(&self) -> Value {
         let mut audience = json!({});
         let mut put = |key: &str, value: Option<Value>| {

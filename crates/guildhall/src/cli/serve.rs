@@ -1,4 +1,4 @@
-//! `guildhall serve`: a node, until it is told to stop. SIGHUP has it read its configuration again.
+//! `guildhall serve`: runs a node until a signal stops it. SIGHUP makes it read its configuration again.
 
 use super::{Common, Failure, flags, load_config, start_failure};
 use crate::{
@@ -89,7 +89,7 @@ pub(super) async fn run(
     Ok(running.end(failed).await?)
 }
 
-/// What is in force afterwards.
+/// Applies the live settings of `read`; returns the configuration in force.
 fn take_over(running: &mut Running, log: &LogHandle, in_force: &Loaded, read: &Loaded) -> Loaded {
     let changes = reload::changes(in_force, read);
     let merged = reload::merged(in_force, read);

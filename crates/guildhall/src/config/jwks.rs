@@ -1,6 +1,6 @@
 //! The URL of a JSON Web Key Set, as `auth.jwks_url` takes it.
 //!
-//! Invariants  without TLS only this machine can be named: whoever stands in between could hand out keys of their own.
+//! Invariants  a URL without TLS must name this machine: otherwise an attacker on the path could replace the keys.
 
 use super::{
     raw::Scalar,
@@ -32,7 +32,7 @@ impl JwksUrl {
         self.host() == "localhost" || self.host().parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
     }
 
-    /// Whether it is asked by TLS.
+    /// Whether the URL uses TLS.
     #[must_use]
     pub fn is_https(&self) -> bool {
         self.0.scheme_str() == Some("https")

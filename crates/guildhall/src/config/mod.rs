@@ -40,7 +40,7 @@ use std::path::{Path, PathBuf};
 pub const DEFAULT_FILE: &str = "guildhall.toml";
 /// The environment variable that names a file.
 pub const FILE_VARIABLE: &str = "GUILDHALL_CONFIG";
-/// What the environment variables of settings begin with: `GUILDHALL__SECTION__KEY`.
+/// Prefix of environment variables for settings: `GUILDHALL__SECTION__KEY`.
 pub const VARIABLE_PREFIX: &str = "GUILDHALL__";
 
 /// Everything a configuration can come from. A fake one makes a test.
@@ -63,7 +63,7 @@ pub struct Flag {
     pub name: String,
     /// `section.key`.
     pub setting: String,
-    /// Its value.
+    /// Value as given by the source.
     pub value: String,
 }
 
@@ -87,7 +87,6 @@ pub struct Loaded {
 /// One setting as it is in force.
 #[derive(Clone, Debug)]
 pub struct Effective {
-    /// Its section.
     pub section: &'static str,
     /// Its name there.
     pub key: &'static str,
@@ -103,9 +102,7 @@ pub enum ConfigError {
     /// The file cannot be read.
     #[error("{} cannot be read", .path.display())]
     Unreadable {
-        /// Which.
         path: PathBuf,
-        /// Why.
         #[source]
         source: std::io::Error,
     },

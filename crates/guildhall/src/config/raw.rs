@@ -1,6 +1,6 @@
-//! Raw values: what the file, the environment and the flags say, with the place of each.
+//! Raw values: input of the file, the environment and the flags, with the place of each.
 //!
-//! Owns        `RawConfig`: for each setting the value of the highest source (C1), and what is wrong.
+//! Owns        `RawConfig`: for each setting the value of the highest source (C1), and the faults found.
 //! Invariants  every value is either taken by `Config::from_raw` or was refused as unknown (C2).
 
 use super::{Flag, Sources, VARIABLE_PREFIX, settings::SECTIONS, suggest, value::Value};
@@ -55,7 +55,6 @@ impl fmt::Display for Problem {
 pub(super) enum Scalar {
     /// A text. Untyped: from the environment or a flag, where a number is written as text too.
     Text {
-        /// As given.
         text: String,
         /// May stand for a number.
         untyped: bool,
@@ -87,7 +86,7 @@ impl fmt::Display for Scalar {
     }
 }
 
-/// What the sources say, before it is checked.
+/// Settings of all sources before they are checked.
 #[derive(Debug, Default)]
 pub(super) struct RawConfig {
     values: BTreeMap<(&'static str, &'static str), (Scalar, Origin)>,
@@ -187,7 +186,7 @@ impl RawConfig {
         self.problems.push(Problem { origin, text: format!("[{section}] is not a section; {hint}") });
     }
 
-    /// The checked value of a setting; what is wrong with it is noted, and the default stands in.
+    /// The checked value of a setting. A faulty value is recorded, and the default is used.
     pub fn take<T: Value>(
         &mut self,
         section: &'static str,

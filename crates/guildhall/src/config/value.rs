@@ -11,16 +11,16 @@ use tracing_subscriber::filter::Targets;
 
 /// The type of a setting.
 pub(super) trait Value: Sized {
-    /// What narrows the type down, where something does: a range for numbers.
+    /// Restriction of the type, such as a range for numbers.
     type Rule;
 
-    /// Reads it; none when it is not what `expected` says.
+    /// Parses a value; `None` if it is not as [`Value::expected`] says.
     fn read(raw: &Scalar, rule: &Self::Rule) -> Option<Self>;
-    /// What is allowed, to follow "expected".
+    /// Description of allowed values, to follow "expected".
     fn expected(rule: &Self::Rule) -> String;
-    /// As TOML; none when it is not set. A secret never shows itself.
+    /// The value as TOML; `None` if it is not set. A secret is masked.
     fn to_toml(&self) -> Option<String>;
-    /// Whether messages must not repeat what was given.
+    /// Whether messages must not repeat the value.
     const SECRET: bool = false;
 }
 
@@ -68,7 +68,7 @@ impl Value for SocketAddr {
     }
 }
 
-/// Addresses without ports, with commas between them.
+/// Addresses without ports, separated by commas.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Addresses(pub Vec<IpAddr>);
 
@@ -102,7 +102,7 @@ impl Value for PathBuf {
     }
 }
 
-/// An empty text means "not set": the only way to say that in the environment.
+/// An empty text means "not set", because environment variables have no other form for it.
 impl<T: Value> Value for Option<T> {
     type Rule = T::Rule;
     const SECRET: bool = T::SECRET;
@@ -145,9 +145,9 @@ macro_rules! choices {
 choices! {
     /// When a commit counts as durable.
     Synchronous {
-        /// Once the disk has it.
+        /// When it is on the disk.
         Full = "full",
-        /// Once the operating system has it.
+        /// When the operating system has it.
         Normal = "normal",
     }
 }
@@ -163,7 +163,7 @@ choices! {
 }
 
 choices! {
-    /// What accounts may do by themselves, unless a setting of its own says otherwise.
+    /// Default permissions of accounts, where `[users]` does not set one.
     UsersPreset {
         /// Accounts may do everything.
         Open = "open",
@@ -185,19 +185,19 @@ choices! {
 choices! {
     /// Whether frames are sent in batches.
     IoUring {
-        /// Where the system has it and allows it.
+        /// If the system supports and allows it.
         Auto = "auto",
-        /// Never.
+        /// permessage-deflate offers are declined.
         Off = "off",
     }
 }
 
 choices! {
-    /// How clients are served that offer permessage-deflate.
+    /// Answer to offers of permessage-deflate.
     DeflateMode {
-        /// Compressed once for all.
+        /// Messages are compressed once for all recipients.
         Prepared = "prepared",
-        /// A context for each.
+        /// A context per connection.
         Takeover = "takeover",
         /// Uncompressed.
         Off = "off",
@@ -207,9 +207,9 @@ choices! {
 choices! {
     /// How streams are compressed.
     StreamMode {
-        /// A library's context for each connection.
+        /// A library context per connection.
         Classic = "classic",
-        /// One search for all.
+        /// Shared-match: one match search per event.
         SharedMatch = "shared-match",
     }
 }
@@ -221,19 +221,19 @@ choices! {
         Listed = "listed",
         /// Type, position and category.
         Obfuscated = "obfuscated",
-        /// Not sent.
+        /// Hidden channels are not sent.
         Absent = "absent",
     }
 }
 
 choices! {
-    /// With whom accounts may make direct messages and groups.
+    /// Allowed recipients of direct messages and groups of accounts.
     DirectsFrom {
         /// Members of a common guild.
         CommonGuild = "common-guild",
-        /// Every account whose id is known.
+        /// Every account.
         Anyone = "anyone",
-        /// Nobody: backends make them.
+        /// None: only backends create direct messages.
         Backend = "backend",
     }
 }
@@ -241,9 +241,9 @@ choices! {
 choices! {
     /// Whether clients may refer to their earlier messages.
     ClientTakeover {
-        /// Yes.
+        /// The node keeps a window of earlier messages.
         On = "on",
-        /// No.
+        /// Each message is independent.
         Off = "off",
     }
 }
@@ -251,17 +251,17 @@ choices! {
 choices! {
     /// Whether connections may get larger compression contexts.
     Upgrades {
-        /// While there is memory for them.
+        /// While memory is available.
         Auto = "auto",
-        /// Never.
+        /// Contexts are never upgraded.
         Off = "off",
     }
 }
 
 choices! {
-    /// Whether files are kept that come with messages.
+    /// Whether the node accepts uploads.
     UploadMode {
-        /// Yes.
+        /// Uploads are accepted and served.
         On = "on",
         /// Messages with files are refused.
         Off = "off",
@@ -271,60 +271,60 @@ choices! {
 choices! {
     /// Whether the expiry of a token closes the connection of its session.
     ExpireSessions {
-        /// It does, with 4004.
+        /// The node closes the connection with 4004.
         On = "on",
-        /// It is checked by IDENTIFY and RESUME only.
+        /// Only IDENTIFY and RESUME check the expiry.
         Off = "off",
     }
 }
 
 choices! {
-    /// Whether an account is made for a subject of the sign-on that has none.
+    /// Whether the node creates an account for an unknown subject of the sign-on.
     CreateAccounts {
-        /// One is, when its token is first seen.
+        /// The account is created at the subject's first valid token.
         On = "on",
-        /// Its tokens are refused until a backend makes one.
+        /// Tokens of the subject are refused until a backend creates the account.
         Off = "off",
     }
 }
 
 choices! {
-    /// Who may read `/metrics`.
+    /// Where `/metrics` is served.
     MetricsAccess {
         /// Clients of `server.admin_listen`.
         Local = "local",
         /// Clients of `server.listen` as well.
         Open = "open",
-        /// Nobody.
+        /// At no address.
         Off = "off",
     }
 }
 
 choices! {
-    /// How log lines look.
+    /// Format of log lines.
     LogFormat {
-        /// For people.
+        /// Text for people.
         Text = "text",
         /// One JSON object a line.
         Json = "json",
     }
 }
 
-/// Something that must not be shown.
+/// A secret, masked in output.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Shorter ones could be guessed.
+    /// Shorter secrets could be guessed.
     pub const BYTES_MIN: usize = 32;
 
-    /// None when it is shorter than [`Secret::BYTES_MIN`].
+    /// `None` if it is shorter than [`Secret::BYTES_MIN`].
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         (text.len() >= Self::BYTES_MIN).then(|| Self(text.to_owned()))
     }
 
-    /// The secret itself, for whoever has to check against it.
+    /// The secret itself, for the check of a signature or key.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
@@ -352,7 +352,7 @@ impl Value for Secret {
     }
 }
 
-/// A URL that clients open a WebSocket at: scheme, host, port and maybe a path, without query.
+/// A WebSocket URL: scheme, host, port and maybe a path, without query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewayUrl(String);
 
@@ -367,7 +367,7 @@ impl GatewayUrl {
         (plain && has_host).then(|| Self(text.trim_end_matches('/').to_owned()))
     }
 
-    /// Without a slash at the end.
+    /// The URL without a trailing slash.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -388,7 +388,7 @@ impl Value for GatewayUrl {
     }
 }
 
-/// Where a media server listens: host and port, no scheme, as clients want it.
+/// Address of a media server: host and port, without scheme, as clients expect it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VoiceEndpoint(String);
 
@@ -417,12 +417,11 @@ impl Value for VoiceEndpoint {
     }
 }
 
-/// A text of somebody else's, like an issuer's name: printable, and not empty.
+/// A text that another party chooses, such as an issuer's name: printable, not empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Text(String);
 
 impl Text {
-    /// The text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -443,12 +442,12 @@ impl Value for Text {
     }
 }
 
-/// Which log lines are written.
+/// Filter of log lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogFilter(String);
 
 impl LogFilter {
-    /// None when it is not a filter.
+    /// `None` if it is not a filter.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let is_level = |level: &str| ["off", "error", "warn", "info", "debug", "trace"].contains(&level);
@@ -460,7 +459,7 @@ impl LogFilter {
         (fine && text.parse::<Targets>().is_ok()).then(|| Self(text.to_owned()))
     }
 
-    /// As the log wants it.
+    /// The filter in the log library's syntax.
     #[must_use]
     pub fn targets(&self) -> Targets {
         self.0.parse().expect("it was parsed when it was made")
