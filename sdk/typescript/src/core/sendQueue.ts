@@ -1,0 +1,89 @@
+/**
+ * Commands that wait for a session or for the rate limit.
+ *
+ * Owns        the commands not sent yet, oldest first, and the times of those sent in the last minute.
+ * Limits      `COMMANDS_WAITING_MAX` commands; a further one is refused. `COMMANDS_PER_WINDOW` per `WINDOW_MS` leaves the
+ *             rest of the gateway's 120 to heartbeats, IDENTIFY and RESUME. Op 3: `PRESENCES_PER_WINDOW`; a newer
+ *             presence replaces one that waits.
+ */
+
+export const COMMANDS_WAITING_MAX = 256;
+const WINDOW_MS = 60_000;
+const COMMANDS_PER_WINDOW = 110;
+const PRESENCE_OP = 3;
+const PRESENCE_WINDOW_MS = 20_000;
+const PRESENCES_PER_WINDOW = 5;
+
+export interface Command {
+  readonly op: number;
+  readonly d: unknown;
+}
+
+class Window {
+  #times: number[] = [];
+  readonly #perWindow: number;
+  readonly #windowMs: number;
+
+  constructor(perWindow: number, windowMs: number) {
+    this.#perWindow = perWindow;
+    this.#windowMs = windowMs;
+  }
+
+  /** When the next one may be sent. */
+  nextAt(now: number): number {
+    while (this.#times.length > 0 && (this.#times[0] as number) <= now - this.#windowMs) this.#times.shift();
+    return this.#times.length < this.#perWindow ? now : (this.#times[0] as number) + this.#windowMs;
+  }
+
+  count(now: number): void {
+    this.#times.push(now);
+  }
+
+  clear(): void {
+    this.#times = [];
+  }
+}
+
+export class SendQueue {
+  #waiting: Command[] = [];
+  #all = new Window(COMMANDS_PER_WINDOW, WINDOW_MS);
+  #presences = new Window(PRESENCES_PER_WINDOW, PRESENCE_WINDOW_MS);
+
+  /** False if the queue is full. */
+  push(command: Command): boolean {
+    if (command.op === PRESENCE_OP) this.#waiting = this.#waiting.filter((of) => of.op !== PRESENCE_OP);
+    if (this.#waiting.length >= COMMANDS_WAITING_MAX) return false;
+    this.#waiting.push(command);
+    return true;
+  }
+
+  /** The next command that may be sent now. */
+  take(now: number): Command | undefined {
+    if (this.#waiting.length === 0 || this.#all.nextAt(now) > now) return undefined;
+    const presencesHeld = this.#presences.nextAt(now) > now;
+    const at = this.#waiting.findIndex((of) => of.op !== PRESENCE_OP || !presencesHeld);
+    if (at < 0) return undefined;
+    const [command] = this.#waiting.splice(at, 1);
+    this.#all.count(now);
+    if (command?.op === PRESENCE_OP) this.#presences.count(now);
+    return command;
+  }
+
+  /** When `take` returns a command; null if none waits. */
+  nextAt(now: number): number | null {
+    if (this.#waiting.length === 0) return null;
+    const all = this.#all.nextAt(now);
+    if (this.#waiting.some((of) => of.op !== PRESENCE_OP)) return all;
+    return Math.max(all, this.#presences.nextAt(now));
+  }
+
+  /** A new connection has a new limit per minute. */
+  connectionOpened(): void {
+    this.#all.clear();
+  }
+
+  /** The commands belonged to a session that is gone. */
+  clear(): void {
+    this.#waiting = [];
+  }
+}

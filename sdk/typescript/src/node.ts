@@ -1,0 +1,13 @@
+/** Client for Node: its own WebSocket, which Node 20 lacks. */
+
+import { Client as AnyClient } from "./client/client.js";
+import { openNodeSocket } from "./transport/nodeSocket.js";
+import type { OpenSocket } from "./transport/transport.js";
+
+export * from "./api.js";
+
+export class Client extends AnyClient {
+  protected override get openSocket(): OpenSocket {
+    return openNodeSocket;
+  }
+}

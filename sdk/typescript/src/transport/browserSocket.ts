@@ -1,0 +1,45 @@
+/** The runtime's own WebSocket: browsers, workers, Node from 22. */
+
+import type { OpenSocket, Socket, SocketHandlers } from "./transport.js";
+
+/** Header of an unmasked frame with a payload of this size; a fragmented message had more. */
+function headerBytes(size: number): number {
+  return size < 126 ? 2 : size < 65_536 ? 4 : 10;
+}
+
+export const openBrowserSocket: OpenSocket = (url: string, handlers: SocketHandlers): Socket => {
+  let isOver = false;
+  const end = (code: number, reason: string): void => {
+    if (isOver) return;
+    isOver = true;
+    handlers.closed(code, reason);
+  };
+  let socket: WebSocket;
+  try {
+    socket = new WebSocket(url);
+  } catch (error) {
+    queueMicrotask(() => end(1006, `cannot open ${url.split("?")[0]}: ${String(error)}`));
+    return { send() {}, close() { isOver = true; }, hidesWireBytes: false };
+  }
+  socket.binaryType = "arraybuffer";
+  socket.onopen = () => { if (!isOver) handlers.opened(); };
+  socket.onmessage = ({ data }: MessageEvent<string | ArrayBuffer>) => {
+    if (isOver) return;
+    if (typeof data === "string") handlers.message(data, headerBytes(data.length));
+    else handlers.message(new Uint8Array(data), headerBytes(data.byteLength));
+  };
+  socket.onclose = ({ code, reason }) => end(code, reason);
+  socket.onerror = () => {};
+  return {
+    send(data) {
+      if (socket.readyState === WebSocket.OPEN) socket.send(data as string | Uint8Array<ArrayBuffer>);
+    },
+    close(code, reason) {
+      isOver = true;
+      socket.close(code, reason);
+    },
+    get hidesWireBytes() {
+      return socket.extensions.includes("permessage-deflate");
+    },
+  };
+};
