@@ -1,6 +1,6 @@
 //! Threads: begun, joined, left, listed. What changes or ends one is with channels. Spec  docs/protocol.md §10.3.
 
-use super::{PathParams, channel_form, message_form};
+use super::{PathParams, channel_form, message_form, render};
 use crate::{
     auth::Caller,
     body::{BodyLimits, JsonRequest, MessageRequest, Query},
@@ -18,7 +18,7 @@ use axum::{
 use guildhall_guild::{ArchivedThreads, Command, NewThread, Reply, ThreadList};
 use guildhall_model::{
     ChannelId, ChannelType, Member, MessageId, ThreadMember, UserId,
-    from_gateway::{ThreadBody, ThreadMemberBody},
+    from_gateway::{MessageBody, ThreadBody, ThreadMemberBody},
 };
 use guildhall_relay::ThreadEntry;
 use serde::Serialize;
@@ -61,6 +61,25 @@ async fn begin(api: &Api, caller: &Caller, parent: ChannelId, new: NewThread) ->
     api.ask_channel(caller, parent, Command::CreateThread(parent, Box::new(new))).await
 }
 
+/// A post, with its first message: libraries read both from the answer.
+#[derive(Serialize)]
+struct PostBody<'a> {
+    #[serde(flatten)]
+    thread: ThreadBody<'a>,
+    /// None: it was deleted already.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<MessageBody<'a>>,
+}
+
+async fn begun_post(api: &Api, caller: &Caller, reply: Reply) -> Result<Response, ApiError> {
+    let (entry, own) = *expect_reply!(reply, Thread)?;
+    let post_id = entry.channel.id;
+    let record = api.message(post_id, post_id.cast()).await?;
+    let message = record.as_ref().map(|record| render::message(caller, record, None));
+    let body = PostBody { thread: entry.body(own), message };
+    Ok((StatusCode::CREATED, Json(body)).into_response())
+}
+
 fn begun(reply: Reply) -> Result<Response, ApiError> {
     Ok((StatusCode::CREATED, body(&*expect_reply!(reply, Thread)?)).into_response())
 }
@@ -95,7 +114,8 @@ pub(super) async fn create(
         let kept = input.uploads.keep(&api, parent, &files).await?;
         kept.put_into(&mut message);
         new.message = Some(Box::new(message));
-        return begun(kept.settled(begin(&api, &caller, parent, new).await).await?);
+        let reply = kept.settled(begin(&api, &caller, parent, new).await).await?;
+        return begun_post(&api, &caller, reply).await;
     }
     begun(begin(&api, &caller, parent, new).await?)
 }

@@ -179,6 +179,9 @@ fn a_post_of_a_forum_begins_with_its_message() {
     let post = json!({"name": "question", "message": {"content": "how?"}});
     ana.refused("POST", &format!("/channels/{general}/threads"), post.clone(), 400, 50035);
     let post = ana.done("POST", &format!("/channels/{forum}/threads"), post);
+    // Libraries read the first message from the answer, as upstream.
+    assert_eq!((&post["message"]["content"], &post["message"]["id"]), (&json!("how?"), &post["id"]));
+    assert_eq!(post["message"]["channel_id"], post["id"]);
     client.event("THREAD_CREATE");
     let message = client.event("MESSAGE_CREATE");
     assert_eq!((&message["content"], &message["id"]), (&json!("how?"), &post["id"]));
