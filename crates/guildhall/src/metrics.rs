@@ -120,6 +120,7 @@ impl Metrics {
             tokens_refused: self.node.refused_tokens(),
             keys_refused: self.node.refused_keys(),
             identifies_refused: self.partitions.refused_identifies(),
+            resumes_refused: self.partitions.refused_resumes(),
             sign_on_accounts: self.node.sign_on_accounts_made(),
             access_dropped: self.access.as_ref().map(|access| access.dropped_total()),
             unserved: self.unserved.counts().filter(|(route, count)| *count > 0 || *route == OTHER).collect(),
@@ -151,6 +152,7 @@ struct Snapshot {
     tokens_refused: Vec<(&'static str, u64)>,
     keys_refused: Vec<(&'static str, u64)>,
     identifies_refused: Vec<(&'static str, u64)>,
+    resumes_refused: Vec<(&'static str, u64)>,
     sign_on_accounts: u64,
     access_dropped: Option<u64>,
     /// By the route of upstream; those that nobody asked for are left out.
@@ -270,7 +272,8 @@ impl Snapshot {
         out.counters("unserved_requests", "Requests for routes that this server does not have", &by_route)?;
         out.counter("resumes", "Sessions taken up again by RESUME", sum.resumed_total)?;
         out.counter("sessions_returned", "Sessions of the node before this one", sum.returned_total)?;
-        out.counter("resumes_refused", "RESUMEs answered with op 9", sum.resumes_refused_total)?;
+        let refused = &self.resumes_refused;
+        out.counters("resumes_refused", "RESUMEs that continued no session", &by_reason(refused))?;
         out.counter("sessions_ended", "Sessions forgotten", sum.sessions_ended_total)?;
         out.counter("sessions_expired", "Sessions closed at the end of their token", sum.sessions_expired_total)?;
         let closes = |by: &str, closes: &Closes| -> Vec<(Vec<Label>, u64)> {

@@ -13,6 +13,7 @@ use crate::{
 use guildhall_model::{Direct, GuildId, Message};
 use guildhall_partition::{
     Account, AuthFailure, ConnParams, HandOver, IdentifyFault, IdentifyRefused, MovingConn, Output, Partition,
+    ResumeFault,
 };
 use guildhall_relay::{ToGuild, ToRelay};
 use guildhall_stdx::{Fault as _, Histogram, Instant, Now, Refusals, SlotKey};
@@ -118,7 +119,7 @@ pub struct PartitionLoop {
     pub sockets: Sockets,
     pub upstream: Arc<dyn Upstream>,
     pub clock: SystemClock,
-    pub refused: Arc<Refusals<IdentifyFault>>,
+    pub refused: Arc<Refused>,
     /// Messages to guilds whose mailbox was full, oldest first. They come from sessions here, whose limits bound them.
     pub stalled: VecDeque<(GuildId, ToGuild)>,
     pub ending: Ending,
@@ -370,7 +371,17 @@ impl PartitionLoop {
                     }
                 }
                 Output::SessionNews(news) => self.upstream.session_news(news),
-                Output::IdentifyRefused(refused) => note_refused(&self.refused, self.clock.now(), &refused),
+                Output::IdentifyRefused(refused) => {
+                    note_refused(&self.refused.identifies, self.clock.now(), &refused);
+                }
+                Output::ResumeRefused(refused) => {
+                    let (now, refusals) = (self.clock.now(), &self.refused.resumes);
+                    if let Some(count) = refusals.note(refused.fault, now.instant) {
+                        let (what, reason) = (ResumeFault::WHAT, refused.fault.name());
+                        let user_id = refused.user_id.map(tracing::field::display);
+                        tracing::info!(what, reason, count, user_id, "refused: {}", refused.fault);
+                    }
+                }
             }
         }
         for Transfer { to, socket, conn } in self.sockets.take_transfers() {
@@ -382,6 +393,20 @@ impl PartitionLoop {
 /// Replies to a note. A requester that has stopped waiting has dropped its end, which is no error.
 fn reply<T>(to: &Sender<T>, result: T) {
     let _ = to.send(result);
+}
+
+/// IDENTIFYs and RESUMEs that were refused, of all partitions.
+#[derive(Debug)]
+pub struct Refused {
+    pub identifies: Refusals<IdentifyFault>,
+    pub resumes: Refusals<ResumeFault>,
+}
+
+impl Refused {
+    /// With one log line per reason in `log_every_ms` at most.
+    pub fn new(log_every_ms: u64) -> Self {
+        Self { identifies: Refusals::new(log_every_ms), resumes: Refusals::new(log_every_ms) }
+    }
 }
 
 /// Counts an IDENTIFY that started no session, and logs it if a line is due.
@@ -460,7 +485,7 @@ mod tests {
                 sockets,
                 upstream: upstream.clone(),
                 clock: SystemClock::default(),
-                refused: Arc::new(Refusals::new(1)),
+                refused: Arc::new(Refused::new(1)),
                 stalled: VecDeque::new(),
                 ending: Ending::No,
                 latency: Histogram::default(),

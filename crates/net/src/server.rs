@@ -10,18 +10,18 @@ use crate::{
     front::{FULL_LOG_EVERY_MS, Front, FrontCounters, accept},
     gatekeeper::{IdentifyGate, IdentifyLimits},
     mailbox::{Mailbox, Note, mailbox},
-    partition_loop::{AuthAnswer, DirectsAnswer, Ending, MessagesAnswer, PartitionLoop},
+    partition_loop::{AuthAnswer, DirectsAnswer, Ending, MessagesAnswer, PartitionLoop, Refused},
     sockets::{Sockets, WAKE},
     tls::{Certificates, acceptor},
 };
 use axum::Router;
 use guildhall_model::{ChannelId, CloseCode, GuildId, MessageId, User, UserId};
 use guildhall_partition::{
-    Checked, Counters, Gatekeeper, HandOver, IdentifyFault, Leaving, Partition, PartitionConfig, SessionNews, Whose,
+    Checked, Counters, Gatekeeper, HandOver, Leaving, Partition, PartitionConfig, SessionNews, Whose,
 };
 use guildhall_relay::{PartitionId, Published, ToGuild, ToRelay};
 use guildhall_session::partition_of;
-use guildhall_stdx::{Histogram, LogGate, Now, Refusals};
+use guildhall_stdx::{Histogram, LogGate, Now};
 use guildhall_uring::SendBatch;
 use guildhall_ws_proto::DeflatePolicy;
 use std::{
@@ -67,7 +67,7 @@ pub trait Upstream: Send + Sync + 'static {
     }
 }
 
-/// Between two log lines of one reason why IDENTIFYs were refused.
+/// Between two log lines of one reason why IDENTIFYs or RESUMEs were refused.
 const REFUSED_LOG_EVERY_MS: u64 = 5_000;
 
 /// Whether frames may be sent in batches, by io_uring.
@@ -106,7 +106,7 @@ pub struct ServerConfig {
 #[derive(Clone)]
 pub struct Partitions {
     mailboxes: Arc<[Mailbox]>,
-    refused: Arc<Refusals<IdentifyFault>>,
+    refused: Arc<Refused>,
 }
 
 impl Partitions {
@@ -146,7 +146,13 @@ impl Partitions {
     /// IDENTIFYs that started no session, by reason.
     #[must_use]
     pub fn refused_identifies(&self) -> Vec<(&'static str, u64)> {
-        self.refused.counts()
+        self.refused.identifies.counts()
+    }
+
+    /// RESUMEs that continued no session, by reason.
+    #[must_use]
+    pub fn refused_resumes(&self) -> Vec<(&'static str, u64)> {
+        self.refused.resumes.counts()
     }
 
     /// How many there are.
@@ -400,7 +406,7 @@ impl Server {
             admission: Arc::new(Admission::new(config.admission)),
             counters: Arc::default(),
         };
-        let partitions = Partitions { mailboxes, refused: Arc::new(Refusals::new(REFUSED_LOG_EVERY_MS)) };
+        let partitions = Partitions { mailboxes, refused: Arc::new(Refused::new(REFUSED_LOG_EVERY_MS)) };
         Ok(Self { config, clock, prepared, partitions, gate, watch })
     }
 

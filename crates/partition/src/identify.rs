@@ -13,11 +13,12 @@ use crate::{
     core::Core,
     link::{Account, AuthFailure, Link, Output},
     partition::Partition,
-    refused::{IdentifyFault, IdentifyRefused},
+    refused::{IdentifyFault, IdentifyRefused, ResumeFault, ResumeRefused},
     sessions::SessionChange,
     timers::Subject,
     turn::Turn,
 };
+use guildhall_codec::Encoding;
 use guildhall_model::{
     AccountKind, CloseCode, Direct, GuildId, SessionFate, UserId, shard_of,
     to_gateway::{Identify, Resume, ShardId},
@@ -74,10 +75,13 @@ impl Partition {
                 };
                 self.core.refuse_identify(turn, key, fault.into());
             }
-            (Err(AuthFailure::Invalid), Claim::Resume(_)) => {
-                self.core.close(turn, key, CloseCode::AuthenticationFailed);
+            (Err(failure), Claim::Resume(_)) => {
+                let fault = match failure {
+                    AuthFailure::Invalid => ResumeFault::Token,
+                    AuthFailure::Unavailable => ResumeFault::Unavailable,
+                };
+                self.core.refuse_resume(turn, key, ResumeRefused { fault, user_id: None });
             }
-            (Err(AuthFailure::Unavailable), Claim::Resume(_)) => self.core.refuse_session(turn, key),
             (Ok(account), Claim::Identify(identify)) => self.identify(turn, key, &account, &identify),
             (Ok(account), Claim::Resume(resume)) => match self.core.other_partition_of(&resume.session_id) {
                 Some(to) => return self.core.transfer(turn, key, to, account, resume),
@@ -106,7 +110,8 @@ impl Partition {
         self.core.look_again(turn.now.instant.after_ms(self.core.config.identify_deadline_ms), key);
         // The token was checked there, and may have been revoked since.
         if self.closed_tokens.contains(&(user_id, token)) {
-            self.core.close(turn, key, CloseCode::AuthenticationFailed);
+            let refused = ResumeRefused { fault: ResumeFault::Token, user_id: Some(user_id) };
+            self.core.refuse_resume(turn, key, refused);
         } else {
             self.resume(turn, key, (user_id, token, expires_at), &resume);
             self.take_up_reading(turn, key);
@@ -238,18 +243,12 @@ impl Partition {
     ) {
         let Some(conn) = self.core.conns.get(key) else { return };
         let encoding = conn.encoding;
-        let found = self.core.by_id.get(&*resume.session_id).copied().filter(|session_key| {
-            self.core.sessions.get(*session_key).is_some_and(|session| {
-                session.user.id == user_id
-                    && session.encoding == encoding
-                    && session.gathering.is_none()
-                    && session.replay.reaches(resume.seq)
-                    && !self.would_show_too_much(turn.now, session, resume.seq)
-            })
-        });
-        let Some(session_key) = found else {
-            self.core.counters.resumes_refused_total += 1;
-            return self.core.refuse_session(turn, key);
+        let session_key = match self.resumable(turn.now, user_id, encoding, resume) {
+            Ok(session_key) => session_key,
+            Err(fault) => {
+                let refused = ResumeRefused { fault, user_id: Some(user_id) };
+                return self.core.refuse_resume(turn, key, refused);
+            }
         };
         let older = self.core.sessions.get(session_key).and_then(|session| session.conn);
         if let Some(older) = older {
@@ -283,6 +282,33 @@ impl Partition {
         }
         // Replay and RESUMED together, oldest first.
         self.core.pump(turn, key);
+    }
+
+    fn resumable(
+        &self,
+        now: Now,
+        user_id: UserId,
+        encoding: Encoding,
+        resume: &Resume,
+    ) -> Result<SlotKey, ResumeFault> {
+        let session_key = self.core.by_id.get(&*resume.session_id).copied().ok_or(ResumeFault::Unknown)?;
+        let session = self.core.sessions.get(session_key).ok_or(ResumeFault::Unknown)?;
+        if session.user.id != user_id {
+            return Err(ResumeFault::Account);
+        }
+        if session.encoding != encoding {
+            return Err(ResumeFault::Encoding);
+        }
+        if session.gathering.is_some() {
+            return Err(ResumeFault::NotReady);
+        }
+        if !session.replay.reaches(resume.seq) {
+            return Err(ResumeFault::Sequence);
+        }
+        if self.would_show_too_much(now, session, resume.seq) {
+            return Err(ResumeFault::Permissions);
+        }
+        Ok(session_key)
     }
 
     /// A GUILD_CREATE would be sent again that tells of threads or of people in voice where its reader may not look any more.

@@ -29,6 +29,6 @@ pub use handover::HandOver;
 pub use happening::{Closes, Counters};
 pub use link::{Account, AuthFailure, Dead, Gatekeeper, Link, Output, Shortfall};
 pub use partition::{Leaving, Partition};
-pub use refused::{IdentifyFault, IdentifyRefused};
+pub use refused::{IdentifyFault, IdentifyRefused, ResumeFault, ResumeRefused};
 pub use sessions::{SessionChange, SessionNews, SessionPage, SessionView, Whose};
 pub use shared::{Checked, SharedDictionaries, Streams};

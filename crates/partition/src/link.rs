@@ -5,7 +5,7 @@
 
 use crate::{
     conn::MovingConn,
-    refused::{IdentifyFault, IdentifyRefused},
+    refused::{IdentifyFault, IdentifyRefused, ResumeRefused},
     sessions::SessionNews,
 };
 use guildhall_model::{ChannelId, GuildId, MessageId, User, UserId};
@@ -128,6 +128,8 @@ pub enum Output {
     SessionNews(SessionNews),
     /// An IDENTIFY started no session.
     IdentifyRefused(IdentifyRefused),
+    /// A RESUME continued no session.
+    ResumeRefused(ResumeRefused),
     /// A relay's message to its guild.
     ToGuild(GuildId, ToGuild),
 }

@@ -1,8 +1,10 @@
-//! Refused: why an IDENTIFY started no session.
+//! Refused: why an IDENTIFY started no session, or a RESUME continued none.
 //!
-//! Owns        `IdentifyFault`, the closed set of reasons, each with its close code or op 9; `Core::refuse_identify`.
-//! Invariants  every IDENTIFY that starts no session while its client is there leads to one `Output::IdentifyRefused`. A close
-//!             reason fits a close frame (123 bytes). (test `refusals_*` in `tests/it/closing.rs`)
+//! Owns        `IdentifyFault` and `ResumeFault`, the closed sets of reasons, each with its close code or op 9;
+//!             `Core::refuse_identify`, `Core::refuse_resume`.
+//! Invariants  every IDENTIFY that starts no session while its client is there leads to one `Output::IdentifyRefused`, every such
+//!             RESUME to one `Output::ResumeRefused`. A close reason fits a close frame (123 bytes). (tests `refusals_*` in
+//!             `tests/it/closing.rs`, `every_refused_resume_has_its_reason` in `tests/it/resume.rs`)
 //! Not here    counting and logging: the driver.
 
 use crate::{
@@ -36,6 +38,20 @@ faults! {
         "bot_day" BotDay "the bot used up limits.bot_identifies_per_day",
         "sessions" Sessions "the account has limits.user_sessions_max sessions",
         "accounts" Accounts "the node remembers no further accounts now",
+    }
+}
+
+faults! {
+    /// Why a RESUME continued no session. The texts say what happened, and what the client does next.
+    ResumeFault of "a RESUME" {
+        "token" Token "its token was refused: see the reason of the token",
+        "unavailable" Unavailable "its token could not be checked now: the store or the key set did not answer",
+        "unknown" Unknown "no session has this id: it ended, waited longer than limits.session_resume_ms, or is another node's",
+        "account" Account "the session belongs to another account",
+        "encoding" Encoding "the session has another encoding than this connection: JSON or ETF",
+        "not_ready" NotReady "the session has no READY yet",
+        "sequence" Sequence "the events after `seq` are not kept any more (limits.replay_*), or `seq` is ahead of the session",
+        "permissions" Permissions "a GUILD_CREATE to replay has channels that the account cannot view any more",
     }
 }
 
@@ -74,6 +90,15 @@ impl From<IdentifyError> for IdentifyFault {
     }
 }
 
+/// A RESUME that continued no session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResumeRefused {
+    /// Reason of the refusal.
+    pub fault: ResumeFault,
+    /// The account, once its token is checked.
+    pub user_id: Option<UserId>,
+}
+
 /// An IDENTIFY that started no session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdentifyRefused {
@@ -108,6 +133,19 @@ impl Core {
             }
         }
         self.outputs.push_back(Output::IdentifyRefused(refused));
+    }
+
+    /// Answers a RESUME with op 9: several libraries resume for ever after a close code. A refused token is closed with 4004.
+    pub fn refuse_resume(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, refused: ResumeRefused) {
+        match refused.fault {
+            ResumeFault::Token => self.close(turn, key, CloseCode::AuthenticationFailed),
+            ResumeFault::Unavailable => self.refuse_session(turn, key),
+            _ => {
+                self.counters.resumes_refused_total += 1;
+                self.refuse_session(turn, key);
+            }
+        }
+        self.outputs.push_back(Output::ResumeRefused(refused));
     }
 }
 

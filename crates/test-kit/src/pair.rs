@@ -20,7 +20,7 @@ use guildhall_guild::{
 use guildhall_model::{ChannelId, CloseCode, GuildId, Message, MessageId, User, UserId};
 use guildhall_partition::{
     Account, AuthFailure, Compression, ConnParams, HandOver, Leaving, MovingConn, Output, Partition, PartitionConfig,
-    Whose,
+    ResumeFault, Whose,
 };
 use guildhall_relay::{PartitionId, Published, RelayId, ToGuild, ToRelay};
 use guildhall_stdx::{SlotKey, Timestamp};
@@ -114,6 +114,8 @@ pub struct Pair {
     pub gate: Arc<ScriptedGate>,
     /// Messages from partitions to guilds, in order; tests may clear it.
     pub to_guilds: Vec<(GuildId, ToGuild)>,
+    /// Refused RESUMEs, oldest first.
+    pub refused_resumes: Vec<ResumeFault>,
     /// Token checks are held until `answer_tokens`.
     pub holds_tokens: bool,
     /// Token checks fail as unavailable.
@@ -169,6 +171,7 @@ impl Pair {
             config,
             gate,
             to_guilds: Vec::new(),
+            refused_resumes: Vec::new(),
             holds_tokens: false,
             is_auth_down: false,
             holds_mail: false,
@@ -789,6 +792,7 @@ impl Pair {
                 }
             }
             Output::SessionNews(_) | Output::IdentifyRefused(_) => {}
+            Output::ResumeRefused(refused) => self.refused_resumes.push(refused.fault),
         }
     }
 

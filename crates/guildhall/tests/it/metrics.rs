@@ -148,7 +148,8 @@ fn the_numbers_are_what_clients_did() {
     drop((b, greeted));
     let last = wait_for("two connections fewer", || Some(scrape(addr)).filter(|s| value(s, "connections") == 1));
     expect(&last, "resumes_total", 1);
-    expect(&last, "resumes_refused_total", 1);
+    expect(&last, "resumes_refused_total{reason=\"unknown\"}", 1);
+    expect(&last, "resumes_refused_total{reason=\"sequence\"}", 0);
     expect(&last, "sessions{state=\"live\"}", 1);
     expect(&last, "sessions_ended_total", 1);
     expect(&last, "closes_total{by=\"server\",code=\"4001\"}", 1);

@@ -2,7 +2,7 @@
 
 use crate::fixture::*;
 use guildhall_codec::Encoding;
-use guildhall_partition::Compression;
+use guildhall_partition::{Compression, ResumeFault};
 use guildhall_relay::ToGuild;
 use guildhall_test_kit::{ClientParams, Received, identify_payload};
 use serde_json::json;
@@ -137,6 +137,29 @@ fn what_cannot_be_resumed_is_refused_and_the_client_may_identify_instead() {
         assert_eq!((names[0].0, names[0].1.as_str()), (1, "READY"), "case {n}");
         assert_eq!(pair.partition().counters().resumes_refused_total, 1);
     }
+}
+
+#[test]
+fn every_refused_resume_has_its_reason() {
+    let mut pair = world();
+    let client = live_bot(&mut pair);
+    let (session_id, seq) = (pair.client(client).session_id.clone(), pair.client(client).seq);
+    let client = refused(&mut pair, client, &gob());
+    pair.client(client).session_id = Some("nonsense".to_owned());
+    let client = refused(&mut pair, client, &pro());
+    pair.client(client).session_id = session_id;
+    pair.client(client).seq = u64::MAX;
+    let client = refused(&mut pair, client, &pro());
+    pair.client(client).seq = seq;
+    pair.cut(client);
+    let other = pair.reconnect_to(0, client, ClientParams::ETF);
+    pair.take(other);
+    pair.client(other).resume(&pro().username);
+    assert_eq!(pair.take(other), [Received::InvalidSession(false)]);
+    pair.client(other).resume("nobody");
+    pair.take(other);
+    use ResumeFault::{Account, Encoding as OtherEncoding, Sequence, Token, Unknown};
+    assert_eq!(pair.refused_resumes, [Account, Unknown, Sequence, OtherEncoding, Token]);
 }
 
 #[test]
