@@ -12,7 +12,7 @@
 
 use crate::{
     TokenFault,
-    sign_on::{Newcomer, Subject},
+    sign_on::{Newcomer, Subject, SubjectKind},
 };
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use guildhall_stdx::Timestamp;
@@ -87,6 +87,8 @@ pub struct Terms {
     pub audience: Option<String>,
     /// The claim with the account's id; `sub` if it is not set.
     pub subject_claim: Option<String>,
+    /// What that claim says.
+    pub subject_kind: SubjectKind,
     /// The claim with the name of an account that is made; `preferred_username` if it is not set.
     pub username_claim: Option<String>,
     /// The claim with its display name; `name` if it is not set.
@@ -196,7 +198,7 @@ impl Issuers {
         };
         let text = |name: &str| claims.get(name).and_then(Value::as_str).map(ToOwned::to_owned);
         let newcomer = Newcomer {
-            subject: Subject::of_sign_on(text("iss").as_deref().unwrap_or_default(), &sub)?,
+            subject: Subject::of_sign_on(self.terms.subject_kind, text("iss").as_deref().unwrap_or_default(), &sub)?,
             username: text(self.terms.username_claim.as_deref().unwrap_or("preferred_username")),
             global_name: text(self.terms.display_name_claim.as_deref().unwrap_or("name")),
         };

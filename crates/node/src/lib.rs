@@ -39,7 +39,7 @@ pub use keys::{KEY_ACCOUNTS_MAX, KEYS_MAX, Key, KeyError, KeyLife, Scope};
 pub use limits::{GUILD_IDLE_MS, NodeLimits};
 pub use refusals::{KeyFault, TokenFault};
 pub use retention::{Retention, RetentionCounts};
-pub use sign_on::SignOnAccounts;
+pub use sign_on::{SignOnAccounts, SubjectKind};
 pub use tokens::{TOKEN_BYTES_MAX, TokenKind, TokenRef};
 
 use accounts::WorkerAccount;
@@ -58,7 +58,7 @@ use keys::Keys;
 use mailbox::{Answer, Ask, Input, Mailbox, New};
 use pool::Pool;
 use refusals::{LOG_EVERY_MS, refuse};
-use sign_on::SignOn;
+use sign_on::{SignOn, Subject};
 use std::{fmt, sync::Arc, thread::JoinHandle};
 use telling::Telling;
 use tokens::Tokens;
@@ -402,6 +402,9 @@ impl Node {
         let user = match (user, &verified.newcomer) {
             (Some(user), _) => user,
             (None, Some(newcomer)) if makes_accounts => self.make_account(newcomer.clone()).await?,
+            (None, Some(newcomer)) if matches!(newcomer.subject, Subject::Id(_) | Subject::External(_)) => {
+                return Err(TokenFault::UnknownAccount.into());
+            }
             (None, _) if verified.user_id.is_none() => return Err(TokenFault::Subject.into()),
             (None, _) => return Err(TokenFault::UnknownAccount.into()),
         };

@@ -3,15 +3,16 @@
 //! Owns        the table from subjects to accounts; the rate at which accounts are made.
 //! Invariants  A1 a subject has one account for ever, however many of its tokens come at once, and over a crash: the table is
 //!             durable before the account is. A2 nothing is made for a token that is not good, nor by an inspection. A3 a subject of
-//!             digits is the id of its account; any other has an id that this node chose. (tests `a*_*` in `tests/it/sign_on.rs`)
+//!             digits is the id of its account; any other has an id that this node chose. A4 with `SubjectKind::ExternalId` a subject
+//!             stands for the account that has it as its external id now, and for no other. (tests `a*_*` in `tests/it/sign_on.rs`)
 //! Limits      `SignOnAccounts::per_minute_max`, past it callers get `Busy`; one account is made at a time;
-//!             `CACHED_MAX` subjects are remembered.
+//!             `CACHED_MAX` subjects are remembered. External ids are looked up in the store for each token, as backends move them.
 //! Not here    tokens: `tokens`, `issuers`.
 
 use crate::{AuthError, Node, TokenFault, cache::Cache};
 use guildhall_model::{User, UserId, smallest_id_at};
 use guildhall_stdx::{Allowance, Now, Timestamp};
-use guildhall_store::{Store, StoreError, TokenHash};
+use guildhall_store::{ExternalKind, Store, StoreError, TokenHash, is_external_id};
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
@@ -37,17 +38,32 @@ pub struct SignOnAccounts {
     pub per_minute_max: u32,
 }
 
+/// Meaning of a subject.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SubjectKind {
+    /// Digits are the id of an account. Any other subject has an account only if this node made it.
+    #[default]
+    Id,
+    /// The external id of an account, digits too.
+    ExternalId,
+}
+
 /// The subject of a token of the sign-on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     Id(UserId),
+    /// An external id.
+    External(Arc<str>),
     /// SHA-256 of issuer and subject.
     Named([u8; 32]),
 }
 
 impl Subject {
     /// `issuer` is what the token says, or empty.
-    pub(crate) fn of_sign_on(issuer: &str, subject: &str) -> Result<Self, TokenFault> {
+    pub(crate) fn of_sign_on(kind: SubjectKind, issuer: &str, subject: &str) -> Result<Self, TokenFault> {
+        if kind == SubjectKind::ExternalId {
+            return if is_external_id(subject) { Ok(Self::External(subject.into())) } else { Err(TokenFault::Subject) };
+        }
         if subject.is_empty() {
             return Err(TokenFault::Subject);
         }
@@ -107,10 +123,14 @@ impl SignOn {
     }
 
     /// The id of a subject's account. None: no account was made for it.
-    pub(crate) async fn account_of(&self, subject: Subject) -> Result<Option<UserId>, StoreError> {
+    pub(crate) async fn account_of(&self, subject: &Subject) -> Result<Option<UserId>, StoreError> {
         let key = match subject {
-            Subject::Id(user_id) => return Ok(Some(user_id)),
-            Subject::Named(key) => key,
+            Subject::Id(user_id) => return Ok(Some(*user_id)),
+            Subject::Named(key) => *key,
+            Subject::External(text) => {
+                let found = self.store.with_external_ids(ExternalKind::User, &[text.to_string()]).await?;
+                return Ok(found.first().map(|found| UserId::new(found.id)));
+            }
         };
         let miss = match self.accounts.lookup(key) {
             Ok(user_id) => return Ok(Some(user_id)),
@@ -136,7 +156,7 @@ impl Node {
         let inner = &self.inner;
         let (sign_on, now) = (&inner.sign_on, inner.clock.now());
         let mut making = sign_on.making.lock().await;
-        let known = sign_on.account_of(newcomer.subject).await.map_err(AuthError::Unavailable)?;
+        let known = sign_on.account_of(&newcomer.subject).await.map_err(AuthError::Unavailable)?;
         if let Some(user_id) = known {
             if !may_have(now, user_id) {
                 return Err(TokenFault::Subject.into());
@@ -148,14 +168,24 @@ impl Node {
         if !making.take(now.instant, sign_on.settings.per_minute_max, MINUTE_MS) {
             return Err(AuthError::Busy(TokenFault::AccountRate));
         }
-        let user_id = match (newcomer.subject, known) {
+        let user_id = match (&newcomer.subject, known) {
             (_, Some(user_id)) => user_id,
-            (Subject::Id(user_id), None) => user_id,
+            (Subject::Id(user_id), None) => *user_id,
             (Subject::Named(key), None) => {
                 let user_id: UserId = self.next_id().await.map_err(AuthError::Unavailable)?;
-                let done = inner.store.put_record(SUBJECT, &key, &user_id.get().to_be_bytes()).await;
+                let done = inner.store.put_record(SUBJECT, key, &user_id.get().to_be_bytes()).await;
                 done.map_err(AuthError::Unavailable)?;
                 user_id
+            }
+            (Subject::External(text), None) => {
+                let user_id: UserId = self.next_id().await.map_err(AuthError::Unavailable)?;
+                let external = [(user_id.get(), Some(text.to_string()))];
+                match inner.store.put_external_ids(ExternalKind::User, &external).await {
+                    Ok(()) => user_id,
+                    // A backend gave it to an account at this moment.
+                    Err(StoreError::Taken { .. }) => return Err(AuthError::Busy(TokenFault::UnknownAccount)),
+                    Err(error) => return Err(AuthError::Unavailable(error)),
+                }
             }
         };
         let user = Arc::new(newcomer.into_user(user_id));
@@ -189,7 +219,12 @@ mod tests {
 
     #[test]
     fn a3_subjects() {
-        let of = |issuer, subject| Subject::of_sign_on(issuer, subject);
+        let of = |issuer, subject| Subject::of_sign_on(SubjectKind::Id, issuer, subject);
+        let external = |subject: &str| Subject::of_sign_on(SubjectKind::ExternalId, "i", subject);
+        assert_eq!(external("50"), Ok(Subject::External("50".into())), "digits too");
+        for wrong in [String::new(), "a b".to_owned(), "ä".to_owned(), "x".repeat(129)] {
+            assert_eq!(external(&wrong), Err(TokenFault::Subject), "{wrong}");
+        }
         assert_eq!(of("i", "50"), Ok(Subject::Id(UserId::new(50))));
         assert_eq!(of("i", ""), Err(TokenFault::Subject));
         assert_eq!(of("i", "99999999999999999999999"), Err(TokenFault::Subject));

@@ -3,6 +3,15 @@
 /// How many external ids are looked up or put at once.
 pub const EXTERNAL_IDS_MAX: usize = 1_000;
 
+/// Characters of an external id.
+const EXTERNAL_ID_CHARS_MAX: usize = 128;
+
+/// Whether a text may be an external id: 1 to 128 printable ASCII characters without spaces.
+#[must_use]
+pub fn is_external_id(text: &str) -> bool {
+    (1..=EXTERNAL_ID_CHARS_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
 /// Kind of object that has an external id. External ids are unique within a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ExternalKind {

@@ -6,7 +6,7 @@
 //! Invariants  X1 no two objects of a kind have the same. An external id is claimed before its object is put and released when the
 //!             object is refused, so that a crash in between leaves an entry without an object: a repetition finds it, and others
 //!             may take it. X2 clients never see one: the model's objects do not have them.
-//! Limits      `CHARS_MAX` printable ASCII characters; one lookup for each piece of a path.
+//! Limits      `is_external_id` for the form; one lookup for each piece of a path.
 //! Spec        docs/backend-api.md "External ids".
 
 use super::{
@@ -17,7 +17,7 @@ use super::{
 };
 use guildhall_guild::{Actor, Command, Refusal};
 use guildhall_model::Id;
-use guildhall_store::{EXTERNAL_IDS_MAX, ExternalId, ExternalKind, StoreError};
+use guildhall_store::{EXTERNAL_IDS_MAX, ExternalId, ExternalKind, StoreError, is_external_id};
 use std::{
     collections::{BTreeSet, HashMap},
     hash::{DefaultHasher, Hash as _, Hasher as _},
@@ -26,7 +26,6 @@ use tokio::sync::{Mutex, MutexGuard};
 
 /// Before an external id in a path.
 pub(crate) const PREFIX: &str = "ext:";
-const CHARS_MAX: usize = 128;
 const LOCKS: usize = 64;
 const FORM: &str = "Must have 1 to 128 printable ASCII characters, without spaces.";
 
@@ -52,10 +51,6 @@ impl ExternalLocks {
         }
         held
     }
-}
-
-pub(crate) fn is_external_id(text: &str) -> bool {
-    (1..=CHARS_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 pub(crate) fn check(field: &str, text: Option<&str>, faults: &mut Faults) {

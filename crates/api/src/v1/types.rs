@@ -2,13 +2,10 @@
 //!
 //! Owns        `Snowflake`, `AnyId`, `Bits`, `Time`, and `nullable` for fields whose null is not the same as their absence.
 
-use super::{
-    V1,
-    error::V1Error,
-    external::{PREFIX, is_external_id},
-};
+use super::{V1, error::V1Error, external::PREFIX};
 use guildhall_model::{Id, Permissions, smallest_id_at};
 use guildhall_stdx::Timestamp;
+use guildhall_store::is_external_id;
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{self, Error as _, Visitor},

@@ -2,7 +2,7 @@
 
 use super::value::{
     ClientTakeover, CreateAccounts, DatabaseCheck, DeflateMode, ExpireSessions, HiddenForm, IoUring, LogFilter,
-    LogFormat, MetricsAccess, StreamMode, Synchronous, Upgrades, UploadMode,
+    LogFormat, MetricsAccess, StreamMode, SubjectIs, Synchronous, Upgrades, UploadMode,
 };
 use guildhall_codec::{ZlibParams, ZstdParams};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -154,6 +154,7 @@ pub const STORE_FREE_BYTES_MIN: u64 = 64 << 20;
 
 /// Most backends manage accounts and ids themselves.
 pub const CREATE_ACCOUNTS: CreateAccounts = CreateAccounts::Off;
+pub const SUBJECT_KIND: SubjectIs = SubjectIs::Id;
 /// A company whose employees sign in within a quarter of an hour.
 pub const ACCOUNTS_PER_MINUTE_MAX: u32 = 600;
 

@@ -16,7 +16,7 @@ mod suggest;
 mod tests;
 mod value;
 
-use guildhall_node::Terms;
+use guildhall_node::{SubjectKind, Terms};
 
 pub use defaults::DEMO_STORE_DIR;
 pub use jwks::JwksUrl;
@@ -28,8 +28,8 @@ pub use settings::{
 };
 pub use value::{
     Addresses, Allowed, ClientTakeover, CreateAccounts, DatabaseCheck, DeflateMode, DirectsFrom, ExpireSessions,
-    GatewayUrl, HiddenForm, IoUring, LogFilter, LogFormat, MetricsAccess, Secret, StreamMode, Synchronous, Text,
-    Upgrades, UploadMode, UsersPreset, VoiceEndpoint,
+    GatewayUrl, HiddenForm, IoUring, LogFilter, LogFormat, MetricsAccess, Secret, StreamMode, SubjectIs, Synchronous,
+    Text, Upgrades, UploadMode, UsersPreset, VoiceEndpoint,
 };
 
 use guildhall_codec::{ClassicContexts, ClassicParams, ZlibParams, ZstdParams};
@@ -179,6 +179,10 @@ impl AuthConfig {
             issuer: said(&self.jwt_issuer),
             audience: said(&self.jwt_audience).filter(|audience| audience != ANY_AUDIENCE),
             subject_claim: said(&self.jwt_subject_claim),
+            subject_kind: match self.jwt_subject_kind {
+                SubjectIs::Id => SubjectKind::Id,
+                SubjectIs::ExternalId => SubjectKind::ExternalId,
+            },
             username_claim: said(&self.jwt_username_claim),
             display_name_claim: said(&self.jwt_display_name_claim),
         }

@@ -8,8 +8,8 @@ use super::{
     raw::RawConfig,
     value::{
         Addresses, Allowed, ClientTakeover, CreateAccounts, DatabaseCheck, DeflateMode, DirectsFrom, ExpireSessions,
-        GatewayUrl, HiddenForm, IoUring, LogFilter, LogFormat, MetricsAccess, Secret, StreamMode, Synchronous, Text,
-        Upgrades, UploadMode, UsersPreset, Value, VoiceEndpoint,
+        GatewayUrl, HiddenForm, IoUring, LogFilter, LogFormat, MetricsAccess, Secret, StreamMode, SubjectIs,
+        Synchronous, Text, Upgrades, UploadMode, UsersPreset, Value, VoiceEndpoint,
     },
 };
 use std::{net::SocketAddr, path::PathBuf};
@@ -375,9 +375,13 @@ settings! {
         jwt_audience: Option<Text> => None;
         /// Claim of such a token with the account's id. Not set: `sub`.
         jwt_subject_claim: Option<Text> => None;
+        /// Meaning of that claim. "id": the account's id. "external-id": the external id (also if it has digits only)
+        /// that a backend gave the account by /v1. A token then stands for the account that has the external id when
+        /// the token is checked.
+        jwt_subject_kind: SubjectIs => defaults::SUBJECT_KIND;
         /// "on": the node creates an account at the first valid token of its subject. A subject of digits is
-        /// the account's id; any other (a UUID, `auth0|…`) gets a permanent id of this node. "off": only
-        /// backends create accounts.
+        /// the account's id; any other (a UUID, `auth0|…`) gets a permanent id of this node, or becomes its external
+        /// id (`jwt_subject_kind`). "off": only backends create accounts.
         jwt_create_accounts: CreateAccounts => defaults::CREATE_ACCOUNTS;
         /// Claim with the username of such an account. Not set: `preferred_username`.
         jwt_username_claim: Option<Text> => None;

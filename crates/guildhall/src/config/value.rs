@@ -279,6 +279,16 @@ choices! {
 }
 
 choices! {
+    /// Meaning of the subject of a sign-on token.
+    SubjectIs {
+        /// The account's id, or a name for which this node made an account.
+        Id = "id",
+        /// The account's external id.
+        ExternalId = "external-id",
+    }
+}
+
+choices! {
     /// Whether the node creates an account for an unknown subject of the sign-on.
     CreateAccounts {
         /// The account is created at the subject's first valid token.

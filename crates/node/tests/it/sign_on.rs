@@ -5,8 +5,8 @@ use crate::{
     support::{World, config, limits, user},
 };
 use guildhall_model::{User, UserId};
-use guildhall_node::{AuthError, Issuers, NodeLimits, SignOnAccounts, Terms, TokenFault, TokenKind};
-use guildhall_store::{MemoryStore, Store};
+use guildhall_node::{AuthError, Issuers, NodeLimits, SignOnAccounts, SubjectKind, Terms, TokenFault, TokenKind};
+use guildhall_store::{ExternalKind, MemoryStore, Store};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -16,6 +16,14 @@ fn world(sign_on: SignOnAccounts, store: &Arc<dyn Store>, signer: &Signer) -> Wo
     let world = World::with(config(), NodeLimits { sign_on, ..limits() }, store.clone());
     let issuers = Issuers::parse(&set(&[signer.jwk("a")]), Terms::default()).unwrap();
     world.node.set_issuers(Some(issuers));
+    world
+}
+
+/// Subjects are external ids.
+fn external(sign_on: SignOnAccounts, store: &Arc<dyn Store>, signer: &Signer) -> World {
+    let world = world(sign_on, store, signer);
+    let terms = Terms { subject_kind: SubjectKind::ExternalId, ..Terms::default() };
+    world.node.set_issuers(Some(Issuers::parse(&set(&[signer.jwk("a")]), terms).unwrap()));
     world
 }
 
@@ -73,6 +81,53 @@ async fn a1_many_tokens_at_once_make_one_account() {
     let next = self::world(SignOnAccounts::default(), &store, &signer);
     assert_eq!(next.node.authenticate(&token(&signer, "auth0|7f")).await.unwrap().user.id, ids[0]);
     assert_eq!(fault(next.node.authenticate(&token(&signer, "auth0|80")).await), Some(TokenFault::Subject));
+}
+
+#[tokio::test]
+async fn a4_a_subject_stands_for_the_account_with_its_external_id() {
+    let (signer, store) = (Signer::ed(), store());
+    let world = external(SignOnAccounts::default(), &store, &signer);
+    let (bob, eve) = (UserId::new(70), UserId::new(71));
+    for id in [bob, eve] {
+        world.node.put_user(user(id)).await.unwrap();
+    }
+    let bobs = token(&signer, "auth0|7f");
+    assert_eq!(fault(world.node.authenticate(&bobs).await), Some(TokenFault::UnknownAccount));
+    let put = async |of: &[(u64, Option<&str>)]| {
+        let of: Vec<_> = of.iter().map(|(id, text)| (*id, text.map(str::to_owned))).collect();
+        store.put_external_ids(ExternalKind::User, &of).await.unwrap();
+    };
+    put(&[(bob.get(), Some("auth0|7f")), (eve.get(), Some("70"))]).await;
+    assert_eq!(world.node.authenticate(&bobs).await.unwrap().user.id, bob);
+    assert_eq!(world.node.authenticate(&token(&signer, "70")).await.unwrap().user.id, eve, "digits are no id");
+    assert_eq!(fault(world.node.authenticate(&token(&signer, "71")).await), Some(TokenFault::UnknownAccount));
+    // A backend that moves the external id moves the sign-on with it.
+    put(&[(bob.get(), None)]).await;
+    assert_eq!(fault(world.node.authenticate(&bobs).await), Some(TokenFault::UnknownAccount));
+    put(&[(eve.get(), Some("auth0|7f"))]).await;
+    assert_eq!(world.node.authenticate(&bobs).await.unwrap().user.id, eve);
+    assert_eq!(world.node.sign_on_accounts_made(), 0);
+}
+
+#[tokio::test]
+async fn a4_an_account_that_is_made_has_the_subject_as_its_external_id() {
+    let (signer, store) = (Signer::ed(), store());
+    let world = external(ON, &store, &signer);
+    let asked: Vec<_> = (0..20)
+        .map(|_| {
+            let (node, token) = (world.node.clone(), token(&signer, "5000"));
+            tokio::spawn(async move { node.authenticate(&token).await.unwrap().user.id })
+        })
+        .collect();
+    let mut ids = Vec::new();
+    for task in asked {
+        ids.push(task.await.unwrap());
+    }
+    ids.dedup();
+    assert_eq!((ids.len(), world.node.sign_on_accounts_made()), (1, 1));
+    assert_ne!(ids[0], UserId::new(5_000), "digits are no id");
+    let found = store.with_external_ids(ExternalKind::User, &["5000".to_owned()]).await.unwrap();
+    assert_eq!((found.len(), found[0].id), (1, ids[0].get()));
 }
 
 #[tokio::test]
