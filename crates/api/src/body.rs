@@ -49,8 +49,10 @@ impl BodyLimits {
     pub const FORM: Self = Self { bytes_max: 64 << 10, values_max: 4_096 };
     /// 500 channels, roles or overwrites.
     pub const LIST: Self = Self { bytes_max: 256 << 10, values_max: 4_096 };
-    /// A form with pictures as data URLs.
+    /// A form with an emoji or a role icon as a data URL.
     pub const PICTURE: Self = Self { bytes_max: 1 << 20, values_max: 4_096 };
+    /// A form with an avatar, icon, splash or banner of `uploads.picture_bytes_max` as a data URL, with a smaller second one.
+    pub const PROFILE: Self = Self { bytes_max: 6 << 20, values_max: 4_096 };
     /// 2,000 characters, 10 embeds of together 6,000 with 60 URLs, 16 KiB of components, 10 files; each character escaped.
     pub const MESSAGE: Self = Self { bytes_max: 256 << 10, values_max: 16_384 };
     /// 131 commands with options, choices and names in 30 languages.
@@ -164,6 +166,11 @@ impl LazyBody {
     /// Network of the sender, as `limits::network` makes it.
     pub fn peer(&self) -> u128 {
         self.peer
+    }
+
+    /// `Content-Length`.
+    pub fn announced(&self) -> Option<usize> {
+        self.announced
     }
 
     fn parties(&self, permit: ReadPermit) -> Parties {
@@ -443,6 +450,9 @@ fn drain(mut pieces: BodyDataStream, bytes_max: usize) {
     tokio::spawn(tokio::time::timeout(DRAINED_FOR, rest));
 }
 
+/// Bodies up to this size are drained by the listener.
+pub(crate) const LISTENER_DRAINS_BYTES: usize = 256 << 10;
+
 /// Does the same with a body that no handler read, unless it is larger than any upload may be.
 pub(crate) fn drain_slot(api: &Api, announced: Option<usize>, slot: &BodySlot) {
     let bytes_max = api.limits.multipart_bytes_max;
@@ -514,9 +524,14 @@ mod tests {
     #[test]
     fn the_largest_body_fits_into_a_share() {
         let defaults = crate::ApiLimits::default();
-        for limits in
-            [BodyLimits::FORM, BodyLimits::LIST, BodyLimits::PICTURE, BodyLimits::MESSAGE, BodyLimits::COMMANDS]
-        {
+        for limits in [
+            BodyLimits::FORM,
+            BodyLimits::LIST,
+            BodyLimits::PICTURE,
+            BodyLimits::PROFILE,
+            BodyLimits::MESSAGE,
+            BodyLimits::COMMANDS,
+        ] {
             assert!(limits.bytes_max <= defaults.json_bytes_max);
             let tree_bytes = limits.tree_bytes_max() + limits.bytes_max;
             assert!(tree_bytes <= defaults.trees_bytes_max / TREES_SHARE, "{limits:?}: {tree_bytes}");

@@ -3,13 +3,13 @@
 //! Owns        the order of checks: room, wrong-token limit of the peer, token, limit of the account, limit of the
 //!             bucket, share of the account and peer; the deadline of the answer, and its rate-limit headers.
 //! Doors       `gate` around all routes, `anonymous` for paths that are none.
-//! Invariants  the gate detaches the body before a handler runs (`crate::body`). It reads and discards the files of a refused
-//!             request while the answer is sent, so that their sender gets the answer.
+//! Invariants  the gate detaches the body before a handler runs (`crate::body`). It reads and discards the body of a refused
+//!             request of a known sender while the answer is sent, so that the sender gets the answer.
 //!             Spec  docs/protocol.md §10, §10.1.
 
 use crate::{
     auth::{Caller, token_of},
-    body::{announced_bytes, detach_body, drain_slot, is_form_data},
+    body::{LISTENER_DRAINS_BYTES, announced_bytes, detach_body, drain_slot, is_form_data},
     error::ApiError,
     limits::{self, Bucket, Checked, network},
     note::RequestNote,
@@ -86,7 +86,8 @@ pub(crate) async fn gate(
         // A rate-limited webhook is drained as well, so that its sender gets the 429.
         Err(refused) => (refused.into_response(), bucket.is_of_peer() || account.is_some()),
     };
-    if is_known && has_files {
+    let is_large = announced.is_some_and(|bytes| bytes > LISTENER_DRAINS_BYTES);
+    if is_known && (has_files || is_large) {
         drain_slot(&api, announced, &slot);
     }
     RequestNote::of_account(route, account_id).put(&mut response);

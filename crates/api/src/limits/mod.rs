@@ -86,7 +86,7 @@ impl Default for ApiLimits {
         Self {
             rates: RateRules::default(),
             keys_max: 100_000,
-            json_bytes_max: 1 << 20,
+            json_bytes_max: 6 << 20,
             multipart_bytes_max: 25 << 20,
             body_deadline_ms: 30_000,
             upload_deadline_ms: 120_000,

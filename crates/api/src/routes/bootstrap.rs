@@ -59,7 +59,7 @@ pub(super) async fn update_own_user(
     input: JsonRequest,
 ) -> Result<Response, ApiError> {
     let rule = PictureRule::large(&api);
-    let input = input.json(&api, ReadPermit::caller(&caller), BodyLimits::PICTURE).await?;
+    let input = input.json(&api, ReadPermit::caller(&caller), BodyLimits::PROFILE).await?;
     let (username, global_name, avatar, banner) = input.read(|form| {
         let username = form.optional("username", |v| form::text(v, 2, 32));
         let global_name = form.nullable("global_name", |v| form::text(v, 0, 32));

@@ -71,7 +71,7 @@ pub(super) async fn create(
 ) -> Result<Response, ApiError> {
     caller.need(&api, SelfService::CreateGuilds)?;
     let rule = PictureRule::large(&api);
-    let input = input.json(&api, ReadPermit::caller(&caller), BodyLimits::PICTURE).await?;
+    let input = input.json(&api, ReadPermit::caller(&caller), BodyLimits::PROFILE).await?;
     let (name, icon) = input.read(|form| {
         let name = form.required("name", |v| form::text(v, 2, 100));
         let icon = rule.field(form, "icon");
@@ -129,7 +129,7 @@ pub(super) async fn update(
     let before = guild(&api, &caller, guild_id).await?;
     let permit = ReadPermit::in_guild(&caller, &before, &before.meta.guild);
     let rule = PictureRule::large(&api);
-    let input = input.json(&api, permit, BodyLimits::PICTURE).await?;
+    let input = input.json(&api, permit, BodyLimits::PROFILE).await?;
     let (patch, pictures) = input.read(|form| {
         let pictures = ["icon", "splash", "discovery_splash", "banner"].map(|key| rule.field(form, key));
         let [icon, splash, discovery_splash, banner] = pictures.each_ref().map(hash_of);

@@ -172,7 +172,7 @@ pub(super) async fn update_own(
     let guild_id = params.id("guild_id")?;
     let permit = ReadPermit::guild(&api, &caller, guild_id).await?;
     let rule = PictureRule::large(&api);
-    let input = input.json(&api, permit, BodyLimits::PICTURE).await?;
+    let input = input.json(&api, permit, BodyLimits::PROFILE).await?;
     let (patch, pictures) = input.read(|form| {
         let pictures = ["avatar", "banner"].map(|key| rule.field(form, key));
         let [avatar, banner] = pictures.each_ref().map(hash_of);

@@ -55,7 +55,7 @@ pub(super) async fn create(
     let permit = ReadPermit::channel(&api, &caller, channel_id).await?;
     let token = api.node.new_secret();
     let rule = PictureRule::large(&api);
-    let input = input.json(&api, permit, BodyLimits::PICTURE).await?;
+    let input = input.json(&api, permit, BodyLimits::PROFILE).await?;
     let (name, avatar) = input.read(|form| {
         let avatar = rule.field(form, "avatar");
         Some((form.required("name", name)?, avatar))
@@ -170,7 +170,7 @@ async fn patch(
     may_move: bool,
 ) -> Result<Arc<Webhook>, ApiError> {
     let rule = PictureRule::large(api);
-    let input = input.json(api, permit, BodyLimits::PICTURE).await?;
+    let input = input.json(api, permit, BodyLimits::PROFILE).await?;
     let (patch, avatar) = input.read(|form| {
         let avatar = rule.field(form, "avatar");
         let patch = WebhookPatch {

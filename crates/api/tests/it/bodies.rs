@@ -235,7 +235,9 @@ async fn s2_routes_take_what_they_need() {
         ("POST", format!("/channels/{general}/invites"), 64 << 10),
         ("POST", format!("/channels/{general}/messages/bulk-delete"), 64 << 10),
         ("PATCH", format!("/guilds/{}/channels", world.guild), 256 << 10),
-        ("PATCH", "/users/@me".to_owned(), 1 << 20),
+        ("PATCH", "/users/@me".to_owned(), 6 << 20),
+        ("PATCH", format!("/guilds/{}/members/@me", world.guild), 6 << 20),
+        ("POST", format!("/guilds/{}/emojis", world.guild), 1 << 20),
     ] {
         for (bytes, is_taken) in [(bytes_max, true), (bytes_max + 1, false)] {
             let request = Request::builder().method(method).uri(format!("/api/v10{path}"));

@@ -133,7 +133,7 @@ pub const UPLOADS_BYTES_MAX: u64 = 10 << 30;
 /// Documented by the protocol, for the whole request.
 pub const UPLOAD_FILE_BYTES_MAX: u32 = 25 << 20;
 /// A `data:` URL of this size leaves some KiB of a 1 MiB body for other fields.
-pub const UPLOAD_PICTURE_BYTES_MAX: u32 = 768_000;
+pub const UPLOAD_PICTURE_BYTES_MAX: u32 = 4 << 20;
 
 /// As upstream: clients and bots are used to renewing them.
 pub const LINKS_EXPIRE_S: u32 = 86_400;

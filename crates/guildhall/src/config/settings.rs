@@ -349,7 +349,7 @@ settings! {
         links_expire_s: u32, 0..=31_536_000 => defaults::LINKS_EXPIRE_S;
         /// Bytes of an avatar, icon, splash or banner (400). Emoji and role icons have at most 256
         /// KiB, stickers 512 KiB.
-        picture_bytes_max: u32, 1..=768_000 => defaults::UPLOAD_PICTURE_BYTES_MAX;
+        picture_bytes_max: u32, 1..=4_194_304 => defaults::UPLOAD_PICTURE_BYTES_MAX;
     }
     /// Keys and tokens. Secrets that are not set are created at the first start and stored, except the admin key.
     auth: AuthConfig {

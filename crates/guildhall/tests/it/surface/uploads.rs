@@ -4,6 +4,7 @@ use crate::{
     support::{Demo, PATIENCE, wait_for},
     town::{EVERYTHING, Person, Town},
 };
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -410,6 +411,37 @@ fn who_has_to_wait_is_told_so() {
     let refused = answers.find(|answer| answer.status != 200).expect("five per five seconds");
     assert_eq!(refused.status, 429);
     assert_ne!(refused.header("retry-after"), "");
+}
+
+/// A client that sends a large form to its end before it reads: a proxy, and most libraries.
+#[test]
+fn a_form_that_is_too_large_is_answered_and_not_reset() {
+    let town = Town::with(&[("limits.rest_rate_percent", "0")]);
+    let ana = town.user(100, "ana");
+    let body = format!("{{\"avatar\": \"{}\"}}", "x".repeat(12 << 20));
+    let request = |path: &str, token: &str| {
+        format!(
+            "PATCH /api/v10{path} HTTP/1.1\r\nHost: test\r\nAuthorization: {token}\r\nConnection: close\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+    };
+    for _ in 0..8 {
+        exchange(town.addr, request("/users/@me", &ana.token).as_bytes()).expect("an answer").is(413, 40005);
+        exchange(town.addr, request("/channels/77", &ana.token).as_bytes()).expect("an answer").is(404, 10003);
+    }
+}
+
+#[test]
+fn a_picture_may_have_four_mebibytes() {
+    let town = Town::new();
+    let ana = town.user(100, "ana");
+    let picture = |bytes: usize| [b"\x89PNG\r\n\x1a\n".to_vec(), noise(bytes - 8)].concat();
+    let form = |bytes: &[u8]| json!({"avatar": format!("data:image/png;base64,{}", STANDARD.encode(bytes))});
+    ana.refused("PATCH", "/users/@me", form(&picture((4 << 20) + 1)), 400, 50035);
+    let large = picture(4 << 20);
+    let avatar = ana.done("PATCH", "/users/@me", form(&large))["avatar"].as_str().unwrap().to_owned();
+    assert_eq!(get(town.addr, &format!("/avatars/100/{avatar}.png"), "").body, large);
 }
 
 #[test]
