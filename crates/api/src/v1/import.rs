@@ -68,6 +68,10 @@ impl Check for How {
 pub(super) struct ImportProgress {
     /// Everything up to this line is stored.
     line: u64,
+    /// Bytes of the body up to this line.
+    bytes: u64,
+    /// Bytes of the whole body, if the request announced them (`Content-Length`).
+    bytes_total: Option<u64>,
     /// Members who joined.
     added: u64,
     /// Members who were changed.
@@ -125,8 +129,10 @@ pub(super) async fn import(
     let place = caller.into_stream(&v1)?;
     let dry_run = how.dry_run.unwrap_or(false);
     let unseen = if how.replace.unwrap_or(false) { Some(Unseen::of(&v1, guild_id).await?) } else { None };
+    let lines = Lines::new(&v1, body, permit)?;
+    let bytes_total = lines.bytes_announced;
     let import = Import {
-        lines: Lines::new(&v1, body, permit)?,
+        lines,
         v1: v1.clone(),
         guild_id,
         skip: how.skip.unwrap_or(0),
@@ -135,7 +141,7 @@ pub(super) async fn import(
         unseen,
         batch: Vec::with_capacity(IMPORT_MEMBERS_MAX),
         roles: BTreeSet::new(),
-        progress: ImportProgress { dry_run, ..ImportProgress::default() },
+        progress: ImportProgress { dry_run, bytes_total, ..ImportProgress::default() },
         told: 0,
     };
     Ok(Answer::stream(&v1, move |answer| async move {
@@ -220,7 +226,7 @@ impl Import {
         loop {
             let Some((number, line)) = self.lines.next().await? else { break };
             if number <= self.skip {
-                self.progress.line = number;
+                self.reach();
                 continue;
             }
             if self.batch.is_empty() {
@@ -249,6 +255,12 @@ impl Import {
     async fn fail(&mut self, answer: &Answer, number: u64, error: V1Error) -> Result<(), Ended> {
         self.progress.failed += 1;
         Ok(answer.line(&failure(number, error)).await?)
+    }
+
+    /// Everything that was read is stored.
+    fn reach(&mut self) {
+        self.progress.line = self.lines.number;
+        self.progress.bytes = self.lines.bytes;
     }
 
     /// Gives the guild what was read.
@@ -285,7 +297,7 @@ impl Import {
                 first.extend(imported.added.iter().map(|id| Snowflake::from(*id)).take(NAMED_MAX - first.len()));
             }
         }
-        self.progress.line = self.lines.number;
+        self.reach();
         let ImportProgress { added, changed, unchanged, .. } = self.progress;
         if added + changed + unchanged - self.told >= PROGRESS_MEMBERS {
             self.told = added + changed + unchanged;

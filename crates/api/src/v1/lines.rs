@@ -45,11 +45,16 @@ pub(crate) struct Lines {
     life: KeyLife,
     /// Lines so far, empty ones included.
     pub number: u64,
+    /// Bytes so far.
+    pub bytes: u64,
+    /// `Content-Length`.
+    pub bytes_announced: Option<u64>,
 }
 
 impl Lines {
     pub fn new(v1: &V1, body: Arriving, permit: ReadPermit) -> Result<Self, V1Error> {
         let Arriving { lazy, life } = body;
+        let bytes_announced = lazy.announced().map(|bytes| bytes as u64);
         let (body, reservation) = lazy.stream(permit, &v1.body_quotas)?;
         Ok(Self {
             pieces: body.into_data_stream(),
@@ -60,6 +65,8 @@ impl Lines {
             silence_max: Duration::from_millis(v1.limits.body_deadline_ms),
             life,
             number: 0,
+            bytes: 0,
+            bytes_announced,
         })
     }
 
@@ -77,6 +84,7 @@ impl Lines {
             }
             if let Some(at) = self.piece.iter().position(|byte| *byte == b'\n') {
                 let end = self.piece.split_to(at + 1);
+                self.bytes += end.len() as u64;
                 self.take(&end[..at])?;
                 self.number += 1;
                 if self.line.trim_ascii().is_empty() {
@@ -86,6 +94,7 @@ impl Lines {
                 return Ok(Some((self.number, self.line.trim_ascii())));
             }
             let rest = std::mem::take(&mut self.piece);
+            self.bytes += rest.len() as u64;
             self.take(&rest)?;
             let next = tokio::select! {
                 next = tokio::time::timeout(self.silence_max, self.pieces.next()) => next,
@@ -187,13 +196,18 @@ mod tests {
             silence_max: Duration::from_secs(5),
             life,
             number: 0,
+            bytes: 0,
+            bytes_announced: None,
         }
     }
 
     async fn all(mut lines: Lines) -> Result<Vec<(u64, String)>, &'static str> {
         let mut all = Vec::new();
+        let mut bytes = 0;
         while let Some((number, line)) = lines.next().await.map_err(|error| error.code)? {
             all.push((number, String::from_utf8(line.to_vec()).unwrap()));
+            assert!(lines.bytes > bytes, "{number}");
+            bytes = lines.bytes;
         }
         Ok(all)
     }

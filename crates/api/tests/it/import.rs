@@ -67,6 +67,23 @@ async fn accounts_of_an_import_may_have_external_ids_alone() {
 }
 
 #[tokio::test]
+async fn progress_counts_bytes_of_the_body() {
+    let backend = Backend::ready().await;
+    let body = format!("{}\n{}\n", line(101, "bob"), line(300, "new"));
+    for announced in [None, Some(body.len())] {
+        let path = format!("/v1{}", backend.import_path(""));
+        let mut request = Request::post(path).header("authorization", format!("Bearer {}", backend.key));
+        if let Some(bytes) = announced {
+            request = request.header("content-length", bytes);
+        }
+        let answer = backend.api.clone().oneshot(request.body(Body::from(body.clone())).unwrap()).await.unwrap();
+        let text = axum::body::to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+        let last: Value = serde_json::from_slice(text.trim_ascii()).unwrap();
+        assert_eq!((&last["bytes"], &last["bytes_total"]), (&json!(body.len()), &json!(announced)));
+    }
+}
+
+#[tokio::test]
 async fn m3_replace_makes_the_members_those_of_the_file() {
     let backend = Backend::ready().await;
     let before = backend.member_ids().await;

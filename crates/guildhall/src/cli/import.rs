@@ -58,6 +58,8 @@ struct Far {
     line: u64,
     failed: u64,
     done: bool,
+    /// Of the file. None: it is a pipe.
+    bytes_total: Option<u64>,
     /// With `--replace`, which cannot go on in the middle.
     is_whole: bool,
 }
@@ -76,10 +78,11 @@ impl Far {
             return;
         }
         let failed = line["failed"].as_u64().unwrap_or(0);
-        *self = Self { line: number, failed, done: line["done"] == true, is_whole: self.is_whole };
+        (self.line, self.failed, self.done) = (number, failed, line["done"] == true);
+        let percent = percent(line["bytes"].as_u64(), self.bytes_total);
         let would = if line["dry_run"] == true { "would be: " } else { "" };
         eprintln!(
-            "{number} lines: {would}{} added, {} changed, {} as they were, {} removed, {failed} not taken",
+            "{percent}{number} lines: {would}{} added, {} changed, {} as they were, {} removed, {failed} not taken",
             line["added"], line["changed"], line["unchanged"], line["removed"]
         );
         for (field, what) in [("added_first", "added"), ("removed_first", "removed")] {
@@ -89,6 +92,14 @@ impl Far {
                 eprintln!("{would}{what}: {}{more}", first.join(", "));
             }
         }
+    }
+}
+
+/// How much of the file is stored, with its unit; rounded down, so that 100 % is the end.
+fn percent(bytes: Option<u64>, total: Option<u64>) -> String {
+    match bytes.zip(total.filter(|total| *total > 0)) {
+        Some((bytes, total)) => format!("{} %, ", bytes.min(total).saturating_mul(100) / total),
+        None => String::new(),
     }
 }
 
@@ -117,7 +128,8 @@ pub(super) async fn run(args: ImportArgs, environment: &[(String, String)]) -> R
         "/v1/guilds/{}/members/import?skip={skip}&events={events}&replace={replace}&dry_run={dry_run}",
         path_piece(&args.guild)
     );
-    let mut far = Far { is_whole: replace, ..Far::default() };
+    let bytes_total = remote::size_of(&args.file).await;
+    let mut far = Far { is_whole: replace, bytes_total, ..Far::default() };
     let done = args.remote.stream(environment, &path, input, |line| {
         far.take(&line);
         Ok(())
@@ -143,4 +155,21 @@ fn verdict(done: anyhow::Result<()>, far: &Far) -> anyhow::Result<()> {
         bail!("{} lines were not taken: correct them, and import the file again", far.failed);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percents() {
+        let check = |bytes, total, expected: &str| assert_eq!(percent(bytes, total), expected);
+        check(Some(0), Some(300), "0 %, ");
+        check(Some(299), Some(300), "99 %, ");
+        check(Some(300), Some(300), "100 %, ");
+        check(Some(400), Some(300), "100 %, ");
+        check(Some(5), Some(0), "");
+        check(Some(5), None, "");
+        check(None, Some(5), "");
+    }
 }

@@ -222,6 +222,12 @@ pub(super) async fn open(path: &str) -> anyhow::Result<Box<dyn AsyncRead + Send 
     Ok(Box::new(file))
 }
 
+/// Bytes of a file; none for standard input and everything that is no file.
+pub(super) async fn size_of(path: &str) -> Option<u64> {
+    let metadata = if path == "-" { return None } else { tokio::fs::metadata(path).await.ok()? };
+    metadata.is_file().then_some(metadata.len())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
