@@ -184,6 +184,7 @@ pub(crate) fn of_event(event: &ScheduledEvent) -> Fields {
         "name": event.name, "description": event.description, "channel_id": event.channel_id,
         "scheduled_start_time": event.scheduled_start_time, "scheduled_end_time": event.scheduled_end_time,
         "entity_type": event.entity_type, "status": event.status, "privacy_level": event.privacy_level,
+        "image_hash": event.image,
     }
 }
 

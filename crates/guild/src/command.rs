@@ -136,8 +136,8 @@ pub enum Command {
     UpdateSticker(StickerId, Box<StickerPatch>),
     /// Removes a sticker.
     DeleteSticker(StickerId),
-    /// Announces something (with id 0), or replaces what was announced.
-    PutScheduledEvent(Box<ScheduledEvent>),
+    /// Schedules an event (`true`), under its id or with id 0 under one of the guild, or replaces the content of one.
+    PutScheduledEvent(Box<ScheduledEvent>, bool),
     /// Takes it back.
     DeleteScheduledEvent(Id<()>),
     /// The actor is interested in it, or no more.

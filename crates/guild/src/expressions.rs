@@ -173,13 +173,20 @@ impl Guild {
 
     // ── scheduled events and stages ──────────────────────────────────────────────────────────────
 
-    /// Makes one (with no id), or replaces what one says.
-    pub(crate) fn put_scheduled_event(&mut self, now: Now, actor: Actor, event: &ScheduledEvent) -> CommandResult {
+    /// Creates an event, under its id if it has one, or replaces the content of an event.
+    pub(crate) fn put_scheduled_event(
+        &mut self,
+        now: Now,
+        actor: Actor,
+        event: &ScheduledEvent,
+        is_new: bool,
+    ) -> CommandResult {
         let standing = self.in_guild(now, actor)?;
         let mut events = self.meta.guild.scheduled_events.clone();
         let found = events.iter().position(|of| of.id == event.id);
         let own = standing.member.as_ref().map(|member| member.user.id);
         let (event, name) = match found {
+            Some(_) if is_new => return Err(Refusal::InvalidForm("id").into()),
             Some(at) => {
                 need_own_event(&standing, events[at].creator_id)?;
                 let event = ScheduledEvent {
@@ -189,7 +196,7 @@ impl Guild {
                 };
                 (event, EventName::GuildScheduledEventUpdate)
             }
-            None if event.id.get() != 0 => return Err(Refusal::UnknownScheduledEvent.into()),
+            None if !is_new => return Err(Refusal::UnknownScheduledEvent.into()),
             None => {
                 if standing.need(Permissions::CREATE_EVENTS).is_err() {
                     standing.need(Permissions::MANAGE_EVENTS)?;
@@ -197,7 +204,8 @@ impl Guild {
                 if events.len() >= self.limits.scheduled_events_max {
                     return Err(Refusal::TooManyScheduledEvents.into());
                 }
-                let event = ScheduledEvent { id: self.next_id(now), creator_id: own, ..event.clone() };
+                let id = if event.id.get() == 0 { self.next_id(now) } else { event.id };
+                let event = ScheduledEvent { id, creator_id: own, ..event.clone() };
                 (event, EventName::GuildScheduledEventCreate)
             }
         };

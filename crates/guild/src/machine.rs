@@ -336,7 +336,7 @@ impl Guild {
             Command::CreateSticker(new) => self.create_sticker(now, actor, new),
             Command::UpdateSticker(id, patch) => self.update_sticker(now, actor, *id, patch),
             Command::DeleteSticker(id) => self.delete_sticker(now, actor, *id),
-            Command::PutScheduledEvent(event) => self.put_scheduled_event(now, actor, event),
+            Command::PutScheduledEvent(event, is_new) => self.put_scheduled_event(now, actor, event, *is_new),
             Command::DeleteScheduledEvent(id) => self.delete_scheduled_event(now, actor, *id),
             Command::FollowScheduledEvent(id, follows) => self.follow_scheduled_event(now, actor, *id, *follows),
             Command::PutStage(stage, is_new) => self.put_stage(now, actor, stage, *is_new),

@@ -33,6 +33,9 @@ pub struct ScheduledEvent {
     /// Location and other details, depending on `entity_type`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entity_metadata: Option<Value>,
+    /// Hash of the cover picture.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<Box<str>>,
     /// Interested accounts, sorted by id.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub followers: Vec<UserId>,

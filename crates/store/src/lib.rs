@@ -21,7 +21,9 @@ pub use content::{ContentOf, Place};
 pub use error::StoreError;
 pub use external::{EXTERNAL_IDS_MAX, ExternalId, ExternalKind, is_external_id};
 pub use memory::MemoryStore;
-pub use picture::{PICTURE_OWNERS_ASKED_MAX, PictureNames, PictureOwner, emoji_picture, role_picture, sticker_picture};
+pub use picture::{
+    PICTURE_OWNERS_ASKED_MAX, PictureNames, PictureOwner, emoji_picture, event_picture, role_picture, sticker_picture,
+};
 pub use retention::{Expired, MessageAge};
 pub use sqlite::{
     DATABASE_FILE, DataDir, Inspection, RESTORING_FILE, SqliteOptions, SqliteStore, Synchronous, WriterCounts,

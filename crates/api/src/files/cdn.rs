@@ -19,7 +19,7 @@ use axum::{
     routing::get,
 };
 use guildhall_model::{GuildId, Id};
-use guildhall_store::{PictureOwner, emoji_picture, role_picture, sticker_picture};
+use guildhall_store::{PictureOwner, emoji_picture, event_picture, role_picture, sticker_picture};
 
 /// A picture of one link never changes.
 const CACHE: &str = "public, max-age=31536000, immutable";
@@ -32,6 +32,7 @@ pub(super) fn router(files: Files) -> Router {
         .route("/splashes/{id}/{file}", get(of_guild))
         .route("/discovery-splashes/{id}/{file}", get(of_guild))
         .route("/role-icons/{id}/{file}", get(role_icon))
+        .route("/guild-events/{id}/{file}", get(event_cover))
         .route("/emojis/{file}", get(emoji))
         .route("/stickers/{file}", get(sticker))
         .route("/guilds/{guild_id}/users/{user_id}/avatars/{file}", get(of_member))
@@ -131,6 +132,14 @@ async fn role_icon(State(files): State<Files>, Path((id, file)): IdAndFile, requ
     let found = (|| {
         let id = number(&id)?;
         in_guild(&files, Kind::Role, id.get(), role_picture(id, &hash_of(&file)?))
+    })();
+    answer(files, found, &file, request).await
+}
+
+async fn event_cover(State(files): State<Files>, Path((id, file)): IdAndFile, request: Request) -> Response {
+    let found = (|| {
+        let id = number(&id)?;
+        in_guild(&files, Kind::Event, id.get(), event_picture(id, &hash_of(&file)?))
     })();
     answer(files, found, &file, request).await
 }

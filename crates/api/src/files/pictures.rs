@@ -2,14 +2,14 @@
 //!
 //! Owns        `pictures/` in the folder of files: `users/USER/NAME` of accounts and webhooks, `guilds/GUILD/NAME`,
 //!             `members/GUILD-USER/NAME`; the names are those of `guildhall_store::PictureNames`. the guilds of emoji,
-//!             stickers and roles, because their links lack the guild.
+//!             stickers, roles and scheduled events, because their links lack the guild.
 //! Doors       `hold` before the command that refers to a picture; `Held::settled` with its outcome; `collect` after a command
 //!             that dropped pictures; `sweep_pictures`.
 //! Invariants  P1 a picture is on disk before any object refers to it. P2 pictures count in `bytes_max`. P3 a path is made of
 //!             numbers and of hashes of this node. P4 a picture is removed only after a read of the store that is newer than the last command
 //!             about it, and while no command about it is under way. (tests `p1_*` … `p4_*`)
-//! Limits      `FilesOptions::bytes_max`; the bytes of one picture: the caller's. 24 bytes of memory per emoji, sticker and role
-//!             with a picture; one entry per command under way, or given up in the last `UNSETTLED_FOR`.
+//! Limits      `FilesOptions::bytes_max`; the bytes of one picture: the caller's. 24 bytes of memory per emoji, sticker, role
+//!             and event with a picture; one entry per command under way, or given up in the last `UNSETTLED_FOR`.
 
 use super::{FileError, Files, INCOMING, blocking};
 use guildhall_model::{GuildId, UserId};
@@ -39,6 +39,7 @@ pub(super) enum Kind {
     Emoji,
     Sticker,
     Role,
+    Event,
 }
 
 impl Kind {
@@ -49,6 +50,7 @@ impl Kind {
             "emoji" => Self::Emoji,
             "sticker" => Self::Sticker,
             "role" => Self::Role,
+            "event" => Self::Event,
             _ => return None,
         };
         Some((kind, parts.next()?.parse().ok()?))

@@ -7,7 +7,7 @@ use crate::{
     error::ApiError,
     form::{self, Fault, Form, Parsed},
     permit::ReadPermit,
-    pictures::{NOT_KEPT, Picture, PictureRule, STICKER_BYTES_MAX},
+    pictures::{NOT_KEPT, Picture, PictureRule, STICKER_BYTES_MAX, hash_of},
     state::{Api, expect_reply},
 };
 use axum::{
@@ -21,7 +21,7 @@ use guildhall_model::{
     ChannelId, Emoji, EmojiId, GuildId, Id, Permissions, RoleId, ScheduledEvent, StageInstance, Sticker, StickerId,
     from_gateway::{EmojiBody, ScheduledEventBody, StageInstanceBody, StickerBody},
 };
-use guildhall_store::{PictureOwner, emoji_picture, sticker_picture};
+use guildhall_store::{PictureOwner, emoji_picture, event_picture, sticker_picture};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -266,8 +266,12 @@ fn metadata(value: &Value) -> Parsed<Value> {
 }
 
 /// What a form says over `before`; none: a new one.
-fn event_form(form: &mut Form<'_>, before: Option<&ScheduledEvent>) -> Option<ScheduledEvent> {
-    form.unsupported("image", "This server keeps no pictures of scheduled events.");
+fn event_form(
+    form: &mut Form<'_>,
+    before: Option<&ScheduledEvent>,
+    rule: PictureRule,
+) -> Option<(ScheduledEvent, Option<Option<Picture>>)> {
+    let picture = rule.field(form, "image");
     let number = |v: &Value| Ok(form::integer(v, 1, 4)? as u8);
     let name = form.optional("name", |v| form::text(v, 1, 100));
     let start = form.optional("scheduled_start_time", form::timestamp);
@@ -283,7 +287,7 @@ fn event_form(form: &mut Form<'_>, before: Option<&ScheduledEvent>) -> Option<Sc
             }
         }
     }
-    Some(ScheduledEvent {
+    let event = ScheduledEvent {
         id: before.map_or(Id::new(0), |before| before.id),
         creator_id: None,
         channel_id: form.nullable("channel_id", form::id).unwrap_or(before.and_then(|before| before.channel_id)),
@@ -301,13 +305,46 @@ fn event_form(form: &mut Form<'_>, before: Option<&ScheduledEvent>) -> Option<Sc
         entity_metadata: form
             .nullable("entity_metadata", metadata)
             .unwrap_or_else(|| before.and_then(|before| before.entity_metadata.clone())),
+        image: hash_of(&picture).unwrap_or_else(|| before.and_then(|before| before.image.clone())),
         followers: Vec::new(),
-    })
+    };
+    Some((event, picture))
 }
 
-async fn put_event(api: &Api, caller: &Caller, guild_id: GuildId, event: ScheduledEvent) -> Result<Response, ApiError> {
-    let command = Command::PutScheduledEvent(Box::new(event));
-    let event = expect_reply!(api.ask(caller, guild_id, command).await?, ScheduledEvent)?;
+/// Whether the caller may change an event, or create one: before its picture is written.
+fn need_event(caller: &Caller, guild: &GuildReply, before: Option<&ScheduledEvent>) -> Result<(), ApiError> {
+    let is_own = before.is_none_or(|before| before.creator_id == Some(caller.id));
+    let may_create = is_own && guild.permissions.contains(Permissions::CREATE_EVENTS);
+    let may = may_create || guild.permissions.contains(Permissions::MANAGE_EVENTS);
+    if may { Ok(()) } else { Err(ApiError::MISSING_PERMISSIONS) }
+}
+
+async fn put_event(
+    api: &Api,
+    caller: &Caller,
+    guild: &GuildReply,
+    before: Option<&ScheduledEvent>,
+    (mut event, picture): (ScheduledEvent, Option<Option<Picture>>),
+) -> Result<Response, ApiError> {
+    let (guild_id, is_new) = (guild.meta.id(), before.is_none());
+    let held = match picture {
+        Some(picture) => {
+            need_event(caller, guild, before)?;
+            if is_new {
+                event.id = api.node.next_id().await?;
+            }
+            let named = |picture: Picture| (event_picture(event.id, &picture.hash), picture);
+            let pictures = picture.map(named).into_iter().collect();
+            Some(api.hold_pictures(caller.id.get(), PictureOwner::Guild(guild_id), pictures).await?)
+        }
+        None => None,
+    };
+    let put = api.ask(caller, guild_id, Command::PutScheduledEvent(Box::new(event), is_new)).await;
+    let put = match held {
+        Some(held) => held.settled(put).await,
+        None => put,
+    };
+    let event = expect_reply!(put?, ScheduledEvent)?;
     Ok(Json(ScheduledEventBody::new(guild_id, &event)).into_response())
 }
 
@@ -317,10 +354,12 @@ pub(super) async fn create_event(
     params: PathParams,
     input: JsonRequest,
 ) -> Result<Response, ApiError> {
-    let guild_id = params.id("guild_id")?;
-    let permit = ReadPermit::guild(&api, &caller, guild_id).await?;
-    let event = input.read(&api, permit, BodyLimits::PICTURE, |form| event_form(form, None)).await?;
-    put_event(&api, &caller, guild_id, event).await
+    let guild = guild(&api, &caller, &params).await?;
+    let permit = ReadPermit::in_guild(&caller, &guild, &guild.meta.guild);
+    let rule = PictureRule::large(&api);
+    let input = input.json(&api, permit, BodyLimits::PROFILE).await?;
+    let event = input.read(|form| event_form(form, None, rule))?;
+    put_event(&api, &caller, &guild, None, event).await
 }
 
 pub(super) async fn update_event(
@@ -332,8 +371,10 @@ pub(super) async fn update_event(
     let guild = guild(&api, &caller, &params).await?;
     let before = find_event(&guild, &params)?;
     let permit = ReadPermit::in_guild(&caller, &guild, before);
-    let event = input.read(&api, permit, BodyLimits::PICTURE, |form| event_form(form, Some(before))).await?;
-    put_event(&api, &caller, guild.meta.id(), event).await
+    let rule = PictureRule::large(&api);
+    let input = input.json(&api, permit, BodyLimits::PROFILE).await?;
+    let event = input.read(|form| event_form(form, Some(before), rule))?;
+    put_event(&api, &caller, &guild, Some(before), event).await
 }
 
 pub(super) async fn delete_event(
@@ -341,7 +382,9 @@ pub(super) async fn delete_event(
     caller: Caller,
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
-    api.ask(&caller, params.id("guild_id")?, Command::DeleteScheduledEvent(params.id("event_id")?)).await?;
+    let guild_id = params.id("guild_id")?;
+    api.ask(&caller, guild_id, Command::DeleteScheduledEvent(params.id("event_id")?)).await?;
+    api.collect_pictures(PictureOwner::Guild(guild_id)).await;
     Ok(StatusCode::NO_CONTENT)
 }
 

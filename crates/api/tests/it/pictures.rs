@@ -285,3 +285,40 @@ async fn where_no_files_are_kept_pictures_are_refused() {
                        "scheduled_end_time": "2030-01-01T01:00:00Z", "entity_metadata": {"location": "x"}, "image": data_url(PNG)});
     world.post(&world.ana, &format!("/guilds/{}/scheduled-events", world.guild), event).await.has(400, 50035);
 }
+
+#[tokio::test]
+async fn a_scheduled_event_has_a_cover() {
+    let (world, dir) = world().await;
+    let path = format!("/guilds/{}/scheduled-events", world.guild);
+    let form = |image: Value| {
+        json!({"name": "fair", "privacy_level": 2, "entity_type": 3, "entity_metadata": {"location": "here"}, "image": image,
+            "scheduled_start_time": "2030-01-01T00:00:00Z", "scheduled_end_time": "2030-01-02T00:00:00Z"})
+    };
+    world.post(&world.bob, &path, form(data_url(PNG))).await.has(403, 50013);
+    assert_eq!(files(dir.path()), [""; 0], "nothing was written for an account without the right");
+    let event = world.post(&world.ana, &path, form(data_url(PNG))).await.json();
+    let (id, image) = (event["id"].as_str().unwrap().to_owned(), event["image"].as_str().unwrap().to_owned());
+    let link = |image: &str| format!("/guild-events/{id}/{image}.png");
+    served(&fetch(&world, &format!("{}?size=512", link(&image))).await, "image/png", PNG);
+    assert_eq!(fetch(&world, &format!("/guild-events/5/{image}.png")).await.status, 404);
+    assert_eq!(fetch(&world, &format!("/icons/{}/{image}.png", world.guild)).await.status, 404);
+
+    let path = format!("{path}/{id}");
+    let renamed = patch(&world, &world.ana, &path, json!({"name": "fair 2"})).await;
+    assert_eq!((&renamed["name"], &renamed["image"]), (&json!("fair 2"), &json!(image)), "the rest stays");
+    served(&fetch(&world, &link(&image)).await, "image/png", PNG);
+    world.call(&world.bob, "PATCH", &path, Some(json!({"image": null}))).await.has(403, 50013);
+    let other = patch(&world, &world.ana, &path, json!({"image": data_url(JPEG)})).await["image"].clone();
+    served(&fetch(&world, &link(other.as_str().unwrap())).await, "image/jpeg", JPEG);
+    assert_eq!(fetch(&world, &link(&image)).await.status, 404, "it was replaced");
+    assert_eq!(world.get(&world.bob, &path).await.json()["image"], other);
+    assert_eq!(patch(&world, &world.ana, &path, json!({"image": null})).await["image"], json!(null));
+    assert_eq!(files(dir.path()), [""; 0]);
+
+    patch(&world, &world.ana, &path, json!({"image": data_url(JPEG)})).await;
+    assert_eq!(files(dir.path()).len(), 1);
+    world.call(&world.ana, "DELETE", &path, None).await.is_done();
+    assert_eq!(files(dir.path()), [""; 0], "it goes with its event");
+    let unknown = format!("/guilds/{}/scheduled-events/77", world.guild);
+    world.call(&world.ana, "PATCH", &unknown, Some(json!({"name": "x"}))).await.has(404, 10070);
+}

@@ -25,7 +25,7 @@ pub struct ScheduledEventBody<'a> {
     entity_id: (),
     entity_metadata: Option<&'a Value>,
     user_count: usize,
-    image: (),
+    image: Option<&'a str>,
     recurrence_rule: (),
 }
 
@@ -48,7 +48,7 @@ impl<'a> ScheduledEventBody<'a> {
             entity_id: (),
             entity_metadata: event.entity_metadata.as_ref(),
             user_count: event.followers.len(),
-            image: (),
+            image: event.image.as_deref(),
             recurrence_rule: (),
         }
     }

@@ -286,13 +286,14 @@ fn s13_stages_and_scheduled_events_of_hidden_channels_are_for_their_viewers() {
         status: 1,
         entity_type: 1,
         entity_metadata: None,
+        image: None,
         followers: Vec::new(),
     };
     pair.settle();
     [insider, outsider].iter().for_each(|client| drop(pair.take(*client)));
     system(&mut pair, Command::PutStage(Box::new(instance), true));
-    system(&mut pair, Command::PutScheduledEvent(Box::new(event(Some(stage.id)))));
-    system(&mut pair, Command::PutScheduledEvent(Box::new(event(None))));
+    system(&mut pair, Command::PutScheduledEvent(Box::new(event(Some(stage.id))), true));
+    system(&mut pair, Command::PutScheduledEvent(Box::new(event(None)), true));
     assert_eq!(
         names(&mut pair, insider),
         ["STAGE_INSTANCE_CREATE", "GUILD_SCHEDULED_EVENT_CREATE", "GUILD_SCHEDULED_EVENT_CREATE"]

@@ -101,15 +101,16 @@ impl World {
                 status: 1,
                 entity_type: 3,
                 entity_metadata: None,
+                image: None,
                 followers: Vec::new(),
             })
         };
         let name = format!("event {}", self.rng.below(10));
         let (by, command) = match (known, self.rng.below(6)) {
             (Some(known), 0) => (by, Command::DeleteScheduledEvent(known)),
-            (Some(known), 1) => (by, Command::PutScheduledEvent(event(known, name))),
+            (Some(known), 1) => (by, Command::PutScheduledEvent(event(known, name), false)),
             (Some(known), 2..5) => (follower, Command::FollowScheduledEvent(known, self.rng.chance(0.6))),
-            _ => (by, Command::PutScheduledEvent(event(Id::new(0), name))),
+            _ => (by, Command::PutScheduledEvent(event(Id::new(0), name), true)),
         };
         if let Some(Reply::ScheduledEvent(event)) = self.command(by, &command)?
             && !self.actions.kept.events.contains(&event.id)
