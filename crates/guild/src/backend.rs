@@ -290,6 +290,7 @@ impl Guild {
     }
 
     fn refresh_user(&mut self, now: Now, user: &Arc<User>) -> Reply {
+        self.refresh_banned(user);
         match self.member(user.id) {
             Some(member) if member.user != *user => {
                 let member = Member { user: user.clone(), ..Member::clone(&member) };

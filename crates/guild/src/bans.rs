@@ -67,6 +67,14 @@ impl Guild {
         Ok(Reply::Done)
     }
 
+    /// A ban shows the account as it is now. Clients get no event: they read bans by REST.
+    pub(crate) fn refresh_banned(&mut self, user: &Arc<User>) {
+        let Some(ban) = self.belongings.bans.get(&user.id).filter(|ban| ban.user != *user) else { return };
+        let ban = Arc::new(Ban { user: user.clone(), reason: ban.reason.clone() });
+        self.belongings.bans.insert(user.id, ban.clone());
+        self.put_belonging(Belonging::Ban(ban));
+    }
+
     fn tell_ban(&mut self, name: EventName, notice: Notice) {
         let event = self.event(name, Gate::GuildPermission(READERS), Payload::Notice(Box::new(notice)));
         self.publish(event, Effect::None);

@@ -306,6 +306,15 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
 
     let clock = SystemClock::default();
     let contexts = classic_contexts(&config.codec)?;
+    // Here, because the check before the start makes some as well.
+    let stats = contexts.stats();
+    tracing::info!(
+        bytes_max = stats.bytes_max,
+        zlib_bytes = stats.zlib.slot_bytes,
+        zstd_bytes = stats.zstd.slot_bytes,
+        zstd_upgraded_bytes = stats.zstd_upgraded.slot_bytes,
+        "compression contexts",
+    );
     let mut server_config = server_config(config, &gateway_url, places, contexts.clone())?;
     server_config.access = open_access_log(config, clock)?;
     let access = server_config.access.clone();
@@ -464,14 +473,6 @@ pub(crate) fn classic_contexts(codec: &CodecConfig) -> Result<ClassicContexts, S
     });
     let contexts = ClassicContexts::new(codec.classic_params(bytes_max))?;
     contexts.check()?;
-    let stats = contexts.stats();
-    tracing::info!(
-        bytes_max,
-        zlib_bytes = stats.zlib.slot_bytes,
-        zstd_bytes = stats.zstd.slot_bytes,
-        zstd_upgraded_bytes = stats.zstd_upgraded.slot_bytes,
-        "compression contexts",
-    );
     Ok(contexts)
 }
 

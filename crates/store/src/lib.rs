@@ -112,6 +112,8 @@ pub trait Store: Send + Sync + 'static {
     async fn direct_of_pair_or_insert(&self, pair: [UserId; 2], id: ChannelId) -> Result<ChannelId, StoreError>;
     /// The guild that keeps an invite or a webhook.
     async fn guild_of_belonging(&self, kind: BelongingKind, id: u64) -> Result<Option<GuildId>, StoreError>;
+    /// Guilds above `after` that banned an account, ascending, at most `limit`.
+    async fn guilds_with_ban(&self, user_id: UserId, after: GuildId, limit: u32) -> Result<Vec<GuildId>, StoreError>;
     /// Messages of one author in a channel, from `from` on, ascending, at most `limit`. Reads what anybody said there since.
     async fn messages_by(
         &self,

@@ -17,6 +17,8 @@ const SCANNED_MAX: u32 = 2_000;
 /// As many as clients expect at once.
 const DELETED_MAX: usize = 100;
 
+/// Guilds with a ban of the account, per read.
+const BANS_READ: u32 = 256;
 /// Open direct messages and groups of one account that are looked at.
 const DIRECTS_MAX: u32 = 100_000;
 
@@ -109,11 +111,27 @@ impl Deletion {
             done(v1.node.command(group.channel.guild_id, Actor::System, leave).await)?;
         }
         let gone = User { bot: before.bot, ..User::new(user_id, &users::deleted_name(user_id)) };
-        if gone != *before {
-            v1.node.update_user(Arc::new(gone)).await?;
+        let gone = Arc::new(gone);
+        if gone != before {
+            v1.node.update_user(gone.clone()).await?;
         }
+        self.rename_bans(v1, &gone).await?;
         external::release(v1, ExternalKind::User, user_id.get()).await?;
         Ok(())
+    }
+
+    /// Bans show the account without its name.
+    async fn rename_bans(&self, v1: &V1, gone: &Arc<User>) -> Result<(), Stopped> {
+        let mut after = GuildId::new(0);
+        loop {
+            let guilds = v1.node.store().guilds_with_ban(gone.id, after, BANS_READ).await?;
+            let Some(last) = guilds.last() else { return Ok(()) };
+            after = *last;
+            for guild_id in guilds {
+                let refresh = Command::Backend(Box::new(BackendCommand::RefreshUser(gone.clone())));
+                done(v1.node.command(guild_id, Actor::System, refresh).await)?;
+            }
+        }
     }
 
     /// A guild of the account belongs to the one that takes over.

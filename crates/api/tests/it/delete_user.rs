@@ -105,6 +105,11 @@ async fn erase_deletes_what_an_account_wrote() {
         .need("PATCH", "/users/101", json!({"global_name": "Bob B", "avatar": "abc", "external_id": "bob"}), 200)
         .await;
     let content = backend.with_content().await;
+    // Another guild banned him.
+    backend.need("PUT", "/guilds/901", json!({"name": "hers", "owner_id": "100"}), 201).await;
+    let ban = world.call(&world.ana, "PUT", "/guilds/901/bans/101", Some(json!({}))).await;
+    assert_eq!(ban.status, 204, "{}", ban.body);
+    assert_eq!(world.get(&world.ana, "/guilds/901/bans").await.json()[0]["user"]["global_name"], "Bob B");
     let job = backend.delete("erase=true", 202).await;
     assert_eq!((&job["user_id"], &job["reassign"]), (&json!("101"), &Value::Null));
     assert_eq!(world.get(&world.bob, "/users/@me").await.status, 401, "locked out at once");
@@ -113,6 +118,8 @@ async fn erase_deletes_what_an_account_wrote() {
     assert_eq!((&done["reactions"], &done["guilds"]), (&json!(2), &json!(1)), "{done}");
     assert!(done["messages"].as_u64() >= Some(6), "{done}");
 
+    let ban = world.get(&world.ana, "/guilds/901/bans/101").await.json();
+    assert_eq!((&ban["user"]["username"], &ban["user"]["global_name"]), (&json!("deleted_101"), &Value::Null));
     let general = backend.history(&content.general).await;
     assert!(general.iter().all(|(name, _)| name == "ana"), "{general:?}");
     assert!(general.contains(&("ana".to_owned(), 1)), "her reaction stays: {general:?}");

@@ -132,6 +132,8 @@ fn s9_few_open_files_mean_fewer_places_and_no_hanging_sockets() {
     let places = node.before.iter().find(|line| line["message"] == "places for sockets").unwrap();
     assert_eq!((&places["connections_max"], &places["open_files"]), (&json!(160), &json!("256")));
     assert!(node.before.iter().all(|line| line["level"] == "INFO"), "{:?}", node.before);
+    let contexts = node.before.iter().filter(|line| line["message"] == "compression contexts");
+    assert_eq!(contexts.count(), 1, "the check before the start says nothing");
     let begun = Instant::now();
     let mut held = Vec::new();
     let statuses: Vec<u16> = (0..400)

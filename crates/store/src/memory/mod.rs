@@ -134,6 +134,10 @@ impl Store for MemoryStore {
         Ok(self.lock().state.guild_of_belonging(kind, id))
     }
 
+    async fn guilds_with_ban(&self, user_id: UserId, after: GuildId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
+        Ok(self.lock().state.guilds_with_ban(user_id, after).take(limit as usize).collect())
+    }
+
     async fn messages_by(
         &self,
         channel_id: ChannelId,

@@ -364,6 +364,12 @@ impl State {
         keys.find(|(_, key)| (key.kind, key.id) == (kind, id)).map(|(guild_id, _)| *guild_id)
     }
 
+    /// Looks through all guilds: this store is for tests.
+    pub(super) fn guilds_with_ban(&self, user_id: UserId, after: GuildId) -> impl Iterator<Item = GuildId> {
+        let key = BelongingKey::whole(BelongingKind::Ban, user_id.get());
+        self.belongings.keys().filter(move |of| of.0 > after && of.1 == key).map(|of| of.0)
+    }
+
     pub(super) fn messages_by(
         &self,
         channel_id: ChannelId,

@@ -346,6 +346,10 @@ impl Store for SqliteStore {
         read::guild_of_belonging(&self.read_pool, kind, id).await
     }
 
+    async fn guilds_with_ban(&self, user_id: UserId, after: GuildId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
+        read::guilds_with_ban(&self.read_pool, user_id, after, limit).await
+    }
+
     async fn messages_by(
         &self,
         channel_id: ChannelId,

@@ -91,6 +91,9 @@ const BELONGINGS: &str = "SELECT kind, data FROM belongings WHERE guild_id = ?1"
 const GUILD_OF_BELONGING: &str = "\
     SELECT guild_id FROM belongings WHERE kind = ?1 AND id = ?2 \
     AND NOT EXISTS (SELECT 1 FROM deleted_guilds WHERE deleted_guilds.id = guild_id) LIMIT 1";
+const GUILDS_WITH_BAN: &str = "\
+    SELECT guild_id FROM belongings WHERE kind = ?1 AND id = ?2 AND guild_id > ?3 \
+    AND NOT EXISTS (SELECT 1 FROM deleted_guilds WHERE deleted_guilds.id = guild_id) ORDER BY guild_id LIMIT ?4";
 const GUILD: &str = "\
     SELECT data FROM guilds WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM deleted_guilds WHERE deleted_guilds.id = ?1)";
 const GUILD_OF_CHANNEL: &str = "SELECT guild_id FROM channels WHERE id = ?1 AND guild_id <> 0";
@@ -333,6 +336,16 @@ pub(super) async fn guild_of_belonging(
 ) -> Result<Option<GuildId>, StoreError> {
     let query = sqlx::query_scalar(GUILD_OF_BELONGING).bind(kind as i64).bind(belonging_id as i64);
     Ok(query.fetch_optional(pool).await?.map(id))
+}
+
+pub(super) async fn guilds_with_ban(
+    pool: &SqlitePool,
+    user_id: UserId,
+    after: GuildId,
+    limit: u32,
+) -> Result<Vec<GuildId>, StoreError> {
+    let query = sqlx::query(GUILDS_WITH_BAN).bind(BelongingKind::Ban as i64).bind(int(user_id)).bind(int(after));
+    each_of(pool, query.bind(limit), |row| Ok(id(row.try_get(0)?))).await
 }
 
 pub(super) async fn messages_by(

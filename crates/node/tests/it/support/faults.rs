@@ -186,6 +186,10 @@ impl Store for FaultStore {
         self.inner.guild_of_belonging(kind, id).await
     }
 
+    async fn guilds_with_ban(&self, user_id: UserId, after: GuildId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
+        self.inner.guilds_with_ban(user_id, after, limit).await
+    }
+
     async fn messages_by(
         &self,
         channel_id: ChannelId,

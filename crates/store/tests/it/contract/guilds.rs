@@ -293,6 +293,18 @@ pub async fn belongings(store: &dyn Store) {
     assert_eq!(kept(store).await, [ban(7, "yes"), pin(5), pin(6), guest.clone(), entry.clone()]);
     assert_eq!(store.guild_of_belonging(BelongingKind::Ban, 7).await.unwrap(), Some(id(100)));
     assert_eq!(store.guild_of_belonging(BelongingKind::Invite, 7).await.unwrap(), None);
+    for other in [90, 200, 300] {
+        store.commit(guild_with_channels(other, &[other + 1])).await.unwrap();
+        store.commit(vec![Write::PutBelonging(id(other), ban(7, "also"))]).await.unwrap();
+    }
+    let with_ban = async |user: u64, after, limit| store.guilds_with_ban(id(user), id(after), limit).await.unwrap();
+    assert_eq!(with_ban(7, 0, 3).await, [id(90), id(100), id(200)]);
+    assert_eq!(with_ban(7, 200, 3).await, [id(300)]);
+    assert_eq!(with_ban(8, 0, 3).await, []);
+    for other in [90, 200, 300] {
+        store.commit(vec![Write::DeleteGuild(id(other))]).await.unwrap();
+    }
+    assert_eq!(with_ban(7, 0, 3).await, [id(100)]);
     // All parts at once; then what is not there.
     let pins = BelongingKey::whole(BelongingKind::Pin, 101);
     store.commit(vec![Write::DeleteBelongings(id(100), pins), Write::DeleteBelonging(id(9), pins)]).await.unwrap();
