@@ -35,7 +35,7 @@ pub(crate) enum ApiError {
     )]
     NotApi,
     /// A route of upstream that this server does not have.
-    #[error("404: This server does not serve {0}: see docs/protocol.md, \"What is served\"")]
+    #[error("404: This server does not serve {0}: see docs/protocol/choices.md, \"What is served\"")]
     Unserved(&'static str),
     /// There is such a route, but not for this method.
     #[error("405: Method Not Allowed")]
@@ -263,7 +263,7 @@ mod tests {
     async fn bodies() {
         check(ApiError::Unauthorized, 401, json!({"message": "401: Unauthorized", "code": 0})).await;
         check(ApiError::NotFound, 404, json!({"message": "404: Not Found", "code": 0})).await;
-        let unserved = json!({"message": "404: This server does not serve /a: see docs/protocol.md, \"What is served\"", "code": 0});
+        let unserved = json!({"message": "404: This server does not serve /a: see docs/protocol/choices.md, \"What is served\"", "code": 0});
         check(ApiError::Unserved("/a"), 404, unserved).await;
         check(ApiError::InvalidVersion, 400, json!({"message": "Invalid API version", "code": 50041})).await;
         let malformed = json!({"message": "The request body contains invalid JSON.", "code": 50109});

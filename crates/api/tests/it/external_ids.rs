@@ -199,3 +199,13 @@ async fn a_key_with_accounts_learns_no_external_ids_of_others() {
         assert_eq!(answer.status, status, "{path}: {}", answer.body);
     }
 }
+
+#[tokio::test]
+async fn an_account_stays_a_bot_or_a_user() {
+    let backend = Backend::ready().await;
+    for (method, body) in [("PATCH", json!({"bot": true})), ("PUT", json!({"username": "bob", "bot": true}))] {
+        let refused = backend.need(method, "/users/101", body, 409).await;
+        assert_eq!(refused["code"], "conflict", "{method}: {refused}");
+    }
+    assert_eq!(backend.need("PATCH", "/users/101", json!({"bot": false}), 200).await["bot"], false);
+}
