@@ -365,6 +365,7 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
         unserved,
         store_dir: config.store.dir.clone(),
         access: access.clone(),
+        certificate: config.tls.cert_file.clone(),
     };
     let trusted: Arc<[IpAddr]> = config.limits.rest_trusted_proxies.0.as_slice().into();
     let session_events = Arc::new(SessionEvents::new(SESSION_EVENTS_KEPT));

@@ -11,7 +11,7 @@ mod exposition;
 mod loops;
 mod process;
 
-use crate::{config::MetricsAccess, disk::DiskUse};
+use crate::{config::MetricsAccess, disk::DiskUse, tls};
 use axum::{
     Router,
     http::{HeaderMap, StatusCode, header},
@@ -60,6 +60,8 @@ pub struct Metrics {
     pub store_dir: PathBuf,
     /// The access log; none where there is none.
     pub access: Option<Arc<AccessLog>>,
+    /// Chain of certificates of `[tls]`, read for each scrape.
+    pub certificate: Option<PathBuf>,
 }
 
 /// Where a router with `/metrics` listens.
@@ -128,6 +130,7 @@ impl Metrics {
             are_writes_stopped: self.node.are_writes_stopped(),
             retention: self.node.retention_counts(),
             files: self.files.as_ref().map(|files| (files.bytes(), files.bytes_max())),
+            certificate_end_s: self.certificate.as_deref().and_then(tls::ends_at),
         };
         let mut registry = Registry::with_prefix("guildhall");
         registry.register_collector(Box::new(snapshot));
@@ -158,6 +161,8 @@ struct Snapshot {
     /// By the route of upstream; those that nobody asked for are left out.
     unserved: Vec<(&'static str, u64)>,
     disk: DiskUse,
+    /// Unix seconds. None without TLS, or if it cannot be read.
+    certificate_end_s: Option<i64>,
     are_writes_stopped: bool,
     retention: RetentionCounts,
     /// Bytes, and how many there may be.
@@ -241,7 +246,15 @@ impl Snapshot {
                 (why("descriptors"), front.refused_descriptors_total),
             ],
         )?;
-        out.counter("sockets_stalled", "Sockets of REST ended because their client did not read", front.stalled_total)
+        out.counter("sockets_stalled", "Sockets of REST ended because their client did not read", front.stalled_total)?;
+        let answers = front.answers_total.map(|(status, count)| (vec![("status", status.to_owned())], count));
+        out.counters("rest_answers", "Answers of REST and of the backend API, by status", &answers)?;
+        match self.certificate_end_s.and_then(|seconds| u64::try_from(seconds).ok()) {
+            Some(seconds) => {
+                out.gauge("tls_certificate_end_seconds", "Unix time at which the certificate ends", seconds)
+            }
+            None => Ok(()),
+        }
     }
 
     fn clients(&self, out: &mut Writer<'_>, sum: &Counters) -> fmt::Result {

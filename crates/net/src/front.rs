@@ -64,9 +64,24 @@ const DRAINING_RETRY_S: u32 = 1;
 /// `Retry-After` of a node without a free place.
 const FULL_RETRY_S: u32 = 5;
 
-/// Sockets that the front refused or ended since the start.
+/// Kinds of answers that are counted apart, by status.
+pub const ANSWER_KINDS: [&str; 5] = ["2xx", "3xx", "4xx", "429", "5xx"];
+
+fn answer_kind(status: StatusCode) -> usize {
+    match status.as_u16() {
+        429 => 3,
+        500.. => 4,
+        400.. => 2,
+        300.. => 1,
+        _ => 0,
+    }
+}
+
+/// Sockets that the front refused or ended since the start, and answers of REST.
 #[derive(Debug, Default)]
 pub struct FrontCounters {
+    /// Answers to requests that were handled, without health and metrics, in the order of `ANSWER_KINDS`.
+    pub answers: [AtomicU64; ANSWER_KINDS.len()],
     /// `connections_max` was reached, or the share of REST.
     pub full: AtomicU64,
     /// Too many sockets had not sent a request yet.
@@ -305,6 +320,9 @@ impl Visit {
             Ok(response) => response,
             Err(never) => match never {},
         };
+        if !is_ops {
+            self.front.counters.answers[answer_kind(response.status())].fetch_add(1, Ordering::Relaxed);
+        }
         // On a task of its own: the answer does not wait for a client that announced a body and sends nothing.
         tokio::spawn(rest.drain());
         let is_last = self.is_spare || place.is_err() || self.began.elapsed() >= SOCKET_AGE_MAX;

@@ -7,7 +7,7 @@ use crate::{
     admission::{Admission, AdmissionLimits, Peers},
     clock::SystemClock,
     drain::{DrainPlan, DrainReport, ask_all},
-    front::{FULL_LOG_EVERY_MS, Front, FrontCounters, accept},
+    front::{ANSWER_KINDS, FULL_LOG_EVERY_MS, Front, FrontCounters, accept},
     gatekeeper::{IdentifyGate, IdentifyLimits},
     mailbox::{Mailbox, Note, mailbox},
     partition_loop::{AuthAnswer, DirectsAnswer, Ending, MessagesAnswer, PartitionLoop, Refused},
@@ -366,6 +366,8 @@ pub struct FrontState {
     pub refused_descriptors_total: u64,
     /// Ended because their client did not read.
     pub stalled_total: u64,
+    /// Answers of REST by kind of status, without health and metrics.
+    pub answers_total: [(&'static str, u64); ANSWER_KINDS.len()],
 }
 
 impl FrontWatch {
@@ -373,7 +375,7 @@ impl FrontWatch {
     #[must_use]
     pub fn state(&self) -> FrontState {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let FrontCounters { full, handshakes, address, descriptors, stalled } = &*self.counters;
+        let FrontCounters { full, handshakes, address, descriptors, stalled, answers } = &*self.counters;
         FrontState {
             sockets: self.conns_count.load(Ordering::Relaxed),
             rest_sockets: self.admission.rest_count(),
@@ -382,6 +384,7 @@ impl FrontWatch {
             refused_address_total: of(address),
             refused_descriptors_total: of(descriptors),
             stalled_total: of(stalled),
+            answers_total: std::array::from_fn(|kind| (ANSWER_KINDS[kind], of(&answers[kind]))),
         }
     }
 }

@@ -117,6 +117,11 @@ fn the_numbers_are_what_clients_did() {
     expect(&after, "sessions{state=\"live\"}", 2);
     expect(&after, "sessions{state=\"resumable\"}", 0);
     expect(&after, "identifies_total", 2);
+    let answers = |series: &Series, status: &str| value(series, &format!("rest_answers_total{{status=\"{status}\"}}"));
+    assert_eq!(answers(&after, "2xx") - answers(&before, "2xx"), 10);
+    assert_eq!(http.request("GET", "/api/v10/nonsense", None).unwrap().status, 404);
+    assert_eq!(answers(&scrape(addr), "4xx") - answers(&after, "4xx"), 1, "and no scrape is counted");
+    assert_eq!(answers(&scrape(addr), "2xx"), answers(&after, "2xx"));
     // READY, GUILD_CREATE and ten messages each.
     expect(&after, "dispatches_total", 24);
     expect(&after, "sent_bytes_total", a.received + b.received + greeted.received);

@@ -140,13 +140,24 @@ fn start(dir: &Path, more: &[&str]) -> Node {
 #[test]
 fn rest_and_gateway_by_tls() {
     let dir = tempfile::tempdir().unwrap();
-    let settings =
-        ["limits.inbound_per_minute_max=100000", "limits.write_stall_ms=60000", "limits.rest_rate_percent=0"];
+    let settings = [
+        "limits.inbound_per_minute_max=100000",
+        "limits.write_stall_ms=60000",
+        "limits.rest_rate_percent=0",
+        "server.metrics=open",
+    ];
     let settings = settings.map(|setting| ["--set", setting]).concat();
     let Node { mut process, addr, manifest } = start(dir.path(), &settings);
     let token = manifest["bot_token"].as_str().unwrap().to_owned();
     let (status, me) = rest(addr, "one.crt", "GET", "/api/v10/gateway/bot", &token, "");
     assert_eq!((status, me["url"].as_str().unwrap()), (200, format!("wss://{addr}").as_str()));
+    let mut stream = connect(addr, "one.crt").unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n").unwrap();
+    let mut metrics = Vec::new();
+    let _ = stream.read_to_end(&mut metrics);
+    let metrics = String::from_utf8(metrics).unwrap();
+    let end = metrics.lines().find_map(|line| line.strip_prefix("guildhall_tls_certificate_end_seconds "));
+    assert_eq!(end, Some("4948931308"), "29 October 2126");
     let token = token.trim_start_matches("Bot ");
     let mut clients: Vec<Client> = (0..3).map(|_| Client::session(addr, "one.crt", token)).collect();
     let channel = manifest["channel_ids"][0].as_str().unwrap();
