@@ -12,6 +12,7 @@
 
 mod auth;
 mod body;
+mod chat;
 mod dictionaries;
 mod entry;
 mod error;
@@ -34,6 +35,7 @@ mod upload;
 mod user_policy;
 mod v1;
 
+pub use chat::{ChatPage, VisitorGuild, VisitorLimits, Visitors, chat_router};
 pub use dictionaries::dictionaries_router;
 pub use files::{Files, FilesOptions, Sweeper, files_router};
 pub use limits::{ApiLimits, Bucket, RateRules, Rule};

@@ -24,7 +24,7 @@ pub use chat::{ChatError, ChatFile, Summary};
 use anyhow::{Context as _, anyhow};
 use director::Director;
 use guildhall_guild::{Actor, Command, Refusal, Reply};
-use guildhall_model::{Channel, ChannelId, ChannelType, GuildId, Permissions, UserId};
+use guildhall_model::{Channel, ChannelId, ChannelType, GuildId, Permissions, RoleId, UserId};
 use guildhall_node::Node;
 use guildhall_stdx::Timestamp;
 use manifest::Manifest;
@@ -62,6 +62,19 @@ pub struct Site {
     pub gateway_url: String,
     /// Root key of the admin API; the node is given it.
     pub admin_key: String,
+    /// The chat page, if the node serves it: `http://127.0.0.1:8080/chat/`.
+    pub page: Option<String>,
+}
+
+/// The guild that visitors of the chat page join.
+#[derive(Clone, Debug)]
+pub struct Lobby {
+    /// Which.
+    pub guild_id: GuildId,
+    /// The roles that visitors have there: those of the demo's user.
+    pub roles: Vec<RoleId>,
+    /// Visitors of earlier runs that are members.
+    pub visitors_count: u64,
 }
 
 /// The manifest that the last run on a data directory left.
@@ -87,6 +100,8 @@ pub struct Demo {
     manifest: Manifest,
     data_dir: PathBuf,
     summary: String,
+    page: Option<String>,
+    lobby: Lobby,
 }
 
 impl Demo {
@@ -117,21 +132,37 @@ impl Demo {
         manifest
             .write(&data_dir)
             .with_context(|| format!("{} cannot be written", manifest::path_in(&data_dir).display()))?;
+        let visitors_count = visitors_count(node, &plan).await?;
+        let lobby = Lobby { guild_id: plan.guild.id, roles: plan.user.roles.to_vec(), visitors_count };
         let summary = summary(&plan, &options);
         let director = Director::new(&plan, options.seed, options.rate, Words { chat: options.chat });
-        Ok(Self { director, manifest, data_dir, summary })
+        Ok(Self { director, manifest, data_dir, summary, page: site.page, lobby })
     }
 
     /// Text for the terminal: addresses, and commands to try.
     #[must_use]
     pub fn what_to_try(&self) -> String {
-        try_next::text(&self.summary, &self.manifest, &manifest::path_in(&self.data_dir))
+        try_next::text(&self.summary, &self.manifest, &manifest::path_in(&self.data_dir), self.page.as_deref())
+    }
+
+    /// Where visitors go.
+    #[must_use]
+    pub fn lobby(&self) -> &Lobby {
+        &self.lobby
     }
 
     /// Lets the simulated members talk until `stop`.
     pub async fn talk(self, node: &Node, stop: impl Future<Output = ()>) {
         talk::talk(node, self.director, stop).await;
     }
+}
+
+/// Members that the plan does not know: visitors of earlier runs.
+async fn visitors_count(node: &Node, plan: &Plan) -> anyhow::Result<u64> {
+    let Reply::Members(members) = node.command(plan.guild.id, Actor::System, Command::ReadMembers).await? else {
+        return Err(anyhow!("the demo's members cannot be read"));
+    };
+    Ok((members.len() as u64).saturating_sub(plan.people.len() as u64 + 2))
 }
 
 fn wall_clock() -> Timestamp {

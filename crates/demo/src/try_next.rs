@@ -4,12 +4,13 @@ use super::manifest::Manifest;
 use std::path::Path;
 
 /// For people, with commands to paste. The tokens stay in the file, which only its owner can read.
-pub(super) fn text(summary: &str, manifest: &Manifest, path: &Path) -> String {
+pub(super) fn text(summary: &str, manifest: &Manifest, path: &Path, page: Option<&str>) -> String {
     let Manifest { api_base, gateway_url, .. } = manifest;
     let channel = manifest.channel_ids.first().copied().unwrap_or_else(|| guildhall_model::ChannelId::new(0));
     let file = path.display();
+    let page = page.map_or_else(String::new, |page| format!("\nOpen {page} and talk.\n"));
     format!(
-        r##"
+        r##"{page}
 Guildhall demo is ready. {summary}.
 
   REST      {api_base}
@@ -72,9 +73,15 @@ mod tests {
             guild_id: GuildId::new(u64::MAX),
             channel_ids: vec![ChannelId::new(u64::MAX)],
         };
-        let text = text("40 members in 1 guild", &manifest, Path::new("data/demo/demo.json"));
+        let text = text(
+            "40 members in 1 guild",
+            &manifest,
+            Path::new("data/demo/demo.json"),
+            Some("http://127.0.0.1:8080/chat/"),
+        );
         let too_long: Vec<&str> = text.lines().filter(|line| line.chars().count() > 80).collect();
         assert_eq!(too_long, Vec::<&str>::new());
         assert!(!text.contains("secret"), "tokens stay in the file");
+        assert_eq!(text.trim_start().lines().next(), Some("Open http://127.0.0.1:8080/chat/ and talk."));
     }
 }

@@ -8,7 +8,7 @@
 
 use crate::{
     config::{
-        Allowed, AuthConfig, CodecConfig, Config, CreateAccounts, DatabaseCheck, DirectsFrom, ExpireSessions,
+        Allowed, AuthConfig, ChatMode, CodecConfig, Config, CreateAccounts, DatabaseCheck, DirectsFrom, ExpireSessions,
         GatewayUrl, HiddenForm, IoUring, Secret, StreamMode, Synchronous, TlsConfig, UploadMode, UsersPreset,
     },
     deflate,
@@ -26,8 +26,9 @@ use crate::{
 };
 use axum::Router;
 use guildhall_api::{
-    ApiLimits, ApiState, AuditPruner, Files, FilesOptions, SessionEvents, Sweeper, Unserved, UserPolicy, V1Limits,
-    V1State, dictionaries_router, files_router, ops_router, router, v1_router,
+    ApiLimits, ApiState, AuditPruner, ChatPage, Files, FilesOptions, SessionEvents, Sweeper, Unserved, UserPolicy,
+    V1Limits, V1State, VisitorLimits, Visitors, chat_router, dictionaries_router, files_router, ops_router, router,
+    v1_router,
 };
 use guildhall_codec::{ClassicContexts, ClassicStats, CodecError, Dictionaries, upgrade::UpgradeConfig};
 use guildhall_guild::{GuildLimits, LinkRenewer, RenewLinks};
@@ -206,6 +207,8 @@ pub struct Running {
     pub admin_addr: Option<SocketAddr>,
     /// Where clients are told to open their WebSocket, without a slash at the end.
     pub gateway_url: String,
+    /// Makes accounts for visitors of the chat page, with `server.chat = "demo"`.
+    pub visitors: Option<Arc<Visitors>>,
     ready: Arc<AtomicBool>,
     server: RunningServer,
     store: Arc<SqliteStore>,
@@ -376,10 +379,19 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
         clock: Arc::new(NodeClock(clock)),
         limits: v1_limits(config),
     });
+    let visitors = (config.server.chat == ChatMode::Demo)
+        .then(|| Arc::new(Visitors::new(node.clone(), Arc::new(NodeClock(clock)), VisitorLimits::default())));
+    let chat = match config.server.chat {
+        ChatMode::Off => Router::new(),
+        ChatMode::On | ChatMode::Demo => {
+            chat_router(ChatPage { gateway_url: gateway_url.as_str().into(), visitors: visitors.clone() })
+        }
+    };
     let http = with_peer(rest, trusted.clone())
         .merge(with_peer(backends, trusted.clone()))
         .merge(ops_router(is_ready.clone()))
         .merge(dictionaries_router(dictionaries))
+        .merge(with_peer(chat, trusted.clone()))
         .merge(files.map_or_else(Router::new, |files| files_router(files, store.clone())))
         .merge(metrics_router(metrics.clone(), config.server.metrics, Listener::Clients));
     let http = if access.is_some() { with_access_notes(http) } else { http };
@@ -413,6 +425,7 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
         local_addr,
         admin_addr,
         gateway_url,
+        visitors,
         ready,
         server,
         store,

@@ -36,6 +36,13 @@ impl Allowance {
         }
     }
 
+    /// Whether it is as one that was never used.
+    #[must_use]
+    pub fn is_full(&mut self, now: Instant, max: u32, interval_ms: u64) -> bool {
+        self.refill(now, max, interval_ms);
+        self.credit == u64::from(max) * interval_ms
+    }
+
     fn refill(&mut self, now: Instant, max: u32, interval_ms: u64) {
         let full = u64::from(max) * interval_ms;
         let gained = self.at.map_or(full, |at| now.ms_since(at).saturating_mul(max.into()));

@@ -3,16 +3,17 @@
 use super::{Common, Failure, flags, load_config, say, start_failure};
 use crate::{
     assemble::{Running, assemble, random, reachable, secret},
-    config::{Config, DEMO_STORE_DIR, Flag, Secret, changed_line, effective_line},
+    config::{ChatMode, Config, DEMO_STORE_DIR, Flag, Secret, changed_line, effective_line},
     logging,
 };
 use clap::Args;
-use guildhall_demo::{ChatFile, Demo, DemoOptions, Previous, Site};
+use guildhall_api::VisitorGuild;
+use guildhall_demo::{ChatFile, Demo, DemoOptions, Lobby, Previous, Site};
 use std::{future::Future, path::PathBuf};
 
 pub(super) const HELP: &str = "\
 Examples:
-  # 300 members on 127.0.0.1:8080, a message every other second:
+  # 300 members on 127.0.0.1:8080, a message every other second; open /chat/:
   guildhall demo
   # A busy place; then one where nobody talks but you:
   guildhall demo --members 5000 --rate 50
@@ -83,6 +84,8 @@ pub(super) async fn run(
     sources.defaults.push(Flag::new("", "store.dir", DEMO_STORE_DIR));
     // Its community is invented, so its numbers are no secret.
     sources.defaults.push(Flag::new("", "server.metrics", "open"));
+    // For the same reason its page gives everybody an account.
+    sources.defaults.push(Flag::new("", "server.chat", "demo"));
     let loaded = load_config(&sources)?;
     let chat =
         args.chat.as_deref().map(ChatFile::check_and_open).transpose().map_err(|error| Failure::Usage(error.into()))?;
@@ -116,8 +119,14 @@ async fn start(config: &Config, options: DemoOptions) -> anyhow::Result<(Running
         api_base: format!("{scheme}://{}/api", reachable(running.local_addr)),
         gateway_url: running.gateway_url.clone(),
         admin_key: admin_key(config, &previous)?,
+        page: (config.server.chat != ChatMode::Off)
+            .then(|| format!("{scheme}://{}/chat/", reachable(running.local_addr))),
     };
     let demo = Demo::start(&running.node, site, &previous, options).await?;
+    if let Some(visitors) = &running.visitors {
+        let Lobby { guild_id, roles, visitors_count } = demo.lobby().clone();
+        visitors.open(vec![VisitorGuild { id: guild_id, roles }], visitors_count);
+    }
     running.set_ready();
     tracing::info!(listen = %running.local_addr, gateway_url = running.gateway_url, "ready");
     Ok((running, demo))

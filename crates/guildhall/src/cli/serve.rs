@@ -3,10 +3,11 @@
 use super::{Common, Failure, flags, load_config, start_failure};
 use crate::{
     assemble::{Running, assemble},
-    config::{Loaded, changed_line, effective_line},
+    config::{ChatMode, Loaded, changed_line, effective_line},
     logging::{self, LogHandle},
     reload,
 };
+use anyhow::anyhow;
 use clap::Args;
 use std::{future::Future, pin::pin};
 use tokio::signal::unix::{SignalKind, signal};
@@ -59,7 +60,15 @@ pub(super) async fn run(
         ("--data", "store.dir", args.data),
         ("--partitions", "server.partitions", args.partitions),
     ]);
-    let read = || load_config(&args.common.sources(environment.clone(), flags.clone(), true)?);
+    let read = || {
+        let loaded = load_config(&args.common.sources(environment.clone(), flags.clone(), true)?)?;
+        if loaded.config.server.chat == ChatMode::Demo {
+            return Err(Failure::Usage(anyhow!(
+                "server.chat = \"demo\" gives everybody an account, which `guildhall demo` alone does: set it to \"on\" or \"off\""
+            )));
+        }
+        Ok(loaded)
+    };
     let mut loaded = read()?;
     let log = logging::init(&loaded.config.log);
     // Before anything else: until there is somebody to hear it, SIGHUP ends the process.

@@ -1,7 +1,7 @@
 //! Defaults: each a named constant with its reason.
 
 use super::value::{
-    ClientTakeover, CreateAccounts, DatabaseCheck, DeflateMode, ExpireSessions, HiddenForm, IoUring, LogFilter,
+    ChatMode, ClientTakeover, CreateAccounts, DatabaseCheck, DeflateMode, ExpireSessions, HiddenForm, IoUring, LogFilter,
     LogFormat, MetricsAccess, StreamMode, SubjectIs, Synchronous, Upgrades, UploadMode,
 };
 use guildhall_codec::{ZlibParams, ZstdParams};
@@ -123,6 +123,9 @@ pub const ZSTD: ZstdParams =
 pub const UPGRADES: Upgrades = Upgrades::Auto;
 /// A fifth remains for unexpected demand.
 pub const UPGRADE_MEMORY_PERCENT: u16 = 80;
+
+/// Most communities have their own client, and what is not served needs no care.
+pub const CHAT: ChatMode = ChatMode::Off;
 
 /// Clients expect it.
 pub const UPLOAD_MODE: UploadMode = UploadMode::On;

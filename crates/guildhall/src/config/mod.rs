@@ -27,7 +27,7 @@ pub use settings::{
     TlsConfig, UploadsConfig, UsersConfig, VisibilityConfig, VoiceConfig,
 };
 pub use value::{
-    Addresses, Allowed, ClientTakeover, CreateAccounts, DatabaseCheck, DeflateMode, DirectsFrom, ExpireSessions,
+    Addresses, Allowed, ChatMode, ClientTakeover, CreateAccounts, DatabaseCheck, DeflateMode, DirectsFrom, ExpireSessions,
     GatewayUrl, HiddenForm, IoUring, LogFilter, LogFormat, MetricsAccess, Secret, StreamMode, SubjectIs, Synchronous,
     Text, Upgrades, UploadMode, UsersPreset, VoiceEndpoint,
 };

@@ -7,7 +7,7 @@ use super::{
     jwks::JwksUrl,
     raw::RawConfig,
     value::{
-        Addresses, Allowed, ClientTakeover, CreateAccounts, DatabaseCheck, DeflateMode, DirectsFrom, ExpireSessions,
+        Addresses, Allowed, ChatMode, ClientTakeover, CreateAccounts, DatabaseCheck, DeflateMode, DirectsFrom, ExpireSessions,
         GatewayUrl, HiddenForm, IoUring, LogFilter, LogFormat, MetricsAccess, Secret, StreamMode, SubjectIs,
         Synchronous, Text, Upgrades, UploadMode, UsersPreset, Value, VoiceEndpoint,
     },
@@ -114,6 +114,9 @@ settings! {
         /// Where `/metrics` is served. "local": only on `admin_listen`; "open": also on `listen`, if a proxy hides it;
         /// "off": nowhere.
         metrics: MetricsAccess => defaults::METRICS;
+        /// A chat client for browsers at `/chat/`. "on": people log in with a user token; "demo": each visitor may also
+        /// get a new account, which only `guildhall demo` can create; "off": the node does not serve it.
+        chat: ChatMode => defaults::CHAT;
         /// Send to many clients with one system call, by io_uring. "auto": if the system supports and
         /// allows it; "off": never.
         io_uring: IoUring => defaults::IO_URING;

@@ -227,6 +227,18 @@ choices! {
 }
 
 choices! {
+    /// Whether the node serves the chat page.
+    ChatMode {
+        /// The page is served; people log in with a token.
+        On = "on",
+        /// The page is served, and each visitor may get a new account.
+        Demo = "demo",
+        /// The page is not served.
+        Off = "off",
+    }
+}
+
+choices! {
     /// Allowed recipients of direct messages and groups of accounts.
     DirectsFrom {
         /// Members of a common guild.

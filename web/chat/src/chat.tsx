@@ -1,0 +1,444 @@
+// Chat: the messages of a channel and the box to write in.
+
+import { signal } from "@preact/signals";
+import type { VNode } from "preact";
+import { memo } from "./memo.ts";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { isJustEmoji, Markdown, type Names, plainText } from "./markdown.tsx";
+import * as perms from "./permissions.ts";
+import { openProfile } from "./profile.tsx";
+import { view } from "./sidebar.tsx";
+import { touch, watch } from "./topics.ts";
+import { type Channel, isDirect, isNewer, isThread, type Member, type Message } from "./types.ts";
+import { Avatar, closeLayer, day, exactTime, Icon, IconButton, openLayer, readable, time } from "./ui.tsx";
+import * as world from "./world.ts";
+import { bytes } from "./meter.ts";
+
+const REACTIONS = ["👍", "❤️", "😂", "🎉", "😮", "😢", "🙏", "🔥", "👀", "💯", "✅", "❌", "🤔", "👏", "🚀", "☕", "🍕", "🌱", "⭐", "🙌"];
+const NEAR_BOTTOM = 60, NEAR_TOP = 400;
+
+/** What the composer of a channel answers to or changes. */
+const replying = signal<Message | null>(null);
+const editing = signal<string | null>(null);
+const drafts = new Map<string, string>();
+/** The mark of what was read when the channel was opened. */
+const newSince = signal<{ channel: string; after: string | undefined }>({ channel: "", after: undefined });
+
+function namesFor(channel: Channel | undefined): Names {
+  const guild = world.guildOf(channel);
+  return {
+    user(id) {
+      const user = guild?.members.get(id)?.user ?? world.users.get(id);
+      if (!user && guild) world.askMembersOf(guild, [id]);
+      return user ? world.nameOf(user, guild) : "unknown";
+    },
+    role: (id) => guild?.roles.get(id),
+    channel: (id) => { const found = world.channelOf(id); return found && world.permissionsOf(found) ? world.channelName(found) : undefined; },
+    onUser(id, anchor) { const user = guild?.members.get(id)?.user ?? world.users.get(id); if (user) openProfile(user, guild, anchor); },
+    onChannel: world.openChannel,
+  };
+}
+
+function systemText(message: Message, name: string): string | null {
+  switch (message.type) {
+    case 0: case 19: case 20: case 21: return null;
+    case 1: return `${name} added somebody to the group.`;
+    case 2: return `${name} removed somebody from the group.`;
+    case 4: return `${name} changed the name to ${message.content}.`;
+    case 6: return `${name} pinned a message.`;
+    case 7: return `${name} joined.`;
+    case 18: return `${name} started a thread: ${message.content}`;
+    default: return `${name}: ${message.content || `a message of kind ${message.type}`}`;
+  }
+}
+
+function EmojiPicker({ onPick }: { onPick: (emoji: string) => void }): VNode {
+  return <div class="emoji-grid" role="group" aria-label="Reactions">{REACTIONS.map((emoji) => <button type="button" key={emoji} aria-label={`React with ${emoji}`} onClick={() => onPick(emoji)}>{emoji}</button>)}</div>;
+}
+
+function pickReaction(message: Message, anchor: HTMLElement): void {
+  openLayer({ key: `react:${message.id}`, anchor, label: "Add a reaction", content: () => <EmojiPicker onPick={(name) => { closeLayer(); void world.toggleReaction(message, { id: null, name }); }} /> });
+}
+
+function EditBox({ message }: { message: Message }): VNode {
+  const [text, setText] = useState(message.content);
+  const box = useRef<HTMLTextAreaElement>(null);
+  useLayoutEffect(() => { const area = box.current; if (area) { area.focus(); area.setSelectionRange(area.value.length, area.value.length); } }, []);
+  useLayoutEffect(() => { const area = box.current; if (area) { area.style.height = "0"; area.style.height = `${Math.min(area.scrollHeight + 2, 300)}px`; } }, [text]);
+  const close = (): void => { editing.value = null; document.getElementById("composer")?.focus(); };
+  const save = (): void => {
+    if (!text.trim()) return;
+    world.editMessage(message, text.trim()).then(close, world.complain);
+  };
+  return (
+    <div class="edit-box">
+      <textarea ref={box} aria-label="Edit the message" value={text} onInput={(event) => setText(event.currentTarget.value)}
+        onKeyDown={(event) => { if (event.key === "Escape") { event.preventDefault(); close(); } else if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); save(); } }} />
+      <p class="quiet small">Escape to <button type="button" class="link" onClick={close}>cancel</button> · Enter to <button type="button" class="link" onClick={save}>save</button></p>
+    </div>
+  );
+}
+
+function Files({ message }: { message: Message }): VNode | null {
+  if (message.attachments.length === 0) return null;
+  return (
+    <div class="files">
+      {message.attachments.map((file) => {
+        const isImage = file.content_type?.startsWith("image/") && file.width && file.height;
+        if (isImage) {
+          const scale = Math.min(1, 400 / file.width!, 300 / file.height!);
+          return <a key={file.id} class="picture" href={file.url} target="_blank" rel="noopener noreferrer"><img src={file.url} alt={file.description ?? file.filename} width={Math.round(file.width! * scale)} height={Math.round(file.height! * scale)} loading="lazy" /></a>;
+        }
+        return <a key={file.id} class="file" href={file.url} target="_blank" rel="noopener noreferrer" download><Icon name="attach" /><span class="name">{file.filename}</span><span class="quiet">{bytes(file.size)}</span></a>;
+      })}
+    </div>
+  );
+}
+
+interface RowProps { message: Message; isFirst: boolean; version: number; isEditing: boolean }
+
+const Row = memo(function Row({ message, isFirst, isEditing }: RowProps): VNode {
+  const channel = world.channelOf(message.channel_id);
+  const guild = world.guildOf(channel);
+  const names = namesFor(channel);
+  const name = world.nameOf(message.author, guild);
+  const isMine = message.author.id === world.me.value?.id;
+  const granted = world.permissionsOf(channel);
+  const system = systemText(message, name);
+  const isMention = message.mention_everyone || message.mentions.some((user) => user.id === world.me.value?.id);
+  const mayDelete = isMine || (granted & perms.MANAGE_MESSAGES) !== 0n;
+  const mayPin = (granted & (perms.PIN_MESSAGES | perms.MANAGE_MESSAGES)) !== 0n;
+  const mayThread = guild && channel && !isThread(channel) && !message.thread && (granted & perms.CREATE_PUBLIC_THREADS) !== 0n;
+  const quoted = message.referenced_message;
+  const color = readable(world.colorOf(message.author.id, guild));
+
+  const more = (anchor: HTMLElement): void => openLayer({
+    key: `more:${message.id}`, anchor, label: "More actions", content: () => (
+      <div class="menu" role="menu">
+        {mayThread && <button type="button" role="menuitem" onClick={() => { closeLayer(); askThread(message, anchor); }}><Icon name="thread" />Start a thread</button>}
+        {mayPin && <button type="button" role="menuitem" onClick={() => { closeLayer(); world.togglePin(message).catch(world.complain); }}><Icon name="pin" />{message.pinned ? "Unpin message" : "Pin message"}</button>}
+        <button type="button" role="menuitem" onClick={() => { closeLayer(); void navigator.clipboard?.writeText(message.content).then(() => world.say("The text is copied.")); }}><Icon name="grip" />Copy text</button>
+        {mayDelete && <button type="button" role="menuitem" class="danger" onClick={() => { closeLayer(); world.deleteMessage(message).catch(world.complain); }}><Icon name="bin" />Delete message</button>}
+      </div>
+    ),
+  });
+
+  return (
+    <li class={`message ${isFirst ? "first" : ""} ${isMention && !isMine ? "for-me" : ""} ${message.state ?? ""} ${isEditing ? "is-editing" : ""}`} data-id={message.id} tabIndex={-1}
+      onKeyDown={(event) => rowKeys(event, message, isMine)}>
+      {quoted !== undefined && message.type === 19 && (
+        <button type="button" class="quoted" onClick={() => quoted && jumpTo(quoted.id)} disabled={!quoted}>
+          <Icon name="reply" />{quoted ? <><b style={{ color: readable(world.colorOf(quoted.author.id, guild)) }}>{world.nameOf(quoted.author, guild)}</b> <span>{plainText(quoted.content, names) || "a file"}</span></> : <span>The message was deleted.</span>}
+        </button>
+      )}
+      {isFirst && !system
+        ? <button type="button" class="face" tabIndex={-1} aria-hidden="true" onClick={(event) => openProfile(message.author, guild, event.currentTarget)}><Avatar user={message.author} name={name} /></button>
+        : <time class="side-time" dateTime={message.timestamp} title={exactTime(message.timestamp)} aria-hidden="true">{time(message.timestamp)}</time>}
+      <div class="body">
+        {isFirst && !system && (
+          <p class="head"><button type="button" class="author" style={{ color }} onClick={(event) => openProfile(message.author, guild, event.currentTarget)}>{name}</button>
+            {message.author.bot && <span class="tag">bot</span>}<time dateTime={message.timestamp} title={exactTime(message.timestamp)}>{time(message.timestamp)}</time>{message.pinned && <span class="quiet pinned"><Icon name="pin" /> pinned</span>}</p>
+        )}
+        {isEditing ? <EditBox message={message} />
+          : system ? <p class="system">{system}</p>
+            : <div class={`content ${isJustEmoji(message.content) ? "just-emoji" : ""}`}><Markdown text={message.content} names={names} />{message.edited_timestamp && <span class="edited" title={exactTime(message.edited_timestamp)}>(edited)</span>}</div>}
+        <Files message={message} />
+        {(message.embeds ?? []).map((embed, at) => (embed.title || embed.description) && <div class="embed" key={at}>{embed.title && <b>{embed.title}</b>}{embed.description && <Markdown text={embed.description} names={names} />}</div>)}
+        {message.thread && <button type="button" class="thread-chip" onClick={() => world.openChannel(message.thread!.id)}><Icon name="thread" /><b>{message.thread.name}</b><span class="quiet">{message.thread.message_count ? `${message.thread.message_count} messages` : "Thread"}</span></button>}
+        {(message.reactions?.length ?? 0) > 0 && (
+          <div class="reactions">
+            {message.reactions!.map((reaction) => (
+              <button type="button" key={reaction.emoji.id ?? reaction.emoji.name} class={reaction.me ? "mine" : ""} aria-pressed={reaction.me} aria-label={`${reaction.emoji.name}, ${reaction.count}`}
+                onClick={() => void world.toggleReaction(message, reaction.emoji)}><span>{reaction.emoji.id ? `:${reaction.emoji.name}:` : reaction.emoji.name}</span><span class="num">{reaction.count}</span></button>
+            ))}
+          </div>
+        )}
+        {message.state === "failed" && <p class="fault small">Not sent: {message.error} <button type="button" class="link" onClick={() => { world.discard(message); void world.sendMessage(message.channel_id, message.content, message.referenced_message ?? null, []); }}>Send again</button> <button type="button" class="link" onClick={() => world.discard(message)}>Discard</button></p>}
+      </div>
+      {!message.state && !isEditing && (
+        <div class="tools" role="toolbar" aria-label={`Actions on the message of ${name}`}>
+          <IconButton icon="smile" label="React" onClick={(event) => pickReaction(message, event.currentTarget as HTMLElement)} />
+          <IconButton icon="reply" label="Reply" onClick={() => startReply(message)} />
+          {isMine && !system && <IconButton icon="edit" label="Edit" onClick={() => (editing.value = message.id)} />}
+          <IconButton icon="more" label="More" onClick={(event) => more(event.currentTarget as HTMLElement)} />
+        </div>
+      )}
+    </li>
+  );
+});
+
+function startReply(message: Message): void {
+  replying.value = message;
+  document.getElementById("composer")?.focus();
+}
+
+function askThread(message: Message, anchor: HTMLElement): void {
+  const suggested = message.content.replace(/<[^>]+>|[*_~`|]/g, "").trim().split(/\s+/).slice(0, 6).join(" ").slice(0, 60) || "Thread";
+  let name = suggested;
+  openLayer({
+    key: `thread:${message.id}`, anchor, label: "Start a thread", content: () => (
+      <form class="thread-form" onSubmit={(event) => { event.preventDefault(); closeLayer(); world.startThread(message, name.trim() || suggested).catch(world.complain); }}>
+        <label>Name of the thread<input autofocus maxLength={100} defaultValue={suggested} onInput={(event) => (name = event.currentTarget.value)} /></label>
+        <button type="submit" class="primary">Start thread</button>
+      </form>
+    ),
+  });
+}
+
+function rowKeys(event: KeyboardEvent, message: Message, isMine: boolean): void {
+  if (event.target !== event.currentTarget || event.ctrlKey || event.metaKey || event.altKey) return;
+  const row = event.currentTarget as HTMLElement;
+  const step = (by: "previousElementSibling" | "nextElementSibling"): void => {
+    let next = row[by] as HTMLElement | null;
+    while (next && !next.classList.contains("message")) next = next[by] as HTMLElement | null;
+    event.preventDefault();
+    if (next) { next.focus(); next.scrollIntoView({ block: "nearest" }); } else if (by === "nextElementSibling") document.getElementById("composer")?.focus();
+  };
+  switch (event.key) {
+    case "ArrowUp": return step("previousElementSibling");
+    case "ArrowDown": return step("nextElementSibling");
+    case "r": event.preventDefault(); return startReply(message);
+    case "e": if (isMine) { event.preventDefault(); editing.value = message.id; } return;
+    case "+": event.preventDefault(); return pickReaction(message, row);
+    case "Delete": if (isMine) world.deleteMessage(message).catch(world.complain); return;
+    case "Escape": document.getElementById("composer")?.focus();
+  }
+}
+
+function jumpTo(id: string): void {
+  const row = document.querySelector<HTMLElement>(`[data-id="${CSS.escape(id)}"]`);
+  if (!row) return world.say("That message is further up: scroll to load it.");
+  row.scrollIntoView({ block: "center" });
+  row.focus({ preventScroll: true });
+  row.classList.add("flash");
+  setTimeout(() => row.classList.remove("flash"), 1500);
+}
+
+/** Whether a message begins a new block: another author, or some minutes later. */
+const begins = (message: Message, before: Message | undefined): boolean =>
+  !before || before.author.id !== message.author.id || message.type !== 0 || systemText(before, "") !== null || new Date(message.timestamp).getTime() - new Date(before.timestamp).getTime() > 7 * 60_000;
+
+export function Messages({ id }: { id: string }): VNode {
+  watch(`messages:${id}`, "members", "guilds");
+  const history = world.historyOf(id);
+  const box = useRef<HTMLDivElement>(null);
+  const anchor = useRef<{ id: string; top: number } | null>(null);
+  const channel = world.channelOf(id);
+  const { items } = history;
+
+  if (newSince.value.channel !== id) newSince.value = { channel: id, after: world.lastRead(id) };
+  const stick = (): void => { const there = box.current; if (there) there.scrollTop = there.scrollHeight; };
+
+  // What is at the top stays where it is when older messages come in above it, and when the oldest go.
+  const remember = (): void => {
+    const there = box.current;
+    if (!there) return;
+    const top = there.getBoundingClientRect().top;
+    const first = [...there.querySelectorAll<HTMLElement>(".message")].find((row) => row.getBoundingClientRect().bottom > top);
+    anchor.current = first ? { id: first.dataset.id ?? "", top: first.getBoundingClientRect().top } : null;
+  };
+  useLayoutEffect(() => {
+    const there = box.current;
+    if (!there) return;
+    if (world.atBottom.value && !history.hasNewer) { stick(); return; }
+    const kept = anchor.current;
+    const row = kept && there.querySelector<HTMLElement>(`[data-id="${CSS.escape(kept.id)}"]`);
+    if (row && kept) there.scrollTop += row.getBoundingClientRect().top - kept.top;
+    remember();
+  }, [items, id]);
+  useLayoutEffect(() => {
+    const there = box.current;
+    if (!there) return;
+    const observer = new ResizeObserver(() => { if (world.atBottom.value) stick(); });
+    observer.observe(there);
+    if (there.firstElementChild) observer.observe(there.firstElementChild);
+    return () => observer.disconnect();
+  }, [id]);
+
+  const onScroll = (): void => {
+    const there = box.current;
+    if (!there) return;
+    remember();
+    const fromBottom = there.scrollHeight - there.scrollTop - there.clientHeight;
+    const isAtBottom = fromBottom < NEAR_BOTTOM && !history.hasNewer;
+    if (isAtBottom !== world.atBottom.value) { world.atBottom.value = isAtBottom; if (isAtBottom) world.markRead(id); }
+    if (there.scrollTop < NEAR_TOP && history.hasOlder && history.isLoaded) void world.load(id, "older");
+    if (fromBottom < NEAR_TOP && history.hasNewer && !history.isLoading) void world.load(id, "newer");
+  };
+  const toNewest = async (): Promise<void> => {
+    if (history.hasNewer) { history.items = []; await world.load(id); }
+    world.atBottom.value = true;
+    stick();
+    world.markRead(id);
+  };
+
+  const rows: VNode[] = [];
+  let before: Message | undefined, isNewShown = false, fresh = 0;
+  for (const message of items) {
+    if (!before || day(before.timestamp) !== day(message.timestamp)) rows.push(<li key={`d${message.id}`} class="divider" role="separator"><span>{day(message.timestamp)}</span></li>);
+    const isFresh = !!newSince.value.after && !message.state && message.author.id !== world.me.value?.id && isNewer(message.id, newSince.value.after);
+    if (isFresh) fresh++;
+    if (isFresh && !isNewShown && before) { rows.push(<li key="new" class="divider new" role="separator"><span>New</span></li>); isNewShown = true; }
+    rows.push(<Row key={message.nonce !== undefined && message.author.id === world.me.value?.id ? `n${message.nonce}` : message.id} message={message} isFirst={begins(message, before)} version={channel ? Number(world.permissionsOf(channel) & 0xffffffffn) : 0} isEditing={editing.value === message.id} />);
+    before = message;
+  }
+  const intro = channel && (isDirect(channel) ? `This is the beginning of your conversation with ${world.channelName(channel)}.` : `This is the beginning of ${isThread(channel) ? "the thread " : "#"}${world.channelName(channel)}.`);
+  return (
+    <div class="messages-area">
+      <div class="messages" ref={box} onScroll={onScroll} tabIndex={0} role="region" aria-label="Messages">
+        <div class="inner">
+          {history.isLoaded && !history.hasOlder && <p class="intro">{intro}{channel?.topic && <span class="quiet"> {channel.topic}</span>}</p>}
+          {history.isLoading && history.isLoaded && history.hasOlder && <p class="quiet loading">Loading older messages…</p>}
+          {!history.isLoaded && !history.error && <Skeletons />}
+          {history.error && <p class="fault">{history.error} <button type="button" class="link" onClick={() => void world.load(id)}>Try again</button></p>}
+          {history.isLoaded && items.length === 0 && !history.isLoading && <p class="empty">Nobody has written here. Be the first.</p>}
+          <div role="log" aria-live="polite" aria-relevant="additions" aria-label={`Messages in ${channel ? world.channelName(channel) : "this channel"}`}><ol class="list">{rows}</ol></div>
+        </div>
+      </div>
+      {(!world.atBottom.value || history.hasNewer) && history.isLoaded && (
+        <button type="button" class="to-newest" onClick={() => void toNewest()}><Icon name="down" />{fresh > 0 && channel && world.isUnread(channel) ? "New messages: jump to newest" : "Jump to newest"}</button>
+      )}
+    </div>
+  );
+}
+
+function Skeletons(): VNode {
+  return <div aria-hidden="true" class="skeletons">{[62, 88, 45, 74, 30, 92, 55].map((width) => <div class="skeleton message-skeleton" key={width}><span class="blob" /><span class="bars"><span class="bar" style={{ width: "120px" }} /><span class="bar" style={{ width: `${width}%` }} /></span></div>)}</div>;
+}
+
+function Typing({ id }: { id: string }): VNode {
+  watch("typing", "members");
+  const guild = world.guildOf(world.channelOf(id));
+  const who = world.typists(id).map((user) => { const known = guild?.members.get(user)?.user ?? world.users.get(user); return known ? world.nameOf(known, guild) : "Somebody"; });
+  const text = who.length === 0 ? "" : who.length === 1 ? `${who[0]} is typing…` : who.length === 2 ? `${who[0]} and ${who[1]} are typing…` : "Several people are typing…";
+  return <p class="typing" aria-live="off">{text && <><span class="dots" aria-hidden="true"><i /><i /><i /></span>{text}</>}</p>;
+}
+
+const draftKey = (id: string): string => `guildhall.chat.draft.${id}`;
+
+export function Composer({ id }: { id: string }): VNode {
+  watch("guilds");
+  const channel = world.channelOf(id)!;
+  const guild = world.guildOf(channel);
+  const area = useRef<HTMLTextAreaElement>(null);
+  const picker = useRef<HTMLInputElement>(null);
+  const [text, setText] = useState(() => drafts.get(id) ?? sessionStorage.getItem(draftKey(id)) ?? "");
+  const [files, setFiles] = useState<File[]>([]);
+  const [hits, setHits] = useState<{ from: number; members: Member[]; at: number } | null>(null);
+  /** Names that were chosen from the list, and whom they mean. */
+  const chosen = useMemo(() => new Map<string, string>(), [id]);
+  const reply = replying.value?.channel_id === id ? replying.value : null;
+  const granted = world.permissionsOf(channel);
+  const maySend = (granted & perms.SEND_MESSAGES) !== 0n;
+  const isArchived = channel.thread_metadata?.locked;
+
+  useEffect(() => {
+    drafts.set(id, text);
+    if (text) sessionStorage.setItem(draftKey(id), text); else sessionStorage.removeItem(draftKey(id));
+  }, [text]);
+  useLayoutEffect(() => { const there = area.current; if (there) { there.style.height = "0"; there.style.height = `${Math.min(there.scrollHeight, 220)}px`; } }, [text]);
+  useEffect(() => { if (matchMedia("(min-width: 720px)").matches) area.current?.focus({ preventScroll: true }); }, [id]);
+
+  const suggest = async (value: string, caret: number): Promise<void> => {
+    const found = /(?:^|\s)@([\p{L}\p{N}_.-]{1,32})$/u.exec(value.slice(0, caret));
+    if (!found || !guild) return setHits(null);
+    const members = (await world.searchMembers(guild, found[1]!)).slice(0, 6);
+    if (area.current?.value !== value) return;
+    setHits(members.length ? { from: caret - found[1]!.length - 1, members, at: 0 } : null);
+  };
+  const choose = (member: Member): void => {
+    if (!hits || !area.current) return;
+    const name = member.user.username;
+    chosen.set(name, member.user.id);
+    const caret = area.current.selectionStart;
+    const next = `${text.slice(0, hits.from)}@${name} ${text.slice(caret)}`;
+    setText(next); setHits(null);
+    requestAnimationFrame(() => area.current?.setSelectionRange(hits.from + name.length + 2, hits.from + name.length + 2));
+    area.current.focus();
+  };
+  const submit = (): void => {
+    const content = text.trim().replace(/@([\p{L}\p{N}_.-]+)/gu, (whole, name: string) => (chosen.has(name) ? `<@${chosen.get(name)}>` : whole));
+    if (!content && files.length === 0) return;
+    if (content.length > 2000) return world.say(`A message has 2,000 characters at most; this one has ${content.length.toLocaleString("en")}.`, "bad");
+    setText(""); setFiles([]); setHits(null);
+    replying.value = null;
+    world.atBottom.value = true;
+    void world.sendMessage(id, content, reply, files);
+    area.current?.focus();
+  };
+  const add = (list: FileList | null | undefined): void => {
+    if (!list?.length) return;
+    setFiles([...files, ...list].slice(0, 10));
+  };
+  const onKey = (event: KeyboardEvent): void => {
+    if (event.isComposing) return;
+    if (hits) {
+      if (event.key === "ArrowDown" || event.key === "ArrowUp") { event.preventDefault(); const count = hits.members.length; return setHits({ ...hits, at: (hits.at + (event.key === "ArrowDown" ? 1 : count - 1)) % count }); }
+      if (event.key === "Enter" || event.key === "Tab") { event.preventDefault(); return choose(hits.members[hits.at]!); }
+      if (event.key === "Escape") { event.preventDefault(); return setHits(null); }
+    }
+    if (event.key === "Enter" && !event.shiftKey) { event.preventDefault(); submit(); }
+    else if (event.key === "Escape" && reply) replying.value = null;
+    else if (event.key === "ArrowUp" && !text) {
+      const own = world.historyOf(id).items.findLast((message) => message.author.id === world.me.value?.id && !message.state && systemText(message, "") === null);
+      if (own && !event.shiftKey) { event.preventDefault(); editing.value = own.id; touch(`messages:${id}`); }
+    }
+  };
+  if (!maySend || isArchived) return <div class="composer-area"><p class="quiet locked">{isArchived ? "This thread is locked." : "You can read here, and not write."}</p></div>;
+  const placeholder = `Message ${isDirect(channel) ? world.channelName(channel) : isThread(channel) ? `“${world.channelName(channel)}”` : `#${world.channelName(channel)}`}`;
+  return (
+    <form class="composer-area" onSubmit={(event) => { event.preventDefault(); submit(); }}
+      onDragOver={(event) => event.preventDefault()} onDrop={(event) => { event.preventDefault(); add(event.dataTransfer?.files); }}>
+      {hits && (
+        <ul class="suggestions" role="listbox" id="suggestions" aria-label="Members">
+          {hits.members.map((member, at) => <li key={member.user.id} role="option" id={`hit-${at}`} aria-selected={at === hits.at} onPointerDown={(event) => { event.preventDefault(); choose(member); }}>
+            <Avatar user={member.user} name={world.nameOf(member.user, guild)} size={24} /><span class="name">{world.nameOf(member.user, guild)}</span><span class="quiet">{member.user.username}</span></li>)}
+        </ul>
+      )}
+      {reply && <div class="replying"><span>Replying to <b>{world.nameOf(reply.author, guild)}</b></span><IconButton icon="close" label="Cancel the reply" onClick={() => (replying.value = null)} /></div>}
+      {files.length > 0 && <ul class="chosen-files" aria-label="Files to send">{files.map((file, at) => <li key={at}><Icon name="attach" /><span class="name">{file.name}</span><span class="quiet">{bytes(file.size)}</span><IconButton icon="close" label={`Remove ${file.name}`} onClick={() => setFiles(files.filter((_, other) => other !== at))} /></li>)}</ul>}
+      <div class="composer">
+        {(granted & perms.ATTACH_FILES) !== 0n && <><IconButton icon="attach" label="Attach files" onClick={() => picker.current?.click()} />
+          <input ref={picker} type="file" multiple hidden aria-hidden="true" tabIndex={-1} onChange={(event) => { add(event.currentTarget.files); event.currentTarget.value = ""; }} /></>}
+        <textarea id="composer" ref={area} rows={1} placeholder={placeholder} aria-label={placeholder} value={text} maxLength={4000} aria-controls={hits ? "suggestions" : undefined} aria-activedescendant={hits ? `hit-${hits.at}` : undefined} aria-autocomplete="list"
+          onInput={(event) => { const value = event.currentTarget.value; setText(value); if (value.trim()) world.tellTyping(id); void suggest(value, event.currentTarget.selectionStart); }}
+          onKeyDown={onKey} onPaste={(event) => { if (event.clipboardData?.files.length) { event.preventDefault(); add(event.clipboardData.files); } }} />
+        {text.length > 1800 && <span class={`left ${text.length > 2000 ? "over" : ""}`}>{2000 - text.length}</span>}
+        <button type="submit" class="icon-button send" aria-label="Send" title="Send" disabled={!text.trim() && files.length === 0}><Icon name="send" /></button>
+      </div>
+      <Typing id={id} />
+    </form>
+  );
+}
+
+function Pins({ id }: { id: string }): VNode {
+  watch("pins");
+  const [found, setFound] = useState<Message[] | null>(null);
+  const [fault, setFault] = useState("");
+  useEffect(() => { world.pins(id).then(setFound, (error: Error) => setFault(error.message)); }, [id]);
+  const channel = world.channelOf(id);
+  const names = namesFor(channel);
+  return (
+    <div class="pins">
+      <h3>Pinned messages</h3>
+      {fault && <p class="fault">{fault}</p>}
+      {found?.length === 0 && <p class="empty">Pinned messages are kept here. Moderators pin them from a message’s “More” menu.</p>}
+      {found?.map((message) => <button type="button" key={message.id} onClick={() => { closeLayer(); jumpTo(message.id); }}><b>{world.nameOf(message.author, world.guildOf(channel))}</b> <time class="quiet">{day(message.timestamp)}</time><span>{plainText(message.content, names) || "a file"}</span></button>)}
+    </div>
+  );
+}
+
+export function ChannelHead({ channel }: { channel: Channel }): VNode {
+  watch("guilds");
+  const parent = isThread(channel) ? world.channelOf(channel.parent_id ?? "") : undefined;
+  return (
+    <header class="channel-head">
+      <button type="button" class="icon-button only-narrow" aria-label="Channels" onClick={() => (view.value = "channels")}><Icon name="back" /></button>
+      <span class="kind"><Icon name={isDirect(channel) ? "mail" : isThread(channel) ? "thread" : "hash"} /></span>
+      <h1>{parent && <><button type="button" class="link parent" onClick={() => world.openChannel(parent.id)}>{parent.name}</button> <span class="quiet">/</span> </>}{world.channelName(channel)}</h1>
+      {channel.topic && <p class="topic quiet" title={channel.topic}>{channel.topic}</p>}
+      <span class="spacer" />
+      <IconButton icon="pin" label="Pinned messages" onClick={(event) => openLayer({ key: `pins:${channel.id}`, anchor: event.currentTarget as HTMLElement, label: "Pinned messages", content: () => <Pins id={channel.id} /> })} />
+    </header>
+  );
+}

@@ -1,0 +1,176 @@
+// The page: log-in, then the layout that holds the parts together.
+
+import { signal } from "@preact/signals";
+import { Component, type ComponentChildren, render, type VNode } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { ChannelHead, Composer, Messages } from "./chat.tsx";
+import { type Codec, Link, linkState, note } from "./link.ts";
+import { Login, type Settings } from "./login.tsx";
+import { Members, searchFocus } from "./members.tsx";
+import { beginConnection, record, recordPassive } from "./meter.ts";
+import { isMeterOpen, Meter, type MeterActions, MeterStrip } from "./meterpane.tsx";
+import { openProfile } from "./profile.tsx";
+import { authorize } from "./rest.ts";
+import { Channels, Rail, view } from "./sidebar.tsx";
+import { watch } from "./topics.ts";
+import { Avatar, Icon, IconButton, Layers } from "./ui.tsx";
+import * as world from "./world.ts";
+import "./style.css";
+
+const TOKEN = "guildhall.chat.token";
+const CODEC = "guildhall.chat.codec";
+const CODECS: Codec[] = ["zlib-stream", "none"];
+
+const token = signal<string | null>(localStorage.getItem(TOKEN));
+const settings = signal<Settings | null>(null);
+const fault = signal("");
+let link: Link | null = null;
+
+function logOut(why = ""): void {
+  link?.stop();
+  link = null;
+  world.isReady.value = false;
+  world.me.value = null;
+  localStorage.removeItem(TOKEN);
+  fault.value = why;
+  token.value = null;
+}
+
+function logIn(value: string): void {
+  fault.value = "";
+  localStorage.setItem(TOKEN, value);
+  token.value = value;
+}
+
+/** The page talks to the origin that it came from. */
+const ownGateway = (): string => `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}`;
+
+function connect(value: string): void {
+  authorize(value, () => logOut("The token is no longer valid. Log in again."));
+  const kept = localStorage.getItem(CODEC) as Codec | null;
+  const codec = kept && CODECS.includes(kept) ? kept : CODECS[0]!;
+  let passiveBytes = 0;
+  link = new Link(ownGateway(), value, codec, {
+    onOpen: (codec, isEstimate) => beginConnection(codec, isEstimate),
+    onFrame(frame) { passiveBytes = frame.wireBytes; record(frame); },
+    onDispatch(t, d) {
+      if (t.startsWith("PASSIVE_UPDATE")) recordPassive(passiveBytes, (d.updated_channels ?? d.channels ?? []).length);
+      world.handleDispatch(t, d);
+    },
+    onReady(isResumed) { if (!isResumed) world.resubscribe(); },
+    onRefused: (why) => logOut(why),
+  });
+  world.connectWorld((op, d) => link?.send(op, d));
+  link.open();
+}
+
+function Banner(): VNode | null {
+  const state = linkState.value;
+  const [, tick] = useState(0);
+  useEffect(() => {
+    if (state.phase !== "waiting") return;
+    const timer = setInterval(() => tick((n) => n + 1), 250);
+    return () => clearInterval(timer);
+  }, [state.phase]);
+  if (state.phase === "ready" || state.phase === "off" || !world.isReady.value) return null;
+  const left = Math.max(0, Math.ceil((state.retryAt - performance.now()) / 1000));
+  const text = state.phase === "waiting" ? (left > 0 ? `Disconnected: ${state.why}. Trying again in ${left} s.` : `Disconnected: ${state.why}. Reconnecting…`)
+    : state.phase === "resuming" ? "Connected. Catching up on what was missed…" : "Reconnecting…";
+  return <div class="banner" role="status"><span>{text}</span>{state.phase === "waiting" && left > 1 && <button type="button" class="link" onClick={() => link?.retryNow()}>Reconnect now</button>}</div>;
+}
+
+function Self(): VNode | null {
+  watch("members");
+  const me = world.me.value;
+  if (!me) return null;
+  const guild = world.guilds.get(world.guildId.value ?? "");
+  const name = world.nameOf(me, guild);
+  const isOn = linkState.value.phase === "ready";
+  return (
+    <div class="self">
+      <button type="button" class="who" onClick={(event) => openProfile(me, guild, event.currentTarget)}><Avatar user={me} name={name} size={32} presence={isOn ? "online" : "offline"} />
+        <span class="member-text"><span class="name">{name}</span><span class="doing">{isOn ? "Online" : "Disconnected"}</span></span></button>
+      <IconButton icon="out" label="Log out" onClick={() => logOut()} />
+    </div>
+  );
+}
+
+const actions: MeterActions = {
+  codecs: CODECS,
+  switchCodec(codec) { localStorage.setItem(CODEC, codec); link?.switchCodec(codec); },
+  drop: () => link?.drop("The connection was broken on purpose"),
+};
+
+function openMeter(): void {
+  if (matchMedia("(max-width: 719px)").matches) view.value = view.value === "meter" ? "chat" : "meter";
+  else isMeterOpen.value = !isMeterOpen.value;
+}
+
+function App(): VNode {
+  watch("guilds");
+  const id = world.channelId.value;
+  const channel = world.channelOf(id);
+  const isStale = linkState.value.phase !== "ready";
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent): void => {
+      const at = event.target as HTMLElement;
+      if (event.key === "/" && !/^(INPUT|TEXTAREA)$/.test(at.tagName)) { event.preventDefault(); view.value = matchMedia("(max-width: 719px)").matches ? "members" : view.value; searchFocus.value++; }
+      if (event.altKey && (event.key === "ArrowUp" || event.key === "ArrowDown")) {
+        event.preventDefault();
+        const guild = world.guilds.get(world.guildId.value ?? "");
+        const all = guild ? world.channelTree(guild).flatMap((group) => group.channels).filter((c) => c.type !== 2 && c.type !== 13) : [...world.directs.values()];
+        const next = all[(all.findIndex((c) => c.id === world.channelId.value) + (event.key === "ArrowDown" ? 1 : all.length - 1)) % all.length];
+        if (next) world.openChannel(next.id);
+      }
+    };
+    const onShow = (): void => { if (!document.hidden && world.atBottom.value) world.markRead(world.channelId.value); };
+    const onBack = (): void => link?.retryNow();
+    addEventListener("keydown", onKey); document.addEventListener("visibilitychange", onShow); addEventListener("online", onBack);
+    return () => { removeEventListener("keydown", onKey); document.removeEventListener("visibilitychange", onShow); removeEventListener("online", onBack); };
+  }, []);
+  useEffect(() => { document.title = channel ? `${channel.guild_id ? "#" : ""}${world.channelName(channel)} · Guildhall` : "Guildhall chat"; }, [channel?.id]);
+  if (!world.isReady.value) return <Starting />;
+  const hasMembers = world.guildId.value !== null;
+  return (
+    <div class={`app view-${view.value} ${isMeterOpen.value ? "with-meter" : ""} ${hasMembers ? "" : "without-members"} ${isStale ? "stale" : ""}`}>
+      <div class="side"><Rail /><Channels /><div class="side-foot"><MeterStrip onOpen={openMeter} /><Self /></div></div>
+      <main class="main">
+        <Banner />
+        {channel && id ? <><ChannelHead channel={channel} /><Messages key={id} id={id} /><Composer key={`c${id}`} id={id} /></>
+          : <div class="nothing"><p class="empty">{world.guildId.value ? "There is no channel here that you can read." : "Choose a conversation, or open somebody’s profile and choose “Message”."}</p></div>}
+      </main>
+      {hasMembers && <Members />}
+      {(isMeterOpen.value || view.value === "meter") && <Meter actions={actions} onClose={() => { isMeterOpen.value = false; view.value = "chat"; }} />}
+      <nav class="tabs" aria-label="Views">
+        {([["channels", "hash", "Channels"], ["chat", "thread", "Chat"], ["members", "people", "Members"], ["meter", "gauge", "Meter"]] as const).map(([name, icon, label]) =>
+          <button type="button" key={name} aria-current={view.value === name ? "page" : undefined} onClick={() => (view.value = name)}><Icon name={icon} />{label}</button>)}
+      </nav>
+      <Layers />
+      <div class="toast-area" role="status">{world.toast.value && <div class={`toast ${world.toast.value.kind}`}>{world.toast.value.text}</div>}</div>
+    </div>
+  );
+}
+
+function Starting(): VNode {
+  const state = linkState.value;
+  return <main class="login"><div class="card" role="status"><h1>Guildhall</h1><p class="lead">{state.phase === "waiting" ? `The node cannot be reached: ${state.why}. Trying again.` : "Connecting…"}</p>{state.phase === "waiting" && <button type="button" onClick={() => logOut()}>Log out</button>}</div></main>;
+}
+
+class Guard extends Component<{ children: ComponentChildren }, { error: Error | null }> {
+  override state = { error: null as Error | null };
+  static override getDerivedStateFromError(error: Error): { error: Error } { return { error }; }
+  override componentDidCatch(error: Error): void { note(`A fault of this page: ${error.message}`, "warn"); }
+  override render(): ComponentChildren {
+    if (!this.state.error) return this.props.children;
+    return <main class="login"><div class="card"><h1>Guildhall</h1><p class="fault">This page has a fault: {this.state.error.message}</p><button type="button" class="primary" onClick={() => location.reload()}>Load it again</button></div></main>;
+  }
+}
+
+function Root(): VNode {
+  useEffect(() => { if (token.value) connect(token.value); }, [token.value]);
+  if (!token.value) return <Login settings={settings.value} error={fault.value} onToken={logIn} />;
+  return <App />;
+}
+
+fetch("/chat/settings.json").then((response) => response.json()).then((value: Settings) => (settings.value = value)).catch(() => (settings.value = { gateway_url: "", visitors: false, version: "" }));
+render(<Guard><Root /></Guard>, document.getElementById("app")!);

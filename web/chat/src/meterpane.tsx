@@ -1,0 +1,143 @@
+// The meter's pane: what this session costs, and what it would have cost otherwise.
+
+import { signal } from "@preact/signals";
+import type { VNode } from "preact";
+import { type Codec, codecName, latencyMs, linkLog, linkState, seconds } from "./link.ts";
+import { bytes, connections, current, exact, passive, ratio, timeline, zlibBytes } from "./meter.ts";
+import { watch } from "./topics.ts";
+
+export const isMeterOpen = signal(false);
+
+export interface MeterActions { codecs: Codec[]; switchCodec(codec: Codec): void; drop(): void }
+
+/** Always in view: one line that says what the pane explains. */
+export function MeterStrip({ onOpen }: { onOpen: () => void }): VNode {
+  watch("meter");
+  const now = current();
+  return (
+    <button type="button" class="meter-strip" aria-expanded={isMeterOpen.value} aria-label={`Meter: ${now ? `${bytes(now.wire)} received instead of ${bytes(now.raw)}` : "nothing received"}. Open the meter`} onClick={onOpen}>
+      <span class="strip-top"><b>{now ? bytes(now.wire) : "–"}</b><span class="quiet">of {now ? bytes(now.raw) : "–"}</span><span class="factor">{now && now.wire ? ratio(now.raw, now.wire) : ""}</span></span>
+      <span class="strip-bar" aria-hidden="true"><i style={{ transform: `scaleX(${now?.raw ? Math.min(1, now.wire / now.raw) : 0})` }} /></span>
+      <span class="strip-name">{now ? codecName(now.codec) : "not connected"}</span>
+    </button>
+  );
+}
+
+function Bars(): VNode {
+  const now = current();
+  if (!now) return <p class="empty">Nothing was received yet.</p>;
+  const zlib = zlibBytes(now);
+  const rows: { name: string; note: string; value: number; kind: string }[] = [
+    { name: "Plain JSON", note: "no compression", value: now.raw, kind: "plain" },
+  ];
+  if (now.codec !== "zlib-stream") rows.push({ name: "zlib-stream", note: "level 6, computed here", value: zlib, kind: "other" });
+  rows.push({ name: now.codec === "none" ? "This connection" : codecName(now.codec), note: now.isEstimate ? "this connection, estimate" : "this connection, received", value: now.wire, kind: now.isEstimate ? "own estimate" : "own" });
+  return (
+    <div class="bars" role="table" aria-label="What this connection's messages cost by codec">
+      {rows.map((row) => (
+        <div class={`bar-row ${row.kind}`} role="row" key={row.name}>
+          <span class="bar-label" role="rowheader"><b>{row.name}</b><span class="quiet">{row.note}</span></span>
+          <span class="bar-track" aria-hidden="true"><i style={{ transform: `scaleX(${now.raw ? Math.max(row.value / now.raw, 0.004) : 0})` }} /></span>
+          <span class="bar-value" role="cell" title={exact(row.value)}>{bytes(row.value)}</span>
+          <span class="bar-share" role="cell">{now.raw ? `${Math.round((row.value / now.raw) * 100)} %` : ""}</span>
+        </div>
+      ))}
+    </div>
+  );
+}
+
+function Timeline(): VNode {
+  const end = Math.floor(performance.now() / 1000), span = 60;
+  const recent = timeline.filter((second) => second.at > end - span && second.at < end);
+  const most = Math.max(1000, ...recent.map((second) => second.raw));
+  const width = 600, height = 72;
+  const slot = width / span;
+  return (
+    <figure class="timeline">
+      <figcaption>Bytes per second, last minute: <span class="key raw">as JSON</span> <span class="key wire">received</span> <span class="quiet">· top is {bytes(most)}/s</span></figcaption>
+      <svg viewBox={`0 0 ${width} ${height}`} preserveAspectRatio="none" role="img" aria-label={`Bytes per second in the last minute, at most ${bytes(most)} as JSON`}>
+        <line x1="0" x2={width} y1={height - 0.5} y2={height - 0.5} class="axis" />
+        {recent.map((second) => {
+          const x = (second.at - (end - span)) * slot;
+          const raw = (second.raw / most) * (height - 4), wire = (second.wire / most) * (height - 4);
+          return <g key={second.at}><rect class="raw" x={x + 1} width={slot - 2} y={height - raw} height={raw} /><rect class="wire" x={x + 1} width={slot - 2} y={height - wire} height={wire} /></g>;
+        })}
+      </svg>
+    </figure>
+  );
+}
+
+function Types(): VNode {
+  const now = current();
+  const rows = [...(now?.types ?? [])].sort((a, b) => b[1].raw - a[1].raw).slice(0, 12);
+  return (
+    <div class="table-box" tabIndex={0} role="region" aria-label="By event type">
+      <table>
+        <thead><tr><th>Event</th><th class="number">Count</th><th class="number">As JSON</th><th class="number">Received</th><th class="number">Ratio</th></tr></thead>
+        <tbody>
+          {rows.map(([name, tally]) => (
+            <tr key={name}><th scope="row" class="mono">{name}</th><td class="number">{tally.count.toLocaleString("en")}</td><td class="number" title={exact(tally.raw)}>{bytes(tally.raw)}</td><td class="number" title={exact(tally.wire)}>{bytes(tally.wire)}</td><td class="number">{ratio(tally.raw, tally.wire)}</td></tr>
+          ))}
+        </tbody>
+        {now && <tfoot><tr><th scope="row">All</th><td class="number">{now.count.toLocaleString("en")}</td><td class="number">{bytes(now.raw)}</td><td class="number">{bytes(now.wire)}</td><td class="number">{ratio(now.raw, now.wire)}</td></tr></tfoot>}
+      </table>
+    </div>
+  );
+}
+
+const perMessage = (connection: (typeof connections)[number], side: "raw" | "wire"): string => {
+  const tally = connection.types.get("MESSAGE_CREATE");
+  return tally?.count ? `${Math.round(tally[side] / tally.count).toLocaleString("en")} B` : "–";
+};
+
+function Compare(): VNode | null {
+  if (connections.length < 2) return null;
+  return (
+    <>
+      <h3>Connections of this page</h3>
+      <div class="table-box" tabIndex={0} role="region" aria-label="Connections of this page">
+        <table>
+          <thead><tr><th>Codec</th><th class="number">As JSON</th><th class="number">Received</th><th class="number">Ratio</th><th class="number">Per message</th></tr></thead>
+          <tbody>{connections.map((connection) => (
+            <tr key={connection.startedAt} class={connection === current() ? "current" : ""}><th scope="row">{codecName(connection.codec)}{connection === current() && <span class="quiet"> now</span>}</th>
+              <td class="number" title={exact(connection.raw)}>{bytes(connection.raw)}</td><td class="number" title={exact(connection.wire)}>{connection.isEstimate ? "≈ " : ""}{bytes(connection.wire)}</td><td class="number">{ratio(connection.raw, connection.wire)}</td><td class="number">{perMessage(connection, "raw")} → {perMessage(connection, "wire")}</td></tr>
+          ))}</tbody>
+        </table>
+      </div>
+    </>
+  );
+}
+
+export function Meter({ actions, onClose }: { actions: MeterActions; onClose: () => void }): VNode {
+  watch("meter");
+  const now = current();
+  const state = linkState.value;
+  const message = now?.types.get("MESSAGE_CREATE");
+  const saved = message?.count ? passive.moved * (message.raw / message.count) : 0;
+  return (
+    <aside class="meter" aria-label="Meter">
+      <header><h2>What each byte costs</h2><button type="button" class="icon-button" aria-label="Close the meter" onClick={onClose}><svg viewBox="0 0 16 16" width="16" height="16" aria-hidden="true"><path fill="currentColor" d="m4 3 4 4 4-4 1 1-4 4 4 4-1 1-4-4-4 4-1-1 4-4-4-4z" /></svg></button></header>
+      <div class="meter-scroll" tabIndex={-1}>
+        <p class="claim">{now?.wire ? <>This connection received <b>{bytes(now.wire)}</b> that say what <b>{bytes(now.raw)}</b> of JSON would: <b class="accent">{ratio(now.raw, now.wire)}</b>{now.raw / now.wire >= 1.05 ? " smaller." : " the size."}</> : "Connecting…"}</p>
+        <Bars />
+        {now?.isEstimate && <p class="quiet small">Here the browser compresses each message by itself (permessage-deflate) and does not say to how many bytes. The estimate deflates each message alone, as the node does.</p>}
+        {now && now.skipped > 0 && <p class="quiet small">{now.skipped.toLocaleString("en")} messages came faster than this page could compress them for the comparison; zlib-stream is scaled from the others.</p>}
+        <Timeline />
+        <h3 id="codec-title">Codec</h3>
+        <div class="segments" role="group" aria-labelledby="codec-title">
+          {actions.codecs.map((codec) => <button type="button" key={codec} aria-pressed={now?.codec === codec} disabled={state.phase !== "ready"} onClick={() => { if (now?.codec !== codec) actions.switchCodec(codec); }}>{codecName(codec)}</button>)}
+        </div>
+        <p class="quiet small">A switch reconnects and resumes the session. Each connection begins with an empty history: the first messages cost more.</p>
+        <Compare />
+        <h3>By event</h3>
+        <Types />
+        <h3>Passive guilds</h3>
+        <p class="small">{passive.updates === 0 ? "Guilds that are not on the screen send a summary now and then, and no messages. None has come yet." : <>{passive.updates.toLocaleString("en")} {passive.updates === 1 ? "summary" : "summaries"} with {bytes(passive.bytes)} stood for new messages in {passive.moved.toLocaleString("en")} channels. {saved > passive.bytes && <>Sent one by one they would have been <b>at least {bytes(saved)}</b>, one message for each channel.</>}</>}</p>
+        <h3>Connection</h3>
+        <p class="small">{state.phase === "ready" ? `Connected${latencyMs.value !== null ? `, ${seconds(latencyMs.value)} to the node and back` : ""}.` : "Not connected."} <button type="button" class="link" disabled={state.phase !== "ready"} onClick={actions.drop}>Break the connection</button> to see it resume.</p>
+        <ol class="log">{linkLog.value.slice().reverse().map((line, at) => <li key={linkLog.value.length - at} class={line.kind}><time>{new Date(line.at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" })}</time><span>{line.text}</span></li>)}</ol>
+        <p class="quiet small">Sizes are those of WebSocket payloads; frame headers, TCP and TLS come on top everywhere alike. kB = 1,000 bytes.</p>
+      </div>
+    </aside>
+  );
+}

@@ -1,0 +1,680 @@
+// World: what this account can see, kept true by the gateway's events.
+//
+// Limits   MEMBERS_MAX members and PRESENCES_MAX presences are remembered, HISTORIES_MAX channels with ITEMS_MAX messages each; past it
+//          the oldest go, and are asked for again when they are on the screen.
+
+import { signal } from "@preact/signals";
+import { note } from "./link.ts";
+import { MemberList } from "./memberlist.ts";
+import * as perms from "./permissions.ts";
+import { call, RestError } from "./rest.ts";
+import { touch } from "./topics.ts";
+import {
+  type Channel, type Emoji, type Id, type Member, type Message, type Presence, type Role, type User, type VoiceState, type WireGuild,
+  ANNOUNCEMENT, isDirect, isNewer, isThread, isVoice, TEXT,
+} from "./types.ts";
+
+const MEMBERS_MAX = 4000, PRESENCES_MAX = 8000, HISTORIES_MAX = 12;
+export const ITEMS_MAX = 200;
+const PAGE = 50;
+const TYPING_MS = 9000;
+const ASK_MEMBERS_MS = 120;
+
+export interface Guild {
+  id: Id; name: string; icon: string | null; ownerId: Id; roles: Map<Id, Role>; channels: Map<Id, Channel>; members: Map<Id, Member>;
+  voice: Map<Id, VoiceState>; memberCount: number; isLarge: boolean; lists: Map<Id, MemberList>;
+}
+
+export interface History { items: Message[]; hasOlder: boolean; hasNewer: boolean; isLoaded: boolean; isLoading: boolean; error: string }
+
+interface Typist { userId: Id; until: number }
+
+export const guilds = new Map<Id, Guild>();
+export const directs = new Map<Id, Channel>();
+export const users = new Map<Id, User>();
+export const presences = new Map<Id, Presence>();
+const histories = new Map<Id, History>();
+const typing = new Map<Id, Typist[]>();
+/** Own marks: the newest message that was seen, and mentions since. */
+const read = new Map<Id, Id>();
+const mentions = new Map<Id, number>();
+
+export const me = signal<User | null>(null);
+export const guildId = signal<Id | null>(null);
+export const channelId = signal<Id | null>(null);
+export const isReady = signal(false);
+/** Whether the end of the channel on the screen is in view. */
+export const atBottom = signal(true);
+export const toast = signal<{ text: string; kind: "bad" | "plain" } | null>(null);
+
+let send: (op: number, d: unknown) => void = () => {};
+export const connectWorld = (sender: typeof send): void => { send = sender; };
+
+let toastTimer: ReturnType<typeof setTimeout> | undefined;
+export function say(text: string, kind: "bad" | "plain" = "plain"): void {
+  toast.value = { text, kind };
+  clearTimeout(toastTimer);
+  toastTimer = setTimeout(() => (toast.value = null), 6000);
+}
+export const complain = (error: unknown): void => say(error instanceof Error ? error.message : String(error), "bad");
+
+// --- Finding things
+
+export function channelOf(id: Id | null): Channel | undefined {
+  if (!id) return undefined;
+  const direct = directs.get(id);
+  if (direct) return direct;
+  for (const guild of guilds.values()) {
+    const found = guild.channels.get(id);
+    if (found) return found;
+  }
+  return undefined;
+}
+
+export const guildOf = (channel: Channel | undefined): Guild | undefined => (channel?.guild_id ? guilds.get(channel.guild_id) : undefined);
+
+export function permissionsOf(channel: Channel | undefined): bigint {
+  if (!channel || !me.value) return 0n;
+  const guild = guildOf(channel);
+  if (!guild) return isDirect(channel) ? perms.SEND_MESSAGES | perms.ATTACH_FILES | perms.ADD_REACTIONS | perms.VIEW_CHANNEL | perms.PIN_MESSAGES : 0n;
+  const parent = isThread(channel) ? guild.channels.get(channel.parent_id ?? "") : channel;
+  if (!parent) return 0n;
+  const granted = perms.permissionsIn(
+    { guildId: guild.id, ownerId: guild.ownerId, userId: me.value.id, memberRoles: guild.members.get(me.value.id)?.roles ?? [], roles: guild.roles }, parent);
+  if (!isThread(channel)) return granted;
+  return granted & perms.SEND_IN_THREADS ? granted | perms.SEND_MESSAGES : granted & ~perms.SEND_MESSAGES;
+}
+
+export function nameOf(user: User, guild: Guild | undefined): string {
+  return guild?.members.get(user.id)?.nick ?? user.global_name ?? user.username;
+}
+
+export function channelName(channel: Channel): string {
+  if (channel.type === 1 || channel.type === 3) return channel.name ?? (channel.recipients ?? []).map((user) => user.global_name ?? user.username).join(", ");
+  return channel.name ?? "channel";
+}
+
+/** The colour of the highest role that has one; 0: none. */
+export function colorOf(userId: Id, guild: Guild | undefined): number {
+  if (!guild) return 0;
+  let best: Role | undefined;
+  for (const id of guild.members.get(userId)?.roles ?? []) {
+    const role = guild.roles.get(id);
+    if (role?.color && (!best || role.position > best.position)) best = role;
+  }
+  return best?.color ?? 0;
+}
+
+/** Channels of a guild as the side bar shows them. */
+export function channelTree(guild: Guild): { category: Channel | null; channels: Channel[] }[] {
+  const visible = [...guild.channels.values()].filter((channel) => !isThread(channel));
+  const order = (a: Channel, b: Channel): number => Number(isVoice(a)) - Number(isVoice(b)) || (a.position ?? 0) - (b.position ?? 0) || (isNewer(a.id, b.id) ? 1 : -1);
+  const shown = visible.filter((channel) => channel.type !== 4 && permissionsOf(channel) & perms.VIEW_CHANNEL).sort(order);
+  const categories = visible.filter((channel) => channel.type === 4).sort(order);
+  const groups = [{ category: null as Channel | null, channels: shown.filter((channel) => !categories.some((c) => c.id === channel.parent_id)) }];
+  for (const category of categories) groups.push({ category, channels: shown.filter((channel) => channel.parent_id === category.id) });
+  return groups.filter((group) => group.channels.length > 0);
+}
+
+export const threadsOf = (guild: Guild, parentId: Id): Channel[] =>
+  [...guild.channels.values()].filter((channel) => isThread(channel) && channel.parent_id === parentId && !channel.thread_metadata?.archived);
+
+// --- Unread marks
+
+const marksKey = (): string => `guildhall.chat.read.${me.value?.id ?? ""}`;
+
+function loadMarks(): void {
+  read.clear(); mentions.clear();
+  try {
+    const kept = JSON.parse(localStorage.getItem(marksKey()) ?? "[]") as [Id, Id][];
+    for (const [channel, message] of kept) read.set(channel, message);
+  } catch { /* Unreadable marks count as none. */ }
+}
+
+let saveTimer: ReturnType<typeof setTimeout> | undefined;
+function saveMarks(): void {
+  clearTimeout(saveTimer);
+  saveTimer = setTimeout(() => localStorage.setItem(marksKey(), JSON.stringify([...read].slice(-500))), 400);
+}
+
+export const isUnread = (channel: Channel): boolean => isNewer(channel.last_message_id, read.get(channel.id));
+export const mentionsIn = (id: Id): number => mentions.get(id) ?? 0;
+export const lastRead = (id: Id): Id | undefined => read.get(id);
+
+export function guildMarks(guild: Guild): { unread: boolean; mentions: number } {
+  let unread = false, count = 0;
+  for (const channel of guild.channels.values()) {
+    if (isVoice(channel) || !(permissionsOf(channel) & perms.VIEW_CHANNEL)) continue;
+    unread ||= isUnread(channel);
+    count += mentionsIn(channel.id);
+  }
+  return { unread, mentions: count };
+}
+
+export function markRead(id: Id | null): void {
+  const channel = channelOf(id);
+  if (!channel?.last_message_id || (!isUnread(channel) && !mentions.has(channel.id))) return;
+  read.set(channel.id, channel.last_message_id);
+  mentions.delete(channel.id);
+  saveMarks();
+  touch("marks");
+}
+
+/** A channel that was never opened here counts as read up to what it had at the log-in. */
+function adoptMark(channel: Channel): void {
+  if (channel.last_message_id && !read.has(channel.id)) read.set(channel.id, channel.last_message_id);
+}
+
+// --- Events
+
+const bounded = <V>(map: Map<Id, V>, key: Id, value: V, max: number): void => {
+  map.delete(key);
+  map.set(key, value);
+  if (map.size > max) for (const oldest of map.keys()) { if (oldest !== me.value?.id) { map.delete(oldest); break; } }
+};
+
+function noteUser(user: User | undefined): void {
+  if (user?.username) bounded(users, user.id, user, MEMBERS_MAX);
+}
+
+export function noteMember(guild: Guild, member: Member): void {
+  noteUser(member.user);
+  bounded(guild.members, member.user.id, member, MEMBERS_MAX);
+}
+
+function addGuild(wire: WireGuild): void {
+  const guild: Guild = {
+    id: wire.id, name: wire.name, icon: wire.icon, ownerId: wire.owner_id, roles: new Map(wire.roles.map((role) => [role.id, role])),
+    channels: new Map([...wire.channels, ...(wire.threads ?? [])].map((channel) => [channel.id, { ...channel, guild_id: wire.id }])),
+    members: new Map(), voice: new Map(wire.voice_states.map((state) => [state.user_id, state])), memberCount: wire.member_count,
+    isLarge: wire.large ?? false, lists: new Map(),
+  };
+  for (const member of wire.members) noteMember(guild, member);
+  for (const presence of wire.presences ?? []) bounded(presences, presence.user.id, presence, PRESENCES_MAX);
+  for (const channel of guild.channels.values()) adoptMark(channel);
+  guilds.set(guild.id, guild);
+}
+
+export function handleDispatch(t: string, d: any): void {
+  switch (t) {
+    case "READY": return ready(d);
+    case "GUILD_CREATE": addGuild(d); return touch("guilds");
+    case "GUILD_DELETE":
+      guilds.delete(d.id);
+      if (guildId.value === d.id) openHome();
+      return touch("guilds");
+    case "GUILD_UPDATE": {
+      const guild = guilds.get(d.id);
+      if (guild) { guild.name = d.name; guild.icon = d.icon; guild.ownerId = d.owner_id; }
+      return touch("guilds");
+    }
+    case "GUILD_ROLE_CREATE": case "GUILD_ROLE_UPDATE": guilds.get(d.guild_id)?.roles.set(d.role.id, d.role); return touch("guilds");
+    case "GUILD_ROLE_DELETE": guilds.get(d.guild_id)?.roles.delete(d.role_id); return touch("guilds");
+    case "CHANNEL_CREATE": case "CHANNEL_UPDATE": case "THREAD_CREATE": case "THREAD_UPDATE": return putChannel(d);
+    case "CHANNEL_DELETE": case "THREAD_DELETE":
+      directs.delete(d.id);
+      guilds.get(d.guild_id)?.channels.delete(d.id);
+      histories.delete(d.id);
+      if (channelId.value === d.id) { say("This channel was deleted."); d.guild_id && guilds.has(d.guild_id) ? openGuild(d.guild_id) : openHome(); }
+      return touch("guilds");
+    case "THREAD_LIST_SYNC": for (const thread of d.threads) { putChannel({ ...thread, guild_id: d.guild_id }); } return;
+    case "GUILD_MEMBER_ADD": case "GUILD_MEMBER_UPDATE": {
+      const guild = guilds.get(d.guild_id);
+      if (!guild) return;
+      if (t === "GUILD_MEMBER_ADD") guild.memberCount++;
+      noteMember(guild, d);
+      touch("members");
+      if (d.user.id === me.value?.id) touch("guilds");
+      return;
+    }
+    case "GUILD_MEMBER_REMOVE": {
+      const guild = guilds.get(d.guild_id);
+      if (guild) { guild.memberCount--; guild.members.delete(d.user.id); touch("members"); }
+      return;
+    }
+    case "GUILD_MEMBERS_CHUNK": {
+      const guild = guilds.get(d.guild_id);
+      if (guild) for (const member of d.members) noteMember(guild, member);
+      for (const presence of d.presences ?? []) bounded(presences, presence.user.id, presence, PRESENCES_MAX);
+      waiters.get(d.nonce)?.(d.members);
+      waiters.delete(d.nonce);
+      return touch("members");
+    }
+    case "GUILD_MEMBER_LIST_UPDATE": {
+      const guild = guilds.get(d.guild_id);
+      if (!guild) return;
+      let list = guild.lists.get(d.id);
+      if (!list) guild.lists.set(d.id, (list = new MemberList()));
+      list.apply(d, (member) => { noteMember(guild, member); if (member.presence) bounded(presences, member.user.id, member.presence, PRESENCES_MAX); });
+      newestList.set(guild.id, d.id);
+      return touch("list");
+    }
+    case "PRESENCE_UPDATE": bounded(presences, d.user.id, d, PRESENCES_MAX); return touch("presence");
+    case "USER_UPDATE": noteUser(d); if (d.id === me.value?.id) me.value = d; return touch("members");
+    case "VOICE_STATE_UPDATE": putVoice(d.guild_id, d); return touch("voice");
+    case "PASSIVE_UPDATE_V2": case "PASSIVE_UPDATE_V1": return passiveUpdate(d);
+    case "CHANNEL_UNREAD_UPDATE":
+      for (const update of d.channel_unread_updates ?? []) moveLast(update.id, update.last_message_id);
+      return touch("marks");
+    case "TYPING_START": return startTyping(d);
+    case "MESSAGE_CREATE": return messageCreate(d);
+    case "MESSAGE_UPDATE": return changeMessage(d.channel_id, d.id, (message) => ({ ...message, ...d, reactions: d.reactions ?? message.reactions, member: d.member ?? message.member }));
+    case "MESSAGE_DELETE": return removeMessages(d.channel_id, [d.id]);
+    case "MESSAGE_DELETE_BULK": return removeMessages(d.channel_id, d.ids);
+    case "MESSAGE_REACTION_ADD": return react(d, 1);
+    case "MESSAGE_REACTION_REMOVE": return react(d, -1);
+    case "MESSAGE_REACTION_REMOVE_ALL": return changeMessage(d.channel_id, d.message_id, (message) => ({ ...message, reactions: [] }));
+    case "MESSAGE_REACTION_REMOVE_EMOJI":
+      return changeMessage(d.channel_id, d.message_id, (message) => ({ ...message, reactions: (message.reactions ?? []).filter((r) => !sameEmoji(r.emoji, d.emoji)) }));
+    case "CHANNEL_PINS_UPDATE": return touch("pins");
+    case "RATE_LIMITED": return note("The node asks for fewer member requests", "warn");
+  }
+}
+
+function ready(d: any): void {
+  me.value = d.user;
+  loadMarks();
+  guilds.clear(); directs.clear();
+  noteUser(d.user);
+  for (const wire of d.guilds as WireGuild[]) if (!wire.unavailable) addGuild(wire);
+  for (const channel of d.private_channels as Channel[]) { directs.set(channel.id, channel); adoptMark(channel); (channel.recipients ?? []).forEach(noteUser); }
+  for (const presence of d.presences ?? []) if (presence.user) bounded(presences, presence.user.id, presence, PRESENCES_MAX);
+  // A new session says nothing of what happened before it: every history is read again when it is shown.
+  histories.clear();
+  saveMarks();
+  isReady.value = true;
+  touch("guilds"); touch("marks"); touch("voice"); touch("members");
+  const here = channelOf(channelId.value);
+  if (here) { openChannel(here.id); return; }
+  const kept = fromHash();
+  const wanted = channelOf(kept);
+  const first = guilds.values().next().value as Guild | undefined;
+  if (wanted) openChannel(wanted.id);
+  else if (first) openGuild(first.id);
+  else openHome();
+}
+
+function putChannel(channel: Channel): void {
+  const guild = guildOf(channel);
+  if (guild) {
+    const before = guild.channels.get(channel.id);
+    guild.channels.set(channel.id, { ...before, ...channel });
+  } else if (isDirect(channel)) { directs.set(channel.id, { ...directs.get(channel.id), ...channel }); (channel.recipients ?? []).forEach(noteUser); }
+  touch("guilds"); touch("marks");
+}
+
+function putVoice(id: Id, state: VoiceState): void {
+  const guild = guilds.get(id);
+  if (!guild) return;
+  if (state.member) noteMember(guild, state.member);
+  if (state.channel_id) guild.voice.set(state.user_id, state);
+  else guild.voice.delete(state.user_id);
+}
+
+function passiveUpdate(d: any): void {
+  const guild = guilds.get(d.guild_id);
+  if (!guild) return;
+  for (const channel of d.updated_channels ?? d.channels ?? []) moveLast(channel.id, channel.last_message_id);
+  for (const member of d.updated_members ?? d.members ?? []) noteMember(guild, member);
+  if (d.voice_states) guild.voice.clear();
+  for (const state of d.updated_voice_states ?? d.voice_states ?? []) putVoice(guild.id, state);
+  for (const id of d.removed_voice_states ?? []) guild.voice.delete(id);
+  touch("marks"); touch("voice");
+}
+
+function moveLast(id: Id, last: Id | null): void {
+  const channel = channelOf(id);
+  if (channel && isNewer(last, channel.last_message_id)) {
+    channel.last_message_id = last;
+    const history = histories.get(id);
+    // Messages came that this session was not sent.
+    if (history && isNewer(last, history.items.at(-1)?.id)) history.hasNewer = true;
+    touch(`messages:${id}`);
+  }
+}
+
+function startTyping(d: { channel_id: Id; guild_id?: Id; user_id: Id; member?: Member }): void {
+  if (d.user_id === me.value?.id) return;
+  const guild = guilds.get(d.guild_id ?? "");
+  if (guild && d.member) noteMember(guild, d.member);
+  const now = Date.now();
+  const others = (typing.get(d.channel_id) ?? []).filter((typist) => typist.userId !== d.user_id && typist.until > now);
+  typing.set(d.channel_id, [...others.slice(-9), { userId: d.user_id, until: now + TYPING_MS }]);
+  touch("typing");
+  setTimeout(() => touch("typing"), TYPING_MS + 100);
+}
+
+export const typists = (id: Id): Id[] => (typing.get(id) ?? []).filter((typist) => typist.until > Date.now()).map((typist) => typist.userId);
+
+function stopTyping(channel: Id, user: Id): void {
+  const there = typing.get(channel);
+  if (there?.some((typist) => typist.userId === user)) { typing.set(channel, there.filter((typist) => typist.userId !== user)); touch("typing"); }
+}
+
+function isForMe(message: Message, guild: Guild | undefined): boolean {
+  if (!me.value || message.author.id === me.value.id) return false;
+  const roles = guild?.members.get(me.value.id)?.roles ?? [];
+  return message.mention_everyone || message.mentions.some((user) => user.id === me.value?.id) || message.mention_roles.some((role) => roles.includes(role)) || !guild;
+}
+
+function messageCreate(message: Message): void {
+  noteUser(message.author);
+  message.mentions.forEach(noteUser);
+  const channel = channelOf(message.channel_id);
+  const guild = guildOf(channel);
+  if (guild && message.member) noteMember(guild, { ...message.member, user: message.author });
+  stopTyping(message.channel_id, message.author.id);
+  if (channel && isNewer(message.id, channel.last_message_id)) channel.last_message_id = message.id;
+  const history = histories.get(message.channel_id);
+  if (history?.isLoaded) {
+    const at = history.items.findIndex((item) => item.id === message.id || (item.state !== undefined && item.nonce !== undefined && String(item.nonce) === String(message.nonce)));
+    if (at >= 0) history.items = history.items.map((item, index) => (index === at ? message : item));
+    else if (!history.hasNewer) {
+      const sent = history.items.filter((item) => !item.state), waiting = history.items.filter((item) => item.state);
+      const newest = sent.at(-1);
+      // In the order of ids: a resumed session replays what came before.
+      if (!newest || isNewer(message.id, newest.id)) sent.push(message);
+      else sent.splice(sent.findLastIndex((item) => isNewer(message.id, item.id)) + 1, 0, message);
+      history.items = [...sent, ...waiting];
+      if (atBottom.value || channelId.value !== message.channel_id) trim(history, "old");
+      else if (history.items.length > ITEMS_MAX * 2) { history.items.length = ITEMS_MAX * 2; history.hasNewer = true; }
+    }
+    touch(`messages:${message.channel_id}`);
+  }
+  const isSeen = channelId.value === message.channel_id && atBottom.value && !document.hidden;
+  if (message.author.id === me.value?.id || isSeen) markRead(message.channel_id);
+  else if (isForMe(message, guild)) mentions.set(message.channel_id, mentionsIn(message.channel_id) + 1);
+  touch("marks");
+}
+
+function trim(history: History, end: "old" | "new"): void {
+  if (history.items.length <= ITEMS_MAX) return;
+  if (end === "old") { history.items = history.items.slice(-ITEMS_MAX); history.hasOlder = true; }
+  else { history.items = history.items.slice(0, ITEMS_MAX); history.hasNewer = true; }
+}
+
+function changeMessage(channel: Id, id: Id, change: (message: Message) => Message): void {
+  const history = histories.get(channel);
+  if (!history) return;
+  let hit = false;
+  history.items = history.items.map((item) => {
+    if (item.id === id) { hit = true; return change(item); }
+    if (item.referenced_message?.id === id) { hit = true; return { ...item, referenced_message: change(item.referenced_message) }; }
+    return item;
+  });
+  if (hit) touch(`messages:${channel}`);
+}
+
+function removeMessages(channel: Id, ids: Id[]): void {
+  const history = histories.get(channel);
+  if (!history) return;
+  history.items = history.items.filter((item) => !ids.includes(item.id)).map((item) =>
+    item.referenced_message && ids.includes(item.referenced_message.id) ? { ...item, referenced_message: null } : item);
+  touch(`messages:${channel}`); touch("pins");
+}
+
+export const sameEmoji = (a: Emoji, b: Emoji): boolean => (a.id || b.id ? a.id === b.id : a.name === b.name);
+
+function react(d: { channel_id: Id; message_id: Id; user_id: Id; emoji: Emoji }, by: 1 | -1): void {
+  const isMine = d.user_id === me.value?.id;
+  changeMessage(d.channel_id, d.message_id, (message) => {
+    const reactions = message.reactions ?? [];
+    const there = reactions.find((reaction) => sameEmoji(reaction.emoji, d.emoji));
+    // The own one was counted when it was pressed.
+    if (isMine && (there?.me ?? false) === (by === 1)) return message;
+    return { ...message, reactions: withReaction(reactions, d.emoji, by, isMine) };
+  });
+}
+
+function withReaction(reactions: NonNullable<Message["reactions"]>, emoji: Emoji, by: 1 | -1, isMine: boolean): NonNullable<Message["reactions"]> {
+  if (!reactions.some((reaction) => sameEmoji(reaction.emoji, emoji))) return by === 1 ? [...reactions, { emoji, count: 1, me: isMine }] : reactions;
+  return reactions.map((reaction) => (sameEmoji(reaction.emoji, emoji) ? { ...reaction, count: reaction.count + by, me: isMine ? by === 1 : reaction.me } : reaction))
+    .filter((reaction) => reaction.count > 0);
+}
+
+// --- Where one is
+
+const lastChannel = new Map<Id, Id>();
+const fromHash = (): Id | null => /^#\/(\d{1,20})$/.exec(location.hash)?.[1] ?? null;
+const toHash = (id: Id | null): void => { if (fromHash() !== id) history.replaceState(null, "", id ? `#/${id}` : "#/"); };
+
+export function openGuild(id: Id): void {
+  const guild = guilds.get(id);
+  if (!guild) return;
+  const channels = channelTree(guild).flatMap((group) => group.channels).filter((channel) => channel.type === TEXT || channel.type === ANNOUNCEMENT);
+  const wanted = lastChannel.get(id);
+  const target = (wanted && guild.channels.has(wanted) ? wanted : undefined) ?? channels[0]?.id;
+  if (target) openChannel(target);
+  else { guildId.value = id; channelId.value = null; subscribe(); }
+}
+
+export function openHome(): void {
+  guildId.value = null;
+  const first = [...directs.values()].sort((a, b) => (isNewer(a.last_message_id, b.last_message_id) ? -1 : 1))[0];
+  channelId.value = first?.id ?? null;
+  toHash(channelId.value);
+  if (first) void load(first.id);
+  subscribe();
+}
+
+export function openChannel(id: Id): void {
+  const channel = channelOf(id);
+  if (!channel) return;
+  guildId.value = channel.guild_id ?? null;
+  if (channel.guild_id) lastChannel.set(channel.guild_id, id);
+  channelId.value = id;
+  atBottom.value = true;
+  toHash(id);
+  const there = histories.get(id);
+  if (there) { histories.delete(id); histories.set(id, there); }
+  if (!there?.isLoaded || there.hasNewer) void load(id);
+  subscribe();
+}
+
+/** Rows of the member list that are on the screen. */
+export const listRange = signal<[number, number]>([0, 99]);
+export const newestList = new Map<Id, Id>();
+let subscribed = "";
+
+/** Tells the node which guild is looked at (op 37): the others become passive. */
+export function subscribe(): void {
+  if (!isReady.value) return;
+  const channel = channelOf(channelId.value);
+  const guild = guilds.get(guildId.value ?? "");
+  const subscriptions: Record<Id, unknown> = {};
+  for (const other of guilds.values()) if (other !== guild) subscriptions[other.id] = { typing: false, activities: false, threads: false, channels: {}, members: [] };
+  if (guild) {
+    const [from, to] = listRange.value;
+    const ranges: [number, number][] = [[0, 99]];
+    for (let block = Math.max(1, Math.floor(from / 100)); block <= Math.floor(to / 100) && ranges.length < 4; block++) ranges.push([block * 100, block * 100 + 99]);
+    const listed = channel && isThread(channel) ? channel.parent_id : channel?.id;
+    subscriptions[guild.id] = { typing: true, activities: true, threads: true, channels: listed ? { [listed]: ranges } : {} };
+  }
+  const wanted = JSON.stringify(subscriptions);
+  if (wanted === subscribed) return;
+  subscribed = wanted;
+  send(37, { subscriptions });
+}
+
+/** After a new session: it knows no subscription. */
+export function resubscribe(): void { subscribed = ""; subscribe(); }
+
+// --- Messages
+
+export function historyOf(id: Id): History {
+  let found = histories.get(id);
+  if (!found) {
+    found = { items: [], hasOlder: true, hasNewer: false, isLoaded: false, isLoading: false, error: "" };
+    histories.set(id, found);
+    if (histories.size > HISTORIES_MAX) for (const oldest of histories.keys()) { if (oldest !== channelId.value && oldest !== id) { histories.delete(oldest); break; } }
+  }
+  return found;
+}
+
+const path = (id: Id, rest = ""): string => `/channels/${id}/messages${rest}`;
+
+/** Loads the newest messages, or a page older or newer than those there. */
+export async function load(id: Id, where: "newest" | "older" | "newer" = "newest"): Promise<void> {
+  const there = historyOf(id);
+  if (there.isLoading || (where === "older" && !there.hasOlder)) return;
+  there.isLoading = true; there.error = "";
+  touch(`messages:${id}`);
+  const sent = there.items.filter((item) => !item.state);
+  const edge = where === "older" ? `&before=${sent[0]?.id ?? ""}` : where === "newer" ? `&after=${sent.at(-1)?.id ?? 0}` : "";
+  try {
+    const page = (await call<Message[]>("GET", path(id, `?limit=${PAGE}${edge}`))).reverse();
+    page.forEach((message) => { noteUser(message.author); message.mentions.forEach(noteUser); });
+    if (where === "newest") {
+      // What arrived while the page was under way is newer than the page.
+      const newest = page.at(-1)?.id;
+      const arrived = there.isLoaded && !there.hasNewer ? there.items.filter((item) => item.state || isNewer(item.id, newest)) : there.items.filter((item) => item.state);
+      there.items = [...page, ...arrived];
+      there.hasOlder = page.length === PAGE; there.hasNewer = false; there.isLoaded = true;
+    } else if (where === "older") {
+      there.items = [...page, ...there.items];
+      there.hasOlder = page.length === PAGE;
+      trim(there, "new");
+    } else {
+      const known = new Set(there.items.map((item) => item.id));
+      there.items = [...there.items, ...page.filter((message) => !known.has(message.id))];
+      there.hasNewer = page.length === PAGE;
+      trim(there, "old");
+    }
+    askMembers(channelOf(id), page.map((message) => message.author.id));
+  } catch (error) {
+    there.error = error instanceof RestError ? error.message : String(error);
+  }
+  there.isLoading = false;
+  touch(`messages:${id}`);
+  if (channelId.value === id && atBottom.value && !there.hasNewer) markRead(id);
+}
+
+let counter = 0;
+
+export async function sendMessage(id: Id, content: string, replyTo: Message | null, files: File[]): Promise<void> {
+  if (!me.value) return;
+  const nonce = `${Date.now()}${(counter++ % 1000).toString().padStart(3, "0")}`;
+  const draft: Message = {
+    id: `draft-${nonce}`, channel_id: id, author: me.value, content, timestamp: new Date().toISOString(), edited_timestamp: null, type: replyTo ? 19 : 0, pinned: false,
+    mentions: [], mention_roles: [], mention_everyone: false, attachments: [], nonce, state: "sending", referenced_message: replyTo,
+  };
+  const there = historyOf(id);
+  if (there.hasNewer) await load(id);
+  there.items = [...there.items, draft];
+  touch(`messages:${id}`);
+  const body = { content, nonce, enforce_nonce: true, ...(replyTo ? { message_reference: { message_id: replyTo.id, fail_if_not_exists: false } } : {}) };
+  try {
+    let sent: Message;
+    if (files.length > 0) {
+      const form = new FormData();
+      form.append("payload_json", JSON.stringify({ ...body, attachments: files.map((file, index) => ({ id: index, filename: file.name })) }));
+      files.forEach((file, index) => form.append(`files[${index}]`, file, file.name));
+      sent = await call<Message>("POST", path(id), form);
+    } else sent = await call<Message>("POST", path(id), body);
+    const known = there.items.some((item) => item.id === sent.id);
+    there.items = there.items.flatMap((item) => (item.id === draft.id ? (known ? [] : [sent]) : [item]));
+    const channel = channelOf(id);
+    if (channel && isNewer(sent.id, channel.last_message_id)) channel.last_message_id = sent.id;
+    markRead(id);
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    there.items = there.items.map((item) => (item.id === draft.id ? { ...item, state: "failed", error: why } : item));
+  }
+  touch(`messages:${id}`);
+}
+
+export function discard(message: Message): void { removeMessages(message.channel_id, [message.id]); }
+
+export async function editMessage(message: Message, content: string): Promise<void> {
+  if (content === message.content) return;
+  const changed = await call<Message>("PATCH", path(message.channel_id, `/${message.id}`), { content });
+  changeMessage(message.channel_id, message.id, (before) => ({ ...before, ...changed, reactions: before.reactions }));
+}
+
+export async function deleteMessage(message: Message): Promise<void> {
+  await call("DELETE", path(message.channel_id, `/${message.id}`));
+  removeMessages(message.channel_id, [message.id]);
+}
+
+const emojiPath = (emoji: Emoji): string => encodeURIComponent(emoji.id ? `${emoji.name}:${emoji.id}` : emoji.name);
+
+export async function toggleReaction(message: Message, emoji: Emoji): Promise<void> {
+  const isThere = (message.reactions ?? []).some((reaction) => reaction.me && sameEmoji(reaction.emoji, emoji));
+  const by = isThere ? -1 : 1;
+  const apply = (sign: 1 | -1): void => changeMessage(message.channel_id, message.id, (before) => ({ ...before, reactions: withReaction(before.reactions ?? [], emoji, sign, true) }));
+  apply(by);
+  try {
+    await call(isThere ? "DELETE" : "PUT", path(message.channel_id, `/${message.id}/reactions/${emojiPath(emoji)}/@me`));
+  } catch (error) { apply(-by as 1 | -1); complain(error); }
+}
+
+export async function togglePin(message: Message): Promise<void> {
+  await call(message.pinned ? "DELETE" : "PUT", `/channels/${message.channel_id}/messages/pins/${message.id}`);
+}
+
+export const pins = async (id: Id): Promise<Message[]> =>
+  (await call<{ items: { message: Message }[] }>("GET", `/channels/${id}/messages/pins`)).items.map((item) => item.message);
+
+export async function startThread(message: Message, name: string): Promise<void> {
+  const thread = await call<Channel>("POST", path(message.channel_id, `/${message.id}/threads`), { name });
+  putChannel(thread);
+  changeMessage(message.channel_id, message.id, (before) => ({ ...before, thread }));
+  openChannel(thread.id);
+}
+
+export async function openDirect(user: User): Promise<void> {
+  const channel = await call<Channel>("POST", "/users/@me/channels", { recipient_id: user.id });
+  putChannel(channel);
+  openChannel(channel.id);
+}
+
+let typedAt = 0;
+export function tellTyping(id: Id): void {
+  const now = Date.now();
+  if (now - typedAt < 8000) return;
+  typedAt = now;
+  call("POST", `/channels/${id}/typing`).catch(() => { /* Nobody misses it. */ });
+}
+
+// --- Members that are not known yet
+
+const waiters = new Map<string, (members: Member[]) => void>();
+const wanted = new Map<Id, Set<Id>>();
+const askedFor = new Set<string>();
+let askTimer: ReturnType<typeof setTimeout> | undefined;
+
+/** Asks for members whose roles and nicknames are unknown, 100 at a time (op 8). */
+export function askMembers(channel: Channel | undefined, ids: Id[]): void {
+  const guild = guildOf(channel);
+  if (guild) askMembersOf(guild, ids);
+}
+
+export function askMembersOf(guild: Guild, ids: Id[]): void {
+  for (const id of ids) {
+    if (guild.members.has(id) || askedFor.has(`${guild.id}/${id}`)) continue;
+    if (askedFor.size > 5000) askedFor.clear();
+    askedFor.add(`${guild.id}/${id}`);
+    let set = wanted.get(guild.id);
+    if (!set) wanted.set(guild.id, (set = new Set()));
+    set.add(id);
+  }
+  if (wanted.size === 0 || askTimer) return;
+  askTimer = setTimeout(() => {
+    askTimer = undefined;
+    for (const [guildId, set] of wanted) {
+      const all = [...set];
+      for (let at = 0; at < all.length; at += 100) send(8, { guild_id: guildId, user_ids: all.slice(at, at + 100), presences: true });
+    }
+    wanted.clear();
+  }, ASK_MEMBERS_MS);
+}
+
+/** Members whose name begins with the text, at most 25. */
+export function searchMembers(guild: Guild, query: string): Promise<Member[]> {
+  const nonce = `s${counter++}`;
+  send(8, { guild_id: guild.id, query, limit: 25, presences: true, nonce });
+  return new Promise((resolve) => {
+    waiters.set(nonce, resolve);
+    setTimeout(() => { if (waiters.delete(nonce)) resolve([]); }, 4000);
+  });
+}
