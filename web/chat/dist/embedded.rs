@@ -1,12 +1,12 @@
 // Written by web/chat/build.js.
 const ASSETS: &[Asset] = &[
     Asset {
-        name: "assets/index-CvXOm_s_.js",
+        name: "assets/index-aSBcjVbw.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "459b9bffe34439f7",
-        plain: include_bytes!("assets/index-CvXOm_s_.js"),
-        gzip: include_bytes!("assets/index-CvXOm_s_.js.gz"),
-        brotli: include_bytes!("assets/index-CvXOm_s_.js.br"),
+        tag: "ae6c5d1c5e3a25f3",
+        plain: include_bytes!("assets/index-aSBcjVbw.js"),
+        gzip: include_bytes!("assets/index-aSBcjVbw.js.gz"),
+        brotli: include_bytes!("assets/index-aSBcjVbw.js.br"),
     },
     Asset {
         name: "assets/style-BrlTqiUx.css",
@@ -19,7 +19,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "b2d8b6ed9ade700e",
+        tag: "eb1f40b73593efb7",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

@@ -2,7 +2,6 @@
 
 import { signal } from "@preact/signals";
 import type { VNode } from "preact";
-import { memo } from "./memo.ts";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { isJustEmoji, Markdown, type Names, plainText } from "./markdown.tsx";
 import * as perms from "./permissions.ts";
@@ -97,7 +96,9 @@ function Files({ message }: { message: Message }): VNode | null {
 
 interface RowProps { message: Message; isFirst: boolean; version: number; isEditing: boolean }
 
-const Row = memo(function Row({ message, isFirst, isEditing }: RowProps): VNode {
+// Renders again when a property or a watched topic changes, and not with its list.
+function Row({ message, isFirst, isEditing }: RowProps): VNode {
+  watch("members");
   const channel = world.channelOf(message.channel_id);
   const guild = world.guildOf(channel);
   const names = namesFor(channel);
@@ -108,8 +109,9 @@ const Row = memo(function Row({ message, isFirst, isEditing }: RowProps): VNode 
   const isMention = message.mention_everyone || message.mentions.some((user) => user.id === world.me.value?.id);
   const mayDelete = isMine || (granted & perms.MANAGE_MESSAGES) !== 0n;
   const mayPin = (granted & (perms.PIN_MESSAGES | perms.MANAGE_MESSAGES)) !== 0n;
-  const mayThread = guild && channel && !isThread(channel) && !message.thread && (granted & perms.CREATE_PUBLIC_THREADS) !== 0n;
+  const mayThread = guild && channel && !isThread(channel) && !message.thread && !guild.channels.has(message.id) && (granted & perms.CREATE_PUBLIC_THREADS) !== 0n;
   const quoted = message.referenced_message;
+  const thread = message.thread ?? (guild?.channels.get(message.id) && isThread(guild.channels.get(message.id)!) ? guild.channels.get(message.id) : undefined);
   const color = readable(world.colorOf(message.author.id, guild));
 
   const more = (anchor: HTMLElement): void => openLayer({
@@ -144,7 +146,7 @@ const Row = memo(function Row({ message, isFirst, isEditing }: RowProps): VNode 
             : <div class={`content ${isJustEmoji(message.content) ? "just-emoji" : ""}`}><Markdown text={message.content} names={names} />{message.edited_timestamp && <span class="edited" title={exactTime(message.edited_timestamp)}>(edited)</span>}</div>}
         <Files message={message} />
         {(message.embeds ?? []).map((embed, at) => (embed.title || embed.description) && <div class="embed" key={at}>{embed.title && <b>{embed.title}</b>}{embed.description && <Markdown text={embed.description} names={names} />}</div>)}
-        {message.thread && <button type="button" class="thread-chip" onClick={() => world.openChannel(message.thread!.id)}><Icon name="thread" /><b>{message.thread.name}</b><span class="quiet">{message.thread.message_count ? `${message.thread.message_count} messages` : "Thread"}</span></button>}
+        {thread && <button type="button" class="thread-chip" onClick={() => world.openChannel(thread.id)}><Icon name="thread" /><b>{thread.name}</b><span class="quiet">{thread.message_count ? `${thread.message_count} ${thread.message_count === 1 ? "message" : "messages"}` : "Thread"}</span></button>}
         {(message.reactions?.length ?? 0) > 0 && (
           <div class="reactions">
             {message.reactions!.map((reaction) => (
@@ -165,7 +167,7 @@ const Row = memo(function Row({ message, isFirst, isEditing }: RowProps): VNode 
       )}
     </li>
   );
-});
+}
 
 function startReply(message: Message): void {
   replying.value = message;
@@ -322,7 +324,12 @@ export function Composer({ id }: { id: string }): VNode {
   const guild = world.guildOf(channel);
   const area = useRef<HTMLTextAreaElement>(null);
   const picker = useRef<HTMLInputElement>(null);
-  const [text, setText] = useState(() => drafts.get(id) ?? sessionStorage.getItem(draftKey(id)) ?? "");
+  const [text, show] = useState(() => drafts.get(id) ?? sessionStorage.getItem(draftKey(id)) ?? "");
+  const setText = (value: string): void => {
+    drafts.set(id, value);
+    if (value) sessionStorage.setItem(draftKey(id), value); else sessionStorage.removeItem(draftKey(id));
+    show(value);
+  };
   const [files, setFiles] = useState<File[]>([]);
   const [hits, setHits] = useState<{ from: number; members: Member[]; at: number } | null>(null);
   /** Names that were chosen from the list, and whom they mean. */
@@ -332,10 +339,6 @@ export function Composer({ id }: { id: string }): VNode {
   const maySend = (granted & perms.SEND_MESSAGES) !== 0n;
   const isArchived = channel.thread_metadata?.locked;
 
-  useEffect(() => {
-    drafts.set(id, text);
-    if (text) sessionStorage.setItem(draftKey(id), text); else sessionStorage.removeItem(draftKey(id));
-  }, [text]);
   useLayoutEffect(() => { const there = area.current; if (there) { there.style.height = "0"; there.style.height = `${Math.min(there.scrollHeight, 220)}px`; } }, [text]);
   useEffect(() => { if (matchMedia("(min-width: 720px)").matches) area.current?.focus({ preventScroll: true }); }, [id]);
 

@@ -13,6 +13,7 @@ const ROW = 44;
 export const searchFocus = signal(0);
 
 function Person({ member, guild, top }: { member: Member; guild: world.Guild; top?: number }): VNode {
+  watch("presence", "members");
   const name = world.nameOf(member.user, guild);
   const presence = world.presences.get(member.user.id);
   const doing = activityText(presence);

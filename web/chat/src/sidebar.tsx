@@ -42,6 +42,7 @@ function select(channel: Channel): void {
 }
 
 function ChannelRow({ channel, depth = 0 }: { channel: Channel; depth?: number }): VNode {
+  watch("marks", "guilds");
   const isCurrent = world.channelId.value === channel.id;
   const unread = !isVoice(channel) && world.isUnread(channel) && !isCurrent;
   const mentions = world.mentionsIn(channel.id);
@@ -56,6 +57,7 @@ function ChannelRow({ channel, depth = 0 }: { channel: Channel; depth?: number }
 }
 
 function VoiceRoom({ channel }: { channel: Channel }): VNode {
+  watch("voice", "members", "guilds");
   const guild = world.guildOf(channel)!;
   const there = [...guild.voice.values()].filter((state) => state.channel_id === channel.id);
   world.askMembersOf(guild, there.map((state) => state.user_id));

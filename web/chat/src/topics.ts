@@ -12,7 +12,8 @@ function topic(name: string): Signal<number> {
   return found;
 }
 
-/** Renders the calling component again after the topic was touched. */
+/** Renders the calling component again after the topic was touched. Its children render then only if their properties changed, or they watch
+ * the topic themselves. */
 export function watch(...names: string[]): void {
   for (const name of names) void topic(name).value;
 }

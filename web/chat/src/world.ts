@@ -298,7 +298,10 @@ function putChannel(channel: Channel): void {
   const guild = guildOf(channel);
   if (guild) {
     const before = guild.channels.get(channel.id);
-    guild.channels.set(channel.id, { ...before, ...channel });
+    const after = { ...before, ...channel };
+    guild.channels.set(channel.id, after);
+    // A thread that began at a message has its id.
+    if (isThread(after) && after.parent_id) changeMessage(after.parent_id, after.id, (message) => ({ ...message, thread: after }));
   } else if (isDirect(channel)) { directs.set(channel.id, { ...directs.get(channel.id), ...channel }); (channel.recipients ?? []).forEach(noteUser); }
   touch("guilds"); touch("marks");
 }
@@ -562,6 +565,7 @@ export async function sendMessage(id: Id, content: string, replyTo: Message | nu
   if (there.hasNewer) await load(id);
   there.items = [...there.items, draft];
   touch(`messages:${id}`);
+  typedAt = 0;
   const body = { content, nonce, enforce_nonce: true, ...(replyTo ? { message_reference: { message_id: replyTo.id, fail_if_not_exists: false } } : {}) };
   try {
     let sent: Message;

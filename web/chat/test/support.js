@@ -1,0 +1,122 @@
+// Support: a demo node of its own per test file, and browsers that fail on anything the console says.
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { chromium } from "playwright-core";
+
+const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
+export const CHROMIUM = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync);
+/** How long a state may take: the machine may be busy. */
+export const PATIENCE_MS = Number(process.env.PATIENCE_MS ?? 30_000);
+
+const server = process.env.GUILDHALL ?? ["release", "debug"].map((profile) => join(process.env.CARGO_TARGET_DIR ?? join(ROOT, "target"), profile, "guildhall")).find(existsSync);
+
+async function freePort() {
+  const probe = createServer().listen(0, "127.0.0.1");
+  await once(probe, "listening");
+  const { port } = probe.address();
+  probe.close();
+  await once(probe, "close");
+  return port;
+}
+
+export class Node {
+  static async start({ members = 60, rate = 0, settings = ["limits.rest_rate_percent=0"] } = {}) {
+    if (!server) throw new Error("no guildhall to test: cargo build -p guildhall, or set GUILDHALL");
+    const node = new Node();
+    node.dir = mkdtempSync(join(tmpdir(), "guildhall-chat-test-"));
+    node.port = await freePort();
+    node.arguments = ["demo", "--listen", `127.0.0.1:${node.port}`, "--data", node.dir, "--members", String(members), "--rate", String(rate), ...settings.flatMap((pair) => ["--set", pair])];
+    await node.run();
+    return node;
+  }
+
+  async run() {
+    this.log = "";
+    this.process = spawn(server, this.arguments, { stdio: ["ignore", "pipe", "pipe"], cwd: this.dir });
+    for (const stream of [this.process.stdout, this.process.stderr]) stream.on("data", (chunk) => { this.log = (this.log + chunk).slice(-20_000); });
+    const deadline = Date.now() + PATIENCE_MS;
+    for (;;) {
+      if (await fetch(`${this.origin}/readyz`).then((response) => response.ok, () => false)) break;
+      if (Date.now() > deadline || this.process.exitCode !== null) throw new Error(`the node is not ready:\n${this.log}`);
+      await new Promise((resume) => setTimeout(resume, 50));
+    }
+    this.demo = JSON.parse(readFileSync(join(this.dir, "demo.json"), "utf8"));
+  }
+
+  get origin() { return `http://127.0.0.1:${this.port}`; }
+
+  async end(signal) {
+    if (this.process.exitCode !== null || this.process.signalCode !== null) return;
+    const ended = once(this.process, "exit");
+    this.process.kill(signal);
+    await ended;
+  }
+
+  async stop() {
+    await this.end("SIGKILL");
+    rmSync(this.dir, { recursive: true, force: true });
+  }
+
+  /** As the demo's bot. */
+  async rest(method, path, body) {
+    const headers = { authorization: `Bot ${this.demo.bot_token}`, "content-type": "application/json" };
+    const response = await fetch(`${this.demo.api_base}/v10${path}`, { method, headers, body: body && JSON.stringify(body) });
+    const text = await response.text();
+    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
+    return text ? JSON.parse(text) : undefined;
+  }
+
+  say(channel, content, more = {}) { return this.rest("POST", `/channels/${this.demo.channel_ids[channel]}/messages`, { content, ...more }); }
+}
+
+let browser;
+export async function openBrowser() {
+  browser ??= await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
+  return browser;
+}
+export async function closeBrowser() { await browser?.close(); browser = undefined; }
+
+/** A visitor in a browser of their own. What the console says is kept in `page.complaints`. */
+export async function visit(node, options = {}) {
+  const context = await (await openBrowser()).newContext({ viewport: { width: 1280, height: 800 }, reducedMotion: "reduce", ...options });
+  const page = await context.newPage();
+  page.setDefaultTimeout(PATIENCE_MS);
+  page.complaints = [];
+  page.on("console", (message) => { if (["error", "warning"].includes(message.type())) page.complaints.push(message.text()); });
+  page.on("pageerror", (error) => page.complaints.push(String(error)));
+  await page.goto(`${node.origin}/chat/`);
+  await page.getByRole("button", { name: "Join as a visitor" }).click();
+  await page.locator("#composer").waitFor();
+  return page;
+}
+
+export const messages = (page) => page.locator(".message .content");
+export const message = (page, text) => page.locator(".message", { has: page.locator(".content", { hasText: text }) }).last();
+
+export async function say(page, text) {
+  await page.locator("#composer").fill(text);
+  await page.keyboard.press("Enter");
+  await message(page, text).and(page.locator(".message:not(.sending)")).waitFor();
+}
+
+export async function open(page, channel) {
+  await page.locator(`.channel[data-channel="${channel}"]`).click();
+  await page.locator(".channel-head h1", { hasText: channel }).waitFor();
+}
+
+/** Waits until `check` returns something true. */
+export async function until(what, check) {
+  const deadline = Date.now() + PATIENCE_MS;
+  for (;;) {
+    const result = await check();
+    if (result) return result;
+    if (Date.now() > deadline) throw new Error(`waited in vain for ${what}`);
+    await new Promise((resume) => setTimeout(resume, 50));
+  }
+}

@@ -1,0 +1,165 @@
+// Two browsers talk to each other.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { closeBrowser, message, Node, open, say, until, visit } from "./support.js";
+
+let node, ana, ben;
+
+before(async () => {
+  node = await Node.start();
+  [ana, ben] = [await visit(node), await visit(node)];
+});
+after(async () => {
+  await closeBrowser();
+  await node?.stop();
+});
+
+test("both read what the other writes, at once", async () => {
+  await say(ana, "hello from ana");
+  await message(ben, "hello from ana").waitFor();
+  await say(ben, "and hello from ben");
+  await message(ana, "and hello from ben").waitFor();
+  assert.equal(await ana.locator(".message", { hasText: "hello from ana" }).count(), 1, "no message is shown twice");
+});
+
+test("edit, react, reply and delete", async () => {
+  await say(ana, "a tpyo");
+  await message(ana, "a tpyo").hover();
+  await message(ana, "a tpyo").getByRole("button", { name: "Edit" }).click();
+  await ana.getByLabel("Edit the message").fill("a typo");
+  await ana.keyboard.press("Enter");
+  await message(ben, "a typo").locator(".edited").waitFor();
+
+  const theirs = message(ben, "a typo");
+  await theirs.hover();
+  await theirs.getByRole("button", { name: "React" }).click();
+  await ben.getByRole("button", { name: "React with 🎉" }).click();
+  const reaction = message(ana, "a typo").locator(".reactions button");
+  await reaction.waitFor();
+  assert.match(await reaction.innerText(), /🎉\s*1/);
+  await reaction.click();
+  await until("two reactions", async () => /2/.test(await theirs.locator(".reactions button").innerText()));
+  await reaction.click();
+  await until("one reaction", async () => /1/.test(await theirs.locator(".reactions button").innerText()));
+
+  await theirs.hover();
+  await theirs.getByRole("button", { name: "Reply" }).click();
+  await say(ben, "a reply to it");
+  await message(ana, "a reply to it").locator(".quoted", { hasText: "a typo" }).waitFor();
+
+  await message(ana, "a typo").hover();
+  await message(ana, "a typo").getByRole("button", { name: "More" }).click();
+  await ana.getByRole("menuitem", { name: "Delete message" }).click();
+  await message(ben, "a reply to it").locator(".quoted", { hasText: "was deleted" }).waitFor();
+  assert.equal(await ben.locator(".content", { hasText: "a typo" }).count(), 0);
+});
+
+test("a thread begins at a message", async () => {
+  await say(ana, "let us discuss lamps");
+  const row = message(ana, "let us discuss lamps");
+  await row.hover();
+  await row.getByRole("button", { name: "More" }).click();
+  await ana.getByRole("menuitem", { name: "Start a thread" }).click();
+  await ana.getByLabel("Name of the thread").fill("Lamps");
+  await ana.getByRole("button", { name: "Start thread" }).click();
+  await ana.locator(".channel-head h1", { hasText: "Lamps" }).waitFor();
+  await say(ana, "brass ones first");
+  await message(ben, "let us discuss lamps").locator(".thread-chip").click();
+  await message(ben, "brass ones first").waitFor();
+  await say(ben, "copper is warmer");
+  await message(ana, "copper is warmer").waitFor();
+  await Promise.all([open(ana, "general"), open(ben, "general")]);
+});
+
+test("unread marks come and go, and mentions are counted", async () => {
+  await open(ben, "music");
+  await open(ben, "general");
+  await node.say(1, "something in random");
+  const row = ben.locator(".channel.unread", { hasText: "random" });
+  await row.waitFor();
+  await open(ben, "random");
+  await message(ben, "something in random").waitFor();
+  await until("the mark to go", async () => (await row.count()) === 0);
+  const user = await ben.evaluate(() => fetch("/api/v10/users/@me", { headers: { authorization: localStorage.getItem("guildhall.chat.token") } }).then((r) => r.json()));
+  await open(ben, "music");
+  await node.say(1, `<@${user.id}> are you there?`);
+  await ben.locator(".channel", { hasText: "random" }).locator(".badge", { hasText: "1" }).waitFor();
+  await open(ben, "random");
+  await ben.locator(".message.for-me", { hasText: "are you there?" }).waitFor();
+  await open(ben, "general");
+});
+
+test("somebody types, and it shows", async () => {
+  await ana.locator("#composer").pressSequentially("slowly");
+  await ben.locator(".typing", { hasText: "is typing" }).waitFor();
+  await ana.locator("#composer").fill("");
+});
+
+test("drafts stay in their channel", async () => {
+  await ana.locator("#composer").fill("not finished");
+  await open(ana, "music");
+  assert.equal(await ana.locator("#composer").inputValue(), "");
+  await open(ana, "general");
+  assert.equal(await ana.locator("#composer").inputValue(), "not finished");
+  await ana.locator("#composer").fill("");
+});
+
+test("hostile markup stays text", async () => {
+  const hostile = [
+    "<img src=x onerror=window.hit=1>", "<script>window.hit=1</script>", "[a](javascript:window.hit=1)", "<svg/onload=window.hit=1>",
+    "**<b onmouseover=window.hit=1>bold</b>**", "`<iframe srcdoc='<script>parent.hit=1</script>'>`", "||<img src=x onerror=window.hit=1>||", "javascript:window.hit=1",
+    "> <style>*{display:none}</style>", "[x](https://example.net/\" onclick=\"window.hit=1)",
+  ];
+  for (const text of hostile) await node.say(0, `${text} end`);
+  await message(ana, `${hostile.at(-1).slice(0, 3)}`).waitFor();
+  await until("all of them", async () => (await ana.locator(".content", { hasText: "end" }).count()) >= hostile.length);
+  const found = await ana.evaluate(() => ({
+    hit: window.hit, inner: document.querySelectorAll(".content img, .content script, .content svg, .content iframe, .content style, .content b").length,
+    links: [...document.querySelectorAll(".content a")].map((link) => link.protocol), handlers: [...document.querySelectorAll(".content *")].filter((e) => [...e.attributes].some((a) => a.name.startsWith("on"))).length,
+  }));
+  assert.deepEqual({ ...found, links: found.links.filter((protocol) => !protocol.startsWith("http")) }, { hit: undefined, inner: 0, links: [], handlers: 0 });
+  await ana.locator(".content", { hasText: "<script>window.hit=1</script>" }).waitFor();
+});
+
+test("history loads upwards, and one jumps back to the newest", async () => {
+  for (let n = 0; n < 130; n++) await node.rest("POST", `/channels/${node.demo.channel_ids[5]}/messages`, { content: `line ${n}` });
+  await open(ana, "cooking").catch(() => {});
+  const name = await ana.evaluate(async (id) => (await fetch(`/api/v10/channels/${id}`, { headers: { authorization: localStorage.getItem("guildhall.chat.token") } }).then((r) => r.json())).name, node.demo.channel_ids[5]);
+  await open(ana, name);
+  await message(ana, "line 129").waitFor();
+  const box = ana.locator(".messages");
+  await until("the oldest of them", async () => {
+    await box.evaluate((element) => { element.scrollTop = 0; });
+    return (await ana.locator(".content", { hasText: /^line 0$/ }).count()) === 1;
+  });
+  await ana.getByRole("button", { name: /newest/ }).click();
+  await message(ana, "line 129").waitFor();
+  await until("the end", () => box.evaluate((element) => element.scrollHeight - element.scrollTop - element.clientHeight < 60));
+  await open(ana, "general");
+});
+
+test("a direct message to the other", async () => {
+  await say(ben, "write me a direct message");
+  await message(ana, "write me a direct message").locator(".author").click();
+  await ana.getByRole("button", { name: "Message", exact: true }).click();
+  await ana.locator(".channel-head h1").waitFor();
+  await say(ana, "just between us");
+  await ben.locator(".rail-item.home .badge").waitFor();
+  await ben.locator(".rail-item.home").click();
+  await message(ben, "just between us").waitFor();
+  for (const page of [ana, ben]) { await page.locator(".rail-item").nth(1).click(); await page.locator("#composer").waitFor(); }
+});
+
+test("a file arrives", async () => {
+  await ana.locator("input[type=file]").setInputFiles({ name: "notes.txt", mimeType: "text/plain", buffer: Buffer.from("eggs, flour") });
+  await say(ana, "the list");
+  const file = message(ben, "the list").locator(".file", { hasText: "notes.txt" });
+  await file.waitFor();
+  const got = await ben.request.get(await file.getAttribute("href"));
+  assert.equal(await got.text(), "eggs, flour");
+});
+
+test("the console is silent", () => {
+  assert.deepEqual([ana.complaints, ben.complaints], [[], []]);
+});
