@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run build check test tidy commits fmt lint doc wasm unit memcheck release deb package-test sim conformance \
+.PHONY: help run chat chat-page build check test tidy commits fmt lint doc wasm unit memcheck release deb package-test sim conformance \
 	packages conformance-setup conformance-libraries conformance-readers conformance-documents conformance-deflate \
 	conformance-backend-api conformance-metrics conformance-autobahn build-tests build-release build-memcheck build-fuzz \
 	build-bench fuzz bench picture clean tools tools-test
@@ -126,6 +126,13 @@ conformance-metrics: tools-test build-release
 
 conformance-autobahn: tools-test build-release
 	conformance/autobahn/run --echo $(dir $(BINARY))examples/ws_echo
+
+chat: tools-test build-release ## The chat page: its types, its embedded files, and its tests in Chromium
+	cd web/chat && npm ci --silent --no-audit --no-fund && npm run --silent check && npm run --silent verify
+	cd web/chat && GUILDHALL=$(abspath $(BINARY)) npm run --silent test
+
+chat-page: ## Build web/chat/dist again, after a change in web/chat
+	cd web/chat && npm ci --silent --no-audit --no-fund && npm run --silent check && npm run --silent build
 
 deb: release ## A Debian package of it (needs cargo-deb)
 	$(CARGO) deb -p guildhall --no-build
