@@ -1,10 +1,8 @@
 /** Decompressors of a connection's messages. */
 
-export type CompressionName = "none" | "zlib-stream" | "zstd-stream";
-
 /**
- * Decompresses the messages of one connection, in order. `push` returns the bytes of the message; they are valid until the next call.
- * It throws if the data is malformed or the message larger than `MESSAGE_BYTES_MAX`.
+ * Decompresses the messages of one connection, in order. `push` returns the bytes of the message; they are valid until
+ * the next call. It throws if the data is malformed or the message larger than `MESSAGE_BYTES_MAX`.
  */
 export interface Decompressor {
   push(data: Uint8Array): Uint8Array;
@@ -13,3 +11,53 @@ export interface Decompressor {
 }
 
 export const MESSAGE_BYTES_MAX = 256 * 1024 * 1024;
+
+/** One way to decompress, in one runtime. */
+export interface Backend {
+  readonly name: string;
+  /** Loads what it needs; rejects if the runtime cannot do it. */
+  load(): Promise<(dictionary?: Uint8Array) => Decompressor>;
+}
+
+/**
+ * The fastest backend that decompresses `sample` correctly: messages of one stream, each complete at its flush. Backends
+ * in their order; a later one has to be faster by a tenth. Rejects if none works.
+ */
+export async function chooseBackend(backends: readonly Backend[], sample: Sample): Promise<(dictionary?: Uint8Array) => Decompressor> {
+  let best: { create: (dictionary?: Uint8Array) => Decompressor; ms: number } | null = null;
+  const reasons: string[] = [];
+  for (const backend of backends) {
+    try {
+      const create = await backend.load();
+      const ms = test(create, sample);
+      if (!best || ms < best.ms * 0.9) best = { create, ms };
+    } catch (error) {
+      reasons.push(`${backend.name}: ${String(error)}`);
+    }
+  }
+  if (!best) throw new Error(`no decompressor works here (${reasons.join("; ")})`);
+  return best.create;
+}
+
+/** A short stream and its messages, for the self-test. */
+export interface Sample {
+  readonly compressed: readonly Uint8Array[];
+  readonly messages: readonly string[];
+}
+
+/** Time of the fastest of a few runs. */
+function test(create: () => Decompressor, sample: Sample): number {
+  let best = Infinity;
+  for (let round = 0; round < 5; round += 1) {
+    const decompressor = create();
+    const started = performance.now();
+    sample.compressed.forEach((data, index) => {
+      const bytes = decompressor.push(data);
+      const expected = sample.messages[index] as string;
+      if (bytes.length !== expected.length || String.fromCharCode(...bytes) !== expected) throw new Error("the self-test failed");
+    });
+    best = Math.min(best, performance.now() - started);
+    decompressor.free();
+  }
+  return best;
+}

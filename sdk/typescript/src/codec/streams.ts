@@ -1,0 +1,71 @@
+/** The stream compressions of the gateway. Spec: docs/protocol/reference.md §2.3, docs/adr/18. */
+
+import type { Compression } from "./codec.js";
+import { chooseBackend, type Backend } from "./compression.js";
+import { zlibSample, zstdSample } from "./samples.js";
+
+const FETCH_TIMEOUT_MS = 20_000;
+const DICTIONARY_BYTES_MAX = 4 * 1024 * 1024;
+
+/** An entry of `GET /dictionaries`. */
+interface Listed {
+  readonly id: string;
+  readonly encoding: string;
+  readonly compression: string;
+}
+
+export interface ZstdOptions {
+  /** Id of a dictionary that the node serves, or `true` for the newest one of the encoding. */
+  readonly dictionary?: string | true;
+}
+
+export function zlibStreamOf(backends: readonly Backend[]): Compression {
+  return {
+    name: "zlib-stream",
+    query: { compress: "zlib-stream" },
+    prepare: async () => chooseBackend(backends, zlibSample()),
+  };
+}
+
+export function zstdStreamOf(backends: readonly Backend[], { dictionary }: ZstdOptions): Compression {
+  const query: { [key: string]: string } = { compress: "zstd-stream" };
+  return {
+    name: dictionary === undefined ? "zstd-stream" : "zstd-stream with dictionary",
+    query,
+    async prepare({ httpUrl, encoding }) {
+      const create = await chooseBackend(backends, zstdSample());
+      if (dictionary === undefined) return create;
+      const id = dictionary === true ? await newestDictionary(httpUrl, encoding) : dictionary;
+      const bytes = await fetchDictionary(httpUrl, id);
+      query["dict"] = id;
+      return () => create(bytes);
+    },
+  };
+}
+
+async function read(url: string): Promise<Response> {
+  const response = await fetch(url, { signal: AbortSignal.timeout(FETCH_TIMEOUT_MS) });
+  if (!response.ok) throw new Error(`${url} answered HTTP ${response.status}`);
+  return response;
+}
+
+async function newestDictionary(httpUrl: string, encoding: string): Promise<string> {
+  const listed = (await (await read(`${httpUrl}/dictionaries`)).json()) as Listed[];
+  const found = listed.find((of) => of.encoding === encoding && of.compression === "zstd-stream");
+  if (!found) throw new Error(`the node has no dictionary for ${encoding}`);
+  return found.id;
+}
+
+/** The dictionary with this id, checked: the id is the first half of its SHA-256. */
+async function fetchDictionary(httpUrl: string, id: string): Promise<Uint8Array> {
+  const bytes = new Uint8Array(await (await read(`${httpUrl}/dictionaries/${encodeURIComponent(id)}`)).arrayBuffer());
+  if (bytes.length > DICTIONARY_BYTES_MAX) throw new Error("the dictionary is too large");
+  // Browsers have no digests outside of secure contexts; there zstd still checks the number inside.
+  const subtle = (globalThis as { crypto?: { subtle?: SubtleCrypto } }).crypto?.subtle;
+  if (subtle) {
+    const digest = new Uint8Array(await subtle.digest("SHA-256", bytes));
+    const hex = Array.from(digest.subarray(0, 16), (byte) => byte.toString(16).padStart(2, "0")).join("");
+    if (hex !== id) throw new Error(`the dictionary ${id} has other bytes than its id says`);
+  }
+  return bytes;
+}

@@ -1,0 +1,18 @@
+/** ETF and the stream compressions, for browsers. */
+
+import { zlibStreamOf, zstdStreamOf, type ZstdOptions } from "./codec/streams.js";
+import { zlibWasm, zstdWasm } from "./codec/wasm.js";
+import type { Compression } from "./codec/codec.js";
+
+export { etf } from "./codec/etf.js";
+export type { ZstdOptions } from "./codec/streams.js";
+
+/** One deflate stream per connection. */
+export function zlibStream(): Compression {
+  return zlibStreamOf([zlibWasm]);
+}
+
+/** One zstd stream per connection, optionally with a dictionary of the node. */
+export function zstdStream(options: ZstdOptions = {}): Compression {
+  return zstdStreamOf([zstdWasm], options);
+}

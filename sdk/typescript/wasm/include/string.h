@@ -1,0 +1,6 @@
+/* What the C libraries use of it; codecs.c defines it. */
+#pragma once
+#include <stddef.h>
+void *memcpy(void *restrict to, const void *restrict from, size_t size);
+void *memmove(void *to, const void *from, size_t size);
+void *memset(void *to, int value, size_t size);

@@ -1,0 +1,3 @@
+/* What the C libraries use of it. */
+#pragma once
+typedef long off_t;
