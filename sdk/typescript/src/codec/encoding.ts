@@ -91,8 +91,8 @@ function scanText(data: string): Envelope | null {
   if (end < 0 || !data.startsWith('","s":', end)) return null;
   const comma = data.indexOf(",", end + 6);
   if (comma < 0 || !data.startsWith(',"op":0,"d":', comma)) return null;
-  const seq = Number(data.slice(end + 6, comma));
-  return Number.isInteger(seq) ? { op: 0, seq, name: data.slice(6, end) } : null;
+  const digits = data.slice(end + 6, comma);
+  return /^[0-9]+$/.test(digits) ? { op: 0, seq: Number(digits), name: data.slice(6, end) } : null;
 }
 
 const decoder = new TextDecoder();

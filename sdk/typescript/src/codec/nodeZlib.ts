@@ -10,29 +10,37 @@ import { MESSAGE_BYTES_MAX } from "./compression.js";
 interface SyncStream {
   _processChunk(chunk: Uint8Array, flush: number): Uint8Array | null;
   _handle: { close(): void } | null;
-  close(): void;
 }
+
+const nothing = (): void => {};
 
 class NodeStream implements Decompressor {
   #stream: SyncStream;
   #flush: number;
+  /** `_processChunk` is meant for one call: it closes the handle, so the handle is kept here. */
+  #handle: { close(): void };
+  #closeHandle: () => void;
 
   constructor(stream: SyncStream, flush: number) {
     this.#stream = stream;
     this.#flush = flush;
-    // `_processChunk` closes the handle after an error, and throws the error as well.
-    (stream as unknown as zlib.Inflate).on("error", () => {});
+    const handle = stream._handle;
+    if (!handle) throw new Error("this Node keeps no handle");
+    this.#handle = handle;
+    this.#closeHandle = handle.close.bind(handle);
+    handle.close = nothing;
+    // An error is thrown, and emitted too.
+    (stream as unknown as zlib.Inflate).on("error", nothing);
   }
 
   push(data: Uint8Array): Uint8Array {
+    this.#stream._handle = this.#handle;
     const out = this.#stream._processChunk(data, this.#flush);
-    if (!out) return new Uint8Array();
-    if (out.length > MESSAGE_BYTES_MAX) throw new Error("the message is too large");
-    return out;
+    return out ?? new Uint8Array();
   }
 
   free(): void {
-    this.#stream.close();
+    this.#closeHandle();
   }
 }
 
@@ -42,12 +50,12 @@ export const zlibNode: Backend = {
   name: "node:zlib",
   load: () =>
     Promise.resolve(() => {
-      const stream = zlib.createInflate({ chunkSize: CHUNK_BYTES, flush: zlib.constants.Z_SYNC_FLUSH });
+      const stream = zlib.createInflate({ chunkSize: CHUNK_BYTES, flush: zlib.constants.Z_SYNC_FLUSH, maxOutputLength: MESSAGE_BYTES_MAX });
       return new NodeStream(stream as unknown as SyncStream, zlib.constants.Z_SYNC_FLUSH);
     }),
 };
 
-type CreateZstd = (options: { chunkSize: number; dictionary?: Uint8Array }) => unknown;
+type CreateZstd = (options: { chunkSize: number; maxOutputLength: number; dictionary?: Uint8Array }) => unknown;
 
 export const zstdNode: Backend = {
   name: "node:zlib",
@@ -56,7 +64,7 @@ export const zstdNode: Backend = {
     if (!create) return Promise.reject(new Error("this Node has no zstd"));
     const flush = (zlib.constants as unknown as { ZSTD_e_flush: number }).ZSTD_e_flush;
     return Promise.resolve((dictionary) => {
-      const stream = create({ chunkSize: CHUNK_BYTES, ...(dictionary && { dictionary }) });
+      const stream = create({ chunkSize: CHUNK_BYTES, maxOutputLength: MESSAGE_BYTES_MAX, ...(dictionary && { dictionary }) });
       return new NodeStream(stream as SyncStream, flush);
     });
   },

@@ -1,0 +1,111 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import * as zlib from "node:zlib";
+import { chooseBackend, type Backend, type Decompressor } from "../../src/codec/compression.js";
+import { zlibNode, zstdNode } from "../../src/codec/nodeZlib.js";
+import { zlibSample, zstdSample } from "../../src/codec/samples.js";
+import { zlibWasm, zstdWasm } from "../../src/codec/wasm.js";
+
+/** A stream of zlib, one flushed piece per message. */
+async function deflated(messages: readonly Uint8Array[]): Promise<Uint8Array[]> {
+  const deflate = zlib.createDeflate();
+  const pieces: Uint8Array[] = [];
+  for (const message of messages) {
+    const parts: Buffer[] = [];
+    const collect = (part: Buffer): void => void parts.push(part);
+    deflate.on("data", collect);
+    deflate.write(message);
+    await new Promise<void>((resolve) => deflate.flush(zlib.constants.Z_SYNC_FLUSH, () => resolve()));
+    deflate.off("data", collect);
+    pieces.push(new Uint8Array(Buffer.concat(parts)));
+  }
+  return pieces;
+}
+
+function messages(): Uint8Array[] {
+  const sizes = [0, 1, 100, 65_535, 65_536, 65_537, 10, 300_000, 5_000_000, 7];
+  let state = 1;
+  return sizes.map((size) =>
+    Uint8Array.from({ length: size }, (_, i) => {
+      state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+      // Half is random, so that compressed pieces are larger than the input buffer as well.
+      return i % 2 ? state >>> 24 : i & 0xff;
+    }),
+  );
+}
+
+for (const backend of [zlibWasm, zlibNode]) {
+  describe(backend.name, () => {
+    test("messages of all sizes, each complete at its flush", async () => {
+      const all = messages();
+      const decompressor = (await backend.load())();
+      for (const [index, piece] of (await deflated(all)).entries()) {
+        assert.ok(Buffer.from(decompressor.push(piece)).equals(Buffer.from(all[index] as Uint8Array)), `message ${index}`);
+      }
+      decompressor.free();
+    });
+
+    test("a broken stream throws", async () => {
+      const decompressor = (await backend.load())();
+      assert.throws(() => decompressor.push(new Uint8Array([1, 2, 3, 4, 5, 6])));
+    });
+
+    test("a bomb throws instead of filling the memory", { skip: process.env["CI"] ? false : "needs 512 MiB" }, async () => {
+      const decompressor = (await backend.load())();
+      const [piece] = await deflated([new Uint8Array(300 * 1024 * 1024)]);
+      assert.throws(() => decompressor.push(piece as Uint8Array));
+    });
+  });
+}
+
+describe("zstd in WebAssembly", () => {
+  test("the sample", async () => {
+    const decompressor = (await zstdWasm.load())();
+    const sample = zstdSample();
+    const got = sample.compressed.map((piece) => Buffer.from(decompressor.push(piece)).toString());
+    assert.deepEqual(got, sample.messages);
+  });
+
+  test("a message larger than the output buffer, twice, in one stream", async () => {
+    // One frame: 3,000,000 zeros as RLE blocks of 128 KiB, not the last one, each time.
+    const block = (size: number): number[] => {
+      const header = (size << 3) | (1 << 1);
+      return [header & 0xff, (header >> 8) & 0xff, header >> 16, 0x61];
+    };
+    const body = [...Array.from({ length: 22 }, () => block(131_072)).flat(), ...block(1_000)];
+    const decompressor = (await zstdWasm.load())();
+    const head = [0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x58];
+    for (const piece of [[...head, ...body], body]) {
+      const got = decompressor.push(Uint8Array.from(piece));
+      assert.equal(got.length, 22 * 131_072 + 1_000);
+      assert.ok(got.every((byte) => byte === 0x61));
+    }
+  });
+
+  test("a window that is too large, and garbage, throw", async () => {
+    for (const bytes of [[0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xf8, 0, 0, 0, 0], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]]) {
+      const decompressor = (await zstdWasm.load())();
+      assert.throws(() => decompressor.push(Uint8Array.from(bytes)));
+    }
+  });
+});
+
+describe("the choice", () => {
+  const fake = (name: string, push: Decompressor["push"]): Backend => ({ name, load: () => Promise.resolve(() => ({ push, free() {} })) });
+
+  test("a backend that is wrong is not taken", async () => {
+    const wrong = fake("wrong", (data) => data);
+    const create = await chooseBackend([wrong, zlibWasm], zlibSample());
+    assert.equal(create().push(zlibSample().compressed[0] as Uint8Array).length, zlibSample().messages[0]?.length);
+    await assert.rejects(chooseBackend([wrong], zlibSample()), /no decompressor works here \(wrong:/);
+  });
+
+  test("of Node's and ours one works, for zlib and zstd", async () => {
+    for (const [backends, sample] of [[[zlibWasm, zlibNode], zlibSample()], [[zstdWasm, zstdNode], zstdSample()]] as const) {
+      const decompressor = (await chooseBackend(backends, sample))();
+      for (const [index, piece] of sample.compressed.entries()) {
+        assert.equal(Buffer.from(decompressor.push(piece)).toString(), sample.messages[index]);
+      }
+    }
+  });
+});
