@@ -134,6 +134,19 @@ chat: tools-test build-release ## The chat page: its types, its embedded files, 
 chat-page: ## Build web/chat/dist again, after a change in web/chat
 	cd web/chat && npm ci --silent --no-audit --no-fund && npm run --silent check && npm run --silent build
 
+# npm leaves a file behind when it has installed everything, so a second run without a network works.
+SDK = sdk/typescript
+
+sdk: sdk-setup ## The TypeScript SDK: its machines and codecs, its types, its sizes, its package
+	cd $(SDK) && npm test
+
+sdk-setup: tools-test
+	cd $(SDK) && { cmp -s package-lock.json node_modules/.installed || \
+		{ npm ci --no-audit --no-fund && cp package-lock.json node_modules/.installed; }; }
+
+sdk-live: sdk-setup build-release ## The TypeScript SDK against the release build, in Node and in Chromium
+	cd $(SDK) && GUILDHALL=$(abspath $(BINARY)) npm run test:live
+
 deb: release ## A Debian package of it (needs cargo-deb)
 	$(CARGO) deb -p guildhall --no-build
 

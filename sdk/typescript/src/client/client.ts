@@ -11,11 +11,11 @@ import type { Decompressor } from "../codec/compression.js";
 import { json, utf8Bytes, type Encoding, type Envelope, type Payload } from "../codec/encoding.js";
 import { StateCache, type Change } from "../core/cache.js";
 import type { RowRange } from "../core/memberList.js";
+import * as opcodes from "../core/opcodes.js";
 import { done, type Problem, type Result } from "../core/problem.js";
 import { Session, type Action, type ResumePoint, type SessionState } from "../core/session.js";
 import { Subscriptions, type Subscription } from "../core/subscriptions.js";
 import { Emitter } from "../emitter.js";
-import { Capabilities, Opcode } from "../generated/codes.js";
 import type { EventBodies, GuildMembersChunk, RateLimited } from "../generated/protocol.js";
 import { openBrowserSocket } from "../transport/browserSocket.js";
 import type { OpenSocket, Socket } from "../transport/transport.js";
@@ -29,7 +29,7 @@ const USER_MESSAGE_BYTES_MAX = 15_360;
 /** Changes of subscriptions within this time are sent together. */
 const SUBSCRIPTION_DELAY_MS = 50;
 const DEFAULT_CAPABILITIES =
-  Capabilities.LAZY_USER_NOTES | Capabilities.DEDUPE_USER_OBJECTS | Capabilities.PASSIVE_GUILD_UPDATE_V2;
+  opcodes.LAZY_USER_NOTES | opcodes.DEDUPE_USER_OBJECTS | opcodes.PASSIVE_GUILD_UPDATE_V2;
 
 /** About a dispatch, beside its body. */
 export interface DispatchContext {
@@ -217,18 +217,18 @@ export class Client extends Emitter<AllEvents> {
   setPresence(presence: PresenceUpdate): Result {
     this.#presence = presence;
     if (this.state === "idle") return done;
-    return this.send(Opcode.PRESENCE_UPDATE, { since: null, afk: false, activities: [], ...presence });
+    return this.send(opcodes.PRESENCE_UPDATE, { since: null, afk: false, activities: [], ...presence });
   }
 
   /** Joins, changes or leaves (`channelId` null) voice in a guild (op 4). */
   setVoice(guildId: string | null, channelId: string | null, options: { readonly selfMute?: boolean; readonly selfDeaf?: boolean } = {}): Result {
     const d = { guild_id: guildId, channel_id: channelId, self_mute: options.selfMute ?? false, self_deaf: options.selfDeaf ?? false };
-    return this.send(Opcode.VOICE_STATE_UPDATE, d);
+    return this.send(opcodes.VOICE_STATE_UPDATE, d);
   }
 
   /** Members by name prefix, by id, or all (op 8). Collects the chunks. */
   requestMembers(guildId: string, query: MemberQuery): Promise<Result<MembersFound>> {
-    return this.#memberRequests.request(guildId, query, (d) => this.send(Opcode.REQUEST_GUILD_MEMBERS, d));
+    return this.#memberRequests.request(guildId, query, (d) => this.send(opcodes.REQUEST_GUILD_MEMBERS, d));
   }
 
   /** Changes the subscription to a guild (op 37). Changes within 50 ms are sent together. */
@@ -480,7 +480,7 @@ export class Client extends Emitter<AllEvents> {
       return this.#undecodable(message);
     }
     const { op, seq, name } = head;
-    if (op === Opcode.HELLO) this.#sawHello = true;
+    if (op === opcodes.HELLO) this.#sawHello = true;
     const isReplay = this.#session.isReplaying && name !== "RESUMED";
     const body = (): unknown => (payload ??= encoding.decode(raw)).d;
 
@@ -493,8 +493,8 @@ export class Client extends Emitter<AllEvents> {
       this.emit("message", new ReceivedMessage({ op, name, seq, isReplay }, raw, wireBytes, encoding, codec.compression.name, body));
     }
 
-    if (op !== Opcode.DISPATCH) {
-      this.#session.handlePayload(this.#clock.now(), op, seq, name, op === Opcode.HELLO || op === Opcode.INVALID_SESSION ? body() : null);
+    if (op !== opcodes.DISPATCH) {
+      this.#session.handlePayload(this.#clock.now(), op, seq, name, op === opcodes.HELLO || op === opcodes.INVALID_SESSION ? body() : null);
       return this.#drain();
     }
     let decoded: unknown;
@@ -536,7 +536,7 @@ export class Client extends Emitter<AllEvents> {
       this.#subscriptionTimer = null;
       // A later READY or RESUMED sends everything.
       if (this.state !== "ready") return;
-      for (const body of this.#subscriptions.take()) this.send(Opcode.GUILD_SUBSCRIPTIONS_BULK, body);
+      for (const body of this.#subscriptions.take()) this.send(opcodes.GUILD_SUBSCRIPTIONS_BULK, body);
     }, SUBSCRIPTION_DELAY_MS);
   }
 }

@@ -10,6 +10,7 @@ import { MESSAGE_BYTES_MAX } from "./compression.js";
 interface SyncStream {
   _processChunk(chunk: Uint8Array, flush: number): Uint8Array | null;
   _handle: { close(): void } | null;
+  removeAllListeners(event: string): void;
 }
 
 const nothing = (): void => {};
@@ -29,13 +30,13 @@ class NodeStream implements Decompressor {
     this.#handle = handle;
     this.#closeHandle = handle.close.bind(handle);
     handle.close = nothing;
-    // An error is thrown, and emitted too.
-    (stream as unknown as zlib.Inflate).on("error", nothing);
   }
 
   push(data: Uint8Array): Uint8Array {
     this.#stream._handle = this.#handle;
     const out = this.#stream._processChunk(data, this.#flush);
+    // Each call adds one. After an error, which is thrown and emitted, the listener stays.
+    this.#stream.removeAllListeners("error");
     return out ?? new Uint8Array();
   }
 

@@ -12,6 +12,7 @@
  */
 
 import { consequenceOf, type Consequence } from "./closeCodes.js";
+import * as opcodes from "./opcodes.js";
 import { done, type Problem, type Result } from "./problem.js";
 import { COMMANDS_WAITING_MAX, SendQueue } from "./sendQueue.js";
 
@@ -76,7 +77,6 @@ export type Action =
   | { readonly type: "problem"; readonly problem: Problem }
   | { readonly type: "stopped"; readonly problem: Problem };
 
-const OP = { dispatch: 0, heartbeat: 1, identify: 2, resume: 6, reconnect: 7, invalidSession: 9, hello: 10, ack: 11 } as const;
 /** Closing with any code but 1000 and 1001 keeps the session. */
 export const CLOSE_KEEPS_SESSION = 4000;
 /** After this long in `ready`, the next reconnect starts with the shortest back-off. */
@@ -209,12 +209,12 @@ export class Session {
   handlePayload(now: number, op: number, seq: number | null, name: string | null, d: unknown): boolean {
     if (!this.#isOpen) return false;
     switch (op) {
-      case OP.dispatch:
+      case opcodes.DISPATCH:
         return this.#dispatch(now, seq ?? 0, name ?? "", d);
-      case OP.heartbeat:
+      case opcodes.HEARTBEAT:
         this.#heartbeat(now);
         return false;
-      case OP.reconnect:
+      case opcodes.RECONNECT:
         this.#close(CLOSE_KEEPS_SESSION, "reconnect requested");
         this.#retry(
           now,
@@ -222,13 +222,13 @@ export class Session {
           this.#options.random() * REQUESTED_RECONNECT_MAX_MS,
         );
         return false;
-      case OP.invalidSession:
+      case opcodes.INVALID_SESSION:
         this.#invalid(now, d === true);
         return false;
-      case OP.hello:
+      case opcodes.HELLO:
         this.#hello(now, d);
         return false;
-      case OP.ack:
+      case opcodes.HEARTBEAT_ACK:
         if (this.#sentAt !== null) this.#push({ type: "latency", ms: now - this.#sentAt });
         this.#sentAt = null;
         return false;
@@ -309,7 +309,7 @@ export class Session {
     if (this.#point) {
       this.#replayed = 0;
       this.#become("resuming");
-      this.#push({ type: "send", op: OP.resume, d: { token: this.#options.token(), session_id: this.#point.sessionId, seq: this.#seq } });
+      this.#push({ type: "send", op: opcodes.RESUME, d: { token: this.#options.token(), session_id: this.#point.sessionId, seq: this.#seq } });
     } else {
       this.#identify(now);
     }
@@ -319,7 +319,7 @@ export class Session {
     this.#seq = 0;
     this.#timers.ready = now + (this.#options.readyTimeoutMs ?? 60_000);
     this.#become("identifying");
-    this.#push({ type: "send", op: OP.identify, d: { token: this.#options.token(), ...this.#options.identify() } });
+    this.#push({ type: "send", op: opcodes.IDENTIFY, d: { token: this.#options.token(), ...this.#options.identify() } });
   }
 
   #dispatch(now: number, seq: number, name: string, d: unknown): boolean {
@@ -374,7 +374,7 @@ export class Session {
 
   #heartbeat(now: number): void {
     this.#sentAt ??= now;
-    this.#push({ type: "send", op: OP.heartbeat, d: this.#seq === 0 ? null : this.#seq });
+    this.#push({ type: "send", op: opcodes.HEARTBEAT, d: this.#seq === 0 ? null : this.#seq });
   }
 
   #beat(now: number): void {

@@ -45,6 +45,17 @@ for (const backend of [zlibWasm, zlibNode]) {
       decompressor.free();
     });
 
+    test("many messages leave nothing behind", async () => {
+      const warnings: Error[] = [];
+      const collect = (warning: Error): void => void warnings.push(warning);
+      process.on("warning", collect);
+      const decompressor = (await backend.load())();
+      for (const piece of await deflated(Array.from({ length: 50 }, (_, i) => Uint8Array.of(i)))) decompressor.push(piece);
+      await new Promise((resolve) => setImmediate(resolve));
+      process.off("warning", collect);
+      assert.deepEqual(warnings, []);
+    });
+
     test("a broken stream throws", async () => {
       const decompressor = (await backend.load())();
       assert.throws(() => decompressor.push(new Uint8Array([1, 2, 3, 4, 5, 6])));
