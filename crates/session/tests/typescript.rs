@@ -6,6 +6,7 @@
 //!             `skip_serializing_if`.
 //! Invariants  a type with a hand-written `Serialize` needs an entry in `WRITTEN`, and each event one in `EVENTS`;
 //!             without it the test fails.
+#![expect(clippy::disallowed_methods, reason = "the test reads the sources, and writes the types on request")]
 
 use guildhall_model::{CloseCode, EventName, Intents, Opcode, SessionFate, opcode};
 use std::{
