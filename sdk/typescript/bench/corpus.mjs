@@ -168,8 +168,8 @@ export function unframed(data) {
   const messages = [];
   for (let at = 0; at < data.length; ) {
     const size = data.readUInt32BE(at);
-    // Each frame has a buffer of its own, as from a socket.
-    messages.push(Buffer.from(data.subarray(at + 4, at + 4 + size)));
+    // Each frame has memory of its own, as from a socket.
+    messages.push(Buffer.from(Uint8Array.from(data.subarray(at + 4, at + 4 + size)).buffer));
     at += 4 + size;
   }
   return messages;

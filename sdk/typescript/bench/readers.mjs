@@ -75,7 +75,8 @@ export const readers = {
     const socket = new Socket("t", { encoding, compress: compression === "zlib-stream" ? "zlib-stream" : "none" });
     socket.on("packet", onEvent);
     socket.on("warn", (error) => { throw error; });
-    return (frame) => socket.handle(frame);
+    socket.socket = {};
+    return (frame) => socket.onMessage(socket.socket, frame);
   },
 };
 

@@ -1,5 +1,5 @@
 /**
- * Events per second from the payload of a frame to the raw event, for several libraries on the same bytes.
+ * Events per second of CPU time, from the payload of a frame to the raw event, for several libraries on the same bytes.
  *
  *     npm ci --prefix bench && npm run build && npm run bench [-- --rounds 7] [--only eris] [--json FILE]
  *

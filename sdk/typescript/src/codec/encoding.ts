@@ -96,12 +96,12 @@ function scanText(data: string): Envelope | null {
 }
 
 const decoder = new TextDecoder();
+const { Buffer: NodeBuffer } = globalThis as { Buffer?: typeof Buffer };
 
 /** UTF-8 to text. Node's `Buffer` is the faster of the two for all sizes. */
 export function textOf(bytes: Uint8Array): string {
-  const { Buffer: NodeBuffer } = globalThis as { Buffer?: typeof Buffer };
-  if (NodeBuffer) return NodeBuffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8");
-  return decoder.decode(bytes);
+  if (NodeBuffer === undefined) return decoder.decode(bytes);
+  return bytes instanceof NodeBuffer ? bytes.toString() : NodeBuffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString();
 }
 
 /** Checks the shape of a decoded payload. */
@@ -120,8 +120,7 @@ export const json: Encoding = {
 
 /** Length of `text` in UTF-8. */
 export function utf8Bytes(text: string): number {
-  const { Buffer: NodeBuffer } = globalThis as { Buffer?: typeof Buffer };
-  if (NodeBuffer) return NodeBuffer.byteLength(text);
+  if (NodeBuffer !== undefined) return NodeBuffer.byteLength(text);
   let bytes = text.length;
   for (let i = 0; i < text.length; i += 1) {
     const unit = text.charCodeAt(i);

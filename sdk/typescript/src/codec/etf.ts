@@ -21,190 +21,237 @@ function isIdKey(key: string): boolean {
   return key === "id" || key.endsWith("_id") || key.endsWith("_ids") || key === "roles" || key === "mention_roles" || key === "ids";
 }
 
-/** Cached answer of `isIdKey`. */
-const idKeys = new Map<string, boolean>();
+/**
+ * A key that was seen, with the keys that came after it. Maps of one kind have the same keys in the same order, so a key
+ * is mostly found by comparing it with the one that followed its predecessor the last time.
+ */
+class Key {
+  readonly name: string;
+  readonly isId: boolean;
+  /** Key after this one in the same map. */
+  next: Key | null = null;
+  /** First key of the map that is this key's value. */
+  first: Key | null = null;
 
-function isId(key: string): boolean {
-  let known = idKeys.get(key);
-  if (known === undefined) {
-    known = isIdKey(key);
-    if (idKeys.size < 4096) idKeys.set(key, known);
+  constructor(name: string) {
+    this.name = name;
+    this.isId = isIdKey(name);
   }
-  return known;
 }
 
-class Reader {
-  #data: Uint8Array;
-  #view: DataView;
-  #at = 0;
-  #depth = 0;
+const KEYS_MAX = 4096;
+const keys = new Map<string, Key>();
+const root = new Key("");
+const other = new Key("");
 
-  constructor(data: Uint8Array) {
-    this.#data = data;
-    this.#view = new DataView(data.buffer, data.byteOffset, data.byteLength);
+function keyOf(name: string): Key {
+  let key = keys.get(name);
+  if (!key) {
+    key = new Key(name);
+    // Maps with ids as keys must not fill the table.
+    if (keys.size < KEYS_MAX) keys.set(name, key);
   }
+  return key;
+}
 
-  document(): unknown {
-    if (this.#data[0] !== TAG.version) throw new Error("not a term: it does not begin with 131");
-    this.#at = 1;
-    const term = this.#term(false);
-    if (this.#at !== this.#data.length) throw new Error("bytes follow the term");
-    return term;
+// The reader's state. Decoding is synchronous, and one term is read at a time; fields of an object would cost a third more.
+let data: Uint8Array = new Uint8Array();
+let view = new DataView(data.buffer);
+let buffer: Buffer | null = null;
+let at = 0;
+let depth = 0;
+
+const { Buffer: NodeBuffer } = globalThis as { Buffer?: typeof Buffer };
+
+function read(bytes: Uint8Array): unknown {
+  data = bytes;
+  view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  if (NodeBuffer !== undefined) buffer = bytes instanceof NodeBuffer ? bytes : NodeBuffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  at = 1;
+  depth = 0;
+  try {
+    if (bytes[0] !== TAG.version) throw new Error("not a term: it does not begin with 131");
+    const value = term(root);
+    if (at !== bytes.length) throw new Error("bytes follow the term");
+    return value;
+  } finally {
+    // The message may be large; nothing keeps it.
+    data = EMPTY;
+    buffer = null;
   }
+}
 
-  /** `isIds`: numbers are ids. */
-  #term(isIds: boolean): unknown {
-    const data = this.#data;
-    const tag = data[this.#at] as number;
-    this.#at += 1;
-    switch (tag) {
-      case TAG.smallInteger: {
-        const value = data[this.#need(1)] as number;
-        return isIds ? String(value) : value;
-      }
-      case TAG.integer: {
-        const value = this.#view.getInt32(this.#need(4));
-        return isIds ? String(value) : value;
-      }
-      case TAG.binary:
-        return this.#text(this.#view.getUint32(this.#need(4)));
-      case TAG.smallBig:
-        return this.#big(data[this.#need(1)] as number, isIds);
-      case TAG.largeBig:
-        return this.#big(this.#view.getUint32(this.#need(4)), isIds);
-      case TAG.atom:
-      case TAG.atomUtf8:
-        return this.#atom(this.#view.getUint16(this.#need(2)));
-      case TAG.smallAtom:
-      case TAG.smallAtomUtf8:
-        return this.#atom(data[this.#need(1)] as number);
-      case TAG.map:
-        return this.#map(this.#view.getUint32(this.#need(4)));
-      case TAG.list: {
-        const list = this.#items(this.#view.getUint32(this.#need(4)), isIds);
-        if (data[this.#need(1)] !== TAG.nil) throw new Error("a list with a tail");
-        return list;
-      }
-      case TAG.nil:
-        return [];
-      case TAG.newFloat:
-        return this.#view.getFloat64(this.#need(8));
-      case TAG.string: {
-        const length = this.#view.getUint16(this.#need(2));
-        return Array.from(data.subarray(this.#need(length), this.#at), (value) => (isIds ? String(value) : value));
-      }
-      case TAG.float:
-        return Number.parseFloat(this.#ascii(31));
-      case TAG.smallTuple:
-        return this.#items(data[this.#need(1)] as number, isIds);
-      case TAG.largeTuple:
-        return this.#items(this.#view.getUint32(this.#need(4)), isIds);
-      default:
-        throw new Error(tag === undefined ? "the term is cut off" : `tag ${tag} is not known`);
+const EMPTY = data;
+
+/** Position of the next `bytes` bytes; moves behind them. */
+function need(bytes: number): number {
+  const start = at;
+  at += bytes;
+  if (at > data.length) throw new Error("the term is cut off");
+  return start;
+}
+
+/** A value under `key`. */
+function term(key: Key): unknown {
+  const tag = data[at] as number;
+  at += 1;
+  switch (tag) {
+    case TAG.binary:
+      return text(view.getUint32(need(4)));
+    case TAG.smallInteger: {
+      const value = data[need(1)] as number;
+      return key.isId ? String(value) : value;
     }
-  }
-
-  /** Position of the next `bytes` bytes; moves behind them. */
-  #need(bytes: number): number {
-    const at = this.#at;
-    if (at + bytes > this.#data.length) throw new Error("the term is cut off");
-    this.#at = at + bytes;
-    return at;
-  }
-
-  #enter(): void {
-    this.#depth += 1;
-    if (this.#depth > DEPTH_MAX) throw new Error("the term is nested too deeply");
-  }
-
-  #map(size: number): { [key: string]: unknown } {
-    // A pair has two bytes at least.
-    if (size * 2 > this.#data.length - this.#at) throw new Error("the term is cut off");
-    this.#enter();
-    const map: { [key: string]: unknown } = {};
-    for (let i = 0; i < size; i += 1) {
-      const key = this.#key();
-      const value = this.#term(isId(key));
-      if (key === "__proto__") Object.defineProperty(map, key, { value, enumerable: true, configurable: true, writable: true });
-      else map[key] = value;
+    case TAG.atom:
+    case TAG.atomUtf8:
+      return atom(view.getUint16(need(2)));
+    case TAG.smallBig:
+      return big(data[need(1)] as number, key.isId);
+    case TAG.map:
+      return map(view.getUint32(need(4)), key);
+    case TAG.list: {
+      const list = items(view.getUint32(need(4)), key);
+      if (data[need(1)] !== TAG.nil) throw new Error("a list with a tail");
+      return list;
     }
-    this.#depth -= 1;
-    return map;
-  }
-
-  #key(): string {
-    const tag = this.#data[this.#at];
-    if (tag === TAG.atom) {
-      this.#at += 1;
-      const length = this.#view.getUint16(this.#need(2));
-      const start = this.#need(length);
-      return names.read(this.#data, start, this.#at);
+    case TAG.nil:
+      return [];
+    case TAG.integer: {
+      const value = view.getInt32(need(4));
+      return key.isId ? String(value) : value;
     }
-    if (tag === TAG.binary) {
-      this.#at += 1;
-      return this.#text(this.#view.getUint32(this.#need(4)));
+    case TAG.smallAtom:
+    case TAG.smallAtomUtf8:
+      return atom(data[need(1)] as number);
+    case TAG.newFloat:
+      return view.getFloat64(need(8));
+    case TAG.largeBig:
+      return big(view.getUint32(need(4)), key.isId);
+    case TAG.string: {
+      const start = need(view.getUint16(need(2)));
+      return Array.from(data.subarray(start, at), (value) => (key.isId ? String(value) : value));
     }
-    return String(this.#term(false));
+    case TAG.float:
+      return Number.parseFloat(ascii(need(31)).replace(/\0+$/, ""));
+    case TAG.smallTuple:
+      return items(data[need(1)] as number, key);
+    case TAG.largeTuple:
+      return items(view.getUint32(need(4)), key);
+    default:
+      throw new Error(tag === undefined ? "the term is cut off" : `tag ${tag} is not known`);
   }
+}
 
-  #items(size: number, isIds: boolean): unknown[] {
-    if (size > this.#data.length - this.#at) throw new Error("the term is cut off");
-    this.#enter();
-    const items: unknown[] = [];
-    for (let i = 0; i < size; i += 1) items.push(this.#term(isIds));
-    this.#depth -= 1;
-    return items;
-  }
+function enter(): void {
+  depth += 1;
+  if (depth > DEPTH_MAX) throw new Error("the term is nested too deeply");
+}
 
-  #atom(length: number): unknown {
-    const data = this.#data;
-    const start = this.#need(length);
-    if (length === 3 && data[start] === 0x6e && data[start + 1] === 0x69 && data[start + 2] === 0x6c) return null;
-    const name = names.read(data, start, this.#at);
-    if (name === "true") return true;
-    if (name === "false") return false;
-    return name === "null" || name === "undefined" ? null : name;
-  }
-
-  #text(length: number): string {
-    const start = this.#need(length);
-    const data = this.#data;
-    if (length <= 24) {
-      // Short texts are mostly ASCII, and cheaper to build than to hand over.
-      let text = "";
-      for (let i = start; i < this.#at; i += 1) {
-        const byte = data[i] as number;
-        if (byte > 0x7f) return textOf(data.subarray(start, this.#at));
-        text += String.fromCharCode(byte);
-      }
-      return text;
+function map(size: number, parent: Key): { [key: string]: unknown } {
+  // A pair has two bytes at least.
+  if (size * 2 > data.length - at) throw new Error("the term is cut off");
+  enter();
+  const out: { [key: string]: unknown } = {};
+  let last: Key | null = null;
+  for (let i = 0; i < size; i += 1) {
+    const expected: Key | null = last === null ? parent.first : last.next;
+    const key = nextKey(expected);
+    if (key !== expected) {
+      if (last === null) parent.first = key;
+      else last.next = key;
     }
-    return textOf(data.subarray(start, this.#at));
+    const value = term(key);
+    if (key.name === "__proto__") Object.defineProperty(out, key.name, { value, enumerable: true, configurable: true, writable: true });
+    else out[key.name] = value;
+    last = key;
   }
+  depth -= 1;
+  return out;
+}
 
-  #ascii(length: number): string {
-    const start = this.#need(length);
-    return String.fromCharCode(...this.#data.subarray(start, this.#at)).replace(/\0+$/, "");
+function nextKey(expected: Key | null): Key {
+  const tag = data[at];
+  if (tag === TAG.atom) {
+    at += 1;
+    const length = view.getUint16(need(2));
+    const start = need(length);
+    if (expected !== null && isText(expected.name, start, length)) return expected;
+    return keyOf(names.read(data, start, at));
   }
+  if (tag === TAG.binary) {
+    at += 1;
+    return keyOf(text(view.getUint32(need(4))));
+  }
+  return keyOf(String(term(other)));
+}
 
-  #big(length: number, isIds: boolean): string | number {
-    if (length > 8) throw new Error("an integer of more than 64 bits");
-    const sign = this.#data[this.#need(1)] as number;
-    const start = this.#need(length);
-    let low = 0;
-    let high = 0;
+function isText(expected: string, start: number, length: number): boolean {
+  if (expected.length !== length) return false;
+  for (let i = 0; i < length; i += 1) if (expected.charCodeAt(i) !== data[start + i]) return false;
+  return true;
+}
+
+function items(size: number, key: Key): unknown[] {
+  if (size > data.length - at) throw new Error("the term is cut off");
+  enter();
+  const out: unknown[] = [];
+  for (let i = 0; i < size; i += 1) out.push(term(key));
+  depth -= 1;
+  return out;
+}
+
+const NIL = 0x6e696c;
+
+function atom(length: number): unknown {
+  const start = need(length);
+  if (length === 3 && (((data[start] as number) << 16) | ((data[start + 1] as number) << 8) | (data[start + 2] as number)) === NIL) return null;
+  const name = names.read(data, start, at);
+  if (name === "true") return true;
+  if (name === "false") return false;
+  return name === "null" || name === "undefined" ? null : name;
+}
+
+/** Up to this length a text is cheaper to build than to hand over to the runtime. */
+const SHORT_TEXT = NodeBuffer === undefined ? 32 : 10;
+
+function text(length: number): string {
+  const start = need(length);
+  if (length > SHORT_TEXT) return buffer !== null ? buffer.toString("utf8", start, at) : textOf(data.subarray(start, at));
+  let out = "";
+  for (let i = start; i < at; i += 1) {
+    const byte = data[i] as number;
+    if (byte > 0x7f) return textOf(data.subarray(start, at));
+    out += String.fromCharCode(byte);
+  }
+  return out;
+}
+
+function ascii(start: number): string {
+  return String.fromCharCode(...data.subarray(start, at));
+}
+
+function big(length: number, isId: boolean): string | number {
+  if (length > 8) throw new Error("an integer of more than 64 bits");
+  const isMinus = data[need(1)] !== 0;
+  const start = need(length);
+  let low = 0;
+  let high = 0;
+  if (length === 8) {
+    low = view.getUint32(start, true);
+    high = view.getUint32(start + 4, true);
+  } else {
     for (let i = 0; i < length; i += 1) {
-      const byte = this.#data[start + i] as number;
+      const byte = data[start + i] as number;
       if (i < 4) low += byte * 2 ** (8 * i);
       else high += byte * 2 ** (8 * (i - 4));
     }
-    const minus = sign === 0 ? "" : "-";
-    if (high < 0x20_0000) {
-      const value = high * 0x1_0000_0000 + low;
-      return isIds ? minus + value : sign === 0 ? value : -value;
-    }
-    return minus + decimal(high, low);
   }
+  const minus = isMinus ? "-" : "";
+  if (high < 0x20_0000) {
+    const value = high * 0x1_0000_0000 + low;
+    return isId ? minus + value : isMinus ? -value : value;
+  }
+  return minus + decimal(high, low);
 }
 
 const TEN_9 = 1_000_000_000;
@@ -221,7 +268,7 @@ function decimal(high: number, low: number): string {
   const q0 = Math.floor(value / TEN_9);
   rest = value - q0 * TEN_9;
   const quotient = a * 0x1_0000_0000 + q1 * 65_536 + q0;
-  return `${quotient}${String(rest).padStart(9, "0")}`;
+  return rest >= 100_000_000 ? `${quotient}${rest}` : quotient + String(rest).padStart(9, "0");
 }
 
 /** The envelope is at the end: `… op, OP, s, SEQ, t, NAME`, in the order of the keys. */
@@ -363,9 +410,9 @@ class Writer {
 export const etf: Encoding = {
   name: "etf",
   scan,
-  decode: (data) => {
-    if (typeof data === "string") throw new Error("text instead of bytes");
-    return payloadOf(new Reader(data).document());
+  decode: (bytes) => {
+    if (typeof bytes === "string") throw new Error("text instead of bytes");
+    return payloadOf(read(bytes));
   },
   encode: (payload) => new Writer().document(payload),
 };
