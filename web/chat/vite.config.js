@@ -1,8 +1,13 @@
+import { fileURLToPath } from "node:url";
 import { defineConfig } from "vite";
+
+const sdk = (name) => fileURLToPath(new URL(`../../sdk/typescript/src/${name}`, import.meta.url));
 
 export default defineConfig({
   base: "/chat/",
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
+  // From source: the page needs no build of the SDK.
+  resolve: { alias: [{ find: /^@guildhall\/sdk$/, replacement: sdk("index.ts") }, { find: "@guildhall/sdk/codecs", replacement: sdk("codecs.ts") }] },
   build: {
     target: "es2022",
     assetsInlineLimit: 0,

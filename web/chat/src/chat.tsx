@@ -277,10 +277,10 @@ export function Messages({ id }: { id: string }): VNode {
   const rows: VNode[] = [];
   let before: Message | undefined, isNewShown = false, fresh = 0;
   for (const message of items) {
-    if (!before || day(before.timestamp) !== day(message.timestamp)) rows.push(<li key={`d${message.id}`} class="divider" role="separator"><span>{day(message.timestamp)}</span></li>);
+    if (!before || day(before.timestamp) !== day(message.timestamp)) rows.push(<li key={`d${message.id}`} class="divider"><span>{day(message.timestamp)}</span></li>);
     const isFresh = !!newSince.value.after && !message.state && message.author.id !== world.me.value?.id && isNewer(message.id, newSince.value.after);
     if (isFresh) fresh++;
-    if (isFresh && !isNewShown && before) { rows.push(<li key="new" class="divider new" role="separator"><span>New</span></li>); isNewShown = true; }
+    if (isFresh && !isNewShown && before) { rows.push(<li key="new" class="divider new"><span>New</span></li>); isNewShown = true; }
     rows.push(<Row key={message.nonce !== undefined && message.author.id === world.me.value?.id ? `n${message.nonce}` : message.id} message={message} isFirst={begins(message, before)} version={channel ? Number(world.permissionsOf(channel) & 0xffffffffn) : 0} isEditing={editing.value === message.id} />);
     before = message;
   }
@@ -438,7 +438,7 @@ export function ChannelHead({ channel }: { channel: Channel }): VNode {
     <header class="channel-head">
       <button type="button" class="icon-button only-narrow" aria-label="Channels" onClick={() => (view.value = "channels")}><Icon name="back" /></button>
       <span class="kind"><Icon name={isDirect(channel) ? "mail" : isThread(channel) ? "thread" : "hash"} /></span>
-      <h1>{parent && <><button type="button" class="link parent" onClick={() => world.openChannel(parent.id)}>{parent.name}</button> <span class="quiet">/</span> </>}{world.channelName(channel)}</h1>
+      <h2>{parent && <><button type="button" class="link parent" onClick={() => world.openChannel(parent.id)}>{parent.name}</button> <span class="quiet">/</span> </>}{world.channelName(channel)}</h2>
       {channel.topic && <p class="topic quiet" title={channel.topic}>{channel.topic}</p>}
       <span class="spacer" />
       <IconButton icon="pin" label="Pinned messages" onClick={(event) => openLayer({ key: `pins:${channel.id}`, anchor: event.currentTarget as HTMLElement, label: "Pinned messages", content: () => <Pins id={channel.id} /> })} />

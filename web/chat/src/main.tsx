@@ -4,7 +4,7 @@ import { signal } from "@preact/signals";
 import { Component, type ComponentChildren, render, type VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { ChannelHead, Composer, Messages } from "./chat.tsx";
-import { type Codec, Link, linkState, note } from "./link.ts";
+import { type Codec, CODECS, Link, linkState, note } from "./link.ts";
 import { Login, type Settings } from "./login.tsx";
 import { Members, searchFocus } from "./members.tsx";
 import { beginConnection, record, recordPassive } from "./meter.ts";
@@ -13,13 +13,12 @@ import { openProfile } from "./profile.tsx";
 import { authorize } from "./rest.ts";
 import { Channels, Rail, view } from "./sidebar.tsx";
 import { watch } from "./topics.ts";
-import { Avatar, Icon, IconButton, Layers } from "./ui.tsx";
+import { Avatar, Icon, IconButton, isNarrow, Layers } from "./ui.tsx";
 import * as world from "./world.ts";
 import "./style.css";
 
 const TOKEN = "guildhall.chat.token";
 const CODEC = "guildhall.chat.codec";
-const CODECS: Codec[] = ["zlib-stream", "none"];
 
 const token = signal<string | null>(localStorage.getItem(TOKEN));
 const settings = signal<Settings | null>(null);
@@ -49,18 +48,18 @@ function connect(value: string): void {
   authorize(value, () => logOut("The token is no longer valid. Log in again."));
   const kept = localStorage.getItem(CODEC) as Codec | null;
   const codec = kept && CODECS.includes(kept) ? kept : CODECS[0]!;
-  let passiveBytes = 0;
+  let bytes = 0;
   link = new Link(ownGateway(), value, codec, {
-    onOpen: (codec, isEstimate) => beginConnection(codec, isEstimate),
-    onFrame(frame) { passiveBytes = frame.wireBytes; record(frame); },
+    onOpen: beginConnection,
+    onFrame(frame) { bytes = record(frame); },
     onDispatch(t, d) {
-      if (t.startsWith("PASSIVE_UPDATE")) recordPassive(passiveBytes, (d.updated_channels ?? d.channels ?? []).length);
+      if (t.startsWith("PASSIVE_UPDATE")) recordPassive(bytes, (d.updated_channels ?? d.channels ?? []).length);
       world.handleDispatch(t, d);
     },
-    onReady(isResumed) { if (!isResumed) world.resubscribe(); },
+    onReady: () => world.catchUp(),
     onRefused: (why) => logOut(why),
   });
-  world.connectWorld((op, d) => link?.send(op, d));
+  world.connectWorld((op, d) => link?.send(op, d), (guild, patch) => link?.subscribe(guild, patch));
   link.open();
 }
 
@@ -96,13 +95,13 @@ function Self(): VNode | null {
 }
 
 const actions: MeterActions = {
-  codecs: CODECS,
+  codecs: [...CODECS],
   switchCodec(codec) { localStorage.setItem(CODEC, codec); link?.switchCodec(codec); },
-  drop: () => link?.drop("The connection was broken on purpose"),
+  drop: () => link?.drop(),
 };
 
 function openMeter(): void {
-  if (matchMedia("(max-width: 719px)").matches) view.value = view.value === "meter" ? "chat" : "meter";
+  if (isNarrow.value) view.value = view.value === "meter" ? "chat" : "meter";
   else isMeterOpen.value = !isMeterOpen.value;
 }
 
@@ -114,7 +113,12 @@ function App(): VNode {
   useEffect(() => {
     const onKey = (event: KeyboardEvent): void => {
       const at = event.target as HTMLElement;
-      if (event.key === "/" && !/^(INPUT|TEXTAREA)$/.test(at.tagName)) { event.preventDefault(); view.value = matchMedia("(max-width: 719px)").matches ? "members" : view.value; searchFocus.value++; }
+      if (event.key === "/" && !/^(INPUT|TEXTAREA)$/.test(at.tagName)) {
+        event.preventDefault();
+        const search = document.querySelector<HTMLElement>(".members input");
+        if (isNarrow.value) { view.value = "members"; searchFocus.value++; } else if (search?.offsetParent) search.focus();
+        else { isMeterOpen.value = false; searchFocus.value++; }
+      }
       if (event.altKey && (event.key === "ArrowUp" || event.key === "ArrowDown")) {
         event.preventDefault();
         const guild = world.guilds.get(world.guildId.value ?? "");
@@ -124,16 +128,17 @@ function App(): VNode {
       }
     };
     const onShow = (): void => { if (!document.hidden && world.atBottom.value) world.markRead(world.channelId.value); };
-    const onBack = (): void => link?.retryNow();
-    addEventListener("keydown", onKey); document.addEventListener("visibilitychange", onShow); addEventListener("online", onBack);
-    return () => { removeEventListener("keydown", onKey); document.removeEventListener("visibilitychange", onShow); removeEventListener("online", onBack); };
+    const onNetwork = (): void => link?.retryNow();
+    addEventListener("keydown", onKey); addEventListener("online", onNetwork); document.addEventListener("visibilitychange", onShow);
+    return () => { removeEventListener("keydown", onKey); removeEventListener("online", onNetwork); document.removeEventListener("visibilitychange", onShow); };
   }, []);
   useEffect(() => { document.title = channel ? `${channel.guild_id ? "#" : ""}${world.channelName(channel)} · Guildhall` : "Guildhall chat"; }, [channel?.id]);
   if (!world.isReady.value) return <Starting />;
   const hasMembers = world.guildId.value !== null;
   return (
     <div class={`app view-${view.value} ${isMeterOpen.value ? "with-meter" : ""} ${hasMembers ? "" : "without-members"} ${isStale ? "stale" : ""}`}>
-      <div class="side"><Rail /><Channels /><div class="side-foot"><MeterStrip onOpen={openMeter} /><Self /></div></div>
+      <header class="hidden-text"><h1>Guildhall chat</h1></header>
+      <div class="side" role={isNarrow.value ? "main" : undefined}><Rail /><Channels /><div class="side-foot"><MeterStrip onOpen={openMeter} /><Self /></div></div>
       <main class="main">
         <Banner />
         {channel && id ? <><ChannelHead channel={channel} /><Messages key={id} id={id} /><Composer key={`c${id}`} id={id} /></>

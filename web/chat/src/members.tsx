@@ -5,7 +5,7 @@ import type { VNode } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { watch } from "./topics.ts";
 import type { Member } from "./types.ts";
-import { Avatar, Icon, readable } from "./ui.tsx";
+import { Avatar, Icon, isNarrow, readable } from "./ui.tsx";
 import { activityText, openProfile } from "./profile.tsx";
 import * as world from "./world.ts";
 
@@ -66,7 +66,7 @@ export function Members(): VNode | null {
     if (!row) rows.push(<div key={`r${at}`} class="member skeleton" style={{ transform: `translateY(${at * ROW}px)` }}><span class="blob" /><span class="bar" /></div>);
     else if ("group" in row) {
       const title = row.group.id === "online" ? "Online" : row.group.id === "offline" ? "Offline" : (guild.roles.get(row.group.id)?.name ?? "Role");
-      rows.push(<h3 key={`g${row.group.id}`} class="member-group" style={{ transform: `translateY(${at * ROW}px)` }}>{title} <span>{row.group.count.toLocaleString("en")}</span></h3>);
+      rows.push(<h2 key={`g${row.group.id}`} class="member-group" style={{ transform: `translateY(${at * ROW}px)` }}>{title} <span>{row.group.count.toLocaleString("en")}</span></h2>);
     } else rows.push(<Person key={row.member.user.id} member={row.member} guild={guild} top={at * ROW} />);
   }
   const move = (event: KeyboardEvent): void => {
@@ -77,7 +77,7 @@ export function Members(): VNode | null {
     if (next) { event.preventDefault(); next.focus(); next.scrollIntoView({ block: "nearest" }); }
   };
   return (
-    <aside class="members" aria-label="Members">
+    <div class="members" role={isNarrow.value ? "main" : "complementary"} aria-label="Members">
       <div class="member-head">
         <div class="search"><Icon name="search" /><input ref={input} type="search" placeholder="Find a member" aria-label="Find a member" value={query}
           onInput={(event) => setQuery(event.currentTarget.value)} onKeyDown={(event) => { if (event.key === "Escape") { setQuery(""); event.currentTarget.blur(); } }} /></div>
@@ -92,6 +92,6 @@ export function Members(): VNode | null {
           <div class="member-rows" style={{ height: `${(list?.length ?? 20) * ROW}px` }}>{rows}</div>
         </div>
       )}
-    </aside>
+    </div>
   );
 }

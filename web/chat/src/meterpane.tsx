@@ -5,6 +5,7 @@ import type { VNode } from "preact";
 import { type Codec, codecName, latencyMs, linkLog, linkState, seconds } from "./link.ts";
 import { bytes, connections, current, exact, passive, ratio, timeline, zlibBytes } from "./meter.ts";
 import { watch } from "./topics.ts";
+import { isNarrow } from "./ui.tsx";
 
 export const isMeterOpen = signal(false);
 
@@ -15,10 +16,10 @@ export function MeterStrip({ onOpen }: { onOpen: () => void }): VNode {
   watch("meter");
   const now = current();
   return (
-    <button type="button" class="meter-strip" aria-expanded={isMeterOpen.value} aria-label={`Meter: ${now ? `${bytes(now.wire)} received instead of ${bytes(now.raw)}` : "nothing received"}. Open the meter`} onClick={onOpen}>
+    <button type="button" class="meter-strip" aria-expanded={isMeterOpen.value} onClick={onOpen}>
       <span class="strip-top"><b>{now ? bytes(now.wire) : "–"}</b><span class="quiet">of {now ? bytes(now.raw) : "–"}</span><span class="factor">{now && now.wire ? ratio(now.raw, now.wire) : ""}</span></span>
       <span class="strip-bar" aria-hidden="true"><i style={{ transform: `scaleX(${now?.raw ? Math.min(1, now.wire / now.raw) : 0})` }} /></span>
-      <span class="strip-name">{now ? codecName(now.codec) : "not connected"}</span>
+      <span class="strip-name"><span>{now ? codecName(now.codec) : "not connected"}</span><span class="strip-open">What each byte costs</span></span>
     </button>
   );
 }
@@ -27,19 +28,20 @@ function Bars(): VNode {
   const now = current();
   if (!now) return <p class="empty">Nothing was received yet.</p>;
   const zlib = zlibBytes(now);
+  const isMeasured = now.zlibOf > 0;
   const rows: { name: string; note: string; value: number; kind: string }[] = [
     { name: "Plain JSON", note: "no compression", value: now.raw, kind: "plain" },
   ];
-  if (now.codec !== "zlib-stream") rows.push({ name: "zlib-stream", note: "level 6, computed here", value: zlib, kind: "other" });
+  if (now.codec !== "zlib-stream") rows.push({ name: "zlib-stream", note: "level 6, computed here", value: isMeasured ? zlib : NaN, kind: "other" });
   rows.push({ name: now.codec === "none" ? "This connection" : codecName(now.codec), note: now.isEstimate ? "this connection, estimate" : "this connection, received", value: now.wire, kind: now.isEstimate ? "own estimate" : "own" });
   return (
     <div class="bars" role="table" aria-label="What this connection's messages cost by codec">
       {rows.map((row) => (
         <div class={`bar-row ${row.kind}`} role="row" key={row.name}>
           <span class="bar-label" role="rowheader"><b>{row.name}</b><span class="quiet">{row.note}</span></span>
-          <span class="bar-track" aria-hidden="true"><i style={{ transform: `scaleX(${now.raw ? Math.max(row.value / now.raw, 0.004) : 0})` }} /></span>
-          <span class="bar-value" role="cell" title={exact(row.value)}>{bytes(row.value)}</span>
-          <span class="bar-share" role="cell">{now.raw ? `${Math.round((row.value / now.raw) * 100)} %` : ""}</span>
+          <span class="bar-track" aria-hidden="true"><i style={{ transform: `scaleX(${now.raw ? Math.min(1, Math.max((row.value || 0) / now.raw, 0.004)) : 0})` }} /></span>
+          <span class="bar-value" role="cell" title={Number.isNaN(row.value) ? "" : exact(row.value)}>{Number.isNaN(row.value) ? "…" : bytes(row.value)}</span>
+          <span class="bar-share" role="cell">{now.raw && !Number.isNaN(row.value) ? `${Math.round((row.value / now.raw) * 100)} %` : ""}</span>
         </div>
       ))}
     </div>
@@ -73,13 +75,13 @@ function Types(): VNode {
   return (
     <div class="table-box" tabIndex={0} role="region" aria-label="By event type">
       <table>
-        <thead><tr><th>Event</th><th class="number">Count</th><th class="number">As JSON</th><th class="number">Received</th><th class="number">Ratio</th></tr></thead>
+        <thead><tr><th>Event</th><th class="number">Count</th><th class="number">As JSON</th><th class="number">zlib</th><th class="number">Received</th><th class="number">Ratio</th></tr></thead>
         <tbody>
           {rows.map(([name, tally]) => (
-            <tr key={name}><th scope="row" class="mono">{name}</th><td class="number">{tally.count.toLocaleString("en")}</td><td class="number" title={exact(tally.raw)}>{bytes(tally.raw)}</td><td class="number" title={exact(tally.wire)}>{bytes(tally.wire)}</td><td class="number">{ratio(tally.raw, tally.wire)}</td></tr>
+            <tr key={name}><th scope="row" class="mono">{name}</th><td class="number">{tally.count.toLocaleString("en")}</td><td class="number" title={exact(tally.raw)}>{bytes(tally.raw)}</td><td class="number quiet" title={exact(zlibBytes(tally))}>{tally.zlibOf ? bytes(zlibBytes(tally)) : "…"}</td><td class="number" title={exact(tally.wire)}>{bytes(tally.wire)}</td><td class="number">{ratio(tally.raw, tally.wire)}</td></tr>
           ))}
         </tbody>
-        {now && <tfoot><tr><th scope="row">All</th><td class="number">{now.count.toLocaleString("en")}</td><td class="number">{bytes(now.raw)}</td><td class="number">{bytes(now.wire)}</td><td class="number">{ratio(now.raw, now.wire)}</td></tr></tfoot>}
+        {now && <tfoot><tr><th scope="row">All</th><td class="number">{now.count.toLocaleString("en")}</td><td class="number">{bytes(now.raw)}</td><td class="number">{bytes(zlibBytes(now))}</td><td class="number">{bytes(now.wire)}</td><td class="number">{ratio(now.raw, now.wire)}</td></tr></tfoot>}
       </table>
     </div>
   );
@@ -115,8 +117,8 @@ export function Meter({ actions, onClose }: { actions: MeterActions; onClose: ()
   const message = now?.types.get("MESSAGE_CREATE");
   const saved = message?.count ? passive.moved * (message.raw / message.count) : 0;
   return (
-    <aside class="meter" aria-label="Meter">
-      <header><h2>What each byte costs</h2><button type="button" class="icon-button" aria-label="Close the meter" onClick={onClose}><svg viewBox="0 0 16 16" width="16" height="16" aria-hidden="true"><path fill="currentColor" d="m4 3 4 4 4-4 1 1-4 4 4 4-1 1-4-4-4 4-1-1 4-4-4-4z" /></svg></button></header>
+    <div class="meter" role={isNarrow.value ? "main" : "complementary"} aria-label="Meter">
+      <div class="pane-head"><h2>What each byte costs</h2><button type="button" class="icon-button" aria-label="Close the meter" onClick={onClose}><svg viewBox="0 0 16 16" width="16" height="16" aria-hidden="true"><path fill="currentColor" d="m4 3 4 4 4-4 1 1-4 4 4 4-1 1-4-4-4 4-1-1 4-4-4-4z" /></svg></button></div>
       <div class="meter-scroll" tabIndex={-1}>
         <p class="claim">{now?.wire ? <>This connection received <b>{bytes(now.wire)}</b> that say what <b>{bytes(now.raw)}</b> of JSON would: <b class="accent">{ratio(now.raw, now.wire)}</b>{now.raw / now.wire >= 1.05 ? " smaller." : " the size."}</> : "Connecting…"}</p>
         <Bars />
@@ -136,8 +138,8 @@ export function Meter({ actions, onClose }: { actions: MeterActions; onClose: ()
         <h3>Connection</h3>
         <p class="small">{state.phase === "ready" ? `Connected${latencyMs.value !== null ? `, ${seconds(latencyMs.value)} to the node and back` : ""}.` : "Not connected."} <button type="button" class="link" disabled={state.phase !== "ready"} onClick={actions.drop}>Break the connection</button> to see it resume.</p>
         <ol class="log">{linkLog.value.slice().reverse().map((line, at) => <li key={linkLog.value.length - at} class={line.kind}><time>{new Date(line.at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" })}</time><span>{line.text}</span></li>)}</ol>
-        <p class="quiet small">Sizes are those of WebSocket payloads; frame headers, TCP and TLS come on top everywhere alike. kB = 1,000 bytes.</p>
+        <p class="quiet small">Sizes are those of WebSocket messages with their frame headers; TCP and TLS come on top everywhere alike. kB = 1,000 bytes.</p>
       </div>
-    </aside>
+    </div>
   );
 }

@@ -19,7 +19,7 @@ export function Rail(): VNode {
     <nav class="rail" aria-label="Guilds">
       <button type="button" class={`rail-item home ${world.guildId.value === null ? "current" : ""}`} aria-current={world.guildId.value === null}
         aria-label={directMentions ? `Direct messages, ${directMentions} new` : "Direct messages"} title="Direct messages" onClick={world.openHome}>
-        <span class="tile"><Icon name="mail" /></span>{directMentions > 0 && <span class="badge">{directMentions}</span>}
+        <span class="tile"><Icon name="mail" /></span>{directMentions > 0 && <span class="badge" aria-hidden="true">{directMentions}</span>}
       </button>
       {[...world.guilds.values()].map((guild) => {
         const marks = world.guildMarks(guild);
@@ -27,8 +27,8 @@ export function Rail(): VNode {
         const label = `${guild.name}${marks.mentions ? `, ${marks.mentions} mentions` : marks.unread ? ", unread" : ""}`;
         return (
           <button type="button" key={guild.id} class={`rail-item ${isCurrent ? "current" : ""}`} aria-current={isCurrent} aria-label={label} title={guild.name} onClick={() => world.openGuild(guild.id)}>
-            <span class="tile">{initials(guild.name)}</span>
-            {marks.mentions > 0 ? <span class="badge">{marks.mentions}</span> : marks.unread && !isCurrent && <span class="pip" />}
+            <span class="tile" data-text={initials(guild.name)} />
+            {marks.mentions > 0 ? <span class="badge" aria-hidden="true">{marks.mentions}</span> : marks.unread && !isCurrent && <span class="pip" />}
           </button>
         );
       })}

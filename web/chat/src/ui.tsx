@@ -65,6 +65,11 @@ const darkQuery = matchMedia("(prefers-color-scheme: dark)");
 export const isDark = signal(darkQuery.matches);
 darkQuery.addEventListener("change", () => (isDark.value = darkQuery.matches));
 
+const narrowQuery = matchMedia("(max-width: 719px)");
+/** One pane at a time. */
+export const isNarrow = signal(narrowQuery.matches);
+narrowQuery.addEventListener("change", () => (isNarrow.value = narrowQuery.matches));
+
 const channel = (value: number): number => { const share = value / 255; return share <= 0.03928 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4; };
 const luminance = ([r, g, b]: number[]): number => 0.2126 * channel(r!) + 0.7152 * channel(g!) + 0.0722 * channel(b!);
 const cache = new Map<number, string>();

@@ -4,6 +4,7 @@
 //          the oldest go, and are asked for again when they are on the screen.
 
 import { signal } from "@preact/signals";
+import type { Subscription } from "@guildhall/sdk";
 import { note } from "./link.ts";
 import { MemberList } from "./memberlist.ts";
 import * as perms from "./permissions.ts";
@@ -48,7 +49,8 @@ export const atBottom = signal(true);
 export const toast = signal<{ text: string; kind: "bad" | "plain" } | null>(null);
 
 let send: (op: number, d: unknown) => void = () => {};
-export const connectWorld = (sender: typeof send): void => { send = sender; };
+let subscribeTo: (guildId: Id, patch: Subscription) => void = () => {};
+export function connectWorld(sender: typeof send, subscriber: typeof subscribeTo): void { send = sender; subscribeTo = subscriber; }
 
 let toastTimer: ReturnType<typeof setTimeout> | undefined;
 export function say(text: string, kind: "bad" | "plain" = "plain"): void {
@@ -280,7 +282,12 @@ function ready(d: any): void {
   for (const channel of d.private_channels as Channel[]) { directs.set(channel.id, channel); adoptMark(channel); (channel.recipients ?? []).forEach(noteUser); }
   for (const presence of d.presences ?? []) if (presence.user) bounded(presences, presence.user.id, presence, PRESENCES_MAX);
   // A new session says nothing of what happened before it: every history is read again when it is shown.
-  histories.clear();
+  for (const [id, history] of [...histories]) {
+    // What is not sent yet stays.
+    const waiting = history.items.filter((item) => item.state);
+    histories.delete(id);
+    if (waiting.length > 0) historyOf(id).items = waiting;
+  }
   saveMarks();
   isReady.value = true;
   touch("guilds"); touch("marks"); touch("voice"); touch("members");
@@ -477,30 +484,27 @@ export function openChannel(id: Id): void {
 /** Rows of the member list that are on the screen. */
 export const listRange = signal<[number, number]>([0, 99]);
 export const newestList = new Map<Id, Id>();
-let subscribed = "";
 
 /** Tells the node which guild is looked at (op 37): the others become passive. */
 export function subscribe(): void {
   if (!isReady.value) return;
   const channel = channelOf(channelId.value);
   const guild = guilds.get(guildId.value ?? "");
-  const subscriptions: Record<Id, unknown> = {};
-  for (const other of guilds.values()) if (other !== guild) subscriptions[other.id] = { typing: false, activities: false, threads: false, channels: {}, members: [] };
-  if (guild) {
-    const [from, to] = listRange.value;
-    const ranges: [number, number][] = [[0, 99]];
-    for (let block = Math.max(1, Math.floor(from / 100)); block <= Math.floor(to / 100) && ranges.length < 4; block++) ranges.push([block * 100, block * 100 + 99]);
-    const listed = channel && isThread(channel) ? channel.parent_id : channel?.id;
-    subscriptions[guild.id] = { typing: true, activities: true, threads: true, channels: listed ? { [listed]: ranges } : {} };
-  }
-  const wanted = JSON.stringify(subscriptions);
-  if (wanted === subscribed) return;
-  subscribed = wanted;
-  send(37, { subscriptions });
+  for (const other of guilds.values()) if (other !== guild) subscribeTo(other.id, { typing: false, activities: false, threads: false, channels: {} });
+  if (!guild) return;
+  const [from, to] = listRange.value;
+  const ranges: [number, number][] = [[0, 99]];
+  for (let block = Math.max(1, Math.floor(from / 100)); block <= Math.floor(to / 100) && ranges.length < 4; block++) ranges.push([block * 100, block * 100 + 99]);
+  const listed = channel && isThread(channel) ? channel.parent_id : channel?.id;
+  subscribeTo(guild.id, { typing: true, activities: true, threads: true, channels: listed ? { [listed]: ranges } : {} });
 }
 
-/** After a new session: it knows no subscription. */
-export function resubscribe(): void { subscribed = ""; subscribe(); }
+/** After a connection was lost: what could not be loaded meanwhile is tried again. */
+export function catchUp(): void {
+  const id = channelId.value;
+  if (id && historyOf(id).error) void load(id);
+  subscribe();
+}
 
 // --- Messages
 

@@ -107,7 +107,7 @@ export async function say(page, text) {
 
 export async function open(page, channel) {
   await page.locator(`.channel[data-channel="${channel}"]`).click();
-  await page.locator(".channel-head h1", { hasText: channel }).waitFor();
+  await page.locator(".channel-head h2", { hasText: channel }).waitFor();
 }
 
 /** Waits until `check` returns something true. */

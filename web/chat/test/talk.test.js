@@ -63,7 +63,7 @@ test("a thread begins at a message", async () => {
   await ana.getByRole("menuitem", { name: "Start a thread" }).click();
   await ana.getByLabel("Name of the thread").fill("Lamps");
   await ana.getByRole("button", { name: "Start thread" }).click();
-  await ana.locator(".channel-head h1", { hasText: "Lamps" }).waitFor();
+  await ana.locator(".channel-head h2", { hasText: "Lamps" }).waitFor();
   await say(ana, "brass ones first");
   await message(ben, "let us discuss lamps").locator(".thread-chip").click();
   await message(ben, "brass ones first").waitFor();
@@ -143,7 +143,7 @@ test("a direct message to the other", async () => {
   await say(ben, "write me a direct message");
   await message(ana, "write me a direct message").locator(".author").click();
   await ana.getByRole("button", { name: "Message", exact: true }).click();
-  await ana.locator(".channel-head h1").waitFor();
+  await ana.locator(".channel-head h2").waitFor();
   await say(ana, "just between us");
   await ben.locator(".rail-item.home .badge").waitFor();
   await ben.locator(".rail-item.home").click();

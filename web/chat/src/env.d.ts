@@ -1,0 +1,3 @@
+declare module "*.css";
+/** The SDK looks for Node's buffers where there are some; here there are none. */
+declare const Buffer: any;
