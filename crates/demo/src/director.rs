@@ -141,20 +141,31 @@ impl Director {
         let Some(line) = scene.next_line(&mut self.rng, &mut self.words) else { return Vec::new() };
         let (channel_id, user_id) = (scene.channel_id, line.author);
         let replies = self.rng.chance(0.12);
-        let reply_to = if replies { scene.recent_of_others(&mut self.rng, line.author) } else { None };
+        let reply_to = match (replies, line.is_recorded) {
+            (false, _) => None,
+            (true, true) => scene.newest_of_others(line.author),
+            (true, false) => scene.recent_of_others(&mut self.rng, line.author),
+        };
         // Some fifteen characters a second, and nobody waits for the novelist.
         let typing_ms = (400 + line.text.chars().count() as u64 * 60).min(4000);
         let say = Act::Say { channel_id, line, reply_to };
+        // Nobody writes while they are offline.
+        let mut plans = Vec::with_capacity(3);
+        if self.online.insert(user_id) {
+            let presence = Some(Arc::new(presence(&mut self.rng, wall_clock())));
+            plans.push(Plan::now(Act::Show { user_id, presence }));
+        }
         if self.rate > TYPING_RATE_MAX || !self.rng.chance(0.35) {
-            return vec![Plan::now(say)];
+            plans.push(Plan::now(say));
+            return plans;
         }
-        let types = Plan::now(Act::Type { channel_id, user_id });
-        if self.rate > PATIENT_RATE_MAX || free == 1 {
-            return vec![types, Plan::now(say)];
-        }
+        plans.push(Plan::now(Act::Type { channel_id, user_id }));
+        let is_waited_for = self.rate <= PATIENT_RATE_MAX && free > 1;
         // The others wait, so that a conversation keeps its order.
-        scene.is_busy = true;
-        vec![types, Plan { after: Duration::from_millis(typing_ms), act: say }]
+        scene.is_busy |= is_waited_for;
+        let after = if is_waited_for { Duration::from_millis(typing_ms) } else { Duration::ZERO };
+        plans.push(Plan { after, act: say });
+        plans
     }
 
     /// A message is on its way: others may speak in its channel again.
@@ -217,6 +228,8 @@ impl Director {
         }
         let later = Duration::from_millis(2000 + rng.below(15_000));
         match rng.below(100) {
+            // Second thoughts are invented, too.
+            _ if scene.is_recorded() => {}
             0..=2 => {
                 let content = corrected(rng, content);
                 plans.push(Plan { after: later, act: Act::Edit { channel_id, said: said.clone(), content } });
@@ -273,7 +286,7 @@ mod tests {
             let plans = director.next_line();
             assert!(!plans.is_empty(), "one channel is always free");
             for Plan { after, act } in plans {
-                let (Act::Say { channel_id, .. } | Act::Type { channel_id, .. }) = act else { panic!("{act:?}") };
+                let (Act::Say { channel_id, .. } | Act::Type { channel_id, .. }) = act else { continue };
                 assert!(!typing.contains(&channel_id));
                 if !after.is_zero() {
                     typing.push(channel_id);
@@ -291,8 +304,26 @@ mod tests {
             assert!(plans.iter().all(|plan| plan.after.is_zero()));
             let typed = plans.iter().filter(|plan| matches!(plan.act, Act::Type { .. })).count();
             assert_eq!(typed > 0, rate < TYPING_RATE_MAX);
-            assert_eq!(plans.len() - typed, 300);
+            assert_eq!(plans.iter().filter(|plan| matches!(plan.act, Act::Say { .. })).count(), 300);
         }
+    }
+
+    #[test]
+    fn nobody_writes_while_offline() {
+        let mut director = director(5.0, 1);
+        let mut online = director.online.clone();
+        let mut came = 0;
+        for plan in (0..300).flat_map(|_| director.next_line()) {
+            match plan.act {
+                Act::Show { user_id, presence } => {
+                    assert!(presence.is_some() && online.insert(user_id));
+                    came += 1;
+                }
+                Act::Say { line, .. } => assert!(online.contains(&line.author)),
+                _ => {}
+            }
+        }
+        assert!(came > 0);
     }
 
     #[test]

@@ -135,7 +135,9 @@ impl Demo {
         let visitors_count = visitors_count(node, &plan).await?;
         let lobby = Lobby { guild_id: plan.guild.id, roles: plan.user.roles.to_vec(), visitors_count };
         let summary = summary(&plan, &options);
-        let director = Director::new(&plan, options.seed, options.rate, Words { chat: options.chat });
+        let has_script = options.chat.is_none() && options.rate <= text::SCRIPT_RATE_MAX;
+        let script = has_script.then(|| plan.script.clone());
+        let director = Director::new(&plan, options.seed, options.rate, Words { chat: options.chat, script });
         Ok(Self { director, manifest, data_dir, summary, page: site.page, lobby })
     }
 
@@ -172,6 +174,7 @@ fn wall_clock() -> Timestamp {
 fn summary(plan: &Plan, options: &DemoOptions) -> String {
     let words = match options.chat.as_ref().map(ChatFile::summary) {
         Some(Summary { conversations, turns }) => format!("{conversations} conversations with {turns} turns"),
+        None if options.rate <= text::SCRIPT_RATE_MAX => "conversations from a script".to_owned(),
         None => "invented talk".to_owned(),
     };
     let (name, members, rate) = (&plan.guild.name, plan.people.len() + 2, options.rate);

@@ -6,7 +6,7 @@
 
 use super::{
     names::{Name, Names, one_of},
-    text::{Thread, Voice},
+    text::{Script, Thread, Voice},
 };
 use guildhall_guild::Write;
 use guildhall_model::{
@@ -15,7 +15,7 @@ use guildhall_model::{
 };
 use guildhall_stdx::{Rng, Timestamp};
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 /// What the plan is made from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -47,6 +47,8 @@ pub(super) struct Plan {
     pub presences: Vec<(UserId, Presence)>,
     /// Who is in voice at the start.
     pub voice: Vec<(UserId, ChannelId)>,
+    /// Conversations, from the first one that `history` does not have.
+    pub script: Script,
 }
 
 const YEAR_MS: i64 = 365 * 86_400_000;
@@ -133,10 +135,11 @@ impl Plan {
         let leads: Vec<UserId> = people.iter().take(LEADS).map(|m| m.user.id).collect();
         let channels = channels(&mut ids, guild_id, founded, &role_ids, &leads);
         guild.system_channel_id = channels.iter().find(|c| c.kind == ChannelType::Text).map(|c| c.id);
-        let history = history(&mut rng, &mut ids, recipe.at, &channels, &people);
+        let mut script = Script::new();
+        let history = history(&mut rng, &mut ids, recipe.at, &channels, &people, &mut script);
         let presences = presences(&mut rng, recipe.at, &people);
         let voice = voice(&mut rng, &channels, &presences);
-        Self { guild, roles, channels, people, bot, user, history, presences, voice }
+        Self { guild, roles, channels, people, bot, user, history, presences, voice, script }
     }
 
     /// Everything durable, in an order in which nothing comes before what it needs.
@@ -255,21 +258,44 @@ fn channels(ids: &mut Ids, guild_id: GuildId, founded: Timestamp, roles: &Roles,
 }
 
 /// What was said before: the last hours of each public text channel.
-fn history(rng: &mut Rng, ids: &mut Ids, at: Timestamp, channels: &[Channel], people: &[Member]) -> Vec<Message> {
+fn history(
+    rng: &mut Rng,
+    ids: &mut Ids,
+    at: Timestamp,
+    channels: &[Channel],
+    people: &[Member],
+    script: &mut Script,
+) -> Vec<Message> {
     let mut messages = Vec::new();
     for channel in channels.iter().filter(|c| c.kind == ChannelType::Text && !is_private(c)) {
-        let mut said_at = at.0 - 6 * HOUR_MS;
+        let mut lines: Vec<(i64, Arc<User>, String)> = Vec::new();
+        while (lines.len() as u64) < HISTORY_LINES
+            && let Some(turns) = script.next_conversation(&channel.name)
+        {
+            let mut cast: HashMap<String, Arc<User>> = HashMap::new();
+            // Some time passes between two conversations, and seconds between two turns.
+            let mut pause = 20 * 60_000 + rng.below(40 * 60_000) as i64;
+            for turn in turns {
+                let Some(somebody) = rng.pick(people).map(|member| member.user.clone()) else { continue };
+                let author = cast.entry(turn.speaker).or_insert(somebody).clone();
+                lines.push((pause, author, turn.text));
+                pause = 8_000 + rng.below(50_000) as i64;
+            }
+        }
         let mut thread = Thread::new(rng, &channel.name);
-        for _ in 0..HISTORY_LINES {
-            said_at += 1 + rng.below(6 * HOUR_MS as u64 / HISTORY_LINES) as i64;
+        while (lines.len() as u64) < HISTORY_LINES {
             if thread.is_over() {
                 thread = Thread::new(rng, &channel.name);
             }
-            let Some(author) = rng.pick(people).map(|member| member.user.clone()) else { continue };
-            messages.push(Message {
-                content: thread.line(rng, &Voice::of(author.id.get())),
-                ..Message::new(ids.at(Timestamp(said_at)), channel.id, channel.guild_id, author)
-            });
+            let Some(author) = rng.pick(people).map(|member| member.user.clone()) else { break };
+            let text = thread.line(rng, &Voice::of(author.id.get()));
+            lines.push((1 + rng.below(6 * HOUR_MS as u64 / HISTORY_LINES) as i64, author, text));
+        }
+        let mut said_at = at.0 - 60_000 - lines.iter().map(|(pause, ..)| pause).sum::<i64>();
+        for (pause, author, content) in lines {
+            said_at += pause;
+            let message = Message::new(ids.at(Timestamp(said_at)), channel.id, channel.guild_id, author);
+            messages.push(Message { content, ..message });
         }
     }
     messages.sort_by_key(|message| message.id);

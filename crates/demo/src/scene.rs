@@ -8,7 +8,7 @@
 
 use super::{
     chat::{ChatFile, Turn},
-    text::{Thread, Voice},
+    text::{Script, Thread, Voice},
 };
 use guildhall_model::{ChannelId, MessageId, UserId};
 use guildhall_stdx::Rng;
@@ -23,8 +23,10 @@ const RECENT_MAX: usize = 16;
 /// Where words come from.
 #[derive(Default)]
 pub(super) struct Words {
-    /// Recorded conversations; none: all talk is invented.
+    /// Recorded conversations.
     pub chat: Option<ChatFile>,
+    /// Conversations for channels, if there are no recorded ones; talk of other channels is invented.
+    pub script: Option<Script>,
 }
 
 /// One line, to be said.
@@ -32,6 +34,8 @@ pub(super) struct Words {
 pub(super) struct Line {
     pub author: UserId,
     pub text: String,
+    /// Of a conversation that somebody wrote or recorded: it is about what was said just before.
+    pub is_recorded: bool,
 }
 
 /// A message that was said.
@@ -117,6 +121,9 @@ impl Scene {
                 }
             }
         }
+        if let Some(turns) = words.script.as_mut().and_then(|script| script.next_conversation(&self.name)) {
+            return Dialogue::Recorded { turns: turns.into_iter(), cast: HashMap::new() };
+        }
         let count = 2 + rng.below(4) as usize;
         let people = (0..count).filter_map(|_| rng.pick(&self.speakers).copied()).collect();
         Dialogue::Invented { thread: Thread::new(rng, &self.name), people, last: None }
@@ -134,7 +141,7 @@ impl Scene {
                     author = *rng.pick(people)?;
                 }
                 *last = Some(author);
-                Some(Line { author, text: thread.line(rng, &Voice::of(author.get())) })
+                Some(Line { author, text: thread.line(rng, &Voice::of(author.get())), is_recorded: false })
             }
             Dialogue::Recorded { turns, cast } => {
                 let Turn { speaker, text } = turns.next()?;
@@ -146,7 +153,7 @@ impl Scene {
                         author
                     }
                 };
-                Some(Line { author, text })
+                Some(Line { author, text, is_recorded: true })
             }
         }
     }
@@ -176,6 +183,16 @@ impl Scene {
     pub fn recent_of_others(&self, rng: &mut Rng, user: UserId) -> Option<MessageId> {
         let others: Vec<MessageId> = self.recent.iter().filter(|s| s.author != user).map(|s| s.message_id).collect();
         rng.pick(&others).copied()
+    }
+
+    /// The newest message, if somebody else wrote it.
+    pub fn newest_of_others(&self, user: UserId) -> Option<MessageId> {
+        self.recent.back().filter(|said| said.author != user).map(|said| said.message_id)
+    }
+
+    /// Whether people hold a conversation that somebody wrote or recorded.
+    pub fn is_recorded(&self) -> bool {
+        matches!(self.dialogue, Some(Dialogue::Recorded { .. }))
     }
 
     /// Somebody who may speak here.
@@ -219,7 +236,7 @@ mod tests {
                 writeln!(file, "{line}").unwrap();
             }
         }
-        let mut words = Words { chat: Some(ChatFile::check_and_open(file.path()).unwrap()) };
+        let mut words = Words { chat: Some(ChatFile::check_and_open(file.path()).unwrap()), script: None };
         let mut rng = Rng::new(4);
         let mut scenes = [scene(1..50), scene(50..99)];
         let mut lines = [Vec::new(), Vec::new()];
@@ -255,7 +272,7 @@ mod tests {
             let line = serde_json::json!({"conversation": "a", "turn": turn, "speaker": turn.to_string(), "text": "t"});
             writeln!(file, "{line}").unwrap();
         }
-        let mut words = Words { chat: Some(ChatFile::check_and_open(file.path()).unwrap()) };
+        let mut words = Words { chat: Some(ChatFile::check_and_open(file.path()).unwrap()), script: None };
         let mut scene = scene(1..2);
         assert!((0..9).all(|_| scene.next_line(&mut Rng::new(1), &mut words).unwrap().author.get() == 1));
     }

@@ -48,7 +48,7 @@ async fn perform(node: Node, guild_id: GuildId, act: Act) -> Outcome {
         Act::Type { channel_id, user_id } => {
             done(command(Actor::User(user_id), Command::StartTyping(channel_id)).await)
         }
-        Act::Say { channel_id, line: Line { author, text }, reply_to } => {
+        Act::Say { channel_id, line: Line { author, text, .. }, reply_to } => {
             let reply_to = reply_to.map(|message_id| ReplyTo { message_id, fail_if_not_exists: false });
             let message = NewMessage { content: text.clone(), reply_to, ..NewMessage::default() };
             match command(Actor::User(author), Command::CreateMessage(channel_id, Box::new(message))).await {

@@ -384,7 +384,11 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
     let chat = match config.server.chat {
         ChatMode::Off => Router::new(),
         ChatMode::On | ChatMode::Demo => {
-            chat_router(ChatPage { gateway_url: gateway_url.as_str().into(), visitors: visitors.clone() })
+            let streams = match config.codec.streams {
+                StreamMode::Classic => "classic",
+                StreamMode::SharedMatch => "shared-match",
+            };
+            chat_router(ChatPage { gateway_url: gateway_url.as_str().into(), visitors: visitors.clone(), streams })
         }
     };
     let http = with_peer(rest, trusted.clone())

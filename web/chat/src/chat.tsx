@@ -20,8 +20,6 @@ const NEAR_BOTTOM = 60, NEAR_TOP = 400;
 const replying = signal<Message | null>(null);
 const editing = signal<string | null>(null);
 const drafts = new Map<string, string>();
-/** The mark of what was read when the channel was opened. */
-const newSince = signal<{ channel: string; after: string | undefined }>({ channel: "", after: undefined });
 
 function namesFor(channel: Channel | undefined): Names {
   const guild = world.guildOf(channel);
@@ -227,8 +225,9 @@ export function Messages({ id }: { id: string }): VNode {
   const anchor = useRef<{ id: string; top: number } | null>(null);
   const channel = world.channelOf(id);
   const { items } = history;
+  // What comes in while somebody reads along is not marked as new.
+  const newSince = useMemo(() => (channel && world.isUnread(channel) ? world.lastRead(id) : undefined), [id]);
 
-  if (newSince.value.channel !== id) newSince.value = { channel: id, after: world.lastRead(id) };
   const stick = (): void => { const there = box.current; if (there) there.scrollTop = there.scrollHeight; };
 
   // What is at the top stays where it is when older messages come in above it, and when the oldest go.
@@ -278,7 +277,7 @@ export function Messages({ id }: { id: string }): VNode {
   let before: Message | undefined, isNewShown = false, fresh = 0;
   for (const message of items) {
     if (!before || day(before.timestamp) !== day(message.timestamp)) rows.push(<li key={`d${message.id}`} class="divider"><span>{day(message.timestamp)}</span></li>);
-    const isFresh = !!newSince.value.after && !message.state && message.author.id !== world.me.value?.id && isNewer(message.id, newSince.value.after);
+    const isFresh = !!newSince && !message.state && message.author.id !== world.me.value?.id && isNewer(message.id, newSince);
     if (isFresh) fresh++;
     if (isFresh && !isNewShown && before) { rows.push(<li key="new" class="divider new"><span>New</span></li>); isNewShown = true; }
     rows.push(<Row key={message.nonce !== undefined && message.author.id === world.me.value?.id ? `n${message.nonce}` : message.id} message={message} isFirst={begins(message, before)} version={channel ? Number(world.permissionsOf(channel) & 0xffffffffn) : 0} isEditing={editing.value === message.id} />);

@@ -3,7 +3,7 @@
 import type { VNode } from "preact";
 import { useState } from "preact/hooks";
 
-export interface Settings { gateway_url: string; visitors: boolean; version: string }
+export interface Settings { gateway_url: string; visitors: boolean; version: string; streams: string }
 
 export function Login({ settings, error, onToken }: { settings: Settings | null; error: string; onToken: (token: string) => void }): VNode {
   const [token, setToken] = useState("");

@@ -8,7 +8,7 @@ import { type Codec, CODECS, Link, linkState, note } from "./link.ts";
 import { Login, type Settings } from "./login.tsx";
 import { Members, searchFocus } from "./members.tsx";
 import { beginConnection, record, recordPassive } from "./meter.ts";
-import { isMeterOpen, Meter, type MeterActions, MeterStrip } from "./meterpane.tsx";
+import { isMeterOpen, isShared, Meter, type MeterActions, MeterStrip } from "./meterpane.tsx";
 import { openProfile } from "./profile.tsx";
 import { authorize } from "./rest.ts";
 import { Channels, Rail, view } from "./sidebar.tsx";
@@ -177,5 +177,5 @@ function Root(): VNode {
   return <App />;
 }
 
-fetch("/chat/settings.json").then((response) => response.json()).then((value: Settings) => (settings.value = value)).catch(() => (settings.value = { gateway_url: "", visitors: false, version: "" }));
+fetch("/chat/settings.json").then((response) => response.json()).then((value: Settings) => { settings.value = value; isShared.value = value.streams === "shared-match"; }).catch(() => (settings.value = { gateway_url: "", visitors: false, version: "", streams: "" }));
 render(<Guard><Root /></Guard>, document.getElementById("app")!);

@@ -140,5 +140,5 @@ export const isJustEmoji = (text: string): boolean => /^(?:\p{Extended_Pictograp
 /** Content on one line, for replies. */
 export function plainText(text: string, names: Names): string {
   return text.replace(/<@!?(\d{1,20})>/g, (_, id: string) => `@${names.user(id)}`).replace(/<#(\d{1,20})>/g, (_, id: string) => `#${names.channel(id) ?? "unknown"}`)
-    .replace(/```|\*\*|~~|\|\|/g, "").replace(/\s+/g, " ").slice(0, 200);
+    .replace(/\|\|.+?\|\|/gs, "▒▒▒▒").replace(/^> /gm, "").replace(/```|\*\*|~~/g, "").replace(/\s+/g, " ").slice(0, 200);
 }

@@ -8,6 +8,8 @@ import { watch } from "./topics.ts";
 import { isNarrow } from "./ui.tsx";
 
 export const isMeterOpen = signal(false);
+/** The node shares the search for matches between connections (codec.streams). */
+export const isShared = signal(false);
 
 export interface MeterActions { codecs: Codec[]; switchCodec(codec: Codec): void; drop(): void }
 
@@ -32,12 +34,12 @@ function Bars(): VNode {
   const rows: { name: string; note: string; value: number; kind: string }[] = [
     { name: "Plain JSON", note: "no compression", value: now.raw, kind: "plain" },
   ];
-  if (now.codec !== "zlib-stream") rows.push({ name: "zlib-stream", note: "level 6, computed here", value: isMeasured ? zlib : NaN, kind: "other" });
+  rows.push({ name: "zlib-stream", note: "level 6, a context each; computed here", value: isMeasured ? zlib : NaN, kind: "other" });
   rows.push({ name: now.codec === "none" ? "This connection" : codecName(now.codec), note: now.isEstimate ? "this connection, estimate" : "this connection, received", value: now.wire, kind: now.isEstimate ? "own estimate" : "own" });
   return (
     <div class="bars" role="table" aria-label="What this connection's messages cost by codec">
       {rows.map((row) => (
-        <div class={`bar-row ${row.kind}`} role="row" key={row.name}>
+        <div class={`bar-row ${row.kind}`} role="row" key={row.note}>
           <span class="bar-label" role="rowheader"><b>{row.name}</b><span class="quiet">{row.note}</span></span>
           <span class="bar-track" aria-hidden="true"><i style={{ transform: `scaleX(${now.raw ? Math.min(1, Math.max((row.value || 0) / now.raw, 0.004)) : 0})` }} /></span>
           <span class="bar-value" role="cell" title={Number.isNaN(row.value) ? "" : exact(row.value)}>{Number.isNaN(row.value) ? "…" : bytes(row.value)}</span>
@@ -51,17 +53,20 @@ function Bars(): VNode {
 function Timeline(): VNode {
   const end = Math.floor(performance.now() / 1000), span = 60;
   const recent = timeline.filter((second) => second.at > end - span && second.at < end);
-  const most = Math.max(1000, ...recent.map((second) => second.raw));
+  // The burst of a log-in would flatten everything else: the tallest few are cut, and the caption says so.
+  const heights = recent.map((second) => second.raw).sort((a, b) => b - a);
+  const tallest = heights[0] ?? 0, typical = (heights[Math.min(4, heights.length - 1)] ?? 0) * 1.5;
+  const most = Math.max(1000, tallest > typical * 3 ? typical : tallest);
   const width = 600, height = 72;
   const slot = width / span;
   return (
     <figure class="timeline">
-      <figcaption>Bytes per second, last minute: <span class="key raw">as JSON</span> <span class="key wire">received</span> <span class="quiet">· top is {bytes(most)}/s</span></figcaption>
+      <figcaption>Bytes per second, last minute: <span class="key raw">as JSON</span> <span class="key wire">received</span> <span class="quiet">· top is {bytes(most)}/s{tallest > most ? `, one had ${bytes(tallest)}` : ""}</span></figcaption>
       <svg viewBox={`0 0 ${width} ${height}`} preserveAspectRatio="none" role="img" aria-label={`Bytes per second in the last minute, at most ${bytes(most)} as JSON`}>
         <line x1="0" x2={width} y1={height - 0.5} y2={height - 0.5} class="axis" />
         {recent.map((second) => {
           const x = (second.at - (end - span)) * slot;
-          const raw = (second.raw / most) * (height - 4), wire = (second.wire / most) * (height - 4);
+          const raw = Math.min(1, second.raw / most) * (height - 4), wire = Math.min(1, second.wire / most) * (height - 4);
           return <g key={second.at}><rect class="raw" x={x + 1} width={slot - 2} y={height - raw} height={raw} /><rect class="wire" x={x + 1} width={slot - 2} y={height - wire} height={wire} /></g>;
         })}
       </svg>
@@ -122,6 +127,7 @@ export function Meter({ actions, onClose }: { actions: MeterActions; onClose: ()
       <div class="meter-scroll" tabIndex={-1}>
         <p class="claim">{now?.wire ? <>This connection received <b>{bytes(now.wire)}</b> that say what <b>{bytes(now.raw)}</b> of JSON would: <b class="accent">{ratio(now.raw, now.wire)}</b>{now.raw / now.wire >= 1.05 ? " smaller." : " the size."}</> : "Connecting…"}</p>
         <Bars />
+        {now && !now.isEstimate && isShared.value && now.codec !== "none" && <p class="small">The node keeps <b>3 kB</b> for this stream and searches for matches once for all who receive an event. The zlib bar stands for a context of a library for each connection: 270 kB, and every message compressed for each.</p>}
         {now?.isEstimate && <p class="quiet small">Here the browser compresses each message by itself (permessage-deflate) and does not say to how many bytes. The estimate deflates each message alone, as the node does.</p>}
         {now && now.skipped > 0 && <p class="quiet small">{now.skipped.toLocaleString("en")} messages came faster than this page could compress them for the comparison; zlib-stream is scaled from the others.</p>}
         <Timeline />
@@ -134,7 +140,7 @@ export function Meter({ actions, onClose }: { actions: MeterActions; onClose: ()
         <h3>By event</h3>
         <Types />
         <h3>Passive guilds</h3>
-        <p class="small">{passive.updates === 0 ? "Guilds that are not on the screen send a summary now and then, and no messages. None has come yet." : <>{passive.updates.toLocaleString("en")} {passive.updates === 1 ? "summary" : "summaries"} with {bytes(passive.bytes)} stood for new messages in {passive.moved.toLocaleString("en")} channels. {saved > passive.bytes && <>Sent one by one they would have been <b>at least {bytes(saved)}</b>, one message for each channel.</>}</>}</p>
+        <p class="small">{passive.updates === 0 ? "A guild that is not on the screen sends a summary now and then, and no messages. None has come yet: open “Direct messages” for a minute, and one will." : <>{passive.updates.toLocaleString("en")} {passive.updates === 1 ? "summary" : "summaries"} with {bytes(passive.bytes)} stood for new messages in {passive.moved.toLocaleString("en")} channels. {saved > passive.bytes && <>Sent one by one they would have been <b>at least {bytes(saved)}</b>, one message for each channel.</>}</>}</p>
         <h3>Connection</h3>
         <p class="small">{state.phase === "ready" ? `Connected${latencyMs.value !== null ? `, ${seconds(latencyMs.value)} to the node and back` : ""}.` : "Not connected."} <button type="button" class="link" disabled={state.phase !== "ready"} onClick={actions.drop}>Break the connection</button> to see it resume.</p>
         <ol class="log">{linkLog.value.slice().reverse().map((line, at) => <li key={linkLog.value.length - at} class={line.kind}><time>{new Date(line.at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" })}</time><span>{line.text}</span></li>)}</ol>

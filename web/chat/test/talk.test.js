@@ -80,6 +80,7 @@ test("unread marks come and go, and mentions are counted", async () => {
   await row.waitFor();
   await open(ben, "random");
   await message(ben, "something in random").waitFor();
+  await ben.locator(".divider.new").waitFor();
   await until("the mark to go", async () => (await row.count()) === 0);
   const user = await ben.evaluate(() => fetch("/api/v10/users/@me", { headers: { authorization: localStorage.getItem("guildhall.chat.token") } }).then((r) => r.json()));
   await open(ben, "music");
@@ -143,7 +144,7 @@ test("a direct message to the other", async () => {
   await say(ben, "write me a direct message");
   await message(ana, "write me a direct message").locator(".author").click();
   await ana.getByRole("button", { name: "Message", exact: true }).click();
-  await ana.locator(".channel-head h2").waitFor();
+  await ana.locator(".rail-item.home.current").waitFor();
   await say(ana, "just between us");
   await ben.locator(".rail-item.home .badge").waitFor();
   await ben.locator(".rail-item.home").click();

@@ -44,6 +44,8 @@ pub struct ChatPage {
     pub gateway_url: Arc<str>,
     /// Makes accounts for visitors. None: the page asks for a token.
     pub visitors: Option<Arc<Visitors>>,
+    /// `codec.streams`, for the meter.
+    pub streams: &'static str,
 }
 
 struct Served {
@@ -145,6 +147,7 @@ struct Settings<'a> {
     /// `POST /chat/visitors` makes accounts.
     visitors: bool,
     version: &'static str,
+    streams: &'static str,
 }
 
 async fn settings(State(served): State<Arc<Served>>) -> Response {
@@ -152,6 +155,7 @@ async fn settings(State(served): State<Arc<Served>>) -> Response {
         gateway_url: &served.page.gateway_url,
         visitors: served.page.visitors.is_some(),
         version: env!("CARGO_PKG_VERSION"),
+        streams: served.page.streams,
     };
     ([(header::CACHE_CONTROL, "no-store")], Json(settings)).into_response()
 }
@@ -188,7 +192,7 @@ mod tests {
     use tower::ServiceExt as _;
 
     async fn ask(method: &str, path: &str, headers: &[(&str, &str)]) -> (StatusCode, HeaderMap, Vec<u8>) {
-        let page = ChatPage { gateway_url: "wss://gw.example.net".into(), visitors: None };
+        let page = ChatPage { gateway_url: "wss://gw.example.net".into(), visitors: None, streams: "classic" };
         let mut request = Request::builder().method(method).uri(path);
         for (name, value) in headers {
             request = request.header(*name, *value);

@@ -5,7 +5,10 @@
 //! Not here    who writes it and where: `script`.
 
 mod phrases;
+mod script;
 mod topics;
+
+pub(super) use script::{SCRIPT_RATE_MAX, Script};
 
 use super::names::one_of;
 use guildhall_stdx::Rng;

@@ -52,7 +52,7 @@ pub struct DemoArgs {
     /// Messages per second that the simulated members write; fractions and 0 are fine
     #[arg(long, value_name = "MSGS_PER_S", default_value_t = 0.5, allow_negative_numbers = true, value_parser = parse_rate)]
     rate: f64,
-    /// Let them say what is in this file instead of invented talk
+    /// Let them say what is in this file instead of the built-in conversations
     #[arg(long, value_name = "FILE.ndjson")]
     chat: Option<PathBuf>,
     /// For everything random about the community
