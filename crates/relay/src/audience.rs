@@ -2,14 +2,14 @@
 //!
 //! Owns        permission classes: sessions whose members have the same standing share one. Classes that view the same
 //!             channels share a view, with one bitset. In a class, sessions that listen to the same stand in one group.
-//! Doors       `seat`, `unseat`, `listen`, `doubt`, `set_member`, `set_meta` keep it; `fan_out` (in its own file) walks an
-//!             event's recipients.
+//! Doors       `seat`, `unseat`, `listen`, `doubt`, `set_member`, `set_meta` keep it; `fan_out` (in its own file) walks
+//!             an event's recipients.
 //! Invariants  A1 a session is in exactly one group of exactly one class, that of its member's standing. A2 a class's
 //!             bitset equals what the algorithm says for each channel. A3 a role, overwrite or owner change recomputes
 //!             classes, never sessions one by one; it walks passive ones whose view it changed, for A5. A4 groups with
-//!             equal view and listening share a log, and get exactly the same events but those about single users. A5 of a
-//!             passive session whose view changes it is kept what it viewed before (`Baselines`). (checked against the
-//!             algorithm in `tests`)
+//!             equal view and listening share a log, and get exactly the same events but those about single users. A5
+//!             of a passive session whose view changes it is kept what it viewed before (`Baselines`). (checked against
+//!             the algorithm in `tests`)
 //! Limits      one class per distinct standing among the sessions here; a bit per channel and view.
 //! Not here    what is delivered: `Relay`.     Spec  docs/protocol.md §5.2, §5.3.
 
@@ -36,16 +36,16 @@ use std::{
     sync::Arc,
 };
 
-/// Clients choose some of the keys, so where they lie is a secret of the process. Nothing may follow from their order: what
-/// is made by walking one is sorted.
+/// Clients choose some of the keys, so where they lie is a secret of the process. Nothing may follow from their order:
+/// what is made by walking one is sorted.
 pub(crate) type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
-/// What the audience has to know of a session.
+/// Input of the audience for one session.
 #[derive(Clone, Copy, Debug)]
 pub struct Seat {
     /// The session's place in its partition.
     pub slot: u32,
-    /// What it wants to be told of.
+    /// Events that the session subscribes to.
     pub listening: Listening,
 }
 
@@ -53,13 +53,12 @@ pub struct Seat {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LogId(pub u32);
 
-/// Where it is kept what passive sessions knew whose view changed, until they are told what that means.
+/// Baselines of passive sessions whose view changed: the state they know, kept until their next passive update.
 pub trait Baselines {
-    /// A session that was told of `version` viewed `channels` (sorted) and now views others. Returns the version that
-    /// stands for both.
+    /// A session whose last update was at `version` viewed `channels` (sorted) and now views others. Returns the
+    /// version that represents both. A session whose last update was at `version`, and that views `channels`, may know
     fn rebase(&mut self, version: u32, channels: &Arc<[ChannelId]>) -> u32;
-    /// A session that was told of `version`, and views `channels`, may know less of that, or more. Returns the version
-    /// that stands for both.
+    /// an older or a newer state of them. Returns the version that represents that.
     fn doubt(&mut self, version: u32, channels: Vec<ChannelId>) -> u32;
 }
 
@@ -79,7 +78,7 @@ impl Baselines for () {
 pub(crate) struct Listener {
     pub user_id: UserId,
     pub slot: u32,
-    /// Of the relay's change log: what a passive session was told of.
+    /// Version of the relay's change log at the passive session's last update.
     pub version: u32,
 }
 
@@ -113,7 +112,7 @@ struct Class {
 impl Class {
     fn member_standing(&self, now: Timestamp) -> MemberStanding<'_> {
         MemberStanding {
-            // Without an overwrite of their own, who they are makes no difference.
+            // Without a member overwrite the user id makes no difference.
             user_id: self.standing.overwritten.unwrap_or(UserId::new(0)),
             roles: &self.standing.roles,
             is_owner: self.standing.is_owner,
@@ -184,7 +183,7 @@ struct Seated {
 pub(crate) struct ViewersOf(Map<UserId, BitSet>);
 
 impl ViewersOf {
-    /// Whom of `now` these channels are new to, and the places of those. In the order of user ids.
+    /// Users who view more of these channels in `now`, with the indexes of the new ones, ordered by user id.
     pub fn gained(&self, now: &Self, channels_count: usize) -> Vec<(UserId, Vec<usize>)> {
         let none = BitSet::default();
         let mut gained: Vec<(UserId, Vec<usize>)> = Vec::new();
@@ -208,7 +207,7 @@ pub struct AudienceIndex {
     hidden: HiddenChannels,
     /// For the event that changed the views, and those that follow without an effect of their own.
     views_before: ViewsBefore,
-    /// Who is in which thread.
+    /// Members of each thread.
     threads: CowMap<ChannelId, ThreadEntry>,
     channel_bits: Map<ChannelId, usize>,
     /// Of the channels as `meta` has them.
@@ -278,7 +277,7 @@ impl AudienceIndex {
         self.seats_count == 0
     }
 
-    /// What the guild says about itself.
+    /// The guild's settings, roles and channels.
     #[must_use]
     pub fn meta(&self) -> &Arc<GuildMeta> {
         &self.meta
@@ -319,7 +318,7 @@ impl AudienceIndex {
         self.free_if_empty(class);
     }
 
-    /// A session wants to be told of something else from now on. `version` is that of the relay's change log.
+    /// Replaces a session's subscriptions. `version` is that of the relay's change log.
     pub fn listen(&mut self, user_id: UserId, slot: u32, listening: Listening, version: u32) {
         let Some(seated) = self.users.get(&user_id) else { return };
         let Some(index) = seated.seats.iter().position(|placed| placed.seat.slot == slot) else { return };
@@ -333,7 +332,7 @@ impl AudienceIndex {
         seats[index] = Placed { seat: Seat { slot, listening }, at };
     }
 
-    /// It is not certain any more what a session was told, if it is passive.
+    /// Records that a passive session may know another state than that of its version.
     pub(crate) fn doubt(&mut self, user_id: UserId, slot: u32, baselines: &mut impl Baselines) {
         let Some(seated) = self.users.get(&user_id) else { return };
         let placed = seated.seats.iter().find(|placed| placed.seat.slot == slot);
@@ -382,7 +381,7 @@ impl AudienceIndex {
         ViewersOf(self.users.iter().map(of_user).collect())
     }
 
-    /// A user's sessions here that are told of all threads, and those that are told only of threads that the user joined.
+    /// A user's sessions that receive all threads, and those that receive only threads that the user joined.
     pub(crate) fn thread_listeners_of(&self, user_id: UserId) -> [SmallVec<[u32; 2]>; 2] {
         let seats = || self.users.get(&user_id).into_iter().flat_map(|seated| &seated.seats);
         let all = seats().filter(|placed| placed.seat.listening.wants_threads());
@@ -390,7 +389,7 @@ impl AudienceIndex {
         [all.map(|placed| placed.seat.slot).collect(), joined.map(|placed| placed.seat.slot).collect()]
     }
 
-    /// What a session listens to, and the version it was last told of.
+    /// A session's subscriptions, and the version of its last passive update.
     #[must_use]
     pub fn listening(&self, user_id: UserId, slot: u32) -> Option<(Listening, u32)> {
         let seated = self.users.get(&user_id)?;
@@ -488,7 +487,7 @@ impl AudienceIndex {
         self.access.since(&access_before)
     }
 
-    /// Computes anew what each class views. Views of the same channels as before keep their logs.
+    /// Computes the view of every class again. A view of the same channels keeps its log.
     fn renew_views(&mut self, meta_before: &GuildMeta, baselines: &mut impl Baselines) {
         // By the class's view before and now.
         let mut viewed: Map<(usize, usize), Option<Arc<[ChannelId]>>> = Map::default();
@@ -688,7 +687,8 @@ impl AudienceIndex {
         before.channels.get(&channel_id)
     }
 
-    /// The channels that entered or left views with the last change: first those that left, then categories, then the others.
+    /// The channels that entered or left views with the last change: first those that left, then
+    /// categories, then the others.
     pub(crate) fn view_changes(&self) -> Vec<ViewChange> {
         let mut changes = Vec::new();
         let mut compare = |viewers: Viewers, before: &[ChannelId], view: usize| {

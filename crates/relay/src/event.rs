@@ -1,9 +1,9 @@
-//! Events: what happened in a guild, whom it concerns, and its body, encoded at most once per form.
+//! Events: a change in a guild, its audience, and its body, encoded at most once per encoding and redaction.
 //!
 //! Owns        `Event`, shared by every relay and kept by every replay buffer that holds it.
 //! Doors       `render`, which encodes the body for an (encoding, redaction) pair.
-//! Invariants  immutable; who may see it is decided by `audience` alone, at the event and again at replay.
-//! Not here    who that is at this moment: `Relay`.     Spec  docs/protocol.md §4, §5.3, §7.
+//! Invariants  immutable; only `audience` decides on visibility, at the event and again at replay.
+//! Not here    the current recipients: `Relay`.     Spec  docs/protocol.md §4, §5.3, §7.
 
 use crate::{backend::BackendEvent, listening::ForUsers, notice::Notice, payload::Payload};
 use guildhall_codec::Encoding;
@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Which of a body's contents are withheld: the message's own, and that of the message it answers; or what a channel is.
+/// Which of a body's contents are withheld: the message's own, and that of the message it answers;
+/// or what a channel is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Redaction(u8);
 
@@ -61,7 +62,7 @@ impl Redaction {
     }
 }
 
-/// Who reads a message's content whatever their intents: its author and whom it mentions.
+/// Users who receive a message's content whatever their intents: its author and the users that it mentions.
 #[derive(Clone, Debug)]
 pub struct ContentReaders {
     /// Of the message.
@@ -77,7 +78,7 @@ impl ContentReaders {
     }
 }
 
-/// Whom a message calls: passive sessions of these get it too.
+/// Users and roles that a message mentions: their passive sessions receive it too.
 #[derive(Clone, Debug, Default)]
 pub struct Calls {
     /// Its author, and users it mentions.
@@ -109,7 +110,6 @@ pub enum Gate {
     Thread {
         /// The channel it is in.
         parent: ChannelId,
-        /// Which.
         thread: ChannelId,
         /// Not everybody who can view the channel can view it.
         is_private: bool,
@@ -142,7 +142,7 @@ impl Gate {
     }
 }
 
-/// Whom an event is for.
+/// Recipients of an event.
 #[derive(Clone, Debug)]
 pub struct Audience {
     /// Which members.
@@ -151,7 +151,7 @@ pub struct Audience {
     pub intents: Intents,
     /// This user's sessions get it whatever `gate` and `intents` say: it is about them.
     pub always: Option<UserId>,
-    /// This user's sessions never get it; only for user accounts, who know what they did themselves.
+    /// Excludes this user's sessions; only for user accounts. Their clients apply their own actions.
     pub never_user_account: Option<UserId>,
     /// Which user accounts, `always` aside.
     pub users: ForUsers,
@@ -162,7 +162,7 @@ pub struct Audience {
 }
 
 impl Audience {
-    /// Whom the gate lets in and who has asked, and nobody beside or but them.
+    /// Exactly the sessions that the gate admits and that subscribe to the event.
     #[must_use]
     pub fn of(gate: Gate, intents: Intents) -> Self {
         let users = ForUsers::All;
@@ -207,18 +207,15 @@ impl Retention {
 pub struct Event {
     /// Where; 0 for what is addressed to accounts.
     pub guild_id: GuildId,
-    /// What kind.
     pub name: EventName,
-    /// For whom.
     pub audience: Audience,
     /// Bots that lack MESSAGE_CONTENT get a redacted body, except these users. None: nothing to redact.
     pub content_readers: Option<ContentReaders>,
-    /// What it says.
     pub payload: Payload,
 }
 
 impl Event {
-    /// An event for whom its name's intents admit and `gate` lets through.
+    /// An event for sessions that the gate admits and that have an intent for `name`.
     #[must_use]
     pub fn new(guild_id: GuildId, name: EventName, gate: Gate, payload: Payload) -> Self {
         let calls = if name == EventName::MessageCreate { payload.calls().map(Box::new) } else { None };
@@ -285,7 +282,7 @@ impl Event {
         }
     }
 
-    /// The group that whoever is told of it has left by it.
+    /// The group that recipients of the event have left by it.
     #[must_use]
     pub fn group_left(&self) -> Option<ChannelId> {
         match &self.payload {
@@ -297,7 +294,8 @@ impl Event {
         }
     }
 
-    /// What a backend published. Whom it names gets it also if it does not look at the guild.
+    /// An event that a backend published. Users that it names receive it even if their client does
+    /// not display the guild.
     #[must_use]
     pub fn of_backend(guild_id: GuildId, gate: Gate, event: Arc<BackendEvent>) -> Self {
         let names_users = !gate.users().is_empty();
@@ -310,7 +308,7 @@ impl Event {
         event
     }
 
-    /// What a backend published in a direct message, for those in it.
+    /// An event that a backend published in a direct message, for its recipients.
     #[must_use]
     pub fn of_backend_in_direct(user_ids: Arc<[UserId]>, event: Arc<BackendEvent>) -> Self {
         let mut event = Self::of_backend(GuildId::new(0), Gate::Users(user_ids), event);

@@ -2,7 +2,7 @@
 //!
 //! Owns        the events and the guild ↔ relay protocol, the relay's picture of a guild, the audience
 //!             (which session may see what), and GUILD_CREATE.
-//! Invariants  nothing is asked of the guild per session or per event; who sees what is decided here.
+//! Invariants  a relay requests nothing from the guild per session or per event; this crate decides on visibility.
 //! Not here    sequence numbers and replay (`guildhall-session`), sockets (`guildhall-net`).
 #![forbid(unsafe_code)]
 

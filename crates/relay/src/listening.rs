@@ -41,7 +41,7 @@ const THREADS: u32 = 1 << 5;
 const OBFUSCATED: u32 = 1 << 6;
 
 impl Listening {
-    /// For a bot.
+    /// Subscriptions of a bot.
     #[must_use]
     pub const fn bot(intents: Intents) -> Self {
         Self(intents.0 & !USER)
@@ -142,7 +142,7 @@ impl Listening {
 /// Condition of an event on user accounts, before permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForUsers {
-    /// All.
+    /// All channels and members.
     All,
     /// Those active in the guild.
     Active,

@@ -43,7 +43,7 @@ impl MemberTable {
         self.0.steps()
     }
 
-    /// One member.
+    /// The member with this user id.
     #[must_use]
     pub fn entry(&self, user_id: UserId) -> Option<&MemberEntry> {
         self.0.get(user_id)

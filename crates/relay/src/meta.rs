@@ -15,7 +15,7 @@ use std::{collections::BTreeMap, sync::Arc};
 /// Base fields, roles and channels of a guild at one version.
 #[derive(Clone, Debug)]
 pub struct GuildMeta {
-    /// Base fields.
+    /// The guild's own fields.
     pub guild: Arc<Guild>,
     /// Roles by id; `@everyone` has the guild's id.
     pub roles: Arc<BTreeMap<RoleId, Arc<Role>>>,

@@ -273,7 +273,7 @@ pub enum FoundMembers {
 }
 
 impl Default for FoundMembers {
-    /// No members.
+    /// A snapshot without members.
     fn default() -> Self {
         Self::Some { entries: Vec::new(), not_found: Vec::new() }
     }

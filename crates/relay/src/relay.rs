@@ -37,12 +37,13 @@ const RESYNC_AGAIN_MS: u64 = 1_000;
 
 /// The sessions of a partition, as a relay speaks to them.
 pub trait Recipients: Deliver {
-    /// An event is about to be delivered to any number of sessions: prepare what they share. `visibility` is its domain.
+    /// An event is about to be delivered to any number of sessions: prepare what they share.
+    /// `visibility` is its domain.
     fn begin(&mut self, published: &Arc<Published>, visibility: Visibility);
     /// Access rules of the guild's channels changed, before the event that changed them is delivered.
     fn access_changed(&mut self, guild_id: GuildId, change: &AccessChange);
-    /// A relay begins with the access rules of its snapshot, and other relays of the guild may lag behind them. `change` lists the
-    /// restricted channels.
+    /// A relay begins with the access rules of its snapshot, and other relays of the guild may lag behind them.
+    /// `change` lists the restricted channels.
     fn access_began(&mut self, guild_id: GuildId, change: &dyn Fn() -> AccessChange);
     /// A session's view of the guild begins. None: it may not be here.
     fn attached(&mut self, session: SessionKey, picture: &GuildPicture, view: Option<&GuildView>) -> Option<Seat>;
@@ -50,7 +51,7 @@ pub trait Recipients: Deliver {
     fn unavailable(&mut self, session: SessionKey, guild_id: GuildId);
     /// The session lost the guild: its member left, or the guild was deleted.
     fn lost(&mut self, slot: u32, guild_id: GuildId);
-    /// Events were lost: the session has to be let in again.
+    /// The session lost events and must attach again.
     fn reset(&mut self, slot: u32, guild_id: GuildId);
     /// A dispatch for one session.
     fn direct(&mut self, session: SessionKey, event: &Arc<Event>);
@@ -58,13 +59,13 @@ pub trait Recipients: Deliver {
     fn members(&mut self, session: SessionKey, guild_id: GuildId, answer: &MembersAnswer);
 }
 
-/// What a relay has to say to its guild: a few messages at most.
+/// Messages of a relay to its guild after one input: a few at most.
 pub type ToGuilds = SmallVec<[ToGuild; 2]>;
 
-/// What a relay wants from its guild after a message.
+/// Request of a relay to its guild after a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Nothing.
+    /// There is no request.
     Steady,
     /// There was a gap: the driver sends the `Resync` that `Relay::resync` makes. Said again if that leads to nothing.
     Gap,
@@ -73,7 +74,7 @@ pub enum Progress {
     Restarted,
 }
 
-/// What a relay knows once its first snapshot has come.
+/// State of a relay after its first snapshot.
 #[derive(Debug)]
 struct State {
     picture: GuildPicture,
@@ -94,7 +95,7 @@ pub struct Relay {
     state: Option<State>,
     subscriptions: Subscriptions,
     lists: Lists,
-    /// Sessions that are told every member's presence; the guild knows whether there are any.
+    /// Sessions that receive every member's presence; the guild knows whether there are any.
     presence_readers_count: usize,
     passive_interval_ms: u64,
     passive_at: Option<Instant>,
@@ -103,8 +104,8 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// A relay that has yet to subscribe. Each incarnation of it needs an `epoch` of its own, counting up. Passive
-    /// sessions are told of changes about every `passive_interval_ms`.
+    /// A relay that has not subscribed yet. Each incarnation needs an `epoch` of its own, counting up. Passive sessions
+    /// receive an update about every `passive_interval_ms`.
     #[must_use]
     pub fn new(guild_id: GuildId, id: RelayId, epoch: u32, passive_interval_ms: u64) -> Self {
         Self {
@@ -131,7 +132,7 @@ impl Relay {
         self
     }
 
-    /// Which relay.
+    /// The key of this relay.
     #[must_use]
     pub fn id(&self) -> RelayId {
         self.id
@@ -161,7 +162,7 @@ impl Relay {
         ToGuild::Resync { relay: self.id, epoch: self.epoch }
     }
 
-    /// What the guild has to be told again when it may have forgotten: what is watched here.
+    /// The subscriptions to send again after the guild may have forgotten them.
     #[must_use]
     pub fn interests(&self) -> ToGuilds {
         let mut messages = ToGuilds::new();
@@ -184,7 +185,7 @@ impl Relay {
         self.state.as_ref().map(|state| &state.picture)
     }
 
-    /// Whether it lost something of the guild's stream and has not started anew.
+    /// Whether the relay has a gap in the guild's stream and has not restarted it.
     #[must_use]
     pub fn is_behind(&self) -> bool {
         self.gap_told_at.is_some()
@@ -211,7 +212,7 @@ impl Relay {
 
     // ── sessions ─────────────────────────────────────────────────────────────────────────────────
 
-    /// A session of `user_id` left. Returns what the guild has to be told.
+    /// Detaches a session of `user_id`. Returns messages for the guild.
     pub fn detach(&mut self, user_id: UserId, slot: u32) -> ToGuilds {
         let mut messages = ToGuilds::new();
         let audience = self.state.as_mut().map(|state| &mut state.audience);
@@ -227,7 +228,7 @@ impl Relay {
         messages
     }
 
-    /// The guild hears of the first session that is told every member's presence, and of the last that goes.
+    /// Notifies the guild of the first session that receives every member's presence, and of the last that leaves.
     fn count_presence_reader(&mut self, listening: Listening, is_here: bool, messages: &mut ToGuilds) {
         if !listening.wants_presences() {
             return;
@@ -239,7 +240,7 @@ impl Relay {
         }
     }
 
-    /// A session wants to be told of something else from now on. One that becomes active is brought up to date first.
+    /// Replaces a session's subscriptions. A session that becomes active is brought up to date first.
     pub fn listen(&mut self, user_id: UserId, slot: u32, listening: Listening, recipients: &mut impl Recipients) {
         let Some(state) = &mut self.state else { return };
         let Some((before, version)) = state.audience.listening(user_id, slot) else { return };
@@ -252,14 +253,14 @@ impl Relay {
                 recipients.deliver_alone(slot, Redaction::NONE);
             }
         }
-        // Who stays passive has yet to be told.
+        // A session that stays passive still waits for its update.
         let is_untold = before.is_passive() && listening.is_passive();
         let version = if is_untold { version } else { state.changes.version() };
         state.audience.listen(user_id, slot, listening, version);
     }
 
-    /// A session watches exactly these members from now on; one whose view has yet to begin is told what they show when
-    /// it does. Returns what the guild has to be told.
+    /// A session watches exactly these members from now on; if its view has not begun yet, it receives their state when
+    /// it begins. Returns messages for the guild.
     pub fn watch_members(&mut self, session: SessionKey, user_id: UserId, members: &[UserId]) -> ToGuilds {
         let (watched, user_ids) = self.subscriptions.set(user_id, session.slot, members);
         let mut messages = self.tell_watched(watched);
@@ -270,7 +271,7 @@ impl Relay {
         messages
     }
 
-    /// A session watches exactly these rows of member lists from now on. Returns what the guild has to be told.
+    /// A session watches exactly these rows of member lists from now on. Returns messages for the guild.
     pub fn watch_lists(
         &mut self,
         user_id: UserId,
@@ -302,7 +303,8 @@ impl Relay {
         messages
     }
 
-    /// Permissions or lists may have changed: sessions that watch lists do so anew, as far as they may.
+    /// Permissions or lists may have changed: renews the list subscriptions of these sessions,
+    /// within their permissions.
     fn renew_lists(&mut self, slots: Vec<u32>, recipients: &mut impl Recipients, to_guild: &mut ToGuilds) {
         for slot in slots {
             let Some((user_id, channels)) = self.lists.channels_of(slot) else { continue };
@@ -354,7 +356,7 @@ impl Relay {
                     state.audience.seat(seat, view.member, version, &mut state.changes);
                     self.count_presence_reader(seat.listening, true, to_guild);
                     self.renew_lists(vec![seat.slot], recipients, to_guild);
-                    // Whom it watched before its relay was reset may show something else by now.
+                    // Members that the session watched before the reset may have changed.
                     let user_ids = self.subscriptions.of(seat.slot).to_vec();
                     if !user_ids.is_empty() {
                         to_guild.push(ToGuild::TellPresences { session, user_ids });
@@ -374,8 +376,8 @@ impl Relay {
         Progress::Steady
     }
 
-    /// The stream begins, or begins again: then every session has to be let in anew. That is so after a loss, and when
-    /// the guild knows nothing of an earlier stream because it began again itself.
+    /// The stream begins, or begins again; then every session must attach again. That happens after a loss, and when
+    /// the guild restarted and has no earlier stream.
     fn restart(
         &mut self,
         now: Now,
@@ -398,7 +400,7 @@ impl Relay {
         }
         self.state = Some(State { picture, audience, changes: ChangeLog::default() });
         self.gap_told_at = None;
-        // Who comes back says so anew.
+        // Sessions that come back declare it again.
         if std::mem::take(&mut self.presence_readers_count) > 0 {
             to_guild.push(ToGuild::WantPresences { relay: self.id, all: false });
         }
@@ -410,7 +412,7 @@ impl Relay {
         if begins_again { Progress::Restarted } else { Progress::Steady }
     }
 
-    /// Applies an event's effect and delivers it to whom it is for.
+    /// Applies an event's effect and delivers it to its audience.
     fn fan_out(
         &mut self,
         now: Now,
@@ -449,7 +451,7 @@ impl Relay {
                 return;
             }
             Effect::Thread(_, Some(_)) => state.audience.set_threads(&state.picture.threads),
-            // Who is told that it is gone is who was in it: it is forgotten below.
+            // The recipients of a deletion are the members, so that the thread is removed below.
             Effect::Thread(_, None) | Effect::None | Effect::Message(..) | Effect::Voice(..) => {}
         }
         let Some(state) = &mut self.state else { return };
@@ -488,8 +490,9 @@ impl Relay {
         }
     }
 
-    /// A passive update, VOICE_STATE_UPDATE or THREAD_LIST_SYNC that was held back at replay, because its reader may not view
-    /// all of it any more: what is left of it, as it is now. None for other events, and when nothing is left.
+    /// The visible rest, in its current state, of a passive update, VOICE_STATE_UPDATE or THREAD_LIST_SYNC
+    /// that was withheld at replay because the user may not view all of it any more. None for other events,
+    /// and if nothing is visible.
     #[must_use]
     pub fn renewed(&self, user_id: UserId, event: &Event, now: Timestamp) -> Option<Event> {
         let state = self.state.as_ref()?;
@@ -552,8 +555,8 @@ impl Relay {
         state.thread_list(self.guild_id, user_id, left, joined_only, now)
     }
 
-    /// A session resumed and was not sent again all that it had been sent: it may see that again before its next update,
-    /// or was told newer things than its last one did. So the next one tells it all there is.
+    /// Marks a resumed session with an incomplete replay: before its next update it may see channels again, or may have
+    /// received newer states than those of its last update. The next update is complete.
     pub fn doubt(&mut self, user_id: UserId, slot: u32) {
         if let Some(state) = &mut self.state {
             state.audience.doubt(user_id, slot, &mut state.changes);
@@ -566,7 +569,8 @@ impl Relay {
         self.state.as_ref()?.thread_list(self.guild_id, user_id, None, false, now)
     }
 
-    /// Three to five quarters of the interval, different for each relay and round, so that relays do not speak all at once.
+    /// Three to five quarters of the interval, different for each relay and round, so that relays do
+    /// not speak all at once.
     fn next_interval_ms(&self) -> u64 {
         let mixed = (self.guild_id.get() ^ u64::from(self.id.index) << 32 ^ u64::from(self.id.partition.0) << 48)
             .wrapping_add(self.rounds_count)
@@ -605,17 +609,17 @@ fn tell_lists(told: Vec<Told>, audience: &AudienceIndex, recipients: &mut impl R
     }
 }
 
-/// Passive sessions that are told the same.
+/// Passive sessions that receive the same update.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Reader {
     view: usize,
     form: PassiveUpdate,
     version: u32,
-    /// The user, if they are in voice where they cannot view: they alone are told so.
+    /// The user, if they are in a voice channel that they cannot view: only they receive that state.
     own: Option<UserId>,
 }
 
-/// A session that is told apart from its group.
+/// A session that receives an update apart from its group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Apart {
     version: u32,
@@ -624,7 +628,8 @@ struct Apart {
 }
 
 impl State {
-    /// Who views the channels that have open threads, if the effect may change that. Nobody is looked at where there are none.
+    /// Users who view channels with open threads, if the effect may change that. Costs nothing if there
+    /// are no such channels.
     fn thread_viewers(&self, effect: &Effect) -> Option<(Vec<ChannelId>, ViewersOf)> {
         if !matches!(effect, Effect::Meta(_) | Effect::Member(_, Some(_))) || self.picture.threads.is_empty() {
             return None;
@@ -640,8 +645,8 @@ impl State {
         (!parents.is_empty()).then_some((parents, viewers))
     }
 
-    /// Delivers channels that entered or left views to the sessions concerned, after the event that changed the views. With
-    /// `HiddenChannels::Listed` nobody receives anything more.
+    /// Delivers channels that entered or left views to the sessions concerned, after the event that changed the views.
+    /// With `HiddenChannels::Listed` nobody receives anything more.
     fn tell_view_changes(&self, guild_id: GuildId, cause: &Event, recipients: &mut impl Recipients) {
         let hidden = self.audience.hidden();
         if hidden == HiddenChannels::Listed {
@@ -693,7 +698,7 @@ impl State {
         Some(Event::new(guild_id, name, gate, Payload::Channel(channel)))
     }
 
-    /// Whoever views more channels than before is told of the open threads there.
+    /// Sends the open threads of channels to users who can newly view them.
     fn tell_threads(
         &self,
         guild_id: GuildId,
@@ -714,8 +719,8 @@ impl State {
         }
     }
 
-    /// Open threads of these channels, or of all, that a user can view. None if there is nothing to tell: who is told only of
-    /// threads they joined has joined none.
+    /// Open threads of these channels, or of all, that a user can view. None if there are none, and for users who
+    /// receive only joined threads: they have joined none there.
     fn thread_list(
         &self,
         guild_id: GuildId,
@@ -735,7 +740,7 @@ impl State {
         Some(Event::new(guild_id, EventName::ThreadListSync, gate, Payload::Notice(Box::new(notice))))
     }
 
-    /// One round: every passive session is told what changed since it was told last.
+    /// One round: sends every passive session its changes since its last update.
     fn tell_passive(&mut self, guild_id: GuildId, recipients: &mut impl Recipients) {
         if self.changes.is_empty() {
             return;
@@ -759,7 +764,8 @@ impl State {
         let mut apart: Vec<Apart> = Vec::new();
         self.audience.passive_groups(|PassiveGroup { view, form, log, listeners }| {
             let update = |version, own| updates.get(&Reader { view, form, version, own })?.as_ref();
-            // Nearly all of a group were told in the last round; those few who became passive since come apart.
+            // Nearly all sessions of a group had their update in the last round; the few that became passive since are
+            // handled apart.
             let common = listeners.iter().map(|listener| listener.version).max_by_key(|v| version.wrapping_sub(*v));
             let Some(common) = common else { return };
             apart.clear();
@@ -787,7 +793,8 @@ impl State {
         self.changes.forget();
     }
 
-    /// Users with sessions here who are in voice where they cannot view: few, moved there or stripped of a role. Sorted.
+    /// Users with sessions here who are in voice where they cannot view: few, moved there or
+    /// stripped of a role. Sorted.
     fn users_out_of_view(&self) -> Vec<UserId> {
         self.picture.voice.iter().map(|(user_id, _)| user_id).filter(|user_id| self.is_out_of_view(*user_id)).collect()
     }
@@ -797,12 +804,13 @@ impl State {
         channel_id.is_some_and(|id| self.audience.member(user_id).is_some() && !self.audience.views(user_id, id))
     }
 
-    /// The domain of a passive update. One that tells its reader where they are, though they may not view it, is theirs alone.
+    /// The domain of a passive update. One that tells its reader where they are, though they may not
+    /// view it, is theirs alone.
     fn visibility_of_passive(&self, update: &Published, reader: Reader) -> Visibility {
         if reader.own.is_some() { Visibility::Alone } else { self.audience.visibility(&update.event) }
     }
 
-    /// What changed for some who are told the same. None: nothing.
+    /// The update for sessions that receive the same one. None if nothing changed.
     fn passive_update(&self, guild_id: GuildId, reader: Reader) -> Option<Arc<Published>> {
         let Reader { view, form, version, own } = reader;
         let holds = |channel_id| self.audience.view_holds(view, channel_id);

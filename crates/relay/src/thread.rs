@@ -20,7 +20,7 @@ pub const THREAD_LISTED_MAX: usize = 100;
 pub struct ThreadEntry {
     /// The thread's channel object, including its newest message.
     pub channel: Arc<Channel>,
-    /// By user id.
+    /// Members by user id.
     pub members: Arc<BTreeMap<UserId, ThreadMember>>,
 }
 

@@ -1,4 +1,4 @@
-//! View: what a session is told of a guild when its view begins, in GUILD_CREATE or READY.
+//! View: the state of a guild that a session receives when its view begins, in GUILD_CREATE or READY.
 //!
 //! Spec  docs/protocol.md §6.11, "Which members / presences a GUILD_CREATE holds".
 
@@ -21,8 +21,8 @@ use std::collections::BTreeSet;
 /// Past this many members even a bot with GUILD_PRESENCES gets only its own member and those in voice.
 const MEMBERS_LISTED_MAX: u64 = 75_000;
 
-/// The guild without its people, as it was when the view began, at `now`. With more members than `large_threshold` it is called
-/// large.
+/// The guild without members, presences and voice states, as it was at `now`, when the view began. It is `large` if it
+/// has more members than `large_threshold`.
 #[must_use]
 pub fn snapshot_of<'a>(
     picture: &'a GuildPicture,
@@ -83,11 +83,11 @@ fn viewer(meta: &GuildMeta, member: &Member) -> impl Fn(&Channel) -> bool {
     }
 }
 
-/// Who is told to be in it.
+/// Members, presences and voice states that the session receives.
 #[must_use]
 pub fn people_of<'a>(picture: &'a GuildPicture, view: &'a GuildView) -> GuildPeople<'a> {
     let own = view.member.user.id;
-    // As the events do, this tells of those in channels in view, and of the reader's own state.
+    // As the events do, this includes users in channels in view, and the user's own state.
     let viewed = viewed_voice_channels(picture, &view.member);
     let is_told = |entry: &&VoiceEntry| {
         entry.state.user_id == own || entry.state.channel_id.is_some_and(|channel_id| viewed.contains(&channel_id))
@@ -121,8 +121,8 @@ pub fn people_of<'a>(picture: &'a GuildPicture, view: &'a GuildView) -> GuildPeo
     }
 }
 
-/// Threads and channels in GUILD_CREATE that other members may not see: open threads, channels with others in voice, and all
-/// channels in view unless hidden channels are listed.
+/// Threads and channels in GUILD_CREATE that other members may not see: open threads, channels with others in voice,
+/// and all channels in view unless hidden channels are listed.
 #[must_use]
 pub fn told_places(
     picture: &GuildPicture,

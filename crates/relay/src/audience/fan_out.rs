@@ -1,8 +1,8 @@
-//! Fan-out: whom of an audience an event goes to, now and at replay.
+//! Fan-out: the recipients of an event, now and at replay.
 //!
-//! Doors       `AudienceIndex::fan_out`, `may_see`, `may_view`; `Deliver` is who gets the calls.
-//! Invariants  F1 every session that an event is for gets it once, whatever it is for it by: its group, its name, a call, or
-//!             because it watches. F2 the cost is that of the classes, and of the sessions that get it.
+//! Doors       `AudienceIndex::fan_out`, `may_see`, `may_view`; `Deliver` receives the calls.
+//! Invariants  F1 each matching session receives the event exactly once, even if it matches by group, user id, mention
+//!             and subscription. F2 the cost is that of the classes, and of the sessions that receive the event.
 //! Spec        docs/protocol.md §5.3, §7, §8.5.
 
 use super::{AudienceIndex, Class, Group, Listener, LogId, Placed, Seated};
@@ -29,10 +29,10 @@ pub enum ChannelForm {
     Nothing,
 }
 
-/// Whom an event goes to, one call per session.
+/// Recipients of an event, one call per session.
 pub trait Deliver {
-    /// The sessions that follow stand together: all of them get the event in this form, and what they got lately is in
-    /// the same log.
+    /// The sessions that follow are one group: all of them receive the event in this form, and their recent dispatches
+    /// are in the same log.
     fn group(&mut self, log: LogId, redaction: Redaction);
     /// To a session of the group.
     fn deliver(&mut self, slot: u32);
@@ -60,7 +60,7 @@ impl AudienceIndex {
             Gate::ChannelPermission(channel, all) => self.meta.channels.get(channel).is_some_and(|channel| {
                 self.meta.channel_permissions(class.member_standing(now), channel).contains(*all)
             }),
-            // Members of a private one, and the only one, are let in by name.
+            // Members of a private thread, and a single recipient, are admitted by user id.
             Gate::Thread { only: Some(_), .. } => false,
             Gate::Thread { parent, is_private: false, .. } => self.sees(class, *parent),
             Gate::Thread { parent, is_private: true, .. } => {
@@ -89,15 +89,16 @@ impl AudienceIndex {
         self.threads.get(thread).is_some_and(|entry| entry.members.contains_key(&user_id))
     }
 
-    /// Whether a gate lets a user in by name, whose class it may keep out.
+    /// Whether a gate admits a user by id although it may refuse the user's class.
     fn admits_by_name(&self, class: &Class, user_id: UserId, gate: &Gate, now: Timestamp) -> bool {
         let Gate::Thread { parent, thread, is_private, only } = gate else { return false };
         let is_let_in = !is_private || self.is_in_thread(user_id, *thread) || self.manages_threads(class, *parent, now);
         only.is_none_or(|only| only == user_id) && self.sees(class, *parent) && is_let_in
     }
 
-    /// To those whom a thread's event is for by name: in a private one its members; of what user accounts are told only of
-    /// threads they joined, those who joined; or the only one. Costs the thread's members, who are few.
+    /// Delivers a thread's event to users that it admits by id: the members of a private thread; of events that
+    /// user accounts receive only for joined threads, those who joined; or the single recipient. Costs
+    /// O(members of the thread).
     fn deliver_to_thread(&self, event: &Event, now: Timestamp, out: &mut impl Deliver) {
         let audience = &event.audience;
         let Gate::Thread { thread, is_private, only, .. } = &audience.gate else { return };
@@ -127,8 +128,8 @@ impl AudienceIndex {
         }
     }
 
-    /// Delivers `event` once to every session that it is for, `watchers` (user and place) among them if permissions
-    /// allow. Costs the classes, and the sessions of those that are let in.
+    /// Delivers `event` once to each matching session, and to `watchers` (user and slot) that have the permissions.
+    /// Costs O(classes), and O(sessions) of the classes admitted.
     pub fn fan_out(
         &self,
         event: &Event,
@@ -238,8 +239,8 @@ impl AudienceIndex {
         }
     }
 
-    /// The form of an event about a channel for a session whose member saw the channel before it and sees it now, or not. None: it
-    /// receives nothing, or an event for the change of its view.
+    /// The form of an event about a channel for a session whose member saw the channel before it and sees it now, or
+    /// not. None: it receives nothing, or an event for the change of its view.
     fn channel_form(
         &self,
         event: &Event,
@@ -306,7 +307,7 @@ impl AudienceIndex {
         let is_admitted = self.admits(class, &audience.gate, now);
         for Placed { seat, .. } in &seated.seats {
             let has_it = is_admitted && self.reaches(class, seat.listening, audience);
-            // What is for one user only still asks for intents; being called is for passive user accounts.
+            // An event for a single user still needs its intents; a mention calls passive user accounts.
             let wants = match (is_gate, always) {
                 (true, _) => seat.listening.admits(audience),
                 (false, true) => true,
@@ -331,7 +332,7 @@ impl AudienceIndex {
             return true;
         }
         match &event.audience.gate {
-            // Who may view a channel no more still learns that somebody left another one.
+            // A user who lost access to a channel still receives that somebody left another one.
             Gate::ChannelExcept(channel, _) => self.sees(&self.classes[seated.class], *channel),
             gate @ Gate::Thread { .. } => self.admits_by_name(&self.classes[seated.class], user_id, gate, now),
             gate => self.admits(&self.classes[seated.class], gate, now),
@@ -342,7 +343,7 @@ impl AudienceIndex {
     fn may_see_notice(&self, seated: &Seated, notice: &Notice, now: Timestamp) -> Option<bool> {
         let class = &self.classes[seated.class];
         match notice {
-            // Who was in it cannot be asked any more, but they were sent this: it says nothing of what was said there.
+            // The members of a deleted thread are unknown now. They were sent this event, which has no content.
             Notice::ThreadGone(thread) if self.threads.get(thread.id).is_none() => {
                 Some(thread.parent_id.is_some_and(|parent| self.sees(class, parent)))
             }
