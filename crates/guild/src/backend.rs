@@ -1,11 +1,12 @@
 //! Backends: what those who keep the truth elsewhere ask of a guild, beyond what its members may.
 //!
-//! Owns        `BackendCommand`: objects put whole under ids that the backend chose, members in batches, events published.
-//! Invariants  H1 putting what is there already changes and tells nothing. H2 what is put is held to the same rules as what
-//!             members make (roles exist, parents are categories, so many of each). H3 an event that is published changes
-//!             nothing here. H4 a change of many is applied whole or refused whole. (tests `it/backend.rs`)
-//! Limits      `IMPORT_MEMBERS_MAX` members per command, so that other commands come in between, and `ROLE_CHANGES_MAX`; the rest
-//!             as for members.
+//! Owns        `BackendCommand`: objects put whole under ids that the backend chose, members in batches, events
+//!             published.
+//! Invariants  H1 a put of an existing equal object changes nothing and publishes nothing. H2 the rules for members'
+//!             commands apply (roles exist, parents are categories, number of each). H3 a published event changes
+//!             nothing in the guild. H4 a change of many is applied whole or refused whole. (tests `it/backend.rs`)
+//! Limits      `IMPORT_MEMBERS_MAX` members per command, so that other commands come in between, and
+//!             `ROLE_CHANGES_MAX`; the rest as for members.
 //! Not here    whether an id is in use in another guild, forms: `guildhall-api`.     Spec  docs/backend-api.md.
 
 use crate::{
@@ -31,11 +32,11 @@ pub const ROLE_CHANGES_MAX: usize = 1_000;
 /// Messages of one `ReassignMessages`: each, and the one it answers, may have to be read first.
 pub const REASSIGNED_MAX: usize = 25;
 
-/// What must be there for the command to be carried out: for who read it, changed a part, and puts the whole. None: whatever
-/// is there, or nothing.
+/// Condition of a command: the object that the caller read, changed in part, and puts as a whole.
+/// `None`: any object, or none.
 pub type InsteadOf<T> = Option<Arc<T>>;
 
-/// What a backend asks. System only.
+/// Command of a backend. System only.
 #[derive(Clone, Debug, strum::EnumDiscriminants)]
 #[strum_discriminants(
     name(BackendKind),
@@ -49,7 +50,7 @@ pub enum BackendCommand {
     PutGuild(Box<GuildFields>, InsteadOf<GuildFields>),
     /// Adds or replaces a role; of `@everyone` only what can differ.
     PutRole(Box<Role>, InsteadOf<Role>),
-    /// Adds or replaces a channel. What it is stays.
+    /// Adds or replaces a channel. Its type cannot change.
     PutChannel(Box<Channel>, InsteadOf<Channel>),
     /// Adds or replaces a member and their account.
     PutMember(Box<NewMember>, InsteadOf<Member>),
@@ -57,34 +58,35 @@ pub enum BackendCommand {
     RefreshUser(Arc<User>),
     /// Adds or replaces up to `IMPORT_MEMBERS_MAX` members and their accounts. Roles that do not exist are left out.
     ImportMembers {
-        /// Who.
+        /// New and changed members, with their accounts.
         members: Vec<NewMember>,
-        /// Everybody is told who joined, not only they themselves.
+        /// Whether all members receive GUILD_MEMBER_ADD, or only the new members themselves.
         tell: bool,
     },
     /// What `ImportMembers` would do. Changes nothing.
     CompareMembers(Vec<NewMember>),
-    /// Removes up to `IMPORT_MEMBERS_MAX` members; accounts that are none and the owner are left out. Answered with how many.
+    /// Removes up to `IMPORT_MEMBERS_MAX` members; accounts that are none and the owner are left out.
+    /// Answered with how many.
     RemoveMembers(Vec<UserId>),
-    /// Changes the roles of up to `ROLE_CHANGES_MAX` members, all or none. Answered with how many of them are not as before.
+    /// Changes the roles of up to `ROLE_CHANGES_MAX` members, all or none. Answered with how many of
+    /// them are not as before.
     ChangeRoles(Vec<(UserId, RoleChange)>),
-    /// Up to `REASSIGNED_MAX` messages of a channel are another account's from then on. Those that do not exist are left out.
-    /// Answered with how many are not as before. Also of direct messages.
+    /// Up to `REASSIGNED_MAX` messages of a channel are another account's from then on. Those that do not exist are
+    /// left out. Answered with how many are not as before. Also of direct messages.
     ReassignMessages {
         /// Channel or thread of all of them.
         channel_id: ChannelId,
         /// At most `REASSIGNED_MAX`.
         ids: Vec<MessageId>,
-        /// New author.
+        /// The new author.
         to: Arc<User>,
     },
     /// Adds or replaces roles, as `PutRole`, all or none.
     PutRoles(Vec<Role>),
-    /// Tells an event. Answered with how many relays were told of it.
+    /// Publishes an event. The reply is the number of relays that received it.
     Publish {
-        /// Whom: its channel and roles must exist.
+        /// Audience; its channel and roles must exist.
         gate: Gate,
-        /// What.
         event: Arc<BackendEvent>,
     },
 }
@@ -123,7 +125,7 @@ pub struct RolesPut {
 /// A member as a backend puts them.
 #[derive(Clone, Debug)]
 pub struct NewMember {
-    /// The account.
+    /// The account, which replaces the stored one.
     pub user: Arc<User>,
     /// Guild-specific name.
     pub nick: Option<String>,
@@ -131,20 +133,20 @@ pub struct NewMember {
     pub roles: Vec<RoleId>,
     /// None: as it was, or now.
     pub joined_at: Option<Timestamp>,
-    /// Server mute.
+    /// Whether the member is muted by the server.
     pub mute: bool,
     /// Server deafen.
     pub deaf: bool,
     /// Member flags.
     pub flags: u32,
-    /// Time-out.
+    /// End of the member's time-out.
     pub communication_disabled_until: Option<Timestamp>,
 }
 
 /// What became of an import's members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Imported {
-    /// Who is new.
+    /// Accounts that were no members before.
     pub added: Vec<UserId>,
     /// How many were changed.
     pub changed: u64,
@@ -315,7 +317,8 @@ impl Guild {
         Ok(Reply::Imported(Box::new(imported)))
     }
 
-    /// `tell`: everybody hears who is new. Otherwise their own sessions do: relays have to know in the order of their stream.
+    /// `tell`: everybody hears who is new. Otherwise their own sessions do: relays have to know in the order of their
+    /// stream.
     fn put_whole_member(&mut self, now: Now, new: &NewMember, tell: bool) -> Put {
         let before = self.member(new.user.id);
         let member = self.as_put(now, new, before.as_deref());
@@ -493,8 +496,8 @@ impl Guild {
         Ok(Reply::Count(self.publish(event, effect)))
     }
 
-    /// Whoever does not look learns of a backend's message as of any other: it is the channel's newest from now on, until the
-    /// guild is loaded again. Ids of the future are not believed: nothing that is said after them would be news.
+    /// A message that a backend published becomes the channel's newest for passive sessions, until the guild is loaded
+    /// again. Ids of the future are ignored: no later message would count as newer.
     fn newest_of_backend(&mut self, now: Now, gate: &Gate, event: &BackendEvent) -> Effect {
         let Gate::Channel(channel_id) = gate else { return Effect::None };
         let Some(message_id) = event.newest_in(*channel_id) else { return Effect::None };
@@ -507,7 +510,7 @@ impl Guild {
     }
 }
 
-/// Text and announcements are the same thing but for who follows.
+/// Text and announcement channels differ only in their followers.
 fn may_become(before: ChannelType, after: ChannelType) -> bool {
     let is_text = |kind| matches!(kind, ChannelType::Text | ChannelType::Announcement);
     before == after || is_text(before) && is_text(after)

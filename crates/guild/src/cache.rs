@@ -108,7 +108,7 @@ impl From<MessageRecord> for CachedMessage {
 /// Result of a lookup.
 #[derive(Debug)]
 pub(crate) enum Lookup<'a> {
-    /// The message.
+    /// The message is in the cache.
     Found(&'a CachedMessage),
     /// The message does not exist.
     Absent,

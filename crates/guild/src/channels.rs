@@ -263,7 +263,7 @@ impl Guild {
         Ok(Reply::Done)
     }
 
-    /// What an actor may hand out in a channel: what they hold there or in the guild.
+    /// Permissions that an actor may grant in a channel: those that they have there or in the guild.
     fn grantable(&self, now: Now, actor: Actor, here: &Here) -> Result<Permissions, Refusal> {
         Ok(self.in_guild(now, actor)?.permissions | here.permissions)
     }

@@ -30,7 +30,7 @@ pub use structure::{ChannelMove, ChannelPatch, GuildPatch, NewChannel, NewGuild,
 pub use thread::{ArchivedThreads, NewThread};
 pub use webhook::{NewWebhook, WebhookPatch, WebhookPost};
 
-/// Who asks.
+/// The requester of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Actor {
     /// An account: it must be a member and have the permission.
@@ -50,7 +50,7 @@ impl Actor {
     }
 }
 
-/// What is asked of a guild.
+/// A command to a guild.
 #[derive(Clone, Debug, strum::EnumDiscriminants)]
 #[strum_discriminants(
     name(CommandKind),
@@ -65,7 +65,7 @@ pub enum Command {
     ReadGuild,
     /// One channel the actor can view.
     ReadChannel(ChannelId),
-    /// One member.
+    /// Reads one member.
     ReadMember(UserId),
     /// A snapshot of all members, to be read at leisure.
     ReadMembers,
@@ -73,7 +73,7 @@ pub enum Command {
     SearchMembers {
         /// Whatever its case.
         query: String,
-        /// At least 1.
+        /// Maximum number of results, at least 1.
         limit: usize,
     },
     /// How many `@everyone` and `@here` reach in a channel the actor can view.
@@ -86,27 +86,28 @@ pub enum Command {
     // Messages.
     /// Says something.
     CreateMessage(ChannelId, Box<NewMessage>),
-    /// Changes what was said.
+    /// Changes a message's content.
     EditMessage(ChannelId, MessageId, Box<MessagePatch>),
-    /// Takes back what was said.
+    /// Deletes a message.
     DeleteMessage(ChannelId, MessageId),
     /// Takes back several messages of a channel (MANAGE_MESSAGES), whether or not they exist; told as one event.
     DeleteMessages(ChannelId, Vec<MessageId>),
-    /// Forgets a channel's messages below this one, before the node deletes them. System only; no event but that of pins.
+    /// Forgets a channel's messages below this one, before the node deletes them. System only; no
+    /// event but that of pins.
     ExpireMessages(ChannelId, MessageId),
     /// Pins a message.
     Pin(ChannelId, MessageId),
-    /// Unpins it.
+    /// Unpins a message.
     Unpin(ChannelId, MessageId),
     /// Pinned messages, the newest pin first; none without READ_MESSAGE_HISTORY.
     ListPins(ChannelId),
-    /// Reacts.
+    /// Adds the actor's reaction.
     AddReaction(ChannelId, MessageId, ReactionEmoji),
     /// Takes back a reaction: the actor's own, or (with MANAGE_MESSAGES) somebody else's.
     RemoveReaction(ChannelId, MessageId, ReactionEmoji, UserId),
     /// Removes all reactions, or all with one emoji.
     ClearReactions(ChannelId, MessageId, Option<ReactionEmoji>),
-    /// Is typing.
+    /// Publishes that the actor is typing.
     StartTyping(ChannelId),
 
     // Structure and people.
@@ -140,7 +141,7 @@ pub enum Command {
     PutScheduledEvent(Box<ScheduledEvent>, bool),
     /// Takes it back.
     DeleteScheduledEvent(Id<()>),
-    /// The actor is interested in it, or no more.
+    /// Adds or removes the actor's interest in a scheduled event.
     FollowScheduledEvent(Id<()>, bool),
     /// Opens a stage (true), or changes one that is open.
     PutStage(Box<StageInstance>, bool),
@@ -150,8 +151,8 @@ pub enum Command {
     CreateChannel(Box<NewChannel>),
     /// Changes a channel.
     UpdateChannel(ChannelId, Box<ChannelPatch>),
-    /// Removes a channel. Where many are in voice they leave first, a slice at a time, and nobody comes in; if it is refused
-    /// in the end (the actor lost the permission meanwhile), who left has left.
+    /// Removes a channel. Members in voice leave first, a slice at a time, and none can join. If the command is refused
+    /// in the end (the actor lost the permission in between), those members have left.
     DeleteChannel(ChannelId),
     /// Begins a thread, from a message or without.
     CreateThread(ChannelId, Box<NewThread>),
@@ -163,7 +164,7 @@ pub enum Command {
     ListThreads,
     /// Closed threads of a channel, those that were closed last first.
     ListArchivedThreads(ChannelId, ArchivedThreads),
-    /// Who is in a thread.
+    /// Lists the members of a thread.
     ListThreadMembers(ChannelId),
     /// Adds or replaces one overwrite of a channel.
     PutOverwrite(ChannelId, Overwrite),
@@ -183,9 +184,9 @@ pub enum Command {
     Join(Box<Join>),
     /// Bans somebody (BAN_MEMBERS), member or not. Members are thrown out.
     Ban(Box<NewBan>),
-    /// Ends a ban.
+    /// Removes a ban.
     Unban(UserId),
-    /// One ban.
+    /// Reads one ban.
     ReadBan(UserId),
     /// Bans by user id, ascending.
     ListBans(Page<UserId>),
@@ -193,7 +194,7 @@ pub enum Command {
     ReadAuditLog(AuditQuery),
     /// Makes an invite into a channel, or finds a similar one.
     CreateInvite(ChannelId, Box<NewInvite>),
-    /// An invite, for whoever knows its code: nothing else is asked.
+    /// Reads an invite, for any caller that knows its code.
     ReadInvite(InviteCode),
     /// Takes an invite back.
     DeleteInvite(InviteCode),
@@ -203,7 +204,7 @@ pub enum Command {
     AcceptInvite(InviteCode, Arc<User>),
     /// Makes a webhook (MANAGE_WEBHOOKS). Its id is assigned.
     CreateWebhook(ChannelId, Box<NewWebhook>),
-    /// One webhook.
+    /// Reads one webhook.
     ReadWebhook(WebhookId, WebhookAccess),
     /// Webhooks of a channel, or of all that the actor may manage.
     ListWebhooks(Option<ChannelId>),
@@ -215,15 +216,16 @@ pub enum Command {
     ExecuteWebhook(WebhookId, WebhookAccess, Box<WebhookPost>),
     /// A message that was posted by it, there or in a thread.
     ReadWebhookMessage(WebhookId, WebhookAccess, Option<ChannelId>, MessageId),
-    /// Changes one.
+    /// Changes a message of a webhook.
     EditWebhookMessage(WebhookId, WebhookAccess, Option<ChannelId>, MessageId, Box<MessagePatch>),
     /// Takes one back.
     DeleteWebhookMessage(WebhookId, WebhookAccess, Option<ChannelId>, MessageId),
     /// Removes a member: they leave, or are thrown out.
     RemoveMember(UserId),
-    /// Removes members who are not there and have no roles to speak of (KICK_MEMBERS). Answered with how many. Not one
-    /// transaction: members are found on a snapshot and go a slice at a time, each if that is right at that moment. Others
-    /// see it half done; if it ends early (a refusal, a failure of the node), who went has gone.
+    /// Removes members who are offline and have none but the given roles (KICK_MEMBERS). The reply is their number. Not
+    /// one transaction: a job finds them on a snapshot, and the guild removes a slice at a time after checking each
+    /// again. Others see intermediate states; after an early end (a refusal, a failure of the node) the members removed
+    /// so far stay removed.
     Prune(Box<Prune>),
     /// Gives many members a role, or takes it from them (MANAGE_ROLES). Answered with how many were changed. Not one
     /// transaction either.
@@ -232,7 +234,7 @@ pub enum Command {
     ShowPresence(UserId, Option<Arc<Presence>>),
     /// Puts a member into a voice channel without a session (demo, bridges), or takes them out. System only.
     ShowVoice(UserId, Option<ChannelId>),
-    /// What is asked only of direct messages.
+    /// Commands that only direct messages have.
     Direct(DirectCommand),
     /// What only backends ask. System only.
     Backend(Box<BackendCommand>),
@@ -241,7 +243,8 @@ pub enum Command {
 }
 
 impl Command {
-    /// Whether it may lead to a write. Such commands are refused while the disk is full, `AuthorizeFiles` too: a message follows.
+    /// Whether it may lead to a write. Such commands are refused while the disk is full, `AuthorizeFiles` too: a
+    /// message follows.
     #[must_use]
     pub fn may_write(&self) -> bool {
         let is_read = matches!(
@@ -270,7 +273,7 @@ impl Command {
         !is_read && !is_transient
     }
 
-    /// Who is a member, or was one already, once it has succeeded.
+    /// Account that is a member after the command has succeeded.
     #[must_use]
     pub fn joins(&self) -> Option<UserId> {
         match self {

@@ -1,11 +1,11 @@
-//! Direct messages and groups: a guild of few that nobody is told is one.
+//! Direct messages and groups: small guilds that are invisible as such to clients.
 //!
-//! Owns        what differs from a guild: who may ask what, who is told, coming, leaving and closing.
+//! Owns        differences from a guild: permitted commands, recipients, joining, leaving and closing.
 //! Doors       `Guild::create_direct`; `run_direct` sees every command first; `publish_direct` takes every event.
-//! Invariants  I1 only those in it may ask anything, and only they are told. I2 nothing told names a guild. I3 a group has an
-//!             owner who is in it, as long as anybody is. I4 who closed one has it in their list again before they are told
-//!             what is said in it. (tests `it/direct.rs`)
-//! Limits      `Direct::RECIPIENTS_MAX` people, so that whatever goes through all of them stays small.
+//! Invariants  I1 only recipients may send commands, and only they receive events. I2 no event names a guild. I3 a
+//!             group with recipients has one of them as owner. I4 a recipient who closed a direct message has it in
+//!             their list again before they receive its next message. (tests `it/direct.rs`)
+//! Limits      `Direct::RECIPIENTS_MAX` recipients, so that loops over all of them stay short.
 //! Spec        docs/protocol.md §6.4, §10.2; ADR 25.
 
 use crate::{
@@ -29,13 +29,13 @@ use std::sync::Arc;
 pub struct NewDirect {
     /// Its id, which what holds it has too.
     pub id: ChannelId,
-    /// Who made it, and the others: at most `Direct::RECIPIENTS_MAX`.
+    /// The creator and the others: at most `Direct::RECIPIENTS_MAX`.
     pub recipients: Vec<Arc<User>>,
-    /// It is a group, whoever is in it.
+    /// Whether it is a group, whatever the number of recipients.
     pub is_group: bool,
 }
 
-/// What is asked only of direct messages.
+/// Commands that only direct messages have.
 #[derive(Clone, Debug, strum::EnumDiscriminants)]
 #[strum_discriminants(
     name(DirectKind),
@@ -135,7 +135,7 @@ impl Guild {
         self.tell_users(name, to, Payload::Notice(Box::new(notice)));
     }
 
-    /// What is asked of a direct message. None: it is done as in any guild.
+    /// Handles a command to a direct message. `None`: it is handled as in any guild.
     pub(crate) fn run_direct(&mut self, now: Now, actor: Actor, command: &Command) -> Option<CommandResult> {
         Some(match command {
             Command::AuthorizeHistory(_)
@@ -218,7 +218,7 @@ impl Guild {
         self.put_direct(now, channel);
     }
 
-    /// Whoever closed it, and is meant, has it in their list again.
+    /// Adds the direct message again to the lists of those recipients who closed it and for whom `is_meant`.
     pub(crate) fn open_for(&mut self, now: Now, is_meant: impl Fn(UserId) -> bool) {
         let Ok(channel) = self.own_channel() else { return };
         let closed = channel.direct.iter().flat_map(|direct| &direct.closed_by).copied();
@@ -265,13 +265,13 @@ impl Guild {
         self.note(now, here, Message::KIND_RECIPIENT_REMOVE, user, |message| message.mentions = vec![user.clone()]);
     }
 
-    /// Nobody is left, or the operator ends it: with everything that was said in it.
+    /// The last recipient left, or the operator ends it: deletes it with all its content.
     fn end_direct(&mut self) {
         self.write(Write::DeleteGuild(self.meta.id()));
         self.is_deleted = true;
     }
 
-    /// A DM is closed for whoever asks; a group is left.
+    /// Closes a direct message for the actor; leaves a group.
     fn close_direct(&mut self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {
         let here = self.in_channel(now, actor, channel_id)?;
         let direct = self.direct()?;
@@ -321,7 +321,7 @@ impl Guild {
         Ok(Reply::Direct(self.direct()?))
     }
 
-    /// Says in the group what happened to it; who did it is its author, and `of` if nobody did.
+    /// Writes a system message about a change of the group. Its author is the actor, or `of` if there is none.
     fn note(&mut self, now: Now, here: &Here, kind: u8, of: &Arc<User>, fill: impl FnOnce(&mut Message)) {
         let author = here.member.as_ref().map_or(of, |member| &member.user).clone();
         let id = self.next_id(now);

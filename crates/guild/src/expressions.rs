@@ -2,9 +2,10 @@
 //!
 //! Owns        `CreateEmoji`, `UpdateEmoji`, `DeleteEmoji`, the same of stickers, `PutScheduledEvent`,
 //!             `DeleteScheduledEvent`, `FollowScheduledEvent`, `PutStage`, `DeleteStage`.
-//! Invariants  whoever made an emoji or sticker may change it with CREATE_GUILD_EXPRESSIONS; of others', MANAGE is needed.
+//! Invariants  the creator of an emoji or sticker may change it with CREATE_GUILD_EXPRESSIONS; others need MANAGE.
 //! Limits      `emojis_max`, `stickers_max`, `scheduled_events_max`; stages: one for each stage channel.
-//! Not here    pictures: the caller keeps them, under ids that it gives to `CreateEmoji` and `CreateSticker`. What a scheduled event says: it is passed through.
+//! Not here    pictures: the caller stores them, under ids that it passes to `CreateEmoji` and `CreateSticker`. The
+//!             content of scheduled events, which is passed through.
 //! Spec        docs/protocol.md §6.7, §6.10, §7.1.
 
 use crate::{
@@ -247,7 +248,7 @@ impl Guild {
         Ok(Reply::Done)
     }
 
-    /// Says that oneself is interested, or no more.
+    /// Adds or removes the actor's interest in a scheduled event.
     pub(crate) fn follow_scheduled_event(
         &mut self,
         now: Now,
@@ -361,7 +362,7 @@ fn need_own_event(standing: &Standing, creator_id: Option<UserId>) -> Result<(),
     standing.need(Permissions::MANAGE_EVENTS)
 }
 
-/// Whoever may do all of these moderates a stage.
+/// A stage moderator needs all of these permissions.
 fn need_to_moderate(permissions: Permissions) -> Result<(), Refusal> {
     let all = Permissions::MANAGE_CHANNELS | Permissions::MUTE_MEMBERS | Permissions::MOVE_MEMBERS;
     if permissions.contains(all) { Ok(()) } else { Err(Refusal::MissingPermissions) }

@@ -126,7 +126,7 @@ impl Guild {
             self.put_fields(now, fields);
             self.log(now, actor, entry);
         }
-        // Whoever gave the guild away sees it with the permissions that remain.
+        // The former owner sees the guild with their remaining permissions.
         let standing = self.in_guild(now, actor)?;
         Ok(self.guild_reply(now, &standing))
     }
@@ -151,7 +151,7 @@ impl Guild {
         self.publish(event, effect);
     }
 
-    /// Forgets everybody. Whoever waits for an answer gets it.
+    /// Drops all sessions. Pending requests are answered.
     fn forget_everybody(&mut self) {
         let limits = &self.limits;
         let pace = Pace::new(limits.presence_events_per_s_max, limits.presence_burst_max, limits.presence_waiting_max);
@@ -184,7 +184,7 @@ impl Guild {
         self.write(Write::DeleteGuild(self.meta.id()));
         let event = self.event(EventName::GuildDelete, Gate::Members, Payload::GuildGone);
         self.publish(event, Effect::Deleted);
-        // Nobody is a member any more: later attaches are told so.
+        // Later attaches are refused: the account is no member.
         self.is_deleted = true;
         self.online_count = 0;
         self.active_threads_count = 0;

@@ -1,8 +1,8 @@
 //! Invites: creation, use, revocation.
 //!
 //! Owns        `CreateInvite`, `ReadInvite`, `DeleteInvite`, `ListInvites`, `AcceptInvite`.
-//! Invariants  I1 an expired invite counts as deleted, whether or not it was removed yet. I2 a code with a limited
-//!             number of uses admits no more.
+//! Invariants  I1 an expired invite counts as deleted, whether or not it was removed yet. I2 a code cannot be used more
+//!             often than its limit.
 //! Limits      `invites_max`; past it expired ones are removed first.
 //! Not here    generation of codes: the caller passes an unguessable one.     Spec docs/protocol/reference.md §7.1,
 //!             §10.3.

@@ -1,6 +1,6 @@
 //! Jobs: work that grows with the number of members, done on a snapshot outside of the guild.
 //!
-//! Owns        `Job`, which the guild emits as `Output::Job`, a driver runs anywhere, and whose `JobDone` returns
+//! Owns        `Job`: the guild emits it as `Output::Job`, a driver runs it anywhere, and its `JobDone` returns
 //!             through `Guild::handle_job_done`; `MemberFilter`.
 //! Doors       `Job::run`: pure, so that the simulation can run jobs at any time; it also drops the snapshot.
 //! Invariants  J1 a result holds ids and counts, never members (except the rows of a list, which the guild brings up to

@@ -1,7 +1,7 @@
-//! Limits: how much of everything one guild holds.
+//! Limits on the size of a guild.
 //!
-//! Owns        `GuildLimits`, with the reason for each default beside it.
-//! Not here    lengths of texts: whoever turns a request into a `Command` checks those.
+//! Owns        `GuildLimits`, with a reason for each default.
+//! Not here    lengths of texts: the parser of a `Command` checks them.
 
 use crate::links::LinkRenewer;
 
@@ -16,7 +16,8 @@ pub struct GuildLimits {
     pub overwrites_max: usize,
     /// Most different emoji on a message. 20 as upstream.
     pub reactions_max: usize,
-    /// Most users, and most roles, that a message can mention. 100: what fits a message twice over is still an event of a few KiB.
+    /// Most users, and most roles, that a message can mention. 100: what fits a message twice over is still
+    /// an event of a few KiB.
     pub mentions_max: usize,
     /// Messages kept in memory. Those that are not durable yet come on top. 2,048: a guild edits and
     /// reacts to what is recent; at about 1 KiB each that is 2 MiB for a guild in full use.
@@ -33,18 +34,18 @@ pub struct GuildLimits {
     pub presence_sessions_max: usize,
     /// Member lists in memory; past it whoever asks for another waits. 16: each costs about 40 bytes per member in it.
     pub lists_max: usize,
-    /// Intervals of one member list that are kept up to date; further ones are told once. 256: each costs a look at its
-    /// rows whenever something in it moved.
+    /// Intervals of one member list that are kept up to date; further ones are sent once. 256: each is checked whenever
+    /// a row of it moves.
     pub list_intervals_max: usize,
-    /// Presence events a second. 100: some 30 KiB/s for each bot that is told of all; a whole guild that comes online at
-    /// once is told of in minutes instead of in one flood.
+    /// Presence events per second. 100: about 30 KiB/s for each bot that receives all of them. When all members of a
+    /// large guild come online at once, the events take minutes instead of one burst.
     pub presence_events_per_s_max: u32,
     /// Presence events that may go out at once after a quiet time.
     pub presence_burst_max: u32,
-    /// Members who wait to be told of with what was told of them last; for more see `presence::pace`.
+    /// Members with a pending presence event and their last published presence; past it see `presence::pace`.
     pub presence_waiting_max: usize,
-    /// Jobs of one guild that run at once. 4: one that takes long does not hold up the others, and what they work on, which
-    /// is kept from being freed meanwhile, stays little.
+    /// Jobs of one guild that run at once. 4: one that takes long does not hold up the others, and what they work on,
+    /// which is kept from being freed meanwhile, stays little.
     pub jobs_running_max: usize,
     /// Requests that wait for a job. 256: at some 10 ms for a hundred thousand members that is a second or so.
     pub jobs_waiting_max: usize,
@@ -62,7 +63,7 @@ pub struct GuildLimits {
     pub invites_max: usize,
     /// Members who came by a temporary invite and have no role yet. Some 100 bytes each.
     pub temporary_members_max: usize,
-    /// How long they may have no session. 60 s: a page that is loaded anew, or a relay that is, is no reason to go.
+    /// Time that they may be without a session. 60 s cover a page reload or the loss of a relay.
     pub temporary_away_ms: u64,
     /// Webhooks of one channel. 15 as upstream.
     pub webhooks_per_channel_max: usize,
@@ -74,7 +75,7 @@ pub struct GuildLimits {
     pub stickers_max: usize,
     /// Scheduled events. 100 as upstream.
     pub scheduled_events_max: usize,
-    /// Who is interested in one of them. They are kept with the guild's base fields, 8 bytes each.
+    /// Interested users of one scheduled event. They are stored with the guild's own fields, 8 bytes each.
     pub followers_max: usize,
     /// Threads, open and closed. All are kept in memory, some 400 bytes each.
     pub threads_max: usize,
@@ -86,7 +87,7 @@ pub struct GuildLimits {
     pub deleted_messages_max: usize,
     /// Members that `Command::SearchMembers` finds at most. 1,000 as upstream.
     pub found_members_max: usize,
-    /// `host[:port]` of the media server; none: clients are told to wait for another.
+    /// `host:port` of the media server. `None`: clients receive null, and wait.
     pub voice_endpoint: Option<String>,
     /// Renews links of messages in events and answers.
     pub links: LinkRenewer,

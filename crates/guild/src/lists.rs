@@ -132,7 +132,7 @@ impl Rows {
     const NEW: Self = Self::Building { touched: BTreeSet::new(), before: None };
 }
 
-/// One list.
+/// A member list of channels with equal visibility.
 #[derive(Debug)]
 struct List {
     viewers: Viewers,

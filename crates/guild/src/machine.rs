@@ -4,13 +4,13 @@
 //! Doors       `handle_command` from backends and REST, `handle_relay` from relays, `handle_message_loaded` and
 //!             `handle_committed` from the store, `handle_relay_lost` and `handle_relay_room` from the links to
 //!             relays, `handle_timer`. After each: drain `poll_output`.
-//! Invariants  G1 writes come out in the order in which they must be applied, and what relays and callers are
-//!             told follows the writes it rests on: the driver commits first. G2 a command that is refused, or
-//!             waits for a message, has changed nothing. G3 applying the writes to an empty store and loading
-//!             gives the same state, but for what ends with the process. (tests `it/records.rs`)
-//! Limits      `GuildLimits`. No input takes longer the more members, sessions or people in voice there are, except
-//!             `load`. (test `it/scale.rs`)
-//! Not here    clocks, threads, the store, who of a relay's sessions may see what (`guildhall-relay`).
+//! Invariants  G1 writes are emitted in the order in which the driver must apply them. Messages to relays and replies
+//!             follow the writes that they depend on: the driver commits first. G2 a command that is refused, or waits
+//!             for a message, has changed nothing. G3 applying the writes to an empty store and loading gives the same
+//!             state, except for state that ends with the process. (tests `it/records.rs`)
+//! Limits      `GuildLimits`. Inputs are O(log members), O(log sessions) and O(log voice states), except `load`. (test
+//!             `it/scale.rs`)
+//! Not here    clocks, threads, the store, visibility for a relay's sessions (`guildhall-relay`).
 //! Spec        docs/protocol.md §5–§7, §9, §10.
 
 use crate::{
@@ -49,17 +49,19 @@ use std::{
 /// What became of a command.
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// It was applied, or refused. The caller is told once everything up to `version` is durable: also what only
-    /// reads may rest on what is not.
+    /// The command was applied or refused. The caller gets the reply once everything up to `version` is durable;
+    /// replies to reads too, because they may depend on pending writes.
     Reply(Result<Reply, Refusal>),
-    /// It takes a while, and nothing is refused yet: `Output::Answer` with this id will follow, once, from another input.
+    /// It takes a while, and nothing is refused yet: `Output::Answer` with this id will follow,
+    /// once, from another input.
     Later(JobId),
     /// It needs a message that is not in memory, and has changed nothing. Load the message, hand it to
-    /// `handle_message_loaded` (or `handle_message_load_failed`), and run the same command again. It may then need another.
+    /// `handle_message_loaded` (or `handle_message_load_failed`), and run the same command again. It
+    /// may then need another.
     NeedsMessage(ChannelId, MessageId),
 }
 
-/// What a guild wants done, in order.
+/// Outputs of a guild, in order.
 #[derive(Debug)]
 pub enum Output {
     /// To a relay, once every write before it is durable.
@@ -68,8 +70,8 @@ pub enum Output {
     Users(Arc<Published>),
     /// To the store.
     Write(Write),
-    /// To be run somewhere else, at once or later; then `handle_job_done`, or `handle_job_lost`. It changes nothing, so it
-    /// need not wait for writes.
+    /// To be run somewhere else, at once or later; then `handle_job_done`, or `handle_job_lost`. It changes nothing, so
+    /// it need not wait for writes.
     Job(Job),
     /// The answer to a command that was `Outcome::Later`, once every write before it is durable.
     Answer(JobId, Result<Reply, Refusal>),
@@ -78,11 +80,11 @@ pub enum Output {
 /// Why a command cannot go on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Stop {
-    /// For good.
+    /// Permanently.
     Refused(Refusal),
     /// Until this message is here.
     Needs(ChannelId, MessageId),
-    /// It goes on beside other inputs.
+    /// A job or background task answers the command later.
     Later(JobId),
 }
 
@@ -94,7 +96,7 @@ impl From<Refusal> for Stop {
 
 pub(crate) type CommandResult = Result<Reply, Stop>;
 
-/// One guild.
+/// The machine of one guild.
 #[derive(Debug)]
 pub struct Guild {
     pub(crate) meta: Arc<GuildMeta>,
@@ -127,7 +129,7 @@ pub struct Guild {
     pub(crate) threads: CowMap<ChannelId, ThreadEntry>,
     pub(crate) active_threads_count: usize,
     pub(crate) archive: Archive,
-    /// Who is in which of them.
+    /// Pairs of member and thread.
     pub(crate) in_threads: BTreeSet<(UserId, ChannelId)>,
     pub(crate) limits: GuildLimits,
     pub(crate) rng: Rng,
@@ -394,9 +396,9 @@ impl Guild {
         }
     }
 
-    /// The store's answer to `Outcome::NeedsMessage`: the message (made from its record beforehand, not on the guild's loop),
-    /// or that there is none. Exactly one answer (this, or `handle_message_load_failed`) for each time it was asked; they
-    /// may overtake each other.
+    /// The store's answer to `Outcome::NeedsMessage`: the message (made from its record before, outside of the guild's
+    /// loop), or none. Each request needs exactly one answer (this, or `handle_message_load_failed`); answers may
+    /// overtake each other. may overtake each other.
     pub fn handle_message_loaded(
         &mut self,
         channel_id: ChannelId,
@@ -443,8 +445,8 @@ impl Guild {
         }
     }
 
-    /// The link to a relay overflowed: its stream is cut here, and nothing is sent to it until
-    /// `handle_relay_room` or its `Resync`. What it was to be sent and was not polled yet is dropped.
+    /// The link to a relay overflowed: its stream ends here, and the guild sends nothing to it until
+    /// `handle_relay_room` or its `Resync`. Messages to it that were not polled yet are dropped.
     pub fn handle_relay_lost(&mut self, relay: RelayId) {
         self.is_touched = false;
         if let Some(link) = self.relays.get_mut(&relay) {
@@ -469,14 +471,14 @@ impl Guild {
         self.free_evicted();
     }
 
-    /// What the message cache has no room for any more.
+    /// Frees messages that the cache evicted.
     pub(crate) fn free_evicted(&mut self) {
         let (size, evicted) = self.cache.take_evicted();
         self.dispose(size, evicted);
     }
 
-    /// Does a slice of what is done in slices, tells presences whose turn has come, and throws away what is remembered for a
-    /// while only. Due at `next_deadline`; sooner or later does no harm.
+    /// Does a slice of what is done in slices, tells presences whose turn has come, and throws away what is remembered
+    /// for a while only. Due at `next_deadline`; sooner or later does no harm.
     pub fn handle_timer(&mut self, now: Now) {
         self.is_touched = false;
         self.recent.forget(now.instant);
@@ -557,7 +559,8 @@ impl Guild {
         self.put_out(Output::Write(write));
     }
 
-    /// Tells every relay, and says how many; of a direct message those in it. Cost: one message per relay, whatever its sessions.
+    /// Tells every relay, and says how many; of a direct message those in it. Cost: one message per relay,
+    /// whatever its sessions.
     pub(crate) fn publish(&mut self, event: Event, effect: Effect) -> u64 {
         if self.is_direct() {
             self.publish_direct(event);

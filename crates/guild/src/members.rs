@@ -1,8 +1,9 @@
-//! Members: who comes, changes and goes.
+//! Members: joins, changes and departures.
 //!
 //! Owns        `AddMember`, `UpdateMember`, `AddMemberRole`, `RemoveMemberRole`, `RemoveMember`.
-//! Invariants  D1 a member that is written has only roles that exist, sorted, each once. D2 whoever is no member has
-//!             no sessions, presence or voice state here. D3 a patch is checked whole before any of it is applied.
+//! Invariants  D1 a member that is written has only roles that exist, sorted, each once. D2 accounts that are no
+//!             members have no sessions, presence or voice state here. D3 a patch is checked whole before any of it is
+//!             applied.
 //! Limits      none on how many there are; each command costs one chunk of the table at most.
 //! Not here    bans, and ways in that ask for them: `bans`, `invites`.     Spec  docs/protocol.md §5.2, §10.4.
 
@@ -35,8 +36,8 @@ impl Guild {
         Ok(Reply::Member(self.put_member(now, name, member)))
     }
 
-    /// The account of a member changed, and is stored: only the guild's copy is updated. A guild that wrote the account could undo
-    /// a change that came meanwhile.
+    /// The account of a member changed, and is stored: only the guild's copy is updated. A guild that wrote the account
+    /// could undo a change that came meanwhile.
     pub(crate) fn refresh_member(&mut self, now: Now, actor: Actor, user: &Arc<User>) -> CommandResult {
         self.in_guild(now, actor)?.need_system()?;
         let before = self.need_member(user.id)?;
@@ -61,7 +62,7 @@ impl Guild {
         member
     }
 
-    /// Stores a member that is new or changed; who is told of it is the caller's.
+    /// Stores a new or changed member; the caller publishes the event.
     pub(crate) fn store_member(&mut self, now: Now, member: Member) -> Arc<Member> {
         let user_id = member.user.id;
         let member = Arc::new(member);
@@ -279,7 +280,7 @@ impl Guild {
         Ok(Reply::Done)
     }
 
-    /// A member is one no more.
+    /// Removes a member.
     pub(crate) fn take_out(&mut self, now: Now, member: &Member) {
         let user_id = member.user.id;
         // While they are still a member, and relays know what they look like.

@@ -12,9 +12,7 @@ use std::sync::Arc;
 /// Ids in a text, whether or not they exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Named {
-    /// Users.
     pub users: Vec<UserId>,
-    /// Roles.
     pub roles: Vec<RoleId>,
     /// `@everyone` or `@here`.
     pub everyone: bool,
@@ -58,7 +56,6 @@ fn add<T>(ids: &mut Vec<Id<T>>, digits: &str, max: usize) {
 pub(crate) struct Mentions {
     /// Mentioned users, all of them members.
     pub users: Vec<Arc<User>>,
-    /// Roles.
     pub roles: Vec<RoleId>,
     /// Notifies everyone.
     pub everyone: bool,

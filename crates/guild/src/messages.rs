@@ -2,11 +2,11 @@
 //!
 //! Owns        the rules of docs/protocol.md §10.3 for messages; each channel's newest message id.
 //! Doors       `create_message`, `edit_message`, `delete_message`, `start_typing`, from `Guild::handle_command`;
-//!             `need_message` for whoever works on a message.
+//!             `need_message` for commands that need a message.
 //! Invariants  B1 ids ascend strictly within the guild. B2 a nonce concerns only the moment of sending: it is in
 //!             the reply and MESSAGE_CREATE, and nowhere else.
 //! Limits      of texts and embeds: the caller's. `mentions_max`, slow mode and nonces: `GuildLimits`.
-//! Not here    who of those who may view the channel reads the content: `guildhall_relay::Redaction`.
+//! Not here    which viewers of the channel may read the content: `guildhall_relay::Redaction`.
 
 use crate::{
     audit::NewEntry,
@@ -103,7 +103,7 @@ impl Guild {
             here.need(Permissions::ATTACH_FILES)?;
         }
         self.check_filled(new)?;
-        // Before slow mode: who repeats a request that succeeded is told so.
+        // Before slow mode, so that a repeated request that succeeded gets the same reply.
         if let Some(nonce) = new.nonce.as_ref().filter(|_| new.enforce_nonce)
             && let Some(reply) = self.message_with_nonce(now, author.user.id, channel_id, nonce)?
         {
@@ -179,8 +179,8 @@ impl Guild {
         attachments.iter().map(with_id).collect()
     }
 
-    /// What would be refused later is refused before files are taken in; but for slow mode, which does not hold for who repeats
-    /// a request. It is asked again when the message comes.
+    /// Refuses before the upload what `create_message` would refuse after it, except slow mode, which does not apply to
+    /// repeated requests. The check is repeated when the message comes.
     pub(crate) fn authorize_files(
         &mut self,
         now: Now,
@@ -420,7 +420,7 @@ impl Guild {
         self.forget_pin(key);
     }
 
-    /// Several at once (MANAGE_MESSAGES). Whether they exist is not asked: that may take a read for each.
+    /// Deletes several messages (MANAGE_MESSAGES). Does not check that they exist, which could take a read for each.
     pub(crate) fn delete_messages(
         &mut self,
         now: Now,
@@ -451,7 +451,7 @@ impl Guild {
         Ok(Reply::Done)
     }
 
-    /// Each call is told: clients forget after ten seconds.
+    /// Publishes each call: clients forget the state after ten seconds.
     pub(crate) fn start_typing(&mut self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {
         let here = self.in_text(now, actor, channel_id)?;
         let member = here.person()?;
@@ -464,7 +464,7 @@ impl Guild {
     }
 }
 
-/// It counts among its thread's messages: what a thread or a post begins with does not.
+/// Whether a message counts as one of its thread: the message that started a thread or post does not.
 pub(crate) fn is_counted(message: &Message) -> bool {
     message.kind != Message::KIND_THREAD_STARTER && message.id.get() != message.channel_id.get()
 }

@@ -82,7 +82,7 @@ impl Guild {
         self.log(now, actor, entry.option("message_id", message.id));
     }
 
-    /// The message is gone, or is pinned no more. Of a deleted one nobody is told apart.
+    /// Removes the pin of a deleted or unpinned message. The deletion event implies it.
     pub(crate) fn forget_pin(&mut self, key: (ChannelId, MessageId)) {
         let Some(pins) = self.belongings.pins.get_mut(&key.0) else { return };
         if pins.remove(&key.1).is_none() {
@@ -126,7 +126,7 @@ impl Guild {
         Ok(Reply::Pins(pins))
     }
 
-    /// Whom an event is for that stands in a channel.
+    /// Audience of an event in a channel.
     pub(crate) fn gate_of(&self, channel: &Channel) -> Gate {
         match self.threads.get(channel.id) {
             Some(entry) => Self::gate_of_thread(entry, None),

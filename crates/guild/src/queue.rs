@@ -102,7 +102,7 @@ impl Queue {
         self.waiting.is_empty() && self.running.is_empty()
     }
 
-    /// A new id.
+    /// The next unused id.
     pub fn next_id(&mut self) -> JobId {
         self.ids_count += 1;
         JobId(self.ids_count)

@@ -2,8 +2,8 @@
 //!
 //! Owns        the rules of docs/protocol.md §10.3 for reactions.
 //! Doors       `add_reaction`, `remove_reaction`, `clear_reactions`, from `Guild::handle_command`.
-//! Invariants  C1 an event goes out exactly when a reaction came or went. C2 a custom emoji is told by its id, under
-//!             the name it has in the guild, or had when it was first used here.
+//! Invariants  C1 an event is published exactly when a reaction was added or removed. C2 a custom emoji is identified
+//!             by its id; its published name is the one that it has in the guild, or had at its first use here.
 //! Limits      `reactions_max` different emoji; as many people as there are members.
 
 use crate::{
@@ -63,8 +63,8 @@ impl Guild {
         Ok(Reply::Done)
     }
 
-    /// Unicode emoji as they are; custom ones must be the guild's own, and get the name they have there. Direct messages have
-    /// none of their own, and take all.
+    /// Unicode emoji as they are; custom ones must be the guild's own, and get the name they have there. Direct
+    /// messages have none of their own, and take all.
     fn known_emoji(&self, emoji: &ReactionEmoji) -> Result<ReactionEmoji, Refusal> {
         let Some(id) = emoji.id.filter(|_| !self.is_direct()) else { return Ok(emoji.clone()) };
         let own = self.meta.guild.emojis.iter().find(|own| own.id == id).ok_or(Refusal::UnknownEmoji)?;

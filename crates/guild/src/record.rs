@@ -53,7 +53,7 @@ pub enum Write {
 /// A guild as loaded: everything except messages.
 #[derive(Clone, Debug)]
 pub struct GuildRecord {
-    /// Base fields.
+    /// The guild's own fields.
     pub guild: Guild,
     /// In any order, including `@everyone`.
     pub roles: Vec<Role>,

@@ -1,9 +1,9 @@
 //! Roles: made, changed, deleted.
 //!
 //! Owns        `CreateRole`, `UpdateRole`, `DeleteRole`.
-//! Invariants  E1 an actor changes only roles below their own highest, and grants only what they hold. E2 a role
-//!             that was deleted grants nothing: its overwrites go with it, and whoever had it keeps a dead id until
-//!             they are written next, which nothing looks at.
+//! Invariants  E1 an actor changes only roles below their own highest, and grants only permissions that they have. E2 a
+//!             deleted role grants nothing: its overwrites are deleted with it; its members keep the dead id, which has
+//!             no effect, until they are written next.
 //! Limits      `roles_max`.     Spec  docs/protocol.md §5.2, §10.4.
 
 use crate::{

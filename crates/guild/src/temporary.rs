@@ -5,8 +5,8 @@
 //!             `end_temporary` from `Guild::handle_timer`.
 //! Invariants  T1 a temporary member without a session for `temporary_away_ms` is removed, unless they have a role then
 //!             or own the guild; those stay permanently. T2 the state is stored with the guild: members who left while
-//!             it was not loaded, or whose node ended, have `LOADED_MS` from its first timer on. T3 a member who never
-//!             connected is not removed until the next load. (tests `temporary::*`)
+//!             it was not loaded, or while the node was down, have `LOADED_MS` from its first timer on. T3 a member who
+//!             never connected is not removed until the next load. (tests `temporary::*`)
 //! Limits      `temporary_members_max`; past it such an invite admits no one. `SLICE` removals at once, others
 //!             `SLICE_EVERY_MS` later.
 

@@ -4,7 +4,7 @@
 //!             `EditWebhookMessage`, `DeleteWebhookMessage`, `ReadWebhookMessage`.
 //! Invariants  X1 a token opens its own webhook and no other, and only messages that were posted by it.
 //! Limits      `webhooks_per_channel_max`. Slow mode does not count.
-//! Not here    making tokens: whoever asks brings one that nobody can guess.     Spec  docs/protocol.md §7.1, §6.6.
+//! Not here    generation of tokens: the caller passes an unguessable one.     Spec  docs/protocol.md §7.1, §6.6.
 
 use crate::{
     audit::{self, NewEntry},
@@ -25,7 +25,7 @@ use std::sync::Arc;
 pub enum WebhookAccess {
     /// An account with MANAGE_WEBHOOKS.
     Actor(Actor),
-    /// Whoever has its token.
+    /// A caller with the webhook's token.
     Token(String),
 }
 

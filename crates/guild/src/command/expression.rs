@@ -18,7 +18,6 @@ pub struct NewEmoji {
 /// Changes to an emoji; `None` leaves a field as it is.
 #[derive(Clone, Debug, Default)]
 pub struct EmojiPatch {
-    /// New name.
     pub name: Option<String>,
     /// Only for these from now on.
     pub roles: Option<Vec<RoleId>>,
@@ -31,7 +30,7 @@ pub struct NewSticker {
     pub id: Option<StickerId>,
     /// 2–30 characters.
     pub name: String,
-    /// What it shows.
+    /// Description of the picture, for search and screen readers.
     pub description: Option<String>,
     /// What finds it.
     pub tags: String,
@@ -42,10 +41,8 @@ pub struct NewSticker {
 /// Changes to a sticker; `None` leaves a field as it is.
 #[derive(Clone, Debug, Default)]
 pub struct StickerPatch {
-    /// New name.
     pub name: Option<String>,
     /// New description, or none.
     pub description: Option<Option<String>>,
-    /// New tags.
     pub tags: Option<String>,
 }

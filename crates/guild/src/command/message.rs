@@ -14,7 +14,7 @@ pub struct NewMessage {
     pub enforce_nonce: bool,
     /// Text to speech; ignored without the permission.
     pub tts: bool,
-    /// At most 10.
+    /// At most 10 embeds.
     pub embeds: Vec<Value>,
     /// Passed through.
     pub components: Vec<Value>,

@@ -1,4 +1,4 @@
-//! Who comes in, stays and goes: members, bans, invites, and many at once.
+//! Commands about membership: members, bans, invites, and changes of many members.
 
 use crate::job::MemberFilter;
 use guildhall_model::{ChannelId, InviteCode, RoleId, User};
@@ -10,9 +10,9 @@ use std::sync::Arc;
 pub struct MemberPatch {
     /// New nick, or none.
     pub nick: Option<Option<String>>,
-    /// All roles.
+    /// The complete new list of roles, without `@everyone`.
     pub roles: Option<Vec<RoleId>>,
-    /// Server mute.
+    /// Whether the server mutes the member.
     pub mute: Option<bool>,
     /// Server deafen.
     pub deaf: Option<bool>,
@@ -29,7 +29,6 @@ pub struct MemberPatch {
 /// Somebody to be brought in.
 #[derive(Clone, Debug)]
 pub struct Join {
-    /// Who.
     pub user: Arc<User>,
     /// Their nick (MANAGE_NICKNAMES).
     pub nick: Option<String>,
@@ -44,9 +43,8 @@ pub struct Join {
 /// Somebody to be banned.
 #[derive(Clone, Debug)]
 pub struct NewBan {
-    /// Who.
     pub user: Arc<User>,
-    /// Why.
+    /// For the ban and the audit log.
     pub reason: Option<String>,
     /// How far back what they said is deleted: told, and done by the caller.
     pub delete_message_s: u32,
@@ -55,9 +53,9 @@ pub struct NewBan {
 /// A stretch of a sorted list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Page<T> {
-    /// The last so many before it, still ascending.
+    /// The last results before the id, at most this many, in ascending order.
     Before(T, usize),
-    /// The first so many after it.
+    /// The first results after the id, at most this many.
     After(T, usize),
 }
 
@@ -70,18 +68,18 @@ pub struct NewInvite {
     pub max_age_s: u32,
     /// How often; 0 as often as one likes.
     pub max_uses: u32,
-    /// Whoever comes in by it leaves with their last session.
+    /// Whether members who join by it are removed when their last session ends.
     pub temporary: bool,
     /// Never a similar one instead.
     pub is_unique: bool,
 }
 
-/// Whom to remove: the owner, the actor and who is online stay.
+/// Filter of a prune. The owner, the actor and online members are never removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prune {
     /// Roles that do not save their bearers; all below the actor's highest.
     pub roles: Vec<RoleId>,
-    /// Who joined at this moment or later stays.
+    /// Members who joined at this moment or later are kept.
     pub joined_before: Timestamp,
     /// Tell how many there are, and leave them.
     pub counts_only: bool,
@@ -90,10 +88,8 @@ pub struct Prune {
 /// A role for many.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BulkRole {
-    /// Which.
     pub role_id: RoleId,
     /// Whether they have it from then on.
     pub has: bool,
-    /// For whom.
     pub filter: MemberFilter,
 }

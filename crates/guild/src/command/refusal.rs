@@ -24,7 +24,7 @@ pub enum Refusal {
     /// No such user.
     #[error("Unknown User")]
     UnknownUser,
-    /// Not banned.
+    /// The account is not banned.
     #[error("Unknown Ban")]
     UnknownBan,
     /// The invite does not exist or has expired.

@@ -1,4 +1,4 @@
-//! What a guild answers when it did what was asked.
+//! Replies of a guild to successful commands.
 
 use crate::{
     backend::{Imported, RolesPut},
@@ -12,34 +12,29 @@ use guildhall_relay::{GuildMeta, MemberTable, ThreadEntry};
 use guildhall_stdx::{CowMap, Timestamp};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// What a guild answers.
+/// Reply of a guild.
 #[derive(Clone, Debug)]
 pub enum Reply {
-    /// It is done.
+    /// The command has no result.
     Done,
     /// The guild as it is.
     Guild(Box<GuildReply>),
     /// A channel, with its newest message's id filled in.
     Channel(Arc<Channel>),
-    /// A direct message or a group, with who is in it.
+    /// A direct message or group with its recipients.
     Direct(Direct),
     /// A thread, and the actor's own member of it.
     Thread(Box<(ThreadEntry, Option<ThreadMember>)>),
-    /// Threads.
+    /// Threads of a channel or the guild.
     Threads(Box<ThreadList>),
-    /// Who is in a thread, and who they are in the guild.
+    /// Members of a thread, with their guild members.
     ThreadMembers(Vec<(ThreadMember, Option<Arc<Member>>)>),
-    /// An emoji.
     Emoji(Box<Emoji>),
-    /// A sticker.
     Sticker(Box<Sticker>),
-    /// What is announced.
+    /// The scheduled event.
     ScheduledEvent(Arc<ScheduledEvent>),
-    /// A stage.
     Stage(Box<StageInstance>),
-    /// A role.
     Role(Arc<Role>),
-    /// A member.
     Member(Arc<Member>),
     /// A snapshot of the members.
     Members(MemberTable),
@@ -49,21 +44,19 @@ pub enum Reply {
     Bans(Vec<Arc<Ban>>),
     /// Entries of the audit log, in the order that the query says.
     AuditLog(Vec<Arc<AuditEntry>>),
-    /// An invite.
+    /// An invite with the guild's public fields.
     Invite(Box<InviteReply>),
     /// Invites, and the guild they are of.
     Invites(Vec<Arc<Invite>>, Arc<GuildMeta>),
-    /// A webhook.
     Webhook(Arc<Webhook>),
-    /// Webhooks.
     Webhooks(Vec<Arc<Webhook>>),
     /// Pinned messages, and since when.
     Pins(Vec<(MessageId, Timestamp)>),
     /// How many mentions reach.
     Audience(Audience),
-    /// How many.
+    /// Number of affected objects.
     Count(u64),
-    /// What was put was not there before.
+    /// The put object is new.
     Created(Box<Reply>),
     /// What became of members that were imported.
     Imported(Box<Imported>),
@@ -85,7 +78,7 @@ pub struct GuildReply {
     pub meta: Arc<GuildMeta>,
     /// Newest message per channel.
     pub last_message_ids: Arc<BTreeMap<ChannelId, MessageId>>,
-    /// Exact.
+    /// Number of members, not estimated.
     pub member_count: u64,
     /// Members who are not offline.
     pub presence_count: u64,
@@ -100,11 +93,10 @@ pub struct GuildReply {
 /// An invite, as a reply.
 #[derive(Clone, Debug)]
 pub struct InviteReply {
-    /// The invite.
     pub invite: Arc<Invite>,
     /// The guild it is of.
     pub meta: Arc<GuildMeta>,
-    /// Exact.
+    /// Number of members, not estimated.
     pub member_count: u64,
     /// Members who are not offline.
     pub presence_count: u64,
@@ -113,7 +105,6 @@ pub struct InviteReply {
 /// A message, as a reply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MessageReply {
-    /// The message.
     pub message: Arc<guildhall_model::Message>,
     /// How it was reacted to, in the order of first use.
     pub reactions: Vec<ReactionCount>,
@@ -121,12 +112,11 @@ pub struct MessageReply {
     pub referenced: Option<Option<Arc<guildhall_model::Message>>>,
 }
 
-/// How often one emoji was put on a message. Who did is not said: that would grow with their number.
+/// Number of reactions with one emoji. The users are not included: that would grow with their number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReactionCount {
-    /// Which.
     pub emoji: ReactionEmoji,
-    /// By how many.
+    /// Number of users.
     pub count: u64,
     /// The actor among them.
     pub me: bool,
@@ -135,7 +125,6 @@ pub struct ReactionCount {
 /// Threads, as a reply.
 #[derive(Clone, Debug)]
 pub struct ThreadList {
-    /// The threads.
     pub threads: Vec<ThreadEntry>,
     /// The actor's own members of them.
     pub own: Vec<ThreadMember>,

@@ -8,25 +8,23 @@ use std::sync::Arc;
 /// Changes to a guild's base fields; `None` leaves a field as it is.
 #[derive(Clone, Debug, Default)]
 pub struct GuildPatch {
-    /// New name.
     pub name: Option<String>,
     /// New description, or none.
     pub description: Option<Option<String>>,
-    /// New owner.
     pub owner_id: Option<UserId>,
     /// Where idle people in voice go, or nowhere.
     pub afk_channel_id: Option<Option<ChannelId>>,
     /// Seconds until then.
     pub afk_timeout: Option<u16>,
-    /// 0–4.
+    /// From 0 to 4.
     pub verification_level: Option<u8>,
     /// 0 all messages, 1 only mentions.
     pub default_message_notifications: Option<u8>,
-    /// 0–2.
+    /// From 0 to 2.
     pub explicit_content_filter: Option<u8>,
     /// Where system messages go, or nowhere.
     pub system_channel_id: Option<Option<ChannelId>>,
-    /// Language.
+    /// Language, like `en-US`.
     pub preferred_locale: Option<String>,
     /// Hash of a new icon, or none.
     pub icon: Option<Option<Box<str>>>,
@@ -41,7 +39,7 @@ pub struct GuildPatch {
 /// A guild to be made: see `Guild::create`.
 #[derive(Clone, Debug)]
 pub struct NewGuild {
-    /// Base fields.
+    /// The guild's own fields.
     pub guild: Guild,
     /// Its first member.
     pub owner: Arc<User>,
@@ -50,11 +48,10 @@ pub struct NewGuild {
 /// Changes to a role; `None` leaves a field as it is.
 #[derive(Clone, Debug, Default)]
 pub struct RolePatch {
-    /// New name.
     pub name: Option<String>,
-    /// New colour.
+    /// RGB, 0 for none.
     pub color: Option<u32>,
-    /// Shown apart.
+    /// Whether its members are shown in a group of their own.
     pub hoist: Option<bool>,
     /// New position.
     pub position: Option<i32>,
@@ -69,7 +66,6 @@ pub struct RolePatch {
 /// Changes to a channel; `None` leaves a field as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChannelPatch {
-    /// New name.
     pub name: Option<String>,
     /// New topic, or none.
     pub topic: Option<Option<String>>,
@@ -111,14 +107,13 @@ pub struct ChannelPatch {
     pub default_forum_layout: Option<u8>,
     /// Of a forum: its channel flags, masked to those that can be set.
     pub forum_flags: Option<u32>,
-    /// Of a group: who owns it.
+    /// New owner of a group.
     pub owner_id: Option<UserId>,
 }
 
 /// Where a channel is to be; `None` leaves it there.
 #[derive(Clone, Debug)]
 pub struct ChannelMove {
-    /// Which.
     pub id: ChannelId,
     /// Its new place.
     pub position: Option<i32>,
@@ -133,15 +128,14 @@ pub struct ChannelMove {
 pub struct NewChannel {
     /// 1–100 characters.
     pub name: String,
-    /// What it is.
+    /// Type of the channel.
     pub kind: ChannelType,
-    /// What it is about.
     pub topic: Option<String>,
     /// Its category.
     pub parent_id: Option<ChannelId>,
     /// Its place; none: last.
     pub position: Option<i32>,
-    /// Who may do what in it.
+    /// Permission overwrites of roles and members.
     pub overwrites: Vec<Overwrite>,
     /// Most people in voice, 0 for no limit.
     pub user_limit: u16,

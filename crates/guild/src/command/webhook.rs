@@ -19,7 +19,6 @@ pub struct NewWebhook {
 /// Changes to a webhook; `None` leaves a field as it is.
 #[derive(Clone, Debug, Default)]
 pub struct WebhookPatch {
-    /// New name.
     pub name: Option<String>,
     /// New picture, or none.
     pub avatar: Option<Option<String>>,
@@ -30,7 +29,6 @@ pub struct WebhookPatch {
 /// Something to be posted by a webhook. Lengths and counts were checked by the caller.
 #[derive(Clone, Debug)]
 pub struct WebhookPost {
-    /// What.
     pub message: NewMessage,
     /// Signed with this instead.
     pub username: Option<String>,

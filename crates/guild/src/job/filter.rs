@@ -13,7 +13,7 @@ pub struct MemberFilter {
     pub no_roles_but: Option<Vec<RoleId>>,
     /// Joined before this time.
     pub joined_before: Option<Timestamp>,
-    /// Are offline.
+    /// Whether offline members are included.
     pub offline: bool,
     /// Are none of these.
     pub none_of: Vec<UserId>,

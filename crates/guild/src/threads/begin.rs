@@ -33,7 +33,7 @@ impl Guild {
     ) -> CommandResult {
         let parent = self.in_channel(now, actor, parent_id)?;
         let kind = thread_kind(&parent.channel, new)?;
-        // A post of a forum is a message to whoever may write there.
+        // A post of a forum is a message for users who may write there.
         let holds_posts = parent.channel.kind.holds_posts();
         parent.need(match kind {
             _ if holds_posts => Permissions::SEND_MESSAGES,
@@ -142,8 +142,8 @@ impl Guild {
         self.thread_reply(thread_id, actor)
     }
 
-    /// In the thread, what it was begun from; of one that was begun from nothing, a note in the channel that it is there. A
-    /// post speaks for itself, and of private ones nobody is told.
+    /// Adds the starter message to the thread; a thread without one gets a notice in the channel. Posts of forums and
+    /// private threads get no notice.
     fn say_that_it_began(
         &mut self,
         now: Now,
@@ -183,7 +183,7 @@ impl Guild {
     }
 }
 
-/// What kind of thread a channel can have, and is asked for.
+/// The requested type of thread, if the channel can have it.
 fn thread_kind(parent: &Channel, new: &NewThread) -> Result<ChannelType, Stop> {
     let wanted = new.kind;
     match (parent.kind, wanted) {

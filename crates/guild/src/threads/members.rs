@@ -16,7 +16,7 @@ use guildhall_stdx::Now;
 use std::{collections::BTreeMap, sync::Arc};
 
 impl Guild {
-    /// A thread that the actor can view and whose members can change.
+    /// A thread that the actor can view and whose membership can change.
     fn in_open_thread(&self, now: Now, actor: Actor, thread_id: ChannelId) -> Result<(Here, ThreadEntry), Refusal> {
         let here = self.in_thread(now, actor, thread_id)?;
         self.need_open(&here)?;
