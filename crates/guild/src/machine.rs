@@ -80,7 +80,7 @@ pub enum Output {
 /// Why a command cannot go on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Stop {
-    /// Permanently.
+    /// The relay must not retry.
     Refused(Refusal),
     /// Until this message is here.
     Needs(ChannelId, MessageId),

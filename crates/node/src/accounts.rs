@@ -68,10 +68,9 @@ impl Kind {
     }
 }
 
-/// What one guild cost its worker.
+/// Time that one guild cost its worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuildTime {
-    /// The guild.
     pub guild_id: GuildId,
     /// Recent busy time in nanoseconds: it counts half after a minute. Never below the true value.
     pub recent_ns: u64,

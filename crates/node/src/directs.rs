@@ -1,10 +1,11 @@
 //! Direct messages: found, opened, made, listed.
 //!
-//! Owns        the way from accounts to what holds their direct messages, which a guild worker runs like a guild (ADR 25).
-//! Invariants  D1 two accounts have one direct message, whoever opens it, however often, and after any interruption:
-//!             its id is durable before it is created. (tests `it/directs.rs`) D2 `DirectLimits` decides with which
-//!             accounts an account may create direct messages and groups, and the number per day. Opening an existing
-//!             direct message is always possible and does not count. (tests `s11_*`)
+//! Owns        the way from accounts to what holds their direct messages, which a guild worker runs like a guild (ADR
+//!             25).
+//! Invariants  D1 two accounts have at most one direct message, for any order and number of requests and after any
+//!             interruption: its id is durable before it is created. (tests `it/directs.rs`) D2 `DirectLimits` decides
+//!             with which accounts an account may create direct messages and groups, and the number per day. Opening an
+//!             existing direct message is always possible and does not count. (tests `s11_*`)
 //! Limits      `DIRECTS_OF_USER_MAX`; `DirectLimits`; `ACCOUNTS_MAX` accounts are counted.
 //! Not here    what may be done in one: `guildhall-guild`.
 
@@ -24,7 +25,8 @@ use tokio::sync::oneshot;
 
 /// Maximum number of direct messages listed to an account, newest first. Clients list as many without pagination.
 pub(crate) const DIRECTS_OF_USER_MAX: u32 = 1_000;
-/// Accounts with a counter, about 40 bytes each. When all counters are younger than a day, accounts without one are refused.
+/// Accounts with a counter, about 40 bytes each. When all counters are younger than a day, accounts
+/// without one are refused.
 const ACCOUNTS_MAX: usize = 1_000_000;
 const DAY_MS: u64 = 86_400_000;
 
@@ -109,7 +111,8 @@ impl Node {
     /// The direct message between two accounts, made if there was none, and in the first one's list from now on.
     ///
     /// # Errors
-    /// `CannotMessage` for an account and itself, for two bots, and without consent (`need_consent`); `TooManyDirects`; `Unavailable` as for `command`.
+    /// `CannotMessage` for an account and itself, for two bots, and without consent (`need_consent`); `TooManyDirects`;
+    /// `Unavailable` as for `command`.
     pub async fn open_direct(&self, user: &Arc<User>, other: &Arc<User>) -> Result<Direct, Refusal> {
         if user.id == other.id || user.bot && other.bot {
             return Err(Refusal::CannotMessage);
@@ -179,7 +182,8 @@ impl Node {
     /// A new group of `user` and these others.
     ///
     /// # Errors
-    /// `CannotMessage` if one of them is a bot or did not consent (`need_consent`); `TooManyRecipients`; `TooManyDirects`; `Unavailable` as for `command`.
+    /// `CannotMessage` if one of them is a bot or did not consent (`need_consent`); `TooManyRecipients`;
+    /// `TooManyDirects`; `Unavailable` as for `command`.
     pub async fn create_group(&self, user: &Arc<User>, others: &[Arc<User>]) -> Result<Direct, Refusal> {
         if others.len() >= Direct::RECIPIENTS_MAX {
             // Bounds the number of queries below.

@@ -1,12 +1,12 @@
 //! Issuers: public keys of others who may say who somebody is, as a set of JSON Web Keys.
 //!
 //! Owns        the keys in force, and checking user tokens that were signed with EdDSA or RS256.
-//! Invariants  I1 a key checks tokens of its own algorithm alone: none of them is ever taken for the secret of HS256, and a token
-//!             chooses among the keys, not how it is checked. I2 with an audience or an issuer set, a token without it is
-//!             refused. I3 a set that cannot be read whole is no set: the one in force stays. I4 an empty set is a set: from
-//!             then on no token of an issuer is good. (tests `i*_*`)
+//! Invariants  I1 a key checks tokens of its own algorithm alone: none of them is ever taken for the secret of HS256,
+//!             and a token chooses among the keys, not how it is checked. I2 with an audience or an issuer set, a token
+//!             without it is refused. I3 a set that cannot be read whole is no set: the one in force stays. I4 an empty
+//!             set is a set: from then on no token of an issuer is good. (tests `i*_*`)
 //! Limits      `JWKS_BYTES_MAX`, `KEYS_MAX` per set.
-//! Not here    where the set comes from, and when it is read again: whoever calls `Node::set_issuers`.
+//! Not here    the source of the set and its renewal: callers of `Node::set_issuers`.
 //!
 //! Spec        RFC 7517, 7519, 8037.
 
@@ -35,10 +35,10 @@ const KEYS_MAX: usize = 64;
 /// Why a set of keys is not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum IssuersError {
-    /// Too long.
+    /// The set is larger than `JWKS_BYTES_MAX`.
     #[error("the set of keys has {got_bytes} bytes, the limit is {JWKS_BYTES_MAX}")]
     TooLong {
-        /// Its length.
+        /// Length of the set.
         got_bytes: usize,
     },
     /// It is no JSON Web Key Set.
@@ -49,7 +49,7 @@ pub enum IssuersError {
         "no key in the set is for EdDSA (Ed25519) or RS256; to refuse all tokens of the sign-on, give {{\"keys\":[]}}"
     )]
     NoKeys,
-    /// Too many.
+    /// The set has more than `KEYS_MAX` keys.
     #[error("the set has {got_count} keys, the limit is {KEYS_MAX}")]
     TooMany {
         /// How many there are.
@@ -58,9 +58,8 @@ pub enum IssuersError {
     /// One that says what it is for and is not.
     #[error("key {kid:?} cannot be used")]
     BadKey {
-        /// Its id.
+        /// The `kid` of the key.
         kid: String,
-        /// Why.
         #[source]
         source: jsonwebtoken::errors::Error,
     },
@@ -139,7 +138,7 @@ impl Issuers {
         self.keys.len()
     }
 
-    /// What a token says, if one of the keys has signed it and it holds now.
+    /// The claims of a token, if one of the keys has signed it and it is valid now.
     fn check(&self, token: &str, header: &Header, now: Timestamp) -> Result<Issued, TokenFault> {
         let is_named = |key: &&Key| header.kid.is_none() || key.kid == header.kid;
         if !self.keys.iter().any(|key| is_named(&key)) {
@@ -215,7 +214,7 @@ fn says(said: &Value, wanted: &str) -> bool {
     }
 }
 
-/// An issuer's clock may be ahead of ours by so much.
+/// Tolerated difference between an issuer's clock and ours, seconds.
 const CLOCKS_DIFFER_S: u64 = 30;
 
 fn algorithm_of(jwk: &Jwk) -> Option<Algorithm> {
@@ -229,7 +228,7 @@ fn algorithm_of(jwk: &Jwk) -> Option<Algorithm> {
     }
 }
 
-/// What an issuer's token says.
+/// Claims of an issuer's token.
 pub(crate) struct Issued {
     pub(crate) newcomer: Newcomer,
     pub(crate) iat: u64,
@@ -252,7 +251,7 @@ pub(crate) enum Checked {
     Ours,
     Good(Issued),
     Bad(TokenFault),
-    /// It is signed with a key that is not known, and whoever fetches keys is about to.
+    /// The key is unknown, and the key set is being fetched.
     KeysComing,
 }
 

@@ -2,10 +2,10 @@
 //!
 //! Owns        `Scope`s, the keys that were made, by id, and the root key of the configuration.
 //! Doors       `check` for every request; `create`, `list`, `revoke`; `KeyLife` for what outlives its request.
-//! Invariants  K1 a key is stored only as SHA-256 of 256 random bits, and hashes are compared in constant time. K2 a key that
-//!             was revoked is not accepted from the moment `revoke` returns, nor after a restart, and its `KeyLife` is over.
-//!             K3 a key makes no key that may do more than itself. K4 a key with accounts has the scope `tokens` alone.
-//!             (tests `guildhall/tests/it/{backend,exact}.rs`)
+//! Invariants  K1 a key is stored only as SHA-256 of 256 random bits, and hashes are compared in constant time. K2 a
+//!             key that was revoked is not accepted from the moment `revoke` returns, nor after a restart, and its
+//!             `KeyLife` is over. K3 a key makes no key that may do more than itself. K4 a key with accounts has the
+//!             scope `tokens` alone. (tests `guildhall/tests/it/{backend,exact}.rs`)
 //! Limits      `KEYS_MAX`, all of them in memory from the first check on; `KEY_ACCOUNTS_MAX` accounts of each.
 //! Not here    which scope a request needs, rate limits: `guildhall-api`.     Spec  docs/backend-api.md "Keys".
 
@@ -49,7 +49,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// All scopes.
+    /// All scopes, in the order of their bits.
     pub const ALL: [Self; 6] = [Self::Read, Self::Write, Self::Publish, Self::Tokens, Self::Sessions, Self::Keys];
 
     /// As it is written.

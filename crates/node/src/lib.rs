@@ -74,21 +74,21 @@ pub trait RelaySink: Send + Sync + 'static {
     /// Hands over a message without waiting.
     ///
     /// # Errors
-    /// Gives the message back when the partition's mailbox is full. It is not tried again: the guild starts the
-    /// relay's stream anew when there is room.
+    /// Returns the message if the partition's mailbox is full. It is not retried: the guild restarts the relay's stream
+    /// when there is room.
     ///
     /// # Panics
     /// Must not: it would take a guild worker down.
     fn try_deliver(&self, partition: PartitionId, message: ToRelay) -> Result<(), ToRelay>;
 
-    /// An account joined a guild, durably: its live sessions, wherever they are, enter it. The guild itself cannot
-    /// tell them, since no relay of its own knows them yet. Called by guild workers, so it must not wait or panic.
+    /// An account joined a guild, durably: its live sessions on all partitions enter the guild. The guild cannot notify
+    /// them itself, since its relays do not know them yet. Guild workers call this, so it must not wait or panic.
     fn announce_joined(&self, user_id: UserId, guild_id: GuildId) {
         let _ = (user_id, guild_id);
     }
 
-    /// Tells the sessions of the accounts that the event's gate names, wherever they are, in the order of the calls. Called by
-    /// guild workers when `may_tell_users` said so, so it must not wait or panic.
+    /// Tells the sessions of the accounts that the event's gate names, wherever they are, in the order of the calls.
+    /// Called by guild workers when `may_tell_users` said so, so it must not wait or panic.
     fn tell_users(&self, published: &Arc<Published>) {
         let _ = published;
     }
@@ -98,7 +98,7 @@ pub trait RelaySink: Send + Sync + 'static {
         true
     }
 
-    /// An account changed, durably: its live sessions, wherever they are, are told. It must not wait or panic.
+    /// An account changed, durably: notifies its live sessions on all partitions. Must not wait.
     fn announce_user(&self, user: &Arc<User>) {
         let _ = user;
     }
@@ -106,7 +106,7 @@ pub trait RelaySink: Send + Sync + 'static {
 
 /// The node's clock. The real one is in `guildhall-net`, a fake one in the test kit.
 pub trait Clock: Send + Sync + 'static {
-    /// Now.
+    /// Current time.
     fn now(&self) -> Now;
 }
 
@@ -135,7 +135,6 @@ impl fmt::Debug for NodeConfig {
 /// A checked token.
 #[derive(Clone, Debug)]
 pub struct Account {
-    /// Whose.
     pub user: Arc<User>,
     /// Tells the token from the account's others; it says nothing about the token itself.
     pub token: u64,
@@ -146,7 +145,7 @@ pub struct Account {
 /// A token that was revoked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Revoked {
-    /// Whose it was.
+    /// Account of the token.
     pub user_id: UserId,
     /// As `Account::token`: sessions that came with it have to end.
     pub token: u64,
@@ -239,10 +238,10 @@ impl Node {
         Self::start_with_limits(config, NodeLimits::default(), store, clock, relays)
     }
 
-    /// The same, with other than the default limits.
+    /// Starts a node with other limits.
     ///
     /// # Panics
-    /// As `start`.
+    /// In the cases of `start`.
     pub fn start_with_limits(
         config: NodeConfig,
         mut limits: NodeLimits,
@@ -338,8 +337,8 @@ impl Node {
         self.ask(guild_id, Input::Command(Ask { actor, command, answer, loads_count: 0 }), receiver).await
     }
 
-    /// As `command`, but the guild has the command when this returns, not only once the future is waited for: of several
-    /// that are begun in a row each comes after the one before.
+    /// As `command`, but the guild has the command when this returns, not only once the future is waited for: of
+    /// several that are begun in a row each comes after the one before.
     pub fn begin(
         &self,
         guild_id: GuildId,
@@ -376,15 +375,16 @@ impl Node {
     pub fn try_send_to_guild(&self, guild_id: GuildId, message: ToGuild) -> Result<(), ToGuild> {
         self.mailbox(guild_id).try_push(guild_id, Input::Relay(message)).map_err(|input| match input {
             Input::Relay(message) => message,
-            Input::Command(_) | Input::Create(..) => unreachable!("what comes back is what was pushed"),
+            Input::Command(_) | Input::Create(..) => unreachable!("the mailbox returns the input that was pushed"),
         })
     }
 
-    /// Checks a bot or user token, with or without `Bot ` or `Bearer `. May make the account of a subject of the sign-on.
+    /// Checks a bot or user token, with or without `Bot ` or `Bearer `. May make the account of a
+    /// subject of the sign-on.
     ///
     /// # Errors
-    /// `Invalid` for every token that does not name an account; `Unavailable` when the store did not answer; `KeysComing` and `Busy`
-    /// for one that may be good later.
+    /// `Invalid` for every token that does not name an account; `Unavailable` when the store did not answer;
+    /// `KeysComing` and `Busy` for one that may be good later.
     pub async fn authenticate(&self, token: &str) -> Result<Account, AuthError> {
         let checked = self.check_token(token, self.inner.sign_on.is_on()).await;
         if let Err(AuthError::Invalid(fault) | AuthError::Busy(fault)) = checked {
@@ -471,8 +471,8 @@ impl Node {
         self.inner.tokens.revocations()
     }
 
-    /// Runs `then`, unless a token was revoked since `revocations` was this; then what was checked has to be checked again.
-    /// No token is revoked while it runs, so it must not wait.
+    /// Runs `then`, unless a token was revoked since `revocations` was this; then what was checked has to be checked
+    /// again. No token is revoked while it runs, so it must not wait.
     pub fn unless_revoked<T>(&self, revocations: u64, then: impl FnOnce() -> T) -> Option<T> {
         self.inner.tokens.unless_revoked(revocations, then)
     }
@@ -487,12 +487,12 @@ impl Node {
     /// The key that this text is, and what says that it was revoked; none if it is not one, or was revoked already.
     ///
     /// # Errors
-    /// When the store cannot be read; it is asked once.
+    /// If the store cannot be read; it is read once.
     pub async fn check_key(&self, text: &str) -> Result<Option<(Key, KeyLife)>, guildhall_store::StoreError> {
         self.inner.keys.check(text).await
     }
 
-    /// Makes a key, durably. The text is told this once: only its hash is kept.
+    /// Makes a key, durably. The caller gets the text only here: the store has only its hash.
     ///
     /// # Errors
     /// `TooMany`, `Store`.
@@ -571,9 +571,10 @@ impl Node {
         self.inner.directory.put_user(user).await
     }
 
-    /// Changes an account, durably, and tells its sessions and the guilds and direct messages it is in, one after the
-    /// other. A guild that fails (it is overloaded, or cannot be loaded) has the account when it is loaded next. Dropping the
-    /// future stops nothing of it. A change that comes during an announcement joins it, and does not wait for its end.
+    /// Changes an account, durably, and tells its sessions and the guilds and direct messages it is in, one after
+    /// the other. A guild that fails (it is overloaded, or cannot be loaded) has the account when it is loaded
+    /// next. Dropping the future stops nothing of it. A change that comes during an announcement joins it, and does
+    /// not wait for its end.
     ///
     /// # Errors
     /// When the store cannot be written, or the account's guilds cannot be read.
@@ -600,7 +601,7 @@ impl Node {
             let Some(user) = self.user(user_id).await? else { return Ok(()) };
             let refreshed = self.command(guild_id, Actor::System, Command::RefreshMember(user)).await;
             if let Err(refusal) = refreshed {
-                tracing::debug!(%guild_id, %refusal, "a guild was not told that an account changed");
+                tracing::debug!(%guild_id, %refusal, "a guild was not notified of a changed account");
             }
         }
         Ok(())
@@ -609,7 +610,7 @@ impl Node {
     /// An id that nothing has had before, for a guild or an account.
     ///
     /// # Errors
-    /// When the store cannot be read; it is asked once, for the largest id in use.
+    /// If the store cannot be read; it is read once, for the largest id in use.
     pub async fn next_id<T>(&self) -> Result<Id<T>, guildhall_store::StoreError> {
         self.inner.ids.next(self.inner.clock.now().unix).await
     }
@@ -644,8 +645,8 @@ impl Node {
         self.inner.tokens.mint_user_token(user_id, ttl_s, self.inner.clock.now().unix)
     }
 
-    /// Revokes a token, durably; none if it was not good. It is not accepted any more when this returns; who runs the
-    /// partitions has to end the sessions that came with it.
+    /// Revokes a token, durably; `None` if it was not valid. It is refused from this return on; the owner of the
+    /// partitions must end the sessions that were opened with it.
     ///
     /// # Errors
     /// When the store cannot be written.
@@ -665,7 +666,7 @@ impl Node {
         self.inner.tokens.revoke_all(user_id, self.inner.clock.now().unix).await
     }
 
-    /// What the node stores in: for reads that need no guild (history, after `Command::AuthorizeHistory`).
+    /// The node's store, for reads that need no guild (history, after `Command::AuthorizeHistory`).
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.inner.store
     }
@@ -676,18 +677,18 @@ impl Node {
         self.inner.links.renewed(self.inner.clock.now().unix, message)
     }
 
-    /// Whose tokens are good besides our own, from now on.
+    /// Replaces the issuers whose tokens the node accepts besides its own.
     pub fn set_issuers(&self, issuers: Option<Issuers>) {
         self.inner.tokens.set_issuers(issuers);
     }
 
-    /// Who is told that a token names a key that is not known, and says whether it may be soon. Must not wait.
+    /// Sets the callback for tokens with an unknown key; it returns whether the key may be known soon. Must not wait.
     pub fn on_unknown_key(&self, ask: Arc<dyn Fn() -> bool + Send + Sync>) {
         self.inner.tokens.on_unknown_key(ask);
     }
 
-    /// Stops commands that write, or lets them through again: for a caller that watches the free space of the disk. Commands that
-    /// are under way are finished.
+    /// Stops commands that write, or lets them through again: for a caller that watches the free space of the disk.
+    /// Commands that are under way are finished.
     pub fn hold_writes(&self, held: bool) {
         self.inner.writes.hold(held);
     }

@@ -15,11 +15,12 @@ pub struct NodeLimits {
     /// Guilds that one worker has loaded from the store at once. More wait for their turn, so that a node
     /// that starts does not ask for ten thousand guilds in one breath.
     pub guild_loads_max: usize,
-    /// Direct messages that one worker keeps in memory though nobody asks anything of them; further ones are forgotten at
-    /// once, and loaded when they are needed. 4,096: some 4 KiB each. They are forgotten after `guild_idle_ms` as well.
+    /// Direct messages that one worker keeps in memory though nobody asks anything of them; further ones are
+    /// forgotten at once, and loaded when they are needed. 4,096: some 4 KiB each. They are forgotten after
+    /// `guild_idle_ms` as well.
     pub idle_directs_max: usize,
-    /// Jobs of guilds (searches, counts, prunes) that run at once on the node; more wait, and guilds take turns. Half the
-    /// cores by default, so that they leave the other half to what cannot wait.
+    /// Jobs of guilds (searches, counts, prunes) that run at once on the node; further ones wait, with turns by guild.
+    /// Half the cores by default, so that they leave the other half to what cannot wait.
     pub guild_jobs_max: usize,
     /// Direct messages and groups that accounts make.
     pub directs: DirectLimits,

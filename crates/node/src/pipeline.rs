@@ -5,8 +5,8 @@
 //! Invariants  C1 a group leaves only when its own writes and those of every group before it are durable.
 //!             C2 groups leave in the order of arrival. C3 one commit at a time; groups that arrive during it join
 //!             the next. C4 with nothing pending, a group without writes leaves at once. (tests `c*_*`)
-//! Limits      `GROUPS_MAX`: a full pipeline takes no more inputs (`Slot` checks `is_full`). Groups without an input
-//!             (timers, lagging relays) may exceed it.
+//! Limits      `GROUPS_MAX`: a full pipeline accepts no further inputs (`Slot` checks `is_full`). Groups without an
+//!             input (timers, lagging relays) may exceed it.
 //! Not here    the store, the relays: `Slot` moves things between them.
 
 use crate::{directory::Change, mailbox::Answer};

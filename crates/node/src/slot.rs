@@ -8,7 +8,8 @@
 //!             or its sender is dropped. S5 while an input or a subscribed relay waits for a guild that is not loaded,
 //!             loading is retried with back-off. Relays that received `Unavailable` then get a snapshot with `reset`,
 //!             after which their sessions attach again. (tests `it/`)
-//! Limits      inputs that wait, and commands that are answered late: the mailbox's places; groups: the pipeline's; `MESSAGE_LOADS_MAX`.
+//! Limits      inputs that wait, and commands that are answered late: the mailbox's places; groups: the pipeline's;
+//!             `MESSAGE_LOADS_MAX`.
 //! Not here    threads and timers (`worker`), the store (`jobs`), what a guild does (`guildhall-guild`).
 
 mod live;
@@ -100,7 +101,7 @@ pub(crate) struct Slot {
     jobs_count: usize,
     /// Number of the loaded guild: results for an earlier one are ignored.
     incarnation: u64,
-    /// Relays whose queue was full and whose streams are cut.
+    /// Relays with a cut stream: their queue was full.
     lagging: BTreeSet<RelayId>,
     /// When to try them again, and (with no guild) the first of `waiting`.
     retry_at: Option<Instant>,

@@ -1,14 +1,16 @@
 //! Tokens: bot tokens that the store knows by their hash, and user tokens that prove themselves.
 //!
-//! Owns        minting and checking of both, a cache of good tokens, and user tokens that were revoked before their time.
-//! Invariants  a bot token is stored only as SHA-256, is looked up by that hash and compared nowhere else.
-//!             A user token of ours is a JWT with HS256 and nothing but HS256; its signature is compared in constant
-//!             time by the crypto library. Those of others: `issuers`. No token is ever logged. A JWT never stands for a bot.
-//!             T1 once `revoke` returned, no check says yes that `unless_revoked` lets through. (tests `guildhall/tests/it/backend.rs`)
+//! Owns        minting and checking of both, a cache of good tokens, and user tokens that were revoked before their
+//!             time.
+//! Invariants  a bot token is stored only as SHA-256, is looked up by that hash and compared nowhere else. A user token
+//!             of ours is a JWT with HS256 and nothing but HS256; its signature is compared in constant time by the
+//!             crypto library. Those of others: `issuers`. No token is ever logged. A JWT never stands for a bot. T1
+//!             once `revoke` returned, no check says yes that `unless_revoked` lets through. (tests
+//!             `guildhall/tests/it/backend.rs`)
 //! Limits      `TOKEN_BYTES_MAX`, checked before anything else; `CACHED_MAX` bot tokens are remembered.
-//! Not here    rate limits on guesses: whoever faces the client.
+//! Not here    rate limits on guesses: the code that faces the client.
 //!
-//! Spec        RFC 7519 and 7515; bot tokens look like Discord's, whose first part libraries decode.
+//! Spec        RFC 7519 and 7515; bot tokens have the form of Discord's, because libraries decode the first part.
 
 use crate::{
     AuthError, Issuers, TokenFault,
@@ -31,9 +33,9 @@ use std::sync::{
     atomic::{AtomicI64, Ordering},
 };
 
-/// The longest token, wherever one is taken: REST, gateway, revocation. One of ours has about 230 bytes, one signed by RSA with
-/// 2,048 bits and a usual set of claims 650 to 1,200, with 4,096 bits 340 more. An IDENTIFY with it fits the 15,360 bytes that a
-/// connection may send before it has a session.
+/// The longest token, wherever one is taken: REST, gateway, revocation. One of ours has about 230 bytes, one signed by
+/// RSA with 2,048 bits and a usual set of claims 650 to 1,200, with 4,096 bits 340 more. An IDENTIFY with it fits the
+/// 15,360 bytes that a connection may send before it has a session.
 pub const TOKEN_BYTES_MAX: usize = 4_096;
 /// About 100 bytes each.
 const CACHED_MAX: usize = 100_000;
@@ -44,7 +46,7 @@ const REVOKED: &str = "revoked_token";
 const FLOOR: &str = "token_floor";
 const TOKENS_PER_PAGE: u32 = 256;
 const SWEEP_COUNT: u32 = 8;
-/// What a user token says.
+/// Claims of a user token.
 #[derive(Serialize, Deserialize)]
 struct Claims {
     /// The account's id.
@@ -53,7 +55,7 @@ struct Claims {
     iat: u64,
     /// Unix seconds.
     exp: u64,
-    /// Milliseconds past `iat`, so that tokens made just after a revocation are told from those just before.
+    /// Milliseconds past `iat`: distinguishes tokens made just after a revocation from those just before.
     #[serde(default)]
     ms: u16,
     /// Makes every token another one.
@@ -69,7 +71,7 @@ pub(crate) struct Tokens {
     floors: Cache<UserId, Timestamp>,
     /// The latest floor that this process has set, in Unix milliseconds. New tokens are dated after it.
     latest_floor_ms: AtomicI64,
-    /// Counts revocations. Written before sessions are told to end, read around every check.
+    /// Number of revocations. Incremented before sessions are ended, read around every check.
     revocations: RwLock<u64>,
     /// Where the next look for revoked tokens goes that would have ended by now.
     sweep_at: Mutex<Vec<u8>>,
@@ -118,7 +120,7 @@ struct Signed {
 pub enum TokenRef<'a> {
     /// The token, with or without `Bot `.
     Token(&'a str),
-    /// Its SHA-256.
+    /// SHA-256 of the token.
     Hash(TokenHash),
 }
 
@@ -300,7 +302,7 @@ impl Tokens {
         (token, claims.exp)
     }
 
-    /// Revokes one token. Whose it was, and how sessions that came with it are marked; none if it is not good.
+    /// Revokes one token. Returns its account and the mark of sessions opened with it; `None` if it is not valid.
     pub(crate) async fn revoke(
         &self,
         token: TokenRef<'_>,
@@ -336,7 +338,8 @@ impl Tokens {
         Ok((!was_revoked).then_some((user_id, mark_of(hash))))
     }
 
-    /// Revokes all tokens of an account. How many bot tokens there were; user tokens are not counted, nobody keeps them.
+    /// Revokes all tokens of an account. How many bot tokens there were; user tokens are not
+    /// counted, nobody keeps them.
     pub(crate) async fn revoke_all(&self, user_id: UserId, now: Timestamp) -> Result<u64, StoreError> {
         self.latest_floor_ms.fetch_max(now.0, Ordering::AcqRel);
         let done = self.store.put_record(FLOOR, &user_id.get().to_be_bytes(), &now.0.to_be_bytes()).await;
@@ -397,8 +400,8 @@ enum Form {
     Jwt,
 }
 
-/// Both forms have three parts. The first part of a bot token is an encoded number; everything else is left to the JWT library, as
-/// a JWT's header may be any JSON object, in any spelling (RFC 7519 §7.2).
+/// Both forms have three parts. The first part of a bot token is an encoded number; everything else is left to the JWT
+/// library, as a JWT's header may be any JSON object, in any spelling (RFC 7519 §7.2).
 fn form_of(token: &str) -> Result<Form, TokenFault> {
     if token.len() > TOKEN_BYTES_MAX {
         return Err(TokenFault::TooLong);

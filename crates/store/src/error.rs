@@ -8,8 +8,8 @@ use std::{
     sync::Arc,
 };
 
-/// SQLite's extended result codes for writes that find no room: SQLITE_FULL, SQLITE_IOERR_WRITE (a quota), SQLITE_IOERR_SHMSIZE,
-/// SQLITE_READONLY (the system made the file system read-only).
+/// SQLite's extended result codes for writes that find no room: SQLITE_FULL, SQLITE_IOERR_WRITE (a quota),
+/// SQLITE_IOERR_SHMSIZE, SQLITE_READONLY (the system made the file system read-only).
 const DISK_FULL: [&str; 4] = ["13", "778", "4874", "8"];
 
 /// Why the store did not do it.
@@ -23,7 +23,6 @@ pub enum StoreError {
     Open {
         /// Path of the database.
         path: PathBuf,
-        /// Why.
         #[source]
         source: sqlx::Error,
     },
@@ -32,7 +31,6 @@ pub enum StoreError {
     DataDir {
         /// The directory.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -77,7 +75,7 @@ pub enum StoreError {
     InUse {
         /// The directory.
         path: PathBuf,
-        /// Who, if it could be told.
+        /// The process that holds the lock, if it is known.
         process_id: Option<u32>,
     },
     /// The database was written by a later version of this program.
@@ -106,9 +104,7 @@ pub enum StoreError {
     /// A row is not what was written.
     #[error("the stored {what} cannot be read")]
     Corrupt {
-        /// Kind of row.
         what: &'static str,
-        /// Why.
         #[source]
         source: serde_json::Error,
     },
@@ -117,7 +113,6 @@ pub enum StoreError {
     Encode {
         /// Kind of object.
         what: &'static str,
-        /// Why.
         #[source]
         source: serde_json::Error,
     },

@@ -3,7 +3,7 @@
 //! Owns        the `Store` trait and its drivers, `SqliteStore` and `MemoryStore`; one contract suite for all of them
 //!             (`tests/it/contract`).
 //! Invariants  a batch is committed whole or not at all; `commit` returns only when it would survive `kill -9`;
-//!             what one call acknowledged, every later call sees.
+//!             every later call sees writes that an earlier one acknowledged.
 //! Limits      see each method: every read is bounded by an argument or by one guild.
 //! Not here    who may do what, caches, ids: `guildhall-guild`.
 #![forbid(unsafe_code)]
@@ -45,7 +45,7 @@ pub type IdAndData = (Vec<u8>, Vec<u8>);
 /// Which messages of a channel. Whatever the page, they are returned newest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Page {
-    /// The newest.
+    /// The newest messages.
     Newest,
     /// The newest of those older than this.
     Before(MessageId),
@@ -57,8 +57,8 @@ pub enum Page {
 
 /// What outlives the process.
 ///
-/// Each method fails with `Closed` after a shutdown, with `Database` when the database does (`Full` when it only has no room to
-/// write), and with `Corrupt` when a row is not what was written.
+/// Each method fails with `Closed` after a shutdown, with `Database` when the database does (`Full` when it only has no
+/// room to write), and with `Corrupt` when a row is not what was written.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     /// Applies `writes` in order, all or none; returns once they are durable. Batches of concurrent callers may share
@@ -68,8 +68,8 @@ pub trait Store: Send + Sync + 'static {
     /// member if it is not stored yet; it never replaces a stored one, because a guild may have an old one in memory.
     ///
     /// # Errors
-    /// `Dangling` when a role, channel or member is put into a guild that is not stored, a message into a channel, or
-    /// a reaction on a message or by an account. Only the faulty batch fails, whoever shared its transaction.
+    /// `Dangling` for a role, channel or member of a guild that is not stored, a message in such a channel, or a
+    /// reaction on such a message or by such an account. Only the faulty batch fails, not others of its transaction.
     /// After `Database` the batch may or may not have been applied; applying it again is harmless.
     async fn commit(&self, writes: Vec<Write>) -> Result<(), StoreError>;
 
@@ -85,7 +85,7 @@ pub trait Store: Send + Sync + 'static {
     async fn message(&self, channel_id: ChannelId, message_id: MessageId) -> Result<Option<MessageRecord>, StoreError>;
     /// At most `limit` messages of a channel, newest first, each with all its reactions.
     async fn messages(&self, channel_id: ChannelId, page: Page, limit: u32) -> Result<Vec<MessageRecord>, StoreError>;
-    /// Who reacted with one emoji, ids ascending above `after`, at most `limit`.
+    /// Users who reacted with one emoji, ids ascending above `after`, at most `limit`.
     async fn reaction_users(
         &self,
         channel_id: ChannelId,
@@ -95,26 +95,28 @@ pub trait Store: Send + Sync + 'static {
         limit: u32,
     ) -> Result<Vec<User>, StoreError>;
 
-    /// One account.
+    /// Reads one account.
     async fn user(&self, user_id: UserId) -> Result<Option<Arc<User>>, StoreError>;
     /// Accounts, ascending by id, above `after`, at most `limit`.
     async fn users(&self, after: UserId, limit: u32) -> Result<Vec<Arc<User>>, StoreError>;
     /// The guilds an account is in, ascending, at most `limit`. Direct messages are none.
     async fn guilds_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<GuildId>, StoreError>;
-    /// The direct messages and groups that an account is in and has not closed, at most `limit`: direct messages before groups,
-    /// each by its newest message, or by its own id where there is none, newest first.
+    /// The direct messages and groups that an account is in and has not closed, at most `limit`: direct messages before
+    /// groups, each by its newest message, or by its own id where there is none, newest first.
     async fn directs_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<Direct>, StoreError>;
     /// Whether two accounts are members of one guild. Direct messages are none. Costs a step per guild of the first.
     async fn have_common_guild(&self, users: [UserId; 2]) -> Result<bool, StoreError>;
     /// The id of the direct message between two accounts, in either order; none if it was never asked for.
     async fn direct_of_pair(&self, pair: [UserId; 2]) -> Result<Option<ChannelId>, StoreError>;
-    /// The same, `id` from now on if there was none: who makes it asks this first, and takes what it says.
+    /// Like `direct_of_pair`; inserts `id` if there was none. The creator of a direct message calls this
+    /// first and uses the result.
     async fn direct_of_pair_or_insert(&self, pair: [UserId; 2], id: ChannelId) -> Result<ChannelId, StoreError>;
     /// The guild that keeps an invite or a webhook.
     async fn guild_of_belonging(&self, kind: BelongingKind, id: u64) -> Result<Option<GuildId>, StoreError>;
     /// Guilds above `after` that banned an account, ascending, at most `limit`.
     async fn guilds_with_ban(&self, user_id: UserId, after: GuildId, limit: u32) -> Result<Vec<GuildId>, StoreError>;
-    /// Messages of one author in a channel, from `from` on, ascending, at most `limit`. Reads what anybody said there since.
+    /// Messages of one author in a channel, from `from` on, ascending, at most `limit`. Reads what
+    /// anybody said there since.
     async fn messages_by(
         &self,
         channel_id: ChannelId,
@@ -123,20 +125,20 @@ pub trait Store: Send + Sync + 'static {
         limit: u32,
     ) -> Result<Vec<MessageId>, StoreError>;
 
-    /// Messages and reactions of an account among the first `scanned_max` messages above `after`, in direct messages too. Reads the
-    /// messages of all authors: there is no index by author.
+    /// Messages and reactions of an account among the first `scanned_max` messages above `after`, in direct messages
+    /// too. Reads the messages of all authors: there is no index by author.
     async fn content_of(&self, user_id: UserId, after: Place, scanned_max: u32) -> Result<ContentOf, StoreError>;
 
-    /// Which of these attachments some message still has. At most `ATTACHMENTS_ASKED_MAX` are asked for at once.
+    /// Attachments among `ids` that a message still has. At most `ATTACHMENTS_ASKED_MAX` ids.
     async fn attachments_in_use(&self, ids: &[Id<()>]) -> Result<BTreeSet<Id<()>>, StoreError>;
 
-    /// Which objects have these external ids, in any order; those that no object has are left out. At most `EXTERNAL_IDS_MAX`
-    /// are looked up at once.
+    /// Which objects have these external ids, in any order; those that no object has are left out. At most
+    /// `EXTERNAL_IDS_MAX` are looked up at once.
     async fn with_external_ids(&self, kind: ExternalKind, texts: &[String]) -> Result<Vec<ExternalId>, StoreError>;
     /// The external ids of these objects, in any order; objects without one are left out. Limit as above.
     async fn external_ids(&self, kind: ExternalKind, ids: &[u64]) -> Result<Vec<ExternalId>, StoreError>;
-    /// Gives each object its external id, or takes it away (None): all or none. The objects need not exist yet. Deleting a guild or
-    /// a channel releases its external id.
+    /// Gives each object its external id, or takes it away (None): all or none. The objects need not exist yet.
+    /// Deleting a guild or a channel releases its external id.
     ///
     /// # Errors
     /// `Taken` when another object of the kind has one of them.
@@ -144,7 +146,8 @@ pub trait Store: Send + Sync + 'static {
 
     /// Channels, threads and direct messages by id, above `after`, at most `limit`. Costs a few steps each.
     async fn message_ages(&self, after: ChannelId, limit: u32) -> Result<Vec<MessageAge>, StoreError>;
-    /// Deletes a channel's oldest messages below `before`, or first their reactions: at most some `rows_max` rows in one transaction.
+    /// Deletes a channel's oldest messages below `before`, or first their reactions: at most some `rows_max` rows in
+    /// one transaction.
     async fn expire_messages(
         &self,
         channel_id: ChannelId,
@@ -162,7 +165,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Stores a token's hash, or replaces its record.
     async fn put_token(&self, hash: TokenHash, record: TokenRecord) -> Result<(), StoreError>;
-    /// Whose token this is; none if unknown or revoked.
+    /// The record of a token; `None` if it is unknown or revoked.
     async fn token(&self, hash: TokenHash) -> Result<Option<TokenRecord>, StoreError>;
     /// Revokes a token; false if there was none.
     async fn revoke_token(&self, hash: TokenHash) -> Result<bool, StoreError>;
@@ -172,7 +175,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Adds or replaces a record of the node itself. `kind` and `id` name it.
     async fn put_record(&self, kind: &'static str, id: &[u8], data: &[u8]) -> Result<(), StoreError>;
-    /// One record.
+    /// Reads one record.
     async fn record(&self, kind: &'static str, id: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
     /// Records of a kind with their ids, which ascend, above `after`, at most `limit`.
     async fn records(&self, kind: &'static str, after: &[u8], limit: u32) -> Result<Vec<IdAndData>, StoreError>;
@@ -183,7 +186,7 @@ pub trait Store: Send + Sync + 'static {
     async fn setting(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError>;
     /// Sets it if it has no value yet; returns the value it has afterwards.
     async fn setting_or_insert(&self, name: &str, value: &[u8]) -> Result<Vec<u8>, StoreError>;
-    /// The largest id of a stored account, guild, role, channel, message or attachment, 0 if there is none, so that new ids are
-    /// above it after a restart with a wrong clock. Costs a lookup per guild and channel: call it once.
+    /// The largest id of a stored account, guild, role, channel, message or attachment, 0 if there is none, so that new
+    /// ids are above it after a restart with a wrong clock. Costs a lookup per guild and channel: call it once.
     async fn largest_id(&self) -> Result<u64, StoreError>;
 }

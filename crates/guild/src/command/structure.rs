@@ -16,11 +16,11 @@ pub struct GuildPatch {
     pub afk_channel_id: Option<Option<ChannelId>>,
     /// Seconds until then.
     pub afk_timeout: Option<u16>,
-    /// From 0 to 4.
+    /// Required verification, from 0 to 4.
     pub verification_level: Option<u8>,
     /// 0 all messages, 1 only mentions.
     pub default_message_notifications: Option<u8>,
-    /// From 0 to 2.
+    /// Scan of media, from 0 to 2.
     pub explicit_content_filter: Option<u8>,
     /// Where system messages go, or nowhere.
     pub system_channel_id: Option<Option<ChannelId>>,

@@ -1,4 +1,4 @@
-//! Audit log: what is written, what pushes out what, and what is listed.
+//! Audit log: entries, eviction, and listing.
 
 use crate::fixture::*;
 use guildhall_guild::{
@@ -142,7 +142,7 @@ fn deletions_by_one_moderator_are_one_entry() {
     world.by(ANA, Command::DeleteMessage(channel, own)).unwrap();
     let others = world.say(BOB, channel, "y");
     world.by(OWNER, Command::DeleteMessage(channel, others)).unwrap();
-    assert_eq!(world.audit_events().len(), 2, "what is added to an entry is not told again");
+    assert_eq!(world.audit_events().len(), 2, "merging into an entry publishes no second event");
     let listed = list(&mut world, all());
     let counts: Vec<_> = listed.iter().map(|entry| (entry.target_id.unwrap().get(), &entry.options["count"])).collect();
     assert_eq!(counts, [(BOB.get(), &"1".into()), (ANA.get(), &"3".into())]);
@@ -165,7 +165,8 @@ fn texts_are_cut_and_roles_are_named() {
     assert_eq!(name.chars().count(), 512);
 }
 
-/// The first update carries the whole move: a relay that has it knows all the new places, so the other updates follow at once.
+/// The first update carries the whole move: a relay that has it knows all the new places, so the other
+/// updates follow at once.
 #[test]
 fn nothing_comes_between_the_updates_of_one_move() {
     let mut world = world(GuildLimits::default());

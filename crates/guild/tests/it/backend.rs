@@ -1,4 +1,4 @@
-//! Backends: what is put whole, imported and published.
+//! Backends: objects put as a whole, imports, and published events.
 
 use crate::fixture::*;
 use guildhall_guild::{

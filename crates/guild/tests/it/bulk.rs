@@ -14,7 +14,7 @@ fn prune() -> Prune {
     Prune { roles: Vec::new(), joined_before: EVER, counts_only: false }
 }
 
-/// `World::populated` and so many others, called 10,001 and so on.
+/// `World::populated` and `count` further members with ids from 10,001.
 fn crowd(count: u64) -> World {
     let mut world = World::populated();
     (1..=count).for_each(|n| world.join(extra(n)));
@@ -52,10 +52,10 @@ fn a_prune_takes_who_is_not_there_and_has_nothing() {
     world.sent.clear();
 
     let ask = |world: &mut World, prune| count(world.by(ANA, Command::Prune(Box::new(prune))));
-    // Everybody but the owner, herself, who has a role, who is there, and who came later.
+    // All members except the owner, the actor, a member with a role, an online one, and one who joined later.
     let counts_only = Prune { joined_before: before, counts_only: true, ..prune() };
     assert_eq!(ask(&mut world, counts_only.clone()), Ok(10));
-    assert!(world.take().is_empty(), "they were counted, no more");
+    assert!(world.take().is_empty(), "counting removes nobody");
     assert_eq!(ask(&mut world, Prune { roles: vec![role], ..counts_only }), Ok(11));
     assert_eq!(ask(&mut world, Prune { joined_before: before, ..prune() }), Ok(10));
     let left: Vec<UserId> = world.store.members.keys().copied().collect();
@@ -104,7 +104,7 @@ fn a_slice_at_a_time_and_others_between() {
         world.say(OWNER, channel, "in between");
         world.sent.clear();
     }
-    // By turns; and whoever got the role in time is not pruned.
+    // The two alternate; a member who got the role in time is not pruned.
     let (update, remove) = (EventName::GuildMemberUpdate, EventName::GuildMemberRemove);
     assert!([update, remove].iter().all(|name| slices[..2].iter().any(|(of, _)| of == name)), "{slices:?}");
     let changed = |of| slices.iter().filter(|(name, _)| *name == of).map(|(_, count)| *count as u64).sum::<u64>();

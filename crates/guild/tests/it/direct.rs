@@ -1,4 +1,4 @@
-//! Direct messages and groups, by a random walk: who may ask, who is told, and what is stored.
+//! Direct messages and groups, by a random walk: permitted commands, recipients, and stored state.
 
 use crate::fixture::{NaiveStore, text, user};
 use guildhall_codec::Encoding;
@@ -25,9 +25,9 @@ struct Walk {
     store: NaiveStore,
     rng: Rng,
     now: Now,
-    /// Who is told of what is said.
+    /// Accounts that receive messages.
     inside: BTreeSet<UserId>,
-    /// Who was told that it is there, and not that it is gone.
+    /// Accounts that received CHANNEL_CREATE, and no CHANNEL_DELETE after it.
     listed: BTreeSet<UserId>,
     messages: Vec<MessageId>,
     told_count: usize,
@@ -45,11 +45,11 @@ impl Walk {
         let (rng, listed) = (Rng::new(seed), BTreeSet::new());
         let mut walk = Self { guild, store, rng, now, inside, listed, messages: Vec::new(), told_count: 0 };
         walk.drain();
-        assert_eq!(walk.listed, walk.inside, "everybody is told that it is there");
+        assert_eq!(walk.listed, walk.inside, "every recipient receives CHANNEL_CREATE");
         walk
     }
 
-    /// What comes out is stored and judged.
+    /// Stores and checks all outputs.
     fn drain(&mut self) {
         while let Some(output) = self.guild.poll_output() {
             let published = match output {

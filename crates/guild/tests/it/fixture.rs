@@ -1,7 +1,8 @@
 //! Fixture: a guild with a naive store behind it and its relays' streams in front of it.
 //!
 //! Owns        `World`, which runs commands the way a driver does; `NaiveStore`, what writes mean.
-//! Invariants  each relay message is checked as it comes: contiguous numbers, the relay's epoch, nothing before a snapshot.
+//! Invariants  each relay message is checked as it comes: contiguous numbers, the relay's epoch, nothing before a
+//!             snapshot.
 
 use guildhall_guild::{
     Actor, BackendCommand, Command, Guild, GuildLimits, GuildRecord, Job, JobId, MessageRecord, MessageReply,
@@ -94,7 +95,7 @@ pub fn allow_member(user_id: UserId, permissions: Permissions) -> Overwrite {
     Overwrite { target: OverwriteKind::Member(user_id), allow: permissions, deny: Permissions::NONE }
 }
 
-/// Who reacted with what, in order.
+/// Reactions in their order, with the users.
 pub type Reactions = Vec<(ReactionEmoji, Vec<UserId>)>;
 
 /// What writes mean, in plain maps.
@@ -195,7 +196,7 @@ struct Stream {
     has_snapshot: bool,
 }
 
-/// How `actor` is told of a stored message's reactions.
+/// Reaction counts of a stored message, as `actor` receives them.
 pub fn counted(record: &MessageRecord, actor: Actor) -> Vec<ReactionCount> {
     let is_by = |users: &[UserId]| actor.user_id().is_some_and(|user_id| users.contains(&user_id));
     let count = |(emoji, users): &(ReactionEmoji, Vec<UserId>)| ReactionCount {
@@ -210,13 +211,13 @@ pub fn counted(record: &MessageRecord, actor: Actor) -> Vec<ReactionCount> {
 pub struct World {
     pub guild: Guild,
     pub now: Now,
-    /// What is durable.
+    /// The durable state.
     pub store: NaiveStore,
-    /// What was written and is not durable yet, with the version it rests on.
+    /// Writes that are not durable yet, each with its version.
     pub uncommitted: Vec<(u64, Write)>,
     /// Whether each input is durable at once.
     pub commits_at_once: bool,
-    /// What the relays were sent since it was last taken.
+    /// Messages to relays since the last `take`.
     pub sent: Vec<(RelayId, ToRelay)>,
     /// How often the guild asked for a message.
     pub loads: usize,
@@ -398,7 +399,7 @@ impl World {
         panic!("it never rests");
     }
 
-    /// A relay begins whose sessions are told every presence.
+    /// Starts a relay whose sessions receive every presence.
     pub fn subscribe(&mut self, relay: RelayId, epoch: u32) {
         self.relay(ToGuild::Subscribe { relay, epoch });
         self.relay(ToGuild::WantPresences { relay, all: true });
@@ -478,7 +479,7 @@ impl World {
         self.relay(ToGuild::Attach { session: key, session_id, user_id, kind, presence, members });
     }
 
-    /// What the relays were sent since this was last called.
+    /// Takes the messages to relays since the last call.
     pub fn take(&mut self) -> Vec<(RelayId, RelayMessage)> {
         std::mem::take(&mut self.sent).into_iter().map(|(relay, message)| (relay, message.message)).collect()
     }

@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 const MEMBERS: u64 = 600;
 
-/// A guild and what a relay was told of the beginning of its list.
+/// A guild and the first rows of its list, as a relay received them.
 struct Walk {
     world: World,
     rng: Rng,
@@ -111,7 +111,7 @@ fn z1_z2_what_is_told_in_the_end_is_what_is() {
     for seed in 0..12 {
         let mut walk = Walk::new(seed);
         walk.watch();
-        assert!(walk.told.is_empty() && walk.world.jobs.len() == 1, "it is built beside the guild");
+        assert!(walk.told.is_empty() && walk.world.jobs.len() == 1, "a job builds the list");
         for _ in 0..250 {
             walk.step();
         }
@@ -125,7 +125,7 @@ fn z1_z2_what_is_told_in_the_end_is_what_is() {
         }
         builds_count += walk.builds_count;
     }
-    assert!(builds_count > 24, "lists were built anew, and caught up: {builds_count}");
+    assert!(builds_count > 24, "lists were rebuilt and caught up: {builds_count}");
 }
 
 #[test]

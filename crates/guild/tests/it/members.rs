@@ -1,4 +1,4 @@
-//! Members: who comes, changes and goes.
+//! Members: joins, changes and departures.
 
 use crate::fixture::*;
 use guildhall_guild::{Actor, Command, MemberPatch, Refusal, Reply};
@@ -175,7 +175,7 @@ fn e1_roles_are_handed_out_from_above() {
 fn of_two_roles_in_one_place_the_older_is_higher() {
     let mut world = World::populated();
     world.grant(BOB, Permissions::MANAGE_ROLES, 1);
-    // What he makes himself he can hand out.
+    // He can assign roles that he creates.
     let Ok(Reply::Role(role)) = world.by(BOB, Command::CreateRole(Box::new(new_role(Permissions::NONE, 9)))) else {
         panic!()
     };

@@ -156,7 +156,7 @@ fn enforce_nonce_returns_the_earlier_message() {
     assert_eq!(world.try_say(ANA, channel, with_nonce("x", &nonce)).unwrap().message.id, third.message.id);
     world.by(ANA, Command::DeleteMessage(channel, third.message.id)).expect("she may");
     let fourth = world.try_say(ANA, channel, with_nonce("fourth", &nonce)).unwrap();
-    assert_eq!(fourth.message.content, "fourth", "what was deleted is not returned");
+    assert_eq!(fourth.message.content, "fourth", "a deleted message is not returned");
     world.pass_ms(300_000);
     assert_ne!(world.try_say(ANA, channel, with_nonce("x", &nonce)).unwrap().message.id, fourth.message.id);
 }
@@ -226,14 +226,14 @@ fn replies() {
         assert_eq!((plain.kind, plain.message_reference, plain.mentions.len()), (Message::KIND_DEFAULT, None, 0));
     }
 
-    // An edit of a reply tells what it answers, and that it was deleted.
+    // An edit of a reply contains the referenced message, or that it was deleted.
     let id = message.id;
     world.sent.clear();
     world.by(BOB, Command::EditMessage(channel, id, edit("re 2"))).expect("he may");
     let published = world.only_event(EventName::MessageUpdate);
     let Payload::Message(event) = &published.event.payload else { panic!() };
     assert_eq!(event.referenced.as_ref().map(|message| message.id), Some(asked));
-    assert_eq!(event.message.mentions.len(), 1, "who is answered is still mentioned");
+    assert_eq!(event.message.mentions.len(), 1, "the author of the referenced message is still mentioned");
     world.by(ANA, Command::DeleteMessage(channel, asked)).expect("she may");
     let Ok(Reply::Message(reply)) = world.by(BOB, Command::EditMessage(channel, id, edit("re 3"))) else { panic!() };
     assert!(matches!(reply.referenced, Some(None)));
@@ -288,7 +288,7 @@ fn the_author_is_as_they_were_then() {
     assert_eq!(world.store.messages[&(channel, id)].author.username, "user100");
     let new = world.try_say(ANA, channel, text("z")).unwrap();
     assert_eq!(new.message.author.username, "renamed");
-    // Who left is told without a member.
+    // Messages of members who left have no member.
     world.system(Command::RemoveMember(ANA));
     world.sent.clear();
     let flags = MessagePatch { flags: Some(4), ..MessagePatch::default() };
@@ -318,11 +318,11 @@ fn edits() {
     assert_eq!(message.mentions.iter().map(|user| user.id).collect::<Vec<_>>(), [BOB]);
     assert_eq!(*message_of(&world.only_event(EventName::MessageUpdate)), **message);
 
-    // What changes nothing is told to nobody.
+    // An edit without a change publishes nothing.
     world.by(ANA, Command::EditMessage(channel, id, edit("<@101>"))).expect("she may");
     assert!(world.events().is_empty());
 
-    // Others change what is shown, not what was said; that is no edit.
+    // Other users change flags, not content; that is no edit.
     let flags = |flags| Box::new(MessagePatch { flags: Some(flags), ..MessagePatch::default() });
     let edited_at = message.edited_timestamp;
     world.pass_ms(5_000);

@@ -184,7 +184,7 @@ fn nobody_and_everything() {
             assert_eq!(world.by(BOB, (case.command)(things)).unwrap_err(), Refusal::MissingAccess, "{}", case.name);
         }
 
-        // Whoever is timed out may nothing of all this, unless they are an administrator.
+        // Timed-out members may do none of this, unless they are administrators.
         for (permissions, is_silenced) in
             [(Permissions::ALL.without(Permissions::ADMINISTRATOR), true), (Permissions::ADMINISTRATOR, false)]
         {

@@ -1,4 +1,4 @@
-//! Presence: what a member shows over all their sessions.
+//! Presence: a member's state over all their sessions.
 
 use crate::fixture::*;
 use guildhall_guild::{Actor, Command, GuildLimits, Refusal, Reply};
@@ -168,7 +168,7 @@ fn s1_s2_agree_with_a_naive_model() {
                 }
                 _ => continue,
             }
-            // Exactly those that differ are told, as they are now.
+            // Exactly the changed presences are published, in their current state.
             let mut told: BTreeMap<UserId, Presence> = BTreeMap::new();
             for published in world.events() {
                 let Payload::Presence { user_id, presence } = &published.event.payload else { panic!() };
@@ -189,7 +189,7 @@ fn s1_s2_agree_with_a_naive_model() {
                 if let Some(difference) = difference {
                     assert_eq!(told[&user_id], difference, "seed {seed} step {step}");
                 } else if epoch == epoch_before {
-                    // (Sessions that go at once are told one by one.)
+                    // (The ends of several sessions are published one by one.)
                     assert!(!told.contains_key(&user_id), "seed {seed} step {step}: told without a change");
                 }
                 match expected {
@@ -218,7 +218,7 @@ fn only_so_many_sessions_count() {
     assert_eq!(told(&mut world).expect("the third counts now").status, Status::Dnd);
 }
 
-/// Whose presences each relay was told since anything was last taken.
+/// Users whose presence each relay received since the last `take`.
 fn told_to(world: &mut World, relay: RelayId) -> Vec<UserId> {
     let presences = world.take().into_iter().filter(|(to, _)| *to == relay).filter_map(|(_, message)| match message {
         RelayMessage::Published(published) => match published.event.payload {

@@ -1,4 +1,4 @@
-//! Presence storms: more changes than may be told. Nobody is cut, closed or left with an old presence for it (traps.md 17).
+//! Presence storms: more changes than the rate limit. No session is closed or keeps an old presence (traps.md 17).
 
 use crate::fixture::*;
 use guildhall_guild::{Command, GuildLimits};
@@ -23,7 +23,7 @@ fn show(world: &mut World, slot: u64, status: Status) {
     world.relay(ToGuild::Presence { session: session(0, slot as u32), presence: presence(status) });
 }
 
-/// What the first relay was told; it must be nothing but presences and attaches.
+/// Presences that the first relay received; its other messages must be attaches.
 fn told(world: &mut World) -> Vec<(UserId, Status)> {
     let told = world.take().into_iter().filter_map(|(_, message)| match message {
         RelayMessage::Published(published) => match &published.event.payload {
@@ -83,10 +83,10 @@ fn who_leaves_while_they_wait_is_not_told_of() {
     assert_eq!(told(&mut world), [(extra(3), Status::Online)]);
 }
 
-/// What a relay knows, for those it was promised to know.
+/// Presences known to a relay, for the users that the guild promises to keep current.
 #[derive(Default)]
 struct Mirror {
-    /// It is told everything.
+    /// Whether it receives all presences.
     reads: bool,
     watched: BTreeMap<UserId, ()>,
     known: BTreeMap<UserId, Status>,

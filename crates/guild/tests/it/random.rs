@@ -32,7 +32,7 @@ struct Waiting {
 pub struct Walk {
     pub rng: Rng,
     pub world: World,
-    /// All writes, as if each were durable at once: what the guild must answer.
+    /// All writes, applied at once: the expected state of the guild.
     pub oracle: NaiveStore,
     written_seen: usize,
     waiting: Vec<Waiting>,
@@ -60,7 +60,7 @@ impl Walk {
             jobs_waiting_max: 5,
             jobs_per_user_max: 3,
             slow_commands_max: 3,
-            // Every change is told at once: the walk compares what was told with what is.
+            // Every change is published at once, because the walk compares published with actual states.
             presence_burst_max: 1 << 20,
             presence_events_per_s_max: 1 << 20,
             ..GuildLimits::default()
@@ -121,7 +121,7 @@ impl Walk {
             }
             Outcome::NeedsMessage(channel, message) => {
                 assert_eq!(self.world.guild.version(), version, "waits, but changed: {command:?}");
-                // The store reads now and answers later: what it read may be old by then.
+                // The store reads now and answers later; its answer may be outdated by then.
                 let answer = self.world.store.message(channel, message);
                 self.waiting.push(Waiting { actor, command, key: (channel, message), answer });
             }
@@ -500,7 +500,7 @@ impl Walk {
         let relay = RelayId { partition: PartitionId(self.rng.below(2) as u16), index: self.rng.below(2) as u16 };
         let epoch = self.epochs.get(&relay).copied().unwrap_or(0);
         let message = match self.rng.below(26) {
-            // The first relay stays: somebody mirrors what it is told.
+            // The first relay stays, because a mirror follows its messages.
             0 | 1 if relay != P0 => {
                 self.epochs.insert(relay, epoch + 1);
                 self.sessions.retain(|key, _| key.relay != relay);
@@ -573,7 +573,7 @@ impl Walk {
         self.world.relay(message);
     }
 
-    /// What a relay that begins is sent, and what an attach of `OWNER` sees in it, with all members.
+    /// The snapshot of a new relay, and the view of an attach of `OWNER` with all members.
     pub fn fresh_view(&mut self) -> (GuildPicture, GuildView) {
         self.next_slot += 1;
         let (relay, epoch) = (relay(9), self.next_slot);

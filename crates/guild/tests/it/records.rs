@@ -1,4 +1,4 @@
-//! Records and mirrors: what is written, and what relays are told, is the whole state.
+//! Records and mirrors: the writes, and the messages to relays, contain the whole state.
 
 use crate::{
     fixture::*,
@@ -52,7 +52,7 @@ fn g3_applying_the_writes_and_loading_gives_the_same_state() {
         assert_eq!(channels_of(&before.meta), channels_of(&after.meta), "seed {seed}");
         assert_eq!(before.member_count, after.member_count, "seed {seed}");
         assert_eq!(members_of(&mut walk.world.guild, now), members_of(&mut loaded, now), "seed {seed}");
-        // The newest message may have been deleted; then the next newest is told after a load.
+        // If the newest message was deleted, a load reports the next newest.
         for (channel, loaded_id) in &*after.last_message_ids {
             let id = before.last_message_ids[channel];
             let is_deleted = walk.oracle.message(*channel, id).is_none();
@@ -112,7 +112,7 @@ struct Mirror {
     /// By what events tell, and by their effects.
     voice: [BTreeMap<UserId, VoiceState>; 2],
     newest: [BTreeMap<ChannelId, MessageId>; 2],
-    /// By effects.
+    /// Voice members as events describe them.
     voice_members: BTreeMap<UserId, Arc<Member>>,
 }
 

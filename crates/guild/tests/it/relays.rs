@@ -130,7 +130,7 @@ fn p3_an_attach_stands_where_its_view_begins() {
     assert!(view.members.is_none());
     assert!(second > first);
 
-    // Everybody, for who wants everybody, with what they show, what this very session shows included.
+    // All members, for sessions that request them, with presences, including that of the session itself.
     let wanted = MembersWanted::ByThreshold { large_threshold: 50 };
     world.attach_as(session(0, 2), EVE, presence(Status::Idle), AccountKind::Bot, wanted);
     let views = world.views();

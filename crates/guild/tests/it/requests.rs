@@ -44,7 +44,7 @@ fn answers(world: &mut World) -> Vec<(u32, MembersAnswer)> {
     answers.collect()
 }
 
-/// Whom the one answer names, and who was not found.
+/// Users in the one answer, and users not found.
 fn found(world: &mut World) -> (Vec<UserId>, Vec<UserId>) {
     world.rest();
     match &answers(world)[..] {
@@ -149,7 +149,7 @@ fn a1_no_answer_is_older_than_what_was_told() {
     assert!(answers(&mut world).is_empty());
 }
 
-/// What the session was told of the audience of a channel.
+/// The audience count of a channel that the session received.
 fn counted(world: &mut World, session: SessionKey, channel_id: ChannelId) -> Option<(u64, u64)> {
     world.sent.clear();
     world.relay(ToGuild::CountMembers { session, channel_id });
@@ -193,7 +193,7 @@ fn an_audience_is_counted_for_those_who_are_in_it() {
     assert_eq!(read(&mut world, Actor::User(ANA), open), Ok(audience(4, 1)));
     assert_eq!(read(&mut world, Actor::User(BOB), hidden), Err(Refusal::MissingAccess));
 
-    // Who loses the channel while it is counted is not told; nor is anybody when it is deleted.
+    // A session that loses the channel during the count gets no answer; nor does any if the channel is deleted.
     world.sent.clear();
     world.relay(ToGuild::CountMembers { session: session(0, 2), channel_id: hidden });
     world.system(Command::DeleteOverwrite(hidden, guildhall_model::OverwriteKind::Member(ANA)));
@@ -217,7 +217,7 @@ fn commands_search_too() {
     assert_eq!(found(world.by(ANA, search("User10", 0))), Ok(vec![ANA]));
     assert_eq!(found(world.by(ANA, search("", 2))), Err(Refusal::InvalidForm("query")));
     assert_eq!(found(world.by(NOBODY, search("u", 2))), Err(Refusal::UnknownGuild));
-    // Who is thrown out meanwhile learns nothing any more.
+    // A member who is removed during the search gets no answer.
     let Outcome::Later(id) = world.guild.handle_command(world.now, Actor::User(ANA), &search("u", 9)) else { panic!() };
     world.system(Command::RemoveMember(ANA));
     world.rest();

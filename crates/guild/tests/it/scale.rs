@@ -1,9 +1,9 @@
-//! Scale: no input takes longer in a large guild than in a small one, but logarithmically.
+//! Scale: every input is O(log members).
 //!
-//! Counted, not timed: entries of the member table and of voice that are looked at or copied (`steps_taken`, also by whoever
-//! iterates), outputs, and every allocation made or freed, so that nobody collects, copies or drops something that grows.
-//! The large guild has more of everything: members, sessions, people in voice, those who wait in slow mode or for their
-//! presence to be told, watched members and rows.
+//! The test counts instead of timing: entries of the member table and of voice that are read or copied (`steps_taken`,
+//! also in iterators), outputs, and every allocation and release, so that no growing collection is collected, copied or
+//! dropped. The large guild has more of everything: members, sessions, voice states, members in slow mode or with a
+//! pending presence, watched members and rows.
 
 use crate::fixture::*;
 use guildhall_guild::{
@@ -77,7 +77,7 @@ impl Lab {
         Self { guild, now, members_count, jobs: Vec::new(), steps: BTreeMap::new() }
     }
 
-    /// As many as the guild is large: one in so many members.
+    /// One in `share` members.
     fn one_in(&self, share: u64) -> u64 {
         (self.members_count / share).min(15_000)
     }
@@ -90,7 +90,7 @@ impl Lab {
         let mut result = None;
         let (guild, now) = (&mut self.guild, self.now);
         let memory = allocation_counter::measure(|| result = Some(input(guild, now)));
-        // What was allocated, and what was freed of that and of what was there before.
+        // Bytes allocated and released, including those allocated before.
         let freed = memory.count_total.saturating_add_signed(-memory.count_current);
         let steps = steps_taken() - before + memory.count_total + freed + memory.bytes_total / 64;
         let most = self.steps.entry(kind.to_owned()).or_default();
@@ -515,8 +515,8 @@ fn no_input_grows_with_the_members() {
     });
     assert!(small.keys().eq(large.keys()));
     for (kind, steps) in &small {
-        // From a thousand to 300,000 members is from two levels of the table to four, of a hundred steps each when copied.
-        // Slices are of 64 members, each with some tens of steps and as many more per level.
+        // From a thousand to 300,000 members is from two levels of the table to four, of a hundred steps each when
+        // copied. Slices are of 64 members, each with some tens of steps and as many more per level.
         let [middle, large] = [middle[kind], large[kind]];
         assert!(middle <= steps * 3 / 2 + 400 && large <= steps * 2 + 600, "{kind}: {steps} {middle} {large}");
     }

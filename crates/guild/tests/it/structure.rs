@@ -11,7 +11,7 @@ fn child(parent: ChannelId) -> NewChannel {
     NewChannel { parent_id: Some(parent), ..new_channel("child", ChannelType::Text) }
 }
 
-/// Everybody is told, and relays get the meta that goes with it.
+/// All members receive the event, and relays the new structure with it.
 fn check_meta(published: &Published) {
     assert_eq!(gate(published), Gate::Members);
     let Effect::Meta(meta) = &published.effect else { panic!("{published:?}") };
@@ -93,7 +93,7 @@ fn base_fields() {
     let Ok(Reply::Guild(reply)) = world.by(OWNER, give(ANA)) else { panic!() };
     assert_eq!((reply.meta.guild.owner_id, reply.permissions), (ANA, Permissions::DEFAULT_EVERYONE));
     assert_eq!(world.by(OWNER, give(OWNER)).unwrap_err(), Refusal::MissingPermissions);
-    world.by(OWNER, Command::RemoveMember(OWNER)).expect("who gave it away may leave");
+    world.by(OWNER, Command::RemoveMember(OWNER)).expect("a former owner may leave");
     world.system(give(BOB));
 }
 

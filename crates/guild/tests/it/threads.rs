@@ -1,4 +1,4 @@
-//! Threads: what they begin with, what they count, and how they are closed by time.
+//! Threads: starter messages, counters, and archiving by time.
 
 use crate::fixture::*;
 use guildhall_guild::{Actor, ChannelPatch, Command, Guild, GuildLimits, NewThread, Outcome, Reply};
@@ -50,7 +50,7 @@ fn closed(world: &mut World) -> Vec<ChannelId> {
     world.events().iter().filter_map(of).collect()
 }
 
-/// What is due at this moment.
+/// Runs the timers that are due now.
 fn run_due(world: &mut World) {
     while world.guild.next_deadline().is_some_and(|at| at <= world.now.instant) {
         let now = world.now;
@@ -75,7 +75,7 @@ fn one_begun_from_a_message_begins_with_it() {
     let [starter] = &said(&mut world)[..] else { panic!("one message") };
     assert_eq!((starter.kind, starter.channel_id, starter.author.id), (21, thread, ANA));
     assert_eq!(starter.answers(), Some((parent, message)));
-    assert_eq!(counts(&mut world, thread), (0, 0), "what it begins with does not count");
+    assert_eq!(counts(&mut world, thread), (0, 0), "the starter message does not count");
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn one_begun_from_nothing_is_announced_in_the_channel() {
     assert_eq!((note.kind, note.channel_id, note.content.as_str()), (18, parent, "a thread"));
     let reference = note.message_reference.unwrap();
     assert_eq!((reference.channel_id, reference.message_id.get()), (thread, 0));
-    // Of a private one nobody is told.
+    // A private thread publishes no notice.
     let new = NewThread { name: "secret".to_owned(), kind: Some(ChannelType::PrivateThread), ..NewThread::default() };
     world.by(OWNER, Command::CreateThread(parent, Box::new(new))).unwrap();
     assert!(said(&mut world).is_empty());
@@ -139,7 +139,7 @@ fn a1_they_are_closed_when_nothing_was_said_for_so_long_and_not_before() {
     world.pass_ms(24 * HOUR_MS - 1);
     run_due(&mut world);
     assert_eq!(closed(&mut world), []);
-    // What was open when the guild was unloaded is closed when it is loaded too late.
+    // A thread whose archive time passed while the guild was unloaded is archived after the load.
     let mut loaded = Guild::load(world.store.record(), GuildLimits::default(), 1);
     assert!(loaded.next_deadline().is_some_and(|at| at <= world.now.instant), "the first timer looks");
     world.pass_ms(1);

@@ -1,11 +1,11 @@
-//! Voice: joining, moving, leaving, and who sees what of it.
+//! Voice: joining, moving, leaving, and visibility.
 
 use crate::fixture::*;
 use guildhall_guild::{ChannelPatch, Command, MemberPatch, NewChannel, Refusal};
 use guildhall_model::{ChannelId, ChannelType, EventName, Permissions, Status, UserId, to_gateway::VoiceStateUpdate};
 use guildhall_relay::{Gate, Payload, RelayMessage, SessionKey, ToGuild};
 
-/// What was sent, in short: where a state went and what it says, and server updates.
+/// Sent voice states and server updates, in short form.
 #[derive(Debug, PartialEq)]
 enum Seen {
     State { gate: Gate, user: UserId, channel: Option<ChannelId>, always: bool },
@@ -128,7 +128,11 @@ fn v3_what_is_not_allowed_is_answered_with_nothing() {
     assert_eq!(scene.op4(9, Some(a)), [], "no such session");
     assert_eq!(scene.op4(2, Some(small)).len(), 2);
     assert_eq!(scene.op4(1, Some(small)), [], "it is full");
-    assert_eq!(scene.op4(2, Some(small)), [in_channel(BOB, small)], "but not for who is in it");
+    assert_eq!(
+        scene.op4(2, Some(small)),
+        [in_channel(BOB, small)],
+        "a member who is in the channel is not counted twice"
+    );
     scene.world.grant(ANA, Permissions::MOVE_MEMBERS, 1);
     scene.world.sent.clear();
     assert_eq!(scene.op4(1, Some(small)).len(), 2);
@@ -193,7 +197,7 @@ fn moved_by_others() {
     assert_eq!(scene.seen(), [gone, in_channel(ANA, b), server(1)]);
     scene.world.by(BOB, to(Some(b))).expect("there already");
     assert_eq!(scene.seen(), []);
-    // The limit is for who comes by themselves, and access for who moves.
+    // The user limit applies to joins of one's own, access checks to the moved member.
     let limit = ChannelPatch { user_limit: Some(1), ..ChannelPatch::default() };
     scene.world.system(Command::UpdateChannel(a, Box::new(limit)));
     scene.op4(3, Some(a));

@@ -25,7 +25,7 @@ async fn channels_are_found_from_their_making_to_their_end() {
     let unknown = ChannelId::new(12345);
     assert_eq!(world.node.guild_of_channel(unknown).await.unwrap(), None);
     assert_eq!(world.node.guild_of_channel(unknown).await.unwrap(), None);
-    assert_eq!(world.store.counts().channels, 3, "what is not there may be soon");
+    assert_eq!(world.store.counts().channels, 3, "a missing channel is not cached, since it may be created");
 }
 
 #[tokio::test]

@@ -66,7 +66,7 @@ async fn where_there_is_no_room_it_waits_and_so_does_who_asked() {
         })
         .collect();
     world.relays.wait_users_refused(3, &world).await;
-    assert!(said.iter().all(|said| !said.is_finished()), "nobody is told that it is done");
+    assert!(said.iter().all(|said| !said.is_finished()), "no caller gets a reply");
     assert_eq!(world.relays.told().len(), before);
     // Guilds are not held up.
     let guild = world.guild().await;

@@ -21,7 +21,7 @@ async fn nothing_gets_out_before_its_commit() {
     world.store.set(|faults| faults.hold_commits = true);
     let said = world.start_saying(guild_id, channel_id, "hello");
     world.store.wait(|counts| counts.commits_begun == commits + 1).await;
-    // The worker is past it, and still nothing was told to anybody.
+    // The worker has handled it, and no reply or event has left.
     world.barrier().await;
     assert!(!said.is_finished());
     assert!(relay.try_next().is_none());
@@ -43,7 +43,7 @@ async fn what_is_not_written_waits_for_what_was_written_before() {
     world.store.set(|faults| faults.hold_commits = true);
     let said = world.start_saying(guild_id, channel_id, "hello");
     world.store.wait(|counts| counts.commits_begun == commits + 1).await;
-    // Both would show, or be told after, what may yet fail.
+    // Both depend on writes that may still fail.
     let node = world.node.clone();
     let read = tokio::spawn(async move { node.command(guild_id, Actor::System, Command::ReadGuild).await });
     let node = world.node.clone();

@@ -1,4 +1,4 @@
-//! When the store fails: nobody is told what did not last, memory and disk agree again, and relays start anew.
+//! When the store fails: no reply or event for lost changes, memory and disk agree again, and relays restart.
 
 use crate::support::{OWNER, World, attach, bounded, session, user};
 use guildhall_guild::{Command, Refusal, Reply, Write};
@@ -34,7 +34,7 @@ async fn a_failed_commit_is_not_published_and_resets() {
         assert_eq!(bounded(said).await.unwrap(), Err(Refusal::Unavailable));
     }
 
-    assert!(relay.snapshot().await, "the next thing a relay hears, without a gap, is that it starts anew");
+    assert!(relay.snapshot().await, "the next message of the relay's stream is a snapshot");
     assert_eq!(world.store.counts().loads_begun, loads + 1);
     let Ok(Reply::Guild(guild)) = world.command(guild_id, Command::ReadGuild).await else { panic!("it is back") };
     assert_eq!(guild.last_message_ids.get(&channel_id), Some(&kept));
@@ -77,7 +77,7 @@ async fn a_guild_that_goes_on_failing_is_left_alone_for_a_while() {
     assert!(matches!(relay.next().await, RelayMessage::Unavailable { session: s } if s == session(0, 0)));
     assert_eq!(world.store.counts().loads_begun, loads);
 
-    // Its relay is told when it is back, without anybody asking.
+    // The guild notifies its relay after the load, without a command.
     world.advance(100).await;
     assert!(relay.snapshot().await);
     assert_eq!(world.store.counts().loads_begun, loads + 1);
@@ -96,7 +96,7 @@ async fn a_guild_that_goes_on_failing_is_left_alone_for_a_while() {
     assert!(relay.snapshot().await);
 }
 
-/// However often somebody writes: one guild starts anew once, for the commit that found the disk full.
+/// However many writes arrive, the guild restarts once, for the commit that found the disk full.
 #[tokio::test]
 async fn s21_3_on_a_full_disk_reads_are_served_and_writes_refused() {
     let world = World::new();

@@ -38,7 +38,7 @@ async fn ids_are_above_those_of_a_guild_that_somebody_else_wrote() {
     let (guild_id, channel_id) = other.guild_with_channel().await;
     let newest = other.say(guild_id, channel_id, "from another clock").await.unwrap();
     bounded(other.node.shut_down()).await;
-    // The store is asked for its largest id before the guild is in it.
+    // The node reads the largest id of the store before the guild is stored.
     let early = world.guild().await;
     let mut record = other.store.load_guild(guild_id).await.unwrap().unwrap();
     let message = other.store.message(channel_id, newest).await.unwrap().unwrap();

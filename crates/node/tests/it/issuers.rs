@@ -117,7 +117,7 @@ async fn i1_a_public_key_is_no_secret() {
     let jwk = rsa.jwk("b");
     world.node.set_issuers(Some(Issuers::parse(&set(std::slice::from_ref(&jwk)), Terms::default()).unwrap()));
     let Signer::Rsa(pair) = &rsa else { unreachable!() };
-    // Whoever knows the public key signs with it, as if it was the secret of HS256.
+    // An attacker who knows the public key uses it as the secret of HS256.
     let der =
         aws_lc_rs::encoding::AsDer::<aws_lc_rs::encoding::PublicKeyX509Der<'_>>::as_der(pair.public_key()).unwrap();
     for key in [der.as_ref(), jwk["n"].as_str().unwrap().as_bytes(), pair.public_key().as_ref()] {

@@ -7,7 +7,7 @@ use guildhall_stdx::Timestamp;
 use guildhall_store::Store as _;
 use tokio::task::JoinHandle;
 
-/// A guild with so many members besides its owner.
+/// A guild with `members_count` members besides its owner.
 async fn guild_of(world: &World, members_count: u64) -> GuildId {
     let guild_id = world.guild().await;
     for n in 1..=members_count {
@@ -86,7 +86,7 @@ async fn a_guild_that_fails_refuses_who_waits_for_a_late_answer() {
     world.store.set(|faults| faults.failing_commits = 1);
     let pruning = start_prune(&world, guild_id);
     assert_eq!(answer(&world, pruning).await, Err(Refusal::Unavailable));
-    // It was loaded anew with everybody, and does it when it is asked again.
+    // The guild was loaded again with all members, and handles the repeated command.
     assert_eq!(world.member_count(guild_id).await, Ok(101));
     let pruning = start_prune(&world, guild_id);
     assert_eq!(answer(&world, pruning).await, Ok(100));

@@ -36,7 +36,7 @@ async fn a_relay_that_lags_is_reset_and_the_others_miss_nothing() {
     assert_eq!(quick.said().await.0, unheard);
     assert!(slow.try_next().is_none());
     world.advance(20).await;
-    assert!(slow.snapshot().await, "it is told that it lost something");
+    assert!(slow.snapshot().await, "it gets a snapshot after the loss");
     let last = world.say(guild_id, channel_id, "last").await.unwrap();
     assert_eq!((slow.said().await.0, quick.said().await.0), (last, last));
     assert!(slow.try_next().is_none() && quick.try_next().is_none());
@@ -60,7 +60,7 @@ async fn what_waits_for_its_commit_is_not_sent_past_a_loss() {
     first.await.unwrap().unwrap();
     world.relays.set_full(0, false);
     for said in rest {
-        said.await.unwrap().expect("who speaks does not wait for who listens");
+        said.await.unwrap().expect("a command does not wait for slow relays");
     }
     world.barrier().await;
     assert!(relay.try_next().is_none());

@@ -119,7 +119,7 @@ async fn a_full_mailbox_says_so_and_one_guild_cannot_fill_it() {
 
     world.store.set(|faults| faults.hold_loads = false);
     for said in waiting {
-        bounded(said).await.unwrap().expect("what had a place is handled");
+        bounded(said).await.unwrap().expect("accepted commands are handled");
     }
     world.say(stuck, channel_id, "places were given back").await.unwrap();
     for epoch in 100..130 {

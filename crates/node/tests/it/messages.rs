@@ -91,7 +91,7 @@ async fn a_command_that_waits_for_a_message_survives_the_failure_of_its_guild() 
     world.store.wait(|counts| counts.messages_begun == 1).await;
     world.store.set(|faults| faults.failing_commits = 1);
     assert_eq!(world.say(guild_id, channel_id, "lost").await, Err(Refusal::Unavailable));
-    // The guild that is loaded anew asks again, and the answer to the first load concerns nobody.
+    // The reloaded guild reads again, and ignores the answer to its first read.
     world.store.wait(|counts| counts.messages_begun == 2).await;
     world.store.set(|faults| faults.hold_messages = false);
     assert_eq!(bounded(edited).await.unwrap(), Ok("new".to_owned()));

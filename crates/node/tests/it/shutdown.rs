@@ -1,4 +1,4 @@
-//! Shutting down: what was accepted is finished, nothing more is accepted, and the threads end.
+//! Shutting down: accepted commands are finished, new ones are refused, and the threads end.
 
 use crate::support::{FakeClock, FaultStore, OWNER, Relays, World, bounded, config};
 use guildhall_guild::{Actor, Command, Refusal};

@@ -1,4 +1,4 @@
-//! Many tasks on several guilds at once: what was answered is stored, what was published is stored, in one order.
+//! Many tasks on several guilds at once: every acknowledged and every published change is stored, in one order.
 
 use crate::support::{Listener, OWNER, World, bounded, config, user};
 use guildhall_guild::{Actor, Command, Refusal, Reply};
@@ -17,7 +17,7 @@ const GUILDS_COUNT: usize = 4;
 const TASKS_COUNT: u64 = 8;
 const STEPS_COUNT: u64 = 60;
 
-/// What the tasks of one guild were told.
+/// Replies to the tasks of one guild.
 #[derive(Default)]
 struct Told {
     said: BTreeSet<MessageId>,
@@ -180,7 +180,7 @@ async fn storm(store: Arc<dyn Store>, failing_share: f64) {
         let heard = heard(listener);
         assert!(heard.is_sorted_by(|a, b| a < b), "each once, in the order of their making");
         let heard: BTreeSet<MessageId> = heard.into_iter().collect();
-        assert!(told.said.is_subset(&heard), "what was answered was published");
+        assert!(told.said.is_subset(&heard), "every acknowledged message was published");
         if failing_share == 0.0 {
             assert_eq!(heard, told.said);
             assert_eq!(in_memory, 1 + told.joined.len() as u64);
@@ -204,7 +204,7 @@ impl TempDir {
 
 impl Drop for TempDir {
     fn drop(&mut self) {
-        // What is left is in the system's directory for such things.
+        // A left-over folder is in the system's directory for temporary files.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

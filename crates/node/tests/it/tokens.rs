@@ -246,7 +246,7 @@ async fn user_tokens_are_revoked_one_by_one_and_all_at_once() {
     check(&world, &one, Some(BOT)).await;
     let first = world.node.authenticate(&one).await.unwrap().token;
     let second = world.node.authenticate(&two).await.unwrap().token;
-    assert_ne!(first, second, "sessions are told apart by it");
+    assert_ne!(first, second, "it identifies sessions of the token");
     let before = world.node.revocations();
     assert_eq!(world.node.unless_revoked(before, || 5), Some(5));
     let revoked = world.node.revoke_token(&*format!("Bearer {one}")).await.unwrap().unwrap();
@@ -265,6 +265,6 @@ async fn user_tokens_are_revoked_one_by_one_and_all_at_once() {
     check(&world, &same_millisecond, Some(BOT)).await;
     world.pass(1);
     check(&world, &world.node.mint_user_token(BOT, 60), Some(BOT)).await;
-    // What was revoked stays so for whoever opens the store next.
+    // A revocation survives a restart on the same store.
     assert!(world.store.record("revoked_token", &TokenHash::of(&one).0).await.unwrap().is_some());
 }

@@ -17,7 +17,7 @@ const ROLES: [u64; 5] = [1, 21, 22, 23, 24];
 const CHANNELS: u64 = 6;
 const USERS: u64 = 10;
 
-/// What a session asked for, as the naive side knows it.
+/// Subscriptions of a session, as the naive model knows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wish {
     Bot(Intents),
@@ -75,7 +75,7 @@ impl Wish {
     }
 }
 
-/// What decides which log a session is in: what it views and listens to.
+/// Determines the log of a session: its view and its subscriptions.
 type Stand = (BTreeSet<ChannelId>, Listening);
 
 struct World {
@@ -85,7 +85,7 @@ struct World {
     meta: Arc<GuildMeta>,
     index: AudienceIndex,
     members: Members,
-    /// By slot.
+    /// Sessions by slot.
     seats: BTreeMap<u32, (UserId, Wish)>,
     next_slot: u32,
     /// By slot, after the change before.
@@ -270,7 +270,7 @@ impl World {
         (0..self.rng.below(4)).map(|_| user_id(&mut self.rng)).collect()
     }
 
-    /// Whom a message calls; users may be named twice.
+    /// Mentions of a message; users may be named twice.
     fn calls(&mut self) -> Calls {
         let users = self.some_users();
         let roles = [21, 22, 23, 24, 99].into_iter().filter(|_| self.rng.chance(0.2)).map(id).collect();

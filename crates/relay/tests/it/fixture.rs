@@ -1,4 +1,4 @@
-//! A small guild, and docs/protocol.md §5.2 once more, as plainly as it is written there.
+//! A small guild, and an independent implementation of docs/protocol/reference.md §5.2, written literally.
 
 use guildhall_model::{
     Channel, ChannelId, ChannelType, EventName, Guild, GuildId, Id, Member, Message, MessageId, Overwrite,
@@ -94,7 +94,7 @@ impl Deliver for Deliveries {
     }
 }
 
-/// Who gets an event, by place. A session that got it twice is in there twice.
+/// Recipients of an event by slot. A session that received it twice is in the list twice.
 pub fn delivered(index: &AudienceIndex, event: &Event, now: Timestamp, watchers: &[(UserId, u32)]) -> Vec<Delivery> {
     let mut out = Deliveries::default();
     index.fan_out(event, now, watchers.iter().copied(), &mut out);

@@ -137,7 +137,7 @@ fn user_accounts_get_what_they_subscribed_to() {
     check(&named(EventName::TypingStart), &[61]);
     check(&named(EventName::GuildMemberUpdate), &[63]);
     check(&named(EventName::PresenceUpdate), &[]);
-    // Who watches the member that an event is about gets it, if they may see it and know it from nowhere else.
+    // A watcher of the event's subject receives it if they may see it and do not receive it otherwise.
     let about = |name, gate| Event::new(GUILD, name, gate, Payload::GuildGone).about(UserId::new(INSIDER));
     let watchers = [(UserId::new(63), 63), (UserId::new(65), 65), (UserId::new(65), 99), (UserId::new(999), 65)];
     let update = about(EventName::GuildMemberUpdate, Gate::Members);
@@ -207,7 +207,7 @@ fn said(message: Message, referenced: Option<Message>) -> Event {
     Event::new(GUILD, EventName::MessageCreate, Gate::Members, payload)
 }
 
-/// Who got an event in which form.
+/// Recipients of an event, and its form for each.
 #[derive(Default)]
 struct Forms {
     of_group: Redaction,
@@ -226,7 +226,7 @@ impl Deliver for Forms {
     }
 }
 
-/// What a bot without MESSAGE_CONTENT may not read of an event: the message, the message it answers.
+/// Whether a bot without MESSAGE_CONTENT may not read the message of an event, and the referenced message.
 fn withheld(event: &Event, bot: u64) -> (bool, bool) {
     let mut index = AudienceIndex::new(meta(OWNER, &[role(1, Permissions::VIEW_CHANNEL)], &[]));
     let intents = Intents(Intents::ALL.0 & !Intents::MESSAGE_CONTENT.0);
@@ -263,7 +263,8 @@ fn content_is_withheld_from_those_it_does_not_concern() {
     assert_eq!(withheld(&said(message(bot, &[]), Some(message(other, &[bot]))), bot), (false, false));
 }
 
-/// Who knows obfuscated channels is told of those out of view only where they are, active or passive; all others whole.
+/// Clients that support obfuscated channels, active or passive, receive only the visible voice
+/// states; others receive all.
 #[test]
 fn a_channel_out_of_view_is_obfuscated_to_who_knows_that() {
     let mut index = index();

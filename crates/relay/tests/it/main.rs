@@ -1,4 +1,4 @@
-//! Relays: who gets what, held against the algorithm; and the stream from the guild.
+//! Relays: recipients, compared with an independent algorithm; and the stream from the guild.
 
 mod audience;
 mod fixture;

@@ -1,4 +1,4 @@
-//! Passive updates: clients that apply what they are told hold the guild's state, whatever happens to it and to them.
+//! Passive updates: clients that apply them hold the guild's state, whatever happens to the guild and to them.
 
 use crate::{
     fixture::*,
@@ -21,7 +21,7 @@ fn u1_to_u5_clients_hold_the_guilds_state() {
         }
         updates_count += world.updates_count;
     }
-    assert!(updates_count > 10_000, "only {updates_count} updates were told: this shows little");
+    assert!(updates_count > 10_000, "only {updates_count} updates were sent: too few for a test");
 }
 
 // ── one by one ───────────────────────────────────────────────────────────────────────────────────
@@ -57,7 +57,7 @@ fn u1_only_what_changed_is_told_and_only_once() {
     assert_eq!(world.told(slot), Some((vec![], vec![], vec![BEN])));
     world.voice(BEN, Some(ROOM), false);
     world.voice(BEN, None, false);
-    assert_eq!(world.told(slot), None, "who came and went was never there");
+    assert_eq!(world.told(slot), None, "a user who joined and left between updates is not mentioned");
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn r4_who_looks_is_told_first_what_they_missed() {
     assert_eq!(world.told_of(slot), Some((vec![TALK], vec![BEN], vec![])));
     world.read_post();
     world.clients.get_mut(&slot).expect("it is here").listening = ACTIVE;
-    // From here on it is told live, and the round has nothing for it; neither has the one after it looks away.
+    // From here on it receives events live, and the next two rounds have no update for it.
     world.says(NEWS);
     world.voice(BEN, Some(CELLAR), false);
     world.check_client(slot);
@@ -231,7 +231,7 @@ fn u5_what_was_held_back_at_replay_is_told_once_it_may_be_seen() {
     for channel_id in [NEWS, ROOM] {
         world.show(channel_id);
     }
-    // Before the next round: as far as their views go nothing changed.
+    // In the next round nothing has changed within their views.
     assert_eq!(world.told(slot), Some((vec![NEWS], vec![OWNER], vec![BEN])));
     assert_eq!(world.told(slot), None);
 }

@@ -1,4 +1,4 @@
-//! Clients of user accounts that believe what they are told, and what brings it to them.
+//! Clients of user accounts that apply everything they receive, and their connection.
 
 use guildhall_model::{Capabilities, ChannelId, GuildId, MessageId, PassiveUpdate, UserId, VoiceState};
 use guildhall_relay::{
@@ -10,18 +10,18 @@ use std::{
     sync::Arc,
 };
 
-/// A client that believes what it is told.
+/// A client that applies everything it receives.
 #[derive(Debug)]
 pub struct Client {
     pub user_id: UserId,
     pub listening: UserListening,
     pub newest: BTreeMap<ChannelId, MessageId>,
     pub voice: BTreeMap<UserId, VoiceState>,
-    /// Channels that came into view or went out of it while it was told of messages live: nothing tells it what it missed.
+    /// Channels whose visibility changed while it received messages live: it cannot know which it missed.
     pub unsure_messages: BTreeSet<ChannelId>,
     /// The same of voice states.
     pub unsure_voice: BTreeSet<ChannelId>,
-    /// What it was sent and has not read, if its connection is gone: some of it is sent again when it resumes.
+    /// Dispatches sent but not read, if its connection is lost: a RESUME sends the visible ones again.
     pub unread: Option<Vec<Arc<Published>>>,
 }
 
@@ -75,7 +75,7 @@ pub struct Post {
     group: Option<LogId>,
     pub got: Vec<(u32, Arc<Published>, Option<LogId>)>,
     pub lost: Vec<u32>,
-    /// What GUILD_CREATE said to the session that was let in last.
+    /// GUILD_CREATE of the session that attached last.
     pub create: Create,
     pub listening: UserListening,
 }

@@ -23,7 +23,7 @@ pub const INTERVAL_MS: u64 = 1_000;
 const ROLES: [u64; 3] = [1, 21, 22];
 pub const TEXT: [u64; 3] = [100, 101, 102];
 pub const VOICE: [u64; 3] = [110, 111, 112];
-/// User accounts, whose ids are odd.
+/// User accounts, with odd ids.
 const USERS: [u64; 6] = [51, 53, 55, 57, 59, 61];
 
 /// Owns the guild at first, and speaks.
@@ -106,7 +106,7 @@ impl World {
         let view = naive_view(&self.meta, &self.members[&user_id]);
         for (of, state) in &voice {
             let is_viewed = state.channel_id.is_some_and(|id| view.contains(&id));
-            assert!(is_viewed || *of == user_id, "GUILD_CREATE tells of a channel out of view");
+            assert!(is_viewed || *of == user_id, "GUILD_CREATE contains a channel out of view");
         }
         let (unsure_messages, unsure_voice) = (BTreeSet::new(), BTreeSet::new());
         let client = Client { user_id, listening, newest, voice, unsure_messages, unsure_voice, unread: None };
@@ -136,7 +136,7 @@ impl World {
         self.publish(event, Effect::Message(channel_id, id));
     }
 
-    /// As a guild tells it: who leaves one channel for another does so first.
+    /// Like a guild's event: a user who changes channels leaves the first one before.
     pub fn voice(&mut self, user_id: UserId, channel_id: Option<ChannelId>, self_mute: bool) {
         let before = self.voice.get(&user_id).and_then(|state| state.channel_id);
         let Some(gate) = channel_id.or(before) else { return };
@@ -222,7 +222,7 @@ impl World {
         self.relay.detach(client.user_id, slot);
     }
 
-    /// Events were lost: everybody is let in anew.
+    /// Simulates a loss of events: all sessions attach again.
     pub fn restart(&mut self) {
         let entry = |state: &VoiceState| VoiceEntry {
             state: Arc::new(state.clone()),
@@ -309,7 +309,10 @@ impl World {
                 assert_eq!(published.event.name, name, "in the form the client asked for");
                 self.updates_count += 1;
             }
-            assert!(index.may_see(client.user_id, &published.event, NOW), "what is told now may be replayed now");
+            assert!(
+                index.may_see(client.user_id, &published.event, NOW),
+                "an event that is sent now may be replayed now"
+            );
             if let Payload::PassiveSnapshot(_) = payload {
                 client.unsure_messages.clear();
                 client.unsure_voice.clear();
@@ -326,7 +329,7 @@ impl World {
         self.clients.get_mut(&slot).expect("it is here").unread.get_or_insert_default();
     }
 
-    /// It is back, and is sent what it has not read, as far as it may still see that.
+    /// The client resumes; unread dispatches that it may still see are sent again.
     pub fn resume(&mut self, slot: u32) {
         let Some(client) = self.clients.get_mut(&slot) else { return };
         let Some(unread) = client.unread.take() else { return };
@@ -339,7 +342,7 @@ impl World {
             }
             is_whole = false;
             if let Some(rest) = self.relay.renewed(client.user_id, &published.event, NOW) {
-                assert!(index.may_see(client.user_id, &rest, NOW), "what is left may be seen");
+                assert!(index.may_see(client.user_id, &rest, NOW), "the remaining part is visible");
                 client.apply(&rest.payload);
             }
         }
@@ -349,7 +352,7 @@ impl World {
         }
     }
 
-    /// What came into view or went out of it while a client was told live is what it cannot be sure of.
+    /// Notes channels whose visibility changed while a client received events live: it cannot be sure of those.
     fn note_views(&mut self) {
         for (slot, client) in &mut self.clients {
             let view = naive_view(&self.meta, &self.members[&client.user_id]);
@@ -365,7 +368,7 @@ impl World {
         }
     }
 
-    /// U1, U3, U4: of a client that has just been told, and read that.
+    /// Checks U1, U3 and U4 for a client that has just read an update.
     pub fn check_client(&self, slot: u32) {
         let client = &self.clients[&slot];
         if client.unread.is_some() {
@@ -505,7 +508,7 @@ impl World {
     }
 }
 
-/// What passive updates told a session since: channels, who is in voice, who left.
+/// Content of a session's passive updates: channels, users in voice, users who left.
 pub type Told = (Vec<ChannelId>, Vec<UserId>, Vec<UserId>);
 
 impl World {
@@ -519,7 +522,7 @@ impl World {
         self.set_channel(channel_id.get(), Vec::new());
     }
 
-    /// What the next round tells a session; none if nothing.
+    /// Content of a session's next passive update; `None` if there is none.
     pub fn told(&mut self, slot: u32) -> Option<Told> {
         self.now_ms += 2 * INTERVAL_MS;
         self.relay.handle_timer(self.now(), &mut self.post);

@@ -1,4 +1,4 @@
-//! Permissions at replay: what was sent to a session may have become none of its user's business before it resumes.
+//! Permissions at replay: a session may have lost access to sent dispatches before it resumes.
 
 use crate::fixture::*;
 use guildhall_model::{
@@ -156,7 +156,7 @@ impl Guild {
         self.publish(event, Effect::Meta(meta));
     }
 
-    /// What a session was sent so far and would be sent again.
+    /// Dispatches that a session was sent, and those that a replay would send again.
     fn replayed(&self, slot: u32, sent: usize) -> Vec<String> {
         let audience = self.relay.audience().expect("there was a snapshot");
         let of_slot = self.buffers.sent[..sent].iter().filter(|(to, _)| *to == slot);
@@ -215,13 +215,14 @@ fn check_club_is_lost(take: impl Fn(&mut Guild), give: impl Fn(&mut Guild)) {
     let mut guild = Guild::eventful();
     let sent = guild.sent();
     take(&mut guild);
-    // What is about herself she knows.
+    // She may receive dispatches about herself.
     assert_eq!(
         guild.replayed(LOOKING, sent),
         ["message 1 in 100", "51 leaves", "53 joins 102", "51 leaves", "53 leaves", "message 4 in 100"],
         "nothing of the club"
     );
-    // Of an update the rest is told. Whoever left is nowhere: that tells nothing of the club.
+    // The visible part of an update is sent. It does not mention the user who left, because that would reveal the
+    // channel.
     let rest = ["update 100 -51", "53 joins 102", "53 leaves", "update -51", "update 100"];
     assert_eq!(guild.replayed(PASSIVE, sent), rest);
     give(&mut guild);

@@ -15,7 +15,7 @@ const INTERVAL_MS: u64 = 30_000;
 const OPEN: u64 = 100;
 const HIDDEN: u64 = 101;
 
-/// Writes down what it is told. Sessions are bots that want everything, or from 1,000 on all but presences.
+/// Records everything it receives. Sessions are bots with all intents, or from 1,000 on without presences.
 #[derive(Default)]
 struct Notes(Vec<String>);
 
@@ -97,7 +97,7 @@ fn users(ids: &[u64]) -> Vec<UserId> {
     ids.iter().copied().map(UserId::new).collect()
 }
 
-/// What a relay has to say about its interests, in words; ids in the order of their numbers.
+/// A relay's messages to its guild, in words; ids in numeric order.
 fn words(messages: ToGuilds) -> Vec<String> {
     let list = |mut ids: Vec<UserId>| {
         ids.sort_unstable();
@@ -140,7 +140,7 @@ impl Stream {
         self.say(1, self.seq, message)
     }
 
-    /// What the guild is told because of the next message.
+    /// Messages to the guild that the next message causes.
     fn says(&mut self, message: RelayMessage) -> Vec<String> {
         self.next(message);
         words(std::mem::take(&mut self.to_guild))
@@ -234,7 +234,7 @@ fn r3_effects_come_before_their_event() {
     let mut stream = Stream::begun();
     let hidden = || Gate::Channel(id(HIDDEN));
     stream.check(published(hidden(), Effect::None), &["begin MESSAGE_DELETE"]);
-    // Who gains sight by an event gets that event, who loses it does not.
+    // A user who gains access by an event receives it; one who loses access does not.
     let admin = Arc::new(member(52, &[21]));
     let gained = Effect::Member(id(52), Some(admin));
     stream.check(published(hidden(), gained), &["begin MESSAGE_DELETE", "deliver 52"]);
@@ -295,12 +295,12 @@ fn a_stream_that_begins_again_lets_everybody_in_anew() {
         assert_eq!(stream.says(snapshot(reset)), ["want false"], "until they are back");
         assert_eq!(stream.take(), ["reset 52", "reset 54"]);
         assert_eq!(stream.relay.sessions_count(), 0);
-        // What is watched goes on, as do the sessions; who wants presences is counted anew.
+        // Subscriptions survive, as do the sessions; readers of presences are counted again.
         assert_eq!(words(stream.relay.interests()), ["watch +7 -"]);
         assert_eq!(stream.says(attached(52, 52)), ["want true", "tell 52 7"]);
         assert_eq!(words(stream.relay.interests()), ["watch +7 -"]);
     }
-    // A relay without sessions asks those anew that were waiting.
+    // A relay without sessions repeats the pending attaches.
     let mut stream = Stream::new();
     assert_eq!(stream.next(snapshot(false)), Progress::Steady);
     assert_eq!(stream.next(snapshot(false)), Progress::Restarted);
@@ -334,7 +334,7 @@ fn the_guild_hears_of_the_first_session_that_wants_presences_and_of_the_last() {
     // Its member leaves; or the guild is deleted.
     assert_eq!(stream.says(published(Gate::Members, Effect::Member(id(54), None))), ["want false"]);
     assert_eq!(stream.says(attached(54, 54)), ["want true"]);
-    assert_eq!(stream.says(published(Gate::Members, Effect::Deleted)), none, "there is nobody to be told");
+    assert_eq!(stream.says(published(Gate::Members, Effect::Deleted)), none, "the relay has no sessions");
     assert_eq!(words(stream.relay.interests()), none);
 }
 
@@ -343,7 +343,11 @@ fn the_guild_hears_which_members_are_watched() {
     let none = Vec::<String>::new();
     let mut stream = Stream::begun();
     assert_eq!(stream.watch(52, 52, &[7, 8, 8]), ["watch +7 8 -", "tell 52 7 8"]);
-    assert_eq!(stream.watch(54, 54, &[8, 9]), ["watch +9 -", "tell 54 8 9"], "each is told what is new to it");
+    assert_eq!(
+        stream.watch(54, 54, &[8, 9]),
+        ["watch +9 -", "tell 54 8 9"],
+        "each session receives the presences that it did not have"
+    );
     assert_eq!(stream.watch(54, 54, &[8, 9]), none);
     assert_eq!(stream.watch(52, 52, &[7]), none, "another still watches");
     let mut about_eight = |name| {
@@ -351,11 +355,11 @@ fn the_guild_hears_which_members_are_watched() {
         stream.next(RelayMessage::Published(Arc::new(Published { event, effect: Effect::None })));
         stream.take()
     };
-    // Bots that get it by their intents do not get it once more.
+    // Bots that receive it by their intents receive it once.
     assert_eq!(about_eight(EventName::PresenceUpdate), ["begin PRESENCE_UPDATE", "deliver 52", "deliver 54"]);
     assert_eq!(words(stream.relay.interests()), ["watch +7 8 9 -"]);
     assert_eq!(words(stream.relay.detach(id(54), 54)), ["watch + -8 9"]);
-    // Who departs watches no more; who is watched and departs stays watched, for who watches may see them return.
+    // A watcher who leaves stops watching; a watched user who leaves stays watched, since watchers may see them return.
     assert_eq!(stream.says(published(Gate::Members, Effect::Member(id(7), None))), none);
     assert_eq!(words(stream.relay.interests()), ["watch +7 -"]);
     assert_eq!(

@@ -38,7 +38,7 @@ pub(super) struct State {
     external_ids: BTreeMap<(ExternalKind, u64), String>,
 }
 
-/// What was in a place before.
+/// The previous content of a row.
 enum Undo {
     User(UserId, Option<Arc<User>>),
     Guild(GuildId, Option<Arc<Guild>>),

@@ -1,6 +1,6 @@
 //! Apply: changes become statements on the write connection, within a transaction.
 //!
-//! Owns        the statements that put many rows at once; what a failing statement means.
+//! Owns        the statements that put many rows at once; the meaning of a failing statement.
 //! Limits      few different statements, so that all of them stay prepared.
 
 use super::{

@@ -270,7 +270,7 @@ const ADD_REACTION: &str = "\
     ON CONFLICT DO NOTHING; \
     UPDATE counters SET value = value + 1 WHERE name = 'reactions'";
 
-/// What is looked up of a message's files. Only who edits takes some away.
+/// Rows by which a message's files are found. Only an edit removes some.
 fn put_attachments(changes: &mut Vec<Change>, message: &Message) {
     let key = [int(message.channel_id), int(message.id)].map(Value::Int);
     if message.edited_timestamp.is_some() {

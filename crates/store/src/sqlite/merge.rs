@@ -1,11 +1,11 @@
-//! Merge: the write-ahead log goes into the database beside the writer, not within its commits.
+//! WAL checkpointing on a separate connection, so that commits never pay for it.
 //!
-//! Owns        a connection of its own, which merges and does nothing else, and the task that has it.
-//! Why         a merge waits for the disk twice and copies megabytes: some ten milliseconds, for which everybody who waits for the
-//!             commit it is part of would wait, and everybody behind them.
-//! Invariants  G1 nobody waits for a merge but the end of the store. G2 one that fails costs nothing but its time: the log keeps what it
-//!             has, and the writer merges by itself once it is four times as long.
-//! Limits      one merge at a time, and one more that is asked for meanwhile.
+//! Owns        a connection that only runs checkpoints, and its task.
+//! Why         a checkpoint waits for the disk twice and copies megabytes. Within a commit that is about ten
+//!             milliseconds, for all callers that wait for this commit and for those behind it.
+//! Invariants  G1 only the end of the store waits for a checkpoint. G2 a failed checkpoint is harmless: the WAL is
+//!             kept, and SQLite checkpoints automatically at four times this size.
+//! Limits      one running checkpoint, and one pending request.
 //! Spec        <https://sqlite.org/wal.html#ckpt>, <https://sqlite.org/pragma.html#pragma_wal_checkpoint>
 
 use sqlx::{ConnectOptions as _, Connection as _, SqliteConnection, sqlite::SqliteConnectOptions};
@@ -16,13 +16,13 @@ use tokio::{
 
 /// A merge copies what commits add meanwhile in another round, as long as it is more than this, ...
 const LEFT_PAGES_MAX: i64 = 64;
-/// ... and so often: then the writer can begin its log anew.
+/// Repetitions per request; then the writer can reset the WAL.
 const ROUNDS_MAX: usize = 4;
 
 /// See the module.
 pub(super) struct Merger {
     pages_max: u64,
-    /// About so many pages went into the log since a merge was asked for.
+    /// Estimated pages written to the WAL since the last request.
     pages: u64,
     due: Sender<()>,
     task: JoinHandle<()>,
@@ -35,9 +35,9 @@ impl Merger {
         Self { pages_max: pages_max.into(), pages: 0, due, task: tokio::spawn(run(options, asked)) }
     }
 
-    /// A transaction with so many changes was committed.
+    /// Counts a committed transaction of `changes` changes.
     pub(super) fn committed(&mut self, changes: usize) {
-        // What one message takes: its page, that of an index, and their like above them. Of many changes most share theirs.
+        // A message writes its page, an index page and their parents. Changes of a large batch share most of them.
         self.pages += 4 + changes as u64 / 4;
         if self.pages >= self.pages_max && self.due.try_send(()).is_ok() {
             self.pages = 0;

@@ -1,7 +1,7 @@
 //! SQLite: the store of a single node.
 //!
-//! Owns        a data directory, a writer task with the only connection that writes, one that merges the write-ahead log, one that
-//!             purges deleted content, a pool of read connections.
+//! Owns        a data directory, a writer task with the only connection that writes, one that merges the write-ahead
+//!             log, one that purges deleted content, a pool of read connections.
 //! Invariants  an acknowledged write was committed to the write-ahead log before; with `Synchronous::Full` it was
 //!             on disk. Reads never wait for writes.
 //! Limits      `SqliteOptions`. The write-ahead log is cut back to `LOG_BYTES_KEPT` when it has been merged; it grows
@@ -56,10 +56,10 @@ use writer::{Batch, Counters, Job, WriteEnd, Writer};
 
 static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
 
-/// About so many pages go into the write-ahead log before they are merged into the database: 8 MiB. Merging costs two more waits
-/// for the disk, so not too often; the log is what a restart reads after a crash, so not too rarely.
+/// Pages of the write-ahead log after which it is checkpointed: 8 MiB. A checkpoint costs two more waits for the disk,
+/// so it should be rare; a restart after a crash reads the log, so it should be short.
 const LOG_PAGES: u32 = 2048;
-/// With so many a commit merges them, as nothing else has: 64 MiB.
+/// Pages at which a commit itself runs a checkpoint, if none succeeded before: 64 MiB.
 const LOG_PAGES_MAX: u32 = 16_384;
 const LOG_BYTES_KEPT: u32 = 64 << 20;
 /// Page cache of the write connection and of each read connection.
@@ -93,12 +93,12 @@ pub struct SqliteOptions {
     pub busy_timeout_ms: u32,
     /// Batches that may wait for the writer, at least 1; then `commit` waits before it queues. Default: 1024.
     pub queued_batches_max: usize,
-    /// A transaction takes no further batch once it has so many changes. Default: 4096.
+    /// Changes at which a transaction accepts no further batch. Default: 4096.
     pub transaction_writes_max: usize,
     /// Largest size of the database file without its log; writes that need more fail. None: no limit but the disk.
     pub database_bytes_max: Option<u64>,
-    /// Whether `open` checks every page of the database, and for how long it waits for that, milliseconds; then the check
-    /// continues while the store is in use. None: no check. Default: none.
+    /// Whether `open` checks every page of the database, and for how long it waits for that, milliseconds; then the
+    /// check continues while the store is in use. None: no check. Default: none.
     pub check_wait_ms: Option<u32>,
 }
 
@@ -132,9 +132,10 @@ impl SqliteStore {
     /// Opens the database in `data_dir`, creating or migrating it if need be, for this process alone.
     ///
     /// # Errors
-    /// `DataDir` when the directory cannot be created or written, `Readable` when other users can read it, `InUse` when another
-    /// process (or another store of this one) has it, `Open` when the file is no database, `Damaged` when its pages are not what
-    /// was written, `SchemaTooNew` when a later version wrote it, `Migrate` when it cannot be brought up to date.
+    /// `DataDir` when the directory cannot be created or written, `Readable` when other users can read it, `InUse` when
+    /// another process (or another store of this one) has it, `Open` when the file is no database, `Damaged` when its
+    /// pages are not what was written, `SchemaTooNew` when a later version wrote it, `Migrate` when it cannot be
+    /// brought up to date.
     pub async fn open(data_dir: impl AsRef<Path>, options: SqliteOptions) -> Result<Self, StoreError> {
         let data_dir = DataDir::open(data_dir.as_ref())?;
         let path = data_dir.database()?;
@@ -211,7 +212,7 @@ impl SqliteStore {
         }
     }
 
-    /// What was written so far.
+    /// Statistics of the writer so far.
     #[must_use]
     pub fn writer_counts(&self) -> WriterCounts {
         self.counters.read()

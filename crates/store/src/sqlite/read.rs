@@ -1,6 +1,6 @@
-//! Reads: what the database says, as objects.
+//! Reads: rows as objects.
 //!
-//! Invariants  what is made of several statements is read in one transaction, so it is one state of the database.
+//! Invariants  reads of several statements run in one transaction, so that they see one state of the database.
 
 use super::{
     accounts::Accounts,
@@ -70,8 +70,8 @@ const GUILD_IDS: &str = "\
     AND NOT EXISTS (SELECT 1 FROM deleted_guilds WHERE deleted_guilds.id = guilds.id) \
     ORDER BY id LIMIT ?2";
 
-/// Open direct messages (type 1) before open groups (type 3), newest activity first. Reads every direct message of the account, because
-/// the limit must not count closed ones.
+/// Open direct messages (type 1) before open groups (type 3), newest activity first. Reads every direct message of the
+/// account, because the limit must not count closed ones.
 const DIRECT_CHANNELS: &str = "\
     SELECT channels.data, (SELECT id FROM messages WHERE channel_id = channels.id ORDER BY id DESC LIMIT 1) AS newest \
     FROM members CROSS JOIN directs ON directs.id = members.guild_id CROSS JOIN channels ON channels.id = directs.id \
@@ -98,7 +98,7 @@ const GUILD: &str = "\
     SELECT data FROM guilds WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM deleted_guilds WHERE deleted_guilds.id = ?1)";
 const GUILD_OF_CHANNEL: &str = "SELECT guild_id FROM channels WHERE id = ?1 AND guild_id <> 0";
 
-/// What somebody said in a channel since some moment: what else was said there since is read, and passed over.
+/// Messages of one author in a channel since a moment; the query reads and skips those of others.
 const MESSAGES_BY: &str = in_live_channel!(
     "SELECT messages.id FROM messages WHERE channel_id = ?1 AND messages.id >= ?2 AND author_id = ?3",
     "ORDER BY messages.id LIMIT ?4"

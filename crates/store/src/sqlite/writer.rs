@@ -24,7 +24,7 @@ use std::sync::{
 };
 use tokio::sync::{Notify, mpsc, oneshot};
 
-/// What is queued for the writer.
+/// Requests to the writer.
 pub(super) enum Job {
     Commit(Batch),
     /// Finish what is queued, take nothing more.
@@ -40,7 +40,7 @@ pub(super) struct Batch {
 /// How many rows a batch changed other than by putting.
 pub(super) type Answer = Result<u64, StoreError>;
 
-/// What the writer did so far.
+/// Statistics of the writer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriterCounts {
     /// Transactions committed.
@@ -157,7 +157,7 @@ impl Writer {
             if answer.is_ok() && batch.changes.iter().any(Change::marks_deleted) {
                 self.purge.notify_one();
             }
-            // Whoever does not wait any more does not want to know.
+            // A caller that stopped waiting needs no answer.
             let _ = batch.reply.send(answer);
         }
     }

@@ -198,7 +198,7 @@ async fn a_damaged_log_costs_only_what_is_behind_the_damage() {
     let log = fs::read(dir.path().join("guildhall.db-wal")).unwrap();
     assert!(
         acks.is_sorted_by_key(|ack| ack.2) && acks[0].2 > 0,
-        "the log only grew, so its length tells what is in it"
+        "the log only grew, so its length determines its content"
     );
 
     let (mut whole, mut cut) = (0, 0);

@@ -1,4 +1,4 @@
-//! A store that waits and fails when it is told to.
+//! A store with delays and failures on demand.
 
 use async_trait::async_trait;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
@@ -10,7 +10,7 @@ use guildhall_store::{
 use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::watch;
 
-/// What it does instead of what it should.
+/// Faults to inject.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
     pub hold_commits: bool,
@@ -27,7 +27,7 @@ pub struct Faults {
     pub full: bool,
 }
 
-/// What was asked of it.
+/// Numbers of requests so far.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     pub commits_begun: u32,
@@ -63,7 +63,7 @@ impl FaultStore {
         self.counts.borrow().clone()
     }
 
-    /// Waits for something to have been asked.
+    /// Waits for a state of the counters.
     pub async fn wait(&self, until: impl FnMut(&Counts) -> bool) {
         super::bounded(self.counts.subscribe().wait_for(until)).await.expect("the store lives");
     }
@@ -116,7 +116,7 @@ impl Store for FaultStore {
                 return Err(StoreError::Closed);
             }
         }
-        // Read after the wait: what is stored meanwhile is seen.
+        // The read follows the delay, so that it includes writes of that time.
         self.inner.load_guild(guild_id).await
     }
 

@@ -1,6 +1,6 @@
-//! What the tests share: a node between a store with faults and relays that listen.
+//! Shared by the tests: a node between a store with faults and recording relays.
 //!
-//! Nothing here sleeps: whoever waits, waits for a state, and fails after `PATIENCE`.
+//! No test sleeps: each waits for a state, and fails after `PATIENCE`.
 
 mod faults;
 mod relays;
@@ -112,7 +112,7 @@ impl World {
         }
     }
 
-    /// Waits until so many messages were refused by full relays, and until the worker has set its timer.
+    /// Waits until full relays have refused `count` messages, and the worker has set its timer.
     pub async fn refused(&self, count: usize) {
         self.relays.wait_refused(count).await;
         self.barrier().await;
@@ -152,7 +152,7 @@ impl World {
         bounded(self.start_saying(guild_id, channel_id, text)).await.expect("it does not panic")
     }
 
-    /// Says something; who calls decides when to wait for the answer.
+    /// Posts a message; the caller decides when to wait for the reply.
     pub fn start_saying(
         &self,
         guild_id: GuildId,

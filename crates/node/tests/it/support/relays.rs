@@ -69,7 +69,7 @@ impl Relays {
         });
     }
 
-    /// There is no room for what is told to accounts.
+    /// Makes announcements to accounts fail for lack of room.
     pub fn set_users_full(&self, full: bool) {
         self.0.send_modify(|state| state.users_full = full);
     }
@@ -85,12 +85,12 @@ impl Relays {
         .await;
     }
 
-    /// What accounts were told so far.
+    /// Announcements to accounts so far.
     pub fn told(&self) -> Vec<(EventName, Vec<UserId>)> {
         self.0.borrow().told.clone()
     }
 
-    /// Who was announced so far.
+    /// Announced joins so far.
     pub fn joined(&self) -> Vec<(UserId, GuildId)> {
         self.0.borrow().joined.clone()
     }
@@ -99,7 +99,7 @@ impl Relays {
         bounded(self.0.subscribe().wait_for(|state| state.joined.len() >= count)).await.expect("the relays live");
     }
 
-    /// Waits until so many messages were refused since the start.
+    /// Waits until relays have refused `count` messages since the start.
     pub async fn wait_refused(&self, count: usize) {
         bounded(self.0.subscribe().wait_for(|state| state.refused_count >= count)).await.expect("the relays live");
     }

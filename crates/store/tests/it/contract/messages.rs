@@ -71,7 +71,7 @@ pub async fn newest_message_of_a_channel(store: &dyn Store) {
     assert_eq!(last().await, [0, 0]);
     store.commit(vec![put_message(100, 101, 500), put_message(100, 101, 400)]).await.unwrap();
     assert_eq!(last().await, [500, 0]);
-    // What the channel says about itself does not count, only what is stored.
+    // Fields of the channel object do not count, only stored messages.
     let mut channel = guildhall_model::Channel::clone(&channel(100, 102));
     channel.last_message_id = Some(id(9999));
     store.commit(vec![Write::PutChannel(Arc::new(channel)), put_message(100, 102, 600)]).await.unwrap();
