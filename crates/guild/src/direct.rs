@@ -218,7 +218,7 @@ impl Guild {
         self.put_direct(now, channel);
     }
 
-    /// Adds the direct message again to the lists of those recipients who closed it and for whom `is_meant`.
+    /// Adds the direct message again to the lists of recipients that closed it, if `is_meant` selects them.
     pub(crate) fn open_for(&mut self, now: Now, is_meant: impl Fn(UserId) -> bool) {
         let Ok(channel) = self.own_channel() else { return };
         let closed = channel.direct.iter().flat_map(|direct| &direct.closed_by).copied();

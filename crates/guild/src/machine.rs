@@ -77,12 +77,12 @@ pub enum Output {
     Answer(JobId, Result<Reply, Refusal>),
 }
 
-/// Why a command cannot go on.
+/// Reason why a command stops.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Stop {
-    /// The relay must not retry.
+    /// The command is refused.
     Refused(Refusal),
-    /// Until this message is here.
+    /// The command needs this message, which the driver must load.
     Needs(ChannelId, MessageId),
     /// A job or background task answers the command later.
     Later(JobId),

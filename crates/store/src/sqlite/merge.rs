@@ -57,7 +57,7 @@ async fn run(options: SqliteConnectOptions, mut asked: Receiver<()>) {
     let mut connection = None;
     while asked.recv().await.is_some() {
         if let Err(error) = merge(&options, &mut connection).await {
-            tracing::warn!(%error, "the log was not merged; it grows until it can be");
+            tracing::warn!(%error, "WAL checkpoint failed; the WAL keeps growing until one succeeds");
             connection = None;
         }
     }

@@ -4,7 +4,7 @@
 //!             log, one that purges deleted content, a pool of read connections.
 //! Invariants  an acknowledged write was committed to the write-ahead log before; with `Synchronous::Full` it was
 //!             on disk. Reads never wait for writes.
-//! Limits      `SqliteOptions`. The write-ahead log is cut back to `LOG_BYTES_KEPT` when it has been merged; it grows
+//! Limits      `SqliteOptions`. The write-ahead log is truncated to `LOG_BYTES_KEPT` after a checkpoint; it grows
 //!             beyond that only while a read goes on.
 //! Spec        <https://sqlite.org/wal.html>, <https://sqlite.org/lang_transaction.html>
 
