@@ -11,10 +11,10 @@
 //!             channel that became invisible. U4 a user always knows their own voice state. U5 after a replay that
 //!             omitted something, the next update is complete and lists users who left. (tests `u*_*`)
 //! Limits      one entry per channel, and one per user whose voice state changed since the last round, with at most
-//! `LEFT_MAX` channels each. An update may list a departed user to a session that became passive later and never knew
-//! of them. After an incomplete replay it may also list users who are or were in a channel that the session could view
-//! at its last update or at its RESUME. One baseline per view and version of sessions that changed their view, or had
-//! an incomplete replay, since the last round.
+//!             `LEFT_MAX` channels each. An update may list a departed user to a session that became passive later and
+//!             never knew of them. After an incomplete replay it may also list users who are or were in a channel that
+//!             the session could view at its last update or at its RESUME. One baseline per view and version of
+//!             sessions that changed their view, or had an incomplete replay, since the last round.
 //! Spec        docs/protocol/reference.md §8.5.
 
 use crate::{

@@ -1,4 +1,4 @@
-//! What happens: who there is at the start, commands, and what clients do. All of it drawn.
+//! Actions: the initial accounts and guild, commands, and behaviour of clients. All of it is drawn from the seed.
 
 mod backend;
 mod clients;
@@ -25,7 +25,7 @@ const GUILD: GuildId = id(1);
 /// Heartbeats are sent at least so often; overdue after 61,875 ms.
 const BEAT_MS: u64 = 30_000;
 
-/// What was done so far that later deeds refer to.
+/// Actions so far that later ones refer to.
 #[derive(Debug, Default)]
 pub struct Actions {
     messages: VecDeque<Said>,
@@ -146,7 +146,7 @@ impl World {
         self.advance(ms)
     }
 
-    /// Everybody who is there shows something else at once, and whoever is outside comes in.
+    /// All online accounts change their presence at once, and clients outside connect.
     fn storm(&mut self) -> Result<(), Fault> {
         for at in 0..self.clients.len() {
             if self.clients[at].phase == Phase::Live {

@@ -4,8 +4,8 @@
 //!             model says they must be, and how far its client has come.
 //! Doors       `guild` and `relays` follow the guild's events and streams; `sessions` follows the partitions; `clients`
 //!             holds what a client decoded against all that, `at_rest` what it knows against what is;
-//!             `restart` what the store has against what was told.
-//! Invariants  what is looked up in the product is only which sessions exist, and on which connection they are.
+//!             `restart` compares the store with the published state.
+//! Invariants  the checker reads from the product only which sessions exist, and on which connection they are.
 //! Not here    chance: `world.rs`.
 
 mod accounts;
@@ -65,7 +65,7 @@ pub struct SessionLimits {
     pub passive_above_members: Option<u64>,
     pub presence_events_per_s_max: u32,
     pub presence_burst_max: u32,
-    /// Of what sessions that stand together share.
+    /// Limit of the shared log of a group of sessions.
     pub log_events_max: u64,
     pub log_age_ms_max: u64,
     pub hidden_channels: HiddenChannels,
@@ -94,7 +94,7 @@ pub struct Checker {
     /// Events and rounds of passive updates that any relay handled.
     given_total: u64,
     texts: Texts,
-    /// What the command that is being handled is to tell.
+    /// Events that the current command should publish.
     pub telling: Telling,
     pub accounts: HashMap<u64, Arc<User>>,
     /// Dispatches that were compared.
@@ -103,7 +103,7 @@ pub struct Checker {
     pub digest: u64,
 }
 
-/// What a session is made of when IDENTIFY succeeded.
+/// Properties of a session after a successful IDENTIFY.
 pub struct Identified {
     pub key: SlotKey,
     pub id: Arc<str>,

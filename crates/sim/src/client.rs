@@ -1,10 +1,10 @@
-//! Clients of the simulation: what a library would do, in the order that chance picks.
+//! Clients of the simulation: they behave like a library, with random timing.
 
 use guildhall_model::{User, to_gateway::SubscriptionPatch};
 use guildhall_test_kit::{ClientParams, TestClient};
 use std::{collections::VecDeque, sync::Arc};
 
-/// What a client is waiting for.
+/// The input that a client waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     Offline,
@@ -15,11 +15,11 @@ pub enum Phase {
     Identifying,
     Resuming,
     Live,
-    /// It said goodbye, or was told to go.
+    /// The client or the server sent a close frame.
     Closing,
 }
 
-/// What a connection claimed last.
+/// The last IDENTIFY or RESUME of a connection.
 #[derive(Clone, Debug)]
 pub enum Claim {
     None,
@@ -32,7 +32,7 @@ pub enum Claim {
 pub struct ConnInfo {
     pub client: usize,
     pub claim: Claim,
-    /// What it said who it is by.
+    /// Token of the IDENTIFY or RESUME.
     pub token: Option<String>,
     /// Subscriptions that are on their way to the server, oldest first.
     pub subscriptions: VecDeque<Sent>,
@@ -80,7 +80,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// What the session has for intents: those it asks for, and everything for accounts that ask for none.
+    /// The session's intents: those of its IDENTIFY, or all for user accounts without intents.
     pub fn effective_intents(&self) -> u32 {
         self.intents.unwrap_or((1 << 29) - 1)
     }

@@ -1,13 +1,13 @@
-//! Simulation: a guild, direct messages, partitions and hundreds of sessions on one thread, over restarts of the process, with
-//! faults drawn from a seed.
+//! Simulation: a guild, direct messages, partitions and hundreds of sessions on one thread, over restarts of the
+//! process, with faults drawn from a seed.
 //!
 //! Owns        the drawing of what happens (`world`, `act`), what stands between the machines (`pipeline`, `store`,
 //!             `sabotage`), and the judgement (`checker`, `session`, and `naive`, the model it rests on).
 //! Doors       `run`, one seed.
 //! Invariants  the same seed, options and build give the same run: no clock, no threads, no other randomness.
 //! Limits      `Options::steps`; accounts, clients and limits of the partitions are drawn within `world`'s constants.
-//! Not here    the node's threads and its SQLite store, sockets, and the file that sessions are handed over in (only what is in it):
-//!             they have tests of their own.
+//! Not here    the node's threads and its SQLite store, sockets, and the file that sessions are handed over in (only
+//!             what is in it): they have tests of their own.
 #![forbid(unsafe_code)]
 
 mod act;
@@ -29,7 +29,7 @@ use std::fmt;
 pub struct Options {
     /// How many things happen.
     pub steps: u32,
-    /// What is broken on purpose.
+    /// The fault to inject.
     pub sabotage: Sabotage,
     /// Says on standard error what happens.
     pub trace: bool,
@@ -41,7 +41,7 @@ impl Default for Options {
     }
 }
 
-/// What a run without fault came to.
+/// Statistics of a run without fault.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Summary {
     /// Sessions that were started.
@@ -82,13 +82,13 @@ impl Summary {
 /// Something that must not be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Of the run.
+    /// Seed of the run.
     pub seed: u64,
-    /// When.
+    /// Step at which the checker found it.
     pub step: u32,
-    /// Whose client noticed, if one did.
+    /// Client that the fault concerns, if any.
     pub client: Option<usize>,
-    /// What was expected, and what came.
+    /// Expected and actual behaviour.
     pub what: String,
 }
 

@@ -23,9 +23,8 @@ struct Args {
     /// How many things happen in a run.
     #[arg(long, default_value_t = Options::default().steps)]
     steps: u32,
-    /// Breaks something on purpose: permissions, staleness, redaction, loss, duplication, reordering, passive, lists, switch,
-    /// threads, joins, moderators, timeouts, kicks, audiences, tokens, dms, leavers or
-    /// handover.
+    /// Inject a fault: permissions, staleness, redaction, loss, duplication, reordering, passive, lists, switch,
+    /// threads, joins, moderators, timeouts, kicks, audiences, tokens, dms, leavers or handover.
     #[arg(long = "break", value_parser = sabotage, default_value = "nothing")]
     broken: Sabotage,
     /// The same as `--break permissions`.

@@ -1,6 +1,6 @@
-//! What stands between a guild and its relays, or who is in a direct message: commits that take their time.
+//! The delay between a guild and its relays, or the recipients of a direct message: commits.
 //!
-//! Owns        `Pipeline`, the outputs of each input of the guild, let go in order once their writes are durable.
+//! Owns        `Pipeline`: the outputs of each input of the guild, released in order once their writes are durable.
 //! Invariants  nothing of an input leaves before its own writes and everything before it: as in `guildhall-node`.
 
 use crate::{
@@ -13,14 +13,14 @@ use guildhall_model::UserId;
 use guildhall_relay::{Published, RelayId};
 use std::{collections::VecDeque, rc::Rc, sync::Arc};
 
-/// What one input of the guild led to.
+/// Outputs of one input of the guild.
 #[derive(Debug, Default)]
 pub struct Group {
     pub writes: Vec<Write>,
     pub relay: Vec<Carried>,
-    /// Who joined by it.
+    /// Accounts that joined.
     pub joined: Vec<UserId>,
-    /// What those in a direct message are told by it.
+    /// Events for the recipients of a direct message.
     pub told: Vec<(Arc<Published>, Rc<ToldDirect>)>,
     /// The direct message after it.
     pub direct: Option<Rc<NaiveDirect>>,
@@ -35,7 +35,7 @@ impl Group {
     }
 }
 
-/// What a commit came to.
+/// Result of a commit.
 #[derive(Debug)]
 pub struct Durable {
     /// Of the guild.

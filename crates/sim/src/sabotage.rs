@@ -1,6 +1,6 @@
-//! Sabotage: faults put into messages on their way to a relay, to see whether the checker notices.
+//! Sabotage: faults injected into messages to a relay, to test that the checker notices.
 //!
-//! Invariants  the product's code is what it always is; only what it is told is wrong.
+//! Invariants  the product's code is unchanged; only its inputs are wrong.
 
 use guildhall_model::{ChannelId, Member, UserId, VoiceState};
 use guildhall_partition::HandOver;
@@ -12,10 +12,9 @@ use std::{
     sync::Arc,
 };
 
-/// Which fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sabotage {
-    /// None.
+    /// No injected fault.
     #[default]
     None,
     /// One relay does not look whether members may view a channel.
@@ -30,8 +29,7 @@ pub enum Sabotage {
     Duplication,
     /// One relay hears some events in the wrong order.
     Reordering,
-    /// One relay believes everybody in voice to be in one channel, and takes messages to be in another: what passive
-    /// sessions are told there is not what they may know.
+    /// One relay has all voice states in one channel, and messages in another, so that passive updates are wrong.
     Passive,
     /// One relay misses an operation of a member list now and then.
     Lists,
@@ -39,9 +37,9 @@ pub enum Sabotage {
     Switch,
     /// One relay takes private threads for public ones.
     Threads,
-    /// One relay does not hear who comes into threads and who is taken out of them.
+    /// One relay does not receive changes of thread members.
     Joins,
-    /// One relay tells everybody what is for who may moderate: bans, invites, webhooks.
+    /// One relay sends everybody the events for moderators: bans, invites, webhooks.
     Moderators,
     /// One relay does not hear of time-outs.
     Timeouts,
@@ -55,7 +53,7 @@ pub enum Sabotage {
     Dms,
     /// One partition goes on telling those who have left a group.
     Leavers,
-    /// What one partition leaves for the next process lacks an entry of each session.
+    /// The hand-over of one partition lacks an entry of each session.
     Handover,
 }
 
@@ -63,7 +61,7 @@ pub enum Sabotage {
 const VICTIM: usize = 1;
 /// A channel that some may view.
 const ELSEWHERE: ChannelId = guildhall_test_kit::id(14);
-/// One event in so many is lost, doubled or held back.
+/// One event of this many is lost, duplicated or delayed.
 const EVERY: u64 = 7;
 
 /// Changes what passes by.
@@ -72,11 +70,11 @@ pub struct Saboteur {
     kind: Sabotage,
     count: u64,
     streams: BTreeMap<RelayId, Stream>,
-    /// Who was ever in a direct message.
+    /// Everyone who was ever a recipient of a direct message.
     written_to: BTreeMap<ChannelId, BTreeSet<UserId>>,
 }
 
-/// What was done to one relay's stream.
+/// Faults in one relay's stream.
 #[derive(Debug, Default)]
 struct Stream {
     epoch: u32,
@@ -90,7 +88,7 @@ impl Saboteur {
         Self { kind, count: 0, streams: BTreeMap::new(), written_to: BTreeMap::new() }
     }
 
-    /// What the relay gets instead of `message`, numbered as if nothing had happened.
+    /// The messages that replace `message`, numbered without a gap.
     pub fn pass(&mut self, side: usize, message: ToRelay) -> Vec<ToRelay> {
         if self.kind == Sabotage::None || side != VICTIM {
             return vec![message];
@@ -140,7 +138,7 @@ impl Saboteur {
         self.kind != Sabotage::Tokens || side != VICTIM
     }
 
-    /// Whom a partition tells something of a direct message.
+    /// Accounts to which a partition sends an event of a direct message.
     pub fn tells(&mut self, side: usize, published: &Published, to: Vec<UserId>) -> Vec<UserId> {
         let Some(channel) = published.event.direct_channel().filter(|_| side == VICTIM) else { return to };
         let is_said = published.event.name.as_str() == "MESSAGE_CREATE";
@@ -156,7 +154,7 @@ impl Saboteur {
         }
     }
 
-    /// What a partition left for the next process.
+    /// Changes a partition's hand-over.
     pub fn hand_over(&self, side: usize, over: &mut HandOver) {
         if self.kind != Sabotage::Handover || side != VICTIM {
             return;

@@ -1,8 +1,8 @@
 //! One session as the checker knows it.
 //!
 //! Owns        what its client must be sent, in order (`expected`), and what the product gave it of that.
-//! Doors       `membership` follows the guild, `gathering` what READY waits for, `given` an input of the product, `replay` a RESUME,
-//!             `received` the client; `end` says why it may be gone.
+//! Doors       `membership` follows the guild, `gathering` what READY waits for, `given` an input of the product,
+//!             `replay` a RESUME, `received` the client; `end` says why it may be gone.
 
 mod end;
 mod expected;
@@ -30,7 +30,7 @@ use std::{
     sync::Arc,
 };
 
-/// Where a session stands with the guild.
+/// State of a session in the guild.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Membership {
     None,
@@ -38,7 +38,7 @@ pub enum Membership {
     Inside,
 }
 
-/// What a user client can take (docs/protocol.md §8.1).
+/// Capabilities of a user client (docs/protocol/reference.md §8.1).
 #[derive(Clone, Copy, Debug)]
 pub struct Capabilities(pub u64);
 
@@ -83,13 +83,13 @@ pub struct Session {
     pub relay: u16,
     /// The guild was small enough when it entered.
     starts_active: bool,
-    /// What it subscribed to.
+    /// The session's subscription.
     pub subscription: Subscription,
     watched: BTreeSet<u64>,
     capabilities: Capabilities,
-    /// If it is passive: how many of its relay's changes it was told of, and what it knows the guild to be.
+    /// Passive session: number of its relay's changes in its updates, and the guild's state that it knows.
     pub told: (usize, Rc<State>),
-    /// If it is passive and was not sent all again when it resumed, since it was last told: what it viewed at either time.
+    /// Passive session with an incomplete replay, until its next update: channels it viewed at either time.
     doubtful: BTreeSet<u64>,
     /// It has been passive since its view of the guild began.
     pub was_never_active: bool,
@@ -97,13 +97,13 @@ pub struct Session {
     pub known: Known,
     /// Its client asked for what it had got already, and did not go back.
     pub is_confused: bool,
-    /// What the input that is being handled has to tell it of, if it is passive.
+    /// Update that the current input has to send to a passive session.
     due: Option<Untold>,
-    /// It ended while it was told what changed: that was written, perhaps, and nobody looked at it.
+    /// The session ended during a passive update, which may have been written unchecked.
     may_end_with_update: bool,
     /// Seq 1 comes first.
     pub expected: Vec<Expected>,
-    /// What the input that is being handled has to give it.
+    /// Dispatches that the current input has to add.
     pending: VecDeque<What>,
     /// Answers to op 8, which are made when the connection has nothing else to do.
     pub chunks: VecDeque<Rc<str>>,
@@ -115,7 +115,7 @@ pub struct Session {
     pub claimed: u64,
     /// It waits for the guild that it was in when the process ended.
     is_returning: bool,
-    /// It has seen the guild in another process, and was not told of it anew since.
+    /// Whether the session came from another process, and has not received the guild again since.
     pub has_returned: bool,
     /// Why it does not exist any more.
     pub gone: Option<&'static str>,
@@ -206,7 +206,7 @@ impl Session {
         self.is_bot || self.starts_active || self.subscription.typing
     }
 
-    /// It is in the guild, and is told of it now and then only.
+    /// Whether it is a passive session of the guild.
     pub fn is_passive(&self) -> bool {
         self.gone.is_none() && self.membership == Membership::Inside && !self.is_active()
     }

@@ -1,6 +1,6 @@
-//! What is durable: the product's store in memory, asked and told at once.
+//! The durable state: the product's in-memory store, called synchronously.
 //!
-//! Invariants  a commit that the store refuses is a fault: what a guild writes has a place.
+//! Invariants  a commit that the store refuses is a fault: writes of a guild are always valid.
 
 use crate::checker::{Fault, fault};
 use futures_util::FutureExt as _;

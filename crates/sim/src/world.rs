@@ -1,9 +1,9 @@
 //! World: the machines, the wires between them, and the order in which things happen.
 //!
-//! Owns        one guild, its pipeline, direct messages, two partitions with their links, the clients, and the checker beside them.
+//! Owns        one guild, its pipeline, direct messages, two partitions with their links, the clients, and the checker.
 //! Invariants  what happens next is drawn from the seed alone. Everything that crosses between two machines waits in
 //!             a queue here for as long as chance likes, but arrives in order; a full link to a relay cuts its stream.
-//!             At a restart all of it is made anew from the store and from what the partitions leave (`restart`).
+//!             At a restart all of it is created again from the store and the hand-over (`restart`).
 //! Not here    which commands and what clients do: `act.rs`.
 
 mod accounts;
@@ -39,7 +39,7 @@ use std::{
     sync::Arc,
 };
 
-/// Partitions.
+/// Number of partitions.
 pub const SIDES: usize = 2;
 /// A relay that is always there: the checker reads the guild's events from its stream.
 const OBSERVER: RelayId = RelayId::first(PartitionId(99));
@@ -47,7 +47,7 @@ const OBSERVER: RelayId = RelayId::first(PartitionId(99));
 /// Timers of the guild that are handled in a row.
 const TIMERS_MAX: usize = 64;
 
-/// What reaches a partition beside its guilds' messages and its sockets.
+/// Inputs of a partition other than its guilds' messages and its sockets.
 enum Note {
     Authenticated { conn: SlotKey, result: Result<Account, AuthFailure> },
     Joined(UserId),
@@ -101,11 +101,11 @@ pub struct World {
     link_capacity: usize,
     /// Relays whose stream is cut.
     lagging: BTreeSet<RelayId>,
-    /// Passive sessions are told about this often.
+    /// Interval of passive updates.
     pub passive_interval_ms: u64,
-    /// What is done beside the guild, with the guild as it was when it began.
+    /// Running jobs, each with the guild's state at its start.
     jobs: VecDeque<(Job, Rc<State>)>,
-    /// What a process begins with.
+    /// Configuration of a new process.
     begun_with: BegunWith,
     /// Of the partitions of processes that ended.
     past: Counters,
@@ -123,7 +123,7 @@ struct BegunWith {
     config: PartitionConfig,
     gate: Arc<ScriptedGate>,
     guild_limits: GuildLimits,
-    /// The observer is told of every presence.
+    /// Whether a bot observes every presence.
     is_observed: bool,
 }
 
@@ -155,8 +155,8 @@ impl BegunWith {
     }
 }
 
-/// Small ones: making them is most of what a short connection costs. In some worlds there is no room for all of them, and
-/// in some connections have larger ones.
+/// Small ones: making them is most of what a short connection costs. In some worlds there is no room for all of them,
+/// and in some connections have larger ones.
 fn classic_contexts(seed: u64) -> ClassicContexts {
     let mut rng = Rng::new(seed ^ 0xC1A5_51C5);
     let zlib = ZlibParams { level: 1, window_bits: 12, mem_level: 5 };
@@ -351,7 +351,7 @@ impl World {
         drawn || self.is_calm
     }
 
-    /// Time passes.
+    /// Advances the clock.
     pub fn advance(&mut self, ms: u64) -> Result<(), Fault> {
         self.trace(|| format!("{ms} ms pass"));
         self.clock.advance_ms(ms);
@@ -364,7 +364,7 @@ impl World {
             let Side { partition, link, .. } = &mut self.sides[side];
             partition.handle_timers(now, link);
             self.outputs(side)?;
-            // A connection that was due as well may have ended before READY was said.
+            // A connection that was due at the same time may have ended before READY was written.
             self.look(side, true)?;
             self.checker.timers(now, side);
             self.reconcile(side)?;

@@ -4,7 +4,7 @@ use guildhall_sim::{Options, Sabotage, Summary, run};
 
 /// Enough for every kind of action and fault to come up, few enough for an unoptimised build.
 const SEEDS: u64 = 12;
-/// What is broken on purpose has to be noticed within so many seeds; the first that does ends the search.
+/// Number of seeds within which an injected fault must be noticed; the first that does ends the search.
 const SABOTAGED_SEEDS: u64 = 48;
 
 #[test]

@@ -1,4 +1,4 @@
-//! What backends do beside members and channels: they publish, change accounts, and end sessions.
+//! Actions of backends other than on members and channels: publishing, changing accounts, ending sessions.
 
 use super::{GUILD, role, some_permissions};
 use crate::{

@@ -118,7 +118,7 @@ impl World {
         }
     }
 
-    /// Its network is gone; what was on the way is lost.
+    /// The client's network fails; data in flight is lost.
     pub fn vanish(&mut self, at: usize) {
         let client = &mut self.clients[at];
         let Some(wire) = client.wire.take() else { return };

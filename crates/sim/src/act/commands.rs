@@ -1,4 +1,4 @@
-//! What happens in the guild: commands.
+//! Actions in the guild: commands.
 
 use super::{GUILD, Said, role, some_permissions};
 use crate::{checker::Fault, naive::NaiveChannel, world::World};
@@ -30,7 +30,7 @@ impl World {
         let (member, channel): (UserId, ChannelId) = (UserId::new(member), ChannelId::new(channel));
         let some_role = self.rng.pick(&roles).map(|role| RoleId::new(*role));
         let by = Actor::User(member);
-        // What is rare in a guild is rare here.
+        // Weights follow the frequency in a guild.
         match self.rng.below(100) {
             0..14 => return self.act_on_threads(member, channel),
             14..21 => return self.keep(member, channel),

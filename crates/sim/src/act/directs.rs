@@ -1,4 +1,4 @@
-//! What happens in direct messages and groups.
+//! Actions in direct messages and groups.
 
 use crate::{checker::Fault, naive::NaiveDirect, world::World};
 use guildhall_guild::{Actor, ChannelPatch, Command, DirectCommand, MessagePatch, NewMessage, ReplyTo};
@@ -59,7 +59,7 @@ impl World {
         let one = UserId::new(self.rng.pick(&people).copied().unwrap_or_default());
         let by = match self.rng.below(20) {
             0 => Actor::System,
-            // Who is not in it, or was.
+            // An account that is not a recipient, or was one.
             1 | 2 => Actor::User(self.correspondent().id),
             _ => Actor::User(one),
         };

@@ -1,4 +1,4 @@
-//! What a guild keeps: pins, emoji, stickers, scheduled events, stages, webhooks, the order of things.
+//! Actions on guild resources: pins, emoji, stickers, scheduled events, stages, webhooks, and orders.
 
 use super::Said;
 use crate::{checker::Fault, world::World};
@@ -10,7 +10,7 @@ use guildhall_model::{ChannelId, EmojiId, Id, RoleId, ScheduledEvent, StageInsta
 use guildhall_stdx::Timestamp;
 use std::sync::Arc;
 
-/// What was made so far.
+/// Objects created so far.
 #[derive(Debug, Default)]
 pub struct Kept {
     emojis: Vec<EmojiId>,

@@ -1,4 +1,4 @@
-//! Who comes and goes, and by whose hand: bans, prune, invites, time-outs, imports.
+//! Actions on membership: bans, prune, invites, time-outs, imports.
 
 use super::{GUILD, Said};
 use crate::{
@@ -54,7 +54,7 @@ impl World {
         Ok(())
     }
 
-    /// A member, as the actor of a command; often the owner, who may everything.
+    /// A member as the actor of a command; often the owner, with all permissions.
     pub(super) fn somebody(&mut self) -> Actor {
         if self.rng.chance(0.3) {
             return Actor::User(UserId::new(self.checker.state.owner));
@@ -69,7 +69,7 @@ impl World {
         self.rng.pick(&outside).map(|user| (*user).clone())
     }
 
-    /// Bans somebody, member or not. What they said is taken back by who asked for that, as REST does it.
+    /// Bans an account, member or not. The actor then deletes its messages if the ban says so, as REST does.
     fn ban(&mut self, by: Actor) -> Result<(), Fault> {
         let user = self.rng.pick(&self.accounts).expect("there are accounts").clone();
         let purges = self.rng.chance(0.5);

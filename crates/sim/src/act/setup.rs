@@ -1,4 +1,4 @@
-//! Who there is at the start: accounts, a guild, clients.
+//! The initial state: accounts, a guild, clients.
 
 use super::{GUILD, role, some_permissions};
 use crate::client::{Client, Phase};
@@ -20,7 +20,8 @@ const CLIENTS: usize = 64;
 const ALL_INTENTS: u32 = (1 << 29) - 1;
 const PRIVILEGED: u32 = 1 << 1 | 1 << 8 | 1 << 15;
 const USER_ONLY: u32 = 1 << 18 | 1 << 19 | 1 << 22 | 1 << 23;
-/// What user clients can take: nothing special, PASSIVE_UPDATE_V1, _V2, READY without users twice, and all of a real client.
+/// What user clients can take: nothing special, PASSIVE_UPDATE_V1, _V2, READY without users twice, and
+/// all of a real client.
 const CAPABILITIES: [Option<u64>; 6] =
     [None, Some(1 << 11), Some(1 << 14), Some(1 << 14 | 1 << 10), Some(1 << 14 | 1 << 4), Some(30_717)];
 

@@ -5,7 +5,7 @@ use crate::{checker::Fault, world::World};
 use guildhall_guild::{Actor, ChannelPatch, Command, NewMessage, NewThread};
 use guildhall_model::{ChannelId, ChannelType, UserId};
 
-/// More are not begun while there are so many.
+/// Number of threads from which on no further ones are started.
 const THREADS_MAX: usize = 8;
 
 impl World {
@@ -75,7 +75,7 @@ impl World {
         Ok(())
     }
 
-    /// Somebody who views a channel; often the owner, who may everything.
+    /// An account that can view a channel; often the owner, with all permissions.
     fn viewer(&mut self, channel: u64) -> Option<UserId> {
         let state = self.checker.state.clone();
         if self.rng.chance(0.3) {

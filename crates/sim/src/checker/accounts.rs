@@ -1,4 +1,4 @@
-//! What accounts are told whatever guilds they are in, and sessions that backends end.
+//! Events to accounts independent of guilds, and sessions that backends end.
 
 use super::{Checker, Fault, fault};
 use crate::{
@@ -34,7 +34,7 @@ impl Checker {
         }
     }
 
-    /// A partition is about to hear that an account changed; of a bot's shards only the first tells it.
+    /// A partition is about to receive a changed account; of a bot's shards only the first publishes it.
     pub fn user_changed(&mut self, side: usize, user: &User, in_first_shard: impl Fn(usize) -> bool) {
         let text = format!("USER_UPDATE id={} name={:?}", user.id, user.global_name.as_deref().unwrap_or(""));
         for session in self.living(side).filter(|session| session.user == user.id.get()) {

@@ -10,14 +10,14 @@ use guildhall_partition::Partition;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 const GUILDS: u32 = 1 << 0;
-/// GUILDS, GUILD_MEMBERS, GUILD_PRESENCES: who has fewer does not hear of who was there, who left, or what they show.
+/// GUILDS, GUILD_MEMBERS, GUILD_PRESENCES: without them a client does not receive departures or presences.
 const NEEDED: u32 = 1 << 0 | 1 << 1 | 1 << 8;
-/// Clients ask for rows in blocks of so many.
+/// Rows in a block that clients subscribe to.
 const BLOCK_ROWS: u32 = 100;
 
 impl Checker {
-    /// Nothing is under way: sessions are in the guild exactly when their account is, and show what they show.
-    /// `is_observed`: everybody is told of every presence.
+    /// With nothing in progress: sessions are in the guild exactly if their account is a member, and have its presence.
+    /// `is_observed`: a session receives every presence.
     pub fn check_at_rest(&self, partitions: &[&Partition], is_observed: bool) -> Result<(), Fault> {
         let mut shown: HashMap<u64, Status> = HashMap::new();
         for session in self.sessions.iter().filter(|session| session.gone.is_none()) {
@@ -53,7 +53,7 @@ impl Checker {
         Ok(())
     }
 
-    /// What the client of a session knows.
+    /// Checks the knowledge of a session's client.
     pub fn check_known(&self, at: usize) -> Result<(), Fault> {
         let session = &self.sessions[at];
         if session.membership != Membership::Inside || session.is_confused {
@@ -83,7 +83,7 @@ impl Checker {
             let shown = self.state.presences.get(&user).map_or("offline", |(status, _)| *status);
             let known = session.known.presences.get(&user).map_or("offline", String::as_str);
             if shown != known {
-                return fault(format!("{} believes {user} to be {known}, who is {shown}", session.user));
+                return fault(format!("{} has {known} as the presence of {user}, which is {shown}", session.user));
             }
         }
         Ok(())
@@ -110,7 +110,7 @@ impl Checker {
         Ok(())
     }
 
-    /// Who was told of the guild by passive updates alone knows all that it may know.
+    /// A session that had only passive updates of the guild knows everything that it may know.
     fn check_passive(&self, session: &Session) -> Result<(), Fault> {
         let state = &self.state;
         let views = |channel: &u64| state.viewers(*channel).contains(&session.user);

@@ -1,4 +1,4 @@
-//! Clients: what they decode, against what their sessions had to be sent.
+//! Clients: decoded dispatches, compared with those that their sessions had to receive.
 
 use super::{Checker, Fault, fault};
 use crate::naive::Known;
@@ -24,13 +24,13 @@ impl Checker {
         session.received(seq, dispatch.seq, &dispatch.name, &said.text)?;
         if Known::concerns(&dispatch.name, session.is_bot) {
             let applied = session.known.apply(&dispatch.name, &said.d);
-            // Who gets operations on rows a second time cannot always carry them out.
+            // A client that receives row operations twice cannot always apply them.
             applied.or_else(|what| if session.is_confused { Ok(()) } else { fault(what) })?;
         }
         Ok(at)
     }
 
-    /// Everything has been delivered: what a connected, reading client has not got is missing.
+    /// Everything has been delivered: a connected, reading client must have received it.
     pub fn check_complete(&self, at: usize, seq: u64) -> Result<(), Fault> {
         let session = &self.sessions[at];
         match session.first_missing(seq) {

@@ -1,4 +1,4 @@
-//! Direct messages: what those in them are told, and what READY says of them.
+//! Direct messages: events for their recipients, and their form in READY.
 
 use super::{Checker, SessionKey};
 use crate::{

@@ -1,4 +1,4 @@
-//! The guild's events, in the order it made them: what they change, and that presences are told as they are.
+//! The guild's events in order: their effects, and that published presences are the actual ones.
 
 use super::{Checker, Fault, fault};
 use crate::naive::{Event, NaiveThread, State, Telling, is_half_a_move, status_text};
@@ -60,7 +60,7 @@ impl Checker {
                 let said = (status_text(presence.status), presence.activities.len());
                 let shown = self.state.presences.get(&user).copied().unwrap_or(("offline", 0));
                 if said != shown {
-                    return fault(format!("{user} is told to show {said:?}, but shows {shown:?}"));
+                    return fault(format!("{user} is published as {said:?}, but is {shown:?}"));
                 }
                 self.told.insert(user, said);
                 self.pace.count(now, self.limits.presence_events_per_s_max, self.limits.presence_burst_max)?;
@@ -76,7 +76,7 @@ impl Checker {
             }
             _ => {}
         }
-        // Who moves in voice has not left anything, whoever sees it so.
+        // A voice move is no departure, even for users who can see only one half of it.
         if State::is_changed_by(event.name.as_str(), &event.payload) && !is_half_a_move(event, next) {
             let mut state = State::clone(&self.state);
             state.apply(event.name.as_str(), &event.payload);
@@ -89,7 +89,7 @@ impl Checker {
         Ok(Rc::new(Event::new(event, next, [self.viewed_before.clone(), before], self.state.clone(), &self.telling)))
     }
 
-    /// Nobody who is banned is a member, and who is no member is in no thread.
+    /// A banned account is not a member, and an account that is not a member is in no thread.
     fn check_bans(&self, event: &RelayEvent) -> Result<(), Fault> {
         let Payload::Notice(notice) = &event.payload else { return Ok(()) };
         if let Notice::Ban { user, delete_message_s: Some(_) } = &**notice

@@ -1,4 +1,4 @@
-//! Relays: what the guild's streams bring to the sessions of a partition, and what is told in rounds.
+//! Relays: effects of the guild's streams on a partition's sessions, and passive updates.
 
 use super::{Carried, Checker, Fault, SessionKey, fault};
 use crate::{
@@ -18,7 +18,7 @@ pub(super) struct Relay {
     epoch: u32,
     seq: u64,
     pub(super) state: Option<Rc<State>>,
-    /// What passive sessions are told of, since the relay's newest snapshot.
+    /// Changes for passive sessions since the relay's newest snapshot.
     changes: Vec<Change>,
 }
 
@@ -156,7 +156,7 @@ impl Checker {
         }
     }
 
-    /// The relay's passive sessions are about to be told what changed.
+    /// The relay is about to send passive updates.
     pub fn round(&mut self, relay: RelayId) {
         self.given_total += 1;
         let Some(Relay { state: Some(state), changes, .. }) = self.relays.get_mut(&relay) else { return };
@@ -220,8 +220,8 @@ impl Checker {
         Ok(())
     }
 
-    /// Nothing happened since its relay's last round, and it viewed the same channels then: what comes into view later is
-    /// told in the next round.
+    /// No change since the relay's last round, and an equal view: channels that become visible later are
+    /// part of the next update.
     pub fn is_up_to_date(&self, session: &Session) -> bool {
         let (told_count, then) = &session.told;
         let views = |state: &State, channel: u64| state.viewers(channel).contains(&session.user);

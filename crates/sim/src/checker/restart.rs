@@ -1,4 +1,4 @@
-//! A restart: what was told is what the store has, and each session that was left comes back as it was.
+//! A restart: the store has all published state, and each session of the hand-over returns unchanged.
 
 use super::{Checker, Fault, fault};
 use crate::{
@@ -21,11 +21,11 @@ impl Checker {
     /// The process ended, with nothing under way; the next one finds this of the guild.
     ///
     /// # Errors
-    /// When that is not what was told of it.
+    /// If the record differs from the published state.
     pub fn process_ended(&mut self, record: &GuildRecord) -> Result<(), Fault> {
         let before = self.state.clone();
         if !before.voice.is_empty() {
-            return fault(format!("nobody is told that these are not in voice any more: {:?}", before.voice));
+            return fault(format!("no event said that these left voice: {:?}", before.voice));
         }
         let last_messages = record.channels.iter().filter(|channel| channel.thread.is_none());
         let last_messages =
@@ -33,14 +33,15 @@ impl Checker {
         let mut state = State::of(record);
         state.last_messages = last_messages;
         state.bans.clone_from(&before.bans);
-        // Who had a role that was deleted is not written anew for that.
+        // Members keep the ids of deleted roles in the store.
         state
             .members
             .values_mut()
             .for_each(|member| member.roles.retain(|role| record.roles.iter().any(|of| of.id.get() == *role)));
         state.is_stored_as(&before).or_else(fault)?;
         if state.last_messages != before.last_messages {
-            // Of messages that are not the guild's, or gone, passive sessions were told as well, and are not told anew.
+            // Passive sessions also received updates for messages of backends and deleted messages; those are not
+            // repeated.
             self.sessions.iter_mut().for_each(|session| session.was_never_active = false);
         }
         self.state = Rc::new(state);

@@ -41,7 +41,7 @@ impl Checker {
             return Some(false);
         }
         if seq < session.received_floor {
-            // It was told that the client has more, and has forgotten that.
+            // The client claims more dispatches than the session has.
             return Some(false);
         }
         if seq < session.claimed {
@@ -85,7 +85,7 @@ impl Checker {
         Ok(())
     }
 
-    /// Time was told to a partition.
+    /// A partition handled its timers.
     pub fn timers(&mut self, now: Now, side: usize) {
         for at in &self.living[side] {
             self.sessions[*at].gather_until(now.instant, now.unix.0);

@@ -1,4 +1,5 @@
-//! What is done in a direct message: whether it may be, and who is told what then, in order (docs/protocol.md §10.2).
+//! Commands in a direct message: whether they are permitted, their events, and the recipients, in order
+//! (docs/protocol/reference.md §10.2).
 
 use super::{NaiveDirect, ToldDirect, direct::direct_text};
 use guildhall_guild::{Actor, Command, DirectCommand};
@@ -88,7 +89,7 @@ impl NaiveDirect {
         readers.into_iter().map(|reader| Due::to(name, [reader].into(), says(reader))).collect()
     }
 
-    /// Whoever closed it has it in their list again.
+    /// Recipients who closed it have it in their list again.
     fn open(&mut self, is_meant: impl Fn(u64) -> bool) -> Vec<Due> {
         let back: Vec<u64> = self.closed_by.iter().copied().filter(|user| is_meant(*user)).collect();
         self.closed_by.retain(|user| !back.contains(user));
@@ -126,7 +127,7 @@ impl NaiveDirect {
         due
     }
 
-    /// What is told of a command that succeeded.
+    /// Events of a command that succeeded.
     fn done(&mut self, now_unix_ms: i64, actor: Actor, command: &Command) -> Vec<Due> {
         let user = user_of(actor);
         match command {
@@ -135,7 +136,7 @@ impl NaiveDirect {
                 self.say(user.unwrap_or_default(), [KIND_DEFAULT, KIND_REPLY], Some(new.content.clone()))
             }
             Command::StartTyping(_) => vec![self.about("TYPING_START", None)],
-            // Whoever edits here never says the same again.
+            // Every edit in the simulation changes the content.
             Command::EditMessage(_, message, _) => vec![self.about("MESSAGE_UPDATE", Some(message.get()))],
             Command::DeleteMessage(_, message) => {
                 self.messages.remove(&message.get());
@@ -209,7 +210,7 @@ impl NaiveDirect {
         vec![self.about("MESSAGE_UPDATE", Some(message)), self.about("CHANNEL_PINS_UPDATE", None)]
     }
 
-    /// It was made: those in it are told.
+    /// It was created: its recipients receive it.
     pub fn made(&mut self, published: &[Arc<Published>]) -> Result<Vec<ToldDirect>, String> {
         let due = self.seen_by_each("CHANNEL_CREATE", self.everybody());
         self.agree(due, published)
@@ -218,7 +219,7 @@ impl NaiveDirect {
     /// A command was handled, and `published` came of it.
     ///
     /// # Errors
-    /// When it had to end otherwise, or somebody else has to be told, or something else.
+    /// If the result, the recipients or the events are wrong.
     pub fn follow(
         &mut self,
         now_unix_ms: i64,
@@ -238,7 +239,7 @@ impl NaiveDirect {
     fn agree(&mut self, due: Vec<Due>, published: &[Arc<Published>]) -> Result<Vec<ToldDirect>, String> {
         let names = || published.iter().map(|published| published.event.name.as_str()).collect::<Vec<_>>();
         if due.len() != published.len() {
-            return Err(format!("{due:?} had to be told, but not {:?}", names()));
+            return Err(format!("{due:?} had to be published, but not {:?}", names()));
         }
         due.into_iter().zip(published).map(|(due, published)| self.agree_on(due, published)).collect()
     }
@@ -249,7 +250,7 @@ impl NaiveDirect {
             Gate::Users(users) => users.iter().map(|user| user.get()).collect(),
             _ => BTreeSet::new(),
         };
-        let wrong = |what: &str| Err(format!("{what}: {due:?} had to be told, but not {event:?}"));
+        let wrong = |what: &str| Err(format!("{what}: {due:?} had to be published, but not {event:?}"));
         if event.name.as_str() != due.name || event.guild_id.get() != 0 {
             return wrong("another event");
         }

@@ -1,6 +1,6 @@
-//! Direct messages and groups: who is in them, and what those are told (docs/protocol.md §6.4, §10.2; ADR 25).
+//! Direct messages and groups: recipients, and their events (docs/protocol/reference.md §6.4, §10.2; ADR 25).
 //!
-//! Invariants  only those in one are told anything, and only of what happens while they are in it.
+//! Invariants  only recipients receive events, and only those of their time in it.
 
 use super::{
     event::Reader,
@@ -23,13 +23,13 @@ pub struct NaiveDirect {
     pub id: u64,
     pub is_group: bool,
     pub name: String,
-    /// Of a group.
+    /// Owner of a group.
     pub owner: u64,
-    /// Who is in it, and since when.
+    /// Recipients, with the time at which they joined.
     pub people: BTreeMap<u64, i64>,
-    /// Who does not have it in their list, in the order in which they closed it.
+    /// Recipients without it in their list, in the order in which they closed it.
     pub closed_by: Vec<u64>,
-    /// Who wrote what there is.
+    /// Author of each message.
     pub messages: BTreeMap<u64, u64>,
     pub pinned: BTreeSet<u64>,
     /// Message, emoji, user.
@@ -39,14 +39,14 @@ pub struct NaiveDirect {
     pub is_gone: bool,
 }
 
-/// Something that those in a direct message are told.
+/// An event for the recipients of a direct message.
 #[derive(Clone, Debug)]
 pub struct ToldDirect {
     pub channel: u64,
     pub name: &'static str,
     pub to: BTreeSet<u64>,
     pub text: Rc<str>,
-    /// Whoever is told has left it, or it is a group no more: what was said before is not for them from now on.
+    /// Whether the recipient has left, or it is no group any more: earlier dispatches must not be replayed to them.
     pub is_left: bool,
 }
 
@@ -117,7 +117,7 @@ impl ListedDirects {
     }
 }
 
-/// What an event of a direct message says, if it does not follow from what was done.
+/// Expected content of an event of a direct message that does not follow from the command.
 pub fn direct_text(name: &str, payload: &Payload) -> String {
     let body = match payload {
         // Nobody is anybody's member there.

@@ -1,4 +1,4 @@
-//! Who may see an event, by its name and content (docs/protocol.md §4.1, §4.3, §5.3, §7).
+//! Visibility of an event by its name and content (docs/protocol/reference.md §4.1, §4.3, §5.3, §7).
 
 use super::{
     Publication, State, Telling,
@@ -23,21 +23,21 @@ pub const MESSAGE_CONTENT: u32 = 1 << 15;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Users {
     All,
-    /// Who looks at the guild.
+    /// Active sessions of the guild.
     Active,
-    /// The same, and who is not told of voice by passive updates.
+    /// Active sessions, and those that receive no voice states by passive updates.
     Voice,
-    /// Who asked for typing.
+    /// Sessions that subscribe to typing.
     Typing,
-    /// Who asked for all members' changes.
+    /// Sessions that subscribe to all changes of members.
     Members,
-    /// Who asked for all threads, or is in the one it is about.
+    /// Sessions that subscribe to all threads, and members of the thread.
     Threads,
-    /// Who watches the member.
+    /// Watchers of the member.
     Watchers,
 }
 
-/// Something that passive updates tell of.
+/// A change that passive updates include.
 #[derive(Clone, Copy, Debug)]
 pub enum Change {
     /// A channel has a newer message.
@@ -46,7 +46,7 @@ pub enum Change {
     Voice(u64, Option<u64>),
 }
 
-/// Whom a message calls.
+/// Mentions of a message.
 #[derive(Clone, Debug, Default)]
 struct Calls {
     users: Vec<u64>,
@@ -61,12 +61,12 @@ pub struct Event {
     who: Who,
     intents: u32,
     users: Users,
-    /// Whose it is: they get it whatever the rest says.
+    /// Subject of the event: they receive it in any case.
     own: Option<u64>,
-    /// The member it is about: who watches them gets it.
+    /// The member it is about: their watchers receive it.
     member: Option<u64>,
     calls: Calls,
-    /// What of it is told by passive updates.
+    /// The change for passive updates.
     pub change: Option<Change>,
     /// The guild once it has happened, and before.
     pub state: Rc<State>,
@@ -80,7 +80,7 @@ pub struct Event {
     texts: RefCell<[Option<Rc<str>>; 4]>,
 }
 
-/// A session, as far as it matters here.
+/// Properties of a session that visibility depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
     pub user: u64,
@@ -97,7 +97,7 @@ pub struct Reader<'a> {
     pub passive: PassiveForm,
 }
 
-/// How a user account is told of a guild that it does not look at (docs/protocol.md §8.5).
+/// Notification of a user account about a guild that it does not display (docs/protocol/reference.md §8.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PassiveForm {
     Unreads,
@@ -243,7 +243,7 @@ impl Event {
         if self.own == Some(reader.user) {
             return true;
         }
-        // That a thread is gone is for who was in it.
+        // The deletion of a thread goes to its former members.
         let is_end = matches!(self.who, Who::Thread(thread) if thread.is_end);
         if !self.who.admits(if is_end { &self.before } else { &self.state }, reader.user, now_unix_ms) {
             return false;
@@ -272,7 +272,7 @@ impl Event {
     fn is_for_thread_member(&self, user: u64) -> bool {
         match &self.who {
             Who::Thread(thread) => {
-                // Of one that is gone: who was in it.
+                // For a deleted thread: its former members.
                 let states = [&self.state, &self.before];
                 let thread = states.iter().find_map(|state| state.threads.get(&thread.id));
                 thread.is_some_and(|thread| thread.members.contains(&user))
@@ -282,13 +282,13 @@ impl Event {
         }
     }
 
-    /// Whether it may still be shown to who got it once, with the guild as it is `now`.
+    /// Whether it may be replayed to a recipient, with the guild as it is `now`.
     pub fn may_be_replayed_to(&self, user: u64, now: &State, now_unix_ms: i64) -> bool {
         let is_member = now.members.contains_key(&user) && !now.is_deleted;
         is_member && (self.own == Some(user) || self.who.still_admits(now, user, now_unix_ms))
     }
 
-    /// What it says to who reads it, by `redaction_for`.
+    /// Its content for a recipient with `redaction_for`.
     pub fn text(&self, redaction: u8) -> Rc<str> {
         let mut texts = self.texts.borrow_mut();
         let text = &mut texts[usize::from(redaction)];
@@ -307,7 +307,7 @@ impl Event {
 }
 
 impl Calls {
-    /// Who is named is called by that.
+    /// Users that a publication names are called by it.
     fn of_publication(publication: &Publication) -> Self {
         match publication.who {
             Who::Users(_) => Self::default(),

@@ -1,4 +1,4 @@
-//! What a dispatch that came says, in the words of `text.rs`.
+//! Content of a received dispatch, in the words of `text.rs`.
 
 use super::{
     got_notice::{notice_text_of, thread_text},
@@ -14,7 +14,7 @@ use std::{
     sync::Arc,
 };
 
-/// What a dispatch that came says: in words, and as it was.
+/// Content of a received dispatch: in words, and raw.
 #[derive(Clone, Debug)]
 pub struct Said {
     pub text: Rc<str>,
@@ -36,7 +36,7 @@ pub struct Texts(HashMap<Box<str>, Said, FixedState>);
 const REMEMBERED_MAX: usize = 256;
 
 impl Texts {
-    /// What a dispatch says.
+    /// Describes a dispatch.
     pub fn of(&mut self, dispatch: &Dispatch) -> Said {
         let Body::Json(body) = &dispatch.body else { return Said::of(dispatch) };
         if let Some(said) = self.0.get(&**body)
@@ -258,14 +258,14 @@ fn list_update_text(d: &Value) -> String {
     )
 }
 
-/// A member's or presence's user: whole, or by id alone where users are told apart.
+/// User of a member or presence: whole, or by id for clients with deduplicated users.
 fn user_of(d: &Value) -> String {
     if d["user_id"].is_null() { plain(&d["user"]["id"]) } else { plain(&d["user_id"]) }
 }
 
 /// Members, presences and voice states, as `People` has them.
 fn people_text(members: &Value, presences: &Value, voice: &Value, roles: &[String]) -> String {
-    // Who had a role that was deleted keeps its id until they change: no client can make anything of it.
+    // Members keep the ids of deleted roles until they change; clients ignore those.
     let is_living = |role: &String| roles.contains(role);
     let living = |member: &Value| -> String { list(items(&member["roles"]).iter().map(plain).filter(is_living)) };
     let mut members: Vec<(String, String)> = items(members)
@@ -296,7 +296,7 @@ fn supplemental_guilds(d: &Value) -> Vec<String> {
         .collect()
 }
 
-/// A guild, with the people that READY tells beside it or (`None`) the guild itself holds.
+/// A guild, with members and voice states from READY, or (`None`) from the guild itself.
 fn guild_text(d: &Value, beside: Option<(&Value, &Value)>) -> String {
     let roles: Vec<String> = items(&d["roles"]).iter().map(|role| plain(&role["id"])).collect();
     // With CLIENT_STATE_V2 the base fields are apart.
@@ -370,7 +370,7 @@ fn ready_text(d: &Value) -> String {
     )
 }
 
-/// A direct message or a group, with the others in it: whole, or by their ids where users are told apart.
+/// A direct message or group with its recipients: whole, or by id for clients with deduplicated users.
 fn direct_text(d: &Value) -> String {
     let recipients = match d.get("recipient_ids") {
         Some(ids) => list(items(ids).iter().map(plain)),

@@ -12,7 +12,7 @@ const CATEGORY: u8 = 4;
 /// Treatment of a dispatch in a replay once its channel is out of view.
 #[derive(Clone, Debug)]
 pub enum OutOfView {
-    /// It is sent.
+    /// It is sent in full.
     Same,
     /// It is left out.
     Nothing,
@@ -28,7 +28,8 @@ pub struct ToldChannel {
     pub out_of_view: OutOfView,
 }
 
-/// Dispatch to a user for an event that makes, changes or deletes a channel. None: there is none, or `view_changes` has it.
+/// Dispatch to a user for an event that makes, changes or deletes a channel. None: there is none, or
+/// `view_changes` has it.
 pub fn told_by(event: &Event, user: u64, hidden: HiddenChannels) -> Option<ToldChannel> {
     let channel = event.channel()?;
     let id = channel.id.get();

@@ -1,4 +1,4 @@
-//! What a client knows of the guild: it believes what it is told, and nothing else (docs/protocol.md §8.5, §8.6).
+//! A client's knowledge of the guild: exactly the content of its dispatches (docs/protocol/reference.md §8.5, §8.6).
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ pub struct Known {
     pub presences: BTreeMap<u64, String>,
     /// Open threads: the channel each is in, and its name.
     pub threads: BTreeMap<u64, (u64, String)>,
-    /// By their ids: rows as far as they were told.
+    /// Rows by list id; `None` for rows that it has not received.
     pub lists: BTreeMap<String, Vec<Option<String>>>,
 }
 
@@ -166,7 +166,7 @@ impl Known {
                 "UPDATE" if rows.get(index).is_some_and(Option::is_some) => rows[index] = Some(row(&op["item"])),
                 "DELETE" if rows.get(index).is_some_and(Option::is_some) => drop(rows.remove(index)),
                 "INVALIDATE" => rows.iter_mut().skip(first).take(last + 1 - first).for_each(|row| *row = None),
-                _ => return Err(format!("an operation on rows that it was not told of: {op}, of {rows:?}")),
+                _ => return Err(format!("an operation on rows that it did not receive: {op}, of {rows:?}")),
             }
         }
         let len = items(&d["groups"]).iter().map(|group| group["count"].as_u64().unwrap_or(0) as usize + 1).sum();

@@ -1,4 +1,4 @@
-//! Member lists: everybody sorted anew, on every question (docs/protocol.md §8.6).
+//! Member lists: all members sorted from scratch for every query (docs/protocol/reference.md §8.6).
 
 use super::{NaiveChannel, State};
 use std::{cmp::Reverse, collections::BTreeMap};
@@ -41,7 +41,7 @@ pub fn list_id(state: &State, channel: &NaiveChannel) -> String {
 /// Kind (a role, `online`, `offline`), then position from above, then the role.
 type Group = (u8, Reverse<i32>, u64);
 
-/// The rows of a channel's list. `names` are those of the accounts, for who has no nick.
+/// The rows of a channel's list. `names` returns an account's name, used for members without nick.
 pub fn list_rows(state: &State, channel: u64, names: impl Fn(u64) -> String) -> Vec<String> {
     let mut groups: BTreeMap<Group, Vec<(String, u64)>> = BTreeMap::new();
     for user in state.viewers(channel).iter() {

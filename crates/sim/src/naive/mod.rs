@@ -1,7 +1,7 @@
-//! The naive model: docs/protocol.md once more, written for being read, not for being fast.
+//! The naive model: an independent implementation of docs/protocol/reference.md, for clarity instead of speed.
 //!
-//! Owns        `State`, a guild as a client would know it that sees everything; who may see an event; what a
-//!             dispatch says, as text.
+//! Owns        `State`, a guild as known to a client that sees everything; visibility of an event; content of a
+//!             dispatch as text.
 //! Invariants  nothing of the product's audience, permission or fan-out code is used: only its plain data.
 
 mod deed;

@@ -1,4 +1,4 @@
-//! Small events about what a guild keeps: for whom they are, and what they say (docs/protocol.md §5.3, §7.1, §7.2, §7.4).
+//! Small events about guild resources: recipients and content (docs/protocol/reference.md §5.3, §7.1, §7.2, §7.4).
 
 use super::{
     State,
@@ -17,12 +17,12 @@ const GUILD_WEBHOOKS: u32 = 1 << 5;
 const GUILD_INVITES: u32 = 1 << 6;
 const GUILD_SCHEDULED_EVENTS: u32 = 1 << 16;
 
-/// Whom a notice is for.
+/// Recipients of a notice.
 pub struct NoticeAudience {
     pub who: Who,
     pub intents: u32,
     pub users: Users,
-    /// Who gets it whatever the rest says.
+    /// Receives it in any case.
     pub own: Option<u64>,
 }
 
@@ -79,7 +79,7 @@ pub fn notice_audience(notice: &Notice, before: &State, state: &State) -> Notice
     NoticeAudience { who, intents, users, own }
 }
 
-/// What it says.
+/// Content of a notice.
 pub fn notice_text(state: &State, notice: &Notice) -> String {
     match notice {
         Notice::Ban { user, delete_message_s } => {

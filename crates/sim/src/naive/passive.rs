@@ -7,14 +7,14 @@ use std::{
     rc::Rc,
 };
 
-/// What a passive session has not been told: everything between two moments.
+/// Changes that a passive session has not received: everything between two moments.
 #[derive(Clone, Debug)]
 pub struct Untold {
     pub form: PassiveForm,
     pub user: u64,
     /// The guild as the session knows it.
     pub before: Rc<State>,
-    /// Channels of which it may have been told at a RESUME what it does not know, or what is newer than that.
+    /// Channels with states of unknown age: an incomplete replay may have sent newer or older ones.
     pub doubtful: BTreeSet<u64>,
     pub now: Rc<State>,
     /// What happened in between.
@@ -54,20 +54,20 @@ impl Untold {
         self.changes.iter().any(|change| matches!(change, Change::Voice(of, _) if *of == who))
     }
 
-    /// Who came, moved or changed. Its own state it is told at once.
+    /// Users who joined, moved or changed in voice. The session receives its own state at once.
     fn voice(&self) -> BTreeSet<u64> {
         let is_news =
             |who: &u64| self.place(*who).is_some() && (self.known_place(*who).is_none() || self.has_moved(*who));
         self.now.voice.keys().copied().filter(|who| *who != self.user && is_news(who)).collect()
     }
 
-    /// Who is not where it knows them to be, nor anywhere that it can see.
+    /// Users who left the channel that the session knows, for none or one that it cannot view.
     fn left(&self) -> BTreeSet<u64> {
         let is_gone = |who: &u64| self.known_place(*who).is_some() && self.place(*who).is_none();
         self.before.voice.keys().copied().filter(|who| *who != self.user && is_gone(who)).collect()
     }
 
-    /// Whether it has to be told anything.
+    /// Whether it has to receive an update.
     pub fn is_due(&self) -> bool {
         let has_voice = || !self.voice().is_empty() || !self.left().is_empty();
         !self.channels().is_empty() || self.form != PassiveForm::Unreads && has_voice()
@@ -95,7 +95,7 @@ impl Untold {
                     self.known_place(*who).is_some() || self.changes.iter().any(was_in) || is_there()
                 };
                 match left.iter().find(|who| self.place(**who).is_some() || !was_seen(who)) {
-                    Some(who) => Err(format!("{who} left, who was never seen there or still is")),
+                    Some(who) => Err(format!("{who} is listed as having left, but was never there or still is")),
                     None => Ok(()),
                 }
             }
@@ -148,7 +148,7 @@ impl Untold {
     }
 }
 
-/// What an update says that a relay made.
+/// Content of an update that a relay made.
 pub fn made_text(payload: &Payload) -> Option<String> {
     let voice = |entries: &[guildhall_relay::VoiceEntry]| {
         let of = |entry: &guildhall_relay::VoiceEntry| {

@@ -1,4 +1,4 @@
-//! The permission algorithm of docs/protocol.md §5.2, and who has a permission by it.
+//! The permission algorithm of docs/protocol/reference.md §5.2, and its results.
 
 use super::{NaiveChannel, NaiveMember, State};
 
@@ -52,7 +52,7 @@ impl State {
         if p & VIEW_CHANNEL == 0 {
             return 0;
         }
-        // Who cannot come into a voice channel cannot change it either.
+        // Without CONNECT a user cannot change a voice channel.
         if channel.is_voice() && p & CONNECT == 0 { p & !(MANAGE_CHANNELS | MANAGE_ROLES) } else { p }
     }
 
@@ -61,14 +61,14 @@ impl State {
         self.in_channel(user, member, channel, 0) & VIEW_CHANNEL != 0
     }
 
-    /// What a member may do in the guild as a whole; nothing if they are none.
+    /// Permissions of a member in the guild; none for others.
     pub fn guild_permissions(&self, user: u64, now_unix_ms: i64) -> u64 {
         let Some(member) = self.members.get(&user) else { return 0 };
         let p = self.base(user, member);
         if p & ADMINISTRATOR == 0 && member.is_silenced(now_unix_ms) { p & TIMED_OUT } else { p }
     }
 
-    /// What a member may do in a channel; nothing where one of them does not exist.
+    /// Permissions of a member in a channel; none if one of them does not exist.
     pub fn channel_permissions(&self, user: u64, channel: u64, now_unix_ms: i64) -> u64 {
         match (self.members.get(&user), self.channels.get(&channel)) {
             (Some(member), Some(channel)) => self.in_channel(user, member, channel, now_unix_ms),

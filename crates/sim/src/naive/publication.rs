@@ -1,4 +1,5 @@
-//! What a backend does: events in its own words, and members that others are not told of (docs/backend-api.md).
+//! Actions of a backend: events with its own names, and members that join without GUILD_MEMBER_ADD for others
+//! (docs/backend-api.md).
 
 use super::{
     Reader,
@@ -9,12 +10,12 @@ use std::collections::BTreeSet;
 
 const GUILD_MESSAGE_TYPING: u32 = 1 << 11;
 
-/// What the command that is being handled asked for, as far as the events do not say so themselves.
+/// Effects of the current command that its events do not contain.
 #[derive(Clone, Debug, Default)]
 pub enum Telling {
     #[default]
     Usual,
-    /// Members that come in are told only that to themselves.
+    /// Only new members themselves receive GUILD_MEMBER_ADD.
     Untold,
     Publication(Publication),
 }
@@ -37,7 +38,7 @@ pub enum PublicationKind {
     Message(u64, u64),
 }
 
-/// A channel that there is not: what is said there is nobody's newest message.
+/// A channel that does not exist: a message there is no passive session's newest.
 const NOWHERE: u64 = 4_242;
 
 impl Publication {
@@ -83,7 +84,7 @@ impl Publication {
         }
     }
 
-    /// Who reads its content whatever they asked for; none: it has none.
+    /// Users who read its content whatever their intents; `None`: it has no content.
     pub fn readers(&self) -> Option<BTreeSet<u64>> {
         match self.kind {
             PublicationKind::Message(author, mentioned) => Some([author, mentioned].into()),
@@ -97,7 +98,7 @@ impl Publication {
         u8::from(lacks_content && self.readers().is_some_and(|readers| !readers.contains(&reader.user)))
     }
 
-    /// Of bots.
+    /// Intents that bots need.
     pub fn intents(&self) -> u32 {
         match self.kind {
             PublicationKind::Round => 0,
@@ -106,7 +107,7 @@ impl Publication {
         }
     }
 
-    /// Who is named gets it also without looking at the guild.
+    /// Users that it names receive it even if their client does not display the guild.
     pub fn users(&self) -> Users {
         match (&self.who, self.kind) {
             (Who::Users(_), _) | (_, PublicationKind::Round) => Users::All,

@@ -60,7 +60,7 @@ impl Shown {
         self.sessions.retain(|_, (of, _)| *of != user);
     }
 
-    /// Who is not offline: status, and how many activities.
+    /// Status and number of activities of all users who are not offline.
     pub fn presences(&self) -> BTreeMap<u64, (&'static str, usize)> {
         let mut best: BTreeMap<u64, (guildhall_model::Status, usize)> = BTreeMap::new();
         for (user, presence) in self.sessions.values() {

@@ -1,4 +1,4 @@
-//! The guild as told by its own events.
+//! The guild as its own events describe it.
 
 use super::NaiveThread;
 use guildhall_guild::GuildRecord;
@@ -10,7 +10,7 @@ use std::{
     rc::Rc,
 };
 
-/// A permission overwrite: whose, for a member instead of a role, what.
+/// A permission overwrite: its role or member, and its permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NaiveOverwrite {
     pub id: u64,
@@ -50,15 +50,15 @@ pub struct State {
     pub members: BTreeMap<u64, NaiveMember>,
     /// What members show who are not offline: status, and how many activities.
     pub presences: BTreeMap<u64, (&'static str, usize)>,
-    /// Channel and session of who is in voice.
+    /// Channel and session of each user in voice.
     pub voice: BTreeMap<u64, (u64, String)>,
     pub last_messages: BTreeMap<u64, u64>,
     /// Open ones and closed ones.
     pub threads: BTreeMap<u64, NaiveThread>,
-    /// Who may not come in.
+    /// Banned users.
     pub bans: BTreeSet<u64>,
     pub is_deleted: bool,
-    /// Who sees a channel, as far as somebody asked.
+    /// Cached viewers of a channel.
     viewers: RefCell<BTreeMap<u64, Rc<BTreeSet<u64>>>>,
 }
 
@@ -142,7 +142,7 @@ impl State {
 
     /// Takes in what an event says.
     pub fn apply(&mut self, name: &str, payload: &Payload) {
-        // Who sees what stays as it is.
+        // Visibility does not change.
         if !matches!(payload, Payload::Message(_) | Payload::Voice { .. } | Payload::Notice(_)) {
             self.viewers.take();
         }
@@ -163,8 +163,8 @@ impl State {
                 self.hoisted.remove(&id.get());
                 // It is taken from everybody who had it, without an event for each.
                 self.members.values_mut().for_each(|member| member.roles.retain(|role| *role != id.get()));
-                // So are its overwrites: the events that tell them follow, but nobody decides by them any more, and their
-                // channels have other lists from now on.
+                // So are its overwrites: the events that remove them follow, but nothing depends on them any more, and
+                // their channels have other lists from now on.
                 for channel in self.channels.values_mut() {
                     channel.overwrites.retain(|overwrite| overwrite.is_member || overwrite.id != id.get());
                 }
@@ -220,7 +220,8 @@ impl State {
         };
     }
 
-    /// Whether the store has what was told, as far as that outlives a process. Of messages that were deleted it knows nothing.
+    /// Whether the store has the published state, except for state that ends with the process. The model does not know
+    /// deleted messages.
     pub fn is_stored_as(&self, told: &Self) -> Result<(), String> {
         let parts = |state: &Self| {
             let Self { name, owner, hoisted, roles, channels, threads, members, .. } = state;
@@ -270,7 +271,7 @@ impl State {
         Ok(())
     }
 
-    /// Whether a user is told that somebody is in voice: those in channels that they can view, and themselves.
+    /// Whether a user sees another in voice: in channels that they can view, and themselves.
     pub fn shows_in_voice(&self, reader: u64, user: u64) -> bool {
         let channel = self.voice.get(&user).map(|(channel, _)| *channel);
         channel.is_some_and(|channel| user == reader || self.viewers(channel).contains(&reader))

@@ -1,4 +1,4 @@
-//! What a dispatch has to say, as text: key fields only, in a fixed order. `got.rs` makes the same of what came.
+//! Expected content of a dispatch as text: key fields only, in a fixed order. `got.rs` makes the same of received ones.
 
 use super::{NaiveChannel, State, event::Reader, notice::notice_text, passive::made_text, state::status_text};
 use guildhall_member_list::{Item, ListOp};
@@ -31,7 +31,7 @@ fn message_text(message: &Message, is_redacted: bool) -> String {
     )
 }
 
-/// `has_member`: it is told in a guild.
+/// `has_member`: the event contains the author's member.
 pub(super) fn message_event_text(event: &MessageEvent, redaction: u8, has_member: bool) -> String {
     let mut text = message_text(&event.message, redaction & 1 != 0);
     match (&event.referenced, event.message.kind == Message::KIND_REPLY) {
@@ -104,7 +104,7 @@ pub fn channel_text(channel: &Channel, is_blank: bool) -> String {
     )
 }
 
-/// What an event says.
+/// Expected content of an event.
 pub fn payload_text(name: &str, payload: &Payload, redaction: u8, state: &State) -> String {
     let body = match payload {
         Payload::Backend(event) => event.name().to_owned(),
@@ -161,7 +161,7 @@ pub fn guild_delete_text(guild_id: u64, unavailable: bool) -> String {
     format!("GUILD_DELETE id={guild_id} unavailable={unavailable}")
 }
 
-/// Who is told to be in a guild, and where in voice.
+/// Members, presences and voice states of a guild for one session.
 pub struct People {
     pub members: String,
     pub presences: String,
@@ -306,7 +306,7 @@ fn holds_messages(kind: u8) -> bool {
     matches!(kind, 0 | 2 | 5 | 13)
 }
 
-/// Whom a request for members finds, and who of those asked for by id is none.
+/// Results of a member request, and requested ids that are no members.
 pub fn found_members(
     state: &State,
     query: &MemberQuery,

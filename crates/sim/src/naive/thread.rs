@@ -1,4 +1,4 @@
-//! Threads: who sees them, and what is said of them (docs/protocol.md §5.2, §6.5, §7.2).
+//! Threads: visibility and content (docs/protocol/reference.md §5.2, §6.5, §7.2).
 
 use super::{
     State,
@@ -50,7 +50,7 @@ impl NaiveThread {
         self.kind == PRIVATE
     }
 
-    /// `member_ids`: those of the one who is told, if that is said.
+    /// `own`: the recipient, if the text contains their membership.
     fn text(&self, id: u64, own: Option<u64>) -> String {
         let Self { parent, kind, name, owner, is_archived, is_locked, members } = self;
         let count = members.len().min(MEMBERS_SHOWN_MAX);
@@ -79,8 +79,8 @@ impl State {
         self.threads.iter().filter(is_told).map(|(id, _)| *id).collect()
     }
 
-    /// Threads and channels in GUILD_CREATE that other members may not see: open threads, channels with others in voice, and unless
-    /// hidden channels are listed, all channels in view.
+    /// Threads and channels in GUILD_CREATE that other members may not see: open threads, channels with others in
+    /// voice, and unless hidden channels are listed, all channels in view.
     pub fn told_places(&self, user: u64, joined_only: bool, hidden: HiddenChannels, now_unix_ms: i64) -> Vec<u64> {
         let is_told = |id: &&u64| hidden != HiddenChannels::Listed && self.viewers(**id).contains(&user);
         let viewed = self.channels.keys().filter(is_told).copied();
@@ -111,7 +111,7 @@ impl State {
         )
     }
 
-    /// Takes in what is told of threads.
+    /// Applies an event about threads.
     pub fn apply_to_threads(&mut self, notice: &Notice) {
         match notice {
             Notice::Thread(event) if event.own.is_none() => {
@@ -136,7 +136,7 @@ impl State {
 pub struct ThreadList {
     pub text: Rc<str>,
     joined_only: bool,
-    /// None: all.
+    /// `None`: all channels.
     channels: Option<Rc<[u64]>>,
     threads: Vec<u64>,
 }
@@ -169,7 +169,7 @@ impl ThreadList {
     }
 }
 
-/// Who views channels with open threads from now on, and did not before.
+/// Users who newly view channels with open threads.
 #[derive(Debug, Default)]
 pub struct Gained(BTreeMap<u64, Vec<u64>>);
 
@@ -194,7 +194,7 @@ impl Gained {
     }
 }
 
-/// What an event about a thread says.
+/// Expected content of an event about a thread.
 pub fn thread_notice_text(state: &State, notice: &Notice) -> Option<String> {
     Some(match notice {
         Notice::Thread(event) => {

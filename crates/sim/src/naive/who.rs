@@ -1,4 +1,4 @@
-//! Who an event is for among the members, before what sessions ask for (docs/protocol.md §5.3).
+//! Members that an event is for, before subscriptions (docs/protocol/reference.md §5.3).
 
 use super::{State, permissions::MANAGE_THREADS};
 use std::collections::BTreeSet;
@@ -7,15 +7,15 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Who {
     Members,
-    /// Who can view the channel.
+    /// Viewers of the channel.
     Viewers(u64),
-    /// Who can view the first channel but not the second, where somebody went.
+    /// Viewers of the first channel who cannot view the second, to which a user moved.
     ViewersOfOne(u64, u64),
-    /// Who has any of these permissions in the guild.
+    /// Members with any of these permissions in the guild.
     Guild(u64),
-    /// Who has this permission in the channel.
+    /// Members with this permission in the channel.
     Channel(u64, u64),
-    /// Who can view a thread.
+    /// Viewers of a thread.
     Thread(ThreadPlace),
     /// One of those.
     OneOfThread(ThreadPlace, u64),
@@ -31,7 +31,7 @@ pub struct ThreadPlace {
     pub id: u64,
     pub parent: u64,
     pub is_private: bool,
-    /// The event says that it is gone, and nothing of what was said there.
+    /// Whether the event deletes the thread; such an event has no content.
     pub is_end: bool,
 }
 
@@ -44,7 +44,7 @@ impl ThreadPlace {
 }
 
 impl Who {
-    /// What is told where a message is, or would be: a channel, or a thread.
+    /// Audience of an event about a message in a channel or thread.
     pub fn at(state: &State, channel: u64) -> Self {
         match state.thread_place(channel) {
             Some(thread) => Self::Thread(thread),
@@ -75,9 +75,9 @@ impl Who {
     /// Whether who got it once may be shown it again, with the guild as it is now.
     pub fn still_admits(&self, now: &State, user: u64, now_unix_ms: i64) -> bool {
         match self {
-            // Who may view where they went by now still learns that they left.
+            // Members who can view the new channel by now still receive the departure.
             Self::ViewersOfOne(channel, _) => Self::Viewers(*channel).admits(now, user, now_unix_ms),
-            // Who was in it cannot be asked any more, but got it.
+            // The members of a deleted thread are unknown, but received the event.
             Self::Thread(ThreadPlace { id, parent, is_end: true, .. }) if !now.threads.contains_key(id) => {
                 Self::Viewers(*parent).admits(now, user, now_unix_ms)
             }

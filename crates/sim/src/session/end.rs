@@ -5,7 +5,7 @@ use crate::checker::SessionLimits;
 use guildhall_stdx::{Instant, SlotKey};
 
 impl Session {
-    /// It is gone: what it was to be given may have been written before.
+    /// The session has ended; expected dispatches may have been written before.
     pub fn settle(&mut self) {
         let pending = std::mem::take(&mut self.pending);
         let at = self.expected.last().map(|last| last.at).unwrap_or_default();
@@ -13,7 +13,7 @@ impl Session {
         self.may_end_with_update = self.due.take().is_some();
     }
 
-    /// It ended. What was sent before may arrive still.
+    /// Ends the session. Dispatches in flight may still arrive.
     pub fn end(&mut self, why: &'static str) {
         self.settle();
         self.gone = Some(why);
@@ -51,7 +51,7 @@ impl Session {
         } else if unacknowledged > limits.replay_events_max.min(limits.backlog_events_max) {
             Some("it had more to catch up with than is kept")
         } else if self.may_be_forgotten(now, self.received_floor, limits) {
-            Some("what it was to be sent next was forgotten")
+            Some("its next dispatch was evicted")
         } else {
             None
         }
@@ -59,7 +59,7 @@ impl Session {
 
     /// Whether something after `seq` may not be kept any more by what sessions share.
     pub fn may_be_forgotten(&self, now: Given, seq: u64, limits: SessionLimits) -> bool {
-        // What was not looked at in between was given earlier than it seems.
+        // Dispatches between two checks may be older than their record.
         self.expected.iter().skip(seq as usize).any(|expected| {
             now.at.ms_since(expected.at.at) > limits.log_age_ms_max
                 || now.total - expected.at.total >= limits.log_events_max

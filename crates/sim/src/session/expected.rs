@@ -1,4 +1,4 @@
-//! What a session is to be sent under each sequence number, and when that was given.
+//! Expected dispatches of a session by sequence number, with the time at which each was added.
 
 use crate::naive::{Event, ThreadList, ToldChannel, ToldDirect};
 use guildhall_stdx::Instant;
@@ -31,7 +31,7 @@ pub enum What {
     Own(Rc<str>),
     /// Made for this session, about the guild: only for members.
     OfGuild(Rc<str>),
-    /// The guild itself, with the threads it tells of and the channels of people in voice.
+    /// The guild, with its threads and the channels of its voice states.
     Guild(Rc<str>, Rc<[u64]>),
     /// READY or READY_SUPPLEMENTAL, before its guilds are known.
     Ready,
@@ -93,7 +93,7 @@ impl What {
 }
 
 impl Expected {
-    /// What it must say.
+    /// Expected content.
     pub fn text(&self) -> Rc<str> {
         self.what.text()
     }

@@ -21,7 +21,7 @@ impl Session {
         self.gathering.is_some()
     }
 
-    /// It begins: READY of a bot is said at once.
+    /// Starts: a bot's READY is due at once.
     pub(super) fn gather(&mut self, guild: Option<u64>, deadline: Instant) {
         let parts = if self.capabilities.is_prioritized() { 2 } else { 1 };
         (0..parts).for_each(|_| self.expect(What::Ready));
@@ -59,7 +59,7 @@ impl Session {
         true
     }
 
-    /// What it was told of the guild so far lies behind a READY that nobody has seen, and speaks of another view.
+    /// Discards the known guild: it follows a READY that the client has not seen, and belongs to another view.
     fn forget_guild(&mut self) {
         for expected in self.expected.iter_mut().filter(|expected| expected.what.is_of_guild()) {
             expected.withheld = Withheld::Yes;
@@ -122,7 +122,7 @@ impl Session {
         }
     }
 
-    /// Itself, who is in voice where it may look, and whoever it may write to.
+    /// The user, the visible users in voice, and the recipients of the user's direct messages.
     fn named_in_ready(&self, guild: Option<&State>, directs: &ListedDirects) -> BTreeSet<u64> {
         let shown = |state: &State| {
             let members = state.members.keys().copied();

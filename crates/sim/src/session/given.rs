@@ -1,4 +1,4 @@
-//! What the product gave a session while it handled an input, against what it had to.
+//! Dispatches that the product added to a session for one input, compared with the expected ones.
 
 use super::{Expected, Given, Membership, Session, What, Withheld};
 use crate::{
@@ -16,7 +16,7 @@ impl Session {
         self.pending.is_empty() && self.due.is_none() && product.replay.last_seq() <= self.expected.len() as u64
     }
 
-    /// An input was handled: what the product gave the session is held against what it had to.
+    /// After an input: compares the added dispatches with the expected ones.
     pub fn reconcile(&mut self, at: Given, product: &Product, state: Option<&State>) -> Result<(), Fault> {
         for seq in self.expected.len() as u64 + 1..=product.replay.last_seq() {
             let entry = product.replay.entry(seq);
@@ -46,7 +46,7 @@ impl Session {
             return fault(format!("session {} of {} is not given {}", self.id, self.user, missing.text()));
         }
         if let Some(due) = self.due.take().filter(Untold::is_due) {
-            return fault(format!("session {} of {} is not told of {:?}", self.id, self.user, due.changes));
+            return fault(format!("session {} of {} does not receive {:?}", self.id, self.user, due.changes));
         }
         Ok(())
     }
@@ -54,15 +54,15 @@ impl Session {
     fn given_update(&mut self, event: &RelayEvent, state: Option<&State>) -> Result<What, Fault> {
         let text = made_text(&event.payload).unwrap_or_default();
         let who = format!("session {} of {}", self.id, self.user);
-        let Some(due) = self.due.take() else { return fault(format!("{who} is told unasked {text}")) };
-        due.check(&event.payload).or_else(|what| fault(format!("{who} is told {text}: {what}")))?;
+        let Some(due) = self.due.take() else { return fault(format!("{who} receives an unexpected {text}")) };
+        due.check(&event.payload).or_else(|what| fault(format!("{who} receives {text}: {what}")))?;
         let Gate::Channels(channels) = &event.audience.gate else {
             return fault(format!("{who}: a passive update for {:?}", event.audience.gate));
         };
         let channels: Rc<[u64]> = channels.iter().map(|channel| channel.get()).collect();
         let views = |channel: &u64| state.is_some_and(|state| state.viewers(*channel).contains(&self.user));
         if !channels.iter().all(views) {
-            return fault(format!("{who} is told of channels it may not view: {text}"));
+            return fault(format!("{who} receives channels it may not view: {text}"));
         }
         Ok(What::Made(text.into(), channels))
     }

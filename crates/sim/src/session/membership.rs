@@ -1,4 +1,4 @@
-//! In the guild, on the way, or out: what a session is told of that, what it subscribes to, and what passive updates owe it.
+//! Entering and leaving the guild: events for a session, its subscriptions, and due passive updates.
 
 use super::{Membership, Session, What};
 use crate::naive::ThreadList;
@@ -13,7 +13,7 @@ impl Session {
         !self.is_bot || self.intents & GUILDS != 0
     }
 
-    /// Its view of the guild begins, after so many changes that its relay knows of.
+    /// The session's view of the guild begins, after `changes_count` changes of its relay.
     pub fn enter(&mut self, now_unix_ms: i64, state: &Rc<State>, passive_above: Option<u64>, changes_count: usize) {
         self.membership = Membership::Inside;
         self.starts_active = state.members.len() as u64 <= passive_above.unwrap_or(self.large_threshold);
@@ -67,7 +67,7 @@ impl Session {
 
     // ── threads ──────────────────────────────────────────────────────────────────────────────────
 
-    /// If it wants to be told of all threads, it is: of those that are open.
+    /// Sends the open threads to a session that subscribes to all threads.
     pub fn ask_for_threads(&mut self, now_unix_ms: i64, state: &State) {
         if self.subscription.threads {
             self.expect_threads(now_unix_ms, state, None);

@@ -1,4 +1,4 @@
-//! What a session's client decoded, in order and word for word.
+//! Dispatches that a session's client decoded, in order and word for word.
 
 use super::{Expected, Session, What, Withheld};
 use crate::checker::{Fault, fault};
@@ -46,8 +46,8 @@ impl Session {
         Ok(())
     }
 
-    /// A presence that a replay may leave out: a newer one or the whole guild follows, the guild is gone, or a user account
-    /// stopped watching the member. A bot without GUILDS learns of no outage, and misses events during one.
+    /// A presence that a replay may leave out: a newer one or the whole guild follows, the guild is gone, or a user
+    /// account stopped watching the member. A bot without GUILDS learns of no outage, and misses events during one.
     fn is_superseded(&self, seq: u64) -> bool {
         let is_replayed = self.expected.iter().skip(seq as usize).any(|later| later.text().starts_with("RESUMED "));
         if !is_replayed {

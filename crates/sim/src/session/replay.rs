@@ -1,4 +1,4 @@
-//! RESUME: what is sent again, and what must be left out of it.
+//! RESUME: replayed dispatches, and those that must be withheld.
 
 use super::{Membership, Session, What, Withheld, given::may_look_at};
 use crate::{
@@ -72,7 +72,8 @@ impl Session {
                             expected.what = rest_of(&entry, user, state)?;
                             Withheld::No
                         }
-                        // What an earlier replay may have left out, while its guild was out of sight, was told with the guild.
+                        // A dispatch that an earlier replay may have withheld, while the guild was invisible, was part
+                        // of GUILD_CREATE.
                         _ if expected.withheld != Withheld::Maybe
                             && matches!(expected.what, What::Event(..))
                             && membership == Membership::Inside =>
@@ -110,8 +111,8 @@ impl Session {
         }
     }
 
-    /// Whether a replay from behind `seq` would show a guild as it was, with what may not be seen there any more. None if it is
-    /// not known what an earlier replay left of that.
+    /// Whether a replay from behind `seq` would show a guild as it was, with what may not be seen there any more. None
+    /// if it is not known what an earlier replay left of that.
     pub fn would_show_too_much(&self, now_unix_ms: i64, seq: u64, state: &State) -> Option<bool> {
         let sees = |place: &u64| state.sees_place(self.user, *place, now_unix_ms);
         let tells_too_much = |what: &What| matches!(what, What::Guild(_, told) if !told.iter().all(sees));
@@ -137,13 +138,13 @@ impl Session {
     }
 }
 
-/// What is left of a passive update, or of a voice state, for a user who views other channels by now.
+/// The visible rest of a passive update or voice state for a user whose view has changed.
 fn rest_of(entry: &ReplayEntry, user: u64, state: Option<&State>) -> Result<What, Fault> {
     let (Some(event), Some(state)) = (entry.dispatch.event(), state) else {
         return fault("an update without a guild is sent again");
     };
     let Gate::Channels(channels) = &event.audience.gate else {
-        return fault(format!("what was given is sent again to {user}, who may not see it: {:?}", event.payload));
+        return fault(format!("a dispatch is replayed to {user}, without permission to see it: {:?}", event.payload));
     };
     let told: Vec<u64> = match &event.payload {
         Payload::PassiveDelta(delta) => delta.channels.iter().map(|(channel, _)| channel.get()).collect(),
@@ -160,14 +161,14 @@ fn rest_of(entry: &ReplayEntry, user: u64, state: Option<&State>) -> Result<What
         let who = told.user_id.get();
         let place = state.voice.get(&who).map(|(channel, _)| *channel);
         if told.channel_id.map(|id| id.get()) != place.filter(|_| state.shows_in_voice(user, who)) {
-            return fault(format!("{user} is told again where {who} was, and not how it is now: {told:?}"));
+            return fault(format!("{user} receives the old voice state of {who} instead of the current one: {told:?}"));
         }
     }
     let text: Rc<str> = payload_text(event.name.as_str(), &event.payload, 0, state).into();
     let may_view = |channel: &u64| state.viewers(*channel).contains(&user);
     let is_shown = |entry: &VoiceEntry| state.shows_in_voice(user, entry.state.user_id.get());
     if !told.iter().all(may_view) || !voice.iter().all(is_shown) {
-        return fault(format!("{user} is told again what they may not see any more: {text}"));
+        return fault(format!("{user} receives a dispatch again without permission to see it: {text}"));
     }
     Ok(What::Made(text, channels.iter().map(|channel| channel.get()).collect()))
 }

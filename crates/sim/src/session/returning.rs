@@ -24,11 +24,11 @@ impl Session {
         }
         // Its client asks again.
         self.chunks.clear();
-        // What it believes of others' presences, and of messages that are gone, may be out of date until it is told of them again.
+        // Its knowledge of presences and deleted messages may be outdated until the next event about them.
         self.has_returned = true;
     }
 
-    /// It waits for the guild that it was in, which it is not told of then.
+    /// Whether it waits for its guild, without receiving GUILD_CREATE.
     pub fn is_returning(&self) -> bool {
         self.is_returning
     }

@@ -1,4 +1,4 @@
-//! Accounts from outside: they change, are told something, lose their tokens and their sessions.
+//! Accounts outside of guilds: changes, events, revoked tokens, ended sessions.
 
 use super::{Note, World};
 use crate::{
@@ -15,7 +15,7 @@ use std::{
     sync::Arc,
 };
 
-/// What tokens are good for: a number, and whose they are.
+/// State of tokens: a version, and their account.
 #[derive(Debug, Default)]
 pub struct Tokens {
     good: BTreeMap<String, (u64, UserId)>,
@@ -37,7 +37,7 @@ impl Tokens {
 }
 
 impl World {
-    /// An account is called something else: its guild is told, and its sessions.
+    /// Changes an account's name: its guild and its sessions are notified.
     pub fn rename(&mut self, at: usize, name: &str) -> Result<(), Fault> {
         let user = Arc::new(User { global_name: Some(name.to_owned()), ..User::clone(&self.accounts[at]) });
         self.accounts[at] = user.clone();
@@ -49,7 +49,7 @@ impl World {
         Ok(())
     }
 
-    /// Accounts are told something, whatever guilds they are in.
+    /// Publishes an event to accounts, independent of guilds.
     pub fn tell_accounts(&mut self, users: &BTreeSet<u64>, publication: &Publication, event: BackendEvent) {
         let user_ids: Arc<[UserId]> = users.iter().map(|user| UserId::new(*user)).collect();
         let event = Event::of_backend(GuildId::new(0), Gate::Users(user_ids), Arc::new(event));
@@ -59,7 +59,7 @@ impl World {
         }
     }
 
-    /// A token is good no more: checks that are under way fail, and then its sessions end, wherever they are.
+    /// Revokes a token: pending checks fail, then its sessions end on all partitions.
     pub fn revoke(&mut self, token: &str) {
         let Some((number, user_id)) = self.tokens.good.remove(token) else { return };
         for question in self.sides.iter_mut().flat_map(|side| &mut side.questions) {
@@ -117,7 +117,7 @@ impl World {
         self.after(side)
     }
 
-    /// Nobody takes up a session with a token whose sessions were ended here.
+    /// A session must not be resumed with a revoked token.
     pub(super) fn check_token(&self, side: usize, token: u64) -> Result<(), Fault> {
         match self.sides[side].closed_tokens.contains(&token) {
             true => fault(format!("token {token} is good at {side} after it was revoked there")),
@@ -125,7 +125,7 @@ impl World {
         }
     }
 
-    /// A client may be told that its token is not good, or that its session was ended.
+    /// Whether a client may be closed for a revoked token or an ended session.
     pub(super) fn may_be_sent_away(&self, client: usize, code: u16) -> bool {
         let client = &self.clients[client];
         // It may not know its session yet.

@@ -1,4 +1,4 @@
-//! The clients' side: what they connect to and what they decode.
+//! The clients' side: connections and decoded dispatches.
 
 use super::{Side, World};
 use crate::{
@@ -134,8 +134,8 @@ impl World {
         Ok(())
     }
 
-    /// Whether this client may be told that it is nobody: it did not identify in time, or its session was invalidated
-    /// and it does not know yet.
+    /// Whether this client may be closed as not authenticated: it did not identify in time, or its session was
+    /// invalidated and it does not know yet.
     fn is_late(&self, at: usize) -> bool {
         let client = &self.clients[at];
         let is_gone = client.session.is_some_and(|session| self.checker.sessions[session].gone.is_some());

@@ -1,7 +1,7 @@
-//! Direct messages: what holds each, its commits, and the way of what is told to both partitions.
+//! Direct messages: their machines, their commits, and delivery to both partitions.
 //!
-//! Invariants  as in `guildhall-node`: what is told is durable, both partitions hear all of it, and of one direct message in order.
-//!             One that nobody uses is taken out of memory now and then, and read from the store again.
+//! Invariants  as in `guildhall-node`: events are durable, both partitions receive all of them, and those of one direct
+//!             message in order. An idle one is unloaded now and then, and loaded from the store again.
 
 use super::{Note, Side, World};
 use crate::{
@@ -32,7 +32,7 @@ struct Held {
     durable: Option<Rc<NaiveDirect>>,
 }
 
-/// An account's direct messages are asked for, for a READY.
+/// A request for an account's direct messages, for a READY.
 struct Fetch {
     side: usize,
     session: SlotKey,
@@ -41,7 +41,7 @@ struct Fetch {
     answer: Option<DirectsRead>,
 }
 
-/// What was read, and what it has to be; none: the store did not answer.
+/// Direct messages that were read, and the expected ones; `None`: the store did not answer.
 pub struct DirectsRead(Option<(Vec<Direct>, Rc<ListedDirects>)>);
 
 /// See the module.
@@ -72,7 +72,7 @@ impl Directs {
     }
 }
 
-/// What comes out of an input of one.
+/// Collects the outputs of one input.
 fn collect(guild: &mut Guild, now: guildhall_stdx::Now, group: &mut Group) -> Vec<Arc<Published>> {
     let mut told = Vec::new();
     while let Some(output) = guild.poll_output() {
@@ -258,7 +258,7 @@ impl World {
         self.after(side)
     }
 
-    /// An account changed: whoever writes as it does so by its new name.
+    /// An account changed: its direct messages use the new name.
     pub(super) fn refresh_in_directs(&mut self, user: &Arc<User>) -> Result<(), Fault> {
         let its = |direct: &&NaiveDirect| direct.people.contains_key(&user.id.get());
         let ids: Vec<u64> = self.directs.all().filter(its).map(|direct| direct.id).collect();

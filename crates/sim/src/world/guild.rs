@@ -117,7 +117,7 @@ impl World {
     /// Lets out what is durable, into links that may be full.
     fn release(&mut self) {
         while let Some(group) = self.pipeline.pop_ready() {
-            // Of this group nothing more goes to whoever lost something of it; the guild sees to what follows.
+            // Relays that lost a message of this group receive nothing else of it; the guild restarts their streams.
             let mut cut_off: BTreeSet<RelayId> = BTreeSet::new();
             for carried in group.relay {
                 let relay = carried.message.relay;
@@ -144,7 +144,7 @@ impl World {
         }
     }
 
-    /// What a guild says after it lost a relay concerns nobody else.
+    /// Outputs of a guild after the loss of a relay go to no other relay.
     fn collect_silently(&mut self) {
         let outputs: Vec<GuildOutput> = std::iter::from_fn(|| self.guild.poll_output()).collect();
         assert!(outputs.is_empty(), "a lost relay led to {outputs:?}");
@@ -188,7 +188,7 @@ impl World {
         self.answer_questions()
     }
 
-    /// What is done beside the guild comes to its end sooner or later, in any order, or not at all.
+    /// Finishes jobs, in any order and at any time, or never.
     fn run_jobs(&mut self) -> Result<(), Fault> {
         for _ in 0..self.jobs.len() {
             let Some((job, begun)) = self.jobs.pop_front() else { break };

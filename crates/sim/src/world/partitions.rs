@@ -197,7 +197,7 @@ impl World {
         self.after(side)
     }
 
-    /// What the poll would say: room, bytes, ends.
+    /// Socket events: room to write, received bytes, closes.
     pub(super) fn sockets(&mut self, side: usize) -> Result<(), Fault> {
         let now = self.now();
         for key in self.sides[side].link.keys() {

@@ -11,7 +11,7 @@ use guildhall_test_kit::ServerEnd;
 /// What waits in the guild is waited for in steps of this.
 const WAIT_MS: u64 = 500;
 const WAITS_MAX: usize = 60;
-/// Whose turn comes late is waited for in steps of this; those who hold them up are cut after a few, one after the other.
+/// Step of waiting for turns of READY; clients that hold turns are cut after a few steps, one after the other.
 const TURN_WAIT_MS: u64 = 10_000;
 const TURN_WAITS_MAX: usize = 60;
 /// Turns in which everything under way must come to rest.
@@ -30,7 +30,7 @@ impl World {
         }
         self.settle(end)?;
         self.wait_for_turns(end)?;
-        // Everybody who is passive is told what changed, and member lists catch up.
+        // All passive sessions receive their update, and member lists catch up.
         for _ in 0..4 {
             self.advance(self.passive_interval_ms / 3)?;
             self.settle(end)?;
@@ -62,7 +62,7 @@ impl World {
         Ok(())
     }
 
-    /// Who left a connection behind without a word may hold up READY and GUILD_CREATE of others until it is cut.
+    /// A connection whose client vanished may hold up READY and GUILD_CREATE of others until it is cut.
     fn wait_for_turns(&mut self, end: bool) -> Result<(), Fault> {
         for _ in 0..TURN_WAITS_MAX {
             if !self.sides.iter().any(|side| side.partition.is_waited_for()) {
@@ -104,7 +104,7 @@ impl World {
         (self.guild.version(), dispatches, writes, self.checker.compared_count)
     }
 
-    /// What is not quiet, for a fault.
+    /// Machines that are not quiet, for a fault's text.
     fn unrest(&self) -> String {
         let mut text = format!("activity {:?}", self.activity());
         for (n, side) in self.sides.iter().enumerate() {

@@ -1,9 +1,11 @@
-//! Restart: the process ends, and another one begins with what the store has and the sessions that the first left (ADR 26).
+//! Restart: the process ends, and another one begins with what the store has and the sessions that the first left (ADR
+//! 26).
 //!
-//! Invariants  as in `guildhall::assemble`: clients go, their sessions leave voice, guilds finish, partitions take in what those said, and
-//!             only then write down their sessions. The next process lets nobody in before the guilds have let those in.
-//! Not here    the file around what is written, with its head, hash and age: `guildhall::handover` has tests of its own. Guilds
-//!             are loaded at once, not when somebody asks.
+//! Invariants  as in `guildhall::assemble`: clients go, their sessions leave voice, guilds finish, partitions take in
+//!             what those said, and only then write down their sessions. The next process lets nobody in before the
+//!             guilds have let those in.
+//! Not here    the file around what is written, with its head, hash and age: `guildhall::handover` has tests of its
+//!             own. Guilds are loaded at once, not when somebody asks.
 
 use super::{SIDES, Side, World, secret};
 use crate::{
@@ -50,7 +52,7 @@ impl World {
         Ok(())
     }
 
-    /// What a partition writes down at its end.
+    /// The hand-over that a partition writes at its end.
     fn leave_sessions(&mut self, side: usize, bytes_max: usize) -> Result<String, Fault> {
         let may_have_lost = self.rng.chance(0.1);
         let now = self.now();
@@ -62,7 +64,7 @@ impl World {
         let over = partition.hand_over(now, bytes_max, may_have_lost, link);
         self.after(side)?;
         self.past += self.sides[side].partition.counters();
-        serde_json::to_string(&over).map_err(|error| Fault(format!("what is left cannot be written: {error}")))
+        serde_json::to_string(&over).map_err(|error| Fault(format!("the hand-over cannot be written: {error}")))
     }
 
     fn begin_anew(&mut self, bytes_max: usize, left: &[String]) -> Result<(), Fault> {
@@ -81,7 +83,7 @@ impl World {
         let mut ids = BTreeSet::new();
         for (side, text) in left.iter().enumerate() {
             let mut over: HandOver =
-                serde_json::from_str(text).map_err(|error| Fault(format!("what was left cannot be read: {error}")))?;
+                serde_json::from_str(text).map_err(|error| Fault(format!("the hand-over cannot be read: {error}")))?;
             ids.extend(over.sessions.iter().map(|session| session.id.clone()));
             if over.left_out_count > 0 && bytes_max == BYTES_MAX[0] {
                 return fault(format!("{} sessions are left out, and there is room", over.left_out_count));
