@@ -1,12 +1,15 @@
 //! Bodies: from the socket to JSON, within limits.
 //!
-//! Owns        `detach_body`, which takes the body out of a request; `LazyBody`, the only access to it; the requests that handlers
-//!             take (`JsonRequest`, `MessageRequest`) and `Query`; `BodyLimits`, the sizes that each kind of route accepts.
-//! Invariants  B1 reading a body needs a `ReadPermit`: its sender is authenticated and the object in its path exists. An extractor that
-//!             reads bodies eagerly gets an empty one. B2 no file is stored before its sender is allowed to send files.
+//! Owns        `detach_body`, which takes the body out of a request; `LazyBody`, the only access to it; the requests
+//!             that handlers take (`JsonRequest`, `MessageRequest`) and `Query`; `BodyLimits`, the sizes that each kind
+//!             of route accepts.
+//! Invariants  B1 reading a body needs a `ReadPermit`: its sender is authenticated and the object in its path exists.
+//!             An extractor that reads bodies eagerly gets an empty one. B2 no file is stored before its sender is
+//!             allowed to send files.
 //! Limits      `BodyLimits` per route, at most `json_bytes_max`; `multipart_bytes_max`; `body_deadline_ms`, with files
-//!             `upload_deadline_ms`. Quota for bytes is reserved in small steps as they arrive (`bodies_bytes_max`), quota for JSON
-//!             trees as they grow (`trees_bytes_max`). Past a quota the request is refused at once (503 with Retry-After).
+//!             `upload_deadline_ms`. Quota for bytes is reserved in small steps as they arrive (`bodies_bytes_max`),
+//!             quota for JSON trees as they grow (`trees_bytes_max`). Past a quota the request is refused at once (503
+//!             with Retry-After).
 //!             Spec  docs/protocol.md §10.
 
 use crate::{
@@ -53,7 +56,8 @@ impl BodyLimits {
     pub const PICTURE: Self = Self { bytes_max: 1 << 20, values_max: 4_096 };
     /// A form with an avatar, icon, splash or banner of `uploads.picture_bytes_max` as a data URL, with a smaller second one.
     pub const PROFILE: Self = Self { bytes_max: 6 << 20, values_max: 4_096 };
-    /// 2,000 characters, 10 embeds of together 6,000 with 60 URLs, 16 KiB of components, 10 files; each character escaped.
+    /// 2,000 characters, 10 embeds of together 6,000 with 60 URLs, 16 KiB of components, 10 files; each character
+    /// escaped.
     pub const MESSAGE: Self = Self { bytes_max: 256 << 10, values_max: 16_384 };
     /// 131 commands with options, choices and names in 30 languages.
     pub const COMMANDS: Self = Self { bytes_max: 1 << 20, values_max: 40_000 };
@@ -435,8 +439,9 @@ async fn read_form_data(
 /// Longest time for which the rest of a refused upload is read.
 const DRAINED_FOR: Duration = Duration::from_secs(5);
 
-/// Reads and discards the rest of a body on a task of its own, while the answer is sent. Most clients read no answer before they have
-/// sent the whole body; a connection that the node closes earlier is an error to them. The listener does the same with small bodies.
+/// Reads and discards the rest of a body on a task of its own, while the answer is sent. Most clients read no answer
+/// before they have sent the whole body; a connection that the node closes earlier is an error to them. The listener
+/// does the same with small bodies.
 fn drain(mut pieces: BodyDataStream, bytes_max: usize) {
     let rest = async move {
         let mut left = bytes_max;
@@ -469,7 +474,7 @@ struct FormData<'a, F> {
     parser: Multipart,
     uploads: Uploads,
     sender: u64,
-    /// None: it was asked.
+    /// Check of the upload; `None` once it was made.
     may_attach: Option<F>,
 }
 

@@ -1,8 +1,8 @@
-//! Dictionaries over HTTP: what a client that asks for `dict=ID` in the gateway's URL has to have first.
+//! Dictionaries over HTTP: a client needs the dictionary before it can connect with `dict=ID` in the gateway's URL.
 //!
 //! Doors       `dictionaries_router`: `/dictionaries` lists them, `/dictionaries/{id}` is the dictionary itself.
-//! Invariants  what is served under an id never changes, since the id is made from it: caches may keep it for ever.
-//! Price       no token is asked for: a dictionary says no more than the documentation of the protocol does.
+//! Invariants  the bytes of an id never change, because the id is their hash: caches may keep them for ever.
+//! Price       no token is needed: the documentation of the protocol has the same information.
 
 use crate::error::ApiError;
 use axum::{
@@ -19,7 +19,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
-/// RFC 9530.
+/// RFC 9530: hash of the body.
 const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
 
 /// The routes for what `dictionaries` holds.
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(headers[header::ETAG], format!("\"{id}\""));
         let digest = STANDARD.encode(Sha256::digest(&body));
         assert_eq!(headers[REPR_DIGEST], format!("sha-256=:{digest}:"));
-        // Who gets these bytes can work out the id.
+        // A client can verify the id from the bytes.
         assert_eq!(DictionaryId::of(&body).to_string(), id);
 
         for tags in [format!("\"{id}\""), format!("\"x\", W/\"{id}\""), "*".to_owned()] {

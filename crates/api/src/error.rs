@@ -78,7 +78,6 @@ pub(crate) enum ApiError {
     /// One of the other codes of the protocol.
     #[error("{message}")]
     Coded {
-        /// HTTP status.
         status: StatusCode,
         /// JSON error code.
         code: u32,
@@ -91,7 +90,7 @@ pub(crate) enum ApiError {
     /// The store failed. Logged where it is turned into a response, never told.
     #[error("500: Internal Server Error")]
     Store(#[from] StoreError),
-    /// A bug here: a guild answered something else than was asked.
+    /// A bug of this server: the guild's reply has another type than the command needs.
     #[error("500: Internal Server Error")]
     Bug(&'static str),
 }
@@ -208,7 +207,7 @@ struct ErrorBody<'a> {
     code: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     errors: Option<&'a Faults>,
-    /// Seconds.
+    /// Time to wait, seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -221,7 +220,7 @@ impl IntoResponse for ApiError {
             Self::Store(error) => {
                 tracing::error!(error = error as &dyn std::error::Error, "the store failed a request");
             }
-            Self::Bug(what) => tracing::error!(what, "a guild answered something else than was asked"),
+            Self::Bug(what) => tracing::error!(what, "a guild's reply had the wrong type"),
             _ => {}
         }
         let (status, code) = self.status_and_code();

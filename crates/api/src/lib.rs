@@ -1,8 +1,8 @@
 //! REST: the HTTP API below `/api/v10`, as client libraries expect it, and the one for backends below `/v1` (`v1`).
 //!
 //! Owns        routes, authentication, forms and their complaints, error bodies, rate limits.
-//! Doors       `router` for clients, `ops_router` for orchestrators. Both are plain `axum::Router`s; whoever
-//!             accepts connections answers WebSocket upgrades before, and sets `Peer`.
+//! Doors       `router` for clients, `ops_router` for orchestrators. Both are plain `axum::Router`s; the code that
+//!             accepts connections answers WebSocket upgrades first, and sets `Peer`.
 //! Invariants  a request reaches a guild only authenticated, within its limits, and with every length and count
 //!             checked; nothing is read of a body before that is known to be worth it (`known`).
 //! Limits      `ApiLimits`: rates, body sizes, deadlines, requests in flight.

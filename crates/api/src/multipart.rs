@@ -1,10 +1,11 @@
 //! Multipart: form data, read as it comes in.
 //!
-//! Owns        the way into `multer` and out of it: bytes in (`push`), files out as they come (`take_files`), text fields at the
-//!             end (`finish`).
+//! Owns        the way into `multer` and out of it: bytes in (`push`), files out as they come (`take_files`), text
+//!             fields at the end (`finish`).
 //! Invariants  M1 how the bytes are cut into pieces makes no difference. M2 no input panics. (tests `m1_*`, `m2_*`)
 //! Limits      `kept_bytes_max` for all text fields together, `PARTS_MAX` parts, `HEAD_BYTES_MAX` per part. Besides
-//!             what is kept, at most `HEAD_BYTES_MAX` and two blocks are buffered, and of files what was not taken yet.
+//!             text fields, at most `HEAD_BYTES_MAX` and two blocks are buffered, and file bytes that were not taken
+//!             yet.
 //! Not here    the size of the whole body and its deadline: `crate::body`.     Spec  RFC 7578, RFC 2046 §5.1.
 //!
 //! `multer` left alone takes in all its stream has ready, and knows no limit for what stands before a part's content
@@ -48,7 +49,7 @@ pub(crate) struct Parts {
     pub fields: BTreeMap<String, String>,
 }
 
-/// A file, in the order in which it comes: what it is called, its bytes, its end.
+/// A piece of a file, in order: its head, its bytes, its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FilePiece {
     Begin(FileHead),
@@ -59,11 +60,11 @@ pub(crate) enum FilePiece {
 /// What stands before a file's content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FileHead {
-    /// Of the part.
+    /// Name of the form field.
     pub name: String,
     /// As the sender calls it.
     pub filename: Option<String>,
-    /// What the sender takes it for.
+    /// Content type that the sender declares.
     pub content_type: Option<String>,
 }
 
@@ -74,12 +75,12 @@ struct Part {
     text: Option<(String, Vec<u8>)>,
 }
 
-/// The parser.
+/// Incremental parser of form data.
 pub(crate) struct Multipart {
     multer: multer::Multipart<'static>,
     /// The end of the stream that `multer` reads from. It never holds more than one block.
     feed: mpsc::Sender<Bytes>,
-    /// What has come in since the last full block.
+    /// Bytes received since the last full block.
     block: BytesMut,
     part: Option<Part>,
     /// Fed since the last part's content.
@@ -155,7 +156,7 @@ impl Multipart {
         Ok(())
     }
 
-    /// What came of files since this was asked last.
+    /// Takes the file pieces parsed since the last call.
     pub fn take_files(&mut self) -> Vec<FilePiece> {
         std::mem::take(&mut self.files)
     }
@@ -171,7 +172,7 @@ impl Multipart {
         if self.is_complete { Ok(()) } else { Err(MultipartError::Malformed) }
     }
 
-    /// What the form data held, after `end`.
+    /// The text fields, after `end`.
     pub fn finish(self) -> Parts {
         self.parts
     }
@@ -255,7 +256,7 @@ impl Multipart {
     }
 }
 
-/// The name of `filename*=UTF-8''NAME` behind its key (RFC 8187); none if it is said otherwise.
+/// The name in `filename*=UTF-8''NAME` behind its key (RFC 8187); `None` for other forms.
 fn extended(value: &[u8]) -> Option<String> {
     let value = value.strip_prefix(b"*=")?.trim_ascii();
     let at = value.windows(2).position(|piece| piece == b"''")?;

@@ -1,10 +1,11 @@
-//! Ops: what an orchestrator asks.
+//! Ops: health and readiness for orchestrators.
 //!
 //! Doors       `ops_router`: `/healthz` (the process answers) and `/readyz` (it should be sent clients).
 
 use axum::{Router, http::StatusCode, routing::get};
 
-/// `/healthz` answers 200 as long as the process does; `/readyz` answers 200 while `ready` says so, else 503 with the reason.
+/// `/healthz` answers 200 as long as the process does; `/readyz` answers 200 while `ready` says so, else 503 with the
+/// reason.
 pub fn ops_router(ready: impl Fn() -> Result<(), &'static str> + Clone + Send + Sync + 'static) -> Router {
     let readyz = move || {
         let ready = ready();

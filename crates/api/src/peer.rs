@@ -3,12 +3,12 @@
 //! Owns        `Peer`, and how proxies' headers are judged (`peer_from`).
 //! Invariants  P1 what a client writes into `X-Forwarded-For` itself never counts, as long as the proxies in
 //!             `trusted` append the address they see. (test `p1_*`)
-//! Not here    which proxies are trusted, and reading the socket: whoever accepts connections.
+//! Not here    the list of trusted proxies, and the socket: the code that accepts connections.
 
 use std::net::{IpAddr, SocketAddr};
 
-/// Who a request comes from. Whoever accepts connections puts it into the request's extensions, after judging
-/// proxy headers (`peer_from`); without it all peers without an account share one limit.
+/// The peer of a request. The code that accepts connections puts it into the request's extensions, after judging proxy
+/// headers (`peer_from`). Without it all peers without an account share one limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer(pub IpAddr);
 

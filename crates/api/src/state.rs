@@ -1,4 +1,4 @@
-//! State: what the router is made of, and what handlers share.
+//! State: the parts of the router, and state shared by handlers.
 //!
 //! Owns        `ApiState` (given by the binary) and `Api` (made from it: live limits and admission).
 //! Limits      see `ApiLimits`.
@@ -51,7 +51,7 @@ impl Default for SessionStartLimit {
 
 /// Where the API learns how many sessions an account may still start: the gateway's identify limiter.
 pub trait SessionStarts: Send + Sync + 'static {
-    /// What is left for this account. Must not block.
+    /// The account's remaining session starts. Must not block.
     fn session_starts(&self, user_id: UserId) -> SessionStartLimit;
 }
 
@@ -62,18 +62,18 @@ impl SessionStarts for SessionStartLimit {
     }
 }
 
-/// What the router needs from the outside. Cheap to clone.
+/// Parts that the router needs from outside. Cheap to clone.
 #[derive(Clone)]
 pub struct ApiState {
     /// Guilds and accounts.
     pub node: Node,
     /// Where clients find the gateway: `scheme://host[:port]`, without path, query or slash at the end.
     pub gateway_url: Arc<str>,
-    /// What may be asked, and how often.
+    /// Sizes and rates of requests.
     pub limits: ApiLimits,
     /// Form of channels that the caller cannot view.
     pub hidden_channels: HiddenChannels,
-    /// For limits.
+    /// Clock of the rate limits.
     pub clock: Arc<dyn Clock>,
     /// For `GET /gateway/bot`.
     pub session_starts: Arc<dyn SessionStarts>,
@@ -159,7 +159,7 @@ impl Api {
         let guild_id = self.guild_of(channel_id).await?;
         let command = caller.with_reason(command);
         self.node.command(guild_id, Actor::User(caller.id), command).await.map_err(|refusal| match refusal {
-            // The channel exists, as the caller knows now; what they lack is access to it.
+            // The channel exists and is known to the caller, but they lack access.
             Refusal::UnknownGuild => ApiError::MISSING_ACCESS,
             other => other.into(),
         })

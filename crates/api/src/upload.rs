@@ -1,10 +1,11 @@
 //! Uploads: the files of one request, from its form data to the message that has them.
 //!
-//! Owns        `Uploads` (what came in), `FileForm` (what the message says of a file), `Kept` (files that have their place).
-//! Invariants  U1 no byte of a file is written before its sender was found to have the right. U2 a file whose message was refused
-//!             is gone; if nobody learned what became of the message, the sweep finds out (`files::Claim`).
-//! Limits      `FILES_MAX` files; `ApiLimits::uploads_in_flight_max` requests with files at once: further ones are refused (503);
-//!             `UPLOADS_PER_SENDER_MAX` of one sender: further ones wait for these, until their deadline.
+//! Owns        `Uploads` (received files), `FileForm` (the message's description of a file), `Kept` (stored files).
+//! Invariants  U1 the node writes no byte of a file before the sender is authorized. U2 the files of a refused message
+//!             are deleted; if the result of the message is unknown, the sweep checks (`files::Claim`).
+//! Limits      `FILES_MAX` files; `ApiLimits::uploads_in_flight_max` requests with files at once: further ones are
+//!             refused (503); `UPLOADS_PER_SENDER_MAX` of one sender: further ones wait for these, until their
+//!             deadline.
 //! Not here    form data: `crate::multipart`. The folder: `crate::files`.
 
 use crate::{
@@ -29,10 +30,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub(crate) const FILES_MAX: usize = 10;
 /// Requests with files of one sender at once.
 const UPLOADS_PER_SENDER_MAX: usize = 4;
-/// What is said where files are not kept.
+/// Answer of a server without uploads.
 pub(crate) const NO_FILES: &str = "This server does not store attachments.";
 
-/// Who may take in files now.
+/// Limits of concurrent uploads.
 #[derive(Debug)]
 pub(crate) struct Slots {
     all: Arc<Semaphore>,
@@ -60,7 +61,7 @@ impl Slots {
             senders.insert(sender, Arc::downgrade(&semaphore));
             semaphore
         };
-        // First its own: who waits for those holds nothing that others wait for.
+        // The sender's own permit first: a request that waits for it holds no shared permit.
         let of_sender = of_sender.acquire_owned().await.map_err(|_| ApiError::Overloaded)?;
         // A request never waits for files of other senders, which may stall.
         let of_all = Arc::clone(&self.all).try_acquire_owned().map_err(|_| OverQuota::Total)?;
@@ -84,7 +85,7 @@ pub(crate) struct Uploads {
     slot: Option<Slot>,
 }
 
-/// What a message says of a file that came with it.
+/// Description of an uploaded file in a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FileForm {
     /// As in `files[n]`.
@@ -159,7 +160,7 @@ impl Uploads {
         upload.received.read().await.map(Some).map_err(|error| refused(error.into()))
     }
 
-    /// Gives every file its place, and says how messages tell of it. `forms` is what the message said.
+    /// Stores every file, and describes it for the message. `forms` are the descriptions of the request.
     pub async fn keep(self, api: &Api, channel_id: ChannelId, forms: &[FileForm]) -> Result<Kept, ApiError> {
         let mut kept = Kept { channel_id, attachments: Vec::new(), files: None };
         let Some(files) = api.files.as_ref().filter(|_| !self.done.is_empty()) else { return Ok(kept) };
@@ -197,7 +198,7 @@ impl Uploads {
 /// Files that have their place, and wait for their message.
 pub(crate) struct Kept {
     channel_id: ChannelId,
-    /// As messages tell of them.
+    /// Descriptions for the message.
     attachments: Vec<Attachment>,
     files: Option<(Files, Claim)>,
 }
@@ -225,7 +226,7 @@ impl Kept {
     /// What became of the message decides what becomes of its files.
     pub async fn settled(self, outcome: Result<Reply, ApiError>) -> Result<Reply, ApiError> {
         match &outcome {
-            // Who repeats a request with a nonce is told of the earlier message.
+            // A repeated request with a nonce gets the earlier message.
             Ok(Reply::Message(told)) => {
                 self.remove(|id| told.message.attachments.iter().all(|attachment| attachment.id != id)).await;
             }
@@ -278,7 +279,7 @@ pub(crate) fn refused(error: FileError) -> ApiError {
         FileError::Full => ApiError::coded(
             StatusCode::INSUFFICIENT_STORAGE,
             0,
-            "This server has no room for further files. Whoever runs it can make some: uploads.bytes_max",
+            "This server has no space for more files. Its operator can increase uploads.bytes_max",
         ),
         FileError::Io(error) => {
             tracing::error!(error = &error as &dyn std::error::Error, "a file cannot be written");

@@ -1,8 +1,10 @@
 //! Claims: kept files whose message is on its way.
 //!
-//! Invariants  C1 an id is claimed before its file has its place, and until the message was told or refused. C2 if nobody
-//!             learned which (the request was given up), for `UNSETTLED_FOR` more: longer than any command takes.
-//! Limits      one entry per file of a request that is worked on, or that was given up since; old ones go when the next is given up.
+//! Invariants  C1 an id is claimed from before its file is in place until its message was published or refused. C2 if
+//!             the result is unknown (the request was abandoned), the claim lasts `UNSETTLED_FOR` longer, which is more
+//!             than any command takes.
+//! Limits      one entry per file of a request that is worked on, or that was given up since; old ones go when the next
+//!             is given up.
 
 use guildhall_model::Id;
 use std::{

@@ -1,7 +1,8 @@
 //! Incoming: a file on its way from a socket to its place.
 //!
 //! Invariants  what is dropped before `keep` leaves nothing behind: neither a file nor bytes that count.
-//! Limits      `BUFFER_BYTES` of memory; `FilesOptions::file_bytes_max`; of a picture's header `HEADER_READS_MAX` reads.
+//! Limits      `BUFFER_BYTES` of memory; `FilesOptions::file_bytes_max`; of a picture's header `HEADER_READS_MAX`
+//!             reads.
 
 use super::{FileError, Files, blocking, kind};
 use guildhall_model::{ChannelId, Id};
@@ -11,10 +12,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What is written at once.
+/// Size of a write to disk.
 const BUFFER_BYTES: usize = 256 * 1024;
-/// A JPEG may hold thumbnails and colour profiles before it says how large it is, in pieces of 64 KiB; one made to keep us busy
-/// has no end of empty ones.
+/// A JPEG may hold thumbnails and colour profiles before it says how large it is, in pieces of 64 KiB; one made to keep
+/// us busy has no end of empty ones.
 const HEADER_READS_MAX: u32 = 1024;
 
 /// The name in `incoming/` and the bytes it counts for.
@@ -54,7 +55,7 @@ pub(crate) struct Received {
 
 impl Incoming {
     pub(super) async fn create(files: Files, path: PathBuf) -> Result<Self, FileError> {
-        // Whoever gives up waiting meanwhile drops the result, and with it what it made.
+        // A caller that stops waiting drops the result, which deletes the file.
         let create = move || {
             let file = File::options().read(true).write(true).create_new(true).open(&path)?;
             Ok((Taken { files, path, bytes: 0, is_kept: false }, file))
@@ -107,7 +108,7 @@ impl Incoming {
 }
 
 impl Received {
-    /// Its size.
+    /// Bytes written so far.
     pub fn bytes(&self) -> u64 {
         self.taken.bytes
     }

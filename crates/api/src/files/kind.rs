@@ -1,9 +1,9 @@
-//! Kinds: what a file is, by what is in it; and what it may be called.
+//! Kinds: the type of a file by its content, and its permitted names.
 //!
-//! Invariants  K1 what `sniff` knows can be shown by a browser without running anything. K2 a clean name is a single piece of a
-//!             path, stands for itself in URLs and headers, and is not empty.
+//! Invariants  K1 what `sniff` knows can be shown by a browser without running anything. K2 a clean name is a single
+//!             piece of a path, stands for itself in URLs and headers, and is not empty.
 
-/// What is read of a file to know what it is.
+/// Bytes from which `sniff` determines the type.
 pub(super) const HEAD_BYTES: usize = 64;
 const NAME_BYTES_MAX: usize = 100;
 const CLAIM_BYTES_MAX: usize = 100;
@@ -30,7 +30,7 @@ pub(super) fn sniff(head: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// What a message says a file is: what is in it, else what its name says, else what its sender says.
+/// Content type of an attachment: by its content, else by its extension, else as the sender declares.
 pub(crate) fn content_type(head: &[u8], filename: &str, claimed: Option<&str>) -> Option<String> {
     if let Some(known) = sniff(head) {
         return Some(known.to_owned());
@@ -77,7 +77,7 @@ pub(crate) fn clean_name(name: &str) -> String {
     if clean.len() <= NAME_BYTES_MAX {
         return if clean.is_empty() { "file".to_owned() } else { clean.to_owned() };
     }
-    // What it ends with says what it is.
+    // The extension determines the type.
     let (stem, end) = match clean.rfind('.') {
         Some(dot) if clean.len() - dot <= 16 => clean.split_at(dot),
         _ => (clean, ""),

@@ -1,13 +1,14 @@
 //! Files: what messages carry, in a folder.
 //!
-//! Owns        the folder `files` of the data directory: `CHANNEL/ID`, one file each, and `incoming/` for what is not whole yet;
-//!             `pictures/` (in `pictures`); how many bytes are in it; which files wait for their message.
-//! Doors       `begin` for a file that comes in, `Received::keep` when it is whole, `remove`, `place`; `sweep` (in `sweep`).
-//! Invariants  F1 a file that was kept is on disk before its message is told. F2 all files together never take more than
-//!             `bytes_max`; what is coming in counts. F3 a file goes only when no message has it and none is on its way (`Claims`).
-//!             F4 no path is made of anything but numbers.
-//! Limits      `FilesOptions`. Past `bytes_max` nothing further is taken in.
-//! Not here    who may send files (`crate::upload`), who may read them (`serve`).     Spec  docs/adr/0030.
+//! Owns        the folder `files` of the data directory: `CHANNEL/ID`, one file each, and `incoming/` for what is not
+//!             whole yet; `pictures/` (in `pictures`); how many bytes are in it; which files wait for their message.
+//! Doors       `begin` for a file that comes in, `Received::keep` when it is whole, `remove`, `place`; `sweep` (in
+//!             `sweep`).
+//! Invariants  F1 a kept file is on disk before its message is published. F2 all files together, including uploads in
+//!             progress, never exceed `bytes_max`. F3 a file is deleted only if no message has it and no request is
+//!             about to use it (`Claims`). F4 no path is made of anything but numbers.
+//! Limits      `FilesOptions`. Past `bytes_max` uploads are refused.
+//! Not here    permission to upload (`crate::upload`) and to download (`serve`).     Spec  docs/adr/0030.
 
 mod cdn;
 mod claims;
@@ -78,7 +79,7 @@ struct Folder {
     bytes_max: u64,
     file_bytes_max: u64,
     sweep_every: Duration,
-    /// F2.
+    /// Bytes of all files and uploads (F2).
     bytes: AtomicU64,
     /// For names in `incoming/`.
     begun: AtomicU64,
@@ -115,8 +116,8 @@ impl FileError {
 const INCOMING: &str = "incoming";
 
 impl Files {
-    /// Opens the folder, throws away what never became whole, and counts the rest: blocks for as long as it takes to look at
-    /// each file once.
+    /// Opens the folder, throws away what never became whole, and counts the rest: blocks for as long as it takes to
+    /// look at each file once.
     ///
     /// # Errors
     /// When it cannot be made, read or written.
@@ -217,7 +218,7 @@ impl Files {
         Ok(())
     }
 
-    /// F4.
+    /// The path of a file, made of numbers only (F4).
     fn place(&self, channel_id: ChannelId, id: Id<()>) -> PathBuf {
         self.0.dir.join(channel_id.to_string()).join(id.to_string())
     }

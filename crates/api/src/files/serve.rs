@@ -1,7 +1,9 @@
-//! Serving: `GET /attachments/{channel}/{id}/{filename}?ex=…&is=…&hm=…`, to any client that has the link. Pictures: `cdn`.
+//! Serving: `GET /attachments/{channel}/{id}/{filename}?ex=…&is=…&hm=…`, to any client that has the link. Pictures:
+//! `cdn`.
 //!
-//! Invariants  S1 nothing is looked up for who has no valid link. S2 a file whose message is gone is gone too, whether or not it was
-//!             swept. S3 nothing that a browser could run is shown by it: other kinds are downloads, and all are sandboxed.
+//! Invariants  S1 a request without a valid link causes no lookup. S2 a file whose message is gone is gone too, whether
+//!             or not it was swept. S3 nothing that a browser could run is shown by it: other kinds are downloads, and
+//!             all are sandboxed.
 //! Price       links need no token, as upstream: pages show pictures by their URL. A link holds until it expires
 //!             (`FilesOptions::links_expire_s`), also for members who left meanwhile.
 //! Limits      one open file and a buffer per request; how many there are is the listener's (`server.connections_max`).

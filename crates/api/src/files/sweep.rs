@@ -1,8 +1,9 @@
 //! Sweep: files that no message has any more go.
 //!
 //! Doors       `Files::sweep` once; `Files::keep_swept` every so often, and when the folder was found full.
-//! Invariants  F3: asked is the store, after it is known that no request is about to tell of the file.
-//! Limits      `ATTACHMENTS_ASKED_MAX` files at a time, with `PAUSE` between; the ids of one channel's files in memory, 8 bytes each.
+//! Invariants  F3: the store is queried after the claims, so that no request can be about to publish the file.
+//! Limits      `ATTACHMENTS_ASKED_MAX` files at a time, with `PAUSE` between; the ids of one channel's files in memory,
+//!             8 bytes each.
 
 use super::{Files, INCOMING, blocking, numbers_in};
 use guildhall_model::{ChannelId, Id};
@@ -19,7 +20,7 @@ const EVERY_MIN: Duration = Duration::from_secs(30);
 pub(super) enum SweepError {
     #[error("the folder of files cannot be read")]
     Io(#[from] io::Error),
-    #[error("the store cannot be asked")]
+    #[error("the store cannot be read")]
     Store(#[from] StoreError),
 }
 

@@ -88,7 +88,7 @@ impl Serialize for Faults {
     }
 }
 
-/// What was read, or what is wrong with it.
+/// A parsed value, or the faults of its form.
 pub(crate) type Parsed<T> = Result<T, Faults>;
 
 /// The fields of one object, while they are read.

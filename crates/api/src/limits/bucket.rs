@@ -2,7 +2,7 @@
 //!
 //! Owns        `Bucket`, its default rules, and the table from method and route to bucket.
 //! Invariants  a bucket's name on the wire is opaque and does not depend on ids in the path; those that
-//!             count per channel or guild are told apart by the limiter's key.
+//!             count per channel or guild differ by the limiter's key.
 //!             Spec  docs/protocol.md §10.1.
 
 use super::Rule;
@@ -16,7 +16,7 @@ macro_rules! buckets {
         pub enum Bucket { $($(#[doc = $doc])* $name,)* }
 
         impl Bucket {
-            /// All of them.
+            /// All buckets, in the order of their indexes.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
             /// The rule it has unless told otherwise.
@@ -37,10 +37,10 @@ macro_rules! buckets {
 buckets! {
     /// Everything an account asks, whatever it is. As upstream.
     Global: 50 per 1000 ms,
-    /// Changes by one user account, so that no account fills replay buffers. A change counts as one, plus one
-    /// per 2 KiB of its answer, which is about as long as its event. Bots have no such limit: a guild's manager let them in.
+    /// Changes by one user account, so that no account fills replay buffers. A change counts as one, plus one per 2 KiB
+    /// of its answer, which is about as long as its event. Bots have no such limit: a guild's manager let them in.
     UserWrite: 120 per 60000 ms,
-    /// What a peer asks without an account, and paths that do not exist.
+    /// Requests of peers without an account, and unknown paths.
     Anonymous: 50 per 1000 ms,
     /// Requests of a peer with no token or a wrong one. As upstream: 10,000 in ten minutes; here in a shorter
     /// window, so that a peer that corrected its token does not wait long.
@@ -57,15 +57,15 @@ buckets! {
     MemberList: 10 per 10000 ms,
     /// Searching members reads all of them.
     MemberSearch: 10 per 10000 ms,
-    /// Saying something. As upstream.
+    /// Sending messages. As upstream.
     MessageCreate: 5 per 5000 ms,
-    /// Changing what was said. As upstream.
+    /// Editing messages. As upstream.
     MessageEdit: 5 per 5000 ms,
-    /// Taking back what was said. As upstream.
+    /// Deleting messages. As upstream.
     MessageDelete: 5 per 1000 ms,
-    /// Taking back many at once. As upstream.
+    /// Deleting many messages at once. As upstream.
     BulkDelete: 1 per 3000 ms,
-    /// Reacting, and taking that back. As upstream.
+    /// Adding and removing reactions. As upstream.
     Reaction: 1 per 250 ms,
     /// Typing: one lasts ten seconds.
     Typing: 5 per 5000 ms,
@@ -75,7 +75,7 @@ buckets! {
     StructureWrite: 10 per 10000 ms,
     /// Making guilds: they stay.
     GuildCreate: 5 per 60000 ms,
-    /// Whatever is asked with a webhook's token and without an account: counted per peer.
+    /// Requests with a webhook's token and without an account: counted per peer.
     Webhook: 30 per 10000 ms,
     /// Registering commands.
     Commands: 20 per 5000 ms,

@@ -20,7 +20,7 @@ use std::{
 /// request pays for a storm that is over.
 const DROPS_PER_TAKE: usize = 4;
 
-/// What a limiter says about one request.
+/// Result of a limiter for one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
     /// The request may go on.

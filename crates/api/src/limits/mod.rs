@@ -1,8 +1,8 @@
-//! Limits: how much one account, or one peer without an account, may ask for, and how large it may be.
+//! Limits on the rate and the size of requests of one account, or of one peer without an account.
 //!
-//! Owns        `ApiLimits` (what an operator sets), the live rate limits, and the headers that tell of them.
+//! Owns        `ApiLimits` (the operator's settings), the live rate limits, and their headers.
 //! Limits      `keys_max` windows for accounts and as many for peers; see `limiter`.
-//! Not here    who asks: `crate::gate`.     Spec  docs/protocol.md §10.1.
+//! Not here    authentication: `crate::gate`.     Spec  docs/protocol.md §10.1.
 
 mod bucket;
 mod limiter;
@@ -19,7 +19,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// So many requests in so much time.
+/// A number of requests per period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// Requests per window.
@@ -28,7 +28,7 @@ pub struct Rule {
     pub period_ms: u32,
 }
 
-/// The rule of each bucket; a bucket without one is not limited, and not told of in headers.
+/// The rule of each bucket. A bucket without one is not limited and has no headers.
 #[derive(Clone, Debug)]
 pub struct RateRules([Option<Rule>; Bucket::COUNT]);
 
@@ -47,10 +47,10 @@ impl RateRules {
     pub const NONE: Self = Self([None; Bucket::COUNT]);
 }
 
-/// What the API allows. Every field has a default that is safe on the open internet.
+/// Limits of the API. The default of each is safe on the open internet.
 #[derive(Clone, Debug)]
 pub struct ApiLimits {
-    /// How often.
+    /// Rate limits by bucket.
     pub rates: RateRules,
     /// Windows remembered for accounts, and as many for peers. Some 100 bytes each.
     pub keys_max: usize,
@@ -65,8 +65,8 @@ pub struct ApiLimits {
     /// An answer must be ready this many milliseconds after the headers arrived, else it is 503. The command may
     /// have been carried out all the same. To form data `upload_deadline_ms` more.
     pub answer_deadline_ms: u64,
-    /// Bytes of bodies that arrive at the same time, over all requests. The share of an account, webhook or address is an eighth,
-    /// and at least one body of the largest size. Past either a request gets 503.
+    /// Bytes of bodies that arrive at the same time, over all requests. The share of an account, webhook or address is
+    /// an eighth, and at least one body of the largest size. Past either a request gets 503.
     pub bodies_bytes_max: usize,
     /// Bytes of JSON trees over all requests. The share of an account, webhook or address is a quarter. A request past
     /// either limit gets 503.
@@ -220,7 +220,7 @@ pub(crate) fn write_headers(headers: &mut HeaderMap, now: Now, bucket: Bucket, v
     }
 }
 
-/// Tells a client to wait: what a 429 carries besides its body.
+/// Writes the headers of a 429 response that say how long to wait.
 pub(crate) fn write_retry_headers(headers: &mut HeaderMap, retry_after_ms: u64, is_global: bool) {
     headers.insert(header::RETRY_AFTER, HeaderValue::from(retry_after_ms.div_ceil(1000)));
     headers.insert("x-ratelimit-scope", HeaderValue::from_static(if is_global { "global" } else { "user" }));

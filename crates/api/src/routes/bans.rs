@@ -1,7 +1,7 @@
-//! Bans, prune, and bringing somebody in. Spec  docs/protocol.md §10.4.
+//! Bans, prune, and adding members. Spec  docs/protocol/reference.md §10.4.
 //!
-//! Limits      pages of 1000; 200 bans at once. What a banned account said is deleted `DELETED_AT_ONCE` messages at a time,
-//!             channel by channel; that goes on when whoever asked has gone.
+//! Limits      pages of 1000; 200 bans at once. Messages of a banned account are deleted `DELETED_AT_ONCE` at a time,
+//!             channel by channel; that continues after the requester has disconnected.
 
 use super::PathParams;
 use crate::{
@@ -108,7 +108,7 @@ async fn ban(
     Ok(())
 }
 
-/// Deletes what an account said in a guild since then. Whoever asked was allowed to ban, which is enough.
+/// Deletes an account's messages in a guild since `from`. Permission to ban suffices.
 async fn delete_said(api: Arc<Api>, guild_id: GuildId, user_id: UserId, from: MessageId) -> Result<(), ApiError> {
     let guild = expect_reply!(api.node.command(guild_id, Actor::System, Command::ReadGuild).await?, Guild)?;
     let channels = guild.meta.channels.values();

@@ -28,7 +28,7 @@ use guildhall_store::PictureOwner;
 use serde_json::json;
 use std::sync::Arc;
 
-/// What one shard is meant to hold; upstream recommends the same.
+/// Recommended guilds per shard, as upstream.
 const GUILDS_PER_SHARD: usize = 1000;
 
 pub(super) async fn gateway(State(api): State<Arc<Api>>) -> Response {

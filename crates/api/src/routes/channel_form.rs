@@ -23,8 +23,8 @@ const TAGS_MAX: usize = 5;
 /// Every role, and as many members again.
 const OVERWRITES_MAX: usize = 500;
 
-/// What a form for a new channel asks for: what the channel is made with, and what it is changed to right after,
-/// because making one takes no such thing.
+/// A form for a new channel: the fields of the create command, and a patch for the fields that it
+/// lacks, applied right after.
 #[derive(Debug)]
 pub(crate) struct CreateForm {
     pub new: NewChannel,

@@ -1,4 +1,4 @@
-//! Direct messages and groups: opened, listed, joined and left. What is said in them goes the way of every channel.
+//! Direct messages and groups: opened, listed, joined and left. Their messages use the routes of every channel.
 //!
 //! Spec  docs/protocol.md §10.2; ADR 25.
 
@@ -21,7 +21,7 @@ use guildhall_guild::{Command, DirectCommand, Refusal};
 use guildhall_model::{Direct, User, UserId, from_gateway::DirectBody};
 use std::sync::Arc;
 
-/// As many as a form may name; how many a group may have is said by the guild, with a code of its own.
+/// Limit of a form; the guild enforces the limit of a group, with a code of its own.
 const RECIPIENTS_NAMED_MAX: usize = 100;
 
 /// A direct message as the caller sees it.
@@ -29,7 +29,7 @@ pub(super) fn body(caller: &User, direct: &Direct) -> Response {
     Json(DirectBody::new(direct, caller.id)).into_response()
 }
 
-/// Whom the form names: one, or the people of a group.
+/// Recipients in a form: one account, or those of a group.
 enum Wanted {
     One(UserId),
     Group(Vec<UserId>),
@@ -83,7 +83,7 @@ pub(super) async fn open(
     Ok(body(&caller, &direct))
 }
 
-/// What is in the caller's list; bots have none.
+/// The caller's list of direct messages; bots have none.
 pub(super) async fn list(State(api): State<Arc<Api>>, caller: Caller) -> Result<Response, ApiError> {
     let directs = if caller.bot { Vec::new() } else { api.node.directs_of_user(caller.id).await? };
     Ok(Json(directs.iter().map(|direct| DirectBody::new(direct, caller.id)).collect::<Vec<_>>()).into_response())

@@ -265,7 +265,7 @@ fn metadata(value: &Value) -> Parsed<Value> {
     Err(Fault::new("MODEL_TYPE_CONVERT", "Only dictionaries of at most 1024 bytes may be used here").into())
 }
 
-/// What a form says over `before`; none: a new one.
+/// The event of a form, based on `before`; `None`: a new one.
 fn event_form(
     form: &mut Form<'_>,
     before: Option<&ScheduledEvent>,

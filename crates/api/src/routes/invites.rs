@@ -42,7 +42,7 @@ async fn found(api: &Api, params: &PathParams) -> Result<(InviteCode, GuildId), 
     Ok((code, guild_id.ok_or(unknown)?))
 }
 
-/// Whoever has no more than a code learns nothing of the guild from a refusal.
+/// A caller that only has a code learns nothing about the guild from a refusal.
 fn hide_guild(refusal: Refusal) -> ApiError {
     match refusal {
         Refusal::UnknownGuild => ApiError::Refused(Refusal::UnknownInvite),

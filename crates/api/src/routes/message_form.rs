@@ -1,7 +1,8 @@
-//! Message forms: what a client may say, checked against every limit there is.
+//! Message forms: JSON of a client, checked against every limit.
 //!
-//! Owns        `new_message` and `message_patch`, from JSON to what a guild is asked, and what is said of files that came with it.
-//! Limits      docs/protocol.md §10.3; components: `COMPONENTS_BYTES_MAX` of JSON, since they are passed on as they are.
+//! Owns        `new_message` and `message_patch`, from JSON to commands, and the descriptions of uploaded files.
+//! Limits      docs/protocol.md §10.3; components: `COMPONENTS_BYTES_MAX` of JSON, since they are passed on as they
+//!             are.
 
 use super::embeds::embeds;
 use crate::{
@@ -21,10 +22,10 @@ const ALLOWED_IDS_MAX: usize = 100;
 const STICKERS_MAX: usize = 3;
 const FILENAME_CHARS_MAX: usize = 1024;
 const URL_CHARS_MAX: usize = 2048;
-/// SUPPRESS_EMBEDS, SUPPRESS_NOTIFICATIONS, IS_VOICE_MESSAGE, IS_COMPONENTS_V2: what a sender may set.
+/// Flags that a sender may set: SUPPRESS_EMBEDS, SUPPRESS_NOTIFICATIONS, IS_VOICE_MESSAGE, IS_COMPONENTS_V2.
 const FLAGS: i64 = 4 | 4096 | 8192 | 32768;
 
-/// What a form may hold that this server has no place for.
+/// A field that this server does not support.
 fn unsupported(message: &'static str) -> Fault {
     Fault::new("UNSUPPORTED", message)
 }
@@ -122,7 +123,7 @@ pub(crate) fn message_patch(body: &Value, uploads: &[usize]) -> Result<(MessageP
     Ok((patch, files))
 }
 
-/// Where files lie is said by who may be believed: bots and webhooks.
+/// Only bots and webhooks may choose the URLs of files.
 pub(crate) fn need_bot(message: &NewMessage, is_bot: bool) -> Result<(), ApiError> {
     if message.attachments.is_empty() || is_bot {
         return Ok(());
@@ -193,7 +194,7 @@ pub(super) fn url(value: &Value) -> Parsed<String> {
     Err(Fault::new("URL_TYPE_INVALID_SCHEME", "Scheme must be one of ('http', 'https').").into())
 }
 
-/// Which attachments stay, and what is said of those that come.
+/// Attachments to keep, and descriptions of new ones.
 fn kept(value: &Value, uploads: &[usize]) -> Parsed<Named> {
     // Ids are far above the numbers of files.
     if number(value).is_some_and(|number| uploads.contains(&number)) {
@@ -465,7 +466,7 @@ mod tests {
         let (patch, files) = message_patch(&body, &[0]).unwrap();
         assert_eq!(patch.attachments, Some(vec![Id::new(1_100_000_000_000_000_001)]));
         assert_eq!((files.len(), files[0].filename.as_deref()), (1, Some("b.txt")));
-        // Without any, nothing is said of those there are.
+        // Without the field, existing attachments are unchanged.
         assert_eq!(message_patch(&json!({}), &[0]).unwrap().0.attachments, None);
         assert!(message_patch(&body, &[]).is_err());
     }

@@ -1,4 +1,4 @@
-//! Routes: every path of the API and who handles it.
+//! Routes: every path of the API and its handler.
 //!
 //! Owns        the table, a file per resource, and `PathParams`.
 //! Invariants  R1 every route passes `crate::gate`; a path that is none, and a method a route does not have, are

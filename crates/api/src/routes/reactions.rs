@@ -77,7 +77,7 @@ pub(super) async fn clear_emoji(
     done(&api, &caller, channel_id, command).await
 }
 
-/// Who reacted with one emoji, ids ascending.
+/// Users who reacted with one emoji, by ascending id.
 pub(super) async fn users(
     State(api): State<Arc<Api>>,
     caller: Caller,

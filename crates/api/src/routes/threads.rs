@@ -29,7 +29,7 @@ const PAGE_MAX: i64 = 100;
 const PAGE_DEFAULT: i64 = 50;
 const TAGS_MAX: usize = 5;
 
-/// A thread as one account is told of it.
+/// A thread in the form for one account.
 pub(super) fn body((entry, own): &(ThreadEntry, Option<ThreadMember>)) -> Response {
     Json(entry.body(*own)).into_response()
 }
@@ -120,7 +120,7 @@ pub(super) async fn create(
     begun(begin(&api, &caller, parent, new).await?)
 }
 
-/// Who is meant by the end of the path: `@me`, or an id.
+/// The account at the end of the path: `@me`, or an id.
 fn named(params: &PathParams, caller: &Caller) -> Result<UserId, ApiError> {
     if params.text("user_id") == "@me" { Ok(caller.id) } else { params.id("user_id") }
 }
@@ -171,7 +171,7 @@ pub(super) async fn read_member(
     Ok(Json(member_body(member, with_member)).into_response())
 }
 
-/// By user id, ascending; all of them unless a page is asked for.
+/// Lists members by ascending user id; all of them unless a page is requested.
 pub(super) async fn list_members(
     State(api): State<Arc<Api>>,
     caller: Caller,

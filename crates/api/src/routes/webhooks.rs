@@ -1,6 +1,6 @@
-//! Webhooks: by those who manage them, and by whoever has a token. Spec  docs/protocol.md §7.1.
+//! Webhooks: managed by members, used with a token. Spec  docs/protocol/reference.md §7.1.
 //!
-//! Invariants  paths with a token ask for no account: the token is the right. Their limit is counted per peer.
+//! Invariants  paths with a token need no account: the token authorizes. Their limit is counted per peer.
 
 use super::{PathParams, message_form, render};
 use crate::{
@@ -134,13 +134,14 @@ impl Named {
         }
     }
 
-    /// Reads the webhook, which checks its token or the permission of its manager. Handlers call this before they read a body.
+    /// Reads the webhook, which checks its token or the permission of its manager. Handlers call this
+    /// before they read a body.
     async fn show(&self, api: &Api) -> Result<Arc<Webhook>, ApiError> {
         let own = Self { id: self.id, guild_id: self.guild_id, access: self.access.clone(), reason: None };
         expect_reply!(own.ask(api, Command::ReadWebhook).await?, Webhook)
     }
 
-    /// Whoever has the token is shown its messages in full.
+    /// A caller with the token sees the webhook's messages in full.
     fn viewer(&self) -> User {
         let id: UserId = self.id.cast();
         User::new(id, "webhook")
@@ -229,7 +230,7 @@ fn thread_id(form: &mut Form<'_>) -> Option<ChannelId> {
     form.optional("thread_id", form::id)
 }
 
-/// Posts. Without `wait` the answer says nothing, and comes as late: what is answered is stored.
+/// Posts a message. Without `wait` the answer is empty, but still waits until the message is stored.
 pub(super) async fn execute(
     State(api): State<Arc<Api>>,
     params: PathParams,

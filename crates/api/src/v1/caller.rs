@@ -1,11 +1,11 @@
 //! Caller: the key behind a request, and whether it may.
 //!
 //! Owns        `Caller<S>`, which a handler takes first: a key that has the scope `S`, within its limits; `StreamSlot`.
-//! Invariants  a request uses no place of `requests_in_flight_max` before its key is checked. A request whose key was revoked while
-//!             its body arrived is refused, and a stream takes no further line (test `s7_*` in `guildhall/tests/it/exact.rs`); work
-//!             that began before the revocation is finished.
-//! Limits      `requests_per_s` per key, `wrong_keys_per_min` per address; then `requests_in_flight_max`, half of it per key; for
-//!             streams instead `streams_max` and `streams_per_key_max`.
+//! Invariants  a request uses no place of `requests_in_flight_max` before its key is checked. A request whose key was
+//!             revoked while its body arrived is refused, and a stream takes no further line (test `s7_*` in
+//!             `guildhall/tests/it/exact.rs`); work that began before the revocation is finished.
+//! Limits      `requests_per_s` per key, `wrong_keys_per_min` per address; then `requests_in_flight_max`, half of it
+//!             per key; for streams instead `streams_max` and `streams_per_key_max`.
 //! Spec        docs/backend-api.md "Keys".
 
 use super::{V1, audit::KeySlot, error::V1Error, input::Path};
@@ -26,7 +26,7 @@ use std::{
     sync::{Arc, PoisonError},
 };
 
-/// What a handler asks of a key.
+/// Scope that a handler requires.
 pub(crate) trait Needs: Send + Sync {
     const SCOPE: Scope;
 }
@@ -41,7 +41,7 @@ macro_rules! scopes {
 }
 scopes!(Read, Write, Publish, Tokens, Sessions, Keys);
 
-/// Who asks, and may.
+/// The authenticated key of a request, with the required scope.
 pub(crate) struct Caller<S> {
     pub key: Key,
     pub life: KeyLife,
@@ -98,7 +98,7 @@ impl<S: Needs> FromRequestParts<Arc<V1>> for Caller<S> {
         };
         let (key, life) = match key {
             Ok(key) => key,
-            // A good key is good, whoever else shares its address: what guessing costs is a look into memory.
+            // A valid key is accepted even if other clients of its address guess; a guess costs one lookup in memory.
             Err((fault, text)) => {
                 let verdict = wrong_keys().take(now, peer, wrong_rule);
                 let message = "Too many wrong keys came from this address: wait, and check the key.";

@@ -1,8 +1,8 @@
 //! Errors of the backend API.
 //!
 //! Owns        `V1Error`, and its body: `{"code", "message", "errors"}`.
-//! Invariants  a message says what to do; every fault of a body is named by its field. Nothing of a store's or library's own
-//!             words gets out.     Spec  docs/backend-api.md "Errors".
+//! Invariants  a message says what to do; every fault of a body is named by its field. Nothing of a store's or
+//!             library's own words gets out.     Spec  docs/backend-api.md "Errors".
 
 use crate::{body::BodyFault, quota::OverQuota};
 use axum::{
@@ -17,21 +17,21 @@ use serde::Serialize;
 use std::borrow::Cow;
 use utoipa::ToSchema;
 
-/// What is wrong with one field.
+/// Fault of one field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct FieldError {
     /// Where it is: `audience.roles[2]`; empty for the body itself.
     pub field: String,
-    /// What it should be.
+    /// Valid values of the field.
     pub message: String,
 }
 
-/// Why a request is not answered with what it asked for.
+/// Reason why a request failed.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Problem)]
 pub(crate) struct V1Error {
-    /// For programs: `invalid`, `unauthorized`, `missing_scope`, `not_found`, `method_not_allowed`, `conflict`, `too_large`,
-    /// `encoded`, `too_slow`, `rate_limited`, `unavailable`, `internal`.
+    /// For programs: `invalid`, `unauthorized`, `missing_scope`, `not_found`, `method_not_allowed`, `conflict`,
+    /// `too_large`, `encoded`, `too_slow`, `rate_limited`, `unavailable`, `internal`.
     pub code: &'static str,
     /// For people: what happened, and what to do.
     #[schema(value_type = String)]
@@ -131,15 +131,14 @@ impl V1Error {
         let error = Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "unavailable",
-            "The node cannot do this now: wait a moment and try again. What was asked may have been done; \
+            "The node cannot do this now: wait a moment and try again. The request may have taken effect; \
              PUT, DELETE and idempotency keys make it safe to repeat.",
         );
         Self { retry_after_ms: Some(1_000), ..error }
     }
 
     pub fn invalid(errors: Vec<FieldError>) -> Self {
-        let error =
-            Self::new(StatusCode::BAD_REQUEST, "invalid", "Some fields are not as they should be: see `errors`.");
+        let error = Self::new(StatusCode::BAD_REQUEST, "invalid", "Some fields are invalid: see `errors`.");
         Self { errors, ..error }
     }
 
@@ -148,7 +147,7 @@ impl V1Error {
     }
 
     pub fn bug(what: &'static str) -> Self {
-        tracing::error!(what, "a guild answered something else than was asked");
+        tracing::error!(what, "a guild's reply had the wrong type");
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "This is a fault of the node: its log says more.")
     }
 

@@ -1,11 +1,12 @@
 //! Import: members of a guild, a line each, as many as there are.
 //!
-//! Invariants  M1 a line that progress was told of is durable: whoever goes on after it (`skip`) loses nothing. M2 the guild
-//!             answers others meanwhile: it is given at most `IMPORT_MEMBERS_MAX` members at a time, and the next when it
-//!             has stored these. M3 `replace` removes nobody before the whole file was taken, nobody of a file with a faulty line,
-//!             nobody who joined meanwhile, and never the owner. (tests `m3_*`)
-//! Limits      as `lines`; `FAILURES_MAX` faulty lines, then the import ends: something else is meant. `replace` holds 9 bytes for
-//!             each member of the guild.
+//! Invariants  M1 a line that progress has reported is durable: an import that continues after it (`skip`) loses
+//!             nothing. M2 the guild serves others in between: it gets at most `IMPORT_MEMBERS_MAX` members at a time,
+//!             and the next when it has stored these. M3 `replace` removes no member before the whole file was read,
+//!             none for a file with a faulty line, none that joined during the import, and never the owner. (tests
+//!             `m3_*`) nobody who joined meanwhile, and never the owner. (tests `m3_*`)
+//! Limits      as `lines`; `FAILURES_MAX` faulty lines, then the import ends: something else is meant. `replace` holds
+//!             9 bytes for each member of the guild.
 //! Spec        docs/backend-api.md "Importing members".
 
 use super::{
@@ -31,7 +32,7 @@ use std::{
 };
 use utoipa::{IntoParams, ToSchema};
 
-/// Faulty lines that are told; with more, the file is another than was meant.
+/// Faulty lines that are reported. With more, the file is probably the wrong one, and the import ends.
 const FAILURES_MAX: u64 = 1_000;
 /// Members between two lines of progress.
 const PROGRESS_MEMBERS: u64 = 4 * IMPORT_MEMBERS_MAX as u64;
@@ -45,7 +46,7 @@ const NAMED_MAX: usize = 100;
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(super) struct How {
-    /// Leave out so many lines at the beginning: the `line` of the last progress, to go on where an import broke off.
+    /// Skips this many lines: the `line` of the last progress, to continue an interrupted import.
     skip: Option<u64>,
     /// Tell everybody who joined, by GUILD_MEMBER_ADD. Otherwise only the members' own sessions hear of it.
     events: Option<bool>,
@@ -84,7 +85,8 @@ pub(super) struct ImportProgress {
     failed: u64,
     /// Nothing was changed: the numbers say what would happen.
     dry_run: bool,
-    /// Of a dry run's last line: the first accounts that would join, at most 100. New accounts without an id are left out.
+    /// Of a dry run's last line: the first accounts that would join, at most 100. New accounts
+    /// without an id are left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
     added_first: Option<Vec<Snowflake>>,
@@ -99,20 +101,20 @@ pub(super) struct ImportProgress {
 /// A line that was not taken, or why the import ends.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ImportFailure {
-    /// Which line.
+    /// Number of the line, from 1.
     line: u64,
     /// As in other errors.
     code: &'static str,
-    /// What to do.
+    /// Correction of the line.
     message: String,
-    /// What is wrong with it.
+    /// Faults by field.
     errors: Vec<FieldError>,
 }
 
 /// Imports members
 ///
-/// The body has a member a line, with the account. The answer comes while it is read: lines of progress (`ImportProgress`), and
-/// of lines that were not taken (`ImportFailure`).
+/// The body has a member a line, with the account. The answer comes while it is read: lines of progress
+/// (`ImportProgress`), and of lines that were not taken (`ImportFailure`).
 #[utoipa::path(post, path = "/v1/guilds/{guild_id}/members/import", tag = "members",
     params(("guild_id" = AnyId, Path), How),
     request_body(content = String, content_type = "application/x-ndjson", description = "`ImportLine`s"),
@@ -145,7 +147,7 @@ pub(super) async fn import(
         told: 0,
     };
     Ok(Answer::stream(&v1, move |answer| async move {
-        // Who is gone needs no answer; what was stored is.
+        // A client that disconnected needs no answer; stored members stay.
         let lines = import.run(answer).await;
         // The place ends with the answer.
         drop(place);
@@ -201,7 +203,7 @@ struct Import {
     /// Of the guild, as they were before this batch.
     roles: BTreeSet<RoleId>,
     progress: ImportProgress,
-    /// Members, when progress was told last.
+    /// Members at the last progress line.
     told: u64,
 }
 

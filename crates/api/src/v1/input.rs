@@ -1,9 +1,11 @@
 //! Input: bodies, queries and paths, with every fault named by its field.
 //!
-//! Owns        the extractors `Body`, `Changes`, `Query` and `Path`; `Faults`, which collects what is wrong beyond the types.
-//! Invariants  fields that nobody knows are faults: a misspelt one would be lost without a word. An array is not accepted as an
-//!             object. Reading a body needs a `ReadPermit`.
-//! Limits      `OBJECT_BYTES_MAX` and `OBJECT_VALUES_MAX` for objects, `json_bytes_max` for batches, `body_deadline_ms`.
+//! Owns        the extractors `Body`, `Changes`, `Query` and `Path`; `Faults`, which collects what is wrong beyond the
+//!             types.
+//! Invariants  fields that nobody knows are faults: a misspelt one would be lost without a word. An array is not
+//!             accepted as an object. Reading a body needs a `ReadPermit`.
+//! Limits      `OBJECT_BYTES_MAX` and `OBJECT_VALUES_MAX` for objects, `json_bytes_max` for batches,
+//!             `body_deadline_ms`.
 
 use super::{
     V1,
@@ -28,7 +30,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::{marker::PhantomData, sync::Arc};
 
-/// What is wrong with a body, beyond its types.
+/// Faults of a body, beyond its types.
 #[derive(Debug, Default)]
 pub(crate) struct Faults(Vec<FieldError>);
 
@@ -37,7 +39,7 @@ impl Faults {
         self.0.push(FieldError { field: field.into(), message: message.into() });
     }
 
-    /// Text of so many characters.
+    /// Checks a text's length in characters.
     pub fn text(&mut self, field: &str, text: &str, min: usize, max: usize) {
         let length = text.chars().count();
         if !(min..=max).contains(&length) {
@@ -45,7 +47,7 @@ impl Faults {
         }
     }
 
-    /// Text of so many characters, if there is any.
+    /// Checks the length of a text in characters, if there is one.
     pub fn optional_text(&mut self, field: &str, text: Option<&str>, max: usize) {
         if let Some(text) = text {
             self.text(field, text, 0, max);
@@ -182,7 +184,7 @@ impl Arriving {
     }
 }
 
-/// The query.
+/// Query parameters.
 pub(crate) struct Query<T>(pub T);
 
 impl<T: DeserializeOwned + Check> FromRequestParts<Arc<V1>> for Query<T> {

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// What a key may do.
+/// Scope of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = Scope)]
@@ -28,8 +28,8 @@ pub(super) enum ScopeName {
     Write,
     /// Publish events.
     Publish,
-    /// Mint, list, inspect and revoke tokens. A token does what its account may do, so that this scope amounts to everything
-    /// that any account may do, unless `accounts` limits the key.
+    /// Mint, list, inspect and revoke tokens. A token does what its account may do, so that this scope amounts to
+    /// everything that any account may do, unless `accounts` limits the key.
     Tokens,
     /// Look at sessions, end them, follow what happens to them.
     Sessions,
@@ -70,7 +70,7 @@ pub(super) struct NewKey {
     /// What people call it.
     #[schema(min_length = 1, max_length = 64)]
     name: String,
-    /// What it may do.
+    /// Scopes of the key; each allows a group of requests.
     #[schema(min_items = 1, max_items = 6)]
     scopes: Vec<ScopeName>,
     /// Limits it to tokens of these accounts. Such a key has the scope `tokens` alone.
@@ -99,11 +99,11 @@ impl Check for NewKey {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Key)]
 pub(super) struct KeyBody {
-    /// Its id.
+    /// Id of the key.
     id: Snowflake,
     /// What people call it.
     name: String,
-    /// What it may do.
+    /// Scopes of the key.
     scopes: Vec<ScopeName>,
     /// The accounts whose tokens it manages; left out if these are all.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -128,7 +128,6 @@ impl From<&Key> for KeyBody {
 /// A key that was just made.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct MadeKey {
-    /// What is known of it.
     #[serde(flatten)]
     of: KeyBody,
     /// The key itself: told this once, and kept nowhere.
@@ -141,7 +140,7 @@ pub(super) async fn list(_: Caller<Keys>, State(v1): State<Arc<V1>>) -> Result<J
     Ok(Json(v1.in_time(v1.node.keys()).await??.iter().map(KeyBody::from).collect()))
 }
 
-/// Makes a key
+/// Creates a key
 #[utoipa::path(post, path = "/v1/keys", tag = "keys", request_body = NewKey,
     responses((status = 201, body = MadeKey), (status = 409, description = "There are too many", body = V1Error)))]
 pub(super) async fn create(

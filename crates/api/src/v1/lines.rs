@@ -1,11 +1,10 @@
 //! Lines: bodies of any length, a JSON value a line (NDJSON), in both directions.
 //!
 //! Owns        `Lines`, which cuts a body into lines as it arrives; `Answer`, which sends lines while it does.
-//! Invariants  N1 never more than one line and one piece of the body are in memory. (test `n1_*`) N2 when the key is revoked
-//!             there is no further line, whether one is at hand or waited for. (tests `s7_*`)
-//! Limits      a line: `json_bytes_max`, and the quota for bodies; silence: `body_deadline_ms`; lines of the answer that nobody
-//!             reads: `ANSWER_LINES_MAX`,
-//!             then the work waits, and ends after `answer_deadline_ms`.
+//! Invariants  N1 never more than one line and one piece of the body are in memory. (test `n1_*`) N2 when the key is
+//!             revoked there is no further line, whether one is at hand or waited for. (tests `s7_*`)
+//! Limits      a line: `json_bytes_max`, and the quota for bodies; silence: `body_deadline_ms`; lines of the answer
+//!             that nobody reads: `ANSWER_LINES_MAX`, then the work waits, and ends after `answer_deadline_ms`.
 
 use super::{V1, error::V1Error, input::Arriving};
 use crate::{body::BODY_BYTES, permit::ReadPermit, quota::Reservation};
@@ -27,7 +26,7 @@ const DRAIN_MAX: Duration = Duration::from_secs(5);
 /// Lines of an answer that wait to be sent.
 const ANSWER_LINES_MAX: usize = 64;
 
-/// Whether a body is said to be lines.
+/// Whether the content type of a body is NDJSON.
 pub(crate) fn is_ndjson(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
@@ -136,7 +135,7 @@ impl Lines {
     }
 }
 
-/// Who asked is gone, or reads nothing.
+/// The client disconnected, or does not read.
 #[derive(Debug)]
 pub(crate) struct Gone;
 

@@ -87,7 +87,7 @@ pub(super) async fn put(
     body: Body<MemberPut>,
 ) -> Result<(StatusCode, Json<MemberBody>), V1Error> {
     let (guild_id, user_id) = (path.id("guild_id")?, path.id("user_id")?);
-    // A guild that is not there is told before an account that is not.
+    // A missing guild is reported before a missing account.
     guilds::reply(&v1, guild_id).await?;
     let user = account(&v1, user_id).await?;
     let input = body.read(&v1, caller.permit_for(&user)).await?;

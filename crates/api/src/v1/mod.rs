@@ -1,10 +1,12 @@
 //! Backend API: `/v1`, by which backends drive the gateway.
 //!
-//! Owns        its routes, keys' scopes, bodies, errors, limits, and the OpenAPI document that is made from the same code.
-//! Doors       `v1_router`; `Gateway` is what it asks of whoever runs the partitions; `SessionEvents` is told what happens to
+//! Owns        its routes, keys' scopes, bodies, errors, limits, and the OpenAPI document that is made from the same
+//!             code.
+//! Doors       `v1_router`; `Gateway`, the interface to the partitions; `SessionEvents`, which receives the events of
 //!             sessions.
-//! Invariants  every handler but that of the document takes a `Caller`, which says the scope it needs. No handler reads a body before
-//!             it found the object in the path (`crate::permit`). Everything goes through the doors that others use: commands to guilds, the directory, tokens.
+//! Invariants  every handler but that of the document takes a `Caller`, which says the scope it needs. No handler reads
+//!             a body before it found the object in the path (`crate::permit`). Everything goes through the doors that
+//!             others use: commands to guilds, the directory, tokens.
 //! Limits      `V1Limits`.
 //! Not here    what clients ask: `crate::routes`.     Spec  docs/backend-api.md.
 
@@ -67,7 +69,7 @@ use std::{
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-/// What the backend API allows. Backends are few and trusted: these keep a mistake from becoming an outage.
+/// Limits of the backend API. Backends are few and trusted: the limits keep a mistake from becoming an outage.
 #[derive(Clone, Debug)]
 pub struct V1Limits {
     /// Requests a second of one key; the lines of a stream are not requests. None: no limit.
@@ -76,8 +78,8 @@ pub struct V1Limits {
     pub wrong_keys_per_min: u32,
     /// Longest batch, and longest line of a stream, in bytes. One object has at most 256 KiB.
     pub json_bytes_max: usize,
-    /// Bytes of bodies that arrive at the same time. The share of a key or address is an eighth, and at least one body of the
-    /// largest size. Past either a request gets 503.
+    /// Bytes of bodies that arrive at the same time. The share of a key or address is an eighth, and at least one body
+    /// of the largest size. Past either a request gets 503.
     pub bodies_bytes_max: usize,
     /// Bytes of JSON trees of changes. The share of a key or address is a quarter.
     pub trees_bytes_max: usize,
@@ -91,9 +93,9 @@ pub struct V1Limits {
     pub streams_max: usize,
     /// Open streams of one key.
     pub streams_per_key_max: usize,
-    /// A body must have arrived so many milliseconds after its headers; of a stream, some of it.
+    /// Time from the headers until a body must have arrived, milliseconds; for a stream, until its next part.
     pub body_deadline_ms: u64,
-    /// An answer must be ready so many milliseconds after the body; of a stream, each part of it.
+    /// Time from the body until an answer must be ready, milliseconds; for a stream, for each part.
     pub answer_deadline_ms: u64,
     /// How long `POST /v1/publish` waits to hear from all partitions how many sessions an event reached.
     pub reach_deadline_ms: u64,
@@ -125,18 +127,18 @@ impl Default for V1Limits {
     }
 }
 
-/// What the router needs from the outside. Cheap to clone.
+/// Parts that the router needs from outside. Cheap to clone.
 #[derive(Clone)]
 pub struct V1State {
     /// Guilds, accounts and keys.
     pub node: Node,
     /// Live sessions.
     pub gateway: Arc<dyn Gateway>,
-    /// What happens to them.
+    /// Events of sessions, for `GET /v1/sessions/events`.
     pub session_events: Arc<SessionEvents>,
-    /// For limits.
+    /// Clock of the limits.
     pub clock: Arc<dyn Clock>,
-    /// What may be asked.
+    /// Sizes and rates of requests.
     pub limits: V1Limits,
 }
 
@@ -153,7 +155,8 @@ pub(crate) struct V1 {
     streams: Arc<Quota>,
     body_quotas: BodyQuotas,
     idempotency: Idempotency,
-    /// Reservation while a channel comes into being under an id that the caller chose: such ids are unique over all guilds.
+    /// Reservation while a channel comes into being under an id that the caller chose: such ids are
+    /// unique over all guilds.
     new_channels: tokio::sync::Mutex<()>,
     /// Reservation while an account is read, changed and put; accounts share them by id.
     users: [tokio::sync::Mutex<()>; USER_LOCKS],
@@ -205,14 +208,15 @@ impl V1 {
         self.in_time(self.node.command(guild_id, Actor::System, command)).await?.map_err(V1Error::from)
     }
 
-    /// Waits for an answer, but not for ever. What was asked may be done all the same.
+    /// Waits for an answer until a deadline. The request may take effect after it.
     async fn in_time<T>(&self, work: impl Future<Output = T>) -> Result<T, V1Error> {
         let deadline = Duration::from_millis(self.limits.answer_deadline_ms);
         tokio::time::timeout(deadline, work).await.map_err(|_| V1Error::from(Refusal::Unavailable))
     }
 }
 
-/// The API for backends: everything below `/v1`. Unknown paths are answered with 404, in JSON. Jobs run as long as the router exists.
+/// The API for backends: everything below `/v1`. Unknown paths are answered with 404, in JSON. Jobs run as long as the
+/// router exists.
 ///
 /// # Panics
 /// Outside a tokio runtime.
@@ -279,7 +283,8 @@ fn routes() -> OpenApiRouter<Arc<V1>> {
         .routes(routes!(sessions::read, sessions::close))
 }
 
-/// BodyLimits the expected variant out of a reply, whether or not what was put is new; any other one is a bug in the guild.
+/// BodyLimits the expected variant out of a reply, whether or not what was put is new; any other one
+/// is a bug in the guild.
 macro_rules! expect_put {
     ($reply:expr, $variant:ident) => {
         match $reply {

@@ -1,7 +1,8 @@
 //! OpenAPI: the document that describes the API, made from the code that serves it.
 //!
-//! Owns        what no route says by itself: the title, how keys are sent, and the errors that every route can answer with.
-//! Not here    routes and bodies: beside their handlers.
+//! Owns        what no route says by itself: the title, how keys are sent, and the errors that every route can answer
+//!             with.
+//! Not here    routes and bodies: with their handlers.
 
 use super::{
     bodies::{ImportLine, ImportUser},
@@ -65,7 +66,7 @@ pub(super) fn text(mut document: utoipa::openapi::OpenApi) -> String {
     serde_json::to_string_pretty(&document).expect("a document is made of strings, numbers and lists")
 }
 
-/// What is put has no fields but its own; an object that is told has more. So what is told refers to the same fields without
+/// A body to put allows no other fields; an answer has more. So answers refer to a variant of the same fields without
 /// that rule: `GuildFields` for `GuildPut`.
 fn loosen_parts(document: &mut Value) {
     let Some(schemas) = document.pointer_mut("/components/schemas").and_then(Value::as_object_mut) else { return };

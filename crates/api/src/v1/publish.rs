@@ -1,10 +1,11 @@
 //! Publishing: any dispatch, to a guild, a channel, roles or users.
 //!
 //! Owns        the form of an event, its way to a guild or to accounts' sessions, and how many it reached.
-//! Invariants  E1 events of one request, and of one stream, that go to one guild arrive in their order. E2 an event takes the way
-//!             of every other: rendered once per form, sequenced, replayed, and held back from who may not see it.
-//! Limits      `event_bytes_max`, `batch_events_max`, `USERS_MAX`, `ROLES_MAX`; `UNDER_WAY_MAX` events of a request are under way
-//!             at once; `reach_deadline_ms` for the count.     Spec  docs/backend-api.md "Publishing".
+//! Invariants  E1 events of one request, and of one stream, that go to one guild arrive in their order. E2 a published
+//!             event is handled like any other: rendered once per form, sequenced, replayed, and withheld from sessions
+//!             that may not see it.
+//! Limits      `event_bytes_max`, `batch_events_max`, `USERS_MAX`, `ROLES_MAX`; `UNDER_WAY_MAX` events of a request are
+//!             under way at once; `reach_deadline_ms` for the count.     Spec  docs/backend-api.md "Publishing".
 
 use super::{
     V1,
@@ -58,8 +59,8 @@ const UNDER_WAY_MAX: usize = 64;
 #[serde(deny_unknown_fields)]
 #[schema(as = Audience)]
 struct AudienceBody {
-    /// Every member of this guild. With `roles` or `users`: the guild that these belong to. With `channel`: the guild that
-    /// the channel must belong to.
+    /// Every member of this guild. With `roles` or `users`: the guild that these belong to. With `channel`: the guild
+    /// that the channel must belong to.
     #[serde(default)]
     guild: Option<AnyId>,
     /// Members who can view this channel, when it is sent and when it is replayed; of a direct message those in it.
@@ -86,10 +87,10 @@ struct Publication {
     /// Its body: any JSON, sent as it is.
     #[schema(value_type = serde_json::Value)]
     d: Box<RawValue>,
-    /// Whom it is for.
+    /// Recipients of the event.
     audience: AudienceBody,
-    /// Idempotency key. The node publishes an event once per key and answers repetitions with the first result, also when the
-    /// first request was broken off. Another event under the same key is refused with 409.
+    /// Idempotency key. The node publishes an event once per key and answers repetitions with the first result, also
+    /// when the first request was broken off. Another event under the same key is refused with 409.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 128)]
     key: Option<String>,
@@ -114,7 +115,7 @@ struct ResultBody {
 enum OutcomeBody {
     /// It was published.
     Done(ResultBody),
-    /// It was not.
+    /// The event was not published.
     Failed(V1Error),
 }
 
@@ -220,7 +221,7 @@ impl Receipt for Reached {
 }
 
 impl Reached {
-    /// Waits until so many have told.
+    /// Waits until `count` partitions have reported.
     async fn by(&self, count: u64, patience: Duration) -> Outcome {
         let all = async {
             while self.told_by.load(Ordering::Acquire) < count {
@@ -254,7 +255,7 @@ impl Publisher {
 
 type UnderWay = Pin<Box<dyn Future<Output = Result<ResultBody, V1Error>> + Send>>;
 
-/// Hands an event over. When this returns it has its place behind those before; what is returned waits for the count.
+/// Passes an event to its guild. On return the event is queued behind earlier ones; the result waits for the count.
 async fn begin(v1: &Arc<V1>, by: &Publisher, text: &[u8]) -> Result<UnderWay, V1Error> {
     let publication: Publication = parse(text)?;
     if publication.d.get().len() > v1.limits.event_bytes_max {
@@ -374,9 +375,9 @@ async fn refused(v1: &V1, guild_id: GuildId, gate: &Gate, refusal: Refusal) -> V
     }
 }
 
-/// Who is in a direct message; none for a channel of a guild.
+/// Recipients of a direct message; `None` for a channel of a guild.
 async fn recipients(v1: &V1, guild_id: GuildId, channel_id: ChannelId) -> Result<Option<Arc<[UserId]>>, V1Error> {
-    // Most channels can be told apart without asking.
+    // The ids alone show that most channels are no direct messages.
     if guild_id.get() != channel_id.get() {
         return Ok(None);
     }
@@ -405,8 +406,8 @@ fn to_guild(
 
 /// Publishes events
 ///
-/// One object, an array of them, or with `Content-Type: application/x-ndjson` one a line for as long as you like; the answer
-/// has the same form, in the same order. Of several, each is published or refused by itself.
+/// One object, an array of them, or with `Content-Type: application/x-ndjson` one a line for as long as you like; the
+/// answer has the same form, in the same order. Of several, each is published or refused by itself.
 #[utoipa::path(post, path = "/v1/publish", tag = "publishing",
     request_body(content(
         (Publications = "application/json"),
@@ -429,7 +430,7 @@ pub(super) async fn publish(
         let place = caller.into_stream(&v1)?;
         let stream = v1.clone();
         return Ok(Answer::stream(&v1, move |answer| async move {
-            // Who is gone needs no answer.
+            // A client that disconnected needs no answer.
             let lines = publish_lines(&stream, &by, lines, answer).await;
             // The place ends with the answer.
             drop(place);
@@ -508,7 +509,7 @@ async fn publish_lines(
 ) -> Result<Lines, super::lines::Gone> {
     let mut under_way = VecDeque::new();
     loop {
-        // With nothing more at hand, who waits for results gets them before the next event is waited for.
+        // Before waiting for the next event, sends pending results to the client.
         let is_full = under_way.len() >= UNDER_WAY_MAX;
         while !under_way.is_empty() && (is_full || !lines.has_more()) {
             if let Some(result) = next_of(&mut under_way).await {

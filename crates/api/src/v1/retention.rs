@@ -35,8 +35,8 @@ impl Check for RetentionPut {
 /// Retention of a guild or channel.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct RetentionBody {
-    /// Days; 0: for ever; null: inherited. A thread inherits from its channel, a channel from its guild, and a guild from the
-    /// setting `messages.keep_days`.
+    /// Days; 0: for ever; null: inherited. A thread inherits from its channel, a channel from its guild, and a guild
+    /// from the setting `messages.keep_days`.
     keep_days: Option<u32>,
 }
 
@@ -91,7 +91,7 @@ pub(super) async fn read_of_guild(
 
 /// Sets how long a guild's messages are kept
 ///
-/// Older messages are deleted within about an hour, with their reactions, pins and files. Sessions are not told.
+/// Older messages are deleted within about an hour, with their reactions, pins and files. Sessions get no event.
 #[utoipa::path(put, path = "/v1/guilds/{guild_id}/retention", tag = "guilds", params(("guild_id" = AnyId, Path)),
     request_body = RetentionPut, responses((status = 200, body = RetentionBody), (status = 404, body = V1Error)))]
 pub(super) async fn put_of_guild(

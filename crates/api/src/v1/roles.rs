@@ -43,7 +43,7 @@ pub(super) async fn list(
     Ok(Json(guild.meta.roles.values().map(|role| RoleBody::from(&**role)).collect()))
 }
 
-/// Reads a role
+/// Reads one role of a guild
 #[utoipa::path(get, path = "/v1/guilds/{guild_id}/roles/{role_id}", tag = "roles",
     params(("guild_id" = AnyId, Path), ("role_id" = Snowflake, Path)),
     responses((status = 200, body = RoleBody), (status = 404, body = V1Error)))]

@@ -1,11 +1,11 @@
-//! Session events: what happens to sessions, as a stream.
+//! Session events: a stream of connects, resumes, disconnects and ends.
 //!
 //! Owns        `SessionEvents`, a ring of the newest with their numbers.
 //! Doors       `push` from the partitions; `GET /v1/sessions/events` reads.
-//! Invariants  L1 numbers are contiguous and start at 1 with the process. L2 a reader is told of a gap, never left to guess.
+//! Invariants  L1 numbers are contiguous and start at 1 with the process. L2 a gap is reported to the reader.
 //!             (tests `l*_*`)
-//! Limits      `events_max` in the ring; whoever is further behind than that is told how many were lost and goes on with the
-//!             oldest there is.     Spec  docs/backend-api.md "Sessions".
+//! Limits      `events_max` in the ring; a reader that is further behind gets the number of lost events and continues
+//!             with the oldest event. Spec  docs/backend-api.md "Sessions".
 
 use super::{
     V1,
@@ -31,7 +31,8 @@ use utoipa::{IntoParams, ToSchema};
 
 /// Events handed to a reader at once.
 const EVENTS_AT_ONCE: usize = 256;
-/// A reader who hears nothing for so long gets an empty line, so that proxies keep the stream open and a dead one is noticed.
+/// A reader who hears nothing for so long gets an empty line, so that proxies keep the stream open and
+/// a dead one is noticed.
 const QUIET: Duration = Duration::from_secs(15);
 
 #[derive(Clone)]
@@ -56,7 +57,7 @@ pub struct SessionEvents {
 }
 
 impl SessionEvents {
-    /// A ring of so many, at some 100 bytes each.
+    /// A ring of at most `events_max` events, about 100 bytes each.
     #[must_use]
     pub fn new(events_max: usize) -> Self {
         let ring = Ring { events: VecDeque::new(), last: 0 };
@@ -81,7 +82,7 @@ impl SessionEvents {
         self.last.send_replace(n);
     }
 
-    /// Those after a number, at most so many; and how many before them are lost.
+    /// At most `limit` events after a number, and the number of lost events before them.
     fn after(&self, after: u64, limit: usize) -> (u64, Vec<Numbered>) {
         let ring = self.ring();
         let oldest = ring.events.front().map_or(ring.last + 1, |event| event.n);
@@ -99,7 +100,7 @@ impl SessionEvents {
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Begin {
-    /// The `n` of the last event that you have: what came after it is told first. Left out: only what happens from now on.
+    /// The `n` of the last event that the client has; later ones are sent first. Omitted: only new events.
     after: Option<u64>,
 }
 
@@ -111,25 +112,25 @@ impl Check for Begin {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = SessionEvent)]
 pub(super) struct SessionEventBody {
-    /// Its number: contiguous from 1, anew with every start of the node.
+    /// Number of the event: contiguous from 1, restarting with the node.
     n: u64,
-    /// When.
+    /// Time of the event.
     at: Time,
     /// `connected` (by IDENTIFY), `resumed`, `disconnected` (it can be resumed), `gone`.
     event: &'static str,
     /// Which session.
     session_id: String,
-    /// Whose.
+    /// Account of the session.
     user_id: Snowflake,
 }
 
-/// Events are missing: they are not kept any more, or the node was started anew.
+/// Events are missing: they were evicted, or the node restarted.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = SessionEventsLost)]
 pub(super) struct Lost {
     /// How many at least.
     lost: u64,
-    /// What was asked for is from before a restart: numbers began anew.
+    /// `after` is from before a restart: numbers have started again.
     restarted: bool,
 }
 
@@ -144,8 +145,8 @@ fn name(change: SessionChange) -> &'static str {
 
 /// Follows what happens to sessions
 ///
-/// A stream without an end: a line for each event (`SessionEvent`), a `SessionEventsLost` where some are missing, and an empty
-/// line every 15 seconds while nothing happens.
+/// A stream without an end: a line for each event (`SessionEvent`), a `SessionEventsLost` where some are missing, and
+/// an empty line every 15 seconds while nothing happens.
 #[utoipa::path(get, path = "/v1/sessions/events", tag = "sessions", params(Begin),
     responses((status = 200, content_type = "application/x-ndjson", body = String)))]
 pub(super) async fn follow(

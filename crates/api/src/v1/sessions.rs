@@ -1,7 +1,8 @@
-//! Sessions: listed, looked at, closed.
+//! Sessions: listed, read, closed.
 //!
-//! Owns        `Gateway`, what the API asks of whoever runs the partitions.
-//! Limits      pages of 1,000; a page costs a partition a look at so many places, no more.     Spec  docs/backend-api.md "Sessions".
+//! Owns        `Gateway`, the API's interface to the partitions.
+//! Limits      pages of 1,000; a page costs each partition a scan of as many slots.     Spec  docs/backend-api.md
+//!             "Sessions".
 
 use super::{
     V1,
@@ -48,7 +49,7 @@ pub trait Gateway: Send + Sync + 'static {
     async fn page(&self, from: SessionPlace, limit: usize) -> SessionsPage;
     /// All sessions of an account.
     async fn of_user(&self, user_id: UserId) -> Vec<SessionInfo>;
-    /// One session.
+    /// Reads one session.
     async fn session(&self, id: &str) -> Option<SessionInfo>;
     /// Closes sessions and forgets them; how many. They are closed when this returns.
     async fn close(&self, whose: Whose, code: CloseCode) -> u64;
@@ -79,15 +80,15 @@ impl Gateway for NoGateway {
     }
 }
 
-/// A session.
+/// A session, connected or resumable.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Session)]
 pub(super) struct SessionBody {
     /// As the client knows it.
     id: String,
-    /// Whose.
+    /// Account of the session.
     user_id: Snowflake,
-    /// A bot's.
+    /// Whether the account is a bot.
     bot: bool,
     /// `[id, count]`, if it said so.
     shard: Option<[u32; 2]>,
@@ -95,8 +96,8 @@ pub(super) struct SessionBody {
     encoding: &'static str,
     /// How its connection is compressed; null without one.
     compression: Option<&'static str>,
-    /// What writes it: `shared-match`, `classic` (a library's context), `classic, upgraded` (a larger one) or `prepared` (compressed once
-    /// for all); null without a connection or compression.
+    /// What writes it: `shared-match`, `classic` (a library's context), `classic, upgraded` (a larger one) or
+    /// `prepared` (compressed once for all); null without a connection or compression.
     writer: Option<&'static str>,
     /// Guilds it is in.
     guild_count: usize,
@@ -104,7 +105,7 @@ pub(super) struct SessionBody {
     seq: u64,
     /// Dispatches that are kept for a resume, or wait for the client.
     buffered_events: usize,
-    /// Their bytes.
+    /// Bytes of the buffered dispatches.
     buffered_bytes: usize,
     /// `connected` or `resumable`.
     state: &'static str,

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use std::{fmt::Write as _, sync::Arc};
 use utoipa::ToSchema;
 
-/// A year.
+/// Longest validity of a user token: a year.
 const TTL_S_MAX: u64 = 366 * 86_400;
 const TTL_S: u64 = 30 * 86_400;
 const LIST_MAX: u32 = 1_000;
@@ -28,7 +28,7 @@ const LIST_MAX: u32 = 1_000;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewToken {
-    /// How long a user token is valid, in seconds: 30 days if nothing is said. Bot tokens are valid until they are revoked.
+    /// Validity of a user token in seconds; 30 days if omitted. Bot tokens are valid until they are revoked.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 31622400)]
     ttl_s: Option<u64>,
@@ -63,7 +63,7 @@ pub(super) struct TokenBody {
     created_at: Time,
 }
 
-/// What a revocation did.
+/// Result of a revocation.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct RevokedBody {
     /// Tokens; user tokens of an account are not counted one by one.

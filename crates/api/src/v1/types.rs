@@ -1,6 +1,7 @@
 //! Types: what bodies are made of, with their form in JSON and in the document.
 //!
-//! Owns        `Snowflake`, `AnyId`, `Bits`, `Time`, and `nullable` for fields whose null is not the same as their absence.
+//! Owns        `Snowflake`, `AnyId`, `Bits`, `Time`, and `nullable` for fields whose null is not the same as their
+//!             absence.
 
 use super::{V1, error::V1Error, external::PREFIX};
 use guildhall_model::{Id, Permissions, smallest_id_at};
@@ -133,7 +134,7 @@ impl ToSchema for AnyId {
     }
 }
 
-/// Permissions.
+/// A set of permissions, as a decimal string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bits(pub Permissions);
 
@@ -178,7 +179,7 @@ impl ToSchema for Bits {
     }
 }
 
-/// A moment.
+/// A point in time, RFC 3339.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Time(pub Timestamp);
 
@@ -221,8 +222,8 @@ pub(crate) fn nullable<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     Option::<T>::deserialize(deserializer).map(Some)
 }
 
-/// How far ahead of the node's clock the time in an id may lie that a caller chose. New ids are above all that are in use,
-/// so one from the far future would leave none for the node's own.
+/// How far ahead of the node's clock the time in an id may lie that a caller chose. New ids are above all that are in
+/// use, so one from the far future would leave none for the node's own.
 const IDS_AHEAD_MS: i64 = 10 * 365 * 86_400_000;
 
 /// Whether a new object may have this id.

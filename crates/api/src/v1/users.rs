@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::{IntoParams, ToSchema};
 
-/// Guilds that are told of a change at the same time.
+/// Guilds that are notified of a change at the same time.
 const GUILDS_AT_ONCE: usize = 16;
 
 async fn account(v1: &V1, user_id: UserId) -> Result<Arc<User>, V1Error> {
@@ -123,9 +123,7 @@ async fn put_whole(v1: &V1, user_id: UserId, input: UserPut) -> Result<(StatusCo
     let before = v1.in_time(v1.node.user(user_id)).await??;
     let status = match &before {
         Some(before) if before.bot != input.bot => {
-            return Err(V1Error::conflict(
-                "What an account was made as, a bot or a user, it stays: choose another id.",
-            ));
+            return Err(V1Error::conflict("An account cannot change between bot and user: choose another id."));
         }
         Some(_) => StatusCode::OK,
         None => {
@@ -155,9 +153,7 @@ pub(super) async fn update(
         let before = account(&v1, user_id).await?;
         let after = patch.apply(&UserPut::from(&*before))?.into_user(user_id);
         if after.bot != before.bot {
-            return Err(V1Error::conflict(
-                "What an account was made as, a bot or a user, it stays: choose another id.",
-            ));
+            return Err(V1Error::conflict("An account cannot change between bot and user: choose another id."));
         }
         put_user(&v1, after).await
     };
@@ -168,7 +164,7 @@ pub(super) async fn update(
 /// The guilds of an account.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct GuildsOfUser {
-    /// Ascending.
+    /// Ids in ascending order.
     guild_ids: Vec<Snowflake>,
 }
 
@@ -206,7 +202,8 @@ impl Check for Content {
 
 /// Deletes an account: it leaves all guilds, its tokens are revoked, its sessions end
 ///
-/// Its messages stay as they are. With `erase` or `reassign` a job deletes them or gives them to another account; the answer is 202.
+/// Its messages stay as they are. With `erase` or `reassign` a job deletes them or gives them to another account; the
+/// answer is 202.
 #[utoipa::path(delete, path = "/v1/users/{user_id}", tag = "users", params(("user_id" = AnyId, Path), Content),
     responses((status = 202, description = "The account is locked out, and the job goes on with what it wrote", body = JobBody),
               (status = 204, description = "It is gone"), (status = 404, body = V1Error),
@@ -276,7 +273,7 @@ async fn need_no_guild(v1: &V1, user_id: UserId, hint: &str) -> Result<(), V1Err
     }
 }
 
-/// What an account is called that was deleted. Messages and reactions still point at it.
+/// Username of a deleted account. Messages and reactions still refer to it.
 pub(super) fn deleted_name(user_id: UserId) -> String {
     format!("deleted_{user_id}")
 }

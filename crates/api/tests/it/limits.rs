@@ -107,7 +107,7 @@ async fn peers_without_an_account_have_a_limit() {
     world.anonymous("PUT", "/api/v10/users/@me", "192.0.2.1").await.has(429, 0);
     ask("/api/v8/gateway", "192.0.2.1").await.has(429, 0);
     ask("/api/v10/gateway", "192.0.2.2").await.has(200, 0);
-    // Who has an account is not concerned.
+    // Requests with an account are not affected.
     let request = Request::get("/api/v10/users/@me").header("authorization", &world.bot.token);
     let request = request.extension(Peer("192.0.2.1".parse().unwrap())).body(Body::empty()).unwrap();
     world.send(request).await.has(200, 0);

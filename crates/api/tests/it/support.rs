@@ -78,7 +78,7 @@ pub struct World {
     pub trusted: Account,
 }
 
-/// What came back.
+/// A received response.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -258,7 +258,7 @@ impl World {
         self.send(request.body(Body::empty()).unwrap()).await
     }
 
-    /// Says something in a channel; the id of what was said.
+    /// Posts a message in a channel; returns its id.
     pub async fn say(&self, caller: &Account, channel_id: ChannelId, content: &str) -> String {
         self.clock.advance_ms(1);
         let path = format!("/channels/{channel_id}/messages");

@@ -1,4 +1,5 @@
-//! The backend API's gate: keys, limits, sizes. What goes through it is in `guildhall/tests/it/backend.rs`, over sockets.
+//! The backend API's gate: keys, limits, sizes. Accepted requests are tested in `guildhall/tests/it/backend.rs`, over
+//! sockets.
 
 use crate::support::{Answer, World};
 use axum::{
@@ -157,7 +158,7 @@ async fn s21_streams_take_no_places_of_requests() {
         }
         tokio::task::yield_now().await;
     }
-    panic!("who is gone gives the place back");
+    panic!("a disconnected client releases its permit");
 }
 
 #[tokio::test]

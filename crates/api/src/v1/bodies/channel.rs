@@ -16,7 +16,7 @@ const SLOW_MODE_S_MAX: u16 = 21_600;
 const USER_LIMIT_MAX: u16 = 10_000;
 const BITRATE_MAX: u32 = 384_000;
 
-/// What a channel allows and denies to a role or a member.
+/// Permissions that a channel allows and denies for a role or a member.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OverwriteBody {
@@ -56,10 +56,10 @@ impl From<OverwriteBody> for Overwrite {
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ChannelPut {
-    /// What it is called.
+    /// Name of the channel.
     #[schema(min_length = 1, max_length = 100)]
     pub name: String,
-    /// 0 text, 2 voice, 4 category, 5 announcement, 13 stage, 15 forum, 16 media. It stays, but for 0 and 5.
+    /// 0 text, 2 voice, 4 category, 5 announcement, 13 stage, 15 forum, 16 media. Only 0 can become 5, and 5 become 0.
     #[serde(rename = "type")]
     #[schema(minimum = 0, maximum = 16)]
     pub kind: u8,
@@ -70,7 +70,7 @@ pub(crate) struct ChannelPut {
     /// Its category.
     #[serde(default)]
     pub parent_id: Option<Snowflake>,
-    /// What it is about.
+    /// Topic shown above the channel.
     #[serde(default)]
     #[schema(max_length = 4096)]
     pub topic: Option<String>,
@@ -89,11 +89,12 @@ pub(crate) struct ChannelPut {
     #[serde(default)]
     #[schema(minimum = 0, maximum = 10000)]
     pub user_limit: u16,
-    /// Who may do what here, over what the guild says. Roles must exist.
+    /// Permission overwrites for roles and members of the guild. Roles must exist.
     #[serde(default)]
     #[schema(max_items = 1000)]
     pub permission_overwrites: Vec<OverwriteBody>,
-    /// How your own database calls it: unique among channels, and never shown to clients. Left out: as it was. Null: none.
+    /// How your own database calls it: unique among channels, and never shown to clients. Left out:
+    /// as it was. Null: none.
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, required = false, min_length = 1, max_length = 128, pattern = "^[!-~]*$")]
     pub external_id: Option<Option<String>>,
@@ -154,15 +155,14 @@ impl From<&Channel> for ChannelPut {
     }
 }
 
-/// A channel.
+/// A channel of a guild.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Channel)]
 pub(crate) struct ChannelBody {
-    /// Its id.
+    /// Id of the channel.
     pub id: Snowflake,
     /// The guild it is in.
     pub guild_id: Snowflake,
-    /// Its fields.
     #[serde(flatten)]
     pub fields: ChannelPut,
     /// The newest message; it may have been deleted since.

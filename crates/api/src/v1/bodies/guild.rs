@@ -22,16 +22,16 @@ fn locale() -> String {
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GuildPut {
-    /// What it is called.
+    /// Name of the guild.
     #[schema(min_length = 1, max_length = 100)]
     pub name: String,
-    /// Who may do everything: an account that exists. Of a guild that exists, a member.
+    /// Owner, with all permissions: an existing account, and a member if the guild exists.
     pub owner_id: AnyId,
     /// Hash of the picture.
     #[serde(default)]
     #[schema(max_length = 128)]
     pub icon: Option<String>,
-    /// What it is about.
+    /// Description of the guild.
     #[serde(default)]
     #[schema(max_length = 300)]
     pub description: Option<String>,
@@ -45,7 +45,7 @@ pub(crate) struct GuildPut {
     /// Where system messages go: a channel that exists.
     #[serde(default)]
     pub system_channel_id: Option<Snowflake>,
-    /// 0–4.
+    /// Verification level, 0 to 4.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 4)]
     pub verification_level: u8,
@@ -53,7 +53,7 @@ pub(crate) struct GuildPut {
     #[serde(default)]
     #[schema(minimum = 0, maximum = 1)]
     pub default_message_notifications: u8,
-    /// 0–2.
+    /// Explicit content filter, 0 to 2.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 2)]
     pub explicit_content_filter: u8,
@@ -61,11 +61,12 @@ pub(crate) struct GuildPut {
     #[serde(default)]
     #[schema(max_items = 100)]
     pub features: Vec<String>,
-    /// Language.
+    /// Preferred language, like `en-US`.
     #[serde(default = "locale")]
     #[schema(min_length = 2, max_length = 16)]
     pub preferred_locale: String,
-    /// How your own database calls it: unique among guilds, and never shown to clients. Left out: as it was. Null: none.
+    /// How your own database calls it: unique among guilds, and never shown to clients. Left out:
+    /// as it was. Null: none.
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, required = false, min_length = 1, max_length = 128, pattern = "^[!-~]*$")]
     pub external_id: Option<Option<String>>,
@@ -90,7 +91,7 @@ impl Check for GuildPut {
 }
 
 impl GuildPut {
-    /// The fields it stands for. What it does not speak of is as `before` has it.
+    /// The guild with these fields; other fields are those of `before`.
     pub fn into_guild(self, id: GuildId, owner_id: UserId, before: Option<&Guild>) -> Guild {
         fn kept<T: Clone>(before: Option<&Guild>, field: impl Fn(&Guild) -> &Vec<T>) -> Vec<T> {
             before.map_or_else(Vec::new, |before| field(before).clone())
@@ -141,16 +142,16 @@ impl From<&Guild> for GuildPut {
     }
 }
 
-/// A guild.
+/// A guild with its id and number of members.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Guild)]
 pub(crate) struct GuildBody {
-    /// Its id.
+    /// Id of the guild.
     pub id: Snowflake,
     /// Its own fields.
     #[serde(flatten)]
     pub fields: GuildPut,
-    /// Members.
+    /// Number of members.
     pub member_count: u64,
     /// Members who are not offline.
     pub presence_count: u64,

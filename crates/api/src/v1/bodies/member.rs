@@ -30,7 +30,7 @@ pub(crate) struct MemberPut {
     /// When they joined. Left out or null: as it was, or now.
     #[serde(default)]
     pub joined_at: Option<Time>,
-    /// Server mute.
+    /// Muted by the server.
     #[serde(default)]
     pub mute: bool,
     /// Server deafen.
@@ -101,7 +101,7 @@ impl From<&Member> for MemberPut {
     }
 }
 
-/// A member.
+/// A member with their account.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Member)]
 pub(crate) struct MemberBody {
@@ -118,8 +118,8 @@ impl From<&Member> for MemberBody {
     }
 }
 
-/// A line of an import: a member with their account. The fields of both are named again, because serde cannot refuse unknown ones
-/// where it flattens.
+/// A line of an import: a member with their account. The fields of both are named again, because serde cannot refuse
+/// unknown ones where it flattens.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ImportLine {

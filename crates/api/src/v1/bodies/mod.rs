@@ -1,8 +1,8 @@
 //! Bodies: objects as backends put, change and read them.
 //!
-//! Owns        a struct per object and direction: what is put whole, what is changed in part, what is told.
-//! Invariants  O1 what is told of an object can be put again, its own id and what only the node knows aside.
-//!             Spec  docs/backend-api.md "Objects"; docs/protocol.md §6 for what the fields mean.
+//! Owns        a struct per object and direction: put (whole), patch (in part), answer.
+//! Invariants  O1 an answer of an object, without its id and computed fields, is a valid body to put. Spec
+//!             docs/backend-api.md "Objects"; docs/protocol/reference.md §6 for the meaning of fields.
 
 mod channel;
 mod guild;

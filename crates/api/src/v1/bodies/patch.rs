@@ -28,7 +28,7 @@ impl Patch {
         Self { fields, _reservation: reservation }
     }
 
-    /// What it makes of an object.
+    /// The object with the changes applied.
     pub fn apply<T: Serialize + serde::de::DeserializeOwned + Check>(&self, before: &T) -> Result<T, V1Error> {
         let mut fields = serde_json::to_value(before).map_err(|_| V1Error::bug("an object as JSON"))?;
         if let Some(fields) = fields.as_object_mut() {
@@ -62,7 +62,7 @@ patches! {
     RoleChange as RolePatch {
         name: String, color: u32, hoist: bool, position: i32, permissions: Bits, managed: bool, mentionable: bool,
     }
-    /// Fields of a channel to change, as for PUT. What it is stays.
+    /// Fields of a channel to change, as for PUT. The type stays.
     ChannelChange as ChannelPatch {
         name: String, position: i32, parent_id: Snowflake, topic: String, nsfw: bool, rate_limit_per_user: u16,
         bitrate: u32, user_limit: u16, permission_overwrites: Vec<OverwriteBody>, external_id: String,

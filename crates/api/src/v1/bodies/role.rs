@@ -15,7 +15,7 @@ const COLOR_MAX: u32 = 0xff_ffff;
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RolePut {
-    /// What it is called. `@everyone` keeps its name.
+    /// Name of the role. `@everyone` keeps its name.
     #[schema(min_length = 1, max_length = 100)]
     pub name: String,
     /// RGB; 0 for none.
@@ -25,11 +25,11 @@ pub(crate) struct RolePut {
     /// Shown apart in member lists.
     #[serde(default)]
     pub hoist: bool,
-    /// Its place: higher ones are above; at least 1 but for `@everyone`.
+    /// Position: higher roles are above; at least 1, except for `@everyone`.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 2147483647)]
     pub position: i32,
-    /// What it grants.
+    /// Permissions that the role grants.
     #[serde(default = "no_permissions")]
     pub permissions: Bits,
     /// Owned by an integration: members cannot give or take it.
@@ -120,13 +120,12 @@ impl From<&Role> for RolePut {
     }
 }
 
-/// A role.
+/// A role of a guild.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Role)]
 pub(crate) struct RoleBody {
-    /// Its id.
+    /// Id of the role.
     pub id: Snowflake,
-    /// Its fields.
     #[serde(flatten)]
     pub fields: RolePut,
 }

@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UserPut {
-    /// What it is called.
+    /// Unique name of the account.
     #[schema(min_length = 1, max_length = 32)]
     pub username: String,
     /// "0" for names without one; bots may have four digits.
@@ -44,7 +44,8 @@ pub(crate) struct UserPut {
     #[serde(default)]
     #[schema(minimum = 0, maximum = 4294967295_u64)]
     pub application_flags: u32,
-    /// How your own database calls it: unique among accounts, and never shown to clients. Left out: as it was. Null: none.
+    /// How your own database calls it: unique among accounts, and never shown to clients. Left out:
+    /// as it was. Null: none.
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, required = false, min_length = 1, max_length = 128, pattern = "^[!-~]*$")]
     pub external_id: Option<Option<String>>,
@@ -104,13 +105,12 @@ impl From<&User> for UserPut {
     }
 }
 
-/// An account.
+/// An account, user or bot.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = User)]
 pub(crate) struct UserBody {
-    /// Its id.
+    /// Id of the account.
     pub id: Snowflake,
-    /// Its fields.
     #[serde(flatten)]
     pub fields: UserPut,
 }
