@@ -4,9 +4,9 @@
 //!             their limit, and the gate of larger contexts.
 //! Doors       `zlib` and `zstd` start a stream; `stats` is the account; `gate` is where `upgrade` is heard.
 //! Invariants  one context is one slot and nothing else: no allocation of the libraries besides. (traps.md 5)
-//! Limits      `bytes_max` over all contexts. A stream that finds no room is not refused: its messages go out stored, in
-//!             the stream's format but uncompressed, and each message looks for room again.
-//! Not here    shared-match streams, who gets which codec.     Spec  docs/adr/0016.
+//! Limits      `bytes_max` over all contexts. A stream that finds no room is not refused: its messages go out stored,
+//!             in the stream's format but uncompressed, and each message looks for room again.
+//! Not here    shared-match streams, choice of codec per connection.     Spec  docs/adr/0016.
 
 use std::sync::{
     Arc,

@@ -1,4 +1,4 @@
-//! Errors of the codec, by who caused them.
+//! Errors of the codec, by origin.
 //!
 //! Owns        `EncodeError` (our value cannot be written), `EtfError` and `DecodeError` (the peer's bytes are wrong:
 //!             the gateway closes with 4002), `CodecError` (a compression context refused or broke: a local failure).

@@ -207,7 +207,7 @@ impl FrameParts<'_> {
 ///
 /// A partition keeps it as `Rc<RefCell<DispatchFrame>>`: [`write_for`](Self::write_for) while it goes around the
 /// sockets, [`parts`](Self::parts) for the connections that had to queue it. The same seq and framing give the same
-/// bytes each time, so a partly written frame can be taken up again by its offset.
+/// bytes each time, so a partly written frame can be continued at its offset.
 ///
 /// ```
 /// use guildhall_codec::{DispatchFrame, Encoding, Framing};

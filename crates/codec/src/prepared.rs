@@ -1,19 +1,20 @@
 //! Prepared frames: a dispatch's body compressed once, for all connections that agreed on permessage-deflate without
 //! context takeover.
 //!
-//! Owns        the layout of such messages: what varies stands in a stored block of its own, what is shared in blocks that
-//!             were made once.
-//! Doors       `DispatchFrame::prepare` when the first recipient needs it, then `write_prepared` or `prepared_parts` for each.
-//! Invariants  P1 a message inflates to exactly what `write_for` writes. P2 the shared blocks are made once per (encoding,
-//!             redaction, window), never moved, and each recipient costs a copy of its head. P3 the same seq gives the same
-//!             bytes each time. (tests `p1_*`, `p2_*`)
+//! Owns        the layout of such messages: what varies stands in a stored block of its own, what is shared in blocks
+//!             that were made once.
+//! Doors       `DispatchFrame::prepare` when the first recipient needs it, then `write_prepared` or `prepared_parts`
+//!             for each.
+//! Invariants  P1 a message inflates to exactly what `write_for` writes. P2 the shared blocks are made once per
+//!             (encoding, redaction, window), never moved, and each recipient costs a copy of its head. P3 the same seq
+//!             gives the same bytes each time. (tests `p1_*`, `p2_*`)
 //! Limits      Kept only where it is smaller than the body, so a dispatch holds at most twice its body.
 //! Not here    who agreed on what; contexts (stream::deflate).     Spec  RFC 7692 §7.2; RFC 1951 §3.2.4; ADR 17.
 //!
-//! JSON has the seq in front of the body, so a message is: a stored block with everything up to the body, the shared blocks.
-//! ETF has it behind, so a message is: the shared blocks, a stored block with the rest, the beginning of an empty block.
-//! Stored blocks begin and end on whole bytes, and cost five; Huffman codes would save nothing on a head of some forty bytes,
-//! whose letters have eight bits in the fixed code too.
+//! JSON has the seq in front of the body, so a message is: a stored block with everything up to the body, the shared
+//! blocks. ETF has it behind, so a message is: the shared blocks, a stored block with the rest, the beginning of an
+//! empty block. Stored blocks begin and end on whole bytes, and cost five; Huffman codes would save nothing on a head
+//! of about forty bytes: its letters have eight bits in the fixed code too.
 
 use std::ops::Range;
 

@@ -3,7 +3,8 @@
 //! Owns        the order in which the parts start (`assemble`) and end (`Running::stop`).
 //! Invariants  A1 the port is taken before anything is written, and served before anything is ready.
 //!             A2 nothing that was acknowledged is lost by stopping: sockets go first, the store last.
-//! Limits      stopping takes `server.drain_notice_ms` and at most `server.drain_timeout_ms`, and `PART_MS_MIN` per part at the end.
+//! Limits      stopping takes `server.drain_notice_ms` and at most `server.drain_timeout_ms`, and `PART_MS_MIN` per
+//!             part at the end.
 //! Not here    how the parts talk to each other: `wiring`. Signals and exit codes: `main`.
 
 use crate::{
@@ -62,7 +63,7 @@ use tokio::{
 /// Connections that wait to be accepted; the kernel may allow fewer (`net.core.somaxconn`).
 const LISTEN_BACKLOG: u32 = 4096;
 
-/// What happened to sessions, for who follows it. Some 100 bytes each.
+/// Events of sessions in the ring for `GET /v1/sessions/events`, about 100 bytes each.
 const SESSION_EVENTS_KEPT: usize = 65_536;
 
 /// Where the store keeps the key for user tokens when the configuration names none.
@@ -75,7 +76,7 @@ const FILES_SECRET_SETTING: &str = "files_secret";
 const CHECK_WAIT_MS: u32 = 10_000;
 /// In the data directory.
 const FILES_DIR: &str = "files";
-/// What a deleted message leaves cannot be read from that moment; it takes up room for so long.
+/// Interval of sweeps. The files of a deleted message cannot be read, and use disk space until the next one.
 const FILES_SWEPT_EVERY: Duration = Duration::from_secs(600);
 
 /// Why a node does not start.
@@ -84,9 +85,7 @@ pub enum StartError {
     /// Somebody else has the port, or it is not ours to take.
     #[error("cannot listen on {listen}{}", listen_hint(source))]
     Listen {
-        /// Where.
         listen: SocketAddr,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -98,9 +97,7 @@ pub enum StartError {
     SecretFile {
         /// Which setting names it.
         setting: &'static str,
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -109,7 +106,6 @@ pub enum StartError {
     SecretTooShort {
         /// Which setting names it.
         setting: &'static str,
-        /// The file.
         path: PathBuf,
     },
     /// The certificate.
@@ -126,13 +122,11 @@ pub enum StartError {
     /// Keys of other issuers.
     #[error("auth.jwks_file: {} is not taken", .path.display())]
     Issuers {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: issuers::ReadError,
     },
-    /// What other issuers' URL is trusted by.
+    /// The certificates of `auth.jwks_ca_file` cannot be used.
     #[error("auth.jwks_url cannot be used")]
     JwksUrl(#[from] jwks_url::TrustError),
     /// A dictionary cannot be served.
@@ -141,9 +135,7 @@ pub enum StartError {
     /// The folder of what messages carry.
     #[error("the folder of files, {}, cannot be used", .path.display())]
     Files {
-        /// Which.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -201,11 +193,11 @@ impl StartError {
 pub struct Running {
     /// Guilds and accounts.
     pub node: Node,
-    /// Where it listens; the real port if any was asked for.
+    /// Address of the listener, with the actual port.
     pub local_addr: SocketAddr,
     /// Where health and metrics are served as well, if anywhere.
     pub admin_addr: Option<SocketAddr>,
-    /// Where clients are told to open their WebSocket, without a slash at the end.
+    /// WebSocket URL for clients, without a trailing slash.
     pub gateway_url: String,
     /// Makes accounts for visitors of the chat page, with `server.chat = "demo"`.
     pub visitors: Option<Arc<Visitors>>,
@@ -273,7 +265,7 @@ const HANDOVER_MS_MAX: u64 = 5_000;
 /// The guilds of sessions that return have so long to be loaded; the node lets nobody in before.
 const RETURNING_MAX: Duration = Duration::from_secs(20);
 
-/// A part that is asked to end has at least so long, even if those before it used up the time.
+/// Time that each part has to end, even if those before it used up the deadline.
 const PART_MS_MIN: u64 = 1_000;
 
 /// Configuration → port → store → node → REST → serving, not ready yet.
@@ -501,7 +493,7 @@ impl Running {
         self.contexts.stats()
     }
 
-    /// What the loop that gives larger contexts saw and decided last; none where it is off.
+    /// Last reading and decision of the loop that upgrades contexts; `None` if it is off.
     #[must_use]
     pub fn upgrade_status(&self) -> Option<UpgradeStatus> {
         self.upgrades.as_ref().map(Upgrades::status)
@@ -525,7 +517,7 @@ impl Running {
         tracing::info!("stopping");
         let in_time = self.stop_and_leave(!failed).await;
         anyhow::ensure!(!failed, "a part of the node failed; the log says which. Start it again");
-        anyhow::ensure!(in_time, "not everything ended in time; what was acknowledged is safe");
+        anyhow::ensure!(in_time, "some parts did not end in time; acknowledged writes are safe");
         Ok(())
     }
 
@@ -552,8 +544,8 @@ impl Running {
         self.access.iter().for_each(|access| access.reopen());
     }
 
-    /// Stops: `/readyz` says so, then no more clients, then no more commands, then their sessions are left for the next node, then
-    /// no more writes. False when a part did not end in time; what was acknowledged is safe all the same.
+    /// Stops the node: `/readyz` answers 503, then clients are refused, then commands, then sessions are written to the
+    /// hand-over, then the store closes. False if a part did not end in time; acknowledged writes are safe in any case.
     pub async fn stop(self) -> bool {
         self.stop_and_leave(true).await
     }
@@ -613,7 +605,7 @@ fn leave_sessions(server: &RunningServer, to: &HandOverTo) {
         Err(error) => tracing::error!(
             sessions,
             error = &error as &dyn std::error::Error,
-            "sessions cannot be left for the next node: their clients identify anew"
+            "the hand-over cannot be written: clients of these sessions identify again"
         ),
     }
 }
@@ -627,7 +619,7 @@ async fn take_over(config: &Config, partitions: &Partitions, node: &Node) {
         Err(error) => {
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
-                "the sessions of the node before this one are not taken up: their clients identify anew"
+                "the hand-over of the previous process cannot be used: its clients identify again"
             );
             return;
         }
@@ -639,7 +631,7 @@ async fn take_over(config: &Config, partitions: &Partitions, node: &Node) {
         }
         match node.user(user_id).await {
             Ok(user) => drop(user.map(|user| users.insert(user_id, user))),
-            Err(error) => tracing::warn!(%error, "an account could not be read: its sessions are not taken up"),
+            Err(error) => tracing::warn!(%error, "an account cannot be read: its sessions are dropped"),
         }
     }
     let begun = Instant::now();

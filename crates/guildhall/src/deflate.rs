@@ -1,5 +1,5 @@
-//! permessage-deflate, from the settings to those who act by them. The settings' ranges are those of zlib and RFC 7692, so that
-//! nothing is cut off here.
+//! permessage-deflate, from the settings to those who act by them. The settings' ranges are those of zlib and RFC 7692,
+//! so that nothing is cut off here.
 
 use crate::config::{ClientTakeover, DeflateConfig, DeflateMode};
 use guildhall_codec::ZlibParams;
@@ -26,7 +26,7 @@ pub fn policy(config: &DeflateConfig) -> Option<DeflatePolicy> {
     Some(DeflatePolicy {
         server_no_context_takeover,
         client_no_context_takeover: config.client_takeover == ClientTakeover::Off,
-        // What is compressed once for all looks back as far as can be; only contexts save by less.
+        // Messages that are compressed once use the largest window; only contexts save memory by a smaller one.
         server_window_bits: if server_no_context_takeover { WINDOW_BITS_MAX } else { config.server_window_bits as u8 },
         client_window_bits: config.client_window_bits as u8,
     })

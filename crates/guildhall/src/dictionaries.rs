@@ -26,9 +26,7 @@ pub enum DictionaryError {
     /// The folder or a file in it cannot be read.
     #[error("{} cannot be read", .path.display())]
     Unreadable {
-        /// Which.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -37,10 +35,7 @@ pub enum DictionaryError {
         "{} is not named ID.json.zdict or ID.etf.zdict: make dictionaries with `guildhall dictionary train`",
         .path.display()
     )]
-    Name {
-        /// Which.
-        path: PathBuf,
-    },
+    Name { path: PathBuf },
     /// The bytes are not those that the file was named by.
     #[error(
         "{} was changed: its bytes make {made}. Clients that kept the old bytes would read nonsense; \
@@ -48,7 +43,6 @@ pub enum DictionaryError {
         .path.display()
     )]
     Changed {
-        /// Which.
         path: PathBuf,
         /// The id of the bytes.
         made: DictionaryId,
@@ -56,18 +50,13 @@ pub enum DictionaryError {
     /// The bytes are no dictionary.
     #[error("{} is no dictionary", .path.display())]
     Broken {
-        /// Which.
         path: PathBuf,
-        /// Why.
         #[source]
         source: CodecError,
     },
     /// More than a node serves.
     #[error("{} has more than {DICTIONARIES_MAX} dictionaries: take away those that no client asks for", .dir.display())]
-    TooMany {
-        /// The folder.
-        dir: PathBuf,
-    },
+    TooMany { dir: PathBuf },
 }
 
 /// `json` or `etf`.
@@ -82,7 +71,7 @@ pub fn name_of(encoding: Encoding) -> &'static str {
 /// All dictionaries of a folder, by name. Files that do not end in `.zdict` are passed over.
 ///
 /// # Errors
-/// [`DictionaryError`]: a node that starts with fewer dictionaries than it is asked for would turn clients away.
+/// [`DictionaryError`]: with fewer dictionaries than configured a node would refuse clients.
 pub fn load(dir: &Path) -> Result<Dictionaries, DictionaryError> {
     let unreadable = |path: &Path| {
         let path = path.to_owned();
@@ -118,7 +107,7 @@ pub fn load(dir: &Path) -> Result<Dictionaries, DictionaryError> {
     Dictionaries::new(known).ok_or_else(|| DictionaryError::TooMany { dir: dir.to_owned() })
 }
 
-/// What a file is named by.
+/// The id and encoding in a file's name.
 fn named(path: &Path) -> Option<(DictionaryId, Encoding)> {
     let (id, encoding) = path.file_name()?.to_str()?.strip_suffix(SUFFIX)?.split_once('.')?;
     let encoding = [Encoding::Json, Encoding::Etf].into_iter().find(|of| name_of(*of) == encoding)?;

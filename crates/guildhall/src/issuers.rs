@@ -1,7 +1,7 @@
 //! Issuers: the file with other issuers' public keys (`auth.jwks_file`), read at the start and whenever it changes.
 //!
-//! Invariants  I1 a file that cannot be read or used changes nothing: the keys in force stay, and the log says why, once per change.
-//!             A set without any key is obeyed: it is how an operator takes stolen keys away.
+//! Invariants  I1 a file that cannot be read or used changes nothing: the keys in force stay, and the log says why,
+//!             once per change. A set without any key is obeyed: it is how an operator takes stolen keys away.
 //! Limits      `Issuers::parse` bounds it, and `FILE_BYTES_MAX` before that.
 //! Not here    what a token must be: `guildhall_node::Issuers`.
 
@@ -21,7 +21,7 @@ pub enum ReadError {
     /// There is no such file, or it is not ours to read.
     #[error("it cannot be read")]
     Unreadable(#[from] io::Error),
-    /// What is in it.
+    /// Its content is no valid key set.
     #[error("it cannot be used")]
     Unusable(#[from] IssuersError),
 }

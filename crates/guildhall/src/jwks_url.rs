@@ -1,10 +1,11 @@
-//! Keys by URL: other issuers' public keys (`auth.jwks_url`), fetched at the start, regularly, and when a token names one that is unknown.
+//! Keys by URL: other issuers' public keys (`auth.jwks_url`), fetched at the start, regularly, and when a token names
+//! one that is unknown.
 //!
 //! Owns        the task that fetches, and when it does (`Schedule`).
-//! Invariants  U1 what cannot be fetched or used changes nothing: the keys in force stay, and the log says why; a set without any key
-//!             is obeyed. U2 nobody waits for a
-//!             fetch: a token whose key may be on its way is answered with "try again". U3 unknown keys lead to one fetch per
-//!             `unknown_every` at most, however many tokens name them. U4 without TLS only this machine is asked. (tests)
+//! Invariants  U1 a failed fetch, or a faulty set, changes nothing: the keys in force stay, and the log says why; a set
+//!             without keys is in force. U2 no request waits for a fetch: a token whose key may be on its way is
+//!             answered with "try again". U3 unknown keys lead to at most one fetch per `unknown_every`, whatever the
+//!             number of tokens. U4 without TLS only this machine is contacted. (tests)
 //! Limits      `ANSWER_BYTES_MAX`, `TIMEOUT` for the whole exchange; no redirects.
 //! Not here    what a token must be: `guildhall_node::Issuers`.
 
@@ -200,7 +201,7 @@ pub fn start(auth: &AuthConfig, node: &Node) -> Result<Option<Fetching>, TrustEr
     Ok(Some(Fetching(task)))
 }
 
-/// Until the next fetch, after so many failures in a row.
+/// Delay until the next fetch, after a number of consecutive failures.
 fn pause(refresh: Duration, failures: u32) -> Duration {
     match failures {
         0 => refresh,
@@ -219,7 +220,8 @@ pub fn check(auth: &AuthConfig) -> Result<(), TrustError> {
     }
 }
 
-/// What connects by TLS to servers whose certificates are signed by those in `file`, or by those that the system trusts.
+/// What connects by TLS to servers whose certificates are signed by those in `file`, or by those
+/// that the system trusts.
 pub(crate) fn trust(file: Option<&Path>) -> Result<TlsConnector, TrustError> {
     let from = match file {
         Some(file) => file.to_owned(),
@@ -276,7 +278,7 @@ async fn exchange(
         return Err(FetchError::Status(answer.status()));
     }
     let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await.map_err(FetchError::Answer)?;
-    // What is no text is no set of keys, which is said then.
+    // Invalid UTF-8 is reported as an invalid key set.
     Ok(String::from_utf8_lossy(&body.to_bytes()).into_owned())
 }
 

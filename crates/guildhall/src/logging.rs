@@ -1,6 +1,6 @@
-//! Logging: where log lines go and what they look like.
+//! Logging: destination and format of log lines.
 //!
-//! Invariants  everything goes to standard error, so that standard output is only what a command was asked for.
+//! Invariants  all lines go to standard error; standard output has only a command's result.
 
 use crate::config::{LogConfig, LogFilter, LogFormat};
 use std::io::{self, IsTerminal as _};

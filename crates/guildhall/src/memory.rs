@@ -24,7 +24,7 @@ pub enum Bound {
 /// Memory at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// The limit.
+    /// The limit of memory.
     pub limit_bytes: u64,
     /// Memory in use by all processes under the limit.
     pub used_bytes: u64,

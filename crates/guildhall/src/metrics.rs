@@ -1,9 +1,10 @@
 //! Metrics: `/metrics`, in the text formats that Prometheus reads.
 //!
 //! Owns        the names, the help texts, and where they are served (`Listener`).
-//! Invariants  M1 the hot paths count in plain numbers of their own threads; everything is collected and summed when somebody asks.
-//!             M2 labels come from closed sets: close codes, kinds of contexts, guild workers, message types. No ids, names, or addresses.
-//!             M3 both formats are accepted by strict parsers (tests in `conformance/metrics`).
+//! Invariants  M1 the hot paths count in plain numbers of their own threads; everything is collected and summed when
+//!             somebody asks. M2 labels come from closed sets: close codes, kinds of contexts, guild workers, message
+//!             types. No ids, names, or addresses. M3 both formats are accepted by strict parsers (tests in
+//!             `conformance/metrics`).
 //! Limits      one scrape at a time, further ones wait; an answer has some 20 KB, whatever the number of clients.
 //! Not here    what is counted: `guildhall_partition::Counters`, `guildhall_net::PartitionState`, `Node`.
 
@@ -73,8 +74,8 @@ pub enum Listener {
     Admin,
 }
 
-/// `/metrics` on one of the listeners, if `access` allows it there; 404 otherwise. No property of a request says reliably that it
-/// came through no proxy, so access depends on the listener alone.
+/// `/metrics` on one of the listeners, if `access` allows it there; 404 otherwise. No property of a request says
+/// reliably that it came through no proxy, so access depends on the listener alone.
 pub fn metrics_router(metrics: Metrics, access: MetricsAccess, listener: Listener) -> Router {
     match (access, listener) {
         (MetricsAccess::Off, _) => Router::new(),
@@ -283,7 +284,7 @@ impl Snapshot {
         let by_route: Vec<(Vec<Label>, u64)> =
             self.unserved.iter().map(|(route, count)| (vec![("route", (*route).to_owned())], *count)).collect();
         out.counters("unserved_requests", "Requests for routes that this server does not have", &by_route)?;
-        out.counter("resumes", "Sessions taken up again by RESUME", sum.resumed_total)?;
+        out.counter("resumes", "Sessions resumed by RESUME", sum.resumed_total)?;
         out.counter("sessions_returned", "Sessions of the node before this one", sum.returned_total)?;
         let refused = &self.resumes_refused;
         out.counters("resumes_refused", "RESUMEs that continued no session", &by_reason(refused))?;
@@ -295,7 +296,7 @@ impl Snapshot {
         };
         let mut all = closes("server", &sum.closed_by_us);
         all.extend(closes("client", &sum.closed_by_clients));
-        out.counters("closes", "Close frames, by their code and by who sent the first", &all)?;
+        out.counters("closes", "Close frames, by code and by sender of the first", &all)?;
         out.counter("connections_cut", "Connections that ended without a close frame", sum.cut_total)?;
         out.counter("slow_consumers", "Connections cut because they did not read", sum.slow_consumers_total)
     }
@@ -329,7 +330,7 @@ impl Snapshot {
         out.gauges("guild_mailbox_places", "Places taken in a guild worker's mailbox", &places)?;
         out.counter(
             "relay_resyncs",
-            "Gaps in guilds' streams after which a relay asked for all anew",
+            "Gaps in guilds' streams after which a relay requested a snapshot",
             sum.resyncs_total,
         )?;
         out.counter("relay_resets", "Sessions that lost a guild for a moment because of that", sum.resets_total)?;

@@ -24,7 +24,7 @@ impl Pair {
     /// None when the configuration names no files.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// If a file cannot be read or used.
     pub fn read(config: &TlsConfig) -> Result<Option<Self>, CertificateError> {
         let (Some(chain), Some(key)) = (config.cert_file.clone(), config.key_file.clone()) else { return Ok(None) };
         let certificates = Arc::new(Certificates::read(&chain, &key)?);

@@ -19,14 +19,14 @@ use tokio::task::JoinHandle;
 /// Connections come over minutes; a reading costs a few small files.
 const READ_EVERY: Duration = Duration::from_secs(5);
 
-/// What the loop saw and decided last.
+/// Last reading and decision of the loop.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UpgradeStatus {
     /// None: it could not be read.
     pub memory: Option<Memory>,
     /// What holds now.
     pub decision: Decision,
-    /// Connections that were asked to reconnect, so that their larger contexts could be given back.
+    /// Connections with a RECONNECT that reclaimed their larger context.
     pub taken_back_total: u64,
 }
 
@@ -77,7 +77,7 @@ impl Upgrades {
         Self { status, task }
     }
 
-    /// What it saw and decided last.
+    /// Last reading and decision of the loop.
     #[must_use]
     pub fn status(&self) -> UpgradeStatus {
         *self.status.lock().unwrap_or_else(PoisonError::into_inner)

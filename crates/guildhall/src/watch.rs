@@ -22,7 +22,7 @@ impl Drop for Watch {
     }
 }
 
-/// When a file was changed, and its length: what is replaced or written anew differs in one.
+/// Modification time and length of a file; a replaced or rewritten file differs in one of them.
 type Stamp = Option<(SystemTime, u64)>;
 
 fn stamp(path: &Path) -> Stamp {
@@ -31,8 +31,8 @@ fn stamp(path: &Path) -> Stamp {
 }
 
 impl Watch {
-    /// Calls `changed` each time one of the files is another one than before. They are as they are now: whoever reads them
-    /// first does so afterwards.
+    /// Calls `changed` each time one of the files has changed. The current state is the baseline, so the caller reads
+    /// the files after this call.
     ///
     /// # Panics
     /// Outside a tokio runtime.

@@ -162,9 +162,8 @@ impl Upstream for NodeUpstream {
     }
 }
 
-/// The gateway's identify limits, as `GET /gateway/bot` tells them.
+/// The gateway's IDENTIFY limits for `GET /gateway/bot`.
 pub struct GateStarts {
-    /// What counts.
     pub gate: Arc<IdentifyGate>,
     /// For the day's end.
     pub clock: SystemClock,

@@ -62,7 +62,7 @@ impl<K> IndexedSet<K> {
         self.root.len()
     }
 
-    /// Has no keys.
+    /// Whether the set has no keys.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -66,7 +66,7 @@ pub struct Guild {
     /// Scheduled events that have not ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scheduled_events: Vec<Arc<ScheduledEvent>>,
-    /// Open stages.
+    /// Stages with an open instance.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stage_instances: Vec<StageInstance>,
     /// Internal holder of a direct message or a group (ADR 25). Clients never see it as a guild.

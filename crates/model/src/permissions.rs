@@ -35,7 +35,7 @@ permissions! {
 }
 
 impl Permissions {
-    /// Empty set.
+    /// The empty set.
     pub const NONE: Self = Self(0);
     /// Every bit in use: 0–46 and 48–52.
     pub const ALL: Self = Self(0x1F_7FFF_FFFF_FFFF);

@@ -57,7 +57,7 @@ pub(crate) unsafe fn populate(_: NonNull<u8>, _: usize) -> io::Result<()> {
 /// None needed here; see `mapping.rs`.
 ///
 /// # Errors
-/// Always.
+/// On every call: heap memory has no pages to return.
 pub(crate) unsafe fn discard(_: NonNull<u8>, _: usize) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }

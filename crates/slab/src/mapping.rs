@@ -2,7 +2,7 @@
 //!
 //! Owns        one private anonymous mapping from construction to drop.
 //! Invariants  M1 only the holder of a slot reads or writes its bytes. The mapping itself accesses them only in
-//!             `populate` and `discard`, whose callers hold the slot.
+//!             `populate` and `discard`; their callers hold the slot.
 
 use rustix::{
     io::Errno,

@@ -180,7 +180,7 @@ impl Slot {
         self.shared.slot_bytes
     }
 
-    /// The bytes.
+    /// The bytes of the slot.
     #[expect(unsafe_code, reason = "a slot as a slice")]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: `slot_bytes` mapped, initialised (the system provides zeros) bytes that only this slot

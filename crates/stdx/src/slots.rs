@@ -127,7 +127,7 @@ impl<T> Slots<T> {
         Some(SlotKey { slot, generation: entry.generation })
     }
 
-    /// All keys.
+    /// Keys of all entries.
     #[must_use]
     pub fn keys(&self) -> Vec<SlotKey> {
         self.iter().map(|(key, _)| key).collect()

@@ -126,7 +126,7 @@ pub struct TestClient {
     mask: u32,
     /// Last `s` received.
     pub seq: u64,
-    /// From READY.
+    /// Session id of READY.
     pub session_id: Option<String>,
     /// Number of messages received with payload compression.
     pub inflated_count: usize,

@@ -108,7 +108,7 @@ struct Question {
 
 /// Partitions, guilds and clients on one thread.
 pub struct Pair {
-    /// The clock.
+    /// Clock of both ends.
     pub clock: FakeClock,
     /// Decides which IDENTIFYs are admitted.
     pub gate: Arc<ScriptedGate>,
@@ -147,7 +147,7 @@ pub struct Pair {
     /// Messages as the store would have them.
     messages: BTreeMap<(ChannelId, MessageId), Arc<Message>>,
     questions: VecDeque<Question>,
-    /// Token checks whose account was read and whose answer is held.
+    /// Token checks with a held answer: their account was read.
     answers: VecDeque<(usize, SlotKey, Result<Account, AuthFailure>)>,
     held_directs: VecDeque<(usize, SlotKey, UserId)>,
     moves: VecDeque<(usize, FakeSocket, Box<MovingConn>)>,

@@ -24,7 +24,7 @@ impl fmt::Debug for Body {
     }
 }
 
-/// A dispatch.
+/// A decoded dispatch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dispatch {
     /// `s`.
@@ -97,9 +97,9 @@ pub enum Received {
     Reconnect,
     /// Op 0, an event.
     Dispatch(Dispatch),
-    /// Pong frame.
+    /// A pong frame.
     Pong(Vec<u8>),
-    /// Close frame.
+    /// A close frame.
     Close(Option<u16>, String),
     /// End of the byte stream.
     End,

@@ -23,7 +23,7 @@ pub enum ServerEnd {
     Open,
     /// Shut down for writing.
     Finished,
-    /// Dropped.
+    /// The socket was dropped.
     Dropped,
 }
 

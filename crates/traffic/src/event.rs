@@ -27,7 +27,7 @@ pub enum To {
     Direct(u32),
 }
 
-/// One event.
+/// One event of the traffic.
 #[derive(Clone, Debug)]
 pub struct Event {
     /// Number of the event, from 0.
@@ -52,7 +52,7 @@ pub struct Event {
     pub has_content: bool,
     /// … and this is the one without.
     pub is_redacted: bool,
-    /// Audience.
+    /// Recipients of the event.
     pub to: To,
     /// `d` in JSON.
     pub body_json: Bytes,

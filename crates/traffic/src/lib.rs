@@ -14,7 +14,7 @@
 //! We know of no published mix of events. This one models a busy public gateway by our own estimate. It was fixed
 //! before the codec was measured with it, and is the same for all compression modes.
 //!
-//! [`Kind::Channel`]: one channel of messages, up to six conversations at a time, 400 members of whom few write most.
+//! [`Kind::Channel`]: one channel of messages, up to six conversations at a time, 400 members, few of which write most.
 //!
 //! [`Kind::Session`]: twelve guilds with 60 to 2,400 members (one event in four occurs in the largest), three to twelve
 //! text channels each, one of them hidden from most members. [`SHARES`] is the mix of events. In addition:
@@ -31,12 +31,7 @@
 //! intents for members, presences and typing. The others are user accounts, members of three guilds in four, and active
 //! in about a third of those; the active ones change every ten minutes. So no two streams stay alike for long.
 //!
-//! [`Kind::Node`]: one node with small guilds. Of 10,050 sessions 10,000 are of accounts and 50 of bots. Each account is in 1 to
-//! 100 of 20,000 guilds, whose sizes follow Zipf's law: the middle one has five members online, the largest 6,000. Each bot is in
-//! 1,000 guilds, large ones more often; seven in ten bots lack MESSAGE_CONTENT and receive messages without text. Of what happens, a
-//! tenth is in direct messages and groups, a fifth in the private channel that every guild has, for two members and a quarter of the
-//! others. Guilds are as busy as their size to the power of 0.75. An account looks at about three of its guilds and is passive in
-//! the others; an author always receives the own message. [`Population`] has the rules.
+//! [`Kind::Node`]: one node with small guilds. Of 10,050 sessions 10,000 belong to accounts and 50 to bots. Each account is in 1 to 100 of 20,000 guilds. The sizes of guilds follow Zipf's law: the median has five members online, the largest 6,000. Each bot is in 1,000 guilds, large ones more often; seven in ten bots lack MESSAGE_CONTENT and receive messages without text. A tenth of the events is in direct messages and groups, a fifth in the private channel that every guild has, for two members and a quarter of the others. A guild's activity is its size to the power of 0.75. An account displays about three of its guilds and is passive in the others; an author always receives the own message. [`Population`] has the rules.
 //!
 //! Not modelled: attachments, threads, polls, scheduled events.
 #![forbid(unsafe_code)]

@@ -13,7 +13,7 @@ use std::{
 
 /// Like a plain non-blocking `send`: never waits for room (U2), and a closed peer is an error, not a signal.
 const FLAGS: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-/// Result of a send that was not submitted, or whose completion has not arrived.
+/// Result of a send without completion: not submitted, or still in progress.
 const UNKNOWN: i32 = i32::MIN;
 /// Maximum number of consecutive "try again" results without any completion.
 const RETRIES_MAX: usize = 10_000;

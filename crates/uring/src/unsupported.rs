@@ -13,18 +13,18 @@ impl SendBatch {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// As on Linux.
+    /// See the implementation for Linux.
     pub fn push(&mut self, _tag: u64, _bytes: &[u8]) -> bool {
         match self.0 {}
     }
 
-    /// As on Linux.
+    /// See the implementation for Linux.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         match self.0 {}
     }
 
-    /// As on Linux.
+    /// See the implementation for Linux.
     ///
     /// # Errors
     /// Cannot be called.

@@ -3,8 +3,8 @@
 //! Invariants  M1 a line that progress has reported is durable: an import that continues after it (`skip`) loses
 //!             nothing. M2 the guild serves others in between: it gets at most `IMPORT_MEMBERS_MAX` members at a time,
 //!             and the next when it has stored these. M3 `replace` removes no member before the whole file was read,
-//!             none for a file with a faulty line, none that joined during the import, and never the owner. (tests
-//!             `m3_*`) nobody who joined meanwhile, and never the owner. (tests `m3_*`)
+//!             none for a file with a faulty line, none that joined during the import, and never the owner.
+//!             (tests `m3_*`)
 //! Limits      as `lines`; `FAILURES_MAX` faulty lines, then the import ends: something else is meant. `replace` holds
 //!             9 bytes for each member of the guild.
 //! Spec        docs/backend-api.md "Importing members".

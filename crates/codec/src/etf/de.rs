@@ -36,7 +36,7 @@ pub fn decode_etf(bytes: &[u8], limits: DecodeLimits) -> Result<Value, EtfError>
     decode(bytes, limits, AtomKeys::Refuse)
 }
 
-/// As [`decode_etf`], but takes atoms as map keys: what a gateway emits.
+/// As [`decode_etf`], but accepts atoms as map keys, as gateways emit them.
 ///
 /// # Errors
 /// As [`decode_etf`], without [`EtfError::AtomKey`].

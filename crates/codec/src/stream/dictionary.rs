@@ -3,9 +3,9 @@
 //! Owns        a dictionary's bytes, its id, and its digested forms, which all contexts share.
 //! Doors       `Dictionary::train` offline; `Dictionary::new` for bytes from a file; `StreamCompressor::zstd_with`.
 //! Invariants  D1 the id is made from the bytes: other bytes never go by an id that somebody has kept bytes for. D2 the
-//!             number inside the dictionary, which zstd writes into each frame, is made from the bytes too: a client with
-//!             the wrong dictionary gets an error instead of a wrong text. D3 there is one digested form per parameters,
-//!             however many contexts refer to it. (tests `d*_*`)
+//!             number inside the dictionary, which zstd writes into each frame, is made from the bytes too: a client
+//!             with the wrong dictionary gets an error instead of a wrong text. D3 there is one digested form per
+//!             parameters, however many contexts refer to it. (tests `d*_*`)
 //! Limits      `BYTES_MAX`; one digested form per set of parameters.
 //! Spec        RFC 8878 §5; docs/adr/0018.
 
@@ -112,7 +112,7 @@ impl Dictionary {
     /// A dictionary that was trained before.
     ///
     /// # Errors
-    /// [`CodecError::Dictionary`] for bytes that are not a dictionary, or whose number was not derived from them.
+    /// [`CodecError::Dictionary`] for bytes that are not a dictionary, or that do not match its number.
     pub fn new(bytes: impl Into<Arc<[u8]>>) -> Result<Self, CodecError> {
         let bytes: Arc<[u8]> = bytes.into();
         let refuse = |reason| Err(CodecError::Dictionary { reason });

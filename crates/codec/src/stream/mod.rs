@@ -76,8 +76,8 @@ impl StreamCompressor {
         Ok(ClassicContexts::new(ClassicParams { zstd: params, ..ClassicParams::default() })?.zstd())
     }
 
-    /// Starts a zstd stream that refers to a dictionary, which its reader has to have, with memory of its own. A node takes it
-    /// from [`ClassicContexts::zstd_with`].
+    /// Starts a zstd stream that refers to a dictionary, which its reader has to have, with memory of its own. A node
+    /// takes it from [`ClassicContexts::zstd_with`].
     ///
     /// # Errors
     /// [`CodecError::Param`] or [`CodecError::Memory`].
@@ -169,7 +169,7 @@ impl StreamDecompressor {
     /// As [`zstd`](Self::zstd), for a stream that may refer to a dictionary.
     ///
     /// # Errors
-    /// As there.
+    /// As [`zstd`](Self::zstd).
     pub fn zstd_with(window_log_max: u32, dictionary: &Dictionary) -> Result<Self, CodecError> {
         ZstdDecompressor::with_dictionary(window_log_max, dictionary.bytes()).map(Self::Zstd)
     }

@@ -51,8 +51,8 @@ const STORED_BYTES_MAX: usize = 0xffff;
 
 /// The compressing end of a zlib-stream connection.
 ///
-/// The header is written here and the context makes raw blocks, so that messages can be stored while there is no context:
-/// because nobody has said who they are, or because contexts have used up their memory.
+/// The header is written here and the context makes raw blocks, so that messages can be stored while there is no
+/// context: because nobody has said who they are, or because contexts have used up their memory.
 #[derive(Debug)]
 pub struct ZlibCompressor {
     contexts: ClassicContexts,
@@ -71,7 +71,7 @@ impl ZlibCompressor {
     /// As [`StreamCompressor::store`](super::StreamCompressor::store).
     ///
     /// # Errors
-    /// As there.
+    /// As [`StreamCompressor::store`](super::StreamCompressor::store).
     pub fn store(&mut self, message: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
         if self.stream.is_some() || self.broken {
             return self.compress(&[message], out);
@@ -102,7 +102,7 @@ impl ZlibCompressor {
     /// As [`StreamCompressor::compress`](super::StreamCompressor::compress).
     ///
     /// # Errors
-    /// As there.
+    /// As [`StreamCompressor::compress`](super::StreamCompressor::compress).
     pub fn compress(&mut self, parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), CodecError> {
         let last = parts.iter().rposition(|part| !part.is_empty());
         let Some(last) = last.filter(|_| !self.broken) else {
@@ -204,7 +204,7 @@ impl ZlibDecompressor {
     /// As [`StreamDecompressor::decompress`](super::StreamDecompressor::decompress).
     ///
     /// # Errors
-    /// As there.
+    /// As [`StreamDecompressor::decompress`](super::StreamDecompressor::decompress).
     pub fn decompress(&mut self, chunk: &[u8], out: &mut Vec<u8>, bytes_max: usize) -> Result<(), CodecError> {
         let Self { stream, broken } = self;
         guarded(broken, out, |out| {

@@ -92,8 +92,9 @@ const HEADER_BYTES: usize = 2;
 
 /// The compressing end of a zstd-stream connection.
 ///
-/// Magic number and frame header are written here, and left out of what the context makes, so that messages can be stored
-/// while there is no context: because nobody has said who they are, or because contexts have used up their memory.
+/// Magic number and frame header are written here, and left out of what the context makes, so that messages
+/// can be stored while there is no context: because nobody has said who they are, or because contexts have
+/// used up their memory.
 pub struct ZstdCompressor {
     contexts: ClassicContexts,
     /// As the frame header says, or will.
@@ -118,7 +119,7 @@ impl ZstdCompressor {
     /// As [`StreamCompressor::store`](super::StreamCompressor::store).
     ///
     /// # Errors
-    /// As there.
+    /// As [`StreamCompressor::store`](super::StreamCompressor::store).
     pub fn store(&mut self, message: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
         if self.context.is_some() || self.broken {
             return self.compress(&[message], out);
@@ -149,7 +150,7 @@ impl ZstdCompressor {
     /// As [`StreamCompressor::compress`](super::StreamCompressor::compress).
     ///
     /// # Errors
-    /// As there.
+    /// As [`StreamCompressor::compress`](super::StreamCompressor::compress).
     pub fn compress(&mut self, parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), CodecError> {
         if self.broken {
             return Err(CodecError::Broken);
@@ -243,7 +244,7 @@ impl ZstdDecompressor {
     /// As [`new`](Self::new), for a stream that may refer to a dictionary.
     ///
     /// # Errors
-    /// As there.
+    /// As [`new`](Self::new).
     pub fn with_dictionary(window_log_max: u32, dictionary: &[u8]) -> Result<Self, CodecError> {
         let mut reader = Self::new(window_log_max)?;
         reader.context.load_dictionary(dictionary).map_err(zstd_error)?;
@@ -253,7 +254,7 @@ impl ZstdDecompressor {
     /// As [`StreamDecompressor::decompress`](super::StreamDecompressor::decompress).
     ///
     /// # Errors
-    /// As there.
+    /// As [`StreamDecompressor::decompress`](super::StreamDecompressor::decompress).
     pub fn decompress(&mut self, chunk: &[u8], out: &mut Vec<u8>, bytes_max: usize) -> Result<(), CodecError> {
         let Self { context, broken } = self;
         guarded(broken, out, |out| {

@@ -1,4 +1,5 @@
-//! zstd-stream with a dictionary: the same never-ending frame, which may refer to the dictionary from its first byte on.
+//! zstd-stream with a dictionary: the same never-ending frame, which may refer to the dictionary from its first byte
+//! on.
 //!
 //! Owns        the frame's header, flush loops.
 //! Doors       `StreamCompressor::zstd_with`, `StreamDecompressor::zstd_with`.
@@ -43,7 +44,7 @@ impl ZstdDictCompressor {
     /// As [`StreamCompressor::compress`](super::StreamCompressor::compress).
     ///
     /// # Errors
-    /// As there.
+    /// As [`StreamCompressor::compress`](super::StreamCompressor::compress).
     pub fn compress(&mut self, parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), CodecError> {
         let Some(last) = parts.iter().rposition(|part| !part.is_empty()) else {
             return if self.broken { Err(CodecError::Broken) } else { Ok(()) };

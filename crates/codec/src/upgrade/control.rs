@@ -1,9 +1,9 @@
 //! Control: measured memory in, the share of new connections that get larger contexts out.
 //!
-//! What is left of the budget beside all else is the room. Three quarters of it may go to larger contexts; a quarter is kept
-//! for growth, because those who get a larger context at night still have it when the day comes. As they fill
-//! their part, the share falls from all to none. When memory comes close to the budget all the same, connections with larger contexts are
-//! asked to reconnect: they resume, with nothing lost, and get a smaller one.
+//! The budget minus all other use is the room. Three quarters of it may go to larger contexts; a quarter is reserved
+//! for growth, because connections that get a larger context at night still have it during the day. As upgrades fill
+//! their part, their share of new connections falls from all to none. If memory still comes close to the budget, the
+//! node asks connections with larger contexts to reconnect: they resume without loss, and get a smaller one.
 
 use guildhall_stdx::Instant;
 
@@ -16,13 +16,13 @@ const RECLAIM_PERCENT: u64 = 95;
 const RECLAIMED_PERCENT: u64 = 92;
 /// Of what larger contexts may take, where the share begins to fall.
 const FULL_SHARE_PERCENT: u64 = 90;
-/// Of the budget, what the share takes at least to fall from all to none: as much as a reading may be off. Were it less,
-/// each reading's noise would ask for all or for none.
+/// Of the budget, what the share takes at least to fall from all to none: as much as a reading may be off. Were it
+/// less, each reading's noise would ask for all or for none.
 const RAMP_MIN_PERCENT: u64 = 2;
 /// Of the budget, room that is too little to begin with.
 const ROOM_MIN_PERCENT: u64 = 1;
-/// The share follows what is wanted in about this time, so that noise in a reading does not move it. It need not be faster:
-/// what larger contexts may hold is exact at every moment.
+/// The share follows what is wanted in about this time, so that noise in a reading does not move it. It need not be
+/// faster: what larger contexts may hold is exact at every moment.
 const SHARE_MS: u64 = 120_000;
 /// When there was no room, nobody gets a larger context for so long (U3).
 const HOLD_MS: u64 = 600_000;

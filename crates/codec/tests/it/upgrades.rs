@@ -21,7 +21,7 @@ struct Node {
     other_bytes: u64,
     usual_count: u64,
     upgraded: Vec<Upgrade>,
-    /// Upgraded connections that were asked to leave and have not left yet.
+    /// Upgraded connections with a pending RECONNECT.
     asked_count: usize,
     decision: Decision,
 }
@@ -72,7 +72,7 @@ impl Node {
         self.asked_count = self.asked_count.min(self.upgraded.len());
     }
 
-    /// Connections that were asked reconnect, and the controller decides again.
+    /// The connections reconnect, and the controller decides again.
     fn tick(&mut self, measured_bytes: u64) {
         self.now = self.now.after_ms(TICK_MS);
         for _ in 0..std::mem::take(&mut self.asked_count) {
@@ -98,8 +98,8 @@ impl Node {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Connections come at up to 0.3 % of the budget per tick (a full node in half an hour), for as long as usual contexts
-    /// alone would fill 94 % of it, and leave or do not.
+    /// Connections come at up to 0.3 % of the budget per tick (a full node in half an hour), for as long as usual
+    /// contexts alone would fill 94 % of it, and leave or do not.
     #[test]
     fn the_budget_is_never_passed(seed in any::<u64>(), peak_percent in 20u64..=94) {
         let mut rng = Rng::new(seed);
@@ -132,8 +132,8 @@ proptest! {
         }
     }
 
-    /// The share does not go up and down: not with noise (also where larger contexts may have little, and the noise is more
-    /// than they lack), and not in step with what it does to memory itself.
+    /// The share does not go up and down: not with noise (also where larger contexts may have little, and the noise is
+    /// more than they lack), and not in step with what it does to memory itself.
     #[test]
     fn it_does_not_flap(seed in any::<u64>(), base_percent in 5u64..=90, noise_permille in 0u64..=20) {
         let mut rng = Rng::new(seed);
@@ -243,7 +243,7 @@ fn larger_contexts_give_way_to_connections() {
     assert!(node.upgraded.len() < most / 2 && node.control.reclaimed_total() > 1_000);
     let standing = node.decision.standing;
     assert!(matches!(standing, Standing::Reclaiming | Standing::Tight), "{standing:?}");
-    // Connections that were asked did not get larger contexts again.
+    // Reconnected connections did not get larger contexts again.
     for _ in 0..200 {
         node.tick_measured();
     }

@@ -141,8 +141,8 @@ settings! {
         /// Private key of the certificate, PEM; read again with it.
         key_file: Option<PathBuf> => None;
     }
-    /// permessage-deflate, for clients that offer it (browsers, most libraries) and whose URL does
-    /// not request compression.
+    /// permessage-deflate, for clients that offer it (browsers, most libraries) and do not request
+    /// compression in their URL.
     deflate: DeflateConfig {
         /// "prepared": a message is compressed once for all its recipients, without state per connection. "takeover":
         /// each connection has a context, which costs memory and CPU and saves bytes; clients may still choose
@@ -168,10 +168,10 @@ settings! {
         identify_concurrency: u32, 1..=10_000 => defaults::IDENTIFY_CONCURRENCY;
         /// Interval of `identify_concurrency`, milliseconds.
         identify_interval_ms: u32, 100..=3_600_000 => defaults::IDENTIFY_INTERVAL_MS;
-        /// IDENTIFYs per second, over all accounts, whose token the node checks; past it op 9, and clients
+        /// IDENTIFYs per second, over all accounts, that reach the check of their token; past it op 9, and clients
         /// retry. One address has an eighth of them, except for loopback. One token has twice
-        /// `identify_concurrency`, or `user_sessions_max` if that is more, per `identify_interval_ms`. 0: no
-        /// limit for the node and for an address.
+        /// `identify_concurrency`, or `user_sessions_max` if that is more, per `identify_interval_ms`. 0: no limit
+        /// for the node and for an address.
         identifies_per_second_max: u32, 0..=10_000_000 => defaults::IDENTIFIES_PER_SECOND_MAX;
         /// Sockets that have not sent their first request; past it 503. One address may have an eighth of them, except
         /// for loopback and `rest_trusted_proxies`.
@@ -317,7 +317,7 @@ settings! {
         /// Not set: none. Read at the start; a file whose name does not match its hash prevents the start.
         dictionaries_dir: Option<PathBuf> => None;
     }
-    /// Storage.
+    /// Storage of the node's state.
     store: StoreConfig {
         /// The data directory, created if missing. One node at a time.
         dir: PathBuf => PathBuf::from(defaults::STORE_DIR);

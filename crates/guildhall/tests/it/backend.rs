@@ -81,7 +81,7 @@ impl Backend {
         Stream { reader: BufReader::new(stream), is_open: false, rest: Vec::new() }
     }
 
-    /// A guild with two members and a bot; one channel is for those with the role only, whom nobody has.
+    /// A guild with two members and a bot; one channel needs a role that no member has.
     pub(super) fn build(&mut self) {
         for (id, name, bot) in [(ANA, "ana", false), (BOB, "bob", false), (BOT, "helper", true)] {
             self.put(&format!("/users/{id}"), json!({"username": name, "bot": bot, "application_flags": 0}), 201);
@@ -103,7 +103,7 @@ impl Backend {
     }
 }
 
-/// A request whose body is written, and whose answer is read, bit by bit.
+/// A request that is written, and its answer read, piece by piece.
 pub struct Stream {
     reader: BufReader<TcpStream>,
     is_open: bool,
@@ -216,7 +216,7 @@ fn keys_say_what_they_may() {
 fn objects_have_the_ids_that_the_backend_gave_them() {
     let dir = tempfile::tempdir().unwrap();
     let (demo, mut backend) = built(&dir);
-    // Putting the same again changes nothing; what is told can be put.
+    // Putting the same object changes nothing; an answer is a valid body.
     let channel = backend.get(&format!("/guilds/{GUILD}/channels/{SECRET}"));
     let mut again = channel.clone();
     for own in ["id", "guild_id", "last_message_id"] {
@@ -269,7 +269,7 @@ fn objects_have_the_ids_that_the_backend_gave_them() {
     backend.ask("DELETE", &format!("/guilds/{GUILD}/members/{ANA}"), None, 409);
     backend.ask("DELETE", &format!("/users/{ANA}"), None, 409);
 
-    // What was put is there after a crash.
+    // Put objects survive a crash.
     demo.kill();
     let demo = self::demo(&dir);
     let mut backend = Backend::root(&demo);
@@ -328,7 +328,7 @@ fn events_reach_whom_they_are_for() {
     // An event that takes an intent the bot does not have.
     assert_eq!(backend.publish(event("TYPING_START", json!({"channel": CHANNEL})))["reached"], 0);
 
-    // Dropped and resumed: what was published meanwhile is replayed, unless it may not be seen any more.
+    // Disconnects and resumes: events published in between are replayed if they are still visible.
     drop(helper);
     backend.publish(event("MISSED", json!({"guild": GUILD})));
     backend.publish(event("MISSED_TOO", json!({"users": [BOT]})));
@@ -607,7 +607,7 @@ fn members_are_imported_while_the_guild_works() {
         progress.len() > 3 && progress.is_sorted_by_key(|p| (p["line"].as_u64(), p["bytes"].as_u64())),
         "{progress:?}"
     );
-    assert_eq!(carls.await_payload(0, Some("GUILD_CREATE"))["d"]["id"], GUILD, "who is connected enters at once");
+    assert_eq!(carls.await_payload(0, Some("GUILD_CREATE"))["d"]["id"], GUILD, "connected sessions enter at once");
     assert_eq!(backend.get(&format!("/guilds/{GUILD}"))["member_count"], 5_003);
 
     // Again, from where it broke off; and what is there already costs nothing.
@@ -685,7 +685,7 @@ fn tokens_and_sessions_end_at_once() {
     assert_eq!(three.await_close().0, 4009);
     backend.ask("GET", &format!("/sessions/{id}"), None, 404);
 
-    // What happened is told, numbered from 1.
+    // The events are streamed, numbered from 1.
     let told: Vec<(u64, String)> = std::iter::from_fn(|| news.next())
         .map(|line| (line["n"].as_u64().unwrap(), line["event"].as_str().unwrap().to_owned()))
         .take(8)

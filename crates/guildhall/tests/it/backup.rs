@@ -1,4 +1,4 @@
-//! `guildhall backup` beside a node that is written to, `guildhall restore`, and what both refuse.
+//! `guildhall backup` during writes of a node, `guildhall restore`, and their refusals.
 
 use crate::support::{Demo, Http, PATIENCE, guildhall, serve, stderr, wait_for};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Commands, exit codes, and what is told when something is wrong.
+//! Commands, exit codes, and error messages.
 
 use crate::support::{Demo, Http, guildhall, run, serve, stderr, wait_for};
 use serde_json::json;

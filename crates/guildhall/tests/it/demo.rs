@@ -94,7 +94,7 @@ fn conversations_of_a_file() {
         let turns: Vec<usize> = texts.filter_map(number).collect();
         (turns.len() > 90).then_some(turns)
     });
-    // A slow machine may look again only when the conversation has begun anew.
+    // On a slow machine the conversation may have restarted before the next look.
     let in_order = |pair: &[usize]| pair[0] < pair[1] || pair[0] > pair[1] + 200;
     assert!(turns.windows(2).all(in_order), "they keep their order: {turns:?}");
 }

@@ -49,7 +49,7 @@ pub struct Client {
     payloads: VecDeque<Value>,
     closed: Option<(u16, String)>,
     wire_bytes: usize,
-    /// What the stream begins with.
+    /// First message of the stream.
     first_message: Vec<u8>,
 }
 
@@ -149,7 +149,7 @@ impl Client {
     }
 }
 
-/// What the node lists for an encoding, fetched and checked.
+/// The node's dictionary for an encoding, fetched and verified.
 fn fetch(addr: SocketAddr, encoding: &str) -> Dictionary {
     let (_, body) = get(addr, "/dictionaries");
     let listed: Value = serde_json::from_slice(&body).unwrap();
@@ -206,8 +206,8 @@ fn reads_with_dictionary(streams: &str, window_log: u8) {
     assert_eq!(demo.terminate(), Some(0));
 }
 
-/// The trap: a restarted server with another dictionary under the id that clients have kept. Here the id goes with the
-/// dictionary, and who asks for one that is gone is told what to do.
+/// The trap: a restarted server with another dictionary under an id that clients have cached. Here the id is a hash of
+/// the dictionary, and the refusal of an unknown id says what to do.
 #[test]
 fn trap_8_a_dictionary_that_is_gone_is_refused_by_its_id() {
     let (data, dictionaries) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

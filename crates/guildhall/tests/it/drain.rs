@@ -1,4 +1,5 @@
-//! SIGTERM with hundreds of clients: they are let go one after the other, nothing is lost or told twice, and all come back.
+//! SIGTERM with hundreds of clients: they are let go one after the other, nothing is lost or told twice, and all come
+//! back.
 
 use crate::{
     support::{Demo, Http, PATIENCE},
@@ -16,7 +17,7 @@ use std::{
 };
 
 const CLIENTS: usize = 300;
-/// One in so many does not go when it is asked to.
+/// One of this many clients ignores RECONNECT.
 const STUBBORN: usize = 30;
 const DRAIN_MS: u64 = 12_000;
 const ARGS: &[&str] = &[
@@ -87,7 +88,7 @@ impl Client {
     }
 }
 
-/// Posts until it is refused; what was acknowledged, by id, in order.
+/// Posts until the node refuses; returns the acknowledged messages with their ids, in order.
 fn talk(mut http: Http, channel: &str, stop: &AtomicBool) -> Vec<(String, String)> {
     let mut acknowledged = Vec::new();
     let path = format!("/api/v10/channels/{channel}/messages");
@@ -188,7 +189,7 @@ fn a_node_with_hundreds_of_clients_lets_them_go_in_time() {
         let told = client.messages.iter().collect::<Vec<_>>();
         let known = told.len().min(ids.len());
         assert_eq!(told[..known], ids[..known]);
-        assert!(told.len() <= ids.len() + 1, "the last may have been told and its answer lost");
+        assert!(told.len() <= ids.len() + 1, "the answer to the last message may be lost after its event");
     }
     let least = clients.iter().map(|client| client.messages.len()).min();
     println!(
@@ -221,7 +222,7 @@ fn a_node_with_hundreds_of_clients_lets_them_go_in_time() {
             }
         }
     }
-    assert!(!dir.path().join("handover.ndjson").exists(), "what was left is taken up once");
+    assert!(!dir.path().join("handover.ndjson").exists(), "the hand-over is used once");
     let mut http = demo.client("bot_token");
     let posted =
         http.request("POST", &format!("/api/v10/channels/{channel}/messages"), Some(&json!({"content": "back"})));
@@ -245,7 +246,7 @@ fn a_node_with_hundreds_of_clients_lets_them_go_in_time() {
     assert_eq!(demo.terminate(), Some(0));
 }
 
-/// A node that was killed, or that may not leave anything, pretends nothing: op 9, and everybody begins anew.
+/// A node that was killed, or that may not write a hand-over, answers op 9, and all clients identify again.
 #[test]
 fn without_a_hand_over_sessions_end_with_the_process() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Hostile clients, a kind per test, against a real server: each gets its close code in time, and a client beside it that
-//! behaves notices nothing.
+//! Hostile clients, a kind per test, against a real server: each gets its close code in time, and a well-behaved client
+//! at the same time is not affected.
 
 use crate::{
     support::{Demo, Http, wait_for},
@@ -21,7 +21,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What the client beside may wait for a message, on a machine that is busy with other things.
+/// Time in which the well-behaved client must receive a message, on a busy machine.
 pub const NOTICED: Duration = Duration::from_secs(3);
 
 const GUILD_MEMBERS: u64 = 1 << 1;
@@ -40,7 +40,7 @@ pub fn server(dir: &Path, settings: &[&str]) -> Demo {
     Demo::start_on(dir, "127.0.0.1:0", &args, Stdio::null())
 }
 
-/// A client that behaves: it hears what is said, all of it and soon, for as long as it is there.
+/// A well-behaved client: it receives all messages, soon, as long as it is connected.
 pub struct Witness {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<(usize, Duration)>,
@@ -49,7 +49,7 @@ pub struct Witness {
 impl Witness {
     pub fn begin(demo: &Demo) -> Self {
         let mut ws = Ws::session(demo.addr, &demo.token("bot_token"));
-        // READY comes before the guild has let it in: what is said until then is not for it, and it would wait in vain.
+        // READY precedes the attach; messages until then are not for this session.
         ws.expect_event("GUILD_CREATE");
         // It has its connections before anybody hostile comes.
         let mut http = demo.client("bot_token");
@@ -83,8 +83,8 @@ impl Witness {
     /// It has noticed nothing.
     pub fn end(self) {
         self.stop.store(true, Ordering::Relaxed);
-        let (count, longest) = self.thread.join().expect("the client beside noticed something");
-        println!("the client beside heard {count} messages, after {longest:?} at most");
+        let (count, longest) = self.thread.join().expect("the well-behaved client was affected");
+        println!("the well-behaved client received {count} messages, after {longest:?} at most");
         assert!(longest < NOTICED, "{longest:?}");
     }
 }
@@ -115,7 +115,7 @@ fn slowloris_while_shaking_hands() {
     let begun = Instant::now();
     let head = request(PLAIN, "");
     let mut slow: Vec<TcpStream> = (0..64).map(|_| TcpStream::connect(demo.addr).unwrap()).collect();
-    // All places are taken: others are told so at once, instead of waiting.
+    // All connections are in use: further ones are refused at once.
     wait_for("a refusal", || {
         let mut other = TcpStream::connect(demo.addr).unwrap();
         other.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
@@ -240,7 +240,7 @@ fn malformed() {
     }
     let deep: Vec<u8> = std::iter::once(0x83).chain([b'l', 0, 0, 0, 1].repeat(2_000)).collect();
     check(Ws::connect(demo.addr, "/?v=10&encoding=etf", "").unwrap(), &raw_frame(0x82, &deep), 4002);
-    // What is no upgrade.
+    // Requests that are no upgrade.
     for (head, status) in [
         (request(PLAIN, "").replace("13", "12"), 426),
         (request(PLAIN, "").replace("dGhlIHNhbXBsZSBub25jZQ==", "short"), 400),
@@ -303,7 +303,7 @@ fn identify_storms() {
     let demo = server(dir.path(), &settings);
     let witness = Witness::begin(&demo);
     let (bot, user) = (demo.token("bot_token"), demo.token("user_token"));
-    // One was the client beside. The connections stay, and are let in later.
+    // One is the well-behaved client. The connections stay, and are accepted later.
     let mut storm: Vec<Ws> = (0..30).map(|_| greeted(&demo)).collect();
     storm.iter_mut().for_each(|ws| ws.identify(&bot));
     let mut refused = 0;
@@ -315,7 +315,7 @@ fn identify_storms() {
         false => false,
     });
     assert!((26..=27).contains(&refused), "{refused}");
-    // Who does not wait is closed like any flood.
+    // A client that does not wait is closed like any flood.
     let impatient = &mut storm[0];
     (0..130).for_each(|_| impatient.identify(&bot));
     assert_eq!(impatient.close_code(), Some(4008));
@@ -326,7 +326,7 @@ fn identify_storms() {
         patient.identify(&bot);
         (patient.expect("an answer", |p| p["op"] == 9 || p["t"] == "READY")["t"] == "READY").then_some(())
     });
-    // Accounts of people have so many sessions.
+    // User accounts have a limit of sessions.
     let _three: Vec<Ws> = (0..3).map(|_| Ws::session(demo.addr, &user)).collect();
     let mut fourth = greeted(&demo);
     fourth.identify(&user);
@@ -503,7 +503,7 @@ fn many_from_one_address() {
     let from = |address: &str| Ws::connect(demo.addr, PLAIN, &format!("X-Forwarded-For: {address}\r\n"));
     let mut three: Vec<Ws> = (0..3).map(|_| from("203.0.113.5").unwrap()).collect();
     assert_eq!(from("203.0.113.5").err(), Some(429));
-    assert_eq!(from("10.9.9.9, 203.0.113.5").err(), Some(429), "what a client writes itself does not help");
+    assert_eq!(from("10.9.9.9, 203.0.113.5").err(), Some(429), "an address that the client wrote does not count");
     assert!(from("203.0.113.6").is_ok(), "others are let in");
     drop(three.pop());
     three.push(wait_for("the place to be free", || from("203.0.113.5").ok()));

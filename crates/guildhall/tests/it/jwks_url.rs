@@ -28,7 +28,7 @@ fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/tls").join(name)
 }
 
-/// Somebody's sign-on: answers every request with what it was told to, and counts them.
+/// A sign-on that answers every request as configured, and counts requests.
 struct SignOn {
     addr: SocketAddr,
     answer: Arc<Mutex<(u16, String)>>,
@@ -113,7 +113,7 @@ fn keys_are_fetched_rotated_and_kept() {
     assert_eq!(sign_on.asked(), 1);
     drop(Ws::session(demo.addr, &first));
 
-    // Rotation: who comes with the new key is not turned away for good, and is let in a moment later.
+    // Rotation: a token with the new key is refused for a moment, then accepted.
     sign_on.tell(200, jwks(&[("a", &pairs[0]), ("b", &pairs[1])]));
     let mut ws = Ws::connect(demo.addr, PLAIN, "").unwrap();
     ws.expect_op(10);
@@ -177,5 +177,5 @@ fn by_tls_and_only_from_whom_is_trusted() {
     let asked = sign_on.asked();
     // The node runs, and says "try again".
     check("two.crt", 503);
-    assert_eq!(sign_on.asked(), asked, "nothing is asked of whom nobody trusts");
+    assert_eq!(sign_on.asked(), asked, "an untrusted server gets no request");
 }

@@ -1,4 +1,4 @@
-//! `kill -9` in the middle of a storm: what was acknowledged over REST is there afterwards, and nothing is made up.
+//! `kill -9` during a storm of writes: every message acknowledged over REST exists afterwards, and no other.
 
 use crate::support::{Demo, Http, wait_for};
 use guildhall_stdx::Rng;
@@ -16,12 +16,12 @@ const ROUNDS: usize = 8;
 const WRITERS: usize = 6;
 const SEED: u64 = 11;
 
-/// What a message may be after the restart.
+/// Possible states of a message after the restart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Fate {
     /// Exactly this.
     Is(String),
-    /// Deleted.
+    /// The message was deleted.
     Gone,
     /// A change was under way when the process died: one of these, or `None` for deleted.
     OneOf(Vec<Option<String>>),

@@ -1,4 +1,4 @@
-//! `/metrics`: what it says is what clients did, to the byte.
+//! `/metrics`: its values match the clients' actions, to the byte.
 
 use crate::{
     support::{Demo, Http, guildhall, serve_by, wait_for},
@@ -187,7 +187,8 @@ fn s21_1_metrics_are_not_behind_a_proxy_of_this_machine() {
         (process, addr("listen"), addr("admin_listen"))
     };
     let (node, clients, admin) = start("local");
-    // A proxy with nothing but `proxy_pass` sends its own version, the node's address as the host, and no header of its own.
+    // A proxy with nothing but `proxy_pass` sends its own version, the node's address as the host, and no header of its
+    // own.
     let by_proxy = format!("GET /metrics HTTP/1.0\r\nHost: {clients}\r\nConnection: close\r\n\r\n");
     let direct = format!("GET /metrics HTTP/1.1\r\nHost: {clients}\r\nConnection: close\r\n\r\n");
     for request in [&by_proxy, &direct] {

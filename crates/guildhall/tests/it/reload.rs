@@ -1,4 +1,4 @@
-//! SIGHUP: what changed holds, or is said to need a restart; what is wrong changes nothing.
+//! SIGHUP: a changed setting takes effect or is logged as needing a restart; a faulty configuration changes nothing.
 
 use crate::{
     support::{Http, guildhall, run, serve, stderr, wait_for, wait_for_line},

@@ -1,4 +1,4 @@
-//! What the log says of a run, at its most talkative: no token, no key, nothing that people wrote.
+//! The log of a run at level `trace` has no token, no key and no message content.
 
 use crate::{
     support::{Demo, Http},

@@ -221,7 +221,7 @@ fn s4_stalled_bodies_hold_up_nobody() {
         (answers.len() > 50).then_some(answers)
     });
     assert!(refused.iter().all(|status| *status == 503), "{refused:?}");
-    // What the refused ones left of the share may have room for one more request: requests without a byte fill it.
+    // The remaining share may have room for one more request: requests without a byte fill it.
     let answer = wait_for("a share that is used up", || {
         let own = Instant::now();
         let mut stream = announce(

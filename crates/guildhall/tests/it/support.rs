@@ -31,7 +31,7 @@ pub fn wait_for<T>(what: &str, mut state: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// The binary, without what the environment of the test run would tell it.
+/// The binary, without settings from the environment of the test run.
 pub fn guildhall<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_guildhall"));
     let ours = std::env::vars_os().map(|(name, _)| name).filter(|n| n.to_string_lossy().starts_with("GUILDHALL"));
@@ -62,7 +62,7 @@ impl From<Child> for Process {
 }
 
 impl Process {
-    /// SIGKILL.
+    /// Sends SIGKILL to the process.
     pub fn kill(mut self) {
         self.0.kill().expect("it can be killed");
         self.0.wait().expect("it can be waited for");
@@ -120,7 +120,7 @@ pub fn serve_by(mut command: Command, mut look: impl FnMut(&Value)) -> (Process,
     let lines = BufReader::new(child.stderr.take().expect("its standard error")).lines();
     let process = Process::from(child);
     let (sender, log) = channel::<Value>();
-    // It goes on reading, whoever wants the log, or the process would wait for us some day.
+    // Always reads the pipe: otherwise the process would block when it is full.
     thread::spawn(move || {
         for line in lines.map_while(Result::ok) {
             let _ = sender.send(serde_json::from_str(&line).expect("every line is JSON"));
@@ -198,7 +198,7 @@ impl Demo {
         ids.iter().map(|id| id.as_str().expect("an id").to_owned()).collect()
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL to the process.
     pub fn kill(self) {
         self.process.kill();
     }
@@ -209,14 +209,14 @@ impl Demo {
     }
 }
 
-/// An answer.
+/// A response to a request.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
     pub body: Value,
 }
 
-/// A client with one connection, which it opens anew when the server closed it.
+/// A client with one connection, reopened when the server has closed it.
 pub struct Http {
     addr: SocketAddr,
     token: String,

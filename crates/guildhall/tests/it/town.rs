@@ -1,7 +1,7 @@
-//! Town: a node in this process with people in it, talked to over real sockets: REST and the gateway.
+//! Town: a node in this process with accounts, used over sockets: REST and the gateway.
 //!
 //! Owns        the server, its folder, its accounts; `Client`, a connection to the gateway.
-//! Invariants  one partition, so what one client was told after an event, every other was told after it too.
+//! Invariants  one partition, so all clients receive dispatches in the same order.
 
 use crate::support::{Answer, Http, PATIENCE};
 use guildhall::{
@@ -107,7 +107,7 @@ impl Town {
         Self { runtime, running: Some(running), dir, settings, addr }
     }
 
-    /// Stops the node and starts it again on the same folder; people have to be looked up anew for its address.
+    /// Stops the node and starts it again on the same folder; its address changes, so callers look accounts up again.
     pub fn restart(&mut self) {
         let running = self.running.take().expect("it runs");
         self.runtime.block_on(running.stop());
@@ -186,7 +186,7 @@ pub struct Client {
     stream: TcpStream,
     decoder: Decoder,
     payloads: VecDeque<Value>,
-    /// READY's `d`.
+    /// Body of READY.
     pub ready: Value,
     token: String,
     addr: SocketAddr,
@@ -268,7 +268,7 @@ impl Client {
         }
     }
 
-    /// The next payload that is such; what comes before is passed over, but not for ever.
+    /// The next payload that matches; skips earlier ones, up to a limit.
     #[track_caller]
     fn until(&mut self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + PATIENCE;
@@ -286,13 +286,13 @@ impl Client {
         self.until(&format!("op {op}"), |payload| payload["op"] == op)
     }
 
-    /// `d` of the next event of that name; what comes before is passed over.
+    /// Body of the next event with that name; skips earlier ones.
     #[track_caller]
     pub fn event(&mut self, name: &str) -> Value {
         self.until(name, |payload| payload["t"] == name)["d"].take()
     }
 
-    /// Everything it was told up to now. Ask only after somebody else was told of something later.
+    /// All dispatches so far. Call it only after another client has received a later event.
     pub fn told(&mut self) -> Vec<(String, Value)> {
         self.send(1, &json!(null));
         let mut told = Vec::new();
@@ -307,7 +307,7 @@ impl Client {
         }
     }
 
-    /// The names of what it was told up to now.
+    /// Names of all dispatches so far.
     pub fn names(&mut self) -> Vec<String> {
         self.told().into_iter().map(|(name, _)| name).collect()
     }
@@ -323,7 +323,7 @@ pub struct Lost {
 }
 
 impl Lost {
-    /// Resumes: what it was told while it was away, and it.
+    /// Resumes; returns the client and the replayed dispatches.
     pub fn resume(self) -> (Client, Vec<(String, Value)>) {
         let mut client = Client::open(self.addr, &self.token);
         client.payload(10);

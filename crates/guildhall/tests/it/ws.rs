@@ -1,4 +1,4 @@
-//! A gateway client over a real socket, well-behaved or not: it sends what it is told to, and says what came.
+//! A gateway client over a real socket, well-behaved or not: it sends as instructed, and records input.
 //!
 //! Limits  every wait ends after `PATIENCE`.
 
@@ -19,10 +19,10 @@ pub const INTENTS: u64 = 1 | 1 << 9 | 1 << 15;
 pub const PLAIN: &str = "/?v=10&encoding=json";
 const MASK: [u8; 4] = [1, 2, 3, 4];
 
-/// What came.
+/// Received input.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Got {
-    /// A payload.
+    /// A payload of the gateway protocol.
     Payload(Value),
     /// A message that is compressed, as it is.
     Compressed(Vec<u8>),
@@ -108,7 +108,7 @@ impl Ws {
         ws
     }
 
-    /// IDENTIFY.
+    /// Sends an IDENTIFY.
     pub fn identify(&mut self, token: &str) {
         self.identify_with(token, INTENTS);
     }
@@ -119,7 +119,7 @@ impl Ws {
         self.send(&json!({"op": 2, "d": {"token": token, "intents": intents, "properties": properties}}));
     }
 
-    /// A payload.
+    /// Sends a payload.
     pub fn send(&mut self, payload: &Value) {
         self.frame(Opcode::Text, payload.to_string().as_bytes());
     }
@@ -131,7 +131,7 @@ impl Ws {
         self.bytes(&frame);
     }
 
-    /// Bytes as they are. What the server does not take any more is lost, as with any client that was cut.
+    /// Sends raw bytes. Bytes that the server does not read any more are lost.
     pub fn bytes(&mut self, mut bytes: &[u8]) {
         let deadline = Instant::now() + PATIENCE;
         while !bytes.is_empty() && Instant::now() < deadline {

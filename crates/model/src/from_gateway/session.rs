@@ -28,7 +28,7 @@ pub struct ClientInfo<'a> {
     pub client: &'a str,
     /// Operating system, as sent in IDENTIFY.
     pub os: &'a str,
-    /// Always 0.
+    /// Format of the settings, always 0.
     pub version: u32,
 }
 

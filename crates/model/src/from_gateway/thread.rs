@@ -134,7 +134,7 @@ pub struct ThreadMembersBody<'a> {
 }
 
 impl<'a> ThreadMembersBody<'a> {
-    /// Members who joined and who left.
+    /// An update of members who joined and members who left.
     #[must_use]
     pub fn new(
         guild_id: GuildId,

@@ -7,12 +7,12 @@ use serde_json::Value;
 /// Which members a client requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemberQuery {
-    /// All members.
+    /// All members of the guild.
     All,
     /// Members whose name starts with `prefix` (not empty), at most `limit` (1–100).
     Prefix {
         prefix: String,
-        /// 1–100.
+        /// From 1 to 100.
         limit: usize,
     },
     /// These accounts, at most 100.

@@ -13,7 +13,7 @@ fn whoever_is_banned_goes_is_told_nothing_more_and_stays_out() {
     let (guild, general) = town.guild(&ana, &[&bob, &eve, &watch, &deaf]);
     let role = ana.done("POST", &format!("/guilds/{guild}/roles"), json!({"permissions": "128"}));
     let role = role["id"].as_str().unwrap();
-    // Who may view the audit log is told of bans.
+    // Members with VIEW_AUDIT_LOG receive bans.
     ana.done("PUT", &format!("/guilds/{guild}/members/{}/roles/{role}", watch.id), NOTHING);
     let say = |text: &str| ana.done("POST", &format!("/channels/{general}/messages"), json!({"content": text}));
 
@@ -49,16 +49,16 @@ fn whoever_is_banned_goes_is_told_nothing_more_and_stays_out() {
     assert!(names_of_untold.contains(&"GUILD_MEMBER_REMOVE".to_owned()), "{names_of_untold:?}");
     assert!(!names_of_untold.contains(&"GUILD_BAN_ADD".to_owned()), "it may view neither bans nor the log");
 
-    // Live, the victim saw what was said before, then that the guild is gone, then nothing.
+    // Live, the victim received earlier messages, then GUILD_DELETE, then nothing.
     let all = victim.names();
     let end = all.iter().position(|name| name == "GUILD_DELETE").expect("it lost the guild");
     assert_eq!(all[end + 1..], [""; 0], "{all:?}");
-    // At replay it is told only that.
+    // A replay has only the GUILD_DELETE.
     let (mut back, replayed) = away.resume();
     assert_eq!(names(&replayed), ["GUILD_DELETE"], "{replayed:?}");
     assert_eq!(back.names(), [""; 0]);
     let mut again = town.connect(&eve, EVERYTHING);
-    // It joined a moment ago, which partitions remember: then it is told that this is over.
+    // Partitions remember a recent join: then the session receives GUILD_DELETE.
     let left = again.ready["guilds"].as_array().unwrap().len();
     (0..left).for_each(|_| assert_eq!(again.event("GUILD_DELETE"), json!({"id": guild})));
     assert_eq!(again.names(), [""; 0]);
@@ -99,7 +99,7 @@ fn only_with_their_own_token_and_only_what_the_patron_may_give() {
     bob.refused("PUT", &path, json!({"access_token": eve.token, "roles": ["5"]}), 403, 50013);
     let mut session = town.connect(&eve, EVERYTHING);
     assert_eq!(ana.ask("PUT", &path, json!({"access_token": eve.token, "nick": "E"})).body["nick"], "E");
-    assert_eq!(session.event("GUILD_CREATE")["id"], guild, "whoever came in is told at once");
+    assert_eq!(session.event("GUILD_CREATE")["id"], guild, "a new member receives it at once");
     assert_eq!(bob.ask("PUT", &path, json!({"access_token": eve.token})).status, 204, "already in");
     let counted = ana.get(&format!("/guilds/{guild}/prune?days=7"));
     assert_eq!(counted, json!({"pruned": 0}), "nobody was there so long ago");

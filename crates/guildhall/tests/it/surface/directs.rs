@@ -45,7 +45,7 @@ fn two_write_to_each_other_and_nobody_else_hears() {
     let created = bobs.event("CHANNEL_CREATE");
     assert_eq!((&created["id"], ids(&created["recipients"])), (&json!(dm), vec![ana.id.clone()]));
     assert_eq!(anas.event("CHANNEL_CREATE")["recipients"][0]["id"], json!(bob.id));
-    // Whoever asks again, and from either side, gets the same; nobody is told again.
+    // Repeated requests, from either side, return the same channel and send no event.
     assert_eq!((open(&ana, &bob), open(&bob, &ana)), (dm.clone(), dm.clone()));
 
     let messages = format!("/channels/{dm}/messages");
@@ -77,7 +77,7 @@ fn two_write_to_each_other_and_nobody_else_hears() {
     let answer = bob.done("POST", &messages, answer);
     assert_eq!((&answer["type"], answer["message_reference"].get("guild_id")), (&json!(19), None));
     assert_eq!(anas.event("MESSAGE_CREATE")["referenced_message"]["id"], json!(message));
-    // What is one's own may be changed and taken back, and nothing else.
+    // A user may edit and delete only messages of their own.
     ana.done("PATCH", &format!("{messages}/{message}"), json!({"content": "hello"}));
     assert_eq!(bobs.event("MESSAGE_UPDATE")["content"], "hi <@101>", "the pin");
     assert_eq!(bobs.event("MESSAGE_UPDATE")["content"], "hello");
@@ -89,7 +89,7 @@ fn two_write_to_each_other_and_nobody_else_hears() {
     assert_eq!(ids(&bob.get(&format!("{messages}?limit=2"))).len(), 2);
     assert_eq!(bob.get(&format!("/channels/{dm}"))["last_message_id"], answer["id"]);
 
-    // Nobody else may ask anything, and nobody else was told anything.
+    // Other accounts may do nothing here, and receive nothing.
     for (method, path) in [
         ("GET", format!("/channels/{dm}")),
         ("GET", messages.clone()),
@@ -194,7 +194,7 @@ fn closed_and_open_again() {
     assert_eq!(ana.get("/users/@me/channels"), json!([]));
     assert_eq!(online(&town, &ana).ready["private_channels"], json!([]));
     assert_eq!(ids(&bob.get("/users/@me/channels")), [&*dm]);
-    // What is said brings it back, first.
+    // A message reopens the direct message first.
     say(&bob, &dm, "still there?");
     bobs.event("MESSAGE_CREATE");
     assert_eq!(names(&anas.told()), ["CHANNEL_CREATE", "MESSAGE_CREATE"]);
@@ -278,7 +278,7 @@ fn groups() {
     bob.refused("PUT", &format!("{path}/recipients/999"), NOTHING, 400, 50033);
     bob.refused("DELETE", &format!("{path}/recipients/{}", dan.id), NOTHING, 403, 50013);
 
-    // Whoever is thrown out is told so, and nothing after it; what was said before is not told later either.
+    // A removed recipient receives the removal, and nothing after it; earlier messages are not replayed either.
     say(&bob, &group, "dan hears");
     dans.event("MESSAGE_CREATE");
     let away = dans.lose();
@@ -297,7 +297,7 @@ fn groups() {
     let mut bobs = online(&town, &bob);
     assert!(ids(&bobs.ready["private_channels"]).contains(&group));
     assert!(!ids(&online(&town, &dan).ready["private_channels"]).contains(&group));
-    // Who made it leaves: the one who came next owns it.
+    // When the owner leaves, the longest-standing recipient becomes the owner.
     let left = ana.done("DELETE", &path, NOTHING);
     assert_eq!(left["id"], json!(group));
     assert_eq!(bobs.event("CHANNEL_RECIPIENT_REMOVE")["user"]["id"], json!(ana.id));

@@ -106,7 +106,7 @@ fn channels_and_roles_are_put_into_order() {
     let moved = ana.done("PATCH", &roles, json!([{"id": low, "position": 1}, {"id": high, "position": 5}]));
     assert_eq!(moved.as_array().unwrap().len(), 3);
     assert_eq!(client.event("GUILD_ROLE_UPDATE")["role"]["position"], 5);
-    // Whoever has the higher one moves others below it, not it.
+    // A member with the higher role can move only roles below it.
     ana.done("PUT", &format!("/guilds/{guild}/members/{}/roles/{high}", bob.id), NOTHING);
     bob.refused("PATCH", &roles, json!([{"id": high, "position": 1}]), 403, 50013);
     bob.refused("PATCH", &roles, json!([{"id": low, "position": 9}]), 403, 50013);

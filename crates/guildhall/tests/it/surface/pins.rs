@@ -31,7 +31,7 @@ fn pinned_listed_told_and_unpinned() {
     let note = client.event("MESSAGE_CREATE");
     assert_eq!((&note["type"], &note["author"]["id"]), (&json!(6), &json!(ana.id)));
     assert_eq!(note["message_reference"]["message_id"], json!(first));
-    // The older path; once more says nothing.
+    // The older path; a repeated pin sends no event.
     assert_eq!(ana.ask("PUT", &format!("/channels/{general}/pins/{second}"), NOTHING).status, 204);
     client.event("CHANNEL_PINS_UPDATE");
     client.event("MESSAGE_CREATE");
@@ -51,7 +51,7 @@ fn pinned_listed_told_and_unpinned() {
     assert_eq!(bob.get(&format!("{messages}/pins?before={before}"))["items"][0]["message"]["id"], json!(first));
     assert!(ana.get(&format!("/channels/{general}"))["last_pin_timestamp"].is_string());
 
-    // One that is deleted is no pin any more, which nobody is told apart.
+    // A deleted message loses its pin without an event.
     ana.done("DELETE", &format!("{messages}/{second}"), NOTHING);
     client.event("MESSAGE_DELETE");
     assert_eq!(bob.get(&format!("/channels/{general}/pins")).as_array().unwrap().len(), 1);

@@ -32,7 +32,7 @@ fn begun_from_a_message_written_in_closed_opened_and_deleted() {
     let message = client.event("MESSAGE_CREATE");
     assert_eq!((&message["channel_id"], &message["channel_type"]), (&json!(id), &json!(11)));
 
-    // It is kept, with who is in it.
+    // A restart keeps the thread and its members.
     town.restart();
     let (ana, bob, bot) = (town.again(&ana), town.again(&bob), town.again(&bot));
     let mut client = town.connect(&bot, EVERYTHING);
@@ -49,7 +49,7 @@ fn begun_from_a_message_written_in_closed_opened_and_deleted() {
 
     assert_eq!(bot.ask("PUT", &format!("/channels/{id}/thread-members/@me"), NOTHING).status, 204);
     assert_eq!(client.event("THREAD_MEMBERS_UPDATE")["member_count"], 3);
-    assert_eq!(client.event("THREAD_CREATE")["member"]["user_id"], bot.id, "to whoever came in it is new");
+    assert_eq!(client.event("THREAD_CREATE")["member"]["user_id"], bot.id, "a new member receives THREAD_CREATE");
     let closed = bob.done("PATCH", &format!("/channels/{id}"), json!({"archived": true, "name": "talked"}));
     assert_eq!((&closed["name"], &closed["thread_metadata"]["archived"]), (&json!("talked"), &json!(true)));
     assert_eq!(client.event("THREAD_UPDATE")["name"], "talked");
@@ -111,7 +111,7 @@ fn a_private_thread_is_for_those_in_it_live_and_at_replay() {
     assert_eq!(town.connect(&inside, EVERYTHING).event("GUILD_CREATE")["threads"].as_array().unwrap().len(), 1);
     assert_eq!(town.connect(&outside, EVERYTHING).event("GUILD_CREATE")["threads"], json!([]));
 
-    // Thrown out: told that, and nothing more, neither live nor of what was said before.
+    // A removed member receives the removal, and nothing else, neither live nor at a replay.
     assert_eq!(bob.ask("DELETE", &format!("/channels/{id}/thread-members/{}", inside.id), NOTHING).status, 204);
     assert_eq!(told.event("THREAD_MEMBERS_UPDATE")["removed_member_ids"], json!([inside.id]));
     bob.done("POST", &format!("/channels/{id}/messages"), json!({"content": "without them"}));
@@ -128,7 +128,7 @@ fn a_private_thread_is_for_those_in_it_live_and_at_replay() {
         replayed.iter().filter(|(n, _)| n == "MESSAGE_CREATE").map(|(_, d)| &d["content"]).collect();
     assert_eq!(contents, [&json!("for all")]);
     assert!(!names(&replayed).contains(&"THREAD_CREATE"), "{replayed:?}");
-    // Who loses the permission sees it no more.
+    // A member who loses the permission loses the thread.
     ana.done("DELETE", &format!("/guilds/{guild}/members/{}/roles/{role}", moderator.id), NOTHING);
     manages.event("GUILD_MEMBER_UPDATE");
     bob.done("POST", &format!("/channels/{id}/messages"), json!({"content": "alone"}));
@@ -209,7 +209,7 @@ fn who_looks_at_a_threads_members_is_told_who_they_are_and_follows_them() {
     // Those listed are followed.
     ana.done("PATCH", &format!("/guilds/{guild}/members/{}", bob.id), json!({"nick": "bobby"}));
     assert_eq!(client.event("GUILD_MEMBER_UPDATE")["nick"], "bobby");
-    // The same once more is nothing new.
+    // A repeated subscription sends nothing.
     client.send(37, &json!({"subscriptions": {guild: lists}}));
     bob.done("POST", &format!("/channels/{general}/messages"), json!({"content": "witness"}));
     client.event("MESSAGE_CREATE");

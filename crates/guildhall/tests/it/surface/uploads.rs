@@ -59,7 +59,7 @@ fn get(addr: SocketAddr, path: &str, headers: &str) -> Raw {
         .unwrap()
 }
 
-/// Form data.
+/// Form data of a request.
 #[derive(Default)]
 pub struct Form(Vec<u8>);
 
@@ -101,7 +101,7 @@ impl Form {
     }
 }
 
-/// Where a file lies on the node, without its host.
+/// Path of a file on the node, without its host.
 fn path_of(attachment: &Value) -> String {
     let url = attachment["url"].as_str().unwrap();
     assert_eq!(attachment["proxy_url"], url);
@@ -400,7 +400,7 @@ fn who_may_not_send_files_writes_none() {
     assert!(stored(&town).is_empty());
 }
 
-/// Libraries wait for as long as they are told to; without an answer they do not know.
+/// Libraries retry after the delay in an answer, so that every refusal needs an answer.
 #[test]
 fn who_has_to_wait_is_told_so() {
     let town = Town::with(&[("limits.rest_rate_percent", "100")]);

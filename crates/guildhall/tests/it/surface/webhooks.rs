@@ -28,7 +28,7 @@ fn made_posted_by_changed_and_deleted() {
     assert_eq!(client.event("WEBHOOKS_UPDATE"), json!({"guild_id": guild, "channel_id": general}));
     let (id, token) = (hook["id"].as_str().unwrap().to_owned(), hook["token"].as_str().unwrap().to_owned());
 
-    // Whoever has the token needs no account.
+    // A caller with the token needs no account.
     town.restart();
     let (ana, bot) = (town.again(&ana), town.again(&bot));
     let mut client = town.connect(&bot, EVERYTHING);
