@@ -108,7 +108,7 @@ struct Question {
 
 /// Partitions, guilds and clients on one thread.
 pub struct Pair {
-    /// Clock of both ends.
+    /// Clock of all machines and clients.
     pub clock: FakeClock,
     /// Decides which IDENTIFYs are admitted.
     pub gate: Arc<ScriptedGate>,
