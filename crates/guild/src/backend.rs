@@ -317,8 +317,8 @@ impl Guild {
         Ok(Reply::Imported(Box::new(imported)))
     }
 
-    /// `tell`: all members receive GUILD_MEMBER_ADD. Otherwise only the new member's sessions do. Relays need the event in
-    /// either case, in the order of their stream.
+    /// `tell`: all members receive GUILD_MEMBER_ADD. Otherwise only the new member's sessions do. Relays need the event
+    /// in either case, in the order of their stream.
     fn put_whole_member(&mut self, now: Now, new: &NewMember, tell: bool) -> Put {
         let before = self.member(new.user.id);
         let member = self.as_put(now, new, before.as_deref());

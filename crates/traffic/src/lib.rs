@@ -31,7 +31,13 @@
 //! intents for members, presences and typing. The others are user accounts, members of three guilds in four, and active
 //! in about a third of those; the active ones change every ten minutes. So no two streams stay alike for long.
 //!
-//! [`Kind::Node`]: one node with small guilds. Of 10,050 sessions 10,000 belong to accounts and 50 to bots. Each account is in 1 to 100 of 20,000 guilds. The sizes of guilds follow Zipf's law: the median has five members online, the largest 6,000. Each bot is in 1,000 guilds, large ones more often; seven in ten bots lack MESSAGE_CONTENT and receive messages without text. A tenth of the events is in direct messages and groups, a fifth in the private channel that every guild has, for two members and a quarter of the others. A guild's activity is its size to the power of 0.75. An account displays about three of its guilds and is passive in the others; an author always receives the own message. [`Population`] has the rules.
+//! [`Kind::Node`]: one node with small guilds. Of 10,050 sessions 10,000 belong to accounts and 50 to bots. Each
+//! account is in 1 to 100 of 20,000 guilds. The sizes of guilds follow Zipf's law: the median has five members online,
+//! the largest 6,000. Each bot is in 1,000 guilds, large ones more often; seven in ten bots lack MESSAGE_CONTENT and
+//! receive messages without text. A tenth of the events is in direct messages and groups, a fifth in the private
+//! channel that every guild has, for two members and a quarter of the others. A guild's activity is its size to the
+//! power of 0.75. An account displays about three of its guilds and is passive in the others; an author always receives
+//! the own message. [`Population`] has the rules.
 //!
 //! Not modelled: attachments, threads, polls, scheduled events.
 #![forbid(unsafe_code)]
