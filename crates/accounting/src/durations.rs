@@ -2,8 +2,8 @@
 //!
 //! Invariants  D1 the snapshot's count is the sum of its buckets. D2 a quantile is at least the true one and at most a
 //!             quarter above it, while the true one is within the range. (tests)
-//! Limits      256 ns to 69 s in steps of a quarter octave or less; what is shorter counts as 256 ns, what is longer
-//!             is in the last bucket.
+//! Limits      256 ns to 69 s in steps of a quarter octave or less; shorter times count as 256 ns, longer ones
+//!             are in the last bucket.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -1,10 +1,10 @@
 //! Accounting: which message type costs a loop how much time, which guild is the loudest, and what a collection weighs.
 //!
-//! Owns        `LoopAccount` (wall time by message type, mailbox, share of a core), `Durations` (a histogram), `TopList`
-//!             (the largest keys of a stream in bounded memory), `History` (the last hour of a few series), `sample` (an
-//!             estimate of a large collection's heap).
+//! Owns        `LoopAccount` (wall time by message type, mailbox, share of a core), `Durations` (a histogram),
+//!             `TopList` (the largest keys of a stream in bounded memory), `History` (the last hour of a few series),
+//!             `sample` (an estimate of a large collection's heap).
 //! Invariants  no clock: drivers measure and pass nanoseconds. A loop's account has one writer, its own thread, and any
-//!             number of readers, who take no lock.
+//!             number of readers, which take no lock.
 //! Limits      all sizes are fixed when an account is made; counters wrap after 2⁶⁴.
 //! Not here    names of message types (their loops have them), exposition (`guildhall::metrics`).
 

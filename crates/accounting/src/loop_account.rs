@@ -1,4 +1,4 @@
-//! Loop account: what one thread's loop spends its time on.
+//! Loop account: how one thread's loop spends its time.
 //!
 //! Owns        per message type: count, total, maximum and histogram of wall time; the time that messages waited in the
 //!             mailbox, its depth, and the time the loop was busy.
@@ -66,7 +66,8 @@ impl LoopAccount {
         self.busy(ns);
     }
 
-    /// One call of type `kind` took `ns`. For accounts that many threads write (REST, the store); these use nothing else.
+    /// One call of type `kind` took `ns`. For accounts that many threads write (REST, the store);
+    /// these use nothing else.
     pub fn handled_shared(&self, kind: usize, ns: u64) {
         if let Some(times) = self.times.get(kind) {
             times.record_shared(ns);
@@ -89,7 +90,7 @@ impl LoopAccount {
         self.mailbox.store(len as u64, Relaxed);
     }
 
-    /// Values now.
+    /// The current values.
     #[must_use]
     pub fn report(&self) -> LoopReport {
         let kinds = self.kinds.iter().zip(&self.times).filter_map(|(name, times)| {

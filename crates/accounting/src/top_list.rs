@@ -1,7 +1,8 @@
 //! Top list: the heaviest keys of a stream, in memory that does not grow with the keys.
 //!
-//! Owns        `TopList`, the Space-Saving sketch of Metwally, Agrawal and El Abbadi, "Efficient Computation of Frequent
-//!             and Top-k Elements in Data Streams" (2005), with weights instead of counts, halved at intervals by its owner.
+//! Owns        `TopList`, the Space-Saving sketch of Metwally, Agrawal and El Abbadi, "Efficient Computation of
+//!             Frequent and Top-k Elements in Data Streams" (2005), with weights instead of counts, halved at intervals
+//!             by its owner.
 //! Invariants  T1 a reported weight is at least the true one, and above it by at most `error`. T2 every key whose true
 //!             weight exceeds total / capacity is listed. (test)
 //! Limits      `capacity` keys; a new key takes the place of the lightest.
@@ -11,7 +12,6 @@ use std::{collections::HashMap, hash::Hash};
 /// One key of a top list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TopEntry<K> {
-    /// The key.
     pub key: K,
     /// Its weight, never below the true one.
     pub weight: u64,

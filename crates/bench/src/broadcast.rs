@@ -1,12 +1,13 @@
-//! Broadcast bench: one message to many compressed connections, compressed for each or prepared once, and what is allocated.
+//! Broadcast bench: one message to many compressed connections, compressed for each or prepared once, and what is
+//! allocated.
 //!
-//! The published experiment: a broadcast to N connections that agreed on permessage-deflate, each compressing by itself, against
-//! frames that are compressed and framed once. Here on the node's own partition, relay, sessions and replay buffers, on one
-//! thread, with sockets that take everything and keep nothing.
+//! The published experiment: a broadcast to N connections that agreed on permessage-deflate, each compressing by
+//! itself, against frames that are compressed and framed once. Here on the node's own partition, relay, sessions and
+//! replay buffers, on one thread, with sockets that take everything and keep nothing.
 //!
 //! Owns        `guildhall-bench broadcast`.
-//! Invariants  all modes deliver the same messages to the same sessions; only what is counted is between the first relay
-//!             message and the last write.
+//! Invariants  all modes deliver the same messages to the same sessions; only what is counted is between the first
+//!             relay message and the last write.
 //! Limits      modes whose contexts would take more than half of the available memory are left out, and said to be.
 //! Not here    sockets: `guildhall-bench sockets`.
 
@@ -34,7 +35,7 @@ use std::{collections::VecDeque, io::IoSlice, sync::Arc};
 const INTENTS: u32 = 1 | 1 << 9 | 1 << 15;
 /// Messages before counting begins: buffers grow to their sizes.
 const WARM_UP_MESSAGES: usize = 40;
-/// What a zlib context takes.
+/// Memory of a zlib context.
 const CONTEXT_BYTES: u64 = 268 << 10;
 
 /// `guildhall-bench broadcast`.
@@ -51,11 +52,11 @@ pub struct BroadcastArgs {
     json: bool,
 }
 
-/// Who compresses.
+/// Compression of the broadcast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Mode {
-    /// Nobody.
+    /// Without compression.
     Plain,
     /// Each connection the whole message, by itself and without context takeover; the compressor is kept and shared.
     PerConnection,
@@ -286,10 +287,10 @@ impl Room {
         let command = Command::CreateMessage(crowd::channel_id(0), Box::new(new));
         self.guild.handle_command(self.clock.now(), Actor::User(crowd::user_id(0)), &command);
         self.take_mail();
-        self.mail.pop_front().context("the message was not told to the relay")
+        self.mail.pop_front().context("the guild sent the message to no relay")
     }
 
-    /// What is measured.
+    /// The measured part.
     fn deliver(&mut self, message: ToRelay) {
         let now = self.clock.now();
         self.partition.handle_guild(now, message, false, &mut self.link);

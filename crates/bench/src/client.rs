@@ -1,4 +1,5 @@
-//! Client role: many gateway connections in one thread. Each is a real client: handshake, IDENTIFY, heartbeat, decoding.
+//! Client role: many gateway connections in one thread. Each is a real client: handshake, IDENTIFY, heartbeat,
+//! decoding.
 //!
 //! Invariants  every connection counts its MESSAGE_CREATEs; the first decodes all it gets to the last byte.
 
@@ -123,7 +124,7 @@ impl Swarm {
         let (State::Handshake, Some(handshake)) = (client.state, &client.handshake) else { return Ok(()) };
         match client.stream.write(handshake.request()) {
             Ok(count) => ensure!(count == handshake.request().len(), "a socket that is new is full"),
-            // Not connected yet: it is told again.
+            // Not connected yet: the poll reports it again.
             Err(error) if error.kind() == ErrorKind::NotConnected || error.kind() == ErrorKind::WouldBlock => {
                 return Ok(());
             }

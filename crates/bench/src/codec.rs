@@ -1,10 +1,11 @@
 //! Codec bench: what each way to write messages makes of realistic traffic: bytes, CPU and memory, side by side.
 //!
-//! Owns        `guildhall-bench codec`: trains the dictionary, runs each mode in processes of its own, tells the table.
-//! Invariants  every mode is given the same traffic, and what it wrote is read by a reference decoder in the same run.
-//!             Each measurement is a process of its own, so one's memory and heat are not another's.
-//! Limits      contexts take at most `MEMORY_SHARE` of the memory that is free: with fewer connections than were asked
-//!             for, the table says so.
+//! Owns        `guildhall-bench codec`: trains the dictionary, runs each mode in processes of its own, prints the
+//!             table.
+//! Invariants  every mode gets the same traffic, and a reference decoder reads its output in the same run.
+//!             Each measurement is a process of its own, so that memory and caches of modes are independent.
+//! Limits      contexts take at most `MEMORY_SHARE` of the free memory: if that allows fewer connections than
+//!             requested, the table says so.
 //! Not here    WebSocket headers and sockets: `guildhall-bench sockets`.
 
 mod classic;
@@ -49,7 +50,7 @@ const TRAINING_SEED: u64 = 1 << 40;
 /// `guildhall-bench codec`.
 #[derive(Clone, Debug, Args)]
 pub struct CodecArgs {
-    /// What is sent.
+    /// Traffic model.
     #[arg(long, value_enum, default_value_t = TrafficKind::Session)]
     traffic: TrafficKind,
     /// What people say: a file with one message a line, as text or as JSON with a `text` [default: made-up phrases]
@@ -81,7 +82,7 @@ pub struct CodecRole {
     mode: String,
     traffic: TrafficKind,
     seed: u64,
-    /// 0: sizes.
+    /// 0: memory per connection instead of time.
     connections: usize,
     state_bytes: u64,
     #[arg(long)]
@@ -95,7 +96,7 @@ pub struct CodecRole {
     quick: bool,
 }
 
-/// What is told of a mode.
+/// Results of a mode.
 #[derive(Debug, Serialize)]
 struct ModeResult {
     bytes_per_message: f64,
@@ -203,7 +204,7 @@ pub fn run(args: &CodecArgs) -> Result<()> {
     Ok(())
 }
 
-/// The number of connections that was asked for before this one.
+/// The number of connections in the list before this one.
 fn connections_before(all: &[usize], connections: usize) -> usize {
     all.iter().copied().filter(|other| *other < connections).max().unwrap_or(0)
 }
@@ -231,7 +232,7 @@ fn measure(
 /// Measures one mode, as a process of its own.
 ///
 /// # Errors
-/// Never: what fails is told to the bench.
+/// Never: a failure is part of the answer to the bench.
 pub fn run_role(role: &CodecRole) -> Result<()> {
     say(&measured(role).unwrap_or_else(|error| json!({"error": format!("{error:#}")})));
     Ok(())
@@ -332,7 +333,7 @@ fn print_curve(result: &CodecResult) {
 mod tests {
     use super::*;
 
-    /// Every mode, small: what it writes is read again by its reference decoder, or the measurement fails.
+    /// Every mode, small: a reference decoder reads the output, or the measurement fails.
     #[test]
     fn every_mode_on_both_traffics() {
         let limits = Limits {

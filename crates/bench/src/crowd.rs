@@ -11,7 +11,7 @@ use guildhall_model::{
 use guildhall_stdx::{Rng, Timestamp};
 use std::sync::Arc;
 
-/// The guild.
+/// Id of the guild.
 pub const GUILD: GuildId = GuildId::new(1_100_000_000_000_000_001);
 const FIRST_ROLE: u64 = 1_100_000_000_000_001_000;
 const FIRST_CHANNEL: u64 = 1_100_000_000_000_010_000;
@@ -34,17 +34,17 @@ const INSIDERS_CHANNEL: usize = PUBLIC_CHANNELS;
 const STAFF_CHANNEL: usize = PUBLIC_CHANNELS + 1;
 /// The next ones: voice.
 const FIRST_VOICE: usize = PUBLIC_CHANNELS + 2;
-/// How many.
+/// Number of voice channels.
 pub const VOICE_CHANNELS: usize = 4;
 /// Channels that every crowd has. More are text that everybody sees.
 pub const CHANNELS_MIN: usize = FIRST_VOICE + VOICE_CHANNELS;
 
-/// Role `n`.
+/// Id of role `n`.
 pub fn role_id(n: usize) -> RoleId {
     RoleId::new(FIRST_ROLE + n as u64)
 }
 
-/// Channel `n`.
+/// Id of channel `n`.
 pub fn channel_id(n: usize) -> ChannelId {
     ChannelId::new(FIRST_CHANNEL + n as u64)
 }
@@ -109,7 +109,7 @@ pub fn is_insider(n: usize) -> bool {
     roles_of(n).any(|role| role == role_id(INSIDER))
 }
 
-/// Member `n`.
+/// Member number `n`.
 pub fn member(n: usize) -> Member {
     let mut member = Member::new(Arc::new(user(n)), Timestamp(1_700_000_000_000 + n as i64));
     member.roles = roles_of(n).collect();

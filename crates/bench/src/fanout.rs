@@ -1,10 +1,11 @@
 //! Fan-out bench: one guild, as many sessions as memory holds, and no sockets: what everything above the kernel costs.
 //!
-//! Owns        `guildhall-bench fanout`: brings the sessions up, lets events happen, and tells what that took.
-//! Invariants  the guild, its jobs, relays, partitions, sessions, compression and replay buffers are the node's own. The
-//!             sessions are those of user accounts with a current client, one per member, in JSON. A share is passive
-//!             from its first day on; the others look at the guild.
-//! Limits      a step without progress is given up (`stage`). `classic-zstd` is refused where the contexts would not fit.
+//! Owns        `guildhall-bench fanout`: starts the sessions, generates events, and reports the cost.
+//! Invariants  the guild, its jobs, relays, partitions, sessions, compression and replay buffers are the node's own.
+//!             The sessions are those of user accounts with a current client, one per member, in JSON. A share is
+//!             passive from its first day on; the others look at the guild.
+//! Limits      a step without progress is given up (`stage`). `classic-zstd` is refused where the contexts would not
+//!             fit.
 //! Not here    sockets: `guildhall-bench sockets`. The store: commits are done when they begin.
 
 mod clients;
@@ -27,7 +28,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What a tuned zstd context takes: `ZstdParams::default`.
+/// Memory of a tuned zstd context: `ZstdParams::default`.
 const ZSTD_CONTEXT_BYTES: u64 = 640 << 10;
 /// Events before counting begins: buffers grow, and there is something to react to.
 const WARM_UP_EVENTS: usize = 16;
@@ -70,10 +71,10 @@ pub struct FanoutArgs {
     /// How often each client heartbeats, in milliseconds. It says with it what need not be kept for it any more.
     #[arg(long, default_value_t = 41_250)]
     heartbeat_ms: u64,
-    /// How often passive sessions are told what changed, in milliseconds. A run that is shorter has no such round in it.
+    /// Interval of passive updates, in milliseconds. A shorter run has no passive update.
     #[arg(long, default_value_t = 30_000)]
     passive_interval_ms: u64,
-    /// Do not wait until memory has settled: bytes per session are not told.
+    /// Do not wait until memory has settled; bytes per session are not reported.
     #[arg(long)]
     no_memory: bool,
     /// Print JSON instead of a table.
@@ -93,9 +94,9 @@ pub enum Report {
     Said(Said),
     /// A partition has delivered all of an event.
     Delivered { event: usize, at: Instant },
-    /// What the guild's thread counted.
+    /// Counters of the guild's thread.
     Guild(GuildReport),
-    /// What a partition's thread counted.
+    /// Counters of a partition's thread.
     Partition(PartitionReport),
     /// A thread cannot go on.
     Failed(anyhow::Error),
@@ -116,7 +117,7 @@ struct FanoutResult {
     /// From the first event accepted to the last delivered.
     wall_s: f64,
     deliveries: u64,
-    /// Of these, what passive sessions were told in rounds, and what was told of member lists.
+    /// Of these, passive updates and updates of member lists.
     passive_updates: u64,
     list_updates: u64,
     deliveries_of: BTreeMap<&'static str, u64>,
@@ -139,11 +140,11 @@ struct FanoutResult {
     /// Until the last session has what it gets at once. Lists, presences held back and rounds follow later by design.
     event_to_last_delivery_p50_ms: f64,
     event_to_last_delivery_p99_ms: f64,
-    /// What the process grew by while these sessions came, after each had heartbeat and memory had settled: theirs, and
-    /// what the guild keeps of them.
+    /// Growth of the process while these sessions connected, after each had sent a heartbeat and memory had settled:
+    /// their memory, and the guild's memory for them.
     bytes_per_passive_session: Option<u64>,
     bytes_per_active_session: Option<u64>,
-    /// What it grew by during the events, over all sessions: logs, messages, places in logs.
+    /// Growth during the events, per session: logs, messages, positions in logs.
     replay_bytes_per_session: Option<u64>,
     /// Of the guild with its members, before anybody came.
     bytes_per_member: Option<u64>,
@@ -358,7 +359,7 @@ mod tests {
         json: true,
     };
 
-    /// The whole bench, small: everybody is told, and nobody is lost on the way.
+    /// The whole bench, small: every session receives events, and none is lost.
     #[test]
     fn a_small_crowd() {
         for mode in FanoutMode::value_variants().iter().copied() {

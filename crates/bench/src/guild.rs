@@ -1,10 +1,11 @@
 //! Guild bench: how long each operation of one guild holds up everything else in it.
 //!
-//! Owns        `guildhall-bench guild`: a guild of any size, alone on this thread; `Lab`, which times one input at a time.
-//! Invariants  an operation is one input of the machine with everything that comes out of it; making the input,
-//!             dropping what came out, and what the kernel ran in between is not in its time. What relays hold is held
-//!             here too, so that what they share is copied as it would be. A command that is refused ends the bench. Each
-//!             operation is timed twice: alone, and while others work on all members (`beside`).
+//! Owns        `guildhall-bench guild`: a guild of any size, alone on this thread; `Lab`, which times one input at a
+//!             time.
+//! Invariants  an operation is one input of the machine with all its outputs; making the input, dropping the outputs,
+//!             and interruptions by the kernel are excluded. The bench holds the same data as relays, so that
+//!             copy-on-write behaves as in a node. A refused command ends the bench. Each operation is timed twice:
+//!             alone, and while jobs work on all members (`beside`).
 //! Not here    commits, channels, threads: `guildhall-bench fanout`, `guildhall-bench sockets`.
 
 mod beside;
@@ -39,14 +40,14 @@ const SESSIONS: usize = 1_000_000;
 const BYTES_PER_MEMBER_MAX: u64 = 1_200;
 /// An operation that takes longer at its 99th percentile is named.
 const LONG_US: f64 = 1_000.0;
-/// What is due so soon is waited for when something has to come to its end.
+/// Timers due within this time are awaited when an operation has to finish.
 const SOON_MS: u64 = 250;
 
 /// `guildhall-bench guild`.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct GuildArgs {
-    /// Members of the guild. One in two of them is there, but not more than 1,000,000. Where an operation's name says of
-    /// how many people it is, it is of all members if there are fewer.
+    /// Members of the guild. One in two of them is there, but not more than 1,000,000. Where an operation's name says
+    /// of how many people it is, it is of all members if there are fewer.
     #[arg(long, default_value_t = 100_000)]
     members: usize,
     /// How often each quick operation is timed; slow ones are timed less often.
@@ -62,7 +63,7 @@ pub struct GuildArgs {
 pub enum Often {
     /// `--repeats`.
     Always,
-    /// A tenth of it: what has a long preparation.
+    /// A tenth of that, for operations with a long preparation.
     Sometimes,
     /// A few times: what takes long itself.
     Seldom,
@@ -101,14 +102,14 @@ struct GuildResult {
     roles: usize,
     channels: usize,
     load_ms: f64,
-    /// What the process grew by with the record and the guild made of it.
+    /// Growth of the process by the record and the guild loaded from it.
     bytes_per_member: u64,
-    /// What it grew by with each session that entered.
+    /// Growth by each attached session.
     bytes_per_session: u64,
     rss_bytes: u64,
     /// With all that the operations made.
     rss_bytes_after: u64,
-    /// How often something that was done beside the guild began anew.
+    /// Number of restarts of the concurrent jobs.
     rounds_beside: u64,
     /// Operations with a p99 above a millisecond.
     longer_than_1_ms: Vec<String>,
@@ -122,20 +123,20 @@ pub struct Lab {
     pub rng: Rng,
     pub members: usize,
     pub sessions: usize,
-    /// Whose session shows that they are busy.
+    /// Members with a busy presence.
     pub busy: HashSet<usize>,
     repeats: usize,
     /// Of the relays.
     epoch: u32,
-    /// What came out of the last input.
+    /// Outputs of the last input.
     outputs: Vec<Output>,
     /// Put out and not run yet.
     jobs: Vec<Job>,
     beside: Option<Beside>,
     rounds_beside: u64,
-    /// Of those without a session, the first so many left and came back.
+    /// The first members without a session that left and returned.
     pub pruned: usize,
-    /// Of jobs that ran beside.
+    /// Times at which results of concurrent jobs were handled.
     job_ends_us: Vec<f64>,
     /// Base fields, roles and channels as every relay has them.
     held: Option<Arc<GuildMeta>>,
@@ -188,7 +189,7 @@ impl Lab {
         Ok((took.saturating_sub(waited), result))
     }
 
-    /// Time passes.
+    /// Advances the clock.
     pub fn advance_ms(&mut self, ms: u64) {
         self.now = Now::new(self.now.instant.0 + ms, self.now.unix.0 + ms as i64);
     }
@@ -198,7 +199,7 @@ impl Lab {
         Ok(self.time(|guild, now| guild.handle_timer(now))?.0)
     }
 
-    /// What was written so far is durable.
+    /// Makes all writes durable.
     pub fn commit(&mut self) -> Result<Duration> {
         Ok(self.time(|guild, _| guild.handle_committed(guild.version()))?.0)
     }
@@ -208,8 +209,8 @@ impl Lab {
         Ok(self.time(|guild, now| guild.handle_job_done(now, done))?.0)
     }
 
-    /// Runs the jobs that were put out, and the timer for what is due soon, until nothing is left. The times of each of
-    /// these inputs.
+    /// Runs the jobs that were put out, and the timer for what is due soon, until nothing is left. The times of
+    /// each of these inputs.
     pub fn settle(&mut self) -> Result<Settled> {
         let mut settled = Settled::default();
         loop {
@@ -228,7 +229,7 @@ impl Lab {
         }
     }
 
-    /// A command that must be accepted. What it wrote is not durable yet.
+    /// A command that must be accepted. Its writes are not durable yet.
     pub fn uncommitted(&mut self, actor: Actor, command: &Command) -> Result<(Duration, Reply)> {
         match self.time(|guild, now| guild.handle_command(now, actor, command))? {
             (took, Outcome::Reply(Ok(reply))) => Ok((took, reply)),
@@ -264,7 +265,7 @@ impl Lab {
         Ok(took)
     }
 
-    /// Times `operation`, which is told how often it was called before.
+    /// Times `operation`, which gets the number of earlier calls.
     pub fn measure(
         &mut self,
         name: &'static str,
@@ -303,7 +304,7 @@ impl Lab {
         self.rng.below(self.members as u64) as usize
     }
 
-    /// Every relay subscribes anew; no session is there after it.
+    /// Every relay subscribes again; no session remains.
     fn subscribe(&mut self) -> Result<()> {
         self.epoch += 1;
         for partition in 0..PARTITIONS {
@@ -365,7 +366,7 @@ pub fn session(n: usize) -> SessionKey {
     }
 }
 
-/// What a session shows.
+/// Presence of a session.
 pub fn presence(status: Status) -> SessionPresence {
     let activity = serde_json::json!({"name": "chess", "type": 0, "created_at": 1_700_000_000_000u64});
     let activities: Vec<_> = activity.as_object().cloned().into_iter().collect();
@@ -457,7 +458,7 @@ fn print_table(result: &GuildResult) {
 
 /// The guild all operations are about.
 pub const GUILD: GuildId = crowd::GUILD;
-/// Who may do everything.
+/// The actor with all permissions.
 pub const SYSTEM: Actor = Actor::System;
 
 /// Member `n`, acting.

@@ -1,9 +1,9 @@
-//! Benches: what it costs, measured against the least it could cost in the same run.
+//! Benches: costs, measured against a lower bound in the same run.
 //!
-//! Owns        `guildhall-bench sockets` and the processes it is made of; `fanout` and `guild` measure without sockets, in
-//!             this process; `load` measures `guildhall serve` from outside.
-//! Invariants  `sockets`: the server and the floor take turns in rounds, so whatever else the machine does hits both;
-//!             what is told are medians over the rounds.
+//! Owns        `guildhall-bench sockets` and the processes it is made of; `fanout` and `guild` measure without sockets,
+//!             in this process; `load` measures `guildhall serve` from outside.
+//! Invariants  `sockets`: server and floor alternate in rounds, so that other load on the machine affects both; results
+//!             are medians over the rounds.
 #![deny(unsafe_code)]
 
 mod broadcast;
@@ -63,14 +63,15 @@ enum Bench {
     Sockets(SocketsArgs),
     /// One guild, N sessions in this process, no sockets: CPU per delivery, latency and memory above the kernel.
     ///
-    /// Guild, relays, sessions, replay buffers and compression are real; nothing is sent and nothing is stored. Sessions
-    /// are those of user accounts with a current client. Most are passive: they do not look at the guild, and are told
-    /// every half a minute in which channels something was said. The others have it open: they get messages (28 % of the
-    /// events), edits (2 %), reactions (11 %) and typing (14 %), the voice states (4 %), the first hundred rows of a
-    /// member list, and the presence of a few people. Presences change (30 %), members get nicks and roles (3 %), join
-    /// and leave (8 %); that shows where somebody watches.
+    /// Guild, relays, sessions, replay buffers and compression are real; nothing is sent and nothing is stored. The
+    /// sessions belong to user accounts with a current client. Most are passive: they do not display the guild, and
+    /// receive a passive update every 30 seconds. The others have it open: they receive messages (28 % of the events),
+    /// edits (2 %), reactions (11 %) and typing (14 %), voice states (4 %), the first hundred rows of a member list,
+    /// and the presence of a few members. Presences change (30 %), members get nicks and roles (3 %), join and leave (8
+    /// %); sessions that watch them receive it.
     Fanout(fanout::FanoutArgs),
-    /// One message to N compressed connections in this process, no sockets: compressed for each, or prepared once for all.
+    /// One message to N compressed connections in this process, no sockets: compressed for each, or
+    /// prepared once for all.
     ///
     /// CPU, bytes, compressions and (built with `--features count-allocations`) allocations.
     Broadcast(broadcast::BroadcastArgs),
@@ -78,30 +79,32 @@ enum Bench {
     Guild(guild::GuildArgs),
     /// Every way to write messages, on realistic traffic: bytes per message, CPU per delivery, memory per connection.
     ///
-    /// Every mode is given the same traffic, in JSON. Each connection is that of a session of its own, which sees what such
-    /// a session sees; an event goes to all who see it before the next comes. What was written to some of them is read
-    /// again by the reference decoders. Bytes are those of the payloads, without WebSocket headers, over whole streams of
-    /// 4,000 messages from the first on, of eight sessions; "their bytes" are those of so many connections, after a warm-up
-    /// of up to 400 messages each. CPU has what is made once per event in it.
+    /// Every mode gets the same traffic, in JSON. Each connection is a session of its own with the permissions of such
+    /// a session; an event goes to all recipients before the next event. Reference decoders read the output of some
+    /// connections. Bytes are payloads without WebSocket headers, over whole streams of 4,000 messages from the first
+    /// on, of eight sessions; "their bytes" are those of the given number of connections, after a warm-up of up to 400
+    /// messages each. CPU includes the work per event.
     Codec(codec::CodecArgs),
     /// A simulated day: how many zstd-stream connections get larger contexts while there is memory to spare.
     ///
-    /// The loop that decides is the node's own; people and memory are pretended. Beside it, the same loop over an allocator
-    /// that keeps what was freed.
+    /// The loop that decides is the node's own; people and memory are pretended. Beside it, the same loop over an
+    /// allocator that keeps what was freed.
     Upgrades(upgrades::UpgradesArgs),
-    /// Clients that behave beside as many hostile ones: what they notice, and what it costs the server.
+    /// Well-behaved clients together with as many hostile ones: effects on the former, and cost for the server.
     ///
-    /// A real server process. The same clients hear the same stream of messages, first by themselves, then beside bad ones of
-    /// fifteen kinds that come back whenever they are closed, then by themselves again. Fails if a good one lost anything, or a
-    /// bad one was closed with a code that is not for its kind. Before that, servers of their own get sixty anonymous bodies of
-    /// a mebibyte, and five hundred uploads that stall while somebody else posts messages.
+    /// A real server process. The same clients receive the same stream of messages in three phases: alone, together
+    /// with bad clients of fifteen kinds that reconnect whenever they are closed, and alone again. Fails if a good
+    /// client lost an event, or a bad one was closed with a code of another kind. Before that, separate servers get
+    /// sixty anonymous bodies of a mebibyte, and five hundred uploads that stall while another client posts messages.
     Hostile(load::hostile::HostileArgs),
-    /// A node full of clients is told to stop and another one takes its place: who is back when, and that nothing is lost.
+    /// Stops a node full of clients and starts another one in its place: measures how fast clients resume, and checks
+    /// that nothing is lost.
     ///
-    /// Real server processes, one after the other on the same folder and port; messages are posted all the time. Fails if
-    /// anybody missed one of those that are kept, heard one twice, or had to identify again.
+    /// Real server processes, one after the other on the same folder and port, while messages are posted. Fails if a
+    /// client missed a stored message, received one twice, or had to identify again.
     Drain(load::drain::DrainArgs),
-    /// A million members imported by the backend API, then ten thousand events a second: memory, and how soon the guild answers.
+    /// A million members imported by the backend API, then ten thousand events a second: memory, and how
+    /// soon the guild answers.
     ///
     /// A real server process; while lines stream in somebody else uses the guild. Fails if a line or an event is lost.
     Import(load::import::ImportArgs),
@@ -112,7 +115,7 @@ enum Bench {
     Role(BenchRole),
 }
 
-/// As a node has it unless it is told otherwise.
+/// The default configuration of a node.
 const SHARED: Streams = Streams::SharedMatch {
     history_bytes_max: defaults::SHARED_HISTORY_BYTES_MAX as usize,
     check_one_in: defaults::SHARED_CHECK_ONE_IN,
@@ -121,7 +124,7 @@ const SHARED: Streams = Streams::SharedMatch {
 /// Transport compression of the clients.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Mode {
-    /// None.
+    /// Without compression.
     Plain,
     /// zlib-stream, one context per connection.
     Zlib,
@@ -174,7 +177,7 @@ impl Mode {
 pub enum IoUring {
     /// Where the system has io_uring and allows it.
     Auto,
-    /// No.
+    /// Never in batches.
     Off,
 }
 
@@ -203,11 +206,11 @@ pub struct SocketsArgs {
 pub enum BenchRole {
     /// The node under test.
     Server { members: usize, dir: PathBuf, io_uring: IoUring, mode: Mode },
-    /// Its clients.
+    /// The clients of the server.
     Client { port: u16, tokens: PathBuf, mode: Mode },
-    /// Who sends at the floor.
+    /// The sender of the floor.
     FloorSender { port: u16 },
-    /// Who reads at the floor.
+    /// The reader of the floor.
     FloorReader,
     /// One mode of the codec bench.
     Codec(codec::CodecRole),

@@ -1,4 +1,4 @@
-//! Roles: a bench runs as several processes, so that each one's CPU and memory can be told apart.
+//! Roles: a bench runs as several processes, so that CPU and memory are measured separately.
 //!
 //! Owns        the line protocol between the bench and its roles: a command is one word and its arguments, an answer is
 //!             one line of JSON.

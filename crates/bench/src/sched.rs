@@ -1,10 +1,10 @@
-//! Scheduler: what one thread has used, and how long others kept it waiting, from the kernel's own books.
+//! Scheduler: CPU time of one thread, and its waiting time for a core, from the kernel's accounting.
 
 use anyhow::{Context, Result};
 use rustix::time::{ClockId, clock_gettime};
 use std::{fs::File, os::unix::fs::FileExt as _, time::Duration};
 
-/// What the calling thread has used of a processor so far.
+/// CPU time of the calling thread so far.
 pub fn thread_cpu() -> Duration {
     let used = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(used.tv_sec as u64, used.tv_nsec as u32)
@@ -32,7 +32,7 @@ impl SchedFile {
         File::open("/proc/thread-self/schedstat").map(Self).context("opening /proc/thread-self/schedstat")
     }
 
-    /// What is in them now.
+    /// The current values.
     ///
     /// # Errors
     /// When they cannot be read.

@@ -1,4 +1,4 @@
-//! Server role: a real node with one guild, whose members are all user accounts with a token.
+//! Server role: a real node with one guild; its members are user accounts with a token.
 
 use super::{
     IoUring, Mode,
@@ -100,7 +100,7 @@ pub fn run(members_count: usize, dir: &Path, io_uring: IoUring, mode: Mode) -> R
         identify: IdentifyLimits::default(),
         partition: PartitionConfig {
             heartbeat_interval_ms: HEARTBEAT_INTERVAL_MS,
-            // Everybody looks at the guild: what is measured is deliveries.
+            // All sessions are active, since the bench measures deliveries.
             passive_above_members: Some(u64::MAX),
             streams: mode.streams(),
             ..PartitionConfig::new(PartitionId(0), "ws://127.0.0.1".into(), [7; 32])

@@ -1,4 +1,4 @@
-//! Spread: what of many measurements is told.
+//! Spread: summary of many measurements.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! What is said in benches: sentences of a fixed list, so that every run sends the same bytes.
+//! Messages of benches: sentences of a fixed list, so that every run sends the same bytes.
 
 const SENTENCES: [&str; 12] = [
     "did anyone see the match last night? that second half was unreal",

@@ -1,9 +1,8 @@
 //! `guildhall-bench upgrades`: a day of a node's zstd-stream connections, and how many of them get larger contexts.
 //!
-//! Owns        the pretended people: when they come, how long they stay. The loop, the gate and the sizes of contexts are the
-//!             node's own; no memory is taken.
-//! Invariants  memory is counted as slabs do: what a context takes is used from its beginning to its end, to the byte.
-//! Not here    reading memory (`memory`), slots (`guildhall-slab`, whose tests show that the count is the system's).
+//! Owns        the simulated clients: arrival and duration of stay. The controller, the gate and the sizes of contexts
+//!             are the node's own; no memory is allocated.
+//! Invariants  memory is counted as by slabs: a context uses its full size from start to end.
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -19,20 +18,20 @@ use std::f64::consts::TAU;
 const TICK_S: u64 = 5;
 const HOUR_S: u64 = 3_600;
 const DAY_S: u64 = 24 * HOUR_S;
-/// Days before the one that is told, so that it does not begin with an empty node.
+/// Days before the reported one, so that it does not start with an empty node.
 const DAYS_BEFORE: u64 = 2;
-/// What a node takes without connections, and for each besides its context.
+/// Memory of a node without connections, and per connection besides its context.
 const NODE_BYTES: u64 = 300 << 20;
 const CONN_BYTES: u64 = 6 << 10;
-/// Of those who come, how many stay how long, hours on average: a glance at a phone, an evening, a computer that is on. Of
-/// those who are there at a time most are the last.
+/// Of those who come, how many stay how long, hours on average: a glance at a phone, an evening, a computer that is on.
+/// Of those who are there at a time most are the last.
 const STAYS: [(f64, f64); 3] = [(0.5, 0.33), (0.35, 2.5), (0.15, 12.0)];
-/// Of the peak, connections at the quietest hour; what the published curves of such services show.
+/// Connections at the quietest hour, as a share of the peak; from published curves of such services.
 const NIGHT: f64 = 0.4;
 const PEAK_HOUR: f64 = 20.0;
-/// Below so much of the peak it is off-peak.
+/// Share of the peak below which it is off-peak.
 const OFF_PEAK: f64 = 0.7;
-/// What was hoped for and what came of it, where this was first tried.
+/// Goal and result of upstream.
 const HOPED: f64 = 0.7;
 const PUBLISHED: f64 = 0.3;
 
@@ -66,7 +65,7 @@ struct Hour {
     used_max: f64,
 }
 
-/// A day.
+/// Results of one day.
 #[derive(Clone, Debug, Serialize)]
 struct Day {
     /// Of those who came off-peak, how many got a larger context.
@@ -77,7 +76,7 @@ struct Day {
     day_upgraded: f64,
     /// The most memory, of the budget, over all days.
     used_max: f64,
-    /// Connections that were asked to reconnect that day.
+    /// Connections that received RECONNECT that day.
     taken_back: u64,
     hours: Vec<Hour>,
 }
@@ -91,7 +90,7 @@ struct UpgradesResult {
     upgraded_context_bytes: u64,
     hoped: f64,
     published: f64,
-    /// With contexts in slabs: memory that is given back is free.
+    /// With contexts in slabs: released memory is free.
     slabs: Day,
     /// The same loop over an allocator that keeps what was freed.
     kept_by_allocator: Day,
@@ -214,7 +213,7 @@ impl Node {
         NODE_BYTES + self.count() * per_conn + self.upgraded_count * self.sizes.extra_bytes
     }
 
-    /// Lives through the days before, and tells of the last.
+    /// Simulates the days before, and reports the last.
     fn days(mut self, peak: u64) -> Day {
         let mut hours = vec![Hour::default(); 24];
         let (mut used_max, mut came, mut got) = (0.0_f64, 0, 0);
@@ -333,7 +332,7 @@ impl Node {
         self.upgraded_count -= u64::from(upgrade.is_some());
     }
 
-    /// Somebody with a larger context was asked to reconnect, and does.
+    /// A client with a larger context receives RECONNECT, and reconnects.
     fn reconnect_one(&mut self) {
         let found = self.living.iter().enumerate().find_map(|(stay, living)| {
             let nth = living.iter().position(Option::is_some)?;

@@ -1,12 +1,12 @@
-//! What a process has used so far, from the kernel's own books.
+//! CPU time and memory of a process, from the kernel's accounting.
 
 use anyhow::{Context, Result};
 use std::{fs, thread, time::Duration};
 
-/// The allocator gives back what was freed within about ten seconds.
+/// The allocator returns freed memory within about ten seconds.
 const SETTLE_STEP: Duration = Duration::from_millis(500);
 const SETTLE_STEPS_MAX: usize = 40;
-/// What was freed goes back slowly at first: that little happens says nothing before this.
+/// The allocator starts slowly: before this, little change means nothing.
 const SETTLE_STEPS_MIN: usize = 20;
 /// So many steps with less than `SETTLED_BYTES` between them, and memory has settled.
 const QUIET_STEPS: usize = 4;
@@ -19,7 +19,7 @@ const SETTLED_BYTES: u64 = 1 << 20;
 pub fn cpu_ns() -> Result<u64> {
     let mut total = 0;
     for task in fs::read_dir("/proc/self/task").context("reading /proc/self/task")? {
-        // A thread may have ended since; what it used is lost, which is why the roles keep theirs.
+        // A thread may have ended since; its CPU time is lost, so the roles keep their threads.
         let Ok(text) = fs::read_to_string(task?.path().join("schedstat")) else { continue };
         let on_cpu = text.split_whitespace().next().and_then(|n| n.parse::<u64>().ok());
         total += on_cpu.context("reading a thread's schedstat")?;
@@ -38,7 +38,7 @@ pub fn rss_bytes() -> Result<u64> {
     Ok(kib * 1024)
 }
 
-/// Waits until the allocator has given back what it will, and tells what is left.
+/// Waits until the allocator has returned freed memory; returns the resident bytes.
 ///
 /// # Errors
 /// Where there is no `/proc`.

@@ -1,7 +1,8 @@
 //! Chat files: real conversations, one JSON object a line.
 //!
 //! Owns        the format `{"conversation","turn","speaker","text"}` (other keys are ignored) and its errors.
-//! Doors       `ChatFile::check_and_open` reads a whole file once, before anybody connects, then streams it over and over.
+//! Doors       `ChatFile::check_and_open` reads a whole file once, before anybody connects, then streams it over and
+//!             over.
 //! Limits      a line has at most `LINE_BYTES_MAX` bytes; a conversation is handed out in pieces of at most
 //!             `TURNS_MAX` turns; of a text, the first 2000 characters are kept. Memory does not grow with the file.
 
@@ -16,24 +17,24 @@ use std::{
 pub(super) const LINE_BYTES_MAX: usize = 64 * 1024;
 /// Pieces in which a long conversation comes.
 pub(super) const TURNS_MAX: usize = 500;
-/// What a message can hold.
+/// Longest message, characters.
 const CHARS_MAX: usize = 2000;
 
 /// A conversation, or a piece of a long one: in order, at least one turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Conversation {
-    /// Who says what. Speakers are names within the conversation.
+    /// Lines with their speakers, which are names within the conversation.
     pub turns: Vec<Turn>,
 }
 
-/// One turn.
+/// A line of one speaker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Turn {
     pub speaker: String,
     pub text: String,
 }
 
-/// What a whole file holds.
+/// Totals of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// How many conversations.
@@ -48,28 +49,22 @@ pub enum ChatError {
     /// It cannot be opened or read.
     #[error("{} cannot be read", .path.display())]
     Unreadable {
-        /// Which file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// A line is not what it has to be.
     #[error("{}:{line}: {what}", .path.display())]
     Malformed {
-        /// Which file.
         path: PathBuf,
-        /// From 1.
+        /// Number of the line, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The fault of the line.
         what: String,
     },
     /// There is nothing in it.
     #[error("{} has no conversations", .path.display())]
-    Empty {
-        /// Which file.
-        path: PathBuf,
-    },
+    Empty { path: PathBuf },
 }
 
 #[derive(Deserialize)]
@@ -114,7 +109,7 @@ impl ChatFile {
         Ok(Self { path: path.to_owned(), summary, lines: Lines::open(path)?, pending: None })
     }
 
-    /// What it held when it was opened.
+    /// Totals at the time of opening.
     #[must_use]
     pub fn summary(&self) -> Summary {
         self.summary

@@ -1,9 +1,9 @@
-//! Director: what simulated members do next.
+//! Director: chooses the next actions of simulated members.
 //!
-//! Owns        `Director`, which knows the channels and who may speak in them, decides, and is told what came of it.
+//! Owns        `Director`, which knows the channels and their permitted speakers, decides, and receives the results.
 //! Invariants  D1 lines of a channel come one after the other: while somebody types, the others wait. (test `d1_*`)
 //! Limits      `CAST_MAX` people talk.
-//! Not here    time, and doing it: `talk`. What they say: `scene`.
+//! Not here    time and execution: `talk`. Content: `scene`.
 
 use super::{
     names::one_of,
@@ -21,7 +21,7 @@ use std::{
     time::Duration,
 };
 
-/// More voices than these nobody tells apart, and each costs a permission check per channel and refresh.
+/// A reader cannot distinguish more voices, and each costs a permission check per channel and refresh.
 const CAST_MAX: usize = 2000;
 /// Above it nobody shows that they type, and above the other nobody is waited for while they do.
 const TYPING_RATE_MAX: f64 = 20.0;
@@ -42,7 +42,7 @@ pub(super) enum Act {
     Voice { user_id: UserId, channel_id: Option<ChannelId> },
 }
 
-/// What came of it.
+/// Result of an action.
 #[derive(Debug)]
 pub(super) enum Outcome {
     Said { channel_id: ChannelId, said: Said, content: String },
@@ -92,7 +92,7 @@ impl Director {
         }
     }
 
-    /// Looks at the guild as it is: who may speak where.
+    /// Reads the current permissions of the guild.
     pub async fn refresh(&mut self, node: &Node) -> Result<(), Refusal> {
         let Reply::Guild(guild) = node.command(self.guild_id, Actor::System, Command::ReadGuild).await? else {
             return Err(Refusal::Unavailable);
@@ -209,7 +209,7 @@ impl Director {
         Some(Act::Voice { user_id, channel_id: Some(room) })
     }
 
-    /// What follows from a message that was said: reactions, a correction, second thoughts.
+    /// Follow-ups of a message: reactions, an edit, a deletion.
     pub fn handle_said(&mut self, channel_id: ChannelId, said: &Said, content: &str) -> Vec<Plan> {
         let Some(scene) = self.scenes.iter_mut().find(|scene| scene.channel_id == channel_id) else {
             return Vec::new();

@@ -1,6 +1,7 @@
-//! Demo: a community on a running node, whose simulated members write messages.
+//! Demo: a community on a running node. Its simulated members write messages.
 //!
-//! Owns        seeding (`plan`, `seed`), what tools read (`manifest`), and simulated members (`talk`, `scene`, `text`, `chat`).
+//! Owns        seeding (`plan`, `seed`), the file for tools (`manifest`), and simulated members (`talk`, `scene`,
+//!             `text`, `chat`).
 //! Doors       `Previous::take` before `Demo::start`, then `Demo::talk`.
 //! Invariants  D1 `Demo::start` returns once the community, everybody's presence and `demo.json` are there; the caller
 //!             reports ready after that. D2 simulated members act through the node's commands, as clients do: nothing
@@ -48,7 +49,7 @@ pub struct DemoOptions {
     pub rate: f64,
     /// For everything random.
     pub seed: u64,
-    /// What they say; none: it is invented.
+    /// Recorded conversations; `None`: messages are generated.
     pub chat: Option<ChatFile>,
 }
 

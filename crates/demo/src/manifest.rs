@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What it says.
+/// Content of `demo.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Manifest {
     /// Like `http://127.0.0.1:8080/api`.
@@ -30,7 +30,7 @@ pub(super) struct Manifest {
     pub channel_ids: Vec<ChannelId>,
 }
 
-/// Where it is.
+/// Path of the file.
 pub(super) fn path_in(data_dir: &Path) -> PathBuf {
     data_dir.join("demo.json")
 }

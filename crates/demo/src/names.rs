@@ -1,4 +1,4 @@
-//! Names: what the demo's people are called.
+//! Names of the demo's members.
 //!
 //! Invariants  a username is 2–32 of `a-z0-9_.` and no two are the same; the same randomness gives the same names.
 
@@ -89,7 +89,7 @@ const SUFFIXES: &[&str] =
 /// How one account is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Name {
-    /// Unique.
+    /// Unique username.
     pub username: String,
     /// Display name.
     pub global_name: Option<String>,

@@ -1,6 +1,6 @@
 //! Plan: the community the demo seeds, worked out before anything is written.
 //!
-//! Owns        guild, roles, channels, people, their first messages; who is online and in voice at the start.
+//! Owns        guild, roles, channels, people, their first messages; presences and voice states at the start.
 //! Invariants  the same seed, number of members and time give the same plan, ids included. (test `deterministic`)
 //! Not here    the store and the node: `seed` writes the plan, `talk` brings it to life.
 
@@ -17,7 +17,7 @@ use guildhall_stdx::{Rng, Timestamp};
 use serde_json::{Value, json};
 use std::{collections::HashMap, sync::Arc};
 
-/// What the plan is made from.
+/// Inputs of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(super) struct Recipe {
     /// For every random choice.
@@ -43,9 +43,9 @@ pub(super) struct Plan {
     pub user: Member,
     /// Oldest first.
     pub history: Vec<Message>,
-    /// Who is there at the start.
+    /// Online members at the start.
     pub presences: Vec<(UserId, Presence)>,
-    /// Who is in voice at the start.
+    /// Members in voice at the start.
     pub voice: Vec<(UserId, ChannelId)>,
     /// Conversations, from the first one that `history` does not have.
     pub script: Script,
@@ -53,7 +53,7 @@ pub(super) struct Plan {
 
 const YEAR_MS: i64 = 365 * 86_400_000;
 const HOUR_MS: i64 = 3_600_000;
-/// What was said in each public channel before the demo began.
+/// Messages in each public channel before the demo starts.
 const HISTORY_LINES: u64 = 25;
 /// People with duties, from the front of the list: 1 owner, then admins, then moderators.
 const ADMINS: usize = 3;
@@ -257,7 +257,7 @@ fn channels(ids: &mut Ids, guild_id: GuildId, founded: Timestamp, roles: &Roles,
     channels
 }
 
-/// What was said before: the last hours of each public text channel.
+/// The history: messages of the last hours in each public text channel.
 fn history(
     rng: &mut Rng,
     ids: &mut Ids,

@@ -1,6 +1,6 @@
-//! Scenes: who says what next in a channel.
+//! Scenes: the next line and its speaker in a channel.
 //!
-//! Owns        `Scene`, one channel with the people who may speak there, their conversation, and what was said lately.
+//! Owns        `Scene`: one channel with its permitted speakers, their conversation, and recent messages.
 //! Invariants  C1 only people who may speak do. C2 a recorded conversation stays in one channel, in its order, and each
 //!             of its speakers is one person. (tests `c*_*`)
 //! Limits      `RECENT_MAX` messages are remembered per channel.
@@ -29,7 +29,7 @@ pub(super) struct Words {
     pub script: Option<Script>,
 }
 
-/// One line, to be said.
+/// A line to post.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Line {
     pub author: UserId,
@@ -38,7 +38,7 @@ pub(super) struct Line {
     pub is_recorded: bool,
 }
 
-/// A message that was said.
+/// A posted message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Said {
     pub message_id: MessageId,
@@ -50,7 +50,7 @@ enum Dialogue {
     Recorded { turns: vec::IntoIter<Turn>, cast: HashMap<String, UserId> },
 }
 
-/// A channel.
+/// State of one channel.
 pub(super) struct Scene {
     pub channel_id: ChannelId,
     /// How lively it is, compared with the others.
@@ -77,7 +77,7 @@ impl Scene {
         }
     }
 
-    /// Goes on where `before` was, as far as its people may still speak.
+    /// Continues from `before`, with those of its members who may still post.
     pub fn continue_from(&mut self, before: Self) {
         self.recent = before.recent;
         self.is_busy = before.is_busy;
@@ -166,7 +166,7 @@ impl Scene {
         all.find(|user| !cast.values().any(|taken| taken == *user)).or(from.first()).copied()
     }
 
-    /// Remembers a message that was said here.
+    /// Records a message posted in this channel.
     pub fn note(&mut self, said: Said) {
         if self.recent.len() == RECENT_MAX {
             self.recent.pop_front();

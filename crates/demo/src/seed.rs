@@ -22,12 +22,12 @@ pub(super) enum SeedError {
     OtherVersion,
 }
 
-/// What is there now.
+/// The seeded community.
 #[derive(Debug)]
 pub(super) struct Seeded {
     /// As it was planned, then or now.
     pub plan: Plan,
-    /// What it was made from, which may not be what was asked for.
+    /// Inputs of its plan, which may differ from the requested ones.
     pub recipe: Recipe,
 }
 

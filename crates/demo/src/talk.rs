@@ -1,11 +1,11 @@
 //! Talk: simulated members write, react, come and go, through the same commands as everybody else.
 //!
-//! Owns        the clock of the demo: when the director is asked, and when what it planned is due.
+//! Owns        the clock of the demo: when the director plans, and when its plans are due.
 //! Invariants  T1 messages come at `rate` per second on average, whatever the store's pace: when it is too slow, lines
-//!             are dropped, never queued up. T2 at rate 0 nothing happens at all. T3 what is said in a channel reaches
-//!             the guild in the order in which it was decided.
+//!             are dropped, never queued up. T2 at rate 0 nothing happens at all. T3 messages of a channel reach
+//!             the guild in the order of the decisions.
 //! Limits      `IN_FLIGHT_MAX` actions at once, `PLANNED_MAX` planned ones.
-//! Not here    what is done and by whom: `director`.
+//! Not here    the choice of actions and actors: `director`.
 
 use super::{
     director::{Act, Director, Outcome, Plan},
@@ -81,7 +81,7 @@ async fn perform(node: Node, guild_id: GuildId, act: Act) -> Outcome {
     }
 }
 
-/// What is under way and what is to come.
+/// Running and planned actions.
 struct Stage<'a> {
     node: &'a Node,
     director: Director,

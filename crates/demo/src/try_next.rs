@@ -1,4 +1,4 @@
-//! What to try next: what the demo prints once it is ready.
+//! Suggestions that the demo prints once it is ready.
 
 use super::manifest::Manifest;
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! Samples that dictionaries are trained from.
 //!
 //! Invariants  a sample is a whole message as it is sent, envelope included.
-//! Limits      `SAMPLE_BYTES_MAX` per sample; longer messages are skipped: they are sent to one session each, and too large
-//!             for a dictionary.
+//! Limits      `SAMPLE_BYTES_MAX` per sample; longer messages are skipped: they are sent to one session each, and too
+//!             large for a dictionary.
 
 use anyhow::{Context, Result};
 use guildhall_codec::{Dictionary, DispatchFrame, Encoding, Framing, transcode_json};
@@ -18,7 +18,7 @@ const SAMPLE_BYTES_MAX: usize = 16 << 10;
 /// A dictionary for traffic like this.
 ///
 /// # Errors
-/// The codec's.
+/// Errors of the codec.
 pub fn train_dictionary(
     kind: Kind,
     seed: u64,
@@ -30,10 +30,10 @@ pub fn train_dictionary(
     Dictionary::train(&samples, bytes_max).context("training a dictionary")
 }
 
-/// What some sessions are sent of the traffic.
+/// Messages of some sessions in the traffic.
 ///
 /// # Errors
-/// The codec's.
+/// Errors of the codec.
 pub fn samples_of_traffic(kind: Kind, seed: u64, chat: &Chat, encoding: Encoding) -> Result<Vec<Vec<u8>>> {
     // A node's sessions differ too much for so few samples.
     let kind = if kind == Kind::Node { Kind::Session } else { kind };

@@ -1,4 +1,5 @@
-//! `guildhall-bench tables`: the entropy tables that shared-match streams are built with, trained from synthetic traffic.
+//! `guildhall-bench tables`: the entropy tables that shared-match streams are built with, trained from synthetic
+//! traffic.
 
 use crate::{TrafficKind, scope_of};
 use anyhow::{Context as _, Result};
@@ -25,7 +26,7 @@ pub struct TablesArgs {
     out: PathBuf,
 }
 
-/// Trains the tables and writes a file per encoding, whose path goes to standard output.
+/// Trains the tables and writes a file per encoding; prints their paths to standard output.
 ///
 /// # Errors
 /// When a file cannot be read or written.

@@ -5,7 +5,7 @@ use guildhall_relay::Clearance;
 use guildhall_shared_match::{Domain, Scope};
 use guildhall_traffic::{Event, Kind, To};
 
-/// What is sent.
+/// Traffic model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TrafficKind {
     /// Several guilds and channels, with everything that happens in them.

@@ -1,7 +1,7 @@
 //! Crowd: many connections that watch the same traffic, each as its own session does, and what writing to them costs.
 //!
-//! Owns        one process's measurement of one mode: sizes over long streams, or CPU at some number of connections, or both by
-//!             audience size on a node.
+//! Owns        one process's measurement of one mode: sizes over long streams, or CPU at some number of connections, or
+//!             both by audience size on a node.
 //! Invariants  an event is delivered to all who see it before the next comes, in the order of their connections: as a
 //!             gateway does it, so each context is as cold as it would be there. Of sampled connections every byte is
 //!             kept and decoded afterwards, and compared. CPU is that of this thread, without making the traffic and
@@ -17,16 +17,16 @@ use std::{ops::AddAssign, sync::Arc, time::Duration};
 
 /// Connections whose bytes are kept and decoded.
 const SAMPLED: usize = 4;
-/// Bytes kept of each of those; past it a connection is sampled no more.
+/// Bytes kept of each of those; past it a connection is not sampled further.
 const SAMPLE_BYTES_MAX: usize = 64 << 20;
 /// Sequence numbers begin anywhere below this: sessions have been there for longer or shorter.
 const SEQ_MAX: u64 = 100_000;
 
-/// How far ahead a mode is told of deliveries: as a partition tells its matchers.
+/// How far ahead a mode learns of deliveries, as in a partition.
 const WARMED_SOON: usize = 8;
 const WARMED_NEXT: usize = 4;
 
-/// What the connections watch.
+/// Traffic and members that the connections follow.
 pub struct Watched {
     pub kind: Kind,
     pub seed: u64,
@@ -38,13 +38,13 @@ pub struct Watched {
 pub struct Limits {
     /// Deliveries per connection before anything is measured, so that windows are full and memory is touched …
     pub warm_up_deliveries: u64,
-    /// … or as many as fit into so much CPU time.
+    /// … or as many as fit into this CPU time.
     pub warm_up_cpu: Duration,
-    /// Rounds, of which the median is told.
+    /// Number of rounds; the result is their median.
     pub rounds: usize,
-    /// A round ends when it took so much CPU time, after a whole event …
+    /// A round ends when it has used this CPU time, after a whole event …
     pub round_cpu: Duration,
-    /// … or had so many deliveries.
+    /// … or has had this number of deliveries.
     pub round_deliveries: u64,
 }
 
@@ -91,13 +91,14 @@ pub struct Sizes {
 /// CPU at some number of connections.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub struct Cpu {
-    /// As many as were asked for, or as fit into memory.
+    /// Requested connections, or as many as fit into memory.
     pub connections: usize,
     pub deliveries: u64,
     pub warm_up_deliveries_per_connection: f64,
-    /// Of what was sent after that: large crowds have less in common than the few streams of `Sizes`, and these are younger.
+    /// Of what was sent after that: large crowds have less in common than the few streams of `Sizes`,
+    /// and these are younger.
     pub bytes_per_delivery: f64,
-    /// All of it: what is made once per event, shared by those who see the event, and what each delivery takes.
+    /// Time per delivery: work per event, divided by its recipients, and work per delivery.
     pub cpu_us_per_delivery: f64,
     /// Of that, what is made once per event.
     pub shared_us_per_delivery: f64,
@@ -158,7 +159,7 @@ pub struct NodeCosts {
 /// Largest audience of each row.
 pub const AUDIENCES: [usize; 8] = [1, 4, 16, 64, 256, 1_024, 4_096, usize::MAX];
 
-/// What was sent on a sampled connection.
+/// Data sent on a sampled connection.
 struct Sample {
     conn: usize,
     reader: Reader,
@@ -258,8 +259,8 @@ impl<'a> Crowd<'a> {
         Ok(())
     }
 
-    /// The next event that anybody sees goes to all who see it. `told` is told of those to sampled connections: the event,
-    /// the connection, and its bytes before and after.
+    /// Delivers the next event with recipients to all of them. `told` receives deliveries to sampled connections: the
+    /// event, the connection, and the bytes before and after.
     fn event(&mut self, told: Option<&mut Told<'_>>) -> Result<Cost> {
         loop {
             let Some(event) = self.traffic.next() else { continue };
@@ -388,7 +389,7 @@ pub fn sizes(mode: &mut dyn Mode, watched: &Watched, sessions: usize, messages: 
                 shared_count += 1;
             }
         }))?;
-        // What was kept for comparison would else be gigabytes in the end.
+        // Otherwise samples for comparison would grow to gigabytes.
         if crowd.events.len() >= 1000 {
             crowd.verify()?;
         }
@@ -468,8 +469,8 @@ fn row_of(audience: usize) -> usize {
     AUDIENCES.partition_point(|largest| *largest < audience)
 }
 
-/// CPU and bytes per delivery on a node, by audience size. One session in `every` has a connection. Every mode is given the same events: rounds end after a number of
-/// recipients, whether these have connections or not.
+/// CPU and bytes per delivery on a node, by audience size. One session in `every` has a connection. Every mode is given
+/// the same events: rounds end after a number of recipients, whether these have connections or not.
 pub fn node(
     mode: &mut dyn Mode,
     watched: &Watched,

@@ -30,8 +30,8 @@ pub const NAMES: [&str; 13] = [
 
 /// A way to write messages to many connections.
 pub trait Mode {
-    /// Prepares what the deliveries of an event share. Called once per event, with the number of its recipients, before the first
-    /// delivery.
+    /// Prepares the shared part of an event's deliveries. Called once per event, before the first delivery, with the
+    /// number of recipients.
     ///
     /// # Errors
     /// The codec's own.
@@ -43,12 +43,12 @@ pub trait Mode {
     /// The codec's own.
     fn connect(&mut self) -> Result<()>;
 
-    /// Connection `soon` will be delivered to in a while, and `next` right after the next few; a mode may ask memory for what that
-    /// takes.
+    /// Announces a delivery to connection `soon` a while ahead, and to `next` a few deliveries ahead, so that a mode
+    /// can prefetch memory.
     fn warm(&self, _soon: Option<usize>, _next: Option<usize>) {}
 
-    /// Appends the event as connection `conn` is sent it, under its own sequence number: the payload of one WebSocket
-    /// message.
+    /// Appends the event in the form for connection `conn`, under its own sequence number: the payload of
+    /// one WebSocket message.
     ///
     /// # Errors
     /// The codec's own.
@@ -61,7 +61,7 @@ pub trait Mode {
         out: &mut Vec<u8>,
     ) -> Result<()>;
 
-    /// What one connection's codec state takes now, by its own account.
+    /// Memory of one connection's codec state, by its own account.
     fn state_bytes(&self, conn: usize) -> usize;
 
     /// Heap that all connections share.
@@ -92,7 +92,7 @@ pub enum Reader {
 const MESSAGE_BYTES_MAX: usize = 8 << 20;
 
 impl Reader {
-    /// What a message says.
+    /// Decodes a message.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -126,7 +126,7 @@ fn level_3() -> ZstdParams {
     ZstdParams { level: 3, window_log: 21, chain_log: 16, hash_log: 17, block_bytes_max: 128 << 10 }
 }
 
-/// The most effort, within a window that a client can be asked to keep: 2 MiB.
+/// Highest effort within a window that clients must support: 2 MiB.
 fn level_19() -> ZstdParams {
     ZstdParams { level: 19, window_log: 21, chain_log: 22, hash_log: 20, block_bytes_max: 128 << 10 }
 }

@@ -1,7 +1,8 @@
 //! Prepared deflate: permessage-deflate without context takeover, the body compressed once for all.
 //!
-//! The blocks of the body and its closing brace are made when the event is; in front of them goes the recipient's head, up
-//! to `"d":`, as a stored block of its own. What is sent is a message of RFC 7692 §7.2.1: the flush at its end is left out.
+//! The blocks of the body and its closing brace are made when the event is; in front of them goes the recipient's head,
+//! up to `"d":`, as a stored block of its own. The result is a message of RFC 7692 §7.2.1, without the flush at its
+//! end.
 
 use super::mode::{Mode, Reader};
 use anyhow::{Context as _, Result};
@@ -10,7 +11,7 @@ use guildhall_traffic::Event;
 
 /// The two bytes in front of a zlib stream, which raw deflate does not have.
 const ZLIB_HEADER_BYTES: usize = 2;
-/// The flush.
+/// The flush at the end of a message, which is not sent.
 const TAIL: [u8; 4] = [0x00, 0x00, 0xff, 0xff];
 
 /// The event's blocks, until the next one comes.

@@ -1,6 +1,6 @@
-//! Clients: what the pretended clients say, and the sockets they hear it on.
+//! Clients: payloads of simulated clients, and their sockets.
 //!
-//! Invariants  what is said is what real clients say, in masked frames. A socket takes everything at once.
+//! Invariants  payloads are those of real clients, in masked frames. A socket accepts everything at once.
 
 use crate::{
     crowd,
@@ -33,7 +33,8 @@ pub fn identify() -> Result<Vec<u8>> {
     frame(OP_IDENTIFY, &d)
 }
 
-/// A client opens the guild: one of its channels with the first rows of the list beside it, and the presence of a few people.
+/// A client displays the guild: one of its channels with the first rows of its member list, and the
+/// presence of a few members.
 pub fn subscribe(rng: &mut Rng, people: usize) -> Result<Vec<u8>> {
     let channel = crowd::channel_id(rng.below(crowd::PUBLIC_CHANNELS as u64) as usize).to_string();
     let members: Vec<String> =

@@ -1,9 +1,9 @@
 //! The guild's thread, as the node's worker runs a guild but without store, and the thread that runs its jobs.
 //!
-//! Owns        one thread for the guild, one for its jobs, and what they count.
+//! Owns        one thread for the guild, one for its jobs, and their counters.
 //! Invariants  the guild is entered through the doors the node uses, and its timers run when they are due.
-//! Limits      the channels have no bound of their own: what is in them comes from the events under way, from sessions on
-//!             their way in, and from the guild's jobs, which it bounds.
+//! Limits      the channels have no limit of their own: their content comes from events in progress, from sessions that
+//!             are attaching, and from the guild's jobs, which it limits.
 //! Not here    the store: a commit is done when it begins.
 
 use super::{Report, mix::Said, partition::ToPartitionThread};
@@ -24,7 +24,7 @@ pub enum ToGuildThread {
     Command { event: usize, actor: Actor, command: Box<Command>, author: usize },
     /// A relay says something.
     Relay(ToGuild),
-    /// A job has come to its end, and used so much of a processor.
+    /// A job has finished, with the CPU time that it used.
     JobDone(JobDone, Duration),
     /// Counting begins.
     Begin,
@@ -32,7 +32,7 @@ pub enum ToGuildThread {
     End,
 }
 
-/// What the guild's thread counted.
+/// Counters of the guild's thread.
 #[derive(Debug, Default)]
 pub struct GuildReport {
     pub cpu: Duration,
@@ -65,7 +65,7 @@ pub struct GuildThread {
 }
 
 impl GuildThread {
-    /// Runs until it is told to end, or nobody listens.
+    /// Runs until the bench ends it or drops the receiver.
     pub fn run(mut self) {
         if let Err(error) = self.try_run() {
             let _ = self.reports.send(Report::Failed(error));
@@ -136,8 +136,8 @@ impl GuildThread {
         }
     }
 
-    /// One input, timed with everything that comes out of it, which is then handed out: to the partitions once the writes
-    /// are durable, which is at once.
+    /// One input, timed with everything that comes out of it, which is then handed out: to the partitions once the
+    /// writes are durable, which is at once.
     fn work<R>(&mut self, event: Option<usize>, input: impl FnOnce(&mut Guild, Now) -> R) -> Result<R> {
         let now = self.clock.now();
         let started = Instant::now();

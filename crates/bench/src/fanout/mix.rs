@@ -1,10 +1,10 @@
-//! Mix: what happens in a busy guild, one command at a time.
+//! Mix: events of a busy guild, one command at a time.
 //!
-//! Owns        how often each kind of event happens, who does it, and what there is to react to, to edit and to take back.
-//! Invariants  the same seed and the same messages give the same commands; whoever acts may do so; each command makes a
-//!             difference (but for a rare reaction that was there already).
-//! Limits      `RECENT_MAX`, `VOICE_MAX`, `GIVEN_MAX`, `JOINED_MAX`, `ELSEWHERE_MAX`: what can be taken back.
-//! Not here    what is said: `text`.
+//! Owns        the frequency of each kind of event, its actor, and the messages to react to, edit and delete.
+//! Invariants  the same seed and the same messages give the same commands; each actor has the permission; each command
+//!             makes a difference (except a rare reaction that exists already).
+//! Limits      `RECENT_MAX`, `VOICE_MAX`, `GIVEN_MAX`, `JOINED_MAX`, `ELSEWHERE_MAX`: actions that can be undone.
+//! Not here    content of messages: `text`.
 
 use crate::{crowd, text};
 use guildhall_guild::{Actor, Command, MemberPatch, MessagePatch, NewMessage, ReplyTo};
@@ -24,7 +24,7 @@ const JOINED_MAX: usize = 256;
 const ELSEWHERE_MAX: usize = 4096;
 /// Of the messages, how many answer another.
 const REPLIES: f64 = 0.15;
-/// How many mention somebody beside that, a role of one in twenty members, and everybody.
+/// Shares that also mention a user, a role of one in twenty members, and everyone.
 const USER_MENTIONS: f64 = 0.08;
 const ROLE_MENTIONS: f64 = 0.005;
 const EVERYONE_MENTIONS: f64 = 0.002;
@@ -32,7 +32,7 @@ const EVERYONE_MENTIONS: f64 = 0.002;
 const MENTIONS_OF_ACTIVE: f64 = 0.8;
 /// Of the changes of presence, how many are of members without a session here.
 const PRESENCES_ELSEWHERE: f64 = 0.15;
-/// Of those who join, how many are new accounts, whose ids are the largest.
+/// Share of joins by new accounts, which have the largest ids.
 const NEW_ACCOUNTS: f64 = 0.7;
 const EMOJI: [&str; 5] = ["👍", "🔥", "😂", "❤️", "👀"];
 
@@ -53,9 +53,9 @@ pub enum Kind {
     Leave,
 }
 
-/// Per cent of each. There is no published mix that we know of, so this is what a busy public guild looks like to us: one
-/// message in three gets a reaction, every second message was typed long enough to show, those who are there come, go
-/// and change their game more often than anybody writes, and people join and leave all day.
+/// Per cent of each. There is no published mix that we know of, so this is what a busy public guild looks like to us:
+/// one message in three gets a reaction, every second message was typed long enough to show, those who are there come,
+/// go and change their game more often than anybody writes, and people join and leave all day.
 pub const SHARES: [(Kind, u64); 11] = [
     (Kind::Message, 28),
     (Kind::Edit, 2),
@@ -82,7 +82,7 @@ fn kind_of(draw: u64) -> Kind {
     Kind::Message
 }
 
-/// A message that was said.
+/// A message of the bench.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Said {
     pub channel_id: ChannelId,
@@ -101,14 +101,14 @@ pub struct Step {
     pub author: usize,
 }
 
-/// Who is who among the members of the crowd, which are numbered.
+/// Groups of the crowd's members, which are numbered.
 #[derive(Clone, Copy, Debug)]
 pub struct People {
-    /// The first so many look at the guild: they do what only those do who look.
+    /// The first members display the guild; only they do what needs an open client.
     pub active: usize,
-    /// The first so many have a session.
+    /// The first members that have a session.
     pub online: usize,
-    /// All.
+    /// Number of all members.
     pub members: usize,
 }
 
@@ -121,11 +121,11 @@ pub struct Mix {
     /// Newest last; only of channels that everybody sees.
     recent: VecDeque<Said>,
     reacted: VecDeque<(Said, ReactionEmoji, usize)>,
-    /// Who shows something else than their session does.
+    /// Members with another presence than that of their session.
     busy: HashSet<usize>,
-    /// Who shows something without a session.
+    /// Members with a presence and no session.
     elsewhere: VecDeque<usize>,
-    /// Who is in which voice channel.
+    /// Voice channel of each member in voice.
     in_voice: BTreeMap<usize, usize>,
     given: VecDeque<(usize, RoleId)>,
     joined: VecDeque<UserId>,
@@ -157,7 +157,7 @@ impl Mix {
         keep(&mut self.recent, said, RECENT_MAX);
     }
 
-    /// What happens next.
+    /// The next step.
     pub fn next(&mut self) -> Step {
         self.count += 1;
         let draw = self.rng.below(100);
@@ -193,7 +193,7 @@ impl Mix {
 
     // ── what those do who look at the guild ──────────────────────────────────────────────────────
 
-    /// Most of what is said is said in the first channels. Half of what insiders say is for insiders.
+    /// Most messages are in the first channels. Half of those of insiders are in channels for insiders.
     fn channel(&mut self, who: usize) -> ChannelId {
         if crowd::is_insider(who) && self.rng.chance(0.5) {
             return crowd::insiders_channel();
@@ -243,7 +243,7 @@ impl Mix {
 
     fn unreaction(&mut self) -> (Actor, Command, usize) {
         let (said, emoji, who) = self.reacted.pop_back().expect("it was looked at before");
-        // Who reacted twice in the same way takes it back once.
+        // A member who added the same reaction twice removes it once.
         self.reacted.retain(|(of, with, by)| (of, with, by) != (&said, &emoji, &who));
         let user_id = crowd::user_id(who);
         let command = Command::RemoveReaction(said.channel_id, said.message_id, emoji, user_id);
@@ -265,7 +265,7 @@ impl Mix {
             return self.presence_elsewhere(absent);
         }
         let who = self.below(self.people.online);
-        // Shown beside what the session shows, so that it makes a difference each time.
+        // An activity besides that of the session, so that each change makes a difference.
         let presence = if self.busy.remove(&who) {
             None
         } else {
@@ -400,7 +400,7 @@ mod tests {
             silent += usize::from(outputs.filter(|output| matches!(output, Output::Relay(..))).count() == 0);
         }
         // The same person reacts twice with the same emoji now and then.
-        assert!(silent <= 10, "{silent} commands were not told");
+        assert!(silent <= 10, "{silent} commands sent no event");
         assert_eq!(counts.len(), SHARES.len(), "{counts:?}");
         assert!(mix.recent.len() <= RECENT_MAX && mix.in_voice.len() <= VOICE_MAX && mix.given.len() <= GIVEN_MAX);
     }

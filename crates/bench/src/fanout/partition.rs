@@ -31,27 +31,27 @@ use std::{
 const ENTERING_MAX: usize = 128;
 /// The guild's messages per turn, as in the node's loop.
 const MESSAGES_PER_TURN: usize = 256;
-/// The longest and the shortest that a partition waits before it looks at its clients' heartbeats and its timers again.
-/// What the guild says wakes it.
+/// Longest and shortest time between two checks of heartbeats and timers. Messages of the guild wake
+/// the partition earlier.
 const TURN_MAX: Duration = Duration::from_millis(50);
 const TURN_MIN: Duration = Duration::from_millis(5);
 /// Sessions between two signs of progress.
 const PROGRESS: usize = 4096;
 /// Passive updates as clients see them: the capabilities of `clients` ask for this form.
 pub const PASSIVE_UPDATES: &str = "PASSIVE_UPDATE_V2";
-/// What is told of member lists.
+/// Name of member list updates.
 pub const LIST_UPDATES: &str = "GUILD_MEMBER_LIST_UPDATE";
 
 /// To a partition's thread.
 pub enum ToPartitionThread {
-    /// The guild's.
+    /// A message of the guild.
     Guild(ToRelay),
     /// All of this event was sent before.
     Done(usize),
     /// These members open a session each, once those before have.
     Enter {
         members: Range<usize>,
-        /// They look at the guild; they follow some of so many people.
+        /// They display the guild, and follow some of this many members.
         subscribe_to: Option<usize>,
     },
     /// Every client heartbeats once, so that nothing is kept for it that it has read.
@@ -62,7 +62,7 @@ pub enum ToPartitionThread {
     End,
 }
 
-/// What a partition's thread counted.
+/// Counters of a partition's thread.
 #[derive(Clone, Debug, Default)]
 pub struct PartitionReport {
     pub cpu: Duration,
@@ -109,7 +109,7 @@ pub struct PartitionThread {
     is_ended: bool,
 }
 
-/// Who heartbeats when: all connections in turn, each once per interval.
+/// Schedule of heartbeats: all connections in turn, each once per interval.
 #[derive(Debug)]
 struct Heartbeats {
     frame: Vec<u8>,
@@ -131,7 +131,7 @@ struct Begun {
 }
 
 impl PartitionThread {
-    /// Makes the partition, on the thread that will run it, and runs it until it is told to end.
+    /// Creates the partition on the thread that runs it, and runs it until the bench ends it.
     pub fn run(
         partition: impl FnOnce() -> Partition,
         params: ConnParams,
@@ -267,7 +267,7 @@ impl PartitionThread {
         while let Some(message) = next {
             taken += 1;
             next = if taken < MESSAGES_PER_TURN { self.pull()? } else { None };
-            // As in the node: what comes alone is written straight away, the rest is coalesced per connection.
+            // As in the node: a single message is written at once, others are coalesced per connection.
             more |= next.as_ref().is_some_and(|next| !message.is_continued_by(next));
             let name = match &message.message {
                 RelayMessage::Published(published) => Some(published.event.name.as_str()),
@@ -286,7 +286,7 @@ impl PartitionThread {
         Ok(())
     }
 
-    /// What was delivered since `before` is of this name.
+    /// Counts deliveries since `before` under this name.
     fn count(&mut self, name: &'static str, before: u64) {
         let count = self.partition.counters().dispatches_total - before;
         if count > 0 {
@@ -294,8 +294,8 @@ impl PartitionThread {
         }
     }
 
-    /// The oldest that waited is in the guild. Its client's first heartbeat says that it has READY; then it looks at the
-    /// guild, or does not.
+    /// The oldest that waited is in the guild. Its client's first heartbeat says that it has READY; then it looks at
+    /// the guild, or does not.
     fn has_entered(&mut self) -> Result<()> {
         let key = self.entering.pop_front().context("somebody entered who did not ask to")?;
         self.conns.push(key);

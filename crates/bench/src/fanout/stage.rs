@@ -210,9 +210,9 @@ impl Stage {
         self.take_reports(None, |stage| stage.entered == all)
     }
 
-    /// Memory once those who came have what they asked for, have said so, and the allocator has given back the rest.
+    /// Memory after new sessions have received and acknowledged their data, and the allocator has returned the rest.
     pub fn settled_bytes(&mut self) -> Result<u64> {
-        // What the guild tells later is a member list, built beside it.
+        // Later messages of the guild are member lists, which jobs build.
         thread::sleep(LATER);
         let all = self.heartbeats + self.partitions.len();
         self.tell_partitions(|_| ToPartitionThread::HeartbeatAll)?;
@@ -251,7 +251,8 @@ impl Stage {
         Ok(())
     }
 
-    /// Each event when its time has come, whatever became of the others. It counts from then on, also if the bench is late.
+    /// Each event when its time has come, whatever became of the others. It counts from then on, also
+    /// if the bench is late.
     pub fn post_at_rate(&mut self, count: usize, rate: f64) -> Result<()> {
         let started = Instant::now();
         for n in 0..count {

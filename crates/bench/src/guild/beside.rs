@@ -1,8 +1,8 @@
-//! Beside: what others do with all members while the guild goes on: somebody reads a snapshot, another wants to know whom
-//! `@everyone` reaches, a third searches by name. Each begins anew when it is done.
+//! Beside: concurrent work on all members: reading a snapshot, counting the recipients of `@everyone`, and a search by
+//! name. Each restarts when it has finished.
 //!
 //! Owns        a thread for each of them.
-//! Invariants  all three are under way whenever an operation is timed, but for the moment in which one begins anew.
+//! Invariants  all three run whenever an operation is timed, except while one restarts.
 
 use super::{GUILD, Lab, SYSTEM, session};
 use crate::crowd;
@@ -54,7 +54,7 @@ impl Beside {
     }
 
     fn submit(&self, task: Task, work: Work) -> Result<()> {
-        self.work[task as usize].send(work).ok().context("a thread beside the guild ended")
+        self.work[task as usize].send(work).ok().context("a thread of concurrent work ended")
     }
 }
 
@@ -63,7 +63,7 @@ fn run(inbox: &Receiver<Work>, told: &Sender<Done>) {
         let done = match work {
             Work::Read(members) => {
                 let newest = members.iter().map(|entry| entry.member.joined_at).max();
-                // What was not looked at would be left out.
+                // Otherwise the compiler could remove the unused result.
                 std::hint::black_box(newest);
                 Done::Read
             }
@@ -83,7 +83,7 @@ impl Lab {
         [Task::Snapshot, Task::Audience, Task::Search].into_iter().try_for_each(|task| self.begin_task(task))
     }
 
-    /// What they began is done, and nothing more begins.
+    /// Waits until all of it has finished; nothing restarts.
     pub fn end_beside(&mut self) -> Result<()> {
         let Some(Beside { work, done }) = self.beside.take() else { return Ok(()) };
         drop(work);
@@ -95,7 +95,7 @@ impl Lab {
         Ok(())
     }
 
-    /// Takes what was done beside the guild, and has it begin anew. Not while something is timed.
+    /// Handles results and restarts the work. Not while an operation is timed.
     pub fn keep_beside(&mut self) -> Result<()> {
         while let Some(done) = self.beside.as_ref().and_then(|beside| beside.done.try_recv().ok()) {
             let task = match done {
@@ -113,7 +113,7 @@ impl Lab {
     }
 
     fn begin_task(&mut self, task: Task) -> Result<()> {
-        // What an operation put out is not ours.
+        // Outputs of an operation are not ours.
         let before = std::mem::take(&mut self.jobs);
         let work = match task {
             Task::Snapshot => match self.command(SYSTEM, &Command::ReadMembers)? {

@@ -1,7 +1,7 @@
-//! Operations: everything a guild does at once, and the worst it can be asked for within its limits.
+//! Operations: everything that a guild does with one input, and the worst cases within its limits.
 //!
-//! Invariants  each measurement leaves the guild about as it found it, so the order does not matter, but for `last`.
-//! Not here    what takes a guild several inputs: `slow`.
+//! Invariants  each measurement leaves the guild about as it found it, so the order does not matter, except for `last`.
+//! Not here    operations of several inputs: `slow`.
 
 use super::{GUILD, Lab, Often, SYSTEM, by, presence, session, shared, slow};
 use crate::{crowd, text};
@@ -18,7 +18,7 @@ use guildhall_model::{
 use guildhall_relay::{MemberTable, MembersWanted, PartitionId, RelayId, ToGuild};
 use std::time::{Duration, Instant};
 
-/// Who reacted to the message with many reactions, with each of its emoji.
+/// Users with reactions on the message with many reactions, per emoji.
 const MANY_REACTIONS: usize = 100_000;
 /// Most overwrites of a channel: `GuildLimits::overwrites_max`.
 const OVERWRITES_MAX: usize = 1_000;
@@ -464,7 +464,7 @@ fn voice(lab: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// What it costs that somebody reads the members at leisure.
+/// Cost of a reader that holds a member snapshot.
 fn snapshots(lab: &mut Lab) -> Result<()> {
     lab.measure("member snapshot", Often::Always, |lab, _| Ok(lab.snapshot()?.0))?;
     lab.measure("presence, first change after a snapshot is taken", Often::Sometimes, |lab, _| {

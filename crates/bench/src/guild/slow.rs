@@ -1,7 +1,7 @@
-//! Slow: what a guild begins with one input and ends with another: jobs beside it, and what it does in slices.
+//! Slow: operations that start with one input and end with another: jobs, and background tasks in slices.
 //!
-//! Invariants  the jobs themselves are not timed: the guild goes on meanwhile. Each measurement leaves the guild about as
-//!             it found it.
+//! Invariants  the jobs themselves are not timed: the guild continues during them. Each measurement leaves the guild
+//!             about as it found it.
 
 use super::{GUILD, Lab, Often, SYSTEM, beside::by_name, session, shared};
 use crate::crowd;
@@ -13,7 +13,7 @@ use guildhall_relay::{PartitionId, RelayId, ToGuild};
 use guildhall_stdx::Timestamp;
 use std::time::Duration;
 
-/// Members that a prune removes, and whom a role is given to, if there are so many.
+/// Members that a prune removes, and members that get a role, if there are as many.
 const PRUNED: usize = 2_000;
 const BULK: usize = 20_000;
 /// In a voice channel that is deleted.
@@ -31,7 +31,7 @@ pub fn all(lab: &mut Lab) -> Result<()> {
     watched(lab)
 }
 
-/// What is asked, and where its answer comes from.
+/// A request, and the source of its answer.
 type Ask = fn(&mut Lab) -> Result<Duration>;
 
 fn jobs(lab: &mut Lab) -> Result<()> {
@@ -85,7 +85,7 @@ fn prune(lab: &mut Lab) -> Result<()> {
     })?;
     let (mut found, count) = (Vec::new(), PRUNED.min((lab.members - lab.sessions) / 16));
     lab.measure_each("prune, each slice", Often::Seldom, |lab, _| {
-        // Who came back joined today: each time others go.
+        // Returning members joined today, so each prune removes others.
         let (first, end) = (lab.pruned, lab.pruned + count);
         lab.pruned = end;
         lab.later(SYSTEM, &all(false, joined_at(lab.absent(end))))?;
@@ -183,7 +183,7 @@ fn lists(lab: &mut Lab) -> Result<()> {
         Ok(took)
     })?;
     lab.measure("presence of a listed member", Often::Always, |lab, _| lab.change_presence())?;
-    lab.measure("member list, 64 changes are told", Often::Sometimes, |lab, _| {
+    lab.measure("member list, 64 changes are sent", Often::Sometimes, |lab, _| {
         lab.settle()?;
         for _ in 0..64 {
             lab.change_presence()?;
@@ -201,7 +201,7 @@ fn lists(lab: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// Presences that somebody is told of, at the rate at which they are told.
+/// Presences of watched members, at the rate limit.
 fn watched(lab: &mut Lab) -> Result<()> {
     let watched: Vec<UserId> = (0..WATCHED.min(lab.sessions)).map(crowd::user_id).collect();
     let none = Vec::new;
@@ -215,7 +215,7 @@ fn watched(lab: &mut Lab) -> Result<()> {
         lab.advance_ms(20);
         change(lab, n)
     })?;
-    // More than may be told at once.
+    // More than the burst of the rate limit.
     (0..2 * WATCHED).try_for_each(|n| change(lab, n).map(drop))?;
     lab.measure("presence of a watched member, they wait", Often::Always, |lab, n| change(lab, n))?;
     lab.measure_each("presences that waited, each slice", Often::Once, |lab, _| Ok(lab.settle()?.timers))?;

@@ -12,7 +12,7 @@ use std::{
 
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// See the module. It connects anew when the server closed the connection.
+/// See the module. It reconnects when the server has closed the connection.
 pub struct Http {
     addr: SocketAddr,
     authorization: String,
@@ -25,7 +25,7 @@ impl Http {
         Self { addr, authorization: format!("Bearer {key}"), connection: None }
     }
 
-    /// As a bot.
+    /// A client with a bot's token.
     pub fn bot(addr: SocketAddr, token: &str) -> Self {
         Self { addr, authorization: format!("Bot {token}"), connection: None }
     }
@@ -107,7 +107,7 @@ impl Http {
     }
 }
 
-/// What an answer begins with.
+/// Status line and headers of an answer.
 pub struct Head {
     pub status: u16,
     /// None: the body comes in chunks.

@@ -1,9 +1,9 @@
-//! Bad: clients of every hostile kind, all in one thread. Whoever is closed comes back, again and again.
+//! Bad: clients of every hostile kind, all in one thread. Closed clients reconnect again and again.
 //!
-//! Owns        what each kind does (`Kind`), with which codes it is to be closed, and how it was.
-//! Invariants  each has an address of its own, told by `X-Forwarded-For`: what it may do is what one stranger may do.
-//! Limits      one socket each. The thread is nice, so that on a small machine it is the server's work that is measured and
-//!             not the attackers' own.
+//! Owns        the behaviour of each kind (`Kind`), its permitted close codes, and the actual ones.
+//! Invariants  each has an address of its own in `X-Forwarded-For`, and so the limits of one peer.
+//! Limits      one socket each. The thread is nice, so that on a small machine it is the server's work that is measured
+//!             and not the attackers' own.
 
 use super::{
     socket::{is_for_later, write_unsent},
@@ -33,17 +33,17 @@ const NICE: i32 = 10;
 const TICK: Duration = Duration::from_millis(20);
 /// A drip is a byte so often.
 const DRIP: Duration = Duration::from_millis(500);
-/// Who never reads asks so many times a connection, within the limit of messages, and so many times at once, which is how many
-/// may wait for their answer.
+/// Requests per connection of a client that never reads, within the limit of messages; as many at once as may
+/// wait for their answer.
 const QUESTIONS: usize = 510;
 const QUESTIONS_AT_ONCE: usize = 15;
-/// So much may be asked for that kernels' buffers fill.
+/// Limit of messages that suffices to fill the kernel's buffers.
 pub const MESSAGES_PER_MINUTE: u32 = 600;
 /// GUILDS, GUILD_MEMBERS, GUILD_MESSAGES.
 const INTENTS: u32 = 1 | 1 << 1 | 1 << 9;
 const PLAIN: &str = "/?v=10&encoding=json";
 
-/// What a bad client does.
+/// Behaviour of a hostile client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -108,7 +108,7 @@ impl Kind {
             Self::Oversize | Self::Bomb | Self::BadPayload => &["4002"],
             Self::BadFrame => &["1002"],
             Self::Flood => &["4008"],
-            // Some get a session and identify once more; some have none when their time to identify is over.
+            // Some get a session and identify again; some have none at the IDENTIFY deadline.
             Self::IdentifyStorm => &["4008", "4005", "4003"],
             Self::WrongToken => &["4004"],
             // It reads nothing, also no close frame.
@@ -150,7 +150,7 @@ pub struct Bad {
 }
 
 impl Bad {
-    /// As many as there are accounts; kinds take turns. Closed ones are back after `away`, more or less.
+    /// One client per account, with kinds in turn. Closed ones reconnect after about `away`.
     pub fn start(addr: SocketAddr, accounts: Vec<Account>, away: Duration) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let theirs = stop.clone();
@@ -176,7 +176,7 @@ struct Client {
     asked: usize,
     decoder: Decoder,
     unsent: Vec<u8>,
-    /// What goes out a byte at a time, the last byte first.
+    /// Bytes sent one at a time, in reverse order.
     drip: Vec<u8>,
     act_at: Instant,
 }
@@ -260,7 +260,7 @@ impl Gang {
                     self.write(index);
                 }
                 if self.clients[index].kind == Kind::NeverReads && self.clients[index].has_session {
-                    // What it does not read it still notices: that it was cut.
+                    // A client that does not read still notices that it was cut.
                     if event.is_read_closed() || event.is_error() {
                         self.over(index, "end");
                     }
@@ -446,7 +446,7 @@ impl Gang {
             Kind::Flood => text(&json!({"op": 1, "d": null})).repeat(MESSAGES_PER_MINUTE as usize + 10),
             Kind::Bomb => frame(0xC2, &self.bomb),
             Kind::WrongToken => {
-                // A bot's, but for the last letters: it has to be looked up.
+                // A bot token with wrong last characters, so that the node must look it up.
                 let wrong = format!("{}{:06}", &token[..token.len().saturating_sub(6)], turn % 1_000_000);
                 text(&identify(&wrong))
             }

@@ -6,7 +6,7 @@ use std::{fmt::Write as _, time::Duration};
 /// Counts per step of time.
 #[derive(Clone, Debug, Serialize)]
 pub struct Curve {
-    /// What.
+    /// Name of the series.
     pub name: &'static str,
     /// Milliseconds per count.
     pub step_ms: u64,
@@ -29,7 +29,7 @@ impl Curve {
         self.counts[index] += 1;
     }
 
-    /// What came after `at`, which is its beginning then.
+    /// The values after `at`, with `at` as their origin.
     pub fn since(&self, at: Duration) -> Self {
         let skipped = (at.as_millis() as u64 / self.step_ms) as usize;
         Self { counts: self.counts.iter().skip(skipped).copied().collect(), ..self.clone() }

@@ -1,6 +1,8 @@
-//! `guildhall-bench drain`: a node full of clients is told to stop, another one is started on its folder, and everybody is back.
+//! `guildhall-bench drain`: stops a node with many clients, starts another one on its folder, and waits until all
+//! clients are back.
 //!
-//! Invariants  asserted: every session is resumed; everybody heard all that was said and kept, once and in order; nobody identified again.
+//! Invariants  asserted: every session is resumed; each client received all stored messages, once and in order; no
+//!             client identified again.
 
 use super::{
     backend::Http,
@@ -64,7 +66,7 @@ struct DrainResult {
     curves: Vec<Curve>,
 }
 
-/// Speaks on, whoever listens.
+/// Posts messages continuously.
 struct Talk {
     stop: Arc<AtomicBool>,
     /// The newest number that was acknowledged.
@@ -151,7 +153,7 @@ pub fn run(args: DrainArgs) -> Result<()> {
     let newest_before = talk.newest.load(Ordering::Relaxed);
     thread::sleep(TALK);
     let newest = talk.end();
-    ensure!(newest > newest_before, "nothing more could be said after the restart");
+    ensure!(newest > newest_before, "no message could be posted after the restart");
     wait("the newest message", &good, || Ok(good.heard_by_all() >= newest))?;
     let rss_after_bytes = node.rss_bytes()?;
     let report = good.end()?;
@@ -207,7 +209,7 @@ fn print(result: &DrainResult) {
     println!("ready to everybody back   {} ms", result.back_ms);
     println!("resumed                   {} ({} at most in a second)", result.resumed, result.resumed_per_s_max);
     println!("asked to reconnect        {} at most in a second", result.asked_per_s_max);
-    println!("refused, identified anew  {}, {}", result.refused, result.identified_again);
+    println!("refused, identified again  {}, {}", result.refused, result.identified_again);
     println!("RSS before and after      {} MiB, {} MiB", result.rss_before_bytes >> 20, result.rss_after_bytes >> 20);
     println!("since SIGTERM, per {STEP_MS} ms:");
     for curve in result.curves.iter().filter(|curve| curve.sum() > 0) {

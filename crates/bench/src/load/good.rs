@@ -1,8 +1,7 @@
-//! Good: clients that behave, all in one thread. Each connects, identifies, sends heartbeats, reads at once, and does what a library
-//! does when it is asked to reconnect or loses its connection: it comes back and resumes.
+//! Good: well-behaved clients, all in one thread. Each connects, identifies, sends heartbeats, reads at once, and
+//! behaves like a library after RECONNECT or a lost connection: it connects again and resumes.
 //!
-//! Owns        their sockets and sessions, what each was told, and when.
-//! Invariants  G1 every seq of a session is one more than the one before, over resumes too. G2 what was said is heard in order, once.
+//! Owns        their sockets and sessions, received dispatches and their times.
 //!             G3 what a backend published (`LOAD`, counted from 0) is heard in order, once, and all of it.
 //!             A breach of any is counted in `Report::faults`, with one example.
 //! Limits      `CONNECTING_MAX` on their way at once.
@@ -47,7 +46,7 @@ pub const PUBLISHED: &str = "LOAD";
 /// What happened to all of them.
 #[derive(Debug)]
 pub struct Report {
-    /// From when it was said to when it was heard, in milliseconds, by phase.
+    /// Milliseconds from post to receipt, by phase.
     pub latencies: Vec<Vec<f32>>,
     /// Numbers that each heard, in order.
     pub heard: Vec<Vec<u32>>,
@@ -75,7 +74,7 @@ struct Shared {
     stop: AtomicBool,
     /// Clients that have a session and are connected.
     ready_count: AtomicUsize,
-    /// The number that all have heard, if they are asked for it.
+    /// The newest number that all have received, for callers that wait for it.
     heard_by_all: Mutex<u32>,
     published_heard: AtomicU64,
 }
@@ -131,7 +130,7 @@ struct Client {
     handshake: Option<ClientHandshake>,
     answer: Vec<u8>,
     decoder: Decoder,
-    /// What a socket did not take at once.
+    /// Bytes that the socket has not accepted yet.
     unsent: Vec<u8>,
     session: Option<(String, u64)>,
     heard: Vec<u32>,
@@ -234,7 +233,7 @@ impl Swarm {
         Ok(self.report)
     }
 
-    /// Heartbeats, and who is to connect now.
+    /// Sends heartbeats, and connects waiting clients.
     fn look(&mut self, now: Instant) -> Result<()> {
         let (mut ready, mut heard) = (0, u32::MAX);
         for index in 0..self.clients.len() {

@@ -1,8 +1,8 @@
-//! `guildhall-bench hostile`: well-behaved clients, first alone, then together with an equal number of hostile ones; and REST under
-//! hostile requests (`super::rest`).
+//! `guildhall-bench hostile`: well-behaved clients, first alone, then together with an equal number of hostile ones;
+//! and REST under hostile requests (`super::rest`).
 //!
-//! Invariants  asserted: the good ones hear everything, in order and once; they keep their connections; every bad kind is closed,
-//!             and only with the codes it is to be closed with.
+//! Invariants  asserted: the good ones hear everything, in order and once; they keep their connections; every bad kind
+//!             is closed, and only with the codes it is to be closed with.
 
 use super::{
     backend::Http,
@@ -23,7 +23,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What the server is told: the waits are shorter than usual, so that each kind is closed many times.
+/// Settings of the server: shorter deadlines than usual, so that each kind is closed many times.
 const SETTINGS: &[&str] = &[
     "limits.rest_rate_percent=0",
     "limits.backend_requests_per_s=0",
@@ -37,7 +37,7 @@ const SETTINGS: &[&str] = &[
 const READY_TIMEOUT: Duration = Duration::from_secs(180);
 /// The clients' buffers and the store's cache come to their sizes.
 const WARM_UP: Duration = Duration::from_secs(3);
-/// How long the server may take to close whom it has to, and to give memory back, before memory is read once more.
+/// Time for the server to close clients and return memory before memory is read again.
 const SETTLE: Duration = Duration::from_secs(12);
 
 /// `guildhall-bench hostile`.
@@ -98,7 +98,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// Speaks for so long. The numbers that were said.
+    /// Posts for a time; returns the numbers of the messages.
     fn speak(&mut self, phase: usize, time: Duration) -> Result<std::ops::RangeInclusive<u32>> {
         let first = self.number + 1;
         let began = Instant::now();
@@ -217,10 +217,7 @@ fn check_good(report: &Report, first: u32, last: u32) -> Result<()> {
     ensure!(report.faults == 0, "{} faults, like: {}", report.faults, report.example.as_deref().unwrap_or_default());
     ensure!(report.closes.is_empty(), "good clients were closed: {:?}", report.closes);
     let (asked, resumed) = (report.asked.sum(), report.resumed.sum());
-    ensure!(
-        asked == 0 && resumed == 0,
-        "good clients were asked to reconnect {asked} times, and resumed {resumed} times"
-    );
+    ensure!(asked == 0 && resumed == 0, "good clients received RECONNECT {asked} times, and resumed {resumed} times");
     ensure!(report.identified.iter().all(|count| *count == 1), "good clients had to identify again");
     for (index, heard) in report.heard.iter().enumerate() {
         let from = heard.partition_point(|number| *number < first);

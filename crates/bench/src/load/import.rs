@@ -1,7 +1,8 @@
-//! `guildhall-bench import`: a guild gets a million members by `/v1`, then ten thousand events a second, and goes on answering.
+//! `guildhall-bench import`: a guild gets a million members by `/v1`, then ten thousand events a second, and goes on
+//! answering.
 //!
-//! Invariants  asserted: every line is taken, the guild has all members in the end, every event was published, and each client
-//!             heard all of them, in order and once.
+//! Invariants  asserted: every line is taken, the guild has all members in the end, every event was published, and each
+//!             client heard all of them, in order and once.
 
 use super::{
     backend::{Head, Http, read_chunks},
@@ -43,7 +44,7 @@ pub struct ImportArgs {
     /// Events a second to publish afterwards.
     #[arg(long, default_value_t = 10_000)]
     rate: u32,
-    /// For so many seconds.
+    /// Duration, seconds.
     #[arg(long, default_value_t = 20)]
     seconds: u64,
     /// Print JSON instead of a table.

@@ -90,7 +90,7 @@ impl Node {
         KEY
     }
 
-    /// SIGTERM.
+    /// Sends SIGTERM.
     pub fn ask_to_end(&self) -> Result<()> {
         let pid = Pid::from_raw(self.child.id() as i32).context("the server's process id")?;
         kill_process(pid, Signal::TERM).context("sending SIGTERM")

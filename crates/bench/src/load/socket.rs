@@ -3,8 +3,8 @@
 use mio::net::TcpStream;
 use std::io::{ErrorKind, Write as _};
 
-/// Writes what the socket takes of `unsent`; the rest stays for when it is writable. Once nothing goes out any more what is left
-/// is thrown away, and no more is done: what the server said last is still to be read, and after it that this is the end.
+/// Writes as much of `unsent` as the socket accepts; the rest waits until it is writable. After an error the rest is
+/// dropped, because the server's last data and its close are still to be read.
 pub fn write_unsent(stream: &mut TcpStream, unsent: &mut Vec<u8>) {
     while !unsent.is_empty() {
         match stream.write(unsent) {

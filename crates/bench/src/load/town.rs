@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 
 pub const GUILD: u64 = 1_100_000_000_000_000_001;
 pub const CHANNEL: u64 = 1_100_000_000_000_000_002;
-/// Who speaks; never connected.
+/// The account that posts; it never connects.
 pub const SPEAKER: u64 = 1_100_000_000_000_000_003;
 const FIRST_USER: u64 = 1_100_000_000_001_000_000;
 
@@ -21,7 +21,7 @@ pub struct Account {
     pub token: String,
 }
 
-/// Makes the guild with `count` members, every second one a bot. Their accounts, and the token of who speaks.
+/// Creates the guild with `count` members, every second one a bot. Returns their accounts, and the token of `SPEAKER`.
 pub fn make(backend: &mut Http, count: usize) -> Result<(Vec<Account>, String)> {
     let speaker = json!({"username": "speaker", "bot": true, "application_flags": User::APPLICATION_PRIVILEGED});
     backend.ask("PUT", &format!("/v1/users/{SPEAKER}"), &speaker)?;
@@ -53,7 +53,7 @@ fn mint(backend: &mut Http, id: u64) -> Result<String> {
     Ok(token.trim_start_matches("Bot ").to_owned())
 }
 
-/// Says something there. Each thing said has a number, which counts up, and when it was said.
+/// Posts a message with its number, which counts up, and its time.
 pub fn say(speaker: &mut Http, phase: usize, number: u32, said_us: u64) -> Result<bool> {
     let content = json!({"content": format!("p={phase} n={number} t={said_us} and some words, as people write them")});
     let path = format!("/api/v10/channels/{CHANNEL}/messages");
@@ -78,7 +78,7 @@ impl Said {
     }
 }
 
-/// The numbers of all that was said and is kept, ascending.
+/// The numbers of all stored messages, ascending.
 pub fn history(speaker: &mut Http) -> Result<Vec<u32>> {
     let mut numbers = Vec::new();
     let mut before = String::new();

@@ -1,8 +1,8 @@
-//! Invented talk: what the demo's people write when there is no file of real conversations.
+//! Generated conversations of the demo's members, used without a file of real ones.
 //!
-//! Owns        `Thread`, one conversation of a channel: its topic, what was just said, and when it ends.
+//! Owns        `Thread`, one conversation of a channel: its topic, its last line, and its end.
 //! Invariants  T1 a line is 1–2000 characters. T2 the same randomness gives the same lines.
-//! Not here    who writes it and where: `script`.
+//! Not here    speakers and channels: `script`.
 
 mod phrases;
 mod script;
@@ -41,7 +41,7 @@ impl Voice {
 #[derive(Clone, Debug)]
 pub(super) struct Thread {
     topic: &'static Topic,
-    /// What it keeps coming back to.
+    /// The recurring subject.
     thing: &'static str,
     name: &'static str,
     last: Move,
@@ -57,7 +57,7 @@ impl Thread {
         Self { topic, thing, name, last: Move::Close, lines_left: 5 + rng.below(25) }
     }
 
-    /// Whether everything was said.
+    /// Whether the conversation has ended.
     pub fn is_over(&self) -> bool {
         self.lines_left == 0
     }

@@ -1,25 +1,26 @@
 //! Phrases: sentences with slots, by what they do in a conversation.
 //!
-//! Slots: `{name}` `{thing}` `{action}` `{good}` `{bad}` `{tip}` from the topic; `{past}` `{soon}` `{who}` `{n}` from here.
+//! Slots: `{name}` `{thing}` `{action}` `{good}` `{bad}` `{tip}` from the topic; `{past}` `{soon}` `{who}` `{n}` from
+//! here.
 
-/// What a line does in a conversation.
+/// Function of a line in a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Move {
-    /// Begins one.
+    /// Starts a conversation.
     Open,
-    /// Asks.
+    /// Asks a question.
     Ask,
     /// Answers a question.
     Answer,
     /// Adds something.
     Tell,
-    /// Is of the same opinion.
+    /// Agrees with the last line.
     Agree,
-    /// Is not.
+    /// Disagrees with the last line.
     Doubt,
     /// Laughs, or just makes a sound.
     React,
-    /// Ends it.
+    /// Ends the conversation.
     Close,
 }
 
@@ -166,7 +167,7 @@ pub(super) struct Language {
 }
 
 impl Language {
-    /// Sentences for `step`; questions and statements stand in for their kind.
+    /// Sentences for `step`, or for a similar step if it has none.
     pub fn phrases(&self, step: Move) -> &'static [&'static str] {
         match step {
             Move::Open | Move::Ask => self.ask,

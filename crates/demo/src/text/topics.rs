@@ -1,8 +1,8 @@
-//! Topics: what the demo's people talk about. Words only; the sentences are in `phrases`.
+//! Topics of the demo's conversations. Words only; the sentences are in `phrases`.
 //!
-//! `names` stand alone in any language; the others fit into English sentences.
+//! `names` are understood in any language; the others fit into English sentences.
 
-/// What a conversation is about.
+/// Words of a topic.
 #[derive(Debug)]
 pub(super) struct Topic {
     /// Channels named like this stay on it.
