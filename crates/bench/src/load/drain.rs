@@ -209,7 +209,7 @@ fn print(result: &DrainResult) {
     println!("ready to everybody back   {} ms", result.back_ms);
     println!("resumed                   {} ({} at most in a second)", result.resumed, result.resumed_per_s_max);
     println!("asked to reconnect        {} at most in a second", result.asked_per_s_max);
-    println!("refused, identified again  {}, {}", result.refused, result.identified_again);
+    println!("refused, identified again {}, {}", result.refused, result.identified_again);
     println!("RSS before and after      {} MiB, {} MiB", result.rss_before_bytes >> 20, result.rss_after_bytes >> 20);
     println!("since SIGTERM, per {STEP_MS} ms:");
     for curve in result.curves.iter().filter(|curve| curve.sum() > 0) {
