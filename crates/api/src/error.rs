@@ -47,10 +47,10 @@ pub(crate) enum ApiError {
     #[error("The request body contains invalid JSON.")]
     MalformedBody,
     /// The body is longer than the limit of this route, in bytes.
-    #[error("Request entity too large: this takes at most {0} bytes")]
+    #[error("Request entity too large: this route accepts at most {0} bytes")]
     BodyTooLarge(usize),
     /// The body has more JSON values than the limit of this route.
-    #[error("The request body has too many values: this takes at most {0} numbers, texts, lists and objects")]
+    #[error("The request body has too many values: this route accepts at most {0} numbers, texts, lists and objects")]
     BodyTooManyValues(usize),
     /// The body is compressed.
     #[error("415: Unsupported Media Type. Send the body uncompressed, without Content-Encoding")]

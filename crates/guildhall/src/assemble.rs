@@ -120,7 +120,7 @@ pub enum StartError {
         source: CertificateError,
     },
     /// Keys of other issuers.
-    #[error("auth.jwks_file: {} is not taken", .path.display())]
+    #[error("auth.jwks_file: {} cannot be used", .path.display())]
     Issuers {
         path: PathBuf,
         #[source]
@@ -154,8 +154,8 @@ pub enum StartError {
     /// The compression libraries do not take the parameters.
     #[error("the settings of [codec] cannot be used")]
     Codec(#[from] CodecError),
-    /// The system gave no randomness.
-    #[error("the system gave no randomness")]
+    /// The system returned no random bytes.
+    #[error("the system returned no random bytes")]
     Randomness,
 }
 
@@ -253,7 +253,7 @@ impl DrainTimes {
     }
 }
 
-/// Where sessions are left for the next node, and how many bytes of them at most.
+/// Where sessions were handed over, and how many bytes of them at most.
 #[derive(Clone, Debug)]
 struct HandOverTo {
     dir: PathBuf,
@@ -592,7 +592,7 @@ impl Running {
 
 fn tell_drained(report: DrainReport) {
     let DrainReport { asked_count, asking_ms, stayed_count } = report;
-    tracing::info!(asked = asked_count, asking_ms, stayed = stayed_count, "clients are gone");
+    tracing::info!(asked = asked_count, asking_ms, stayed = stayed_count, "clients have disconnected");
 }
 
 /// The guilds have ended, and nothing happens any more.
@@ -601,7 +601,7 @@ fn leave_sessions(server: &RunningServer, to: &HandOverTo) {
     let sessions: usize = over.iter().map(|over| over.sessions.len()).sum();
     let left_out: usize = over.iter().map(|over| over.left_out_count).sum();
     match handover::write(&to.dir, &over) {
-        Ok(()) => tracing::info!(sessions, left_out, "sessions are left for the next node"),
+        Ok(()) => tracing::info!(sessions, left_out, "sessions were handed over"),
         Err(error) => tracing::error!(
             sessions,
             error = &error as &dyn std::error::Error,
@@ -610,7 +610,7 @@ fn leave_sessions(server: &RunningServer, to: &HandOverTo) {
     }
 }
 
-/// Takes up the sessions that the node before this one left, and waits until their guilds have let them in.
+/// Takes over the sessions of the previous process, and waits until their guilds have attached them.
 async fn take_over(config: &Config, partitions: &Partitions, node: &Node) {
     let (window_ms, bytes_max) = (config.limits.session_resume_ms.into(), config.server.handover_bytes_max.into());
     let over = match handover::take(&config.store.dir, window_ms, bytes_max) {
@@ -638,7 +638,11 @@ async fn take_over(config: &Config, partitions: &Partitions, node: &Node) {
     let (partitions_of, users) = (partitions.clone(), Arc::new(users));
     let taken = tokio::task::spawn_blocking(move || partitions_of.take_over(over, &users)).await.unwrap_or(0);
     partitions.all_returned(RETURNING_MAX).await;
-    tracing::info!(sessions = taken, ms = begun.elapsed().as_millis() as u64, "sessions of the node before this one");
+    tracing::info!(
+        sessions = taken,
+        ms = begun.elapsed().as_millis() as u64,
+        "sessions were taken over from the previous process"
+    );
 }
 
 /// What `work` came to, if it did in time.

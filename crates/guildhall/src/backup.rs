@@ -182,7 +182,7 @@ fn read_manifest(from: &Path) -> anyhow::Result<Vec<Entry>> {
     let file = match File::open(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            bail!("{} is no backup, or one that did not finish: it has no {MANIFEST}", from.display())
+            bail!("{} is not a complete backup: it has no {MANIFEST}", from.display())
         }
         Err(error) => return Err(error).with_context(|| format!("{} cannot be read", path.display())),
     };

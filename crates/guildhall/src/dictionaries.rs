@@ -55,7 +55,7 @@ pub enum DictionaryError {
         source: CodecError,
     },
     /// More than a node serves.
-    #[error("{} has more than {DICTIONARIES_MAX} dictionaries: take away those that no client asks for", .dir.display())]
+    #[error("{} has more than {DICTIONARIES_MAX} dictionaries: remove those that no client requests", .dir.display())]
     TooMany { dir: PathBuf },
 }
 

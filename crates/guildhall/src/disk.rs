@@ -130,10 +130,10 @@ impl Watched {
                 tracing::error!(
                     free_bytes = free,
                     free_bytes_min = bytes_min,
-                    "the disk is almost full: writes are refused, reads continue. Make room"
+                    "the disk is almost full: writes are refused, reads continue. Free some space"
                 );
             } else {
-                tracing::info!(free_bytes = free, "the disk has room again: writes are accepted");
+                tracing::info!(free_bytes = free, "the disk has space again: writes are accepted");
             }
         }
     }

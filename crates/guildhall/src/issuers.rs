@@ -67,7 +67,7 @@ pub fn start(auth: &AuthConfig, node: &Node) -> Result<Option<Watch>, (PathBuf, 
                 tracing::error!(
                     path = %path.display(),
                     error = &error as &dyn std::error::Error,
-                    "keys of other issuers cannot be read: those before stay in force"
+                    "the key set cannot be read: the previous keys stay in force"
                 );
             }
         }

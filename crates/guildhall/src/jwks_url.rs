@@ -50,7 +50,7 @@ const SYSTEM_ROOTS: [&str; 4] = [
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
     /// The file named by `auth.jwks_ca_file`, or the system's.
-    #[error("no certificate to trust can be read from {}", .0.display())]
+    #[error("no trusted certificate can be read from {}", .0.display())]
     Unreadable(PathBuf),
     /// The system has none where we look.
     #[error("this system's trusted certificates were not found: name a file with them (auth.jwks_ca_file, or --ca)")]
@@ -67,7 +67,7 @@ enum FetchError {
     TooSlow,
     #[error("it cannot be reached")]
     Unreachable(#[from] std::io::Error),
-    #[error("it does not speak HTTP as it should")]
+    #[error("it does not speak valid HTTP")]
     Http(#[from] hyper::Error),
     #[error("it answered {0}")]
     Status(StatusCode),
@@ -75,7 +75,7 @@ enum FetchError {
     Answer(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("its answer cannot be used")]
     Unusable(#[from] IssuersError),
-    #[error("its name is none")]
+    #[error("its host name is invalid")]
     Name,
 }
 
@@ -186,7 +186,7 @@ pub fn start(auth: &AuthConfig, node: &Node) -> Result<Option<Fetching>, TrustEr
                         host = url.host(),
                         failures,
                         error = &error as &dyn std::error::Error,
-                        "keys of other issuers cannot be fetched: those before stay in force"
+                        "the key set cannot be fetched: the previous keys stay in force"
                     );
                 }
             }

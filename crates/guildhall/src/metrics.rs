@@ -285,7 +285,7 @@ impl Snapshot {
             self.unserved.iter().map(|(route, count)| (vec![("route", (*route).to_owned())], *count)).collect();
         out.counters("unserved_requests", "Requests for routes that this server does not have", &by_route)?;
         out.counter("resumes", "Sessions resumed by RESUME", sum.resumed_total)?;
-        out.counter("sessions_returned", "Sessions of the node before this one", sum.returned_total)?;
+        out.counter("sessions_returned", "Sessions taken over from the previous process", sum.returned_total)?;
         let refused = &self.resumes_refused;
         out.counters("resumes_refused", "RESUMEs that continued no session", &by_reason(refused))?;
         out.counter("sessions_ended", "Sessions forgotten", sum.sessions_ended_total)?;

@@ -39,7 +39,7 @@ impl Pair {
                 cert_file = %self.chain.display(),
                 key_file = %self.key.display(),
                 error = &error as &dyn std::error::Error,
-                "the certificate cannot be read again: the one before stays in force"
+                "the certificate cannot be read: the previous one stays in force"
             ),
         }
     }

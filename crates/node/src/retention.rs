@@ -91,7 +91,7 @@ impl Node {
                     Ok(messages) => tracing::info!(messages, "expired messages were deleted"),
                     Err(error) => tracing::warn!(
                         error = &error as &dyn std::error::Error,
-                        "expired messages were not all deleted: tried again in an hour"
+                        "some expired messages were not deleted; the next pass retries in an hour"
                     ),
                 }
                 sleep(EVERY).await;

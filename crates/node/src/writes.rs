@@ -1,4 +1,4 @@
-//! Write gate: while the disk takes no further writes, commands that write are refused before a guild handles them.
+//! Write gate: while the disk accepts no writes, commands that write are refused before a guild handles them.
 //!
 //! Owns        whether writes are stopped, and the task that finds out when the disk takes them again.
 //! Why         a guild whose commit failed is loaded again, and its sessions lose it for a moment. Without the gate every message
@@ -44,7 +44,7 @@ impl WriteGate {
         if self.failed.swap(true, Ordering::AcqRel) {
             return;
         }
-        tracing::error!("the disk takes no further writes: they are refused until it does; reads continue");
+        tracing::error!("the disk accepts no writes: they are refused until it does; reads continue");
         let (gate, store) = (self.clone(), store.clone());
         runtime.spawn(async move {
             loop {
@@ -57,7 +57,7 @@ impl WriteGate {
                 }
             }
             gate.failed.store(false, Ordering::Release);
-            tracing::info!("the disk takes writes again");
+            tracing::info!("the disk accepts writes again");
         });
     }
 }

@@ -68,7 +68,7 @@ pub enum StoreError {
         finding: String,
     },
     /// The disk cannot take further writes: it is full, over its quota, or read-only. Reads still work.
-    #[error("the disk takes no further writes")]
+    #[error("the disk accepts no writes")]
     Full(#[source] Option<Arc<sqlx::Error>>),
     /// Somebody else has the data directory open: one process at a time.
     #[error("the data directory {} is in use by {}", path.display(), holder(*process_id))]
@@ -90,7 +90,7 @@ pub enum StoreError {
     #[error("the database's schema could not be migrated")]
     Migrate(#[source] sqlx::migrate::MigrateError),
     /// A write is about something inside a guild, channel or message, or by an account, that is not stored.
-    #[error("the {what} was to be stored without what it belongs to")]
+    #[error("the {what} refers to an object that is not stored")]
     Dangling {
         /// Kind of object.
         what: &'static str,

@@ -79,8 +79,8 @@ impl<S> Caller<S> {
 }
 
 const NO_KEY: &str = "This needs a key: send `Authorization: Bearer KEY`. `guildhall key create` makes one.";
-const WRONG_KEY: &str = "This key is not good: it was revoked, or is none of this node's. `guildhall key list` shows \
-                         those there are, `guildhall key create` makes another.";
+const WRONG_KEY: &str = "This key is not valid: it was revoked, or belongs to another node. `guildhall key list` \
+                         shows the keys of this node, `guildhall key create` makes another.";
 
 impl<S: Needs> FromRequestParts<Arc<V1>> for Caller<S> {
     type Rejection = V1Error;

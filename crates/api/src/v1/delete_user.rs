@@ -255,7 +255,7 @@ fn done(reply: Result<Reply, Refusal>) -> Result<Option<Reply>, Stopped> {
 fn tried(reply: Result<Reply, Refusal>) -> Result<Option<Reply>, Stopped> {
     match done(reply) {
         Err(Stopped::Failed(message)) => {
-            tracing::warn!(message, "content of a deleted account was left out");
+            tracing::warn!(message, "content of a deleted account was skipped");
             Ok(None)
         }
         done => done,

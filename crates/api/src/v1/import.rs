@@ -314,7 +314,7 @@ impl Import {
         let ImportProgress { added, changed, unchanged, failed, .. } = self.progress;
         if failed > 0 {
             let message = format!(
-                "Nobody was removed, because {failed} lines were not taken: correct them, and import the whole file again."
+                "Nobody was removed, because {failed} lines are faulty: correct them, and import the whole file again."
             );
             return Err(V1Error::conflict(message).into());
         }

@@ -222,7 +222,7 @@ async fn read_all(v1: &V1) -> Result<BTreeMap<u64, Job>, StoreError> {
         for (_, data) in some {
             match serde_json::from_slice::<Job>(&data) {
                 Ok(job) => drop(all.insert(job.id, job)),
-                Err(error) => tracing::error!(%error, "a stored job cannot be read: it is left out"),
+                Err(error) => tracing::error!(%error, "a stored job cannot be read: it is ignored"),
             }
         }
     }
@@ -243,7 +243,7 @@ async fn work(v1: Weak<V1>, wake: Arc<Notify>) {
             }
             Ok(false) => wake.notified().await,
             Err(error) => {
-                tracing::warn!(%error, "a step of a job failed: it is tried again");
+                tracing::warn!(%error, "a step of a job failed: it is retried");
                 sleep(retry).await;
                 retry = (retry * 2).min(RETRY_MAX);
             }

@@ -73,7 +73,7 @@ async fn broken_form_data() {
 async fn bodies_have_a_size() {
     let limits = ApiLimits { json_bytes_max: 1000, multipart_bytes_max: 3000, ..ApiLimits::unlimited() };
     let world = World::limited(limits).await;
-    let too_large = |most: usize| json!({"message": format!("Request entity too large: this takes at most {most} bytes"), "code": 40005});
+    let too_large = |most: usize| json!({"message": format!("Request entity too large: this route accepts at most {most} bytes"), "code": 40005});
     let json_of = |len: usize| format!("{{\"content\":\"hi\"{}}}", " ".repeat(len - 16));
     assert_eq!(json_of(1000).len(), 1000);
     let announced = |len: usize| Body::from(json_of(len));
@@ -192,7 +192,8 @@ async fn s2_trees_have_a_budget() {
         world.send(post(&world, &world.ana.token, "application/json", Body::from(bomb(objects)))).await
     };
     let answer = send(30_000).await;
-    let message = "The request body has too many values: this takes at most 16384 numbers, texts, lists and objects";
+    let message =
+        "The request body has too many values: this route accepts at most 16384 numbers, texts, lists and objects";
     answer.is(400, json!({"message": message, "code": 50109}));
     // Within the budget it is a form without content.
     send(8_000).await.has(400, 50006);

@@ -160,7 +160,7 @@ pub enum Refusal {
         retry_after_ms: u64,
     },
     /// The object was changed by another caller: read it again.
-    #[error("It was changed meanwhile")]
+    #[error("It was changed by another request")]
     Changed,
     /// The guild cannot be loaded, or its worker is overloaded: retry.
     #[error("Service Unavailable")]

@@ -20,14 +20,13 @@ Examples:
   guildhall dictionary show dictionaries
   guildhall serve --set codec.dictionaries_dir=dictionaries
 
-A dictionary's file is named by what is in it. Training again adds files;
-remove the old ones when no client asks for them any more: one that does is
-closed with 4002 and told what to do.
+A dictionary's file is named by the hash of its bytes. Training again adds
+files. Remove the old ones when no client requests them any more: the node
+closes a client that does with 4002, and a reason that says what to do.
 
 --samples takes one whole message a line, as a client receives it:
   {\"t\":\"MESSAGE_CREATE\",\"s\":7,\"op\":0,\"d\":{…}}
-Leave out what nobody but its reader may see: a dictionary is served to
-everybody.";
+Leave out private messages: the node serves a dictionary to everybody.";
 
 /// `guildhall dictionary`.
 #[derive(Debug, Args)]

@@ -141,18 +141,21 @@ pub(super) async fn run(args: ImportArgs, environment: &[(String, String)]) -> R
 fn verdict(done: anyhow::Result<()>, far: &Far) -> anyhow::Result<()> {
     if !far.done && far.line > 0 {
         match far.is_whole {
-            true => eprintln!(
-                "It did not reach its end: import the whole file again. Members who are like that cost nothing."
+            true => {
+                eprintln!("The import is incomplete: import the whole file again. Unchanged members cost no write.")
+            }
+            false => eprintln!(
+                "The import broke off. Everything up to line {0} is stored: continue with --skip {0}",
+                far.line
             ),
-            false => eprintln!("It broke off. Everything up to line {0} is stored: go on with --skip {0}", far.line),
         }
     }
     done?;
     if !far.done {
-        bail!("the import did not reach its end");
+        bail!("the import is incomplete");
     }
     if far.failed > 0 {
-        bail!("{} lines were not taken: correct them, and import the file again", far.failed);
+        bail!("{} lines were refused: correct them, and import the file again", far.failed);
     }
     Ok(())
 }

@@ -89,7 +89,7 @@ pub(super) async fn run(args: PublishArgs, environment: &[(String, String)]) -> 
         say(&format!("{line}\n"));
         Ok(())
     });
-    done.await.context("not all was published")?;
+    done.await.context("some events were not published")?;
     Ok(verdict(count, failed)?)
 }
 

@@ -120,8 +120,8 @@ impl Remote {
             }
         };
         match key.trim() {
-            "" if self.key_file.is_some() => bail!("the file named by --key-file is empty: it must hold a key"),
-            "" => bail!("{KEY_VARIABLE} is empty: it must hold a key (`guildhall key create` makes one)"),
+            "" if self.key_file.is_some() => bail!("the file named by --key-file is empty: it must contain a key"),
+            "" => bail!("{KEY_VARIABLE} is empty: it must contain a key (`guildhall key create` makes one)"),
             key => Ok(key.to_owned()),
         }
     }
@@ -164,7 +164,7 @@ impl Remote {
             .header(header::CONTENT_TYPE, "application/x-ndjson")
             .header(header::EXPECT, "100-continue")
             .body(StreamBody::new(Box::pin(body)))
-            .context("the key has characters that no key has")?;
+            .context("the key has invalid characters")?;
         let closed = if server.is_tls {
             "the node closed the connection"
         } else {
@@ -183,9 +183,9 @@ impl Remote {
             for byte in piece {
                 if byte != b'\n' {
                     line.push(byte);
-                    anyhow::ensure!(line.len() <= LINE_BYTES_MAX, "the answer is not what a node says");
+                    anyhow::ensure!(line.len() <= LINE_BYTES_MAX, "the answer is not that of a Guildhall node");
                 } else if status == StatusCode::OK && !line.is_empty() {
-                    take(serde_json::from_slice(&line).context("the answer is not what a node says")?)?;
+                    take(serde_json::from_slice(&line).context("the answer is not that of a Guildhall node")?)?;
                     line.clear();
                 }
             }

@@ -123,7 +123,7 @@ async fn execute(node: &Node, what: What) -> anyhow::Result<String> {
                 .context("standard input cannot be read")?;
             match node.revoke_token(token.trim()).await.context("the token cannot be revoked")? {
                 Some(_) => Ok("revoked\n".to_owned()),
-                None => bail!("this token is not good anyway: it was revoked, has ended, or is none of this node's"),
+                None => bail!("this token is not valid: it was revoked, has expired, or belongs to another node"),
             }
         }
     }

@@ -749,5 +749,5 @@ fn commands_ask_a_running_node() {
     assert!(!output.status.success() && stderr(&output).contains("There is no such guild"), "{}", stderr(&output));
     std::fs::write(&key_file, "ghk_1_wrong").unwrap();
     let output = ask(&["import", file, "--guild", GUILD]);
-    assert!(!output.status.success() && stderr(&output).contains("This key is not good"), "{}", stderr(&output));
+    assert!(!output.status.success() && stderr(&output).contains("This key is not valid"), "{}", stderr(&output));
 }

@@ -168,7 +168,7 @@ fn what_is_no_whole_backup_is_not_restored() {
     fs::write(&manifest, text.replacen("\"guildhall.db\"", "\"../../elsewhere\"", 1)).unwrap();
     refused("manifest.ndjson is torn or was changed");
     fs::remove_file(&manifest).unwrap();
-    refused("is no backup, or one that did not finish");
+    refused("is not a complete backup");
 
     fs::write(&manifest, &listed).unwrap();
     // A restore that was killed: no node starts on what it left.

@@ -40,7 +40,7 @@ fn what_keeps_a_node_from_starting_is_found_by_config_check() {
     check(&format!("[auth]\njwt_audience = \"a\"\njwks_file = {none:?}"), "auth.jwks_file: ");
     check(&format!("[auth]\njwt_audience = \"a\"\njwks_file = {file:?}"), "auth.jwks_file: ");
     let url = "jwt_audience = \"a\"\njwks_url = \"https://id.example.net/k\"";
-    check(&format!("[auth]\n{url}\njwks_ca_file = {none:?}"), "no certificate to trust");
+    check(&format!("[auth]\n{url}\njwks_ca_file = {none:?}"), "no trusted certificate");
     check(&format!("[auth]\njwt_secret_file = {none:?}"), "auth.jwt_secret_file: ");
     check(&format!("[auth]\nadmin_key_file = {:?}", at("short")), "has fewer than 32 bytes");
     check(&format!("[codec]\ndictionaries_dir = {none:?}"), "codec.dictionaries_dir cannot be used");

@@ -51,7 +51,7 @@ fn s21_3_a_full_disk_is_told_and_passes() {
 
     fs::write(&file, settings("0")).unwrap();
     node.signal("HUP");
-    wait_for_line(&log, "the disk has room again: writes are accepted");
+    wait_for_line(&log, "the disk has space again: writes are accepted");
     wait_for("/readyz", || get(addr, "/readyz").starts_with("HTTP/1.1 200").then_some(()));
     assert_eq!(http.request("POST", &path, Some(&json!({"content": "again"}))).unwrap().status, 200);
     assert_eq!(node.terminate(), Some(0));

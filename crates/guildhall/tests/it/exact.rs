@@ -347,7 +347,7 @@ fn n1_1_a_refused_import_shows_the_answer_every_time() {
     for n in 0..20 {
         for (key, guild, expected) in [
             (&reader, GUILD, "needs a key with the scope `write`"),
-            (&"ghk_1_wrong".to_owned(), GUILD, "This key is not good"),
+            (&"ghk_1_wrong".to_owned(), GUILD, "This key is not valid"),
             (&mine, "77", "There is no such guild"),
         ] {
             let told = ask(key, guild);

@@ -59,7 +59,7 @@ pub(super) async fn run(
         // The task does not panic; if it did, nothing is known to be wrong.
         Ok(Err(_)) => Ok(None),
         Err(_) => {
-            tracing::info!(ms = ms(), "the check of the database continues while the store is in use");
+            tracing::info!(ms = ms(), "the database check continues while the store is in use");
             let cancelled_later = Arc::clone(&cancelled);
             let later = tokio::spawn(async move {
                 match task.await {

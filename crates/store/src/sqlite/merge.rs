@@ -48,7 +48,7 @@ impl Merger {
     pub(super) async fn close(self) {
         drop(self.due);
         if let Err(error) = self.task.await {
-            tracing::error!(%error, "what merges the log failed");
+            tracing::error!(%error, "the checkpointer failed");
         }
     }
 }
@@ -64,7 +64,7 @@ async fn run(options: SqliteConnectOptions, mut asked: Receiver<()>) {
     if let Some(connection) = connection
         && let Err(error) = connection.close().await
     {
-        tracing::warn!(%error, "the connection that merges was not closed cleanly");
+        tracing::warn!(%error, "the checkpoint connection was not closed cleanly");
     }
 }
 

@@ -61,7 +61,7 @@ pub(super) async fn run(jobs: WeakSender<Job>, read_pool: SqlitePool, wake: Arc<
             Err(error) => {
                 tracing::warn!(
                     error = &error as &dyn std::error::Error,
-                    "deleted content was not purged: tried again later"
+                    "deleted content was not purged; a later pass retries"
                 );
                 tokio::select! {
                     () = tokio::time::sleep(RETRY) => {}
