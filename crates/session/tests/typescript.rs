@@ -15,7 +15,8 @@ use std::{
     path::{Path, PathBuf},
 };
 use syn::{
-    Attribute, Expr, Fields, GenericArgument, Item, Lit, Meta, PathArguments, Type, punctuated::Punctuated, token::Comma,
+    Attribute, Expr, Fields, GenericArgument, Item, Lit, Meta, PathArguments, Type, punctuated::Punctuated,
+    token::Comma,
 };
 
 /// Files of `crates` with bodies, besides those of `model/src/from_gateway`.
@@ -37,7 +38,11 @@ const WRITTEN: &[(&str, &str, &str)] = &[
     ("AuditAction", "number", ""),
     ("Attachments", "{AttachmentBody}[]", ""),
     ("ChannelType", "number", ""),
-    ("ClientStatus", "ClientStatus", r#"{ [platform in "desktop" | "mobile" | "web" | "embedded" | "vr"]?: {Status} }"#),
+    (
+        "ClientStatus",
+        "ClientStatus",
+        r#"{ [platform in "desktop" | "mobile" | "web" | "embedded" | "vr"]?: {Status} }"#,
+    ),
     ("Empty", "{ [key: string]: never }", ""),
     ("GatewayGuildBody", "GatewayGuild", "{FlatShape} | {PropertiesShape}"),
     ("Guilds", "({GatewayGuildBody} | {AbsentGuild})[]", ""),
@@ -277,7 +282,8 @@ impl Model {
         let mut out = String::new();
         let mut rest = text;
         while let Some(start) = rest.find('{') {
-            let name: String = rest[start + 1..].chars().take_while(|c| c.is_ascii_alphanumeric() || "/_".contains(*c)).collect();
+            let name: String =
+                rest[start + 1..].chars().take_while(|c| c.is_ascii_alphanumeric() || "/_".contains(*c)).collect();
             let end = start + 1 + name.len();
             if !name.is_empty() && rest[end..].starts_with('}') {
                 out.push_str(&rest[..start]);
@@ -349,10 +355,12 @@ impl Model {
             Type::Path(of) => {
                 let last = of.path.segments.last().expect("a path has a segment");
                 let argument = match &last.arguments {
-                    PathArguments::AngleBracketed(arguments) => arguments.args.iter().find_map(|argument| match argument {
-                        GenericArgument::Type(of) => Some(of),
-                        _ => None,
-                    }),
+                    PathArguments::AngleBracketed(arguments) => {
+                        arguments.args.iter().find_map(|argument| match argument {
+                            GenericArgument::Type(of) => Some(of),
+                            _ => None,
+                        })
+                    }
                     _ => None,
                 };
                 let name = last.ident.to_string();
@@ -524,7 +532,8 @@ fn snake(name: &str) -> String {
 fn codes() -> String {
     let mut out = HEADER.to_owned();
     let mut intents = bits("intents.rs", "intents");
-    for (name, value) in [("ALL", Intents::ALL), ("PRIVILEGED", Intents::PRIVILEGED), ("USER_ONLY", Intents::USER_ONLY)] {
+    for (name, value) in [("ALL", Intents::ALL), ("PRIVILEGED", Intents::PRIVILEGED), ("USER_ONLY", Intents::USER_ONLY)]
+    {
         intents.push((name.to_owned(), value.0.to_string()));
     }
     out.push_str(&table("Intents", "Event groups that a session subscribes to.", &intents));
@@ -532,11 +541,16 @@ fn codes() -> String {
     out.push_str(&table("Capabilities", "Protocol features of a user client.", &capabilities));
     let permissions: Vec<_> =
         bits("permissions.rs", "permissions").into_iter().map(|(name, value)| (name, format!("{value}n"))).collect();
-    out.push_str(&table("Permissions", "Permissions in a guild or channel. On the wire a set is a decimal string.", &permissions));
+    out.push_str(&table(
+        "Permissions",
+        "Permissions in a guild or channel. On the wire a set is a decimal string.",
+        &permissions,
+    ));
     let types: Vec<_> =
         pairs("channel.rs", "channel_types").into_iter().map(|(n, name)| (snake(&name), n.to_string())).collect();
     out.push_str(&table("ChannelType", "Types of channels.", &types));
-    let actions: Vec<_> = pairs("audit.rs", "actions").into_iter().map(|(n, name)| (snake(&name), n.to_string())).collect();
+    let actions: Vec<_> =
+        pairs("audit.rs", "actions").into_iter().map(|(n, name)| (snake(&name), n.to_string())).collect();
     out.push_str(&table("AuditAction", "Actions of the audit log.", &actions));
 
     let mut opcodes: BTreeMap<u64, String> = BTreeMap::from([(0, "DISPATCH".to_owned())]);
@@ -563,7 +577,9 @@ fn codes() -> String {
     let opcodes: Vec<_> = opcodes.into_iter().map(|(n, name)| (name, n.to_string())).collect();
     out.push_str(&table("Opcode", "Types of payloads.", &opcodes));
 
-    out.push_str("/** Close codes of the gateway. `keepsSession`: the session can be resumed. */\nexport const CloseCode = {\n");
+    out.push_str(
+        "/** Close codes of the gateway. `keepsSession`: the session can be resumed. */\nexport const CloseCode = {\n",
+    );
     for code in CloseCode::ALL {
         let name = snake(&format!("{code:?}"));
         let keeps = code.session_fate() == SessionFate::Keep;

@@ -1,11 +1,12 @@
 //! Audit: which key changed what, and when.
 //!
-//! Owns        an entry in the store for each request of a good key that may change something, refused ones included; which key a
-//!             request has (`KeySlot`); `AuditPruner`, which removes old entries.
-//! Invariants  A1 an entry is durable before its answer is sent. A2 a request runs to its end, and gets its entry, when its client
-//!             goes away. A3 no key, token or body is in an entry. (tests `audit_*` in `tests/it/v1_audit.rs`)
-//! Limits      `V1Limits::audit_keep_ms`; `SLICE` entries are removed at a time, with `PAUSE` between. An entry has some 200 bytes:
-//!             at the highest rate of one key (`requests_per_s`) 17 GB a day.
+//! Owns        an entry in the store for each request of a good key that may change something, refused ones included;
+//!             which key a request has (`KeySlot`); `AuditPruner`, which removes old entries.
+//! Invariants  A1 an entry is durable before its answer is sent. A2 a request runs to its end, and gets its entry, when
+//!             its client goes away. A3 no key, token or body is in an entry. (tests `audit_*` in
+//!             `tests/it/v1_audit.rs`)
+//! Limits      `V1Limits::audit_keep_ms`; `SLICE` entries are removed at a time, with `PAUSE` between. An entry has
+//!             some 200 bytes: at the highest rate of one key (`requests_per_s`) 17 GB a day.
 //! Not here    `POST /v1/publish`, which changes nothing that is kept, and reads.
 
 use super::{
@@ -46,12 +47,12 @@ const PAUSE: Duration = Duration::from_millis(50);
 const PRUNE_EVERY: Duration = Duration::from_secs(3_600);
 pub(super) const LOG_EVERY_MS: u64 = 60_000;
 
-/// Which key a request has, once that is known.
+/// Key of a request, once it is authenticated.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KeySlot(Arc<OnceLock<u64>>);
 
 impl KeySlot {
-    /// The key is good, and within its rate. 0 for the root key.
+    /// The key is valid and within its rate. 0 for the root key.
     pub fn set(&self, key_id: u64) {
         // A request has one key.
         let _ = self.0.set(key_id);
@@ -71,7 +72,7 @@ struct Record {
     status: u16,
 }
 
-/// Between the router and the handlers.
+/// Middleware between the router and the handlers.
 pub(super) async fn observe(
     State(v1): State<Arc<V1>>,
     route: Option<MatchedPath>,
@@ -134,28 +135,28 @@ async fn write(v1: &V1, record: &Record) {
     }
 }
 
-/// One request of a backend.
+/// An audit entry: one request of a backend.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct AuditEntry {
-    /// Ascends with time.
+    /// Id, ascending with time.
     id: Snowflake,
-    /// When it was answered.
+    /// Time of the answer.
     at: Time,
-    /// The key that asked. Null: the root key (`auth.admin_key`).
+    /// Key of the request. Null: the root key (`auth.admin_key`).
     key_id: Option<Snowflake>,
     /// Method and pattern of the route.
     #[schema(example = "PUT /v1/guilds/{guild_id}")]
     action: String,
-    /// The ids in the path, by their names; and of a key that was made, its id.
+    /// Ids in the path by name, and the id of a created key.
     object: BTreeMap<String, String>,
-    /// HTTP status of the answer. Of a stream, of its first part.
+    /// HTTP status of the answer; for a stream, of its start.
     status: u16,
 }
 
-/// Some of the entries.
+/// A page of entries.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct AuditEntries {
-    /// Oldest first. Fewer than `limit`: these are the last.
+    /// Oldest first. Fewer than `limit` on the last page.
     entries: Vec<AuditEntry>,
 }
 
@@ -172,10 +173,10 @@ fn entry_of(id: &[u8], data: &[u8]) -> Option<AuditEntry> {
     })
 }
 
-/// Lists what keys changed
+/// Lists changes by backend keys
 ///
-/// Every request of a good key that may change something has an entry, refused ones included; `POST /v1/publish` has none. Entries
-/// are kept for `log.audit_keep_days`.
+/// Every request of a good key that may change something has an entry, refused ones included; `POST /v1/publish` has
+/// none. Entries are kept for `log.audit_keep_days`.
 #[utoipa::path(get, path = "/v1/audit", tag = "keys", params(Page), responses((status = 200, body = AuditEntries)))]
 pub(super) async fn list(
     _: Caller<Keys>,

@@ -40,7 +40,7 @@ async fn put_channel(
     Ok((status, ChannelBody::from(&*channel)))
 }
 
-/// Says which overwrite names a role that the guild does not have.
+/// Fault for an overwrite of an unknown role.
 async fn unknown_role(v1: &V1, guild_id: GuildId, overwrites: &[Overwrite]) -> V1Error {
     let guild = match guilds::reply(v1, guild_id).await {
         Ok(guild) => guild,
@@ -60,11 +60,11 @@ async fn unknown_role(v1: &V1, guild_id: GuildId, overwrites: &[Overwrite]) -> V
     }
 }
 
-/// Which channels.
+/// Parameters of a list of channels.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Which {
-    /// Only the one with this external id, if it is the guild's.
+    /// Only the guild's channel with this external id, if there is one.
     #[param(min_length = 1, max_length = 128, pattern = "^[!-~]*$")]
     external_id: Option<String>,
 }
@@ -112,7 +112,7 @@ pub(super) async fn read(_: Caller<Read>, State(v1): State<Arc<V1>>, path: Path)
     Ok(Json(ChannelBody::from(&*channel).with_external_id(text)))
 }
 
-/// Makes a channel under an id of your choice, or replaces it
+/// Creates or replaces the channel with this id
 #[utoipa::path(put, path = "/v1/guilds/{guild_id}/channels/{channel_id}", tag = "channels",
     params(("guild_id" = AnyId, Path), ("channel_id" = AnyId, Path)), request_body = ChannelPut,
     responses((status = 200, description = "It was there, and is like this now", body = ChannelBody),

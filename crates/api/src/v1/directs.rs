@@ -17,14 +17,14 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// People to bring together.
+/// Accounts of a new direct message or group.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DirectPut {
-    /// 2 to 10 accounts. The first of them owns a group. The order of two accounts makes no difference.
+    /// 2 to 10 accounts. The first owns a group; the order of two accounts of a direct message does not matter.
     #[schema(min_items = 2, max_items = 10)]
     user_ids: Vec<AnyId>,
-    /// A new group, also of two. Of three and more it always is one.
+    /// Whether to create a new group of two. Three or more accounts always form a group.
     #[serde(default)]
     group: bool,
 }
@@ -39,14 +39,14 @@ impl Check for DirectPut {
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct DirectMade {
     channel_id: Snowflake,
-    /// It is a group.
+    /// Whether it is a group.
     group: bool,
 }
 
-/// Opens the direct message of two accounts, or makes a group
+/// Opens the direct message of two accounts, or creates a group
 ///
-/// The first account has the channel in its list from then on. All accounts receive CHANNEL_CREATE for a new channel. The settings in
-/// `[directs]` do not apply to backends.
+/// The first account has the channel in its list from then on. All accounts receive CHANNEL_CREATE for a new channel.
+/// The settings in `[directs]` do not apply to backends.
 #[utoipa::path(post, path = "/v1/directs", tag = "users", request_body = DirectPut,
     responses((status = 200, body = DirectMade), (status = 404, body = V1Error),
               (status = 409, description = "These accounts cannot write to each other: the same one twice, or two bots",

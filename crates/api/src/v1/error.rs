@@ -20,7 +20,7 @@ use utoipa::ToSchema;
 /// Fault of one field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct FieldError {
-    /// Where it is: `audience.roles[2]`; empty for the body itself.
+    /// Path of the field: `audience.roles[2]`; empty for the body itself.
     pub field: String,
     /// Valid values of the field.
     pub message: String,
@@ -33,7 +33,7 @@ pub(crate) struct V1Error {
     /// For programs: `invalid`, `unauthorized`, `missing_scope`, `not_found`, `method_not_allowed`, `conflict`,
     /// `too_large`, `encoded`, `too_slow`, `rate_limited`, `unavailable`, `internal`.
     pub code: &'static str,
-    /// For people: what happened, and what to do.
+    /// Reason and remedy, for people.
     #[schema(value_type = String)]
     pub message: Cow<'static, str>,
     /// The faults of a body or query.
@@ -151,7 +151,7 @@ impl V1Error {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "This is a fault of the node: its log says more.")
     }
 
-    /// Somebody else was faster.
+    /// Another request changed the object first.
     pub fn is_changed(&self) -> bool {
         self.code == "changed"
     }

@@ -31,14 +31,14 @@ async fn put_fields(v1: &V1, guild: Guild, instead_of: InsteadOf<Guild>) -> Resu
     Ok(GuildBody::from(&*reply))
 }
 
-/// A page of a list.
+/// Parameters of a page.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Page {
-    /// Only those with larger ids.
+    /// Only objects with larger ids.
     #[param(value_type = Option<Snowflake>)]
     pub after: Option<Snowflake>,
-    /// How many at most.
+    /// Maximum number of results.
     #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<u32>,
 }
@@ -59,17 +59,17 @@ impl Page {
     }
 }
 
-/// A page of a list, or what has an external id.
+/// Parameters of a page, or of a search by external id.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Which {
-    /// Only those with larger ids.
+    /// Only objects with larger ids.
     #[param(value_type = Option<Snowflake>)]
     after: Option<Snowflake>,
-    /// How many at most.
+    /// Maximum number of results.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
-    /// Only the one with this external id, if there is one.
+    /// Only the object with this external id, if there is one.
     #[param(min_length = 1, max_length = 128, pattern = "^[!-~]*$")]
     pub external_id: Option<String>,
 }
@@ -91,10 +91,10 @@ impl Which {
     }
 }
 
-/// Some of the guilds.
+/// A page of guilds.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct GuildIds {
-    /// Ascending. Fewer than `limit`: these are the last.
+    /// Ascending ids. Fewer than `limit` on the last page.
     guild_ids: Vec<Snowflake>,
 }
 
@@ -134,7 +134,7 @@ pub(super) async fn read(_: Caller<Read>, State(v1): State<Arc<V1>>, path: Path)
     Ok(Json(GuildBody::from(&*guild).with_external_id(text)))
 }
 
-/// Makes a guild under an id of your choice, or replaces its fields
+/// Creates or replaces the guild with this id
 ///
 /// A new guild has its owner as the only member, `@everyone` as the only role, and no channels.
 #[utoipa::path(put, path = "/v1/guilds/{guild_id}", tag = "guilds", params(("guild_id" = AnyId, Path)),
@@ -209,7 +209,7 @@ pub(super) async fn update(
     Ok(Json(body.with_external_id(text)))
 }
 
-/// Deletes a guild with everything in it
+/// Deletes a guild with its content
 #[utoipa::path(delete, path = "/v1/guilds/{guild_id}", tag = "guilds", params(("guild_id" = AnyId, Path)),
     responses((status = 204, description = "It is gone"), (status = 404, body = V1Error)))]
 pub(super) async fn delete(_: Caller<Write>, State(v1): State<Arc<V1>>, path: Path) -> Result<StatusCode, V1Error> {

@@ -36,23 +36,23 @@ use utoipa::{IntoParams, ToSchema};
 const FAILURES_MAX: u64 = 1_000;
 /// Members between two lines of progress.
 const PROGRESS_MEMBERS: u64 = 4 * IMPORT_MEMBERS_MAX as u64;
-/// A batch that the guild had no room for is tried again, so often and after so long.
+/// Number and interval of retries of a batch for which the guild had no room.
 const BATCH_TRIES: u32 = 20;
 const BATCH_PAUSE: Duration = Duration::from_millis(100);
 /// Accounts that a dry run names.
 const NAMED_MAX: usize = 100;
 
-/// How to import.
+/// Parameters of an import.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(super) struct How {
     /// Skips this many lines: the `line` of the last progress, to continue an interrupted import.
     skip: Option<u64>,
-    /// Tell everybody who joined, by GUILD_MEMBER_ADD. Otherwise only the members' own sessions hear of it.
+    /// Sends GUILD_MEMBER_ADD to all members. Otherwise only the new members' own sessions are notified.
     events: Option<bool>,
-    /// At the end remove the members who are not in the file, the owner aside. Not with `skip`.
+    /// Removes members that are not in the file at the end, except the owner. Not with `skip`.
     replace: Option<bool>,
-    /// Change nothing, and report the changes that the import would make.
+    /// Changes nothing, and reports the changes that the import would make.
     dry_run: Option<bool>,
 }
 
@@ -64,7 +64,7 @@ impl Check for How {
     }
 }
 
-/// How far an import is.
+/// Progress of an import.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub(super) struct ImportProgress {
     /// Everything up to this line is stored.
@@ -73,17 +73,17 @@ pub(super) struct ImportProgress {
     bytes: u64,
     /// Bytes of the whole body, if the request announced them (`Content-Length`).
     bytes_total: Option<u64>,
-    /// Members who joined.
+    /// Number of members who joined.
     added: u64,
-    /// Members who were changed.
+    /// Number of changed members.
     changed: u64,
-    /// Members who were like that already.
+    /// Number of unchanged members.
     unchanged: u64,
-    /// Members who were removed, as they are not in the file.
+    /// Number of removed members.
     removed: u64,
-    /// Lines that were not taken.
+    /// Number of refused lines.
     failed: u64,
-    /// Nothing was changed: the numbers say what would happen.
+    /// Whether it was a dry run: the numbers are those of a real import.
     dry_run: bool,
     /// Of a dry run's last line: the first accounts that would join, at most 100. New accounts
     /// without an id are left out.
@@ -94,16 +94,16 @@ pub(super) struct ImportProgress {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
     removed_first: Option<Vec<Snowflake>>,
-    /// The end was reached. Without a last line that says so the import broke off.
+    /// Whether the import is complete. If no line has true, the import broke off.
     done: bool,
 }
 
-/// A line that was not taken, or why the import ends.
+/// A refused line, or the reason for which the import ends.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ImportFailure {
     /// Number of the line, from 1.
     line: u64,
-    /// As in other errors.
+    /// Error code, as in other errors.
     code: &'static str,
     /// Correction of the line.
     message: String,

@@ -2,11 +2,12 @@
 //!
 //! Owns        the jobs of a node, a record of each in the store, and the task that carries them out, oldest first.
 //! Doors       `Jobs::add` from the handler that starts one; `GET /v1/jobs` for backends.
-//! Invariants  J1 an answered job is durable: after a restart it goes on where it was. J2 each step may be repeated: a crash in a step
-//!             costs that step again. (test `j1_*`) J3 an account that is being deleted is not put, and gets no token.
-//! Limits      one step at a time, with a pause as long as it took, so that at least half of the time is left for others;
-//!             `UNFINISHED_MAX`, past it 503; `FINISHED_MAX` jobs are remembered. A step that fails for want of the store or of a
-//!             guild is repeated for ever, every `RETRY_MAX` at least.
+//! Invariants  J1 an answered job is durable: after a restart it goes on where it was. J2 each step may be repeated: a
+//!             crash in a step costs that step again. (test `j1_*`) J3 an account that is being deleted is not put, and
+//!             gets no token.
+//! Limits      one step at a time, with a pause as long as it took, so that at least half of the time is left for
+//!             others; `UNFINISHED_MAX`, past it 503; `FINISHED_MAX` jobs are remembered. A step that fails for want of
+//!             the store or of a guild is repeated for ever, every `RETRY_MAX` at least.
 //! Not here    what the steps are: `delete_user`.     Spec  docs/backend-api.md "Deleting accounts".
 
 use super::{
@@ -42,12 +43,12 @@ const RETRY_MAX: Duration = Duration::from_secs(60);
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// A job, as it is stored.
+/// Stored form of a job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Job {
     pub id: u64,
     pub state: JobState,
-    /// Why it failed, or why the last step is repeated.
+    /// Reason of the failure, or of the retry of the last step.
     #[serde(default)]
     pub error: Option<String>,
     pub created_ms: i64,
@@ -56,15 +57,15 @@ pub(super) struct Job {
     pub deletion: Deletion,
 }
 
-/// How far a job is.
+/// State of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum JobState {
-    /// It goes on, or waits for its turn.
+    /// It runs, or waits for earlier jobs.
     Running,
-    /// It has ended well.
+    /// It has finished.
     Done,
-    /// It has ended; `error` says why. Correct that, and start another.
+    /// It has failed; `error` has the reason. Correct it, and start another job.
     Failed,
 }
 
@@ -74,25 +75,25 @@ pub(super) enum JobState {
 pub(super) struct JobBody {
     /// Id for `GET /v1/jobs/{job_id}`.
     id: Snowflake,
-    /// How far it is.
+    /// State of the job.
     state: JobState,
-    /// Why it failed; of a running job why its last step is tried again.
+    /// Reason of the failure; for a running job, of the retry of its last step.
     error: Option<String>,
-    /// The account that is deleted.
+    /// Account to delete.
     user_id: Snowflake,
     /// New owner of its messages and guilds; null: messages are erased.
     reassign: Option<Snowflake>,
-    /// Guilds it left.
+    /// Guilds that the account has left.
     guilds: u64,
-    /// Messages that were read, of all authors.
+    /// Messages read so far, of all authors.
     scanned: u64,
-    /// Messages that were deleted, or reassigned.
+    /// Messages deleted or reassigned so far.
     messages: u64,
-    /// Reactions that were removed.
+    /// Reactions removed so far.
     reactions: u64,
-    /// When it was started.
+    /// Start of the job.
     created_at: Time,
-    /// When it ended.
+    /// End of the job; null while it runs.
     finished_at: Option<Time>,
 }
 
@@ -155,7 +156,7 @@ impl Jobs {
         read.await.copied()
     }
 
-    /// Refuses to touch an account that is being deleted.
+    /// Refuses changes of an account that is being deleted.
     pub async fn need_untouched(&self, v1: &V1, user_id: UserId) -> Result<(), V1Error> {
         match self.unfinished(v1, user_id).await? {
             None => Ok(()),
@@ -281,11 +282,11 @@ async fn turn(v1: &V1) -> Result<bool, StepFault> {
 /// All jobs that are remembered.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct JobList {
-    /// The newest first: those under way, and the last 1,000 that ended.
+    /// Running jobs and the last 1,000 that ended, newest first.
     jobs: Vec<JobBody>,
 }
 
-/// Lists jobs that run, and the last 1,000 that ended
+/// Lists running jobs and the last 1,000 that ended
 #[utoipa::path(get, path = "/v1/jobs", tag = "jobs", responses((status = 200, body = JobList)))]
 pub(super) async fn list(_: Caller<Read>, State(v1): State<Arc<V1>>) -> Result<Json<JobList>, V1Error> {
     v1.in_time(v1.jobs.read(&v1)).await??;
@@ -293,7 +294,7 @@ pub(super) async fn list(_: Caller<Read>, State(v1): State<Arc<V1>>) -> Result<J
     Ok(Json(JobList { jobs: all.values().rev().map(JobBody::from).collect() }))
 }
 
-/// Tells how far a job is
+/// Reads the progress of a job
 #[utoipa::path(get, path = "/v1/jobs/{job_id}", tag = "jobs", params(("job_id" = Snowflake, Path)),
     responses((status = 200, body = JobBody), (status = 404, body = V1Error)))]
 pub(super) async fn read(_: Caller<Read>, State(v1): State<Arc<V1>>, path: Path) -> Result<Json<JobBody>, V1Error> {

@@ -22,18 +22,18 @@ use utoipa::ToSchema;
 #[serde(rename_all = "snake_case")]
 #[schema(as = Scope)]
 pub(super) enum ScopeName {
-    /// Look at guilds, channels, roles, members and users.
+    /// Read guilds, channels, roles, members and accounts.
     Read,
-    /// Make, replace, change and delete them; import. Deleting an account revokes its tokens and ends its sessions.
+    /// Create, replace, change and delete these; import. Deleting an account revokes its tokens and ends its sessions.
     Write,
     /// Publish events.
     Publish,
     /// Mint, list, inspect and revoke tokens. A token does what its account may do, so that this scope amounts to
     /// everything that any account may do, unless `accounts` limits the key.
     Tokens,
-    /// Look at sessions, end them, follow what happens to them.
+    /// List, close and follow sessions.
     Sessions,
-    /// Make, list and revoke keys.
+    /// Create, list and revoke keys.
     Keys,
 }
 
@@ -63,17 +63,17 @@ impl From<Scope> for ScopeName {
     }
 }
 
-/// A key to be made.
+/// A key to create.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewKey {
-    /// What people call it.
+    /// Name for operators.
     #[schema(min_length = 1, max_length = 64)]
     name: String,
     /// Scopes of the key; each allows a group of requests.
     #[schema(min_items = 1, max_items = 6)]
     scopes: Vec<ScopeName>,
-    /// Limits it to tokens of these accounts. Such a key has the scope `tokens` alone.
+    /// Limits the key to tokens of these accounts. Such a key has only the scope `tokens`.
     #[serde(default)]
     #[schema(min_items = 1, max_items = 1000)]
     accounts: Option<Vec<Snowflake>>,
@@ -95,21 +95,21 @@ impl Check for NewKey {
     }
 }
 
-/// A key, without what proves it.
+/// A key without its secret.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Key)]
 pub(super) struct KeyBody {
     /// Id of the key.
     id: Snowflake,
-    /// What people call it.
+    /// Name for operators.
     name: String,
     /// Scopes of the key.
     scopes: Vec<ScopeName>,
-    /// The accounts whose tokens it manages; left out if these are all.
+    /// Accounts whose tokens the key manages; omitted for all accounts.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
     accounts: Option<Vec<Snowflake>>,
-    /// When it was made.
+    /// Time of creation.
     created_at: Time,
 }
 
@@ -125,16 +125,16 @@ impl From<&Key> for KeyBody {
     }
 }
 
-/// A key that was just made.
+/// A new key with its secret.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct MadeKey {
     #[serde(flatten)]
     of: KeyBody,
-    /// The key itself: told this once, and kept nowhere.
+    /// The key itself, shown only here: the node stores its hash.
     key: String,
 }
 
-/// Lists the keys that were made
+/// Lists the keys
 #[utoipa::path(get, path = "/v1/keys", tag = "keys", responses((status = 200, body = Vec<KeyBody>)))]
 pub(super) async fn list(_: Caller<Keys>, State(v1): State<Arc<V1>>) -> Result<Json<Vec<KeyBody>>, V1Error> {
     Ok(Json(v1.in_time(v1.node.keys()).await??.iter().map(KeyBody::from).collect()))

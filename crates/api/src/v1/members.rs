@@ -75,7 +75,7 @@ pub(super) async fn read(_: Caller<Read>, State(v1): State<Arc<V1>>, path: Path)
 
 /// Adds an account to a guild, or replaces the member
 ///
-/// Their live sessions enter the guild at once.
+/// Live sessions of the account enter the guild at once.
 #[utoipa::path(put, path = "/v1/guilds/{guild_id}/members/{user_id}", tag = "members",
     params(("guild_id" = AnyId, Path), ("user_id" = AnyId, Path)), request_body = MemberPut,
     responses((status = 200, description = "They were a member, and are like this now", body = MemberBody),

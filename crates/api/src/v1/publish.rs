@@ -50,7 +50,7 @@ use utoipa::ToSchema;
 
 const USERS_MAX: usize = 10_000;
 const ROLES_MAX: usize = 250;
-/// Events of one request that were handed to their guilds and are not counted yet.
+/// Events of one request that are with their guilds, without a count yet.
 const UNDER_WAY_MAX: usize = 64;
 
 /// Recipients of an event: `guild` alone; `channel`, optionally with its `guild`; `roles` with their `guild`; `users`,
@@ -63,28 +63,29 @@ struct AudienceBody {
     /// that the channel must belong to.
     #[serde(default)]
     guild: Option<AnyId>,
-    /// Members who can view this channel, when it is sent and when it is replayed; of a direct message those in it.
+    /// Members who can view this channel, checked when the event is sent and replayed; for a direct
+    /// message its recipients.
     #[serde(default)]
     channel: Option<AnyId>,
     /// Members of `guild` with any of these roles.
     #[serde(default)]
     #[schema(min_items = 1, max_items = 250)]
     roles: Option<Vec<Snowflake>>,
-    /// These accounts: in `guild` if that is given, else wherever they are connected.
+    /// These accounts: as members of `guild` if that is given, else all their sessions.
     #[serde(default)]
     #[schema(min_items = 1, max_items = 10000)]
     users: Option<Vec<AnyId>>,
 }
 
-/// An event to be published.
+/// An event to publish.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = Publication)]
 struct Publication {
-    /// Its name: one of the protocol's, or your own. Of the protocol's, clients need the intents they always need.
+    /// Name of the event, of the protocol or your own. For names of the protocol, clients need the usual intents.
     #[schema(pattern = "^[A-Z0-9_]{1,64}$")]
     t: String,
-    /// Its body: any JSON, sent as it is.
+    /// Body of the event: any JSON, sent unchanged.
     #[schema(value_type = serde_json::Value)]
     d: Box<RawValue>,
     /// Recipients of the event.
@@ -96,24 +97,24 @@ struct Publication {
     key: Option<String>,
 }
 
-/// What became of an event.
+/// Result of a published event.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = PublishResult)]
 struct ResultBody {
-    /// Sessions that were given it, connected or resumable.
+    /// Sessions, connected or resumable, that received it.
     reached: u64,
-    /// Everybody has said so. False: some partition was too busy to say in time, and more may have been reached.
+    /// Whether all partitions reported in time. If false, `reached` is a lower bound.
     complete: bool,
-    /// It was published before, under the same key.
+    /// Whether it was published before under the same key.
     repeated: bool,
 }
 
-/// What became of one event of several.
+/// Result of one event of several.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 #[schema(as = PublishOutcome)]
 enum OutcomeBody {
-    /// It was published.
+    /// The event was published.
     Done(ResultBody),
     /// The event was not published.
     Failed(V1Error),
@@ -169,10 +170,10 @@ impl Check for Publication {
     }
 }
 
-/// Where an event goes.
+/// Destination of an event.
 enum To {
     Guild(GuildId, Gate),
-    /// In this guild, if the caller says which.
+    /// Guild that the caller names, if any.
     Channel(ChannelId, Option<GuildId>),
     Users(Arc<[UserId]>),
 }
@@ -204,7 +205,7 @@ impl AudienceBody {
     }
 }
 
-/// Counts sessions as relays and partitions tell how many they gave an event to.
+/// Adds up the counts that relays and partitions report.
 #[derive(Debug, Default)]
 struct Reached {
     sessions: AtomicU64,
@@ -241,7 +242,7 @@ fn refuse(error: &BackendEventError) -> V1Error {
     V1Error::field(field, format!("{error}."))
 }
 
-/// The key behind a request.
+/// The key of a request.
 struct Publisher {
     api_key: u64,
     life: KeyLife,
@@ -356,7 +357,7 @@ impl Prepared {
 
 const NO_CHANNEL: &str = "There is no such channel: put the channel first.";
 
-/// Says which part of the audience does not exist.
+/// Fault for a part of the audience that does not exist.
 async fn refused(v1: &V1, guild_id: GuildId, gate: &Gate, refusal: Refusal) -> V1Error {
     match (refusal, gate) {
         (Refusal::UnknownChannel, _) | (Refusal::UnknownGuild, Gate::Channel(_)) => {
@@ -388,7 +389,7 @@ async fn recipients(v1: &V1, guild_id: GuildId, channel_id: ChannelId) -> Result
     }
 }
 
-/// How many partitions are going to say whom they reached.
+/// Number of partitions that will report a count.
 fn to_users(v1: &V1, event: Event) -> u64 {
     let user_ids: Arc<[UserId]> = event.audience.gate.users().into();
     v1.gateway.tell_users(&Arc::new(Published { event, effect: Effect::None }), &user_ids) as u64

@@ -17,7 +17,7 @@ use utoipa::ToSchema;
 /// A hundred years.
 const KEEP_DAYS_MAX: u32 = 36_500;
 
-/// How long messages are kept.
+/// Days for which messages are kept.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RetentionPut {
@@ -78,7 +78,7 @@ async fn delete(v1: &V1, path: &Path, of_channel: bool) -> Result<StatusCode, V1
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Reads how long a guild's messages are kept
+/// Reads the retention of a guild
 #[utoipa::path(get, path = "/v1/guilds/{guild_id}/retention", tag = "guilds", params(("guild_id" = AnyId, Path)),
     responses((status = 200, body = RetentionBody), (status = 404, body = V1Error)))]
 pub(super) async fn read_of_guild(
@@ -89,7 +89,7 @@ pub(super) async fn read_of_guild(
     read(&v1, &path, false).await
 }
 
-/// Sets how long a guild's messages are kept
+/// Sets the retention of a guild
 ///
 /// Older messages are deleted within about an hour, with their reactions, pins and files. Sessions get no event.
 #[utoipa::path(put, path = "/v1/guilds/{guild_id}/retention", tag = "guilds", params(("guild_id" = AnyId, Path)),
@@ -103,7 +103,7 @@ pub(super) async fn put_of_guild(
     put(&v1, &caller, &path, body, false).await
 }
 
-/// Removes what is set for a guild: the node's setting applies
+/// Removes the retention of a guild: the node's setting applies
 #[utoipa::path(delete, path = "/v1/guilds/{guild_id}/retention", tag = "guilds", params(("guild_id" = AnyId, Path)),
     responses((status = 204, description = "Nothing is set for the guild"), (status = 404, body = V1Error)))]
 pub(super) async fn delete_of_guild(
@@ -114,7 +114,7 @@ pub(super) async fn delete_of_guild(
     delete(&v1, &path, false).await
 }
 
-/// Reads how long the messages of a channel or thread are kept
+/// Reads the retention of a channel or thread
 #[utoipa::path(get, path = "/v1/guilds/{guild_id}/channels/{channel_id}/retention", tag = "channels",
     params(("guild_id" = AnyId, Path), ("channel_id" = AnyId, Path)),
     responses((status = 200, body = RetentionBody), (status = 404, body = V1Error)))]
@@ -126,9 +126,9 @@ pub(super) async fn read_of_channel(
     read(&v1, &path, true).await
 }
 
-/// Sets how long the messages of a channel or thread are kept
+/// Sets the retention of a channel or thread
 ///
-/// As for a guild. The threads of a channel have what their channel has.
+/// As for a guild. Threads inherit from their channel.
 #[utoipa::path(put, path = "/v1/guilds/{guild_id}/channels/{channel_id}/retention", tag = "channels",
     params(("guild_id" = AnyId, Path), ("channel_id" = AnyId, Path)), request_body = RetentionPut,
     responses((status = 200, body = RetentionBody), (status = 404, body = V1Error)))]
@@ -141,7 +141,7 @@ pub(super) async fn put_of_channel(
     put(&v1, &caller, &path, body, true).await
 }
 
-/// Removes what is set for a channel or thread: that of its guild applies
+/// Removes the retention of a channel or thread: that of its guild applies
 #[utoipa::path(delete, path = "/v1/guilds/{guild_id}/channels/{channel_id}/retention", tag = "channels",
     params(("guild_id" = AnyId, Path), ("channel_id" = AnyId, Path)),
     responses((status = 204, description = "Nothing is set for the channel"), (status = 404, body = V1Error)))]

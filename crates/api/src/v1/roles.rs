@@ -51,7 +51,7 @@ pub(super) async fn read(_: Caller<Read>, State(v1): State<Arc<V1>>, path: Path)
     Ok(Json(RoleBody::from(&*role(&v1, path.id("guild_id")?, path.id("role_id")?).await?)))
 }
 
-/// Makes a role under an id of your choice, or replaces it
+/// Creates or replaces the role with this id
 ///
 /// The role with the guild's id is `@everyone`.
 #[utoipa::path(put, path = "/v1/guilds/{guild_id}/roles/{role_id}", tag = "roles",
@@ -95,7 +95,7 @@ pub(super) async fn update(
     .await
 }
 
-/// Deletes a role, also from everybody who has it
+/// Deletes a role, and removes it from its members
 #[utoipa::path(delete, path = "/v1/guilds/{guild_id}/roles/{role_id}", tag = "roles",
     params(("guild_id" = AnyId, Path), ("role_id" = Snowflake, Path)),
     responses((status = 204, description = "It is gone"), (status = 404, body = V1Error),

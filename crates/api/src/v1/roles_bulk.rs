@@ -1,8 +1,8 @@
 //! Roles in bulk: the members who have a role, the roles of many members, all roles of a guild.
 //!
 //! Invariants  Z1 a request is one transaction: all of it, or nothing and the faults by field. (tests `z1_*`)
-//! Limits      `ROLE_CHANGES_MAX` members and `ROLES_PUT_MAX` roles of a request; an answer waits as long as the guild took, so that
-//!             one backend leaves the guild half of its time.
+//! Limits      `ROLE_CHANGES_MAX` members and `ROLES_PUT_MAX` roles of a request; an answer waits as long as the guild
+//!             took, so that one backend leaves the guild half of its time.
 //! Spec        docs/backend-api.md "Roles of many".
 
 use super::{
@@ -31,7 +31,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(100);
 const ROLES_PUT_MAX: usize = 250;
 const ROLES_OF_MEMBER_MAX: usize = 250;
 
-/// All members of a role.
+/// The complete member list of a role.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RoleMembersPut {
@@ -46,16 +46,16 @@ impl Check for RoleMembersPut {
     }
 }
 
-/// Members to give a role to, and members to take it from: at most 1,000 together.
+/// Members to add to a role and to remove from it: at most 1,000 together.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = RoleMembersPatch)]
 pub(super) struct RoleMembersChange {
-    /// These members have it, too.
+    /// Members to add.
     #[serde(default)]
     #[schema(max_items = 1000)]
     add: Vec<AnyId>,
-    /// These members do not have it.
+    /// Members to remove.
     #[serde(default)]
     #[schema(max_items = 1000)]
     remove: Vec<AnyId>,
@@ -73,22 +73,22 @@ impl Check for RoleMembersChange {
     }
 }
 
-/// A member's roles.
+/// Roles of one member.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct MemberRoles {
     /// The member's account.
     user_id: AnyId,
-    /// All roles of the member, `@everyone` aside.
+    /// All roles of the member, without `@everyone`.
     #[schema(max_items = 250)]
     roles: Vec<Snowflake>,
 }
 
-/// The roles of many members.
+/// Roles of many members.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MembersRolesPut {
-    /// Each member once.
+    /// The members, each once.
     #[schema(min_items = 1, max_items = 1000)]
     members: Vec<MemberRoles>,
 }
@@ -102,12 +102,12 @@ impl Check for MembersRolesPut {
     }
 }
 
-/// What became of the members.
+/// Numbers of changed and unchanged members.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct RolesChanged {
-    /// Members whose roles are not as before.
+    /// Members with changed roles.
     changed: u64,
-    /// Members who were like that already.
+    /// Members with unchanged roles.
     unchanged: u64,
 }
 
@@ -133,18 +133,18 @@ impl Check for RolesOfGuild {
     }
 }
 
-/// The roles of a guild, and what became of them.
+/// Roles of a guild, with numbers of changes.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct RolesPutBody {
-    /// Roles that are new.
+    /// Number of new roles.
     added: u64,
-    /// Roles that were changed.
+    /// Number of changed roles.
     changed: u64,
-    /// Roles that were like that already.
+    /// Number of unchanged roles.
     unchanged: u64,
 }
 
-/// Carries it out, and waits as long as it took.
+/// Runs the command, then pauses for the time that it took.
 async fn paced(v1: &V1, guild_id: GuildId, command: BackendCommand) -> Result<Result<Reply, Refusal>, V1Error> {
     let began = Instant::now();
     let command = Command::Backend(Box::new(command));
@@ -180,7 +180,7 @@ async fn change(v1: &V1, guild_id: GuildId, named: Vec<Named>) -> Result<Json<Ro
     }
 }
 
-/// Says which accounts are no members.
+/// Faults for accounts that are no members.
 async fn no_members(v1: &V1, guild_id: GuildId, named: &[Named]) -> V1Error {
     let members = async { expect_read!(v1.ask(guild_id, Command::ReadMembers).await?, Members) };
     let members = match members.await {
@@ -195,7 +195,7 @@ async fn no_members(v1: &V1, guild_id: GuildId, named: &[Named]) -> V1Error {
     faults.done().err().unwrap_or_else(|| Refusal::Changed.into())
 }
 
-/// Says which roles do not exist, or are `@everyone`.
+/// Faults for roles that do not exist, or are `@everyone`.
 async fn no_roles(v1: &V1, guild_id: GuildId, named: &[Named]) -> V1Error {
     let guild = match guilds::reply(v1, guild_id).await {
         Ok(guild) => guild,
@@ -229,7 +229,7 @@ async fn need_role(v1: &V1, guild_id: GuildId, role_id: RoleId) -> Result<(), V1
     if guild.meta.roles.contains_key(&role_id) { Ok(()) } else { Err(V1Error::not_found("role")) }
 }
 
-/// Gives a role to these members, and takes it from all others
+/// Sets the members of a role
 ///
 /// One transaction. At most 1,000 members may be named, and change.
 #[utoipa::path(put, path = "/v1/guilds/{guild_id}/roles/{role_id}/members", tag = "roles",
@@ -272,7 +272,7 @@ pub(super) async fn put_members(
     change(&v1, guild_id, adding.chain(losing).collect()).await
 }
 
-/// Gives a role to some members, and takes it from some
+/// Adds members to a role, and removes others
 ///
 /// One transaction.
 #[utoipa::path(patch, path = "/v1/guilds/{guild_id}/roles/{role_id}/members", tag = "roles",
@@ -301,7 +301,7 @@ pub(super) async fn change_members(
 
 /// Sets the roles of many members
 ///
-/// One transaction. Members who are not named keep theirs.
+/// One transaction. Other members keep their roles.
 #[utoipa::path(put, path = "/v1/guilds/{guild_id}/members/roles", tag = "roles", params(("guild_id" = AnyId, Path)),
     request_body = MembersRolesPut,
     responses((status = 200, body = RolesChanged), (status = 404, body = V1Error)))]
@@ -326,9 +326,9 @@ pub(super) async fn put_of_members(
     change(&v1, guild_id, named.collect()).await
 }
 
-/// Makes or replaces roles under ids of your choice
+/// Creates or replaces roles
 ///
-/// One transaction. Roles that are not named stay.
+/// One transaction. Other roles stay.
 #[utoipa::path(put, path = "/v1/guilds/{guild_id}/roles", tag = "roles", params(("guild_id" = AnyId, Path)),
     request_body = RolesOfGuild,
     responses((status = 200, body = RolesPutBody), (status = 404, body = V1Error),

@@ -49,7 +49,7 @@ struct Ring {
     last: u64,
 }
 
-/// What happened to sessions lately.
+/// Recent events of sessions.
 pub struct SessionEvents {
     ring: Mutex<Ring>,
     events_max: usize,
@@ -68,7 +68,7 @@ impl SessionEvents {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something happened.
+    /// Adds an event.
     pub fn push(&self, at: Timestamp, news: SessionNews) {
         let SessionNews { change, session_id, user_id } = news;
         let mut ring = self.ring();
@@ -96,7 +96,7 @@ impl SessionEvents {
     }
 }
 
-/// Where to begin.
+/// Parameters of the stream.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Begin {
@@ -108,7 +108,7 @@ impl Check for Begin {
     fn check(&self, _: &mut Faults) {}
 }
 
-/// Something happened to a session.
+/// An event of a session.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = SessionEvent)]
 pub(super) struct SessionEventBody {
@@ -118,7 +118,7 @@ pub(super) struct SessionEventBody {
     at: Time,
     /// `connected` (by IDENTIFY), `resumed`, `disconnected` (it can be resumed), `gone`.
     event: &'static str,
-    /// Which session.
+    /// Id of the session.
     session_id: String,
     /// Account of the session.
     user_id: Snowflake,
@@ -128,7 +128,7 @@ pub(super) struct SessionEventBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = SessionEventsLost)]
 pub(super) struct Lost {
-    /// How many at least.
+    /// Lower bound of their number.
     lost: u64,
     /// `after` is from before a restart: numbers have started again.
     restarted: bool,
@@ -143,7 +143,7 @@ fn name(change: SessionChange) -> &'static str {
     }
 }
 
-/// Follows what happens to sessions
+/// Streams the events of sessions
 ///
 /// A stream without an end: a line for each event (`SessionEvent`), a `SessionEventsLost` where some are missing, and
 /// an empty line every 15 seconds while nothing happens.

@@ -24,36 +24,37 @@ use utoipa::{IntoParams, ToSchema};
 /// Where a page begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SessionPlace {
-    /// Which partition.
+    /// Number of the partition.
     pub partition: u16,
-    /// Which place there.
+    /// Slot in the partition.
     pub slot: u32,
 }
 
 /// A session, and where it lives.
 pub type SessionInfo = (u16, SessionView);
 
-/// Some of the sessions.
+/// A page of sessions.
 #[derive(Clone, Debug, Default)]
 pub struct SessionsPage {
-    /// In the order of their places.
+    /// Ordered by partition and slot.
     pub sessions: Vec<SessionInfo>,
-    /// Where the next page begins; none when this is the last.
+    /// Start of the next page; `None` on the last.
     pub next: Option<SessionPlace>,
 }
 
-/// The partitions, as the API needs them.
+/// Interface of the API to the partitions.
 #[async_trait]
 pub trait Gateway: Send + Sync + 'static {
-    /// Sessions from a place on.
+    /// Sessions from `from` on.
     async fn page(&self, from: SessionPlace, limit: usize) -> SessionsPage;
     /// All sessions of an account.
     async fn of_user(&self, user_id: UserId) -> Vec<SessionInfo>;
     /// Reads one session.
     async fn session(&self, id: &str) -> Option<SessionInfo>;
-    /// Closes sessions and forgets them; how many. They are closed when this returns.
+    /// Closes and discards sessions; returns their number. They are closed on return.
     async fn close(&self, whose: Whose, code: CloseCode) -> u64;
-    /// Tells the sessions of accounts; how many partitions will tell the event's receipt. Must not block.
+    /// Publishes an event to sessions of accounts; returns the number of partitions that will report their
+    /// count. Must not block.
     fn tell_users(&self, published: &Arc<Published>, user_ids: &Arc<[UserId]>) -> usize;
 }
 
@@ -84,34 +85,34 @@ impl Gateway for NoGateway {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Session)]
 pub(super) struct SessionBody {
-    /// As the client knows it.
+    /// Session id, as in READY.
     id: String,
     /// Account of the session.
     user_id: Snowflake,
     /// Whether the account is a bot.
     bot: bool,
-    /// `[id, count]`, if it said so.
+    /// `[id, count]` of IDENTIFY, if it had a shard.
     shard: Option<[u32; 2]>,
     /// `json` or `etf`.
     encoding: &'static str,
-    /// How its connection is compressed; null without one.
+    /// Compression of its connection; null if it has no connection or none.
     compression: Option<&'static str>,
     /// What writes it: `shared-match`, `classic` (a library's context), `classic, upgraded` (a larger one) or
     /// `prepared` (compressed once for all); null without a connection or compression.
     writer: Option<&'static str>,
-    /// Guilds it is in.
+    /// Number of its guilds.
     guild_count: usize,
-    /// The newest sequence number.
+    /// Sequence number of its newest dispatch.
     seq: u64,
-    /// Dispatches that are kept for a resume, or wait for the client.
+    /// Dispatches in its replay buffer, or waiting for the client.
     buffered_events: usize,
     /// Bytes of the buffered dispatches.
     buffered_bytes: usize,
     /// `connected` or `resumable`.
     state: &'static str,
-    /// For so long it can still be resumed; null while it is connected.
+    /// Milliseconds in which it can still be resumed; null while it is connected.
     resumable_ms: Option<u64>,
-    /// The partition it lives on.
+    /// Number of its partition.
     partition: u16,
 }
 
@@ -139,26 +140,26 @@ impl From<&SessionInfo> for SessionBody {
     }
 }
 
-/// Some of the sessions.
+/// A page of sessions.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct SessionList {
     /// In no particular order.
     sessions: Vec<SessionBody>,
-    /// `after` of the next page; null when this is the last. A page may be short, or empty, and not the last.
+    /// `after` of the next page; null on the last. Other pages may be short or empty too.
     next: Option<String>,
 }
 
-/// Which sessions.
+/// Parameters of a list of sessions.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Which {
-    /// Only this account's: all of them, in one page.
+    /// Only sessions of this account: all of them, on one page.
     #[param(value_type = Option<Snowflake>)]
     user_id: Option<Snowflake>,
-    /// `next` of the page before.
+    /// `next` of the previous page.
     #[param(pattern = "^[0-9]{1,4}-[0-9]{1,9}$")]
     after: Option<String>,
-    /// How many at most.
+    /// Maximum number of sessions.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
 }

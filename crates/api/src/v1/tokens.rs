@@ -24,7 +24,7 @@ const TTL_S_MAX: u64 = 366 * 86_400;
 const TTL_S: u64 = 30 * 86_400;
 const LIST_MAX: u32 = 1_000;
 
-/// A token to be minted.
+/// Parameters of a new token.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewToken {
@@ -41,34 +41,34 @@ impl Check for NewToken {
     }
 }
 
-/// A token that was just minted.
+/// A new token, with its secret.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct MintedToken {
-    /// The token: told this once, and kept nowhere.
+    /// The token, shown only here.
     token: String,
     /// `bot` or `user`.
     kind: &'static str,
-    /// Names it, for DELETE; only of bots.
+    /// Id for DELETE; only of bot tokens.
     id: Option<String>,
     /// Expiry of a user token. Null for a bot token: it is valid until it is revoked.
     expires_at: Option<Time>,
 }
 
-/// A bot token, without what proves it.
+/// A bot token without its secret.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct TokenBody {
-    /// Names it, for DELETE: its SHA-256.
+    /// Id for DELETE: the token's SHA-256.
     id: String,
-    /// When it was minted.
+    /// Time of creation.
     created_at: Time,
 }
 
 /// Result of a revocation.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct RevokedBody {
-    /// Tokens; user tokens of an account are not counted one by one.
+    /// Number of revoked tokens; user tokens of an account are not counted individually.
     revoked: u64,
-    /// Sessions that were closed with 4004, or forgotten.
+    /// Number of sessions that were closed with 4004 or discarded.
     closed: u64,
 }
 
@@ -156,7 +156,7 @@ async fn close(v1: &V1, whose: Whose) -> Result<u64, V1Error> {
 
 /// Revokes all tokens of an account
 ///
-/// Its sessions are closed with 4004 at once. Tokens that are minted from now on are good.
+/// Its sessions are closed with 4004 at once. Tokens minted afterwards are valid.
 #[utoipa::path(delete, path = "/v1/users/{user_id}/tokens", tag = "tokens", params(("user_id" = AnyId, Path)),
     responses((status = 200, body = RevokedBody), (status = 404, body = V1Error)))]
 pub(super) async fn revoke_all(
@@ -171,7 +171,7 @@ pub(super) async fn revoke_all(
 
 /// Revokes one bot token by its id
 ///
-/// Sessions that came with it are closed with 4004 at once.
+/// Sessions that were opened with it are closed with 4004 at once.
 #[utoipa::path(delete, path = "/v1/users/{user_id}/tokens/{token_id}", tag = "tokens",
     params(("user_id" = AnyId, Path), ("token_id" = String, Path, description = "64 hexadecimal digits")),
     responses((status = 200, body = RevokedBody), (status = 404, body = V1Error)))]
@@ -197,7 +197,7 @@ pub(super) async fn revoke_one(
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AnyToken {
-    /// With or without `Bot ` or `Bearer `. Of any legal size: tokens of a sign-on are long.
+    /// The token, with or without `Bot ` or `Bearer `, up to 4,096 bytes.
     #[schema(min_length = 1, max_length = 4096)]
     token: String,
 }
@@ -212,17 +212,17 @@ impl Check for AnyToken {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = InspectedToken)]
 pub(super) struct InspectedBody {
-    /// REST and the gateway take it now.
+    /// Whether REST and the gateway accept it now.
     valid: bool,
     /// `bot`, `user`, or `sign_on` of an issuer of the key set; null if it is refused before that is known.
     kind: Option<&'static str>,
-    /// The account that it names; null as above.
+    /// Account of the token; null as above.
     user_id: Option<Snowflake>,
-    /// Its end; null for bot tokens, and as above.
+    /// Expiry; null for bot tokens, and as above.
     expires_at: Option<Time>,
-    /// Why it is refused, for programs: one of the reasons of `guildhall_tokens_refused_total`.
+    /// Reason of a refusal, for programs: as in `guildhall_tokens_refused_total`.
     reason: Option<&'static str>,
-    /// Why it is refused, and what to correct.
+    /// Reason of a refusal and its correction, for people.
     message: Option<String>,
 }
 
@@ -244,7 +244,7 @@ impl From<Inspected> for InspectedBody {
     }
 }
 
-/// A key with accounts looks at tokens of these alone.
+/// A key with accounts may only inspect tokens of these.
 async fn look(v1: &V1, caller: &Caller<Tokens>, token: &str) -> Result<Inspected, V1Error> {
     let inspected = v1.in_time(v1.node.inspect_token(token)).await?.map_err(|error| match error {
         // Their keys are being fetched.
@@ -257,9 +257,9 @@ async fn look(v1: &V1, caller: &Caller<Tokens>, token: &str) -> Result<Inspected
     Ok(inspected)
 }
 
-/// Says whether a token is good, and if not why
+/// Inspects a token: whether it is valid, and if not, why
 ///
-/// Clients see 401 and 4004 and no reason. An inspection changes and counts nothing.
+/// Clients only see 401 or 4004. An inspection has no effect and is not counted.
 #[utoipa::path(post, path = "/v1/tokens/inspect", tag = "tokens", request_body = AnyToken,
     responses((status = 200, body = InspectedBody)))]
 pub(super) async fn inspect(
@@ -273,7 +273,7 @@ pub(super) async fn inspect(
 
 /// Revokes a token of either kind
 ///
-/// Sessions that came with it are closed with 4004 at once.
+/// Sessions that were opened with it are closed with 4004 at once.
 #[utoipa::path(post, path = "/v1/tokens/revoke", tag = "tokens", request_body = AnyToken,
     responses((status = 200, body = RevokedBody),
               (status = 404, description = "It is not good anyway", body = V1Error)))]

@@ -37,7 +37,7 @@ async fn account(v1: &V1, user_id: UserId) -> Result<Arc<User>, V1Error> {
     v1.in_time(v1.node.user(user_id)).await??.ok_or_else(|| V1Error::not_found("user"))
 }
 
-/// Asks every guild of an account. One that it has left meanwhile, or that is gone, has nothing to say.
+/// Sends a command to every guild of an account. Guilds that it has left, or that were deleted, are skipped.
 async fn ask_guilds(v1: &V1, user_id: UserId, command: impl Fn() -> Command) -> Result<(), V1Error> {
     let guild_ids = v1.in_time(v1.node.guilds_of_user(user_id)).await??;
     let asked = futures_util::stream::iter(guild_ids).map(|guild_id| {
@@ -60,10 +60,10 @@ async fn put_user(v1: &V1, user: User) -> Result<UserBody, V1Error> {
     Ok(body)
 }
 
-/// Some of the accounts.
+/// A page of accounts.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Users {
-    /// Ascending by id. Fewer than `limit`: these are the last.
+    /// By ascending id. Fewer than `limit` on the last page.
     users: Vec<UserBody>,
 }
 
@@ -95,7 +95,7 @@ pub(super) async fn read(_: Caller<Read>, State(v1): State<Arc<V1>>, path: Path)
     Ok(Json(UserBody::from(&*user).with_external_id(text)))
 }
 
-/// Makes an account under an id of your choice, or replaces it
+/// Creates or replaces the account with this id
 #[utoipa::path(put, path = "/v1/users/{user_id}", tag = "users", params(("user_id" = AnyId, Path)),
     request_body = UserPut,
     responses((status = 200, description = "It was there, and is like this now", body = UserBody),
@@ -161,14 +161,14 @@ pub(super) async fn update(
     Ok(Json(body.with_external_id(text)))
 }
 
-/// The guilds of an account.
+/// Guilds of an account.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct GuildsOfUser {
     /// Ids in ascending order.
     guild_ids: Vec<Snowflake>,
 }
 
-/// Lists the guilds an account is in
+/// Lists the guilds of an account
 #[utoipa::path(get, path = "/v1/users/{user_id}/guilds", tag = "users", params(("user_id" = AnyId, Path)),
     responses((status = 200, body = GuildsOfUser), (status = 404, body = V1Error)))]
 pub(super) async fn guilds(
@@ -182,13 +182,13 @@ pub(super) async fn guilds(
     Ok(Json(GuildsOfUser { guild_ids: guild_ids.into_iter().map(Into::into).collect() }))
 }
 
-/// What becomes of what an account wrote.
+/// Treatment of an account's messages.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Content {
-    /// Delete it, in the background.
+    /// Deletes its messages, in the background.
     erase: Option<bool>,
-    /// It becomes another account's, and so do the guilds that the account owns, in the background.
+    /// Assigns its messages and the guilds that it owns to another account, in the background.
     reassign: Option<AnyId>,
 }
 
@@ -239,7 +239,7 @@ pub(super) async fn delete(
     }
 }
 
-/// The account is locked out before the answer; the rest is done by the job.
+/// The account is locked before the answer; a job does the rest.
 async fn begin_deletion(v1: &V1, deletion: Deletion) -> Result<Response, V1Error> {
     let user_id = deletion.user_id;
     // One job for an account, and nobody puts the account in between.

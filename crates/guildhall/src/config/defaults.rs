@@ -1,8 +1,8 @@
 //! Defaults: each a named constant with its reason.
 
 use super::value::{
-    ChatMode, ClientTakeover, CreateAccounts, DatabaseCheck, DeflateMode, ExpireSessions, HiddenForm, IoUring, LogFilter,
-    LogFormat, MetricsAccess, StreamMode, SubjectIs, Synchronous, Upgrades, UploadMode,
+    ChatMode, ClientTakeover, CreateAccounts, DatabaseCheck, DeflateMode, ExpireSessions, HiddenForm, IoUring,
+    LogFilter, LogFormat, MetricsAccess, StreamMode, SubjectIs, Synchronous, Upgrades, UploadMode,
 };
 use guildhall_codec::{ZlibParams, ZstdParams};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};

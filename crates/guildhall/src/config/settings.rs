@@ -7,9 +7,9 @@ use super::{
     jwks::JwksUrl,
     raw::RawConfig,
     value::{
-        Addresses, Allowed, ChatMode, ClientTakeover, CreateAccounts, DatabaseCheck, DeflateMode, DirectsFrom, ExpireSessions,
-        GatewayUrl, HiddenForm, IoUring, LogFilter, LogFormat, MetricsAccess, Secret, StreamMode, SubjectIs,
-        Synchronous, Text, Upgrades, UploadMode, UsersPreset, Value, VoiceEndpoint,
+        Addresses, Allowed, ChatMode, ClientTakeover, CreateAccounts, DatabaseCheck, DeflateMode, DirectsFrom,
+        ExpireSessions, GatewayUrl, HiddenForm, IoUring, LogFilter, LogFormat, MetricsAccess, Secret, StreamMode,
+        SubjectIs, Synchronous, Text, Upgrades, UploadMode, UsersPreset, Value, VoiceEndpoint,
     },
 };
 use std::{net::SocketAddr, path::PathBuf};

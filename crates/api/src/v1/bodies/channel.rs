@@ -20,16 +20,16 @@ const BITRATE_MAX: u32 = 384_000;
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OverwriteBody {
-    /// A role of the guild, or a user.
+    /// Id of a role of the guild, or of a member.
     pub id: Snowflake,
-    /// 0 a role, 1 a member.
+    /// 0 for a role, 1 for a member.
     #[serde(rename = "type")]
     #[schema(minimum = 0, maximum = 1)]
     pub kind: u8,
-    /// Granted here.
+    /// Permissions granted in this channel.
     #[serde(default = "no_permissions")]
     pub allow: Bits,
-    /// Taken away here.
+    /// Permissions denied in this channel.
     #[serde(default = "no_permissions")]
     pub deny: Bits,
 }
@@ -52,7 +52,7 @@ impl From<OverwriteBody> for Overwrite {
     }
 }
 
-/// A channel, whole.
+/// All fields of a channel.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ChannelPut {
@@ -63,21 +63,21 @@ pub(crate) struct ChannelPut {
     #[serde(rename = "type")]
     #[schema(minimum = 0, maximum = 16)]
     pub kind: u8,
-    /// Order: by position, then by id.
+    /// Clients sort by position, then by id.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 2147483647)]
     pub position: i32,
-    /// Its category.
+    /// Id of its category.
     #[serde(default)]
     pub parent_id: Option<Snowflake>,
     /// Topic shown above the channel.
     #[serde(default)]
     #[schema(max_length = 4096)]
     pub topic: Option<String>,
-    /// Age-restricted.
+    /// Whether the channel is age-restricted.
     #[serde(default)]
     pub nsfw: bool,
-    /// Seconds a member waits between messages.
+    /// Slow mode: seconds between two messages of a member; 0 for none.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 21600)]
     pub rate_limit_per_user: u16,
@@ -85,7 +85,7 @@ pub(crate) struct ChannelPut {
     #[serde(default)]
     #[schema(minimum = 0, maximum = 384000)]
     pub bitrate: u32,
-    /// Most people in voice; 0 for no limit.
+    /// Limit of members in voice; 0 for no limit.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 10000)]
     pub user_limit: u16,
@@ -93,8 +93,8 @@ pub(crate) struct ChannelPut {
     #[serde(default)]
     #[schema(max_items = 1000)]
     pub permission_overwrites: Vec<OverwriteBody>,
-    /// How your own database calls it: unique among channels, and never shown to clients. Left out:
-    /// as it was. Null: none.
+    /// Key of the channel in your own database: unique among channels, never sent to clients. Omitted:
+    /// unchanged. Null: none.
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, required = false, min_length = 1, max_length = 128, pattern = "^[!-~]*$")]
     pub external_id: Option<Option<String>>,
@@ -161,11 +161,11 @@ impl From<&Channel> for ChannelPut {
 pub(crate) struct ChannelBody {
     /// Id of the channel.
     pub id: Snowflake,
-    /// The guild it is in.
+    /// Id of its guild.
     pub guild_id: Snowflake,
     #[serde(flatten)]
     pub fields: ChannelPut,
-    /// The newest message; it may have been deleted since.
+    /// Id of the newest message, which may have been deleted.
     pub last_message_id: Option<Snowflake>,
 }
 

@@ -18,7 +18,7 @@ fn afk_timeout() -> u16 {
 fn locale() -> String {
     "en-US".to_owned()
 }
-/// A guild's own fields, whole.
+/// All fields of a guild itself.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GuildPut {
@@ -27,7 +27,7 @@ pub(crate) struct GuildPut {
     pub name: String,
     /// Owner, with all permissions: an existing account, and a member if the guild exists.
     pub owner_id: AnyId,
-    /// Hash of the picture.
+    /// Hash of the icon.
     #[serde(default)]
     #[schema(max_length = 128)]
     pub icon: Option<String>,
@@ -35,21 +35,21 @@ pub(crate) struct GuildPut {
     #[serde(default)]
     #[schema(max_length = 300)]
     pub description: Option<String>,
-    /// Where idle people in voice go: a channel that exists.
+    /// Id of the existing voice channel for inactive members.
     #[serde(default)]
     pub afk_channel_id: Option<Snowflake>,
-    /// Seconds until then.
+    /// Seconds of inactivity until then.
     #[serde(default = "afk_timeout")]
     #[schema(minimum = 60, maximum = 3600)]
     pub afk_timeout: u16,
-    /// Where system messages go: a channel that exists.
+    /// Id of the existing channel for system messages.
     #[serde(default)]
     pub system_channel_id: Option<Snowflake>,
     /// Verification level, 0 to 4.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 4)]
     pub verification_level: u8,
-    /// 0 all messages, 1 only mentions.
+    /// Default notifications: 0 for all messages, 1 for mentions.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 1)]
     pub default_message_notifications: u8,
@@ -57,7 +57,7 @@ pub(crate) struct GuildPut {
     #[serde(default)]
     #[schema(minimum = 0, maximum = 2)]
     pub explicit_content_filter: u8,
-    /// Feature names, passed on to clients.
+    /// Feature names, sent to clients unchanged.
     #[serde(default)]
     #[schema(max_items = 100)]
     pub features: Vec<String>,
@@ -65,8 +65,8 @@ pub(crate) struct GuildPut {
     #[serde(default = "locale")]
     #[schema(min_length = 2, max_length = 16)]
     pub preferred_locale: String,
-    /// How your own database calls it: unique among guilds, and never shown to clients. Left out:
-    /// as it was. Null: none.
+    /// Key of the guild in your own database: unique among guilds, never sent to clients. Omitted:
+    /// unchanged. Null: none.
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, required = false, min_length = 1, max_length = 128, pattern = "^[!-~]*$")]
     pub external_id: Option<Option<String>>,
@@ -148,12 +148,12 @@ impl From<&Guild> for GuildPut {
 pub(crate) struct GuildBody {
     /// Id of the guild.
     pub id: Snowflake,
-    /// Its own fields.
+    /// Fields of the guild.
     #[serde(flatten)]
     pub fields: GuildPut,
     /// Number of members.
     pub member_count: u64,
-    /// Members who are not offline.
+    /// Number of members who are not offline.
     pub presence_count: u64,
 }
 

@@ -15,32 +15,32 @@ use utoipa::ToSchema;
 
 const ROLES_MAX: usize = 250;
 
-/// A member, whole. Their account is put with `/v1/users`.
+/// All fields of a member. `/v1/users` has the account.
 #[derive(Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MemberPut {
-    /// The name others see in this guild.
+    /// Display name in this guild; null: the account's name.
     #[serde(default)]
     #[schema(max_length = 32)]
     pub nick: Option<String>,
-    /// Roles of the guild, `@everyone` aside.
+    /// Ids of the member's roles, without `@everyone`.
     #[serde(default)]
     #[schema(max_items = 250)]
     pub roles: Vec<Snowflake>,
-    /// When they joined. Left out or null: as it was, or now.
+    /// Time of joining. Omitted or null: unchanged, or now for a new member.
     #[serde(default)]
     pub joined_at: Option<Time>,
     /// Muted by the server.
     #[serde(default)]
     pub mute: bool,
-    /// Server deafen.
+    /// Deafened by the server.
     #[serde(default)]
     pub deaf: bool,
-    /// Member flags.
+    /// Flags of the member, as in the protocol.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 4294967295_u64)]
     pub flags: u32,
-    /// Time-out until then.
+    /// End of the time-out; null: none.
     #[serde(default)]
     pub communication_disabled_until: Option<Time>,
 }
@@ -105,9 +105,9 @@ impl From<&Member> for MemberPut {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Member)]
 pub(crate) struct MemberBody {
-    /// Their account.
+    /// Account of the member.
     pub user: UserBody,
-    /// Their fields.
+    /// Fields of the member.
     #[serde(flatten)]
     pub fields: MemberPut,
 }
@@ -123,7 +123,7 @@ impl From<&Member> for MemberBody {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ImportLine {
-    /// The account; put as it is here.
+    /// The account, which is put with these fields.
     pub user: ImportUser,
     /// As for a member.
     #[serde(default)]
@@ -152,7 +152,7 @@ pub(crate) struct ImportLine {
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ImportUser {
-    /// Its id. Left out: of the account with this `external_id`, or a new one.
+    /// Id of the account. Omitted: the account with this `external_id`, or a new one.
     #[serde(default)]
     pub id: Option<Snowflake>,
     /// As for an account.
@@ -178,7 +178,7 @@ pub(crate) struct ImportUser {
     /// As for an account.
     #[serde(default)]
     pub application_flags: u32,
-    /// As for an account. Left out or null: as it was.
+    /// As for an account. Omitted or null: unchanged.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 128, pattern = "^[!-~]*$")]
     pub external_id: Option<String>,

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-/// Changes to an object: its fields as for PUT, those that are left out stay.
+/// Changes to an object: fields as for PUT; omitted ones are unchanged.
 ///
 /// They are laid over what is there as `PUT` takes it, and checked whole.
 #[derive(Debug)]

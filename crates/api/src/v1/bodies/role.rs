@@ -11,18 +11,18 @@ use utoipa::ToSchema;
 
 const COLOR_MAX: u32 = 0xff_ffff;
 
-/// A role, whole.
+/// All fields of a role.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RolePut {
     /// Name of the role. `@everyone` keeps its name.
     #[schema(min_length = 1, max_length = 100)]
     pub name: String,
-    /// RGB; 0 for none.
+    /// Colour as RGB; 0 for none.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 16777215)]
     pub color: u32,
-    /// Shown apart in member lists.
+    /// Whether member lists show its members in a group of their own.
     #[serde(default)]
     pub hoist: bool,
     /// Position: higher roles are above; at least 1, except for `@everyone`.
@@ -32,10 +32,10 @@ pub(crate) struct RolePut {
     /// Permissions that the role grants.
     #[serde(default = "no_permissions")]
     pub permissions: Bits,
-    /// Owned by an integration: members cannot give or take it.
+    /// Whether an integration owns it; then members cannot assign or remove it.
     #[serde(default)]
     pub managed: bool,
-    /// Everybody may mention it.
+    /// Whether every member may mention it.
     #[serde(default)]
     pub mentionable: bool,
 }

@@ -10,42 +10,42 @@ use guildhall_model::{User, UserId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// An account, whole.
+/// All fields of an account.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UserPut {
     /// Unique name of the account.
     #[schema(min_length = 1, max_length = 32)]
     pub username: String,
-    /// "0" for names without one; bots may have four digits.
+    /// Discriminator: "0" for none; bots may have four digits.
     #[serde(default = "no_discriminator")]
     #[schema(pattern = "^([0-9]|[0-9]{4})$")]
     pub discriminator: String,
-    /// The name others see.
+    /// Display name shown to other users; null: the username.
     #[serde(default)]
     #[schema(max_length = 32)]
     pub global_name: Option<String>,
-    /// Hash of the picture.
+    /// Hash of the avatar.
     #[serde(default)]
     #[schema(max_length = 128)]
     pub avatar: Option<String>,
-    /// Hash of the wide picture of the profile.
+    /// Hash of the profile's banner.
     #[serde(default)]
     #[schema(max_length = 128)]
     pub banner: Option<String>,
-    /// A bot. It stays what it was made.
+    /// Whether the account is a bot. It cannot change.
     #[serde(default)]
     pub bot: bool,
-    /// Public flags.
+    /// Public flags, as in the protocol.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 4294967295_u64)]
     pub public_flags: u32,
-    /// Of a bot: which privileged intents it may use. 4096 presences, 16384 members, 262144 message content.
+    /// Privileged intents of a bot: 4096 presences, 16384 members, 262144 message content.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 4294967295_u64)]
     pub application_flags: u32,
-    /// How your own database calls it: unique among accounts, and never shown to clients. Left out:
-    /// as it was. Null: none.
+    /// Key of the account in your own database: unique among accounts, never sent to clients. Omitted:
+    /// unchanged. Null: none.
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, required = false, min_length = 1, max_length = 128, pattern = "^[!-~]*$")]
     pub external_id: Option<Option<String>>,
