@@ -10,10 +10,10 @@ export type { ZstdOptions } from "./codec/streams.js";
 
 /** One deflate stream per connection. */
 export function zlibStream(): Compression {
-  return zlibStreamOf([zlibWasm, zlibNode]);
+  return zlibStreamOf([zlibNode, zlibWasm]);
 }
 
 /** One zstd stream per connection, optionally with a dictionary of the node. */
 export function zstdStream(options: ZstdOptions = {}): Compression {
-  return zstdStreamOf([zstdWasm, zstdNode], options);
+  return zstdStreamOf([zstdNode, zstdWasm], options);
 }

@@ -1,0 +1,8 @@
+/** Everything public but `Client`, which differs between browsers and Node. */
+export { none } from "./codec/codec.js";
+export { json } from "./codec/encoding.js";
+export { GuildState, StateCache } from "./core/cache.js";
+export { consequenceOf } from "./core/closeCodes.js";
+export { BLOCK_ROWS, listIdOf } from "./core/memberList.js";
+export { Session } from "./core/session.js";
+export * from "./generated/codes.js";

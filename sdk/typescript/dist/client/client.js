@@ -1,0 +1,483 @@
+/**
+ * Client: drives one `Session` with a socket, timers and codecs, and passes on what happens.
+ *
+ * Invariants  C1 a message's body is decoded only if the session, the cache, a view or a listener needs it, and once.
+ *             C2 a late event of an older socket reaches nothing.
+ * Limits      outbound messages: `BOT_MESSAGE_BYTES_MAX`, `USER_MESSAGE_BYTES_MAX`; larger ones are refused.
+ */
+import { none } from "../codec/codec.js";
+import { json, utf8Bytes } from "../codec/encoding.js";
+import { StateCache } from "../core/cache.js";
+import * as opcodes from "../core/opcodes.js";
+import { done } from "../core/problem.js";
+import { Session } from "../core/session.js";
+import { Subscriptions } from "../core/subscriptions.js";
+import { Emitter } from "../emitter.js";
+import { openBrowserSocket } from "../transport/browserSocket.js";
+import { MemberListView } from "./memberListView.js";
+import { MemberRequests } from "./memberRequests.js";
+import { ReceivedMessage } from "./message.js";
+const BOT_MESSAGE_BYTES_MAX = 4096;
+const USER_MESSAGE_BYTES_MAX = 15_360;
+/** Changes of subscriptions within this time are sent together. */
+const SUBSCRIPTION_DELAY_MS = 50;
+const DEFAULT_CAPABILITIES = opcodes.LAZY_USER_NOTES | opcodes.DEDUPE_USER_OBJECTS | opcodes.PASSIVE_GUILD_UPDATE_V2;
+export const systemClock = {
+    now: () => performance.now(),
+    setTimeout: (callback, ms) => setTimeout(callback, ms),
+    clearTimeout: (timer) => clearTimeout(timer),
+};
+export class Client extends Emitter {
+    /** State of guilds, channels, members …; null if the option `cache` is false. */
+    cache;
+    traffic = { messages: 0, wireBytes: 0, sentMessages: 0, sentBytes: 0 };
+    #options;
+    #clock;
+    #session;
+    #subscriptions = new Subscriptions();
+    #open = new Map();
+    #views = new Set();
+    #memberRequests;
+    #encoding;
+    #compressions;
+    #codec = null;
+    #decompressor = null;
+    #socket = null;
+    /** Counts connections: events of an older one are ignored. */
+    #connection = 0;
+    #sawHello = false;
+    #token = "";
+    #mayRefreshToken = false;
+    #timer = null;
+    #timerAt = null;
+    #subscriptionTimer = null;
+    #isBot;
+    #presence;
+    #isDraining = false;
+    constructor(options) {
+        super();
+        this.#options = options;
+        this.#clock = options.clock ?? systemClock;
+        this.#isBot = options.intents !== undefined;
+        this.#presence = options.presence;
+        this.#encoding = options.encoding ?? json;
+        this.#compressions = listOf(options.compression);
+        this.cache = options.cache === false ? null : new StateCache((change) => this.emit("change", change), options.cache === true ? {} : options.cache);
+        this.#memberRequests = new MemberRequests(this.#clock);
+        this.#session = new Session({
+            url: options.url,
+            token: () => this.#token,
+            identify: () => this.#identify(),
+            random: options.random ?? Math.random,
+            resume: options.resume,
+            backoffMinMs: options.backoffMinMs,
+            backoffMaxMs: options.backoffMaxMs,
+        });
+    }
+    get state() {
+        return this.#session.state;
+    }
+    /** The last sequence number. */
+    get seq() {
+        return this.#session.seq;
+    }
+    /** What another client needs to continue the session; null without a session. */
+    get resumePoint() {
+        return this.#session.resumePoint;
+    }
+    /** Names of the encoding and the compression of the current or next connection. */
+    get codec() {
+        return { encoding: this.#encoding.name, compression: (this.#codec?.compression ?? this.#compressions[0] ?? none).name };
+    }
+    /** Opens the connection. Everything that follows is an event. */
+    connect() {
+        this.#mayRefreshToken = typeof this.#options.token === "function";
+        this.#session.connect(this.#clock.now());
+        this.#drain();
+    }
+    /** Resolves when the session is ready, or with the problem that stopped the client. */
+    ready() {
+        return new Promise((resolve) => {
+            if (this.state === "ready")
+                return resolve(done);
+            const offState = this.on("state", ({ to }) => {
+                if (to === "ready")
+                    settle(done);
+            });
+            const offStopped = this.on("stopped", (problem) => settle({ ok: false, problem }));
+            const settle = (result) => {
+                offState();
+                offStopped();
+                resolve(result);
+            };
+        });
+    }
+    /** Ends the session; with `keepSession`, `resumePoint` continues it within the gateway's resume window. */
+    close(options = {}) {
+        this.#session.stop(this.#clock.now(), options.keepSession ?? false);
+        this.#drain();
+    }
+    /** Breaks the connection and resumes: after a change of network, or with other codecs. */
+    reconnect(options = {}) {
+        if (options.encoding)
+            this.#encoding = options.encoding;
+        if (options.compression)
+            this.#compressions = listOf(options.compression);
+        if (options.encoding || options.compression)
+            this.#codec = null;
+        this.#session.drop(this.#clock.now(), options.reason ?? "the application asked for it");
+        this.#drain();
+    }
+    /** Sends any command (`Opcode`) as soon as the session and the rate limit permit. */
+    send(op, d) {
+        const bytes = utf8Bytes(JSON.stringify({ op, d }));
+        const max = this.#isBot ? BOT_MESSAGE_BYTES_MAX : USER_MESSAGE_BYTES_MAX;
+        if (bytes > max) {
+            const message = `The command has ${bytes} bytes; the gateway accepts ${max}.`;
+            return { ok: false, problem: { kind: "payload", message, advice: "Split the command.", isFatal: false } };
+        }
+        const result = this.#session.send(this.#clock.now(), op, d);
+        this.#drain();
+        return result;
+    }
+    /** Sets the presence, also of later sessions (op 3). */
+    setPresence(presence) {
+        this.#presence = presence;
+        if (this.state === "idle")
+            return done;
+        return this.send(opcodes.PRESENCE_UPDATE, { since: null, afk: false, activities: [], ...presence });
+    }
+    /** Joins, changes or leaves (`channelId` null) voice in a guild (op 4). */
+    setVoice(guildId, channelId, options = {}) {
+        const d = { guild_id: guildId, channel_id: channelId, self_mute: options.selfMute ?? false, self_deaf: options.selfDeaf ?? false };
+        return this.send(opcodes.VOICE_STATE_UPDATE, d);
+    }
+    /** Members by name prefix, by id, or all (op 8). Collects the chunks. */
+    requestMembers(guildId, query) {
+        return this.#memberRequests.request(guildId, query, (d) => this.send(opcodes.REQUEST_GUILD_MEMBERS, d));
+    }
+    /** Changes the subscription to a guild (op 37). Changes within 50 ms are sent together. */
+    subscribe(guildId, patch) {
+        this.#subscriptions.set(guildId, patch);
+        this.#subscriptionsChanged();
+    }
+    /**
+     * The user looks at this guild: the session becomes active in it, and everything arrives as it happens. Call the
+     * returned function when the user no longer does; then only passive updates arrive. Calls are counted.
+     */
+    openGuild(guildId) {
+        this.#open.set(guildId, (this.#open.get(guildId) ?? 0) + 1);
+        this.subscribe(guildId, { typing: true, activities: true, threads: true });
+        let isOpen = true;
+        return () => {
+            if (!isOpen)
+                return;
+            isOpen = false;
+            const left = (this.#open.get(guildId) ?? 1) - 1;
+            if (left > 0)
+                return void this.#open.set(guildId, left);
+            this.#open.delete(guildId);
+            this.subscribe(guildId, { typing: false, activities: false, threads: false });
+        };
+    }
+    /** Whether `openGuild` is in effect. */
+    isGuildOpen(guildId) {
+        return this.#open.has(guildId);
+    }
+    /** The member list of a channel. Rows arrive after `setRanges`. Close the view when it is no longer shown. */
+    memberList(guildId, channelId) {
+        const view = new MemberListView(guildId, channelId, this.cache, {
+            setRanges: (ranges) => {
+                this.#subscriptions.setRanges(guildId, channelId, ranges);
+                this.#subscriptionsChanged();
+            },
+            closed: () => this.#views.delete(view),
+        });
+        this.#views.add(view);
+        return view;
+    }
+    /** Socket of the runtime; Node's build replaces it. */
+    get openSocket() {
+        return openBrowserSocket;
+    }
+    /** A body is decoded for these names only, and for every name while `dispatch` has a listener. */
+    #needsBody(name) {
+        return (name === "READY" ||
+            this.hasListeners("dispatch") ||
+            this.hasListeners(name) ||
+            (this.cache !== null && StateCache.uses(name)) ||
+            (name === "GUILD_MEMBERS_CHUNK" && this.#memberRequests.isWaiting) ||
+            (name === "RATE_LIMITED" && this.#memberRequests.isWaiting) ||
+            (name === "GUILD_MEMBER_LIST_UPDATE" && this.#views.size > 0));
+    }
+    #identify() {
+        const { intents, capabilities, shard, largeThreshold, properties } = this.#options;
+        return {
+            properties: { os: "web", browser: "guildhall-sdk", device: "guildhall-sdk", ...properties },
+            compress: false,
+            ...(this.#isBot ? { intents } : { capabilities: capabilities ?? DEFAULT_CAPABILITIES }),
+            ...(shard && { shard }),
+            ...(largeThreshold !== undefined && { large_threshold: largeThreshold }),
+            ...(this.#presence && { presence: { since: null, afk: false, activities: [], ...this.#presence } }),
+        };
+    }
+    #drain() {
+        if (this.#isDraining)
+            return;
+        this.#isDraining = true;
+        try {
+            for (let action = this.#session.poll(); action; action = this.#session.poll())
+                this.#act(action);
+        }
+        finally {
+            this.#isDraining = false;
+        }
+        this.#schedule();
+    }
+    #schedule() {
+        const now = this.#clock.now();
+        const at = this.#session.deadline(now);
+        if (at === this.#timerAt)
+            return;
+        if (this.#timer !== null)
+            this.#clock.clearTimeout(this.#timer);
+        this.#timerAt = at;
+        this.#timer = at === null ? null : this.#clock.setTimeout(() => this.#timeout(), Math.max(0, at - now));
+    }
+    #timeout() {
+        this.#timer = null;
+        this.#timerAt = null;
+        this.#session.handleTimeout(this.#clock.now());
+        this.#drain();
+    }
+    #act(action) {
+        switch (action.type) {
+            case "open":
+                void this.#openSocket(action.url);
+                break;
+            case "send":
+                this.#write(action.op, action.d);
+                break;
+            case "close":
+                this.#socket?.close(action.code, action.reason);
+                this.#disconnect();
+                break;
+            case "state":
+                this.emit("state", { from: action.from, to: action.to });
+                break;
+            case "began":
+                this.#mayRefreshToken = typeof this.#options.token === "function";
+                this.#subscriptions.resendAll();
+                for (const view of this.#views)
+                    view.handleLost();
+                this.#subscriptionsChanged();
+                this.emit("began");
+                break;
+            case "resumed":
+                this.#mayRefreshToken = typeof this.#options.token === "function";
+                this.#subscriptions.resendAll();
+                this.#subscriptionsChanged();
+                this.emit("resumed", { replayed: action.replayed, downMs: action.downMs });
+                break;
+            case "gap":
+                this.emit("gap", { after: action.after, before: action.before });
+                break;
+            case "lost":
+                this.#memberRequests.failAll(action.problem);
+                this.emit("lost", action.problem);
+                break;
+            case "reconnect":
+                this.#disconnect();
+                this.emit("reconnect", { attempt: action.attempt, delayMs: action.delayMs, willResume: action.willResume, problem: action.problem });
+                break;
+            case "latency":
+                this.emit("latency", action.ms);
+                break;
+            case "problem":
+                this.emit("problem", action.problem);
+                break;
+            case "stopped":
+                this.#disconnect();
+                if (action.problem.kind === "authentication" && this.#mayRefreshToken) {
+                    this.#mayRefreshToken = false;
+                    this.emit("problem", { ...action.problem, isFatal: false });
+                    this.#session.connect(this.#clock.now());
+                    break;
+                }
+                this.#memberRequests.failAll(action.problem);
+                this.emit("stopped", action.problem);
+                break;
+        }
+    }
+    #disconnect() {
+        this.#connection += 1;
+        this.#socket = null;
+        this.#decompressor?.free();
+        this.#decompressor = null;
+    }
+    async #openSocket(url) {
+        this.#connection += 1;
+        const connection = this.#connection;
+        this.#sawHello = false;
+        let codec;
+        try {
+            const { token } = this.#options;
+            this.#token = typeof token === "string" ? token : await token();
+            codec = await this.#prepareCodec();
+        }
+        catch (error) {
+            if (connection === this.#connection)
+                this.#closed(1006, `preparing the connection failed: ${String(error)}`);
+            return;
+        }
+        if (connection !== this.#connection)
+            return;
+        this.#decompressor = codec.create();
+        const query = new URLSearchParams({ v: "10", encoding: codec.encoding.name, ...codec.compression.query });
+        const open = this.#options.openSocket ?? this.openSocket;
+        this.#socket = open(`${url.replace(/[/?]+$/, "")}/?${query.toString()}`, {
+            opened: () => {
+                if (connection !== this.#connection)
+                    return;
+                this.#session.handleOpen(this.#clock.now());
+                this.#drain();
+            },
+            message: (data, headerBytes) => {
+                if (connection === this.#connection)
+                    this.#received(data, headerBytes);
+            },
+            closed: (code, reason) => {
+                if (connection === this.#connection)
+                    this.#closed(code, reason);
+            },
+        });
+    }
+    /** Prepares the first compression that works. */
+    async #prepareCodec() {
+        if (this.#codec)
+            return this.#codec;
+        const context = { httpUrl: this.#options.httpUrl ?? this.#options.url.replace(/^ws/, "http"), encoding: this.#encoding.name };
+        for (;;) {
+            const compression = this.#compressions[0] ?? none;
+            try {
+                const create = await compression.prepare(context);
+                this.#codec = { encoding: this.#encoding, compression, create };
+                return this.#codec;
+            }
+            catch (error) {
+                if (compression === none)
+                    throw error;
+                this.#fallBack(compression, String(error));
+            }
+        }
+    }
+    #fallBack(from, reason) {
+        const rest = this.#compressions.slice(1);
+        this.#compressions = rest.length > 0 ? rest : [none];
+        this.#codec = null;
+        this.emit("codecFallback", { from: from.name, to: (this.#compressions[0] ?? none).name, reason });
+    }
+    #closed(code, reason) {
+        // The gateway refuses a codec before HELLO.
+        if (code === 4002 && !this.#sawHello && this.#codec && this.#codec.compression !== none)
+            this.#fallBack(this.#codec.compression, reason);
+        this.#session.handleClose(this.#clock.now(), code, reason);
+        this.#drain();
+    }
+    #undecodable(message) {
+        this.#session.handleUndecodable(this.#clock.now(), message);
+        this.#drain();
+    }
+    #received(data, headerBytes) {
+        const codec = this.#codec;
+        const { encoding } = codec;
+        let raw;
+        let head;
+        let payload = null;
+        try {
+            raw = typeof data === "string" ? data : this.#decompressor.push(data);
+            head = encoding.scan(raw);
+            if (!head)
+                head = payload = encoding.decode(raw);
+        }
+        catch (error) {
+            const message = `A message could not be decoded (${encoding.name}, ${codec.compression.name}): ${String(error)}.`;
+            if (!this.#sawHello && codec.compression !== none)
+                this.#fallBack(codec.compression, String(error));
+            return this.#undecodable(message);
+        }
+        const { op, seq, name } = head;
+        if (op === opcodes.HELLO)
+            this.#sawHello = true;
+        const isReplay = this.#session.isReplaying && name !== "RESUMED";
+        const body = () => (payload ??= encoding.decode(raw)).d;
+        const wire = typeof data === "string" ? null : data.length + headerBytes;
+        const isHidden = this.#socket?.hidesWireBytes ?? false;
+        this.traffic.messages += 1;
+        this.traffic.wireBytes += wire ?? (data.length + headerBytes);
+        if (this.hasListeners("message")) {
+            const wireBytes = isHidden ? null : (wire ?? utf8Bytes(data) + headerBytes);
+            this.emit("message", new ReceivedMessage({ op, name, seq, isReplay }, raw, wireBytes, encoding, codec.compression.name, body));
+        }
+        if (op !== opcodes.DISPATCH) {
+            this.#session.handlePayload(this.#clock.now(), op, seq, name, op === opcodes.HELLO || op === opcodes.INVALID_SESSION ? body() : null);
+            return this.#drain();
+        }
+        let decoded;
+        const needsBody = name !== null && this.#needsBody(name);
+        try {
+            if (needsBody)
+                decoded = body();
+        }
+        catch (error) {
+            return this.#undecodable(`The body of ${name} could not be decoded: ${String(error)}.`);
+        }
+        const isForUs = this.#session.handlePayload(this.#clock.now(), op, seq, name, decoded);
+        if (isForUs && needsBody)
+            this.#dispatch(name, decoded, { name, seq: seq ?? 0, isReplay });
+        this.#drain();
+    }
+    #dispatch(name, body, context) {
+        if (name === "READY")
+            this.#isBot = body.user?.bot ?? this.#isBot;
+        // The cache comes last among the parts that read the body: it keeps, and may change, the objects of it.
+        if (name === "GUILD_MEMBERS_CHUNK")
+            this.#memberRequests.handleChunk(body);
+        if (name === "RATE_LIMITED")
+            this.#memberRequests.handleRateLimited(body);
+        this.cache?.apply(name, body);
+        if (name === "GUILD_MEMBER_LIST_UPDATE")
+            for (const view of this.#views)
+                view.handleUpdate(body);
+        if (name === "GUILD_DELETE" && !body.unavailable)
+            this.#subscriptions.forget(body.id);
+        this.emit("dispatch", body, context);
+        if (this.hasListeners(name))
+            this.emit.call(this, name, body, context);
+    }
+    #write(op, d) {
+        const data = (this.#codec?.encoding ?? json).encode({ op, d });
+        this.#socket?.send(data);
+        const bytes = typeof data === "string" ? utf8Bytes(data) : data.length;
+        this.traffic.sentMessages += 1;
+        this.traffic.sentBytes += bytes;
+        if (this.hasListeners("sent"))
+            this.emit("sent", { op, wireBytes: bytes + (bytes < 126 ? 6 : 8) });
+    }
+    #subscriptionsChanged() {
+        if (this.#isBot || this.#subscriptionTimer !== null || !this.#subscriptions.hasUnsent)
+            return;
+        this.#subscriptionTimer = this.#clock.setTimeout(() => {
+            this.#subscriptionTimer = null;
+            // A later READY or RESUMED sends everything.
+            if (this.state !== "ready")
+                return;
+            for (const body of this.#subscriptions.take())
+                this.send(opcodes.GUILD_SUBSCRIPTIONS_BULK, body);
+        }, SUBSCRIPTION_DELAY_MS);
+    }
+}
+function listOf(compression) {
+    const list = compression === undefined ? [none] : "prepare" in compression ? [compression] : compression;
+    return list.length > 0 ? list : [none];
+}

@@ -1,0 +1,44 @@
+/** Decompressors of a connection's messages. */
+export const MESSAGE_BYTES_MAX = 256 * 1024 * 1024;
+/**
+ * The fastest backend that decompresses `sample` correctly: messages of one stream, each complete at its flush. Backends
+ * in their order; a later one has to be faster by a tenth. Rejects if none works.
+ */
+export async function chooseBackend(backends, sample) {
+    let best = null;
+    const reasons = [];
+    for (const backend of backends) {
+        try {
+            const create = await backend.load();
+            const ms = test(create, sample);
+            if (!best || ms < best.ms * 0.9)
+                best = { create, ms };
+        }
+        catch (error) {
+            reasons.push(`${backend.name}: ${String(error)}`);
+        }
+    }
+    if (!best)
+        throw new Error(`no decompressor works here (${reasons.join("; ")})`);
+    return best.create;
+}
+const ROUNDS = 8;
+/** Time of the fastest of a few rounds, without the comparison. */
+function test(create, sample) {
+    let best = Infinity;
+    for (let round = 0; round < ROUNDS; round += 1) {
+        const decompressor = create();
+        let ms = 0;
+        sample.compressed.forEach((data, index) => {
+            const started = performance.now();
+            const bytes = decompressor.push(data);
+            ms += performance.now() - started;
+            const expected = sample.messages[index];
+            if (bytes.length !== expected.length || String.fromCharCode(...bytes) !== expected)
+                throw new Error("the self-test failed");
+        });
+        best = Math.min(best, ms);
+        decompressor.free();
+    }
+    return best;
+}

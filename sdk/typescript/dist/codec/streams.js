@@ -1,0 +1,56 @@
+/** The stream compressions of the gateway. Spec: docs/protocol/reference.md §2.3, docs/adr/18. */
+import { chooseBackend } from "./compression.js";
+import { zlibSample, zstdSample } from "./samples.js";
+const FETCH_TIMEOUT_MS = 20_000;
+const DICTIONARY_BYTES_MAX = 4 * 1024 * 1024;
+export function zlibStreamOf(backends) {
+    return {
+        name: "zlib-stream",
+        query: { compress: "zlib-stream" },
+        prepare: async () => chooseBackend(backends, zlibSample()),
+    };
+}
+export function zstdStreamOf(backends, { dictionary }) {
+    const query = { compress: "zstd-stream" };
+    return {
+        name: dictionary === undefined ? "zstd-stream" : "zstd-stream with dictionary",
+        query,
+        async prepare({ httpUrl, encoding }) {
+            const create = await chooseBackend(backends, zstdSample());
+            if (dictionary === undefined)
+                return create;
+            const id = dictionary === true ? await newestDictionary(httpUrl, encoding) : dictionary;
+            const bytes = await fetchDictionary(httpUrl, id);
+            query["dict"] = id;
+            return () => create(bytes);
+        },
+    };
+}
+async function read(url) {
+    const response = await fetch(url, { signal: AbortSignal.timeout(FETCH_TIMEOUT_MS) });
+    if (!response.ok)
+        throw new Error(`${url} answered HTTP ${response.status}`);
+    return response;
+}
+async function newestDictionary(httpUrl, encoding) {
+    const listed = (await (await read(`${httpUrl}/dictionaries`)).json());
+    const found = listed.find((of) => of.encoding === encoding && of.compression === "zstd-stream");
+    if (!found)
+        throw new Error(`the node has no dictionary for ${encoding}`);
+    return found.id;
+}
+/** The dictionary with this id, checked: the id is the first half of its SHA-256. */
+async function fetchDictionary(httpUrl, id) {
+    const bytes = new Uint8Array(await (await read(`${httpUrl}/dictionaries/${encodeURIComponent(id)}`)).arrayBuffer());
+    if (bytes.length > DICTIONARY_BYTES_MAX)
+        throw new Error("the dictionary is too large");
+    // Browsers have no digests outside of secure contexts; there zstd still checks the number inside.
+    const subtle = globalThis.crypto?.subtle;
+    if (subtle) {
+        const digest = new Uint8Array(await subtle.digest("SHA-256", bytes));
+        const hex = Array.from(digest.subarray(0, 16), (byte) => byte.toString(16).padStart(2, "0")).join("");
+        if (hex !== id)
+            throw new Error(`the dictionary ${id} has other bytes than its id says`);
+    }
+    return bytes;
+}

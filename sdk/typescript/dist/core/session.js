@@ -1,0 +1,371 @@
+/**
+ * Session: the protocol of one logical link that survives reconnects, without sockets and timers.
+ *
+ * Doors       `connect`, `stop`, `send`, `drop` from the application; `handleOpen`, `handlePayload`, `handleClose`,
+ *             `handleTimeout` from the driver. After each, the driver drains `poll` and waits until `deadline`.
+ * Invariants  S1 each dispatch is passed on once and in the order of `seq`; one with an older `seq` is dropped.
+ *             S2 a heartbeat without an acknowledgement before the next one ends the connection, not the session.
+ *             S3 every wait has a deadline. S4 after `stop`, or a fatal problem, nothing is sent and nothing opened.
+ *             (tests `s1` to `s4`)
+ * Limits      commands waiting: `sendQueue.ts`. Back-off: `backoffMaxMs`.
+ * Spec        docs/protocol/reference.md §1.
+ */
+import { consequenceOf } from "./closeCodes.js";
+import * as opcodes from "./opcodes.js";
+import { done } from "./problem.js";
+import { COMMANDS_WAITING_MAX, SendQueue } from "./sendQueue.js";
+/** Closing with any code but 1000 and 1001 keeps the session. */
+export const CLOSE_KEEPS_SESSION = 4000;
+/** After this long in `ready`, the next reconnect starts with the shortest back-off. */
+const STABLE_MS = 10_000;
+/** IDENTIFY after op 9 waits a random time of this range. */
+const INVALID_SESSION_MIN_MS = 1_000;
+const INVALID_SESSION_MAX_MS = 5_000;
+/** IDENTIFY after a refused RESUME waits at most this long. */
+const RESUME_REFUSED_MAX_MS = 1_000;
+/** A reconnect that the gateway asked for waits at most this long. */
+const REQUESTED_RECONNECT_MAX_MS = 250;
+/** Wait before the reconnect after close code 4008. */
+const RATE_LIMITED_MS = 5_000;
+const noTimers = () => ({ hello: null, ready: null, heartbeat: null, identify: null, reconnect: null });
+export class Session {
+    #options;
+    #state = "idle";
+    #actions = [];
+    #queue = new SendQueue();
+    #timers = noTimers();
+    #point = null;
+    #seq = 0;
+    #intervalMs = 0;
+    #sentAt = null;
+    #attempt = 0;
+    #replayed = 0;
+    #downSince = null;
+    #readySince = null;
+    #isOpen = false;
+    constructor(options) {
+        this.#options = options;
+        if (options.resume) {
+            this.#point = { sessionId: options.resume.sessionId, resumeUrl: options.resume.resumeUrl };
+            this.#seq = options.resume.seq;
+        }
+    }
+    get state() {
+        return this.#state;
+    }
+    /** The last sequence number. */
+    get seq() {
+        return this.#seq;
+    }
+    /** What a RESUME needs; null without a session. */
+    get resumePoint() {
+        return this.#point && { ...this.#point, seq: this.#seq };
+    }
+    /** Replayed dispatches are being received: gaps in `seq` are legal. */
+    get isReplaying() {
+        return this.#state === "resuming";
+    }
+    /** When `handleTimeout` has to be called; null: not at all. */
+    deadline(now) {
+        let first = null;
+        for (const at of Object.values(this.#timers)) {
+            if (at !== null && (first === null || at < first))
+                first = at;
+        }
+        if (this.#state === "ready") {
+            const at = this.#queue.nextAt(now);
+            if (at !== null && (first === null || at < first))
+                first = at;
+        }
+        return first;
+    }
+    poll() {
+        return this.#actions.shift();
+    }
+    connect(now) {
+        if (this.#state !== "idle" && this.#state !== "waiting" && this.#state !== "stopped")
+            return;
+        this.#attempt = 0;
+        this.#open(now);
+    }
+    /** Ends the client's side. With `keepSession` the session waits to be resumed by `resumePoint`. */
+    stop(now, keepSession) {
+        if (this.#state === "stopped")
+            return;
+        const problem = { kind: "closed", message: "The application closed the client.", advice: "Nothing to do.", isFatal: true };
+        if (this.#isOpen)
+            this.#close(keepSession ? CLOSE_KEEPS_SESSION : 1000, "client closed");
+        this.#end(now, problem, keepSession);
+    }
+    /** Breaks the connection and resumes: for tests, and after a change of network. */
+    drop(now, reason) {
+        if (!this.#isOpen) {
+            if (this.#state === "waiting")
+                this.#timers.reconnect = now;
+            return;
+        }
+        this.#close(CLOSE_KEEPS_SESSION, reason);
+        const problem = { kind: "connection", message: `The client dropped the connection: ${reason}.`, advice: "Nothing to do.", isFatal: false };
+        this.#retry(now, problem, 0);
+    }
+    /** Sends a command as soon as the session and the rate limit permit. */
+    send(now, op, d) {
+        if (this.#state === "stopped") {
+            return { ok: false, problem: { kind: "closed", message: "The client is stopped.", advice: "Call `connect` first.", isFatal: false } };
+        }
+        if (!this.#queue.push({ op, d })) {
+            const message = `${COMMANDS_WAITING_MAX} commands wait already.`;
+            return { ok: false, problem: { kind: "rateLimit", message, advice: "Send less often, or wait for the event `state` with `ready`.", isFatal: false } };
+        }
+        this.#flush(now);
+        return done;
+    }
+    /** The socket is open. */
+    handleOpen(_now) { }
+    /**
+     * A payload arrived. `d` is needed for HELLO, op 9 and READY only. Returns true if it is a dispatch that the
+     * application has to see.
+     */
+    handlePayload(now, op, seq, name, d) {
+        if (!this.#isOpen)
+            return false;
+        switch (op) {
+            case opcodes.DISPATCH:
+                return this.#dispatch(now, seq ?? 0, name ?? "", d);
+            case opcodes.HEARTBEAT:
+                this.#heartbeat(now);
+                return false;
+            case opcodes.RECONNECT:
+                this.#close(CLOSE_KEEPS_SESSION, "reconnect requested");
+                this.#retry(now, { kind: "reconnect", message: "The gateway asked the client to reconnect.", advice: "Nothing to do.", isFatal: false }, this.#options.random() * REQUESTED_RECONNECT_MAX_MS);
+                return false;
+            case opcodes.INVALID_SESSION:
+                this.#invalid(now, d === true);
+                return false;
+            case opcodes.HELLO:
+                this.#hello(now, d);
+                return false;
+            case opcodes.HEARTBEAT_ACK:
+                if (this.#sentAt !== null)
+                    this.#push({ type: "latency", ms: now - this.#sentAt });
+                this.#sentAt = null;
+                return false;
+            default:
+                return false;
+        }
+    }
+    /** The socket closed, or could not be opened (code 1006). */
+    handleClose(now, code, reason) {
+        if (!this.#isOpen)
+            return;
+        this.#isOpen = false;
+        const { consequence, problem } = consequenceOf(code, reason);
+        this.#after(now, consequence, problem, code);
+    }
+    /** A message could not be decoded: what follows cannot be either. */
+    handleUndecodable(now, message) {
+        if (!this.#isOpen)
+            return;
+        this.#close(CLOSE_KEEPS_SESSION, "decode error");
+        const problem = { kind: "codec", message, advice: "Nothing to do: the client reconnects and resumes.", isFatal: false };
+        this.#push({ type: "problem", problem });
+        this.#retry(now, problem);
+    }
+    /** The deadline passed. */
+    handleTimeout(now) {
+        const timers = this.#timers;
+        const isDue = (at) => at !== null && at <= now;
+        if (isDue(timers.reconnect)) {
+            this.#open(now);
+        }
+        else if (isDue(timers.hello) || isDue(timers.ready)) {
+            const expected = isDue(timers.hello) ? "HELLO" : "READY or RESUMED";
+            this.#close(CLOSE_KEEPS_SESSION, "timeout");
+            this.#retry(now, { kind: "timeout", message: `The gateway did not send ${expected} in time.`, advice: "Nothing to do: the client tries again.", isFatal: false });
+        }
+        else {
+            if (isDue(timers.identify)) {
+                timers.identify = null;
+                this.#identify(now);
+            }
+            if (isDue(timers.heartbeat))
+                this.#beat(now);
+        }
+        this.#flush(now);
+    }
+    #push(action) {
+        this.#actions.push(action);
+    }
+    #become(to) {
+        if (this.#state === to)
+            return;
+        this.#push({ type: "state", from: this.#state, to });
+        this.#state = to;
+    }
+    #open(now) {
+        this.#timers = noTimers();
+        this.#timers.hello = now + (this.#options.helloTimeoutMs ?? 20_000);
+        this.#sentAt = null;
+        this.#isOpen = true;
+        this.#queue.connectionOpened();
+        this.#become("connecting");
+        this.#push({ type: "open", url: this.#point?.resumeUrl ?? this.#options.url, isResume: this.#point !== null });
+    }
+    #close(code, reason) {
+        this.#isOpen = false;
+        this.#push({ type: "close", code, reason });
+    }
+    #hello(now, d) {
+        const interval = d?.heartbeat_interval;
+        if (typeof interval !== "number" || !(interval > 0))
+            return this.handleUndecodable(now, "HELLO has no heartbeat interval.");
+        this.#intervalMs = interval;
+        this.#timers.hello = null;
+        this.#timers.heartbeat = now + interval * this.#options.random();
+        this.#timers.ready = now + (this.#options.readyTimeoutMs ?? 60_000);
+        if (this.#point) {
+            this.#replayed = 0;
+            this.#become("resuming");
+            this.#push({ type: "send", op: opcodes.RESUME, d: { token: this.#options.token(), session_id: this.#point.sessionId, seq: this.#seq } });
+        }
+        else {
+            this.#identify(now);
+        }
+    }
+    #identify(now) {
+        this.#seq = 0;
+        this.#timers.ready = now + (this.#options.readyTimeoutMs ?? 60_000);
+        this.#become("identifying");
+        this.#push({ type: "send", op: opcodes.IDENTIFY, d: { token: this.#options.token(), ...this.#options.identify() } });
+    }
+    #dispatch(now, seq, name, d) {
+        if (name === "READY") {
+            const ready = d;
+            if (typeof ready?.session_id !== "string") {
+                this.handleUndecodable(now, "READY has no session id.");
+                return false;
+            }
+            const url = ready.resume_gateway_url;
+            this.#point = { sessionId: ready.session_id, resumeUrl: typeof url === "string" && url ? url : this.#options.url };
+            this.#seq = seq;
+            this.#isReady(now);
+            this.#push({ type: "began" });
+            return true;
+        }
+        if (seq <= this.#seq) {
+            this.#push({ type: "gap", after: this.#seq, before: seq });
+            return false;
+        }
+        if (this.#state === "resuming") {
+            if (name === "RESUMED") {
+                this.#seq = seq;
+                this.#isReady(now);
+                this.#push({ type: "resumed", replayed: this.#replayed, downMs: this.#downSince === null ? 0 : now - this.#downSince });
+                this.#downSince = null;
+                return true;
+            }
+            this.#replayed += 1;
+            this.#timers.ready = now + (this.#options.readyTimeoutMs ?? 60_000);
+        }
+        else if (seq > this.#seq + 1) {
+            this.#push({ type: "gap", after: this.#seq, before: seq });
+        }
+        this.#seq = seq;
+        return true;
+    }
+    #isReady(now) {
+        this.#timers.ready = null;
+        this.#timers.identify = null;
+        this.#readySince = now;
+        this.#become("ready");
+        this.#flush(now);
+    }
+    #flush(now) {
+        if (this.#state !== "ready")
+            return;
+        for (let command = this.#queue.take(now); command; command = this.#queue.take(now)) {
+            this.#push({ type: "send", op: command.op, d: command.d });
+        }
+    }
+    #heartbeat(now) {
+        this.#sentAt ??= now;
+        this.#push({ type: "send", op: opcodes.HEARTBEAT, d: this.#seq === 0 ? null : this.#seq });
+    }
+    #beat(now) {
+        if (this.#sentAt !== null) {
+            this.#close(CLOSE_KEEPS_SESSION, "no heartbeat ACK");
+            this.#retry(now, { kind: "zombie", message: "The gateway did not acknowledge a heartbeat.", advice: "Nothing to do: the client reconnects and resumes.", isFatal: false });
+            return;
+        }
+        this.#timers.heartbeat = now + this.#intervalMs;
+        this.#heartbeat(now);
+    }
+    #invalid(now, canResume) {
+        const { random } = this.#options;
+        const problem = { kind: "session", message: "The gateway refused the session (op 9).", advice: "Nothing to do: the client begins a new session.", isFatal: false };
+        if (canResume && this.#point) {
+            this.#close(CLOSE_KEEPS_SESSION, "invalid session");
+            this.#retry(now, problem);
+            return;
+        }
+        const wasResume = this.#point !== null;
+        this.#lose(problem);
+        const range = INVALID_SESSION_MAX_MS - INVALID_SESSION_MIN_MS;
+        const wait = wasResume ? random() * RESUME_REFUSED_MAX_MS : INVALID_SESSION_MIN_MS + random() * range;
+        this.#become("identifying");
+        this.#timers.identify = now + wait;
+        this.#timers.ready = null;
+    }
+    #lose(problem) {
+        if (!this.#point)
+            return;
+        this.#point = null;
+        this.#seq = 0;
+        this.#downSince = null;
+        this.#queue.clear();
+        this.#push({ type: "lost", problem });
+    }
+    #after(now, consequence, problem, code) {
+        if (consequence === "stop") {
+            this.#end(now, problem, problem.kind === "authentication");
+            return;
+        }
+        if (consequence === "identify")
+            this.#lose(problem);
+        if (problem.kind === "payload")
+            this.#push({ type: "problem", problem });
+        this.#retry(now, problem, code === 4008 ? RATE_LIMITED_MS : undefined);
+    }
+    /** Waits, then opens the next connection. The caller has closed the current one. */
+    #retry(now, problem, delayMs) {
+        const { random } = this.#options;
+        const min = this.#options.backoffMinMs ?? 1_000;
+        const max = this.#options.backoffMaxMs ?? 60_000;
+        if (this.#readySince !== null && now - this.#readySince >= STABLE_MS)
+            this.#attempt = 0;
+        if (this.#readySince !== null)
+            this.#downSince ??= now;
+        this.#readySince = null;
+        // The first wait is short and fully random, so that clients of a broken node spread; later ones keep half.
+        const range = Math.min(max, min * 2 ** this.#attempt);
+        const backoff = this.#attempt === 0 ? random() * min : range / 2 + (random() * range) / 2;
+        const delay = Math.max(0, delayMs === undefined ? backoff : this.#attempt === 0 ? delayMs : Math.max(delayMs, backoff));
+        this.#attempt += 1;
+        this.#timers = noTimers();
+        this.#timers.reconnect = now + delay;
+        this.#become("waiting");
+        this.#push({ type: "reconnect", attempt: this.#attempt, delayMs: delay, willResume: this.#point !== null, problem });
+    }
+    #end(_now, problem, keepSession) {
+        this.#isOpen = false;
+        this.#timers = noTimers();
+        this.#queue.clear();
+        if (!keepSession) {
+            this.#point = null;
+            this.#seq = 0;
+        }
+        this.#readySince = null;
+        this.#become("stopped");
+        this.#push({ type: "stopped", problem });
+    }
+}

@@ -1,0 +1,2 @@
+/** What the client needs of a WebSocket. */
+export {};
