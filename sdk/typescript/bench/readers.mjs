@@ -21,11 +21,11 @@ async function sdkClient(encoding, compression, listen) {
     url: "ws://bench", token: "t", cache: false, encoding: encoding === "etf" ? codecs.etf : sdk.json, compression: [compressions[compression]],
     openSocket: (_, of) => ((handlers = of), { send() {}, close() {}, hidesWireBytes: false }),
   });
-  listen(client);
   client.on("reconnect", ({ problem }) => cannot(problem.message));
   client.connect();
   while (!handlers) await new Promise((resolve) => setTimeout(resolve, 5));
   handlers.opened();
+  listen(client);
   return (frame) => handlers.message(frame, 4);
 }
 

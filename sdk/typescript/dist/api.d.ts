@@ -7,6 +7,7 @@ export type { MemberListView } from "./client/memberListView.js";
 export type { MemberQuery, MembersFound } from "./client/memberRequests.js";
 export type { ReceivedMessage } from "./client/message.js";
 export type { ClientOptions, Clock, PresenceUpdate } from "./client/options.js";
+export { gatewayInfo, shardOf, Shards, type GatewayInfo, type ShardsOptions } from "./client/shards.js";
 export { GuildState, StateCache, type CacheOptions, type CachedMember, type Change, type ChangeKind } from "./core/cache.js";
 export { consequenceOf, type Consequence } from "./core/closeCodes.js";
 export { BLOCK_ROWS, listIdOf, type RowRange } from "./core/memberList.js";

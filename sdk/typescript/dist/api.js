@@ -1,6 +1,7 @@
 /** Everything public but `Client`, which differs between browsers and Node. */
 export { none } from "./codec/codec.js";
 export { json } from "./codec/encoding.js";
+export { gatewayInfo, shardOf, Shards } from "./client/shards.js";
 export { GuildState, StateCache } from "./core/cache.js";
 export { consequenceOf } from "./core/closeCodes.js";
 export { BLOCK_ROWS, listIdOf } from "./core/memberList.js";

@@ -17,7 +17,7 @@ import type { OpenSocket } from "../transport/transport.js";
 import { MemberListView } from "./memberListView.js";
 import { type MemberQuery, type MembersFound } from "./memberRequests.js";
 import { ReceivedMessage } from "./message.js";
-import type { Clock, ClientOptions, PresenceUpdate } from "./options.js";
+import { type ClientOptions, type PresenceUpdate } from "./options.js";
 /** About a dispatch, beside its body. */
 export interface DispatchContext {
     readonly name: string;
@@ -88,7 +88,6 @@ export interface Traffic {
     sentMessages: number;
     sentBytes: number;
 }
-export declare const systemClock: Clock;
 export declare class Client extends Emitter<AllEvents> {
     #private;
     /** State of guilds, channels, members …; null if the option `cache` is false. */

@@ -17,16 +17,12 @@ import { openBrowserSocket } from "../transport/browserSocket.js";
 import { MemberListView } from "./memberListView.js";
 import { MemberRequests } from "./memberRequests.js";
 import { ReceivedMessage } from "./message.js";
+import { systemClock } from "./options.js";
 const BOT_MESSAGE_BYTES_MAX = 4096;
 const USER_MESSAGE_BYTES_MAX = 15_360;
 /** Changes of subscriptions within this time are sent together. */
 const SUBSCRIPTION_DELAY_MS = 50;
 const DEFAULT_CAPABILITIES = opcodes.LAZY_USER_NOTES | opcodes.DEDUPE_USER_OBJECTS | opcodes.PASSIVE_GUILD_UPDATE_V2;
-export const systemClock = {
-    now: () => performance.now(),
-    setTimeout: (callback, ms) => setTimeout(callback, ms),
-    clearTimeout: (timer) => clearTimeout(timer),
-};
 export class Client extends Emitter {
     /** State of guilds, channels, members …; null if the option `cache` is false. */
     cache;
@@ -69,6 +65,7 @@ export class Client extends Emitter {
             token: () => this.#token,
             identify: () => this.#identify(),
             random: options.random ?? Math.random,
+            identifyAt: options.identifyAt,
             resume: options.resume,
             backoffMinMs: options.backoffMinMs,
             backoffMaxMs: options.backoffMaxMs,
@@ -396,7 +393,8 @@ export class Client extends Emitter {
         let payload = null;
         try {
             raw = typeof data === "string" ? data : this.#decompressor.push(data);
-            head = encoding.scan(raw);
+            // With a listener for every event the body is needed anyway.
+            head = this.hasListeners("dispatch") ? null : encoding.scan(raw);
             if (!head)
                 head = payload = encoding.decode(raw);
         }
@@ -433,9 +431,11 @@ export class Client extends Emitter {
             return this.#undecodable(`The body of ${name} could not be decoded: ${String(error)}.`);
         }
         const isForUs = this.#session.handlePayload(this.#clock.now(), op, seq, name, decoded);
+        const { isQuiet } = this.#session;
         if (isForUs && needsBody)
             this.#dispatch(name, decoded, { name, seq: seq ?? 0, isReplay });
-        this.#drain();
+        if (!isQuiet)
+            this.#drain();
     }
     #dispatch(name, body, context) {
         if (name === "READY")

@@ -2,7 +2,8 @@
  * Session: the protocol of one logical link that survives reconnects, without sockets and timers.
  *
  * Doors       `connect`, `stop`, `send`, `drop` from the application; `handleOpen`, `handlePayload`, `handleClose`,
- *             `handleTimeout` from the driver. After each, the driver drains `poll` and waits until `deadline`.
+ *             `handleTimeout` from the driver. After each, the driver drains `poll` and waits until `deadline`; after a
+ *             dispatch only unless `isQuiet`.
  * Invariants  S1 each dispatch is passed on once and in the order of `seq`; one with an older `seq` is dropped.
  *             S2 a heartbeat without an acknowledgement before the next one ends the connection, not the session.
  *             S3 every wait has a deadline. S4 after `stop`, or a fatal problem, nothing is sent and nothing opened.
@@ -44,6 +45,8 @@ export interface SessionOptions {
     readonly resume?: ResumePoint | undefined;
     /** Random number of at least 0 and less than 1. */
     readonly random: () => number;
+    /** When IDENTIFY may be sent, at `now` or later. Default: at once. */
+    readonly identifyAt?: ((now: number) => number) | undefined;
     /** Time until HELLO. Default 20 s. */
     readonly helloTimeoutMs?: number | undefined;
     /** Time from IDENTIFY or RESUME until READY or RESUMED; a long replay extends it. Default 60 s. */
@@ -120,6 +123,8 @@ export declare class Session {
     /** When `handleTimeout` has to be called; null: not at all. */
     deadline(now: number): number | null;
     poll(): Action | undefined;
+    /** Nothing to poll, and the deadline is that of before: so after most dispatches. */
+    get isQuiet(): boolean;
     connect(now: number): void;
     /** Ends the client's side. With `keepSession` the session waits to be resumed by `resumePoint`. */
     stop(now: number, keepSession: boolean): void;

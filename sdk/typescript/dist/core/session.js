@@ -2,7 +2,8 @@
  * Session: the protocol of one logical link that survives reconnects, without sockets and timers.
  *
  * Doors       `connect`, `stop`, `send`, `drop` from the application; `handleOpen`, `handlePayload`, `handleClose`,
- *             `handleTimeout` from the driver. After each, the driver drains `poll` and waits until `deadline`.
+ *             `handleTimeout` from the driver. After each, the driver drains `poll` and waits until `deadline`; after a
+ *             dispatch only unless `isQuiet`.
  * Invariants  S1 each dispatch is passed on once and in the order of `seq`; one with an older `seq` is dropped.
  *             S2 a heartbeat without an acknowledgement before the next one ends the connection, not the session.
  *             S3 every wait has a deadline. S4 after `stop`, or a fatal problem, nothing is sent and nothing opened.
@@ -43,6 +44,7 @@ export class Session {
     #downSince = null;
     #readySince = null;
     #isOpen = false;
+    #isQuiet = false;
     constructor(options) {
         this.#options = options;
         if (options.resume) {
@@ -81,6 +83,10 @@ export class Session {
     }
     poll() {
         return this.#actions.shift();
+    }
+    /** Nothing to poll, and the deadline is that of before: so after most dispatches. */
+    get isQuiet() {
+        return this.#isQuiet;
     }
     connect(now) {
         if (this.#state !== "idle" && this.#state !== "waiting" && this.#state !== "stopped")
@@ -127,6 +133,7 @@ export class Session {
      * application has to see.
      */
     handlePayload(now, op, seq, name, d) {
+        this.#isQuiet = false;
         if (!this.#isOpen)
             return false;
         switch (op) {
@@ -229,13 +236,21 @@ export class Session {
             this.#push({ type: "send", op: opcodes.RESUME, d: { token: this.#options.token(), session_id: this.#point.sessionId, seq: this.#seq } });
         }
         else {
-            this.#identify(now);
+            this.#identifyFrom(now, now);
         }
+    }
+    /** Sends IDENTIFY at `earliest`, or when the limit of the bot's shards permits. */
+    #identifyFrom(now, earliest) {
+        const at = this.#options.identifyAt?.(earliest) ?? earliest;
+        this.#become("identifying");
+        if (at <= now)
+            return this.#identify(now);
+        this.#timers.identify = at;
+        this.#timers.ready = null;
     }
     #identify(now) {
         this.#seq = 0;
         this.#timers.ready = now + (this.#options.readyTimeoutMs ?? 60_000);
-        this.#become("identifying");
         this.#push({ type: "send", op: opcodes.IDENTIFY, d: { token: this.#options.token(), ...this.#options.identify() } });
     }
     #dispatch(now, seq, name, d) {
@@ -269,6 +284,9 @@ export class Session {
         }
         else if (seq > this.#seq + 1) {
             this.#push({ type: "gap", after: this.#seq, before: seq });
+        }
+        else {
+            this.#isQuiet = true;
         }
         this.#seq = seq;
         return true;
@@ -312,9 +330,7 @@ export class Session {
         this.#lose(problem);
         const range = INVALID_SESSION_MAX_MS - INVALID_SESSION_MIN_MS;
         const wait = wasResume ? random() * RESUME_REFUSED_MAX_MS : INVALID_SESSION_MIN_MS + random() * range;
-        this.#become("identifying");
-        this.#timers.identify = now + wait;
-        this.#timers.ready = null;
+        this.#identifyFrom(now, now + wait);
     }
     #lose(problem) {
         if (!this.#point)

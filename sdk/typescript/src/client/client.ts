@@ -22,7 +22,7 @@ import type { OpenSocket, Socket } from "../transport/transport.js";
 import { MemberListView } from "./memberListView.js";
 import { MemberRequests, type MemberQuery, type MembersFound } from "./memberRequests.js";
 import { ReceivedMessage } from "./message.js";
-import type { Clock, ClientOptions, PresenceUpdate } from "./options.js";
+import { systemClock, type Clock, type ClientOptions, type PresenceUpdate } from "./options.js";
 
 const BOT_MESSAGE_BYTES_MAX = 4096;
 const USER_MESSAGE_BYTES_MAX = 15_360;
@@ -82,12 +82,6 @@ export interface Traffic {
   sentBytes: number;
 }
 
-export const systemClock: Clock = {
-  now: () => performance.now(),
-  setTimeout: (callback, ms) => setTimeout(callback, ms),
-  clearTimeout: (timer) => clearTimeout(timer as ReturnType<typeof setTimeout>),
-};
-
 interface Codec {
   encoding: Encoding;
   compression: Compression;
@@ -137,6 +131,7 @@ export class Client extends Emitter<AllEvents> {
       token: () => this.#token,
       identify: () => this.#identify(),
       random: options.random ?? Math.random,
+      identifyAt: options.identifyAt,
       resume: options.resume,
       backoffMinMs: options.backoffMinMs,
       backoffMaxMs: options.backoffMaxMs,
@@ -472,7 +467,8 @@ export class Client extends Emitter<AllEvents> {
     let payload: Payload | null = null;
     try {
       raw = typeof data === "string" ? data : (this.#decompressor as Decompressor).push(data);
-      head = encoding.scan(raw);
+      // With a listener for every event the body is needed anyway.
+      head = this.hasListeners("dispatch") ? null : encoding.scan(raw);
       if (!head) head = payload = encoding.decode(raw);
     } catch (error) {
       const message = `A message could not be decoded (${encoding.name}, ${codec.compression.name}): ${String(error)}.`;
@@ -505,8 +501,9 @@ export class Client extends Emitter<AllEvents> {
       return this.#undecodable(`The body of ${name} could not be decoded: ${String(error)}.`);
     }
     const isForUs = this.#session.handlePayload(this.#clock.now(), op, seq, name, decoded);
+    const { isQuiet } = this.#session;
     if (isForUs && needsBody) this.#dispatch(name, decoded, { name, seq: seq ?? 0, isReplay });
-    this.#drain();
+    if (!isQuiet) this.#drain();
   }
 
   #dispatch(name: string, body: unknown, context: DispatchContext): void {

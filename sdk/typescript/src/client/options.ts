@@ -51,8 +51,16 @@ export interface ClientOptions {
   /** Longest first wait before a reconnect, and the longest of all. Defaults 1 s and 60 s. */
   readonly backoffMinMs?: number;
   readonly backoffMaxMs?: number;
+  /** When IDENTIFY may be sent, asked for each; default: at once. `Shards` keeps the gateway's limit by it. */
+  readonly identifyAt?: (now: number) => number;
   /** For tests. */
   readonly clock?: Clock;
   readonly random?: () => number;
   readonly openSocket?: OpenSocket;
 }
+
+export const systemClock: Clock = {
+  now: () => performance.now(),
+  setTimeout: (callback, ms) => setTimeout(callback, ms),
+  clearTimeout: (timer) => clearTimeout(timer as ReturnType<typeof setTimeout>),
+};

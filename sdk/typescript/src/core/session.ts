@@ -2,7 +2,8 @@
  * Session: the protocol of one logical link that survives reconnects, without sockets and timers.
  *
  * Doors       `connect`, `stop`, `send`, `drop` from the application; `handleOpen`, `handlePayload`, `handleClose`,
- *             `handleTimeout` from the driver. After each, the driver drains `poll` and waits until `deadline`.
+ *             `handleTimeout` from the driver. After each, the driver drains `poll` and waits until `deadline`; after a
+ *             dispatch only unless `isQuiet`.
  * Invariants  S1 each dispatch is passed on once and in the order of `seq`; one with an older `seq` is dropped.
  *             S2 a heartbeat without an acknowledgement before the next one ends the connection, not the session.
  *             S3 every wait has a deadline. S4 after `stop`, or a fatal problem, nothing is sent and nothing opened.
@@ -49,6 +50,8 @@ export interface SessionOptions {
   readonly resume?: ResumePoint | undefined;
   /** Random number of at least 0 and less than 1. */
   readonly random: () => number;
+  /** When IDENTIFY may be sent, at `now` or later. Default: at once. */
+  readonly identifyAt?: ((now: number) => number) | undefined;
   /** Time until HELLO. Default 20 s. */
   readonly helloTimeoutMs?: number | undefined;
   /** Time from IDENTIFY or RESUME until READY or RESUMED; a long replay extends it. Default 60 s. */
@@ -116,6 +119,7 @@ export class Session {
   #downSince: number | null = null;
   #readySince: number | null = null;
   #isOpen = false;
+  #isQuiet = false;
 
   constructor(options: SessionOptions) {
     this.#options = options;
@@ -159,6 +163,11 @@ export class Session {
 
   poll(): Action | undefined {
     return this.#actions.shift();
+  }
+
+  /** Nothing to poll, and the deadline is that of before: so after most dispatches. */
+  get isQuiet(): boolean {
+    return this.#isQuiet;
   }
 
   connect(now: number): void {
@@ -207,6 +216,7 @@ export class Session {
    * application has to see.
    */
   handlePayload(now: number, op: number, seq: number | null, name: string | null, d: unknown): boolean {
+    this.#isQuiet = false;
     if (!this.#isOpen) return false;
     switch (op) {
       case opcodes.DISPATCH:
@@ -311,14 +321,22 @@ export class Session {
       this.#become("resuming");
       this.#push({ type: "send", op: opcodes.RESUME, d: { token: this.#options.token(), session_id: this.#point.sessionId, seq: this.#seq } });
     } else {
-      this.#identify(now);
+      this.#identifyFrom(now, now);
     }
+  }
+
+  /** Sends IDENTIFY at `earliest`, or when the limit of the bot's shards permits. */
+  #identifyFrom(now: number, earliest: number): void {
+    const at = this.#options.identifyAt?.(earliest) ?? earliest;
+    this.#become("identifying");
+    if (at <= now) return this.#identify(now);
+    this.#timers.identify = at;
+    this.#timers.ready = null;
   }
 
   #identify(now: number): void {
     this.#seq = 0;
     this.#timers.ready = now + (this.#options.readyTimeoutMs ?? 60_000);
-    this.#become("identifying");
     this.#push({ type: "send", op: opcodes.IDENTIFY, d: { token: this.#options.token(), ...this.#options.identify() } });
   }
 
@@ -352,6 +370,8 @@ export class Session {
       this.#timers.ready = now + (this.#options.readyTimeoutMs ?? 60_000);
     } else if (seq > this.#seq + 1) {
       this.#push({ type: "gap", after: this.#seq, before: seq });
+    } else {
+      this.#isQuiet = true;
     }
     this.#seq = seq;
     return true;
@@ -399,9 +419,7 @@ export class Session {
     this.#lose(problem);
     const range = INVALID_SESSION_MAX_MS - INVALID_SESSION_MIN_MS;
     const wait = wasResume ? random() * RESUME_REFUSED_MAX_MS : INVALID_SESSION_MIN_MS + random() * range;
-    this.#become("identifying");
-    this.#timers.identify = now + wait;
-    this.#timers.ready = null;
+    this.#identifyFrom(now, now + wait);
   }
 
   #lose(problem: Problem): void {

@@ -5,7 +5,7 @@ import { after, before, describe, test } from "node:test";
 import { join } from "node:path";
 import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { Client, json, none, Intents, type ClientOptions, type Compression, type Encoding } from "../../src/node.js";
+import { Client, gatewayInfo, json, none, Intents, Shards, type ClientOptions, type Compression, type Encoding } from "../../src/node.js";
 import { etf, zlibStream, zstdStream } from "../../src/codecs.node.js";
 import { Node, until } from "../support/node.js";
 
@@ -111,6 +111,22 @@ describe("against a node", { timeout: 240_000 }, () => {
     assert.ok((await client.ready()).ok);
     assert.deepEqual(fallbacks, ["zstd-stream with dictionary → zlib-stream"]);
     client.close();
+  });
+
+  test("two shards of a bot: the guild is on one of them", async () => {
+    const info = await gatewayInfo(node.demo.api_base, node.demo.bot_token);
+    assert.ok(info.ok);
+    const options = { url: info.value.url, token: node.demo.bot_token, intents: Intents.GUILDS, count: 2, maxConcurrency: info.value.session_start_limit.max_concurrency };
+    const shards = new Shards(options, (of) => new Client(of));
+    shards.connect();
+    for (const client of shards.clients.values()) assert.ok((await client.ready()).ok);
+    const guild = () => shards.of(node.demo.guild_id)?.cache?.guilds.get(node.demo.guild_id);
+    await until("the guild", () => guild()?.isAvailable === true);
+    const elsewhere = [...shards.clients.values()].filter((client) => client !== shards.of(node.demo.guild_id));
+    assert.ok(elsewhere.every((client) => client.cache?.guilds.size === 0));
+    shards.close();
+    const refused = await gatewayInfo(node.demo.api_base, "wrong");
+    assert.ok(!refused.ok && refused.problem.kind === "authentication");
   });
 
   test("members, member list, presence", async () => {
