@@ -118,6 +118,8 @@ export declare class Client extends Emitter<AllEvents> {
         readonly compression?: Compression | readonly Compression[];
         readonly reason?: string;
     }): void;
+    /** Ends the wait before the next attempt, if there is one: when the network is back. */
+    retryNow(): void;
     /** Sends any command (`Opcode`) as soon as the session and the rate limit permit. */
     send(op: number, d: unknown): Result;
     /** Sets the presence, also of later sessions (op 3). */

@@ -125,6 +125,11 @@ export class Client extends Emitter {
         this.#session.drop(this.#clock.now(), options.reason ?? "the application asked for it");
         this.#drain();
     }
+    /** Ends the wait before the next attempt, if there is one: when the network is back. */
+    retryNow() {
+        this.#session.retryNow(this.#clock.now());
+        this.#drain();
+    }
     /** Sends any command (`Opcode`) as soon as the session and the rate limit permit. */
     send(op, d) {
         const bytes = utf8Bytes(JSON.stringify({ op, d }));

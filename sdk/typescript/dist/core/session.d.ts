@@ -130,6 +130,8 @@ export declare class Session {
     stop(now: number, keepSession: boolean): void;
     /** Breaks the connection and resumes: for tests, and after a change of network. */
     drop(now: number, reason: string): void;
+    /** Ends the wait before the next attempt. */
+    retryNow(now: number): void;
     /** Sends a command as soon as the session and the rate limit permit. */
     send(now: number, op: number, d: unknown): Result;
     /** The socket is open. */

@@ -195,6 +195,12 @@ export class Client extends Emitter<AllEvents> {
     this.#drain();
   }
 
+  /** Ends the wait before the next attempt, if there is one: when the network is back. */
+  retryNow(): void {
+    this.#session.retryNow(this.#clock.now());
+    this.#drain();
+  }
+
   /** Sends any command (`Opcode`) as soon as the session and the rate limit permit. */
   send(op: number, d: unknown): Result {
     const bytes = utf8Bytes(JSON.stringify({ op, d }));

@@ -186,13 +186,15 @@ export class Session {
 
   /** Breaks the connection and resumes: for tests, and after a change of network. */
   drop(now: number, reason: string): void {
-    if (!this.#isOpen) {
-      if (this.#state === "waiting") this.#timers.reconnect = now;
-      return;
-    }
+    if (!this.#isOpen) return this.retryNow(now);
     this.#close(CLOSE_KEEPS_SESSION, reason);
     const problem: Problem = { kind: "connection", message: `The client dropped the connection: ${reason}.`, advice: "Nothing to do.", isFatal: false };
     this.#retry(now, problem, 0);
+  }
+
+  /** Ends the wait before the next attempt. */
+  retryNow(now: number): void {
+    if (this.#state === "waiting") this.#timers.reconnect = now;
   }
 
   /** Sends a command as soon as the session and the rate limit permit. */

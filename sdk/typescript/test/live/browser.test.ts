@@ -23,12 +23,12 @@ const PAGE = `
   const COMPRESSIONS = { none: () => none, "zlib-stream": zlibStream, "zstd-stream": zstdStream, dictionary: () => zstdStream({ dictionary: true }) };
   window.start = async ({ url, httpUrl, token, encoding, compression, guildId }) => {
     const client = new Client({ url, httpUrl, token, encoding: ENCODINGS[encoding], compression: COMPRESSIONS[compression](), backoffMinMs: 100 });
-    const seen = { contents: [], faults: [], resumed: 0, raw: 0, wire: 0, hidden: 0 };
+    const seen = { contents: [], faults: [], resumed: 0, lost: 0, raw: 0, wire: 0, hidden: 0 };
     client.on("MESSAGE_CREATE", (message) => seen.contents.push(message.content));
     client.on("gap", (gap) => seen.faults.push(gap));
     client.on("codecFallback", (info) => seen.faults.push(info));
     client.on("problem", (problem) => seen.faults.push(problem));
-    client.on("resumed", () => { seen.resumed += 1; });
+    for (const name of ["resumed", "lost"]) client.on(name, () => { seen[name] += 1; });
     client.on("message", (message) => {
       seen.raw += message.rawBytes;
       if (message.wireBytes === null) seen.hidden += 1;
@@ -85,6 +85,12 @@ describe("in Chromium", { skip: isThere ? false : `${CHROMIUM} is not there: apt
 
   const seen = () => page.evaluate("window.seen") as Promise<{ contents: string[]; faults: unknown[]; resumed: number; raw: number; wire: number; hidden: number }>;
 
+  /** Waits for an expression. `waitForFunction` evaluates in the page, which its policy forbids. */
+  async function holds(what: string, expression: string, ms?: number): Promise<void> {
+    let isTrue = false;
+    await until(what, () => (void page.evaluate(expression).then((of) => (isTrue = of === true)), isTrue), ms);
+  }
+
   for (const encoding of ["json", "etf"]) {
     for (const compression of ["none", "zlib-stream", "zstd-stream", "dictionary"]) {
       test(`${encoding}, ${compression}: cut three times, nothing lost or doubled`, async () => {
@@ -120,5 +126,27 @@ describe("in Chromium", { skip: isThere ? false : `${CHROMIUM} is not there: apt
         assert.deepEqual(console_.filter((text) => !/WebSocket connection to/.test(text)), []);
       });
     }
+  }
+
+  for (const [signal, expected] of [["SIGTERM", "resumed"], ["SIGKILL", "lost"]] as const) {
+    test(`${signal} of the node: the session is ${expected}`, async () => {
+      console_.length = 0;
+      await page.goto(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
+      await page.waitForFunction("window.start");
+      const settings = { url: node.demo.gateway_url, token: node.demo.user_token, encoding: "json", compression: "zstd-stream", guildId: node.demo.guild_id };
+      assert.equal(await page.evaluate(`window.start(${JSON.stringify(settings)})`), true);
+      await node.post(`before ${signal}`);
+      await holds("the message", "window.seen.contents.length > 0");
+      await node.stop(signal);
+      await node.start();
+      await holds("the session", `window.seen.${expected} === 1 && window.client.state === "ready"`, 60_000);
+      for (let i = 0; i < 20 && (await seen()).contents.length < 2; i += 1) await node.post(`after ${i}`);
+      const { contents, faults } = await seen();
+      assert.ok(contents.length >= 2 && contents[0] === `before ${signal}`);
+      assert.equal(new Set(contents).size, contents.length);
+      assert.deepEqual(faults, []);
+      await page.evaluate("window.client.close()");
+      assert.deepEqual(console_.filter((text) => !/WebSocket connection to/.test(text)), []);
+    });
   }
 });

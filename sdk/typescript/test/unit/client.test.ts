@@ -93,6 +93,18 @@ describe("connection", () => {
     assert.equal(client.state, "stopped");
   });
 
+  test("retryNow ends a wait, and does nothing else", async () => {
+    const { client, clock, gateway, login } = world();
+    const first = await login();
+    client.retryNow();
+    assert.equal(first.closedBy, null);
+    first.close(1006);
+    client.retryNow();
+    clock.advance(0);
+    await settle();
+    assert.equal(gateway.connections.length, 2);
+  });
+
   test("ready resolves with the problem that stopped the client", async () => {
     const { client, gateway } = world();
     client.connect();
