@@ -1,12 +1,12 @@
 // Written by web/chat/build.js.
 const ASSETS: &[Asset] = &[
     Asset {
-        name: "assets/index-BJTYzZ0e.js",
+        name: "assets/index-Bz_CpMAA.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "619c4f9af2486827",
-        plain: include_bytes!("assets/index-BJTYzZ0e.js"),
-        gzip: include_bytes!("assets/index-BJTYzZ0e.js.gz"),
-        brotli: include_bytes!("assets/index-BJTYzZ0e.js.br"),
+        tag: "6cf8ea7a09ddbfc9",
+        plain: include_bytes!("assets/index-Bz_CpMAA.js"),
+        gzip: include_bytes!("assets/index-Bz_CpMAA.js.gz"),
+        brotli: include_bytes!("assets/index-Bz_CpMAA.js.br"),
     },
     Asset {
         name: "assets/style-x26SxfVj.css",
@@ -19,7 +19,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "9af4bcb35a7098d4",
+        tag: "6c3c4ab291eafeca",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),
