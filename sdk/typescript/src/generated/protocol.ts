@@ -186,7 +186,7 @@ export interface ClientInfo {
   client: string;
   /** Operating system, as sent in IDENTIFY. */
   os: string;
-  /** Always 0. */
+  /** Format of the settings, always 0. */
   version: number;
 }
 
@@ -786,7 +786,7 @@ export interface ScheduledEvent {
   entity_id: null;
   entity_metadata: unknown | null;
   user_count: number;
-  image: null;
+  image: string | null;
   recurrence_rule: null;
 }
 
