@@ -7,7 +7,7 @@
 use crate::{
     config::PartitionConfig,
     conn::{CONTROL_MAX, Claim, Conn, Control, INVALID_SESSIONS_MAX, Phase},
-    happening::Counters,
+    counters::Counters,
     link::{Gatekeeper, Link, Output},
     questions::Question,
     sessions::SessionChange,

@@ -6,10 +6,10 @@
 mod config;
 mod conn;
 mod core;
+mod counters;
 mod deflate;
 mod fanout;
 mod handover;
-mod happening;
 mod identify;
 mod inbound;
 mod link;
@@ -25,8 +25,8 @@ mod turn;
 
 pub use config::PartitionConfig;
 pub use conn::{Compression, ConnParams, INVALID_SESSIONS_MAX, MovingConn};
+pub use counters::{Closes, Counters};
 pub use handover::HandOver;
-pub use happening::{Closes, Counters};
 pub use link::{Account, AuthFailure, Dead, Gatekeeper, Link, Output, Shortfall};
 pub use partition::{Leaving, Partition};
 pub use refused::{IdentifyFault, IdentifyRefused, ResumeFault, ResumeRefused};

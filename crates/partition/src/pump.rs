@@ -16,7 +16,7 @@
 use crate::{
     conn::{Conn, Control, Phase},
     core::Core,
-    happening::Counters,
+    counters::Counters,
     link::{Dead, Link, Shortfall},
     shared::Matchers,
     turn::Turn,

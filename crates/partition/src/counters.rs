@@ -1,4 +1,4 @@
-//! Happenings: what a partition counts. The driver turns them into logs and metrics.
+//! Counters of one partition; the driver reads them for logs and metrics.
 //!
 //! Invariants  plain numbers of one thread: a delivery costs an addition or two, and no line that another core writes.
 
