@@ -44,8 +44,8 @@
 
 mod chat;
 mod event;
+mod event_mix;
 mod guild;
-mod happening;
 mod large;
 mod node;
 mod people;
@@ -56,7 +56,7 @@ mod viewer;
 
 pub use chat::{Chat, ChatError};
 pub use event::{Event, To};
-pub use happening::{Happening, SHARES};
+pub use event_mix::{EventKind, SHARES};
 pub use population::Population;
 pub use traffic::{Kind, Params, Traffic};
 pub use viewer::Viewer;

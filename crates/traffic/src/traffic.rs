@@ -3,8 +3,8 @@
 use crate::{
     chat::Chat,
     event::{Event, To},
+    event_mix::{EventKind, kind_of_draw},
     guild::{From, GuildState, Person, Said, Size, Within},
-    happening::{Happening, happening_of},
     large,
     node::Node,
     people,
@@ -175,30 +175,30 @@ impl Traffic {
             return self.step_of_node();
         }
         let guild = self.busiest.draw(&mut self.rng);
-        let happening = happening_of(self.rng.below(1000));
-        self.happen(guild, happening);
+        let kind = kind_of_draw(self.rng.below(1000));
+        self.happen(guild, kind);
         self.tell_lists(0..self.guilds.len());
         self.tell_passive();
         self.tell_one();
     }
 
-    fn happen(&mut self, guild: usize, happening: Happening) {
-        match happening {
-            Happening::Message => self.message(guild),
-            Happening::Edit => self.edit(guild),
-            Happening::Delete => self.delete(guild),
-            Happening::Reaction => self.reaction(guild, true),
-            Happening::Unreaction => self.reaction(guild, false),
-            Happening::ReactionsCleared => self.reactions_cleared(guild),
-            Happening::Typing => self.typing(guild),
-            Happening::Presence => self.presence(guild),
-            Happening::Voice => self.voice(guild),
-            Happening::MemberUpdate => self.member_update(guild),
-            Happening::Join => self.join(guild),
-            Happening::Leave => self.leave(guild),
-            Happening::ChannelUpdate => self.channel_update(guild),
-            Happening::RoleUpdate => self.role_update(guild),
-            Happening::GuildUpdate => self.put(guild, EventName::GuildUpdate, To::Guild, Place::default(), {
+    fn happen(&mut self, guild: usize, kind: EventKind) {
+        match kind {
+            EventKind::Message => self.message(guild),
+            EventKind::Edit => self.edit(guild),
+            EventKind::Delete => self.delete(guild),
+            EventKind::Reaction => self.reaction(guild, true),
+            EventKind::Unreaction => self.reaction(guild, false),
+            EventKind::ReactionsCleared => self.reactions_cleared(guild),
+            EventKind::Typing => self.typing(guild),
+            EventKind::Presence => self.presence(guild),
+            EventKind::Voice => self.voice(guild),
+            EventKind::MemberUpdate => self.member_update(guild),
+            EventKind::Join => self.join(guild),
+            EventKind::Leave => self.leave(guild),
+            EventKind::ChannelUpdate => self.channel_update(guild),
+            EventKind::RoleUpdate => self.role_update(guild),
+            EventKind::GuildUpdate => self.put(guild, EventName::GuildUpdate, To::Guild, Place::default(), {
                 Payload::Guild(self.guilds[guild].meta.clone())
             }),
         }
@@ -212,20 +212,20 @@ impl Traffic {
                 let guild = self.busiest.draw(&mut self.rng);
                 let guild = self.guild_of_node(guild as u32);
                 self.within = Within::Private;
-                let happening = loop {
-                    let happening = happening_of(self.rng.below(1000));
-                    if happening.is_in_channel() {
-                        break happening;
+                let kind = loop {
+                    let kind = kind_of_draw(self.rng.below(1000));
+                    if kind.is_in_channel() {
+                        break kind;
                     }
                 };
-                self.happen(guild, happening);
+                self.happen(guild, kind);
             }
             _ => {
                 let guild = self.busiest.draw(&mut self.rng);
                 let guild = self.guild_of_node(guild as u32);
                 self.within = Within::Public;
-                let happening = happening_of(self.rng.below(1000));
-                self.happen(guild, happening);
+                let kind = kind_of_draw(self.rng.below(1000));
+                self.happen(guild, kind);
                 self.tell_lists(guild..guild + 1);
             }
         }

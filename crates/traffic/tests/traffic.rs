@@ -1,7 +1,7 @@
 //! Tests of the crate's invariants through its public API.
 
 use guildhall_codec::{DecodeLimits, decode_etf_from_gateway};
-use guildhall_traffic::{Chat, Event, Happening, Kind, Params, Population, SHARES, To, Traffic, Viewer};
+use guildhall_traffic::{Chat, Event, EventKind, Kind, Params, Population, SHARES, To, Traffic, Viewer};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -107,8 +107,8 @@ fn t3_what_changes_was_there_before() {
 #[test]
 fn the_shares_add_up() {
     assert_eq!(SHARES.iter().map(|(_, share)| share).sum::<u64>(), 1000);
-    let kinds: HashSet<String> = SHARES.iter().map(|(happening, _)| format!("{happening:?}")).collect();
-    assert!(kinds.len() == SHARES.len() && kinds.contains(&format!("{:?}", Happening::Typing)));
+    let kinds: HashSet<String> = SHARES.iter().map(|(kind, _)| format!("{kind:?}")).collect();
+    assert!(kinds.len() == SHARES.len() && kinds.contains(&format!("{:?}", EventKind::Typing)));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 /// Kinds of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Happening {
+pub enum EventKind {
     Message,
     Edit,
     Delete,
@@ -20,7 +20,7 @@ pub enum Happening {
     GuildUpdate,
 }
 
-impl Happening {
+impl EventKind {
     /// Whether it happens in one text channel.
     pub(crate) fn is_in_channel(self) -> bool {
         matches!(
@@ -37,32 +37,32 @@ impl Happening {
 }
 
 /// Share of each kind, in thousandths.
-pub const SHARES: [(Happening, u64); 15] = [
-    (Happening::Message, 300),
-    (Happening::Edit, 25),
-    (Happening::Delete, 12),
-    (Happening::Reaction, 110),
-    (Happening::Unreaction, 13),
-    (Happening::ReactionsCleared, 2),
-    (Happening::Typing, 190),
-    (Happening::Presence, 220),
-    (Happening::Voice, 60),
-    (Happening::MemberUpdate, 25),
-    (Happening::Join, 20),
-    (Happening::Leave, 15),
-    (Happening::ChannelUpdate, 4),
-    (Happening::RoleUpdate, 3),
-    (Happening::GuildUpdate, 1),
+pub const SHARES: [(EventKind, u64); 15] = [
+    (EventKind::Message, 300),
+    (EventKind::Edit, 25),
+    (EventKind::Delete, 12),
+    (EventKind::Reaction, 110),
+    (EventKind::Unreaction, 13),
+    (EventKind::ReactionsCleared, 2),
+    (EventKind::Typing, 190),
+    (EventKind::Presence, 220),
+    (EventKind::Voice, 60),
+    (EventKind::MemberUpdate, 25),
+    (EventKind::Join, 20),
+    (EventKind::Leave, 15),
+    (EventKind::ChannelUpdate, 4),
+    (EventKind::RoleUpdate, 3),
+    (EventKind::GuildUpdate, 1),
 ];
 
 /// Maps `draw` in `0..1000` to a kind by its share.
-pub(crate) fn happening_of(draw: u64) -> Happening {
+pub(crate) fn kind_of_draw(draw: u64) -> EventKind {
     let mut upto = 0;
-    for (happening, share) in SHARES {
+    for (kind, share) in SHARES {
         upto += share;
         if draw < upto {
-            return happening;
+            return kind;
         }
     }
-    Happening::Message
+    EventKind::Message
 }
