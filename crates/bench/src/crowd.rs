@@ -173,7 +173,7 @@ pub fn record(members_count: usize, roles_count: usize, channels_count: usize) -
         roles: roles(roles_count),
         channels: channels(channels_count),
         members: (0..members_count).map(|n| Arc::new(member(n))).collect(),
-        belongings: Vec::new(),
+        resources: Vec::new(),
     }
 }
 

@@ -13,9 +13,9 @@ use crate::{
     machine::{CommandResult, Guild},
 };
 use guildhall_model::{
-    AuditAction, AuditChange, AuditEntry, Belonging, BelongingKey, BelongingKind, Channel, Emoji, EventName,
-    Guild as GuildFields, Id, Invite, Member, Overwrite, OverwriteKind, Permissions, Role, RoleIcon, RoleId,
-    ScheduledEvent, StageInstance, Sticker, UserId, Webhook, timestamp_of,
+    AuditAction, AuditChange, AuditEntry, Channel, Emoji, EventName, Guild as GuildFields, GuildResource, Id, Invite,
+    Member, Overwrite, OverwriteKind, Permissions, ResourceKey, ResourceKind, Role, RoleIcon, RoleId, ScheduledEvent,
+    StageInstance, Sticker, UserId, Webhook, timestamp_of,
 };
 use guildhall_relay::{Effect, Gate, Notice, Payload};
 use guildhall_stdx::{Now, Timestamp};
@@ -276,7 +276,7 @@ impl Guild {
         let id = self.next_id(now);
         let entry = Arc::new(AuditEntry { id, action, user_id, target_id, changes, options, reason });
         self.audit.insert(entry.clone());
-        self.put_belonging(Belonging::AuditEntry(entry.clone()));
+        self.put_resource(GuildResource::AuditEntry(entry.clone()));
         let payload = Payload::Notice(Box::new(Notice::AuditEntry(entry)));
         let gate = Gate::GuildPermission(Permissions::VIEW_AUDIT_LOG);
         let event = self.event(EventName::GuildAuditLogEntryCreate, gate, payload);
@@ -306,7 +306,7 @@ impl Guild {
         entry.options.insert("count".to_owned(), Value::String(count.saturating_add(1).to_string()));
         let entry = Arc::new(entry);
         self.audit.insert(entry.clone());
-        self.put_belonging(Belonging::AuditEntry(entry));
+        self.put_resource(GuildResource::AuditEntry(entry));
         true
     }
 
@@ -326,7 +326,7 @@ impl Guild {
         }
         for id in going {
             self.audit.remove(id);
-            self.delete_belonging(BelongingKey::whole(BelongingKind::AuditEntry, id.get()));
+            self.delete_resource(ResourceKey::whole(ResourceKind::AuditEntry, id.get()));
         }
     }
 

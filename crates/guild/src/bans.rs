@@ -16,7 +16,7 @@ use crate::{
     record::Write,
 };
 use guildhall_model::{
-    AuditAction, Ban, Belonging, BelongingKey, BelongingKind, EventName, Member, Permissions, RoleId, User, UserId,
+    AuditAction, Ban, EventName, GuildResource, Member, Permissions, ResourceKey, ResourceKind, RoleId, User, UserId,
 };
 use guildhall_relay::{Effect, Gate, Notice, Payload};
 use guildhall_stdx::Now;
@@ -37,10 +37,10 @@ impl Guild {
         if let Some(member) = &member {
             standing.need_above(self.rank_of(member))?;
         }
-        if self.belongings.bans.contains_key(&user_id) {
+        if self.resources.bans.contains_key(&user_id) {
             return Ok(Reply::Done);
         }
-        if self.belongings.bans.len() >= self.limits.bans_max {
+        if self.resources.bans.len() >= self.limits.bans_max {
             return Err(Refusal::TooManyBans.into());
         }
         // No refusals after this point.
@@ -49,8 +49,8 @@ impl Guild {
             self.take_out(now, &member);
         }
         let ban = Arc::new(Ban { user: new.user.clone(), reason: new.reason.clone() });
-        self.belongings.bans.insert(user_id, ban.clone());
-        self.put_belonging(Belonging::Ban(ban));
+        self.resources.bans.insert(user_id, ban.clone());
+        self.put_resource(GuildResource::Ban(ban));
         let notice = Notice::Ban { user: new.user.clone(), delete_message_s: Some(new.delete_message_s) };
         self.tell_ban(EventName::GuildBanAdd, notice);
         self.log(now, actor, NewEntry::new(AuditAction::MemberBanAdd, user_id));
@@ -59,8 +59,8 @@ impl Guild {
 
     pub(crate) fn unban(&mut self, now: Now, actor: Actor, user_id: UserId) -> CommandResult {
         self.in_guild(now, actor)?.need(Permissions::BAN_MEMBERS)?;
-        let ban = self.belongings.bans.remove(&user_id).ok_or(Refusal::UnknownBan)?;
-        self.delete_belonging(BelongingKey::whole(BelongingKind::Ban, user_id.get()));
+        let ban = self.resources.bans.remove(&user_id).ok_or(Refusal::UnknownBan)?;
+        self.delete_resource(ResourceKey::whole(ResourceKind::Ban, user_id.get()));
         let notice = Notice::Ban { user: ban.user.clone(), delete_message_s: None };
         self.tell_ban(EventName::GuildBanRemove, notice);
         self.log(now, actor, NewEntry::new(AuditAction::MemberBanRemove, user_id));
@@ -69,10 +69,10 @@ impl Guild {
 
     /// A ban shows the account as it is now. Clients get no event: they read bans by REST.
     pub(crate) fn refresh_banned(&mut self, user: &Arc<User>) {
-        let Some(ban) = self.belongings.bans.get(&user.id).filter(|ban| ban.user != *user) else { return };
+        let Some(ban) = self.resources.bans.get(&user.id).filter(|ban| ban.user != *user) else { return };
         let ban = Arc::new(Ban { user: user.clone(), reason: ban.reason.clone() });
-        self.belongings.bans.insert(user.id, ban.clone());
-        self.put_belonging(Belonging::Ban(ban));
+        self.resources.bans.insert(user.id, ban.clone());
+        self.put_resource(GuildResource::Ban(ban));
     }
 
     fn tell_ban(&mut self, name: EventName, notice: Notice) {
@@ -82,14 +82,14 @@ impl Guild {
 
     pub(crate) fn read_ban(&self, now: Now, actor: Actor, user_id: UserId) -> CommandResult {
         self.in_guild(now, actor)?.need(Permissions::BAN_MEMBERS)?;
-        let ban = self.belongings.bans.get(&user_id).cloned().ok_or(Refusal::UnknownBan)?;
+        let ban = self.resources.bans.get(&user_id).cloned().ok_or(Refusal::UnknownBan)?;
         Ok(Reply::Bans(vec![ban]))
     }
 
     /// Sorted by user id, ascending. Costs time proportional to the page.
     pub(crate) fn list_bans(&self, now: Now, actor: Actor, page: Page<UserId>) -> CommandResult {
         self.in_guild(now, actor)?.need(Permissions::BAN_MEMBERS)?;
-        let bans = &self.belongings.bans;
+        let bans = &self.resources.bans;
         let found = match page {
             Page::Before(before, limit) => {
                 let mut found: Vec<_> = bans.range(..before).rev().take(limit).map(|(_, ban)| ban.clone()).collect();
@@ -105,7 +105,7 @@ impl Guild {
     }
 
     pub(crate) fn need_not_banned(&self, user_id: UserId) -> Result<(), Refusal> {
-        if self.belongings.bans.contains_key(&user_id) { Err(Refusal::Banned) } else { Ok(()) }
+        if self.resources.bans.contains_key(&user_id) { Err(Refusal::Banned) } else { Ok(()) }
     }
 
     /// Adds an account that agreed, on behalf of a member who may invite. An existing member stays unchanged.

@@ -189,7 +189,7 @@ impl Guild {
         if self.last_message_ids.contains_key(&channel_id) {
             Arc::make_mut(&mut self.last_message_ids).remove(&channel_id);
         }
-        self.forget_belongings_of(channel_id);
+        self.forget_channel_resources(channel_id);
         self.cache.forget_channel(channel_id);
         self.free_evicted();
         let event = self.event(EventName::ChannelDelete, Gate::Members, Payload::Channel(channel.clone()));

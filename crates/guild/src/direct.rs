@@ -72,7 +72,7 @@ impl Guild {
             roles: vec![Self::everyone_of(guild_id, Permissions::DIRECT)],
             channels: vec![channel],
             members: members.clone(),
-            belongings: Vec::new(),
+            resources: Vec::new(),
         };
         let mut guild = Self::load(record, limits, origin);
         guild.write(Write::PutGuild(guild.meta.guild.clone()));

@@ -29,13 +29,13 @@ impl Guild {
         let here = self.in_text(now, actor, channel_id)?;
         let floor = self.expired.entry(channel_id).or_insert(before);
         *floor = before.max(*floor);
-        let pins = self.belongings.pins.get(&channel_id);
+        let pins = self.resources.pins.get(&channel_id);
         let pins: Vec<MessageId> = pins.map_or_else(Vec::new, |pins| pins.range(..before).map(|(id, _)| *id).collect());
         for message_id in &pins {
             self.forget_pin((channel_id, *message_id));
         }
         if !pins.is_empty() {
-            let newest = self.belongings.pins.get(&channel_id).and_then(|pins| pins.values().max().copied());
+            let newest = self.resources.pins.get(&channel_id).and_then(|pins| pins.values().max().copied());
             self.tell_pins(now, &here, newest);
         }
         Ok(Reply::Done)

@@ -162,7 +162,7 @@ impl Guild {
             mem::take(&mut self.lists),
             mem::take(&mut self.shown),
             mem::take(&mut self.voice),
-            (mem::take(&mut self.belongings), mem::take(&mut self.temporary), mem::take(&mut self.audit)),
+            (mem::take(&mut self.resources), mem::take(&mut self.temporary), mem::take(&mut self.audit)),
             mem::take(&mut self.threads),
             mem::take(&mut self.in_threads),
             mem::replace(&mut self.presences, pace),

@@ -13,8 +13,8 @@ use crate::{
     machine::{CommandResult, Guild},
 };
 use guildhall_model::{
-    AuditAction, Belonging, BelongingKey, BelongingKind, ChannelId, EventName, Invite, InviteCode, Member, Permissions,
-    User,
+    AuditAction, ChannelId, EventName, GuildResource, Invite, InviteCode, Member, Permissions, ResourceKey,
+    ResourceKind, User,
 };
 use guildhall_relay::{Effect, Gate, Notice, Payload};
 use guildhall_stdx::{Now, Timestamp};
@@ -39,12 +39,12 @@ impl Guild {
         {
             return Ok(self.invite_reply(invite));
         }
-        if self.belongings.invites.len() >= self.limits.invites_max && !self.has_old_invites(now.unix) {
+        if self.resources.invites.len() >= self.limits.invites_max && !self.has_old_invites(now.unix) {
             return Err(Refusal::TooManyInvites.into());
         }
         // No refusals after this point.
 
-        if self.belongings.invites.len() >= self.limits.invites_max {
+        if self.resources.invites.len() >= self.limits.invites_max {
             self.forget_old_invites(now.unix);
         }
         let invite = Arc::new(Invite {
@@ -58,8 +58,8 @@ impl Guild {
             temporary: new.temporary,
             uses: 0,
         });
-        self.belongings.invites.insert(invite.code, invite.clone());
-        self.put_belonging(Belonging::Invite(invite.clone()));
+        self.resources.invites.insert(invite.code, invite.clone());
+        self.put_resource(GuildResource::Invite(invite.clone()));
         self.tell_invite(EventName::InviteCreate, channel_id, Notice::Invite(invite.clone()));
         let entry = NewEntry::untargeted(AuditAction::InviteCreate).made(audit::of_invite(&invite));
         self.log(now, actor, entry);
@@ -81,21 +81,21 @@ impl Guild {
                 && invite.uses == 0
                 && !invite.is_over(now)
         };
-        self.belongings.invites.values().find(is_similar).cloned()
+        self.resources.invites.values().find(is_similar).cloned()
     }
 
     fn has_old_invites(&self, now: Timestamp) -> bool {
-        self.belongings.invites.values().any(|invite| invite.is_over(now))
+        self.resources.invites.values().any(|invite| invite.is_over(now))
     }
 
     fn forget_old_invites(&mut self, now: Timestamp) {
-        let old: Vec<_> = self.belongings.invites.values().filter(|invite| invite.is_over(now)).cloned().collect();
+        let old: Vec<_> = self.resources.invites.values().filter(|invite| invite.is_over(now)).cloned().collect();
         old.iter().for_each(|invite| self.end_invite(invite));
     }
 
     fn end_invite(&mut self, invite: &Invite) {
-        self.belongings.invites.remove(&invite.code);
-        self.delete_belonging(BelongingKey::whole(BelongingKind::Invite, invite.code.number()));
+        self.resources.invites.remove(&invite.code);
+        self.delete_resource(ResourceKey::whole(ResourceKind::Invite, invite.code.number()));
         let notice = Notice::InviteGone { code: invite.code, channel_id: invite.channel_id };
         self.tell_invite(EventName::InviteDelete, invite.channel_id, notice);
     }
@@ -116,7 +116,7 @@ impl Guild {
     }
 
     fn need_invite(&self, now: Timestamp, code: InviteCode) -> Result<Arc<Invite>, Refusal> {
-        let invite = self.belongings.invites.get(&code).filter(|invite| !invite.is_over(now));
+        let invite = self.resources.invites.get(&code).filter(|invite| !invite.is_over(now));
         invite.cloned().ok_or(Refusal::UnknownInvite)
     }
 
@@ -146,7 +146,7 @@ impl Guild {
         let is_meant = |invite: &&Arc<Invite>| {
             !invite.is_over(now.unix) && channel_id.is_none_or(|channel_id| invite.channel_id == channel_id)
         };
-        let invites = self.belongings.invites.values().filter(is_meant).cloned().collect();
+        let invites = self.resources.invites.values().filter(is_meant).cloned().collect();
         Ok(Reply::Invites(invites, self.meta.clone()))
     }
 
@@ -170,8 +170,8 @@ impl Guild {
         if invite.is_over(now.unix) {
             self.end_invite(&invite);
         } else {
-            self.belongings.invites.insert(code, invite.clone());
-            self.put_belonging(Belonging::Invite(invite.clone()));
+            self.resources.invites.insert(code, invite.clone());
+            self.put_resource(GuildResource::Invite(invite.clone()));
         }
         Ok(self.invite_reply(invite))
     }

@@ -16,7 +16,6 @@
 use crate::{
     archive::Archive,
     audit::AuditLog,
-    belongings::Belongings,
     cache::{CachedMessage, MessageCache},
     chores::Chores,
     command::{Actor, Command, NewGuild, Refusal, Reply},
@@ -28,12 +27,13 @@ use crate::{
     recent::Recent,
     record::{GuildRecord, Write},
     relays::{Client, RelayLink, Sessions, Watchers},
+    resource_index::ResourceIndex,
     temporary::Temporary,
     voice::VoiceTable,
 };
 use guildhall_model::{
-    Belonging, ChannelId, EventName, Guild as GuildFields, GuildId, Id, Member, MessageId, Permissions, Presence, Role,
-    SnowflakeGenerator, UserId,
+    ChannelId, EventName, Guild as GuildFields, GuildId, GuildResource, Id, Member, MessageId, Permissions, Presence,
+    Role, SnowflakeGenerator, UserId,
 };
 use guildhall_relay::{
     Effect, Event, Gate, GuildMeta, MemberTable, Payload, Published, RelayId, RelayMessage, ThreadEntry, ToGuild,
@@ -120,7 +120,7 @@ pub struct Guild {
     /// Presences shown without a session.
     pub(crate) shown: BTreeMap<UserId, Arc<Presence>>,
     pub(crate) voice: VoiceTable,
-    pub(crate) belongings: Belongings,
+    pub(crate) resources: ResourceIndex,
     pub(crate) audit: AuditLog,
     /// Why the actor of the current command wants it.
     pub(crate) reason: Option<Arc<str>>,
@@ -159,7 +159,7 @@ impl Guild {
             roles: vec![everyone],
             channels: Vec::new(),
             members: vec![owner.clone()],
-            belongings: Vec::new(),
+            resources: Vec::new(),
         };
         let mut guild = Self::load(record, limits, origin);
         guild.write(Write::PutUser(new.owner));
@@ -192,10 +192,10 @@ impl Guild {
         let last_message_ids: BTreeMap<_, _> =
             channels.iter().filter_map(|channel| Some((channel.id, channel.last_message_id?))).collect();
         let guild_id = record.guild.id;
-        let thread_members: Vec<_> = record.belongings.iter().filter_map(Belonging::thread_member).collect();
+        let thread_members: Vec<_> = record.resources.iter().filter_map(GuildResource::thread_member).collect();
         let mut audit = AuditLog::default();
-        for belonging in &record.belongings {
-            if let Belonging::AuditEntry(entry) = belonging {
+        for resource in &record.resources {
+            if let GuildResource::AuditEntry(entry) = resource {
                 audit.insert(entry.clone());
             }
         }
@@ -225,8 +225,8 @@ impl Guild {
             chores: Chores::default(),
             shown: BTreeMap::new(),
             voice: VoiceTable::default(),
-            temporary: Temporary::load(&record.belongings),
-            belongings: Belongings::new(record.belongings),
+            temporary: Temporary::load(&record.resources),
+            resources: ResourceIndex::new(record.resources),
             audit,
             reason: None,
             threads: CowMap::default(),
@@ -260,7 +260,7 @@ impl Guild {
             .threads
             .iter()
             .map(|(id, entry)| entry.channel.last_message_id.map_or(0, |message| message.get()).max(id.get()));
-        let webhooks = self.belongings.webhooks.keys().map(|id| id.get());
+        let webhooks = self.resources.webhooks.keys().map(|id| id.get());
         let messages = messages.chain(threads).chain(webhooks).chain([self.audit.newest_id()]);
         emojis.chain(roles).chain(channels).chain(messages).fold(guild.id.get(), u64::max)
     }

@@ -12,15 +12,15 @@ use crate::{
     record::Write,
 };
 use guildhall_model::{
-    AuditAction, Belonging, BelongingKey, BelongingKind, Channel, ChannelId, EventName, Message, MessageId,
-    MessageReference, Permissions, Pin,
+    AuditAction, Channel, ChannelId, EventName, GuildResource, Message, MessageId, MessageReference, Permissions, Pin,
+    ResourceKey, ResourceKind,
 };
 use guildhall_relay::{Effect, Gate, Notice, Payload, ThreadEntry};
 use guildhall_stdx::{Now, Timestamp};
 use std::sync::Arc;
 
-fn key_of(channel_id: ChannelId, message_id: MessageId) -> BelongingKey {
-    BelongingKey { kind: BelongingKind::Pin, id: channel_id.get(), part: message_id.get() }
+fn key_of(channel_id: ChannelId, message_id: MessageId) -> ResourceKey {
+    ResourceKey { kind: ResourceKind::Pin, id: channel_id.get(), part: message_id.get() }
 }
 
 impl Guild {
@@ -32,16 +32,16 @@ impl Guild {
         if message.pinned {
             return Ok(Reply::Done);
         }
-        let pins = self.belongings.pins.get(&key.0).map_or(0, |pins| pins.len());
+        let pins = self.resources.pins.get(&key.0).map_or(0, |pins| pins.len());
         if pins >= self.limits.pins_per_channel_max {
             return Err(Refusal::TooManyPins.into());
         }
         let referenced = self.referenced_by(&message)?.flatten();
         // Nothing is refused from here on.
 
-        self.belongings.pins.entry(key.0).or_default().insert(key.1, now.unix);
+        self.resources.pins.entry(key.0).or_default().insert(key.1, now.unix);
         let pin = Pin { channel_id: key.0, message_id: key.1, pinned_at: now.unix };
-        self.put_belonging(Belonging::Pin(pin));
+        self.put_resource(GuildResource::Pin(pin));
         self.set_pinned(now, &here, &message, referenced, true);
         self.tell_pins(now, &here, Some(now.unix));
         if let Some(member) = &here.member {
@@ -71,7 +71,7 @@ impl Guild {
 
         self.forget_pin(key);
         self.set_pinned(now, &here, &message, referenced, false);
-        let newest = self.belongings.pins.get(&key.0).and_then(|pins| pins.values().max().copied());
+        let newest = self.resources.pins.get(&key.0).and_then(|pins| pins.values().max().copied());
         self.tell_pins(now, &here, newest);
         self.log_pin(now, actor, AuditAction::MessageUnpin, &message);
         Ok(Reply::Done)
@@ -84,14 +84,14 @@ impl Guild {
 
     /// Removes the pin of a deleted or unpinned message. The deletion event implies it.
     pub(crate) fn forget_pin(&mut self, key: (ChannelId, MessageId)) {
-        let Some(pins) = self.belongings.pins.get_mut(&key.0) else { return };
+        let Some(pins) = self.resources.pins.get_mut(&key.0) else { return };
         if pins.remove(&key.1).is_none() {
             return;
         }
         if pins.is_empty() {
-            self.belongings.pins.remove(&key.0);
+            self.resources.pins.remove(&key.0);
         }
-        self.delete_belonging(key_of(key.0, key.1));
+        self.delete_resource(key_of(key.0, key.1));
     }
 
     fn set_pinned(&mut self, now: Now, here: &Here, message: &Message, referenced: Option<Arc<Message>>, pinned: bool) {
@@ -120,7 +120,7 @@ impl Guild {
         if !here.can(Permissions::READ_MESSAGE_HISTORY) {
             return Ok(Reply::Pins(Vec::new()));
         }
-        let pins = self.belongings.pins.get(&channel_id).into_iter().flatten();
+        let pins = self.resources.pins.get(&channel_id).into_iter().flatten();
         let mut pins: Vec<_> = pins.map(|(id, at)| (*id, *at)).collect();
         pins.sort_unstable_by_key(|(id, at)| std::cmp::Reverse((*at, *id)));
         Ok(Reply::Pins(pins))

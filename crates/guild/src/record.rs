@@ -6,7 +6,7 @@
 //! Not here    the storage format: `guildhall-store`.
 
 use guildhall_model::{
-    Belonging, BelongingKey, Channel, ChannelId, Guild, GuildId, Member, Message, MessageId, ReactionEmoji, Role,
+    Channel, ChannelId, Guild, GuildId, GuildResource, Member, Message, MessageId, ReactionEmoji, ResourceKey, Role,
     RoleId, User, UserId,
 };
 use std::sync::Arc;
@@ -33,11 +33,11 @@ pub enum Write {
     /// Removes a member.
     DeleteMember(GuildId, UserId),
     /// Adds or replaces a guild resource.
-    PutBelonging(GuildId, Belonging),
+    PutResource(GuildId, GuildResource),
     /// Removes a guild resource.
-    DeleteBelonging(GuildId, BelongingKey),
+    DeleteResource(GuildId, ResourceKey),
     /// Removes all resources with this kind and id, whatever their part.
-    DeleteBelongings(GuildId, BelongingKey),
+    DeleteResources(GuildId, ResourceKey),
     /// Adds or replaces a message.
     PutMessage(Arc<Message>),
     /// Removes a message with its reactions.
@@ -62,7 +62,7 @@ pub struct GuildRecord {
     /// By user id, ascending. Members of one account share its `User`.
     pub members: Vec<Arc<Member>>,
     /// In any order.
-    pub belongings: Vec<Belonging>,
+    pub resources: Vec<GuildResource>,
 }
 
 /// A message as loaded, with its reactions.

@@ -15,7 +15,7 @@ use crate::{
     command::Refusal,
     machine::Guild,
 };
-use guildhall_model::{Belonging, BelongingKey, BelongingKind, UserId};
+use guildhall_model::{GuildResource, ResourceKey, ResourceKind, UserId};
 use guildhall_stdx::{Instant, Now};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,10 +35,10 @@ pub(crate) struct Temporary {
 
 impl Temporary {
     /// Adds stored temporary members.
-    pub fn load(belongings: &[Belonging]) -> Self {
+    pub fn load(resources: &[GuildResource]) -> Self {
         let mut all = Self::default();
-        for belonging in belongings {
-            if let Belonging::TemporaryMember(user_id) = belonging {
+        for resource in resources {
+            if let GuildResource::TemporaryMember(user_id) = resource {
                 all.look_at(*user_id, NOT_YET);
             }
         }
@@ -82,7 +82,7 @@ impl Guild {
     /// Adds a temporary member.
     pub(crate) fn begin_temporary(&mut self, user_id: UserId) {
         self.temporary.members.insert(user_id, None);
-        self.put_belonging(Belonging::TemporaryMember(user_id));
+        self.put_resource(GuildResource::TemporaryMember(user_id));
     }
 
     /// A member's session ended.
@@ -97,7 +97,7 @@ impl Guild {
     pub(crate) fn forget_temporary(&mut self, user_id: UserId) {
         self.temporary.look_no_more(user_id);
         if self.temporary.members.remove(&user_id).is_some() {
-            self.delete_belonging(BelongingKey::whole(BelongingKind::TemporaryMember, user_id.get()));
+            self.delete_resource(ResourceKey::whole(ResourceKind::TemporaryMember, user_id.get()));
         }
     }
 

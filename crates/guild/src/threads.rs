@@ -25,8 +25,8 @@ use crate::{
     record::Write,
 };
 use guildhall_model::{
-    AuditAction, BelongingKey, BelongingKind, Channel, ChannelId, ChannelType, EventName, ForumFields, ForumTag, Id,
-    Message, Permissions, ThreadMember, UserId,
+    AuditAction, Channel, ChannelId, ChannelType, EventName, ForumFields, ForumTag, Id, Message, Permissions,
+    ResourceKey, ResourceKind, ThreadMember, UserId,
 };
 use guildhall_relay::{Effect, Gate, Notice, Payload, ThreadEntry, ThreadEvent};
 use guildhall_stdx::Now;
@@ -314,8 +314,8 @@ impl Guild {
         }
         self.active_threads_count -= usize::from(is_active(&entry.channel));
         self.write(Write::DeleteChannel(self.meta.id(), thread_id));
-        let members = BelongingKey::whole(BelongingKind::ThreadMember, thread_id.get());
-        self.write(Write::DeleteBelongings(self.meta.id(), members));
+        let members = ResourceKey::whole(ResourceKind::ThreadMember, thread_id.get());
+        self.write(Write::DeleteResources(self.meta.id(), members));
         self.forget_pins_of(thread_id);
         self.cache.forget_channel(thread_id);
         self.free_evicted();

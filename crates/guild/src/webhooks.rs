@@ -13,8 +13,8 @@ use crate::{
     machine::{CommandResult, Guild, Stop},
 };
 use guildhall_model::{
-    AuditAction, Belonging, BelongingKey, BelongingKind, ChannelId, ChannelType, EventName, Message, MessageId,
-    Permissions, Webhook, WebhookId,
+    AuditAction, ChannelId, ChannelType, EventName, GuildResource, Message, MessageId, Permissions, ResourceKey,
+    ResourceKind, Webhook, WebhookId,
 };
 use guildhall_relay::{Effect, Gate, Notice, Payload};
 use guildhall_stdx::Now;
@@ -47,7 +47,7 @@ impl Guild {
         let here = self.in_channel(now, actor, channel_id)?;
         here.need(Permissions::MANAGE_WEBHOOKS)?;
         need_place_for_webhooks(&here)?;
-        let of_channel = self.belongings.webhooks.values().filter(|webhook| webhook.channel_id == channel_id);
+        let of_channel = self.resources.webhooks.values().filter(|webhook| webhook.channel_id == channel_id);
         if of_channel.count() >= self.limits.webhooks_per_channel_max {
             return Err(Refusal::TooManyWebhooks.into());
         }
@@ -71,8 +71,8 @@ impl Guild {
 
     fn put_webhook(&mut self, webhook: Webhook) -> Arc<Webhook> {
         let webhook = Arc::new(webhook);
-        self.belongings.webhooks.insert(webhook.id, webhook.clone());
-        self.put_belonging(Belonging::Webhook(webhook.clone()));
+        self.resources.webhooks.insert(webhook.id, webhook.clone());
+        self.put_resource(GuildResource::Webhook(webhook.clone()));
         self.tell_webhooks(webhook.channel_id);
         webhook
     }
@@ -85,7 +85,7 @@ impl Guild {
     }
 
     fn need_webhook(&self, now: Now, id: WebhookId, access: &WebhookAccess) -> Result<Arc<Webhook>, Refusal> {
-        let webhook = self.belongings.webhooks.get(&id).cloned().ok_or(Refusal::UnknownWebhook)?;
+        let webhook = self.resources.webhooks.get(&id).cloned().ok_or(Refusal::UnknownWebhook)?;
         match access {
             WebhookAccess::Actor(actor) => {
                 self.in_channel(now, *actor, webhook.channel_id)?.need(Permissions::MANAGE_WEBHOOKS)?;
@@ -111,7 +111,7 @@ impl Guild {
             let here = self.in_channel(now, actor, webhook.channel_id);
             here.is_ok_and(|here| here.can(Permissions::MANAGE_WEBHOOKS))
         };
-        let webhooks = self.belongings.webhooks.values().filter(is_meant).filter(may_see).cloned();
+        let webhooks = self.resources.webhooks.values().filter(is_meant).filter(may_see).cloned();
         Ok(Reply::Webhooks(webhooks.collect()))
     }
 
@@ -151,8 +151,8 @@ impl Guild {
 
     pub(crate) fn delete_webhook(&mut self, now: Now, id: WebhookId, access: &WebhookAccess) -> CommandResult {
         let webhook = self.need_webhook(now, id, access)?;
-        self.belongings.webhooks.remove(&id);
-        self.delete_belonging(BelongingKey::whole(BelongingKind::Webhook, id.get()));
+        self.resources.webhooks.remove(&id);
+        self.delete_resource(ResourceKey::whole(ResourceKind::Webhook, id.get()));
         self.tell_webhooks(webhook.channel_id);
         let entry = NewEntry::new(AuditAction::WebhookDelete, id);
         self.log(now, access.actor(), entry.gone(audit::of_webhook(&webhook)));

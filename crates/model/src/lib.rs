@@ -10,7 +10,6 @@
 
 pub mod activity;
 mod audit;
-mod belonging;
 mod capabilities;
 mod channel;
 mod close_code;
@@ -20,6 +19,7 @@ mod event_name;
 mod forum;
 pub mod from_gateway;
 mod guild;
+mod guild_resource;
 mod id;
 mod intents;
 mod invite;
@@ -40,7 +40,6 @@ mod user;
 mod voice;
 
 pub use audit::{AuditAction, AuditChange, AuditEntry};
-pub use belonging::{Ban, Belonging, BelongingKey, BelongingKind, Pin, Webhook};
 pub use capabilities::{Capabilities, PassiveUpdate};
 pub use channel::{Channel, ChannelType, Overwrite, OverwriteKind};
 pub use close_code::{CloseCode, SessionFate};
@@ -49,6 +48,7 @@ pub use emoji::{Emoji, ReactionEmoji};
 pub use event_name::EventName;
 pub use forum::{DefaultReaction, ForumFields, ForumTag};
 pub use guild::Guild;
+pub use guild_resource::{Ban, GuildResource, Pin, ResourceKey, ResourceKind, Webhook};
 pub use id::{
     ApplicationId, ChannelId, EmojiId, GuildId, Id, MessageId, ParseIdError, RoleId, StickerId, UserId, WebhookId,
     marker,

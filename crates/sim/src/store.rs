@@ -38,7 +38,7 @@ impl Store {
         writes.extend(record.roles.iter().map(|role| Write::PutRole(guild_id, Arc::new(role.clone()))));
         writes.extend(record.channels.iter().map(|channel| Write::PutChannel(Arc::new(channel.clone()))));
         writes.extend(record.members.iter().map(|member| Write::PutMember(guild_id, member.clone())));
-        writes.extend(record.belongings.iter().map(|kept| Write::PutBelonging(guild_id, kept.clone())));
+        writes.extend(record.resources.iter().map(|kept| Write::PutResource(guild_id, kept.clone())));
         let store = Self::default();
         store.commit(writes)?;
         Ok(store)

@@ -33,7 +33,7 @@ pub use token::{TokenHash, TokenRecord};
 
 use async_trait::async_trait;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
-use guildhall_model::{BelongingKind, ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, User, UserId};
+use guildhall_model::{ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, ResourceKind, User, UserId};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// For how many attachments `Store::attachments_in_use` looks at once.
@@ -112,7 +112,7 @@ pub trait Store: Send + Sync + 'static {
     /// first and uses the result.
     async fn direct_of_pair_or_insert(&self, pair: [UserId; 2], id: ChannelId) -> Result<ChannelId, StoreError>;
     /// The guild that keeps an invite or a webhook.
-    async fn guild_of_belonging(&self, kind: BelongingKind, id: u64) -> Result<Option<GuildId>, StoreError>;
+    async fn guild_of_resource(&self, kind: ResourceKind, id: u64) -> Result<Option<GuildId>, StoreError>;
     /// Guilds above `after` that banned an account, ascending, at most `limit`.
     async fn guilds_with_ban(&self, user_id: UserId, after: GuildId, limit: u32) -> Result<Vec<GuildId>, StoreError>;
     /// Messages of one author in a channel, from `from` on, ascending, at most `limit`. Reads what

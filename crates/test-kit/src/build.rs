@@ -146,7 +146,7 @@ impl GuildBuilder {
             roles: self.roles.into_values().collect(),
             channels: self.channels.into_values().collect(),
             members: self.members.into_values().map(Arc::new).collect(),
-            belongings: Vec::new(),
+            resources: Vec::new(),
         };
         Guild::load(record, self.limits, 1)
     }

@@ -16,7 +16,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use guildhall_guild::{Actor, Command, InviteReply, NewInvite, Refusal};
-use guildhall_model::{BelongingKind, GuildId, InviteCode, from_gateway::InviteBody};
+use guildhall_model::{GuildId, InviteCode, ResourceKind, from_gateway::InviteBody};
 use std::sync::Arc;
 
 const MAX_AGE_S_MAX: i64 = 604_800;
@@ -38,7 +38,7 @@ fn known(reply: &InviteReply, with_counts: bool) -> InviteBody<'_> {
 async fn found(api: &Api, params: &PathParams) -> Result<(InviteCode, GuildId), ApiError> {
     let unknown = ApiError::Refused(Refusal::UnknownInvite);
     let Ok(code) = params.text("code").parse::<InviteCode>() else { return Err(unknown) };
-    let guild_id = api.node.store().guild_of_belonging(BelongingKind::Invite, code.number()).await?;
+    let guild_id = api.node.store().guild_of_resource(ResourceKind::Invite, code.number()).await?;
     Ok((code, guild_id.ok_or(unknown)?))
 }
 

@@ -20,7 +20,7 @@ use axum::{
 };
 use guildhall_guild::{Actor, Command, NewWebhook, Refusal, Reply, WebhookAccess, WebhookPatch, WebhookPost};
 use guildhall_model::{
-    BelongingKind, ChannelId, GuildId, MessageId, User, UserId, Webhook, WebhookId, from_gateway::WebhookBody,
+    ChannelId, GuildId, MessageId, ResourceKind, User, UserId, Webhook, WebhookId, from_gateway::WebhookBody,
 };
 use guildhall_store::PictureOwner;
 use serde_json::Value;
@@ -104,7 +104,7 @@ struct Named {
 impl Named {
     async fn find(api: &Api, params: &PathParams, access: WebhookAccess) -> Result<Self, ApiError> {
         let id: WebhookId = params.id("webhook_id")?;
-        let guild_id = api.node.store().guild_of_belonging(BelongingKind::Webhook, id.get()).await?;
+        let guild_id = api.node.store().guild_of_resource(ResourceKind::Webhook, id.get()).await?;
         let guild_id = guild_id.ok_or(ApiError::Refused(Refusal::UnknownWebhook))?;
         Ok(Self { id, guild_id, access, reason: None })
     }

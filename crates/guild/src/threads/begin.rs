@@ -11,8 +11,8 @@ use crate::{
     record::Write,
 };
 use guildhall_model::{
-    AuditAction, Belonging, Channel, ChannelId, ChannelType, EventName, Member, Message, MessageId, MessageReference,
-    Permissions, ThreadFields, ThreadMember,
+    AuditAction, Channel, ChannelId, ChannelType, EventName, GuildResource, Member, Message, MessageId,
+    MessageReference, Permissions, ThreadFields, ThreadMember,
 };
 use guildhall_relay::{Effect, Notice, ThreadEntry, ThreadEvent};
 use guildhall_stdx::Now;
@@ -102,7 +102,7 @@ impl Guild {
         self.archive.follow(now, &entry.channel);
         self.in_threads.insert((own.user_id, thread_id));
         self.write(Write::PutChannel(entry.channel.clone()));
-        self.put_belonging(Belonging::ThreadMember(own));
+        self.put_resource(GuildResource::ThreadMember(own));
         let effect = self.keep_thread(entry.clone());
         let event = ThreadEvent { entry: entry.clone(), own: None, newly_created: true };
         self.tell_thread(EventName::ThreadCreate, &entry, None, Notice::Thread(event), effect);

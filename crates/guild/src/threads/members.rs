@@ -9,7 +9,7 @@ use crate::{
     machine::{CommandResult, Guild},
 };
 use guildhall_model::{
-    Belonging, BelongingKey, BelongingKind, ChannelId, EventName, Permissions, ThreadMember, UserId,
+    ChannelId, EventName, GuildResource, Permissions, ResourceKey, ResourceKind, ThreadMember, UserId,
 };
 use guildhall_relay::{Effect, Event, Notice, Payload, ThreadEntry, ThreadEvent};
 use guildhall_stdx::Now;
@@ -95,7 +95,7 @@ impl Guild {
         members.insert(user_id, member);
         let entry = ThreadEntry { members: Arc::new(members), ..entry.clone() };
         self.in_threads.insert((user_id, entry.channel.id));
-        self.put_belonging(Belonging::ThreadMember(member));
+        self.put_resource(GuildResource::ThreadMember(member));
         self.keep_thread(entry.clone());
         self.tell_thread_members(&entry, Some(member), None);
         // To a member who just joined, the thread is new.
@@ -107,8 +107,8 @@ impl Guild {
         let mut members = BTreeMap::clone(&entry.members);
         members.remove(&user_id);
         let entry = ThreadEntry { members: Arc::new(members), ..entry.clone() };
-        let key = BelongingKey { kind: BelongingKind::ThreadMember, id: entry.channel.id.get(), part: user_id.get() };
-        self.delete_belonging(key);
+        let key = ResourceKey { kind: ResourceKind::ThreadMember, id: entry.channel.id.get(), part: user_id.get() };
+        self.delete_resource(key);
         self.in_threads.remove(&(user_id, entry.channel.id));
         self.keep_thread(entry.clone());
         self.tell_thread_members(&entry, None, Some(user_id));

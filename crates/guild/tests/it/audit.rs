@@ -115,12 +115,12 @@ fn l2_the_oldest_go_and_members_push_out_only_members() {
     }
     let listed = list(&mut world, all());
     assert_eq!(listed.len(), 5, "three, and two of members");
-    assert_eq!(world.store.belongings.values().filter(|b| b.key().kind as u8 == 7).count(), 5, "no more are stored");
+    assert_eq!(world.store.resources.values().filter(|b| b.key().kind as u8 == 7).count(), 5, "no more are stored");
     // After 45 days none are listed, and they go when another comes.
     world.pass_ms(46 * DAY_MS);
     assert!(list(&mut world, all()).is_empty());
     world.by(OWNER, Command::Unban(EVE)).unwrap();
-    assert_eq!(world.store.belongings.values().filter(|b| b.key().kind as u8 == 7).count(), 1);
+    assert_eq!(world.store.resources.values().filter(|b| b.key().kind as u8 == 7).count(), 1);
 }
 
 #[test]

@@ -9,9 +9,9 @@ use guildhall_guild::{
     NewChannel, NewGuild, NewMessage, Outcome, Output, ReactionCount, Refusal, Reply, Write,
 };
 use guildhall_model::{
-    AccountKind, AuditEntry, Belonging, BelongingKey, Channel, ChannelId, ChannelType, EventName, Guild as GuildFields,
-    GuildId, Member, Message, MessageId, Overwrite, OverwriteKind, Permissions, Platform, ReactionEmoji, Role, RoleId,
-    Status, User, UserId, to_gateway::VoiceStateUpdate,
+    AccountKind, AuditEntry, Channel, ChannelId, ChannelType, EventName, Guild as GuildFields, GuildId, GuildResource,
+    Member, Message, MessageId, Overwrite, OverwriteKind, Permissions, Platform, ReactionEmoji, ResourceKey, Role,
+    RoleId, Status, User, UserId, to_gateway::VoiceStateUpdate,
 };
 use guildhall_relay::{
     Gate, GuildView, MembersWanted, Notice, PartitionId, Payload, Published, RelayId, RelayMessage, SessionKey,
@@ -106,7 +106,7 @@ pub struct NaiveStore {
     pub roles: BTreeMap<RoleId, Role>,
     pub channels: BTreeMap<ChannelId, Channel>,
     pub members: BTreeMap<UserId, Member>,
-    pub belongings: BTreeMap<BelongingKey, Belonging>,
+    pub resources: BTreeMap<ResourceKey, GuildResource>,
     pub messages: BTreeMap<(ChannelId, MessageId), Message>,
     pub reactions: BTreeMap<(ChannelId, MessageId), Reactions>,
 }
@@ -130,10 +130,10 @@ impl NaiveStore {
                 self.members.insert(member.user.id, Member::clone(&member));
             }
             Write::DeleteMember(_, id) => assert!(self.members.remove(&id).is_some(), "member {id} was not there"),
-            Write::PutBelonging(_, belonging) => drop(self.belongings.insert(belonging.key(), belonging)),
-            Write::DeleteBelonging(_, key) => assert!(self.belongings.remove(&key).is_some(), "{key:?} was not there"),
-            Write::DeleteBelongings(_, key) => {
-                self.belongings.retain(|other, _| (other.kind, other.id) != (key.kind, key.id));
+            Write::PutResource(_, resource) => drop(self.resources.insert(resource.key(), resource)),
+            Write::DeleteResource(_, key) => assert!(self.resources.remove(&key).is_some(), "{key:?} was not there"),
+            Write::DeleteResources(_, key) => {
+                self.resources.retain(|other, _| (other.kind, other.id) != (key.kind, key.id));
             }
             Write::PutMessage(message) => {
                 assert!(self.channels.contains_key(&message.channel_id), "a message without a channel");
@@ -184,7 +184,7 @@ impl NaiveStore {
                 .map(|channel| Channel { last_message_id: newest(channel), ..channel.clone() })
                 .collect(),
             members: self.members.values().cloned().map(Arc::new).collect(),
-            belongings: self.belongings.values().cloned().collect(),
+            resources: self.resources.values().cloned().collect(),
         }
     }
 }

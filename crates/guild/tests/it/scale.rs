@@ -70,7 +70,7 @@ impl Lab {
             ],
             channels: vec![slow, channel(VOICE, ChannelType::Voice), channel(CROWDED, ChannelType::Voice)],
             members: (0..members_count).map(make).collect(),
-            belongings: Vec::new(),
+            resources: Vec::new(),
         };
         let limits = GuildLimits { presence_burst_max: 10, jobs_running_max: 1, ..GuildLimits::default() };
         let guild = Guild::load(record, limits, 3);
@@ -168,7 +168,7 @@ impl Lab {
         self.reactions();
         self.structure();
         self.people();
-        self.belongings();
+        self.resources();
         self.bulk();
         self.voice_and_losses();
         self.owner(Command::DeleteGuild);
@@ -280,7 +280,7 @@ impl Lab {
     }
 
     /// Bans, invites, webhooks and pins: as many bans as the guild is large.
-    fn belongings(&mut self) {
+    fn resources(&mut self) {
         let stranger = |n: u64| user(UserId::new(1 << 40 | n));
         for n in 0..self.one_in(20) {
             let ban = NewBan { user: stranger(n), reason: None, delete_message_s: 0 };

@@ -2,7 +2,7 @@
 
 use crate::fixture::*;
 use guildhall_guild::{Actor, Command, Guild, GuildLimits, NewInvite, Refusal};
-use guildhall_model::{Belonging, EventName, InviteCode, Permissions, Status, UserId};
+use guildhall_model::{EventName, GuildResource, InviteCode, Permissions, Status, UserId};
 use guildhall_relay::ToGuild;
 
 const CODE: InviteCode = InviteCode::new(5);
@@ -33,11 +33,11 @@ fn is_member(world: &mut World, user_id: UserId) -> bool {
 }
 
 fn stored(world: &World) -> Vec<UserId> {
-    let guest = |belonging: &Belonging| match belonging {
-        Belonging::TemporaryMember(user_id) => Some(*user_id),
+    let guest = |resource: &GuildResource| match resource {
+        GuildResource::TemporaryMember(user_id) => Some(*user_id),
         _ => None,
     };
-    world.store.belongings.values().filter_map(guest).collect()
+    world.store.resources.values().filter_map(guest).collect()
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::UserBody;
 use crate::{
-    belonging::{Ban, Webhook},
+    guild_resource::{Ban, Webhook},
     id::{ApplicationId, ChannelId, GuildId, WebhookId},
 };
 use serde::Serialize;

@@ -1,7 +1,7 @@
 //! GUILD_CREATE in both shapes.
 
 use crate::support::{
-    BO, GUILD, World, belongings_json, check, in_lounge_json, member_json, online_json, properties_json, with,
+    BO, GUILD, World, check, in_lounge_json, member_json, online_json, properties_json, resources_json, with,
 };
 use guildhall_model::{Capabilities, from_gateway::GatewayGuildBody};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ fn people_json(world: &World) -> Value {
 #[test]
 fn flat() {
     let world = World::new();
-    let expected = with(properties_json(), belongings_json());
+    let expected = with(properties_json(), resources_json());
     let expected = with(with(expected, people_json(&world)), json!({"soundboard_sounds": []}));
     for bits in [0, Capabilities::DEDUPE_USER_OBJECTS.0, !Capabilities::CLIENT_STATE_V2.0] {
         let (snapshot, people) = (world.snapshot(), world.people());
@@ -28,7 +28,7 @@ fn flat() {
 fn with_properties() {
     let world = World::new();
     let beside = json!({"id": GUILD, "data_mode": "full", "properties": properties_json()});
-    let expected = with(with(beside, belongings_json()), people_json(&world));
+    let expected = with(with(beside, resources_json()), people_json(&world));
     for bits in [Capabilities::CLIENT_STATE_V2.0, u64::MAX] {
         let (snapshot, people) = (world.snapshot(), world.people());
         check(&GatewayGuildBody::event(Capabilities(bits), &snapshot, &people), &expected);

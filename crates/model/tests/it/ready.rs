@@ -1,7 +1,7 @@
 //! READY and READY_SUPPLEMENTAL of user accounts, by capability.
 
 use crate::support::{
-    ANA, BO, GUILD, World, belongings_json, check, in_lounge_json, json_of, member_json, online_json, properties_json,
+    ANA, BO, GUILD, World, check, in_lounge_json, json_of, member_json, online_json, properties_json, resources_json,
     standing_json, user_json, with, without,
 };
 use guildhall_model::{
@@ -63,7 +63,7 @@ fn merged_json(id: guildhall_model::UserId) -> Value {
 }
 
 fn flat_guild_json() -> Value {
-    with(with(properties_json(), belongings_json()), json!({"soundboard_sounds": []}))
+    with(with(properties_json(), resources_json()), json!({"soundboard_sounds": []}))
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn in_two_parts() {
     let versioned = json!({"entries": [], "partial": false, "version": 0});
     let expected = with(
         common_json(&world),
-        json!({"guilds": [{"id": DARK, "data_mode": "unavailable", "unavailable": true}, with(guild, belongings_json())],
+        json!({"guilds": [{"id": DARK, "data_mode": "unavailable", "unavailable": true}, with(guild, resources_json())],
             "users": [user_json(&world.bo), user_json(&world.ana)], "merged_members": [[], [merged_json(ANA)]],
             "read_state": versioned, "user_guild_settings": versioned}),
     );

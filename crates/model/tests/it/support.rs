@@ -244,7 +244,7 @@ pub fn properties_json() -> Value {
 }
 
 /// Additional fields of `World`'s guild in both shapes, with no one in it.
-pub fn belongings_json() -> Value {
+pub fn resources_json() -> Value {
     json!({"premium_subscription_count": 0, "emojis": [], "stickers": [],
         "roles": [{"id": GUILD, "name": "@everyone", "color": 0, "colors": {"primary_color": 0, "secondary_color": null,
             "tertiary_color": null}, "hoist": false, "icon": null, "unicode_emoji": null, "position": 0,

@@ -5,8 +5,8 @@ use crate::client::{Client, Phase};
 use guildhall_codec::Encoding;
 use guildhall_guild::GuildRecord;
 use guildhall_model::{
-    Belonging, Channel, ChannelType, Guild as GuildFields, Member, Overwrite, OverwriteKind, Permissions, ThreadFields,
-    ThreadMember, User,
+    Channel, ChannelType, Guild as GuildFields, GuildResource, Member, Overwrite, OverwriteKind, Permissions,
+    ThreadFields, ThreadMember, User,
 };
 use guildhall_partition::Compression;
 use guildhall_stdx::{Rng, Timestamp};
@@ -71,15 +71,14 @@ pub fn setup(rng: &mut Rng) -> Setup {
             members.push(Arc::new(member));
         }
     }
-    let belongings = threads(rng, &mut channels, &members);
+    let resources = threads(rng, &mut channels, &members);
     let clients = (0..CLIENTS).map(|_| client(rng, &accounts)).collect();
-    let record =
-        GuildRecord { guild: GuildFields::new(GUILD, "guild", owner.id), roles, channels, members, belongings };
+    let record = GuildRecord { guild: GuildFields::new(GUILD, "guild", owner.id), roles, channels, members, resources };
     Setup { record, accounts, clients }
 }
 
 /// A thread of each kind, some of them closed, with some members in each. Returns who is in them.
-fn threads(rng: &mut Rng, channels: &mut Vec<Channel>, members: &[Arc<Member>]) -> Vec<Belonging> {
+fn threads(rng: &mut Rng, channels: &mut Vec<Channel>, members: &[Arc<Member>]) -> Vec<GuildResource> {
     let kinds = [
         (10, ChannelType::PublicThread),
         (11, ChannelType::PrivateThread),
@@ -108,7 +107,7 @@ fn threads(rng: &mut Rng, channels: &mut Vec<Channel>, members: &[Arc<Member>]) 
         });
         inside.extend(joined.into_iter().map(|user_id| {
             let join_timestamp = Timestamp(1_690_000_000_000);
-            Belonging::ThreadMember(ThreadMember { thread_id, user_id, join_timestamp, flags: 0 })
+            GuildResource::ThreadMember(ThreadMember { thread_id, user_id, join_timestamp, flags: 0 })
         }));
     }
     inside

@@ -2,7 +2,7 @@
 
 use super::NaiveThread;
 use guildhall_guild::GuildRecord;
-use guildhall_model::{Belonging, Channel, Member, OverwriteKind, Role};
+use guildhall_model::{Channel, GuildResource, Member, OverwriteKind, Role};
 use guildhall_relay::{GuildPicture, Notice, Payload, VoiceEntry};
 use std::{
     cell::RefCell,
@@ -102,8 +102,8 @@ impl State {
         let (threads, channels): (Vec<&Channel>, Vec<&Channel>) =
             record.channels.iter().partition(|channel| channel.thread.is_some());
         let inside = |thread: &Channel| {
-            let members = record.belongings.iter().filter_map(|belonging| match belonging {
-                Belonging::ThreadMember(member) => Some(*member),
+            let members = record.resources.iter().filter_map(|resource| match resource {
+                GuildResource::ThreadMember(member) => Some(*member),
                 _ => None,
             });
             let thread_id = thread.id;

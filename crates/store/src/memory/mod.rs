@@ -14,7 +14,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
-use guildhall_model::{BelongingKind, ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, User, UserId};
+use guildhall_model::{ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, ResourceKind, User, UserId};
 use state::State;
 use std::{
     cmp::Reverse,
@@ -130,8 +130,8 @@ impl Store for MemoryStore {
         Ok(self.lock().state.direct_of_pair_or_insert(pair, id))
     }
 
-    async fn guild_of_belonging(&self, kind: BelongingKind, id: u64) -> Result<Option<GuildId>, StoreError> {
-        Ok(self.lock().state.guild_of_belonging(kind, id))
+    async fn guild_of_resource(&self, kind: ResourceKind, id: u64) -> Result<Option<GuildId>, StoreError> {
+        Ok(self.lock().state.guild_of_resource(kind, id))
     }
 
     async fn guilds_with_ban(&self, user_id: UserId, after: GuildId, limit: u32) -> Result<Vec<GuildId>, StoreError> {

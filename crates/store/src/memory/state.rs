@@ -9,8 +9,8 @@ use crate::{
 };
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
 use guildhall_model::{
-    Belonging, BelongingKey, BelongingKind, Channel, ChannelId, Direct, Guild, GuildId, Id, Member, Message, MessageId,
-    ReactionEmoji, Role, RoleId, User, UserId,
+    Channel, ChannelId, Direct, Guild, GuildId, GuildResource, Id, Member, Message, MessageId, ReactionEmoji,
+    ResourceKey, ResourceKind, Role, RoleId, User, UserId,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,7 +30,7 @@ pub(super) struct State {
     members: BTreeMap<(GuildId, UserId), Arc<Member>>,
     members_by_user: BTreeSet<(UserId, GuildId)>,
     messages: BTreeMap<(ChannelId, MessageId), Arc<Message>>,
-    belongings: BTreeMap<(GuildId, BelongingKey), Belonging>,
+    resources: BTreeMap<(GuildId, ResourceKey), GuildResource>,
     /// Of two accounts, the smaller id first.
     direct_pairs: BTreeMap<[UserId; 2], ChannelId>,
     /// No entry for messages without.
@@ -45,7 +45,7 @@ enum Undo {
     Role((GuildId, RoleId), Option<Arc<Role>>),
     Channel(ChannelId, Option<Arc<Channel>>),
     Member((GuildId, UserId), Option<Arc<Member>>),
-    Belonging((GuildId, BelongingKey), Option<Belonging>),
+    GuildResource((GuildId, ResourceKey), Option<GuildResource>),
     Message((ChannelId, MessageId), Option<Arc<Message>>),
     Reactions((ChannelId, MessageId), Option<Reactions>),
     External((ExternalKind, u64), Option<String>),
@@ -64,8 +64,8 @@ fn require(is_there: bool, what: &'static str) -> Result<(), StoreError> {
 
 const FIRST_MESSAGE: MessageId = MessageId::new(0);
 const LAST_MESSAGE: MessageId = MessageId::new(u64::MAX);
-const FIRST_BELONGING: BelongingKey = BelongingKey { kind: BelongingKind::Ban, id: 0, part: 0 };
-const LAST_BELONGING: BelongingKey = BelongingKey { kind: BelongingKind::AuditEntry, id: u64::MAX, part: u64::MAX };
+const FIRST_RESOURCE: ResourceKey = ResourceKey { kind: ResourceKind::Ban, id: 0, part: 0 };
+const LAST_RESOURCE: ResourceKey = ResourceKey { kind: ResourceKind::AuditEntry, id: u64::MAX, part: u64::MAX };
 
 impl State {
     pub(super) fn apply(&mut self, writes: Vec<Write>) -> Result<(), StoreError> {
@@ -98,15 +98,15 @@ impl State {
                 }
                 undo.push(self.set(Undo::Member((guild_id, member.user.id), Some(member))));
             }
-            Write::PutBelonging(guild_id, belonging) => {
-                require(self.guilds.contains_key(&guild_id), "belonging")?;
-                undo.push(self.set(Undo::Belonging((guild_id, belonging.key()), Some(belonging))));
+            Write::PutResource(guild_id, resource) => {
+                require(self.guilds.contains_key(&guild_id), "guild resource")?;
+                undo.push(self.set(Undo::GuildResource((guild_id, resource.key()), Some(resource))));
             }
-            Write::DeleteBelonging(guild_id, key) => undo.push(self.set(Undo::Belonging((guild_id, key), None))),
-            Write::DeleteBelongings(guild_id, BelongingKey { kind, id, .. }) => {
-                let first = BelongingKey { kind, id, part: 0 };
-                let last = BelongingKey { kind, id, part: u64::MAX };
-                self.delete_belongings(guild_id, first, last, undo);
+            Write::DeleteResource(guild_id, key) => undo.push(self.set(Undo::GuildResource((guild_id, key), None))),
+            Write::DeleteResources(guild_id, ResourceKey { kind, id, .. }) => {
+                let first = ResourceKey { kind, id, part: 0 };
+                let last = ResourceKey { kind, id, part: u64::MAX };
+                self.delete_resources(guild_id, first, last, undo);
             }
             Write::PutMessage(mut message) => {
                 require(self.channels.contains_key(&message.channel_id), "message")?;
@@ -170,7 +170,7 @@ impl State {
                 };
                 Undo::Member(key, set(&mut self.members, key, value))
             }
-            Undo::Belonging(key, value) => Undo::Belonging(key, set(&mut self.belongings, key, value)),
+            Undo::GuildResource(key, value) => Undo::GuildResource(key, set(&mut self.resources, key, value)),
             Undo::Message(key, value) => Undo::Message(key, set(&mut self.messages, key, value)),
             Undo::Reactions(key, value) => Undo::Reactions(key, set(&mut self.reactions, key, value)),
             Undo::External(key, value) => Undo::External(key, set(&mut self.external_ids, key, value)),
@@ -190,15 +190,15 @@ impl State {
         for user_id in members {
             undo.push(self.set(Undo::Member((id, user_id), None)));
         }
-        self.delete_belongings(id, FIRST_BELONGING, LAST_BELONGING, undo);
+        self.delete_resources(id, FIRST_RESOURCE, LAST_RESOURCE, undo);
         undo.push(self.set(Undo::External((ExternalKind::Guild, id.get()), None)));
         undo.push(self.set(Undo::Guild(id, None)));
     }
 
-    fn delete_belongings(&mut self, id: GuildId, first: BelongingKey, last: BelongingKey, undo: &mut Vec<Undo>) {
-        let keys: Vec<_> = self.belongings.range((id, first)..=(id, last)).map(|(key, _)| *key).collect();
+    fn delete_resources(&mut self, id: GuildId, first: ResourceKey, last: ResourceKey, undo: &mut Vec<Undo>) {
+        let keys: Vec<_> = self.resources.range((id, first)..=(id, last)).map(|(key, _)| *key).collect();
         for key in keys {
-            undo.push(self.set(Undo::Belonging(key, None)));
+            undo.push(self.set(Undo::GuildResource(key, None)));
         }
     }
 
@@ -266,9 +266,9 @@ impl State {
             _ => Arc::clone(member),
         };
         let members = self.members_of(id).map(with_account).collect();
-        let belongings = self.belongings.range((id, FIRST_BELONGING)..=(id, LAST_BELONGING));
-        let belongings = belongings.map(|(_, belonging)| belonging.clone()).collect();
-        Some(GuildRecord { guild, roles, channels, members, belongings })
+        let resources = self.resources.range((id, FIRST_RESOURCE)..=(id, LAST_RESOURCE));
+        let resources = resources.map(|(_, resource)| resource.clone()).collect();
+        Some(GuildRecord { guild, roles, channels, members, resources })
     }
 
     pub(super) fn guild_ids(&self, after: GuildId) -> impl Iterator<Item = GuildId> {
@@ -359,15 +359,15 @@ impl State {
         *self.direct_pairs.entry(pair).or_insert(id)
     }
 
-    pub(super) fn guild_of_belonging(&self, kind: BelongingKind, id: u64) -> Option<GuildId> {
-        let mut keys = self.belongings.keys();
+    pub(super) fn guild_of_resource(&self, kind: ResourceKind, id: u64) -> Option<GuildId> {
+        let mut keys = self.resources.keys();
         keys.find(|(_, key)| (key.kind, key.id) == (kind, id)).map(|(guild_id, _)| *guild_id)
     }
 
     /// Looks through all guilds: this store is for tests.
     pub(super) fn guilds_with_ban(&self, user_id: UserId, after: GuildId) -> impl Iterator<Item = GuildId> {
-        let key = BelongingKey::whole(BelongingKind::Ban, user_id.get());
-        self.belongings.keys().filter(move |of| of.0 > after && of.1 == key).map(|of| of.0)
+        let key = ResourceKey::whole(ResourceKind::Ban, user_id.get());
+        self.resources.keys().filter(move |of| of.0 > after && of.1 == key).map(|of| of.0)
     }
 
     pub(super) fn messages_by(
@@ -459,8 +459,8 @@ impl State {
         match owner {
             PictureOwner::User(id) => {
                 let user = self.users.get(&id).into_iter().flat_map(|user| picture::of_user(user));
-                let webhooks = self.belongings.values().filter_map(|belonging| match belonging {
-                    Belonging::Webhook(webhook) if webhook.id.get() == id.get() => webhook.avatar.clone(),
+                let webhooks = self.resources.values().filter_map(|resource| match resource {
+                    GuildResource::Webhook(webhook) if webhook.id.get() == id.get() => webhook.avatar.clone(),
                     _ => None,
                 });
                 user.chain(webhooks).collect()

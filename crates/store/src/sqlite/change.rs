@@ -7,8 +7,8 @@
 use crate::{ExternalKind, StoreError, TokenHash, TokenRecord};
 use guildhall_guild::Write;
 use guildhall_model::{
-    Belonging, BelongingKey, ChannelId, GuildId, Id, Member, MemberPictures, Message, MessageId, ReactionEmoji, RoleId,
-    User, UserId,
+    ChannelId, GuildId, GuildResource, Id, Member, MemberPictures, Message, MessageId, ReactionEmoji, ResourceKey,
+    RoleId, User, UserId,
 };
 use guildhall_stdx::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ pub(super) enum Table {
     Channels,
     Members,
     Messages,
-    Belongings,
+    Resources,
 }
 
 impl Table {
@@ -38,7 +38,7 @@ impl Table {
         Self::Channels,
         Self::Members,
         Self::Messages,
-        Self::Belongings,
+        Self::Resources,
     ];
 
     /// One row's name, for errors.
@@ -50,7 +50,7 @@ impl Table {
             Self::Channels => "channel",
             Self::Members => "member",
             Self::Messages => "message",
-            Self::Belongings => "belonging",
+            Self::Resources => "guild resource",
         }
     }
 
@@ -78,8 +78,8 @@ impl Table {
                 "(?, ?, ?, ?, ?)",
                 "(channel_id, id) DO UPDATE SET author_id = excluded.author_id, data = excluded.data",
             ),
-            Self::Belongings => (
-                "belongings (guild_id, kind, id, part, data)",
+            Self::Resources => (
+                "guild_resources (guild_id, kind, id, part, data)",
                 "(?, ?, ?, ?, ?)",
                 "(guild_id, kind, id, part) DO UPDATE SET data = excluded.data",
             ),
@@ -153,20 +153,20 @@ pub(super) fn encode(writes: &[Write]) -> Result<Vec<Change>, StoreError> {
                 continue;
             }
             Write::PutGuild(guild) => put(Table::Guilds, &[int(guild.id)], &**guild)?,
-            Write::PutBelonging(guild_id, belonging) => put_belonging(*guild_id, belonging)?,
-            Write::DeleteBelonging(guild_id, key) => {
-                let [guild_id, kind, id, part] = belonging_columns(*guild_id, *key).map(Value::Int);
+            Write::PutResource(guild_id, resource) => put_resource(*guild_id, resource)?,
+            Write::DeleteResource(guild_id, key) => {
+                let [guild_id, kind, id, part] = resource_columns(*guild_id, *key).map(Value::Int);
                 run(
-                    "belonging",
-                    "DELETE FROM belongings WHERE guild_id = ?1 AND kind = ?2 AND id = ?3 AND part = ?4",
+                    "guild resource",
+                    "DELETE FROM guild_resources WHERE guild_id = ?1 AND kind = ?2 AND id = ?3 AND part = ?4",
                     [guild_id, kind, id, part],
                 )
             }
-            Write::DeleteBelongings(guild_id, key) => {
-                let [guild_id, kind, id, _] = belonging_columns(*guild_id, *key).map(Value::Int);
+            Write::DeleteResources(guild_id, key) => {
+                let [guild_id, kind, id, _] = resource_columns(*guild_id, *key).map(Value::Int);
                 run(
-                    "belonging",
-                    "DELETE FROM belongings WHERE guild_id = ?1 AND kind = ?2 AND id = ?3",
+                    "guild resource",
+                    "DELETE FROM guild_resources WHERE guild_id = ?1 AND kind = ?2 AND id = ?3",
                     [guild_id, kind, id],
                 )
             }
@@ -400,14 +400,14 @@ pub(super) fn emoji(emoji_id: i64, name: String) -> ReactionEmoji {
     ReactionEmoji { id: (emoji_id >= 0).then(|| id(emoji_id)), name }
 }
 
-fn belonging_columns(guild_id: GuildId, key: BelongingKey) -> [i64; 4] {
+fn resource_columns(guild_id: GuildId, key: ResourceKey) -> [i64; 4] {
     [int(guild_id), key.kind as i64, key.id as i64, key.part as i64]
 }
 
-fn put_belonging(guild_id: GuildId, belonging: &Belonging) -> Result<Change, StoreError> {
-    let data = belonging.to_json().map_err(|source| StoreError::Encode { what: "belonging", source })?.into();
-    let keys = SmallVec::from_slice(&belonging_columns(guild_id, belonging.key()));
-    Ok(Change::Put(Table::Belongings, Row { keys, data }))
+fn put_resource(guild_id: GuildId, resource: &GuildResource) -> Result<Change, StoreError> {
+    let data = resource.to_json().map_err(|source| StoreError::Encode { what: "guild resource", source })?.into();
+    let keys = SmallVec::from_slice(&resource_columns(guild_id, resource.key()));
+    Ok(Change::Put(Table::Resources, Row { keys, data }))
 }
 
 fn put<T: Serialize>(table: Table, keys: &[i64], object: &T) -> Result<Change, StoreError> {

@@ -35,7 +35,7 @@ use async_trait::async_trait;
 use change::Change;
 use check::Check;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
-use guildhall_model::{BelongingKind, ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, User, UserId};
+use guildhall_model::{ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, ResourceKind, User, UserId};
 use merge::Merger;
 use sqlx::{
     ConnectOptions as _, SqliteConnection, SqlitePool,
@@ -343,8 +343,8 @@ impl Store for SqliteStore {
         Ok(self.direct_of_pair(pair).await?.unwrap_or(id))
     }
 
-    async fn guild_of_belonging(&self, kind: BelongingKind, id: u64) -> Result<Option<GuildId>, StoreError> {
-        read::guild_of_belonging(&self.read_pool, kind, id).await
+    async fn guild_of_resource(&self, kind: ResourceKind, id: u64) -> Result<Option<GuildId>, StoreError> {
+        read::guild_of_resource(&self.read_pool, kind, id).await
     }
 
     async fn guilds_with_ban(&self, user_id: UserId, after: GuildId, limit: u32) -> Result<Vec<GuildId>, StoreError> {

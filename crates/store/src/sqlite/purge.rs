@@ -44,9 +44,9 @@ const MEMBERS: &str = "\
     DELETE FROM members WHERE guild_id = ?1 AND EXISTS (SELECT 1 FROM deleted_guilds WHERE id = ?1) \
     AND user_id <= COALESCE((SELECT user_id FROM members WHERE guild_id = ?1 ORDER BY user_id LIMIT 1 OFFSET ?2), \
     9223372036854775807)";
-const BELONGINGS: &str = "\
-    DELETE FROM belongings WHERE (guild_id, kind, id, part) IN ( \
-    SELECT guild_id, kind, id, part FROM belongings \
+const RESOURCES: &str = "\
+    DELETE FROM guild_resources WHERE (guild_id, kind, id, part) IN ( \
+    SELECT guild_id, kind, id, part FROM guild_resources \
     WHERE guild_id = ?1 AND EXISTS (SELECT 1 FROM deleted_guilds WHERE id = ?1) LIMIT ?2)";
 const GUILD: &str = "DELETE FROM guilds WHERE id IN (SELECT id FROM deleted_guilds WHERE id = ?1 AND ?2 > 0)";
 const MARK: &str = "\
@@ -88,7 +88,7 @@ async fn purge(jobs: &WeakSender<Job>, read_pool: &SqlitePool) -> Result<(), Sto
         slice(jobs, &[CHANNEL], channel_id).await?;
     }
     while let Some(guild_id) = next(NEXT_GUILD).await? {
-        for sql in [MEMBERS, BELONGINGS] {
+        for sql in [MEMBERS, RESOURCES] {
             while slice(jobs, &[sql], guild_id).await? > 0 {}
         }
         slice(jobs, &[GUILD, MARK], guild_id).await?;
@@ -125,7 +125,7 @@ mod tests {
         let pool = pool.await.unwrap();
         crate::sqlite::migrate(&mut pool.acquire().await.unwrap()).await.unwrap();
         let expiry = [change::EXPIRE_REACTIONS, change::EXPIRE_MESSAGES];
-        let purge = [NEXT_CHANNEL, NEXT_GUILD, REACTIONS, MESSAGES, CHANNEL, MEMBERS, BELONGINGS, GUILD, MARK];
+        let purge = [NEXT_CHANNEL, NEXT_GUILD, REACTIONS, MESSAGES, CHANNEL, MEMBERS, RESOURCES, GUILD, MARK];
         for sql in purge.into_iter().chain(expiry) {
             let plan = sqlx::query(sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"))).fetch_all(&pool).await;
             for step in plan.unwrap().iter().map(|row| row.get::<String, _>("detail")) {

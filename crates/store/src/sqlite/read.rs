@@ -13,7 +13,7 @@ use crate::{
 use futures_util::TryStreamExt as _;
 use guildhall_guild::{GuildRecord, MessageRecord};
 use guildhall_model::{
-    Belonging, BelongingKind, Channel, ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, User, UserId,
+    Channel, ChannelId, Direct, GuildId, GuildResource, Id, MessageId, ReactionEmoji, ResourceKind, User, UserId,
 };
 use guildhall_stdx::Timestamp;
 use serde::{Serialize, de::DeserializeOwned};
@@ -87,12 +87,12 @@ const HAVE_COMMON_GUILD: &str = "\
     WHERE own.user_id = ?1 AND own.guild_id NOT IN (SELECT id FROM directs) LIMIT 1";
 const DIRECT_OF_PAIR: &str = "SELECT id FROM direct_pairs WHERE low = ?1 AND high = ?2";
 
-const BELONGINGS: &str = "SELECT kind, data FROM belongings WHERE guild_id = ?1";
+const RESOURCES: &str = "SELECT kind, data FROM guild_resources WHERE guild_id = ?1";
 const GUILD_OF_BELONGING: &str = "\
-    SELECT guild_id FROM belongings WHERE kind = ?1 AND id = ?2 \
+    SELECT guild_id FROM guild_resources WHERE kind = ?1 AND id = ?2 \
     AND NOT EXISTS (SELECT 1 FROM deleted_guilds WHERE deleted_guilds.id = guild_id) LIMIT 1";
 const GUILDS_WITH_BAN: &str = "\
-    SELECT guild_id FROM belongings WHERE kind = ?1 AND id = ?2 AND guild_id > ?3 \
+    SELECT guild_id FROM guild_resources WHERE kind = ?1 AND id = ?2 AND guild_id > ?3 \
     AND NOT EXISTS (SELECT 1 FROM deleted_guilds WHERE deleted_guilds.id = guild_id) ORDER BY guild_id LIMIT ?4";
 const GUILD: &str = "\
     SELECT data FROM guilds WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM deleted_guilds WHERE deleted_guilds.id = ?1)";
@@ -139,16 +139,16 @@ pub(super) async fn load_guild(
     });
     let members = members.await?;
 
-    let belongings = sqlx::query(BELONGINGS).bind(int(guild_id));
-    let belongings = each(&mut snapshot, belongings, |row| {
-        let corrupt = |source| StoreError::Corrupt { what: "belonging", source };
+    let resources = sqlx::query(RESOURCES).bind(int(guild_id));
+    let resources = each(&mut snapshot, resources, |row| {
+        let corrupt = |source| StoreError::Corrupt { what: "guild resource", source };
         let kind = u8::try_from(row.try_get::<i64, _>(0)?).unwrap_or(0);
-        Belonging::from_json(kind, row.try_get(1)?).map_err(corrupt)
+        GuildResource::from_json(kind, row.try_get(1)?).map_err(corrupt)
     });
-    let belongings = belongings.await?.into_iter().flatten().collect();
+    let resources = resources.await?.into_iter().flatten().collect();
 
     snapshot.commit().await?;
-    Ok(Some(GuildRecord { guild, roles, channels, members, belongings }))
+    Ok(Some(GuildRecord { guild, roles, channels, members, resources }))
 }
 
 pub(super) async fn guild_ids(pool: &SqlitePool, after: GuildId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
@@ -329,12 +329,12 @@ pub(super) async fn direct_of_pair(pool: &SqlitePool, pair: [UserId; 2]) -> Resu
     Ok(query.fetch_optional(pool).await?.map(id))
 }
 
-pub(super) async fn guild_of_belonging(
+pub(super) async fn guild_of_resource(
     pool: &SqlitePool,
-    kind: BelongingKind,
-    belonging_id: u64,
+    kind: ResourceKind,
+    resource_id: u64,
 ) -> Result<Option<GuildId>, StoreError> {
-    let query = sqlx::query_scalar(GUILD_OF_BELONGING).bind(kind as i64).bind(belonging_id as i64);
+    let query = sqlx::query_scalar(GUILD_OF_BELONGING).bind(kind as i64).bind(resource_id as i64);
     Ok(query.fetch_optional(pool).await?.map(id))
 }
 
@@ -344,7 +344,7 @@ pub(super) async fn guilds_with_ban(
     after: GuildId,
     limit: u32,
 ) -> Result<Vec<GuildId>, StoreError> {
-    let query = sqlx::query(GUILDS_WITH_BAN).bind(BelongingKind::Ban as i64).bind(int(user_id)).bind(int(after));
+    let query = sqlx::query(GUILDS_WITH_BAN).bind(ResourceKind::Ban as i64).bind(int(user_id)).bind(int(after));
     each_of(pool, query.bind(limit), |row| Ok(id(row.try_get(0)?))).await
 }
 
@@ -448,7 +448,7 @@ pub(super) async fn keep_days(pool: &SqlitePool, id: u64) -> Result<Option<u32>,
 
 const USER_PICTURES: &str = "\
     SELECT data ->> '$.avatar', data ->> '$.banner' FROM users WHERE id = ?1 UNION ALL \
-    SELECT data ->> '$.avatar', NULL FROM belongings WHERE kind = ?2 AND id = ?1 \
+    SELECT data ->> '$.avatar', NULL FROM guild_resources WHERE kind = ?2 AND id = ?1 \
     AND NOT EXISTS (SELECT 1 FROM deleted_guilds WHERE deleted_guilds.id = guild_id)";
 const MEMBER_PICTURES: &str = "\
     SELECT data ->> '$.pictures' FROM members WHERE guild_id = ?1 AND user_id = ?2 \
@@ -465,7 +465,7 @@ pub(super) async fn pictures_in_use(
         let mut names = PictureNames::new();
         match owner {
             PictureOwner::User(user_id) => {
-                let query = sqlx::query(USER_PICTURES).bind(int(*user_id)).bind(BelongingKind::Webhook as i64);
+                let query = sqlx::query(USER_PICTURES).bind(int(*user_id)).bind(ResourceKind::Webhook as i64);
                 let hashes = |row: &SqliteRow| -> Result<[Option<String>; 2], StoreError> {
                     Ok([row.try_get(0)?, row.try_get(1)?])
                 };
@@ -635,7 +635,7 @@ mod tests {
             // The asked ids are a list of the caller's.
             (DIRECT_RECIPIENTS, &["SCAN asked"]),
             (DIRECT_OF_PAIR, &[]),
-            (BELONGINGS, &[]),
+            (RESOURCES, &[]),
             (GUILD_OF_BELONGING, &[]),
             (ATTACHMENTS_IN_USE, &["SCAN asked"]),
             (MESSAGE_AGES, &[]),

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
-use guildhall_model::{BelongingKind, ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, User, UserId};
+use guildhall_model::{ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, ResourceKind, User, UserId};
 use guildhall_store::{
     ContentOf, Expired, ExternalId, ExternalKind, MessageAge, Page, PictureNames, PictureOwner, Place, Store,
     StoreError, TokenHash, TokenRecord,
@@ -182,8 +182,8 @@ impl Store for FaultStore {
         self.inner.direct_of_pair_or_insert(pair, id).await
     }
 
-    async fn guild_of_belonging(&self, kind: BelongingKind, id: u64) -> Result<Option<GuildId>, StoreError> {
-        self.inner.guild_of_belonging(kind, id).await
+    async fn guild_of_resource(&self, kind: ResourceKind, id: u64) -> Result<Option<GuildId>, StoreError> {
+        self.inner.guild_of_resource(kind, id).await
     }
 
     async fn guilds_with_ban(&self, user_id: UserId, after: GuildId, limit: u32) -> Result<Vec<GuildId>, StoreError> {

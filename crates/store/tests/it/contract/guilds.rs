@@ -3,9 +3,9 @@
 use crate::support::*;
 use guildhall_guild::Write;
 use guildhall_model::{
-    AuditAction, AuditChange, AuditEntry, Ban, Belonging, BelongingKey, BelongingKind, Channel, ChannelType, Emoji,
-    Guild, GuildId, Member, MemberPictures, Message, Overwrite, OverwriteKind, Permissions, Pin, Role, RoleIcon, User,
-    UserId, Webhook,
+    AuditAction, AuditChange, AuditEntry, Ban, Channel, ChannelType, Emoji, Guild, GuildId, GuildResource, Member,
+    MemberPictures, Message, Overwrite, OverwriteKind, Permissions, Pin, ResourceKey, ResourceKind, Role, RoleIcon,
+    User, UserId, Webhook,
 };
 use guildhall_stdx::Timestamp;
 use guildhall_store::{Page, PictureOwner, Store, StoreError};
@@ -258,18 +258,20 @@ pub async fn extreme_ids(store: &dyn Store) {
     assert_eq!(store.largest_id().await.unwrap(), max);
 }
 
-pub async fn belongings(store: &dyn Store) {
+pub async fn resources(store: &dyn Store) {
     store.commit(guild_with_channels(100, &[101])).await.unwrap();
-    let ban = |n: u64, reason: &str| Belonging::Ban(Arc::new(Ban { user: user(n), reason: Some(reason.to_owned()) }));
-    let pin = |n: u64| Belonging::Pin(Pin { channel_id: id(101), message_id: id(n), pinned_at: Timestamp(n as i64) });
+    let ban =
+        |n: u64, reason: &str| GuildResource::Ban(Arc::new(Ban { user: user(n), reason: Some(reason.to_owned()) }));
+    let pin =
+        |n: u64| GuildResource::Pin(Pin { channel_id: id(101), message_id: id(n), pinned_at: Timestamp(n as i64) });
     let kept = async |store: &dyn Store| {
-        let mut kept = store.load_guild(id(100)).await.unwrap().unwrap().belongings;
-        kept.sort_by_key(Belonging::key);
+        let mut kept = store.load_guild(id(100)).await.unwrap().unwrap().resources;
+        kept.sort_by_key(GuildResource::key);
         kept
     };
-    let put = |belonging| Write::PutBelonging(id(100), belonging);
-    let guest = Belonging::TemporaryMember(id(u64::MAX >> 1));
-    let entry = Belonging::AuditEntry(Arc::new(AuditEntry {
+    let put = |resource| Write::PutResource(id(100), resource);
+    let guest = GuildResource::TemporaryMember(id(u64::MAX >> 1));
+    let entry = GuildResource::AuditEntry(Arc::new(AuditEntry {
         id: id(u64::MAX >> 1),
         action: AuditAction::ChannelUpdate,
         user_id: id(7),
@@ -289,13 +291,13 @@ pub async fn belongings(store: &dyn Store) {
         ])
         .await
         .unwrap();
-    store.commit(vec![put(ban(7, "yes")), Write::DeleteBelonging(id(100), ban(8, "").key())]).await.unwrap();
+    store.commit(vec![put(ban(7, "yes")), Write::DeleteResource(id(100), ban(8, "").key())]).await.unwrap();
     assert_eq!(kept(store).await, [ban(7, "yes"), pin(5), pin(6), guest.clone(), entry.clone()]);
-    assert_eq!(store.guild_of_belonging(BelongingKind::Ban, 7).await.unwrap(), Some(id(100)));
-    assert_eq!(store.guild_of_belonging(BelongingKind::Invite, 7).await.unwrap(), None);
+    assert_eq!(store.guild_of_resource(ResourceKind::Ban, 7).await.unwrap(), Some(id(100)));
+    assert_eq!(store.guild_of_resource(ResourceKind::Invite, 7).await.unwrap(), None);
     for other in [90, 200, 300] {
         store.commit(guild_with_channels(other, &[other + 1])).await.unwrap();
-        store.commit(vec![Write::PutBelonging(id(other), ban(7, "also"))]).await.unwrap();
+        store.commit(vec![Write::PutResource(id(other), ban(7, "also"))]).await.unwrap();
     }
     let with_ban = async |user: u64, after, limit| store.guilds_with_ban(id(user), id(after), limit).await.unwrap();
     assert_eq!(with_ban(7, 0, 3).await, [id(90), id(100), id(200)]);
@@ -306,16 +308,16 @@ pub async fn belongings(store: &dyn Store) {
     }
     assert_eq!(with_ban(7, 0, 3).await, [id(100)]);
     // All parts at once; then what is not there.
-    let pins = BelongingKey::whole(BelongingKind::Pin, 101);
-    store.commit(vec![Write::DeleteBelongings(id(100), pins), Write::DeleteBelonging(id(9), pins)]).await.unwrap();
-    let gone = [guest, entry].map(|gone| Write::DeleteBelonging(id(100), gone.key()));
+    let pins = ResourceKey::whole(ResourceKind::Pin, 101);
+    store.commit(vec![Write::DeleteResources(id(100), pins), Write::DeleteResource(id(9), pins)]).await.unwrap();
+    let gone = [guest, entry].map(|gone| Write::DeleteResource(id(100), gone.key()));
     store.commit(gone.into()).await.unwrap();
     assert_eq!(kept(store).await, [ban(7, "yes")]);
-    let dangling = store.commit(vec![put(ban(9, "")), Write::PutBelonging(id(4), ban(9, ""))]).await;
-    assert!(matches!(dangling, Err(StoreError::Dangling { what: "belonging" })), "{dangling:?}");
+    let dangling = store.commit(vec![put(ban(9, "")), Write::PutResource(id(4), ban(9, ""))]).await;
+    assert!(matches!(dangling, Err(StoreError::Dangling { what: "guild resource" })), "{dangling:?}");
     assert_eq!(kept(store).await, [ban(7, "yes")], "all or none");
     store.commit(vec![Write::DeleteGuild(id(100))]).await.unwrap();
-    assert_eq!(store.guild_of_belonging(BelongingKind::Ban, 7).await.unwrap(), None);
+    assert_eq!(store.guild_of_resource(ResourceKind::Ban, 7).await.unwrap(), None);
 }
 
 pub async fn what_somebody_said_lately(store: &dyn Store) {
@@ -368,7 +370,7 @@ pub async fn pictures_are_in_use_while_their_owner_has_them(store: &dyn Store) {
         Write::PutMember(id(100), member.clone()),
         Write::PutMember(id(101), member),
     ];
-    writes.push(Write::PutBelonging(id(100), Belonging::Webhook(Arc::new(hook))));
+    writes.push(Write::PutResource(id(100), GuildResource::Webhook(Arc::new(hook))));
     store.commit(writes).await.unwrap();
     let expected: [&[&str]; 6] =
         [&["u1", "u2"], &["w1"], &["emoji-9", "g1", "g2", "g3", "g4", "role-5-r1"], &["m1"], &["role-5-r2"], &["m1"]];
@@ -376,10 +378,10 @@ pub async fn pictures_are_in_use_while_their_owner_has_them(store: &dyn Store) {
     let loaded = store.load_guild(id(100)).await.unwrap().unwrap();
     assert_eq!(loaded.members[0].avatar(), Some("m1"));
     // A webhook that goes alone, a member that leaves, a guild that goes with everything.
-    let key = BelongingKey { kind: BelongingKind::Webhook, id: 70, part: 0 };
+    let key = ResourceKey { kind: ResourceKind::Webhook, id: 70, part: 0 };
     store
         .commit(vec![
-            Write::DeleteBelonging(id(100), key),
+            Write::DeleteResource(id(100), key),
             Write::DeleteMember(id(100), id(1)),
             Write::DeleteGuild(id(101)),
             Write::PutUser(user(1)),

@@ -22,7 +22,7 @@ macro_rules! suite {
                 deleting_a_guild_takes_everything_in_it,
                 one_account_in_several_guilds,
                 many_members,
-                belongings,
+                resources,
                 what_somebody_said_lately,
                 pictures_are_in_use_while_their_owner_has_them,
                 extreme_ids,

@@ -1,7 +1,7 @@
 //! Guild resources: bans, invites, webhooks, pins, thread members and other records of a guild. One table stores them,
 //! one row each.
 //!
-//! Owns        `Belonging`, one variant per kind; `BelongingKey`, the key of its row.
+//! Owns        `GuildResource`, one variant per kind; `ResourceKey`, the key of its row.
 //! Invariants  the key is derived from the content, so writing the same resource again replaces it.
 //! Spec        docs/protocol/reference.md §7.1, §7.2, §10.3, §10.4.
 
@@ -60,7 +60,7 @@ pub struct Pin {
 
 /// One stored resource of a guild.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Belonging {
+pub enum GuildResource {
     Ban(Arc<Ban>),
     Invite(Arc<Invite>),
     Webhook(Arc<Webhook>),
@@ -75,7 +75,7 @@ pub enum Belonging {
 /// Kind of a resource. The numbers are stored. Each variant names the parts of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum BelongingKind {
+pub enum ResourceKind {
     /// Keyed by user id.
     Ban = 1,
     /// Keyed by the invite code as a number.
@@ -94,36 +94,36 @@ pub enum BelongingKind {
 
 /// Key of a resource within its guild.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct BelongingKey {
-    pub kind: BelongingKind,
+pub struct ResourceKey {
+    pub kind: ResourceKind,
     /// Below 2⁶³. For invites and webhooks it is unique across guilds.
     pub id: u64,
     /// Second part of the key; 0 for kinds with one part.
     pub part: u64,
 }
 
-impl BelongingKey {
+impl ResourceKey {
     /// Key of a kind with one part.
     #[must_use]
-    pub const fn whole(kind: BelongingKind, id: u64) -> Self {
+    pub const fn whole(kind: ResourceKind, id: u64) -> Self {
         Self { kind, id, part: 0 }
     }
 }
 
-impl Belonging {
+impl GuildResource {
     #[must_use]
-    pub fn key(&self) -> BelongingKey {
-        use BelongingKind as K;
+    pub fn key(&self) -> ResourceKey {
+        use ResourceKind as K;
         match self {
-            Self::Ban(ban) => BelongingKey::whole(K::Ban, ban.user.id.get()),
-            Self::Invite(invite) => BelongingKey::whole(K::Invite, invite.code.number()),
-            Self::Webhook(webhook) => BelongingKey::whole(K::Webhook, webhook.id.get()),
-            Self::Pin(pin) => BelongingKey { kind: K::Pin, id: pin.channel_id.get(), part: pin.message_id.get() },
+            Self::Ban(ban) => ResourceKey::whole(K::Ban, ban.user.id.get()),
+            Self::Invite(invite) => ResourceKey::whole(K::Invite, invite.code.number()),
+            Self::Webhook(webhook) => ResourceKey::whole(K::Webhook, webhook.id.get()),
+            Self::Pin(pin) => ResourceKey { kind: K::Pin, id: pin.channel_id.get(), part: pin.message_id.get() },
             Self::ThreadMember(ThreadMember { thread_id, user_id, .. }) => {
-                BelongingKey { kind: K::ThreadMember, id: thread_id.get(), part: user_id.get() }
+                ResourceKey { kind: K::ThreadMember, id: thread_id.get(), part: user_id.get() }
             }
-            Self::TemporaryMember(user_id) => BelongingKey::whole(K::TemporaryMember, user_id.get()),
-            Self::AuditEntry(entry) => BelongingKey::whole(K::AuditEntry, entry.id.get()),
+            Self::TemporaryMember(user_id) => ResourceKey::whole(K::TemporaryMember, user_id.get()),
+            Self::AuditEntry(entry) => ResourceKey::whole(K::AuditEntry, entry.id.get()),
         }
     }
 
@@ -154,7 +154,7 @@ impl Belonging {
     /// # Errors
     /// When the content does not match the kind.
     pub fn from_json(kind: u8, json: &str) -> serde_json::Result<Option<Self>> {
-        use BelongingKind as K;
+        use ResourceKind as K;
         Ok(Some(match kind {
             k if k == K::Ban as u8 => Self::Ban(serde_json::from_str(json).map(Arc::new)?),
             k if k == K::Invite as u8 => Self::Invite(serde_json::from_str(json).map(Arc::new)?),

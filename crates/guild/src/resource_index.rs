@@ -1,6 +1,6 @@
 //! In-memory index of bans, invites, webhooks and pins.
 //!
-//! Owns        `Belongings`: bans, invites, webhooks and pins by their keys.
+//! Owns        `ResourceIndex`: bans, invites, webhooks and pins by their keys.
 //! Invariants  equals the content of the store plus writes in flight.
 //! Limits      `bans_max`, `invites_max`, `webhooks_per_channel_max`, `pins_per_channel_max`, each
 //!             enforced on insertion.
@@ -8,13 +8,13 @@
 
 use crate::{machine::Guild, record::Write};
 use guildhall_model::{
-    Ban, Belonging, BelongingKey, BelongingKind, ChannelId, Invite, InviteCode, MessageId, UserId, Webhook, WebhookId,
+    Ban, ChannelId, GuildResource, Invite, InviteCode, MessageId, ResourceKey, ResourceKind, UserId, Webhook, WebhookId,
 };
 use guildhall_stdx::Timestamp;
 use std::{collections::BTreeMap, sync::Arc};
 
 #[derive(Debug, Default)]
-pub(crate) struct Belongings {
+pub(crate) struct ResourceIndex {
     pub bans: BTreeMap<UserId, Arc<Ban>>,
     pub invites: BTreeMap<InviteCode, Arc<Invite>>,
     pub webhooks: BTreeMap<WebhookId, Arc<Webhook>>,
@@ -22,23 +22,23 @@ pub(crate) struct Belongings {
     pub pins: BTreeMap<ChannelId, BTreeMap<MessageId, Timestamp>>,
 }
 
-impl Belongings {
-    pub fn new(belongings: Vec<Belonging>) -> Self {
+impl ResourceIndex {
+    pub fn new(resources: Vec<GuildResource>) -> Self {
         let mut all = Self::default();
-        for belonging in belongings {
-            match belonging {
-                Belonging::Ban(ban) => drop(all.bans.insert(ban.user.id, ban)),
-                Belonging::Invite(invite) => drop(all.invites.insert(invite.code, invite)),
-                Belonging::Webhook(webhook) => drop(all.webhooks.insert(webhook.id, webhook)),
-                Belonging::Pin(pin) => {
+        for resource in resources {
+            match resource {
+                GuildResource::Ban(ban) => drop(all.bans.insert(ban.user.id, ban)),
+                GuildResource::Invite(invite) => drop(all.invites.insert(invite.code, invite)),
+                GuildResource::Webhook(webhook) => drop(all.webhooks.insert(webhook.id, webhook)),
+                GuildResource::Pin(pin) => {
                     all.pins.entry(pin.channel_id).or_default().insert(pin.message_id, pin.pinned_at);
                 }
                 // Stored with their threads.
-                Belonging::ThreadMember(_) => {}
+                GuildResource::ThreadMember(_) => {}
                 // `Temporary` holds them.
-                Belonging::TemporaryMember(_) => {}
+                GuildResource::TemporaryMember(_) => {}
                 // `AuditLog` holds them.
-                Belonging::AuditEntry(_) => {}
+                GuildResource::AuditEntry(_) => {}
             }
         }
         all
@@ -52,36 +52,36 @@ impl Belongings {
 }
 
 impl Guild {
-    pub(crate) fn put_belonging(&mut self, belonging: Belonging) {
-        self.write(Write::PutBelonging(self.meta.id(), belonging));
+    pub(crate) fn put_resource(&mut self, resource: GuildResource) {
+        self.write(Write::PutResource(self.meta.id(), resource));
     }
 
-    pub(crate) fn delete_belonging(&mut self, key: BelongingKey) {
-        self.write(Write::DeleteBelonging(self.meta.id(), key));
+    pub(crate) fn delete_resource(&mut self, key: ResourceKey) {
+        self.write(Write::DeleteResource(self.meta.id(), key));
     }
 
     /// Removes the invites, webhooks and pins of a deleted channel, without events. Costs time proportional to the
     /// guild's resources.
-    pub(crate) fn forget_belongings_of(&mut self, channel_id: ChannelId) {
-        let invites = self.belongings.invites.values().filter(|invite| invite.channel_id == channel_id);
+    pub(crate) fn forget_channel_resources(&mut self, channel_id: ChannelId) {
+        let invites = self.resources.invites.values().filter(|invite| invite.channel_id == channel_id);
         let codes: Vec<_> = invites.map(|invite| invite.code).collect();
         for code in codes {
-            self.belongings.invites.remove(&code);
-            self.delete_belonging(BelongingKey::whole(BelongingKind::Invite, code.number()));
+            self.resources.invites.remove(&code);
+            self.delete_resource(ResourceKey::whole(ResourceKind::Invite, code.number()));
         }
-        let webhooks = self.belongings.webhooks.values().filter(|webhook| webhook.channel_id == channel_id);
+        let webhooks = self.resources.webhooks.values().filter(|webhook| webhook.channel_id == channel_id);
         let ids: Vec<_> = webhooks.map(|webhook| webhook.id).collect();
         for id in ids {
-            self.belongings.webhooks.remove(&id);
-            self.delete_belonging(BelongingKey::whole(BelongingKind::Webhook, id.get()));
+            self.resources.webhooks.remove(&id);
+            self.delete_resource(ResourceKey::whole(ResourceKind::Webhook, id.get()));
         }
         self.forget_pins_of(channel_id);
     }
 
     pub(crate) fn forget_pins_of(&mut self, channel_id: ChannelId) {
-        if self.belongings.pins.remove(&channel_id).is_some() {
-            let key = BelongingKey::whole(BelongingKind::Pin, channel_id.get());
-            self.write(Write::DeleteBelongings(self.meta.id(), key));
+        if self.resources.pins.remove(&channel_id).is_some() {
+            let key = ResourceKey::whole(ResourceKind::Pin, channel_id.get());
+            self.write(Write::DeleteResources(self.meta.id(), key));
         }
     }
 }
