@@ -2,14 +2,14 @@
 //!
 //! Owns        connections, sessions, who is where, timers, and what is to be told to the rest of the node.
 //! Invariants  K1 a session's `conn` and that connection's `Serving` name each other. K2 whoever leaves a guild is in
-//!             `departed` until the relays were told, which is before the next input; likewise `questions`.
+//!             `departed` until the relays were told, which is before the next input; likewise `requests`.
 
 use crate::{
+    client_requests::PendingRequest,
     config::PartitionConfig,
     conn::{CONTROL_MAX, Claim, Conn, Control, INVALID_SESSIONS_MAX, Phase},
     counters::Counters,
     link::{Gatekeeper, Link, Output},
-    questions::Question,
     sessions::SessionChange,
     shared::Matchers,
     timers::{Subject, Timers},
@@ -97,7 +97,7 @@ pub struct Core {
     pub timers: Timers,
     pub outputs: VecDeque<Output>,
     pub departed: Vec<Departure>,
-    pub questions: Vec<(SlotKey, GuildId, Question)>,
+    pub requests: Vec<(SlotKey, GuildId, PendingRequest)>,
     /// Connections with something to write, in the order they got it.
     pub dirty: Vec<SlotKey>,
     /// Several events are coming: write once per connection, afterwards.
@@ -152,7 +152,7 @@ impl Core {
             timers: Timers::default(),
             outputs: VecDeque::new(),
             departed: Vec::new(),
-            questions: Vec::new(),
+            requests: Vec::new(),
             dirty: Vec::new(),
             batching: false,
             is_flushing: false,

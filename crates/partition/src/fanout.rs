@@ -3,9 +3,9 @@
 //! Comes from `Relay::handle`; goes on to `Core::push_shared` for sessions that stand together, else to `Core::push`.
 
 use crate::{
+    client_requests::PendingRequest,
     core::{Core, Departure},
     link::{Link, Output},
-    questions::Question,
     turn::Turn,
 };
 use guildhall_model::{GuildId, UserId};
@@ -190,7 +190,7 @@ impl<L: Link> Recipients for Fanout<'_, L> {
         let seat = Seat { slot: key.slot, listening: session.listening(guild_id) };
         if session.guilds.get(guild_id).is_some_and(|guild| guild.subscription.is_some()) {
             // What it subscribed to while it was not inside.
-            self.core.ask(key, guild_id, Question::SubscribeAgain);
+            self.core.enqueue_request(key, guild_id, PendingRequest::SubscribeAgain);
         }
         let session = self.core.sessions.get_mut(key)?;
         if session.gathering.is_some() {

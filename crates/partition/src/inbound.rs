@@ -5,10 +5,10 @@
 //! Limits      `inbound_per_minute_max`, message sizes, `STASH_BYTES_MAX`.     Spec  docs/protocol.md §1.3–§1.6, §1.13.
 
 use crate::{
+    client_requests::PendingRequest,
     conn::{Claim, Control, Phase, STASH_BYTES_MAX},
     core::Core,
     link::{Link, Output},
-    questions::Question,
     refused::{IdentifyFault, IdentifyRefused},
     turn::Turn,
 };
@@ -268,7 +268,7 @@ impl Core {
                 if session.kind() == AccountKind::Bot => {}
             Opcode::GuildSubscription => self.subscribe(session_key, GuildSubscriptions::parse_single(d)?),
             Opcode::GuildSubscriptionsBulk => self.subscribe(session_key, GuildSubscriptions::parse_bulk(d)?),
-            _ => self.handle_question(session_key, opcode, d),
+            _ => self.handle_request(session_key, opcode, d),
         }
         Ok(())
     }
@@ -305,40 +305,43 @@ impl Core {
 
     /// What clients ask for their convenience. A body that cannot be read is passed over: no client deserves to lose its
     /// session for it.
-    fn handle_question(&mut self, session: SlotKey, opcode: Opcode, d: &Value) {
+    fn handle_request(&mut self, session: SlotKey, opcode: Opcode, d: &Value) {
         match opcode {
             Opcode::GetDeletedEntityIds => {
                 let Ok(request) = GetDeletedEntityIds::parse(d) else { return };
-                self.ask(session, request.guild_id, Question::DeletedEntities(request));
+                self.enqueue_request(session, request.guild_id, PendingRequest::DeletedEntities(request));
             }
             Opcode::RequestSoundboardSounds => {
                 let Ok(request) = RequestSoundboardSounds::parse(d) else { return };
-                request.guild_ids.into_iter().for_each(|guild_id| self.ask(session, guild_id, Question::Soundboard));
+                request
+                    .guild_ids
+                    .into_iter()
+                    .for_each(|guild_id| self.enqueue_request(session, guild_id, PendingRequest::Soundboard));
             }
             Opcode::RequestLastMessages => {
                 let Ok(request) = RequestLastMessages::parse(d) else { return };
-                self.ask(session, request.guild_id, Question::LastMessages(request));
+                self.enqueue_request(session, request.guild_id, PendingRequest::LastMessages(request));
             }
             Opcode::RequestChannelStatuses => {
                 let Ok(request) = RequestChannelStatuses::parse(d) else { return };
-                self.ask(session, request.guild_id, Question::ChannelStatuses);
+                self.enqueue_request(session, request.guild_id, PendingRequest::ChannelStatuses);
             }
             Opcode::GuildChannelsResync => {
                 let Ok(request) = GuildChannelsResync::parse(d) else { return };
-                self.ask(session, request.guild_id, Question::ChannelSync(request));
+                self.enqueue_request(session, request.guild_id, PendingRequest::ChannelSync(request));
             }
             Opcode::RequestChannelInfo => {
                 let Ok(request) = RequestChannelInfo::parse(d) else { return };
-                self.ask(session, request.guild_id, Question::ChannelInfo);
+                self.enqueue_request(session, request.guild_id, PendingRequest::ChannelInfo);
             }
             Opcode::SearchRecentMembers => {
                 let Ok(request) = SearchRecentMembers::parse(d) else { return };
                 let guild_id = request.guild_id;
-                self.ask(session, guild_id, Question::RecentMembers(Box::new(request)));
+                self.enqueue_request(session, guild_id, PendingRequest::RecentMembers(Box::new(request)));
             }
             Opcode::RequestChannelMemberCount => {
                 let Ok(request) = RequestChannelMemberCount::parse(d) else { return };
-                self.ask(session, request.guild_id, Question::CountMembers(request.channel_id));
+                self.enqueue_request(session, request.guild_id, PendingRequest::CountMembers(request.channel_id));
             }
             // Handled before, or safe to ignore.
             _ => {}
@@ -348,7 +351,7 @@ impl Core {
     /// Ops 14 and 37: what a user account wants to be told of.
     fn subscribe(&mut self, session: SlotKey, subscriptions: GuildSubscriptions) {
         for (guild_id, patch) in subscriptions.patches {
-            self.ask(session, guild_id, Question::Subscribe(patch));
+            self.enqueue_request(session, guild_id, PendingRequest::Subscribe(patch));
         }
     }
 

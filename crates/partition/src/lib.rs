@@ -3,6 +3,7 @@
 //! See `Partition`. The driver in `guildhall-net` gives it sockets and a clock; the simulation pretends both.
 #![forbid(unsafe_code)]
 
+mod client_requests;
 mod config;
 mod conn;
 mod core;
@@ -16,7 +17,6 @@ mod link;
 mod owed;
 mod partition;
 mod pump;
-mod questions;
 mod refused;
 mod sessions;
 mod shared;

@@ -22,7 +22,7 @@ impl Partition {
     ) -> T {
         let mut turn = Turn { now, link };
         let result = input(self, &mut turn);
-        self.answer_questions(&mut turn);
+        self.process_requests(&mut turn);
         self.pay_all(&mut turn);
         self.settle();
         result

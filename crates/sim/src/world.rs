@@ -60,7 +60,7 @@ enum Note {
 }
 
 /// A token that is being checked.
-struct Question {
+struct TokenCheck {
     conn: SlotKey,
     token: String,
     with_guilds: bool,
@@ -74,7 +74,7 @@ pub struct Side {
     inbox: VecDeque<Carried>,
     to_guild: VecDeque<ToGuild>,
     notes: VecDeque<Note>,
-    questions: VecDeque<Question>,
+    token_checks: VecDeque<TokenCheck>,
     /// Serial numbers of the connections here.
     serials: BTreeMap<SlotKey, u64>,
     /// Tokens whose sessions were ended here.
@@ -137,7 +137,7 @@ impl BegunWith {
             inbox: VecDeque::new(),
             to_guild: VecDeque::new(),
             notes: VecDeque::new(),
-            questions: VecDeque::new(),
+            token_checks: VecDeque::new(),
             serials: BTreeMap::new(),
             closed_tokens: BTreeSet::new(),
         }

@@ -99,7 +99,7 @@ struct Slot {
 
 /// A token check that waits for its answer.
 #[derive(Debug)]
-struct Question {
+struct TokenCheck {
     side: usize,
     conn: SlotKey,
     token: String,
@@ -146,7 +146,7 @@ pub struct Pair {
     late_answers: BTreeMap<(GuildId, JobId), Result<Reply, Refusal>>,
     /// Messages as the store would have them.
     messages: BTreeMap<(ChannelId, MessageId), Arc<Message>>,
-    questions: VecDeque<Question>,
+    token_checks: VecDeque<TokenCheck>,
     /// Token checks with a held answer: their account was read.
     answers: VecDeque<(usize, SlotKey, Result<Account, AuthFailure>)>,
     held_directs: VecDeque<(usize, SlotKey, UserId)>,
@@ -186,7 +186,7 @@ impl Pair {
             guilds: BTreeMap::new(),
             accounts: BTreeMap::new(),
             named_guilds: BTreeMap::new(),
-            questions: VecDeque::new(),
+            token_checks: VecDeque::new(),
             answers: VecDeque::new(),
             held_directs: VecDeque::new(),
             are_directs_down: false,
@@ -564,7 +564,7 @@ impl Pair {
 
     /// Reads the accounts of the held tokens, but holds the answers.
     pub fn read_accounts(&mut self) {
-        for Question { side, conn, token, with_guilds } in std::mem::take(&mut self.questions) {
+        for TokenCheck { side, conn, token, with_guilds } in std::mem::take(&mut self.token_checks) {
             let answer = self.authenticate(&token, with_guilds);
             self.answers.push_back((side, conn, answer));
         }
@@ -766,10 +766,10 @@ impl Pair {
     fn handle_output(&mut self, side: usize, output: Output) {
         match output {
             Output::Authenticate { conn, token, with_guilds } => {
-                self.questions.push_back(Question { side, conn, token, with_guilds });
+                self.token_checks.push_back(TokenCheck { side, conn, token, with_guilds });
                 if !self.holds_tokens {
-                    let question = self.questions.pop_back().expect("pushed above");
-                    let answer = self.authenticate(&question.token, question.with_guilds);
+                    let token_check = self.token_checks.pop_back().expect("pushed above");
+                    let answer = self.authenticate(&token_check.token, token_check.with_guilds);
                     self.sides[side].notes.push_back(Note::Authenticated(conn, answer));
                 }
             }

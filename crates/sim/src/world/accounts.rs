@@ -62,9 +62,9 @@ impl World {
     /// Revokes a token: pending checks fail, then its sessions end on all partitions.
     pub fn revoke(&mut self, token: &str) {
         let Some((number, user_id)) = self.tokens.good.remove(token) else { return };
-        for question in self.sides.iter_mut().flat_map(|side| &mut side.questions) {
-            if question.token == token && question.answer.is_some() {
-                question.answer = Some(Err(AuthFailure::Invalid));
+        for token_check in self.sides.iter_mut().flat_map(|side| &mut side.token_checks) {
+            if token_check.token == token && token_check.answer.is_some() {
+                token_check.answer = Some(Err(AuthFailure::Invalid));
             }
         }
         for client in self.clients.iter_mut().filter(|client| client.token == token) {

@@ -1,6 +1,6 @@
 //! The guild's side: commands, what comes out of the guild, commits, and the links to the partitions.
 
-use super::{OBSERVER, Question, SIDES, World};
+use super::{OBSERVER, SIDES, TokenCheck, World};
 use crate::{
     checker::{Carried, Fault},
     naive::{Event, State},
@@ -185,7 +185,7 @@ impl World {
         }
         self.run_jobs()?;
         self.wire_directs()?;
-        self.answer_questions()
+        self.answer_token_checks()
     }
 
     /// Finishes jobs, in any order and at any time, or never.
@@ -208,36 +208,36 @@ impl World {
         Ok(())
     }
 
-    fn answer_questions(&mut self) -> Result<(), Fault> {
+    fn answer_token_checks(&mut self) -> Result<(), Fault> {
         let is_down = !self.is_calm && self.rng.chance(0.01);
         for side in 0..SIDES {
-            let mut questions = std::mem::take(&mut self.sides[side].questions);
-            for question in &mut questions {
-                if question.answer.is_none() && self.luck(0.6) {
-                    let read = if is_down { Err(AuthFailure::Unavailable) } else { self.read_account(question)? };
-                    question.answer = Some(read);
+            let mut token_checks = std::mem::take(&mut self.sides[side].token_checks);
+            for token_check in &mut token_checks {
+                if token_check.answer.is_none() && self.luck(0.6) {
+                    let read = if is_down { Err(AuthFailure::Unavailable) } else { self.read_account(token_check)? };
+                    token_check.answer = Some(read);
                 }
             }
             // Answers may overtake each other.
             let mut left = VecDeque::new();
-            for question in questions {
-                match question.answer {
+            for token_check in token_checks {
+                match token_check.answer {
                     Some(result) if self.luck(0.6) => {
-                        self.sides[side].notes.push_back(Note::Authenticated { conn: question.conn, result });
+                        self.sides[side].notes.push_back(Note::Authenticated { conn: token_check.conn, result });
                     }
-                    _ => left.push_back(question),
+                    _ => left.push_back(token_check),
                 }
             }
-            self.sides[side].questions = left;
+            self.sides[side].token_checks = left;
         }
         Ok(())
     }
 
-    fn read_account(&self, question: &Question) -> Result<Result<Account, AuthFailure>, Fault> {
-        let Some((token, user_id)) = self.tokens.find(&question.token) else { return Ok(Err(AuthFailure::Invalid)) };
+    fn read_account(&self, token_check: &TokenCheck) -> Result<Result<Account, AuthFailure>, Fault> {
+        let Some((token, user_id)) = self.tokens.find(&token_check.token) else { return Ok(Err(AuthFailure::Invalid)) };
         let found = self.accounts.iter().find(|user| user.id == user_id).cloned();
         let Some(user) = found else { return Ok(Err(AuthFailure::Invalid)) };
-        let guilds = if question.with_guilds { self.store.guilds_of(user_id)? } else { Vec::new() };
+        let guilds = if token_check.with_guilds { self.store.guilds_of(user_id)? } else { Vec::new() };
         Ok(Ok(Account { user, guilds, token, expires_at: None }))
     }
 }

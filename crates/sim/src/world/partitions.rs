@@ -1,6 +1,6 @@
 //! The partitions' side: their turns, tokens, RESUME, sockets.
 
-use super::{Note, Question, Side, World};
+use super::{Note, Side, TokenCheck, World};
 use crate::{
     checker::{Carried, Fault, Identified, fault},
     client::{Claim, ConnInfo},
@@ -261,7 +261,7 @@ impl World {
         while let Some(output) = self.sides[side].partition.poll_output() {
             match output {
                 Output::Authenticate { conn, token, with_guilds } => {
-                    self.sides[side].questions.push_back(Question { conn, token, with_guilds, answer: None });
+                    self.sides[side].token_checks.push_back(TokenCheck { conn, token, with_guilds, answer: None });
                 }
                 Output::ToGuild(_, message) => {
                     self.trace(|| format!("from {side}: {message:?}").chars().take(120).collect());

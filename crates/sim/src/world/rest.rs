@@ -113,7 +113,7 @@ impl World {
                 side.inbox.len(),
                 side.to_guild.len(),
                 side.notes.len(),
-                side.questions.len(),
+                side.token_checks.len(),
                 side.partition.wants_flush()
             ));
         }
@@ -136,7 +136,7 @@ impl World {
                 side.inbox.is_empty()
                     && side.to_guild.is_empty()
                     && side.notes.is_empty()
-                    && side.questions.is_empty()
+                    && side.token_checks.is_empty()
                     && !side.partition.wants_flush()
             })
             && self.clients.iter().all(|client| {

@@ -1,6 +1,6 @@
-//! Questions: what user accounts ask about guilds they are in, beyond members (ops 14, 30, 31, 34 to 39, 43).
+//! Requests of user accounts about guilds they are in, beyond members (ops 14, 30, 31, 34 to 39, 43).
 //!
-//! Doors       `Core::ask` from the opcodes; `Partition::answer_questions` before the next input, since relays know the answers.
+//! Doors       `Core::enqueue_request` from the opcodes; `Partition::process_requests` before the next input, since relays know the answers.
 //! Invariants  a session learns nothing of guilds it is not in, nor of channels that it may not view.
 //! Limits      those of each opcode; one read of the store per LAST_MESSAGES, `LAST_MESSAGES_MAX` messages.
 //! Spec        docs/protocol.md §1.3, §8.4, §8.8.
@@ -32,9 +32,9 @@ use std::{mem, sync::Arc};
 /// Messages in one LAST_MESSAGES.
 const LAST_MESSAGES_MAX: usize = 100;
 
-/// What a session asks of a guild.
+/// A client's request about one guild.
 #[derive(Debug)]
-pub enum Question {
+pub enum PendingRequest {
     /// 14, 37: to be told of more, or less, from now on.
     Subscribe(SubscriptionPatch),
     /// The session's view of the guild has just begun: what it subscribed to before holds from now on.
@@ -58,9 +58,9 @@ pub enum Question {
 }
 
 impl Core {
-    /// Keeps a question until the relays can be asked.
-    pub fn ask(&mut self, session: SlotKey, guild_id: GuildId, question: Question) {
-        self.questions.push((session, guild_id, question));
+    /// Enqueues a request until the relays can be read.
+    pub fn enqueue_request(&mut self, session: SlotKey, guild_id: GuildId, request: PendingRequest) {
+        self.requests.push((session, guild_id, request));
     }
 
     /// `about`: what it tells, for a replay.
@@ -79,28 +79,28 @@ impl Core {
 
 impl Partition {
     /// Answers what was asked since the last input.
-    pub(crate) fn answer_questions(&mut self, turn: &mut Turn<'_, impl Link>) {
-        for (key, guild_id, question) in mem::take(&mut self.core.questions) {
+    pub(crate) fn process_requests(&mut self, turn: &mut Turn<'_, impl Link>) {
+        for (key, guild_id, request) in mem::take(&mut self.core.requests) {
             let Some(session) = self.core.sessions.get(key) else { continue };
             if session.guilds.membership(guild_id) != Some(Membership::Inside) {
                 // What a client subscribes to while its guild is out of reach holds once it is back.
-                if let Question::Subscribe(patch) = question {
+                if let PendingRequest::Subscribe(patch) = request {
                     self.remember_subscription(key, guild_id, patch);
                 }
                 continue;
             }
             let about = About::guild(guild_id);
-            match question {
-                Question::Subscribe(patch) => {
+            match request {
+                PendingRequest::Subscribe(patch) => {
                     let had_threads = session.guilds.get(guild_id).and_then(|guild| guild.subscription.as_ref());
                     let had_threads = had_threads.is_some_and(|subscription| subscription.threads);
                     self.subscribe(turn, key, guild_id, patch, had_threads);
                 }
                 // GUILD_CREATE and READY told only of threads that it joined.
-                Question::SubscribeAgain => {
+                PendingRequest::SubscribeAgain => {
                     self.subscribe(turn, key, guild_id, SubscriptionPatch::default(), false);
                 }
-                Question::Soundboard => {
+                PendingRequest::Soundboard => {
                     self.core.reply(
                         turn,
                         key,
@@ -108,7 +108,7 @@ impl Partition {
                         &SoundboardSoundsBody::none(guild_id),
                     );
                 }
-                Question::ChannelStatuses => {
+                PendingRequest::ChannelStatuses => {
                     self.core.reply(
                         turn,
                         key,
@@ -116,10 +116,10 @@ impl Partition {
                         &ChannelStatusesBody::none(guild_id),
                     );
                 }
-                Question::ChannelInfo => {
+                PendingRequest::ChannelInfo => {
                     self.core.reply(turn, key, (EventName::ChannelInfo, about), &ChannelInfoBody::none(guild_id));
                 }
-                Question::DeletedEntities(request) => {
+                PendingRequest::DeletedEntities(request) => {
                     let user_id = session.user.id;
                     let Some((entry, core)) = self.relay_of(key, guild_id) else { continue };
                     let (Some(picture), Some(audience)) = (entry.relay.picture(), entry.relay.audience()) else {
@@ -130,14 +130,14 @@ impl Partition {
                     let body = DeletedEntityIdsBody::new(&request, existing(picture, is_told));
                     self.core.reply(turn, key, (EventName::DeletedEntityIds, about), &body);
                 }
-                Question::ChannelSync(request) => self.sync_channels(turn, key, guild_id, &request),
-                Question::RecentMembers(request) => {
+                PendingRequest::ChannelSync(request) => self.sync_channels(turn, key, guild_id, &request),
+                PendingRequest::RecentMembers(request) => {
                     self.tell_guild(key, guild_id, |session| ToGuild::RecentMembers { session, request });
                 }
-                Question::CountMembers(channel_id) => {
+                PendingRequest::CountMembers(channel_id) => {
                     self.tell_guild(key, guild_id, |session| ToGuild::CountMembers { session, channel_id });
                 }
-                Question::LastMessages(request) => self.fetch_last_messages(turn.now, key, guild_id, &request),
+                PendingRequest::LastMessages(request) => self.fetch_last_messages(turn.now, key, guild_id, &request),
             }
         }
     }
