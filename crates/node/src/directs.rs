@@ -11,7 +11,7 @@
 
 use crate::{
     Node,
-    mailbox::{Input, New},
+    mailbox::{CreateRequest, Input},
 };
 use guildhall_guild::{Actor, Command, DirectCommand, NewDirect, Refusal, Reply};
 use guildhall_model::{ChannelId, Direct, User, UserId};
@@ -248,6 +248,6 @@ impl Node {
     async fn make_direct(&self, new: NewDirect) -> Result<(), Refusal> {
         let (answer, receiver) = oneshot::channel();
         let guild_id = new.id.cast();
-        self.ask(guild_id, Input::Create(New::Direct(new), answer), receiver).await.map(drop)
+        self.request(guild_id, Input::Create(CreateRequest::Direct(new), answer), receiver).await.map(drop)
     }
 }

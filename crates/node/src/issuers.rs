@@ -236,13 +236,13 @@ pub(crate) struct Issued {
 }
 
 /// Asked when a token names a key that is not known; says whether it may be soon.
-type Ask = Arc<dyn Fn() -> bool + Send + Sync>;
+type RequestKeys = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// The set in force.
 #[derive(Default)]
 pub(crate) struct IssuersInForce {
     issuers: RwLock<Option<Arc<Issuers>>>,
-    ask: RwLock<Option<Ask>>,
+    request_keys: RwLock<Option<RequestKeys>>,
 }
 
 /// What became of a token.
@@ -260,13 +260,13 @@ impl IssuersInForce {
         *self.issuers.write().unwrap_or_else(PoisonError::into_inner) = issuers.map(Arc::new);
     }
 
-    pub(crate) fn on_unknown_key(&self, ask: Ask) {
-        *self.ask.write().unwrap_or_else(PoisonError::into_inner) = Some(ask);
+    pub(crate) fn on_unknown_key(&self, request_keys: RequestKeys) {
+        *self.request_keys.write().unwrap_or_else(PoisonError::into_inner) = Some(request_keys);
     }
 
     pub(crate) fn check(&self, token: &str, now: Timestamp) -> Checked {
         let issuers = self.issuers.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let ask = self.ask.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let request_keys = self.request_keys.read().unwrap_or_else(PoisonError::into_inner).clone();
         let Ok(header) = decode_header(token) else {
             // An `alg` that the library does not know is the commonest reason.
             return Checked::Bad(if has_unknown_algorithm(token) {
@@ -284,7 +284,9 @@ impl IssuersInForce {
         match issuers.map(|issuers| issuers.check(token, &header, now)) {
             Some(Ok(issued)) => Checked::Good(issued),
             // The token names a key, or there are no keys yet: one may be on its way.
-            Some(Err(TokenFault::UnknownKey)) | None if ask.as_ref().is_some_and(|ask| ask()) => Checked::KeysComing,
+            Some(Err(TokenFault::UnknownKey)) | None if request_keys.as_ref().is_some_and(|request| request()) => {
+                Checked::KeysComing
+            }
             Some(Err(fault)) => Checked::Bad(fault),
             None => Checked::Bad(TokenFault::UnknownKey),
         }

@@ -10,7 +10,7 @@
 use crate::{
     commits::Commits,
     ids::{Ids, RESTING_ORIGIN},
-    mailbox::{Mailbox, New},
+    mailbox::{CreateRequest, Mailbox},
     pool::{Pool, Task},
     writes::WriteGate,
 };
@@ -125,11 +125,11 @@ impl Jobs {
     }
 
     /// A guild that did not exist.
-    pub(crate) fn new_guild(&self, now: Now, new: New) -> Guild {
+    pub(crate) fn new_guild(&self, now: Now, new: CreateRequest) -> Guild {
         let limits = self.guild_limits.clone();
         match new {
-            New::Guild(new) => Guild::create(now, *new, limits, RESTING_ORIGIN),
-            New::Direct(new) => Guild::create_direct(now, new, limits, RESTING_ORIGIN),
+            CreateRequest::Guild(new) => Guild::create(now, *new, limits, RESTING_ORIGIN),
+            CreateRequest::Direct(new) => Guild::create_direct(now, new, limits, RESTING_ORIGIN),
         }
     }
 

@@ -55,7 +55,7 @@ use guildhall_store::Store;
 use ids::{Ids, WORKERS_MAX, worker_of};
 use jobs::Jobs;
 use keys::Keys;
-use mailbox::{Answer, Ask, Input, Mailbox, New};
+use mailbox::{Answer, CommandRequest, CreateRequest, Input, Mailbox};
 use pool::Pool;
 use refusals::{LOG_EVERY_MS, refuse};
 use sign_on::{SignOn, Subject};
@@ -320,7 +320,7 @@ impl Node {
         &self.inner.mailboxes[worker_of(guild_id, self.inner.mailboxes.len())]
     }
 
-    async fn ask(&self, guild_id: GuildId, input: Input, answer: oneshot::Receiver<Answer>) -> Answer {
+    async fn request(&self, guild_id: GuildId, input: Input, answer: oneshot::Receiver<Answer>) -> Answer {
         self.mailbox(guild_id).try_push(guild_id, input).map_err(|_| Refusal::Unavailable)?;
         answer.await.unwrap_or(Err(Refusal::Unavailable))
     }
@@ -334,7 +334,8 @@ impl Node {
     /// changed could not be made durable. In the last case it may have been all the same: read before trying again.
     pub async fn command(&self, guild_id: GuildId, actor: Actor, command: Command) -> Result<Reply, Refusal> {
         let (answer, receiver) = oneshot::channel();
-        self.ask(guild_id, Input::Command(Ask { actor, command, answer, loads_count: 0 }), receiver).await
+        self.request(guild_id, Input::Command(CommandRequest { actor, command, answer, loads_count: 0 }), receiver)
+            .await
     }
 
     /// As `command`, but the guild has the command when this returns, not only once the future is waited for: of
@@ -346,7 +347,7 @@ impl Node {
         command: Command,
     ) -> impl Future<Output = Result<Reply, Refusal>> + Send + use<> {
         let (answer, receiver) = oneshot::channel();
-        let input = Input::Command(Ask { actor, command, answer, loads_count: 0 });
+        let input = Input::Command(CommandRequest { actor, command, answer, loads_count: 0 });
         let pushed = self.mailbox(guild_id).try_push(guild_id, input).map_err(|_| Refusal::Unavailable);
         async move {
             pushed?;
@@ -364,7 +365,7 @@ impl Node {
         }
         let guild_id = new.guild.id;
         let (answer, receiver) = oneshot::channel();
-        self.ask(guild_id, Input::Create(New::Guild(Box::new(new)), answer), receiver).await?;
+        self.request(guild_id, Input::Create(CreateRequest::Guild(Box::new(new)), answer), receiver).await?;
         Ok(guild_id)
     }
 
@@ -683,8 +684,8 @@ impl Node {
     }
 
     /// Sets the callback for tokens with an unknown key; it returns whether the key may be known soon. Must not wait.
-    pub fn on_unknown_key(&self, ask: Arc<dyn Fn() -> bool + Send + Sync>) {
-        self.inner.tokens.on_unknown_key(ask);
+    pub fn on_unknown_key(&self, request_keys: Arc<dyn Fn() -> bool + Send + Sync>) {
+        self.inner.tokens.on_unknown_key(request_keys);
     }
 
     /// Stops commands that write, or lets them through again: for a caller that watches the free space of the disk.

@@ -22,7 +22,7 @@ use tokio::sync::oneshot;
 pub(crate) type Answer = Result<Reply, Refusal>;
 
 /// A command and the sender of its answer.
-pub(crate) struct Ask {
+pub(crate) struct CommandRequest {
     pub(crate) actor: Actor,
     pub(crate) command: Command,
     pub(crate) answer: oneshot::Sender<Answer>,
@@ -31,15 +31,15 @@ pub(crate) struct Ask {
 }
 
 /// Object to create if it does not exist.
-pub(crate) enum New {
+pub(crate) enum CreateRequest {
     Guild(Box<NewGuild>),
     Direct(NewDirect),
 }
 
 /// Input of a guild.
 pub(crate) enum Input {
-    Command(Ask),
-    Create(New, oneshot::Sender<Answer>),
+    Command(CommandRequest),
+    Create(CreateRequest, oneshot::Sender<Answer>),
     Relay(ToGuild),
 }
 
@@ -180,8 +180,8 @@ mod tests {
 
     fn push(mailbox: &Mailbox, guild: u64) -> bool {
         let (answer, _) = oneshot::channel();
-        let ask = Ask { actor: Actor::System, command: Command::ReadGuild, answer, loads_count: 0 };
-        mailbox.try_push(GuildId::new(guild), Input::Command(ask)).is_ok()
+        let request = CommandRequest { actor: Actor::System, command: Command::ReadGuild, answer, loads_count: 0 };
+        mailbox.try_push(GuildId::new(guild), Input::Command(request)).is_ok()
     }
 
     #[test]

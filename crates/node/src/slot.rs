@@ -22,7 +22,7 @@ use crate::{
     directory::Directory,
     jobs::{JobEnd, Jobs},
     limits::NodeLimits,
-    mailbox::{Answer, Ask, Input},
+    mailbox::{Answer, CommandRequest, Input},
     pipeline::Pipeline,
     streams::Streams,
 };
@@ -79,7 +79,7 @@ enum State {
 
 /// A command that waits for a message.
 struct Parked {
-    ask: Ask,
+    request: CommandRequest,
     channel_id: ChannelId,
     message_id: MessageId,
     is_loading: bool,

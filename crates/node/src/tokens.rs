@@ -252,8 +252,8 @@ impl Tokens {
         self.issuers.set(issuers);
     }
 
-    pub(crate) fn on_unknown_key(&self, ask: Arc<dyn Fn() -> bool + Send + Sync>) {
-        self.issuers.on_unknown_key(ask);
+    pub(crate) fn on_unknown_key(&self, request_keys: Arc<dyn Fn() -> bool + Send + Sync>) {
+        self.issuers.on_unknown_key(request_keys);
     }
 
     async fn check_bot_token(&self, token: &str, claimed: UserId) -> Result<Verified, AuthError> {

@@ -3,7 +3,7 @@
 use super::{Context, Delivery, Parked, Slot, State};
 use crate::{
     jobs::GuildJobEnd,
-    mailbox::{Ask, Input, New},
+    mailbox::{CommandRequest, CreateRequest, Input},
     pipeline::Group,
 };
 use guildhall_guild::{Actor, CachedMessage, Command, Guild, Outcome, Refusal, Reply};
@@ -25,12 +25,12 @@ const LOADS_PER_COMMAND_MAX: u8 = 4;
 impl Slot {
     pub(super) fn execute(&mut self, cx: &mut Context<'_>, input: Input) {
         match input {
-            Input::Command(ask) if ask.command.may_write() && cx.jobs.writes.are_stopped() => {
-                self.refuse(cx, ask.answer, Refusal::Unavailable);
+            Input::Command(request) if request.command.may_write() && cx.jobs.writes.are_stopped() => {
+                self.refuse(cx, request.answer, Refusal::Unavailable);
             }
-            Input::Command(ask) => self.command(cx, ask),
+            Input::Command(request) => self.command(cx, request),
             Input::Create(new, answer) => {
-                let New::Guild(new) = new else {
+                let CreateRequest::Guild(new) = new else {
                     // The caller only inspects the state.
                     cx.given_back.push(self.guild_id);
                     let _ = answer.send(Ok(Reply::Done));
@@ -57,42 +57,42 @@ impl Slot {
     }
 
     /// Comes from `Node::command` through the mailbox; goes on to `Guild::handle_command`, then `release`.
-    fn command(&mut self, cx: &mut Context<'_>, ask: Ask) {
-        if ask.answer.is_closed() {
+    fn command(&mut self, cx: &mut Context<'_>, request: CommandRequest) {
+        if request.answer.is_closed() {
             // The caller gave up in the meantime.
             cx.given_back.push(self.guild_id);
             return;
         }
         let now = cx.now;
-        match self.run(cx, |guild| guild.handle_command(now, ask.actor, &ask.command)) {
+        match self.run(cx, |guild| guild.handle_command(now, request.actor, &request.command)) {
             Some((Outcome::Reply(answer), mut group)) => {
                 if let Ok(reply) = &answer {
-                    group.joined = joined_by(&ask.command, reply);
+                    group.joined = joined_by(&request.command, reply);
                 }
-                group.answers.push((ask.answer, answer));
+                group.answers.push((request.answer, answer));
                 self.push(cx, group);
                 cx.given_back.push(self.guild_id);
             }
             Some((Outcome::Later(command), group)) => {
                 // It keeps its place of the mailbox until it is answered.
-                self.late.insert(command, ask.answer);
+                self.late.insert(command, request.answer);
                 self.push(cx, group);
             }
             Some((Outcome::NeedsMessage(channel_id, message_id), group)) => {
                 self.push(cx, group);
-                self.park(cx, ask, channel_id, message_id);
+                self.park(cx, request, channel_id, message_id);
             }
-            None => self.refuse(cx, ask.answer, Refusal::Unavailable),
+            None => self.refuse(cx, request.answer, Refusal::Unavailable),
         }
     }
 
-    fn park(&mut self, cx: &mut Context<'_>, ask: Ask, channel_id: ChannelId, message_id: MessageId) {
-        if ask.loads_count >= LOADS_PER_COMMAND_MAX {
+    fn park(&mut self, cx: &mut Context<'_>, request: CommandRequest, channel_id: ChannelId, message_id: MessageId) {
+        if request.loads_count >= LOADS_PER_COMMAND_MAX {
             self.run_and_push(cx, |guild| guild.handle_message_load_failed(channel_id, message_id));
-            return self.refuse(cx, ask.answer, Refusal::Unavailable);
+            return self.refuse(cx, request.answer, Refusal::Unavailable);
         }
         *cx.counter += 1;
-        self.parked.insert(*cx.counter, Parked { ask, channel_id, message_id, is_loading: false });
+        self.parked.insert(*cx.counter, Parked { request, channel_id, message_id, is_loading: false });
         self.load_messages(cx);
     }
 
@@ -112,19 +112,19 @@ impl Slot {
         result: Result<Option<CachedMessage>, StoreError>,
     ) {
         // Those of an earlier incarnation are not known any more: their commands run again on their own.
-        let Some(Parked { mut ask, channel_id, message_id, .. }) = self.parked.remove(&number) else { return };
+        let Some(Parked { mut request, channel_id, message_id, .. }) = self.parked.remove(&number) else { return };
         self.message_loads_count -= 1;
         match result {
             Ok(message) => {
-                ask.loads_count += 1;
+                request.loads_count += 1;
                 self.run_and_push(cx, |guild| guild.handle_message_loaded(channel_id, message_id, message));
                 // It has waited already; the others of its guild that wait came later.
-                self.waiting.push_front(Input::Command(ask));
+                self.waiting.push_front(Input::Command(request));
             }
             Err(error) => {
                 warn!(guild_id = %self.guild_id, error = super::chain(&error), "a message could not be loaded");
                 self.run_and_push(cx, |guild| guild.handle_message_load_failed(channel_id, message_id));
-                self.refuse(cx, ask.answer, Refusal::Unavailable);
+                self.refuse(cx, request.answer, Refusal::Unavailable);
             }
         }
         self.load_messages(cx);

@@ -3,7 +3,7 @@
 use super::{Context, Delivery, Slot, State, live::collect};
 use crate::{
     jobs::LoadError,
-    mailbox::{Answer, Input, New},
+    mailbox::{Answer, CreateRequest, Input},
 };
 use guildhall_guild::{Guild, Refusal, Reply};
 use guildhall_model::UserId;
@@ -70,7 +70,7 @@ impl Slot {
         self.is_deleting = false;
         self.message_loads_count = 0;
         for (_, parked) in mem::take(&mut self.parked).into_iter().rev() {
-            self.waiting.push_front(Input::Command(parked.ask));
+            self.waiting.push_front(Input::Command(parked.request));
         }
     }
 
@@ -79,7 +79,7 @@ impl Slot {
         let is_absent = matches!(self.state, State::Absent);
         let refusal = if is_absent { Refusal::UnknownGuild } else { Refusal::Unavailable };
         match input {
-            Input::Command(ask) => self.refuse(cx, ask.answer, refusal),
+            Input::Command(request) => self.refuse(cx, request.answer, refusal),
             Input::Create(_, answer) if is_absent && cx.jobs.writes.are_stopped() => {
                 self.refuse(cx, answer, Refusal::Unavailable);
             }
@@ -157,11 +157,11 @@ impl Slot {
     }
 
     /// Comes from `Node::create_guild` and the like; goes on to `Guild::create`, then `release`.
-    fn create(&mut self, cx: &mut Context<'_>, new: New, answer: oneshot::Sender<Answer>) {
+    fn create(&mut self, cx: &mut Context<'_>, new: CreateRequest, answer: oneshot::Sender<Answer>) {
         let (now, jobs) = (cx.now, cx.jobs);
         let owner_id = match &new {
-            New::Guild(new) => Some(new.owner.id),
-            New::Direct(_) => None,
+            CreateRequest::Guild(new) => Some(new.owner.id),
+            CreateRequest::Direct(_) => None,
         };
         let made = catch_unwind(AssertUnwindSafe(|| {
             let mut guild = jobs.new_guild(now, new);

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     ids::{Ids, worker_ids},
-    mailbox::{Mailbox, New},
+    mailbox::{CreateRequest, Mailbox},
     pool::Pool,
 };
 use guildhall_guild::{Actor, Command, GuildLimits, NewChannel, NewGuild, NewMessage, Reply};
@@ -102,10 +102,10 @@ impl Bench {
         result
     }
 
-    fn ask(&mut self, command: Command) -> oneshot::Receiver<Answer> {
+    fn request(&mut self, command: Command) -> oneshot::Receiver<Answer> {
         let (answer, receiver) = oneshot::channel();
-        let ask = Ask { actor: Actor::User(OWNER), command, answer, loads_count: 0 };
-        self.with(|slot, cx| slot.handle_input(cx, Input::Command(ask)));
+        let request = CommandRequest { actor: Actor::User(OWNER), command, answer, loads_count: 0 };
+        self.with(|slot, cx| slot.handle_input(cx, Input::Command(request)));
         receiver
     }
 
@@ -144,7 +144,7 @@ impl Bench {
         let mut bench = Self::new();
         let new = NewGuild { guild: GuildFields::new(GUILD, "g", OWNER), owner: Arc::new(User::new(OWNER, "owner")) };
         let (answer, receiver) = oneshot::channel();
-        bench.with(|slot, cx| slot.handle_input(cx, Input::Create(New::Guild(Box::new(new)), answer)));
+        bench.with(|slot, cx| slot.handle_input(cx, Input::Create(CreateRequest::Guild(Box::new(new)), answer)));
         bench.answer(receiver).unwrap();
         let new = NewChannel {
             name: "general".to_owned(),
@@ -155,7 +155,7 @@ impl Bench {
             overwrites: Vec::new(),
             user_limit: 0,
         };
-        let made = bench.ask(Command::CreateChannel(Box::new(new)));
+        let made = bench.request(Command::CreateChannel(Box::new(new)));
         let Ok(Reply::Channel(channel)) = bench.answer(made) else { panic!("a channel can be made") };
         let subscribe = ToGuild::Subscribe { relay: RelayId::first(PartitionId(0)), epoch: 1 };
         bench.with(|slot, cx| slot.handle_input(cx, Input::Relay(subscribe)));
@@ -173,13 +173,13 @@ fn say(channel_id: ChannelId) -> Command {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_panic_costs_the_guild_its_memory_and_nobody_an_answer() {
     let (mut bench, channel_id) = Bench::ready();
-    let said = bench.ask(say(channel_id));
+    let said = bench.request(say(channel_id));
     bench.with(|slot, cx| {
         slot.run_and_push(cx, |_| panic!("a bug"));
         slot.advance(cx);
     });
     assert!(matches!(bench.slot.state, State::Settling), "earlier effects are still being committed");
-    let read = bench.ask(Command::ReadGuild);
+    let read = bench.request(Command::ReadGuild);
     assert!(bench.loads.is_empty());
 
     let Ok(Reply::Message(message)) = bench.answer(said) else { panic!("it was handled before") };
@@ -204,7 +204,7 @@ async fn i3_guilds_make_ids_with_what_the_worker_lends_also_after_a_panic() {
                 slot.advance(cx);
             });
         }
-        let said = bench.ask(say(channel_id));
+        let said = bench.request(say(channel_id));
         let Ok(Reply::Message(said)) = bench.answer(said) else { panic!("it can be said") };
         for id in [said.message.id.get(), bench.ids.next::<()>(bench.now.unix).get()] {
             assert!(id > newest);
@@ -248,14 +248,14 @@ async fn a_guild_that_panics_again_and_again_is_left_alone_for_longer_each_time(
             slot.advance(cx);
         });
         if let State::Down(until) = bench.slot.state {
-            let refused = bench.ask(say(channel_id));
+            let refused = bench.request(say(channel_id));
             assert_eq!(bench.answer(refused).map(drop), Err(Refusal::Unavailable));
             assert!(bench.loads.is_empty());
             pauses.push(until.ms_since(bench.now.instant));
             bench.now.instant = until;
             bench.with(|slot, cx| slot.handle_timer(cx));
         }
-        let said = bench.ask(say(channel_id));
+        let said = bench.request(say(channel_id));
         bench.answer(said).unwrap();
     }
     assert_eq!(pauses, [100, 200, 400, 800, 1600, 3200, 5000, 5000, 5000]);
@@ -266,17 +266,17 @@ async fn every_input_gives_its_place_back_once() {
     let (mut bench, channel_id) = Bench::ready();
     bench.given_back.clear();
     for _ in 0..5 {
-        let said = bench.ask(say(channel_id));
+        let said = bench.request(say(channel_id));
         bench.answer(said).unwrap();
     }
     // The caller gave up.
-    drop(bench.ask(say(channel_id)));
+    drop(bench.request(say(channel_id)));
     let (answer, receiver) = oneshot::channel();
     drop(receiver);
-    let ask = Ask { actor: Actor::User(OWNER), command: say(channel_id), answer, loads_count: 0 };
-    bench.with(|slot, cx| slot.handle_input(cx, Input::Command(ask)));
+    let request = CommandRequest { actor: Actor::User(OWNER), command: say(channel_id), answer, loads_count: 0 };
+    bench.with(|slot, cx| slot.handle_input(cx, Input::Command(request)));
     // Waits for a message, and is refused because there is none.
-    let unknown = bench.ask(Command::DeleteMessage(channel_id, MessageId::new(5)));
+    let unknown = bench.request(Command::DeleteMessage(channel_id, MessageId::new(5)));
     assert_eq!(bench.given_back.len(), 7);
     assert_eq!(bench.answer(unknown).map(drop), Err(Refusal::UnknownMessage));
     // Waits for the guild.
@@ -284,7 +284,7 @@ async fn every_input_gives_its_place_back_once() {
         slot.run_and_push(cx, |_| panic!("a bug"));
         slot.advance(cx);
     });
-    let waiting = bench.ask(Command::ReadGuild);
+    let waiting = bench.request(Command::ReadGuild);
     assert_eq!(bench.given_back.len(), 8);
     bench.answer(waiting).unwrap();
     assert_eq!(bench.given_back.len(), 9);
