@@ -13,9 +13,9 @@ mod apply;
 mod backup;
 mod change;
 mod check;
+mod checkpoint;
 mod data_dir;
 mod inspect;
-mod merge;
 mod purge;
 mod read;
 mod writer;
@@ -34,9 +34,9 @@ use apply::Statements;
 use async_trait::async_trait;
 use change::Change;
 use check::Check;
+use checkpoint::Checkpointer;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
 use guildhall_model::{ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, ResourceKind, User, UserId};
-use merge::Merger;
 use sqlx::{
     ConnectOptions as _, SqliteConnection, SqlitePool,
     migrate::{MigrateError, Migrator},
@@ -154,9 +154,9 @@ impl SqliteStore {
         let read = read.pragma("cache_size", format!("-{READ_CACHE_KIB}"));
         let read_pool = pool_options(options.read_connections.max(1)).connect_with(read);
         let read_pool = read_pool.await.map_err(open)?;
-        let merger = Merger::start(write.clone(), LOG_PAGES);
+        let checkpointer = Checkpointer::start(write.clone(), LOG_PAGES);
         let write = WriteEnd::Own { options: Box::new(write), connection: Some(connection) };
-        let store = Self::start(&options, write, read_pool, Some(merger), Some(data_dir));
+        let store = Self::start(&options, write, read_pool, Some(checkpointer), Some(data_dir));
         *store.check.lock().unwrap_or_else(PoisonError::into_inner) = check;
         Ok(store)
     }
@@ -176,7 +176,7 @@ impl SqliteStore {
         options: &SqliteOptions,
         write: WriteEnd,
         read_pool: SqlitePool,
-        merger: Option<Merger>,
+        checkpointer: Option<Checkpointer>,
         data_dir: Option<DataDir>,
     ) -> Self {
         let (jobs, queue) = mpsc::channel(options.queued_batches_max.max(1));
@@ -187,7 +187,7 @@ impl SqliteStore {
             jobs: queue,
             transaction_writes_max: options.transaction_writes_max,
             write,
-            merger,
+            checkpointer,
             purge,
             read_pool: read_pool.clone(),
             statements: Statements::new(),

@@ -10,8 +10,8 @@
 use super::{
     apply::{Fault, Statements},
     change::Change,
+    checkpoint::Checkpointer,
     data_dir::DataDir,
-    merge::Merger,
 };
 use crate::StoreError;
 use sqlx::{
@@ -81,7 +81,7 @@ pub(super) struct Writer {
     pub(super) transaction_writes_max: usize,
     pub(super) write: WriteEnd,
     /// None in memory.
-    pub(super) merger: Option<Merger>,
+    pub(super) checkpointer: Option<Checkpointer>,
     /// Wakes the task that purges content which a commit marked as deleted, and signals shutdown to it.
     pub(super) purge: Arc<Notify>,
     pub(super) read_pool: SqlitePool,
@@ -102,10 +102,10 @@ impl Writer {
             }
         }
         self.purge.notify_one();
-        // Readers first: the last connection to close merges the log into the database, and theirs cannot write.
+        // Readers first: the last connection to close checkpoints the log, and theirs cannot write.
         self.read_pool.close().await;
-        if let Some(merger) = self.merger {
-            merger.close().await;
+        if let Some(checkpointer) = self.checkpointer {
+            checkpointer.close().await;
         }
         if let WriteEnd::Own { connection: Some(connection), .. } = self.write
             && let Err(error) = connection.close().await
@@ -150,8 +150,8 @@ impl Writer {
         let committed = answers.iter().filter(|answer| answer.is_ok()).count() as u64;
         self.counters.transactions.fetch_add(u64::from(committed > 0), Relaxed);
         self.counters.batches.fetch_add(committed, Relaxed);
-        if let Some(merger) = &mut self.merger {
-            merger.committed(group.iter().map(|batch| batch.changes.len()).sum());
+        if let Some(checkpointer) = &mut self.checkpointer {
+            checkpointer.committed(group.iter().map(|batch| batch.changes.len()).sum());
         }
         for (batch, answer) in group.into_iter().zip(answers) {
             if answer.is_ok() && batch.changes.iter().any(Change::marks_deleted) {

@@ -1,11 +1,11 @@
-//! WAL checkpointing on a separate connection, so that commits never pay for it.
+//! WAL checkpoints on a connection of their own, so that commits never wait for one.
 //!
-//! Owns        a connection that only runs checkpoints, and its task.
-//! Why         a checkpoint waits for the disk twice and copies megabytes. Within a commit that is about ten
-//!             milliseconds, for all callers that wait for this commit and for those behind it.
-//! Invariants  G1 only the end of the store waits for a checkpoint. G2 a failed checkpoint is harmless: the WAL is
-//!             kept, and SQLite checkpoints automatically at four times this size.
-//! Limits      one running checkpoint, and one pending request.
+//! Owns        the connection and the task that runs checkpoints on it.
+//! Why         a checkpoint syncs the disk twice and copies megabytes, some ten milliseconds. Within a commit, every caller that
+//!             waits for that commit or for a later one would wait for it.
+//! Invariants  G1 only closing the store waits for a checkpoint. G2 a checkpoint that fails loses nothing: the log keeps its
+//!             pages, and the writer checkpoints by itself when the log is four times as long.
+//! Limits      one checkpoint at a time, and one more request in the queue.
 //! Spec        <https://sqlite.org/wal.html#ckpt>, <https://sqlite.org/pragma.html#pragma_wal_checkpoint>
 
 use sqlx::{ConnectOptions as _, Connection as _, SqliteConnection, sqlite::SqliteConnectOptions};
@@ -14,13 +14,13 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// A merge copies what commits add meanwhile in another round, as long as it is more than this, ...
+/// A checkpoint runs another round while more pages than this are left, because commits added them, ...
 const LEFT_PAGES_MAX: i64 = 64;
 /// Repetitions per request; then the writer can reset the WAL.
 const ROUNDS_MAX: usize = 4;
 
-/// See the module.
-pub(super) struct Merger {
+/// Handle to the checkpoint task.
+pub(super) struct Checkpointer {
     pages_max: u64,
     /// Estimated pages written to the WAL since the last request.
     pages: u64,
@@ -28,11 +28,11 @@ pub(super) struct Merger {
     task: JoinHandle<()>,
 }
 
-impl Merger {
-    /// Merges about every `pages_max` pages.
+impl Checkpointer {
+    /// Checkpoints about every `pages_max` pages.
     pub(super) fn start(options: SqliteConnectOptions, pages_max: u32) -> Self {
-        let (due, asked) = mpsc::channel(1);
-        Self { pages_max: pages_max.into(), pages: 0, due, task: tokio::spawn(run(options, asked)) }
+        let (due, requested) = mpsc::channel(1);
+        Self { pages_max: pages_max.into(), pages: 0, due, task: tokio::spawn(run(options, requested)) }
     }
 
     /// Counts a committed transaction of `changes` changes.
@@ -44,7 +44,7 @@ impl Merger {
         }
     }
 
-    /// Waits for the merge under way.
+    /// Waits for the checkpoint under way.
     pub(super) async fn close(self) {
         drop(self.due);
         if let Err(error) = self.task.await {
@@ -53,10 +53,10 @@ impl Merger {
     }
 }
 
-async fn run(options: SqliteConnectOptions, mut asked: Receiver<()>) {
+async fn run(options: SqliteConnectOptions, mut requested: Receiver<()>) {
     let mut connection = None;
-    while asked.recv().await.is_some() {
-        if let Err(error) = merge(&options, &mut connection).await {
+    while requested.recv().await.is_some() {
+        if let Err(error) = checkpoint(&options, &mut connection).await {
             tracing::warn!(%error, "WAL checkpoint failed; the WAL keeps growing until one succeeds");
             connection = None;
         }
@@ -68,15 +68,18 @@ async fn run(options: SqliteConnectOptions, mut asked: Receiver<()>) {
     }
 }
 
-async fn merge(options: &SqliteConnectOptions, connection: &mut Option<SqliteConnection>) -> Result<(), sqlx::Error> {
+async fn checkpoint(
+    options: &SqliteConnectOptions,
+    connection: &mut Option<SqliteConnection>,
+) -> Result<(), sqlx::Error> {
     let connection = match connection {
         Some(connection) => connection,
         None => connection.insert(options.connect().await?),
     };
     for _ in 0..ROUNDS_MAX {
-        let (_, logged, merged): (i64, i64, i64) =
+        let (_, logged, checkpointed): (i64, i64, i64) =
             sqlx::query_as("PRAGMA wal_checkpoint(PASSIVE)").fetch_one(&mut *connection).await?;
-        if logged - merged <= LEFT_PAGES_MAX {
+        if logged - checkpointed <= LEFT_PAGES_MAX {
             break;
         }
     }
