@@ -4,7 +4,7 @@
 //! Invariants  every job reports exactly once, also if the store panics or the runtime ends. (tests `every_*`)
 //!             What grows with the number of members (building a guild or a message from its record, freeing one) happens
 //!             here and not on the worker, where other guilds would wait for it.
-//! Limits      per guild one load, one commit, and the messages `slot` allows; loads per worker: `worker`; what guilds
+//! Limits      per guild one load, one commit, and the messages `guild_host` allows; loads per worker: `worker`; what guilds
 //!             themselves want done: `pool`.
 
 use crate::{
@@ -30,7 +30,7 @@ pub(crate) struct Report {
 pub(crate) enum JobEnd {
     Committed(Result<(), StoreError>),
     Loaded(Result<Option<Box<Guild>>, LoadError>),
-    /// With the number the slot gave the load.
+    /// With the number the guild host gave the load.
     MessageLoaded(u64, Result<Option<CachedMessage>, StoreError>),
     /// With the incarnation of the guild, because job ids restart with each.
     Guild(u64, GuildJobEnd),

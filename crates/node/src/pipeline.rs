@@ -5,9 +5,9 @@
 //! Invariants  C1 a group leaves only when its own writes and those of every group before it are durable.
 //!             C2 groups leave in the order of arrival. C3 one commit at a time; groups that arrive during it join
 //!             the next. C4 with nothing pending, a group without writes leaves at once. (tests `c*_*`)
-//! Limits      `GROUPS_MAX`: a full pipeline accepts no further inputs (`Slot` checks `is_full`). Groups without an
+//! Limits      `GROUPS_MAX`: a full pipeline accepts no further inputs (`GuildHost` checks `is_full`). Groups without an
 //!             input (timers, lagging relays) may exceed it.
-//! Not here    the store, the relays: `Slot` moves things between them.
+//! Not here    the store, the relays: `GuildHost` moves things between them.
 
 use crate::{directory::Change, mailbox::Answer};
 use guildhall_guild::{Job, JobId, Output, Refusal, Write};
@@ -27,7 +27,7 @@ pub(crate) struct Group {
     pub(crate) relay: Vec<(RelayId, ToRelay)>,
     /// To accounts' sessions.
     pub(crate) users: Vec<Arc<Published>>,
-    /// Late answers to commands. The slot moves them to `answers`, because it knows the callers.
+    /// Late answers to commands. The guild host moves them to `answers`, because it knows the callers.
     pub(crate) late: Vec<(JobId, Answer)>,
     /// To be run at once. Moved out when the group is made.
     pub(crate) jobs: Vec<Job>,

@@ -4,17 +4,17 @@
 //! Invariants  W1 a guild's inputs are handled in the order they came. W2 a commit begins after everything that
 //!             was there was handled, so that a burst is one commit. W3 a guild that panics costs only itself.
 //! Limits      `guild_loads_max` loads at once; the mailbox's places; `idle_directs_max` direct messages that nobody uses.
-//! Not here    what a slot does.
+//! Not here    what a host does.
 
 use crate::{
     Clock, RelaySink,
     accounts::{Kind, WorkerAccount},
     directory::Directory,
+    guild_host::{Context, GuildHost},
     ids::worker_ids,
     jobs::{JobEnd, Jobs, Report},
     limits::NodeLimits,
     mailbox::{Batch, Input, Mailbox},
-    slot::{Context, Slot},
 };
 use guildhall_model::{GuildId, SnowflakeGenerator};
 use guildhall_stdx::Instant;
@@ -37,7 +37,7 @@ pub(crate) struct Worker {
 }
 
 struct Guilds {
-    slots: HashMap<GuildId, Slot>,
+    hosts: HashMap<GuildId, GuildHost>,
     timers: BTreeSet<(Instant, GuildId)>,
     /// Slots that were used since the worker last slept.
     touched: Vec<GuildId>,
@@ -78,8 +78,8 @@ impl Worker {
             self.handle(&mut guilds, batch);
             // The batch that said so held the last inputs.
             if guilds.closing {
-                guilds.slots.retain(|_, slot| !slot.is_quiet());
-                if guilds.slots.is_empty() {
+                guilds.hosts.retain(|_, host| !host.is_quiet());
+                if guilds.hosts.is_empty() {
                     return;
                 }
             }
@@ -97,7 +97,7 @@ impl Worker {
                 guilds.loading_count -= 1;
             }
             let kind = Kind::of_report(&end);
-            self.with_slot(guilds, guild_id, false, |slot, cx| slot.handle_report(cx, end));
+            self.with_host(guilds, guild_id, false, |host, cx| host.handle_report(cx, end));
             begun = self.account.handled(guild_id, kind, begun);
         }
         for (guild_id, input) in batch.inputs {
@@ -108,9 +108,9 @@ impl Worker {
         let now = self.clock.now().instant;
         while let Some((_, guild_id)) = guilds.timers.first().copied().filter(|(at, _)| *at <= now) {
             guilds.timers.pop_first();
-            self.with_slot(guilds, guild_id, false, |slot, cx| {
-                slot.armed_at = None;
-                slot.handle_timer(cx);
+            self.with_host(guilds, guild_id, false, |host, cx| {
+                host.armed_at = None;
+                host.handle_timer(cx);
             });
             begun = self.account.handled(guild_id, Kind::TIMER, begun);
         }
@@ -126,17 +126,17 @@ impl Worker {
         }
     }
 
-    /// Comes from the mailbox; goes on to the guild's slot.
+    /// Comes from the mailbox; goes on to the guild's host.
     fn handle_input(&self, guilds: &mut Guilds, guild_id: GuildId, input: Input) {
-        self.with_slot(guilds, guild_id, true, |slot, cx| slot.handle_input(cx, input));
+        self.with_host(guilds, guild_id, true, |host, cx| host.handle_input(cx, input));
     }
 
-    fn with_slot(
+    fn with_host(
         &self,
         guilds: &mut Guilds,
         guild_id: GuildId,
         make: bool,
-        work: impl FnOnce(&mut Slot, &mut Context<'_>),
+        work: impl FnOnce(&mut GuildHost, &mut Context<'_>),
     ) {
         let mut cx = Context {
             now: self.clock.now(),
@@ -150,48 +150,48 @@ impl Worker {
             ids: &mut guilds.ids,
             closing: guilds.closing,
         };
-        let slot = match guilds.slots.get_mut(&guild_id) {
-            Some(slot) => slot,
-            None if make => guilds.slots.entry(guild_id).or_insert(Slot::new(&mut cx, guild_id)),
+        let host = match guilds.hosts.get_mut(&guild_id) {
+            Some(host) => host,
+            None if make => guilds.hosts.entry(guild_id).or_insert(GuildHost::new(&mut cx, guild_id)),
             // Forgotten since.
             None => return,
         };
-        work(slot, &mut cx);
-        if !std::mem::replace(&mut slot.is_touched, true) {
+        work(host, &mut cx);
+        if !std::mem::replace(&mut host.is_touched, true) {
             guilds.touched.push(guild_id);
         }
     }
 
     /// Of direct messages that nobody uses some stay in memory; one more goes.
     fn keep_few_directs(&self, guilds: &mut Guilds, guild_id: GuildId) {
-        if !guilds.slots.get(&guild_id).is_some_and(Slot::is_idle_direct) {
+        if !guilds.hosts.get(&guild_id).is_some_and(GuildHost::is_idle_direct) {
             guilds.idle_directs.remove(&guild_id);
         } else if guilds.idle_directs.len() < self.limits.idle_directs_max || guilds.idle_directs.contains(&guild_id) {
             guilds.idle_directs.insert(guild_id);
         } else {
-            self.with_slot(guilds, guild_id, false, |slot, cx| slot.unload(cx));
+            self.with_host(guilds, guild_id, false, |host, cx| host.unload(cx));
         }
     }
 
-    /// After a slot was used: begins its commit, sets its timer, or forgets it.
+    /// After a host was used: begins its commit, sets its timer, or forgets it.
     fn settle(&self, guilds: &mut Guilds, guild_id: GuildId) {
-        self.with_slot(guilds, guild_id, false, |slot, cx| slot.begin_commit(cx));
+        self.with_host(guilds, guild_id, false, |host, cx| host.begin_commit(cx));
         self.keep_few_directs(guilds, guild_id);
-        let Some(slot) = guilds.slots.get_mut(&guild_id) else { return };
-        slot.is_touched = false;
-        if slot.is_unneeded() {
-            if let Some(at) = slot.armed_at {
+        let Some(host) = guilds.hosts.get_mut(&guild_id) else { return };
+        host.is_touched = false;
+        if host.is_evictable() {
+            if let Some(at) = host.armed_at {
                 guilds.timers.remove(&(at, guild_id));
             }
-            guilds.slots.remove(&guild_id);
+            guilds.hosts.remove(&guild_id);
             return;
         }
-        let Some(deadline) = slot.deadline(&self.limits) else { return };
+        let Some(deadline) = host.deadline(&self.limits) else { return };
         // Never at once: a guild whose deadline does not move must not take the worker for itself.
         let deadline = deadline.max(self.clock.now().instant.after_ms(1));
         // A timer that fires early is harmless and set again; a late one is not.
-        if slot.armed_at.is_none_or(|at| at > deadline) {
-            if let Some(at) = slot.armed_at.replace(deadline) {
+        if host.armed_at.is_none_or(|at| at > deadline) {
+            if let Some(at) = host.armed_at.replace(deadline) {
                 guilds.timers.remove(&(at, guild_id));
             }
             guilds.timers.insert((deadline, guild_id));
@@ -202,7 +202,7 @@ impl Worker {
 impl Guilds {
     fn new(ids: SnowflakeGenerator) -> Self {
         Self {
-            slots: HashMap::new(),
+            hosts: HashMap::new(),
             timers: BTreeSet::new(),
             touched: Vec::new(),
             loads: VecDeque::new(),

@@ -1,4 +1,4 @@
-//! Slot: one guild on its worker, loaded or not.
+//! Guild host: runs one guild on its worker, and answers for it while it is not loaded.
 //!
 //! Owns        the guild while it is loaded, its commit pipeline, its relays' streams, and inputs that wait.
 //! Doors       `handle_input`, `handle_report`, `handle_timer`; then `begin_commit`; `deadline` says when next.
@@ -12,8 +12,8 @@
 //!             `MESSAGE_LOADS_MAX`.
 //! Not here    threads and timers (`worker`), the store (`jobs`), what a guild does (`guildhall-guild`).
 
+mod absent;
 mod live;
-mod stand_in;
 #[cfg(test)]
 mod tests;
 
@@ -44,7 +44,7 @@ const RELAY_RETRY_MS: u64 = 20;
 /// How often a guild whose timers wait for the disk asks whether it takes writes again.
 const WRITES_ASKED_MS: u64 = 500;
 
-/// Resources of the worker, lent to a slot for one input.
+/// Resources of the worker, lent to a guild host for one input.
 pub(crate) struct Context<'a> {
     pub(crate) now: Now,
     pub(crate) jobs: &'a Jobs,
@@ -63,18 +63,18 @@ pub(crate) struct Context<'a> {
     pub(crate) closing: bool,
 }
 
-enum State {
+enum HostState {
     /// A load from the store is pending or about to start.
     Loading,
     Live(Box<Guild>),
-    /// The guild failed. Its earlier effects are still being committed; then it is reloaded.
-    Settling,
+    /// The guild failed. It is reloaded when its earlier effects are committed.
+    Draining,
     /// There is no such guild.
     Absent,
-    /// It could not be loaded, and is not tried again before this.
-    Down(Instant),
-    /// Nobody needs it: the worker forgets the slot.
-    Unneeded,
+    /// The load failed; the next try is at this time.
+    Backoff(Instant),
+    /// Without guild, relays or inputs: the worker removes the host.
+    Evictable,
 }
 
 /// A command that waits for a message.
@@ -85,9 +85,9 @@ struct Parked {
     is_loading: bool,
 }
 
-pub(crate) struct Slot {
+pub(crate) struct GuildHost {
     guild_id: GuildId,
-    state: State,
+    state: HostState,
     streams: Streams,
     pipeline: Pipeline,
     /// Each holds a place of the mailbox.
@@ -126,13 +126,13 @@ enum Delivery {
     Full,
 }
 
-impl Slot {
-    /// A slot whose guild is to be loaded.
+impl GuildHost {
+    /// A host whose guild is to be loaded.
     pub(crate) fn new(cx: &mut Context<'_>, guild_id: GuildId) -> Self {
         cx.loads.push_back(guild_id);
         Self {
             guild_id,
-            state: State::Loading,
+            state: HostState::Loading,
             streams: Streams::default(),
             pipeline: Pipeline::default(),
             waiting: VecDeque::new(),
@@ -188,13 +188,13 @@ impl Slot {
             for relay in mem::take(&mut self.lagging) {
                 self.relay_retry(cx, relay);
             }
-            self.release(cx);
+            self.publish_ready(cx);
         }
         match self.state {
-            State::Live(_) => self.live_timer(cx),
-            State::Down(until) if until <= now => {
+            HostState::Live(_) => self.live_timer(cx),
+            HostState::Backoff(until) if until <= now => {
                 if self.streams.is_empty() && self.waiting.is_empty() {
-                    self.state = State::Unneeded;
+                    self.state = HostState::Evictable;
                 } else {
                     self.load(cx);
                 }
@@ -206,17 +206,17 @@ impl Slot {
 
     /// When `handle_timer` has something to do.
     pub(crate) fn deadline(&self, limits: &NodeLimits) -> Option<Instant> {
-        let of_state = match &self.state {
-            State::Live(guild) => {
+        let state_deadline = match &self.state {
+            HostState::Live(guild) => {
                 let timer = guild.next_deadline().filter(|_| self.takes_inputs());
                 let timer = timer.map(|at| self.timers_held_until.map_or(at, |until| at.max(until)));
                 let idle = self.used_at.after_ms(limits.guild_idle_ms);
                 Some(timer.map_or(idle, |timer| timer.min(idle)))
             }
-            State::Down(until) => Some(*until),
-            State::Loading | State::Settling | State::Absent | State::Unneeded => None,
+            HostState::Backoff(until) => Some(*until),
+            HostState::Loading | HostState::Draining | HostState::Absent | HostState::Evictable => None,
         };
-        [of_state, self.retry_at].into_iter().flatten().min()
+        [state_deadline, self.retry_at].into_iter().flatten().min()
     }
 
     /// Hands what has to be written to the store, if it is not busy with this guild already.
@@ -226,29 +226,29 @@ impl Slot {
         }
     }
 
-    /// Whether the worker can forget it.
-    pub(crate) fn is_unneeded(&self) -> bool {
+    /// Whether the worker can remove the host.
+    pub(crate) fn is_evictable(&self) -> bool {
         match self.state {
-            State::Unneeded => true,
-            State::Absent => self.is_quiet() && self.streams.is_empty(),
+            HostState::Evictable => true,
+            HostState::Absent => self.is_quiet() && self.streams.is_empty(),
             _ => false,
         }
     }
 
     /// It holds a direct message that nobody waits for: nothing is missed but the time to load it.
     pub(crate) fn is_idle_direct(&self) -> bool {
-        matches!(&self.state, State::Live(guild) if guild.is_direct() && guild.is_idle()) && self.is_quiet()
+        matches!(&self.state, HostState::Live(guild) if guild.is_direct() && guild.is_idle()) && self.is_quiet()
     }
 
     /// Takes it out of memory before its time.
     pub(crate) fn unload(&mut self, cx: &mut Context<'_>) {
         self.abandon_guild(cx);
-        self.state = State::Unneeded;
+        self.state = HostState::Evictable;
     }
 
     /// Whether nothing is under way, and nobody waits.
     pub(crate) fn is_quiet(&self) -> bool {
-        !matches!(self.state, State::Loading | State::Settling)
+        !matches!(self.state, HostState::Loading | HostState::Draining)
             && self.pipeline.is_empty()
             && self.waiting.is_empty()
             && self.parked.is_empty()
@@ -258,33 +258,33 @@ impl Slot {
 
     fn takes_inputs(&self) -> bool {
         match self.state {
-            State::Live(_) => !self.is_deleting && !self.pipeline.is_full(),
-            State::Absent | State::Down(_) => self.retry_at.is_none(),
-            State::Loading | State::Settling | State::Unneeded => false,
+            HostState::Live(_) => !self.is_deleting && !self.pipeline.is_full(),
+            HostState::Absent | HostState::Backoff(_) => self.retry_at.is_none(),
+            HostState::Loading | HostState::Draining | HostState::Evictable => false,
         }
     }
 
-    /// Handles waiting inputs until it must wait.
+    /// Handles waiting inputs until the guild cannot take the next one.
     fn advance(&mut self, cx: &mut Context<'_>) {
         loop {
-            if matches!(self.state, State::Settling) && self.pipeline.is_empty() {
+            if matches!(self.state, HostState::Draining) && self.pipeline.is_empty() {
                 self.restart(cx);
             }
             if !self.takes_inputs() {
                 return;
             }
             let Some(input) = self.waiting.pop_front() else { return };
-            if matches!(self.state, State::Live(_)) {
+            if matches!(self.state, HostState::Live(_)) {
                 self.execute(cx, input);
-            } else if let Err(input) = self.stand_in(cx, input) {
+            } else if let Err(input) = self.handle_absent(cx, input) {
                 self.waiting.push_front(input);
                 self.retry_soon(cx);
             }
         }
     }
 
-    /// Lets out what is durable, in order.
-    fn release(&mut self, cx: &mut Context<'_>) {
+    /// Publishes commit units that are durable, in order.
+    fn publish_ready(&mut self, cx: &mut Context<'_>) {
         loop {
             if self.pipeline.tells_users_next() && !cx.closing && !cx.relays.may_tell_users() {
                 // Nothing may be lost on the way, and nothing overtakes it: it waits, and with it who asked.

@@ -1,6 +1,6 @@
-//! Slot with its guild in memory: inputs in, groups out.
+//! Guild host with its guild in memory: inputs in, groups out.
 
-use super::{Context, Delivery, Parked, Slot, State};
+use super::{Context, Delivery, GuildHost, HostState, Parked};
 use crate::{
     jobs::GuildJobEnd,
     mailbox::{CommandRequest, CreateRequest, Input},
@@ -22,7 +22,7 @@ const MESSAGE_LOADS_MAX: usize = 32;
 /// A command needs its message and the one that is answered; more often only if they are evicted at once.
 const LOADS_PER_COMMAND_MAX: u8 = 4;
 
-impl Slot {
+impl GuildHost {
     pub(super) fn execute(&mut self, cx: &mut Context<'_>, input: Input) {
         match input {
             Input::Command(request) if request.command.may_write() && cx.jobs.writes.are_stopped() => {
@@ -133,7 +133,7 @@ impl Slot {
     /// Runs the guild, with its worker's ids, and collects what comes out of it; none when it panicked, or is not
     /// there. Guilds handle inputs here and nowhere else.
     pub(super) fn run<R>(&mut self, cx: &mut Context<'_>, input: impl FnOnce(&mut Guild) -> R) -> Option<(R, Group)> {
-        let State::Live(guild) = &mut self.state else { return None };
+        let HostState::Live(guild) = &mut self.state else { return None };
         guild.swap_ids(cx.ids);
         // After a panic nothing of the guild is used, except for lent resources, which are always consistent.
         let outcome = catch_unwind(AssertUnwindSafe(|| {
@@ -194,7 +194,7 @@ impl Slot {
         }
         self.is_deleting |= group.deletes_guild();
         self.pipeline.push(group);
-        self.release(cx);
+        self.publish_ready(cx);
     }
 
     /// A relay was full: its stream ends here, and starts again with a snapshot when there is room.
@@ -213,26 +213,26 @@ impl Slot {
     /// A relay that was full may have room.
     pub(super) fn relay_retry(&mut self, cx: &mut Context<'_>, relay: RelayId) {
         match self.state {
-            State::Live(_) => self.run_and_push(cx, |guild| guild.handle_relay_room(relay)),
-            State::Absent => {
-                if self.introduce(cx, relay) == Delivery::Full {
+            HostState::Live(_) => self.run_and_push(cx, |guild| guild.handle_relay_room(relay)),
+            HostState::Absent => {
+                if self.send_snapshot(cx, relay) == Delivery::Full {
                     self.lags(cx, relay);
                 }
             }
             // The guild introduces itself once it is loaded.
-            State::Loading | State::Settling | State::Down(_) | State::Unneeded => {}
+            HostState::Loading | HostState::Draining | HostState::Backoff(_) | HostState::Evictable => {}
         }
     }
 
     pub(super) fn committed(&mut self, cx: &mut Context<'_>) {
         let version = self.pipeline.commit_done();
-        self.release(cx);
+        self.publish_ready(cx);
         self.run_and_push(cx, |guild| guild.handle_committed(version));
     }
 
     pub(super) fn live_timer(&mut self, cx: &mut Context<'_>) {
         let now = cx.now;
-        let State::Live(guild) = &self.state else { return };
+        let HostState::Live(guild) = &self.state else { return };
         let is_due = self.takes_inputs() && guild.next_deadline().is_some_and(|at| at <= now.instant);
         self.timers_held_until = None;
         if is_due && cx.jobs.writes.are_stopped() {
@@ -243,19 +243,19 @@ impl Slot {
         if now.instant.ms_since(self.used_at) >= cx.limits.guild_idle_ms {
             // Asked again as late if somebody needs it still.
             self.used_at = now.instant;
-            let is_idle = matches!(&self.state, State::Live(guild) if guild.is_idle());
+            let is_idle = matches!(&self.state, HostState::Live(guild) if guild.is_idle());
             if is_idle && self.is_quiet() {
                 debug_assert!(self.streams.is_empty(), "an idle guild has no relays");
                 self.abandon_guild(cx);
-                self.state = State::Unneeded;
+                self.state = HostState::Evictable;
             }
         }
     }
 
     /// Drops the guild from memory; another state, or a reload, follows.
     pub(super) fn abandon_guild(&mut self, cx: &mut Context<'_>) {
-        if let State::Live(_) = self.state
-            && let State::Live(guild) = mem::replace(&mut self.state, State::Settling)
+        if let HostState::Live(_) = self.state
+            && let HostState::Live(guild) = mem::replace(&mut self.state, HostState::Draining)
         {
             cx.jobs.dispose(guild);
             self.incarnation += 1;
@@ -271,8 +271,8 @@ impl Slot {
     pub(super) fn deleted(&mut self, cx: &mut Context<'_>) {
         self.abandon_guild(cx);
         self.forget_guild();
-        self.state = State::Absent;
-        self.introduce_to_broken(cx);
+        self.state = HostState::Absent;
+        self.resync_broken(cx);
     }
 
     /// A guild is here: it meets the relays that are subscribed already.
@@ -281,7 +281,7 @@ impl Slot {
         for used in [Some(guild.newest_id()), cx.jobs.ids.known_floor()].into_iter().flatten() {
             cx.ids.skip_past(Id::<()>::new(used));
         }
-        self.state = State::Live(guild);
+        self.state = HostState::Live(guild);
         self.live_since = now.instant;
         self.used_at = now.instant;
         for (relay, epoch) in self.streams.subscribed() {

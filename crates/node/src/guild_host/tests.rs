@@ -37,9 +37,9 @@ impl RelaySink for Taken {
     }
 }
 
-/// A slot without its worker.
+/// A host without its worker.
 struct Bench {
-    slot: Slot,
+    host: GuildHost,
     jobs: Jobs,
     relays: Taken,
     directory: Directory,
@@ -80,11 +80,11 @@ impl Bench {
             ids: &mut ids,
             closing: false,
         };
-        let slot = Slot::new(&mut cx, GUILD);
-        Self { slot, jobs, relays, directory, limits, now, given_back, loads, counter, ids }
+        let host = GuildHost::new(&mut cx, GUILD);
+        Self { host, jobs, relays, directory, limits, now, given_back, loads, counter, ids }
     }
 
-    fn with<R>(&mut self, work: impl FnOnce(&mut Slot, &mut Context<'_>) -> R) -> R {
+    fn with<R>(&mut self, work: impl FnOnce(&mut GuildHost, &mut Context<'_>) -> R) -> R {
         let mut cx = Context {
             now: self.now,
             jobs: &self.jobs,
@@ -97,15 +97,15 @@ impl Bench {
             ids: &mut self.ids,
             closing: false,
         };
-        let result = work(&mut self.slot, &mut cx);
-        self.slot.begin_commit(&mut cx);
+        let result = work(&mut self.host, &mut cx);
+        self.host.begin_commit(&mut cx);
         result
     }
 
     fn request(&mut self, command: Command) -> oneshot::Receiver<Answer> {
         let (answer, receiver) = oneshot::channel();
         let request = CommandRequest { actor: Actor::User(OWNER), command, answer, loads_count: 0 };
-        self.with(|slot, cx| slot.handle_input(cx, Input::Command(request)));
+        self.with(|host, cx| host.handle_input(cx, Input::Command(request)));
         receiver
     }
 
@@ -121,7 +121,7 @@ impl Bench {
             let batch = self.jobs.mailbox.take(Some(Duration::from_secs(30)), false);
             assert!(!batch.reports.is_empty(), "no answer, and nothing under way that could lead to one");
             for report in batch.reports {
-                self.with(|slot, cx| slot.handle_report(cx, report.end));
+                self.with(|host, cx| host.handle_report(cx, report.end));
             }
         }
     }
@@ -144,7 +144,7 @@ impl Bench {
         let mut bench = Self::new();
         let new = NewGuild { guild: GuildFields::new(GUILD, "g", OWNER), owner: Arc::new(User::new(OWNER, "owner")) };
         let (answer, receiver) = oneshot::channel();
-        bench.with(|slot, cx| slot.handle_input(cx, Input::Create(CreateRequest::Guild(Box::new(new)), answer)));
+        bench.with(|host, cx| host.handle_input(cx, Input::Create(CreateRequest::Guild(Box::new(new)), answer)));
         bench.answer(receiver).unwrap();
         let new = NewChannel {
             name: "general".to_owned(),
@@ -158,9 +158,9 @@ impl Bench {
         let made = bench.request(Command::CreateChannel(Box::new(new)));
         let Ok(Reply::Channel(channel)) = bench.answer(made) else { panic!("a channel can be made") };
         let subscribe = ToGuild::Subscribe { relay: RelayId::first(PartitionId(0)), epoch: 1 };
-        bench.with(|slot, cx| slot.handle_input(cx, Input::Relay(subscribe)));
+        bench.with(|host, cx| host.handle_input(cx, Input::Relay(subscribe)));
         let want = ToGuild::WantPresences { relay: RelayId::first(PartitionId(0)), all: true };
-        bench.with(|slot, cx| slot.handle_input(cx, Input::Relay(want)));
+        bench.with(|host, cx| host.handle_input(cx, Input::Relay(want)));
         assert_eq!(bench.kinds(), ["snapshot"]);
         (bench, channel.id)
     }
@@ -174,11 +174,11 @@ fn say(channel_id: ChannelId) -> Command {
 async fn a_panic_costs_the_guild_its_memory_and_nobody_an_answer() {
     let (mut bench, channel_id) = Bench::ready();
     let said = bench.request(say(channel_id));
-    bench.with(|slot, cx| {
-        slot.run_and_push(cx, |_| panic!("a bug"));
-        slot.advance(cx);
+    bench.with(|host, cx| {
+        host.run_and_push(cx, |_| panic!("a bug"));
+        host.advance(cx);
     });
-    assert!(matches!(bench.slot.state, State::Settling), "earlier effects are still being committed");
+    assert!(matches!(bench.host.state, HostState::Draining), "earlier effects are still being committed");
     let read = bench.request(Command::ReadGuild);
     assert!(bench.loads.is_empty());
 
@@ -195,13 +195,13 @@ async fn i3_guilds_make_ids_with_what_the_worker_lends_also_after_a_panic() {
     for panics in [false, true, false] {
         if panics {
             // In the midst of it: an id was made, and is lost with the guild.
-            bench.with(|slot, cx| {
+            bench.with(|host, cx| {
                 let now = cx.now;
-                slot.run_and_push(cx, |guild| {
+                host.run_and_push(cx, |guild| {
                     let _ = guild.handle_command(now, Actor::User(OWNER), &say(channel_id));
                     panic!("a bug")
                 });
-                slot.advance(cx);
+                host.advance(cx);
             });
         }
         let said = bench.request(say(channel_id));
@@ -228,13 +228,13 @@ async fn what_follows_a_lost_message_in_its_group_is_not_sent() {
         presence: SessionPresence { status: Status::Online, activities: Arc::new([]), platform: Platform::Desktop },
         members: MembersWanted::OwnAndVoice,
     };
-    bench.with(|slot, cx| slot.handle_input(cx, Input::Relay(attach.clone())));
+    bench.with(|host, cx| host.handle_input(cx, Input::Relay(attach.clone())));
     assert_eq!(bench.kinds(), ["snapshot"]);
     bench.now.instant = bench.now.instant.after_ms(RELAY_RETRY_MS);
-    bench.with(|slot, cx| slot.handle_timer(cx));
+    bench.with(|host, cx| host.handle_timer(cx));
     assert_eq!(bench.kinds(), ["snapshot", "reset"]);
-    bench.with(|slot, cx| slot.handle_input(cx, Input::Relay(ToGuild::Detach { session })));
-    bench.with(|slot, cx| slot.handle_input(cx, Input::Relay(attach)));
+    bench.with(|host, cx| host.handle_input(cx, Input::Relay(ToGuild::Detach { session })));
+    bench.with(|host, cx| host.handle_input(cx, Input::Relay(attach)));
     assert_eq!(bench.kinds(), ["snapshot", "reset", "event", "event", "other"]);
 }
 
@@ -243,17 +243,17 @@ async fn a_guild_that_panics_again_and_again_is_left_alone_for_longer_each_time(
     let (mut bench, channel_id) = Bench::ready();
     let mut pauses = Vec::new();
     for _ in 0..10 {
-        bench.with(|slot, cx| {
-            slot.run_and_push(cx, |_| panic!("a bug"));
-            slot.advance(cx);
+        bench.with(|host, cx| {
+            host.run_and_push(cx, |_| panic!("a bug"));
+            host.advance(cx);
         });
-        if let State::Down(until) = bench.slot.state {
+        if let HostState::Backoff(until) = bench.host.state {
             let refused = bench.request(say(channel_id));
             assert_eq!(bench.answer(refused).map(drop), Err(Refusal::Unavailable));
             assert!(bench.loads.is_empty());
             pauses.push(until.ms_since(bench.now.instant));
             bench.now.instant = until;
-            bench.with(|slot, cx| slot.handle_timer(cx));
+            bench.with(|host, cx| host.handle_timer(cx));
         }
         let said = bench.request(say(channel_id));
         bench.answer(said).unwrap();
@@ -274,15 +274,15 @@ async fn every_input_gives_its_place_back_once() {
     let (answer, receiver) = oneshot::channel();
     drop(receiver);
     let request = CommandRequest { actor: Actor::User(OWNER), command: say(channel_id), answer, loads_count: 0 };
-    bench.with(|slot, cx| slot.handle_input(cx, Input::Command(request)));
+    bench.with(|host, cx| host.handle_input(cx, Input::Command(request)));
     // Waits for a message, and is refused because there is none.
     let unknown = bench.request(Command::DeleteMessage(channel_id, MessageId::new(5)));
     assert_eq!(bench.given_back.len(), 7);
     assert_eq!(bench.answer(unknown).map(drop), Err(Refusal::UnknownMessage));
     // Waits for the guild.
-    bench.with(|slot, cx| {
-        slot.run_and_push(cx, |_| panic!("a bug"));
-        slot.advance(cx);
+    bench.with(|host, cx| {
+        host.run_and_push(cx, |_| panic!("a bug"));
+        host.advance(cx);
     });
     let waiting = bench.request(Command::ReadGuild);
     assert_eq!(bench.given_back.len(), 8);

@@ -1,6 +1,6 @@
-//! Slot without its guild: loading it, doing without one, and speaking to relays in its place.
+//! Guild host without its guild: loads it with back-off, and answers relays and commands meanwhile.
 
-use super::{Context, Delivery, Slot, State, live::collect};
+use super::{Context, Delivery, GuildHost, HostState, live::collect};
 use crate::{
     jobs::LoadError,
     mailbox::{Answer, CreateRequest, Input},
@@ -23,9 +23,9 @@ const BACKOFF_MAX_MS: u64 = 5_000;
 /// A guild that was well for so long has no failures to answer for.
 const FAILURES_FORGOTTEN_MS: u64 = 60_000;
 
-impl Slot {
+impl GuildHost {
     pub(super) fn load(&mut self, cx: &mut Context<'_>) {
-        self.state = State::Loading;
+        self.state = HostState::Loading;
         cx.loads.push_back(self.guild_id);
     }
 
@@ -33,8 +33,8 @@ impl Slot {
         match result {
             Ok(Some(guild)) => self.begin(cx, guild),
             Ok(None) => {
-                self.state = State::Absent;
-                self.introduce_to_broken(cx);
+                self.state = HostState::Absent;
+                self.resync_broken(cx);
             }
             Err(error) => {
                 // Once per outage, not once per try.
@@ -60,7 +60,7 @@ impl Slot {
 
     fn down(&mut self, cx: &Context<'_>) {
         let doublings = self.failures_count.saturating_sub(2).min(16);
-        self.state = State::Down(cx.now.instant.after_ms((BACKOFF_MIN_MS << doublings).min(BACKOFF_MAX_MS)));
+        self.state = HostState::Backoff(cx.now.instant.after_ms((BACKOFF_MIN_MS << doublings).min(BACKOFF_MAX_MS)));
     }
 
     /// Commands that waited for messages of the guild that was in memory run again with the next.
@@ -75,8 +75,8 @@ impl Slot {
     }
 
     /// Answers in place of a guild that is not there. The input comes back if a relay is full.
-    pub(super) fn stand_in(&mut self, cx: &mut Context<'_>, input: Input) -> Result<(), Input> {
-        let is_absent = matches!(self.state, State::Absent);
+    pub(super) fn handle_absent(&mut self, cx: &mut Context<'_>, input: Input) -> Result<(), Input> {
+        let is_absent = matches!(self.state, HostState::Absent);
         let refusal = if is_absent { Refusal::UnknownGuild } else { Refusal::Unavailable };
         match input {
             Input::Command(request) => self.refuse(cx, request.answer, refusal),
@@ -100,7 +100,7 @@ impl Slot {
         match *message {
             ToGuild::Attach { session, .. } if is_absent => {
                 // A relay takes no `Attached` before its first snapshot.
-                if self.streams.is_new(session.relay) && self.introduce(cx, session.relay) == Delivery::Full {
+                if self.streams.is_new(session.relay) && self.send_snapshot(cx, session.relay) == Delivery::Full {
                     return Delivery::Full;
                 }
                 self.deliver_own(cx, session.relay, RelayMessage::Attached { session, view: None })
@@ -115,7 +115,7 @@ impl Slot {
             }
             ToGuild::Resync { relay, .. } => {
                 self.streams.lost(relay);
-                if is_absent { self.introduce(cx, relay) } else { Delivery::Done }
+                if is_absent { self.send_snapshot(cx, relay) } else { Delivery::Done }
             }
             ToGuild::Subscribe { .. }
             | ToGuild::Unsubscribe { .. }
@@ -135,15 +135,15 @@ impl Slot {
 
     /// Sends a snapshot of a guild that does not exist: nobody may be in it. If something was lost on the
     /// stream it resets whoever still is.
-    pub(super) fn introduce(&mut self, cx: &mut Context<'_>, relay: RelayId) -> Delivery {
+    pub(super) fn send_snapshot(&mut self, cx: &mut Context<'_>, relay: RelayId) -> Delivery {
         let guild = guildhall_model::Guild::new(self.guild_id, "", UserId::new(0));
         let meta = GuildMeta { guild: Arc::new(guild), roles: Arc::default(), channels: Arc::default() };
         self.deliver_own(cx, relay, RelayMessage::Snapshot { picture: GuildPicture::new(Arc::new(meta)), reset: false })
     }
 
-    pub(super) fn introduce_to_broken(&mut self, cx: &mut Context<'_>) {
+    pub(super) fn resync_broken(&mut self, cx: &mut Context<'_>) {
         for relay in self.streams.broken() {
-            if self.introduce(cx, relay) == Delivery::Full {
+            if self.send_snapshot(cx, relay) == Delivery::Full {
                 self.lags(cx, relay);
             }
         }
