@@ -8,7 +8,7 @@
 //!             or its sender is dropped. S5 while an input or a subscribed relay waits for a guild that is not loaded,
 //!             loading is retried with back-off. Relays that received `Unavailable` then get a snapshot with `reset`,
 //!             after which their sessions attach again. (tests `it/`)
-//! Limits      inputs that wait, and commands that are answered late: the mailbox's places; groups: the pipeline's;
+//! Limits      inputs that wait, and commands that are answered late: the mailbox's places; units: the pipeline's;
 //!             `MESSAGE_LOADS_MAX`.
 //! Not here    threads and timers (`worker`), the store (`jobs`), what a guild does (`guildhall-guild`).
 
@@ -290,22 +290,22 @@ impl GuildHost {
                 // Nothing may be lost on the way, and nothing overtakes it: it waits, and with it who asked.
                 return self.retry_soon(cx);
             }
-            let Some(group) = self.pipeline.pop_ready() else { return };
-            let deletes_guild = group.deletes_guild();
-            group.changes.iter().for_each(|change| cx.directory.apply(*change));
+            let Some(unit) = self.pipeline.pop_ready() else { return };
+            let deletes_guild = unit.deletes_guild();
+            unit.changes.iter().for_each(|change| cx.directory.apply(*change));
             let mut cut_off = BTreeSet::new();
-            for (relay, message) in group.relay {
+            for (relay, message) in unit.relay {
                 // What follows a lost message must not arrive without it.
                 if !cut_off.contains(&relay) && self.deliver(cx, relay, message) == Delivery::Full {
                     cut_off.insert(relay);
                     self.relay_lost(cx, relay);
                 }
             }
-            group.users.iter().for_each(|published| cx.relays.tell_users(published));
-            for user_id in group.joined {
+            unit.users.iter().for_each(|published| cx.relays.tell_users(published));
+            for user_id in unit.joined {
                 cx.relays.announce_joined(user_id, self.guild_id);
             }
-            for (sender, answer) in group.answers {
+            for (sender, answer) in unit.answers {
                 // The caller may have given up.
                 let _ = sender.send(answer);
             }

@@ -1,11 +1,11 @@
 //! Commit pipeline: holds the effects of a guild's inputs until they are durable.
 //!
-//! Owns        one guild's groups in order: a group is what one input wrote, published and answered.
+//! Owns        one guild's commit units in order: what one input wrote, published and answered.
 //! Doors       `push`; `begin_commit` and `commit_done` around a commit; `pop_ready` for what may go out.
-//! Invariants  C1 a group leaves only when its own writes and those of every group before it are durable.
-//!             C2 groups leave in the order of arrival. C3 one commit at a time; groups that arrive during it join
-//!             the next. C4 with nothing pending, a group without writes leaves at once. (tests `c*_*`)
-//! Limits      `GROUPS_MAX`: a full pipeline accepts no further inputs (`GuildHost` checks `is_full`). Groups without an
+//! Invariants  C1 a unit leaves only when its own writes and those of every unit before it are durable.
+//!             C2 units leave in the order of arrival. C3 one commit at a time; units that arrive during it join
+//!             the next. C4 with nothing pending, a unit without writes leaves at once. (tests `c*_*`)
+//! Limits      `UNITS_MAX`: a full pipeline accepts no further inputs (`GuildHost` checks `is_full`). Units without an
 //!             input (timers, lagging relays) may exceed it.
 //! Not here    the store, the relays: `GuildHost` moves things between them.
 
@@ -16,12 +16,12 @@ use guildhall_relay::{Published, RelayId, ToRelay};
 use std::{collections::VecDeque, sync::Arc};
 use tokio::sync::oneshot;
 
-/// Groups of one guild that may wait. A commit takes milliseconds and takes all of them with it.
-const GROUPS_MAX: usize = 1024;
+/// Units of one guild that may wait. A commit takes milliseconds and takes all of them with it.
+const UNITS_MAX: usize = 1024;
 
 /// Effects of one input.
 #[derive(Default)]
-pub(crate) struct Group {
+pub(crate) struct CommitUnit {
     /// Moved out when its commit begins.
     pub(crate) writes: Vec<Write>,
     pub(crate) relay: Vec<(RelayId, ToRelay)>,
@@ -29,7 +29,7 @@ pub(crate) struct Group {
     pub(crate) users: Vec<Arc<Published>>,
     /// Late answers to commands. The guild host moves them to `answers`, because it knows the callers.
     pub(crate) late: Vec<(JobId, Answer)>,
-    /// To be run at once. Moved out when the group is made.
+    /// To be run at once. Moved out when the unit is made.
     pub(crate) jobs: Vec<Job>,
     pub(crate) answers: Vec<(oneshot::Sender<Answer>, Answer)>,
     /// Of the guild, after the input.
@@ -42,7 +42,7 @@ pub(crate) struct Group {
     uncommitted: bool,
 }
 
-impl Group {
+impl CommitUnit {
     pub(crate) fn add(&mut self, output: Output) {
         match output {
             Output::Relay(relay, message) => self.relay.push((relay, message)),
@@ -75,34 +75,33 @@ impl Group {
 
 #[derive(Default)]
 pub(crate) struct Pipeline {
-    groups: VecDeque<Group>,
+    units: VecDeque<CommitUnit>,
     /// How many from the front belong to the commit under way.
     committing_count: usize,
 }
 
 impl Pipeline {
     pub(crate) fn is_empty(&self) -> bool {
-        self.groups.is_empty()
+        self.units.is_empty()
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.groups.len() >= GROUPS_MAX
+        self.units.len() >= UNITS_MAX
     }
 
-    pub(crate) fn push(&mut self, mut group: Group) {
-        group.uncommitted = !group.writes.is_empty();
-        self.groups.push_back(group);
+    pub(crate) fn push(&mut self, mut unit: CommitUnit) {
+        unit.uncommitted = !unit.writes.is_empty();
+        self.units.push_back(unit);
     }
 
     /// Whether what may go out next tells accounts' sessions something.
     pub(crate) fn tells_users_next(&self) -> bool {
-        self.committing_count == 0
-            && self.groups.front().is_some_and(|group| !group.uncommitted && !group.users.is_empty())
+        self.committing_count == 0 && self.units.front().is_some_and(|unit| !unit.uncommitted && !unit.users.is_empty())
     }
 
-    /// The next group that may go out.
-    pub(crate) fn pop_ready(&mut self) -> Option<Group> {
-        if self.committing_count > 0 || self.groups.front()?.uncommitted { None } else { self.groups.pop_front() }
+    /// The next unit that may go out.
+    pub(crate) fn pop_ready(&mut self) -> Option<CommitUnit> {
+        if self.committing_count > 0 || self.units.front()?.uncommitted { None } else { self.units.pop_front() }
     }
 
     /// Everything that has to be written, if no commit is under way: one begins with it.
@@ -110,11 +109,11 @@ impl Pipeline {
         if self.committing_count > 0 {
             return None;
         }
-        let writes: Vec<Write> = self.groups.iter_mut().flat_map(|group| group.writes.drain(..)).collect();
+        let writes: Vec<Write> = self.units.iter_mut().flat_map(|unit| unit.writes.drain(..)).collect();
         if writes.is_empty() {
             return None;
         }
-        self.committing_count = self.groups.len();
+        self.committing_count = self.units.len();
         Some(writes)
     }
 
@@ -122,9 +121,9 @@ impl Pipeline {
     pub(crate) fn commit_done(&mut self) -> u64 {
         let committed = std::mem::take(&mut self.committing_count);
         let mut version = 0;
-        for group in self.groups.iter_mut().take(committed) {
-            group.uncommitted = false;
-            version = group.version;
+        for unit in self.units.iter_mut().take(committed) {
+            unit.uncommitted = false;
+            version = unit.version;
         }
         version
     }
@@ -132,13 +131,13 @@ impl Pipeline {
     /// A commit failed: later results are void as well. All waiting callers are refused.
     pub(crate) fn fail(&mut self) {
         self.committing_count = 0;
-        self.groups.drain(..).for_each(Group::refuse);
+        self.units.drain(..).for_each(CommitUnit::refuse);
     }
 
     /// Nothing that waits goes to this relay any more: it lost something before it.
     pub(crate) fn cut_off(&mut self, relay: RelayId) {
-        for group in &mut self.groups {
-            group.relay.retain(|(to, _)| *to != relay);
+        for unit in &mut self.units {
+            unit.relay.retain(|(to, _)| *to != relay);
         }
     }
 }
@@ -165,18 +164,18 @@ mod tests {
         }
     }
 
-    fn group(version: u64, writes: bool) -> (Group, oneshot::Receiver<Answer>) {
+    fn unit(version: u64, writes: bool) -> (CommitUnit, oneshot::Receiver<Answer>) {
         let (sender, receiver) = oneshot::channel();
-        let mut group = Group { version, answers: vec![(sender, Ok(Reply::Done))], ..Group::default() };
-        group.add(Output::Relay(relay(version as u16 % 2), message(version)));
+        let mut unit = CommitUnit { version, answers: vec![(sender, Ok(Reply::Done))], ..CommitUnit::default() };
+        unit.add(Output::Relay(relay(version as u16 % 2), message(version)));
         if writes {
-            group.add(Output::Write(Write::DeleteMember(GuildId::new(1), UserId::new(version))));
+            unit.add(Output::Write(Write::DeleteMember(GuildId::new(1), UserId::new(version))));
         }
-        (group, receiver)
+        (unit, receiver)
     }
 
     fn ready(pipeline: &mut Pipeline) -> Vec<u64> {
-        std::iter::from_fn(|| pipeline.pop_ready()).map(|group| group.version).collect()
+        std::iter::from_fn(|| pipeline.pop_ready()).map(|unit| unit.version).collect()
     }
 
     fn written(writes: Option<Vec<Write>>) -> Vec<u64> {
@@ -187,7 +186,7 @@ mod tests {
     #[test]
     fn c4_a_group_without_writes_leaves_at_once_when_nothing_pends() {
         let mut pipeline = Pipeline::default();
-        pipeline.push(group(1, false).0);
+        pipeline.push(unit(1, false).0);
         assert_eq!(ready(&mut pipeline), [1]);
         assert!(pipeline.begin_commit().is_none());
     }
@@ -196,12 +195,12 @@ mod tests {
     fn c1_c2_c3_groups_wait_for_the_commits_before_them() {
         let mut pipeline = Pipeline::default();
         for version in 1..=3 {
-            pipeline.push(group(version, version != 2).0);
+            pipeline.push(unit(version, version != 2).0);
         }
         assert!(ready(&mut pipeline).is_empty());
         assert_eq!(written(pipeline.begin_commit()), [1, 3]);
         for version in 4..=6 {
-            pipeline.push(group(version, version == 5).0);
+            pipeline.push(unit(version, version == 5).0);
         }
         assert!(pipeline.begin_commit().is_none(), "one commit at a time");
         assert!(ready(&mut pipeline).is_empty());
@@ -219,8 +218,8 @@ mod tests {
         let mut pipeline = Pipeline::default();
         let mut receivers = Vec::new();
         for version in 1..=4 {
-            let (group, receiver) = group(version, version % 2 == 1);
-            pipeline.push(group);
+            let (unit, receiver) = unit(version, version % 2 == 1);
+            pipeline.push(unit);
             receivers.push(receiver);
             if version == 2 {
                 pipeline.begin_commit().expect("something is to be written");
@@ -237,11 +236,11 @@ mod tests {
     #[test]
     fn a_relay_that_is_cut_off_gets_nothing_that_waits() {
         let mut pipeline = Pipeline::default();
-        (1..=4).for_each(|version| pipeline.push(group(version, true).0));
+        (1..=4).for_each(|version| pipeline.push(unit(version, true).0));
         pipeline.cut_off(relay(1));
         pipeline.begin_commit().expect("something is to be written");
         pipeline.commit_done();
-        let to: Vec<usize> = std::iter::from_fn(|| pipeline.pop_ready()).map(|group| group.relay.len()).collect();
+        let to: Vec<usize> = std::iter::from_fn(|| pipeline.pop_ready()).map(|unit| unit.relay.len()).collect();
         assert_eq!(to, [0, 1, 0, 1]);
     }
 }

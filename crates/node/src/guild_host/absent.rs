@@ -165,17 +165,17 @@ impl GuildHost {
         };
         let made = catch_unwind(AssertUnwindSafe(|| {
             let mut guild = jobs.new_guild(now, new);
-            let group = collect(&mut guild);
-            (Box::new(guild), group)
+            let unit = collect(&mut guild);
+            (Box::new(guild), unit)
         }));
-        let Ok((guild, mut group)) = made else {
+        let Ok((guild, mut unit)) = made else {
             error!(guild_id = %self.guild_id, "making a guild panicked");
             return self.refuse(cx, answer, Refusal::Unavailable);
         };
-        group.answers.push((answer, Ok(Reply::Done)));
-        group.joined.extend(owner_id);
+        unit.answers.push((answer, Ok(Reply::Done)));
+        unit.joined.extend(owner_id);
         // Its writes come before anything that it does from here on.
-        self.pipeline.push(group);
+        self.pipeline.push(unit);
         self.begin(cx, guild);
         cx.given_back.push(self.guild_id);
     }

@@ -1,10 +1,10 @@
-//! Guild host with its guild in memory: inputs in, groups out.
+//! Guild host with its guild in memory: inputs in, units out.
 
 use super::{Context, Delivery, GuildHost, HostState, Parked};
 use crate::{
     jobs::GuildJobEnd,
     mailbox::{CommandRequest, CreateRequest, Input},
-    pipeline::Group,
+    pipeline::CommitUnit,
 };
 use guildhall_guild::{Actor, CachedMessage, Command, Guild, Outcome, Refusal, Reply};
 use guildhall_model::{ChannelId, Id, MessageId, UserId};
@@ -39,12 +39,12 @@ impl GuildHost {
                 // Asked again, perhaps because the first answer was lost: the same owner gets the same answer.
                 let now = cx.now;
                 let read = self.run(cx, |guild| guild.handle_command(now, Actor::System, &Command::ReadGuild));
-                let Some((Outcome::Reply(Ok(Reply::Guild(found))), mut group)) = read else {
+                let Some((Outcome::Reply(Ok(Reply::Guild(found))), mut unit)) = read else {
                     return self.refuse(cx, answer, Refusal::Unavailable);
                 };
                 let is_same = found.meta.guild.owner_id == new.owner.id;
-                group.answers.push((answer, if is_same { Ok(Reply::Done) } else { Err(Refusal::MissingAccess) }));
-                self.push(cx, group);
+                unit.answers.push((answer, if is_same { Ok(Reply::Done) } else { Err(Refusal::MissingAccess) }));
+                self.push(cx, unit);
                 cx.given_back.push(self.guild_id);
             }
             Input::Relay(message) => {
@@ -65,21 +65,21 @@ impl GuildHost {
         }
         let now = cx.now;
         match self.run(cx, |guild| guild.handle_command(now, request.actor, &request.command)) {
-            Some((Outcome::Reply(answer), mut group)) => {
+            Some((Outcome::Reply(answer), mut unit)) => {
                 if let Ok(reply) = &answer {
-                    group.joined = joined_by(&request.command, reply);
+                    unit.joined = joined_by(&request.command, reply);
                 }
-                group.answers.push((request.answer, answer));
-                self.push(cx, group);
+                unit.answers.push((request.answer, answer));
+                self.push(cx, unit);
                 cx.given_back.push(self.guild_id);
             }
-            Some((Outcome::Later(command), group)) => {
+            Some((Outcome::Later(command), unit)) => {
                 // It keeps its place of the mailbox until it is answered.
                 self.late.insert(command, request.answer);
-                self.push(cx, group);
+                self.push(cx, unit);
             }
-            Some((Outcome::NeedsMessage(channel_id, message_id), group)) => {
-                self.push(cx, group);
+            Some((Outcome::NeedsMessage(channel_id, message_id), unit)) => {
+                self.push(cx, unit);
                 self.park(cx, request, channel_id, message_id);
             }
             None => self.refuse(cx, request.answer, Refusal::Unavailable),
@@ -132,7 +132,11 @@ impl GuildHost {
 
     /// Runs the guild, with its worker's ids, and collects what comes out of it; none when it panicked, or is not
     /// there. Guilds handle inputs here and nowhere else.
-    pub(super) fn run<R>(&mut self, cx: &mut Context<'_>, input: impl FnOnce(&mut Guild) -> R) -> Option<(R, Group)> {
+    pub(super) fn run<R>(
+        &mut self,
+        cx: &mut Context<'_>,
+        input: impl FnOnce(&mut Guild) -> R,
+    ) -> Option<(R, CommitUnit)> {
         let HostState::Live(guild) = &mut self.state else { return None };
         guild.swap_ids(cx.ids);
         // After a panic nothing of the guild is used, except for lent resources, which are always consistent.
@@ -142,9 +146,9 @@ impl GuildHost {
         }));
         guild.swap_ids(cx.ids);
         match outcome {
-            Ok((outcome, mut group)) => {
-                self.begin_jobs(cx, &mut group);
-                Some((outcome, group))
+            Ok((outcome, mut unit)) => {
+                self.begin_jobs(cx, &mut unit);
+                Some((outcome, unit))
             }
             Err(panic) => {
                 error!(guild_id = %self.guild_id, error = panic_text(&*panic), "guild panicked; reloading it");
@@ -155,15 +159,15 @@ impl GuildHost {
     }
 
     /// Starts the jobs of a guild at once, whether or not the same input's writes are durable. Late answers
-    /// leave with the group.
-    fn begin_jobs(&mut self, cx: &mut Context<'_>, group: &mut Group) {
-        for job in group.jobs.drain(..) {
+    /// leave with the unit.
+    fn begin_jobs(&mut self, cx: &mut Context<'_>, unit: &mut CommitUnit) {
+        for job in unit.jobs.drain(..) {
             self.jobs_count += 1;
             cx.jobs.run(self.guild_id, self.incarnation, job);
         }
-        for (command, answer) in group.late.drain(..) {
+        for (command, answer) in unit.late.drain(..) {
             if let Some(sender) = self.late.remove(&command) {
-                group.answers.push((sender, answer));
+                unit.answers.push((sender, answer));
                 cx.given_back.push(self.guild_id);
             }
         }
@@ -183,17 +187,17 @@ impl GuildHost {
     }
 
     pub(super) fn run_and_push(&mut self, cx: &mut Context<'_>, input: impl FnOnce(&mut Guild)) {
-        if let Some(((), group)) = self.run(cx, input) {
-            self.push(cx, group);
+        if let Some(((), unit)) = self.run(cx, input) {
+            self.push(cx, unit);
         }
     }
 
-    pub(super) fn push(&mut self, cx: &mut Context<'_>, group: Group) {
-        if group.is_empty() {
+    pub(super) fn push(&mut self, cx: &mut Context<'_>, unit: CommitUnit) {
+        if unit.is_empty() {
             return;
         }
-        self.is_deleting |= group.deletes_guild();
-        self.pipeline.push(group);
+        self.is_deleting |= unit.deletes_guild();
+        self.pipeline.push(unit);
         self.publish_ready(cx);
     }
 
@@ -203,10 +207,10 @@ impl GuildHost {
         self.pipeline.cut_off(relay);
         self.lags(cx, relay);
         // Only pushed: `release` is under way.
-        if let Some(((), group)) = self.run(cx, |guild| guild.handle_relay_lost(relay))
-            && !group.is_empty()
+        if let Some(((), unit)) = self.run(cx, |guild| guild.handle_relay_lost(relay))
+            && !unit.is_empty()
         {
-            self.pipeline.push(group);
+            self.pipeline.push(unit);
         }
     }
 
@@ -303,13 +307,13 @@ fn joined_by(command: &Command, reply: &Reply) -> Vec<UserId> {
 }
 
 /// Takes the outputs of a guild.
-pub(super) fn collect(guild: &mut Guild) -> Group {
-    let mut group = Group::default();
+pub(super) fn collect(guild: &mut Guild) -> CommitUnit {
+    let mut unit = CommitUnit::default();
     while let Some(output) = guild.poll_output() {
-        group.add(output);
+        unit.add(output);
     }
-    group.version = guild.version();
-    group
+    unit.version = guild.version();
+    unit
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {
