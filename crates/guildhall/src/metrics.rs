@@ -327,7 +327,7 @@ impl Snapshot {
         let workers = self.mailboxes.iter().enumerate();
         let places: Vec<_> =
             workers.map(|(index, taken)| (vec![("worker", index.to_string())], *taken as u64)).collect();
-        out.gauges("guild_mailbox_places", "Places taken in a guild worker's mailbox", &places)?;
+        out.gauges("guild_mailbox_used", "Inputs that wait for a guild worker", &places)?;
         out.counter(
             "relay_resyncs",
             "Gaps in guilds' streams after which a relay requested a snapshot",

@@ -8,7 +8,7 @@
 //!             or its sender is dropped. S5 while an input or a subscribed relay waits for a guild that is not loaded,
 //!             loading is retried with back-off. Relays that received `Unavailable` then get a snapshot with `reset`,
 //!             after which their sessions attach again. (tests `it/`)
-//! Limits      inputs that wait, and commands that are answered late: the mailbox's places; units: the pipeline's;
+//! Limits      inputs that wait, and commands that are answered late: the mailbox's permits; units: the pipeline's;
 //!             `MESSAGE_LOADS_MAX`.
 //! Not here    threads and timers (`worker`), the store (`jobs`), what a guild does (`guildhall-guild`).
 
@@ -52,7 +52,7 @@ pub(crate) struct Context<'a> {
     pub(crate) directory: &'a Directory,
     pub(crate) limits: &'a NodeLimits,
     /// One entry per input that is done with.
-    pub(crate) given_back: &'a mut Vec<GuildId>,
+    pub(crate) released: &'a mut Vec<GuildId>,
     /// Guilds to be loaded.
     pub(crate) loads: &'a mut VecDeque<GuildId>,
     /// Source of numbers that are never used again.
@@ -90,12 +90,12 @@ pub(crate) struct GuildHost {
     state: HostState,
     streams: Streams,
     pipeline: Pipeline,
-    /// Each holds a place of the mailbox.
+    /// Each holds a permit of the mailbox.
     waiting: VecDeque<Input>,
-    /// By number of the load. Each holds a place of the mailbox.
+    /// By number of the load. Each holds a permit of the mailbox.
     parked: BTreeMap<u64, Parked>,
     message_loads_count: usize,
-    /// Commands that the guild answers later. Each holds a place of the mailbox.
+    /// Commands that the guild answers later. Each holds a permit of the mailbox.
     late: BTreeMap<JobId, oneshot::Sender<Answer>>,
     /// Jobs of the guild, and of incarnations before it, that have not ended.
     jobs_count: usize,
@@ -343,7 +343,7 @@ impl GuildHost {
     fn refuse(&mut self, cx: &mut Context<'_>, answer: oneshot::Sender<Answer>, refusal: Refusal) {
         // The caller may have given up.
         let _ = answer.send(Err(refusal));
-        cx.given_back.push(self.guild_id);
+        cx.released.push(self.guild_id);
     }
 }
 

@@ -706,7 +706,7 @@ impl Node {
         self.inner.commits.stats()
     }
 
-    /// Of each guild worker's mailbox, the places that are taken: of `NodeConfig::worker_mailbox_max`.
+    /// Permits in use of each guild worker's mailbox, of `NodeConfig::worker_mailbox_max`.
     #[must_use]
     pub fn mailbox_places_taken(&self) -> Vec<usize> {
         self.inner.mailboxes.iter().map(|mailbox| mailbox.taken_count()).collect()

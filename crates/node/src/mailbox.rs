@@ -1,12 +1,12 @@
-//! Mailbox: what waits for a guild worker, and the places it takes.
+//! Mailbox: what waits for a guild worker, and permits for it.
 //!
 //! Owns        the inputs of one worker in order of arrival, and the reports of its own jobs.
-//! Doors       `try_push` for everybody; `report` for the worker's jobs; `take` and `give_back` for the worker.
-//! Invariants  B1 an input holds its place from `try_push` until the worker gave it to its guild or answered it,
+//! Doors       `try_push` for everybody; `report` for the worker's jobs; `take` and `release` for the worker.
+//! Invariants  B1 an input holds its permit from `try_push` until the worker gave it to its guild or answered it,
 //!             so that guilds whose inputs wait (loading, committing) are counted too. (test `b1_*`)
-//!             B2 one guild holds at most half of the places: if it is stuck, the others go on. (test `b2_*`)
-//! Limits      `places_max`. When full, the input is returned to the caller at once, which answers its own caller.
-//!             Reports need no places: each answers one job, and the worker bounds jobs.
+//!             B2 one guild holds at most half of the permits: if it is stuck, the others go on. (test `b2_*`)
+//! Limits      `permits_max`. When full, the input is returned to the caller at once, which answers its own caller.
+//!             Reports need no permits: each answers one job, and the worker bounds jobs.
 
 use crate::jobs::Report;
 use guildhall_guild::{Actor, Command, NewDirect, NewGuild, Refusal, Reply};
@@ -46,7 +46,7 @@ pub(crate) enum Input {
 pub(crate) struct Mailbox {
     state: Mutex<State>,
     wake: Condvar,
-    places_max: usize,
+    permits_max: usize,
 }
 
 #[derive(Default)]
@@ -76,8 +76,8 @@ pub(crate) struct Batch {
 }
 
 impl Mailbox {
-    pub(crate) fn new(places_max: usize) -> Self {
-        Self { state: Mutex::default(), wake: Condvar::new(), places_max: places_max.max(2) }
+    pub(crate) fn new(permits_max: usize) -> Self {
+        Self { state: Mutex::default(), wake: Condvar::new(), permits_max: permits_max.max(2) }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -91,11 +91,11 @@ impl Mailbox {
         }
     }
 
-    /// Puts an input at the end, or gives it back when there is no place or the worker is shutting down.
+    /// Puts an input at the end, or gives it back when there is no permit or the worker is shutting down.
     pub(crate) fn try_push(&self, guild_id: GuildId, input: Input) -> Result<(), Input> {
         let mut state = self.lock();
         let taken = state.taken.get(&guild_id).copied().unwrap_or(0);
-        if state.closed || state.taken_count >= self.places_max || taken >= self.places_max / 2 {
+        if state.closed || state.taken_count >= self.permits_max || taken >= self.permits_max / 2 {
             return Err(input);
         }
         state.taken.insert(guild_id, taken + 1);
@@ -120,7 +120,7 @@ impl Mailbox {
         self.wake(state);
     }
 
-    /// Places that are taken: inputs that wait, here or inside the worker.
+    /// Permits in use: inputs that wait, here or inside the worker.
     pub(crate) fn taken_count(&self) -> usize {
         self.lock().taken_count
     }
@@ -132,8 +132,8 @@ impl Mailbox {
         self.wake(state);
     }
 
-    /// These guilds' inputs were handled: one place each. Empties the list.
-    pub(crate) fn give_back(&self, guild_ids: &mut Vec<GuildId>) {
+    /// These guilds' inputs were handled: one permit each. Empties the list.
+    pub(crate) fn release(&self, guild_ids: &mut Vec<GuildId>) {
         if guild_ids.is_empty() {
             return;
         }
@@ -185,14 +185,14 @@ mod tests {
     }
 
     #[test]
-    fn b1_a_place_is_held_until_it_is_given_back() {
+    fn b1_a_permit_is_held_until_it_is_released() {
         let mailbox = Mailbox::new(4);
         assert!([1, 2, 3, 4].into_iter().all(|guild| push(&mailbox, guild)));
         assert!(!push(&mailbox, 5));
         assert_eq!(mailbox.take(None, false).inputs.len(), 4);
         assert!(!push(&mailbox, 5), "taken out is not handled");
         let mut done = vec![GuildId::new(2)];
-        mailbox.give_back(&mut done);
+        mailbox.release(&mut done);
         assert!(done.is_empty());
         assert!(push(&mailbox, 5));
         assert!(!push(&mailbox, 2));

@@ -3,7 +3,7 @@
 //! Owns        the slots of its guilds, their timers, what they make ids with, and the queue of guilds to be loaded.
 //! Invariants  W1 a guild's inputs are handled in the order they came. W2 a commit begins after everything that
 //!             was there was handled, so that a burst is one commit. W3 a guild that panics costs only itself.
-//! Limits      `guild_loads_max` loads at once; the mailbox's places; `idle_directs_max` direct messages that nobody uses.
+//! Limits      `guild_loads_max` loads at once; the mailbox's permits; `idle_directs_max` direct messages that nobody uses.
 //! Not here    what a host does.
 
 use crate::{
@@ -44,7 +44,7 @@ struct Guilds {
     /// Guilds to be loaded, first come first served.
     loads: VecDeque<GuildId>,
     loading_count: usize,
-    given_back: Vec<GuildId>,
+    released: Vec<GuildId>,
     counter: u64,
     /// What all of them make ids with.
     ids: SnowflakeGenerator,
@@ -71,7 +71,7 @@ impl Worker {
         let _close = CloseOnDrop(mailbox.clone());
         let mut guilds = Guilds::new(worker_ids(self.index));
         loop {
-            mailbox.give_back(&mut guilds.given_back);
+            mailbox.release(&mut guilds.released);
             let patience = guilds.next_timer().map(|at| Duration::from_millis(at.ms_since(self.clock.now().instant)));
             let batch = mailbox.take(patience, guilds.closing);
             guilds.closing = batch.closed;
@@ -144,7 +144,7 @@ impl Worker {
             relays: &*self.relays,
             directory: &self.directory,
             limits: &self.limits,
-            given_back: &mut guilds.given_back,
+            released: &mut guilds.released,
             loads: &mut guilds.loads,
             counter: &mut guilds.counter,
             ids: &mut guilds.ids,
@@ -207,7 +207,7 @@ impl Guilds {
             touched: Vec::new(),
             loads: VecDeque::new(),
             loading_count: 0,
-            given_back: Vec::new(),
+            released: Vec::new(),
             counter: 0,
             ids,
             closing: false,

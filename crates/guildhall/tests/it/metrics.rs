@@ -133,7 +133,7 @@ fn the_numbers_are_what_clients_did() {
     assert!(value(&after, "event_to_write_seconds_count") >= 10);
     assert!(after["guildhall_event_to_write_seconds_sum"] > 0.0);
     assert!(value(&after, "store_commit_seconds_count") >= 10 && value(&after, "store_commits_failed_total") == 0);
-    assert!(after.keys().any(|name| name.starts_with("guildhall_guild_mailbox_places{worker=")));
+    assert!(after.keys().any(|name| name.starts_with("guildhall_guild_mailbox_used{worker=")));
 
     // A connection that is lost, a RESUME, one that cannot be, and closes from both ends.
     let session_id = a.session_id.clone();

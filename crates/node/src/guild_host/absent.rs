@@ -74,7 +74,7 @@ impl GuildHost {
         }
     }
 
-    /// Answers in place of a guild that is not there. The input comes back if a relay is full.
+    /// Answers for a guild that does not exist. The input comes back if a relay is full.
     pub(super) fn handle_absent(&mut self, cx: &mut Context<'_>, input: Input) -> Result<(), Input> {
         let is_absent = matches!(self.state, HostState::Absent);
         let refusal = if is_absent { Refusal::UnknownGuild } else { Refusal::Unavailable };
@@ -90,7 +90,7 @@ impl GuildHost {
                 if self.answer_relay(cx, &message, is_absent) == Delivery::Full && !cx.closing {
                     return Err(Input::Relay(message));
                 }
-                cx.given_back.push(self.guild_id);
+                cx.released.push(self.guild_id);
             }
         }
         Ok(())
@@ -177,6 +177,6 @@ impl GuildHost {
         // Its writes come before anything that it does from here on.
         self.pipeline.push(unit);
         self.begin(cx, guild);
-        cx.given_back.push(self.guild_id);
+        cx.released.push(self.guild_id);
     }
 }

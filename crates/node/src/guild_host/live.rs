@@ -32,7 +32,7 @@ impl GuildHost {
             Input::Create(new, answer) => {
                 let CreateRequest::Guild(new) = new else {
                     // The caller only inspects the state.
-                    cx.given_back.push(self.guild_id);
+                    cx.released.push(self.guild_id);
                     let _ = answer.send(Ok(Reply::Done));
                     return;
                 };
@@ -45,13 +45,13 @@ impl GuildHost {
                 let is_same = found.meta.guild.owner_id == new.owner.id;
                 unit.answers.push((answer, if is_same { Ok(Reply::Done) } else { Err(Refusal::MissingAccess) }));
                 self.push(cx, unit);
-                cx.given_back.push(self.guild_id);
+                cx.released.push(self.guild_id);
             }
             Input::Relay(message) => {
                 self.streams.handle(&message);
                 let now = cx.now;
                 self.run_and_push(cx, |guild| guild.handle_relay(now, message));
-                cx.given_back.push(self.guild_id);
+                cx.released.push(self.guild_id);
             }
         }
     }
@@ -60,7 +60,7 @@ impl GuildHost {
     fn command(&mut self, cx: &mut Context<'_>, request: CommandRequest) {
         if request.answer.is_closed() {
             // The caller gave up in the meantime.
-            cx.given_back.push(self.guild_id);
+            cx.released.push(self.guild_id);
             return;
         }
         let now = cx.now;
@@ -71,10 +71,10 @@ impl GuildHost {
                 }
                 unit.answers.push((request.answer, answer));
                 self.push(cx, unit);
-                cx.given_back.push(self.guild_id);
+                cx.released.push(self.guild_id);
             }
             Some((Outcome::Later(command), unit)) => {
-                // It keeps its place of the mailbox until it is answered.
+                // It keeps its permit of the mailbox until it is answered.
                 self.late.insert(command, request.answer);
                 self.push(cx, unit);
             }
@@ -168,7 +168,7 @@ impl GuildHost {
         for (command, answer) in unit.late.drain(..) {
             if let Some(sender) = self.late.remove(&command) {
                 unit.answers.push((sender, answer));
-                cx.given_back.push(self.guild_id);
+                cx.released.push(self.guild_id);
             }
         }
     }
@@ -266,7 +266,7 @@ impl GuildHost {
             // Commands that were not answered yet will not be.
             for (_, answer) in mem::take(&mut self.late) {
                 let _ = answer.send(Err(Refusal::Unavailable));
-                cx.given_back.push(self.guild_id);
+                cx.released.push(self.guild_id);
             }
         }
     }

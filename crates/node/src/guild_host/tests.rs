@@ -28,8 +28,8 @@ struct Taken(Mutex<Vec<ToRelay>>, AtomicUsize);
 
 impl RelaySink for Taken {
     fn try_deliver(&self, _: PartitionId, message: ToRelay) -> Result<(), ToRelay> {
-        let gives_back = |left: usize| left.checked_sub(1);
-        if self.1.fetch_update(Ordering::SeqCst, Ordering::SeqCst, gives_back).is_ok() {
+        let released_one = |left: usize| left.checked_sub(1);
+        if self.1.fetch_update(Ordering::SeqCst, Ordering::SeqCst, released_one).is_ok() {
             return Err(message);
         }
         self.0.lock().unwrap().push(message);
@@ -45,7 +45,7 @@ struct Bench {
     directory: Directory,
     limits: NodeLimits,
     now: Now,
-    given_back: Vec<GuildId>,
+    released: Vec<GuildId>,
     loads: VecDeque<GuildId>,
     counter: u64,
     ids: SnowflakeGenerator,
@@ -66,7 +66,7 @@ impl Bench {
         };
         let (relays, directory, limits) = (Taken::default(), Directory::new(store), NodeLimits::default());
         let now = Now::new(0, 1_700_000_000_000);
-        let (mut given_back, mut loads, mut counter) = (Vec::new(), VecDeque::new(), 0);
+        let (mut released, mut loads, mut counter) = (Vec::new(), VecDeque::new(), 0);
         let mut ids = worker_ids(0);
         let mut cx = Context {
             now,
@@ -74,14 +74,14 @@ impl Bench {
             relays: &relays,
             directory: &directory,
             limits: &limits,
-            given_back: &mut given_back,
+            released: &mut released,
             loads: &mut loads,
             counter: &mut counter,
             ids: &mut ids,
             closing: false,
         };
         let host = GuildHost::new(&mut cx, GUILD);
-        Self { host, jobs, relays, directory, limits, now, given_back, loads, counter, ids }
+        Self { host, jobs, relays, directory, limits, now, released, loads, counter, ids }
     }
 
     fn with<R>(&mut self, work: impl FnOnce(&mut GuildHost, &mut Context<'_>) -> R) -> R {
@@ -91,7 +91,7 @@ impl Bench {
             relays: &self.relays,
             directory: &self.directory,
             limits: &self.limits,
-            given_back: &mut self.given_back,
+            released: &mut self.released,
             loads: &mut self.loads,
             counter: &mut self.counter,
             ids: &mut self.ids,
@@ -264,7 +264,7 @@ async fn a_guild_that_panics_again_and_again_is_left_alone_for_longer_each_time(
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn every_input_gives_its_place_back_once() {
     let (mut bench, channel_id) = Bench::ready();
-    bench.given_back.clear();
+    bench.released.clear();
     for _ in 0..5 {
         let said = bench.request(say(channel_id));
         bench.answer(said).unwrap();
@@ -277,7 +277,7 @@ async fn every_input_gives_its_place_back_once() {
     bench.with(|host, cx| host.handle_input(cx, Input::Command(request)));
     // Waits for a message, and is refused because there is none.
     let unknown = bench.request(Command::DeleteMessage(channel_id, MessageId::new(5)));
-    assert_eq!(bench.given_back.len(), 7);
+    assert_eq!(bench.released.len(), 7);
     assert_eq!(bench.answer(unknown).map(drop), Err(Refusal::UnknownMessage));
     // Waits for the guild.
     bench.with(|host, cx| {
@@ -285,7 +285,7 @@ async fn every_input_gives_its_place_back_once() {
         host.advance(cx);
     });
     let waiting = bench.request(Command::ReadGuild);
-    assert_eq!(bench.given_back.len(), 8);
+    assert_eq!(bench.released.len(), 8);
     bench.answer(waiting).unwrap();
-    assert_eq!(bench.given_back.len(), 9);
+    assert_eq!(bench.released.len(), 9);
 }
