@@ -24,7 +24,7 @@ use crate::{
     limits::NodeLimits,
     mailbox::{Answer, CommandRequest, Input},
     pipeline::Pipeline,
-    streams::Streams,
+    relay_streams::RelayStreams,
 };
 use guildhall_guild::{Guild, JobId, Refusal};
 use guildhall_model::{ChannelId, GuildId, MessageId, SnowflakeGenerator};
@@ -88,7 +88,7 @@ struct Parked {
 pub(crate) struct GuildHost {
     guild_id: GuildId,
     state: HostState,
-    streams: Streams,
+    streams: RelayStreams,
     pipeline: Pipeline,
     /// Each holds a permit of the mailbox.
     waiting: VecDeque<Input>,
@@ -133,7 +133,7 @@ impl GuildHost {
         Self {
             guild_id,
             state: HostState::Loading,
-            streams: Streams::default(),
+            streams: RelayStreams::default(),
             pipeline: Pipeline::default(),
             waiting: VecDeque::new(),
             parked: BTreeMap::new(),

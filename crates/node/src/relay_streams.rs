@@ -21,9 +21,9 @@ struct Stream {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Streams(BTreeMap<RelayId, Stream>);
+pub(crate) struct RelayStreams(BTreeMap<RelayId, Stream>);
 
-impl Streams {
+impl RelayStreams {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -121,12 +121,12 @@ mod tests {
 
     const RELAY: RelayId = RelayId::first(PartitionId(3));
 
-    fn subscribe(streams: &mut Streams, epoch: u32) {
+    fn subscribe(streams: &mut RelayStreams, epoch: u32) {
         streams.handle(&ToGuild::Subscribe { relay: RELAY, epoch });
     }
 
     /// Delivers a message that the guild numbered as it pleased: its number, and whether it is a snapshot that resets.
-    fn deliver(streams: &mut Streams, epoch: u32, snapshot: bool) -> Option<(u64, bool)> {
+    fn deliver(streams: &mut RelayStreams, epoch: u32, snapshot: bool) -> Option<(u64, bool)> {
         let guild = Arc::new(Guild::new(GuildId::new(1), "g", UserId::new(1)));
         let meta = Arc::new(GuildMeta { guild, roles: Arc::default(), channels: Arc::default() });
         let session = SessionKey { relay: RELAY, slot: 0, generation: 0 };
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn p1_numbers_are_contiguous_whoever_speaks() {
-        let mut streams = Streams::default();
+        let mut streams = RelayStreams::default();
         assert_eq!(deliver(&mut streams, 1, true), None, "nobody subscribed");
         subscribe(&mut streams, 1);
         assert_eq!(deliver(&mut streams, 1, true), Some((1, false)));
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn p1_a_new_epoch_starts_at_one_and_an_old_one_is_dropped() {
-        let mut streams = Streams::default();
+        let mut streams = RelayStreams::default();
         subscribe(&mut streams, 1);
         deliver(&mut streams, 1, true);
         streams.lost(RELAY);
