@@ -5,10 +5,10 @@
 //! Invariants  A1 an open thread is archived once its duration has passed since it was created, reopened or last
 //!             written in, and not before. A message costs nothing here: the check at the due time looks for one. (test
 //!             `threads::a1_*`)
-//! Limits      one entry per open thread; `SLICE` threads at once, the others `SLICE_EVERY_MS` later.
+//! Limits      one entry per open thread; `STEP_ITEMS` threads at once, the others `STEP_EVERY_MS` later.
 
 use crate::{
-    chores::{SLICE, SLICE_EVERY_MS},
+    background::{STEP_EVERY_MS, STEP_ITEMS},
     machine::Guild,
 };
 use guildhall_model::{Channel, ChannelId, timestamp_of};
@@ -69,7 +69,7 @@ impl Archive {
     fn arm(&mut self, now: Now) {
         self.due_at = self.looks.first().map(|(at, _)| {
             let wait_ms = at.saturating_sub(now.unix.0);
-            now.instant.after_ms(u64::try_from(wait_ms).unwrap_or(0).max(SLICE_EVERY_MS))
+            now.instant.after_ms(u64::try_from(wait_ms).unwrap_or(0).max(STEP_EVERY_MS))
         });
     }
 
@@ -86,7 +86,7 @@ impl Guild {
         if self.archive.due_at.is_none_or(|at| at > now.instant) {
             return;
         }
-        for _ in 0..SLICE {
+        for _ in 0..STEP_ITEMS {
             let Some(thread_id) = self.archive.pop(now) else { break };
             let Some(entry) = self.threads.get(thread_id).cloned() else { continue };
             match closes_at(&entry.channel) {

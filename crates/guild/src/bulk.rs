@@ -2,7 +2,7 @@
 //!
 //! Owns        `Prune`, `BulkRole`, and `DeleteChannel` if many users are in voice.
 //! Doors       `prune`, `bulk_role`, `delete_crowded_channel` from `Guild::handle_command`; `bulk_found` when a job
-//!             found the members; `bulk_slice`, `close_channel` from the background tasks.
+//!             found the members; `bulk_step`, `close_channel` from the background tasks.
 //! Invariants  U1 a member is changed only if, at that moment, the actor has the permission and the filter admits the
 //!             member. U2 the caller gets one answer at the end: the number of changed members, or the refusal that
 //!             ended the task.
@@ -11,8 +11,8 @@
 
 use crate::{
     audit::NewEntry,
+    background::{BackgroundTask, STEP_ITEMS},
     check::{Rank, Standing},
-    chores::{Chore, SLICE},
     command::{Actor, BulkRole, Prune, Refusal, Reply},
     job::{JobId, Matches, MemberFilter, Work},
     machine::{CommandResult, Guild, Stop},
@@ -120,7 +120,7 @@ impl Guild {
     }
 
     fn need_room_for_slow_command(&self) -> Result<(), Refusal> {
-        let count = self.chores.commands_count() + self.queue.bulks_count();
+        let count = self.background.commands_count() + self.queue.bulks_count();
         if count < self.limits.slow_commands_max { Ok(()) } else { Err(Refusal::Unavailable) }
     }
 
@@ -131,12 +131,12 @@ impl Guild {
         }
         bulk.more_after = matches.user_ids.last().copied().filter(|_| matches.is_cut);
         bulk.user_ids = matches.user_ids.into_iter();
-        self.begin_chore(now, Chore::Bulk(bulk));
+        self.begin_background_task(now, BackgroundTask::Bulk(bulk));
     }
 
     /// Processes one slice. Returns the rest, unless it is done or waits for another search.
-    pub(crate) fn bulk_slice(&mut self, now: Now, mut bulk: Box<Bulk>) -> Option<Box<Bulk>> {
-        for _ in 0..SLICE {
+    pub(crate) fn bulk_step(&mut self, now: Now, mut bulk: Box<Bulk>) -> Option<Box<Bulk>> {
+        for _ in 0..STEP_ITEMS {
             let Some(user_id) = bulk.user_ids.next() else { break };
             match self.change_one(now, &bulk, user_id) {
                 Ok(is_changed) => bulk.done_count += u64::from(is_changed),
@@ -208,14 +208,14 @@ impl Guild {
     pub(crate) fn delete_crowded_channel(&mut self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {
         self.need_room_for_slow_command()?;
         let command = self.queue.next_id();
-        self.begin_chore(now, Chore::CloseChannel(ClosingChannel { command, channel_id, actor }));
+        self.begin_background_task(now, BackgroundTask::CloseChannel(ClosingChannel { command, channel_id, actor }));
         Err(Stop::Later(command))
     }
 
     /// Whether a channel refuses users because it is about to be deleted.
     pub(crate) fn is_closing(&self, channel_id: ChannelId) -> bool {
-        let is_it = |chore: &Chore| matches!(chore, Chore::CloseChannel(closing) if closing.channel_id == channel_id);
-        self.chores.iter().any(is_it)
+        let is_it = |task: &BackgroundTask| matches!(task, BackgroundTask::CloseChannel(closing) if closing.channel_id == channel_id);
+        self.background.iter().any(is_it)
     }
 
     /// Disconnects one slice of users. Deletes the channel and returns none when it is empty.
@@ -226,7 +226,7 @@ impl Guild {
             self.answer(command, Err(refusal));
             return None;
         }
-        self.empty_voice(channel_id, SLICE);
+        self.empty_voice(channel_id, STEP_ITEMS);
         if self.voice.count_in(channel_id) > 0 {
             return Some(closing);
         }

@@ -8,8 +8,8 @@
 
 use crate::{
     audit::{self, NewEntry},
+    background::STEP_ITEMS,
     check::Here,
-    chores::SLICE,
     command::{Actor, ChannelPatch, NewChannel, Refusal, Reply},
     machine::{CommandResult, Guild},
     record::Write,
@@ -165,10 +165,10 @@ impl Guild {
         here.need(Permissions::MANAGE_CHANNELS)?;
         let channel = self.with_newest_message(here.channel);
         // While relays still know who can view it.
-        if self.voice.count_in(channel_id) > SLICE {
+        if self.voice.count_in(channel_id) > STEP_ITEMS {
             return self.delete_crowded_channel(now, actor, channel_id);
         }
-        self.empty_voice(channel_id, SLICE);
+        self.empty_voice(channel_id, STEP_ITEMS);
 
         let children = self.meta.channels.values().filter(|child| child.parent_id == Some(channel_id)).cloned();
         let children: BTreeMap<_, _> = children

@@ -169,7 +169,7 @@ impl Guild {
         );
         // Sessions, presences and the like are as many as members, or few.
         self.dispose(remains.0.len() + remains.6.0.len() + remains.6.2.len(), remains);
-        for command in [self.queue.clear(), self.chores.clear()].concat() {
+        for command in [self.queue.clear(), self.background.clear()].concat() {
             self.answer(command, Err(Refusal::UnknownGuild));
         }
         // Their sessions are gone, and what is watched there.

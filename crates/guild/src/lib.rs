@@ -8,12 +8,12 @@
 mod archive;
 mod audit;
 mod backend;
+mod background;
 mod bans;
 mod bulk;
 mod cache;
 mod channels;
 mod check;
-mod chores;
 mod command;
 mod direct;
 mod expired;

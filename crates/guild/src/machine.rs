@@ -16,8 +16,8 @@
 use crate::{
     archive::Archive,
     audit::AuditLog,
+    background::BackgroundTasks,
     cache::{CachedMessage, MessageCache},
-    chores::Chores,
     command::{Actor, Command, NewGuild, Refusal, Reply},
     job::{Job, JobId},
     limits::GuildLimits,
@@ -116,7 +116,7 @@ pub struct Guild {
     pub(crate) presences: Pace,
     pub(crate) common_presences: CommonPresences,
     pub(crate) queue: Queue,
-    pub(crate) chores: Chores,
+    pub(crate) background: BackgroundTasks,
     /// Presences shown without a session.
     pub(crate) shown: BTreeMap<UserId, Arc<Presence>>,
     pub(crate) voice: VoiceTable,
@@ -222,7 +222,7 @@ impl Guild {
             ),
             common_presences: CommonPresences::default(),
             queue: Queue::default(),
-            chores: Chores::default(),
+            background: BackgroundTasks::default(),
             shown: BTreeMap::new(),
             voice: VoiceTable::default(),
             temporary: Temporary::load(&record.resources),
@@ -483,7 +483,7 @@ impl Guild {
         self.is_touched = false;
         self.recent.forget(now.instant);
         self.flush_lists(now);
-        self.do_chore(now);
+        self.run_background_task(now);
         self.archive_threads(now);
         self.end_temporary(now);
         self.tell_waiting(now);
@@ -493,8 +493,12 @@ impl Guild {
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
         let archive = self.archive.due_at().filter(|_| !self.is_deleted);
-        let (recent, chores, temporary) = (self.recent.sweep_at(), self.chores.due_at(), self.temporary.due_at());
-        [recent, chores, self.presences.due_at(), self.lists.deadline(), archive, temporary].into_iter().flatten().min()
+        let (recent, background, temporary) =
+            (self.recent.sweep_at(), self.background.due_at(), self.temporary.due_at());
+        [recent, background, self.presences.due_at(), self.lists.deadline(), archive, temporary]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// The next thing to do; none when all is done.
@@ -528,7 +532,7 @@ impl Guild {
             && self.sessions.is_empty()
             && self.watchers.is_empty()
             && self.queue.is_empty()
-            && self.chores.is_empty()
+            && self.background.is_empty()
             && self.shown.is_empty()
             && self.voice.is_empty()
             && self.outputs.is_empty()

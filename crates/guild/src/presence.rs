@@ -15,7 +15,7 @@ mod pace;
 pub(crate) use pace::Pace;
 
 use crate::{
-    chores::SLICE,
+    background::STEP_ITEMS,
     command::{Actor, Refusal, Reply},
     machine::{CommandResult, Guild},
 };
@@ -61,7 +61,7 @@ impl Guild {
 
     /// Publishes queued presences that are due, a slice at most.
     pub(crate) fn tell_waiting(&mut self, now: Now) {
-        for _ in 0..SLICE {
+        for _ in 0..STEP_ITEMS {
             let Some(user_id) = self.presences.next(now.instant) else { break };
             // The last watcher may have gone.
             if let Some(entry) = self.members.entry(user_id).filter(|_| self.is_watched(user_id)) {

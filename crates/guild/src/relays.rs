@@ -4,7 +4,7 @@
 //! Doors       `subscribe` to `tell_presences`, from `Guild::handle_relay`.
 //! Invariants  L1 the numbers sent to one relay are contiguous within an epoch, also across a restart; after a loss a
 //!             `Snapshot { reset: true }` follows. L2 a session counts only while its relay is subscribed and its user
-//!             is a member; sessions of a removed relay are removed in slices (`chores`), and their messages are
+//!             is a member; sessions of a removed relay are removed in slices (`background`), and their messages are
 //!             ignored. L3 an `Attached` follows every event that its view contains.
 //! Limits      one link per relay; sessions: those of the relays.
 //! Not here    what a session may see: `guildhall_relay::Relay`.

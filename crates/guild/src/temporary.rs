@@ -7,11 +7,11 @@
 //!             or own the guild; those stay permanently. T2 the state is stored with the guild: members who left while
 //!             it was not loaded, or while the node was down, have `LOADED_MS` from its first timer on. T3 a member who
 //!             never connected is not removed until the next load. (tests `temporary::*`)
-//! Limits      `temporary_members_max`; past it such an invite admits no one. `SLICE` removals at once, others
-//!             `SLICE_EVERY_MS` later.
+//! Limits      `temporary_members_max`; past it such an invite admits no one. `STEP_ITEMS` removals at once, others
+//!             `STEP_EVERY_MS` later.
 
 use crate::{
-    chores::{SLICE, SLICE_EVERY_MS},
+    background::{STEP_EVERY_MS, STEP_ITEMS},
     command::Refusal,
     machine::Guild,
 };
@@ -69,7 +69,7 @@ impl Temporary {
     }
 
     fn arm(&mut self, now: Now) {
-        self.due_at = self.looks.first().map(|(at, _)| (*at).max(now.instant.after_ms(SLICE_EVERY_MS)));
+        self.due_at = self.looks.first().map(|(at, _)| (*at).max(now.instant.after_ms(STEP_EVERY_MS)));
     }
 }
 
@@ -107,7 +107,7 @@ impl Guild {
             return;
         }
         let loaded_at = *self.temporary.loaded_at.get_or_insert(now.instant);
-        for _ in 0..SLICE {
+        for _ in 0..STEP_ITEMS {
             let Some((at, user_id)) = self.temporary.pop(now) else { break };
             if at == NOT_YET {
                 self.temporary.look_at(user_id, loaded_at.after_ms(LOADED_MS));
