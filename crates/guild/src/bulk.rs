@@ -15,8 +15,8 @@ use crate::{
     check::{Rank, Standing},
     command::{Actor, BulkRole, Prune, Refusal, Reply},
     job::{JobId, Matches, MemberFilter, Work},
+    job_queue::Waiter,
     machine::{CommandResult, Guild, Stop},
-    queue::Waiting,
 };
 use guildhall_model::{AuditAction, ChannelId, Permissions, RoleId, UserId};
 use guildhall_relay::{GuildMeta, MemberTable};
@@ -104,7 +104,7 @@ impl Guild {
         self.need_room_for_slow_command()?;
         let reason = self.reason.clone();
         self.answer_later(actor, |command| {
-            Waiting::Bulk(Box::new(Bulk {
+            Waiter::Bulk(Box::new(Bulk {
                 command,
                 actor,
                 change,
@@ -151,7 +151,7 @@ impl Guild {
             return Some(bulk);
         }
         if bulk.more_after.is_some() {
-            self.enqueue(Waiting::Bulk(bulk));
+            self.enqueue(Waiter::Bulk(bulk));
         } else {
             self.log_prune(now, &bulk);
             self.answer(bulk.command, Ok(Reply::Count(bulk.done_count)));

@@ -7,7 +7,7 @@
 //!             date). The guild looks the ids up again, so no answer is older than a published event. J2 a result is
 //!             bounded for any number of members. (tests `j*_*`)
 //! Limits      `RECENT_MAX`, `MATCHES_MAX`, and the limit of a search.
-//! Not here    scheduling of jobs: `queue`. Threads: the driver.     Spec  docs/protocol/reference.md §8.7, §8.8.
+//! Not here    scheduling of jobs: `job_queue`. Threads: the driver.     Spec  docs/protocol/reference.md §8.7, §8.8.
 
 mod filter;
 #[cfg(test)]

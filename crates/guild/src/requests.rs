@@ -11,8 +11,8 @@
 use crate::{
     command::{Actor, Refusal, Reply},
     job::{Audience, Prefix},
+    job_queue::{MemberQueryKind, MembersRequest, Waiter},
     machine::{CommandResult, Guild, Stop},
-    queue::{MembersAsked, Waiting, Which},
 };
 use guildhall_model::{
     AccountKind, ChannelId, EventName, Permissions, UserId,
@@ -42,8 +42,8 @@ impl Guild {
                     let members = FoundMembers::Some { entries, not_found: Vec::new() };
                     return self.send_members(key, MembersAnswer { nonce, presences, members });
                 };
-                let which = Which::Named { prefix, limit };
-                return self.ask_for_members(MembersAsked { session: key, user_id, nonce, presences, which });
+                let kind = MemberQueryKind::Named { prefix, limit };
+                return self.ask_for_members(MembersRequest { session: key, user_id, nonce, presences, kind });
             }
         };
         self.send_members(key, MembersAnswer { nonce, presences, members });
@@ -54,15 +54,15 @@ impl Guild {
     pub(crate) fn recent_members(&mut self, key: SessionKey, request: SearchRecentMembers) {
         let Some(user_id) = self.session(key).map(|session| session.client.user_id) else { return };
         let SearchRecentMembers { query, continuation_token: after, nonce, .. } = request;
-        let which = Which::Recent { prefix: Prefix::new(&query), after };
-        self.ask_for_members(MembersAsked { session: key, user_id, nonce, presences: false, which });
+        let kind = MemberQueryKind::Recent { prefix: Prefix::new(&query), after };
+        self.ask_for_members(MembersRequest { session: key, user_id, nonce, presences: false, kind });
     }
 
-    fn ask_for_members(&mut self, asked: MembersAsked) {
-        if self.has_room_for_job(Some(asked.user_id)) {
-            self.enqueue(Waiting::Members(asked));
+    fn ask_for_members(&mut self, request: MembersRequest) {
+        if self.has_room_for_job(Some(request.user_id)) {
+            self.enqueue(Waiter::Members(request));
         } else {
-            self.tell_members(&asked, &[]);
+            self.tell_members(&request, &[]);
         }
     }
 
@@ -87,25 +87,25 @@ impl Guild {
 
     /// Sends the members found for a session, in their current state (A1); members who left or were renamed
     /// since are omitted.
-    pub(crate) fn tell_members(&mut self, asked: &MembersAsked, user_ids: &[UserId]) {
-        if self.session(asked.session).is_none() {
+    pub(crate) fn tell_members(&mut self, request: &MembersRequest, user_ids: &[UserId]) {
+        if self.session(request.session).is_none() {
             return;
         }
-        if asked.presences {
+        if request.presences {
             self.presences.table_was_read();
         }
-        let prefix = asked.which.prefix();
+        let prefix = request.kind.prefix();
         let still = |entry: &&MemberEntry| prefix.is_none_or(|prefix| prefix.is_of(&entry.member));
         let entries = user_ids.iter().filter_map(|id| self.members.entry(*id)).filter(still).cloned();
         let mut entries: Vec<MemberEntry> = entries.collect();
-        if matches!(asked.which, Which::Recent { .. }) {
+        if matches!(request.kind, MemberQueryKind::Recent { .. }) {
             // A page holds the newest members in ascending order: clients continue from its first.
             entries.reverse();
         }
         let members = FoundMembers::Some { entries, not_found: Vec::new() };
         self.send_members(
-            asked.session,
-            MembersAnswer { nonce: asked.nonce.clone(), presences: asked.presences, members },
+            request.session,
+            MembersAnswer { nonce: request.nonce.clone(), presences: request.presences, members },
         );
     }
 
@@ -117,7 +117,7 @@ impl Guild {
     pub(crate) fn count_members(&mut self, now: Now, session: SessionKey, channel_id: ChannelId) {
         let Some(user_id) = self.session(session).map(|session| session.client.user_id) else { return };
         if self.in_channel(now, Actor::User(user_id), channel_id).is_ok() && self.has_room_for_job(Some(user_id)) {
-            self.enqueue(Waiting::Count { session, user_id, channel_id, at: now.unix });
+            self.enqueue(Waiter::Count { session, user_id, channel_id, at: now.unix });
         }
     }
 
@@ -137,7 +137,7 @@ impl Guild {
         self.in_guild(now, actor)?;
         let prefix = Prefix::new(query).ok_or(Refusal::InvalidForm("query"))?;
         let limit = limit.clamp(1, self.limits.found_members_max);
-        self.answer_later(actor, |command| Waiting::Search { command, actor, prefix, limit })
+        self.answer_later(actor, |command| Waiter::Search { command, actor, prefix, limit })
     }
 
     pub(crate) fn found_members(
@@ -154,15 +154,11 @@ impl Guild {
 
     pub(crate) fn read_audience(&mut self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {
         self.in_channel(now, actor, channel_id)?;
-        self.answer_later(actor, |command| Waiting::Audience { command, actor, channel_id, at: now.unix })
+        self.answer_later(actor, |command| Waiter::Audience { command, actor, channel_id, at: now.unix })
     }
 
     /// A command that needs a job.
-    pub(crate) fn answer_later(
-        &mut self,
-        actor: Actor,
-        waiting: impl FnOnce(crate::JobId) -> Waiting,
-    ) -> CommandResult {
+    pub(crate) fn answer_later(&mut self, actor: Actor, waiting: impl FnOnce(crate::JobId) -> Waiter) -> CommandResult {
         if !self.has_room_for_job(actor.user_id()) {
             return Err(Refusal::Unavailable.into());
         }

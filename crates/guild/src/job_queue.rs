@@ -1,6 +1,6 @@
 //! Job queue: waiting and running jobs.
 //!
-//! Owns        `Queue`; job ids; `handle_job_done` and `handle_job_lost`.
+//! Owns        `JobQueue`; job ids; `handle_job_done` and `handle_job_lost`.
 //! Doors       `Guild::enqueue` from code that needs a job; `handle_job_done`, `handle_job_lost` from the driver.
 //! Invariants  Q1 every accepted waiter is answered once, with the result or an error, except for sessions that are
 //!             gone by then. Q2 a snapshot is taken when its job starts, not while it waits.
@@ -29,9 +29,9 @@ const DISPOSED_AT_ONCE_MAX: usize = 1_024;
 
 /// Waiter for a job.
 #[derive(Debug)]
-pub(crate) enum Waiting {
+pub(crate) enum Waiter {
     /// A session that requested members.
-    Members(MembersAsked),
+    Members(MembersRequest),
     /// A session that requested the member count of a channel.
     Count { session: SessionKey, user_id: UserId, channel_id: ChannelId, at: Timestamp },
     /// A command that searches members.
@@ -46,21 +46,21 @@ pub(crate) enum Waiting {
 
 /// A session's request for members.
 #[derive(Debug)]
-pub(crate) struct MembersAsked {
+pub(crate) struct MembersRequest {
     pub session: SessionKey,
     pub user_id: UserId,
     pub nonce: Option<String>,
     pub presences: bool,
-    pub which: Which,
+    pub kind: MemberQueryKind,
 }
 
 #[derive(Debug)]
-pub(crate) enum Which {
+pub(crate) enum MemberQueryKind {
     Named { prefix: Prefix, limit: usize },
     Recent { prefix: Option<Prefix>, after: Option<UserId> },
 }
 
-impl Which {
+impl MemberQueryKind {
     pub fn prefix(&self) -> Option<&Prefix> {
         match self {
             Self::Named { prefix, .. } => Some(prefix),
@@ -69,11 +69,11 @@ impl Which {
     }
 }
 
-impl Waiting {
+impl Waiter {
     /// User whose quota it counts towards; none for the system.
     fn user_id(&self) -> Option<UserId> {
         match self {
-            Self::Members(asked) => Some(asked.user_id),
+            Self::Members(request) => Some(request.user_id),
             Self::Count { user_id, .. } => Some(*user_id),
             Self::Search { actor, .. } | Self::Audience { actor, .. } => actor.user_id(),
             Self::Bulk(bulk) => bulk.actor.user_id(),
@@ -91,13 +91,13 @@ impl Waiting {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Queue {
+pub(crate) struct JobQueue {
     ids_count: u64,
-    waiting: VecDeque<Waiting>,
-    running: BTreeMap<JobId, Waiting>,
+    waiting: VecDeque<Waiter>,
+    running: BTreeMap<JobId, Waiter>,
 }
 
-impl Queue {
+impl JobQueue {
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.running.is_empty()
     }
@@ -108,13 +108,13 @@ impl Queue {
         JobId(self.ids_count)
     }
 
-    fn all(&self) -> impl Iterator<Item = &Waiting> {
+    fn all(&self) -> impl Iterator<Item = &Waiter> {
         self.waiting.iter().chain(self.running.values())
     }
 
     /// Number of bulk changes that wait for a search.
     pub fn bulks_count(&self) -> usize {
-        self.all().filter(|waiting| matches!(waiting, Waiting::Bulk(_))).count()
+        self.all().filter(|waiting| matches!(waiting, Waiter::Bulk(_))).count()
     }
 
     /// Drops all waiters. Returns the commands among them.
@@ -133,7 +133,7 @@ impl Guild {
     }
 
     /// Appends a waiter, whether or not there is room.
-    pub(crate) fn enqueue(&mut self, waiting: Waiting) {
+    pub(crate) fn enqueue(&mut self, waiting: Waiter) {
         self.queue.waiting.push_back(waiting);
         self.begin_jobs();
     }
@@ -141,8 +141,8 @@ impl Guild {
     /// Queues the build of a list. It precedes requests, because it serves many.
     pub(crate) fn enqueue_list(&mut self, list: ListId, number: u64) {
         // A queued build of the same list is replaced.
-        self.queue.waiting.retain(|waiting| !matches!(waiting, Waiting::List(other, _) if *other == list));
-        self.queue.waiting.push_front(Waiting::List(list, number));
+        self.queue.waiting.retain(|waiting| !matches!(waiting, Waiter::List(other, _) if *other == list));
+        self.queue.waiting.push_front(Waiter::List(list, number));
         self.begin_jobs();
     }
 
@@ -162,20 +162,20 @@ impl Guild {
     }
 
     /// None if the waiter has become obsolete.
-    fn work_for(&mut self, waiting: &Waiting) -> Option<Work> {
+    fn work_for(&mut self, waiting: &Waiter) -> Option<Work> {
         let members = self.members.clone();
         Some(match waiting {
-            Waiting::Members(MembersAsked { which: Which::Named { prefix, limit }, .. })
-            | Waiting::Search { prefix, limit, .. } => Work::Search { members, prefix: prefix.clone(), limit: *limit },
-            Waiting::Members(MembersAsked { which: Which::Recent { prefix, after }, .. }) => {
+            Waiter::Members(MembersRequest { kind: MemberQueryKind::Named { prefix, limit }, .. })
+            | Waiter::Search { prefix, limit, .. } => Work::Search { members, prefix: prefix.clone(), limit: *limit },
+            Waiter::Members(MembersRequest { kind: MemberQueryKind::Recent { prefix, after }, .. }) => {
                 Work::Recent { members, prefix: prefix.clone(), after: *after }
             }
-            Waiting::Count { channel_id, at, .. } | Waiting::Audience { channel_id, at, .. } => {
+            Waiter::Count { channel_id, at, .. } | Waiter::Audience { channel_id, at, .. } => {
                 let channel = self.meta.channels.get(channel_id)?.clone();
                 Work::Audience { members, meta: self.meta.clone(), channel, now: *at }
             }
-            Waiting::Bulk(bulk) => bulk.work(members, self.meta.clone()),
-            Waiting::List(list, number) => Work::List(Box::new(self.begin_build(*list, *number)?)),
+            Waiter::Bulk(bulk) => bulk.work(members, self.meta.clone()),
+            Waiter::List(list, number) => Work::List(Box::new(self.begin_build(*list, *number)?)),
         })
     }
 
@@ -184,20 +184,20 @@ impl Guild {
         self.is_touched = false;
         let Some(waiting) = self.queue.running.remove(&done.id) else { return };
         match (waiting, done.found) {
-            (Waiting::Members(asked), Found::Members(user_ids)) => self.tell_members(&asked, &user_ids),
-            (Waiting::Count { session, channel_id, .. }, Found::Audience(audience)) => {
+            (Waiter::Members(request), Found::Members(user_ids)) => self.tell_members(&request, &user_ids),
+            (Waiter::Count { session, channel_id, .. }, Found::Audience(audience)) => {
                 self.tell_count(now, session, channel_id, audience);
             }
-            (Waiting::Search { command, actor, prefix, .. }, Found::Members(user_ids)) => {
+            (Waiter::Search { command, actor, prefix, .. }, Found::Members(user_ids)) => {
                 let answer = self.found_members(now, actor, &prefix, &user_ids);
                 self.answer(command, answer);
             }
-            (Waiting::Audience { command, actor, channel_id, .. }, Found::Audience(audience)) => {
+            (Waiter::Audience { command, actor, channel_id, .. }, Found::Audience(audience)) => {
                 let answer = self.in_channel(now, actor, channel_id).map(|_| Reply::Audience(audience));
                 self.answer(command, answer);
             }
-            (Waiting::List(..), Found::List(built)) => self.handle_list_built(now, *built),
-            (Waiting::Bulk(bulk), Found::Matches(matches)) => self.bulk_found(now, bulk, matches),
+            (Waiter::List(..), Found::List(built)) => self.handle_list_built(now, *built),
+            (Waiter::Bulk(bulk), Found::Matches(matches)) => self.bulk_found(now, bulk, matches),
             (waiting, found) => {
                 debug_assert!(false, "{waiting:?} was answered with {found:?}");
                 self.job_failed(waiting, Refusal::Unavailable);
@@ -214,13 +214,13 @@ impl Guild {
         self.begin_jobs();
     }
 
-    fn job_failed(&mut self, waiting: Waiting, refusal: Refusal) {
+    fn job_failed(&mut self, waiting: Waiter, refusal: Refusal) {
         match &waiting {
-            Waiting::Members(asked) => self.tell_members(asked, &[]),
+            Waiter::Members(request) => self.tell_members(request, &[]),
             // Clients that need the count request it again.
-            Waiting::Count { .. } => {}
-            Waiting::List(list, number) => self.list_build_lost(*list, *number),
-            Waiting::Search { .. } | Waiting::Audience { .. } | Waiting::Bulk(_) => {}
+            Waiter::Count { .. } => {}
+            Waiter::List(list, number) => self.list_build_lost(*list, *number),
+            Waiter::Search { .. } | Waiter::Audience { .. } | Waiter::Bulk(_) => {}
         }
         if let Some(command) = waiting.command() {
             self.answer(command, Err(refusal));
