@@ -1,4 +1,4 @@
-//! The guild itself: reading it, changing its base fields, deleting it.
+//! Guild settings: reads and changes them; deletes the guild.
 //!
 //! Owns        `Command`'s reads, `UpdateGuild`, `DeleteGuild`.
 //! Invariants  a read grows with roles and channels, never with members.
