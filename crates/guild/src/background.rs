@@ -9,8 +9,8 @@
 use crate::{
     bulk::{Bulk, ClosingChannel},
     job::JobId,
-    lists::Watched,
     machine::Guild,
+    member_lists::Watched,
 };
 use guildhall_relay::{RelayId, SessionKey};
 use guildhall_stdx::{Instant, Now};

@@ -16,7 +16,7 @@ mod view;
 
 pub use filter::MemberFilter;
 
-use crate::lists::{ListBuild, ListBuilt};
+use crate::member_lists::{ListBuild, ListBuilt};
 use guildhall_model::{Channel, Member, UserId};
 use guildhall_relay::{GuildMeta, MemberTable};
 use guildhall_stdx::Timestamp;
@@ -90,7 +90,7 @@ pub(crate) enum Found {
     Members(Vec<UserId>),
     Audience(Audience),
     Matches(Matches),
-    /// The one result with members: `lists` applies changes made since the snapshot.
+    /// The one result with members: `member_lists` applies changes made since the snapshot.
     List(Box<ListBuilt>),
     Nothing,
 }

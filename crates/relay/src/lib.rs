@@ -11,7 +11,7 @@ mod backend;
 mod event;
 mod hidden;
 mod listening;
-mod lists;
+mod member_lists;
 mod members;
 mod meta;
 mod notice;

@@ -15,7 +15,7 @@ use crate::{
     event::{Event, Gate, Redaction},
     hidden::HiddenChannels,
     listening::Listening,
-    lists::{Lists, Sight, Told},
+    member_lists::{ChannelView, Delivery, MemberLists},
     notice::Notice,
     passive::{ChangeLog, Unreads, channels_of, pins_of, renewed, snapshot},
     payload::Payload,
@@ -94,7 +94,7 @@ pub struct Relay {
     /// None until the first snapshot.
     state: Option<State>,
     subscriptions: Subscriptions,
-    lists: Lists,
+    lists: MemberLists,
     /// Sessions that receive every member's presence; the guild knows whether there are any.
     presence_readers_count: usize,
     passive_interval_ms: u64,
@@ -116,7 +116,7 @@ impl Relay {
             gap_told_at: None,
             state: None,
             subscriptions: Subscriptions::default(),
-            lists: Lists::default(),
+            lists: MemberLists::default(),
             presence_readers_count: 0,
             passive_interval_ms,
             passive_at: None,
@@ -286,7 +286,7 @@ impl Relay {
         }
         let look_at = |channel_id| {
             let list = state.picture.meta.list_of(channel_id)?;
-            Some(Sight { list, is_in_view: state.audience.views(user_id, channel_id) })
+            Some(ChannelView { list, is_in_view: state.audience.views(user_id, channel_id) })
         };
         let told = self.lists.set(self.guild_id, self.id, (user_id, slot), channels, look_at, &mut messages);
         tell_lists(told, &state.audience, recipients);
@@ -602,7 +602,7 @@ impl<R: Deliver> Deliver for Counted<'_, R> {
     }
 }
 
-fn tell_lists(told: Vec<Told>, audience: &AudienceIndex, recipients: &mut impl Recipients) {
+fn tell_lists(told: Vec<Delivery>, audience: &AudienceIndex, recipients: &mut impl Recipients) {
     for (published, slots) in told {
         recipients.begin(&published, audience.visibility(&published.event));
         slots.into_iter().for_each(|slot| recipients.deliver_alone(slot, Redaction::NONE));

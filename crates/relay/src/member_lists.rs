@@ -35,11 +35,11 @@ const BLOCK_ROWS: u64 = 100;
 type Intervals = SmallVec<[Interval; 3]>;
 
 /// An event and the slots of its recipients.
-pub(crate) type Told = (Arc<Published>, Vec<u32>);
+pub(crate) type Delivery = (Arc<Published>, Vec<u32>);
 
 /// A session's view of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sight {
+pub(crate) struct ChannelView {
     pub list: ListId,
     /// The account can view it.
     pub is_in_view: bool,
@@ -47,7 +47,7 @@ pub(crate) struct Sight {
 
 /// Intervals of one session in one list.
 #[derive(Debug)]
-struct OfList {
+struct WatchedIntervals {
     list: ListId,
     /// Intervals that the session has the rows of.
     has: Intervals,
@@ -60,11 +60,11 @@ struct Watcher {
     user_id: UserId,
     /// Subscribed ranges, whether the channels are visible or not.
     channels: Vec<ChannelRanges>,
-    lists: SmallVec<[OfList; 1]>,
+    lists: SmallVec<[WatchedIntervals; 1]>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct IntervalRows {
     /// Rows last sent; none until the guild has answered.
     rows: Option<Arc<[Item]>>,
     watchers_count: u32,
@@ -72,12 +72,12 @@ struct Kept {
 
 /// One watched list.
 #[derive(Debug)]
-struct Watched {
+struct WatchedList {
     /// A channel with this list, named in the request to the guild.
     channel_id: ChannelId,
     /// None until the guild has answered.
     counts: Option<Counts>,
-    intervals: BTreeMap<Interval, Kept>,
+    intervals: BTreeMap<Interval, IntervalRows>,
     /// Sessions by the intervals that they have.
     sets: BTreeMap<Intervals, BTreeSet<u32>>,
     /// Sessions whose requested intervals are not complete yet.
@@ -96,8 +96,8 @@ struct Counts {
 
 /// Subscriptions to member lists of a relay's sessions.
 #[derive(Debug, Default)]
-pub(crate) struct Lists {
-    lists: BTreeMap<ListId, Watched>,
+pub(crate) struct MemberLists {
+    lists: BTreeMap<ListId, WatchedList>,
     by_slot: Map<u32, Box<Watcher>>,
 }
 
@@ -109,19 +109,19 @@ fn whole_blocks(range: &RowRange) -> [u64; 2] {
 
 /// Requests to the guild for one list.
 #[derive(Default)]
-struct Asked {
+struct ListRequests {
     added: Vec<Interval>,
     removed: Vec<Interval>,
 }
 
-impl Asked {
+impl ListRequests {
     fn add(&mut self, intervals: Vec<Interval>) {
         let new = intervals.into_iter().filter(|interval| !self.added.contains(interval)).collect::<Vec<_>>();
         self.added.extend(new);
     }
 }
 
-impl Lists {
+impl MemberLists {
     /// A session's subscribed ranges before its guild view was reset.
     pub fn channels_of(&self, slot: u32) -> Option<(UserId, Vec<ChannelRanges>)> {
         self.by_slot.get(&slot).map(|watcher| (watcher.user_id, watcher.channels.clone()))
@@ -141,13 +141,15 @@ impl Lists {
         relay: RelayId,
         (user_id, slot): (UserId, u32),
         channels: Vec<ChannelRanges>,
-        look_at: impl Fn(ChannelId) -> Option<Sight>,
+        look_at: impl Fn(ChannelId) -> Option<ChannelView>,
         to_guild: &mut ToGuilds,
-    ) -> Vec<Told> {
+    ) -> Vec<Delivery> {
         let mut wanted: BTreeMap<ListId, (ChannelId, Vec<[u64; 2]>)> = BTreeMap::new();
         for ChannelRanges { channel_id, ranges } in &channels {
-            let Some(sight) = look_at(*channel_id).filter(|sight| sight.is_in_view) else { continue };
-            let (_, of_list) = wanted.entry(sight.list).or_insert_with(|| (*channel_id, Vec::new()));
+            let Some(channel_view) = look_at(*channel_id).filter(|channel_view| channel_view.is_in_view) else {
+                continue;
+            };
+            let (_, of_list) = wanted.entry(channel_view.list).or_insert_with(|| (*channel_id, Vec::new()));
             of_list.extend(ranges.iter().map(whole_blocks));
         }
         let is_empty = channels.is_empty();
@@ -162,14 +164,14 @@ impl Lists {
             // A session that unsubscribes receives the groups a last time; a session that lost access
             // receives empty groups.
             let named = self.lists.get(&list).map(|watched| watched.channel_id);
-            let still = named.filter(|id| look_at(*id) == Some(Sight { list, is_in_view: true }));
+            let still = named.filter(|id| look_at(*id) == Some(ChannelView { list, is_in_view: true }));
             told.extend(self.want(guild_id, relay, slot, (list, still, true), Intervals::new(), to_guild));
         }
         for (list, (channel_id, ranges)) in wanted {
             let wants = Interval::from_ranges(ranges).into();
             // While the named channel has the list, earlier requests remain valid.
             let named = self.lists.get(&list).and_then(|watched| look_at(watched.channel_id));
-            let stands = named.is_some_and(|sight| sight.list == list);
+            let stands = named.is_some_and(|channel_view| channel_view.list == list);
             told.extend(self.want(guild_id, relay, slot, (list, Some(channel_id), stands), wants, to_guild));
         }
         if is_empty {
@@ -188,25 +190,25 @@ impl Lists {
         (list, channel_id, stands): (ListId, Option<ChannelId>, bool),
         wants: Intervals,
         to_guild: &mut ToGuilds,
-    ) -> Option<Told> {
+    ) -> Option<Delivery> {
         let of_lists = &mut self.by_slot.get_mut(&slot)?.lists;
         let index = of_lists.iter().position(|of| of.list == list);
         if index.is_none() && wants.is_empty() {
             return None;
         }
         let index = index.unwrap_or_else(|| {
-            of_lists.push(OfList { list, has: Intervals::new(), wants: Intervals::new() });
+            of_lists.push(WatchedIntervals { list, has: Intervals::new(), wants: Intervals::new() });
             of_lists.len() - 1
         });
         let of = &mut of_lists[index];
         let is_hidden = channel_id.is_none();
         let watched = match channel_id {
-            Some(channel_id) => self.lists.entry(list).or_insert_with(|| Watched::new(channel_id)),
+            Some(channel_id) => self.lists.entry(list).or_insert_with(|| WatchedList::new(channel_id)),
             None => self.lists.get_mut(&list)?,
         };
-        let mut asked = watched.count(&of.wants, &wants);
+        let mut requests = watched.count(&of.wants, &wants);
         if let Some(channel_id) = channel_id {
-            asked.add(watched.ask_again(channel_id, stands));
+            requests.add(watched.ask_again(channel_id, stands));
         }
         of.wants.clone_from(&wants);
         let dropped: Vec<Interval> = of.has.iter().filter(|interval| !wants.contains(interval)).copied().collect();
@@ -216,8 +218,8 @@ impl Lists {
         ops.extend(watched.catch_up(slot, of));
         let is_gone = wants.is_empty();
         let told = watched.sync(guild_id, list, ops, is_hidden).map(|event| (event, vec![slot]));
-        if !asked.added.is_empty() || !asked.removed.is_empty() {
-            let (channel_id, Asked { added, removed }) = (watched.channel_id, asked);
+        if !requests.added.is_empty() || !requests.removed.is_empty() {
+            let (channel_id, ListRequests { added, removed }) = (watched.channel_id, requests);
             to_guild.push(ToGuild::WatchList { relay, list, channel_id, added, removed });
         }
         if is_gone {
@@ -234,10 +236,10 @@ impl Lists {
         let Some(watcher) = self.by_slot.remove(&slot) else { return };
         for of in watcher.lists {
             let Some(watched) = self.lists.get_mut(&of.list) else { continue };
-            let asked = watched.count(&of.wants, &Intervals::new());
+            let requests = watched.count(&of.wants, &Intervals::new());
             watched.leave(slot, &of.has);
-            if !asked.removed.is_empty() {
-                let (channel_id, removed) = (watched.channel_id, asked.removed);
+            if !requests.removed.is_empty() {
+                let (channel_id, removed) = (watched.channel_id, requests.removed);
                 to_guild.push(ToGuild::WatchList { relay, list: of.list, channel_id, added: Vec::new(), removed });
             }
             if watched.intervals.is_empty() {
@@ -256,7 +258,7 @@ impl Lists {
     }
 
     /// Handles an update from the guild: changes, or requested rows.
-    pub fn handle(&mut self, guild_id: GuildId, update: &ListUpdate) -> Vec<Told> {
+    pub fn handle(&mut self, guild_id: GuildId, update: &ListUpdate) -> Vec<Delivery> {
         let list = update.list;
         let Some(watched) = self.lists.get_mut(&list) else { return Vec::new() };
         watched.synced = None;
@@ -296,7 +298,7 @@ impl Lists {
     }
 }
 
-impl Watched {
+impl WatchedList {
     fn new(channel_id: ChannelId) -> Self {
         Self {
             channel_id,
@@ -309,13 +311,13 @@ impl Watched {
     }
 
     /// Updates the watcher counts for one session; returns intervals that are newly watched and no longer watched.
-    fn count(&mut self, before: &Intervals, after: &Intervals) -> Asked {
-        let mut asked = Asked::default();
+    fn count(&mut self, before: &Intervals, after: &Intervals) -> ListRequests {
+        let mut requests = ListRequests::default();
         for interval in after.iter().filter(|interval| !before.contains(interval)) {
             let kept = self.intervals.entry(*interval).or_default();
             kept.watchers_count += 1;
             if kept.watchers_count == 1 {
-                asked.added.push(*interval);
+                requests.added.push(*interval);
             }
         }
         for interval in before.iter().filter(|interval| !after.contains(interval)) {
@@ -323,10 +325,10 @@ impl Watched {
             kept.watchers_count -= 1;
             if kept.watchers_count == 0 {
                 self.intervals.remove(interval);
-                asked.removed.push(*interval);
+                requests.removed.push(*interval);
             }
         }
-        asked
+        requests
     }
 
     /// Intervals to request again when a request names a new channel. The guild ignores a request whose channel has
@@ -358,7 +360,7 @@ impl Watched {
 
     /// Adds a session to the set for its intervals. If all requested rows are here, it includes them, and the returned
     /// operations must be sent; otherwise the session waits.
-    fn catch_up(&mut self, slot: u32, of: &mut OfList) -> Vec<ListOp> {
+    fn catch_up(&mut self, slot: u32, of: &mut WatchedIntervals) -> Vec<ListOp> {
         let missing: Vec<Interval> = of.wants.iter().filter(|interval| !of.has.contains(interval)).copied().collect();
         let rows = |interval: &Interval| {
             let items = self.intervals.get(interval)?.rows.clone()?;
@@ -417,7 +419,7 @@ mod tests {
     const GUILD: GuildId = GuildId::new(1);
     const CHANNEL: ChannelId = ChannelId::new(2);
 
-    fn told_rows(lists: &mut Lists) -> Vec<Told> {
+    fn told_rows(lists: &mut MemberLists) -> Vec<Delivery> {
         let interval = Interval::from_ranges([[0, 99]])[0];
         let update = ListUpdate {
             list: ListId::Everyone,
@@ -429,7 +431,7 @@ mod tests {
         lists.handle(GUILD, &update)
     }
 
-    fn look(lists: &mut Lists, slot: u32) -> Vec<Told> {
+    fn look(lists: &mut MemberLists, slot: u32) -> Vec<Delivery> {
         let rows = vec![ChannelRanges { channel_id: CHANNEL, ranges: vec![RowRange { first: 0, last: 99 }] }];
         let (relay, user) = (RelayId::first(PartitionId(0)), UserId::new(u64::from(slot)));
         lists.set(
@@ -437,72 +439,72 @@ mod tests {
             relay,
             (user, slot),
             rows,
-            |_| Some(Sight { list: ListId::Everyone, is_in_view: true }),
+            |_| Some(ChannelView { list: ListId::Everyone, is_in_view: true }),
             &mut ToGuilds::new(),
         )
     }
 
     #[test]
     fn who_watches_is_told_in_the_same_order_every_time() {
-        let mut lists = Lists::default();
+        let mut lists = MemberLists::default();
         (0..50).rev().for_each(|slot| drop(look(&mut lists, slot)));
         assert_eq!(lists.slots(), Vec::from_iter(0..50));
     }
 
     /// Requests to the guild when a session subscribes to these channels: list, channel, number of intervals. The first
     /// channel has list `of_first`, all others the list `everyone`.
-    fn asked(lists: &mut Lists, slot: u32, channels: &[u64], of_first: ListId) -> Vec<(ListId, u64, usize)> {
+    fn requests(lists: &mut MemberLists, slot: u32, channels: &[u64], of_first: ListId) -> Vec<(ListId, u64, usize)> {
         let ranges = vec![RowRange { first: 0, last: 99 }];
         let rows = |id: &u64| ChannelRanges { channel_id: ChannelId::new(*id), ranges: ranges.clone() };
         let look_at = |id| {
             let list = if id == CHANNEL { of_first } else { ListId::Everyone };
-            Some(Sight { list, is_in_view: true })
+            Some(ChannelView { list, is_in_view: true })
         };
         let (relay, user) = (RelayId::first(PartitionId(0)), UserId::new(u64::from(slot)));
-        let (mut asked, rows) = (ToGuilds::new(), channels.iter().map(rows).collect());
-        lists.set(GUILD, relay, (user, slot), rows, look_at, &mut asked);
+        let (mut requests, rows) = (ToGuilds::new(), channels.iter().map(rows).collect());
+        lists.set(GUILD, relay, (user, slot), rows, look_at, &mut requests);
         let named = |message: &ToGuild| match message {
             ToGuild::WatchList { list, channel_id, added, .. } => Some((*list, channel_id.get(), added.len())),
             _ => None,
         };
-        asked.iter().filter_map(named).collect()
+        requests.iter().filter_map(named).collect()
     }
 
     #[test]
     fn m2_what_was_asked_for_a_channel_that_has_another_list_by_now_is_asked_for_again() {
-        let mut lists = Lists::default();
-        assert_eq!(asked(&mut lists, 1, &[2, 3], ListId::Everyone), [(ListId::Everyone, 2, 1)]);
-        let again = asked(&mut lists, 1, &[2, 3], ListId::Hash(7));
+        let mut lists = MemberLists::default();
+        assert_eq!(requests(&mut lists, 1, &[2, 3], ListId::Everyone), [(ListId::Everyone, 2, 1)]);
+        let again = requests(&mut lists, 1, &[2, 3], ListId::Hash(7));
         assert_eq!(again, [(ListId::Everyone, 3, 1), (ListId::Hash(7), 2, 1)]);
-        assert_eq!(asked(&mut lists, 1, &[2, 3], ListId::Hash(7)), [], "once");
+        assert_eq!(requests(&mut lists, 1, &[2, 3], ListId::Hash(7)), [], "once");
     }
 
     /// The answer may belong to a request from before a restart of the stream; the guild ignored the later request.
     #[test]
     fn m2_it_is_asked_for_again_though_an_answer_came() {
-        let mut lists = Lists::default();
-        assert_eq!(asked(&mut lists, 1, &[2, 3], ListId::Everyone), [(ListId::Everyone, 2, 1)]);
+        let mut lists = MemberLists::default();
+        assert_eq!(requests(&mut lists, 1, &[2, 3], ListId::Everyone), [(ListId::Everyone, 2, 1)]);
         assert_eq!(told_rows(&mut lists).len(), 1);
-        let again = asked(&mut lists, 1, &[2, 3], ListId::Hash(7));
+        let again = requests(&mut lists, 1, &[2, 3], ListId::Hash(7));
         assert_eq!(again, [(ListId::Everyone, 3, 1), (ListId::Hash(7), 2, 1)]);
     }
 
     #[test]
     fn m2_what_was_asked_for_by_another_channel_is_asked_for_again_until_it_is_answered() {
-        let mut lists = Lists::default();
-        assert_eq!(asked(&mut lists, 1, &[3], ListId::Everyone), [(ListId::Everyone, 3, 1)]);
-        assert_eq!(asked(&mut lists, 2, &[3], ListId::Everyone), []);
-        assert_eq!(asked(&mut lists, 3, &[4], ListId::Everyone), [(ListId::Everyone, 3, 1)]);
+        let mut lists = MemberLists::default();
+        assert_eq!(requests(&mut lists, 1, &[3], ListId::Everyone), [(ListId::Everyone, 3, 1)]);
+        assert_eq!(requests(&mut lists, 2, &[3], ListId::Everyone), []);
+        assert_eq!(requests(&mut lists, 3, &[4], ListId::Everyone), [(ListId::Everyone, 3, 1)]);
         told_rows(&mut lists);
-        assert_eq!(asked(&mut lists, 4, &[5], ListId::Everyone), []);
-        assert_eq!(asked(&mut lists, 5, &[2], ListId::Everyone), []);
+        assert_eq!(requests(&mut lists, 4, &[5], ListId::Everyone), []);
+        assert_eq!(requests(&mut lists, 5, &[2], ListId::Everyone), []);
     }
 
     /// A request from before a restart may be answered after it, and the repeated request after that.
     #[test]
     fn m1_a_second_answer_with_other_rows_is_told() {
         use guildhall_member_list::{Group, GroupId};
-        let mut lists = Lists::default();
+        let mut lists = MemberLists::default();
         look(&mut lists, 1);
         let mut answer = |count| {
             let rows: Arc<[Item]> = [Item::Group(Group { id: GroupId::Online, count })].into();
@@ -515,7 +517,7 @@ mod tests {
                 intervals: vec![IntervalUpdate { interval, ops: Vec::new(), rows: rows.clone() }],
             };
             let told = lists.handle(GUILD, &update);
-            let is_sync = |(event, slots): &Told| match &event.event.payload {
+            let is_sync = |(event, slots): &Delivery| match &event.event.payload {
                 Payload::MemberList(change) => {
                     *slots == [1] && change.ops == [ListOp::Sync { interval, items: rows.clone() }]
                 }
@@ -530,7 +532,7 @@ mod tests {
 
     #[test]
     fn who_looks_at_the_same_rows_is_told_by_one_event_until_they_change() {
-        let mut lists = Lists::default();
+        let mut lists = MemberLists::default();
         assert!(look(&mut lists, 1).is_empty() && look(&mut lists, 2).is_empty(), "the guild must answer first");
         let first = told_rows(&mut lists);
         assert_eq!(first.iter().flat_map(|(_, slots)| slots.clone()).collect::<Vec<_>>(), [1, 2]);

@@ -163,12 +163,12 @@ impl Watched {
 
 /// The lists of one guild.
 #[derive(Debug, Default)]
-pub(crate) struct Lists {
+pub(crate) struct MemberLists {
     lists: BTreeMap<ListId, List>,
     last_number: u64,
 }
 
-impl Lists {
+impl MemberLists {
     /// Whether there is anything to free.
     pub fn is_empty(&self) -> bool {
         self.lists.is_empty()
