@@ -446,7 +446,7 @@ impl Guild {
         if ids.len() > REASSIGNED_MAX {
             return Err(Refusal::InvalidForm("messages").into());
         }
-        let here = self.in_text(now, actor, channel_id)?;
+        let context = self.message_channel(now, actor, channel_id)?;
         let mut found = Vec::with_capacity(ids.len());
         for id in ids {
             let Some(message) = self.find_message((channel_id, *id))?.map(|found| found.message.clone()) else {
@@ -465,7 +465,7 @@ impl Guild {
             self.write(Write::PutMessage(message.clone()));
             let version = self.touch();
             self.cache.change(key, version, |cached| cached.message = message.clone());
-            self.tell_message(now, EventName::MessageUpdate, &here, message, referenced, Effect::None);
+            self.tell_message(now, EventName::MessageUpdate, &context, message, referenced, Effect::None);
         }
         Ok(Reply::Count(count))
     }

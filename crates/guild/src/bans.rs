@@ -10,7 +10,7 @@
 
 use crate::{
     audit::NewEntry,
-    check::Standing,
+    check::GuildContext,
     command::{Actor, Join, NewBan, Page, Refusal, Reply},
     machine::{CommandResult, Guild},
     record::Write,
@@ -27,15 +27,15 @@ const READERS: Permissions = Permissions(Permissions::BAN_MEMBERS.0 | Permission
 
 impl Guild {
     pub(crate) fn ban(&mut self, now: Now, actor: Actor, new: &NewBan) -> CommandResult {
-        let standing = self.in_guild(now, actor)?;
-        standing.need(Permissions::BAN_MEMBERS)?;
+        let guild_context = self.in_guild(now, actor)?;
+        guild_context.need(Permissions::BAN_MEMBERS)?;
         let user_id = new.user.id;
-        if standing.is(user_id) || user_id == self.meta.guild.owner_id {
+        if guild_context.is(user_id) || user_id == self.meta.guild.owner_id {
             return Err(Refusal::MissingPermissions.into());
         }
         let member = self.member(user_id);
         if let Some(member) = &member {
-            standing.need_above(self.rank_of(member))?;
+            guild_context.need_above(self.rank_of(member))?;
         }
         if self.resources.bans.contains_key(&user_id) {
             return Ok(Reply::Done);
@@ -110,13 +110,13 @@ impl Guild {
 
     /// Adds an account that agreed, on behalf of a member who may invite. An existing member stays unchanged.
     pub(crate) fn join(&mut self, now: Now, actor: Actor, join: &Join) -> CommandResult {
-        let standing = self.in_guild(now, actor)?;
-        standing.need(Permissions::CREATE_INSTANT_INVITE)?;
+        let guild_context = self.in_guild(now, actor)?;
+        guild_context.need(Permissions::CREATE_INSTANT_INVITE)?;
         if self.member(join.user.id).is_some() {
             return Ok(Reply::Done);
         }
         self.need_not_banned(join.user.id)?;
-        let member = self.new_member(now, &standing, join)?;
+        let member = self.new_member(now, &guild_context, join)?;
         let member = self.let_in(now, &join.user, member);
         if join.user.bot {
             self.log(now, actor, NewEntry::new(AuditAction::BotAdd, join.user.id));
@@ -125,7 +125,7 @@ impl Guild {
     }
 
     /// The new member, with the fields that the inviting member may set.
-    fn new_member(&self, now: Now, standing: &Standing, join: &Join) -> Result<Member, Refusal> {
+    fn new_member(&self, now: Now, guild_context: &GuildContext, join: &Join) -> Result<Member, Refusal> {
         let wishes = [
             (join.nick.is_some(), Permissions::MANAGE_NICKNAMES),
             (!join.roles.is_empty(), Permissions::MANAGE_ROLES),
@@ -133,13 +133,13 @@ impl Guild {
             (join.deaf, Permissions::DEAFEN_MEMBERS),
         ];
         for (_, permission) in wishes.iter().filter(|(is_wished, _)| *is_wished) {
-            standing.need(*permission)?;
+            guild_context.need(*permission)?;
         }
         let mut roles: Vec<RoleId> = join.roles.clone();
         roles.sort_unstable();
         roles.dedup();
         for role_id in &roles {
-            self.check_hand_out(standing, *role_id)?;
+            self.check_hand_out(guild_context, *role_id)?;
         }
         let member = Member::new(join.user.clone(), now.unix);
         Ok(Member { nick: join.nick.clone(), roles: roles.into(), mute: join.mute, deaf: join.deaf, ..member })

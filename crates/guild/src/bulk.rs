@@ -12,7 +12,7 @@
 use crate::{
     audit::NewEntry,
     background::{BackgroundTask, STEP_ITEMS},
-    check::{Rank, Standing},
+    check::{GuildContext, Rank},
     command::{Actor, BulkRole, Prune, Refusal, Reply},
     job::{JobId, Matches, MemberFilter, Work},
     job_queue::Waiter,
@@ -65,12 +65,12 @@ impl Bulk {
 
 impl Guild {
     pub(crate) fn prune(&mut self, now: Now, actor: Actor, prune: &Prune) -> CommandResult {
-        let standing = self.in_guild(now, actor)?;
-        standing.need(Permissions::KICK_MEMBERS)?;
+        let guild_context = self.in_guild(now, actor)?;
+        guild_context.need(Permissions::KICK_MEMBERS)?;
         for role_id in &prune.roles {
-            standing.need_above(Rank::of(&*self.need_role(*role_id)?))?;
+            guild_context.need_above(Rank::of(&*self.need_role(*role_id)?))?;
         }
-        let own = standing.member.as_ref().map(|member| member.user.id);
+        let own = guild_context.member.as_ref().map(|member| member.user.id);
         let filter = MemberFilter {
             no_roles_but: Some(prune.roles.clone()),
             joined_before: Some(prune.joined_before),
@@ -83,13 +83,13 @@ impl Guild {
     }
 
     pub(crate) fn bulk_role(&mut self, now: Now, actor: Actor, bulk: &BulkRole) -> CommandResult {
-        let standing = self.in_guild(now, actor)?;
+        let guild_context = self.in_guild(now, actor)?;
         let named = bulk.filter.roles.iter().chain(bulk.filter.no_roles_but.iter().flatten());
         for role_id in named.chain([&bulk.role_id]) {
             self.need_role(*role_id)?;
         }
-        standing.need(Permissions::MANAGE_ROLES)?;
-        self.check_hand_out(&standing, bulk.role_id)?;
+        guild_context.need(Permissions::MANAGE_ROLES)?;
+        self.check_hand_out(&guild_context, bulk.role_id)?;
         self.begin_bulk(actor, Change::Role(bulk.role_id, bulk.has), bulk.filter.clone(), false, 0)
     }
 
@@ -162,12 +162,12 @@ impl Guild {
     /// Changes a member if U1 still holds; false if not, or if there was nothing to change. A refusal means that the
     /// actor lost the permission for the whole change.
     fn change_one(&mut self, now: Now, bulk: &Bulk, user_id: UserId) -> Result<bool, Refusal> {
-        let standing = self.in_guild(now, bulk.actor)?;
+        let guild_context = self.in_guild(now, bulk.actor)?;
         match bulk.change {
-            Change::Remove => standing.need(Permissions::KICK_MEMBERS)?,
+            Change::Remove => guild_context.need(Permissions::KICK_MEMBERS)?,
             Change::Role(role_id, _) => {
-                standing.need(Permissions::MANAGE_ROLES)?;
-                self.check_hand_out(&standing, role_id)?;
+                guild_context.need(Permissions::MANAGE_ROLES)?;
+                self.check_hand_out(&guild_context, role_id)?;
             }
         }
         let Some(entry) = self.members.entry(user_id) else { return Ok(false) };
@@ -176,7 +176,7 @@ impl Guild {
             return Ok(false);
         }
         Ok(match bulk.change {
-            Change::Remove => may_go && self.prune_one(now, &standing, user_id),
+            Change::Remove => may_go && self.prune_one(now, &guild_context, user_id),
             Change::Role(role_id, has) => {
                 entry.member.roles.contains(&role_id) != has
                     && self.set_member_role(now, bulk.actor, user_id, role_id, has).is_ok()
@@ -185,8 +185,8 @@ impl Guild {
     }
 
     /// As `RemoveMember`, without an audit log entry: one entry covers all.
-    fn prune_one(&mut self, now: Now, standing: &Standing, user_id: UserId) -> bool {
-        let Some(member) = self.member(user_id).filter(|member| standing.need_above(self.rank_of(member)).is_ok())
+    fn prune_one(&mut self, now: Now, guild_context: &GuildContext, user_id: UserId) -> bool {
+        let Some(member) = self.member(user_id).filter(|member| guild_context.need_above(self.rank_of(member)).is_ok())
         else {
             return false;
         };
@@ -221,7 +221,8 @@ impl Guild {
     /// Disconnects one slice of users. Deletes the channel and returns none when it is empty.
     pub(crate) fn close_channel(&mut self, now: Now, closing: ClosingChannel) -> Option<ClosingChannel> {
         let ClosingChannel { command, channel_id, actor } = closing;
-        let may = self.in_channel(now, actor, channel_id).and_then(|here| here.need(Permissions::MANAGE_CHANNELS));
+        let may =
+            self.in_channel(now, actor, channel_id).and_then(|context| context.need(Permissions::MANAGE_CHANNELS));
         if let Err(refusal) = may {
             self.answer(command, Err(refusal));
             return None;

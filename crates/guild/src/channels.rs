@@ -9,7 +9,7 @@
 use crate::{
     audit::{self, NewEntry},
     background::STEP_ITEMS,
-    check::Here,
+    check::ChannelContext,
     command::{Actor, ChannelPatch, NewChannel, Refusal, Reply},
     machine::{CommandResult, Guild},
     record::Write,
@@ -27,15 +27,15 @@ use std::{
 
 impl Guild {
     pub(crate) fn create_channel(&mut self, now: Now, actor: Actor, new: &NewChannel) -> CommandResult {
-        let standing = self.in_guild(now, actor)?;
-        standing.need(Permissions::MANAGE_CHANNELS)?;
+        let guild_context = self.in_guild(now, actor)?;
+        guild_context.need(Permissions::MANAGE_CHANNELS)?;
         if !is_creatable(new.kind) {
             return Err(Refusal::InvalidForm("type").into());
         }
         if !new.overwrites.is_empty() {
-            standing.need(Permissions::MANAGE_ROLES)?;
+            guild_context.need(Permissions::MANAGE_ROLES)?;
         }
-        let overwrites = self.check_overwrites(standing.permissions, &[], &new.overwrites)?;
+        let overwrites = self.check_overwrites(guild_context.permissions, &[], &new.overwrites)?;
         self.check_parent(new.kind, new.parent_id)?;
         if self.meta.channels.len() >= self.limits.channels_max {
             return Err(Refusal::TooManyChannels.into());
@@ -63,17 +63,17 @@ impl Guild {
         channel_id: ChannelId,
         patch: &ChannelPatch,
     ) -> CommandResult {
-        let here = self.in_channel(now, actor, channel_id)?;
-        if here.channel.kind.is_thread() {
+        let context = self.in_channel(now, actor, channel_id)?;
+        if context.channel.kind.is_thread() {
             return self.update_thread(now, actor, channel_id, patch);
         }
-        here.need(Permissions::MANAGE_CHANNELS)?;
-        let before = self.with_newest_message(here.channel.clone());
+        context.need(Permissions::MANAGE_CHANNELS)?;
+        let before = self.with_newest_message(context.channel.clone());
         let mut channel = Channel::clone(&before);
         if let Some(overwrites) = &patch.overwrites {
-            here.need(Permissions::MANAGE_ROLES)?;
+            context.need(Permissions::MANAGE_ROLES)?;
             channel.overwrites =
-                self.check_overwrites(self.grantable(now, actor, &here)?, &before.overwrites, overwrites)?;
+                self.check_overwrites(self.grantable(now, actor, &context)?, &before.overwrites, overwrites)?;
         }
         if let Some(parent_id) = patch.parent_id {
             self.check_parent(channel.kind, parent_id)?;
@@ -158,12 +158,12 @@ impl Guild {
     }
 
     pub(crate) fn delete_channel(&mut self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {
-        let here = self.in_channel(now, actor, channel_id)?;
-        if here.channel.kind.is_thread() {
+        let context = self.in_channel(now, actor, channel_id)?;
+        if context.channel.kind.is_thread() {
             return self.delete_thread(now, actor, channel_id);
         }
-        here.need(Permissions::MANAGE_CHANNELS)?;
-        let channel = self.with_newest_message(here.channel);
+        context.need(Permissions::MANAGE_CHANNELS)?;
+        let channel = self.with_newest_message(context.channel);
         // While relays still know who can view it.
         if self.voice.count_in(channel_id) > STEP_ITEMS {
             return self.delete_crowded_channel(now, actor, channel_id);
@@ -223,15 +223,15 @@ impl Guild {
         channel_id: ChannelId,
         overwrite: Overwrite,
     ) -> CommandResult {
-        let here = self.in_channel(now, actor, channel_id)?;
-        need_own_overwrites(&here)?;
-        here.need(Permissions::MANAGE_ROLES)?;
-        let mut overwrites = here.channel.overwrites.clone();
+        let context = self.in_channel(now, actor, channel_id)?;
+        need_own_overwrites(&context)?;
+        context.need(Permissions::MANAGE_ROLES)?;
+        let mut overwrites = context.channel.overwrites.clone();
         match overwrites.iter_mut().find(|before| before.target == overwrite.target) {
             Some(before) => *before = overwrite,
             None => overwrites.push(overwrite),
         }
-        self.replace_overwrites(now, actor, &here, &overwrites)
+        self.replace_overwrites(now, actor, &context, &overwrites)
     }
 
     pub(crate) fn delete_overwrite(
@@ -241,20 +241,26 @@ impl Guild {
         channel_id: ChannelId,
         target: OverwriteKind,
     ) -> CommandResult {
-        let here = self.in_channel(now, actor, channel_id)?;
-        need_own_overwrites(&here)?;
-        here.need(Permissions::MANAGE_ROLES)?;
-        let mut overwrites = here.channel.overwrites.clone();
+        let context = self.in_channel(now, actor, channel_id)?;
+        need_own_overwrites(&context)?;
+        context.need(Permissions::MANAGE_ROLES)?;
+        let mut overwrites = context.channel.overwrites.clone();
         overwrites.retain(|overwrite| overwrite.target != target);
-        if overwrites.len() == here.channel.overwrites.len() {
+        if overwrites.len() == context.channel.overwrites.len() {
             return Err(Refusal::UnknownOverwrite.into());
         }
-        self.replace_overwrites(now, actor, &here, &overwrites)
+        self.replace_overwrites(now, actor, &context, &overwrites)
     }
 
-    fn replace_overwrites(&mut self, now: Now, actor: Actor, here: &Here, overwrites: &[Overwrite]) -> CommandResult {
-        let before = self.with_newest_message(here.channel.clone());
-        let overwrites = self.check_overwrites(self.grantable(now, actor, here)?, &before.overwrites, overwrites)?;
+    fn replace_overwrites(
+        &mut self,
+        now: Now,
+        actor: Actor,
+        context: &ChannelContext,
+        overwrites: &[Overwrite],
+    ) -> CommandResult {
+        let before = self.with_newest_message(context.channel.clone());
+        let overwrites = self.check_overwrites(self.grantable(now, actor, context)?, &before.overwrites, overwrites)?;
         if overwrites != before.overwrites {
             let channel = Arc::new(Channel { overwrites, ..Channel::clone(&before) });
             self.put_channel(now, EventName::ChannelUpdate, channel.clone());
@@ -264,8 +270,8 @@ impl Guild {
     }
 
     /// Permissions that an actor may grant in a channel: those that they have there or in the guild.
-    fn grantable(&self, now: Now, actor: Actor, here: &Here) -> Result<Permissions, Refusal> {
-        Ok(self.in_guild(now, actor)?.permissions | here.permissions)
+    fn grantable(&self, now: Now, actor: Actor, context: &ChannelContext) -> Result<Permissions, Refusal> {
+        Ok(self.in_guild(now, actor)?.permissions | context.permissions)
     }
 
     /// The overwrites as they will be kept: bits in use only, of two for one target the last.
@@ -320,8 +326,8 @@ impl Guild {
 }
 
 /// Threads have those of their parents.
-fn need_own_overwrites(here: &Here) -> Result<(), Refusal> {
-    if here.channel.kind.is_thread() { Err(Refusal::InvalidForm("permission_overwrites")) } else { Ok(()) }
+fn need_own_overwrites(context: &ChannelContext) -> Result<(), Refusal> {
+    if context.channel.kind.is_thread() { Err(Refusal::InvalidForm("permission_overwrites")) } else { Ok(()) }
 }
 
 /// Kinds a guild can hold as channels of their own; threads and direct messages are no such thing.

@@ -1,6 +1,6 @@
 //! Permission checks of an actor.
 //!
-//! Owns        `Standing` in the guild, `Here` in a channel, `Rank` in the hierarchy of roles.
+//! Owns        `GuildContext` in the guild, `ChannelContext` in a channel, `Rank` in the hierarchy of roles.
 //! Invariants  a caller who is not a member learns nothing: UnknownGuild from the guild, MissingAccess from a channel.
 //!             Missing objects are reported before missing permissions. The system has every permission.
 
@@ -29,7 +29,7 @@ impl Rank {
 
 /// An actor in the guild, with permissions.
 #[derive(Clone, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct GuildContext {
     /// None: the system.
     pub member: Option<Arc<Member>>,
     pub permissions: Permissions,
@@ -39,7 +39,7 @@ pub(crate) struct Standing {
     pub is_silenced: bool,
 }
 
-impl Standing {
+impl GuildContext {
     pub fn is_system(&self) -> bool {
         self.member.is_none()
     }
@@ -69,16 +69,16 @@ impl Standing {
 
 /// An actor in a channel that they can view.
 #[derive(Clone, Debug)]
-pub(crate) struct Here {
+pub(crate) struct ChannelContext {
     pub channel: Arc<Channel>,
     /// None: the system.
     pub member: Option<Arc<Member>>,
     pub permissions: Permissions,
-    /// As in `Standing`.
+    /// As in `GuildContext`.
     pub is_silenced: bool,
 }
 
-impl Here {
+impl ChannelContext {
     pub fn can(&self, permissions: Permissions) -> bool {
         self.permissions.contains(permissions)
     }
@@ -87,7 +87,7 @@ impl Here {
         if self.can(permissions) { Ok(()) } else { Err(Refusal::MissingPermissions) }
     }
 
-    /// As `Standing::need_free`.
+    /// As `GuildContext::need_free`.
     pub fn need_free(&self) -> Result<(), Refusal> {
         if self.is_silenced { Err(Refusal::MissingPermissions) } else { Ok(()) }
     }
@@ -97,7 +97,7 @@ impl Here {
     }
 
     /// The member who acts; an error for the system.
-    pub fn person(&self) -> Result<Arc<Member>, Refusal> {
+    pub fn author(&self) -> Result<Arc<Member>, Refusal> {
         self.member.clone().ok_or(Refusal::UnknownUser)
     }
 }
@@ -131,9 +131,9 @@ impl Guild {
         ranks.max().unwrap_or(Rank::BOTTOM)
     }
 
-    pub(crate) fn in_guild(&self, now: Now, actor: Actor) -> Result<Standing, Refusal> {
+    pub(crate) fn in_guild(&self, now: Now, actor: Actor) -> Result<GuildContext, Refusal> {
         let Actor::User(user_id) = actor else {
-            return Ok(Standing {
+            return Ok(GuildContext {
                 member: None,
                 permissions: Permissions::ALL,
                 rank: Rank::TOP,
@@ -143,7 +143,7 @@ impl Guild {
         };
         let member = self.member(user_id).ok_or(Refusal::UnknownGuild)?;
         let permissions = self.meta.guild_permissions(self.meta.standing(&member, now.unix));
-        Ok(Standing {
+        Ok(GuildContext {
             is_silenced: self.is_silenced(now, &member, permissions),
             permissions,
             rank: self.rank_of(&member),
@@ -161,29 +161,34 @@ impl Guild {
         self.meta.channel_permissions(self.meta.standing(member, now.unix), channel)
     }
 
-    pub(crate) fn in_channel(&self, now: Now, actor: Actor, channel_id: ChannelId) -> Result<Here, Refusal> {
+    pub(crate) fn in_channel(&self, now: Now, actor: Actor, channel_id: ChannelId) -> Result<ChannelContext, Refusal> {
         let Some(channel) = self.meta.channels.get(&channel_id).cloned() else {
             return self.in_thread(now, actor, channel_id);
         };
         let Actor::User(user_id) = actor else {
-            return Ok(Here { channel, member: None, permissions: Permissions::ALL, is_silenced: false });
+            return Ok(ChannelContext { channel, member: None, permissions: Permissions::ALL, is_silenced: false });
         };
         let member = self.member(user_id).ok_or(Refusal::MissingAccess)?;
         let permissions = self.permissions_in(now, &member, &channel);
         let is_silenced = self.is_silenced(now, &member, permissions);
-        let here = Here { channel, member: Some(member), permissions, is_silenced };
-        if here.can(Permissions::VIEW_CHANNEL) { Ok(here) } else { Err(Refusal::MissingAccess) }
+        let context = ChannelContext { channel, member: Some(member), permissions, is_silenced };
+        if context.can(Permissions::VIEW_CHANNEL) { Ok(context) } else { Err(Refusal::MissingAccess) }
     }
 
     /// As `in_channel`, for its messages: the text chat of a voice channel requires CONNECT.
-    pub(crate) fn in_text(&self, now: Now, actor: Actor, channel_id: ChannelId) -> Result<Here, Refusal> {
-        let here = self.in_channel(now, actor, channel_id)?;
-        if !here.channel.kind.holds_messages() {
+    pub(crate) fn message_channel(
+        &self,
+        now: Now,
+        actor: Actor,
+        channel_id: ChannelId,
+    ) -> Result<ChannelContext, Refusal> {
+        let context = self.in_channel(now, actor, channel_id)?;
+        if !context.channel.kind.holds_messages() {
             return Err(Refusal::NotATextChannel);
         }
-        if here.channel.kind.is_voice() && !here.can(Permissions::CONNECT) {
+        if context.channel.kind.is_voice() && !context.can(Permissions::CONNECT) {
             return Err(Refusal::MissingAccess);
         }
-        Ok(here)
+        Ok(context)
     }
 }

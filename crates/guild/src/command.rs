@@ -76,7 +76,7 @@ pub enum Command {
         /// Maximum number of results, at least 1.
         limit: usize,
     },
-    /// How many `@everyone` and `@here` reach in a channel the actor can view.
+    /// How many `@everyone` and `@context` reach in a channel the actor can view.
     ReadAudience(ChannelId),
     /// May the actor read this channel's messages, and its history?
     AuthorizeHistory(ChannelId),

@@ -10,7 +10,7 @@
 
 use crate::{
     backend::BackendCommand,
-    check::Here,
+    check::ChannelContext,
     command::{Actor, ChannelPatch, Command, Refusal, Reply},
     limits::GuildLimits,
     machine::{CommandResult, Guild, Output, Stop},
@@ -168,8 +168,8 @@ impl Guild {
             | Command::ListInvites(Some(channel))
             | Command::CreateWebhook(channel, _)
             | Command::ListWebhooks(Some(channel)) => {
-                let here = self.in_channel(now, actor, *channel);
-                Err(here.map_or_else(Stop::from, |_| Refusal::NotInDirect.into()))
+                let context = self.in_channel(now, actor, *channel);
+                Err(context.map_or_else(Stop::from, |_| Refusal::NotInDirect.into()))
             }
             _ => Err(Refusal::UnknownGuild.into()),
         })
@@ -177,33 +177,33 @@ impl Guild {
 
     fn run_direct_only(&mut self, now: Now, actor: Actor, command: &DirectCommand) -> CommandResult {
         let channel_id = self.own_channel()?.id;
-        let here = self.in_channel(now, actor, channel_id)?;
+        let context = self.in_channel(now, actor, channel_id)?;
         match command {
             DirectCommand::Open => {
-                if let Some(member) = here.member {
+                if let Some(member) = context.member {
                     self.open_for(now, |user_id| user_id == member.user.id);
                 }
                 Ok(Reply::Direct(self.direct()?))
             }
             DirectCommand::AddRecipient(user) => {
-                need_group(&here)?;
-                self.add_recipient(now, &here, user)
+                need_group(&context)?;
+                self.add_recipient(now, &context, user)
             }
             DirectCommand::RemoveRecipient(user_id) => {
-                need_group(&here)?;
-                let owner_id = here.channel.direct.as_ref().and_then(|direct| direct.owner_id);
-                let is_owner = here.member.as_ref().is_none_or(|member| Some(member.user.id) == owner_id);
-                if !is_owner && !here.is(*user_id) {
+                need_group(&context)?;
+                let owner_id = context.channel.direct.as_ref().and_then(|direct| direct.owner_id);
+                let is_owner = context.member.as_ref().is_none_or(|member| Some(member.user.id) == owner_id);
+                if !is_owner && !context.is(*user_id) {
                     return Err(Refusal::MissingPermissions.into());
                 }
                 let member = self.member(*user_id).ok_or(Refusal::UnknownUser)?;
-                self.leave_group(now, &here, &member);
+                self.leave_group(now, &context, &member);
                 Ok(Reply::Done)
             }
         }
     }
 
-    /// Changes what the channel says of itself; `here` is as it was before.
+    /// Changes what the channel says of itself; `context` is as it was before.
     fn put_direct(&mut self, now: Now, channel: Channel) {
         let channel = Arc::new(channel);
         self.write(Write::PutChannel(channel.clone()));
@@ -229,7 +229,7 @@ impl Guild {
         }
     }
 
-    fn add_recipient(&mut self, now: Now, here: &Here, user: &Arc<User>) -> CommandResult {
+    fn add_recipient(&mut self, now: Now, context: &ChannelContext, user: &Arc<User>) -> CommandResult {
         if self.member(user.id).is_some() {
             return Ok(Reply::Done);
         }
@@ -242,13 +242,13 @@ impl Guild {
         // Nothing is refused from here on.
         let before = self.recipient_ids();
         self.store_member(now, Member::new(user.clone(), now.unix));
-        self.tell_recipient(EventName::ChannelRecipientAdd, here.channel.id, user, before);
+        self.tell_recipient(EventName::ChannelRecipientAdd, context.channel.id, user, before);
         self.tell_direct(EventName::ChannelCreate, &[user.id]);
-        self.note(now, here, Message::KIND_RECIPIENT_ADD, user, |message| message.mentions = vec![user.clone()]);
+        self.note(now, context, Message::KIND_RECIPIENT_ADD, user, |message| message.mentions = vec![user.clone()]);
         Ok(Reply::Done)
     }
 
-    fn leave_group(&mut self, now: Now, here: &Here, member: &Member) {
+    fn leave_group(&mut self, now: Now, context: &ChannelContext, member: &Member) {
         let user = &member.user;
         self.tell_direct(EventName::ChannelDelete, &[user.id]);
         self.members.remove(user.id);
@@ -257,12 +257,12 @@ impl Guild {
             return self.end_direct();
         };
         let (next_id, left) = (next.user.id, self.recipient_ids());
-        self.tell_recipient(EventName::ChannelRecipientRemove, here.channel.id, user, left.clone());
-        if here.channel.direct.as_ref().is_some_and(|direct| direct.owner_id == Some(user.id)) {
-            self.change_direct(now, &here.channel, |direct| direct.owner_id = Some(next_id));
+        self.tell_recipient(EventName::ChannelRecipientRemove, context.channel.id, user, left.clone());
+        if context.channel.direct.as_ref().is_some_and(|direct| direct.owner_id == Some(user.id)) {
+            self.change_direct(now, &context.channel, |direct| direct.owner_id = Some(next_id));
             self.tell_direct(EventName::ChannelUpdate, &left);
         }
-        self.note(now, here, Message::KIND_RECIPIENT_REMOVE, user, |message| message.mentions = vec![user.clone()]);
+        self.note(now, context, Message::KIND_RECIPIENT_REMOVE, user, |message| message.mentions = vec![user.clone()]);
     }
 
     /// The last recipient left, or the operator ends it: deletes it with all its content.
@@ -273,33 +273,33 @@ impl Guild {
 
     /// Closes a direct message for the actor; leaves a group.
     fn close_direct(&mut self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {
-        let here = self.in_channel(now, actor, channel_id)?;
+        let context = self.in_channel(now, actor, channel_id)?;
         let direct = self.direct()?;
-        let Some(member) = &here.member else {
+        let Some(member) = &context.member else {
             self.tell_direct(EventName::ChannelDelete, &self.recipient_ids());
             self.end_direct();
             return Ok(Reply::Direct(direct));
         };
-        if here.channel.kind == ChannelType::GroupDm {
-            self.leave_group(now, &here, member);
+        if context.channel.kind == ChannelType::GroupDm {
+            self.leave_group(now, &context, member);
             return Ok(Reply::Direct(direct));
         }
         let user_id = member.user.id;
         if direct.is_open_for(user_id) {
-            self.change_direct(now, &here.channel, |direct| direct.closed_by.push(user_id));
+            self.change_direct(now, &context.channel, |direct| direct.closed_by.push(user_id));
             self.tell_direct(EventName::ChannelDelete, &[user_id]);
         }
         Ok(Reply::Direct(direct))
     }
 
     fn update_group(&mut self, now: Now, actor: Actor, channel_id: ChannelId, patch: &ChannelPatch) -> CommandResult {
-        let here = self.in_channel(now, actor, channel_id)?;
-        need_group(&here)?;
-        let before = self.with_newest_message(here.channel.clone());
+        let context = self.in_channel(now, actor, channel_id)?;
+        need_group(&context)?;
+        let before = self.with_newest_message(context.channel.clone());
         let mut channel = Channel::clone(&before);
         let fields = channel.direct.get_or_insert_default();
         if let Some(owner_id) = patch.owner_id.filter(|owner_id| fields.owner_id != Some(*owner_id)) {
-            if here.member.as_ref().is_some_and(|member| fields.owner_id != Some(member.user.id)) {
+            if context.member.as_ref().is_some_and(|member| fields.owner_id != Some(member.user.id)) {
                 return Err(Refusal::MissingPermissions.into());
             }
             self.member(owner_id).ok_or(Refusal::InvalidRecipient)?;
@@ -315,19 +315,19 @@ impl Guild {
         let name = (channel.name != before.name).then(|| channel.name.clone());
         self.put_direct(now, channel);
         self.tell_direct(EventName::ChannelUpdate, &self.recipient_ids());
-        if let (Some(member), Some(name)) = (&here.member, name) {
-            self.note(now, &here, Message::KIND_NAME_CHANGE, &member.user, |message| message.content = name);
+        if let (Some(member), Some(name)) = (&context.member, name) {
+            self.note(now, &context, Message::KIND_NAME_CHANGE, &member.user, |message| message.content = name);
         }
         Ok(Reply::Direct(self.direct()?))
     }
 
     /// Writes a system message about a change of the group. Its author is the actor, or `of` if there is none.
-    fn note(&mut self, now: Now, here: &Here, kind: u8, of: &Arc<User>, fill: impl FnOnce(&mut Message)) {
-        let author = here.member.as_ref().map_or(of, |member| &member.user).clone();
+    fn note(&mut self, now: Now, context: &ChannelContext, kind: u8, of: &Arc<User>, fill: impl FnOnce(&mut Message)) {
+        let author = context.member.as_ref().map_or(of, |member| &member.user).clone();
         let id = self.next_id(now);
-        let mut message = Message { kind, ..Message::new(id, here.channel.id, self.guild_of_messages(), author) };
+        let mut message = Message { kind, ..Message::new(id, context.channel.id, self.guild_of_messages(), author) };
         fill(&mut message);
-        self.say(now, here, message, None, None);
+        self.say(now, context, message, None, None);
     }
 
     /// An account in it changed. Clients learn of that by its guilds; here the next messages are signed with it.
@@ -341,6 +341,6 @@ impl Guild {
     }
 }
 
-fn need_group(here: &Here) -> Result<(), Refusal> {
-    if here.channel.kind == ChannelType::GroupDm { Ok(()) } else { Err(Refusal::NotInDirect) }
+fn need_group(context: &ChannelContext) -> Result<(), Refusal> {
+    if context.channel.kind == ChannelType::GroupDm { Ok(()) } else { Err(Refusal::NotInDirect) }
 }

@@ -26,7 +26,7 @@ impl Guild {
         if actor != Actor::System {
             return Err(Refusal::MissingPermissions.into());
         }
-        let here = self.in_text(now, actor, channel_id)?;
+        let context = self.message_channel(now, actor, channel_id)?;
         let floor = self.expired.entry(channel_id).or_insert(before);
         *floor = before.max(*floor);
         let pins = self.resources.pins.get(&channel_id);
@@ -36,7 +36,7 @@ impl Guild {
         }
         if !pins.is_empty() {
             let newest = self.resources.pins.get(&channel_id).and_then(|pins| pins.values().max().copied());
-            self.tell_pins(now, &here, newest);
+            self.tell_pins(now, &context, newest);
         }
         Ok(Reply::Done)
     }

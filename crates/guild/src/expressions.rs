@@ -10,7 +10,7 @@
 
 use crate::{
     audit::{self, NewEntry},
-    check::Standing,
+    check::GuildContext,
     command::{Actor, EmojiPatch, NewEmoji, NewSticker, Refusal, Reply, StickerPatch},
     machine::{CommandResult, Guild},
     record::Write,
@@ -58,8 +58,8 @@ impl Guild {
     }
 
     pub(crate) fn create_emoji(&mut self, now: Now, actor: Actor, new: &NewEmoji) -> CommandResult {
-        let standing = self.in_guild(now, actor)?;
-        need_to_create(&standing)?;
+        let guild_context = self.in_guild(now, actor)?;
+        need_to_create(&guild_context)?;
         if self.meta.guild.emojis.len() >= self.limits.emojis_max {
             return Err(Refusal::TooManyEmojis.into());
         }
@@ -68,7 +68,7 @@ impl Guild {
             name: new.name.clone(),
             animated: new.animated,
             roles: new.roles.clone(),
-            user: standing.member.as_ref().map(|member| member.user.clone()),
+            user: guild_context.member.as_ref().map(|member| member.user.clone()),
         };
         let mut emojis = self.meta.guild.emojis.clone();
         emojis.push(emoji.clone());
@@ -78,10 +78,10 @@ impl Guild {
     }
 
     pub(crate) fn update_emoji(&mut self, now: Now, actor: Actor, id: EmojiId, patch: &EmojiPatch) -> CommandResult {
-        let standing = self.in_guild(now, actor)?;
+        let guild_context = self.in_guild(now, actor)?;
         let mut emojis = self.meta.guild.emojis.clone();
         let emoji = emojis.iter_mut().find(|emoji| emoji.id == id).ok_or(Refusal::UnknownEmoji)?;
-        need_to_change(&standing, emoji.user.as_ref().map(|user| user.id))?;
+        need_to_change(&guild_context, emoji.user.as_ref().map(|user| user.id))?;
         let before = emoji.clone();
         if let Some(name) = &patch.name {
             emoji.name.clone_from(name);
@@ -99,10 +99,10 @@ impl Guild {
     }
 
     pub(crate) fn delete_emoji(&mut self, now: Now, actor: Actor, id: EmojiId) -> CommandResult {
-        let standing = self.in_guild(now, actor)?;
+        let guild_context = self.in_guild(now, actor)?;
         let mut emojis = self.meta.guild.emojis.clone();
         let at = emojis.iter().position(|emoji| emoji.id == id).ok_or(Refusal::UnknownEmoji)?;
-        need_to_change(&standing, emojis[at].user.as_ref().map(|user| user.id))?;
+        need_to_change(&guild_context, emojis[at].user.as_ref().map(|user| user.id))?;
         let emoji = emojis.remove(at);
         self.keep_emojis(now, emojis);
         self.log(now, actor, NewEntry::new(AuditAction::EmojiDelete, id).gone(audit::of_emoji(&emoji)));
@@ -110,8 +110,8 @@ impl Guild {
     }
 
     pub(crate) fn create_sticker(&mut self, now: Now, actor: Actor, new: &NewSticker) -> CommandResult {
-        let standing = self.in_guild(now, actor)?;
-        need_to_create(&standing)?;
+        let guild_context = self.in_guild(now, actor)?;
+        need_to_create(&guild_context)?;
         if self.meta.guild.stickers.len() >= self.limits.stickers_max {
             return Err(Refusal::TooManyStickers.into());
         }
@@ -121,7 +121,7 @@ impl Guild {
             description: new.description.clone(),
             tags: new.tags.clone(),
             format_type: new.format_type,
-            user: standing.member.as_ref().map(|member| member.user.clone()),
+            user: guild_context.member.as_ref().map(|member| member.user.clone()),
         };
         let mut stickers = self.meta.guild.stickers.clone();
         stickers.push(sticker.clone());
@@ -138,10 +138,10 @@ impl Guild {
         id: StickerId,
         patch: &StickerPatch,
     ) -> CommandResult {
-        let standing = self.in_guild(now, actor)?;
+        let guild_context = self.in_guild(now, actor)?;
         let mut stickers = self.meta.guild.stickers.clone();
         let sticker = stickers.iter_mut().find(|sticker| sticker.id == id).ok_or(Refusal::UnknownSticker)?;
-        need_to_change(&standing, sticker.user.as_ref().map(|user| user.id))?;
+        need_to_change(&guild_context, sticker.user.as_ref().map(|user| user.id))?;
         let before = sticker.clone();
         if let Some(name) = &patch.name {
             sticker.name.clone_from(name);
@@ -162,10 +162,10 @@ impl Guild {
     }
 
     pub(crate) fn delete_sticker(&mut self, now: Now, actor: Actor, id: StickerId) -> CommandResult {
-        let standing = self.in_guild(now, actor)?;
+        let guild_context = self.in_guild(now, actor)?;
         let mut stickers = self.meta.guild.stickers.clone();
         let at = stickers.iter().position(|sticker| sticker.id == id).ok_or(Refusal::UnknownSticker)?;
-        need_to_change(&standing, stickers[at].user.as_ref().map(|user| user.id))?;
+        need_to_change(&guild_context, stickers[at].user.as_ref().map(|user| user.id))?;
         let sticker = stickers.remove(at);
         self.keep_stickers(now, stickers);
         self.log(now, actor, NewEntry::new(AuditAction::StickerDelete, id).gone(audit::of_sticker(&sticker)));
@@ -182,14 +182,14 @@ impl Guild {
         event: &ScheduledEvent,
         is_new: bool,
     ) -> CommandResult {
-        let standing = self.in_guild(now, actor)?;
+        let guild_context = self.in_guild(now, actor)?;
         let mut events = self.meta.guild.scheduled_events.clone();
         let found = events.iter().position(|of| of.id == event.id);
-        let own = standing.member.as_ref().map(|member| member.user.id);
+        let own = guild_context.member.as_ref().map(|member| member.user.id);
         let (event, name) = match found {
             Some(_) if is_new => return Err(Refusal::InvalidForm("id").into()),
             Some(at) => {
-                need_own_event(&standing, events[at].creator_id)?;
+                need_own_event(&guild_context, events[at].creator_id)?;
                 let event = ScheduledEvent {
                     followers: events[at].followers.clone(),
                     creator_id: events[at].creator_id,
@@ -199,8 +199,8 @@ impl Guild {
             }
             None if !is_new => return Err(Refusal::UnknownScheduledEvent.into()),
             None => {
-                if standing.need(Permissions::CREATE_EVENTS).is_err() {
-                    standing.need(Permissions::MANAGE_EVENTS)?;
+                if guild_context.need(Permissions::CREATE_EVENTS).is_err() {
+                    guild_context.need(Permissions::MANAGE_EVENTS)?;
                 }
                 if events.len() >= self.limits.scheduled_events_max {
                     return Err(Refusal::TooManyScheduledEvents.into());
@@ -237,10 +237,10 @@ impl Guild {
     }
 
     pub(crate) fn delete_scheduled_event(&mut self, now: Now, actor: Actor, id: Id<()>) -> CommandResult {
-        let standing = self.in_guild(now, actor)?;
+        let guild_context = self.in_guild(now, actor)?;
         let mut events = self.meta.guild.scheduled_events.clone();
         let at = events.iter().position(|of| of.id == id).ok_or(Refusal::UnknownScheduledEvent)?;
-        need_own_event(&standing, events[at].creator_id)?;
+        need_own_event(&guild_context, events[at].creator_id)?;
         let event = events.remove(at);
         let entry = NewEntry::new(AuditAction::ScheduledEventDelete, id).gone(audit::of_event(&event));
         self.keep_scheduled_events(now, events, EventName::GuildScheduledEventDelete, event);
@@ -256,12 +256,12 @@ impl Guild {
         id: Id<()>,
         follows: bool,
     ) -> CommandResult {
-        let standing = self.in_guild(now, actor)?;
-        let user_id: UserId = standing.member.as_ref().ok_or(Refusal::UnknownUser)?.user.id;
+        let guild_context = self.in_guild(now, actor)?;
+        let user_id: UserId = guild_context.member.as_ref().ok_or(Refusal::UnknownUser)?.user.id;
         let mut events = self.meta.guild.scheduled_events.clone();
         let at = events.iter().position(|of| of.id == id).ok_or(Refusal::UnknownScheduledEvent)?;
         if follows {
-            standing.need_free()?;
+            guild_context.need_free()?;
         }
         let mut event = ScheduledEvent::clone(&events[at]);
         let is_changed = match event.followers.binary_search(&user_id) {
@@ -293,11 +293,11 @@ impl Guild {
 
     /// Opens a stage, or changes what an open one is about.
     pub(crate) fn put_stage(&mut self, now: Now, actor: Actor, wanted: &StageInstance, is_new: bool) -> CommandResult {
-        let here = self.in_channel(now, actor, wanted.channel_id)?;
-        if here.channel.kind != ChannelType::Stage {
+        let context = self.in_channel(now, actor, wanted.channel_id)?;
+        if context.channel.kind != ChannelType::Stage {
             return Err(Refusal::InvalidForm("channel_id").into());
         }
-        need_to_moderate(here.permissions)?;
+        need_to_moderate(context.permissions)?;
         let mut stages = self.meta.guild.stage_instances.clone();
         let found = stages.iter().position(|stage| stage.channel_id == wanted.channel_id);
         let mut before = audit::Fields::new();
@@ -328,10 +328,10 @@ impl Guild {
     }
 
     pub(crate) fn delete_stage(&mut self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {
-        let here = self.in_channel(now, actor, channel_id)?;
+        let context = self.in_channel(now, actor, channel_id)?;
         let mut stages = self.meta.guild.stage_instances.clone();
         let at = stages.iter().position(|stage| stage.channel_id == channel_id).ok_or(Refusal::UnknownStage)?;
-        need_to_moderate(here.permissions)?;
+        need_to_moderate(context.permissions)?;
         let stage = stages.remove(at);
         let entry = NewEntry::new(AuditAction::StageInstanceDelete, stage.id).gone(audit::of_stage(&stage));
         self.keep_stages(now, stages, EventName::StageInstanceDelete, stage);
@@ -340,26 +340,26 @@ impl Guild {
     }
 }
 
-fn need_to_create(standing: &Standing) -> Result<(), Refusal> {
+fn need_to_create(guild_context: &GuildContext) -> Result<(), Refusal> {
     let any = Permissions::CREATE_GUILD_EXPRESSIONS | Permissions::MANAGE_GUILD_EXPRESSIONS;
-    if standing.permissions.intersects(any) { Ok(()) } else { Err(Refusal::MissingPermissions) }
+    if guild_context.permissions.intersects(any) { Ok(()) } else { Err(Refusal::MissingPermissions) }
 }
 
-fn need_to_change(standing: &Standing, made_by: Option<UserId>) -> Result<(), Refusal> {
-    let is_own = made_by.is_some_and(|user_id| standing.is(user_id));
-    if is_own && standing.permissions.contains(Permissions::CREATE_GUILD_EXPRESSIONS) {
+fn need_to_change(guild_context: &GuildContext, made_by: Option<UserId>) -> Result<(), Refusal> {
+    let is_own = made_by.is_some_and(|user_id| guild_context.is(user_id));
+    if is_own && guild_context.permissions.contains(Permissions::CREATE_GUILD_EXPRESSIONS) {
         return Ok(());
     }
-    standing.need(Permissions::MANAGE_GUILD_EXPRESSIONS)
+    guild_context.need(Permissions::MANAGE_GUILD_EXPRESSIONS)
 }
 
 /// The creator needs CREATE_EVENTS still; of others' events, MANAGE_EVENTS is needed.
-fn need_own_event(standing: &Standing, creator_id: Option<UserId>) -> Result<(), Refusal> {
-    let is_own = creator_id.is_some_and(|user_id| standing.is(user_id));
-    if is_own && standing.permissions.contains(Permissions::CREATE_EVENTS) {
+fn need_own_event(guild_context: &GuildContext, creator_id: Option<UserId>) -> Result<(), Refusal> {
+    let is_own = creator_id.is_some_and(|user_id| guild_context.is(user_id));
+    if is_own && guild_context.permissions.contains(Permissions::CREATE_EVENTS) {
         return Ok(());
     }
-    standing.need(Permissions::MANAGE_EVENTS)
+    guild_context.need(Permissions::MANAGE_EVENTS)
 }
 
 /// A stage moderator needs all of these permissions.

@@ -28,12 +28,12 @@ impl Guild {
         channel_id: ChannelId,
         new: &NewInvite,
     ) -> CommandResult {
-        let here = self.in_channel(now, actor, channel_id)?;
-        here.need(Permissions::CREATE_INSTANT_INVITE)?;
-        if here.channel.kind.is_thread() {
+        let context = self.in_channel(now, actor, channel_id)?;
+        context.need(Permissions::CREATE_INSTANT_INVITE)?;
+        if context.channel.kind.is_thread() {
             return Err(Refusal::NotATextChannel.into());
         }
-        let inviter = here.member.as_ref().map(|member| member.user.clone());
+        let inviter = context.member.as_ref().map(|member| member.user.clone());
         if !new.is_unique
             && let Some(invite) = self.similar_invite(now.unix, channel_id, inviter.as_deref(), new)
         {

@@ -95,12 +95,12 @@ pub(crate) enum Found {
     Nothing,
 }
 
-/// Members that `@everyone` in a channel reaches, and the online ones among them (`@here`).
+/// Members that `@everyone` in a channel reaches, and the online ones among them (`@context`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Audience {
     /// Number of members who can view the channel: `@everyone`.
     pub member_count: u64,
-    /// Number of those members who are not offline: `@here`.
+    /// Number of those members who are not offline: `@context`.
     pub presence_count: u64,
 }
 

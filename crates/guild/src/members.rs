@@ -9,7 +9,7 @@
 
 use crate::{
     audit::{self, NewEntry},
-    check::{Rank, Standing},
+    check::{GuildContext, Rank},
     command::{Actor, MemberPatch, Refusal, Reply},
     machine::{CommandResult, Guild},
     record::Write,
@@ -81,23 +81,23 @@ impl Guild {
         user_id: UserId,
         patch: &MemberPatch,
     ) -> CommandResult {
-        let standing = self.in_guild(now, actor)?;
+        let guild_context = self.in_guild(now, actor)?;
         let before = self.need_member(user_id)?;
         let mut member = Member::clone(&before);
         if let Some(nick) = &patch.nick {
-            self.check_nick(&standing, &before)?;
+            self.check_nick(&guild_context, &before)?;
             member.nick.clone_from(nick);
         }
         if let Some(roles) = &patch.roles {
-            standing.need(Permissions::MANAGE_ROLES)?;
+            guild_context.need(Permissions::MANAGE_ROLES)?;
             member.roles = roles.iter().copied().filter(|role| *role != self.meta.id().cast()).collect();
             member.roles.sort_unstable();
             member.roles.dedup();
             for role in member.roles.iter().filter(|role| !before.roles.contains(role)) {
-                self.check_hand_out(&standing, *role)?;
+                self.check_hand_out(&guild_context, *role)?;
             }
             for role in before.roles.iter().filter(|role| !member.roles.contains(role)) {
-                self.check_hand_out(&standing, *role)?;
+                self.check_hand_out(&guild_context, *role)?;
             }
         }
         if let Some(mute) = patch.mute {
@@ -109,11 +109,11 @@ impl Guild {
             member.deaf = deaf;
         }
         if let Some(until) = patch.communication_disabled_until {
-            self.check_timeout(now, &standing, &before, until)?;
+            self.check_timeout(now, &guild_context, &before, until)?;
             member.communication_disabled_until = until;
         }
         if patch.avatar.is_some() || patch.banner.is_some() {
-            if !standing.is(user_id) {
+            if !guild_context.is(user_id) {
                 return Err(Refusal::MissingPermissions.into());
             }
             let mut pictures = member.pictures.take().unwrap_or_default();
@@ -163,22 +163,23 @@ impl Guild {
         self.log_roles(now, actor, before, after);
     }
 
-    fn check_nick(&self, standing: &Standing, target: &Member) -> Result<(), Refusal> {
-        if standing.is(target.user.id) {
-            let may = standing.permissions.intersects(Permissions::CHANGE_NICKNAME | Permissions::MANAGE_NICKNAMES);
+    fn check_nick(&self, guild_context: &GuildContext, target: &Member) -> Result<(), Refusal> {
+        if guild_context.is(target.user.id) {
+            let may =
+                guild_context.permissions.intersects(Permissions::CHANGE_NICKNAME | Permissions::MANAGE_NICKNAMES);
             return if may { Ok(()) } else { Err(Refusal::MissingPermissions) };
         }
-        standing.need(Permissions::MANAGE_NICKNAMES)?;
-        standing.need_above(self.rank_of(target))
+        guild_context.need(Permissions::MANAGE_NICKNAMES)?;
+        guild_context.need_above(self.rank_of(target))
     }
 
     /// May the actor give or take this role?
-    pub(crate) fn check_hand_out(&self, standing: &Standing, role_id: RoleId) -> Result<(), Refusal> {
+    pub(crate) fn check_hand_out(&self, guild_context: &GuildContext, role_id: RoleId) -> Result<(), Refusal> {
         let role = self.need_role(role_id)?;
-        if role.managed && !standing.is_system() || role_id == self.meta.id().cast() {
+        if role.managed && !guild_context.is_system() || role_id == self.meta.id().cast() {
             return Err(Refusal::InvalidRole);
         }
-        standing.need_above(Rank::of(&role))
+        guild_context.need_above(Rank::of(&role))
     }
 
     /// Has the actor this permission where the target is in voice, or else in the guild?
@@ -192,12 +193,12 @@ impl Guild {
     fn check_timeout(
         &self,
         now: Now,
-        standing: &Standing,
+        guild_context: &GuildContext,
         target: &Member,
         until: Option<Timestamp>,
     ) -> Result<(), Refusal> {
-        standing.need(Permissions::MODERATE_MEMBERS)?;
-        standing.need_above(self.rank_of(target))?;
+        guild_context.need(Permissions::MODERATE_MEMBERS)?;
+        guild_context.need_above(self.rank_of(target))?;
         // Against an administrator it would have no effect. The time-out they may be under is left aside.
         let free = Member { communication_disabled_until: None, flags: 0, ..target.clone() };
         let permissions = self.meta.guild_permissions(self.meta.standing(&free, now.unix));
@@ -223,15 +224,15 @@ impl Guild {
             return Err(Refusal::NotInVoice);
         }
         let Some(channel_id) = to else { return Ok(None) };
-        let here = self.in_channel(now, actor, channel_id)?;
-        if !here.channel.kind.is_voice() {
+        let context = self.in_channel(now, actor, channel_id)?;
+        if !context.channel.kind.is_voice() {
             return Err(Refusal::InvalidForm("channel_id"));
         }
-        here.need(Permissions::CONNECT | Permissions::MOVE_MEMBERS)?;
+        context.need(Permissions::CONNECT | Permissions::MOVE_MEMBERS)?;
         if self.is_closing(channel_id) {
             return Err(Refusal::UnknownChannel);
         }
-        Ok(Some(here.channel))
+        Ok(Some(context.channel))
     }
 
     pub(crate) fn set_member_role(
@@ -242,11 +243,11 @@ impl Guild {
         role_id: RoleId,
         has: bool,
     ) -> CommandResult {
-        let standing = self.in_guild(now, actor)?;
+        let guild_context = self.in_guild(now, actor)?;
         let before = self.need_member(user_id)?;
         self.need_role(role_id)?;
-        standing.need(Permissions::MANAGE_ROLES)?;
-        self.check_hand_out(&standing, role_id)?;
+        guild_context.need(Permissions::MANAGE_ROLES)?;
+        self.check_hand_out(&guild_context, role_id)?;
         let mut member = Member::clone(&before);
         match member.roles.binary_search(&role_id) {
             Err(at) if has => member.roles.insert(at, role_id),
@@ -261,18 +262,18 @@ impl Guild {
     }
 
     pub(crate) fn remove_member(&mut self, now: Now, actor: Actor, user_id: UserId) -> CommandResult {
-        let standing = self.in_guild(now, actor)?;
+        let guild_context = self.in_guild(now, actor)?;
         let member = self.need_member(user_id)?;
-        if standing.is(user_id) {
+        if guild_context.is(user_id) {
             // An owner gives the guild away or deletes it.
-            if standing.is_owner {
+            if guild_context.is_owner {
                 return Err(Refusal::MissingPermissions.into());
             }
         } else {
-            standing.need(Permissions::KICK_MEMBERS)?;
-            standing.need_above(self.rank_of(&member))?;
+            guild_context.need(Permissions::KICK_MEMBERS)?;
+            guild_context.need_above(self.rank_of(&member))?;
         }
-        let is_kick = !standing.is(user_id);
+        let is_kick = !guild_context.is(user_id);
         self.take_out(now, &member);
         if is_kick {
             self.log(now, actor, NewEntry::new(AuditAction::MemberKick, user_id));

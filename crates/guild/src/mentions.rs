@@ -1,6 +1,6 @@
 //! Mentions: users and roles named in a message, and those that it may notify.
 //!
-//! Owns        the syntax `<@id>`, `<@!id>`, `<@&role>`, `@everyone`, `@here`; the filters of reference.md §10.3.
+//! Owns        the syntax `<@id>`, `<@!id>`, `<@&role>`, `@everyone`, `@context`; the filters of reference.md §10.3.
 //! Doors       `parse` reads a text; `Guild::resolve_mentions` filters by permission and existence.
 //! Invariants  any text is accepted; each id is returned once, in order of first appearance.
 //! Limits      `mentions_max` users and the same number of roles; further ones are plain text.
@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub(crate) struct Named {
     pub users: Vec<UserId>,
     pub roles: Vec<RoleId>,
-    /// `@everyone` or `@here`.
+    /// `@everyone` or `@context`.
     pub everyone: bool,
 }
 

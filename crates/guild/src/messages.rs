@@ -11,7 +11,7 @@
 use crate::{
     audit::NewEntry,
     cache::{CachedMessage, Lookup},
-    check::Here,
+    check::ChannelContext,
     command::{Actor, MessagePatch, MessageReply, NewMessage, Refusal, Reply},
     machine::{CommandResult, Guild, Stop},
     record::Write,
@@ -89,18 +89,18 @@ impl Guild {
         channel_id: ChannelId,
         new: &NewMessage,
     ) -> CommandResult {
-        let here = self.in_text(now, actor, channel_id)?;
-        let author = here.person()?;
-        self.need_unlocked(&here)?;
-        here.need(Permissions::SEND_MESSAGES)?;
+        let context = self.message_channel(now, actor, channel_id)?;
+        let author = context.author()?;
+        self.need_unlocked(&context)?;
+        context.need(Permissions::SEND_MESSAGES)?;
         if !new.embeds.is_empty() {
-            here.need(Permissions::EMBED_LINKS)?;
+            context.need(Permissions::EMBED_LINKS)?;
         }
         if new.reply_to.is_some() {
-            here.need(Permissions::READ_MESSAGE_HISTORY)?;
+            context.need(Permissions::READ_MESSAGE_HISTORY)?;
         }
         if !new.attachments.is_empty() {
-            here.need(Permissions::ATTACH_FILES)?;
+            context.need(Permissions::ATTACH_FILES)?;
         }
         self.check_filled(new)?;
         // Before slow mode, so that a repeated request that succeeded gets the same reply.
@@ -109,7 +109,7 @@ impl Guild {
         {
             return Ok(reply);
         }
-        self.check_slow_mode(now, &here, author.user.id)?;
+        self.check_slow_mode(now, &context, author.user.id)?;
         let referenced = match new.reply_to {
             None => None,
             Some(reply_to) => match self.find_message((channel_id, reply_to.message_id))? {
@@ -121,12 +121,12 @@ impl Guild {
         // Nothing is refused from here on.
 
         let replied = referenced.as_ref().map(|message| message.author.id).filter(|id| *id != author.user.id);
-        let mentions = self.resolve_mentions(&new.content, new.allowed_mentions.as_ref(), here.permissions, replied);
+        let mentions = self.resolve_mentions(&new.content, new.allowed_mentions.as_ref(), context.permissions, replied);
         let id: MessageId = self.next_id(now);
         let guild_id = self.guild_of_messages();
         let message = Message {
             content: new.content.clone(),
-            tts: new.tts && here.can(Permissions::SEND_TTS_MESSAGES),
+            tts: new.tts && context.can(Permissions::SEND_TTS_MESSAGES),
             mention_everyone: mentions.everyone,
             mentions: mentions.users,
             mention_roles: mentions.roles,
@@ -143,12 +143,12 @@ impl Guild {
             }),
             ..Message::new(id, channel_id, guild_id, author.user.clone())
         };
-        self.remember_sent(now, &here, &author, new.nonce.as_ref(), id);
-        if here.channel.kind.is_thread() {
-            self.open_thread(now, &here);
-            self.join_by_writing(now, &here, author.user.id);
+        self.remember_sent(now, &context, &author, new.nonce.as_ref(), id);
+        if context.channel.kind.is_thread() {
+            self.open_thread(now, &context);
+            self.join_by_writing(now, &context, author.user.id);
         }
-        Ok(self.say(now, &here, message, new.nonce.as_ref(), referenced))
+        Ok(self.say(now, &context, message, new.nonce.as_ref(), referenced))
     }
 
     /// Whether there is something in a message, and its stickers are the guild's.
@@ -188,25 +188,25 @@ impl Guild {
         channel_id: ChannelId,
         edited: Option<MessageId>,
     ) -> CommandResult {
-        let here = match self.in_channel(now, actor, channel_id)? {
+        let context = match self.in_channel(now, actor, channel_id)? {
             // With its first message a post begins.
-            here if edited.is_none() && here.channel.kind.holds_posts() => here,
-            _ => self.in_text(now, actor, channel_id)?,
+            context if edited.is_none() && context.channel.kind.holds_posts() => context,
+            _ => self.message_channel(now, actor, channel_id)?,
         };
-        let author = here.person()?;
+        let author = context.author()?;
         match edited {
             Some(message_id) => {
                 if self.need_message((channel_id, message_id))?.message.author.id != author.user.id {
                     return Err(Refusal::NotTheAuthor.into());
                 }
-                self.need_editable(&here)?;
+                self.need_editable(&context)?;
             }
             None => {
-                self.need_unlocked(&here)?;
-                here.need(Permissions::SEND_MESSAGES)?;
+                self.need_unlocked(&context)?;
+                context.need(Permissions::SEND_MESSAGES)?;
             }
         }
-        here.need(Permissions::ATTACH_FILES)?;
+        context.need(Permissions::ATTACH_FILES)?;
         Ok(Reply::Done)
     }
 
@@ -214,7 +214,7 @@ impl Guild {
     pub(crate) fn say(
         &mut self,
         now: Now,
-        here: &Here,
+        context: &ChannelContext,
         message: Message,
         nonce: Option<&Nonce>,
         referenced: Option<Arc<Message>>,
@@ -228,7 +228,7 @@ impl Guild {
             None => Arc::new(message.clone()),
         };
         let message = if nonce.is_none() { told.clone() } else { Arc::new(message) };
-        let effect = match self.thread_after_message(here, &message) {
+        let effect = match self.thread_after_message(context, &message) {
             Some(effect) => effect,
             None => {
                 Arc::make_mut(&mut self.last_message_ids).insert(key.0, key.1);
@@ -240,7 +240,7 @@ impl Guild {
         self.cache.put(key, CachedMessage::new(message), version);
         self.free_evicted();
         let referenced = referenced.map(|referenced| self.limits.links.renewed(now.unix, referenced));
-        self.tell_message(now, EventName::MessageCreate, here, told.clone(), referenced.clone(), effect);
+        self.tell_message(now, EventName::MessageCreate, context, told.clone(), referenced.clone(), effect);
         Reply::Message(Box::new(MessageReply {
             message: told,
             reactions: Vec::new(),
@@ -248,21 +248,28 @@ impl Guild {
         }))
     }
 
-    fn check_slow_mode(&self, now: Now, here: &Here, author: UserId) -> Result<(), Refusal> {
-        let rate_limit_s = here.channel.rate_limit_per_user;
-        if rate_limit_s == 0 || is_exempt_from_slow_mode(here) {
+    fn check_slow_mode(&self, now: Now, context: &ChannelContext, author: UserId) -> Result<(), Refusal> {
+        let rate_limit_s = context.channel.rate_limit_per_user;
+        if rate_limit_s == 0 || is_exempt_from_slow_mode(context) {
             return Ok(());
         }
-        match self.recent.wait_ms(now.instant, here.channel.id, author, rate_limit_s) {
+        match self.recent.wait_ms(now.instant, context.channel.id, author, rate_limit_s) {
             0 => Ok(()),
             retry_after_ms => Err(Refusal::SlowMode { retry_after_ms }),
         }
     }
 
-    fn remember_sent(&mut self, now: Now, here: &Here, author: &Member, nonce: Option<&Nonce>, id: MessageId) {
-        let (channel, user) = (here.channel.id, author.user.id);
-        if here.channel.rate_limit_per_user > 0 && !is_exempt_from_slow_mode(here) {
-            let (rate_limit_s, max) = (here.channel.rate_limit_per_user, self.limits.slow_mode_entries_max);
+    fn remember_sent(
+        &mut self,
+        now: Now,
+        context: &ChannelContext,
+        author: &Member,
+        nonce: Option<&Nonce>,
+        id: MessageId,
+    ) {
+        let (channel, user) = (context.channel.id, author.user.id);
+        if context.channel.rate_limit_per_user > 0 && !is_exempt_from_slow_mode(context) {
+            let (rate_limit_s, max) = (context.channel.rate_limit_per_user, self.limits.slow_mode_entries_max);
             self.recent.remember_sent(now.instant, channel, user, rate_limit_s, max);
         }
         if let Some(nonce) = nonce {
@@ -274,7 +281,7 @@ impl Guild {
         &mut self,
         now: Now,
         name: EventName,
-        here: &Here,
+        context: &ChannelContext,
         message: Arc<Message>,
         referenced: Option<Arc<Message>>,
         effect: Effect,
@@ -282,21 +289,21 @@ impl Guild {
         let referenced = referenced.map(|referenced| self.limits.links.renewed(now.unix, referenced));
         let message = self.limits.links.renewed(now.unix, message);
         let payload = Payload::Message(Box::new(MessageEvent {
-            channel_type: here.channel.kind,
+            channel_type: context.channel.kind,
             author: self.member(message.author.id),
             mentioned: self.members_among(&message.mentions),
             referenced,
             message,
         }));
-        let event = self.event(name, self.gate_of(&here.channel), payload);
+        let event = self.event(name, self.gate_of(&context.channel), payload);
         self.publish(event, effect);
     }
 
     /// Whether members may edit messages there. An author who has lost SEND_MESSAGES since may still edit, as upstream.
-    fn need_editable(&self, here: &Here) -> Result<(), Refusal> {
-        here.need_free()?;
-        self.need_open(here)?;
-        self.need_unlocked(here)
+    fn need_editable(&self, context: &ChannelContext) -> Result<(), Refusal> {
+        context.need_free()?;
+        self.need_open(context)?;
+        self.need_unlocked(context)
     }
 
     pub(crate) fn edit_message(
@@ -307,10 +314,10 @@ impl Guild {
         message_id: MessageId,
         patch: &MessagePatch,
     ) -> CommandResult {
-        let here = self.in_text(now, actor, channel_id)?;
+        let context = self.message_channel(now, actor, channel_id)?;
         let key = (channel_id, message_id);
         let before = self.need_message(key)?.message.clone();
-        let is_author = actor == Actor::System || here.is(before.author.id);
+        let is_author = actor == Actor::System || context.is(before.author.id);
         let changes_content = patch.content.is_some()
             || patch.embeds.is_some()
             || patch.components.is_some()
@@ -320,14 +327,14 @@ impl Guild {
             if changes_content || patch.allowed_mentions.is_some() {
                 return Err(Refusal::NotTheAuthor.into());
             }
-            here.need(Permissions::MANAGE_MESSAGES)?;
+            context.need(Permissions::MANAGE_MESSAGES)?;
         }
-        self.need_editable(&here)?;
+        self.need_editable(&context)?;
         if patch.embeds.as_ref().is_some_and(|embeds| !embeds.is_empty()) {
-            here.need(Permissions::EMBED_LINKS)?;
+            context.need(Permissions::EMBED_LINKS)?;
         }
         if !patch.added.is_empty() {
-            here.need(Permissions::ATTACH_FILES)?;
+            context.need(Permissions::ATTACH_FILES)?;
         }
         let mut message = Message::clone(&before);
         if let Some(content) = &patch.content {
@@ -361,7 +368,7 @@ impl Guild {
             let replied =
                 referenced.iter().flatten().map(|message| message.author.id).find(|id| *id != before.author.id);
             let allowed = patch.allowed_mentions.as_ref();
-            let mentions = self.resolve_mentions(&message.content, allowed, here.permissions, replied);
+            let mentions = self.resolve_mentions(&message.content, allowed, context.permissions, replied);
             message.mention_everyone = mentions.everyone;
             message.mentions = mentions.users;
             message.mention_roles = mentions.roles;
@@ -380,7 +387,14 @@ impl Guild {
                 true => Arc::new(Message { tts: false, ..Message::clone(&message) }),
                 false => message.clone(),
             };
-            self.tell_message(now, EventName::MessageUpdate, &here, told, referenced.clone().flatten(), Effect::None);
+            self.tell_message(
+                now,
+                EventName::MessageUpdate,
+                &context,
+                told,
+                referenced.clone().flatten(),
+                Effect::None,
+            );
         }
         let message = self.limits.links.renewed(now.unix, message);
         let referenced = self.renewed_reference(now, referenced);
@@ -394,18 +408,18 @@ impl Guild {
         channel_id: ChannelId,
         message_id: MessageId,
     ) -> CommandResult {
-        let here = self.in_text(now, actor, channel_id)?;
+        let context = self.message_channel(now, actor, channel_id)?;
         let message = self.need_message((channel_id, message_id))?.message.clone();
-        if !here.is(message.author.id) {
-            here.need(Permissions::MANAGE_MESSAGES)?;
+        if !context.is(message.author.id) {
+            context.need(Permissions::MANAGE_MESSAGES)?;
         }
-        self.need_deletable(&here)?;
+        self.need_deletable(&context)?;
         self.forget_message((channel_id, message_id));
-        let effect = self.thread_after_deletion(&here, usize::from(is_counted(&message)));
+        let effect = self.thread_after_deletion(&context, usize::from(is_counted(&message)));
         let payload = Payload::MessageDelete { id: message_id, channel_id };
-        let event = self.event(EventName::MessageDelete, self.gate_of(&here.channel), payload);
+        let event = self.event(EventName::MessageDelete, self.gate_of(&context.channel), payload);
         self.publish(event, effect);
-        if !here.is(message.author.id) {
+        if !context.is(message.author.id) {
             let entry = NewEntry::new(AuditAction::MessageDelete, message.author.id);
             self.log(now, actor, entry.option("channel_id", channel_id).option("count", 1));
         }
@@ -428,8 +442,8 @@ impl Guild {
         channel_id: ChannelId,
         message_ids: &[MessageId],
     ) -> CommandResult {
-        let here = self.in_text(now, actor, channel_id)?;
-        here.need(Permissions::MANAGE_MESSAGES)?;
+        let context = self.message_channel(now, actor, channel_id)?;
+        context.need(Permissions::MANAGE_MESSAGES)?;
         if message_ids.is_empty() || message_ids.len() > self.limits.deleted_messages_max {
             return Err(Refusal::InvalidForm("messages").into());
         }
@@ -441,9 +455,9 @@ impl Guild {
             }
             self.forget_message((channel_id, *message_id));
         }
-        let effect = self.thread_after_deletion(&here, counted);
+        let effect = self.thread_after_deletion(&context, counted);
         let notice = Notice::MessagesGone { channel_id, ids: message_ids.into() };
-        let gate = self.gate_of(&here.channel);
+        let gate = self.gate_of(&context.channel);
         let event = self.event(EventName::MessageDeleteBulk, gate, Payload::Notice(Box::new(notice)));
         self.publish(event, effect);
         let entry = NewEntry::new(AuditAction::MessageBulkDelete, channel_id);
@@ -453,12 +467,12 @@ impl Guild {
 
     /// Publishes each call: clients forget the state after ten seconds.
     pub(crate) fn start_typing(&mut self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {
-        let here = self.in_text(now, actor, channel_id)?;
-        let member = here.person()?;
-        here.need(Permissions::SEND_MESSAGES)?;
-        self.need_open(&here)?;
+        let context = self.message_channel(now, actor, channel_id)?;
+        let member = context.author()?;
+        context.need(Permissions::SEND_MESSAGES)?;
+        self.need_open(&context)?;
         let payload = Payload::Typing { channel_id, timestamp_s: now.unix.unix_s(), member };
-        let event = self.event(EventName::TypingStart, self.gate_of(&here.channel), payload);
+        let event = self.event(EventName::TypingStart, self.gate_of(&context.channel), payload);
         self.publish(event, Effect::None);
         Ok(Reply::Done)
     }
@@ -469,7 +483,8 @@ pub(crate) fn is_counted(message: &Message) -> bool {
     message.kind != Message::KIND_THREAD_STARTER && message.id.get() != message.channel_id.get()
 }
 
-fn is_exempt_from_slow_mode(here: &Here) -> bool {
-    here.permissions
+fn is_exempt_from_slow_mode(context: &ChannelContext) -> bool {
+    context
+        .permissions
         .intersects(Permissions::MANAGE_MESSAGES | Permissions::MANAGE_CHANNELS | Permissions::BYPASS_SLOWMODE)
 }

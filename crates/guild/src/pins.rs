@@ -6,7 +6,7 @@
 
 use crate::{
     audit::NewEntry,
-    check::Here,
+    check::ChannelContext,
     command::{Actor, Refusal, Reply},
     machine::{CommandResult, Guild},
     record::Write,
@@ -25,9 +25,9 @@ fn key_of(channel_id: ChannelId, message_id: MessageId) -> ResourceKey {
 
 impl Guild {
     pub(crate) fn pin(&mut self, now: Now, actor: Actor, key: (ChannelId, MessageId)) -> CommandResult {
-        let here = self.in_text(now, actor, key.0)?;
-        need_to_pin(&here)?;
-        self.need_open(&here)?;
+        let context = self.message_channel(now, actor, key.0)?;
+        need_to_pin(&context)?;
+        self.need_open(&context)?;
         let message = self.need_message(key)?.message.clone();
         if message.pinned {
             return Ok(Reply::Done);
@@ -42,9 +42,9 @@ impl Guild {
         self.resources.pins.entry(key.0).or_default().insert(key.1, now.unix);
         let pin = Pin { channel_id: key.0, message_id: key.1, pinned_at: now.unix };
         self.put_resource(GuildResource::Pin(pin));
-        self.set_pinned(now, &here, &message, referenced, true);
-        self.tell_pins(now, &here, Some(now.unix));
-        if let Some(member) = &here.member {
+        self.set_pinned(now, &context, &message, referenced, true);
+        self.tell_pins(now, &context, Some(now.unix));
+        if let Some(member) = &context.member {
             let reference =
                 MessageReference { message_id: key.1, channel_id: key.0, guild_id: self.guild_of_messages() };
             let note = Message {
@@ -52,16 +52,16 @@ impl Guild {
                 message_reference: Some(reference),
                 ..Message::new(self.next_id(now), key.0, self.guild_of_messages(), member.user.clone())
             };
-            self.say(now, &here, note, None, None);
+            self.say(now, &context, note, None, None);
         }
         self.log_pin(now, actor, AuditAction::MessagePin, &message);
         Ok(Reply::Done)
     }
 
     pub(crate) fn unpin(&mut self, now: Now, actor: Actor, key: (ChannelId, MessageId)) -> CommandResult {
-        let here = self.in_text(now, actor, key.0)?;
-        need_to_pin(&here)?;
-        self.need_open(&here)?;
+        let context = self.message_channel(now, actor, key.0)?;
+        need_to_pin(&context)?;
+        self.need_open(&context)?;
         let message = self.need_message(key)?.message.clone();
         if !message.pinned {
             return Ok(Reply::Done);
@@ -70,9 +70,9 @@ impl Guild {
         // Nothing is refused from here on.
 
         self.forget_pin(key);
-        self.set_pinned(now, &here, &message, referenced, false);
+        self.set_pinned(now, &context, &message, referenced, false);
         let newest = self.resources.pins.get(&key.0).and_then(|pins| pins.values().max().copied());
-        self.tell_pins(now, &here, newest);
+        self.tell_pins(now, &context, newest);
         self.log_pin(now, actor, AuditAction::MessageUnpin, &message);
         Ok(Reply::Done)
     }
@@ -94,17 +94,25 @@ impl Guild {
         self.delete_resource(key_of(key.0, key.1));
     }
 
-    fn set_pinned(&mut self, now: Now, here: &Here, message: &Message, referenced: Option<Arc<Message>>, pinned: bool) {
+    fn set_pinned(
+        &mut self,
+        now: Now,
+        context: &ChannelContext,
+        message: &Message,
+        referenced: Option<Arc<Message>>,
+        pinned: bool,
+    ) {
         let message = Arc::new(Message { pinned, ..message.clone() });
         self.write(Write::PutMessage(message.clone()));
         let version = self.touch();
         self.cache.change((message.channel_id, message.id), version, |cached| cached.message = message.clone());
-        self.tell_message(now, EventName::MessageUpdate, here, message, referenced, Effect::None);
+        self.tell_message(now, EventName::MessageUpdate, context, message, referenced, Effect::None);
     }
 
     /// Also what the channel itself says of its newest pin, which is no CHANNEL_UPDATE.
-    pub(crate) fn tell_pins(&mut self, now: Now, here: &Here, last_pin_timestamp: Option<Timestamp>) {
-        let channel = Channel { last_pin_timestamp, ..Channel::clone(&self.with_newest_message(here.channel.clone())) };
+    pub(crate) fn tell_pins(&mut self, now: Now, context: &ChannelContext, last_pin_timestamp: Option<Timestamp>) {
+        let channel =
+            Channel { last_pin_timestamp, ..Channel::clone(&self.with_newest_message(context.channel.clone())) };
         let channel = Arc::new(channel);
         self.write(Write::PutChannel(channel.clone()));
         let effect = self.keep_channel(now, &channel);
@@ -116,8 +124,8 @@ impl Guild {
 
     /// Newest pin first.
     pub(crate) fn list_pins(&self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {
-        let here = self.in_text(now, actor, channel_id)?;
-        if !here.can(Permissions::READ_MESSAGE_HISTORY) {
+        let context = self.message_channel(now, actor, channel_id)?;
+        if !context.can(Permissions::READ_MESSAGE_HISTORY) {
             return Ok(Reply::Pins(Vec::new()));
         }
         let pins = self.resources.pins.get(&channel_id).into_iter().flatten();
@@ -146,7 +154,7 @@ impl Guild {
 }
 
 /// The older permission counts too: guilds of before the newer one have given it to their moderators.
-fn need_to_pin(here: &Here) -> Result<(), Refusal> {
-    let may = here.permissions.intersects(Permissions::PIN_MESSAGES | Permissions::MANAGE_MESSAGES);
+fn need_to_pin(context: &ChannelContext) -> Result<(), Refusal> {
+    let may = context.permissions.intersects(Permissions::PIN_MESSAGES | Permissions::MANAGE_MESSAGES);
     if may { Ok(()) } else { Err(Refusal::MissingPermissions) }
 }

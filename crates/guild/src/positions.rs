@@ -18,13 +18,13 @@ use std::{collections::BTreeMap, sync::Arc};
 
 impl Guild {
     pub(crate) fn move_channels(&mut self, now: Now, actor: Actor, moves: &[ChannelMove]) -> CommandResult {
-        let standing = self.in_guild(now, actor)?;
-        standing.need(Permissions::MANAGE_CHANNELS)?;
+        let guild_context = self.in_guild(now, actor)?;
+        guild_context.need(Permissions::MANAGE_CHANNELS)?;
         let mut changed: BTreeMap<ChannelId, Channel> = BTreeMap::new();
         for wanted in moves {
-            let here = self.in_channel(now, actor, wanted.id)?;
-            here.need(Permissions::MANAGE_CHANNELS)?;
-            let before = self.with_newest_message(here.channel.clone());
+            let context = self.in_channel(now, actor, wanted.id)?;
+            context.need(Permissions::MANAGE_CHANNELS)?;
+            let before = self.with_newest_message(context.channel.clone());
             let channel = changed.entry(wanted.id).or_insert_with(|| Channel::clone(&before));
             channel.position = wanted.position.unwrap_or(channel.position);
             if let Some(parent_id) = wanted.parent_id {
@@ -33,8 +33,8 @@ impl Guild {
             }
             let parent = channel.parent_id.and_then(|parent| self.meta.channels.get(&parent));
             if let Some(parent) = parent.filter(|_| wanted.lock_permissions) {
-                here.need(Permissions::MANAGE_ROLES)?;
-                let held = standing.permissions | here.permissions;
+                context.need(Permissions::MANAGE_ROLES)?;
+                let held = guild_context.permissions | context.permissions;
                 channel.overwrites = self.check_overwrites(held, &channel.overwrites, &parent.overwrites)?;
             }
         }
@@ -64,8 +64,8 @@ impl Guild {
 
     /// Moves roles below the actor's highest role to positions below it.
     pub(crate) fn move_roles(&mut self, now: Now, actor: Actor, moves: &[(RoleId, i32)]) -> CommandResult {
-        let standing = self.in_guild(now, actor)?;
-        standing.need(Permissions::MANAGE_ROLES)?;
+        let guild_context = self.in_guild(now, actor)?;
+        guild_context.need(Permissions::MANAGE_ROLES)?;
         let mut changed: BTreeMap<RoleId, Arc<Role>> = BTreeMap::new();
         for (role_id, position) in moves {
             let before = self.need_role(*role_id)?;
@@ -77,8 +77,8 @@ impl Guild {
             }
             let role = Role { position: (*position).max(1), ..Role::clone(&before) };
             if role.position != before.position {
-                standing.need_above(Rank::of(&before))?;
-                standing.need_above(Rank::of(&role))?;
+                guild_context.need_above(Rank::of(&before))?;
+                guild_context.need_above(Rank::of(&role))?;
                 changed.insert(*role_id, Arc::new(role));
             } else {
                 changed.remove(role_id);

@@ -8,7 +8,7 @@
 
 use crate::{
     cache::Reactions,
-    check::Here,
+    check::ChannelContext,
     command::{Actor, Refusal, Reply},
     machine::{CommandResult, Guild},
     record::Write,
@@ -25,11 +25,11 @@ impl Guild {
         key: (ChannelId, MessageId),
         emoji: &ReactionEmoji,
     ) -> CommandResult {
-        let here = self.in_text(now, actor, key.0)?;
-        let member = here.person()?;
-        here.need(Permissions::READ_MESSAGE_HISTORY)?;
-        here.need_free()?;
-        self.need_open(&here)?;
+        let context = self.message_channel(now, actor, key.0)?;
+        let member = context.author()?;
+        context.need(Permissions::READ_MESSAGE_HISTORY)?;
+        context.need_free()?;
+        self.need_open(&context)?;
         let user_id = member.user.id;
         let reactions_max = self.limits.reactions_max;
         let message = self.need_message(key)?;
@@ -38,7 +38,7 @@ impl Guild {
             Some(reactions) if reactions.contains(user_id) => return Ok(Reply::Done),
             Some(reactions) => reactions.emoji.clone(),
             None => {
-                here.need(Permissions::ADD_REACTIONS)?;
+                context.need(Permissions::ADD_REACTIONS)?;
                 if message.reactions.len() >= reactions_max {
                     return Err(Refusal::TooManyReactions.into());
                 }
@@ -59,7 +59,7 @@ impl Guild {
         });
         let event =
             ReactionEvent { user_id, channel_id: key.0, message_id: key.1, author_id, emoji, member: Some(member) };
-        self.tell_reaction(EventName::MessageReactionAdd, &here, event);
+        self.tell_reaction(EventName::MessageReactionAdd, &context, event);
         Ok(Reply::Done)
     }
 
@@ -71,8 +71,8 @@ impl Guild {
         Ok(ReactionEmoji { id: Some(id), name: own.name.clone() })
     }
 
-    fn tell_reaction(&mut self, name: EventName, here: &Here, event: ReactionEvent) {
-        let gate = self.gate_of(&here.channel);
+    fn tell_reaction(&mut self, name: EventName, context: &ChannelContext, event: ReactionEvent) {
+        let gate = self.gate_of(&context.channel);
         let event = self.event(name, gate, Payload::Reaction(Box::new(event)));
         self.publish(event, Effect::None);
     }
@@ -85,13 +85,13 @@ impl Guild {
         emoji: &ReactionEmoji,
         user_id: UserId,
     ) -> CommandResult {
-        let here = self.in_text(now, actor, key.0)?;
-        if !here.is(user_id) {
-            here.need(Permissions::MANAGE_MESSAGES)?;
+        let context = self.message_channel(now, actor, key.0)?;
+        if !context.is(user_id) {
+            context.need(Permissions::MANAGE_MESSAGES)?;
         }
         // A backend erases the reactions of an account in closed threads, too.
-        if here.member.is_some() {
-            self.need_open(&here)?;
+        if context.member.is_some() {
+            self.need_open(&context)?;
         }
         let message = self.need_message(key)?;
         let author_id = message.message.author.id;
@@ -109,7 +109,7 @@ impl Guild {
             message.reactions.retain(|reactions| !reactions.is_empty());
         });
         let event = ReactionEvent { user_id, channel_id: key.0, message_id: key.1, author_id, emoji, member: None };
-        self.tell_reaction(EventName::MessageReactionRemove, &here, event);
+        self.tell_reaction(EventName::MessageReactionRemove, &context, event);
         Ok(Reply::Done)
     }
 
@@ -120,9 +120,9 @@ impl Guild {
         key: (ChannelId, MessageId),
         emoji: Option<&ReactionEmoji>,
     ) -> CommandResult {
-        let here = self.in_text(now, actor, key.0)?;
-        here.need(Permissions::MANAGE_MESSAGES)?;
-        self.need_open(&here)?;
+        let context = self.message_channel(now, actor, key.0)?;
+        context.need(Permissions::MANAGE_MESSAGES)?;
+        self.need_open(&context)?;
         let message = self.need_message(key)?;
         let is_meant = |reactions: &Reactions| emoji.is_none_or(|emoji| reactions.is_with(emoji));
         let Some(first) = message.reactions.iter().find(|reactions| is_meant(reactions)) else {
@@ -141,7 +141,7 @@ impl Guild {
             None => EventName::MessageReactionRemoveAll,
         };
         let payload = Payload::ReactionsCleared { channel_id: key.0, message_id: key.1, emoji: emoji_as_used };
-        let event = self.event(name, self.gate_of(&here.channel), payload);
+        let event = self.event(name, self.gate_of(&context.channel), payload);
         self.publish(event, Effect::None);
         Ok(Reply::Done)
     }

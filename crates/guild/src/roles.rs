@@ -20,10 +20,10 @@ use std::{collections::BTreeMap, sync::Arc};
 
 impl Guild {
     pub(crate) fn create_role(&mut self, now: Now, actor: Actor, role: &Role) -> CommandResult {
-        let standing = self.in_guild(now, actor)?;
-        standing.need(Permissions::MANAGE_ROLES)?;
+        let guild_context = self.in_guild(now, actor)?;
+        guild_context.need(Permissions::MANAGE_ROLES)?;
         let permissions = role.permissions & Permissions::ALL;
-        standing.need(permissions)?;
+        guild_context.need(permissions)?;
         if self.meta.roles.len() >= self.limits.roles_max {
             return Err(Refusal::TooManyRoles.into());
         }
@@ -33,8 +33,8 @@ impl Guild {
             id: if has_id { role.id } else { self.next_id(now) },
             permissions,
             // A member's new role starts at the bottom; a backend says where.
-            position: if standing.is_system() { role.position.max(1) } else { 1 },
-            managed: role.managed && standing.is_system(),
+            position: if guild_context.is_system() { role.position.max(1) } else { 1 },
+            managed: role.managed && guild_context.is_system(),
             ..role.clone()
         });
         self.put_role(now, EventName::GuildRoleCreate, &role);
@@ -43,19 +43,19 @@ impl Guild {
     }
 
     pub(crate) fn update_role(&mut self, now: Now, actor: Actor, role_id: RoleId, patch: &RolePatch) -> CommandResult {
-        let standing = self.in_guild(now, actor)?;
+        let guild_context = self.in_guild(now, actor)?;
         let before = self.need_role(role_id)?;
-        standing.need(Permissions::MANAGE_ROLES)?;
+        guild_context.need(Permissions::MANAGE_ROLES)?;
         let is_everyone = role_id == self.meta.id().cast();
-        standing.need_above(if is_everyone { Rank::BOTTOM } else { Rank::of(&before) })?;
+        guild_context.need_above(if is_everyone { Rank::BOTTOM } else { Rank::of(&before) })?;
         let mut role = Role::clone(&before);
         if let Some(permissions) = patch.permissions {
             role.permissions = permissions & Permissions::ALL;
-            standing.need(role.permissions.without(before.permissions))?;
+            guild_context.need(role.permissions.without(before.permissions))?;
         }
         if let Some(position) = patch.position.filter(|_| !is_everyone) {
             role.position = position.max(1);
-            standing.need_above(Rank::of(&role))?;
+            guild_context.need_above(Rank::of(&role))?;
         }
         if let Some(name) = patch.name.as_ref().filter(|_| !is_everyone) {
             role.name.clone_from(name);
@@ -89,13 +89,13 @@ impl Guild {
     }
 
     pub(crate) fn delete_role(&mut self, now: Now, actor: Actor, role_id: RoleId) -> CommandResult {
-        let standing = self.in_guild(now, actor)?;
+        let guild_context = self.in_guild(now, actor)?;
         let role = self.need_role(role_id)?;
-        standing.need(Permissions::MANAGE_ROLES)?;
-        if role_id == self.meta.id().cast() || role.managed && !standing.is_system() {
+        guild_context.need(Permissions::MANAGE_ROLES)?;
+        if role_id == self.meta.id().cast() || role.managed && !guild_context.is_system() {
             return Err(Refusal::InvalidRole.into());
         }
-        standing.need_above(Rank::of(&role))?;
+        guild_context.need_above(Rank::of(&role))?;
         self.write(Write::DeleteRole(self.meta.id(), role_id));
         // Members keep the id, so an overwrite that stayed would still apply to them (E2).
         let target = OverwriteKind::Role(role_id);

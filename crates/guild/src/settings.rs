@@ -6,7 +6,7 @@
 
 use crate::{
     audit::{self, NewEntry},
-    check::Standing,
+    check::GuildContext,
     command::{Actor, GuildPatch, GuildReply, Refusal, Reply},
     machine::{CommandResult, Guild},
     presence::Pace,
@@ -20,12 +20,12 @@ use std::{collections::BTreeMap, mem, sync::Arc};
 
 impl Guild {
     pub(crate) fn read_guild(&self, now: Now, actor: Actor) -> CommandResult {
-        let standing = self.in_guild(now, actor)?;
-        Ok(self.guild_reply(now, &standing))
+        let guild_context = self.in_guild(now, actor)?;
+        Ok(self.guild_reply(now, &guild_context))
     }
 
-    fn guild_reply(&self, now: Now, standing: &Standing) -> Reply {
-        let is_visible = |channel: &Channel| match &standing.member {
+    fn guild_reply(&self, now: Now, guild_context: &GuildContext) -> Reply {
+        let is_visible = |channel: &Channel| match &guild_context.member {
             None => true,
             Some(member) => self.permissions_in(now, member, channel).contains(Permissions::VIEW_CHANNEL),
         };
@@ -36,16 +36,16 @@ impl Guild {
             presence_count: self.online_count,
             threads: self.threads.clone(),
             visible_channels: self.meta.channels.values().filter(|c| is_visible(c)).map(|c| c.id).collect(),
-            permissions: standing.permissions,
+            permissions: guild_context.permissions,
         }))
     }
 
     pub(crate) fn read_channel(&self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {
-        let here = self.in_channel(now, actor, channel_id)?;
-        if here.channel.kind.is_thread() {
+        let context = self.in_channel(now, actor, channel_id)?;
+        if context.channel.kind.is_thread() {
             return self.thread_reply(channel_id, actor);
         }
-        Ok(Reply::Channel(self.with_newest_message(here.channel)))
+        Ok(Reply::Channel(self.with_newest_message(context.channel)))
     }
 
     /// The channel with its newest message's id, which changes too often to be kept in it.
@@ -71,16 +71,16 @@ impl Guild {
     }
 
     pub(crate) fn authorize_history(&self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {
-        let here = self.in_text(now, actor, channel_id)?;
-        Ok(Reply::HistoryGrant { may_read_history: here.can(Permissions::READ_MESSAGE_HISTORY) })
+        let context = self.message_channel(now, actor, channel_id)?;
+        Ok(Reply::HistoryGrant { may_read_history: context.can(Permissions::READ_MESSAGE_HISTORY) })
     }
 
     pub(crate) fn update_guild(&mut self, now: Now, actor: Actor, patch: &GuildPatch) -> CommandResult {
-        let standing = self.in_guild(now, actor)?;
-        standing.need(Permissions::MANAGE_GUILD)?;
+        let guild_context = self.in_guild(now, actor)?;
+        guild_context.need(Permissions::MANAGE_GUILD)?;
         let mut fields = guildhall_model::Guild::clone(&self.meta.guild);
         if let Some(owner_id) = patch.owner_id.filter(|owner_id| *owner_id != fields.owner_id) {
-            if !standing.is_owner && !standing.is_system() {
+            if !guild_context.is_owner && !guild_context.is_system() {
                 return Err(Refusal::MissingPermissions.into());
             }
             self.need_member(owner_id)?;
@@ -127,8 +127,8 @@ impl Guild {
             self.log(now, actor, entry);
         }
         // The former owner sees the guild with their remaining permissions.
-        let standing = self.in_guild(now, actor)?;
-        Ok(self.guild_reply(now, &standing))
+        let guild_context = self.in_guild(now, actor)?;
+        Ok(self.guild_reply(now, &guild_context))
     }
 
     fn check_special_channel(
@@ -177,8 +177,8 @@ impl Guild {
     }
 
     pub(crate) fn delete_guild(&mut self, now: Now, actor: Actor) -> CommandResult {
-        let standing = self.in_guild(now, actor)?;
-        if !standing.is_owner && !standing.is_system() {
+        let guild_context = self.in_guild(now, actor)?;
+        if !guild_context.is_owner && !guild_context.is_system() {
             return Err(Refusal::MissingPermissions.into());
         }
         self.write(Write::DeleteGuild(self.meta.id()));

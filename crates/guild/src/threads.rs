@@ -18,7 +18,7 @@ mod members;
 
 use crate::{
     audit::{self, NewEntry},
-    check::Here,
+    check::ChannelContext,
     command::{Actor, ChannelPatch, Refusal, Reply},
     machine::{CommandResult, Guild},
     messages::is_counted,
@@ -58,7 +58,7 @@ impl Guild {
     }
 
     /// A thread that the actor can view. Permissions are those of the parent, except for writing and locks.
-    pub(crate) fn in_thread(&self, now: Now, actor: Actor, thread_id: ChannelId) -> Result<Here, Refusal> {
+    pub(crate) fn in_thread(&self, now: Now, actor: Actor, thread_id: ChannelId) -> Result<ChannelContext, Refusal> {
         let thread = self.threads.get(thread_id).ok_or(Refusal::UnknownChannel)?;
         let parent_id = thread.channel.parent_id.ok_or(Refusal::UnknownChannel)?;
         let parent = self.in_channel(now, actor, parent_id)?;
@@ -74,32 +74,36 @@ impl Guild {
         if is_locked(&thread.channel) && !parent.can(Permissions::MANAGE_THREADS) {
             permissions = permissions & LOCKED;
         }
-        Ok(Here { channel: thread.channel.clone(), permissions, ..parent })
+        Ok(ChannelContext { channel: thread.channel.clone(), permissions, ..parent })
     }
 
-    fn need_thread(&self, here: &Here) -> Result<&ThreadEntry, Refusal> {
-        self.threads.get(here.channel.id).ok_or(Refusal::UnknownChannel)
+    fn need_thread(&self, context: &ChannelContext) -> Result<&ThreadEntry, Refusal> {
+        self.threads.get(context.channel.id).ok_or(Refusal::UnknownChannel)
     }
 
     /// Whether anything except messages may be written there (T3).
-    pub(crate) fn need_open(&self, here: &Here) -> Result<(), Refusal> {
-        match &here.channel.thread {
+    pub(crate) fn need_open(&self, context: &ChannelContext) -> Result<(), Refusal> {
+        match &context.channel.thread {
             Some(thread) if thread.archived => Err(Refusal::ArchivedThread),
             _ => Ok(()),
         }
     }
 
     /// Whether a message may be written there (T4).
-    pub(crate) fn need_unlocked(&self, here: &Here) -> Result<(), Refusal> {
-        if is_locked(&here.channel) && !here.can(Permissions::MANAGE_THREADS) {
+    pub(crate) fn need_unlocked(&self, context: &ChannelContext) -> Result<(), Refusal> {
+        if is_locked(&context.channel) && !context.can(Permissions::MANAGE_THREADS) {
             return Err(Refusal::LockedThread);
         }
         Ok(())
     }
 
     /// Whether a message may be deleted there (T4).
-    pub(crate) fn need_deletable(&self, here: &Here) -> Result<(), Refusal> {
-        if is_locked(&here.channel) && !here.can(Permissions::MANAGE_THREADS) { self.need_open(here) } else { Ok(()) }
+    pub(crate) fn need_deletable(&self, context: &ChannelContext) -> Result<(), Refusal> {
+        if is_locked(&context.channel) && !context.can(Permissions::MANAGE_THREADS) {
+            self.need_open(context)
+        } else {
+            Ok(())
+        }
     }
 
     /// Tags of a post after a change (T5). `before` are its current tags; one that the forum no longer has is dropped.
@@ -167,8 +171,8 @@ impl Guild {
     }
 
     /// Counts a message written in a thread. Returns the effect.
-    pub(crate) fn thread_after_message(&mut self, here: &Here, message: &Message) -> Option<Effect> {
-        let entry = self.threads.get(here.channel.id)?.clone();
+    pub(crate) fn thread_after_message(&mut self, context: &ChannelContext, message: &Message) -> Option<Effect> {
+        let entry = self.threads.get(context.channel.id)?.clone();
         let mut channel = Channel::clone(&entry.channel);
         channel.last_message_id = Some(message.id);
         let thread = channel.thread.as_mut()?;
@@ -184,8 +188,8 @@ impl Guild {
     }
 
     /// Subtracts deleted messages of a thread. The total of messages ever sent stays.
-    pub(crate) fn thread_after_deletion(&mut self, here: &Here, counted: usize) -> Effect {
-        let Some(entry) = self.threads.get(here.channel.id).filter(|_| counted > 0).cloned() else {
+    pub(crate) fn thread_after_deletion(&mut self, context: &ChannelContext, counted: usize) -> Effect {
+        let Some(entry) = self.threads.get(context.channel.id).filter(|_| counted > 0).cloned() else {
             return Effect::None;
         };
         let mut channel = Channel::clone(&entry.channel);
@@ -197,8 +201,8 @@ impl Guild {
     }
 
     /// Reopens an archived thread before a message is written in it.
-    pub(crate) fn open_thread(&mut self, now: Now, here: &Here) {
-        let Some(entry) = self.threads.get(here.channel.id).cloned() else { return };
+    pub(crate) fn open_thread(&mut self, now: Now, context: &ChannelContext) {
+        let Some(entry) = self.threads.get(context.channel.id).cloned() else { return };
         if !entry.channel.thread.as_ref().is_some_and(|thread| thread.archived) {
             return;
         }
@@ -222,13 +226,13 @@ impl Guild {
         self.tell_thread(EventName::ThreadUpdate, &entry, None, Notice::Thread(event), effect);
         if is_active && !was_active {
             // Clients forget archived threads; after reopening, connected members receive their membership again.
-            let here: Vec<_> = entry
+            let context: Vec<_> = entry
                 .members
                 .values()
                 .filter(|of| self.sessions.of_user(of.user_id).next().is_some())
                 .copied()
                 .collect();
-            for member in here {
+            for member in context {
                 let notice = Notice::ThreadMember(member);
                 self.tell_thread(EventName::ThreadMemberUpdate, &entry, Some(member.user_id), notice, Effect::None);
             }
@@ -244,13 +248,13 @@ impl Guild {
         thread_id: ChannelId,
         patch: &ChannelPatch,
     ) -> CommandResult {
-        let here = self.in_thread(now, actor, thread_id)?;
-        let entry = self.need_thread(&here)?.clone();
+        let context = self.in_thread(now, actor, thread_id)?;
+        let entry = self.need_thread(&context)?.clone();
         let mut channel = Channel::clone(&entry.channel);
         let Some(thread) = &mut channel.thread else { return Err(Refusal::UnknownChannel.into()) };
-        let may_manage = here.can(Permissions::MANAGE_THREADS);
+        let may_manage = context.can(Permissions::MANAGE_THREADS);
         if !may_manage {
-            let is_owner = here.is(thread.owner_id);
+            let is_owner = context.is(thread.owner_id);
             let wants_more = patch.locked.is_some()
                 || patch.rate_limit_per_user.is_some()
                 || (patch.invitable.is_some() || patch.applied_tags.is_some()) && !is_owner
@@ -259,8 +263,8 @@ impl Guild {
             if wants_more {
                 return Err(Refusal::MissingPermissions.into());
             }
-            self.need_unlocked(&here)?;
-            here.need(Permissions::SEND_MESSAGES)?;
+            self.need_unlocked(&context)?;
+            context.need(Permissions::SEND_MESSAGES)?;
         }
         if thread.archived && patch.archived != Some(false) {
             return Err(Refusal::ArchivedThread.into());
@@ -294,9 +298,9 @@ impl Guild {
     }
 
     pub(crate) fn delete_thread(&mut self, now: Now, actor: Actor, thread_id: ChannelId) -> CommandResult {
-        let here = self.in_thread(now, actor, thread_id)?;
-        here.need(Permissions::MANAGE_THREADS)?;
-        let entry = self.need_thread(&here)?.clone();
+        let context = self.in_thread(now, actor, thread_id)?;
+        context.need(Permissions::MANAGE_THREADS)?;
+        let entry = self.need_thread(&context)?.clone();
         self.forget_thread(&entry);
         let notice = Notice::ThreadGone(entry.channel.clone());
         self.tell_thread(EventName::ThreadDelete, &entry, None, notice, Effect::Thread(thread_id, None));

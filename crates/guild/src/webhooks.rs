@@ -8,7 +8,7 @@
 
 use crate::{
     audit::{self, NewEntry},
-    check::Here,
+    check::ChannelContext,
     command::{Actor, MessagePatch, MessageReply, NewMessage, NewWebhook, Refusal, Reply, WebhookPatch, WebhookPost},
     machine::{CommandResult, Guild, Stop},
 };
@@ -44,14 +44,14 @@ impl Guild {
         channel_id: ChannelId,
         new: &NewWebhook,
     ) -> CommandResult {
-        let here = self.in_channel(now, actor, channel_id)?;
-        here.need(Permissions::MANAGE_WEBHOOKS)?;
-        need_place_for_webhooks(&here)?;
+        let context = self.in_channel(now, actor, channel_id)?;
+        context.need(Permissions::MANAGE_WEBHOOKS)?;
+        need_place_for_webhooks(&context)?;
         let of_channel = self.resources.webhooks.values().filter(|webhook| webhook.channel_id == channel_id);
         if of_channel.count() >= self.limits.webhooks_per_channel_max {
             return Err(Refusal::TooManyWebhooks.into());
         }
-        let user = here.member.as_ref().map(|member| member.user.clone());
+        let user = context.member.as_ref().map(|member| member.user.clone());
         let application_id = user.as_ref().filter(|user| user.bot).map(|user| user.id.cast());
         let webhook = Webhook {
             id: new.id.unwrap_or_else(|| self.next_id(now)),
@@ -108,8 +108,8 @@ impl Guild {
         }
         let is_meant = |webhook: &&Arc<Webhook>| channel_id.is_none_or(|channel_id| webhook.channel_id == channel_id);
         let may_see = |webhook: &&Arc<Webhook>| {
-            let here = self.in_channel(now, actor, webhook.channel_id);
-            here.is_ok_and(|here| here.can(Permissions::MANAGE_WEBHOOKS))
+            let context = self.in_channel(now, actor, webhook.channel_id);
+            context.is_ok_and(|context| context.can(Permissions::MANAGE_WEBHOOKS))
         };
         let webhooks = self.resources.webhooks.values().filter(is_meant).filter(may_see).cloned();
         Ok(Reply::Webhooks(webhooks.collect()))
@@ -132,9 +132,9 @@ impl Guild {
         }
         // A token posts where it was made to post.
         if let (Some(channel_id), WebhookAccess::Actor(actor)) = (patch.channel_id, access) {
-            let here = self.in_channel(now, *actor, channel_id)?;
-            here.need(Permissions::MANAGE_WEBHOOKS)?;
-            need_place_for_webhooks(&here)?;
+            let context = self.in_channel(now, *actor, channel_id)?;
+            context.need(Permissions::MANAGE_WEBHOOKS)?;
+            need_place_for_webhooks(&context)?;
             webhook.channel_id = channel_id;
         }
         if webhook == *before {
@@ -160,10 +160,15 @@ impl Guild {
     }
 
     /// The channel or thread that it may post into.
-    fn webhook_channel(&self, now: Now, webhook: &Webhook, thread_id: Option<ChannelId>) -> Result<Here, Refusal> {
-        let here = self.in_text(now, Actor::System, thread_id.unwrap_or(webhook.channel_id))?;
-        let is_its = here.channel.id == webhook.channel_id || here.channel.parent_id == Some(webhook.channel_id);
-        if is_its { Ok(here) } else { Err(Refusal::UnknownChannel) }
+    fn webhook_channel(
+        &self,
+        now: Now,
+        webhook: &Webhook,
+        thread_id: Option<ChannelId>,
+    ) -> Result<ChannelContext, Refusal> {
+        let context = self.message_channel(now, Actor::System, thread_id.unwrap_or(webhook.channel_id))?;
+        let is_its = context.channel.id == webhook.channel_id || context.channel.parent_id == Some(webhook.channel_id);
+        if is_its { Ok(context) } else { Err(Refusal::UnknownChannel) }
     }
 
     pub(crate) fn execute_webhook(
@@ -174,8 +179,8 @@ impl Guild {
         post: &WebhookPost,
     ) -> CommandResult {
         let webhook = self.need_webhook(now, id, access)?;
-        let here = self.webhook_channel(now, &webhook, post.thread_id)?;
-        self.need_open(&here)?;
+        let context = self.webhook_channel(now, &webhook, post.thread_id)?;
+        self.need_open(&context)?;
         let new: &NewMessage = &post.message;
         self.check_filled(new)?;
         let sticker_items = self.sticker_items(&new.sticker_ids)?;
@@ -195,9 +200,9 @@ impl Guild {
             sticker_items,
             flags: new.flags,
             webhook_id: Some(id),
-            ..Message::new(self.next_id(now), here.channel.id, self.meta.id(), author)
+            ..Message::new(self.next_id(now), context.channel.id, self.meta.id(), author)
         };
-        Ok(self.say(now, &here, message, new.nonce.as_ref(), None))
+        Ok(self.say(now, &context, message, new.nonce.as_ref(), None))
     }
 
     /// A message that was posted by this webhook.
@@ -207,11 +212,11 @@ impl Guild {
         (id, access): (WebhookId, &WebhookAccess),
         thread_id: Option<ChannelId>,
         message_id: MessageId,
-    ) -> Result<(Here, Arc<Message>), Stop> {
+    ) -> Result<(ChannelContext, Arc<Message>), Stop> {
         let webhook = self.need_webhook(now, id, access)?;
-        let here = self.webhook_channel(now, &webhook, thread_id)?;
-        let message = self.need_message((here.channel.id, message_id))?.message.clone();
-        if message.webhook_id == Some(id) { Ok((here, message)) } else { Err(Refusal::UnknownMessage.into()) }
+        let context = self.webhook_channel(now, &webhook, thread_id)?;
+        let message = self.need_message((context.channel.id, message_id))?.message.clone();
+        if message.webhook_id == Some(id) { Ok((context, message)) } else { Err(Refusal::UnknownMessage.into()) }
     }
 
     pub(crate) fn read_webhook_message(
@@ -221,8 +226,8 @@ impl Guild {
         thread_id: Option<ChannelId>,
         message_id: MessageId,
     ) -> CommandResult {
-        let (here, message) = self.webhook_message(now, webhook, thread_id, message_id)?;
-        let reactions = self.need_message((here.channel.id, message_id))?.counts(Actor::System);
+        let (context, message) = self.webhook_message(now, webhook, thread_id, message_id)?;
+        let reactions = self.need_message((context.channel.id, message_id))?.counts(Actor::System);
         let message = self.limits.links.renewed(now.unix, message);
         Ok(Reply::Message(Box::new(MessageReply { message, reactions, referenced: None })))
     }
@@ -235,8 +240,8 @@ impl Guild {
         message_id: MessageId,
         patch: &MessagePatch,
     ) -> CommandResult {
-        let (here, _) = self.webhook_message(now, webhook, thread_id, message_id)?;
-        self.edit_message(now, Actor::System, here.channel.id, message_id, patch)
+        let (context, _) = self.webhook_message(now, webhook, thread_id, message_id)?;
+        self.edit_message(now, Actor::System, context.channel.id, message_id, patch)
     }
 
     pub(crate) fn delete_webhook_message(
@@ -246,13 +251,13 @@ impl Guild {
         thread_id: Option<ChannelId>,
         message_id: MessageId,
     ) -> CommandResult {
-        let (here, _) = self.webhook_message(now, webhook, thread_id, message_id)?;
-        self.delete_message(now, Actor::System, here.channel.id, message_id)
+        let (context, _) = self.webhook_message(now, webhook, thread_id, message_id)?;
+        self.delete_message(now, Actor::System, context.channel.id, message_id)
     }
 }
 
-fn need_place_for_webhooks(here: &Here) -> Result<(), Refusal> {
-    let is_one = !here.channel.kind.is_thread() && here.channel.kind != ChannelType::Category;
+fn need_place_for_webhooks(context: &ChannelContext) -> Result<(), Refusal> {
+    let is_one = !context.channel.kind.is_thread() && context.channel.kind != ChannelType::Category;
     if is_one { Ok(()) } else { Err(Refusal::NotATextChannel) }
 }
 

@@ -46,7 +46,7 @@ pub struct AllowedMentions {
     pub all_users: bool,
     /// All roles in the content.
     pub all_roles: bool,
-    /// `@everyone` and `@here`.
+    /// `@everyone` and `@context`.
     pub everyone: bool,
     /// These users of the content.
     pub users: Vec<UserId>,

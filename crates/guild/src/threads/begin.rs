@@ -5,7 +5,7 @@
 use super::Members;
 use crate::{
     audit::{self, NewEntry},
-    check::Here,
+    check::ChannelContext,
     command::{Actor, NewThread, Refusal},
     machine::{CommandResult, Guild, Stop},
     record::Write,
@@ -66,7 +66,7 @@ impl Guild {
         }
         let may_manage = parent.can(Permissions::MANAGE_THREADS);
         let applied_tags = Self::check_tags(&parent.channel, &[], &new.applied_tags, may_manage)?;
-        let owner = parent.person()?;
+        let owner = parent.author()?;
         // Nothing is refused from here on, but a post whose message is: that is checked the same way before.
 
         let thread_id: ChannelId = match new.from {
@@ -117,10 +117,10 @@ impl Guild {
             self.tell_message(now, EventName::MessageUpdate, &parent, message, starter_referenced, Effect::None);
         }
         if let Some(post) = &new.message {
-            let here = self.in_thread(now, Actor::System, thread_id)?;
-            let here = Here { channel: here.channel, ..parent.clone() };
+            let context = self.in_thread(now, Actor::System, thread_id)?;
+            let context = ChannelContext { channel: context.channel, ..parent.clone() };
             let allowed = post.allowed_mentions.as_ref();
-            let mentions = self.resolve_mentions(&post.content, allowed, here.permissions, None);
+            let mentions = self.resolve_mentions(&post.content, allowed, context.permissions, None);
             let message = Message {
                 content: post.content.clone(),
                 mention_everyone: mentions.everyone,
@@ -134,7 +134,7 @@ impl Guild {
                 // The post's first message has the post's id.
                 ..Message::new(thread_id.cast(), thread_id, self.meta.id(), owner.user.clone())
             };
-            self.say(now, &here, message, post.nonce.as_ref(), None);
+            self.say(now, &context, message, post.nonce.as_ref(), None);
         }
         self.say_that_it_began(now, &parent, &owner, thread_id, began_from);
         let logged = NewEntry::new(AuditAction::ThreadCreate, thread_id);
@@ -147,7 +147,7 @@ impl Guild {
     fn say_that_it_began(
         &mut self,
         now: Now,
-        parent: &Here,
+        parent: &ChannelContext,
         owner: &Member,
         thread_id: ChannelId,
         began_from: Option<Arc<Message>>,
@@ -166,8 +166,8 @@ impl Guild {
                     message_reference: Some(reference),
                     ..Message::new(id, thread_id, guild_id, starter.author.clone())
                 };
-                let here = Here { channel: thread, ..parent.clone() };
-                self.say(now, &here, message, None, Some(starter));
+                let context = ChannelContext { channel: thread, ..parent.clone() };
+                self.say(now, &context, message, None, Some(starter));
             }
             None => {
                 let reference = MessageReference { message_id: MessageId::new(0), channel_id: thread_id, guild_id };

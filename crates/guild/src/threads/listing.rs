@@ -55,8 +55,8 @@ impl Guild {
     }
 
     pub(crate) fn list_thread_members(&self, now: Now, actor: Actor, thread_id: ChannelId) -> CommandResult {
-        let here = self.in_thread(now, actor, thread_id)?;
-        let entry = self.need_thread(&here)?;
+        let context = self.in_thread(now, actor, thread_id)?;
+        let entry = self.need_thread(&context)?;
         let members = entry.members.values().map(|of| (*of, self.member(of.user_id)));
         Ok(Reply::ThreadMembers(members.collect()))
     }

@@ -4,7 +4,7 @@
 //! Limits      `thread_members_max`.
 
 use crate::{
-    check::Here,
+    check::ChannelContext,
     command::{Actor, Refusal, Reply},
     machine::{CommandResult, Guild},
 };
@@ -17,11 +17,16 @@ use std::{collections::BTreeMap, sync::Arc};
 
 impl Guild {
     /// A thread that the actor can view and whose membership can change.
-    fn in_open_thread(&self, now: Now, actor: Actor, thread_id: ChannelId) -> Result<(Here, ThreadEntry), Refusal> {
-        let here = self.in_thread(now, actor, thread_id)?;
-        self.need_open(&here)?;
-        let entry = self.need_thread(&here)?.clone();
-        Ok((here, entry))
+    fn in_open_thread(
+        &self,
+        now: Now,
+        actor: Actor,
+        thread_id: ChannelId,
+    ) -> Result<(ChannelContext, ThreadEntry), Refusal> {
+        let context = self.in_thread(now, actor, thread_id)?;
+        self.need_open(&context)?;
+        let entry = self.need_thread(&context)?.clone();
+        Ok((context, entry))
     }
 
     /// Oneself, if one can view the thread; others, if one may write. Into a private thread only by its members, if it
@@ -33,14 +38,14 @@ impl Guild {
         thread_id: ChannelId,
         user_id: UserId,
     ) -> CommandResult {
-        let (here, entry) = self.in_open_thread(now, actor, thread_id)?;
-        here.need_free()?;
-        if !here.is(user_id) {
-            here.need(Permissions::SEND_MESSAGES)?;
+        let (context, entry) = self.in_open_thread(now, actor, thread_id)?;
+        context.need_free()?;
+        if !context.is(user_id) {
+            context.need(Permissions::SEND_MESSAGES)?;
             let thread = entry.channel.thread.as_ref();
             let may_invite = !entry.is_private()
-                || here.can(Permissions::MANAGE_THREADS)
-                || thread.is_some_and(|thread| thread.invitable || here.is(thread.owner_id));
+                || context.can(Permissions::MANAGE_THREADS)
+                || thread.is_some_and(|thread| thread.invitable || context.is(thread.owner_id));
             if !may_invite {
                 return Err(Refusal::MissingPermissions.into());
             }
@@ -67,11 +72,11 @@ impl Guild {
         thread_id: ChannelId,
         user_id: UserId,
     ) -> CommandResult {
-        let (here, entry) = self.in_open_thread(now, actor, thread_id)?;
-        if !here.is(user_id) {
-            let is_owner = entry.channel.thread.as_ref().is_some_and(|thread| here.is(thread.owner_id));
+        let (context, entry) = self.in_open_thread(now, actor, thread_id)?;
+        if !context.is(user_id) {
+            let is_owner = entry.channel.thread.as_ref().is_some_and(|thread| context.is(thread.owner_id));
             if !(entry.is_private() && is_owner) {
-                here.need(Permissions::MANAGE_THREADS)?;
+                context.need(Permissions::MANAGE_THREADS)?;
             }
         }
         if !entry.members.contains_key(&user_id) {
@@ -82,8 +87,8 @@ impl Guild {
     }
 
     /// An author of a message joins the thread.
-    pub(crate) fn join_by_writing(&mut self, now: Now, here: &Here, user_id: UserId) {
-        let Some(entry) = self.threads.get(here.channel.id).cloned() else { return };
+    pub(crate) fn join_by_writing(&mut self, now: Now, context: &ChannelContext, user_id: UserId) {
+        let Some(entry) = self.threads.get(context.channel.id).cloned() else { return };
         if !entry.members.contains_key(&user_id) && entry.members.len() < self.limits.thread_members_max {
             self.add_to_thread(now, &entry, user_id);
         }
