@@ -327,7 +327,7 @@ impl Guild {
         let id = self.next_id(now);
         let mut message = Message { kind, ..Message::new(id, context.channel.id, self.guild_of_messages(), author) };
         fill(&mut message);
-        self.say(now, context, message, None, None);
+        self.commit_message(now, context, message, None, None);
     }
 
     /// An account in it changed. Clients learn of that by its guilds; here the next messages are signed with it.

@@ -1,4 +1,4 @@
-//! Messages: said, changed, taken back; and typing.
+//! Messages: created, edited, deleted; and typing.
 //!
 //! Owns        the rules of docs/protocol.md §10.3 for messages; each channel's newest message id.
 //! Doors       `create_message`, `edit_message`, `delete_message`, `start_typing`, from `Guild::handle_command`;
@@ -72,7 +72,9 @@ impl Guild {
         channel_id: ChannelId,
         nonce: &Nonce,
     ) -> Result<Option<Reply>, Stop> {
-        let Some(message_id) = self.recent.message_of(now.instant, author, channel_id, nonce) else { return Ok(None) };
+        let Some(message_id) = self.recent.find_message(now.instant, author, channel_id, nonce) else {
+            return Ok(None);
+        };
         let Some(earlier) = self.find_message((channel_id, message_id))? else { return Ok(None) };
         let (earlier, reactions) = (earlier.message.clone(), earlier.counts(Actor::User(author)));
         let referenced = self.referenced_by(&earlier)?;
@@ -148,7 +150,7 @@ impl Guild {
             self.open_thread(now, &context);
             self.join_by_writing(now, &context, author.user.id);
         }
-        Ok(self.say(now, &context, message, new.nonce.as_ref(), referenced))
+        Ok(self.commit_message(now, &context, message, new.nonce.as_ref(), referenced))
     }
 
     /// Whether there is something in a message, and its stickers are the guild's.
@@ -211,7 +213,7 @@ impl Guild {
     }
 
     /// Stores and tells a message that nothing speaks against. `referenced` is what it answers.
-    pub(crate) fn say(
+    pub(crate) fn commit_message(
         &mut self,
         now: Now,
         context: &ChannelContext,
@@ -270,10 +272,10 @@ impl Guild {
         let (channel, user) = (context.channel.id, author.user.id);
         if context.channel.rate_limit_per_user > 0 && !is_exempt_from_slow_mode(context) {
             let (rate_limit_s, max) = (context.channel.rate_limit_per_user, self.limits.slow_mode_entries_max);
-            self.recent.remember_sent(now.instant, channel, user, rate_limit_s, max);
+            self.recent.record_sent(now.instant, channel, user, rate_limit_s, max);
         }
         if let Some(nonce) = nonce {
-            self.recent.remember_nonce(now.instant, user, channel, nonce, id, self.limits.nonces_max);
+            self.recent.record_nonce(now.instant, user, channel, nonce, id, self.limits.nonces_max);
         }
     }
 

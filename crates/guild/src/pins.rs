@@ -52,7 +52,7 @@ impl Guild {
                 message_reference: Some(reference),
                 ..Message::new(self.next_id(now), key.0, self.guild_of_messages(), member.user.clone())
             };
-            self.say(now, &context, note, None, None);
+            self.commit_message(now, &context, note, None, None);
         }
         self.log_pin(now, actor, AuditAction::MessagePin, &message);
         Ok(Reply::Done)

@@ -54,12 +54,12 @@ pub(crate) struct Recent {
 
 impl Recent {
     /// The message that this author sent to this channel with this nonce.
-    pub fn message_of(&self, now: Instant, author: UserId, channel: ChannelId, nonce: &Nonce) -> Option<MessageId> {
+    pub fn find_message(&self, now: Instant, author: UserId, channel: ChannelId, nonce: &Nonce) -> Option<MessageId> {
         let (at, message_id) = self.nonces.get(&NonceKey::new(author, channel, nonce))?;
         (now.ms_since(*at) < NONCE_MS).then_some(*message_id)
     }
 
-    pub fn remember_nonce(
+    pub fn record_nonce(
         &mut self,
         now: Instant,
         author: UserId,
@@ -84,7 +84,7 @@ impl Recent {
         sent.after_ms(u64::from(rate_limit_s) * 1000).min(*until).ms_since(now)
     }
 
-    pub fn remember_sent(&mut self, now: Instant, channel: ChannelId, user: UserId, rate_limit_s: u16, max: usize) {
+    pub fn record_sent(&mut self, now: Instant, channel: ChannelId, user: UserId, rate_limit_s: u16, max: usize) {
         let until = now.after_ms(u64::from(rate_limit_s) * 1000);
         if let Some((_, before)) = self.slow.insert((channel, user), (now, until)) {
             self.slow_in_order.remove(&(before, channel, user));
@@ -159,10 +159,10 @@ mod tests {
     fn a_nonce_lasts_five_minutes_and_at_most_max_are_kept() {
         let mut recent = Recent::default();
         let found = |recent: &Recent, at, user, nonce: &Nonce| {
-            recent.message_of(Instant(at), user, HERE, nonce).map(guildhall_model::Id::get)
+            recent.find_message(Instant(at), user, HERE, nonce).map(guildhall_model::Id::get)
         };
         for n in 1..=4 {
-            recent.remember_nonce(Instant(n), ANA, HERE, &Nonce::Number(n as i64), MessageId::new(n), 3);
+            recent.record_nonce(Instant(n), ANA, HERE, &Nonce::Number(n as i64), MessageId::new(n), 3);
         }
         assert_eq!(found(&recent, 4, ANA, &Nonce::Number(1)), None, "the fourth pushed it out");
         assert_eq!(found(&recent, 4, ANA, &Nonce::Number(2)), Some(2));
@@ -171,8 +171,8 @@ mod tests {
         assert_eq!(found(&recent, 1 + NONCE_MS, ANA, &Nonce::Number(2)), Some(2));
         assert_eq!(found(&recent, 2 + NONCE_MS, ANA, &Nonce::Number(2)), None);
         // The nonce was reused: expiry of the older use keeps the newer.
-        recent.remember_nonce(Instant(10), ANA, HERE, &Nonce::Number(2), MessageId::new(9), 3);
-        recent.remember_nonce(Instant(11), ANA, HERE, &Nonce::Number(7), MessageId::new(10), 3);
+        recent.record_nonce(Instant(10), ANA, HERE, &Nonce::Number(2), MessageId::new(9), 3);
+        recent.record_nonce(Instant(11), ANA, HERE, &Nonce::Number(7), MessageId::new(10), 3);
         assert_eq!(found(&recent, 11, ANA, &Nonce::Number(2)), Some(9));
         recent.forget(Instant(11 + NONCE_MS));
         assert!(recent.nonces.is_empty() && recent.nonces_in_order.is_empty());
@@ -183,7 +183,7 @@ mod tests {
     fn what_is_over_goes_a_part_at_a_time() {
         let mut recent = Recent::default();
         for n in 1..=1_000 {
-            recent.remember_sent(Instant(0), HERE, UserId::new(n), 1, 2_000);
+            recent.record_sent(Instant(0), HERE, UserId::new(n), 1, 2_000);
         }
         let mut rounds_count = 0;
         let mut now = Instant(1_000);
@@ -198,16 +198,16 @@ mod tests {
     #[test]
     fn slow_mode_waits() {
         let mut recent = Recent::default();
-        recent.remember_sent(Instant(1000), HERE, ANA, 10, 2);
+        recent.record_sent(Instant(1000), HERE, ANA, 10, 2);
         assert_eq!(recent.wait_ms(Instant(1000), HERE, ANA, 10), 10_000);
         assert_eq!(recent.wait_ms(Instant(1000), HERE, ANA, 5), 5_000, "lowered since");
         assert_eq!(recent.wait_ms(Instant(1000), HERE, ANA, 60), 10_000, "raised since");
         assert_eq!(recent.wait_ms(Instant(11_000), HERE, ANA, 10), 0);
         assert_eq!(recent.wait_ms(Instant(1000), HERE, BOB, 10), 0);
-        recent.remember_sent(Instant(2000), HERE, BOB, 20, 2);
-        recent.remember_sent(Instant(2000), ChannelId::new(2), BOB, 20, 2);
+        recent.record_sent(Instant(2000), HERE, BOB, 20, 2);
+        recent.record_sent(Instant(2000), ChannelId::new(2), BOB, 20, 2);
         assert_eq!(recent.wait_ms(Instant(2000), HERE, ANA, 10), 0, "the table is full: the shortest wait went");
-        recent.remember_sent(Instant(2500), HERE, BOB, 20, 2);
+        recent.record_sent(Instant(2500), HERE, BOB, 20, 2);
         assert_eq!(recent.slow.len(), recent.slow_in_order.len());
         assert_eq!(recent.sweep_at(), Some(Instant(301_000)));
         recent.forget(Instant(22_500));

@@ -202,7 +202,7 @@ impl Guild {
             webhook_id: Some(id),
             ..Message::new(self.next_id(now), context.channel.id, self.meta.id(), author)
         };
-        Ok(self.say(now, &context, message, new.nonce.as_ref(), None))
+        Ok(self.commit_message(now, &context, message, new.nonce.as_ref(), None))
     }
 
     /// A message that was posted by this webhook.

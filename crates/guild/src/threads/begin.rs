@@ -134,7 +134,7 @@ impl Guild {
                 // The post's first message has the post's id.
                 ..Message::new(thread_id.cast(), thread_id, self.meta.id(), owner.user.clone())
             };
-            self.say(now, &context, message, post.nonce.as_ref(), None);
+            self.commit_message(now, &context, message, post.nonce.as_ref(), None);
         }
         self.say_that_it_began(now, &parent, &owner, thread_id, began_from);
         let logged = NewEntry::new(AuditAction::ThreadCreate, thread_id);
@@ -167,7 +167,7 @@ impl Guild {
                     ..Message::new(id, thread_id, guild_id, starter.author.clone())
                 };
                 let context = ChannelContext { channel: thread, ..parent.clone() };
-                self.say(now, &context, message, None, Some(starter));
+                self.commit_message(now, &context, message, None, Some(starter));
             }
             None => {
                 let reference = MessageReference { message_id: MessageId::new(0), channel_id: thread_id, guild_id };
@@ -177,7 +177,7 @@ impl Guild {
                     message_reference: Some(reference),
                     ..Message::new(id, parent.channel.id, guild_id, owner.user.clone())
                 };
-                self.say(now, parent, message, None, None);
+                self.commit_message(now, parent, message, None, None);
             }
         }
     }
