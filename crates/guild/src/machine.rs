@@ -23,7 +23,7 @@ use crate::{
     job_queue::JobQueue,
     limits::GuildLimits,
     member_lists::MemberLists,
-    presence::{CommonPresences, Pace},
+    presence::{CommonPresences, PresenceLimiter},
     recent::Recent,
     record::{GuildRecord, Write},
     relays::{Client, RelayLink, Sessions, Watchers},
@@ -113,12 +113,12 @@ pub struct Guild {
     pub(crate) sessions: Sessions,
     pub(crate) watchers: Watchers,
     pub(crate) lists: MemberLists,
-    pub(crate) presences: Pace,
+    pub(crate) presences: PresenceLimiter,
     pub(crate) common_presences: CommonPresences,
     pub(crate) queue: JobQueue,
     pub(crate) background: BackgroundTasks,
     /// Presences shown without a session.
-    pub(crate) shown: BTreeMap<UserId, Arc<Presence>>,
+    pub(crate) presence_overrides: BTreeMap<UserId, Arc<Presence>>,
     pub(crate) voice: VoiceTable,
     pub(crate) resources: ResourceIndex,
     pub(crate) audit: AuditLog,
@@ -215,7 +215,7 @@ impl Guild {
             sessions: Sessions::default(),
             watchers: Watchers::default(),
             lists: MemberLists::default(),
-            presences: Pace::new(
+            presences: PresenceLimiter::new(
                 limits.presence_events_per_s_max,
                 limits.presence_burst_max,
                 limits.presence_waiting_max,
@@ -223,7 +223,7 @@ impl Guild {
             common_presences: CommonPresences::default(),
             queue: JobQueue::default(),
             background: BackgroundTasks::default(),
-            shown: BTreeMap::new(),
+            presence_overrides: BTreeMap::new(),
             voice: VoiceTable::default(),
             temporary: Temporary::load(&record.resources),
             resources: ResourceIndex::new(record.resources),
@@ -533,7 +533,7 @@ impl Guild {
             && self.watchers.is_empty()
             && self.queue.is_empty()
             && self.background.is_empty()
-            && self.shown.is_empty()
+            && self.presence_overrides.is_empty()
             && self.voice.is_empty()
             && self.outputs.is_empty()
             && self.committed >= self.written

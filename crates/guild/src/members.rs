@@ -291,7 +291,7 @@ impl Guild {
         self.forget_temporary(user_id);
         let sessions: Vec<_> = self.sessions.of_user(user_id).map(|(key, _)| key).collect();
         sessions.into_iter().for_each(|key| drop(self.drop_session(key)));
-        self.shown.remove(&user_id);
+        self.presence_overrides.remove(&user_id);
         self.presences.forget(user_id);
         if let Some(entry) = self.members.remove(user_id) {
             self.online_count -= u64::from(entry.presence.is_some());

@@ -8,11 +8,11 @@
 //!             of that moment. S3 once the guild has been quiet for long enough, every watcher has the newest
 //!             presences. S4 a change that no session watches causes no event.
 //! Limits      `presence_sessions_max` sessions count; the first `activities_max` activities of `activities_bytes_max`
-//!             bytes are published; the rate and its queue: `presence::pace`.
+//!             bytes are published; the rate and its queue: `presence::presence_limiter`.
 
-mod pace;
+mod limiter;
 
-pub(crate) use pace::Pace;
+pub(crate) use limiter::PresenceLimiter;
 
 use crate::{
     background::STEP_ITEMS,
@@ -79,7 +79,7 @@ impl Guild {
 
     /// None if offline.
     fn aggregate(&mut self, user_id: UserId) -> Option<Arc<Presence>> {
-        let shown = self.shown.get(&user_id);
+        let shown = self.presence_overrides.get(&user_id);
         let (mut status, mut client_status) = (Status::Offline, ClientStatus::default());
         if let Some(shown) = shown {
             (status, client_status) = (shown.status, shown.client_status);
@@ -125,8 +125,8 @@ impl Guild {
         self.need_member(user_id)?;
         self.touch();
         match presence.filter(|presence| presence.status != Status::Offline) {
-            Some(presence) => self.shown.insert(user_id, presence.clone()),
-            None => self.shown.remove(&user_id),
+            Some(presence) => self.presence_overrides.insert(user_id, presence.clone()),
+            None => self.presence_overrides.remove(&user_id),
         };
         self.refresh_presence(now, user_id);
         Ok(Reply::Done)

@@ -9,7 +9,7 @@ use crate::{
     check::GuildContext,
     command::{Actor, GuildPatch, GuildReply, Refusal, Reply},
     machine::{CommandResult, Guild},
-    presence::Pace,
+    presence::PresenceLimiter,
     record::Write,
     relays::RelayLink,
 };
@@ -154,18 +154,22 @@ impl Guild {
     /// Drops all sessions. Pending requests are answered.
     fn forget_everybody(&mut self) {
         let limits = &self.limits;
-        let pace = Pace::new(limits.presence_events_per_s_max, limits.presence_burst_max, limits.presence_waiting_max);
+        let presence_limiter = PresenceLimiter::new(
+            limits.presence_events_per_s_max,
+            limits.presence_burst_max,
+            limits.presence_waiting_max,
+        );
         let remains = (
             mem::take(&mut self.members),
             mem::take(&mut self.sessions),
             mem::take(&mut self.watchers),
             mem::take(&mut self.lists),
-            mem::take(&mut self.shown),
+            mem::take(&mut self.presence_overrides),
             mem::take(&mut self.voice),
             (mem::take(&mut self.resources), mem::take(&mut self.temporary), mem::take(&mut self.audit)),
             mem::take(&mut self.threads),
             mem::take(&mut self.in_threads),
-            mem::replace(&mut self.presences, pace),
+            mem::replace(&mut self.presences, presence_limiter),
         );
         // Sessions, presences and the like are as many as members, or few.
         self.dispose(remains.0.len() + remains.6.0.len() + remains.6.2.len(), remains);

@@ -1,6 +1,6 @@
 //! Rate limit of a guild's presence events, with a queue of members.
 //!
-//! Owns        `Pace`: a token bucket, and the members with an unpublished change.
+//! Owns        `PresenceLimiter`: a token bucket, and the members with an unpublished change.
 //! Doors       `admit` for each change that a session watches; `next` by the timer, at `due_at`; `forget` when a member
 //!             leaves; `table_was_read` whenever presences are sent in another way than by events.
 //! Invariants  T1 at most `per_s` events in any second, and `burst` more at the start. T2 each user is queued at most
@@ -32,7 +32,7 @@ struct Wait {
 }
 
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct PresenceLimiter {
     per_s: u64,
     burst: u64,
     waiting_max: usize,
@@ -50,7 +50,7 @@ pub(crate) struct Pace {
     due_at: Option<Instant>,
 }
 
-impl Pace {
+impl PresenceLimiter {
     /// `per_s` and `burst` are at least 1.
     pub fn new(per_s: u32, burst: u32, waiting_max: usize) -> Self {
         let (per_s, burst) = (u64::from(per_s.max(1)), u64::from(burst.max(1)));
@@ -171,65 +171,69 @@ mod tests {
     }
 
     /// All users that are due.
-    fn due(pace: &mut Pace, now: Instant) -> Vec<u64> {
-        std::iter::from_fn(|| pace.next(now)).map(|id| id.get()).collect()
+    fn due(presence_limiter: &mut PresenceLimiter, now: Instant) -> Vec<u64> {
+        std::iter::from_fn(|| presence_limiter.next(now)).map(|id| id.get()).collect()
     }
 
-    fn change(pace: &mut Pace, now: Instant, user: u64, from: Status, to: Status) -> bool {
-        pace.admit(now, id(user), shows(from), &shows(to))
+    fn change(presence_limiter: &mut PresenceLimiter, now: Instant, user: u64, from: Status, to: Status) -> bool {
+        presence_limiter.admit(now, id(user), shows(from), &shows(to))
     }
 
     #[test]
     fn t1_t2_a_burst_is_told_at_once_and_the_rest_in_turn() {
-        let mut pace = Pace::new(100, 3, 10);
+        let mut presence_limiter = PresenceLimiter::new(100, 3, 10);
         let now = Instant(1_000);
-        let told: Vec<bool> = (1..=6).map(|n| change(&mut pace, now, n, Status::Offline, Status::Idle)).collect();
+        let told: Vec<bool> =
+            (1..=6).map(|n| change(&mut presence_limiter, now, n, Status::Offline, Status::Idle)).collect();
         assert_eq!(told, [true, true, true, false, false, false]);
         // Published once with the latest presence; no user overtakes another.
-        assert!(!change(&mut pace, now, 4, Status::Idle, Status::Dnd));
-        assert_eq!(pace.due_at(), Some(Instant(1_010)));
-        assert!(due(&mut pace, Instant(1_009)).is_empty());
-        assert_eq!(due(&mut pace, Instant(1_010)), [4]);
-        assert!(!change(&mut pace, Instant(1_010), 4, Status::Dnd, Status::Idle), "they wait again, behind");
-        assert_eq!(due(&mut pace, Instant(1_040)), [5, 6, 4]);
-        assert_eq!(pace.due_at(), None);
+        assert!(!change(&mut presence_limiter, now, 4, Status::Idle, Status::Dnd));
+        assert_eq!(presence_limiter.due_at(), Some(Instant(1_010)));
+        assert!(due(&mut presence_limiter, Instant(1_009)).is_empty());
+        assert_eq!(due(&mut presence_limiter, Instant(1_010)), [4]);
         assert!(
-            !change(&mut pace, Instant(1_040), 7, Status::Idle, Status::Dnd),
+            !change(&mut presence_limiter, Instant(1_010), 4, Status::Dnd, Status::Idle),
+            "they wait again, behind"
+        );
+        assert_eq!(due(&mut presence_limiter, Instant(1_040)), [5, 6, 4]);
+        assert_eq!(presence_limiter.due_at(), None);
+        assert!(
+            !change(&mut presence_limiter, Instant(1_040), 7, Status::Idle, Status::Dnd),
             "nothing is saved up while others wait"
         );
-        assert_eq!(due(&mut pace, Instant(1_050)), [7]);
-        assert!(change(&mut pace, Instant(1_060), 7, Status::Dnd, Status::Idle));
+        assert_eq!(due(&mut presence_limiter, Instant(1_050)), [7]);
+        assert!(change(&mut presence_limiter, Instant(1_060), 7, Status::Dnd, Status::Idle));
     }
 
     #[test]
     fn t3_who_shows_again_what_was_told_is_told_no_more_unless_somebody_read_between() {
         let now = Instant(0);
         for is_read in [false, true] {
-            let mut pace = Pace::new(100, 1, 10);
-            assert!(change(&mut pace, now, 1, Status::Offline, Status::Idle));
-            assert!(!change(&mut pace, now, 2, Status::Idle, Status::Dnd));
+            let mut presence_limiter = PresenceLimiter::new(100, 1, 10);
+            assert!(change(&mut presence_limiter, now, 1, Status::Offline, Status::Idle));
+            assert!(!change(&mut presence_limiter, now, 2, Status::Idle, Status::Dnd));
             if is_read {
-                pace.table_was_read();
+                presence_limiter.table_was_read();
             }
-            assert!(!change(&mut pace, now, 2, Status::Dnd, Status::Idle));
-            assert_eq!(due(&mut pace, Instant(100)), if is_read { vec![2] } else { vec![] });
-            assert_eq!(pace.due_at(), None);
+            assert!(!change(&mut presence_limiter, now, 2, Status::Dnd, Status::Idle));
+            assert_eq!(due(&mut presence_limiter, Instant(100)), if is_read { vec![2] } else { vec![] });
+            assert_eq!(presence_limiter.due_at(), None);
         }
     }
 
     #[test]
     fn t3_nobody_is_forgotten_for_want_of_room() {
-        let mut pace = Pace::new(1_000, 1, 4);
+        let mut presence_limiter = PresenceLimiter::new(1_000, 1, 4);
         let now = Instant(0);
         for n in (1..=100).rev() {
-            change(&mut pace, now, n, Status::Offline, Status::Idle);
-            change(&mut pace, now, n, Status::Idle, Status::Dnd);
+            change(&mut presence_limiter, now, n, Status::Offline, Status::Idle);
+            change(&mut presence_limiter, now, n, Status::Idle, Status::Dnd);
         }
         // The first change was published at once; the second is queued.
-        assert_eq!((pace.waiting.len(), pace.late.len()), (4, 96));
+        assert_eq!((presence_limiter.waiting.len(), presence_limiter.late.len()), (4, 96));
         let mut told = Vec::new();
-        while let Some(at) = pace.due_at() {
-            told.extend(due(&mut pace, at));
+        while let Some(at) = presence_limiter.due_at() {
+            told.extend(due(&mut presence_limiter, at));
         }
         let expected: Vec<u64> = [100, 99, 98, 97].into_iter().chain(1..=96).collect();
         assert_eq!(told, expected);
@@ -240,7 +244,7 @@ mod tests {
         for seed in 0..100 {
             let mut rng = Rng::new(seed);
             let (per_s, burst) = (1 + rng.below(500), 1 + rng.below(5));
-            let mut pace = Pace::new(per_s as u32, burst as u32, rng.below(6) as usize);
+            let mut presence_limiter = PresenceLimiter::new(per_s as u32, burst as u32, rng.below(6) as usize);
             let (mut shown, mut told) = ([Status::Offline; 12], [Status::Offline; 12]);
             let (mut now, mut events_count) = (Instant(0), 0);
             for _ in 0..400 {
@@ -248,21 +252,21 @@ mod tests {
                 let n = rng.below(12);
                 let status = *rng.pick(&STATUSES).expect("there are some");
                 if shown[n as usize] != status {
-                    let is_told = change(&mut pace, now, n + 1, shown[n as usize], status);
+                    let is_told = change(&mut presence_limiter, now, n + 1, shown[n as usize], status);
                     shown[n as usize] = status;
                     if is_told {
                         told[n as usize] = status;
                         events_count += 1;
                     }
                 }
-                while let Some(user_id) = pace.next(now) {
+                while let Some(user_id) = presence_limiter.next(now) {
                     told[user_id.get() as usize - 1] = shown[user_id.get() as usize - 1];
                     events_count += 1;
                 }
                 assert!(events_count <= burst + now.0 * per_s / 1_000, "seed {seed}");
             }
-            while let Some(at) = pace.due_at() {
-                while let Some(user_id) = pace.next(at) {
+            while let Some(at) = presence_limiter.due_at() {
+                while let Some(user_id) = presence_limiter.next(at) {
                     told[user_id.get() as usize - 1] = shown[user_id.get() as usize - 1];
                 }
             }
