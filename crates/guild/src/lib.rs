@@ -39,7 +39,7 @@ mod requests;
 mod resource_index;
 mod roles;
 mod settings;
-mod temporary;
+mod temporary_members;
 mod threads;
 mod voice;
 mod webhooks;

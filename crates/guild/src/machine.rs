@@ -28,7 +28,7 @@ use crate::{
     record::{GuildRecord, Write},
     relays::{Client, RelayLink, Sessions, Watchers},
     resource_index::ResourceIndex,
-    temporary::Temporary,
+    temporary_members::TemporaryMembers,
     voice::VoiceTable,
 };
 use guildhall_model::{
@@ -124,7 +124,7 @@ pub struct Guild {
     pub(crate) audit: AuditLog,
     /// Why the actor of the current command wants it.
     pub(crate) reason: Option<Arc<str>>,
-    pub(crate) temporary: Temporary,
+    pub(crate) temporary: TemporaryMembers,
     /// Open and closed ones.
     pub(crate) threads: CowMap<ChannelId, ThreadEntry>,
     pub(crate) active_threads_count: usize,
@@ -225,7 +225,7 @@ impl Guild {
             background: BackgroundTasks::default(),
             presence_overrides: BTreeMap::new(),
             voice: VoiceTable::default(),
-            temporary: Temporary::load(&record.resources),
+            temporary: TemporaryMembers::load(&record.resources),
             resources: ResourceIndex::new(record.resources),
             audit,
             reason: None,

@@ -4,7 +4,7 @@
 //! Invariants  equals the content of the store plus writes in flight.
 //! Limits      `bans_max`, `invites_max`, `webhooks_per_channel_max`, `pins_per_channel_max`, each
 //!             enforced on insertion.
-//! Not here    the rules of each: `bans`, `invites`, `webhooks`, `pins`, `threads`, `temporary`.
+//! Not here    the rules of each: `bans`, `invites`, `webhooks`, `pins`, `threads`, `temporary_members`.
 
 use crate::{machine::Guild, record::Write};
 use guildhall_model::{
@@ -35,7 +35,7 @@ impl ResourceIndex {
                 }
                 // Stored with their threads.
                 GuildResource::ThreadMember(_) => {}
-                // `Temporary` holds them.
+                // `TemporaryMembers` holds them.
                 GuildResource::TemporaryMember(_) => {}
                 // `AuditLog` holds them.
                 GuildResource::AuditEntry(_) => {}

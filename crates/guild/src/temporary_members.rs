@@ -1,12 +1,12 @@
 //! Temporary members: removed some time after they go offline.
 //!
-//! Owns        `Temporary`: the temporary members, and when to check each.
+//! Owns        `TemporaryMembers`: the temporary members, and when to check each.
 //! Doors       `begin` from `invites`; `left` when a session ends, `forget_temporary` when a member leaves;
 //!             `end_temporary` from `Guild::handle_timer`.
 //! Invariants  T1 a temporary member without a session for `temporary_away_ms` is removed, unless they have a role then
 //!             or own the guild; those stay permanently. T2 the state is stored with the guild: members who left while
 //!             it was not loaded, or while the node was down, have `LOADED_MS` from its first timer on. T3 a member who
-//!             never connected is not removed until the next load. (tests `temporary::*`)
+//!             never connected is not removed until the next load. (tests `temporary_members::*`)
 //! Limits      `temporary_members_max`; past it such an invite admits no one. `STEP_ITEMS` removals at once, others
 //!             `STEP_EVERY_MS` later.
 
@@ -25,24 +25,24 @@ const LOADED_MS: u64 = 600_000;
 const NOT_YET: Instant = Instant(0);
 
 #[derive(Debug, Default)]
-pub(crate) struct Temporary {
+pub(crate) struct TemporaryMembers {
     /// Check time; none: the member is online, or never connected.
     members: BTreeMap<UserId, Option<Instant>>,
-    looks: BTreeSet<(Instant, UserId)>,
+    timers: BTreeSet<(Instant, UserId)>,
     due_at: Option<Instant>,
     loaded_at: Option<Instant>,
 }
 
-impl Temporary {
+impl TemporaryMembers {
     /// Adds stored temporary members.
     pub fn load(resources: &[GuildResource]) -> Self {
         let mut all = Self::default();
         for resource in resources {
             if let GuildResource::TemporaryMember(user_id) = resource {
-                all.look_at(*user_id, NOT_YET);
+                all.set_timer(*user_id, NOT_YET);
             }
         }
-        all.due_at = all.looks.first().map(|(at, _)| *at);
+        all.due_at = all.timers.first().map(|(at, _)| *at);
         all
     }
 
@@ -50,26 +50,26 @@ impl Temporary {
         self.due_at
     }
 
-    fn look_at(&mut self, user_id: UserId, at: Instant) {
-        self.look_no_more(user_id);
+    fn set_timer(&mut self, user_id: UserId, at: Instant) {
+        self.cancel_timer(user_id);
         self.members.insert(user_id, Some(at));
-        self.looks.insert((at, user_id));
+        self.timers.insert((at, user_id));
     }
 
-    fn look_no_more(&mut self, user_id: UserId) {
+    fn cancel_timer(&mut self, user_id: UserId) {
         if let Some(Some(at)) = self.members.get_mut(&user_id).map(Option::take) {
-            self.looks.remove(&(at, user_id));
+            self.timers.remove(&(at, user_id));
         }
     }
 
     fn pop(&mut self, now: Now) -> Option<(Instant, UserId)> {
-        let (at, user_id) = self.looks.first().copied().filter(|(at, _)| *at <= now.instant)?;
-        self.look_no_more(user_id);
+        let (at, user_id) = self.timers.first().copied().filter(|(at, _)| *at <= now.instant)?;
+        self.cancel_timer(user_id);
         Some((at, user_id))
     }
 
     fn arm(&mut self, now: Now) {
-        self.due_at = self.looks.first().map(|(at, _)| (*at).max(now.instant.after_ms(STEP_EVERY_MS)));
+        self.due_at = self.timers.first().map(|(at, _)| (*at).max(now.instant.after_ms(STEP_EVERY_MS)));
     }
 }
 
@@ -88,14 +88,14 @@ impl Guild {
     /// A member's session ended.
     pub(crate) fn left(&mut self, now: Now, user_id: UserId) {
         if self.temporary.members.contains_key(&user_id) && self.sessions.of_user(user_id).next().is_none() {
-            self.temporary.look_at(user_id, now.instant.after_ms(self.limits.temporary_away_ms));
+            self.temporary.set_timer(user_id, now.instant.after_ms(self.limits.temporary_away_ms));
             self.temporary.arm(now);
         }
     }
 
     /// The member has become permanent, or has left.
     pub(crate) fn forget_temporary(&mut self, user_id: UserId) {
-        self.temporary.look_no_more(user_id);
+        self.temporary.cancel_timer(user_id);
         if self.temporary.members.remove(&user_id).is_some() {
             self.delete_resource(ResourceKey::whole(ResourceKind::TemporaryMember, user_id.get()));
         }
@@ -110,7 +110,7 @@ impl Guild {
         for _ in 0..STEP_ITEMS {
             let Some((at, user_id)) = self.temporary.pop(now) else { break };
             if at == NOT_YET {
-                self.temporary.look_at(user_id, loaded_at.after_ms(LOADED_MS));
+                self.temporary.set_timer(user_id, loaded_at.after_ms(LOADED_MS));
                 continue;
             }
             if self.sessions.of_user(user_id).next().is_some() {
