@@ -348,7 +348,7 @@ pub struct Settled {
 fn meta_in(output: &Output) -> Option<Arc<GuildMeta>> {
     let Output::Relay(_, ToRelay { message, .. }) = output else { return None };
     match message {
-        RelayMessage::Snapshot { picture, .. } => Some(picture.meta.clone()),
+        RelayMessage::Snapshot { replica, .. } => Some(replica.meta.clone()),
         RelayMessage::Published(published) => match &published.effect {
             Effect::Meta(meta) => Some(meta.clone()),
             _ => None,

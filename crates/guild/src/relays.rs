@@ -12,7 +12,7 @@
 use crate::machine::Guild;
 use guildhall_model::{AccountKind, EventName, GuildId, UserId, to_gateway::Subscription};
 use guildhall_relay::{
-    Gate, GuildPicture, GuildView, MembersWanted, PartitionId, Payload, RelayId, RelayMessage, SessionKey,
+    Gate, GuildReplica, GuildView, MembersWanted, PartitionId, Payload, RelayId, RelayMessage, SessionKey,
     SessionPresence, ToRelay,
 };
 use guildhall_stdx::Now;
@@ -213,7 +213,7 @@ impl Guild {
             None => {}
         }
         self.relays.insert(relay, RelayLink::new(epoch));
-        self.send(relay, RelayMessage::Snapshot { picture: self.picture(), reset: false });
+        self.send(relay, RelayMessage::Snapshot { replica: self.replica(), reset: false });
     }
 
     pub(crate) fn unsubscribe(&mut self, now: Now, relay: RelayId, epoch: u32) {
@@ -231,13 +231,13 @@ impl Guild {
     pub(crate) fn restart_stream(&mut self, relay: RelayId) {
         if let Some(link) = self.relays.get_mut(&relay) {
             link.is_cut = false;
-            self.send(relay, RelayMessage::Snapshot { picture: self.picture(), reset: true });
+            self.send(relay, RelayMessage::Snapshot { replica: self.replica(), reset: true });
         }
     }
 
     /// Snapshot for relays. O(1) for any size of guild.
-    fn picture(&self) -> GuildPicture {
-        GuildPicture {
+    fn replica(&self) -> GuildReplica {
+        GuildReplica {
             meta: self.meta.clone(),
             last_message_ids: self.last_message_ids.clone(),
             voice: self.voice.snapshot(),

@@ -116,7 +116,7 @@ impl RelayStreams {
 mod tests {
     use super::*;
     use guildhall_model::{Guild, GuildId, UserId};
-    use guildhall_relay::{GuildMeta, GuildPicture, PartitionId, SessionKey};
+    use guildhall_relay::{GuildMeta, GuildReplica, PartitionId, SessionKey};
     use std::sync::Arc;
 
     const RELAY: RelayId = RelayId::first(PartitionId(3));
@@ -131,7 +131,7 @@ mod tests {
         let meta = Arc::new(GuildMeta { guild, roles: Arc::default(), channels: Arc::default() });
         let session = SessionKey { relay: RELAY, slot: 0, generation: 0 };
         let message = match snapshot {
-            true => RelayMessage::Snapshot { picture: GuildPicture::new(meta), reset: false },
+            true => RelayMessage::Snapshot { replica: GuildReplica::new(meta), reset: false },
             false => RelayMessage::Unavailable { session },
         };
         let mut message = ToRelay { guild_id: GuildId::new(1), relay: RELAY, epoch, seq: 77, message };

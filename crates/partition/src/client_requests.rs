@@ -23,7 +23,7 @@ use guildhall_model::{
         SubscriptionPatch,
     },
 };
-use guildhall_relay::{GuildPicture, HiddenChannels, Redaction, Relay, SessionKey, THREAD_LISTED_MAX, ToGuild};
+use guildhall_relay::{GuildReplica, HiddenChannels, Redaction, Relay, SessionKey, THREAD_LISTED_MAX, ToGuild};
 use guildhall_session::{About, Dispatch, Membership};
 use guildhall_stdx::{Now, SlotKey, Timestamp};
 use serde::Serialize;
@@ -122,12 +122,12 @@ impl Partition {
                 PendingRequest::DeletedEntities(request) => {
                     let user_id = session.user.id;
                     let Some((entry, core)) = self.relay_of(key, guild_id) else { continue };
-                    let (Some(picture), Some(audience)) = (entry.relay.picture(), entry.relay.audience()) else {
+                    let (Some(replica), Some(audience)) = (entry.relay.replica(), entry.relay.audience()) else {
                         continue;
                     };
                     let is_absent = core.config.hidden_channels == HiddenChannels::Absent;
                     let is_told = |id: ChannelId| !is_absent || audience.may_view(user_id, id, turn.now.unix);
-                    let body = DeletedEntityIdsBody::new(&request, existing(picture, is_told));
+                    let body = DeletedEntityIdsBody::new(&request, existing(replica, is_told));
                     self.core.reply(turn, key, (EventName::DeletedEntityIds, about), &body);
                 }
                 PendingRequest::ChannelSync(request) => self.sync_channels(turn, key, guild_id, &request),
@@ -225,9 +225,9 @@ impl Partition {
     ) {
         let Some(user_id) = self.core.sessions.get(key).map(|session| session.user.id) else { return };
         let Some((entry, core)) = self.relay_of(key, guild_id) else { return };
-        let (Some(picture), Some(audience)) = (entry.relay.picture(), entry.relay.audience()) else { return };
+        let (Some(replica), Some(audience)) = (entry.relay.replica(), entry.relay.audience()) else { return };
         let ids = request.obfuscated_channel_ids.iter().filter(|id| audience.may_view(user_id, **id, turn.now.unix));
-        let channels: Vec<_> = ids.filter_map(|id| picture.meta.channels.get(id)).collect();
+        let channels: Vec<_> = ids.filter_map(|id| replica.meta.channels.get(id)).collect();
         let about = About::channels_of(guild_id, channels.iter().map(|channel| channel.id).collect());
         let bodies = channels.iter().map(|channel| ChannelBody::from(&***channel)).collect();
         core.reply(turn, key, (EventName::ChannelSync, about), &ChannelSyncBody::new(guild_id, bodies));
@@ -237,9 +237,9 @@ impl Partition {
     fn fetch_last_messages(&mut self, now: Now, session: SlotKey, guild_id: GuildId, request: &RequestLastMessages) {
         let Some(user_id) = self.core.sessions.get(session).map(|session| session.user.id) else { return };
         let Some((entry, core)) = self.relay_of(session, guild_id) else { return };
-        let (Some(picture), Some(audience)) = (entry.relay.picture(), entry.relay.audience()) else { return };
+        let (Some(replica), Some(audience)) = (entry.relay.replica(), entry.relay.audience()) else { return };
         let viewable = request.channel_ids.iter().filter(|id| audience.may_view(user_id, **id, now.unix));
-        let newest = |id: &ChannelId| Some((*id, *picture.last_message_ids.get(id)?));
+        let newest = |id: &ChannelId| Some((*id, *replica.last_message_ids.get(id)?));
         let messages: Vec<(ChannelId, MessageId)> = viewable.filter_map(newest).take(LAST_MESSAGES_MAX).collect();
         core.outputs.push_back(Output::FetchMessages { session, guild_id, messages });
     }
@@ -277,17 +277,17 @@ impl Partition {
 
 /// Who is in these threads now, as far as a user can view them: whoever is told of them follows them.
 fn members_of_threads(relay: &Relay, user_id: UserId, thread_ids: &[ChannelId], now: Timestamp) -> Vec<UserId> {
-    let (Some(picture), Some(audience)) = (relay.picture(), relay.audience()) else { return Vec::new() };
+    let (Some(replica), Some(audience)) = (relay.replica(), relay.audience()) else { return Vec::new() };
     let Some(member) = audience.member(user_id) else { return Vec::new() };
-    let threads = thread_ids.iter().filter_map(|id| picture.threads.get(*id));
-    let viewed = threads.filter(|entry| entry.is_viewed_by(&picture.meta, member, now));
+    let threads = thread_ids.iter().filter_map(|id| replica.threads.get(*id));
+    let viewed = threads.filter(|entry| entry.is_viewed_by(&replica.meta, member, now));
     viewed.flat_map(|entry| entry.members.keys().take(THREAD_LISTED_MAX).copied()).collect()
 }
 
-fn existing(picture: &GuildPicture, is_told: impl Fn(ChannelId) -> bool) -> ExistingEntities {
+fn existing(replica: &GuildReplica, is_told: impl Fn(ChannelId) -> bool) -> ExistingEntities {
     ExistingEntities {
-        channels: picture.meta.channels.keys().copied().filter(|id| is_told(*id)).collect(),
-        roles: picture.meta.roles.keys().copied().collect(),
-        emojis: picture.meta.guild.emojis.iter().map(|emoji| emoji.id).collect(),
+        channels: replica.meta.channels.keys().copied().filter(|id| is_told(*id)).collect(),
+        roles: replica.meta.roles.keys().copied().collect(),
+        emojis: replica.meta.guild.emojis.iter().map(|emoji| emoji.id).collect(),
     }
 }

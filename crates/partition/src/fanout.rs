@@ -10,7 +10,7 @@ use crate::{
 };
 use guildhall_model::{GuildId, UserId};
 use guildhall_relay::{
-    AccessChange, Deliver, Event, GuildPicture, GuildView, LogId, MembersAnswer, Published, Recipients, Redaction,
+    AccessChange, Deliver, Event, GuildReplica, GuildView, LogId, MembersAnswer, Published, Recipients, Redaction,
     Retention, Seat, SessionKey, ToGuild, Visibility,
 };
 use guildhall_session::{
@@ -157,10 +157,10 @@ impl<L: Link> Recipients for Fanout<'_, L> {
         }
     }
 
-    fn attached(&mut self, session: SessionKey, picture: &GuildPicture, view: Option<&GuildView>) -> Option<Seat> {
+    fn attached(&mut self, session: SessionKey, replica: &GuildReplica, view: Option<&GuildView>) -> Option<Seat> {
         let (key, relay) = (slot_key(session), session.relay.index);
         let session = self.core.sessions.get_mut(key)?;
-        let guild_id = picture.id();
+        let guild_id = replica.id();
         // Who asked twice, because the first answer might have been lost, may get two: the first counts. Who left meanwhile
         // and came back through another relay may get one by the old way.
         let entry = session.guilds.get(guild_id)?;
@@ -194,9 +194,9 @@ impl<L: Link> Recipients for Fanout<'_, L> {
         }
         let session = self.core.sessions.get_mut(key)?;
         if session.gathering.is_some() {
-            self.gathered(key, guild_id, Some((picture.clone(), view.clone())));
+            self.gathered(key, guild_id, Some((replica.clone(), view.clone())));
         } else if session.is_told_of_guilds() && !returns {
-            let dispatch = guild_create(session, picture, view, self.core.config.hidden_channels, self.turn.now.unix);
+            let dispatch = guild_create(session, replica, view, self.core.config.hidden_channels, self.turn.now.unix);
             self.core.push(&mut self.turn, key.slot, &dispatch, Redaction::NONE);
         }
         Some(seat)
@@ -291,7 +291,7 @@ impl<L: Link> Fanout<'_, L> {
     }
 
     /// One guild that a user's READY waited for has answered.
-    fn gathered(&mut self, key: SlotKey, guild_id: GuildId, view: Option<(GuildPicture, GuildView)>) {
+    fn gathered(&mut self, key: SlotKey, guild_id: GuildId, view: Option<(GuildReplica, GuildView)>) {
         let Some(gathering) = self.core.sessions.get_mut(key).and_then(|session| session.gathering.as_mut()) else {
             return;
         };

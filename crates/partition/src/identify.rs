@@ -510,7 +510,7 @@ impl Core {
     pub(crate) fn forget_view(&mut self, key: SlotKey, guild_id: GuildId) -> bool {
         let Some(session) = self.sessions.get_mut(key) else { return false };
         let Some(gathering) = &mut session.gathering else { return false };
-        gathering.views.retain(|(picture, _)| picture.id() != guild_id);
+        gathering.views.retain(|(replica, _)| replica.id() != guild_id);
         for seq in session.replay.first_seq()..=session.replay.last_seq() {
             let Some(entry) = session.replay.entry(seq) else { continue };
             let of_event = entry.dispatch.event().map(|event| event.guild_id);

@@ -1,6 +1,6 @@
 //! Relays: fan-out of one guild's events to the sessions of one partition.
 //!
-//! Owns        the events and the guild ↔ relay protocol, the relay's picture of a guild, the audience
+//! Owns        the events and the guild ↔ relay protocol, the relay's replica of a guild, the audience
 //!             (which session may see what), and GUILD_CREATE.
 //! Invariants  a relay requests nothing from the guild per session or per event; this crate decides on visibility.
 //! Not here    sequence numbers and replay (`guildhall-session`), sockets (`guildhall-net`).
@@ -17,9 +17,9 @@ mod meta;
 mod notice;
 mod passive;
 mod payload;
-mod picture;
 mod protocol;
 mod relay;
+mod replica;
 mod subscriptions;
 mod thread;
 mod view;
@@ -35,12 +35,12 @@ pub use meta::GuildMeta;
 pub use notice::Notice;
 pub use passive::{PassiveDelta, PassiveSnapshot, Unreads};
 pub use payload::{ListChange, MessageEvent, Payload, ReactionEvent};
-pub use picture::{GuildPicture, VoiceEntry};
 pub use protocol::{
     Effect, FoundMembers, GuildView, IntervalUpdate, ListUpdate, MembersAnswer, MembersWanted, PartitionId, Published,
     RelayId, RelayMessage, SessionKey, SessionPresence, ToGuild, ToGuildKind, ToRelay,
 };
 pub use relay::{Progress, Recipients, Relay, ToGuilds};
+pub use replica::{GuildReplica, VoiceEntry};
 pub use thread::{THREAD_LISTED_MAX, ThreadEntry, ThreadEvent, threads_of};
 pub use view::{people_of, snapshot_of, told_places};
 pub use visibility::{

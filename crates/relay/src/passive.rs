@@ -20,8 +20,8 @@
 use crate::{
     audience::{Baselines, Map},
     meta::GuildMeta,
-    picture::{GuildPicture, VoiceEntry},
     protocol::Effect,
+    replica::{GuildReplica, VoiceEntry},
 };
 use guildhall_model::{ChannelId, MessageId, UserId};
 use guildhall_stdx::Timestamp;
@@ -185,8 +185,8 @@ impl ChangeLog {
         self.channels.is_empty() && self.voice.is_empty() && self.baselines.is_empty()
     }
 
-    /// Records a change. Call it before `effect` is applied to `picture`.
-    pub fn note(&mut self, effect: &Effect, picture: &GuildPicture) {
+    /// Records a change. Call it before `effect` is applied to `replica`.
+    pub fn note(&mut self, effect: &Effect, replica: &GuildReplica) {
         match effect {
             Effect::Message(channel_id, _) => {
                 self.version = self.version.wrapping_add(1);
@@ -194,7 +194,7 @@ impl ChangeLog {
             }
             Effect::Voice(user_id, _) => {
                 self.version = self.version.wrapping_add(1);
-                let before = picture.voice.get(*user_id).and_then(|entry| entry.state.channel_id);
+                let before = replica.voice.get(*user_id).and_then(|entry| entry.state.channel_id);
                 let change = self.voice.entry(*user_id).or_insert_with(|| VoiceChange::new(self.version, before));
                 change.version = self.version;
                 if let Some(before) = before {
@@ -202,10 +202,10 @@ impl ChangeLog {
                 }
             }
             Effect::Meta(meta) => {
-                let before = &picture.meta.channels;
+                let before = &replica.meta.channels;
                 let pinned = meta.channels.values().filter(|channel| {
                     let before = before.get(&channel.id).and_then(|before| before.last_pin_timestamp);
-                    channel.last_pin_timestamp != before && newest_message(picture, channel.id).is_some()
+                    channel.last_pin_timestamp != before && newest_message(replica, channel.id).is_some()
                 });
                 for channel in pinned {
                     self.version = self.version.wrapping_add(1);
@@ -221,37 +221,37 @@ impl ChangeLog {
     pub fn since(
         &self,
         from: u32,
-        picture: &GuildPicture,
+        replica: &GuildReplica,
         holds: impl Fn(ChannelId) -> bool,
         own: Option<UserId>,
     ) -> PassiveDelta {
-        let mut delta = self.without_pins(from, picture, holds, own);
-        delta.pins = pins_of(picture, delta.channels.iter().map(|(id, _)| *id));
+        let mut delta = self.without_pins(from, replica, holds, own);
+        delta.pins = pins_of(replica, delta.channels.iter().map(|(id, _)| *id));
         delta
     }
 
     fn without_pins(
         &self,
         from: u32,
-        picture: &GuildPicture,
+        replica: &GuildReplica,
         holds: impl Fn(ChannelId) -> bool,
         own: Option<UserId>,
     ) -> PassiveDelta {
         let Some(Baseline { version, channels, is_sure }) = self.baselines.get(&from) else {
-            return self.delta(from, picture, &holds, true, &holds, own);
+            return self.delta(from, replica, &holds, true, &holds, own);
         };
         let held = |channel_id: ChannelId| channels.binary_search(&channel_id).is_ok();
         let is_known = |channel_id: ChannelId| *is_sure && held(channel_id);
-        let mut delta = self.delta(*version, picture, held, *is_sure, &holds, own);
+        let mut delta = self.delta(*version, replica, held, *is_sure, &holds, own);
         let is_told = |change_version: Option<u32>| change_version.is_some_and(|at| is_after(at, *version));
-        for channel in picture.meta.channels.values().filter(|channel| holds(channel.id) && !is_known(channel.id)) {
+        for channel in replica.meta.channels.values().filter(|channel| holds(channel.id) && !is_known(channel.id)) {
             if !is_told(self.channels.get(&channel.id).copied())
-                && let Some(message_id) = newest_message(picture, channel.id)
+                && let Some(message_id) = newest_message(replica, channel.id)
             {
                 delta.channels.push((channel.id, message_id));
             }
         }
-        for (user_id, entry) in picture.voice.iter() {
+        for (user_id, entry) in replica.voice.iter() {
             let Some(channel_id) = entry.state.channel_id else { continue };
             if is_told(self.voice.get(&user_id).map(|change| change.version)) || own == Some(user_id) {
                 continue;
@@ -270,7 +270,7 @@ impl ChangeLog {
     fn delta(
         &self,
         from: u32,
-        picture: &GuildPicture,
+        replica: &GuildReplica,
         held: impl Fn(ChannelId) -> bool,
         is_sure: bool,
         holds: impl Fn(ChannelId) -> bool,
@@ -278,11 +278,11 @@ impl ChangeLog {
     ) -> PassiveDelta {
         let mut delta = PassiveDelta::default();
         for (channel_id, _) in self.channels.iter().filter(|(id, version)| is_after(**version, from) && holds(**id)) {
-            delta.channels.extend(newest_message(picture, *channel_id).map(|message_id| (*channel_id, message_id)));
+            delta.channels.extend(newest_message(replica, *channel_id).map(|message_id| (*channel_id, message_id)));
         }
         for (user_id, change) in self.voice.iter().filter(|(_, change)| is_after(change.version, from)) {
             let is_in_view = |entry: &&VoiceEntry| entry.state.channel_id.is_some_and(&holds) || own == Some(*user_id);
-            let entry = picture.voice.get(*user_id);
+            let entry = replica.voice.get(*user_id);
             // A session that is not sure may have received the users' current channels at replay.
             let is_held = || entry.is_some_and(|entry| !is_sure && entry.state.channel_id.is_some_and(&held));
             match entry.filter(is_in_view) {
@@ -305,52 +305,52 @@ impl ChangeLog {
 
 /// Times of the latest pins in these channels.
 pub(crate) fn pins_of(
-    picture: &GuildPicture,
+    replica: &GuildReplica,
     channels: impl Iterator<Item = ChannelId>,
 ) -> Vec<(ChannelId, Timestamp)> {
-    let pinned = |id: ChannelId| Some((id, picture.meta.channels.get(&id)?.last_pin_timestamp?));
+    let pinned = |id: ChannelId| Some((id, replica.meta.channels.get(&id)?.last_pin_timestamp?));
     channels.filter_map(pinned).collect()
 }
 
-fn newest_message(picture: &GuildPicture, channel_id: ChannelId) -> Option<MessageId> {
-    let told_with_the_channel = || picture.meta.channels.get(&channel_id).and_then(|channel| channel.last_message_id);
-    picture.last_message_ids.get(&channel_id).copied().or_else(told_with_the_channel)
+fn newest_message(replica: &GuildReplica, channel_id: ChannelId) -> Option<MessageId> {
+    let told_with_the_channel = || replica.meta.channels.get(&channel_id).and_then(|channel| channel.last_message_id);
+    replica.last_message_ids.get(&channel_id).copied().or_else(told_with_the_channel)
 }
 
 /// Complete state for the view `holds`, and for `own` with its own voice state.
 pub(crate) fn snapshot(
-    picture: &GuildPicture,
+    replica: &GuildReplica,
     holds: impl Fn(ChannelId) -> bool,
     own: Option<UserId>,
 ) -> PassiveSnapshot {
-    let meta: &GuildMeta = &picture.meta;
+    let meta: &GuildMeta = &replica.meta;
     let in_view =
         |(user_id, entry): &(UserId, &VoiceEntry)| entry.state.channel_id.is_some_and(&holds) || own == Some(*user_id);
-    let pins = pins_of(picture, meta.channels.keys().copied().filter(|id| holds(*id)));
+    let pins = pins_of(replica, meta.channels.keys().copied().filter(|id| holds(*id)));
     PassiveSnapshot {
         pins,
         channels: (meta.channels.values())
             .filter(|channel| holds(channel.id))
-            .map(|channel| (channel.id, newest_message(picture, channel.id)))
+            .map(|channel| (channel.id, newest_message(replica, channel.id)))
             .collect(),
-        voice: picture.voice.iter().filter(in_view).map(|(_, entry)| entry.clone()).collect(),
+        voice: replica.voice.iter().filter(in_view).map(|(_, entry)| entry.clone()).collect(),
     }
 }
 
 /// The part of an update that a user with another view may still see: the same channels and users, with current values.
 pub(crate) fn renewed(
     delta: &PassiveDelta,
-    picture: &GuildPicture,
+    replica: &GuildReplica,
     holds: impl Fn(ChannelId) -> bool,
     own: UserId,
 ) -> PassiveDelta {
     let mut renewed = PassiveDelta::default();
     let channels = delta.channels.iter().map(|(id, _)| *id).filter(|id| holds(*id));
-    renewed.channels.extend(channels.filter_map(|id| Some((id, newest_message(picture, id)?))));
-    renewed.pins = pins_of(picture, renewed.channels.iter().map(|(id, _)| *id));
+    renewed.channels.extend(channels.filter_map(|id| Some((id, newest_message(replica, id)?))));
+    renewed.pins = pins_of(replica, renewed.channels.iter().map(|(id, _)| *id));
     let told = delta.voice.iter().map(|entry| entry.state.user_id);
     for user_id in told.chain(delta.left.iter().copied()) {
-        match picture.voice.get(user_id) {
+        match replica.voice.get(user_id) {
             Some(entry) if user_id == own || entry.state.channel_id.is_some_and(&holds) => {
                 renewed.voice.push(entry.clone());
             }
@@ -384,7 +384,7 @@ mod tests {
     /// State of a relay in the test: the log, and the replica that effects are applied to.
     struct Side {
         log: ChangeLog,
-        picture: GuildPicture,
+        replica: GuildReplica,
     }
 
     impl Side {
@@ -397,7 +397,7 @@ mod tests {
                 channels: Arc::new((100..130).map(|id| (ChannelId::new(id), Arc::new(channel(id)))).collect()),
             };
             let log = ChangeLog { version, ..ChangeLog::default() };
-            Self { log, picture: GuildPicture::new(Arc::new(meta)) }
+            Self { log, replica: GuildReplica::new(Arc::new(meta)) }
         }
 
         fn say(&mut self, channel: u64, message: u64) {
@@ -413,13 +413,13 @@ mod tests {
         }
 
         fn apply(&mut self, effect: &Effect) {
-            self.log.note(effect, &self.picture);
-            self.picture.apply(effect);
+            self.log.note(effect, &self.replica);
+            self.replica.apply(effect);
         }
 
         /// Channels with changes, and users who left.
         fn told(&self, from: u32, holds: impl Fn(u64) -> bool) -> (Vec<u64>, Vec<u64>, usize) {
-            let delta = self.log.since(from, &self.picture, |id| holds(id.get()), None);
+            let delta = self.log.since(from, &self.replica, |id| holds(id.get()), None);
             let channels = delta.channels.iter().map(|(id, _)| id.get()).collect();
             (channels, delta.left.iter().map(|id| id.get()).collect(), delta.voice.len())
         }

@@ -13,7 +13,7 @@ use crate::{
     event::Event,
     members::{MemberEntry, MemberTable},
     meta::GuildMeta,
-    picture::{GuildPicture, VoiceEntry},
+    replica::{GuildReplica, VoiceEntry},
     thread::ThreadEntry,
 };
 use guildhall_member_list::{Group, Interval, Item, ListId, ListOp};
@@ -213,7 +213,7 @@ pub enum RelayMessage {
     /// Initial state of the replica. With `reset`, events were lost and the relay's sessions must start over.
     Snapshot {
         /// State of the guild at this position of the stream.
-        picture: GuildPicture,
+        replica: GuildReplica,
         /// Messages before this one were lost.
         reset: bool,
     },

@@ -1,6 +1,6 @@
 //! Relay: one guild's events, brought to a share of the sessions of one partition.
 //!
-//! Owns        the relay's picture of the guild, its place in the guild's stream, and its change log.
+//! Owns        the relay's replica of the guild, its place in the guild's stream, and its change log.
 //! Doors       `handle` for the guild's messages; `detach`, `listen`, `watch_members` for sessions; `handle_timer` for
 //!             passive updates; `may_see` of the audience, `renewed` and `doubt` for replay.
 //! Invariants  R1 messages are taken in the order of `seq`; a gap leads to `Resync`, never to silence. R2 a session
@@ -19,8 +19,8 @@ use crate::{
     notice::Notice,
     passive::{ChangeLog, Unreads, channels_of, pins_of, renewed, snapshot},
     payload::Payload,
-    picture::GuildPicture,
     protocol::{Effect, GuildView, MembersAnswer, Published, RelayId, RelayMessage, SessionKey, ToGuild, ToRelay},
+    replica::GuildReplica,
     subscriptions::{Subscriptions, Watched},
     thread::threads_of,
     visibility::{AccessChange, Visibility},
@@ -46,7 +46,7 @@ pub trait Recipients: Deliver {
     /// `change` lists the restricted channels.
     fn access_began(&mut self, guild_id: GuildId, change: &dyn Fn() -> AccessChange);
     /// A session's view of the guild begins. None: it may not be here.
-    fn attached(&mut self, session: SessionKey, picture: &GuildPicture, view: Option<&GuildView>) -> Option<Seat>;
+    fn attached(&mut self, session: SessionKey, replica: &GuildReplica, view: Option<&GuildView>) -> Option<Seat>;
     /// The guild cannot be served now.
     fn unavailable(&mut self, session: SessionKey, guild_id: GuildId);
     /// The session lost the guild: its member left, or the guild was deleted.
@@ -77,7 +77,7 @@ pub enum Progress {
 /// State of a relay after its first snapshot.
 #[derive(Debug)]
 struct State {
-    picture: GuildPicture,
+    replica: GuildReplica,
     audience: AudienceIndex,
     changes: ChangeLog,
 }
@@ -181,8 +181,8 @@ impl Relay {
 
     /// The guild as it is known here; none before the first snapshot.
     #[must_use]
-    pub fn picture(&self) -> Option<&GuildPicture> {
-        self.state.as_ref().map(|state| &state.picture)
+    pub fn replica(&self) -> Option<&GuildReplica> {
+        self.state.as_ref().map(|state| &state.replica)
     }
 
     /// Whether the relay has a gap in the guild's stream and has not restarted it.
@@ -285,7 +285,7 @@ impl Relay {
             return messages;
         }
         let look_at = |channel_id| {
-            let list = state.picture.meta.list_of(channel_id)?;
+            let list = state.replica.meta.list_of(channel_id)?;
             Some(ChannelView { list, is_in_view: state.audience.views(user_id, channel_id) })
         };
         let told = self.lists.set(self.guild_id, self.id, (user_id, slot), channels, look_at, &mut messages);
@@ -344,13 +344,13 @@ impl Relay {
         }
         self.seq = message.seq;
         match message.message {
-            RelayMessage::Snapshot { picture, reset } => {
-                return self.restart(now, picture, reset, recipients, to_guild);
+            RelayMessage::Snapshot { replica, reset } => {
+                return self.restart(now, replica, reset, recipients, to_guild);
             }
             RelayMessage::Published(published) => self.fan_out(now, &published, recipients, to_guild),
             RelayMessage::Attached { session, view } => {
                 let Some(state) = &mut self.state else { return Progress::Gap };
-                let seat = recipients.attached(session, &state.picture, view.as_deref());
+                let seat = recipients.attached(session, &state.replica, view.as_deref());
                 if let (Some(seat), Some(view)) = (seat, view) {
                     let version = state.changes.version();
                     state.audience.seat(seat, view.member, version, &mut state.changes);
@@ -381,14 +381,14 @@ impl Relay {
     fn restart(
         &mut self,
         now: Now,
-        picture: GuildPicture,
+        replica: GuildReplica,
         reset: bool,
         recipients: &mut impl Recipients,
         to_guild: &mut ToGuilds,
     ) -> Progress {
         let before = self.state.take();
-        let mut audience = AudienceIndex::new(picture.meta.clone()).hiding(self.hidden);
-        audience.set_threads(&picture.threads);
+        let mut audience = AudienceIndex::new(replica.meta.clone()).hiding(self.hidden);
+        audience.set_threads(&replica.threads);
         match &before {
             None => recipients.access_began(self.guild_id, &|| audience.access_at_first()),
             Some(before) => {
@@ -398,7 +398,7 @@ impl Relay {
                 }
             }
         }
-        self.state = Some(State { picture, audience, changes: ChangeLog::default() });
+        self.state = Some(State { replica, audience, changes: ChangeLog::default() });
         self.gap_told_at = None;
         // Sessions that come back declare it again.
         if std::mem::take(&mut self.presence_readers_count) > 0 {
@@ -422,8 +422,8 @@ impl Relay {
     ) {
         let Some(state) = &mut self.state else { return };
         let viewed_before = state.thread_viewers(&published.effect);
-        state.changes.note(&published.effect, &state.picture);
-        state.picture.apply(&published.effect);
+        state.changes.note(&published.effect, &state.replica);
+        state.replica.apply(&published.effect);
         match &published.effect {
             Effect::Meta(meta) => {
                 let change = state.audience.set_meta(meta.clone(), &mut state.changes);
@@ -446,11 +446,11 @@ impl Relay {
             }
             Effect::Deleted => {
                 state.audience.slots().for_each(|slot| recipients.lost(slot, self.guild_id));
-                state.audience = AudienceIndex::new(state.picture.meta.clone()).hiding(self.hidden);
+                state.audience = AudienceIndex::new(state.replica.meta.clone()).hiding(self.hidden);
                 self.presence_readers_count = 0;
                 return;
             }
-            Effect::Thread(_, Some(_)) => state.audience.set_threads(&state.picture.threads),
+            Effect::Thread(_, Some(_)) => state.audience.set_threads(&state.replica.threads),
             // The recipients of a deletion are the members, so that the thread is removed below.
             Effect::Thread(_, None) | Effect::None | Effect::Message(..) | Effect::Voice(..) => {}
         }
@@ -466,7 +466,7 @@ impl Relay {
             }
         }
         if let Effect::Thread(_, None) | Effect::Meta(_) = &published.effect {
-            state.audience.set_threads(&state.picture.threads);
+            state.audience.set_threads(&state.replica.threads);
         }
         if let Effect::Meta(_) | Effect::Member(_, Some(_)) = &published.effect {
             state.tell_view_changes(self.guild_id, &published.event, recipients);
@@ -500,12 +500,12 @@ impl Relay {
         let holds = |channel_id| state.audience.view_holds(view, channel_id);
         let (channels, payload) = match &event.payload {
             Payload::PassiveDelta(delta) => {
-                let delta = Some(renewed(delta, &state.picture, holds, user_id)).filter(|delta| !delta.is_empty())?;
+                let delta = Some(renewed(delta, &state.replica, holds, user_id)).filter(|delta| !delta.is_empty())?;
                 let channels = channels_of(delta.channels.iter().map(|(id, _)| *id), &delta.voice, holds);
                 (channels, Payload::PassiveDelta(delta))
             }
             Payload::PassiveSnapshot(_) => {
-                let snapshot = snapshot(&state.picture, holds, Some(user_id));
+                let snapshot = snapshot(&state.replica, holds, Some(user_id));
                 let channels = channels_of(snapshot.channels.iter().map(|(id, _)| *id), &snapshot.voice, holds);
                 (channels, Payload::PassiveSnapshot(snapshot))
             }
@@ -514,13 +514,13 @@ impl Relay {
                 if left.is_empty() {
                     return None;
                 }
-                let pins = pins_of(&state.picture, left.iter().map(|(id, _)| *id));
+                let pins = pins_of(&state.replica, left.iter().map(|(id, _)| *id));
                 let channels = channels_of(left.iter().map(|(id, _)| *id), &[], holds);
                 (channels, Payload::Unread(Unreads { channels: left, pins }))
             }
             // Without it its reader would believe them to be where they were before.
             Payload::Voice { state: told, member } => {
-                let entry = state.picture.voice.get(told.user_id);
+                let entry = state.replica.voice.get(told.user_id);
                 let (now, member) = match entry.filter(|entry| entry.state.channel_id.is_some_and(holds)) {
                     Some(entry) => (entry.state.clone(), Some(entry.member.clone())),
                     None => (Arc::new(VoiceState { channel_id: None, ..VoiceState::clone(told) }), member.clone()),
@@ -631,13 +631,13 @@ impl State {
     /// Users who view channels with open threads, if the effect may change that. Costs nothing if there
     /// are no such channels.
     fn thread_viewers(&self, effect: &Effect) -> Option<(Vec<ChannelId>, ViewersOf)> {
-        if !matches!(effect, Effect::Meta(_) | Effect::Member(_, Some(_))) || self.picture.threads.is_empty() {
+        if !matches!(effect, Effect::Meta(_) | Effect::Member(_, Some(_))) || self.replica.threads.is_empty() {
             return None;
         }
         if let Effect::Member(user_id, _) = effect {
             self.audience.member(*user_id)?;
         }
-        let open = self.picture.threads.iter().map(|(_, entry)| entry).filter(|entry| entry.is_active());
+        let open = self.replica.threads.iter().map(|(_, entry)| entry).filter(|entry| entry.is_active());
         let mut parents: Vec<ChannelId> = open.filter_map(|entry| entry.channel.parent_id).collect();
         parents.sort_unstable();
         parents.dedup();
@@ -683,8 +683,8 @@ impl State {
         let is_absent = self.audience.hidden() == HiddenChannels::Absent;
         let (name, gate, channel) = match is_gained {
             true => {
-                let mut channel = Channel::clone(self.picture.meta.channels.get(&channel_id)?);
-                let newest = self.picture.last_message_ids.get(&channel_id).copied();
+                let mut channel = Channel::clone(self.replica.meta.channels.get(&channel_id)?);
+                let newest = self.replica.last_message_ids.get(&channel_id).copied();
                 channel.last_message_id = newest.or(channel.last_message_id);
                 let name = if is_absent { EventName::ChannelCreate } else { EventName::ChannelUpdate };
                 (name, Gate::Channel(channel_id), Arc::new(channel))
@@ -693,7 +693,7 @@ impl State {
             false if is_absent => {
                 (EventName::ChannelDelete, Gate::Members, self.audience.channel_before(channel_id)?.clone())
             }
-            false => (EventName::ChannelUpdate, Gate::Members, self.picture.meta.channels.get(&channel_id)?.clone()),
+            false => (EventName::ChannelUpdate, Gate::Members, self.replica.meta.channels.get(&channel_id)?.clone()),
         };
         Some(Event::new(guild_id, name, gate, Payload::Channel(channel)))
     }
@@ -730,7 +730,7 @@ impl State {
         now: Timestamp,
     ) -> Option<Event> {
         let member = self.audience.member(user_id)?;
-        let threads = threads_of(&self.picture, member, joined_only, channel_ids.as_deref(), now);
+        let threads = threads_of(&self.replica, member, joined_only, channel_ids.as_deref(), now);
         if threads.is_empty() && joined_only {
             return None;
         }
@@ -796,11 +796,11 @@ impl State {
     /// Users with sessions here who are in voice where they cannot view: few, moved there or
     /// stripped of a role. Sorted.
     fn users_out_of_view(&self) -> Vec<UserId> {
-        self.picture.voice.iter().map(|(user_id, _)| user_id).filter(|user_id| self.is_out_of_view(*user_id)).collect()
+        self.replica.voice.iter().map(|(user_id, _)| user_id).filter(|user_id| self.is_out_of_view(*user_id)).collect()
     }
 
     fn is_out_of_view(&self, user_id: UserId) -> bool {
-        let channel_id = self.picture.voice.get(user_id).and_then(|entry| entry.state.channel_id);
+        let channel_id = self.replica.voice.get(user_id).and_then(|entry| entry.state.channel_id);
         channel_id.is_some_and(|id| self.audience.member(user_id).is_some() && !self.audience.views(user_id, id))
     }
 
@@ -814,7 +814,7 @@ impl State {
     fn passive_update(&self, guild_id: GuildId, reader: Reader) -> Option<Arc<Published>> {
         let Reader { view, form, version, own } = reader;
         let holds = |channel_id| self.audience.view_holds(view, channel_id);
-        let delta = self.changes.since(version, &self.picture, holds, own);
+        let delta = self.changes.since(version, &self.replica, holds, own);
         let (name, channels, payload) = match form {
             _ if delta.is_empty() => return None,
             PassiveUpdate::Delta => {
@@ -822,7 +822,7 @@ impl State {
                 (EventName::PassiveUpdateV2, channels, Payload::PassiveDelta(delta))
             }
             PassiveUpdate::Snapshot => {
-                let snapshot = snapshot(&self.picture, holds, own);
+                let snapshot = snapshot(&self.replica, holds, own);
                 let channels = channels_of(snapshot.channels.iter().map(|(id, _)| *id), &snapshot.voice, holds);
                 (EventName::PassiveUpdateV1, channels, Payload::PassiveSnapshot(snapshot))
             }

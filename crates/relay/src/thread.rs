@@ -5,7 +5,7 @@
 //! Limits      the guild's: number of threads, and of members per thread.
 //! Not here    the audience: `audience`.     Spec  docs/protocol/reference.md §6.5, §7.2.
 
-use crate::{meta::GuildMeta, picture::GuildPicture};
+use crate::{meta::GuildMeta, replica::GuildReplica};
 use guildhall_model::{
     Channel, ChannelId, ChannelType, Member, Permissions, ThreadMember, UserId, from_gateway::ThreadBody,
 };
@@ -69,7 +69,7 @@ pub struct ThreadEvent {
 /// Open threads that a member can view now: all, or only joined ones.
 #[must_use]
 pub fn threads_of<'a>(
-    picture: &'a GuildPicture,
+    replica: &'a GuildReplica,
     member: &'a Member,
     only_joined: bool,
     of_channels: Option<&'a [ChannelId]>,
@@ -80,7 +80,7 @@ pub fn threads_of<'a>(
         entry.is_active()
             && (!only_joined || entry.members.contains_key(&user_id))
             && of_channels.is_none_or(|ids| entry.channel.parent_id.is_some_and(|parent| ids.contains(&parent)))
-            && entry.is_viewed_by(&picture.meta, member, now)
+            && entry.is_viewed_by(&replica.meta, member, now)
     };
-    picture.threads.iter().map(|(_, entry)| entry).filter(is_meant).collect()
+    replica.threads.iter().map(|(_, entry)| entry).filter(is_meant).collect()
 }

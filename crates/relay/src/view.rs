@@ -7,8 +7,8 @@ use crate::{
     hidden::HiddenChannels,
     members::MemberEntry,
     meta::GuildMeta,
-    picture::{GuildPicture, VoiceEntry},
     protocol::GuildView,
+    replica::{GuildReplica, VoiceEntry},
     thread::threads_of,
 };
 use guildhall_model::{
@@ -25,7 +25,7 @@ const MEMBERS_LISTED_MAX: u64 = 75_000;
 /// has more members than `large_threshold`.
 #[must_use]
 pub fn snapshot_of<'a>(
-    picture: &'a GuildPicture,
+    replica: &'a GuildReplica,
     view: &'a GuildView,
     large_threshold: u16,
     capabilities: Capabilities,
@@ -33,7 +33,7 @@ pub fn snapshot_of<'a>(
     hidden: HiddenChannels,
     now: Timestamp,
 ) -> GuildSnapshot<'a> {
-    let meta = &picture.meta;
+    let meta = &replica.meta;
     let form = hidden.form(capabilities.contains(Capabilities::CHANNEL_OBFUSCATION));
     let may_view = viewer(meta, &view.member);
     let body = |channel: &'a Channel| {
@@ -44,7 +44,7 @@ pub fn snapshot_of<'a>(
             };
         }
         let body = ChannelBody::from(channel);
-        Some(match picture.last_message_ids.get(&channel.id) {
+        Some(match replica.last_message_ids.get(&channel.id) {
             Some(id) => body.with_last_message(*id),
             None => body,
         })
@@ -59,7 +59,7 @@ pub fn snapshot_of<'a>(
         scheduled_events: meta.guild.scheduled_events.iter().map(|event| &**event).filter(is_open).collect(),
         roles: meta.roles.values().map(|role| RoleBody::from(&**role)).collect(),
         channels: meta.channels.values().filter_map(|channel| body(channel)).collect(),
-        threads: threads_of(picture, &view.member, only_joined_threads, None, now)
+        threads: threads_of(replica, &view.member, only_joined_threads, None, now)
             .into_iter()
             .map(|entry| entry.body(entry.members.get(&view.member.user.id).copied()))
             .collect(),
@@ -85,14 +85,14 @@ fn viewer(meta: &GuildMeta, member: &Member) -> impl Fn(&Channel) -> bool {
 
 /// Members, presences and voice states that the session receives.
 #[must_use]
-pub fn people_of<'a>(picture: &'a GuildPicture, view: &'a GuildView) -> GuildPeople<'a> {
+pub fn people_of<'a>(replica: &'a GuildReplica, view: &'a GuildView) -> GuildPeople<'a> {
     let own = view.member.user.id;
     // As the events do, this includes users in channels in view, and the user's own state.
-    let viewed = viewed_voice_channels(picture, &view.member);
+    let viewed = viewed_voice_channels(replica, &view.member);
     let is_told = |entry: &&VoiceEntry| {
         entry.state.user_id == own || entry.state.channel_id.is_some_and(|channel_id| viewed.contains(&channel_id))
     };
-    let voice = || picture.voice.iter().map(|(_, entry)| entry).filter(is_told);
+    let voice = || replica.voice.iter().map(|(_, entry)| entry).filter(is_told);
     let voice_states = voice().map(|VoiceEntry { state, .. }| &**state).collect();
     let Some((table, threshold)) = &view.members else {
         let others = voice().filter(|VoiceEntry { state, .. }| state.user_id != own);
@@ -101,11 +101,11 @@ pub fn people_of<'a>(picture: &'a GuildPicture, view: &'a GuildView) -> GuildPeo
     };
     let everybody = view.member_count <= u64::from(*threshold);
     // Roles that were deleted stay with their members for a while, and count for nothing.
-    let has_role = |member: &Member| member.roles.iter().any(|role| picture.meta.roles.contains_key(role));
+    let has_role = |member: &Member| member.roles.iter().any(|role| replica.meta.roles.contains_key(role));
     let stands_out = |entry: &&MemberEntry| {
         let member = &entry.member;
         member.user.id == own
-            || picture.voice.get(member.user.id).as_ref().is_some_and(is_told)
+            || replica.voice.get(member.user.id).as_ref().is_some_and(is_told)
             || view.member_count <= MEMBERS_LISTED_MAX
                 && (everybody || entry.presence.is_some() || has_role(member) || member.nick.is_some())
     };
@@ -125,28 +125,28 @@ pub fn people_of<'a>(picture: &'a GuildPicture, view: &'a GuildView) -> GuildPeo
 /// and all channels in view unless hidden channels are listed.
 #[must_use]
 pub fn told_places(
-    picture: &GuildPicture,
+    replica: &GuildReplica,
     view: &GuildView,
     only_joined_threads: bool,
     hidden: HiddenChannels,
     now: Timestamp,
 ) -> Vec<ChannelId> {
-    let may_view = viewer(&picture.meta, &view.member);
-    let told = picture.meta.channels.values().filter(|channel| hidden != HiddenChannels::Listed && may_view(channel));
+    let may_view = viewer(&replica.meta, &view.member);
+    let told = replica.meta.channels.values().filter(|channel| hidden != HiddenChannels::Listed && may_view(channel));
     let own = view.member.user.id;
-    let viewed = viewed_voice_channels(picture, &view.member);
-    let others = picture.voice.iter().map(|(_, entry)| &entry.state).filter(|state| state.user_id != own);
+    let viewed = viewed_voice_channels(replica, &view.member);
+    let others = replica.voice.iter().map(|(_, entry)| &entry.state).filter(|state| state.user_id != own);
     let voice: BTreeSet<ChannelId> =
         others.filter_map(|state| state.channel_id).filter(|id| viewed.contains(id)).collect();
-    let threads = threads_of(picture, &view.member, only_joined_threads, None, now);
+    let threads = threads_of(replica, &view.member, only_joined_threads, None, now);
     let threads = threads.into_iter().map(|entry| entry.channel.id);
     voice.into_iter().chain(threads).chain(told.map(|channel| channel.id)).collect()
 }
 
 /// The channels that somebody is in and that `member` can view.
-fn viewed_voice_channels(picture: &GuildPicture, member: &Member) -> BTreeSet<ChannelId> {
-    let meta = &picture.meta;
-    let taken: BTreeSet<ChannelId> = picture.voice.iter().filter_map(|(_, entry)| entry.state.channel_id).collect();
+fn viewed_voice_channels(replica: &GuildReplica, member: &Member) -> BTreeSet<ChannelId> {
+    let meta = &replica.meta;
+    let taken: BTreeSet<ChannelId> = replica.voice.iter().filter_map(|(_, entry)| entry.state.channel_id).collect();
     let may_view = viewer(meta, member);
     let is_viewed = |id: &ChannelId| meta.channels.get(id).is_some_and(|channel| may_view(channel));
     taken.into_iter().filter(is_viewed).collect()

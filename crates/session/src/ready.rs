@@ -16,7 +16,7 @@ use guildhall_model::{
     to_gateway::ShardId,
 };
 use guildhall_relay::{
-    FoundMembers, GuildPicture, GuildView, HiddenChannels, MemberEntry, SessionPresence, people_of, snapshot_of,
+    FoundMembers, GuildReplica, GuildView, HiddenChannels, MemberEntry, SessionPresence, people_of, snapshot_of,
     told_places,
 };
 use guildhall_stdx::Timestamp;
@@ -55,7 +55,7 @@ pub fn bot_ready(session: &Session, resume_gateway_url: &str) -> Rc<Dispatch> {
 #[must_use]
 pub fn user_ready(
     session: &Session,
-    views: Vec<(GuildPicture, GuildView)>,
+    views: Vec<(GuildReplica, GuildView)>,
     directs: Vec<Direct>,
     resume_gateway_url: &Arc<str>,
     hidden: HiddenChannels,
@@ -70,7 +70,7 @@ pub fn user_ready(
         presence: session.profile.presence.clone(),
         os: session.profile.os.clone(),
         large_threshold: session.large_threshold(),
-        missing: session.guilds.ids().filter(|id| !views.iter().any(|(picture, _)| picture.id() == *id)).collect(),
+        missing: session.guilds.ids().filter(|id| !views.iter().any(|(replica, _)| replica.id() == *id)).collect(),
         views,
         directs,
         resume_gateway_url: resume_gateway_url.clone(),
@@ -101,7 +101,7 @@ struct ReadyState {
     os: Box<str>,
     large_threshold: u16,
     missing: Vec<GuildId>,
-    views: Vec<(GuildPicture, GuildView)>,
+    views: Vec<(GuildReplica, GuildView)>,
     directs: Vec<Direct>,
     resume_gateway_url: Arc<str>,
     hidden: HiddenChannels,
@@ -112,14 +112,14 @@ struct ReadyState {
 impl ReadyState {
     /// The body borrows from what it is made of, so it is handed on.
     fn with_body<'a>(&'a self, then: impl FnOnce(UserReady<'a, SnapshotOf<'a>>) -> DispatchFrame) -> DispatchFrame {
-        let complete = |(picture, view): (&'a GuildPicture, &'a GuildView)| ReadyGuild::Complete {
-            id: GuildPicture::id(picture),
-            people: people_of(picture, view),
+        let complete = |(replica, view): (&'a GuildReplica, &'a GuildView)| ReadyGuild::Complete {
+            id: GuildReplica::id(replica),
+            people: people_of(replica, view),
             snapshot: Box::new(move || {
-                snapshot_of(picture, view, self.large_threshold, self.capabilities, true, self.hidden, self.now)
+                snapshot_of(replica, view, self.large_threshold, self.capabilities, true, self.hidden, self.now)
             }) as SnapshotOf<'a>,
         };
-        let views = self.views.iter().map(|(picture, view)| complete((picture, view)));
+        let views = self.views.iter().map(|(replica, view)| complete((replica, view)));
         let missing = self.missing.iter().map(|id| ReadyGuild::Unavailable(*id));
         then(UserReady {
             capabilities: self.capabilities,
@@ -155,21 +155,21 @@ pub fn resumed(encoding: Encoding) -> Rc<Dispatch> {
 #[must_use]
 pub fn guild_create(
     session: &Session,
-    picture: &GuildPicture,
+    replica: &GuildReplica,
     view: &GuildView,
     hidden: HiddenChannels,
     now: Timestamp,
 ) -> Rc<Dispatch> {
     let (encoding, large_threshold) = (session.encoding, session.large_threshold());
-    let (picture, view, capabilities) = (picture.clone(), view.clone(), session.profile.capabilities);
+    let (replica, view, capabilities) = (replica.clone(), view.clone(), session.profile.capabilities);
     let is_user = session.kind() == AccountKind::User;
     let about = {
-        let (picture, view) = (picture.clone(), view.clone());
-        About::whole(picture.id(), move || told_places(&picture, &view, is_user, hidden, now))
+        let (replica, view) = (replica.clone(), view.clone());
+        About::whole(replica.id(), move || told_places(&replica, &view, is_user, hidden, now))
     };
     let make = move || {
-        let snapshot = snapshot_of(&picture, &view, large_threshold, capabilities, is_user, hidden, now);
-        let people = people_of(&picture, &view);
+        let snapshot = snapshot_of(&replica, &view, large_threshold, capabilities, is_user, hidden, now);
+        let people = people_of(&replica, &view);
         frame_of(encoding, EventName::GuildCreate, &GatewayGuildBody::event(capabilities, &snapshot, &people))
     };
     Dispatch::lazy(make, Some(about))

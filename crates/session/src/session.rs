@@ -20,7 +20,7 @@ use guildhall_model::{
     to_gateway::{Identify, ShardId},
 };
 use guildhall_relay::{
-    GuildPicture, GuildView, Listening, MembersAnswer, MembersWanted, PartitionId, Redaction, RelayId, SessionKey,
+    GuildReplica, GuildView, Listening, MembersAnswer, MembersWanted, PartitionId, Redaction, RelayId, SessionKey,
     SessionPresence, UserListening, Viewer,
 };
 use guildhall_stdx::{Instant, SlotKey, Timestamp};
@@ -47,7 +47,7 @@ pub struct Gathering {
     /// Guilds that answered that they are out of reach now.
     pub unavailable: Vec<GuildId>,
     /// Guilds that answered.
-    pub views: Vec<(GuildPicture, GuildView)>,
+    pub views: Vec<(GuildReplica, GuildView)>,
     /// When READY is sent whatever is missing.
     pub deadline: Instant,
 }

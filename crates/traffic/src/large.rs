@@ -6,7 +6,7 @@ use crate::guild::GuildState;
 use guildhall_codec::Encoding;
 use guildhall_model::{AccountKind, Capabilities, Intents, UserId, from_gateway::GatewayGuildBody};
 use guildhall_relay::{
-    FoundMembers, GuildPicture, GuildView, HiddenChannels, MemberEntry, MemberTable, MembersAnswer, Redaction,
+    FoundMembers, GuildReplica, GuildView, HiddenChannels, MemberEntry, MemberTable, MembersAnswer, Redaction,
     people_of, snapshot_of,
 };
 use guildhall_session::{MemberRequest, next_chunk};
@@ -18,12 +18,12 @@ const LARGE_THRESHOLD: u16 = 250;
 
 /// GUILD_CREATE. Bots with the presence intent receive many members, others few.
 pub(crate) fn guild_create(guild: &GuildState, rng: &mut Rng, encoding: Encoding) -> Vec<u8> {
-    let mut picture = GuildPicture::new(guild.meta.clone());
+    let mut replica = GuildReplica::new(guild.meta.clone());
     let newest = guild.recent.iter().map(|said| (said.message.channel_id, said.message.id));
-    picture.last_message_ids = Arc::new(newest.collect());
+    replica.last_message_ids = Arc::new(newest.collect());
     for who in guild.in_voice.keys() {
         if let Some(entry) = guild.voice_entry(*who) {
-            picture.voice.insert(entry.state.user_id, entry);
+            replica.voice.insert(entry.state.user_id, entry);
         }
     }
     let own = &guild.people[rng.below(guild.people.len() as u64) as usize].member;
@@ -31,7 +31,7 @@ pub(crate) fn guild_create(guild: &GuildState, rng: &mut Rng, encoding: Encoding
     let view =
         GuildView { member: own.clone(), member_count: guild.member_count(), members, version: rng.below(1 << 20) };
     let snapshot = snapshot_of(
-        &picture,
+        &replica,
         &view,
         LARGE_THRESHOLD,
         Capabilities(0),
@@ -39,7 +39,7 @@ pub(crate) fn guild_create(guild: &GuildState, rng: &mut Rng, encoding: Encoding
         HiddenChannels::Listed,
         guildhall_stdx::Timestamp(0),
     );
-    let people = people_of(&picture, &view);
+    let people = people_of(&replica, &view);
     let mut body = Vec::new();
     encoding
         .encode(&GatewayGuildBody::event(Capabilities(0), &snapshot, &people), &mut body)

@@ -13,7 +13,7 @@ use guildhall_model::{
     to_gateway::{MemberQuery, RequestGuildMembers, SearchRecentMembers, VoiceStateUpdate},
 };
 use guildhall_relay::{
-    GuildPicture, GuildView, MembersWanted, PartitionId, RelayId, RelayMessage, SessionKey, SessionPresence, ToGuild,
+    GuildReplica, GuildView, MembersWanted, PartitionId, RelayId, RelayMessage, SessionKey, SessionPresence, ToGuild,
 };
 use guildhall_stdx::{Rng, Timestamp};
 use std::{collections::BTreeMap, sync::Arc};
@@ -574,14 +574,14 @@ impl Walk {
     }
 
     /// The snapshot of a new relay, and the view of an attach of `OWNER` with all members.
-    pub fn fresh_view(&mut self) -> (GuildPicture, GuildView) {
+    pub fn fresh_view(&mut self) -> (GuildReplica, GuildView) {
         self.next_slot += 1;
         let (relay, epoch) = (relay(9), self.next_slot);
         let key = SessionKey { relay, slot: self.next_slot, generation: 1 };
         self.world.sent.clear();
         self.world.relay(ToGuild::Subscribe { relay, epoch });
-        let picture = match sent_to(relay, &mut self.world).pop() {
-            Some(RelayMessage::Snapshot { picture, .. }) => picture,
+        let replica = match sent_to(relay, &mut self.world).pop() {
+            Some(RelayMessage::Snapshot { replica, .. }) => replica,
             other => panic!("{other:?}"),
         };
         let members = MembersWanted::ByThreshold { large_threshold: 250 };
@@ -589,7 +589,7 @@ impl Walk {
         let mut views = self.world.views();
         assert_eq!(views.len(), 1);
         self.world.relay(ToGuild::Unsubscribe { relay, epoch });
-        (picture, views.remove(0).1.expect("the owner is a member"))
+        (replica, views.remove(0).1.expect("the owner is a member"))
     }
 
     /// Commands of a loaded guild are answered as by this one.

@@ -9,7 +9,7 @@ use guildhall_model::{
     ChannelId, Emoji, EmojiId, GuildId, Member, MessageId, Permissions, Presence, RoleId, SnowflakeGenerator, Status,
     UserId, VoiceState,
 };
-use guildhall_relay::{Effect, Gate, GuildMeta, GuildPicture, Payload, RelayMessage};
+use guildhall_relay::{Effect, Gate, GuildMeta, GuildReplica, Payload, RelayMessage};
 use std::{collections::BTreeMap, sync::Arc};
 
 const STEPS: usize = 1_500;
@@ -118,7 +118,7 @@ struct Mirror {
 
 impl Mirror {
     fn of(walk: &mut Walk) -> Self {
-        let (picture, view) = walk.fresh_view();
+        let (replica, view) = walk.fresh_view();
         let (table, _) = view.members.expect("it was asked for");
         Self {
             members: table.iter().map(|entry| (entry.member.user.id, entry.member.clone())).collect(),
@@ -126,14 +126,14 @@ impl Mirror {
                 .iter()
                 .filter_map(|entry| Some((entry.member.user.id, Presence::clone(entry.presence.as_deref()?))))
                 .collect(),
-            voice: [Self::voice_of(&picture), Self::voice_of(&picture)],
-            newest: [(*picture.last_message_ids).clone(), (*picture.last_message_ids).clone()],
-            voice_members: picture.voice.iter().map(|(user_id, entry)| (user_id, entry.member.clone())).collect(),
+            voice: [Self::voice_of(&replica), Self::voice_of(&replica)],
+            newest: [(*replica.last_message_ids).clone(), (*replica.last_message_ids).clone()],
+            voice_members: replica.voice.iter().map(|(user_id, entry)| (user_id, entry.member.clone())).collect(),
         }
     }
 
-    fn voice_of(picture: &GuildPicture) -> BTreeMap<UserId, VoiceState> {
-        picture.voice.iter().map(|(user_id, entry)| (user_id, VoiceState::clone(&entry.state))).collect()
+    fn voice_of(replica: &GuildReplica) -> BTreeMap<UserId, VoiceState> {
+        replica.voice.iter().map(|(user_id, entry)| (user_id, VoiceState::clone(&entry.state))).collect()
     }
 
     fn apply(&mut self, published: &guildhall_relay::Published) {
@@ -219,7 +219,7 @@ fn l3_a_view_and_the_events_after_it_tell_everything() {
                             meta = new.clone();
                         }
                     }
-                    RelayMessage::Snapshot { picture, .. } => meta = picture.meta,
+                    RelayMessage::Snapshot { replica, .. } => meta = replica.meta,
                     RelayMessage::Attached { session, view } => {
                         let user_id = walk.sessions.get(&session);
                         assert_eq!(view.as_ref().map(|view| &view.member.user.id), user_id.filter(|_| view.is_some()));

@@ -286,11 +286,11 @@ fn a_guild_that_is_out_of_order_is_told_so() {
     };
     let mut guild = restored.load();
     guild.handle_relay(Now::default(), ToGuild::Subscribe { relay, epoch });
-    let Some(Output::Relay(_, ToRelay { message: RelayMessage::Snapshot { picture, .. }, .. })) = guild.poll_output()
+    let Some(Output::Relay(_, ToRelay { message: RelayMessage::Snapshot { replica, .. }, .. })) = guild.poll_output()
     else {
         panic!("a relay gets a snapshot first")
     };
-    let message = RelayMessage::Snapshot { picture, reset: true };
+    let message = RelayMessage::Snapshot { replica, reset: true };
     pair.publish(0, ToRelay { guild_id: lost, relay, epoch, seq: 2, message });
     pair.settle();
     assert_eq!(attaches(&pair), 2);

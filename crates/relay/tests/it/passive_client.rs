@@ -2,7 +2,7 @@
 
 use guildhall_model::{Capabilities, ChannelId, GuildId, MessageId, PassiveUpdate, UserId, VoiceState};
 use guildhall_relay::{
-    AccessChange, Deliver, Event, GuildPicture, GuildView, HiddenChannels, Listening, LogId, MembersAnswer, Payload,
+    AccessChange, Deliver, Event, GuildReplica, GuildView, HiddenChannels, Listening, LogId, MembersAnswer, Payload,
     Published, Recipients, Redaction, Seat, SessionKey, UserListening, Visibility, people_of, snapshot_of,
 };
 use std::{
@@ -100,10 +100,10 @@ impl Recipients for Post {
         self.current = Some(published.clone());
         self.group = None;
     }
-    fn attached(&mut self, session: SessionKey, picture: &GuildPicture, view: Option<&GuildView>) -> Option<Seat> {
+    fn attached(&mut self, session: SessionKey, replica: &GuildReplica, view: Option<&GuildView>) -> Option<Seat> {
         let view = view?;
         let snapshot = snapshot_of(
-            picture,
+            replica,
             view,
             250,
             Capabilities::NONE,
@@ -117,7 +117,7 @@ impl Recipients for Post {
             Some((ChannelId::new(number(&channel["id"])?), MessageId::new(number(&channel["last_message_id"])?)))
         });
         self.create.newest = newest.collect();
-        let people = people_of(picture, view);
+        let people = people_of(replica, view);
         self.create.voice = people.voice_states.iter().map(|state| (state.user_id, (*state).clone())).collect();
         let listed =
             |user_id: &UserId| *user_id == people.own.user.id || people.others.iter().any(|m| m.user.id == *user_id);

@@ -9,7 +9,7 @@ use guildhall_model::{
     VoiceState,
 };
 use guildhall_relay::{
-    Effect, Event, Gate, GuildMeta, GuildPicture, GuildView, Listening, LogId, PartitionId, Payload, Published, Relay,
+    Effect, Event, Gate, GuildMeta, GuildReplica, GuildView, Listening, LogId, PartitionId, Payload, Published, Relay,
     RelayId, RelayMessage, SessionKey, ToGuilds, ToRelay, UserListening, VoiceEntry,
 };
 use guildhall_stdx::{Now, Rng};
@@ -72,7 +72,7 @@ impl World {
             next_message: 1,
             updates_count: 0,
         };
-        world.say(RelayMessage::Snapshot { picture: GuildPicture::new(meta), reset: false });
+        world.say(RelayMessage::Snapshot { replica: GuildReplica::new(meta), reset: false });
         world
     }
 
@@ -228,14 +228,14 @@ impl World {
             state: Arc::new(state.clone()),
             member: Arc::new(self.members[&state.user_id].clone()),
         };
-        let picture = GuildPicture {
+        let replica = GuildReplica {
             meta: self.meta.clone(),
             last_message_ids: Arc::new(self.newest.clone()),
             voice: self.voice.iter().map(|(user_id, state)| (*user_id, entry(state))).collect(),
             threads: Default::default(),
         };
         self.seq += self.rng.below(3);
-        self.say(RelayMessage::Snapshot { picture, reset: true });
+        self.say(RelayMessage::Snapshot { replica, reset: true });
         let mut lost = std::mem::take(&mut self.post.lost);
         lost.sort_unstable();
         assert_eq!(lost, self.clients.keys().copied().collect::<Vec<_>>());

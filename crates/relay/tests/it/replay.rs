@@ -6,7 +6,7 @@ use guildhall_model::{
     VoiceState,
 };
 use guildhall_relay::{
-    AccessChange, Deliver, Effect, Event, Gate, GuildMeta, GuildPicture, GuildView, Listening, LogId, MembersAnswer,
+    AccessChange, Deliver, Effect, Event, Gate, GuildMeta, GuildReplica, GuildView, Listening, LogId, MembersAnswer,
     PartitionId, Payload, Published, Recipients, Redaction, Relay, RelayId, RelayMessage, Seat, SessionKey, ToGuilds,
     ToRelay, UserListening, Visibility, VoiceEntry,
 };
@@ -47,7 +47,7 @@ impl Recipients for Buffers {
     fn begin(&mut self, published: &Arc<Published>, _visibility: Visibility) {
         self.current = Some(published.clone());
     }
-    fn attached(&mut self, session: SessionKey, _picture: &GuildPicture, view: Option<&GuildView>) -> Option<Seat> {
+    fn attached(&mut self, session: SessionKey, _picture: &GuildReplica, view: Option<&GuildView>) -> Option<Seat> {
         let active = session.slot == LOOKING;
         let user = UserListening {
             active,
@@ -94,7 +94,7 @@ impl Guild {
     /// In which Ana's two sessions were sent something of each kind.
     fn eventful() -> Self {
         let mut guild = Self { relay: Relay::new(GUILD, RELAY, 1, 1_000), seq: 0, buffers: Buffers::default() };
-        guild.say(RelayMessage::Snapshot { picture: GuildPicture::new(club_meta(true)), reset: false });
+        guild.say(RelayMessage::Snapshot { replica: GuildReplica::new(club_meta(true)), reset: false });
         for slot in [LOOKING, PASSIVE] {
             let member = Arc::new(member(ANA.get(), &[ROLE]));
             let view = GuildView { member, member_count: 2, members: None, version: 1 };

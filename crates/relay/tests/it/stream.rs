@@ -3,7 +3,7 @@
 use crate::fixture::*;
 use guildhall_model::{ChannelType, EventName, GuildId, Intents, Member, OverwriteKind, Permissions, UserId};
 use guildhall_relay::{
-    AccessChange, Deliver, Effect, Event, FoundMembers, Gate, GuildMeta, GuildPicture, GuildView, Listening, LogId,
+    AccessChange, Deliver, Effect, Event, FoundMembers, Gate, GuildMeta, GuildReplica, GuildView, Listening, LogId,
     MembersAnswer, PartitionId, Payload, Progress, Published, Recipients, Redaction, Relay, RelayId, RelayMessage,
     Seat, SessionKey, ToGuild, ToGuilds, ToRelay, Visibility,
 };
@@ -35,7 +35,7 @@ impl Recipients for Notes {
     fn begin(&mut self, published: &Arc<Published>, _visibility: Visibility) {
         self.0.push(format!("begin {}", published.event.name.as_str()));
     }
-    fn attached(&mut self, session: SessionKey, _picture: &GuildPicture, view: Option<&GuildView>) -> Option<Seat> {
+    fn attached(&mut self, session: SessionKey, _picture: &GuildReplica, view: Option<&GuildView>) -> Option<Seat> {
         self.0.push(format!("attached {} {}", session.slot, view.is_some()));
         let without = if session.slot < 1_000 { 0 } else { Intents::GUILD_PRESENCES.0 };
         view.map(|_| Seat { slot: session.slot, listening: Listening::bot(Intents(Intents::ALL.0 & !without)) })
@@ -86,7 +86,7 @@ fn published(gate: Gate, effect: Effect) -> RelayMessage {
 }
 
 fn snapshot(reset: bool) -> RelayMessage {
-    RelayMessage::Snapshot { picture: GuildPicture::new(open_meta()), reset }
+    RelayMessage::Snapshot { replica: GuildReplica::new(open_meta()), reset }
 }
 
 fn attached(slot: u32, user: u64) -> RelayMessage {

@@ -63,8 +63,8 @@ impl Checker {
         let before = relay.state.replace(carried.state.clone());
         let changes_count = relay.changes.len();
         match &message.message {
-            RelayMessage::Snapshot { picture, reset } => {
-                carried.state.agrees_with(picture).or_else(|difference| fault(format!("snapshot: {difference}")))?;
+            RelayMessage::Snapshot { replica, reset } => {
+                carried.state.agrees_with(replica).or_else(|difference| fault(format!("snapshot: {difference}")))?;
                 relay.changes.clear();
                 if *reset {
                     let inside = self.sessions.iter_mut().filter(|session| session.is_served_by(message.relay));

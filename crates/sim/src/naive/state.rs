@@ -3,7 +3,7 @@
 use super::NaiveThread;
 use guildhall_guild::GuildRecord;
 use guildhall_model::{Channel, GuildResource, Member, OverwriteKind, Role};
-use guildhall_relay::{GuildPicture, Notice, Payload, VoiceEntry};
+use guildhall_relay::{GuildReplica, Notice, Payload, VoiceEntry};
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
@@ -238,8 +238,8 @@ impl State {
     }
 
     /// Whether a snapshot says the same. Channels that were deleted, overwrites, roles: everything relays decide by.
-    pub fn agrees_with(&self, picture: &GuildPicture) -> Result<(), String> {
-        let meta = &picture.meta;
+    pub fn agrees_with(&self, replica: &GuildReplica) -> Result<(), String> {
+        let meta = &replica.meta;
         let roles: BTreeMap<u64, u64> = meta.roles.values().map(|role| (role.id.get(), role.permissions.0)).collect();
         let channels: BTreeMap<u64, NaiveChannel> =
             meta.channels.values().map(|channel| (channel.id.get(), naive_channel(channel))).collect();
@@ -252,21 +252,21 @@ impl State {
         if channels != self.channels {
             return Err(format!("channels {channels:?} instead of {:?}", self.channels));
         }
-        let threads: BTreeMap<u64, NaiveThread> = (picture.threads.iter())
+        let threads: BTreeMap<u64, NaiveThread> = (replica.threads.iter())
             .map(|(id, entry)| (id.get(), NaiveThread::new(&entry.channel, entry.members.keys().copied())))
             .collect();
         if threads != self.threads {
             return Err(format!("threads {threads:?} instead of {:?}", self.threads));
         }
         let last_messages: BTreeMap<u64, u64> =
-            picture.last_message_ids.iter().map(|(channel, message)| (channel.get(), message.get())).collect();
+            replica.last_message_ids.iter().map(|(channel, message)| (channel.get(), message.get())).collect();
         if last_messages != self.last_messages {
             return Err(format!("newest messages {last_messages:?} instead of {:?}", self.last_messages));
         }
         let channel_of = |entry: &VoiceEntry| entry.state.channel_id.map_or(0, |channel| channel.get());
-        let voice = picture.voice.iter().map(|(_, entry)| (entry.state.user_id.get(), channel_of(entry)));
+        let voice = replica.voice.iter().map(|(_, entry)| (entry.state.user_id.get(), channel_of(entry)));
         if !voice.eq(self.voice.iter().map(|(user, (channel, _))| (*user, *channel))) {
-            return Err(format!("voice {:?} instead of {:?}", picture.voice, self.voice));
+            return Err(format!("voice {:?} instead of {:?}", replica.voice, self.voice));
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Replica of a guild in a relay, the source of GUILD_CREATE and passive updates.
 //!
-//! Owns        `GuildPicture`, initialized by a snapshot and updated by effects.
+//! Owns        `GuildReplica`, initialized by a snapshot and updated by effects.
 //! Invariants  at the same sequence number of the stream it equals the guild's own state.
 //! Limits      channels: the guild's; voice: users in voice.
 //! Not here    members without a session in the relay who are not in voice: a relay does not know them.
@@ -21,7 +21,7 @@ pub struct VoiceEntry {
 
 /// State of a guild at one moment. `clone` is cheap for any size of guild.
 #[derive(Clone, Debug)]
-pub struct GuildPicture {
+pub struct GuildReplica {
     /// Base fields, roles, channels.
     pub meta: Arc<GuildMeta>,
     /// Newest message per channel, which may have been deleted since.
@@ -32,7 +32,7 @@ pub struct GuildPicture {
     pub threads: CowMap<ChannelId, ThreadEntry>,
 }
 
-impl GuildPicture {
+impl GuildReplica {
     /// A replica that knows only the structure.
     #[must_use]
     pub fn new(meta: Arc<GuildMeta>) -> Self {
@@ -121,23 +121,23 @@ mod tests {
 
     #[test]
     fn effects_change_it_and_a_clone_stays_as_it_was() {
-        let mut picture = GuildPicture::new(meta(&[ROOM]));
-        let before = picture.clone();
-        picture.apply(&Effect::Message(ROOM, MessageId::new(5)));
-        picture.apply(&Effect::Message(ROOM, MessageId::new(6)));
+        let mut replica = GuildReplica::new(meta(&[ROOM]));
+        let before = replica.clone();
+        replica.apply(&Effect::Message(ROOM, MessageId::new(5)));
+        replica.apply(&Effect::Message(ROOM, MessageId::new(6)));
         let state = VoiceState { channel_id: Some(ROOM), ..VoiceState::new(ANA) };
-        picture.apply(&Effect::Voice(ANA, Some(VoiceEntry { state: Arc::new(state), member: ana(None) })));
+        replica.apply(&Effect::Voice(ANA, Some(VoiceEntry { state: Arc::new(state), member: ana(None) })));
         // Members who are not in voice are not stored.
-        picture.apply(&Effect::Member(UserId::new(8), Some(ana(None))));
-        picture.apply(&Effect::Member(ANA, Some(ana(Some("a")))));
-        assert_eq!(picture.last_message_ids.get(&ROOM), Some(&MessageId::new(6)));
-        assert_eq!(picture.voice.get(ANA).map(|entry| entry.member.nick.clone()), Some(Some("a".to_owned())));
-        assert_eq!(picture.voice.len(), 1);
+        replica.apply(&Effect::Member(UserId::new(8), Some(ana(None))));
+        replica.apply(&Effect::Member(ANA, Some(ana(Some("a")))));
+        assert_eq!(replica.last_message_ids.get(&ROOM), Some(&MessageId::new(6)));
+        assert_eq!(replica.voice.get(ANA).map(|entry| entry.member.nick.clone()), Some(Some("a".to_owned())));
+        assert_eq!(replica.voice.len(), 1);
 
-        picture.apply(&Effect::Meta(meta(&[])));
-        assert!(picture.meta.channels.is_empty() && picture.last_message_ids.is_empty(), "they go with the channel");
-        picture.apply(&Effect::Voice(ANA, None));
-        assert!(picture.voice.is_empty());
+        replica.apply(&Effect::Meta(meta(&[])));
+        assert!(replica.meta.channels.is_empty() && replica.last_message_ids.is_empty(), "they go with the channel");
+        replica.apply(&Effect::Voice(ANA, None));
+        assert!(replica.voice.is_empty());
         assert!(before.last_message_ids.is_empty() && before.voice.is_empty() && before.meta.channels.len() == 1);
     }
 }
