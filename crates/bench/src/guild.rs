@@ -19,7 +19,8 @@ use clap::Args;
 use guildhall_guild::{Actor, Command, Guild, GuildLimits, Job, JobDone, Outcome, Output, Reply};
 use guildhall_model::{AccountKind, GuildId, Platform, Status};
 use guildhall_relay::{
-    Effect, GuildMeta, MembersWanted, PartitionId, RelayId, RelayMessage, SessionKey, SessionPresence, ToGuild, ToRelay,
+    Effect, GuildStructure, MembersWanted, PartitionId, RelayId, RelayMessage, SessionKey, SessionPresence, ToGuild,
+    ToRelay,
 };
 use guildhall_stdx::{Now, Rng};
 use serde::Serialize;
@@ -139,7 +140,7 @@ pub struct Lab {
     /// Times at which results of concurrent jobs were handled.
     job_ends_us: Vec<f64>,
     /// Base fields, roles and channels as every relay has them.
-    held: Option<Arc<GuildMeta>>,
+    held: Option<Arc<GuildStructure>>,
     sched: SchedFile,
     operations: Vec<Operation>,
 }
@@ -185,7 +186,7 @@ impl Lab {
                 output => self.outputs.push(output),
             }
         }
-        self.held = self.outputs.iter().rev().find_map(meta_in).or(self.held.take());
+        self.held = self.outputs.iter().rev().find_map(structure_in).or(self.held.take());
         Ok((took.saturating_sub(waited), result))
     }
 
@@ -345,12 +346,12 @@ pub struct Settled {
     pub timers: Vec<Duration>,
 }
 
-fn meta_in(output: &Output) -> Option<Arc<GuildMeta>> {
+fn structure_in(output: &Output) -> Option<Arc<GuildStructure>> {
     let Output::Relay(_, ToRelay { message, .. }) = output else { return None };
     match message {
-        RelayMessage::Snapshot { replica, .. } => Some(replica.meta.clone()),
+        RelayMessage::Snapshot { replica, .. } => Some(replica.structure.clone()),
         RelayMessage::Published(published) => match &published.effect {
-            Effect::Meta(meta) => Some(meta.clone()),
+            Effect::Structure(structure) => Some(structure.clone()),
             _ => None,
         },
         _ => None,

@@ -105,15 +105,18 @@ impl Director {
         let speak = Permissions::VIEW_CHANNEL | Permissions::SEND_MESSAGES;
         let mut before: HashMap<ChannelId, Scene> =
             self.scenes.drain(..).map(|scene| (scene.channel_id, scene)).collect();
-        for channel in guild.meta.channels.values() {
+        for channel in guild.structure.channels.values() {
             let weight = match channel.kind {
                 ChannelType::Announcement => 0.2,
-                ChannelType::Text if guild.meta.guild.system_channel_id == Some(channel.id) => 6.0,
+                ChannelType::Text if guild.structure.guild.system_channel_id == Some(channel.id) => 6.0,
                 ChannelType::Text => 2.0,
                 _ => continue,
             };
             let may_speak = |entry: &&&guildhall_relay::MemberEntry| {
-                guild.meta.channel_permissions(guild.meta.standing(&entry.member, now), channel).contains(speak)
+                guild
+                    .structure
+                    .channel_permissions(guild.structure.standing(&entry.member, now), channel)
+                    .contains(speak)
             };
             let speakers: Vec<UserId> = cast.iter().filter(may_speak).map(|entry| entry.member.user.id).collect();
             // Small circles talk less.
@@ -124,7 +127,7 @@ impl Director {
             }
             self.scenes.push(scene);
         }
-        self.voice_rooms = guild.meta.channels.values().filter(|c| c.kind.is_voice()).map(|c| c.id).collect();
+        self.voice_rooms = guild.structure.channels.values().filter(|c| c.kind.is_voice()).map(|c| c.id).collect();
         Ok(())
     }
 

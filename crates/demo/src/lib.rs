@@ -215,7 +215,7 @@ async fn channels_as_they_are(node: &Node, guild_id: GuildId) -> anyhow::Result<
     let Reply::Guild(guild) = node.command(guild_id, Actor::System, Command::ReadGuild).await? else {
         return Err(anyhow!("the demo's guild cannot be read"));
     };
-    Ok(listed(guild.meta.channels.values().map(AsRef::as_ref)))
+    Ok(listed(guild.structure.channels.values().map(AsRef::as_ref)))
 }
 
 fn listed<'a>(channels: impl Iterator<Item = &'a Channel>) -> Vec<ChannelId> {

@@ -351,7 +351,7 @@ impl Guild {
                 return;
             }
             logged += 1;
-            let name = self.meta.roles.get(&RoleId::new(id)).filter(|_| kind == 0).map(|role| role.name.clone());
+            let name = self.structure.roles.get(&RoleId::new(id)).filter(|_| kind == 0).map(|role| role.name.clone());
             let new = new.option("id", id).option("type", kind);
             self.log(now, actor, if let Some(name) = name { new.option("role_name", name) } else { new });
         }
@@ -360,11 +360,11 @@ impl Guild {
     /// A member whose roles were changed.
     pub(crate) fn log_roles(&mut self, now: Now, actor: Actor, before: &Member, after: &Member) {
         let named = |ids: Vec<RoleId>| {
-            let role = |id: RoleId| json!({"id": id, "name": self.meta.roles.get(&id).map(|role| &role.name)});
+            let role = |id: RoleId| json!({"id": id, "name": self.structure.roles.get(&id).map(|role| &role.name)});
             (!ids.is_empty()).then(|| Value::Array(ids.into_iter().map(role).collect()))
         };
         let only_in = |a: &Member, b: &Member| {
-            let ids = a.roles.iter().filter(|id| !b.roles.contains(id) && self.meta.roles.contains_key(id));
+            let ids = a.roles.iter().filter(|id| !b.roles.contains(id) && self.structure.roles.contains_key(id));
             named(ids.copied().collect())
         };
         let changes = [("$add", only_in(after, before)), ("$remove", only_in(before, after))];

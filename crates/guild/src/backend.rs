@@ -180,24 +180,24 @@ impl Guild {
         self.in_guild(now, actor)?.need_system()?;
         match command {
             BackendCommand::PutGuild(fields, instead_of) => {
-                is_still(instead_of, Some(&self.meta.guild))?;
+                is_still(instead_of, Some(&self.structure.guild))?;
                 self.put_whole_guild(now, actor, fields)
             }
             BackendCommand::PutRole(role, instead_of) => {
-                is_still(instead_of, self.meta.roles.get(&role.id))?;
+                is_still(instead_of, self.structure.roles.get(&role.id))?;
                 self.put_whole_role(now, role)
             }
             BackendCommand::PutChannel(channel, instead_of) => {
                 // What changes with every message is not looked at.
                 let plain = |channel: &Channel| Channel { last_message_id: None, ..channel.clone() };
                 let instead_of = instead_of.as_deref().map(|channel| Arc::new(plain(channel)));
-                let current = self.meta.channels.get(&channel.id).map(|channel| Arc::new(plain(channel)));
+                let current = self.structure.channels.get(&channel.id).map(|channel| Arc::new(plain(channel)));
                 is_still(&instead_of, current.as_ref())?;
                 self.put_whole_channel(now, channel)
             }
             BackendCommand::PutMember(new, instead_of) => {
                 is_still(instead_of, self.member(new.user.id).as_ref())?;
-                if !new.roles.iter().all(|role| self.meta.roles.contains_key(role)) {
+                if !new.roles.iter().all(|role| self.structure.roles.contains_key(role)) {
                     return Err(Refusal::InvalidForm("roles").into());
                 }
                 let put = self.put_whole_member(now, new, true);
@@ -218,27 +218,27 @@ impl Guild {
     }
 
     fn put_whole_guild(&mut self, now: Now, actor: Actor, fields: &GuildFields) -> CommandResult {
-        let fields = GuildFields { id: self.meta.id(), ..fields.clone() };
+        let fields = GuildFields { id: self.structure.id(), ..fields.clone() };
         if self.member(fields.owner_id).is_none() {
             return Err(Refusal::InvalidForm("owner_id").into());
         }
         for (special, field) in
             [(fields.system_channel_id, "system_channel_id"), (fields.afk_channel_id, "afk_channel_id")]
         {
-            if special.is_some_and(|id| !self.meta.channels.contains_key(&id)) {
+            if special.is_some_and(|id| !self.structure.channels.contains_key(&id)) {
                 return Err(Refusal::InvalidForm(field).into());
             }
         }
-        if fields != *self.meta.guild {
+        if fields != *self.structure.guild {
             self.put_fields(now, fields);
         }
         self.read_guild(now, actor)
     }
 
     fn put_whole_role(&mut self, now: Now, role: &Role) -> CommandResult {
-        let before = self.meta.roles.get(&role.id).cloned();
+        let before = self.structure.roles.get(&role.id).cloned();
         let mut role = Role { permissions: role.permissions & Permissions::ALL, ..role.clone() };
-        if role.id == self.meta.id().cast() {
+        if role.id == self.structure.id().cast() {
             // Clients know it by its place and name.
             role = Role { name: "@everyone".to_owned(), position: 0, managed: false, ..role };
         } else {
@@ -248,7 +248,7 @@ impl Guild {
         role.icon = before.as_ref().and_then(|before| before.icon.clone());
         match before {
             Some(before) if *before == role => return Ok(Reply::Role(before)),
-            None if self.meta.roles.len() >= self.limits.roles_max => return Err(Refusal::TooManyRoles.into()),
+            None if self.structure.roles.len() >= self.limits.roles_max => return Err(Refusal::TooManyRoles.into()),
             _ => {}
         }
         let (is_new, role) = (before.is_none(), Arc::new(role));
@@ -258,11 +258,11 @@ impl Guild {
     }
 
     fn put_whole_channel(&mut self, now: Now, wanted: &Channel) -> CommandResult {
-        let before = self.meta.channels.get(&wanted.id).cloned().map(|channel| self.with_newest_message(channel));
+        let before = self.structure.channels.get(&wanted.id).cloned().map(|channel| self.with_newest_message(channel));
         if before.as_ref().is_some_and(|before| !may_become(before.kind, wanted.kind)) || !is_creatable(wanted.kind) {
             return Err(Refusal::InvalidForm("type").into());
         }
-        if before.is_none() && self.meta.channels.len() >= self.limits.channels_max {
+        if before.is_none() && self.structure.channels.len() >= self.limits.channels_max {
             return Err(Refusal::TooManyChannels.into());
         }
         if wanted.parent_id == Some(wanted.id) {
@@ -272,7 +272,7 @@ impl Guild {
         let overwrites = self.check_overwrites(Permissions::ALL, &[], &wanted.overwrites)?;
         let kept = before.as_deref();
         let channel = Channel {
-            guild_id: self.meta.id(),
+            guild_id: self.structure.id(),
             overwrites,
             last_message_id: kept.and_then(|channel| channel.last_message_id),
             last_pin_timestamp: kept.and_then(|channel| channel.last_pin_timestamp),
@@ -369,7 +369,7 @@ impl Guild {
         if user_ids.len() > IMPORT_MEMBERS_MAX {
             return Err(Refusal::InvalidForm("members").into());
         }
-        let owner_id = self.meta.guild.owner_id;
+        let owner_id = self.structure.guild.owner_id;
         let mut removed = 0;
         for user_id in user_ids.iter().filter(|user_id| **user_id != owner_id) {
             if let Some(member) = self.member(*user_id) {
@@ -384,7 +384,7 @@ impl Guild {
         if changes.len() > ROLE_CHANGES_MAX {
             return Err(Refusal::InvalidForm("members").into());
         }
-        let everyone: RoleId = self.meta.id().cast();
+        let everyone: RoleId = self.structure.id().cast();
         for (user_id, change) in changes {
             self.need_member(*user_id)?;
             for role in change.named() {
@@ -418,17 +418,17 @@ impl Guild {
 
     fn put_roles(&mut self, now: Now, roles: &[Role]) -> CommandResult {
         let new_ids: BTreeSet<RoleId> =
-            roles.iter().map(|role| role.id).filter(|id| !self.meta.roles.contains_key(id)).collect();
-        if self.meta.roles.len() + new_ids.len() > self.limits.roles_max {
+            roles.iter().map(|role| role.id).filter(|id| !self.structure.roles.contains_key(id)).collect();
+        if self.structure.roles.len() + new_ids.len() > self.limits.roles_max {
             return Err(Refusal::TooManyRoles.into());
         }
         let mut put = RolesPut::default();
         for role in roles {
-            let before = self.meta.roles.get(&role.id).cloned();
+            let before = self.structure.roles.get(&role.id).cloned();
             self.put_whole_role(now, role)?;
             match before {
                 None => put.added += 1,
-                Some(before) if self.meta.roles.get(&role.id) == Some(&before) => put.unchanged += 1,
+                Some(before) if self.structure.roles.get(&role.id) == Some(&before) => put.unchanged += 1,
                 Some(_) => put.changed += 1,
             }
         }
@@ -471,8 +471,8 @@ impl Guild {
     }
 
     fn existing_roles<B: FromIterator<RoleId>>(&self, wanted: &[RoleId]) -> B {
-        let everyone: RoleId = self.meta.id().cast();
-        let exists = |role: &RoleId| *role != everyone && self.meta.roles.contains_key(role);
+        let everyone: RoleId = self.structure.id().cast();
+        let exists = |role: &RoleId| *role != everyone && self.structure.roles.contains_key(role);
         let mut roles: Vec<RoleId> = wanted.iter().copied().filter(exists).collect();
         roles.sort_unstable();
         roles.dedup();
@@ -481,7 +481,7 @@ impl Guild {
 
     fn publish_of_backend(&mut self, now: Now, gate: &Gate, event: &Arc<BackendEvent>) -> CommandResult {
         match gate {
-            Gate::Channel(channel_id) if !self.meta.channels.contains_key(channel_id) => {
+            Gate::Channel(channel_id) if !self.structure.channels.contains_key(channel_id) => {
                 return Err(Refusal::UnknownChannel.into());
             }
             Gate::Roles(roles) => {
@@ -492,7 +492,7 @@ impl Guild {
             _ => {}
         }
         let effect = self.newest_of_backend(now, gate, event);
-        let event = Event::of_backend(self.meta.id(), gate.clone(), event.clone());
+        let event = Event::of_backend(self.structure.id(), gate.clone(), event.clone());
         Ok(Reply::Count(self.publish(event, effect)))
     }
 

@@ -30,7 +30,7 @@ impl Guild {
         let guild_context = self.in_guild(now, actor)?;
         guild_context.need(Permissions::BAN_MEMBERS)?;
         let user_id = new.user.id;
-        if guild_context.is(user_id) || user_id == self.meta.guild.owner_id {
+        if guild_context.is(user_id) || user_id == self.structure.guild.owner_id {
             return Err(Refusal::MissingPermissions.into());
         }
         let member = self.member(user_id);

@@ -19,7 +19,7 @@ use crate::{
     machine::{CommandResult, Guild, Stop},
 };
 use guildhall_model::{AuditAction, ChannelId, Permissions, RoleId, UserId};
-use guildhall_relay::{GuildMeta, MemberTable};
+use guildhall_relay::{GuildStructure, MemberTable};
 use guildhall_stdx::Now;
 use std::{sync::Arc, vec};
 
@@ -57,9 +57,9 @@ pub(crate) struct ClosingChannel {
 
 impl Bulk {
     /// The search for the affected members.
-    pub fn work(&self, members: MemberTable, meta: Arc<GuildMeta>) -> Work {
+    pub fn work(&self, members: MemberTable, structure: Arc<GuildStructure>) -> Work {
         let after = self.more_after.unwrap_or(UserId::new(0));
-        Work::Matching { members, meta, filter: self.filter.clone(), after, counts_only: self.counts_only }
+        Work::Matching { members, structure, filter: self.filter.clone(), after, counts_only: self.counts_only }
     }
 }
 
@@ -75,7 +75,7 @@ impl Guild {
             no_roles_but: Some(prune.roles.clone()),
             joined_before: Some(prune.joined_before),
             offline: true,
-            none_of: own.into_iter().chain([self.meta.guild.owner_id]).collect(),
+            none_of: own.into_iter().chain([self.structure.guild.owner_id]).collect(),
             ..MemberFilter::default()
         };
         let days = now.unix.0.saturating_sub(prune.joined_before.0).max(0) / 86_400_000;
@@ -171,8 +171,8 @@ impl Guild {
             }
         }
         let Some(entry) = self.members.entry(user_id) else { return Ok(false) };
-        let may_go = user_id != self.meta.guild.owner_id;
-        if !bulk.filter.admits(&self.meta, entry) {
+        let may_go = user_id != self.structure.guild.owner_id;
+        if !bulk.filter.admits(&self.structure, entry) {
             return Ok(false);
         }
         Ok(match bulk.change {

@@ -37,10 +37,10 @@ impl Guild {
         }
         let overwrites = self.check_overwrites(guild_context.permissions, &[], &new.overwrites)?;
         self.check_parent(new.kind, new.parent_id)?;
-        if self.meta.channels.len() >= self.limits.channels_max {
+        if self.structure.channels.len() >= self.limits.channels_max {
             return Err(Refusal::TooManyChannels.into());
         }
-        let last = self.meta.channels.values().map(|channel| channel.position).max();
+        let last = self.structure.channels.values().map(|channel| channel.position).max();
         let position = new.position.unwrap_or_else(|| last.map_or(0, |last| last.saturating_add(1)));
         let channel = Arc::new(Channel {
             position,
@@ -48,7 +48,7 @@ impl Guild {
             parent_id: new.parent_id,
             topic: new.topic.clone(),
             user_limit: new.user_limit,
-            ..Channel::new(self.next_id(now), self.meta.id(), new.kind, &new.name)
+            ..Channel::new(self.next_id(now), self.structure.id(), new.kind, &new.name)
         });
         self.put_channel(now, EventName::ChannelCreate, channel.clone());
         let entry = NewEntry::new(AuditAction::ChannelCreate, channel.id);
@@ -143,15 +143,15 @@ impl Guild {
     }
 
     fn check_emoji_id(&self, id: Option<EmojiId>, field: &'static str) -> Result<(), Refusal> {
-        let is_own = |id: EmojiId| self.meta.guild.emojis.iter().any(|own| own.id == id);
+        let is_own = |id: EmojiId| self.structure.guild.emojis.iter().any(|own| own.id == id);
         if id.is_none_or(is_own) { Ok(()) } else { Err(Refusal::InvalidForm(field)) }
     }
 
     /// Stores and tells a channel that is new or changed. Everybody learns of it, whether or not they can view it.
     pub(crate) fn put_channel(&mut self, now: Now, name: EventName, channel: Arc<Channel>) {
         self.write(Write::PutChannel(channel.clone()));
-        let effect = self.change_meta(now, |meta| {
-            Arc::make_mut(&mut meta.channels).insert(channel.id, channel.clone());
+        let effect = self.change_structure(now, |structure| {
+            Arc::make_mut(&mut structure.channels).insert(channel.id, channel.clone());
         });
         let event = self.event(name, Gate::Members, Payload::Channel(channel));
         self.publish(event, effect);
@@ -170,7 +170,7 @@ impl Guild {
         }
         self.empty_voice(channel_id, STEP_ITEMS);
 
-        let children = self.meta.channels.values().filter(|child| child.parent_id == Some(channel_id)).cloned();
+        let children = self.structure.channels.values().filter(|child| child.parent_id == Some(channel_id)).cloned();
         let children: BTreeMap<_, _> = children
             .map(|child| {
                 let child = Channel { parent_id: None, ..Channel::clone(&self.with_newest_message(child)) };
@@ -178,10 +178,10 @@ impl Guild {
             })
             .collect();
         self.forget_threads_of(channel_id);
-        self.write(Write::DeleteChannel(self.meta.id(), channel_id));
+        self.write(Write::DeleteChannel(self.structure.id(), channel_id));
         children.values().for_each(|child| self.write(Write::PutChannel(child.clone())));
-        let effect = self.change_meta(now, |meta| {
-            let channels = Arc::make_mut(&mut meta.channels);
+        let effect = self.change_structure(now, |structure| {
+            let channels = Arc::make_mut(&mut structure.channels);
             channels.remove(&channel_id);
             channels.extend(children.clone());
         });
@@ -206,12 +206,12 @@ impl Guild {
 
     /// The guild's own fields do not point at a channel that is gone.
     fn forget_special_channel(&mut self, now: Now, channel_id: ChannelId) {
-        let mut fields = guildhall_model::Guild::clone(&self.meta.guild);
+        let mut fields = guildhall_model::Guild::clone(&self.structure.guild);
         for special in [&mut fields.afk_channel_id, &mut fields.system_channel_id] {
             *special = special.filter(|id| *id != channel_id);
         }
         fields.stage_instances.retain(|stage| stage.channel_id != channel_id);
-        if fields != *self.meta.guild {
+        if fields != *self.structure.guild {
             self.put_fields(now, fields);
         }
     }
@@ -319,7 +319,7 @@ impl Guild {
 
     pub(crate) fn check_parent(&self, kind: ChannelType, parent_id: Option<ChannelId>) -> Result<(), Refusal> {
         let Some(parent_id) = parent_id else { return Ok(()) };
-        let parent = self.meta.channels.get(&parent_id);
+        let parent = self.structure.channels.get(&parent_id);
         let is_category = parent.is_some_and(|parent| parent.kind == ChannelType::Category);
         if is_category && kind != ChannelType::Category { Ok(()) } else { Err(Refusal::InvalidForm("parent_id")) }
     }

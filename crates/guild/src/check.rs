@@ -106,11 +106,11 @@ impl Guild {
     /// A member, without roles that have been deleted since they were last written.
     pub(crate) fn member(&self, user_id: UserId) -> Option<Arc<Member>> {
         let member = &self.members.entry(user_id)?.member;
-        if member.roles.iter().all(|role| self.meta.roles.contains_key(role)) {
+        if member.roles.iter().all(|role| self.structure.roles.contains_key(role)) {
             return Some(member.clone());
         }
         let mut member = Member::clone(member);
-        member.roles.retain(|role| self.meta.roles.contains_key(role));
+        member.roles.retain(|role| self.structure.roles.contains_key(role));
         Some(Arc::new(member))
     }
 
@@ -119,15 +119,15 @@ impl Guild {
     }
 
     pub(crate) fn need_role(&self, role_id: RoleId) -> Result<Arc<Role>, Refusal> {
-        self.meta.roles.get(&role_id).cloned().ok_or(Refusal::UnknownRole)
+        self.structure.roles.get(&role_id).cloned().ok_or(Refusal::UnknownRole)
     }
 
     /// Rank of a member's highest role.
     pub(crate) fn rank_of(&self, member: &Member) -> Rank {
-        if member.user.id == self.meta.guild.owner_id {
+        if member.user.id == self.structure.guild.owner_id {
             return Rank::TOP;
         }
-        let ranks = member.roles.iter().filter_map(|role| self.meta.roles.get(role)).map(|role| Rank::of(role));
+        let ranks = member.roles.iter().filter_map(|role| self.structure.roles.get(role)).map(|role| Rank::of(role));
         ranks.max().unwrap_or(Rank::BOTTOM)
     }
 
@@ -142,27 +142,27 @@ impl Guild {
             });
         };
         let member = self.member(user_id).ok_or(Refusal::UnknownGuild)?;
-        let permissions = self.meta.guild_permissions(self.meta.standing(&member, now.unix));
+        let permissions = self.structure.guild_permissions(self.structure.standing(&member, now.unix));
         Ok(GuildContext {
             is_silenced: self.is_silenced(now, &member, permissions),
             permissions,
             rank: self.rank_of(&member),
-            is_owner: user_id == self.meta.guild.owner_id,
+            is_owner: user_id == self.structure.guild.owner_id,
             member: Some(member),
         })
     }
 
     /// Whether a time-out or a quarantine is in force. Owners and administrators are exempt, as upstream.
     fn is_silenced(&self, now: Now, member: &Member, permissions: Permissions) -> bool {
-        self.meta.standing(member, now.unix).is_silenced && !permissions.contains(Permissions::ADMINISTRATOR)
+        self.structure.standing(member, now.unix).is_silenced && !permissions.contains(Permissions::ADMINISTRATOR)
     }
 
     pub(crate) fn permissions_in(&self, now: Now, member: &Member, channel: &Channel) -> Permissions {
-        self.meta.channel_permissions(self.meta.standing(member, now.unix), channel)
+        self.structure.channel_permissions(self.structure.standing(member, now.unix), channel)
     }
 
     pub(crate) fn in_channel(&self, now: Now, actor: Actor, channel_id: ChannelId) -> Result<ChannelContext, Refusal> {
-        let Some(channel) = self.meta.channels.get(&channel_id).cloned() else {
+        let Some(channel) = self.structure.channels.get(&channel_id).cloned() else {
             return self.in_thread(now, actor, channel_id);
         };
         let Actor::User(user_id) = actor else {

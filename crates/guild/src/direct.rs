@@ -75,11 +75,11 @@ impl Guild {
             resources: Vec::new(),
         };
         let mut guild = Self::load(record, limits, origin);
-        guild.write(Write::PutGuild(guild.meta.guild.clone()));
-        let roles: Vec<_> = guild.meta.roles.values().cloned().collect();
+        guild.write(Write::PutGuild(guild.structure.guild.clone()));
+        let roles: Vec<_> = guild.structure.roles.values().cloned().collect();
         roles.into_iter().for_each(|role| guild.write(Write::PutRole(guild_id, role)));
         members.into_iter().for_each(|member| guild.write(Write::PutMember(guild_id, member)));
-        let channels: Vec<_> = guild.meta.channels.values().cloned().collect();
+        let channels: Vec<_> = guild.structure.channels.values().cloned().collect();
         channels.into_iter().for_each(|channel| guild.write(Write::PutChannel(channel)));
         guild.tell_direct(EventName::ChannelCreate, &guild.recipient_ids());
         guild
@@ -88,12 +88,12 @@ impl Guild {
     /// It holds a direct message or a group.
     #[must_use]
     pub fn is_direct(&self) -> bool {
-        self.meta.guild.is_direct
+        self.structure.guild.is_direct
     }
 
     /// What messages say of the guild they are in.
     pub(crate) fn guild_of_messages(&self) -> GuildId {
-        if self.is_direct() { GuildId::new(0) } else { self.meta.id() }
+        if self.is_direct() { GuildId::new(0) } else { self.structure.id() }
     }
 
     fn recipient_ids(&self) -> Arc<[UserId]> {
@@ -101,7 +101,7 @@ impl Guild {
     }
 
     fn own_channel(&self) -> Result<Arc<Channel>, Refusal> {
-        self.meta.channels.values().next().cloned().ok_or(Refusal::UnknownChannel)
+        self.structure.channels.values().next().cloned().ok_or(Refusal::UnknownChannel)
     }
 
     fn direct(&self) -> Result<Direct, Refusal> {
@@ -207,8 +207,8 @@ impl Guild {
     fn put_direct(&mut self, now: Now, channel: Channel) {
         let channel = Arc::new(channel);
         self.write(Write::PutChannel(channel.clone()));
-        self.change_meta(now, |meta| {
-            Arc::make_mut(&mut meta.channels).insert(channel.id, channel);
+        self.change_structure(now, |structure| {
+            Arc::make_mut(&mut structure.channels).insert(channel.id, channel);
         });
     }
 
@@ -252,7 +252,7 @@ impl Guild {
         let user = &member.user;
         self.tell_direct(EventName::ChannelDelete, &[user.id]);
         self.members.remove(user.id);
-        self.write(Write::DeleteMember(self.meta.id(), user.id));
+        self.write(Write::DeleteMember(self.structure.id(), user.id));
         let Some(next) = self.members.iter().map(|entry| &entry.member).min_by_key(|m| (m.joined_at, m.user.id)) else {
             return self.end_direct();
         };
@@ -267,7 +267,7 @@ impl Guild {
 
     /// The last recipient left, or the operator ends it: deletes it with all its content.
     fn end_direct(&mut self) {
-        self.write(Write::DeleteGuild(self.meta.id()));
+        self.write(Write::DeleteGuild(self.structure.id()));
         self.is_deleted = true;
     }
 

@@ -36,31 +36,31 @@ impl Guild {
     ) {
         let fields = Arc::new(fields);
         self.write(Write::PutGuild(fields.clone()));
-        let effect = self.change_meta(now, |meta| meta.guild = fields);
+        let effect = self.change_structure(now, |structure| structure.guild = fields);
         let notice = notice(self);
-        let channel_id = channel_id.filter(|id| self.meta.channels.contains_key(id));
+        let channel_id = channel_id.filter(|id| self.structure.channels.contains_key(id));
         let gate = channel_id.map_or(Gate::Members, Gate::Channel);
         let event = self.event(name, gate, Payload::Notice(Box::new(notice)));
         self.publish(event, effect);
     }
 
     fn keep_emojis(&mut self, now: Now, emojis: Vec<Emoji>) {
-        let fields = GuildFields { emojis, ..GuildFields::clone(&self.meta.guild) };
+        let fields = GuildFields { emojis, ..GuildFields::clone(&self.structure.guild) };
         self.keep_fields(now, fields, None, EventName::GuildEmojisUpdate, |guild| {
-            Notice::Emojis(guild.meta.guild.clone())
+            Notice::Emojis(guild.structure.guild.clone())
         });
     }
 
     fn keep_stickers(&mut self, now: Now, stickers: Vec<Sticker>) {
-        let fields = GuildFields { stickers, ..GuildFields::clone(&self.meta.guild) };
-        let notice = |guild: &Self| Notice::Stickers(guild.meta.guild.clone());
+        let fields = GuildFields { stickers, ..GuildFields::clone(&self.structure.guild) };
+        let notice = |guild: &Self| Notice::Stickers(guild.structure.guild.clone());
         self.keep_fields(now, fields, None, EventName::GuildStickersUpdate, notice);
     }
 
     pub(crate) fn create_emoji(&mut self, now: Now, actor: Actor, new: &NewEmoji) -> CommandResult {
         let guild_context = self.in_guild(now, actor)?;
         need_to_create(&guild_context)?;
-        if self.meta.guild.emojis.len() >= self.limits.emojis_max {
+        if self.structure.guild.emojis.len() >= self.limits.emojis_max {
             return Err(Refusal::TooManyEmojis.into());
         }
         let emoji = Emoji {
@@ -70,7 +70,7 @@ impl Guild {
             roles: new.roles.clone(),
             user: guild_context.member.as_ref().map(|member| member.user.clone()),
         };
-        let mut emojis = self.meta.guild.emojis.clone();
+        let mut emojis = self.structure.guild.emojis.clone();
         emojis.push(emoji.clone());
         self.keep_emojis(now, emojis);
         self.log(now, actor, NewEntry::new(AuditAction::EmojiCreate, emoji.id).made(audit::of_emoji(&emoji)));
@@ -79,7 +79,7 @@ impl Guild {
 
     pub(crate) fn update_emoji(&mut self, now: Now, actor: Actor, id: EmojiId, patch: &EmojiPatch) -> CommandResult {
         let guild_context = self.in_guild(now, actor)?;
-        let mut emojis = self.meta.guild.emojis.clone();
+        let mut emojis = self.structure.guild.emojis.clone();
         let emoji = emojis.iter_mut().find(|emoji| emoji.id == id).ok_or(Refusal::UnknownEmoji)?;
         need_to_change(&guild_context, emoji.user.as_ref().map(|user| user.id))?;
         let before = emoji.clone();
@@ -100,7 +100,7 @@ impl Guild {
 
     pub(crate) fn delete_emoji(&mut self, now: Now, actor: Actor, id: EmojiId) -> CommandResult {
         let guild_context = self.in_guild(now, actor)?;
-        let mut emojis = self.meta.guild.emojis.clone();
+        let mut emojis = self.structure.guild.emojis.clone();
         let at = emojis.iter().position(|emoji| emoji.id == id).ok_or(Refusal::UnknownEmoji)?;
         need_to_change(&guild_context, emojis[at].user.as_ref().map(|user| user.id))?;
         let emoji = emojis.remove(at);
@@ -112,7 +112,7 @@ impl Guild {
     pub(crate) fn create_sticker(&mut self, now: Now, actor: Actor, new: &NewSticker) -> CommandResult {
         let guild_context = self.in_guild(now, actor)?;
         need_to_create(&guild_context)?;
-        if self.meta.guild.stickers.len() >= self.limits.stickers_max {
+        if self.structure.guild.stickers.len() >= self.limits.stickers_max {
             return Err(Refusal::TooManyStickers.into());
         }
         let sticker = Sticker {
@@ -123,7 +123,7 @@ impl Guild {
             format_type: new.format_type,
             user: guild_context.member.as_ref().map(|member| member.user.clone()),
         };
-        let mut stickers = self.meta.guild.stickers.clone();
+        let mut stickers = self.structure.guild.stickers.clone();
         stickers.push(sticker.clone());
         self.keep_stickers(now, stickers);
         let entry = NewEntry::new(AuditAction::StickerCreate, sticker.id);
@@ -139,7 +139,7 @@ impl Guild {
         patch: &StickerPatch,
     ) -> CommandResult {
         let guild_context = self.in_guild(now, actor)?;
-        let mut stickers = self.meta.guild.stickers.clone();
+        let mut stickers = self.structure.guild.stickers.clone();
         let sticker = stickers.iter_mut().find(|sticker| sticker.id == id).ok_or(Refusal::UnknownSticker)?;
         need_to_change(&guild_context, sticker.user.as_ref().map(|user| user.id))?;
         let before = sticker.clone();
@@ -163,7 +163,7 @@ impl Guild {
 
     pub(crate) fn delete_sticker(&mut self, now: Now, actor: Actor, id: StickerId) -> CommandResult {
         let guild_context = self.in_guild(now, actor)?;
-        let mut stickers = self.meta.guild.stickers.clone();
+        let mut stickers = self.structure.guild.stickers.clone();
         let at = stickers.iter().position(|sticker| sticker.id == id).ok_or(Refusal::UnknownSticker)?;
         need_to_change(&guild_context, stickers[at].user.as_ref().map(|user| user.id))?;
         let sticker = stickers.remove(at);
@@ -183,7 +183,7 @@ impl Guild {
         is_new: bool,
     ) -> CommandResult {
         let guild_context = self.in_guild(now, actor)?;
-        let mut events = self.meta.guild.scheduled_events.clone();
+        let mut events = self.structure.guild.scheduled_events.clone();
         let found = events.iter().position(|of| of.id == event.id);
         let own = guild_context.member.as_ref().map(|member| member.user.id);
         let (event, name) = match found {
@@ -232,13 +232,13 @@ impl Guild {
         name: EventName,
         event: Arc<ScheduledEvent>,
     ) {
-        let fields = GuildFields { scheduled_events: events, ..GuildFields::clone(&self.meta.guild) };
+        let fields = GuildFields { scheduled_events: events, ..GuildFields::clone(&self.structure.guild) };
         self.keep_fields(now, fields, event.channel_id, name, |_| Notice::ScheduledEvent(event));
     }
 
     pub(crate) fn delete_scheduled_event(&mut self, now: Now, actor: Actor, id: Id<()>) -> CommandResult {
         let guild_context = self.in_guild(now, actor)?;
-        let mut events = self.meta.guild.scheduled_events.clone();
+        let mut events = self.structure.guild.scheduled_events.clone();
         let at = events.iter().position(|of| of.id == id).ok_or(Refusal::UnknownScheduledEvent)?;
         need_own_event(&guild_context, events[at].creator_id)?;
         let event = events.remove(at);
@@ -258,7 +258,7 @@ impl Guild {
     ) -> CommandResult {
         let guild_context = self.in_guild(now, actor)?;
         let user_id: UserId = guild_context.member.as_ref().ok_or(Refusal::UnknownUser)?.user.id;
-        let mut events = self.meta.guild.scheduled_events.clone();
+        let mut events = self.structure.guild.scheduled_events.clone();
         let at = events.iter().position(|of| of.id == id).ok_or(Refusal::UnknownScheduledEvent)?;
         if follows {
             guild_context.need_free()?;
@@ -281,7 +281,7 @@ impl Guild {
         if is_changed {
             let channel_id = event.channel_id;
             events[at] = Arc::new(event);
-            let fields = GuildFields { scheduled_events: events, ..GuildFields::clone(&self.meta.guild) };
+            let fields = GuildFields { scheduled_events: events, ..GuildFields::clone(&self.structure.guild) };
             let name = match follows {
                 true => EventName::GuildScheduledEventUserAdd,
                 false => EventName::GuildScheduledEventUserRemove,
@@ -298,7 +298,7 @@ impl Guild {
             return Err(Refusal::InvalidForm("channel_id").into());
         }
         need_to_moderate(context.permissions)?;
-        let mut stages = self.meta.guild.stage_instances.clone();
+        let mut stages = self.structure.guild.stage_instances.clone();
         let found = stages.iter().position(|stage| stage.channel_id == wanted.channel_id);
         let mut before = audit::Fields::new();
         let (stage, name) = match found {
@@ -306,11 +306,11 @@ impl Guild {
             None if !is_new => return Err(Refusal::UnknownStage.into()),
             Some(at) => {
                 before = audit::of_stage(&stages[at]);
-                stages[at] = StageInstance { id: stages[at].id, guild_id: self.meta.id(), ..wanted.clone() };
+                stages[at] = StageInstance { id: stages[at].id, guild_id: self.structure.id(), ..wanted.clone() };
                 (stages[at].clone(), EventName::StageInstanceUpdate)
             }
             None => {
-                let stage = StageInstance { id: self.next_id(now), guild_id: self.meta.id(), ..wanted.clone() };
+                let stage = StageInstance { id: self.next_id(now), guild_id: self.structure.id(), ..wanted.clone() };
                 stages.push(stage.clone());
                 (stage, EventName::StageInstanceCreate)
             }
@@ -323,13 +323,13 @@ impl Guild {
     }
 
     fn keep_stages(&mut self, now: Now, stages: Vec<StageInstance>, name: EventName, stage: StageInstance) {
-        let fields = GuildFields { stage_instances: stages, ..GuildFields::clone(&self.meta.guild) };
+        let fields = GuildFields { stage_instances: stages, ..GuildFields::clone(&self.structure.guild) };
         self.keep_fields(now, fields, Some(stage.channel_id), name, |_| Notice::Stage(Box::new(stage)));
     }
 
     pub(crate) fn delete_stage(&mut self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {
         let context = self.in_channel(now, actor, channel_id)?;
-        let mut stages = self.meta.guild.stage_instances.clone();
+        let mut stages = self.structure.guild.stage_instances.clone();
         let at = stages.iter().position(|stage| stage.channel_id == channel_id).ok_or(Refusal::UnknownStage)?;
         need_to_moderate(context.permissions)?;
         let stage = stages.remove(at);

@@ -49,7 +49,7 @@ impl Guild {
         }
         let invite = Arc::new(Invite {
             code: new.code,
-            guild_id: self.meta.id(),
+            guild_id: self.structure.id(),
             channel_id,
             inviter,
             created_at: now.unix,
@@ -109,7 +109,7 @@ impl Guild {
     fn invite_reply(&self, invite: Arc<Invite>) -> Reply {
         Reply::Invite(Box::new(InviteReply {
             invite,
-            meta: self.meta.clone(),
+            structure: self.structure.clone(),
             member_count: self.members.len() as u64,
             presence_count: self.online_count,
         }))
@@ -147,7 +147,7 @@ impl Guild {
             !invite.is_over(now.unix) && channel_id.is_none_or(|channel_id| invite.channel_id == channel_id)
         };
         let invites = self.resources.invites.values().filter(is_meant).cloned().collect();
-        Ok(Reply::Invites(invites, self.meta.clone()))
+        Ok(Reply::Invites(invites, self.structure.clone()))
     }
 
     /// The account joins. An account that is a member already consumes no use.

@@ -18,7 +18,7 @@ pub use filter::MemberFilter;
 
 use crate::member_lists::{ListBuild, ListBuilt};
 use guildhall_model::{Channel, Member, UserId};
-use guildhall_relay::{GuildMeta, MemberTable};
+use guildhall_relay::{GuildStructure, MemberTable};
 use guildhall_stdx::Timestamp;
 use std::{cmp::Reverse, collections::BinaryHeap, fmt, sync::Arc};
 use view::Viewers;
@@ -55,9 +55,15 @@ pub(crate) enum Work {
     /// Members by time of joining, newest first.
     Recent { members: MemberTable, prefix: Option<Prefix>, after: Option<UserId> },
     /// Members who can view a channel.
-    Audience { members: MemberTable, meta: Arc<GuildMeta>, channel: Arc<Channel>, now: Timestamp },
+    Audience { members: MemberTable, structure: Arc<GuildStructure>, channel: Arc<Channel>, now: Timestamp },
     /// Members that a filter admits, by id.
-    Matching { members: MemberTable, meta: Arc<GuildMeta>, filter: MemberFilter, after: UserId, counts_only: bool },
+    Matching {
+        members: MemberTable,
+        structure: Arc<GuildStructure>,
+        filter: MemberFilter,
+        after: UserId,
+        counts_only: bool,
+    },
     /// Builds the member list of those who can view a channel.
     List(Box<ListBuild>),
     /// Frees a large object.
@@ -127,9 +133,11 @@ impl Job {
         let found = match self.work {
             Work::Search { members, prefix, limit } => Found::Members(search(&members, &prefix, limit)),
             Work::Recent { members, prefix, after } => Found::Members(recent(&members, prefix.as_ref(), after)),
-            Work::Audience { members, meta, channel, now } => Found::Audience(audience(&members, &meta, &channel, now)),
-            Work::Matching { members, meta, filter, after, counts_only } => {
-                Found::Matches(matching(&members, &meta, &filter, after, counts_only))
+            Work::Audience { members, structure, channel, now } => {
+                Found::Audience(audience(&members, &structure, &channel, now))
+            }
+            Work::Matching { members, structure, filter, after, counts_only } => {
+                Found::Matches(matching(&members, &structure, &filter, after, counts_only))
             }
             Work::List(build) => Found::List(Box::new(build.run())),
             Work::Dispose(remains) => {
@@ -196,8 +204,8 @@ fn recent(members: &MemberTable, prefix: Option<&Prefix>, after: Option<UserId>)
     }
 }
 
-fn audience(members: &MemberTable, meta: &GuildMeta, channel: &Channel, now: Timestamp) -> Audience {
-    let mut viewers = Viewers::new(meta, channel, now);
+fn audience(members: &MemberTable, structure: &GuildStructure, channel: &Channel, now: Timestamp) -> Audience {
+    let mut viewers = Viewers::new(structure, channel, now);
     let mut audience = Audience::default();
     for entry in members.iter().filter(|entry| viewers.includes(&entry.member)) {
         audience.member_count += 1;
@@ -208,13 +216,13 @@ fn audience(members: &MemberTable, meta: &GuildMeta, channel: &Channel, now: Tim
 
 fn matching(
     members: &MemberTable,
-    meta: &GuildMeta,
+    structure: &GuildStructure,
     filter: &MemberFilter,
     after: UserId,
     counts_only: bool,
 ) -> Matches {
     let mut matches = Matches::default();
-    for entry in members.iter_after(after).filter(|entry| filter.admits(meta, entry)) {
+    for entry in members.iter_after(after).filter(|entry| filter.admits(structure, entry)) {
         if matches.user_ids.len() == MATCHES_MAX {
             matches.is_cut = true;
             break;

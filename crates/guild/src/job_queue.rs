@@ -171,10 +171,10 @@ impl Guild {
                 Work::Recent { members, prefix: prefix.clone(), after: *after }
             }
             Waiter::Count { channel_id, at, .. } | Waiter::Audience { channel_id, at, .. } => {
-                let channel = self.meta.channels.get(channel_id)?.clone();
-                Work::Audience { members, meta: self.meta.clone(), channel, now: *at }
+                let channel = self.structure.channels.get(channel_id)?.clone();
+                Work::Audience { members, structure: self.structure.clone(), channel, now: *at }
             }
-            Waiter::Bulk(bulk) => bulk.work(members, self.meta.clone()),
+            Waiter::Bulk(bulk) => bulk.work(members, self.structure.clone()),
             Waiter::List(list, number) => Work::List(Box::new(self.begin_build(*list, *number)?)),
         })
     }

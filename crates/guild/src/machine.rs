@@ -36,7 +36,7 @@ use guildhall_model::{
     Role, SnowflakeGenerator, UserId,
 };
 use guildhall_relay::{
-    Effect, Event, Gate, GuildMeta, MemberTable, Payload, Published, RelayId, RelayMessage, ThreadEntry, ToGuild,
+    Effect, Event, Gate, GuildStructure, MemberTable, Payload, Published, RelayId, RelayMessage, ThreadEntry, ToGuild,
     ToRelay,
 };
 use guildhall_stdx::{CowMap, Instant, Now, Rng, count_steps};
@@ -99,7 +99,7 @@ pub(crate) type CommandResult = Result<Reply, Stop>;
 /// The machine of one guild.
 #[derive(Debug)]
 pub struct Guild {
-    pub(crate) meta: Arc<GuildMeta>,
+    pub(crate) structure: Arc<GuildStructure>,
     pub(crate) members: MemberTable,
     /// Members with a presence.
     pub(crate) online_count: u64,
@@ -163,8 +163,8 @@ impl Guild {
         };
         let mut guild = Self::load(record, limits, origin);
         guild.write(Write::PutUser(new.owner));
-        guild.write(Write::PutGuild(guild.meta.guild.clone()));
-        let everyone = guild.meta.roles.values().next().cloned();
+        guild.write(Write::PutGuild(guild.structure.guild.clone()));
+        let everyone = guild.structure.roles.values().next().cloned();
         everyone.into_iter().for_each(|role| guild.write(Write::PutRole(guild_id, role)));
         guild.write(Write::PutMember(guild_id, owner));
         guild
@@ -200,7 +200,7 @@ impl Guild {
             }
         }
         let mut guild = Self {
-            meta: Arc::new(GuildMeta {
+            structure: Arc::new(GuildStructure {
                 guild: Arc::new(record.guild),
                 roles: Arc::new(record.roles.into_iter().map(|role| (role.id, Arc::new(role))).collect()),
                 channels: Arc::new(channels.into_iter().map(|channel| (channel.id, Arc::new(channel))).collect()),
@@ -251,7 +251,7 @@ impl Guild {
     /// The newest of its ids: its own, its emoji's, roles', channels', and the newest message's of each channel.
     #[must_use]
     pub fn newest_id(&self) -> u64 {
-        let GuildMeta { guild, roles, channels } = &*self.meta;
+        let GuildStructure { guild, roles, channels } = &*self.structure;
         let emojis = guild.emojis.iter().map(|emoji| emoji.id.get());
         let roles = roles.keys().map(|id| id.get());
         let channels = channels.keys().map(|id| id.get());
@@ -515,7 +515,7 @@ impl Guild {
     /// The guild's id.
     #[must_use]
     pub fn id(&self) -> GuildId {
-        self.meta.id()
+        self.structure.id()
     }
 
     /// It was deleted: it refuses everything, and may be dropped once that is durable and no relay is left.
@@ -573,7 +573,7 @@ impl Guild {
         self.touch();
         let mut told = 0;
         let published = Arc::new(Published { event, effect });
-        let guild_id = self.meta.id();
+        let guild_id = self.structure.id();
         for (relay, link) in &mut self.relays {
             if let Some(message) = link.number(guild_id, *relay, RelayMessage::Published(published.clone())) {
                 count_steps(1);
@@ -588,7 +588,7 @@ impl Guild {
     pub(crate) fn publish_presence(&mut self, user_id: UserId, event: Event) {
         self.touch();
         let published = Arc::new(Published { event, effect: Effect::None });
-        let guild_id = self.meta.id();
+        let guild_id = self.structure.id();
         for (relay, link) in &mut self.relays {
             if !link.reads_presences() && !self.watchers.has(user_id, *relay, link.epoch) {
                 continue;
@@ -603,21 +603,21 @@ impl Guild {
     /// Tells one relay; nothing if it is not subscribed or its stream is cut.
     pub(crate) fn send(&mut self, relay: RelayId, message: RelayMessage) {
         self.touch();
-        let guild_id = self.meta.id();
+        let guild_id = self.structure.id();
         if let Some(message) = self.relays.get_mut(&relay).and_then(|link| link.number(guild_id, relay, message)) {
             self.outputs.push_back(Output::Relay(relay, message));
         }
     }
 
     pub(crate) fn event(&self, name: EventName, gate: Gate, payload: Payload) -> Event {
-        Event::new(self.meta.id(), name, gate, payload)
+        Event::new(self.structure.id(), name, gate, payload)
     }
 
     /// Changes base fields, roles or channels, and returns the new whole.
-    pub(crate) fn change_meta(&mut self, now: Now, change: impl FnOnce(&mut GuildMeta)) -> Effect {
+    pub(crate) fn change_structure(&mut self, now: Now, change: impl FnOnce(&mut GuildStructure)) -> Effect {
         self.touch();
-        change(Arc::make_mut(&mut self.meta));
-        self.lists_follow_meta(now);
-        Effect::Meta(self.meta.clone())
+        change(Arc::make_mut(&mut self.structure));
+        self.lists_follow_structure(now);
+        Effect::Structure(self.structure.clone())
     }
 }

@@ -1,7 +1,7 @@
 //! Member lists that clients watch, kept in order with every change.
 //!
 //! Owns        per watched list its rows (`guildhall_member_list::MemberList`) and the rows last sent.
-//! Doors       `watch_list` from relays; `lists_follow` with every change of a member or presence, `lists_follow_meta`
+//! Doors       `watch_list` from relays; `lists_follow` with every change of a member or presence, `lists_follow_structure`
 //!             with every change of roles and channels; `handle_list_built`; `flush_lists` from the timer.
 //! Invariants  Z1 a live list contains exactly the members in the member table who can view its channel. Z2 rows and
 //!             groups sent to relays have the same age. Z3 every operation is O(log members): lists are built, and
@@ -14,7 +14,7 @@
 use crate::machine::Guild;
 use guildhall_member_list::{Group, Interval, Item, ListId, ListRules, MemberList, Watch};
 use guildhall_model::{Channel, ChannelId, Member, Permissions, Presence, Role, UserId};
-use guildhall_relay::{GuildMeta, IntervalUpdate, ListUpdate, MemberEntry, MemberTable, RelayId, RelayMessage};
+use guildhall_relay::{GuildStructure, IntervalUpdate, ListUpdate, MemberEntry, MemberTable, RelayId, RelayMessage};
 use guildhall_stdx::{Instant, Now, Timestamp};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,27 +32,27 @@ const LINGER_MS: u64 = 30_000;
 /// Members who can view a list's channel.
 #[derive(Clone, Debug)]
 pub(crate) struct Viewers {
-    meta: Arc<GuildMeta>,
+    structure: Arc<GuildStructure>,
     channel: Arc<Channel>,
     /// Every member can view the channel.
     everyone: bool,
 }
 
 impl Viewers {
-    fn new(meta: Arc<GuildMeta>, channel: Arc<Channel>, list: ListId) -> Self {
-        Self { meta, channel, everyone: list == ListId::Everyone }
+    fn new(structure: Arc<GuildStructure>, channel: Arc<Channel>, list: ListId) -> Self {
+        Self { structure, channel, everyone: list == ListId::Everyone }
     }
 
     /// A time-out never removes VIEW_CHANNEL, so the time does not matter.
     fn include(&self, member: &Member) -> bool {
         self.everyone || {
-            let standing = self.meta.standing(member, Timestamp(0));
-            self.meta.channel_permissions(standing, &self.channel).contains(Permissions::VIEW_CHANNEL)
+            let standing = self.structure.standing(member, Timestamp(0));
+            self.structure.channel_permissions(standing, &self.channel).contains(Permissions::VIEW_CHANNEL)
         }
     }
 
     /// Whether the same members can view the channel after a change of roles or channels.
-    fn are_those_of(&self, meta: &GuildMeta, channel: &Channel) -> bool {
+    fn are_those_of(&self, structure: &GuildStructure, channel: &Channel) -> bool {
         const THAT_MATTER: u64 = Permissions::VIEW_CHANNEL.0 | Permissions::ADMINISTRATOR.0;
         let letting_in = |role: &Arc<Role>| (role.id, role.permissions.0 & THAT_MATTER);
         let views = |channel: &Channel| -> Vec<_> {
@@ -60,8 +60,8 @@ impl Viewers {
             channel.overwrites.iter().map(|o| (o.target, o.allow.0 & view, o.deny.0 & view)).collect()
         };
         self.everyone
-            || self.meta.guild.owner_id == meta.guild.owner_id
-                && self.meta.roles.values().map(letting_in).eq(meta.roles.values().map(letting_in))
+            || self.structure.guild.owner_id == structure.guild.owner_id
+                && self.structure.roles.values().map(letting_in).eq(structure.roles.values().map(letting_in))
                 && views(&self.channel) == views(channel)
     }
 
@@ -254,7 +254,7 @@ impl Guild {
                 list.idle_since.get_or_insert(now.instant);
             }
         }
-        if added.is_empty() || self.meta.list_of(channel_id) != Some(id) || !self.has_list(now, id, channel_id) {
+        if added.is_empty() || self.structure.list_of(channel_id) != Some(id) || !self.has_list(now, id, channel_id) {
             return;
         }
         // Rows sent before and rows sent now must have the same age.
@@ -271,7 +271,7 @@ impl Guild {
         if self.lists.lists.contains_key(&id) {
             return true;
         }
-        let Some(channel) = self.meta.channels.get(&channel_id).cloned() else { return false };
+        let Some(channel) = self.structure.channels.get(&channel_id).cloned() else { return false };
         if self.lists.lists.len() >= self.limits.lists_max {
             // Lists without watchers make room.
             let idle = self.lists.lists.iter().find(|(_, list)| list.idle_since.is_some()).map(|(id, _)| *id);
@@ -279,7 +279,7 @@ impl Guild {
             self.drop_list(idle);
         }
         let list = List {
-            viewers: Viewers::new(self.meta.clone(), channel, id),
+            viewers: Viewers::new(self.structure.clone(), channel, id),
             rules: self.list_rules(),
             rows: Rows::NEW,
             number: 0,
@@ -296,7 +296,7 @@ impl Guild {
     }
 
     fn list_rules(&self) -> ListRules {
-        ListRules::new(self.meta.roles.values().map(|role| &**role), self.members.len())
+        ListRules::new(self.structure.roles.values().map(|role| &**role), self.members.len())
     }
 
     /// Builds a list, or applies changes since its snapshot to built rows.
@@ -403,12 +403,12 @@ impl Guild {
         let count = self.members.len();
         let limit = ListRules::OFFLINE_LISTED_MEMBERS_MAX;
         if renewed && (count == limit || count == limit + 1) {
-            self.lists_follow_meta(now);
+            self.lists_follow_structure(now);
         }
     }
 
     /// Rebuilds the lists that a change of roles, channels or the owner may affect.
-    pub(crate) fn lists_follow_meta(&mut self, now: Now) {
+    pub(crate) fn lists_follow_structure(&mut self, now: Now) {
         if self.lists.is_empty() {
             return;
         }
@@ -416,19 +416,19 @@ impl Guild {
         let ids: Vec<ListId> = self.lists.lists.keys().copied().collect();
         for id in ids {
             let Some(list) = self.lists.lists.get_mut(&id) else { continue };
-            let meta = &self.meta;
-            let is_its = |channel: &ChannelId| meta.list_of(*channel) == Some(id);
+            let structure = &self.structure;
+            let is_its = |channel: &ChannelId| structure.list_of(*channel) == Some(id);
             let channel_id = Some(list.viewers.channel.id).filter(is_its);
-            let channel_id = channel_id.or_else(|| meta.channels.keys().copied().find(|channel| is_its(channel)));
-            let Some(channel) = channel_id.and_then(|channel| meta.channels.get(&channel)) else {
+            let channel_id = channel_id.or_else(|| structure.channels.keys().copied().find(|channel| is_its(channel)));
+            let Some(channel) = channel_id.and_then(|channel| structure.channels.get(&channel)) else {
                 // No channel has this list any more; relays notice that themselves.
                 self.drop_list(id);
                 continue;
             };
-            if list.rules == rules && list.viewers.are_those_of(meta, channel) {
+            if list.rules == rules && list.viewers.are_those_of(structure, channel) {
                 continue;
             }
-            list.viewers = Viewers::new(meta.clone(), channel.clone(), id);
+            list.viewers = Viewers::new(structure.clone(), channel.clone(), id);
             list.rules.clone_from(&rules);
             self.dispose_rows(id);
             self.build_list(now, id, None);

@@ -69,7 +69,7 @@ impl Guild {
         let before = self.members.entry(user_id).cloned();
         self.members.insert(member.clone());
         self.lists_follow(now, user_id, before.as_ref());
-        self.write(Write::PutMember(self.meta.id(), member.clone()));
+        self.write(Write::PutMember(self.structure.id(), member.clone()));
         self.voice.set_member(&member);
         member
     }
@@ -90,7 +90,7 @@ impl Guild {
         }
         if let Some(roles) = &patch.roles {
             guild_context.need(Permissions::MANAGE_ROLES)?;
-            member.roles = roles.iter().copied().filter(|role| *role != self.meta.id().cast()).collect();
+            member.roles = roles.iter().copied().filter(|role| *role != self.structure.id().cast()).collect();
             member.roles.sort_unstable();
             member.roles.dedup();
             for role in member.roles.iter().filter(|role| !before.roles.contains(role)) {
@@ -176,7 +176,7 @@ impl Guild {
     /// May the actor give or take this role?
     pub(crate) fn check_hand_out(&self, guild_context: &GuildContext, role_id: RoleId) -> Result<(), Refusal> {
         let role = self.need_role(role_id)?;
-        if role.managed && !guild_context.is_system() || role_id == self.meta.id().cast() {
+        if role.managed && !guild_context.is_system() || role_id == self.structure.id().cast() {
             return Err(Refusal::InvalidRole);
         }
         guild_context.need_above(Rank::of(&role))
@@ -201,7 +201,7 @@ impl Guild {
         guild_context.need_above(self.rank_of(target))?;
         // Against an administrator it would have no effect. The time-out they may be under is left aside.
         let free = Member { communication_disabled_until: None, flags: 0, ..target.clone() };
-        let permissions = self.meta.guild_permissions(self.meta.standing(&free, now.unix));
+        let permissions = self.structure.guild_permissions(self.structure.standing(&free, now.unix));
         if until.is_some() && permissions.contains(Permissions::ADMINISTRATOR) {
             return Err(Refusal::MissingPermissions);
         }
@@ -287,7 +287,7 @@ impl Guild {
         // While they are still a member, and relays know what they look like.
         self.take_from_threads(user_id);
         self.leave_voice(user_id);
-        self.write(Write::DeleteMember(self.meta.id(), user_id));
+        self.write(Write::DeleteMember(self.structure.id(), user_id));
         self.forget_temporary(user_id);
         let sessions: Vec<_> = self.sessions.of_user(user_id).map(|(key, _)| key).collect();
         sessions.into_iter().for_each(|key| drop(self.drop_session(key)));

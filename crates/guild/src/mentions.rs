@@ -85,8 +85,8 @@ impl Guild {
         }
         let role_is_open = |id: &RoleId| {
             // The id of `@everyone` is not a role mention.
-            *id != self.meta.id().cast()
-                && self.meta.roles.get(id).is_some_and(|role| role.mentionable || may_mention_all)
+            *id != self.structure.id().cast()
+                && self.structure.roles.get(id).is_some_and(|role| role.mentionable || may_mention_all)
         };
         Mentions {
             users: users.into_iter().filter_map(|id| Some(self.members.entry(id)?.member.user.clone())).collect(),

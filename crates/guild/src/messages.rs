@@ -166,7 +166,7 @@ impl Guild {
 
     pub(crate) fn sticker_items(&self, ids: &[StickerId]) -> Result<Vec<StickerItem>, Refusal> {
         let item = |id: &StickerId| {
-            let own = self.meta.guild.stickers.iter().find(|own| own.id == *id).ok_or(Refusal::InvalidSticker)?;
+            let own = self.structure.guild.stickers.iter().find(|own| own.id == *id).ok_or(Refusal::InvalidSticker)?;
             Ok(StickerItem { id: *id, name: own.name.clone(), format_type: own.format_type })
         };
         ids.iter().map(item).collect()

@@ -147,8 +147,8 @@ impl Guild {
         if let Some(entry) = self.threads.get(channel.id).cloned() {
             return self.keep_thread(ThreadEntry { channel: channel.clone(), ..entry });
         }
-        self.change_meta(now, |meta| {
-            Arc::make_mut(&mut meta.channels).insert(channel.id, channel.clone());
+        self.change_structure(now, |structure| {
+            Arc::make_mut(&mut structure.channels).insert(channel.id, channel.clone());
         })
     }
 }

@@ -31,23 +31,24 @@ impl Guild {
                 self.check_parent(channel.kind, parent_id)?;
                 channel.parent_id = parent_id;
             }
-            let parent = channel.parent_id.and_then(|parent| self.meta.channels.get(&parent));
+            let parent = channel.parent_id.and_then(|parent| self.structure.channels.get(&parent));
             if let Some(parent) = parent.filter(|_| wanted.lock_permissions) {
                 context.need(Permissions::MANAGE_ROLES)?;
                 let held = guild_context.permissions | context.permissions;
                 channel.overwrites = self.check_overwrites(held, &channel.overwrites, &parent.overwrites)?;
             }
         }
-        changed.retain(|id, channel| self.meta.channels.get(id).is_some_and(|before| !is_same(before, channel)));
+        changed.retain(|id, channel| self.structure.channels.get(id).is_some_and(|before| !is_same(before, channel)));
         // No refusals after this point.
 
         let changed: Vec<Arc<Channel>> = changed.into_values().map(Arc::new).collect();
-        let channels_before = self.meta.channels.clone();
+        let channels_before = self.structure.channels.clone();
         changed.iter().for_each(|channel| self.write(Write::PutChannel(channel.clone())));
         let mut effect = Effect::None;
         if !changed.is_empty() {
-            effect = self.change_meta(now, |meta| {
-                Arc::make_mut(&mut meta.channels).extend(changed.iter().map(|channel| (channel.id, channel.clone())));
+            effect = self.change_structure(now, |structure| {
+                Arc::make_mut(&mut structure.channels)
+                    .extend(changed.iter().map(|channel| (channel.id, channel.clone())));
             });
         }
         for channel in &changed {
@@ -69,7 +70,7 @@ impl Guild {
         let mut changed: BTreeMap<RoleId, Arc<Role>> = BTreeMap::new();
         for (role_id, position) in moves {
             let before = self.need_role(*role_id)?;
-            if *role_id == self.meta.id().cast() {
+            if *role_id == self.structure.id().cast() {
                 if *position != 0 {
                     return Err(Refusal::InvalidRole.into());
                 }
@@ -86,11 +87,12 @@ impl Guild {
         }
         // No refusals after this point.
 
-        let guild_id = self.meta.id();
+        let guild_id = self.structure.id();
         changed.values().for_each(|role| self.write(Write::PutRole(guild_id, role.clone())));
         let mut effect = Effect::None;
         if !changed.is_empty() {
-            effect = self.change_meta(now, |meta| Arc::make_mut(&mut meta.roles).extend(changed.clone()));
+            effect =
+                self.change_structure(now, |structure| Arc::make_mut(&mut structure.roles).extend(changed.clone()));
         }
         for role in changed.into_values() {
             let event = self.event(EventName::GuildRoleUpdate, Gate::Members, Payload::Role(role));

@@ -67,7 +67,7 @@ impl Guild {
     /// messages have none of their own, and take all.
     fn known_emoji(&self, emoji: &ReactionEmoji) -> Result<ReactionEmoji, Refusal> {
         let Some(id) = emoji.id.filter(|_| !self.is_direct()) else { return Ok(emoji.clone()) };
-        let own = self.meta.guild.emojis.iter().find(|own| own.id == id).ok_or(Refusal::UnknownEmoji)?;
+        let own = self.structure.guild.emojis.iter().find(|own| own.id == id).ok_or(Refusal::UnknownEmoji)?;
         Ok(ReactionEmoji { id: Some(id), name: own.name.clone() })
     }
 

@@ -238,7 +238,7 @@ impl Guild {
     /// Snapshot for relays. O(1) for any size of guild.
     fn replica(&self) -> GuildReplica {
         GuildReplica {
-            meta: self.meta.clone(),
+            structure: self.structure.clone(),
             last_message_ids: self.last_message_ids.clone(),
             voice: self.voice.snapshot(),
             threads: self.threads.clone(),

@@ -71,7 +71,7 @@ impl Guild {
         let Some(member) = self.member(session.client.user_id) else { return false };
         let lists = Permissions::MANAGE_ROLES | Permissions::KICK_MEMBERS | Permissions::BAN_MEMBERS;
         session.client.kind == AccountKind::Bot
-            || self.meta.guild_permissions(self.meta.standing(&member, now.unix)).intersects(lists)
+            || self.structure.guild_permissions(self.structure.standing(&member, now.unix)).intersects(lists)
     }
 
     fn members_by_id(&self, user_ids: &[UserId]) -> FoundMembers {

@@ -53,11 +53,11 @@ impl ResourceIndex {
 
 impl Guild {
     pub(crate) fn put_resource(&mut self, resource: GuildResource) {
-        self.write(Write::PutResource(self.meta.id(), resource));
+        self.write(Write::PutResource(self.structure.id(), resource));
     }
 
     pub(crate) fn delete_resource(&mut self, key: ResourceKey) {
-        self.write(Write::DeleteResource(self.meta.id(), key));
+        self.write(Write::DeleteResource(self.structure.id(), key));
     }
 
     /// Removes the invites, webhooks and pins of a deleted channel, without events. Costs time proportional to the
@@ -81,7 +81,7 @@ impl Guild {
     pub(crate) fn forget_pins_of(&mut self, channel_id: ChannelId) {
         if self.resources.pins.remove(&channel_id).is_some() {
             let key = ResourceKey::whole(ResourceKind::Pin, channel_id.get());
-            self.write(Write::DeleteResources(self.meta.id(), key));
+            self.write(Write::DeleteResources(self.structure.id(), key));
         }
     }
 }

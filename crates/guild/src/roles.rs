@@ -24,11 +24,11 @@ impl Guild {
         guild_context.need(Permissions::MANAGE_ROLES)?;
         let permissions = role.permissions & Permissions::ALL;
         guild_context.need(permissions)?;
-        if self.meta.roles.len() >= self.limits.roles_max {
+        if self.structure.roles.len() >= self.limits.roles_max {
             return Err(Refusal::TooManyRoles.into());
         }
         // A new role whose picture is kept has an id already, from `Node::next_id`.
-        let has_id = role.id.get() != 0 && !self.meta.roles.contains_key(&role.id);
+        let has_id = role.id.get() != 0 && !self.structure.roles.contains_key(&role.id);
         let role = Arc::new(Role {
             id: if has_id { role.id } else { self.next_id(now) },
             permissions,
@@ -46,7 +46,7 @@ impl Guild {
         let guild_context = self.in_guild(now, actor)?;
         let before = self.need_role(role_id)?;
         guild_context.need(Permissions::MANAGE_ROLES)?;
-        let is_everyone = role_id == self.meta.id().cast();
+        let is_everyone = role_id == self.structure.id().cast();
         guild_context.need_above(if is_everyone { Rank::BOTTOM } else { Rank::of(&before) })?;
         let mut role = Role::clone(&before);
         if let Some(permissions) = patch.permissions {
@@ -80,9 +80,9 @@ impl Guild {
     }
 
     pub(crate) fn put_role(&mut self, now: Now, name: EventName, role: &Arc<Role>) {
-        self.write(Write::PutRole(self.meta.id(), role.clone()));
-        let effect = self.change_meta(now, |meta| {
-            Arc::make_mut(&mut meta.roles).insert(role.id, role.clone());
+        self.write(Write::PutRole(self.structure.id(), role.clone()));
+        let effect = self.change_structure(now, |structure| {
+            Arc::make_mut(&mut structure.roles).insert(role.id, role.clone());
         });
         let event = self.event(name, Gate::Members, Payload::Role(role.clone()));
         self.publish(event, effect);
@@ -92,15 +92,15 @@ impl Guild {
         let guild_context = self.in_guild(now, actor)?;
         let role = self.need_role(role_id)?;
         guild_context.need(Permissions::MANAGE_ROLES)?;
-        if role_id == self.meta.id().cast() || role.managed && !guild_context.is_system() {
+        if role_id == self.structure.id().cast() || role.managed && !guild_context.is_system() {
             return Err(Refusal::InvalidRole.into());
         }
         guild_context.need_above(Rank::of(&role))?;
-        self.write(Write::DeleteRole(self.meta.id(), role_id));
+        self.write(Write::DeleteRole(self.structure.id(), role_id));
         // Members keep the id, so an overwrite that stayed would still apply to them (E2).
         let target = OverwriteKind::Role(role_id);
         let mentions_role = |channel: &Channel| channel.overwrites.iter().any(|overwrite| overwrite.target == target);
-        let affected: Vec<_> = self.meta.channels.values().filter(|c| mentions_role(c)).cloned().collect();
+        let affected: Vec<_> = self.structure.channels.values().filter(|c| mentions_role(c)).cloned().collect();
         let changed: BTreeMap<_, _> = affected
             .into_iter()
             .map(|channel| {
@@ -110,10 +110,10 @@ impl Guild {
             })
             .collect();
         changed.values().for_each(|channel| self.write(Write::PutChannel(channel.clone())));
-        let effect = self.change_meta(now, |meta| {
-            Arc::make_mut(&mut meta.roles).remove(&role_id);
+        let effect = self.change_structure(now, |structure| {
+            Arc::make_mut(&mut structure.roles).remove(&role_id);
             if !changed.is_empty() {
-                Arc::make_mut(&mut meta.channels).extend(changed.clone());
+                Arc::make_mut(&mut structure.channels).extend(changed.clone());
             }
         });
         let event = self.event(EventName::GuildRoleDelete, Gate::Members, Payload::RoleDelete(role_id));

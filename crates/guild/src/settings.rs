@@ -30,12 +30,12 @@ impl Guild {
             Some(member) => self.permissions_in(now, member, channel).contains(Permissions::VIEW_CHANNEL),
         };
         Reply::Guild(Box::new(GuildReply {
-            meta: self.meta.clone(),
+            structure: self.structure.clone(),
             last_message_ids: self.last_message_ids.clone(),
             member_count: self.members.len() as u64,
             presence_count: self.online_count,
             threads: self.threads.clone(),
-            visible_channels: self.meta.channels.values().filter(|c| is_visible(c)).map(|c| c.id).collect(),
+            visible_channels: self.structure.channels.values().filter(|c| is_visible(c)).map(|c| c.id).collect(),
             permissions: guild_context.permissions,
         }))
     }
@@ -78,7 +78,7 @@ impl Guild {
     pub(crate) fn update_guild(&mut self, now: Now, actor: Actor, patch: &GuildPatch) -> CommandResult {
         let guild_context = self.in_guild(now, actor)?;
         guild_context.need(Permissions::MANAGE_GUILD)?;
-        let mut fields = guildhall_model::Guild::clone(&self.meta.guild);
+        let mut fields = guildhall_model::Guild::clone(&self.structure.guild);
         if let Some(owner_id) = patch.owner_id.filter(|owner_id| *owner_id != fields.owner_id) {
             if !guild_context.is_owner && !guild_context.is_system() {
                 return Err(Refusal::MissingPermissions.into());
@@ -120,9 +120,9 @@ impl Guild {
                 field.clone_from(picture);
             }
         }
-        if fields != *self.meta.guild {
+        if fields != *self.structure.guild {
             let entry = NewEntry::new(AuditAction::GuildUpdate, fields.id);
-            let entry = entry.changed(audit::of_guild(&self.meta.guild), audit::of_guild(&fields));
+            let entry = entry.changed(audit::of_guild(&self.structure.guild), audit::of_guild(&fields));
             self.put_fields(now, fields);
             self.log(now, actor, entry);
         }
@@ -138,7 +138,7 @@ impl Guild {
         fits: impl Fn(ChannelType) -> bool,
     ) -> Result<(), Refusal> {
         let Some(channel_id) = channel_id else { return Ok(()) };
-        let fits = self.meta.channels.get(&channel_id).is_some_and(|channel| fits(channel.kind));
+        let fits = self.structure.channels.get(&channel_id).is_some_and(|channel| fits(channel.kind));
         if fits { Ok(()) } else { Err(Refusal::InvalidForm(field)) }
     }
 
@@ -146,8 +146,8 @@ impl Guild {
     pub(crate) fn put_fields(&mut self, now: Now, fields: guildhall_model::Guild) {
         let fields = Arc::new(fields);
         self.write(Write::PutGuild(fields.clone()));
-        let effect = self.change_meta(now, |meta| meta.guild = fields);
-        let event = self.event(EventName::GuildUpdate, Gate::Members, Payload::Guild(self.meta.clone()));
+        let effect = self.change_structure(now, |structure| structure.guild = fields);
+        let event = self.event(EventName::GuildUpdate, Gate::Members, Payload::Guild(self.structure.clone()));
         self.publish(event, effect);
     }
 
@@ -185,7 +185,7 @@ impl Guild {
         if !guild_context.is_owner && !guild_context.is_system() {
             return Err(Refusal::MissingPermissions.into());
         }
-        self.write(Write::DeleteGuild(self.meta.id()));
+        self.write(Write::DeleteGuild(self.structure.id()));
         let event = self.event(EventName::GuildDelete, Gate::Members, Payload::GuildGone);
         self.publish(event, Effect::Deleted);
         // Later attaches are refused: the account is no member.

@@ -117,7 +117,7 @@ impl Guild {
                 continue;
             }
             match self.member(user_id) {
-                Some(member) if member.roles.is_empty() && user_id != self.meta.guild.owner_id => {
+                Some(member) if member.roles.is_empty() && user_id != self.structure.guild.owner_id => {
                     self.take_out(now, &member);
                 }
                 _ => self.forget_temporary(user_id),

@@ -281,7 +281,8 @@ impl Guild {
             thread.invitable = patch.invitable.unwrap_or(thread.invitable);
         }
         if let Some(tags) = &patch.applied_tags {
-            let parent = channel.parent_id.and_then(|id| self.meta.channels.get(&id)).ok_or(Refusal::UnknownChannel)?;
+            let parent =
+                channel.parent_id.and_then(|id| self.structure.channels.get(&id)).ok_or(Refusal::UnknownChannel)?;
             thread.applied_tags = Self::check_tags(parent, &thread.applied_tags, tags, may_manage)?;
         }
         if let Some(name) = &patch.name {
@@ -317,9 +318,9 @@ impl Guild {
             self.in_threads.remove(&(*user_id, thread_id));
         }
         self.active_threads_count -= usize::from(is_active(&entry.channel));
-        self.write(Write::DeleteChannel(self.meta.id(), thread_id));
+        self.write(Write::DeleteChannel(self.structure.id(), thread_id));
         let members = ResourceKey::whole(ResourceKind::ThreadMember, thread_id.get());
-        self.write(Write::DeleteResources(self.meta.id(), members));
+        self.write(Write::DeleteResources(self.structure.id(), members));
         self.forget_pins_of(thread_id);
         self.cache.forget_channel(thread_id);
         self.free_evicted();

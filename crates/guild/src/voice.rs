@@ -95,7 +95,7 @@ impl Guild {
         let (user_id, session_id) = (session.client.user_id, session.client.session_id.to_string());
         let Some(channel_id) = update.channel_id else { return self.leave_voice(user_id) };
         let Some(member) = self.member(user_id) else { return };
-        let Some(channel) = self.meta.channels.get(&channel_id).cloned().filter(|channel| channel.kind.is_voice())
+        let Some(channel) = self.structure.channels.get(&channel_id).cloned().filter(|channel| channel.kind.is_voice())
         else {
             return;
         };
@@ -224,7 +224,7 @@ impl Guild {
             self.leave_voice(user_id);
             return Ok(Reply::Done);
         };
-        let channel = self.meta.channels.get(&channel_id).ok_or(Refusal::UnknownChannel)?;
+        let channel = self.structure.channels.get(&channel_id).ok_or(Refusal::UnknownChannel)?;
         if !channel.kind.is_voice() {
             return Err(Refusal::InvalidForm("channel_id").into());
         }

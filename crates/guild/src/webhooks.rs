@@ -55,7 +55,7 @@ impl Guild {
         let application_id = user.as_ref().filter(|user| user.bot).map(|user| user.id.cast());
         let webhook = Webhook {
             id: new.id.unwrap_or_else(|| self.next_id(now)),
-            guild_id: self.meta.id(),
+            guild_id: self.structure.id(),
             channel_id,
             name: new.name.clone(),
             avatar: new.avatar.clone(),
@@ -200,7 +200,7 @@ impl Guild {
             sticker_items,
             flags: new.flags,
             webhook_id: Some(id),
-            ..Message::new(self.next_id(now), context.channel.id, self.meta.id(), author)
+            ..Message::new(self.next_id(now), context.channel.id, self.structure.id(), author)
         };
         Ok(self.commit_message(now, &context, message, new.nonce.as_ref(), None))
     }

@@ -116,7 +116,7 @@ impl RelayStreams {
 mod tests {
     use super::*;
     use guildhall_model::{Guild, GuildId, UserId};
-    use guildhall_relay::{GuildMeta, GuildReplica, PartitionId, SessionKey};
+    use guildhall_relay::{GuildReplica, GuildStructure, PartitionId, SessionKey};
     use std::sync::Arc;
 
     const RELAY: RelayId = RelayId::first(PartitionId(3));
@@ -128,10 +128,10 @@ mod tests {
     /// Delivers a message that the guild numbered as it pleased: its number, and whether it is a snapshot that resets.
     fn deliver(streams: &mut RelayStreams, epoch: u32, snapshot: bool) -> Option<(u64, bool)> {
         let guild = Arc::new(Guild::new(GuildId::new(1), "g", UserId::new(1)));
-        let meta = Arc::new(GuildMeta { guild, roles: Arc::default(), channels: Arc::default() });
+        let structure = Arc::new(GuildStructure { guild, roles: Arc::default(), channels: Arc::default() });
         let session = SessionKey { relay: RELAY, slot: 0, generation: 0 };
         let message = match snapshot {
-            true => RelayMessage::Snapshot { replica: GuildReplica::new(meta), reset: false },
+            true => RelayMessage::Snapshot { replica: GuildReplica::new(structure), reset: false },
             false => RelayMessage::Unavailable { session },
         };
         let mut message = ToRelay { guild_id: GuildId::new(1), relay: RELAY, epoch, seq: 77, message };

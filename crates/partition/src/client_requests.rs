@@ -227,7 +227,7 @@ impl Partition {
         let Some((entry, core)) = self.relay_of(key, guild_id) else { return };
         let (Some(replica), Some(audience)) = (entry.relay.replica(), entry.relay.audience()) else { return };
         let ids = request.obfuscated_channel_ids.iter().filter(|id| audience.may_view(user_id, **id, turn.now.unix));
-        let channels: Vec<_> = ids.filter_map(|id| replica.meta.channels.get(id)).collect();
+        let channels: Vec<_> = ids.filter_map(|id| replica.structure.channels.get(id)).collect();
         let about = About::channels_of(guild_id, channels.iter().map(|channel| channel.id).collect());
         let bodies = channels.iter().map(|channel| ChannelBody::from(&***channel)).collect();
         core.reply(turn, key, (EventName::ChannelSync, about), &ChannelSyncBody::new(guild_id, bodies));
@@ -280,14 +280,14 @@ fn members_of_threads(relay: &Relay, user_id: UserId, thread_ids: &[ChannelId], 
     let (Some(replica), Some(audience)) = (relay.replica(), relay.audience()) else { return Vec::new() };
     let Some(member) = audience.member(user_id) else { return Vec::new() };
     let threads = thread_ids.iter().filter_map(|id| replica.threads.get(*id));
-    let viewed = threads.filter(|entry| entry.is_viewed_by(&replica.meta, member, now));
+    let viewed = threads.filter(|entry| entry.is_viewed_by(&replica.structure, member, now));
     viewed.flat_map(|entry| entry.members.keys().take(THREAD_LISTED_MAX).copied()).collect()
 }
 
 fn existing(replica: &GuildReplica, is_told: impl Fn(ChannelId) -> bool) -> ExistingEntities {
     ExistingEntities {
-        channels: replica.meta.channels.keys().copied().filter(|id| is_told(*id)).collect(),
-        roles: replica.meta.roles.keys().copied().collect(),
-        emojis: replica.meta.guild.emojis.iter().map(|emoji| emoji.id).collect(),
+        channels: replica.structure.channels.keys().copied().filter(|id| is_told(*id)).collect(),
+        roles: replica.structure.roles.keys().copied().collect(),
+        emojis: replica.structure.guild.emojis.iter().map(|emoji| emoji.id).collect(),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Owns        permission classes: sessions whose members have the same standing share one. Classes that view the same
 //!             channels share a view, with one bitset. In a class, sessions that listen to the same stand in one group.
-//! Doors       `seat`, `unseat`, `listen`, `doubt`, `set_member`, `set_meta` keep it; `fan_out` (in its own file) walks
+//! Doors       `seat`, `unseat`, `listen`, `doubt`, `set_member`, `set_structure` keep it; `fan_out` (in its own file) walks
 //!             an event's recipients.
 //! Invariants  A1 a session is in exactly one group of exactly one class, that of its member's standing. A2 a class's
 //!             bitset equals what the algorithm says for each channel. A3 a role, overwrite or owner change recomputes
@@ -21,7 +21,7 @@ use crate::{
     event::{Calls, Event},
     hidden::{HiddenChannels, ViewChange, Viewers, ViewsBefore},
     listening::Listening,
-    meta::GuildMeta,
+    structure::GuildStructure,
     thread::ThreadEntry,
     visibility::{AccessChange, AccessRules, Visibility, visibility_domain},
 };
@@ -203,14 +203,14 @@ impl ViewersOf {
 /// The sessions of one relay, by what they may see.
 #[derive(Debug)]
 pub struct AudienceIndex {
-    meta: Arc<GuildMeta>,
+    structure: Arc<GuildStructure>,
     hidden: HiddenChannels,
     /// For the event that changed the views, and those that follow without an effect of their own.
     views_before: ViewsBefore,
     /// Members of each thread.
     threads: CowMap<ChannelId, ThreadEntry>,
     channel_bits: Map<ChannelId, usize>,
-    /// Of the channels as `meta` has them.
+    /// Of the channels as `structure` has them.
     access: AccessRules,
     /// Members that a channel has an overwrite for: each is a class of its own.
     overwritten: BTreeSet<UserId>,
@@ -233,7 +233,7 @@ pub struct AudienceIndex {
 impl AudienceIndex {
     /// An empty audience of this guild.
     #[must_use]
-    pub fn new(meta: Arc<GuildMeta>) -> Self {
+    pub fn new(structure: Arc<GuildStructure>) -> Self {
         let mut index = Self {
             hidden: HiddenChannels::default(),
             views_before: ViewsBefore::default(),
@@ -251,10 +251,10 @@ impl AudienceIndex {
             kept_logs: Map::default(),
             users: Map::default(),
             seats_count: 0,
-            meta: meta.clone(),
+            structure: structure.clone(),
             threads: CowMap::default(),
         };
-        index.set_meta(meta, &mut ());
+        index.set_structure(structure, &mut ());
         index
     }
 
@@ -279,8 +279,8 @@ impl AudienceIndex {
 
     /// The guild's settings, roles and channels.
     #[must_use]
-    pub fn meta(&self) -> &Arc<GuildMeta> {
-        &self.meta
+    pub fn structure(&self) -> &Arc<GuildStructure> {
+        &self.structure
     }
 
     /// The guild's threads, from now on.
@@ -338,7 +338,7 @@ impl AudienceIndex {
         let placed = seated.seats.iter().find(|placed| placed.seat.slot == slot);
         let Some(placed) = placed.filter(|placed| placed.seat.listening.is_passive()).copied() else { return };
         let (class, view) = (seated.class, self.classes[seated.class].view);
-        let channels = self.meta.channels.keys().copied().filter(|id| self.view_holds(view, *id)).collect();
+        let channels = self.structure.channels.keys().copied().filter(|id| self.view_holds(view, *id)).collect();
         let listener = &mut self.classes[class].group_mut(placed.seat.listening).listeners[placed.at as usize];
         listener.version = baselines.doubt(listener.version, channels);
     }
@@ -451,17 +451,17 @@ impl AudienceIndex {
     }
 
     /// Roles, channels, overwrites or the owner changed. Returns what that did to the domains of events.
-    pub fn set_meta(&mut self, meta: Arc<GuildMeta>, baselines: &mut impl Baselines) -> AccessChange {
-        let before = std::mem::replace(&mut self.meta, meta);
+    pub fn set_structure(&mut self, structure: Arc<GuildStructure>, baselines: &mut impl Baselines) -> AccessChange {
+        let before = std::mem::replace(&mut self.structure, structure);
         self.views_before = ViewsBefore::default();
         if self.hidden != HiddenChannels::Listed {
-            self.views_before.meta = Some(before.clone());
+            self.views_before.structure = Some(before.clone());
         }
-        let access_before = std::mem::replace(&mut self.access, AccessRules::of(&self.meta));
+        let access_before = std::mem::replace(&mut self.access, AccessRules::of(&self.structure));
         let owner_before = before.guild.owner_id;
-        self.channel_bits = self.meta.channels.keys().enumerate().map(|(bit, id)| (*id, bit)).collect();
+        self.channel_bits = self.structure.channels.keys().enumerate().map(|(bit, id)| (*id, bit)).collect();
         let overwritten: BTreeSet<UserId> = self
-            .meta
+            .structure
             .channels
             .values()
             .flat_map(|channel| &channel.overwrites)
@@ -471,8 +471,8 @@ impl AudienceIndex {
             })
             .collect();
         let mut moved: Vec<UserId> = overwritten.symmetric_difference(&self.overwritten).copied().collect();
-        if owner_before != self.meta.guild.owner_id {
-            moved.extend([owner_before, self.meta.guild.owner_id]);
+        if owner_before != self.structure.guild.owner_id {
+            moved.extend([owner_before, self.structure.guild.owner_id]);
         }
         self.overwritten = overwritten;
         self.renew_views(&before, baselines);
@@ -488,7 +488,7 @@ impl AudienceIndex {
     }
 
     /// Computes the view of every class again. A view of the same channels keeps its log.
-    fn renew_views(&mut self, meta_before: &GuildMeta, baselines: &mut impl Baselines) {
+    fn renew_views(&mut self, structure_before: &GuildStructure, baselines: &mut impl Baselines) {
         // By the class's view before and now.
         let mut viewed: Map<(usize, usize), Option<Arc<[ChannelId]>>> = Map::default();
         let mut before = std::mem::take(&mut self.views);
@@ -497,7 +497,7 @@ impl AudienceIndex {
         // A place that nobody stands at may have viewed the same channels as one that somebody does, and has no logs.
         for view in before.iter_mut().filter(|view| view.classes_count > 0) {
             let logs = std::mem::take(&mut view.logs);
-            let same_now = self.same_now(meta_before, &view.visible);
+            let same_now = self.same_now(structure_before, &view.visible);
             if let Some(others) = self.kept_logs.insert(same_now, logs) {
                 self.free_logs.extend(others.into_iter().map(|(_, log)| log));
             }
@@ -516,7 +516,7 @@ impl AudienceIndex {
             self.classes[class].view = view;
             let viewed = viewed
                 .entry((view_before, view))
-                .or_insert_with(|| self.viewed_before(meta_before, &before[view_before].visible, view));
+                .or_insert_with(|| self.viewed_before(structure_before, &before[view_before].visible, view));
             if let Some(channels) = viewed {
                 self.classes[class].rebase(baselines, channels);
                 if self.hidden != HiddenChannels::Listed {
@@ -531,9 +531,9 @@ impl AudienceIndex {
     }
 
     /// A set of channels by their places before, as one by their places now; those that are gone are left out.
-    fn same_now(&self, meta_before: &GuildMeta, before: &BitSet) -> BitSet {
+    fn same_now(&self, structure_before: &GuildStructure, before: &BitSet) -> BitSet {
         let mut now = BitSet::default();
-        for (_, id) in meta_before.channels.keys().enumerate().filter(|(bit, _)| before.contains(*bit)) {
+        for (_, id) in structure_before.channels.keys().enumerate().filter(|(bit, _)| before.contains(*bit)) {
             if let Some(bit) = self.channel_bits.get(id) {
                 now.insert(*bit);
             }
@@ -542,8 +542,8 @@ impl AudienceIndex {
     }
 
     /// The channels that a view held, unless those that there were and are in it are the same.
-    fn viewed_before(&self, meta: &GuildMeta, visible: &BitSet, view: usize) -> Option<Arc<[ChannelId]>> {
-        let channels = || meta.channels.keys().enumerate().map(|(bit, id)| (*id, visible.contains(bit)));
+    fn viewed_before(&self, structure: &GuildStructure, visible: &BitSet, view: usize) -> Option<Arc<[ChannelId]>> {
+        let channels = || structure.channels.keys().enumerate().map(|(bit, id)| (*id, visible.contains(bit)));
         let is_other = channels().any(|(id, was_held)| was_held != self.view_holds(view, id));
         is_other.then(|| channels().filter(|(_, was_held)| *was_held).map(|(id, _)| id).collect())
     }
@@ -581,7 +581,7 @@ impl AudienceIndex {
     fn standing_of(&self, member: &Member) -> Standing {
         Standing {
             roles: member.roles.clone(),
-            is_owner: self.meta.guild.owner_id == member.user.id,
+            is_owner: self.structure.guild.owner_id == member.user.id,
             overwritten: self.overwritten.contains(&member.user.id).then_some(member.user.id),
             is_quarantined: member.flags & Member::QUARANTINE_FLAGS != 0,
             silenced_until: member.communication_disabled_until,
@@ -602,7 +602,7 @@ impl AudienceIndex {
             self.views_before.users.push((user_id, before.unwrap_or_else(|| self.channels_in(viewed).collect())));
         }
         let viewed =
-            if viewed == view { None } else { self.viewed_before(&self.meta, &self.views[viewed].visible, view) };
+            if viewed == view { None } else { self.viewed_before(&self.structure, &self.views[viewed].visible, view) };
         for index in 0..self.users[&user_id].seats.len() {
             // Looked up each time: taking one listener may have moved the user's next.
             let placed = self.users[&user_id].seats[index];
@@ -663,8 +663,8 @@ impl AudienceIndex {
     fn visible_to(&self, class: &Class) -> BitSet {
         let standing = class.member_standing(Timestamp(0));
         let mut visible = BitSet::default();
-        for (bit, channel) in self.meta.channels.values().enumerate() {
-            if self.meta.channel_permissions(standing, channel).contains(Permissions::VIEW_CHANNEL) {
+        for (bit, channel) in self.structure.channels.values().enumerate() {
+            if self.structure.channel_permissions(standing, channel).contains(Permissions::VIEW_CHANNEL) {
                 visible.insert(bit);
             }
         }
@@ -672,7 +672,7 @@ impl AudienceIndex {
     }
 
     fn channels_in(&self, view: usize) -> impl Iterator<Item = ChannelId> + '_ {
-        self.meta.channels.keys().copied().filter(move |id| self.view_holds(view, *id))
+        self.structure.channels.keys().copied().filter(move |id| self.view_holds(view, *id))
     }
 
     // ── for hidden channels ──────────────────────────────────────────────────────────────────────
@@ -683,7 +683,7 @@ impl AudienceIndex {
 
     /// A channel as it was before the last change.
     pub(crate) fn channel_before(&self, channel_id: ChannelId) -> Option<&Arc<Channel>> {
-        let before = self.views_before.meta.as_ref().unwrap_or(&self.meta);
+        let before = self.views_before.structure.as_ref().unwrap_or(&self.structure);
         before.channels.get(&channel_id)
     }
 
@@ -711,8 +711,9 @@ impl AudienceIndex {
                 compare(Viewers::User(*user_id), before, view);
             }
         }
-        let is_category =
-            |id: &ChannelId| self.meta.channels.get(id).is_some_and(|channel| channel.kind == ChannelType::Category);
+        let is_category = |id: &ChannelId| {
+            self.structure.channels.get(id).is_some_and(|channel| channel.kind == ChannelType::Category)
+        };
         changes.sort_by_key(|change| (change.is_gained, !is_category(&change.channel_id), change.channel_id));
         changes
     }

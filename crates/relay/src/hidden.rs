@@ -8,7 +8,7 @@
 //! Limits      views are compared per class, and per user for members whose class changed.
 //! Spec        docs/protocol/choices.md; docs/adr/0031.
 
-use crate::{event::Redaction, meta::GuildMeta};
+use crate::{event::Redaction, structure::GuildStructure};
 use guildhall_model::{ChannelId, UserId};
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ impl HiddenChannels {
 #[derive(Debug, Default)]
 pub(crate) struct ViewsBefore {
     /// The guild before.
-    pub meta: Option<Arc<GuildMeta>>,
+    pub structure: Option<Arc<GuildStructure>>,
     /// Classes whose view changed, by place, and the channels that they viewed; both sorted.
     pub classes: Vec<(usize, Arc<[ChannelId]>)>,
     /// Users who changed their class, and the channels that they viewed; both sorted.

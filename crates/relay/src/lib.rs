@@ -13,13 +13,13 @@ mod hidden;
 mod listening;
 mod member_lists;
 mod members;
-mod meta;
 mod notice;
 mod passive;
 mod payload;
 mod protocol;
 mod relay;
 mod replica;
+mod structure;
 mod subscriptions;
 mod thread;
 mod view;
@@ -31,7 +31,6 @@ pub use event::{Audience, Calls, ContentReaders, Event, Gate, Redaction, Retenti
 pub use hidden::HiddenChannels;
 pub use listening::{ForUsers, Listening, UserListening};
 pub use members::{MemberEntry, MemberTable};
-pub use meta::GuildMeta;
 pub use notice::Notice;
 pub use passive::{PassiveDelta, PassiveSnapshot, Unreads};
 pub use payload::{ListChange, MessageEvent, Payload, ReactionEvent};
@@ -41,6 +40,7 @@ pub use protocol::{
 };
 pub use relay::{Progress, Recipients, Relay, ToGuilds};
 pub use replica::{GuildReplica, VoiceEntry};
+pub use structure::GuildStructure;
 pub use thread::{THREAD_LISTED_MAX, ThreadEntry, ThreadEvent, threads_of};
 pub use view::{people_of, snapshot_of, told_places};
 pub use visibility::{

@@ -19,9 +19,9 @@
 
 use crate::{
     audience::{Baselines, Map},
-    meta::GuildMeta,
     protocol::Effect,
     replica::{GuildReplica, VoiceEntry},
+    structure::GuildStructure,
 };
 use guildhall_model::{ChannelId, MessageId, UserId};
 use guildhall_stdx::Timestamp;
@@ -201,9 +201,9 @@ impl ChangeLog {
                     change.left(before, self.version);
                 }
             }
-            Effect::Meta(meta) => {
-                let before = &replica.meta.channels;
-                let pinned = meta.channels.values().filter(|channel| {
+            Effect::Structure(structure) => {
+                let before = &replica.structure.channels;
+                let pinned = structure.channels.values().filter(|channel| {
                     let before = before.get(&channel.id).and_then(|before| before.last_pin_timestamp);
                     channel.last_pin_timestamp != before && newest_message(replica, channel.id).is_some()
                 });
@@ -244,7 +244,8 @@ impl ChangeLog {
         let is_known = |channel_id: ChannelId| *is_sure && held(channel_id);
         let mut delta = self.delta(*version, replica, held, *is_sure, &holds, own);
         let is_told = |change_version: Option<u32>| change_version.is_some_and(|at| is_after(at, *version));
-        for channel in replica.meta.channels.values().filter(|channel| holds(channel.id) && !is_known(channel.id)) {
+        for channel in replica.structure.channels.values().filter(|channel| holds(channel.id) && !is_known(channel.id))
+        {
             if !is_told(self.channels.get(&channel.id).copied())
                 && let Some(message_id) = newest_message(replica, channel.id)
             {
@@ -308,12 +309,13 @@ pub(crate) fn pins_of(
     replica: &GuildReplica,
     channels: impl Iterator<Item = ChannelId>,
 ) -> Vec<(ChannelId, Timestamp)> {
-    let pinned = |id: ChannelId| Some((id, replica.meta.channels.get(&id)?.last_pin_timestamp?));
+    let pinned = |id: ChannelId| Some((id, replica.structure.channels.get(&id)?.last_pin_timestamp?));
     channels.filter_map(pinned).collect()
 }
 
 fn newest_message(replica: &GuildReplica, channel_id: ChannelId) -> Option<MessageId> {
-    let told_with_the_channel = || replica.meta.channels.get(&channel_id).and_then(|channel| channel.last_message_id);
+    let told_with_the_channel =
+        || replica.structure.channels.get(&channel_id).and_then(|channel| channel.last_message_id);
     replica.last_message_ids.get(&channel_id).copied().or_else(told_with_the_channel)
 }
 
@@ -323,13 +325,13 @@ pub(crate) fn snapshot(
     holds: impl Fn(ChannelId) -> bool,
     own: Option<UserId>,
 ) -> PassiveSnapshot {
-    let meta: &GuildMeta = &replica.meta;
+    let structure: &GuildStructure = &replica.structure;
     let in_view =
         |(user_id, entry): &(UserId, &VoiceEntry)| entry.state.channel_id.is_some_and(&holds) || own == Some(*user_id);
-    let pins = pins_of(replica, meta.channels.keys().copied().filter(|id| holds(*id)));
+    let pins = pins_of(replica, structure.channels.keys().copied().filter(|id| holds(*id)));
     PassiveSnapshot {
         pins,
-        channels: (meta.channels.values())
+        channels: (structure.channels.values())
             .filter(|channel| holds(channel.id))
             .map(|channel| (channel.id, newest_message(replica, channel.id)))
             .collect(),
@@ -391,13 +393,13 @@ mod tests {
         fn new(version: u32) -> Self {
             let guild_id = GuildId::new(1);
             let channel = |id| Channel::new(ChannelId::new(id), guild_id, ChannelType::Voice, "room");
-            let meta = GuildMeta {
+            let structure = GuildStructure {
                 guild: Arc::new(Guild::new(guild_id, "guild", UserId::new(50))),
                 roles: Arc::default(),
                 channels: Arc::new((100..130).map(|id| (ChannelId::new(id), Arc::new(channel(id)))).collect()),
             };
             let log = ChangeLog { version, ..ChangeLog::default() };
-            Self { log, replica: GuildReplica::new(Arc::new(meta)) }
+            Self { log, replica: GuildReplica::new(Arc::new(structure)) }
         }
 
         fn say(&mut self, channel: u64, message: u64) {

@@ -7,9 +7,9 @@
 use crate::{
     backend::{BackendEvent, Receipt},
     event::{Calls, ContentReaders, Redaction},
-    meta::GuildMeta,
     notice::Notice,
     passive::{PassiveDelta, PassiveSnapshot, Unreads},
+    structure::GuildStructure,
 };
 use guildhall_codec::Encoding;
 use guildhall_member_list::{Group, Interval, Item, ListId, ListOp};
@@ -119,7 +119,7 @@ pub enum Payload {
     /// GUILD_MEMBER_REMOVE.
     MemberRemove(Arc<User>),
     /// GUILD_UPDATE.
-    Guild(Arc<GuildMeta>),
+    Guild(Arc<GuildStructure>),
     /// GUILD_DELETE, for sessions that lose the guild.
     GuildGone,
     /// GUILD_ROLE_CREATE, GUILD_ROLE_UPDATE.
@@ -233,8 +233,11 @@ impl Payload {
             }
             Self::Member(member) => put.body(&MemberUpdateBody::new(guild_id, member)),
             Self::MemberRemove(user) => put.body(&MemberRemoveBody { guild_id, user: (&**user).into() }),
-            Self::Guild(meta) => {
-                put.body(&GuildBody::new(&meta.guild, meta.roles.values().map(|role| RoleBody::from(&**role))));
+            Self::Guild(structure) => {
+                put.body(&GuildBody::new(
+                    &structure.guild,
+                    structure.roles.values().map(|role| RoleBody::from(&**role)),
+                ));
             }
             Self::GuildGone => put.body(&UnavailableGuild { id: guild_id, unavailable: None }),
             Self::Role(role) => put.body(&RoleEventBody { guild_id, role: (&**role).into() }),

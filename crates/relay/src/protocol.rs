@@ -12,8 +12,8 @@
 use crate::{
     event::Event,
     members::{MemberEntry, MemberTable},
-    meta::GuildMeta,
     replica::{GuildReplica, VoiceEntry},
+    structure::GuildStructure,
     thread::ThreadEntry,
 };
 use guildhall_member_list::{Group, Interval, Item, ListId, ListOp};
@@ -318,7 +318,7 @@ pub enum Effect {
     /// The replica does not change.
     None,
     /// Base fields, roles or channels changed.
-    Meta(Arc<GuildMeta>),
+    Structure(Arc<GuildStructure>),
     /// A member joined, changed, or (with none) left.
     Member(UserId, Option<Arc<Member>>),
     /// A channel has a newer message.

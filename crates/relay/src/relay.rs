@@ -285,7 +285,7 @@ impl Relay {
             return messages;
         }
         let look_at = |channel_id| {
-            let list = state.replica.meta.list_of(channel_id)?;
+            let list = state.replica.structure.list_of(channel_id)?;
             Some(ChannelView { list, is_in_view: state.audience.views(user_id, channel_id) })
         };
         let told = self.lists.set(self.guild_id, self.id, (user_id, slot), channels, look_at, &mut messages);
@@ -387,7 +387,7 @@ impl Relay {
         to_guild: &mut ToGuilds,
     ) -> Progress {
         let before = self.state.take();
-        let mut audience = AudienceIndex::new(replica.meta.clone()).hiding(self.hidden);
+        let mut audience = AudienceIndex::new(replica.structure.clone()).hiding(self.hidden);
         audience.set_threads(&replica.threads);
         match &before {
             None => recipients.access_began(self.guild_id, &|| audience.access_at_first()),
@@ -425,8 +425,8 @@ impl Relay {
         state.changes.note(&published.effect, &state.replica);
         state.replica.apply(&published.effect);
         match &published.effect {
-            Effect::Meta(meta) => {
-                let change = state.audience.set_meta(meta.clone(), &mut state.changes);
+            Effect::Structure(structure) => {
+                let change = state.audience.set_structure(structure.clone(), &mut state.changes);
                 if !change.is_empty() {
                     recipients.access_changed(self.guild_id, &change);
                 }
@@ -446,7 +446,7 @@ impl Relay {
             }
             Effect::Deleted => {
                 state.audience.slots().for_each(|slot| recipients.lost(slot, self.guild_id));
-                state.audience = AudienceIndex::new(state.replica.meta.clone()).hiding(self.hidden);
+                state.audience = AudienceIndex::new(state.replica.structure.clone()).hiding(self.hidden);
                 self.presence_readers_count = 0;
                 return;
             }
@@ -465,10 +465,10 @@ impl Relay {
                 receipt.reached(counted.count);
             }
         }
-        if let Effect::Thread(_, None) | Effect::Meta(_) = &published.effect {
+        if let Effect::Thread(_, None) | Effect::Structure(_) = &published.effect {
             state.audience.set_threads(&state.replica.threads);
         }
-        if let Effect::Meta(_) | Effect::Member(_, Some(_)) = &published.effect {
+        if let Effect::Structure(_) | Effect::Member(_, Some(_)) = &published.effect {
             state.tell_view_changes(self.guild_id, &published.event, recipients);
         }
         if let Some((parents, before)) = viewed_before {
@@ -631,7 +631,7 @@ impl State {
     /// Users who view channels with open threads, if the effect may change that. Costs nothing if there
     /// are no such channels.
     fn thread_viewers(&self, effect: &Effect) -> Option<(Vec<ChannelId>, ViewersOf)> {
-        if !matches!(effect, Effect::Meta(_) | Effect::Member(_, Some(_))) || self.replica.threads.is_empty() {
+        if !matches!(effect, Effect::Structure(_) | Effect::Member(_, Some(_))) || self.replica.threads.is_empty() {
             return None;
         }
         if let Effect::Member(user_id, _) = effect {
@@ -683,7 +683,7 @@ impl State {
         let is_absent = self.audience.hidden() == HiddenChannels::Absent;
         let (name, gate, channel) = match is_gained {
             true => {
-                let mut channel = Channel::clone(self.replica.meta.channels.get(&channel_id)?);
+                let mut channel = Channel::clone(self.replica.structure.channels.get(&channel_id)?);
                 let newest = self.replica.last_message_ids.get(&channel_id).copied();
                 channel.last_message_id = newest.or(channel.last_message_id);
                 let name = if is_absent { EventName::ChannelCreate } else { EventName::ChannelUpdate };
@@ -693,7 +693,9 @@ impl State {
             false if is_absent => {
                 (EventName::ChannelDelete, Gate::Members, self.audience.channel_before(channel_id)?.clone())
             }
-            false => (EventName::ChannelUpdate, Gate::Members, self.replica.meta.channels.get(&channel_id)?.clone()),
+            false => {
+                (EventName::ChannelUpdate, Gate::Members, self.replica.structure.channels.get(&channel_id)?.clone())
+            }
         };
         Some(Event::new(guild_id, name, gate, Payload::Channel(channel)))
     }

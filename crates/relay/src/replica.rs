@@ -5,7 +5,7 @@
 //! Limits      channels: the guild's; voice: users in voice.
 //! Not here    members without a session in the relay who are not in voice: a relay does not know them.
 
-use crate::{meta::GuildMeta, protocol::Effect, thread::ThreadEntry};
+use crate::{protocol::Effect, structure::GuildStructure, thread::ThreadEntry};
 use guildhall_model::{ChannelId, GuildId, Member, MessageId, UserId, VoiceState};
 use guildhall_stdx::CowMap;
 use std::{collections::BTreeMap, sync::Arc};
@@ -23,7 +23,7 @@ pub struct VoiceEntry {
 #[derive(Clone, Debug)]
 pub struct GuildReplica {
     /// Base fields, roles, channels.
-    pub meta: Arc<GuildMeta>,
+    pub structure: Arc<GuildStructure>,
     /// Newest message per channel, which may have been deleted since.
     pub last_message_ids: Arc<BTreeMap<ChannelId, MessageId>>,
     /// Voice states of all connected users.
@@ -35,27 +35,28 @@ pub struct GuildReplica {
 impl GuildReplica {
     /// A replica that knows only the structure.
     #[must_use]
-    pub fn new(meta: Arc<GuildMeta>) -> Self {
-        Self { meta, last_message_ids: Arc::default(), voice: CowMap::default(), threads: CowMap::default() }
+    pub fn new(structure: Arc<GuildStructure>) -> Self {
+        Self { structure, last_message_ids: Arc::default(), voice: CowMap::default(), threads: CowMap::default() }
     }
 
     /// The guild's id.
     #[must_use]
     pub fn id(&self) -> GuildId {
-        self.meta.id()
+        self.structure.id()
     }
 
     /// Applies the change of an event.
     pub(crate) fn apply(&mut self, effect: &Effect) {
         match effect {
-            Effect::Meta(meta) => {
-                let is_shorter = meta.channels.len() < self.meta.channels.len();
-                self.meta = meta.clone();
+            Effect::Structure(structure) => {
+                let is_shorter = structure.channels.len() < self.structure.channels.len();
+                self.structure = structure.clone();
                 if is_shorter {
                     self.forget_orphans();
                 }
-                if self.last_message_ids.keys().any(|channel| !meta.channels.contains_key(channel)) {
-                    Arc::make_mut(&mut self.last_message_ids).retain(|channel, _| meta.channels.contains_key(channel));
+                if self.last_message_ids.keys().any(|channel| !structure.channels.contains_key(channel)) {
+                    Arc::make_mut(&mut self.last_message_ids)
+                        .retain(|channel, _| structure.channels.contains_key(channel));
                 }
             }
             Effect::Message(channel_id, message_id) => {
@@ -87,7 +88,7 @@ impl GuildReplica {
     /// Removes the threads of deleted channels.
     fn forget_orphans(&mut self) {
         let is_orphan = |entry: &ThreadEntry| {
-            entry.channel.parent_id.is_none_or(|parent| !self.meta.channels.contains_key(&parent))
+            entry.channel.parent_id.is_none_or(|parent| !self.structure.channels.contains_key(&parent))
         };
         let orphans: Vec<ChannelId> =
             self.threads.iter().filter(|(_, entry)| is_orphan(entry)).map(|(id, _)| id).collect();
@@ -104,10 +105,10 @@ mod tests {
     const ROOM: ChannelId = ChannelId::new(100);
     const ANA: UserId = UserId::new(7);
 
-    fn meta(channels: &[ChannelId]) -> Arc<GuildMeta> {
+    fn structure(channels: &[ChannelId]) -> Arc<GuildStructure> {
         let guild_id = GuildId::new(1);
         let channel = |id| Arc::new(Channel::new(id, guild_id, ChannelType::Voice, "room"));
-        Arc::new(GuildMeta {
+        Arc::new(GuildStructure {
             guild: Arc::new(Guild::new(guild_id, "guild", UserId::new(50))),
             roles: Arc::default(),
             channels: Arc::new(channels.iter().map(|id| (*id, channel(*id))).collect()),
@@ -121,7 +122,7 @@ mod tests {
 
     #[test]
     fn effects_change_it_and_a_clone_stays_as_it_was() {
-        let mut replica = GuildReplica::new(meta(&[ROOM]));
+        let mut replica = GuildReplica::new(structure(&[ROOM]));
         let before = replica.clone();
         replica.apply(&Effect::Message(ROOM, MessageId::new(5)));
         replica.apply(&Effect::Message(ROOM, MessageId::new(6)));
@@ -134,10 +135,13 @@ mod tests {
         assert_eq!(replica.voice.get(ANA).map(|entry| entry.member.nick.clone()), Some(Some("a".to_owned())));
         assert_eq!(replica.voice.len(), 1);
 
-        replica.apply(&Effect::Meta(meta(&[])));
-        assert!(replica.meta.channels.is_empty() && replica.last_message_ids.is_empty(), "they go with the channel");
+        replica.apply(&Effect::Structure(structure(&[])));
+        assert!(
+            replica.structure.channels.is_empty() && replica.last_message_ids.is_empty(),
+            "they go with the channel"
+        );
         replica.apply(&Effect::Voice(ANA, None));
         assert!(replica.voice.is_empty());
-        assert!(before.last_message_ids.is_empty() && before.voice.is_empty() && before.meta.channels.len() == 1);
+        assert!(before.last_message_ids.is_empty() && before.voice.is_empty() && before.structure.channels.len() == 1);
     }
 }

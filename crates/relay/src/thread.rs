@@ -5,7 +5,7 @@
 //! Limits      the guild's: number of threads, and of members per thread.
 //! Not here    the audience: `audience`.     Spec  docs/protocol/reference.md §6.5, §7.2.
 
-use crate::{meta::GuildMeta, replica::GuildReplica};
+use crate::{replica::GuildReplica, structure::GuildStructure};
 use guildhall_model::{
     Channel, ChannelId, ChannelType, Member, Permissions, ThreadMember, UserId, from_gateway::ThreadBody,
 };
@@ -45,10 +45,10 @@ impl ThreadEntry {
 
     /// Whether a member can view it now. A time-out removes MANAGE_THREADS, and with it access to private threads.
     #[must_use]
-    pub fn is_viewed_by(&self, meta: &GuildMeta, member: &Member, now: Timestamp) -> bool {
-        let parent = self.channel.parent_id.and_then(|parent| meta.channels.get(&parent));
+    pub fn is_viewed_by(&self, structure: &GuildStructure, member: &Member, now: Timestamp) -> bool {
+        let parent = self.channel.parent_id.and_then(|parent| structure.channels.get(&parent));
         let Some(parent) = parent else { return false };
-        let permissions = meta.channel_permissions(meta.standing(member, now), parent);
+        let permissions = structure.channel_permissions(structure.standing(member, now), parent);
         let is_let_in = !self.is_private()
             || self.members.contains_key(&member.user.id)
             || permissions.contains(Permissions::MANAGE_THREADS);
@@ -80,7 +80,7 @@ pub fn threads_of<'a>(
         entry.is_active()
             && (!only_joined || entry.members.contains_key(&user_id))
             && of_channels.is_none_or(|ids| entry.channel.parent_id.is_some_and(|parent| ids.contains(&parent)))
-            && entry.is_viewed_by(&replica.meta, member, now)
+            && entry.is_viewed_by(&replica.structure, member, now)
     };
     replica.threads.iter().map(|(_, entry)| entry).filter(is_meant).collect()
 }

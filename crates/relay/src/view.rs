@@ -6,9 +6,9 @@ use crate::{
     event::Redaction,
     hidden::HiddenChannels,
     members::MemberEntry,
-    meta::GuildMeta,
     protocol::GuildView,
     replica::{GuildReplica, VoiceEntry},
+    structure::GuildStructure,
     thread::threads_of,
 };
 use guildhall_model::{
@@ -33,9 +33,9 @@ pub fn snapshot_of<'a>(
     hidden: HiddenChannels,
     now: Timestamp,
 ) -> GuildSnapshot<'a> {
-    let meta = &replica.meta;
+    let structure = &replica.structure;
     let form = hidden.form(capabilities.contains(Capabilities::CHANNEL_OBFUSCATION));
-    let may_view = viewer(meta, &view.member);
+    let may_view = viewer(structure, &view.member);
     let body = |channel: &'a Channel| {
         if !may_view(channel) {
             return match form? {
@@ -50,15 +50,15 @@ pub fn snapshot_of<'a>(
         })
     };
     // One whose channel was deleted is everybody's.
-    let is_elsewhere = |id: &ChannelId| !meta.channels.contains_key(id);
-    let is_viewed = |id: &ChannelId| meta.channels.get(id).is_some_and(|channel| may_view(channel));
+    let is_elsewhere = |id: &ChannelId| !structure.channels.contains_key(id);
+    let is_viewed = |id: &ChannelId| structure.channels.get(id).is_some_and(|channel| may_view(channel));
     let is_open = |event: &&ScheduledEvent| event.channel_id.is_none_or(|id| is_elsewhere(&id) || is_viewed(&id));
     GuildSnapshot {
-        guild: &meta.guild,
-        stage_instances: meta.guild.stage_instances.iter().filter(|stage| is_viewed(&stage.channel_id)).collect(),
-        scheduled_events: meta.guild.scheduled_events.iter().map(|event| &**event).filter(is_open).collect(),
-        roles: meta.roles.values().map(|role| RoleBody::from(&**role)).collect(),
-        channels: meta.channels.values().filter_map(|channel| body(channel)).collect(),
+        guild: &structure.guild,
+        stage_instances: structure.guild.stage_instances.iter().filter(|stage| is_viewed(&stage.channel_id)).collect(),
+        scheduled_events: structure.guild.scheduled_events.iter().map(|event| &**event).filter(is_open).collect(),
+        roles: structure.roles.values().map(|role| RoleBody::from(&**role)).collect(),
+        channels: structure.channels.values().filter_map(|channel| body(channel)).collect(),
         threads: threads_of(replica, &view.member, only_joined_threads, None, now)
             .into_iter()
             .map(|entry| entry.body(entry.members.get(&view.member.user.id).copied()))
@@ -70,15 +70,15 @@ pub fn snapshot_of<'a>(
 }
 
 /// Whether a member can view a channel. Time-outs never take VIEW_CHANNEL away, so the time does not matter here.
-fn viewer(meta: &GuildMeta, member: &Member) -> impl Fn(&Channel) -> bool {
-    let standing = meta.standing(member, Timestamp(0));
-    let in_guild = meta.guild_permissions(standing).contains(Permissions::VIEW_CHANNEL);
+fn viewer(structure: &GuildStructure, member: &Member) -> impl Fn(&Channel) -> bool {
+    let standing = structure.standing(member, Timestamp(0));
+    let in_guild = structure.guild_permissions(standing).contains(Permissions::VIEW_CHANNEL);
     move |channel| {
         let decides = |overwrite: &Overwrite| (overwrite.allow | overwrite.deny).contains(Permissions::VIEW_CHANNEL);
         // Most channels decide nothing, and some members are in hundreds of them.
         match channel.overwrites.iter().any(decides) {
             false => in_guild,
-            true => meta.channel_permissions(standing, channel).contains(Permissions::VIEW_CHANNEL),
+            true => structure.channel_permissions(standing, channel).contains(Permissions::VIEW_CHANNEL),
         }
     }
 }
@@ -101,7 +101,7 @@ pub fn people_of<'a>(replica: &'a GuildReplica, view: &'a GuildView) -> GuildPeo
     };
     let everybody = view.member_count <= u64::from(*threshold);
     // Roles that were deleted stay with their members for a while, and count for nothing.
-    let has_role = |member: &Member| member.roles.iter().any(|role| replica.meta.roles.contains_key(role));
+    let has_role = |member: &Member| member.roles.iter().any(|role| replica.structure.roles.contains_key(role));
     let stands_out = |entry: &&MemberEntry| {
         let member = &entry.member;
         member.user.id == own
@@ -131,8 +131,9 @@ pub fn told_places(
     hidden: HiddenChannels,
     now: Timestamp,
 ) -> Vec<ChannelId> {
-    let may_view = viewer(&replica.meta, &view.member);
-    let told = replica.meta.channels.values().filter(|channel| hidden != HiddenChannels::Listed && may_view(channel));
+    let may_view = viewer(&replica.structure, &view.member);
+    let told =
+        replica.structure.channels.values().filter(|channel| hidden != HiddenChannels::Listed && may_view(channel));
     let own = view.member.user.id;
     let viewed = viewed_voice_channels(replica, &view.member);
     let others = replica.voice.iter().map(|(_, entry)| &entry.state).filter(|state| state.user_id != own);
@@ -145,9 +146,9 @@ pub fn told_places(
 
 /// The channels that somebody is in and that `member` can view.
 fn viewed_voice_channels(replica: &GuildReplica, member: &Member) -> BTreeSet<ChannelId> {
-    let meta = &replica.meta;
+    let structure = &replica.structure;
     let taken: BTreeSet<ChannelId> = replica.voice.iter().filter_map(|(_, entry)| entry.state.channel_id).collect();
-    let may_view = viewer(meta, member);
-    let is_viewed = |id: &ChannelId| meta.channels.get(id).is_some_and(|channel| may_view(channel));
+    let may_view = viewer(structure, member);
+    let is_viewed = |id: &ChannelId| structure.channels.get(id).is_some_and(|channel| may_view(channel));
     taken.into_iter().filter(is_viewed).collect()
 }

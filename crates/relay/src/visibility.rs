@@ -6,7 +6,7 @@
 //! Invariants  D1 every account that receives an event from within a domain may view all events of that domain. D2 every
 //!             account that may view one event of a domain may view all of it. D3 a domain's key changes with the rules that
 //!             decide who its viewers are, so that old entries never meet new viewers. (tests `d1_*`, `d2_*`, `d3_*`)
-//! Limits      one rule per channel, renewed when the guild's meta changes: O(channels × overwrites). An event costs O(1).
+//! Limits      one rule per channel, renewed when the guild's structure changes: O(channels × overwrites). An event costs O(1).
 //! Not here    the histories that are kept per domain: `guildhall-shared-match`.     Spec  docs/security.md, docs/adr/0019.
 //!
 //! Compressed streams search for matches once per event, in what other recipients were sent. The length of a frame then depends
@@ -28,9 +28,9 @@
 
 use crate::{
     event::{Event, Gate, Redaction},
-    meta::GuildMeta,
     notice::Notice,
     payload::Payload,
+    structure::GuildStructure,
 };
 use guildhall_member_list::ListId;
 use guildhall_model::{Channel, ChannelId, EventName, Intents, OverwriteKind, Permissions, RoleId, UserId};
@@ -192,12 +192,12 @@ impl AccessChange {
 }
 
 impl AccessRules {
-    pub fn of(meta: &GuildMeta) -> Self {
-        let everyone = meta.id().cast();
-        let base = meta.roles.get(&everyone).map_or(Permissions::NONE, |role| role.permissions);
+    pub fn of(structure: &GuildStructure) -> Self {
+        let everyone = structure.id().cast();
+        let base = structure.roles.get(&everyone).map_or(Permissions::NONE, |role| role.permissions);
         let of_roles = |bits: Permissions| {
             let mut hasher = DefaultHasher::new();
-            for role in meta.roles.values().filter(|role| role.permissions.intersects(bits)) {
+            for role in structure.roles.values().filter(|role| role.permissions.intersects(bits)) {
                 (role.id, (role.permissions & bits).0).hash(&mut hasher);
             }
             hasher.finish()
@@ -206,7 +206,7 @@ impl AccessRules {
         let roles_that_manage =
             of_roles(Permissions::ADMINISTRATOR | Permissions::VIEW_CHANNEL | Permissions::MANAGE_THREADS);
         let mut rules = Self { roles_key, ..Self::default() };
-        for channel in meta.channels.values() {
+        for channel in structure.channels.values() {
             let access = match is_open_to_everyone(base, everyone, channel) {
                 true => Access::Everyone,
                 false => Access::Some { key: key_of(channel.id, roles_key, channel, Permissions::VIEW_CHANNEL) },

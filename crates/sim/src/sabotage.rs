@@ -176,7 +176,7 @@ impl Saboteur {
                 }
             }
             Sabotage::Staleness => {
-                if let Effect::Meta(_) = effect {
+                if let Effect::Structure(_) = effect {
                     effect = Effect::None;
                 }
             }

@@ -13,7 +13,7 @@ use guildhall_model::{
     Channel, ChannelId, ChannelType, Guild, GuildId, Member, Message, MessageId, Overwrite, OverwriteKind, Permissions,
     Presence, Role, RoleId, User, UserId, VoiceState,
 };
-use guildhall_relay::{GuildMeta, PassiveDelta, VoiceEntry};
+use guildhall_relay::{GuildStructure, PassiveDelta, VoiceEntry};
 use guildhall_stdx::{Rng, Timestamp};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -109,7 +109,7 @@ impl Within {
 
 #[derive(Debug)]
 pub(crate) struct GuildState {
-    pub meta: Arc<GuildMeta>,
+    pub structure: Arc<GuildStructure>,
     /// The most active first.
     pub people: Vec<Person>,
     pub crowd: Zipf,
@@ -156,13 +156,13 @@ impl GuildState {
         let list =
             MemberList::build(rules, people.iter().map(|person| (person.member.clone(), person.presence.clone())));
         let watch = Watch::new(&list, Interval::from_ranges([[0, 99]])[0]);
-        let meta = GuildMeta {
+        let structure = GuildStructure {
             guild: Arc::new(guild),
             roles: Arc::new(roles.into_iter().map(|role| (role.id, role)).collect()),
             channels: Arc::new(channels.into_iter().map(|channel| (channel.id, Arc::new(channel))).collect()),
         };
         let mut state = Self {
-            meta: Arc::new(meta),
+            structure: Arc::new(structure),
             crowd: Zipf::new(people.len()),
             people,
             emoji,
@@ -187,7 +187,7 @@ impl GuildState {
     }
 
     pub fn id(&self) -> GuildId {
-        self.meta.id()
+        self.structure.id()
     }
 
     pub fn is_hidden(&self, channel: usize) -> bool {

@@ -18,7 +18,7 @@ const LARGE_THRESHOLD: u16 = 250;
 
 /// GUILD_CREATE. Bots with the presence intent receive many members, others few.
 pub(crate) fn guild_create(guild: &GuildState, rng: &mut Rng, encoding: Encoding) -> Vec<u8> {
-    let mut replica = GuildReplica::new(guild.meta.clone());
+    let mut replica = GuildReplica::new(guild.structure.clone());
     let newest = guild.recent.iter().map(|said| (said.message.channel_id, said.message.id));
     replica.last_message_ids = Arc::new(newest.collect());
     for who in guild.in_voice.keys() {

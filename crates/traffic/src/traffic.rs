@@ -199,7 +199,7 @@ impl Traffic {
             EventKind::ChannelUpdate => self.channel_update(guild),
             EventKind::RoleUpdate => self.role_update(guild),
             EventKind::GuildUpdate => self.put(guild, EventName::GuildUpdate, To::Guild, Place::default(), {
-                Payload::Guild(self.guilds[guild].meta.clone())
+                Payload::Guild(self.guilds[guild].structure.clone())
             }),
         }
     }
@@ -278,7 +278,8 @@ impl Traffic {
         let mut content = talk::written(rng, words, &state.emoji);
         // Some messages mention a user, some are replies.
         let mentioned = rng.chance(0.08).then(|| state.crowd.draw(rng));
-        let role = rng.chance(0.01).then(|| rng.pick(&state.meta.roles.keys().copied().collect::<Vec<_>>()).copied());
+        let role =
+            rng.chance(0.01).then(|| rng.pick(&state.structure.roles.keys().copied().collect::<Vec<_>>()).copied());
         let answers =
             rng.chance(0.15).then(|| state.earlier(rng, *within)).flatten().map(|at| state.recent[at].clone());
         let answers = answers.filter(|said| said.channel == channel);
@@ -448,7 +449,7 @@ impl Traffic {
             member.nick = rng.chance(0.8).then(|| people::nick(rng));
         } else {
             let among: Vec<_> =
-                state.meta.roles.keys().copied().filter(|id| id.get() != state.meta.id().get()).collect();
+                state.structure.roles.keys().copied().filter(|id| id.get() != state.structure.id().get()).collect();
             let role = rng.pick(&among).copied();
             let held = member.roles.len();
             member.roles.retain(|id| Some(*id) != role);
@@ -486,13 +487,13 @@ impl Traffic {
         let Self { rng, guilds, chat, .. } = self;
         let state = &mut guilds[guild];
         let channel = state.busiest.draw(rng);
-        let mut meta = (*state.meta).clone();
+        let mut structure = (*state.structure).clone();
         let Some(channel_id) = state.text_channels.get(channel) else { return };
-        let Some(told) = Arc::make_mut(&mut meta.channels).get_mut(channel_id) else { return };
+        let Some(told) = Arc::make_mut(&mut structure.channels).get_mut(channel_id) else { return };
         let topic: String = chat.line(rng.below(1 << 20) as usize).chars().take(1024).collect();
         Arc::make_mut(told).topic = Some(topic);
         let told = told.clone();
-        state.meta = Arc::new(meta);
+        state.structure = Arc::new(structure);
         let place = Place::of_channel(state, channel);
         self.put(guild, EventName::ChannelUpdate, To::Guild, place, Payload::Channel(told));
     }
@@ -500,12 +501,12 @@ impl Traffic {
     fn role_update(&mut self, guild: usize) {
         let Self { rng, guilds, .. } = self;
         let state = &mut guilds[guild];
-        let mut meta = (*state.meta).clone();
-        let nth = 1 + rng.below(meta.roles.len() as u64 - 1) as usize;
-        let Some(role) = Arc::make_mut(&mut meta.roles).values_mut().nth(nth) else { return };
+        let mut structure = (*state.structure).clone();
+        let nth = 1 + rng.below(structure.roles.len() as u64 - 1) as usize;
+        let Some(role) = Arc::make_mut(&mut structure.roles).values_mut().nth(nth) else { return };
         Arc::make_mut(role).color = rng.below(1 << 24) as u32;
         let role = role.clone();
-        state.meta = Arc::new(meta);
+        state.structure = Arc::new(structure);
         self.put(guild, EventName::GuildRoleUpdate, To::Guild, Place::default(), Payload::Role(role));
     }
 

@@ -111,7 +111,7 @@ async fn ban(
 /// Deletes an account's messages in a guild since `from`. Permission to ban suffices.
 async fn delete_said(api: Arc<Api>, guild_id: GuildId, user_id: UserId, from: MessageId) -> Result<(), ApiError> {
     let guild = expect_reply!(api.node.command(guild_id, Actor::System, Command::ReadGuild).await?, Guild)?;
-    let channels = guild.meta.channels.values();
+    let channels = guild.structure.channels.values();
     let channels = channels.filter(|c| c.kind.holds_messages()).map(|c| c.id);
     let channels: Vec<ChannelId> = channels.chain(guild.threads.iter().map(|(id, _)| id)).collect();
     for channel_id in channels {
@@ -155,7 +155,7 @@ pub(super) async fn bulk(
     if !guild.permissions.contains(Permissions::BAN_MEMBERS | Permissions::MANAGE_GUILD) {
         return Err(ApiError::MISSING_PERMISSIONS);
     }
-    let permit = ReadPermit::in_guild(&caller, &guild, &guild.meta);
+    let permit = ReadPermit::in_guild(&caller, &guild, &guild.structure);
     let read = input.read(&api, permit, BodyLimits::FORM, |form| {
         let user_ids = form.required("user_ids", |v| form::list(v, 1, BULK_BAN_MAX, form::id));
         Some((user_ids?, delete_message_s(form)))

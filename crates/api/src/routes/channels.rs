@@ -62,7 +62,7 @@ pub(super) async fn list(
 ) -> Result<Response, ApiError> {
     let guild = expect_reply!(api.ask(&caller, params.id("guild_id")?, Command::ReadGuild).await?, Guild)?;
     let form = api.hidden_channels.form(false);
-    let channels = guild.meta.channels.values().filter_map(|channel| listed(&guild, channel, form));
+    let channels = guild.structure.channels.values().filter_map(|channel| listed(&guild, channel, form));
     Ok(Json(channels.collect::<Vec<_>>()).into_response())
 }
 

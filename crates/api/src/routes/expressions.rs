@@ -57,11 +57,11 @@ pub(super) async fn list_emojis(
     params: PathParams,
 ) -> Result<Response, ApiError> {
     let guild = guild(&api, &caller, &params).await?;
-    Ok(Json(guild.meta.guild.emojis.iter().map(EmojiBody::from).collect::<Vec<_>>()).into_response())
+    Ok(Json(guild.structure.guild.emojis.iter().map(EmojiBody::from).collect::<Vec<_>>()).into_response())
 }
 
 fn find_emoji(guild: &GuildReply, id: EmojiId) -> Result<&Emoji, ApiError> {
-    guild.meta.guild.emojis.iter().find(|emoji| emoji.id == id).ok_or(ApiError::UNKNOWN_EMOJI)
+    guild.structure.guild.emojis.iter().find(|emoji| emoji.id == id).ok_or(ApiError::UNKNOWN_EMOJI)
 }
 
 pub(super) async fn read_emoji(
@@ -82,7 +82,7 @@ pub(super) async fn create_emoji(
 ) -> Result<Response, ApiError> {
     let guild_id = params.id("guild_id")?;
     let guild = guild(&api, &caller, &params).await?;
-    let permit = ReadPermit::in_guild(&caller, &guild, &guild.meta.guild);
+    let permit = ReadPermit::in_guild(&caller, &guild, &guild.structure.guild);
     let rule = PictureRule::small(&api);
     let input = input.json(&api, permit, BodyLimits::PICTURE).await?;
     let (name, image, roles) = input.read(|form| {
@@ -115,7 +115,7 @@ pub(super) async fn update_emoji(
         Some(EmojiPatch { name: form.optional("name", emoji_name), roles })
     });
     let command = Command::UpdateEmoji(id, Box::new(patch.await?));
-    let emoji = expect_reply!(api.ask(&caller, guild.meta.id(), command).await?, Emoji)?;
+    let emoji = expect_reply!(api.ask(&caller, guild.structure.id(), command).await?, Emoji)?;
     Ok(Json(EmojiBody::from(&*emoji)).into_response())
 }
 
@@ -136,12 +136,12 @@ pub(super) async fn list_stickers(
     params: PathParams,
 ) -> Result<Response, ApiError> {
     let guild = guild(&api, &caller, &params).await?;
-    let body = |sticker| StickerBody::new(guild.meta.id(), sticker);
-    Ok(Json(guild.meta.guild.stickers.iter().map(body).collect::<Vec<_>>()).into_response())
+    let body = |sticker| StickerBody::new(guild.structure.id(), sticker);
+    Ok(Json(guild.structure.guild.stickers.iter().map(body).collect::<Vec<_>>()).into_response())
 }
 
 fn find_sticker(guild: &GuildReply, id: StickerId) -> Result<&Sticker, ApiError> {
-    let sticker = guild.meta.guild.stickers.iter().find(|sticker| sticker.id == id);
+    let sticker = guild.structure.guild.stickers.iter().find(|sticker| sticker.id == id);
     sticker.ok_or(ApiError::Refused(Refusal::UnknownSticker))
 }
 
@@ -152,7 +152,7 @@ pub(super) async fn read_sticker(
 ) -> Result<Response, ApiError> {
     let id: StickerId = params.id("sticker_id")?;
     let guild = guild(&api, &caller, &params).await?;
-    Ok(Json(StickerBody::new(guild.meta.id(), find_sticker(&guild, id)?)).into_response())
+    Ok(Json(StickerBody::new(guild.structure.id(), find_sticker(&guild, id)?)).into_response())
 }
 
 fn sticker_patch(form: &mut Form<'_>) -> StickerPatch {
@@ -171,7 +171,7 @@ pub(super) async fn create_sticker(
 ) -> Result<Response, ApiError> {
     let guild_id: GuildId = params.id("guild_id")?;
     let guild = guild(&api, &caller, &params).await?;
-    let permit = ReadPermit::in_guild(&caller, &guild, &guild.meta.guild);
+    let permit = ReadPermit::in_guild(&caller, &guild, &guild.structure.guild);
     if api.files.is_none() {
         return Err(form::Faults::at("file", Fault::new("UNSUPPORTED", NOT_KEPT)).into());
     }
@@ -231,20 +231,21 @@ pub(super) async fn list_events(
     params: PathParams,
 ) -> Result<Response, ApiError> {
     let guild = guild(&api, &caller, &params).await?;
-    let events = guild.meta.guild.scheduled_events.iter().filter(|event| is_open(&guild, event));
-    let bodies: Vec<_> = events.map(|event| ScheduledEventBody::new(guild.meta.id(), event)).collect();
+    let events = guild.structure.guild.scheduled_events.iter().filter(|event| is_open(&guild, event));
+    let bodies: Vec<_> = events.map(|event| ScheduledEventBody::new(guild.structure.id(), event)).collect();
     Ok(Json(bodies).into_response())
 }
 
 fn find_event<'a>(guild: &'a GuildReply, params: &PathParams) -> Result<&'a Arc<ScheduledEvent>, ApiError> {
     let id: Id<()> = params.id("event_id")?;
-    let event = guild.meta.guild.scheduled_events.iter().find(|event| event.id == id);
+    let event = guild.structure.guild.scheduled_events.iter().find(|event| event.id == id);
     event.filter(|event| is_open(guild, event)).ok_or(ApiError::Refused(Refusal::UnknownScheduledEvent))
 }
 
 /// It is not in a channel that the caller cannot view.
 fn is_open(guild: &GuildReply, event: &ScheduledEvent) -> bool {
-    let is_hidden = |id| guild.meta.channels.contains_key(&id) && guild.visible_channels.binary_search(&id).is_err();
+    let is_hidden =
+        |id| guild.structure.channels.contains_key(&id) && guild.visible_channels.binary_search(&id).is_err();
     !event.channel_id.is_some_and(is_hidden)
 }
 
@@ -254,7 +255,7 @@ pub(super) async fn read_event(
     params: PathParams,
 ) -> Result<Response, ApiError> {
     let guild = guild(&api, &caller, &params).await?;
-    Ok(Json(ScheduledEventBody::new(guild.meta.id(), find_event(&guild, &params)?)).into_response())
+    Ok(Json(ScheduledEventBody::new(guild.structure.id(), find_event(&guild, &params)?)).into_response())
 }
 
 /// Free-form, within reason.
@@ -326,7 +327,7 @@ async fn put_event(
     before: Option<&ScheduledEvent>,
     (mut event, picture): (ScheduledEvent, Option<Option<Picture>>),
 ) -> Result<Response, ApiError> {
-    let (guild_id, is_new) = (guild.meta.id(), before.is_none());
+    let (guild_id, is_new) = (guild.structure.id(), before.is_none());
     let held = match picture {
         Some(picture) => {
             need_event(caller, guild, before)?;
@@ -355,7 +356,7 @@ pub(super) async fn create_event(
     input: JsonRequest,
 ) -> Result<Response, ApiError> {
     let guild = guild(&api, &caller, &params).await?;
-    let permit = ReadPermit::in_guild(&caller, &guild, &guild.meta.guild);
+    let permit = ReadPermit::in_guild(&caller, &guild, &guild.structure.guild);
     let rule = PictureRule::large(&api);
     let input = input.json(&api, permit, BodyLimits::PROFILE).await?;
     let event = input.read(|form| event_form(form, None, rule))?;
@@ -480,7 +481,7 @@ pub(super) async fn read_stage(
     let channel_id: ChannelId = params.id("channel_id")?;
     api.ask_channel(&caller, channel_id, Command::ReadChannel(channel_id)).await?;
     let guild = expect_reply!(api.ask_channel(&caller, channel_id, Command::ReadGuild).await?, Guild)?;
-    let stage = guild.meta.guild.stage_instances.iter().find(|stage| stage.channel_id == channel_id);
+    let stage = guild.structure.guild.stage_instances.iter().find(|stage| stage.channel_id == channel_id);
     let stage = stage.ok_or(ApiError::Refused(Refusal::UnknownStage))?;
     Ok(Json(StageInstanceBody::from(stage)).into_response())
 }

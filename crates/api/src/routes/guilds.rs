@@ -34,9 +34,9 @@ const AUDIT_PAGE_MAX: i64 = 100;
 const GUILDS_MAX: usize = 200;
 
 fn body(guild: &GuildReply, with_counts: bool) -> Response {
-    let roles = guild.meta.roles.values().map(|role| RoleBody::from(&**role));
+    let roles = guild.structure.roles.values().map(|role| RoleBody::from(&**role));
     let body = RestGuildBody {
-        guild: GuildBody::new(&guild.meta.guild, roles),
+        guild: GuildBody::new(&guild.structure.guild, roles),
         approximate_member_count: with_counts.then_some(guild.member_count),
         approximate_presence_count: with_counts.then_some(guild.presence_count),
     };
@@ -127,7 +127,7 @@ pub(super) async fn update(
 ) -> Result<Response, ApiError> {
     let guild_id = params.id("guild_id")?;
     let before = guild(&api, &caller, guild_id).await?;
-    let permit = ReadPermit::in_guild(&caller, &before, &before.meta.guild);
+    let permit = ReadPermit::in_guild(&caller, &before, &before.structure.guild);
     let rule = PictureRule::large(&api);
     let input = input.json(&api, permit, BodyLimits::PROFILE).await?;
     let (patch, pictures) = input.read(|form| {
@@ -262,7 +262,7 @@ pub(super) async fn list_own(State(api): State<Arc<Api>>, caller: Caller, query:
             Err(ApiError::Refused(Refusal::UnknownGuild)) => continue,
             other => other?,
         };
-        let guild = &reply.meta.guild;
+        let guild = &reply.structure.guild;
         bodies.push(OwnGuildBody {
             id: guild.id,
             name: guild.name.clone(),

@@ -24,13 +24,13 @@ const MAX_AGE_S_DEFAULT: i64 = 86_400;
 const MAX_USES_MAX: i64 = 100;
 
 fn managed(reply: &InviteReply) -> InviteBody<'_> {
-    let channel = reply.meta.channels.get(&reply.invite.channel_id).map(|channel| &**channel);
-    InviteBody::managed(&reply.invite, &reply.meta.guild, channel)
+    let channel = reply.structure.channels.get(&reply.invite.channel_id).map(|channel| &**channel);
+    InviteBody::managed(&reply.invite, &reply.structure.guild, channel)
 }
 
 fn known(reply: &InviteReply, with_counts: bool) -> InviteBody<'_> {
-    let channel = reply.meta.channels.get(&reply.invite.channel_id).map(|channel| &**channel);
-    let body = InviteBody::known(&reply.invite, &reply.meta.guild, channel);
+    let channel = reply.structure.channels.get(&reply.invite.channel_id).map(|channel| &**channel);
+    let body = InviteBody::known(&reply.invite, &reply.structure.guild, channel);
     if with_counts { body.with_counts(reply.member_count, reply.presence_count) } else { body }
 }
 
@@ -119,10 +119,10 @@ pub(super) async fn accept(
 }
 
 async fn list(reply: guildhall_guild::Reply) -> Result<Response, ApiError> {
-    let guildhall_guild::Reply::Invites(invites, meta) = reply else { return Err(ApiError::Bug("Invites")) };
+    let guildhall_guild::Reply::Invites(invites, structure) = reply else { return Err(ApiError::Bug("Invites")) };
     let body = |invite: &Arc<guildhall_model::Invite>| {
-        let channel = meta.channels.get(&invite.channel_id).map(|channel| &**channel);
-        serde_json::to_value(InviteBody::managed(invite, &meta.guild, channel))
+        let channel = structure.channels.get(&invite.channel_id).map(|channel| &**channel);
+        serde_json::to_value(InviteBody::managed(invite, &structure.guild, channel))
     };
     let bodies: Result<Vec<_>, _> = invites.iter().map(body).collect();
     Ok(Json(bodies.map_err(|_| ApiError::Bug("an invite that encodes"))?).into_response())

@@ -42,7 +42,7 @@ pub(super) async fn list(
     params: PathParams,
 ) -> Result<Response, ApiError> {
     let guild = guild(&api, &caller, params.id("guild_id")?).await?;
-    Ok(Json(guild.meta.roles.values().map(|role| RoleBody::from(&**role)).collect::<Vec<_>>()).into_response())
+    Ok(Json(guild.structure.roles.values().map(|role| RoleBody::from(&**role)).collect::<Vec<_>>()).into_response())
 }
 
 pub(super) async fn read(
@@ -52,7 +52,7 @@ pub(super) async fn read(
 ) -> Result<Response, ApiError> {
     let role_id: RoleId = params.id("role_id")?;
     let guild = guild(&api, &caller, params.id("guild_id")?).await?;
-    let role = guild.meta.roles.get(&role_id).ok_or(ApiError::Refused(Refusal::UnknownRole))?;
+    let role = guild.structure.roles.get(&role_id).ok_or(ApiError::Refused(Refusal::UnknownRole))?;
     Ok(body(role))
 }
 
@@ -99,7 +99,7 @@ pub(super) async fn create(
 ) -> Result<Response, ApiError> {
     let guild_id = params.id("guild_id")?;
     let guild = guild(&api, &caller, guild_id).await?;
-    let permit = ReadPermit::in_guild(&caller, &guild, &guild.meta.guild);
+    let permit = ReadPermit::in_guild(&caller, &guild, &guild.structure.guild);
     let rule = PictureRule::small(&api);
     let input = input.json(&api, permit, BodyLimits::PICTURE).await?;
     let (wish, (icon, picture)) = input.read(|form| {
@@ -107,7 +107,7 @@ pub(super) async fn create(
         Some((patch(form)?, icon))
     })?;
     need(&guild, Permissions::MANAGE_ROLES)?;
-    let everyone = guild.meta.roles.get(&guild_id.cast());
+    let everyone = guild.structure.roles.get(&guild_id.cast());
     // Unless told otherwise, a new role grants what everybody has anyway.
     let permissions = wish.permissions.or(everyone.map(|everyone| everyone.permissions)).unwrap_or(Permissions::NONE);
     let role = Role {
@@ -148,7 +148,7 @@ pub(super) async fn move_all(
     let moves = moves.into_iter().filter_map(|(id, position)| Some((id, position?))).collect();
     api.ask(&caller, guild_id, Command::MoveRoles(moves)).await?;
     let guild = guild(&api, &caller, guild_id).await?;
-    Ok(Json(guild.meta.roles.values().map(|role| RoleBody::from(&**role)).collect::<Vec<_>>()).into_response())
+    Ok(Json(guild.structure.roles.values().map(|role| RoleBody::from(&**role)).collect::<Vec<_>>()).into_response())
 }
 
 pub(super) async fn update(
@@ -159,7 +159,7 @@ pub(super) async fn update(
 ) -> Result<Response, ApiError> {
     let (guild_id, role_id) = (params.id("guild_id")?, params.id("role_id")?);
     let before = guild(&api, &caller, guild_id).await?;
-    let role = before.meta.roles.get(&role_id).ok_or(ApiError::Refused(Refusal::UnknownRole))?;
+    let role = before.structure.roles.get(&role_id).ok_or(ApiError::Refused(Refusal::UnknownRole))?;
     let permit = ReadPermit::in_guild(&caller, &before, role);
     let rule = PictureRule::small(&api);
     let input = input.json(&api, permit, BodyLimits::PICTURE).await?;

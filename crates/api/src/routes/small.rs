@@ -29,7 +29,7 @@ pub(super) async fn role_member_counts(
     let members = expect_reply!(api.ask(&caller, guild_id, Command::ReadMembers).await?, Members)?;
     let permit = Arc::clone(&api.searches).acquire_owned().await.map_err(|_| ApiError::Overloaded)?;
     let counted = tokio::task::spawn_blocking(move || {
-        let roles = guild.meta.roles.keys().filter(|id| **id != guild_id.cast());
+        let roles = guild.structure.roles.keys().filter(|id| **id != guild_id.cast());
         let mut counts: BTreeMap<RoleId, u64> = roles.map(|id| (*id, 0)).collect();
         for role_id in members.iter().flat_map(|entry| entry.member.roles.iter()) {
             if let Some(count) = counts.get_mut(role_id) {

@@ -47,7 +47,7 @@ async fn unknown_role(v1: &V1, guild_id: GuildId, overwrites: &[Overwrite]) -> V
         Err(error) => return error,
     };
     let is_unknown = |overwrite: &Overwrite| match overwrite.target {
-        OverwriteKind::Role(role_id) => !guild.meta.roles.contains_key(&role_id),
+        OverwriteKind::Role(role_id) => !guild.structure.roles.contains_key(&role_id),
         OverwriteKind::Member(_) => false,
     };
     match overwrites.iter().position(is_unknown) {
@@ -86,7 +86,7 @@ pub(super) async fn list(
     Query(which): Query<Which>,
 ) -> Result<Json<Vec<ChannelBody>>, V1Error> {
     let guild = guilds::reply(&v1, path.id("guild_id")?).await?;
-    let ids = guild.meta.channels.keys().map(|id| id.get());
+    let ids = guild.structure.channels.keys().map(|id| id.get());
     let mut texts = external::texts(&v1, ExternalKind::Channel, ids).await?;
     if let Some(wanted) = &which.external_id {
         texts.retain(|_, text| text == wanted);
@@ -99,7 +99,7 @@ pub(super) async fn list(
         let last_message_id = guild.last_message_ids.get(&channel.id).map(|id| (*id).into());
         Some(ChannelBody { last_message_id, ..ChannelBody::from(&**channel) }.with_external_id(text))
     };
-    Ok(Json(guild.meta.channels.values().filter_map(body).collect()))
+    Ok(Json(guild.structure.channels.values().filter_map(body).collect()))
 }
 
 /// Reads a channel

@@ -137,7 +137,7 @@ impl Deletion {
     /// A guild of the account belongs to the one that takes over.
     async fn give_away(&self, v1: &V1, guild_id: GuildId) -> Result<(), Stopped> {
         let guild = match guilds::reply(v1, guild_id).await {
-            Ok(guild) if guild.meta.guild.owner_id == self.user_id => guild,
+            Ok(guild) if guild.structure.guild.owner_id == self.user_id => guild,
             Ok(_) => return Ok(()),
             Err(error) if error.code == "not_found" => return Ok(()),
             Err(error) => return Err(error.into()),
@@ -166,7 +166,7 @@ impl Deletion {
             let put = Command::Backend(Box::new(BackendCommand::PutMember(Box::new(member), None)));
             done(v1.node.command(guild_id, Actor::System, put).await)?;
         }
-        let before = guild.meta.guild.clone();
+        let before = guild.structure.guild.clone();
         let after = GuildPut::from(&*before).into_guild(guild_id, heir_id, Some(&before));
         let put = Command::Backend(Box::new(BackendCommand::PutGuild(Box::new(after), Some(before))));
         done(v1.node.command(guild_id, Actor::System, put).await)?;

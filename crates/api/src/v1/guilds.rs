@@ -160,7 +160,7 @@ async fn put_whole(v1: &V1, guild_id: GuildId, input: GuildPut) -> Result<(Statu
     let owner_id = external::id_in(v1, ExternalKind::User, "owner_id", &input.owner_id).await?;
     match reply(v1, guild_id).await {
         Ok(before) => {
-            let guild = input.into_guild(guild_id, owner_id, Some(&before.meta.guild));
+            let guild = input.into_guild(guild_id, owner_id, Some(&before.structure.guild));
             return Ok((StatusCode::OK, put_fields(v1, guild, None).await?));
         }
         Err(error) if error.code != "not_found" => return Err(error),
@@ -194,10 +194,10 @@ pub(super) async fn update(
     let guild_id: GuildId = path.id("guild_id")?;
     let patch = changes.read(&v1, caller.permit_for(&reply(&v1, guild_id).await?)).await?;
     let (v1, patch) = (&*v1, &patch);
-    let changed = patch.apply(&GuildPut::from(&*reply(v1, guild_id).await?.meta.guild))?;
+    let changed = patch.apply(&GuildPut::from(&*reply(v1, guild_id).await?.structure.guild))?;
     let owner_id = external::id_in(v1, ExternalKind::User, "owner_id", &changed.owner_id).await?;
     let put = change(|| async move {
-        let before = reply(v1, guild_id).await?.meta.guild.clone();
+        let before = reply(v1, guild_id).await?.structure.guild.clone();
         let input = patch.apply(&GuildPut::from(&*before))?;
         // Its external id was looked up once; an owner that the change leaves out is the guild's.
         let owner_id = if let AnyId::Id(id) = input.owner_id { id.id() } else { owner_id };

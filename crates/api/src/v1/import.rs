@@ -233,7 +233,7 @@ impl Import {
             }
             if self.batch.is_empty() {
                 let guild = guilds::reply(&self.v1, self.guild_id).await?;
-                self.roles = guild.meta.roles.keys().copied().collect();
+                self.roles = guild.structure.roles.keys().copied().collect();
             }
             match read_line(&self.v1, self.guild_id, &self.roles, line) {
                 Ok(line) => self.batch.push((number, line)),
@@ -321,7 +321,7 @@ impl Import {
         if added + changed + unchanged == 0 {
             return Err(V1Error::field("", "Nobody was removed, because the file is empty: send all members.").into());
         }
-        let owner_id = guilds::reply(&self.v1, self.guild_id).await?.meta.guild.owner_id;
+        let owner_id = guilds::reply(&self.v1, self.guild_id).await?.structure.guild.owner_id;
         let rest = unseen.rest(owner_id);
         if self.dry_run {
             self.progress.removed = rest.len() as u64;

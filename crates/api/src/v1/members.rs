@@ -125,7 +125,7 @@ pub(super) async fn update(
               (status = 409, description = "The owner stays: give the guild to somebody else first", body = V1Error)))]
 pub(super) async fn delete(_: Caller<Write>, State(v1): State<Arc<V1>>, path: Path) -> Result<StatusCode, V1Error> {
     let (guild_id, user_id) = (path.id("guild_id")?, path.id("user_id")?);
-    if guilds::reply(&v1, guild_id).await?.meta.guild.owner_id == user_id {
+    if guilds::reply(&v1, guild_id).await?.structure.guild.owner_id == user_id {
         return Err(V1Error::conflict("The owner stays: PATCH the guild's owner_id first, or delete the guild."));
     }
     v1.ask(guild_id, Command::RemoveMember(user_id)).await?;

@@ -369,7 +369,7 @@ async fn refused(v1: &V1, guild_id: GuildId, gate: &Gate, refusal: Refusal) -> V
                 Ok(guild) => guild,
                 Err(error) => return error,
             };
-            let index = roles.iter().position(|role| !known.meta.roles.contains_key(role)).unwrap_or(0);
+            let index = roles.iter().position(|role| !known.structure.roles.contains_key(role)).unwrap_or(0);
             V1Error::field(format!("audience.roles[{index}]"), "The guild has no such role: put the role first.")
         }
         (refusal, _) => refusal.into(),

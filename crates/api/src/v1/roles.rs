@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 async fn role(v1: &V1, guild_id: GuildId, role_id: RoleId) -> Result<Arc<Role>, V1Error> {
     let guild = guilds::reply(v1, guild_id).await?;
-    guild.meta.roles.get(&role_id).cloned().ok_or_else(|| V1Error::not_found("role"))
+    guild.structure.roles.get(&role_id).cloned().ok_or_else(|| V1Error::not_found("role"))
 }
 
 async fn put_role(
@@ -40,7 +40,7 @@ pub(super) async fn list(
     path: Path,
 ) -> Result<Json<Vec<RoleBody>>, V1Error> {
     let guild = guilds::reply(&v1, path.id("guild_id")?).await?;
-    Ok(Json(guild.meta.roles.values().map(|role| RoleBody::from(&**role)).collect()))
+    Ok(Json(guild.structure.roles.values().map(|role| RoleBody::from(&**role)).collect()))
 }
 
 /// Reads one role of a guild

@@ -209,7 +209,7 @@ async fn no_roles(v1: &V1, guild_id: GuildId, named: &[Named]) -> V1Error {
             if *role_id == guild_id.cast() {
                 faults
                     .add(format!("{field}roles[{index}]"), "This is @everyone, which every member has: leave it out.");
-            } else if !guild.meta.roles.contains_key(role_id) {
+            } else if !guild.structure.roles.contains_key(role_id) {
                 faults.add(format!("{field}roles[{index}]"), "The guild has no such role: put the role first.");
             }
         }
@@ -226,7 +226,7 @@ async fn need_role(v1: &V1, guild_id: GuildId, role_id: RoleId) -> Result<(), V1
     if role_id == guild_id.cast() {
         return Err(V1Error::conflict("Every member has @everyone: it is neither given nor taken."));
     }
-    if guild.meta.roles.contains_key(&role_id) { Ok(()) } else { Err(V1Error::not_found("role")) }
+    if guild.structure.roles.contains_key(&role_id) { Ok(()) } else { Err(V1Error::not_found("role")) }
 }
 
 /// Sets the members of a role

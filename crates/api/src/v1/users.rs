@@ -281,7 +281,7 @@ pub(super) fn deleted_name(user_id: UserId) -> String {
 async fn owned_guild(v1: &V1, user_id: UserId) -> Result<Option<GuildId>, V1Error> {
     for guild_id in v1.in_time(v1.node.guilds_of_user(user_id)).await?? {
         match guilds::reply(v1, guild_id).await {
-            Ok(guild) if guild.meta.guild.owner_id == user_id => return Ok(Some(guild_id)),
+            Ok(guild) if guild.structure.guild.owner_id == user_id => return Ok(Some(guild_id)),
             Ok(_) => {}
             Err(error) if error.code == "not_found" => {}
             Err(error) => return Err(error),

@@ -8,7 +8,7 @@ use guildhall_model::{
     AuditEntry, Ban, Channel, ChannelId, Direct, Emoji, Invite, Member, MessageId, Permissions, ReactionEmoji, Role,
     ScheduledEvent, StageInstance, Sticker, ThreadMember, Webhook,
 };
-use guildhall_relay::{GuildMeta, MemberTable, ThreadEntry};
+use guildhall_relay::{GuildStructure, MemberTable, ThreadEntry};
 use guildhall_stdx::{CowMap, Timestamp};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -47,7 +47,7 @@ pub enum Reply {
     /// An invite with the guild's public fields.
     Invite(Box<InviteReply>),
     /// Invites, and the guild they are of.
-    Invites(Vec<Arc<Invite>>, Arc<GuildMeta>),
+    Invites(Vec<Arc<Invite>>, Arc<GuildStructure>),
     Webhook(Arc<Webhook>),
     Webhooks(Vec<Arc<Webhook>>),
     /// Pinned messages, and since when.
@@ -75,7 +75,7 @@ pub enum Reply {
 #[derive(Clone, Debug)]
 pub struct GuildReply {
     /// Base fields, roles, channels.
-    pub meta: Arc<GuildMeta>,
+    pub structure: Arc<GuildStructure>,
     /// Newest message per channel.
     pub last_message_ids: Arc<BTreeMap<ChannelId, MessageId>>,
     /// Number of members, not estimated.
@@ -95,7 +95,7 @@ pub struct GuildReply {
 pub struct InviteReply {
     pub invite: Arc<Invite>,
     /// The guild it is of.
-    pub meta: Arc<GuildMeta>,
+    pub structure: Arc<GuildStructure>,
     /// Number of members, not estimated.
     pub member_count: u64,
     /// Members who are not offline.

@@ -1,7 +1,7 @@
 //! Filter of the members that a prune or a bulk change affects.
 
 use guildhall_model::{Member, RoleId, UserId};
-use guildhall_relay::{GuildMeta, MemberEntry};
+use guildhall_relay::{GuildStructure, MemberEntry};
 use guildhall_stdx::Timestamp;
 
 /// Members who meet all of these conditions. The default admits all members.
@@ -21,14 +21,15 @@ pub struct MemberFilter {
 
 impl MemberFilter {
     /// Deleted roles count as absent.
-    pub(crate) fn admits(&self, meta: &GuildMeta, entry: &MemberEntry) -> bool {
+    pub(crate) fn admits(&self, structure: &GuildStructure, entry: &MemberEntry) -> bool {
         let member: &Member = &entry.member;
-        let has_none_but =
-            |roles: &[RoleId]| member.roles.iter().all(|role| roles.contains(role) || !meta.roles.contains_key(role));
+        let has_none_but = |roles: &[RoleId]| {
+            member.roles.iter().all(|role| roles.contains(role) || !structure.roles.contains_key(role))
+        };
         (!self.offline || entry.presence.is_none())
             && !self.none_of.contains(&member.user.id)
             && self.joined_before.is_none_or(|before| member.joined_at < before)
-            && self.roles.iter().all(|role| member.roles.contains(role) && meta.roles.contains_key(role))
+            && self.roles.iter().all(|role| member.roles.contains(role) && structure.roles.contains_key(role))
             && self.no_roles_but.as_ref().is_none_or(|roles| has_none_but(roles))
     }
 }

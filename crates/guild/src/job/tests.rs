@@ -38,7 +38,7 @@ fn members(rng: &mut Rng, count: u64) -> MemberTable {
     members
 }
 
-fn meta(rng: &mut Rng) -> GuildMeta {
+fn structure(rng: &mut Rng) -> GuildStructure {
     let mut role = |id: RoleId| {
         let view = if rng.chance(0.4) { Permissions::VIEW_CHANNEL } else { Permissions::NONE };
         let role = Role {
@@ -54,7 +54,7 @@ fn meta(rng: &mut Rng) -> GuildMeta {
         };
         (id, Arc::new(role))
     };
-    GuildMeta {
+    GuildStructure {
         guild: Arc::new(Guild::new(GUILD, "g", id(1))),
         roles: Arc::new([GUILD.cast(), ROLES[0], ROLES[1], ROLES[2]].into_iter().map(&mut role).collect()),
         channels: Arc::new(BTreeMap::new()),
@@ -147,18 +147,18 @@ fn j2_recent_members_come_in_pages_from_the_newest() {
 fn an_audience_is_who_can_view_the_channel() {
     for seed in 0..60 {
         let mut rng = Rng::new(seed);
-        let (table, meta) = (members(&mut rng, 200), meta(&mut rng));
+        let (table, structure) = (members(&mut rng, 200), structure(&mut rng));
         let (channel, now) = (channel(&mut rng, 200), Timestamp(0));
         let can_view = |member: &Member| {
-            let standing = meta.standing(member, now);
-            meta.channel_permissions(standing, &channel).contains(Permissions::VIEW_CHANNEL)
+            let standing = structure.standing(member, now);
+            structure.channel_permissions(standing, &channel).contains(Permissions::VIEW_CHANNEL)
         };
         let viewers: Vec<_> = table.iter().filter(|entry| can_view(&entry.member)).collect();
         let expected = Audience {
             member_count: viewers.len() as u64,
             presence_count: viewers.iter().filter(|entry| entry.presence.is_some()).count() as u64,
         };
-        assert_eq!(audience(&table, &meta, &channel, now), expected, "seed {seed}");
+        assert_eq!(audience(&table, &structure, &channel, now), expected, "seed {seed}");
         assert!(expected.member_count >= 1, "the owner views everything");
     }
 }
@@ -166,7 +166,7 @@ fn an_audience_is_who_can_view_the_channel() {
 #[test]
 fn a_filter_admits_whom_all_it_says_is_true_of() {
     let mut rng = Rng::new(5);
-    let meta = meta(&mut rng);
+    let structure = structure(&mut rng);
     let mut table = MemberTable::default();
     for (n, roles) in [(1, &[][..]), (2, &ROLES[..1]), (3, &ROLES[..2]), (4, &ROLES[3..]), (5, &[])] {
         let mut member = Member::new(Arc::new(User::new(id(n), "u")), Timestamp(n as i64 * 10));
@@ -175,12 +175,12 @@ fn a_filter_admits_whom_all_it_says_is_true_of() {
     }
     table.set_presence(id(5), Some(Arc::default()));
     let check = |filter: MemberFilter, expected: &[u64]| {
-        let all = matching(&table, &meta, &filter, id(0), false);
+        let all = matching(&table, &structure, &filter, id(0), false);
         assert_eq!((ids(&all.user_ids), all.count, all.is_cut), (expected.to_vec(), expected.len() as u64, false));
-        let counted = matching(&table, &meta, &filter, id(0), true);
+        let counted = matching(&table, &structure, &filter, id(0), true);
         assert_eq!((counted.user_ids.len(), counted.count), (0, expected.len() as u64));
         let after: Vec<u64> = expected.iter().copied().filter(|n| *n > 2).collect();
-        assert_eq!(ids(&matching(&table, &meta, &filter, id(2), false).user_ids), after);
+        assert_eq!(ids(&matching(&table, &structure, &filter, id(2), false).user_ids), after);
     };
     let none = MemberFilter::default;
     check(none(), &[1, 2, 3, 4, 5]);
@@ -199,11 +199,11 @@ fn j2_matches_come_in_parts() {
     let member = |n| Arc::new(Member::new(Arc::new(User::new(id(n), "u")), Timestamp(0)));
     let count = MATCHES_MAX as u64 + 10;
     let table: MemberTable = (1..=count).map(member).collect();
-    let meta = meta(&mut Rng::new(1));
+    let structure = structure(&mut Rng::new(1));
     let filter = MemberFilter::default();
-    let first = matching(&table, &meta, &filter, id(0), false);
+    let first = matching(&table, &structure, &filter, id(0), false);
     assert_eq!((first.user_ids.len(), first.is_cut), (MATCHES_MAX, true));
-    let rest = matching(&table, &meta, &filter, *first.user_ids.last().unwrap(), false);
+    let rest = matching(&table, &structure, &filter, *first.user_ids.last().unwrap(), false);
     assert_eq!((rest.user_ids.len(), rest.is_cut), (10, false));
-    assert_eq!(matching(&table, &meta, &filter, id(0), true).count, count);
+    assert_eq!(matching(&table, &structure, &filter, id(0), true).count, count);
 }

@@ -1,7 +1,7 @@
 //! View permission of many members in one channel, cached by role set.
 
 use guildhall_model::{Channel, Member, OverwriteKind, Permissions, RoleId, UserId};
-use guildhall_relay::GuildMeta;
+use guildhall_relay::GuildStructure;
 use guildhall_stdx::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ const ANSWERS_MAX: usize = 4_096;
 
 /// Members with equal roles share a result, except for the owner and members with an overwrite of their own.
 pub(super) struct Viewers<'a> {
-    meta: &'a GuildMeta,
+    structure: &'a GuildStructure,
     channel: &'a Channel,
     now: Timestamp,
     alone: BTreeSet<UserId>,
@@ -18,13 +18,13 @@ pub(super) struct Viewers<'a> {
 }
 
 impl<'a> Viewers<'a> {
-    pub fn new(meta: &'a GuildMeta, channel: &'a Channel, now: Timestamp) -> Self {
+    pub fn new(structure: &'a GuildStructure, channel: &'a Channel, now: Timestamp) -> Self {
         let own = channel.overwrites.iter().filter_map(|overwrite| match overwrite.target {
             OverwriteKind::Member(user_id) => Some(user_id),
             OverwriteKind::Role(_) => None,
         });
-        let alone = own.chain([meta.guild.owner_id]).collect();
-        Self { meta, channel, now, alone, by_roles: BTreeMap::new() }
+        let alone = own.chain([structure.guild.owner_id]).collect();
+        Self { structure, channel, now, alone, by_roles: BTreeMap::new() }
     }
 
     pub fn includes(&mut self, member: &Member) -> bool {
@@ -44,7 +44,7 @@ impl<'a> Viewers<'a> {
 
     /// A time-out does not matter here: timed-out members keep VIEW_CHANNEL.
     fn can_view(&self, member: &Member) -> bool {
-        let standing = self.meta.standing(member, self.now);
-        self.meta.channel_permissions(standing, self.channel).contains(Permissions::VIEW_CHANNEL)
+        let standing = self.structure.standing(member, self.now);
+        self.structure.channel_permissions(standing, self.channel).contains(Permissions::VIEW_CHANNEL)
     }
 }

@@ -93,7 +93,7 @@ impl Guild {
                 total_message_sent: 0,
                 applied_tags,
             })),
-            ..Channel::new(thread_id, self.meta.id(), kind, &new.name)
+            ..Channel::new(thread_id, self.structure.id(), kind, &new.name)
         };
         let own = ThreadMember { thread_id, user_id: owner.user.id, join_timestamp: now.unix, flags: 0 };
         let members: Members = Arc::new([(own.user_id, own)].into());
@@ -132,7 +132,7 @@ impl Guild {
                 sticker_items: self.sticker_items(&post.sticker_ids).unwrap_or_default(),
                 flags: post.flags,
                 // The post's first message has the post's id.
-                ..Message::new(thread_id.cast(), thread_id, self.meta.id(), owner.user.clone())
+                ..Message::new(thread_id.cast(), thread_id, self.structure.id(), owner.user.clone())
             };
             self.commit_message(now, &context, message, post.nonce.as_ref(), None);
         }
@@ -157,7 +157,7 @@ impl Guild {
         if !matches!(parent.channel.kind, ChannelType::Text | ChannelType::Announcement) {
             return;
         }
-        let (id, guild_id) = (self.next_id(now), self.meta.id());
+        let (id, guild_id) = (self.next_id(now), self.structure.id());
         match began_from {
             Some(starter) => {
                 let reference = MessageReference { message_id: starter.id, channel_id: parent.channel.id, guild_id };

@@ -100,7 +100,7 @@ impl Walk {
         };
         let Reply::Members(members) = read(&mut self.world, Command::ReadMembers) else { panic!() };
         let Reply::Guild(guild) = read(&mut self.world, Command::ReadGuild) else { panic!() };
-        let rules = ListRules::new(guild.meta.roles.values().map(|role| &**role), members.len());
+        let rules = ListRules::new(guild.structure.roles.values().map(|role| &**role), members.len());
         MemberList::build(rules, members.iter().map(|entry| (entry.member.clone(), entry.presence.clone())))
     }
 }

@@ -254,8 +254,8 @@ fn e2_a_role_that_was_deleted_is_nobodys() {
     let events = world.events();
     let names: Vec<_> = events.iter().map(|published| published.event.name).collect();
     assert_eq!(names, [EventName::GuildRoleDelete, EventName::ChannelUpdate], "no event per member");
-    let Effect::Meta(meta) = &events[0].effect else { panic!() };
-    assert!(!meta.roles.contains_key(&role) && meta.channels[&channel].overwrites.is_empty());
+    let Effect::Structure(structure) = &events[0].effect else { panic!() };
+    assert!(!structure.roles.contains_key(&role) && structure.channels[&channel].overwrites.is_empty());
     let delete = Command::DeleteMessage(channel, id);
     assert_eq!(world.by(ANA, delete).unwrap_err(), Refusal::MissingPermissions, "nor by the overwrite");
     let rename = Command::UpdateGuild(Box::default());

@@ -9,7 +9,7 @@ use guildhall_model::{
     ChannelId, Emoji, EmojiId, GuildId, Member, MessageId, Permissions, Presence, RoleId, SnowflakeGenerator, Status,
     UserId, VoiceState,
 };
-use guildhall_relay::{Effect, Gate, GuildMeta, GuildReplica, Payload, RelayMessage};
+use guildhall_relay::{Effect, Gate, GuildReplica, GuildStructure, Payload, RelayMessage};
 use std::{collections::BTreeMap, sync::Arc};
 
 const STEPS: usize = 1_500;
@@ -28,10 +28,10 @@ fn members_of(guild: &mut Guild, now: guildhall_stdx::Now) -> Vec<Arc<Member>> {
     }
 }
 
-/// Channels without the newest message's id, which the meta does not keep up to date.
-fn channels_of(meta: &GuildMeta) -> Vec<guildhall_model::Channel> {
+/// Channels without the newest message's id, which the structure does not keep up to date.
+fn channels_of(structure: &GuildStructure) -> Vec<guildhall_model::Channel> {
     let plain = |c: &guildhall_model::Channel| guildhall_model::Channel { last_message_id: None, ..c.clone() };
-    meta.channels.values().map(|channel| plain(channel)).collect()
+    structure.channels.values().map(|channel| plain(channel)).collect()
 }
 
 #[test]
@@ -47,9 +47,9 @@ fn g3_applying_the_writes_and_loading_gives_the_same_state() {
         let now = walk.world.now;
         let mut loaded = walk.reload();
         let (before, after) = (guild_of(&mut walk.world.guild, now), guild_of(&mut loaded, now));
-        assert_eq!(before.meta.guild, after.meta.guild, "seed {seed}");
-        assert_eq!(before.meta.roles, after.meta.roles, "seed {seed}");
-        assert_eq!(channels_of(&before.meta), channels_of(&after.meta), "seed {seed}");
+        assert_eq!(before.structure.guild, after.structure.guild, "seed {seed}");
+        assert_eq!(before.structure.roles, after.structure.roles, "seed {seed}");
+        assert_eq!(channels_of(&before.structure), channels_of(&after.structure), "seed {seed}");
         assert_eq!(before.member_count, after.member_count, "seed {seed}");
         assert_eq!(members_of(&mut walk.world.guild, now), members_of(&mut loaded, now), "seed {seed}");
         // If the newest message was deleted, a load reports the next newest.
@@ -152,7 +152,9 @@ impl Mirror {
                 let before = self.newest[1].insert(*channel_id, *message_id);
                 assert!(before.is_none_or(|before| before < *message_id));
             }
-            Effect::Meta(meta) => self.newest[1].retain(|channel_id, _| meta.channels.contains_key(channel_id)),
+            Effect::Structure(structure) => {
+                self.newest[1].retain(|channel_id, _| structure.channels.contains_key(channel_id))
+            }
             Effect::Voice(user_id, Some(entry)) => {
                 self.voice[1].insert(*user_id, VoiceState::clone(&entry.state));
                 self.voice_members.insert(*user_id, entry.member.clone());
@@ -190,10 +192,10 @@ impl Mirror {
 }
 
 /// A member as they count: roles that were deleted are as good as none.
-fn without_dead_roles(mut mirror: Mirror, meta: &GuildMeta) -> Mirror {
+fn without_dead_roles(mut mirror: Mirror, structure: &GuildStructure) -> Mirror {
     for member in mirror.members.values_mut().chain(mirror.voice_members.values_mut()) {
         let mut clean = Member::clone(member);
-        clean.roles.retain(|role| meta.roles.contains_key(role));
+        clean.roles.retain(|role| structure.roles.contains_key(role));
         *member = Arc::new(clean);
     }
     mirror
@@ -207,7 +209,7 @@ fn l3_a_view_and_the_events_after_it_tell_everything() {
             walk.step();
         }
         let now = walk.world.now;
-        let mut meta = guild_of(&mut walk.world.guild, now).meta;
+        let mut structure = guild_of(&mut walk.world.guild, now).structure;
         let mut mirror = Mirror::of(&mut walk);
         for _ in 0..STEPS {
             walk.step();
@@ -215,11 +217,11 @@ fn l3_a_view_and_the_events_after_it_tell_everything() {
                 match message {
                     RelayMessage::Published(published) => {
                         mirror.apply(&published);
-                        if let Effect::Meta(new) = &published.effect {
-                            meta = new.clone();
+                        if let Effect::Structure(new) = &published.effect {
+                            structure = new.clone();
                         }
                     }
-                    RelayMessage::Snapshot { replica, .. } => meta = replica.meta,
+                    RelayMessage::Snapshot { replica, .. } => structure = replica.structure,
                     RelayMessage::Attached { session, view } => {
                         let user_id = walk.sessions.get(&session);
                         assert_eq!(view.as_ref().map(|view| &view.member.user.id), user_id.filter(|_| view.is_some()));
@@ -233,11 +235,11 @@ fn l3_a_view_and_the_events_after_it_tell_everything() {
         let now = walk.world.now;
         let actual = guild_of(&mut walk.world.guild, now);
         assert_eq!(actual.presence_count, mirror.presences.len() as u64, "seed {seed}");
-        assert_eq!(actual.meta.guild, meta.guild, "seed {seed}");
-        assert_eq!(actual.meta.roles, meta.roles, "seed {seed}");
-        assert_eq!(channels_of(&actual.meta), channels_of(&meta), "seed {seed}");
+        assert_eq!(actual.structure.guild, structure.guild, "seed {seed}");
+        assert_eq!(actual.structure.roles, structure.roles, "seed {seed}");
+        assert_eq!(channels_of(&actual.structure), channels_of(&structure), "seed {seed}");
         let fresh = Mirror::of(&mut walk);
-        assert_eq!(without_dead_roles(mirror, &meta), without_dead_roles(fresh, &meta), "seed {seed}");
+        assert_eq!(without_dead_roles(mirror, &structure), without_dead_roles(fresh, &structure), "seed {seed}");
     }
 }
 

@@ -12,17 +12,17 @@ fn child(parent: ChannelId) -> NewChannel {
 }
 
 /// All members receive the event, and relays the new structure with it.
-fn check_meta(published: &Published) {
+fn check_structure(published: &Published) {
     assert_eq!(gate(published), Gate::Members);
-    let Effect::Meta(meta) = &published.effect else { panic!("{published:?}") };
+    let Effect::Structure(structure) = &published.effect else { panic!("{published:?}") };
     match &published.event.payload {
-        Payload::Role(role) => assert_eq!(&meta.roles[&role.id], role),
-        Payload::RoleDelete(role) => assert!(!meta.roles.contains_key(role)),
+        Payload::Role(role) => assert_eq!(&structure.roles[&role.id], role),
+        Payload::RoleDelete(role) => assert!(!structure.roles.contains_key(role)),
         Payload::Channel(channel) if published.event.name == EventName::ChannelDelete => {
-            assert!(!meta.channels.contains_key(&channel.id));
+            assert!(!structure.channels.contains_key(&channel.id));
         }
-        Payload::Channel(channel) => assert_eq!(&meta.channels[&channel.id], channel),
-        Payload::Guild(told) => assert_eq!(told.guild, meta.guild),
+        Payload::Channel(channel) => assert_eq!(&structure.channels[&channel.id], channel),
+        Payload::Guild(told) => assert_eq!(told.guild, structure.guild),
         other => panic!("{other:?}"),
     }
 }
@@ -82,8 +82,8 @@ fn base_fields() {
     let update = Command::UpdateGuild(Box::new(patch));
     assert_eq!(world.by(ANA, update.clone()).unwrap_err(), Refusal::MissingPermissions);
     let Ok(Reply::Guild(reply)) = world.by(BOB, update.clone()) else { panic!() };
-    assert_eq!((&*reply.meta.guild.name, reply.meta.guild.description.as_deref()), ("new", Some("d")));
-    check_meta(&world.only_event(EventName::GuildUpdate));
+    assert_eq!((&*reply.structure.guild.name, reply.structure.guild.description.as_deref()), ("new", Some("d")));
+    check_structure(&world.only_event(EventName::GuildUpdate));
     world.by(BOB, update).expect("he may");
     assert!(world.events().is_empty(), "nothing is new");
 
@@ -91,7 +91,7 @@ fn base_fields() {
     assert_eq!(world.by(BOB, give(BOB)).unwrap_err(), Refusal::MissingPermissions);
     assert_eq!(world.by(OWNER, give(NOBODY)).unwrap_err(), Refusal::UnknownMember);
     let Ok(Reply::Guild(reply)) = world.by(OWNER, give(ANA)) else { panic!() };
-    assert_eq!((reply.meta.guild.owner_id, reply.permissions), (ANA, Permissions::DEFAULT_EVERYONE));
+    assert_eq!((reply.structure.guild.owner_id, reply.permissions), (ANA, Permissions::DEFAULT_EVERYONE));
     assert_eq!(world.by(OWNER, give(OWNER)).unwrap_err(), Refusal::MissingPermissions);
     world.by(OWNER, Command::RemoveMember(OWNER)).expect("a former owner may leave");
     world.system(give(BOB));
@@ -105,7 +105,7 @@ fn roles() {
     let wanted = Role { managed: true, ..new_role(Permissions::KICK_MEMBERS, 9) };
     let Ok(Reply::Role(role)) = world.by(BOB, Command::CreateRole(Box::new(wanted))) else { panic!() };
     assert!(role.id > own && role.position == 1 && !role.managed);
-    check_meta(&world.only_event(EventName::GuildRoleCreate));
+    check_structure(&world.only_event(EventName::GuildRoleCreate));
     let too_much = Command::CreateRole(Box::new(new_role(Permissions::BAN_MEMBERS, 1)));
     assert_eq!(world.by(BOB, too_much.clone()).unwrap_err(), Refusal::MissingPermissions);
     assert_eq!(world.by(ANA, too_much).unwrap_err(), Refusal::MissingPermissions);
@@ -121,7 +121,7 @@ fn roles() {
         let got = world.by(by, Command::UpdateRole(role, Box::new(patch.clone()))).map(|_| ());
         assert_eq!(got, expected, "{patch:?}");
         if expected.is_ok() {
-            check_meta(&world.only_event(EventName::GuildRoleUpdate));
+            check_structure(&world.only_event(EventName::GuildRoleUpdate));
         }
     };
     check(BOB, role.id, name(), Ok(()));
@@ -152,7 +152,7 @@ fn roles() {
     let mut check = |by, role: RoleId, expected: Result<(), Refusal>| {
         assert_eq!(world.command(by, Command::DeleteRole(role)).map(|_| ()), expected, "{role}");
         if expected.is_ok() {
-            check_meta(&world.only_event(EventName::GuildRoleDelete));
+            check_structure(&world.only_event(EventName::GuildRoleDelete));
         }
     };
     check(Actor::User(ANA), role.id, Err(Refusal::MissingPermissions));
@@ -169,7 +169,7 @@ fn channels() {
     world.sent.clear();
     let new = |new: NewChannel| Command::CreateChannel(Box::new(new));
     let Ok(Reply::Channel(text)) = world.by(BOB, new(new_channel("text", ChannelType::Text))) else { panic!() };
-    check_meta(&world.only_event(EventName::ChannelCreate));
+    check_structure(&world.only_event(EventName::ChannelCreate));
     let category = world.channel(new_channel("category", ChannelType::Category));
     assert_eq!((text.position, world.store.channels[&category].position), (0, 1), "each at the end");
     let top = world.channel(NewChannel { position: Some(i32::MAX), ..new_channel("t", ChannelType::Text) });
@@ -202,7 +202,7 @@ fn channels() {
     world.sent.clear();
     let Ok(Reply::Channel(updated)) = world.by(BOB, update(text.id)) else { panic!() };
     assert_eq!((&*updated.name, updated.parent_id, updated.last_message_id), ("n", Some(category), Some(said)));
-    check_meta(&world.only_event(EventName::ChannelUpdate));
+    check_structure(&world.only_event(EventName::ChannelUpdate));
     world.by(BOB, update(text.id)).expect("he may");
     assert!(world.events().is_empty(), "nothing is new");
     let overwrites = ChannelPatch { overwrites: Some(vec![]), ..ChannelPatch::default() };
@@ -223,7 +223,7 @@ fn deleting_channels() {
     let events = world.events();
     let names: Vec<_> = events.iter().map(|published| published.event.name).collect();
     assert_eq!(names, [EventName::ChannelDelete, EventName::ChannelUpdate, EventName::ChannelUpdate]);
-    check_meta(&events[0]);
+    check_structure(&events[0]);
     let orphans: Vec<&Channel> = events[1..]
         .iter()
         .map(|published| match &published.event.payload {
@@ -270,7 +270,7 @@ fn f3_overwrites() {
     let mut check = |by, overwrite: Overwrite, expected: Result<(), Refusal>| {
         assert_eq!(world.by(by, Command::PutOverwrite(channel, overwrite)).map(|_| ()), expected, "{overwrite:?}");
         if expected.is_ok() {
-            check_meta(&world.only_event(EventName::ChannelUpdate));
+            check_structure(&world.only_event(EventName::ChannelUpdate));
             assert!(world.store.channels[&channel].overwrites.contains(&overwrite));
         }
     };

@@ -7,7 +7,7 @@ use crate::{
 };
 use guildhall_guild::{Guild, Refusal, Reply};
 use guildhall_model::UserId;
-use guildhall_relay::{GuildMeta, GuildReplica, RelayId, RelayMessage, ToGuild};
+use guildhall_relay::{GuildReplica, GuildStructure, RelayId, RelayMessage, ToGuild};
 use std::{
     mem,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -137,8 +137,12 @@ impl GuildHost {
     /// stream it resets whoever still is.
     pub(super) fn send_snapshot(&mut self, cx: &mut Context<'_>, relay: RelayId) -> Delivery {
         let guild = guildhall_model::Guild::new(self.guild_id, "", UserId::new(0));
-        let meta = GuildMeta { guild: Arc::new(guild), roles: Arc::default(), channels: Arc::default() };
-        self.deliver_own(cx, relay, RelayMessage::Snapshot { replica: GuildReplica::new(Arc::new(meta)), reset: false })
+        let structure = GuildStructure { guild: Arc::new(guild), roles: Arc::default(), channels: Arc::default() };
+        self.deliver_own(
+            cx,
+            relay,
+            RelayMessage::Snapshot { replica: GuildReplica::new(Arc::new(structure)), reset: false },
+        )
     }
 
     pub(super) fn resync_broken(&mut self, cx: &mut Context<'_>) {

@@ -42,7 +42,7 @@ impl GuildHost {
                 let Some((Outcome::Reply(Ok(Reply::Guild(found))), mut unit)) = read else {
                     return self.refuse(cx, answer, Refusal::Unavailable);
                 };
-                let is_same = found.meta.guild.owner_id == new.owner.id;
+                let is_same = found.structure.guild.owner_id == new.owner.id;
                 unit.answers.push((answer, if is_same { Ok(Reply::Done) } else { Err(Refusal::MissingAccess) }));
                 self.push(cx, unit);
                 cx.released.push(self.guild_id);

@@ -119,7 +119,7 @@ async fn s21_3_on_a_full_disk_reads_are_served_and_writes_refused() {
             let Ok(Reply::Guild(guild)) = world.command(guild_id, Command::ReadGuild).await else {
                 panic!("reads are served")
             };
-            assert_eq!(guild.meta.guild.id, guild_id);
+            assert_eq!(guild.structure.guild.id, guild_id);
             world.command(guild_id, Command::ReadChannel(channel_id)).await.expect("channels, too");
         }
     }

@@ -53,12 +53,12 @@ impl AudienceIndex {
             Gate::Channels(channels) => channels.iter().all(|channel| self.sees(class, *channel)),
             // Asked at replay only: looking for the channels takes a moment.
             Gate::List(list) => {
-                let has_list = |channel: &&ChannelId| self.meta.list_of(**channel) == Some(*list);
-                self.meta.channels.keys().filter(has_list).any(|channel| self.sees(class, *channel))
+                let has_list = |channel: &&ChannelId| self.structure.list_of(**channel) == Some(*list);
+                self.structure.channels.keys().filter(has_list).any(|channel| self.sees(class, *channel))
             }
-            Gate::GuildPermission(any) => self.meta.guild_permissions(class.member_standing(now)).intersects(*any),
-            Gate::ChannelPermission(channel, all) => self.meta.channels.get(channel).is_some_and(|channel| {
-                self.meta.channel_permissions(class.member_standing(now), channel).contains(*all)
+            Gate::GuildPermission(any) => self.structure.guild_permissions(class.member_standing(now)).intersects(*any),
+            Gate::ChannelPermission(channel, all) => self.structure.channels.get(channel).is_some_and(|channel| {
+                self.structure.channel_permissions(class.member_standing(now), channel).contains(*all)
             }),
             // Members of a private thread, and a single recipient, are admitted by user id.
             Gate::Thread { only: Some(_), .. } => false,
@@ -67,9 +67,9 @@ impl AudienceIndex {
                 self.sees(class, *parent) && self.manages_threads(class, *parent, now)
             }
             Gate::Roles(roles) => {
-                let everyone = self.meta.id().cast();
+                let everyone = self.structure.id().cast();
                 // Members keep a role that was deleted until they are written again, and nobody has it.
-                let exists = |role: &&RoleId| self.meta.roles.contains_key(role);
+                let exists = |role: &&RoleId| self.structure.roles.contains_key(role);
                 let has = |role: &RoleId| *role == everyone || class.standing.roles.binary_search(role).is_ok();
                 roles.iter().filter(exists).any(has)
             }
@@ -79,8 +79,8 @@ impl AudienceIndex {
     }
 
     fn manages_threads(&self, class: &Class, parent: ChannelId, now: Timestamp) -> bool {
-        self.meta.channels.get(&parent).is_some_and(|parent| {
-            let permissions = self.meta.channel_permissions(class.member_standing(now), parent);
+        self.structure.channels.get(&parent).is_some_and(|parent| {
+            let permissions = self.structure.channel_permissions(class.member_standing(now), parent);
             permissions.contains(Permissions::MANAGE_THREADS)
         })
     }
@@ -348,7 +348,7 @@ impl AudienceIndex {
                 Some(thread.parent_id.is_some_and(|parent| self.sees(class, parent)))
             }
             Notice::ThreadList { channel_ids, threads, .. } => {
-                let views = |entry: &ThreadEntry| entry.is_viewed_by(&self.meta, &seated.member, now);
+                let views = |entry: &ThreadEntry| entry.is_viewed_by(&self.structure, &seated.member, now);
                 let still_views = |id: ChannelId| self.threads.get(id).is_some_and(views);
                 let channels = channel_ids.iter().flat_map(|ids| ids.iter());
                 Some(
@@ -369,7 +369,7 @@ impl AudienceIndex {
     #[must_use]
     pub fn may_view(&self, user_id: UserId, channel_id: ChannelId, now: Timestamp) -> bool {
         match (self.threads.get(channel_id), self.users.get(&user_id)) {
-            (Some(entry), Some(seated)) => entry.is_viewed_by(&self.meta, &seated.member, now),
+            (Some(entry), Some(seated)) => entry.is_viewed_by(&self.structure, &seated.member, now),
             _ => self.views(user_id, channel_id),
         }
     }

@@ -3,7 +3,7 @@
 use crate::fixture::*;
 use guildhall_model::{ChannelId, ChannelType, Intents, Overwrite, OverwriteKind, PassiveUpdate, Permissions, UserId};
 use guildhall_relay::{
-    Audience, AudienceIndex, Calls, ContentReaders, Event, ForUsers, Gate, GuildMeta, Listening, LogId, Seat,
+    Audience, AudienceIndex, Calls, ContentReaders, Event, ForUsers, Gate, GuildStructure, Listening, LogId, Seat,
     UserListening,
 };
 use guildhall_stdx::{Rng, Timestamp};
@@ -82,7 +82,7 @@ struct World {
     rng: Rng,
     /// For what backends publish, so that the world goes the same way with and without it.
     backends_rng: Rng,
-    meta: Arc<GuildMeta>,
+    structure: Arc<GuildStructure>,
     index: AudienceIndex,
     members: Members,
     /// Sessions by slot.
@@ -104,11 +104,12 @@ impl World {
     fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let roles: Vec<_> = ROLES.iter().map(|id| role(*id, some_bits(&mut rng))).collect();
-        let meta = meta(50, &roles, &[]);
+        let structure = structure(50, &roles, &[]);
         let members = (50..50 + USERS).map(|id| (UserId::new(id), member(id, &[]))).collect();
-        let index = AudienceIndex::new(meta.clone());
+        let index = AudienceIndex::new(structure.clone());
         let (seats, stood) = (BTreeMap::new(), BTreeMap::new());
-        let mut world = Self { rng, backends_rng: Rng::new(!seed), meta, index, members, seats, next_slot: 0, stood };
+        let mut world =
+            Self { rng, backends_rng: Rng::new(!seed), structure, index, members, seats, next_slot: 0, stood };
         (0..4).for_each(|_| world.change_channel());
         world
     }
@@ -129,9 +130,9 @@ impl World {
     }
 
     fn change_channel(&mut self) {
-        let mut meta = GuildMeta::clone(&self.meta);
+        let mut structure = GuildStructure::clone(&self.structure);
         let target = channel_id(&mut self.rng);
-        let channels = Arc::make_mut(&mut meta.channels);
+        let channels = Arc::make_mut(&mut structure.channels);
         if self.rng.chance(0.2) {
             channels.remove(&target);
         } else {
@@ -139,30 +140,30 @@ impl World {
             let overwrites = self.overwrites();
             channels.insert(target, channel(target.get(), kind, overwrites));
         }
-        self.set_meta(meta);
+        self.set_structure(structure);
     }
 
     fn change_role(&mut self) {
-        let mut meta = GuildMeta::clone(&self.meta);
+        let mut structure = GuildStructure::clone(&self.structure);
         let target = *self.rng.pick(&ROLES).expect("there are some");
-        let roles = Arc::make_mut(&mut meta.roles);
+        let roles = Arc::make_mut(&mut structure.roles);
         if target != 1 && self.rng.chance(0.2) {
             roles.remove(&id(target));
         } else {
             roles.insert(id(target), role(target, some_bits(&mut self.rng)));
         }
-        self.set_meta(meta);
+        self.set_structure(structure);
     }
 
     fn change_owner(&mut self) {
-        let mut meta = GuildMeta::clone(&self.meta);
-        Arc::make_mut(&mut meta.guild).owner_id = user_id(&mut self.rng);
-        self.set_meta(meta);
+        let mut structure = GuildStructure::clone(&self.structure);
+        Arc::make_mut(&mut structure.guild).owner_id = user_id(&mut self.rng);
+        self.set_structure(structure);
     }
 
-    fn set_meta(&mut self, meta: GuildMeta) {
-        self.meta = Arc::new(meta);
-        self.index.set_meta(self.meta.clone(), &mut ());
+    fn set_structure(&mut self, structure: GuildStructure) {
+        self.structure = Arc::new(structure);
+        self.index.set_structure(self.structure.clone(), &mut ());
     }
 
     fn change_member(&mut self) {
@@ -249,7 +250,7 @@ impl World {
             let bit = *self.rng.pick(&BITS).expect("there are some");
             let other = *self.rng.pick(&BITS).expect("there are some");
             gates.push(Gate::Channels([a, b].into()));
-            gates.extend(self.meta.list_of(a).map(Gate::List));
+            gates.extend(self.structure.list_of(a).map(Gate::List));
             gates.push(Gate::ChannelExcept(a, b));
             gates.push(Gate::GuildPermission(bit | other));
             gates.push(Gate::ChannelPermission(a, bit | other));
@@ -341,7 +342,7 @@ impl World {
         let stands: BTreeMap<u32, (LogId, Stand)> = (to_all.iter())
             .map(|delivery| {
                 let (user, wish) = &self.seats[&delivery.slot];
-                let view = naive_view(&self.meta, &self.members[user]);
+                let view = naive_view(&self.structure, &self.members[user]);
                 (delivery.slot, (delivery.log.expect("it came with the group"), (view, wish.listening())))
             })
             .collect();
@@ -371,7 +372,7 @@ impl World {
         });
         let is_barred = wish.is_user() && audience.never_user_account == Some(*user);
         let wants = wish.wants(audience) || wish.is_user() && is_called || watchers.contains(&(*user, slot));
-        let is_admitted = naive_admits(&self.meta, member, &audience.gate);
+        let is_admitted = naive_admits(&self.structure, member, &audience.gate);
         let is_watching_one = matches!(audience.gate, Gate::User(_) | Gate::Users(_)) && !wish.wants(audience);
         if is_barred || is_watching_one || !(audience.always == Some(*user) || wants && is_admitted) {
             return None;
@@ -396,8 +397,8 @@ impl World {
         for (user, member) in &self.members {
             let is_seated = self.seats.values().any(|(seated, _)| seated == user);
             let still_admitted = match &audience.gate {
-                Gate::ChannelExcept(channel, _) => naive_sees(&self.meta, member, *channel),
-                gate => naive_admits(&self.meta, member, gate),
+                Gate::ChannelExcept(channel, _) => naive_sees(&self.structure, member, *channel),
+                gate => naive_admits(&self.structure, member, gate),
             };
             let expected = is_seated && (audience.always == Some(*user) || still_admitted);
             assert_eq!(self.index.may_see(*user, event, NOW), expected, "{user} {audience:?}");
@@ -423,7 +424,7 @@ fn a2_more_channels_than_a_word_has_bits() {
     let channels: Vec<_> = (0..500u64)
         .map(|n| channel(1_000 + n, ChannelType::Text, if n % 3 == 0 { vec![hide] } else { Vec::new() }))
         .collect();
-    let mut index = AudienceIndex::new(meta(50, &[everyone], &channels));
+    let mut index = AudienceIndex::new(structure(50, &[everyone], &channels));
     index.seat(listening_user(0), Arc::new(member(51, &[])), 0, &mut ());
     for n in 0..500 {
         let found = delivered(&index, &event(Gate::Channel(id(1_000 + n))), NOW, &[]);
@@ -438,7 +439,7 @@ fn a4_what_somebody_viewed_who_has_left_does_not_cost_others_their_log() {
     let show = overwrite(OverwriteKind::Member(id(52)), Permissions::VIEW_CHANNEL, Permissions::NONE);
     let open = channel(100, ChannelType::Text, Vec::new());
     let hidden = channel(101, ChannelType::Text, vec![hide, show]);
-    let mut index = AudienceIndex::new(meta(50, std::slice::from_ref(&everyone), &[open.clone(), hidden]));
+    let mut index = AudienceIndex::new(structure(50, std::slice::from_ref(&everyone), &[open.clone(), hidden]));
     index.seat(listening_user(0), Arc::new(member(51, &[])), 0, &mut ());
     index.seat(Seat { slot: 1, listening: Listening::bot(Intents::NONE) }, Arc::new(member(51, &[])), 0, &mut ());
     index.seat(listening_user(2), Arc::new(member(52, &[])), 0, &mut ());
@@ -448,7 +449,7 @@ fn a4_what_somebody_viewed_who_has_left_does_not_cost_others_their_log() {
     };
     let before = logs_of(&index);
     // Without the second channel the one who left viewed what the other does.
-    index.set_meta(meta(50, &[everyone], &[open]), &mut ());
+    index.set_structure(structure(50, &[everyone], &[open]), &mut ());
     assert_eq!(logs_of(&index), before);
     // Logs that nobody has any more are given out again, each once.
     for slot in 3..7 {
@@ -466,7 +467,7 @@ fn listening_user(slot: u32) -> Seat {
 #[test]
 fn a_time_out_that_ends_ends_by_itself() {
     let everyone = role(1, Permissions::VIEW_CHANNEL | Permissions::VIEW_AUDIT_LOG);
-    let mut index = AudienceIndex::new(meta(50, &[everyone], &[channel(100, ChannelType::Text, Vec::new())]));
+    let mut index = AudienceIndex::new(structure(50, &[everyone], &[channel(100, ChannelType::Text, Vec::new())]));
     let mut silenced = member(51, &[]);
     silenced.communication_disabled_until = Some(Timestamp(500));
     index.seat(listening_user(7), Arc::new(silenced), 0, &mut ());

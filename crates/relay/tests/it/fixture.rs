@@ -4,7 +4,7 @@ use guildhall_model::{
     Channel, ChannelId, ChannelType, EventName, Guild, GuildId, Id, Member, Message, MessageId, Overwrite,
     OverwriteKind, Permissions, Role, RoleId, User, UserId,
 };
-use guildhall_relay::{AudienceIndex, Deliver, Event, Gate, GuildMeta, LogId, MessageEvent, Payload, Redaction};
+use guildhall_relay::{AudienceIndex, Deliver, Event, Gate, GuildStructure, LogId, MessageEvent, Payload, Redaction};
 use guildhall_stdx::{Rng, Timestamp};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -43,8 +43,8 @@ pub fn channel(id: u64, kind: ChannelType, overwrites: Vec<Overwrite>) -> Arc<Ch
     Arc::new(Channel { overwrites, ..Channel::new(ChannelId::new(id), GUILD, kind, "channel") })
 }
 
-pub fn meta(owner: u64, roles: &[Arc<Role>], channels: &[Arc<Channel>]) -> Arc<GuildMeta> {
-    Arc::new(GuildMeta {
+pub fn structure(owner: u64, roles: &[Arc<Role>], channels: &[Arc<Channel>]) -> Arc<GuildStructure> {
+    Arc::new(GuildStructure {
         guild: Arc::new(Guild::new(GUILD, "guild", UserId::new(owner))),
         roles: Arc::new(roles.iter().map(|role| (role.id, role.clone())).collect()),
         channels: Arc::new(channels.iter().map(|channel| (channel.id, channel.clone())).collect()),
@@ -126,11 +126,11 @@ fn is_silenced(member: &Member, now: Timestamp) -> bool {
     member.communication_disabled_until.is_some_and(|until| until > now) || member.flags & (1 << 7 | 1 << 10) != 0
 }
 
-fn base(meta: &GuildMeta, member: &Member) -> u64 {
-    if meta.guild.owner_id == member.user.id {
+fn base(structure: &GuildStructure, member: &Member) -> u64 {
+    if structure.guild.owner_id == member.user.id {
         return ALL;
     }
-    let granted = |id: u64| meta.roles.get(&RoleId::new(id)).map_or(0, |role| role.permissions.0);
+    let granted = |id: u64| structure.roles.get(&RoleId::new(id)).map_or(0, |role| role.permissions.0);
     let mut p = granted(GUILD.get());
     for role in &member.roles {
         p |= granted(role.get());
@@ -139,14 +139,19 @@ fn base(meta: &GuildMeta, member: &Member) -> u64 {
 }
 
 /// In the guild as a whole.
-pub fn naive_guild_permissions(meta: &GuildMeta, member: &Member, now: Timestamp) -> u64 {
-    let p = base(meta, member);
+pub fn naive_guild_permissions(structure: &GuildStructure, member: &Member, now: Timestamp) -> u64 {
+    let p = base(structure, member);
     if p & ADMINISTRATOR == 0 && is_silenced(member, now) { p & (VIEW_CHANNEL | 1 << 16) } else { p }
 }
 
 /// In a channel.
-pub fn naive_channel_permissions(meta: &GuildMeta, member: &Member, channel: &Channel, now: Timestamp) -> u64 {
-    let mut p = base(meta, member);
+pub fn naive_channel_permissions(
+    structure: &GuildStructure,
+    member: &Member,
+    channel: &Channel,
+    now: Timestamp,
+) -> u64 {
+    let mut p = base(structure, member);
     if p & ADMINISTRATOR != 0 {
         return ALL;
     }
@@ -180,38 +185,41 @@ pub fn naive_channel_permissions(meta: &GuildMeta, member: &Member, channel: &Ch
     p
 }
 
-pub fn naive_sees(meta: &GuildMeta, member: &Member, channel: ChannelId) -> bool {
-    meta.channels.get(&channel).is_some_and(|channel| naive_channel_permissions(meta, member, channel, NOW) != 0)
+pub fn naive_sees(structure: &GuildStructure, member: &Member, channel: ChannelId) -> bool {
+    structure
+        .channels
+        .get(&channel)
+        .is_some_and(|channel| naive_channel_permissions(structure, member, channel, NOW) != 0)
 }
 
-pub fn naive_view(meta: &GuildMeta, member: &Member) -> BTreeSet<ChannelId> {
-    meta.channels.keys().copied().filter(|channel| naive_sees(meta, member, *channel)).collect()
+pub fn naive_view(structure: &GuildStructure, member: &Member) -> BTreeSet<ChannelId> {
+    structure.channels.keys().copied().filter(|channel| naive_sees(structure, member, *channel)).collect()
 }
 
-pub fn naive_admits(meta: &GuildMeta, member: &Member, gate: &Gate) -> bool {
+pub fn naive_admits(structure: &GuildStructure, member: &Member, gate: &Gate) -> bool {
     match gate {
         Gate::Members => true,
-        Gate::Channel(channel) => naive_sees(meta, member, *channel),
-        Gate::Channels(channels) => channels.iter().all(|channel| naive_sees(meta, member, *channel)),
-        Gate::List(list) => meta
+        Gate::Channel(channel) => naive_sees(structure, member, *channel),
+        Gate::Channels(channels) => channels.iter().all(|channel| naive_sees(structure, member, *channel)),
+        Gate::List(list) => structure
             .channels
             .keys()
-            .any(|channel| meta.list_of(*channel) == Some(*list) && naive_sees(meta, member, *channel)),
+            .any(|channel| structure.list_of(*channel) == Some(*list) && naive_sees(structure, member, *channel)),
         Gate::ChannelExcept(channel, except) => {
-            naive_sees(meta, member, *channel) && !naive_sees(meta, member, *except)
+            naive_sees(structure, member, *channel) && !naive_sees(structure, member, *except)
         }
-        Gate::GuildPermission(any) => naive_guild_permissions(meta, member, NOW) & any.0 != 0,
-        Gate::ChannelPermission(channel, all) => meta
+        Gate::GuildPermission(any) => naive_guild_permissions(structure, member, NOW) & any.0 != 0,
+        Gate::ChannelPermission(channel, all) => structure
             .channels
             .get(channel)
-            .is_some_and(|channel| naive_channel_permissions(meta, member, channel, NOW) & all.0 == all.0),
+            .is_some_and(|channel| naive_channel_permissions(structure, member, channel, NOW) & all.0 == all.0),
         // Of threads there are none here.
         Gate::Thread { .. } => false,
         Gate::User(user_id) => member.user.id == *user_id,
         Gate::Users(user_ids) => user_ids.contains(&member.user.id),
         Gate::Roles(roles) => roles
             .iter()
-            .filter(|role| meta.roles.contains_key(*role))
+            .filter(|role| structure.roles.contains_key(*role))
             .any(|role| *role == GUILD.cast() || member.roles.contains(role)),
     }
 }

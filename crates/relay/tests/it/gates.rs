@@ -31,7 +31,7 @@ fn index() -> AudienceIndex {
         overwrite(OverwriteKind::Role(id(21)), Permissions::VIEW_CHANNEL, Permissions::SEND_MESSAGES),
     ];
     let channels = [channel(OPEN, ChannelType::Text, Vec::new()), channel(HIDDEN, ChannelType::Text, hidden)];
-    let mut index = AudienceIndex::new(meta(OWNER, &roles, &channels));
+    let mut index = AudienceIndex::new(structure(OWNER, &roles, &channels));
     for (user, roles, listening) in [
         (OWNER, &[][..], looking()),
         (PLAIN, &[], looking()),
@@ -228,7 +228,7 @@ impl Deliver for Forms {
 
 /// Whether a bot without MESSAGE_CONTENT may not read the message of an event, and the referenced message.
 fn withheld(event: &Event, bot: u64) -> (bool, bool) {
-    let mut index = AudienceIndex::new(meta(OWNER, &[role(1, Permissions::VIEW_CHANNEL)], &[]));
+    let mut index = AudienceIndex::new(structure(OWNER, &[role(1, Permissions::VIEW_CHANNEL)], &[]));
     let intents = Intents(Intents::ALL.0 & !Intents::MESSAGE_CONTENT.0);
     let listening = [Listening::bot(intents), looking(), Listening::bot(Intents::ALL)];
     for (slot, listening) in (0..).zip(listening) {

@@ -9,8 +9,8 @@ use guildhall_model::{
     VoiceState,
 };
 use guildhall_relay::{
-    Effect, Event, Gate, GuildMeta, GuildReplica, GuildView, Listening, LogId, PartitionId, Payload, Published, Relay,
-    RelayId, RelayMessage, SessionKey, ToGuilds, ToRelay, UserListening, VoiceEntry,
+    Effect, Event, Gate, GuildReplica, GuildStructure, GuildView, Listening, LogId, PartitionId, Payload, Published,
+    Relay, RelayId, RelayMessage, SessionKey, ToGuilds, ToRelay, UserListening, VoiceEntry,
 };
 use guildhall_stdx::{Now, Rng};
 use std::{
@@ -36,7 +36,7 @@ pub struct World {
     seq: u64,
     pub now_ms: u64,
     pub post: Post,
-    meta: Arc<GuildMeta>,
+    structure: Arc<GuildStructure>,
     pub members: Members,
     newest: BTreeMap<ChannelId, MessageId>,
     voice: BTreeMap<UserId, VoiceState>,
@@ -55,14 +55,14 @@ impl World {
         let text = TEXT.iter().map(|id| channel(*id, ChannelType::Text, Vec::new()));
         let channels: Vec<_> =
             text.chain(VOICE.iter().map(|id| channel(*id, ChannelType::Voice, Vec::new()))).collect();
-        let meta = meta(51, &roles, &channels);
+        let structure = structure(51, &roles, &channels);
         let mut world = Self {
             rng: Rng::new(seed),
             relay: Relay::new(GUILD, RELAY, 1, INTERVAL_MS),
             seq: 0,
             now_ms: 0,
             post: Post::default(),
-            meta: meta.clone(),
+            structure: structure.clone(),
             members: USERS.iter().map(|id| (UserId::new(*id), member(*id, &[]))).collect(),
             newest: BTreeMap::new(),
             voice: BTreeMap::new(),
@@ -72,7 +72,7 @@ impl World {
             next_message: 1,
             updates_count: 0,
         };
-        world.say(RelayMessage::Snapshot { replica: GuildReplica::new(meta), reset: false });
+        world.say(RelayMessage::Snapshot { replica: GuildReplica::new(structure), reset: false });
         world
     }
 
@@ -103,7 +103,7 @@ impl World {
         self.say(RelayMessage::Attached { session, view: Some(Box::new(view)) });
 
         let Create { newest, voice } = std::mem::take(&mut self.post.create);
-        let view = naive_view(&self.meta, &self.members[&user_id]);
+        let view = naive_view(&self.structure, &self.members[&user_id]);
         for (of, state) in &voice {
             let is_viewed = state.channel_id.is_some_and(|id| view.contains(&id));
             assert!(is_viewed || *of == user_id, "GUILD_CREATE contains a channel out of view");
@@ -157,17 +157,17 @@ impl World {
         self.publish(event(Gate::Channel(gate), channel_id).always_to(user_id), Effect::Voice(user_id, entry));
     }
 
-    fn set_meta(&mut self, meta: GuildMeta, name: EventName, payload: Payload) {
-        self.meta = Arc::new(meta);
-        self.publish(Event::new(GUILD, name, Gate::Members, payload), Effect::Meta(self.meta.clone()));
+    fn set_structure(&mut self, structure: GuildStructure, name: EventName, payload: Payload) {
+        self.structure = Arc::new(structure);
+        self.publish(Event::new(GUILD, name, Gate::Members, payload), Effect::Structure(self.structure.clone()));
         self.note_views();
     }
 
     pub fn set_channel(&mut self, channel_id: u64, overwrites: Vec<Overwrite>) {
-        let mut meta = GuildMeta::clone(&self.meta);
+        let mut structure = GuildStructure::clone(&self.structure);
         let kind = if VOICE.contains(&channel_id) { ChannelType::Voice } else { ChannelType::Text };
-        Arc::make_mut(&mut meta.channels).insert(id(channel_id), channel(channel_id, kind, overwrites));
-        self.set_meta(meta, EventName::ChannelUpdate, Payload::GuildGone);
+        Arc::make_mut(&mut structure.channels).insert(id(channel_id), channel(channel_id, kind, overwrites));
+        self.set_structure(structure, EventName::ChannelUpdate, Payload::GuildGone);
     }
 
     pub fn delete_channel(&mut self, channel_id: u64) {
@@ -175,24 +175,24 @@ impl World {
         let inside = self.voice.values().filter(|state| state.channel_id == Some(channel_id));
         let inside: Vec<UserId> = inside.map(|state| state.user_id).collect();
         inside.into_iter().for_each(|user_id| self.voice(user_id, None, false));
-        let mut meta = GuildMeta::clone(&self.meta);
-        if let Some(channel) = Arc::make_mut(&mut meta.channels).remove(&channel_id) {
+        let mut structure = GuildStructure::clone(&self.structure);
+        if let Some(channel) = Arc::make_mut(&mut structure.channels).remove(&channel_id) {
             self.newest.remove(&channel_id);
-            self.set_meta(meta, EventName::ChannelDelete, Payload::Channel(channel));
+            self.set_structure(structure, EventName::ChannelDelete, Payload::Channel(channel));
         }
     }
 
     pub fn set_role(&mut self, role_id: u64, permissions: Permissions) {
-        let mut meta = GuildMeta::clone(&self.meta);
+        let mut structure = GuildStructure::clone(&self.structure);
         let role = role(role_id, permissions);
-        Arc::make_mut(&mut meta.roles).insert(role.id, role.clone());
-        self.set_meta(meta, EventName::GuildRoleUpdate, Payload::Role(role));
+        Arc::make_mut(&mut structure.roles).insert(role.id, role.clone());
+        self.set_structure(structure, EventName::GuildRoleUpdate, Payload::Role(role));
     }
 
     pub fn set_owner(&mut self, user_id: UserId) {
-        let mut meta = GuildMeta::clone(&self.meta);
-        Arc::make_mut(&mut meta.guild).owner_id = user_id;
-        self.set_meta(meta, EventName::GuildUpdate, Payload::GuildGone);
+        let mut structure = GuildStructure::clone(&self.structure);
+        Arc::make_mut(&mut structure.guild).owner_id = user_id;
+        self.set_structure(structure, EventName::GuildUpdate, Payload::GuildGone);
     }
 
     pub fn set_member(&mut self, member: Member) {
@@ -229,7 +229,7 @@ impl World {
             member: Arc::new(self.members[&state.user_id].clone()),
         };
         let replica = GuildReplica {
-            meta: self.meta.clone(),
+            structure: self.structure.clone(),
             last_message_ids: Arc::new(self.newest.clone()),
             voice: self.voice.iter().map(|(user_id, state)| (*user_id, entry(state))).collect(),
             threads: Default::default(),
@@ -276,7 +276,7 @@ impl World {
             // Of a member who is being let go, in a test that says so.
             let Some(client) = self.clients.get_mut(&slot) else { continue };
             assert!(log.is_none_or(|log| logs[&slot] == log), "A4: the log of its group");
-            let view = naive_view(&self.meta, &self.members[&client.user_id]);
+            let view = naive_view(&self.structure, &self.members[&client.user_id]);
             let payload = &published.event.payload;
             let (channels, voice): (Vec<ChannelId>, &[VoiceEntry]) = match payload {
                 Payload::PassiveDelta(delta) => (delta.channels.iter().map(|(id, _)| *id).collect(), &delta.voice),
@@ -355,7 +355,7 @@ impl World {
     /// Notes channels whose visibility changed while a client received events live: it cannot be sure of those.
     fn note_views(&mut self) {
         for (slot, client) in &mut self.clients {
-            let view = naive_view(&self.meta, &self.members[&client.user_id]);
+            let view = naive_view(&self.structure, &self.members[&client.user_id]);
             let before = self.views.insert(*slot, view.clone()).unwrap_or_default();
             for channel_id in before.symmetric_difference(&view) {
                 if client.listening.active {
@@ -374,7 +374,7 @@ impl World {
         if client.unread.is_some() {
             return;
         }
-        let view = naive_view(&self.meta, &self.members[&client.user_id]);
+        let view = naive_view(&self.structure, &self.members[&client.user_id]);
         for channel_id in view.difference(&client.unsure_messages) {
             let (believed, found) = (client.newest.get(channel_id), self.newest.get(channel_id));
             assert_eq!(believed, found, "newest message of {channel_id} to session {slot}: {client:?}");
@@ -422,14 +422,14 @@ impl World {
     pub fn step(&mut self) {
         match self.rng.below(23) {
             0..=4 => {
-                let channels: Vec<ChannelId> = self.meta.channels.keys().copied().collect();
+                let channels: Vec<ChannelId> = self.structure.channels.keys().copied().collect();
                 let Some(channel_id) = self.rng.pick(&channels).copied() else { return };
                 let (author, mentioned) = (self.some_user(), self.some_user());
                 let everyone = self.rng.chance(0.1);
                 self.message(channel_id, author, &[mentioned], everyone);
             }
             5..=9 => {
-                let channels = self.meta.channels.values().filter(|channel| channel.kind == ChannelType::Voice);
+                let channels = self.structure.channels.values().filter(|channel| channel.kind == ChannelType::Voice);
                 let channels: Vec<ChannelId> = channels.map(|channel| channel.id).collect();
                 let to = if self.rng.chance(0.3) { None } else { self.rng.pick(&channels).copied() };
                 let (user_id, self_mute) = (self.some_user(), self.rng.chance(0.5));

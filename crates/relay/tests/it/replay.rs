@@ -6,9 +6,9 @@ use guildhall_model::{
     VoiceState,
 };
 use guildhall_relay::{
-    AccessChange, Deliver, Effect, Event, Gate, GuildMeta, GuildReplica, GuildView, Listening, LogId, MembersAnswer,
-    PartitionId, Payload, Published, Recipients, Redaction, Relay, RelayId, RelayMessage, Seat, SessionKey, ToGuilds,
-    ToRelay, UserListening, Visibility, VoiceEntry,
+    AccessChange, Deliver, Effect, Event, Gate, GuildReplica, GuildStructure, GuildView, Listening, LogId,
+    MembersAnswer, PartitionId, Payload, Published, Recipients, Redaction, Relay, RelayId, RelayMessage, Seat,
+    SessionKey, ToGuilds, ToRelay, UserListening, Visibility, VoiceEntry,
 };
 use guildhall_stdx::Now;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ struct Guild {
     buffers: Buffers,
 }
 
-fn club_meta(is_shown_to_the_role: bool) -> Arc<GuildMeta> {
+fn club_structure(is_shown_to_the_role: bool) -> Arc<GuildStructure> {
     let everyone = overwrite(OverwriteKind::Role(id(1)), Permissions::NONE, Permissions::VIEW_CHANNEL);
     let insiders = overwrite(OverwriteKind::Role(id(ROLE)), Permissions::VIEW_CHANNEL, Permissions::NONE);
     let overwrites = || if is_shown_to_the_role { vec![everyone, insiders] } else { vec![everyone] };
@@ -83,7 +83,7 @@ fn club_meta(is_shown_to_the_role: bool) -> Arc<GuildMeta> {
         channel(CLUB.get(), ChannelType::Text, overwrites()),
         channel(BAR.get(), ChannelType::Voice, overwrites()),
     ];
-    meta(OWNER.get(), &[role(1, Permissions::VIEW_CHANNEL), role(ROLE, Permissions::NONE)], &channels)
+    structure(OWNER.get(), &[role(1, Permissions::VIEW_CHANNEL), role(ROLE, Permissions::NONE)], &channels)
 }
 
 fn in_voice(user_id: UserId, channel_id: Option<ChannelId>) -> VoiceState {
@@ -94,7 +94,7 @@ impl Guild {
     /// In which Ana's two sessions were sent something of each kind.
     fn eventful() -> Self {
         let mut guild = Self { relay: Relay::new(GUILD, RELAY, 1, 1_000), seq: 0, buffers: Buffers::default() };
-        guild.say(RelayMessage::Snapshot { replica: GuildReplica::new(club_meta(true)), reset: false });
+        guild.say(RelayMessage::Snapshot { replica: GuildReplica::new(club_structure(true)), reset: false });
         for slot in [LOOKING, PASSIVE] {
             let member = Arc::new(member(ANA.get(), &[ROLE]));
             let view = GuildView { member, member_count: 2, members: None, version: 1 };
@@ -151,9 +151,9 @@ impl Guild {
         self.publish(event, Effect::Member(ANA, after));
     }
 
-    fn meta(&mut self, meta: Arc<GuildMeta>) {
+    fn structure(&mut self, structure: Arc<GuildStructure>) {
         let event = Event::new(GUILD, EventName::ChannelUpdate, Gate::Members, Payload::GuildGone);
-        self.publish(event, Effect::Meta(meta));
+        self.publish(event, Effect::Structure(structure));
     }
 
     /// Dispatches that a session was sent, and those that a replay would send again.
@@ -237,30 +237,30 @@ fn who_lost_a_role_is_not_sent_what_they_saw_by_it() {
 
 #[test]
 fn what_was_said_in_a_channel_that_was_hidden_is_not_sent() {
-    check_club_is_lost(|guild| guild.meta(club_meta(false)), |guild| guild.meta(club_meta(true)));
+    check_club_is_lost(|guild| guild.structure(club_structure(false)), |guild| guild.structure(club_structure(true)));
 }
 
 #[test]
 fn a_role_that_was_deleted_shows_nothing_any_more() {
     let without_role = |guild: &mut Guild| {
-        let mut meta = GuildMeta::clone(&club_meta(true));
-        Arc::make_mut(&mut meta.roles).remove(&id(ROLE));
+        let mut structure = GuildStructure::clone(&club_structure(true));
+        Arc::make_mut(&mut structure.roles).remove(&id(ROLE));
         // As the guild does: the overwrites of a role go with it.
-        for channel in Arc::make_mut(&mut meta.channels).values_mut() {
+        for channel in Arc::make_mut(&mut structure.channels).values_mut() {
             Arc::make_mut(channel).overwrites.retain(|o| o.target != OverwriteKind::Role(id(ROLE)));
         }
-        guild.meta(Arc::new(meta));
+        guild.structure(Arc::new(structure));
     };
-    check_club_is_lost(without_role, |guild| guild.meta(club_meta(true)));
+    check_club_is_lost(without_role, |guild| guild.structure(club_structure(true)));
 }
 
 #[test]
 fn what_was_said_in_a_channel_that_was_deleted_is_not_sent() {
     let mut guild = Guild::eventful();
     let sent = guild.sent();
-    let mut meta = GuildMeta::clone(&club_meta(true));
-    Arc::make_mut(&mut meta.channels).remove(&CLUB);
-    guild.meta(Arc::new(meta));
+    let mut structure = GuildStructure::clone(&club_structure(true));
+    Arc::make_mut(&mut structure.channels).remove(&CLUB);
+    guild.structure(Arc::new(structure));
     let live: Vec<&str> = LIVE.into_iter().filter(|text| !text.ends_with("101")).collect();
     assert_eq!(guild.replayed(LOOKING, sent), live);
 }

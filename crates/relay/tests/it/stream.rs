@@ -3,9 +3,9 @@
 use crate::fixture::*;
 use guildhall_model::{ChannelType, EventName, GuildId, Intents, Member, OverwriteKind, Permissions, UserId};
 use guildhall_relay::{
-    AccessChange, Deliver, Effect, Event, FoundMembers, Gate, GuildMeta, GuildReplica, GuildView, Listening, LogId,
-    MembersAnswer, PartitionId, Payload, Progress, Published, Recipients, Redaction, Relay, RelayId, RelayMessage,
-    Seat, SessionKey, ToGuild, ToGuilds, ToRelay, Visibility,
+    AccessChange, Deliver, Effect, Event, FoundMembers, Gate, GuildReplica, GuildStructure, GuildView, Listening,
+    LogId, MembersAnswer, PartitionId, Payload, Progress, Published, Recipients, Redaction, Relay, RelayId,
+    RelayMessage, Seat, SessionKey, ToGuild, ToGuilds, ToRelay, Visibility,
 };
 use guildhall_stdx::Now;
 use std::sync::Arc;
@@ -66,10 +66,10 @@ struct Stream {
     to_guild: ToGuilds,
 }
 
-fn open_meta() -> Arc<GuildMeta> {
+fn open_structure() -> Arc<GuildStructure> {
     let hide = overwrite(OverwriteKind::Role(id(1)), Permissions::NONE, Permissions::VIEW_CHANNEL);
     let channels = [channel(OPEN, ChannelType::Text, Vec::new()), channel(HIDDEN, ChannelType::Text, vec![hide])];
-    meta(50, &[role(1, Permissions::VIEW_CHANNEL), role(21, Permissions::ADMINISTRATOR)], &channels)
+    structure(50, &[role(1, Permissions::VIEW_CHANNEL), role(21, Permissions::ADMINISTRATOR)], &channels)
 }
 
 fn key(slot: u32) -> SessionKey {
@@ -86,7 +86,7 @@ fn published(gate: Gate, effect: Effect) -> RelayMessage {
 }
 
 fn snapshot(reset: bool) -> RelayMessage {
-    RelayMessage::Snapshot { replica: GuildReplica::new(open_meta()), reset }
+    RelayMessage::Snapshot { replica: GuildReplica::new(open_structure()), reset }
 }
 
 fn attached(slot: u32, user: u64) -> RelayMessage {
@@ -241,11 +241,11 @@ fn r3_effects_come_before_their_event() {
     let plain = Effect::Member(id(52), Some(Arc::new(member(52, &[]))));
     stream.check(published(hidden(), plain), &["begin MESSAGE_DELETE"]);
 
-    let mut shown = GuildMeta::clone(&open_meta());
+    let mut shown = GuildStructure::clone(&open_structure());
     Arc::make_mut(&mut shown.channels).insert(id(HIDDEN), channel(HIDDEN, ChannelType::Text, Vec::new()));
-    let effect = Effect::Meta(Arc::new(shown));
+    let effect = Effect::Structure(Arc::new(shown));
     stream.check(published(hidden(), effect), &["begin MESSAGE_DELETE", "deliver 52", "deliver 54"]);
-    stream.check(published(hidden(), Effect::Meta(open_meta())), &["begin MESSAGE_DELETE"]);
+    stream.check(published(hidden(), Effect::Structure(open_structure())), &["begin MESSAGE_DELETE"]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use guildhall_model::{
     ChannelId, ChannelType, EventName, Intents, MessageId, Overwrite, OverwriteKind, Permissions, UserId,
 };
 use guildhall_relay::{
-    AccessChange, AudienceIndex, Clearance, Event, Gate, GuildMeta, Payload, Redaction, Viewer, Visibility,
+    AccessChange, AudienceIndex, Clearance, Event, Gate, GuildStructure, Payload, Redaction, Viewer, Visibility,
 };
 use guildhall_stdx::Rng;
 use std::{
@@ -17,7 +17,7 @@ const USERS: u64 = 8;
 const ROLES: [u64; 4] = [1, 21, 22, 23];
 const CHANNELS: u64 = 5;
 
-fn some_meta(rng: &mut Rng) -> Arc<GuildMeta> {
+fn some_structure(rng: &mut Rng) -> Arc<GuildStructure> {
     let roles: Vec<_> = ROLES.iter().map(|id| role(*id, some_bits(rng))).collect();
     let channels: Vec<_> = (0..CHANNELS)
         .map(|n| {
@@ -33,7 +33,7 @@ fn some_meta(rng: &mut Rng) -> Arc<GuildMeta> {
             channel(100 + n, ChannelType::Text, overwrites)
         })
         .collect();
-    meta(50, &roles, &channels)
+    structure(50, &roles, &channels)
 }
 
 fn some_members(rng: &mut Rng) -> Members {
@@ -44,30 +44,33 @@ fn some_members(rng: &mut Rng) -> Members {
     (50..50 + USERS).map(&mut some).collect()
 }
 
-fn gates(meta: &GuildMeta) -> Vec<Gate> {
+fn gates(structure: &GuildStructure) -> Vec<Gate> {
     let channel = |n: u64| ChannelId::new(100 + n);
     let mut gates = vec![Gate::Members, Gate::Channels([].into())];
     for n in 0..CHANNELS {
         gates.push(Gate::Channel(channel(n)));
         gates.push(Gate::Channels([channel(n), channel((n + 1) % CHANNELS)].into()));
-        gates.extend(meta.list_of(channel(n)).map(Gate::List));
+        gates.extend(structure.list_of(channel(n)).map(Gate::List));
     }
     gates
 }
 
-fn viewers(meta: &GuildMeta, members: &Members, gate: &Gate) -> BTreeSet<UserId> {
-    let admitted = members.values().filter(|member| naive_admits(meta, member, gate));
+fn viewers(structure: &GuildStructure, members: &Members, gate: &Gate) -> BTreeSet<UserId> {
+    let admitted = members.values().filter(|member| naive_admits(structure, member, gate));
     admitted.map(|member| member.user.id).collect()
 }
 
 /// Domain and viewers, by gate.
-fn domains(meta: &Arc<GuildMeta>, members: &Members) -> BTreeMap<String, (Gate, Visibility, BTreeSet<UserId>)> {
-    let index = AudienceIndex::new(meta.clone());
+fn domains(
+    structure: &Arc<GuildStructure>,
+    members: &Members,
+) -> BTreeMap<String, (Gate, Visibility, BTreeSet<UserId>)> {
+    let index = AudienceIndex::new(structure.clone());
     let of_gate = |gate: Gate| {
         let visibility = index.visibility(&event(gate.clone()));
-        (format!("{gate:?}"), (gate.clone(), visibility, viewers(meta, members, &gate)))
+        (format!("{gate:?}"), (gate.clone(), visibility, viewers(structure, members, &gate)))
     };
-    gates(meta).into_iter().map(of_gate).collect()
+    gates(structure).into_iter().map(of_gate).collect()
 }
 
 #[test]
@@ -75,8 +78,8 @@ fn d1_d2_events_of_a_domain_have_the_same_viewers() {
     let (mut restricted, mut public, mut equal) = (0, 0, 0);
     for seed in 0..600 {
         let mut rng = Rng::new(seed);
-        let (meta, members) = (some_meta(&mut rng), some_members(&mut rng));
-        let domains: Vec<_> = domains(&meta, &members).into_values().collect();
+        let (structure, members) = (some_structure(&mut rng), some_members(&mut rng));
+        let domains: Vec<_> = domains(&structure, &members).into_values().collect();
         for (gate, visibility, viewers) in &domains {
             match visibility {
                 Visibility::Public(_) if matches!(gate, Gate::List(_)) => {}
@@ -103,9 +106,9 @@ fn d3_a_key_ends_with_the_rules_behind_it() {
     let (mut kept, mut narrowed, mut ended) = (0, 0, 0);
     for seed in 0..600 {
         let mut rng = Rng::new(seed);
-        let (before, members) = (some_meta(&mut rng), some_members(&mut rng));
-        let mut after = GuildMeta::clone(&before);
-        let other = some_meta(&mut rng);
+        let (before, members) = (some_structure(&mut rng), some_members(&mut rng));
+        let mut after = GuildStructure::clone(&before);
+        let other = some_structure(&mut rng);
         if rng.chance(0.5) {
             let target = *rng.pick(&ROLES).expect("there are some");
             Arc::make_mut(&mut after.roles).insert(id(target), other.roles[&id(target)].clone());
@@ -115,7 +118,7 @@ fn d3_a_key_ends_with_the_rules_behind_it() {
         }
         let after = Arc::new(after);
         let mut index = AudienceIndex::new(before.clone());
-        let change = index.set_meta(after.clone(), &mut ());
+        let change = index.set_structure(after.clone(), &mut ());
         let (then, now) = (domains(&before, &members), domains(&after, &members));
         for (_, visibility, viewers) in then.values() {
             if !matches!(visibility, Visibility::Restricted { .. }) {
@@ -150,12 +153,12 @@ fn d3_a_key_ends_with_the_rules_behind_it() {
 #[test]
 fn a_channel_that_is_gone_is_narrowed() {
     let everyone = [role(1, Permissions::VIEW_CHANNEL)];
-    let both = meta(50, &everyone, &[100, 101].map(|id| channel(id, ChannelType::Text, Vec::new())));
-    let one = meta(50, &everyone, &[channel(100, ChannelType::Text, Vec::new())]);
+    let both = structure(50, &everyone, &[100, 101].map(|id| channel(id, ChannelType::Text, Vec::new())));
+    let one = structure(50, &everyone, &[channel(100, ChannelType::Text, Vec::new())]);
     let mut index = AudienceIndex::new(both);
     let narrowed = AccessChange { narrowed: vec![(id(101), None)], ..AccessChange::default() };
-    assert_eq!(index.set_meta(one.clone(), &mut ()), narrowed);
-    assert!(index.set_meta(one, &mut ()).is_empty());
+    assert_eq!(index.set_structure(one.clone(), &mut ()), narrowed);
+    assert!(index.set_structure(one, &mut ()).is_empty());
     assert_eq!(index.visibility(&event(Gate::Channel(id(101)))), Visibility::Alone);
 }
 
@@ -180,7 +183,7 @@ impl Viewer for Somebody {
 #[test]
 fn privileged_events_have_domains_of_their_own() {
     let everyone = [role(1, Permissions::VIEW_CHANNEL)];
-    let index = AudienceIndex::new(meta(50, &everyone, &[channel(100, ChannelType::Text, Vec::new())]));
+    let index = AudienceIndex::new(structure(50, &everyone, &[channel(100, ChannelType::Text, Vec::new())]));
     let user = Somebody { user_id: id(51), intents: None };
     let bot = |intents| Somebody { user_id: id(52), intents: Some(intents) };
     let plain = bot(Intents(Intents::ALL.0 & !Intents::PRIVILEGED.0));

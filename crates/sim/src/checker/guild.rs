@@ -50,7 +50,7 @@ impl Checker {
         let Some((published, rest)) = events.split_first() else { return fault("nothing was published") };
         let (event, next) = (&published.event, rest.first().map(|next| &next.event));
         let before = self.state.clone();
-        if let Effect::Meta(_) | Effect::Member(_, Some(_)) = &published.effect {
+        if let Effect::Structure(_) | Effect::Member(_, Some(_)) = &published.effect {
             self.viewed_before = before.clone();
         }
         self.check_bans(event)?;

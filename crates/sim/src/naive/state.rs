@@ -152,9 +152,9 @@ impl State {
             {
                 self.last_messages.insert(event.message.channel_id.get(), event.message.id.get());
             }
-            Payload::Guild(meta) => {
-                self.name.clone_from(&meta.guild.name);
-                self.owner = meta.guild.owner_id.get();
+            Payload::Guild(structure) => {
+                self.name.clone_from(&structure.guild.name);
+                self.owner = structure.guild.owner_id.get();
             }
             Payload::GuildGone => self.is_deleted = true,
             Payload::Role(role) => self.put_role(role),
@@ -239,12 +239,13 @@ impl State {
 
     /// Whether a snapshot says the same. Channels that were deleted, overwrites, roles: everything relays decide by.
     pub fn agrees_with(&self, replica: &GuildReplica) -> Result<(), String> {
-        let meta = &replica.meta;
-        let roles: BTreeMap<u64, u64> = meta.roles.values().map(|role| (role.id.get(), role.permissions.0)).collect();
+        let structure = &replica.structure;
+        let roles: BTreeMap<u64, u64> =
+            structure.roles.values().map(|role| (role.id.get(), role.permissions.0)).collect();
         let channels: BTreeMap<u64, NaiveChannel> =
-            meta.channels.values().map(|channel| (channel.id.get(), naive_channel(channel))).collect();
-        if meta.guild.owner_id.get() != self.owner {
-            return Err(format!("owner {} instead of {}", meta.guild.owner_id, self.owner));
+            structure.channels.values().map(|channel| (channel.id.get(), naive_channel(channel))).collect();
+        if structure.guild.owner_id.get() != self.owner {
+            return Err(format!("owner {} instead of {}", structure.guild.owner_id, self.owner));
         }
         if roles != self.roles {
             return Err(format!("roles {roles:?} instead of {:?}", self.roles));

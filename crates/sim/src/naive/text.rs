@@ -141,7 +141,7 @@ pub fn payload_text(name: &str, payload: &Payload, redaction: u8, state: &State)
         }
         Payload::Member(member) => member_text(member),
         Payload::MemberRemove(user) => format!("user={}", user.id),
-        Payload::Guild(meta) => format!("name={:?} owner={}", meta.guild.name, meta.guild.owner_id),
+        Payload::Guild(structure) => format!("name={:?} owner={}", structure.guild.name, structure.guild.owner_id),
         Payload::GuildGone => String::new(),
         Payload::Role(role) => format!("id={} permissions={} name={:?}", role.id, role.permissions.0, role.name),
         Payload::RoleDelete(id) => format!("id={id}"),

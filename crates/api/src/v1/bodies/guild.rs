@@ -159,7 +159,7 @@ pub(crate) struct GuildBody {
 
 impl From<&GuildReply> for GuildBody {
     fn from(reply: &GuildReply) -> Self {
-        let guild = &*reply.meta.guild;
+        let guild = &*reply.structure.guild;
         Self {
             id: guild.id.into(),
             fields: guild.into(),

@@ -1,6 +1,6 @@
 //! Guild structure: base fields, roles and channels, shared and versioned.
 //!
-//! Owns        `GuildMeta`, which the guild publishes as a whole whenever any of it changes.
+//! Owns        `GuildStructure`, which the guild publishes as a whole whenever any of it changes.
 //! Invariants  immutable once published: a change creates a new one that shares the unchanged parts.
 //! Not here    members, voice, presence, and each channel's newest message, because they change far more often.
 
@@ -14,7 +14,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 /// Base fields, roles and channels of a guild at one version.
 #[derive(Clone, Debug)]
-pub struct GuildMeta {
+pub struct GuildStructure {
     /// The guild's own fields.
     pub guild: Arc<Guild>,
     /// Roles by id; `@everyone` has the guild's id.
@@ -23,7 +23,7 @@ pub struct GuildMeta {
     pub channels: Arc<BTreeMap<ChannelId, Arc<Channel>>>,
 }
 
-impl GuildMeta {
+impl GuildStructure {
     /// The guild's id.
     #[must_use]
     pub fn id(&self) -> GuildId {
