@@ -19,8 +19,8 @@ use clap::Args;
 use guildhall_guild::{Actor, Command, Guild, GuildLimits, Job, JobDone, Outcome, Output, Reply};
 use guildhall_model::{AccountKind, GuildId, Platform, Status};
 use guildhall_relay::{
-    Effect, GuildStructure, MembersWanted, PartitionId, RelayId, RelayMessage, SessionKey, SessionPresence, ToGuild,
-    ToRelay,
+    GuildStructure, MembersWanted, PartitionId, RelayId, RelayMessage, ReplicaUpdate, SessionKey, SessionPresence,
+    ToGuild, ToRelay,
 };
 use guildhall_stdx::{Now, Rng};
 use serde::Serialize;
@@ -350,8 +350,8 @@ fn structure_in(output: &Output) -> Option<Arc<GuildStructure>> {
     let Output::Relay(_, ToRelay { message, .. }) = output else { return None };
     match message {
         RelayMessage::Snapshot { replica, .. } => Some(replica.structure.clone()),
-        RelayMessage::Published(published) => match &published.effect {
-            Effect::Structure(structure) => Some(structure.clone()),
+        RelayMessage::Published(published) => match &published.replica_update {
+            ReplicaUpdate::Structure(structure) => Some(structure.clone()),
             _ => None,
         },
         _ => None,

@@ -17,7 +17,7 @@ use guildhall_model::{
     Member, Overwrite, OverwriteKind, Permissions, ResourceKey, ResourceKind, Role, RoleIcon, RoleId, ScheduledEvent,
     StageInstance, Sticker, UserId, Webhook, timestamp_of,
 };
-use guildhall_relay::{Effect, Gate, Notice, Payload};
+use guildhall_relay::{Gate, Notice, Payload, ReplicaUpdate};
 use guildhall_stdx::{Now, Timestamp};
 use serde_json::{Map, Value, json};
 use std::{
@@ -280,7 +280,7 @@ impl Guild {
         let payload = Payload::Notice(Box::new(Notice::AuditEntry(entry)));
         let gate = Gate::GuildPermission(Permissions::VIEW_AUDIT_LOG);
         let event = self.event(EventName::GuildAuditLogEntryCreate, gate, payload);
-        self.publish(event, Effect::None);
+        self.publish(event, ReplicaUpdate::None);
     }
 
     /// Adds a deletion to the newest entry if both have the same moderator, author, channel and reason. As upstream, the changed

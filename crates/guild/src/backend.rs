@@ -19,7 +19,7 @@ use guildhall_model::{
     Channel, ChannelId, ChannelType, EventName, Guild as GuildFields, Member, Message, MessageId, Permissions, Role,
     RoleId, User, UserId, timestamp_of,
 };
-use guildhall_relay::{BackendEvent, Effect, Event, Gate};
+use guildhall_relay::{BackendEvent, Event, Gate, ReplicaUpdate};
 use guildhall_stdx::{Now, Timestamp};
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -465,7 +465,7 @@ impl Guild {
             self.write(Write::PutMessage(message.clone()));
             let version = self.touch();
             self.cache.change(key, version, |cached| cached.message = message.clone());
-            self.tell_message(now, EventName::MessageUpdate, &context, message, referenced, Effect::None);
+            self.tell_message(now, EventName::MessageUpdate, &context, message, referenced, ReplicaUpdate::None);
         }
         Ok(Reply::Count(count))
     }
@@ -491,22 +491,22 @@ impl Guild {
             }
             _ => {}
         }
-        let effect = self.newest_of_backend(now, gate, event);
+        let replica_update = self.newest_of_backend(now, gate, event);
         let event = Event::of_backend(self.structure.id(), gate.clone(), event.clone());
-        Ok(Reply::Count(self.publish(event, effect)))
+        Ok(Reply::Count(self.publish(event, replica_update)))
     }
 
     /// A message that a backend published becomes the channel's newest for passive sessions, until the guild is loaded
     /// again. Ids of the future are ignored: no later message would count as newer.
-    fn newest_of_backend(&mut self, now: Now, gate: &Gate, event: &BackendEvent) -> Effect {
-        let Gate::Channel(channel_id) = gate else { return Effect::None };
-        let Some(message_id) = event.newest_in(*channel_id) else { return Effect::None };
+    fn newest_of_backend(&mut self, now: Now, gate: &Gate, event: &BackendEvent) -> ReplicaUpdate {
+        let Gate::Channel(channel_id) = gate else { return ReplicaUpdate::None };
+        let Some(message_id) = event.newest_in(*channel_id) else { return ReplicaUpdate::None };
         let is_news = self.last_message_ids.get(channel_id).is_none_or(|newest| *newest < message_id);
         if !is_news || timestamp_of(message_id).0 > now.unix.0 + CLOCKS_APART_MS_MAX {
-            return Effect::None;
+            return ReplicaUpdate::None;
         }
         Arc::make_mut(&mut self.last_message_ids).insert(*channel_id, message_id);
-        Effect::Message(*channel_id, message_id)
+        ReplicaUpdate::Message(*channel_id, message_id)
     }
 }
 

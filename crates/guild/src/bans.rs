@@ -18,7 +18,7 @@ use crate::{
 use guildhall_model::{
     AuditAction, Ban, EventName, GuildResource, Member, Permissions, ResourceKey, ResourceKind, RoleId, User, UserId,
 };
-use guildhall_relay::{Effect, Gate, Notice, Payload};
+use guildhall_relay::{Gate, Notice, Payload, ReplicaUpdate};
 use guildhall_stdx::Now;
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ impl Guild {
 
     fn tell_ban(&mut self, name: EventName, notice: Notice) {
         let event = self.event(name, Gate::GuildPermission(READERS), Payload::Notice(Box::new(notice)));
-        self.publish(event, Effect::None);
+        self.publish(event, ReplicaUpdate::None);
     }
 
     pub(crate) fn read_ban(&self, now: Now, actor: Actor, user_id: UserId) -> CommandResult {

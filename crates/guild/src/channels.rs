@@ -18,7 +18,7 @@ use guildhall_model::{
     AuditAction, Channel, ChannelId, ChannelType, EmojiId, EventName, ForumFields, ForumTag, Overwrite, OverwriteKind,
     Permissions,
 };
-use guildhall_relay::{Effect, Gate, Payload};
+use guildhall_relay::{Gate, Payload, ReplicaUpdate};
 use guildhall_stdx::Now;
 use std::{
     collections::{BTreeMap, HashMap},
@@ -150,11 +150,11 @@ impl Guild {
     /// Stores and tells a channel that is new or changed. Everybody learns of it, whether or not they can view it.
     pub(crate) fn put_channel(&mut self, now: Now, name: EventName, channel: Arc<Channel>) {
         self.write(Write::PutChannel(channel.clone()));
-        let effect = self.change_structure(now, |structure| {
+        let replica_update = self.change_structure(now, |structure| {
             Arc::make_mut(&mut structure.channels).insert(channel.id, channel.clone());
         });
         let event = self.event(name, Gate::Members, Payload::Channel(channel));
-        self.publish(event, effect);
+        self.publish(event, replica_update);
     }
 
     pub(crate) fn delete_channel(&mut self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {
@@ -180,7 +180,7 @@ impl Guild {
         self.forget_threads_of(channel_id);
         self.write(Write::DeleteChannel(self.structure.id(), channel_id));
         children.values().for_each(|child| self.write(Write::PutChannel(child.clone())));
-        let effect = self.change_structure(now, |structure| {
+        let replica_update = self.change_structure(now, |structure| {
             let channels = Arc::make_mut(&mut structure.channels);
             channels.remove(&channel_id);
             channels.extend(children.clone());
@@ -193,10 +193,10 @@ impl Guild {
         self.cache.forget_channel(channel_id);
         self.free_evicted();
         let event = self.event(EventName::ChannelDelete, Gate::Members, Payload::Channel(channel.clone()));
-        self.publish(event, effect);
+        self.publish(event, replica_update);
         for child in children.into_values() {
             let event = self.event(EventName::ChannelUpdate, Gate::Members, Payload::Channel(child));
-            self.publish(event, Effect::None);
+            self.publish(event, ReplicaUpdate::None);
         }
         self.forget_special_channel(now, channel_id);
         let entry = NewEntry::new(AuditAction::ChannelDelete, channel_id);

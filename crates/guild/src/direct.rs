@@ -20,7 +20,7 @@ use guildhall_model::{
     Channel, ChannelId, ChannelType, Direct, DirectFields, EventName, Guild as GuildFields, GuildId, Member, Message,
     Permissions, User, UserId,
 };
-use guildhall_relay::{Effect, Event, Notice, Payload, Published};
+use guildhall_relay::{Event, Notice, Payload, Published, ReplicaUpdate};
 use guildhall_stdx::Now;
 use std::sync::Arc;
 
@@ -118,7 +118,7 @@ impl Guild {
     fn tell_users(&mut self, name: EventName, to: Arc<[UserId]>, payload: Payload) {
         self.touch();
         let event = Event::direct(name, to, payload);
-        self.put_out(Output::Users(Arc::new(Published { event, effect: Effect::None })));
+        self.put_out(Output::Users(Arc::new(Published { event, replica_update: ReplicaUpdate::None })));
     }
 
     /// Tells these how it is. Each sees it without themselves.

@@ -36,12 +36,12 @@ impl Guild {
     ) {
         let fields = Arc::new(fields);
         self.write(Write::PutGuild(fields.clone()));
-        let effect = self.change_structure(now, |structure| structure.guild = fields);
+        let replica_update = self.change_structure(now, |structure| structure.guild = fields);
         let notice = notice(self);
         let channel_id = channel_id.filter(|id| self.structure.channels.contains_key(id));
         let gate = channel_id.map_or(Gate::Members, Gate::Channel);
         let event = self.event(name, gate, Payload::Notice(Box::new(notice)));
-        self.publish(event, effect);
+        self.publish(event, replica_update);
     }
 
     fn keep_emojis(&mut self, now: Now, emojis: Vec<Emoji>) {

@@ -36,8 +36,8 @@ use guildhall_model::{
     Role, SnowflakeGenerator, UserId,
 };
 use guildhall_relay::{
-    Effect, Event, Gate, GuildStructure, MemberTable, Payload, Published, RelayId, RelayMessage, ThreadEntry, ToGuild,
-    ToRelay,
+    Event, Gate, GuildStructure, MemberTable, Payload, Published, RelayId, RelayMessage, ReplicaUpdate, ThreadEntry,
+    ToGuild, ToRelay,
 };
 use guildhall_stdx::{CowMap, Instant, Now, Rng, count_steps};
 use std::{
@@ -565,14 +565,14 @@ impl Guild {
 
     /// Tells every relay, and says how many; of a direct message those in it. Cost: one message per relay,
     /// whatever its sessions.
-    pub(crate) fn publish(&mut self, event: Event, effect: Effect) -> u64 {
+    pub(crate) fn publish(&mut self, event: Event, replica_update: ReplicaUpdate) -> u64 {
         if self.is_direct() {
             self.publish_direct(event);
             return 0;
         }
         self.touch();
         let mut told = 0;
-        let published = Arc::new(Published { event, effect });
+        let published = Arc::new(Published { event, replica_update });
         let guild_id = self.structure.id();
         for (relay, link) in &mut self.relays {
             if let Some(message) = link.number(guild_id, *relay, RelayMessage::Published(published.clone())) {
@@ -587,7 +587,7 @@ impl Guild {
     /// Tells what a member shows to the relays that have somebody who watches them, or everybody.
     pub(crate) fn publish_presence(&mut self, user_id: UserId, event: Event) {
         self.touch();
-        let published = Arc::new(Published { event, effect: Effect::None });
+        let published = Arc::new(Published { event, replica_update: ReplicaUpdate::None });
         let guild_id = self.structure.id();
         for (relay, link) in &mut self.relays {
             if !link.reads_presences() && !self.watchers.has(user_id, *relay, link.epoch) {
@@ -614,10 +614,10 @@ impl Guild {
     }
 
     /// Changes base fields, roles or channels, and returns the new whole.
-    pub(crate) fn change_structure(&mut self, now: Now, change: impl FnOnce(&mut GuildStructure)) -> Effect {
+    pub(crate) fn change_structure(&mut self, now: Now, change: impl FnOnce(&mut GuildStructure)) -> ReplicaUpdate {
         self.touch();
         change(Arc::make_mut(&mut self.structure));
         self.lists_follow_structure(now);
-        Effect::Structure(self.structure.clone())
+        ReplicaUpdate::Structure(self.structure.clone())
     }
 }

@@ -17,7 +17,7 @@ use crate::{
 use guildhall_model::{
     AuditAction, Channel, ChannelId, EventName, Member, MemberPictures, Permissions, RoleId, User, UserId,
 };
-use guildhall_relay::{Effect, Gate, Payload};
+use guildhall_relay::{Gate, Payload, ReplicaUpdate};
 use guildhall_stdx::{Now, Timestamp};
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ impl Guild {
         let user_id = member.user.id;
         let member = self.store_member(now, member);
         let event = self.event(name, gate, Payload::Member(member.clone())).always_to(user_id).about(user_id);
-        self.publish(event, Effect::Member(user_id, Some(member.clone())));
+        self.publish(event, ReplicaUpdate::Member(user_id, Some(member.clone())));
         member
     }
 
@@ -299,6 +299,6 @@ impl Guild {
         }
         let payload = Payload::MemberRemove(member.user.clone());
         let event = self.event(EventName::GuildMemberRemove, Gate::Members, payload).about(user_id);
-        self.publish(event, Effect::Member(user_id, None));
+        self.publish(event, ReplicaUpdate::Member(user_id, None));
     }
 }

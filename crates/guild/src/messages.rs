@@ -20,7 +20,7 @@ use guildhall_model::{
     Attachment, AuditAction, ChannelId, EventName, Member, Message, MessageId, MessageReference, Nonce, Permissions,
     StickerId, StickerItem, UserId,
 };
-use guildhall_relay::{Effect, MessageEvent, Notice, Payload};
+use guildhall_relay::{MessageEvent, Notice, Payload, ReplicaUpdate};
 use guildhall_stdx::Now;
 use std::sync::Arc;
 
@@ -230,11 +230,11 @@ impl Guild {
             None => Arc::new(message.clone()),
         };
         let message = if nonce.is_none() { told.clone() } else { Arc::new(message) };
-        let effect = match self.thread_after_message(context, &message) {
-            Some(effect) => effect,
+        let replica_update = match self.thread_after_message(context, &message) {
+            Some(replica_update) => replica_update,
             None => {
                 Arc::make_mut(&mut self.last_message_ids).insert(key.0, key.1);
-                Effect::Message(key.0, key.1)
+                ReplicaUpdate::Message(key.0, key.1)
             }
         };
         self.write(Write::PutMessage(message.clone()));
@@ -242,7 +242,7 @@ impl Guild {
         self.cache.put(key, CachedMessage::new(message), version);
         self.free_evicted();
         let referenced = referenced.map(|referenced| self.limits.links.renewed(now.unix, referenced));
-        self.tell_message(now, EventName::MessageCreate, context, told.clone(), referenced.clone(), effect);
+        self.tell_message(now, EventName::MessageCreate, context, told.clone(), referenced.clone(), replica_update);
         Reply::Message(Box::new(MessageReply {
             message: told,
             reactions: Vec::new(),
@@ -286,7 +286,7 @@ impl Guild {
         context: &ChannelContext,
         message: Arc<Message>,
         referenced: Option<Arc<Message>>,
-        effect: Effect,
+        replica_update: ReplicaUpdate,
     ) {
         let referenced = referenced.map(|referenced| self.limits.links.renewed(now.unix, referenced));
         let message = self.limits.links.renewed(now.unix, message);
@@ -298,7 +298,7 @@ impl Guild {
             message,
         }));
         let event = self.event(name, self.gate_of(&context.channel), payload);
-        self.publish(event, effect);
+        self.publish(event, replica_update);
     }
 
     /// Whether members may edit messages there. An author who has lost SEND_MESSAGES since may still edit, as upstream.
@@ -395,7 +395,7 @@ impl Guild {
                 &context,
                 told,
                 referenced.clone().flatten(),
-                Effect::None,
+                ReplicaUpdate::None,
             );
         }
         let message = self.limits.links.renewed(now.unix, message);
@@ -417,10 +417,10 @@ impl Guild {
         }
         self.need_deletable(&context)?;
         self.forget_message((channel_id, message_id));
-        let effect = self.thread_after_deletion(&context, usize::from(is_counted(&message)));
+        let replica_update = self.thread_after_deletion(&context, usize::from(is_counted(&message)));
         let payload = Payload::MessageDelete { id: message_id, channel_id };
         let event = self.event(EventName::MessageDelete, self.gate_of(&context.channel), payload);
-        self.publish(event, effect);
+        self.publish(event, replica_update);
         if !context.is(message.author.id) {
             let entry = NewEntry::new(AuditAction::MessageDelete, message.author.id);
             self.log(now, actor, entry.option("channel_id", channel_id).option("count", 1));
@@ -457,11 +457,11 @@ impl Guild {
             }
             self.forget_message((channel_id, *message_id));
         }
-        let effect = self.thread_after_deletion(&context, counted);
+        let replica_update = self.thread_after_deletion(&context, counted);
         let notice = Notice::MessagesGone { channel_id, ids: message_ids.into() };
         let gate = self.gate_of(&context.channel);
         let event = self.event(EventName::MessageDeleteBulk, gate, Payload::Notice(Box::new(notice)));
-        self.publish(event, effect);
+        self.publish(event, replica_update);
         let entry = NewEntry::new(AuditAction::MessageBulkDelete, channel_id);
         self.log(now, actor, entry.option("count", message_ids.len()));
         Ok(Reply::Done)
@@ -475,7 +475,7 @@ impl Guild {
         self.need_open(&context)?;
         let payload = Payload::Typing { channel_id, timestamp_s: now.unix.unix_s(), member };
         let event = self.event(EventName::TypingStart, self.gate_of(&context.channel), payload);
-        self.publish(event, Effect::None);
+        self.publish(event, ReplicaUpdate::None);
         Ok(Reply::Done)
     }
 }

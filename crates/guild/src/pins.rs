@@ -15,7 +15,7 @@ use guildhall_model::{
     AuditAction, Channel, ChannelId, EventName, GuildResource, Message, MessageId, MessageReference, Permissions, Pin,
     ResourceKey, ResourceKind,
 };
-use guildhall_relay::{Effect, Gate, Notice, Payload, ThreadEntry};
+use guildhall_relay::{Gate, Notice, Payload, ReplicaUpdate, ThreadEntry};
 use guildhall_stdx::{Now, Timestamp};
 use std::sync::Arc;
 
@@ -106,7 +106,7 @@ impl Guild {
         self.write(Write::PutMessage(message.clone()));
         let version = self.touch();
         self.cache.change((message.channel_id, message.id), version, |cached| cached.message = message.clone());
-        self.tell_message(now, EventName::MessageUpdate, context, message, referenced, Effect::None);
+        self.tell_message(now, EventName::MessageUpdate, context, message, referenced, ReplicaUpdate::None);
     }
 
     /// Also what the channel itself says of its newest pin, which is no CHANNEL_UPDATE.
@@ -115,11 +115,11 @@ impl Guild {
             Channel { last_pin_timestamp, ..Channel::clone(&self.with_newest_message(context.channel.clone())) };
         let channel = Arc::new(channel);
         self.write(Write::PutChannel(channel.clone()));
-        let effect = self.keep_channel(now, &channel);
+        let replica_update = self.keep_channel(now, &channel);
         let notice = Notice::Pins { channel_id: channel.id, last_pin_timestamp };
         let gate = self.gate_of(&channel);
         let event = self.event(EventName::ChannelPinsUpdate, gate, Payload::Notice(Box::new(notice)));
-        self.publish(event, effect);
+        self.publish(event, replica_update);
     }
 
     /// Newest pin first.
@@ -143,7 +143,7 @@ impl Guild {
     }
 
     /// A channel is as this from now on.
-    fn keep_channel(&mut self, now: Now, channel: &Arc<Channel>) -> Effect {
+    fn keep_channel(&mut self, now: Now, channel: &Arc<Channel>) -> ReplicaUpdate {
         if let Some(entry) = self.threads.get(channel.id).cloned() {
             return self.keep_thread(ThreadEntry { channel: channel.clone(), ..entry });
         }

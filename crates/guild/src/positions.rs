@@ -12,7 +12,7 @@ use crate::{
     record::Write,
 };
 use guildhall_model::{Channel, ChannelId, EventName, Permissions, Role, RoleId};
-use guildhall_relay::{Effect, Gate, Payload};
+use guildhall_relay::{Gate, Payload, ReplicaUpdate};
 use guildhall_stdx::Now;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -44,16 +44,16 @@ impl Guild {
         let changed: Vec<Arc<Channel>> = changed.into_values().map(Arc::new).collect();
         let channels_before = self.structure.channels.clone();
         changed.iter().for_each(|channel| self.write(Write::PutChannel(channel.clone())));
-        let mut effect = Effect::None;
+        let mut replica_update = ReplicaUpdate::None;
         if !changed.is_empty() {
-            effect = self.change_structure(now, |structure| {
+            replica_update = self.change_structure(now, |structure| {
                 Arc::make_mut(&mut structure.channels)
                     .extend(changed.iter().map(|channel| (channel.id, channel.clone())));
             });
         }
         for channel in &changed {
             let event = self.event(EventName::ChannelUpdate, Gate::Members, Payload::Channel(channel.clone()));
-            self.publish(event, std::mem::replace(&mut effect, Effect::None));
+            self.publish(event, std::mem::replace(&mut replica_update, ReplicaUpdate::None));
         }
         for channel in &changed {
             if let Some(before) = channels_before.get(&channel.id) {
@@ -89,14 +89,14 @@ impl Guild {
 
         let guild_id = self.structure.id();
         changed.values().for_each(|role| self.write(Write::PutRole(guild_id, role.clone())));
-        let mut effect = Effect::None;
+        let mut replica_update = ReplicaUpdate::None;
         if !changed.is_empty() {
-            effect =
+            replica_update =
                 self.change_structure(now, |structure| Arc::make_mut(&mut structure.roles).extend(changed.clone()));
         }
         for role in changed.into_values() {
             let event = self.event(EventName::GuildRoleUpdate, Gate::Members, Payload::Role(role));
-            self.publish(event, std::mem::replace(&mut effect, Effect::None));
+            self.publish(event, std::mem::replace(&mut replica_update, ReplicaUpdate::None));
         }
         Ok(Reply::Done)
     }

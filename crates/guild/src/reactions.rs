@@ -14,7 +14,7 @@ use crate::{
     record::Write,
 };
 use guildhall_model::{ChannelId, EventName, MessageId, Permissions, ReactionEmoji, UserId};
-use guildhall_relay::{Effect, Payload, ReactionEvent};
+use guildhall_relay::{Payload, ReactionEvent, ReplicaUpdate};
 use guildhall_stdx::Now;
 
 impl Guild {
@@ -74,7 +74,7 @@ impl Guild {
     fn tell_reaction(&mut self, name: EventName, context: &ChannelContext, event: ReactionEvent) {
         let gate = self.gate_of(&context.channel);
         let event = self.event(name, gate, Payload::Reaction(Box::new(event)));
-        self.publish(event, Effect::None);
+        self.publish(event, ReplicaUpdate::None);
     }
 
     pub(crate) fn remove_reaction(
@@ -142,7 +142,7 @@ impl Guild {
         };
         let payload = Payload::ReactionsCleared { channel_id: key.0, message_id: key.1, emoji: emoji_as_used };
         let event = self.event(name, self.gate_of(&context.channel), payload);
-        self.publish(event, Effect::None);
+        self.publish(event, ReplicaUpdate::None);
         Ok(Reply::Done)
     }
 }

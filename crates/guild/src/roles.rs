@@ -14,7 +14,7 @@ use crate::{
     record::Write,
 };
 use guildhall_model::{AuditAction, Channel, EventName, OverwriteKind, Permissions, Role, RoleId};
-use guildhall_relay::{Effect, Gate, Payload};
+use guildhall_relay::{Gate, Payload, ReplicaUpdate};
 use guildhall_stdx::Now;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -81,11 +81,11 @@ impl Guild {
 
     pub(crate) fn put_role(&mut self, now: Now, name: EventName, role: &Arc<Role>) {
         self.write(Write::PutRole(self.structure.id(), role.clone()));
-        let effect = self.change_structure(now, |structure| {
+        let replica_update = self.change_structure(now, |structure| {
             Arc::make_mut(&mut structure.roles).insert(role.id, role.clone());
         });
         let event = self.event(name, Gate::Members, Payload::Role(role.clone()));
-        self.publish(event, effect);
+        self.publish(event, replica_update);
     }
 
     pub(crate) fn delete_role(&mut self, now: Now, actor: Actor, role_id: RoleId) -> CommandResult {
@@ -110,17 +110,17 @@ impl Guild {
             })
             .collect();
         changed.values().for_each(|channel| self.write(Write::PutChannel(channel.clone())));
-        let effect = self.change_structure(now, |structure| {
+        let replica_update = self.change_structure(now, |structure| {
             Arc::make_mut(&mut structure.roles).remove(&role_id);
             if !changed.is_empty() {
                 Arc::make_mut(&mut structure.channels).extend(changed.clone());
             }
         });
         let event = self.event(EventName::GuildRoleDelete, Gate::Members, Payload::RoleDelete(role_id));
-        self.publish(event, effect);
+        self.publish(event, replica_update);
         for channel in changed.into_values() {
             let event = self.event(EventName::ChannelUpdate, Gate::Members, Payload::Channel(channel));
-            self.publish(event, Effect::None);
+            self.publish(event, ReplicaUpdate::None);
         }
         self.log(now, actor, NewEntry::new(AuditAction::RoleDelete, role_id).gone(audit::of_role(&role)));
         Ok(Reply::Done)

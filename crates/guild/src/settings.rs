@@ -14,7 +14,7 @@ use crate::{
     relays::RelayLink,
 };
 use guildhall_model::{AuditAction, Channel, ChannelId, ChannelType, EventName, Permissions, UserId};
-use guildhall_relay::{Effect, Gate, Payload};
+use guildhall_relay::{Gate, Payload, ReplicaUpdate};
 use guildhall_stdx::Now;
 use std::{collections::BTreeMap, mem, sync::Arc};
 
@@ -146,9 +146,9 @@ impl Guild {
     pub(crate) fn put_fields(&mut self, now: Now, fields: guildhall_model::Guild) {
         let fields = Arc::new(fields);
         self.write(Write::PutGuild(fields.clone()));
-        let effect = self.change_structure(now, |structure| structure.guild = fields);
+        let replica_update = self.change_structure(now, |structure| structure.guild = fields);
         let event = self.event(EventName::GuildUpdate, Gate::Members, Payload::Guild(self.structure.clone()));
-        self.publish(event, effect);
+        self.publish(event, replica_update);
     }
 
     /// Drops all sessions. Pending requests are answered.
@@ -187,7 +187,7 @@ impl Guild {
         }
         self.write(Write::DeleteGuild(self.structure.id()));
         let event = self.event(EventName::GuildDelete, Gate::Members, Payload::GuildGone);
-        self.publish(event, Effect::Deleted);
+        self.publish(event, ReplicaUpdate::Deleted);
         // Later attaches are refused: the account is no member.
         self.is_deleted = true;
         self.online_count = 0;

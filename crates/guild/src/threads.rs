@@ -28,7 +28,7 @@ use guildhall_model::{
     AuditAction, Channel, ChannelId, ChannelType, EventName, ForumFields, ForumTag, Id, Message, Permissions,
     ResourceKey, ResourceKind, ThreadMember, UserId,
 };
-use guildhall_relay::{Effect, Gate, Notice, Payload, ThreadEntry, ThreadEvent};
+use guildhall_relay::{Gate, Notice, Payload, ReplicaUpdate, ThreadEntry, ThreadEvent};
 use guildhall_stdx::Now;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -146,11 +146,11 @@ impl Guild {
     }
 
     /// Stores a thread in its current state.
-    pub(crate) fn keep_thread(&mut self, entry: ThreadEntry) -> Effect {
+    pub(crate) fn keep_thread(&mut self, entry: ThreadEntry) -> ReplicaUpdate {
         self.touch();
         let thread_id = entry.channel.id;
         self.threads.insert(thread_id, entry.clone());
-        Effect::Thread(thread_id, Some(entry))
+        ReplicaUpdate::Thread(thread_id, Some(entry))
     }
 
     pub(crate) fn gate_of_thread(entry: &ThreadEntry, only: Option<UserId>) -> Gate {
@@ -164,14 +164,18 @@ impl Guild {
         entry: &ThreadEntry,
         only: Option<UserId>,
         notice: Notice,
-        effect: Effect,
+        replica_update: ReplicaUpdate,
     ) {
         let event = self.event(name, Self::gate_of_thread(entry, only), Payload::Notice(Box::new(notice)));
-        self.publish(event, effect);
+        self.publish(event, replica_update);
     }
 
     /// Counts a message written in a thread. Returns the effect.
-    pub(crate) fn thread_after_message(&mut self, context: &ChannelContext, message: &Message) -> Option<Effect> {
+    pub(crate) fn thread_after_message(
+        &mut self,
+        context: &ChannelContext,
+        message: &Message,
+    ) -> Option<ReplicaUpdate> {
         let entry = self.threads.get(context.channel.id)?.clone();
         let mut channel = Channel::clone(&entry.channel);
         channel.last_message_id = Some(message.id);
@@ -188,12 +192,12 @@ impl Guild {
     }
 
     /// Subtracts deleted messages of a thread. The total of messages ever sent stays.
-    pub(crate) fn thread_after_deletion(&mut self, context: &ChannelContext, counted: usize) -> Effect {
+    pub(crate) fn thread_after_deletion(&mut self, context: &ChannelContext, counted: usize) -> ReplicaUpdate {
         let Some(entry) = self.threads.get(context.channel.id).filter(|_| counted > 0).cloned() else {
-            return Effect::None;
+            return ReplicaUpdate::None;
         };
         let mut channel = Channel::clone(&entry.channel);
-        let Some(thread) = channel.thread.as_mut() else { return Effect::None };
+        let Some(thread) = channel.thread.as_mut() else { return ReplicaUpdate::None };
         thread.message_count = thread.message_count.saturating_sub(counted as u32);
         let entry = ThreadEntry { channel: Arc::new(channel), ..entry };
         self.write(Write::PutChannel(entry.channel.clone()));
@@ -221,9 +225,9 @@ impl Guild {
         let entry = ThreadEntry { channel: Arc::new(channel), members: before.members.clone() };
         self.archive.follow(now, &entry.channel);
         self.write(Write::PutChannel(entry.channel.clone()));
-        let effect = self.keep_thread(entry.clone());
+        let replica_update = self.keep_thread(entry.clone());
         let event = ThreadEvent { entry: entry.clone(), own: None, newly_created: false };
-        self.tell_thread(EventName::ThreadUpdate, &entry, None, Notice::Thread(event), effect);
+        self.tell_thread(EventName::ThreadUpdate, &entry, None, Notice::Thread(event), replica_update);
         if is_active && !was_active {
             // Clients forget archived threads; after reopening, connected members receive their membership again.
             let context: Vec<_> = entry
@@ -234,7 +238,13 @@ impl Guild {
                 .collect();
             for member in context {
                 let notice = Notice::ThreadMember(member);
-                self.tell_thread(EventName::ThreadMemberUpdate, &entry, Some(member.user_id), notice, Effect::None);
+                self.tell_thread(
+                    EventName::ThreadMemberUpdate,
+                    &entry,
+                    Some(member.user_id),
+                    notice,
+                    ReplicaUpdate::None,
+                );
             }
         }
     }
@@ -304,7 +314,7 @@ impl Guild {
         let entry = self.need_thread(&context)?.clone();
         self.forget_thread(&entry);
         let notice = Notice::ThreadGone(entry.channel.clone());
-        self.tell_thread(EventName::ThreadDelete, &entry, None, notice, Effect::Thread(thread_id, None));
+        self.tell_thread(EventName::ThreadDelete, &entry, None, notice, ReplicaUpdate::Thread(thread_id, None));
         let logged = NewEntry::new(AuditAction::ThreadDelete, thread_id);
         self.log(now, actor, logged.gone(audit::of_channel(&entry.channel)));
         Ok(Reply::Thread(Box::new((entry, None))))

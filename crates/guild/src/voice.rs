@@ -16,7 +16,7 @@ use crate::{
 use guildhall_model::{
     Channel, ChannelId, ChannelType, EventName, Member, Permissions, UserId, VoiceState, to_gateway::VoiceStateUpdate,
 };
-use guildhall_relay::{Effect, Gate, Payload, RelayMessage, SessionKey, VoiceEntry};
+use guildhall_relay::{Gate, Payload, RelayMessage, ReplicaUpdate, SessionKey, VoiceEntry};
 use guildhall_stdx::{CowMap, Now};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -154,11 +154,11 @@ impl Guild {
         if let Some(before) = before.filter(|before| *before != channel_id) {
             let left = Arc::new(VoiceState { channel_id: None, ..VoiceState::clone(state) });
             let event = update(self, Gate::ChannelExcept(before, channel_id), left);
-            self.publish(event, Effect::None);
+            self.publish(event, ReplicaUpdate::None);
         }
         let event = update(self, Gate::Channel(channel_id), state.clone()).always_to(state.user_id);
         let entry = self.voice.entries.get(state.user_id).cloned();
-        self.publish(event, Effect::Voice(state.user_id, entry));
+        self.publish(event, ReplicaUpdate::Voice(state.user_id, entry));
     }
 
     fn send_voice_server(&mut self, user_id: UserId, session: SessionKey) {

@@ -16,7 +16,7 @@ use guildhall_model::{
     AuditAction, ChannelId, ChannelType, EventName, GuildResource, Message, MessageId, Permissions, ResourceKey,
     ResourceKind, Webhook, WebhookId,
 };
-use guildhall_relay::{Effect, Gate, Notice, Payload};
+use guildhall_relay::{Gate, Notice, Payload, ReplicaUpdate};
 use guildhall_stdx::Now;
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ impl Guild {
         let gate = Gate::ChannelPermission(channel_id, Permissions::MANAGE_WEBHOOKS);
         let payload = Payload::Notice(Box::new(Notice::Webhooks(channel_id)));
         let event = self.event(EventName::WebhooksUpdate, gate, payload);
-        self.publish(event, Effect::None);
+        self.publish(event, ReplicaUpdate::None);
     }
 
     fn need_webhook(&self, now: Now, id: WebhookId, access: &WebhookAccess) -> Result<Arc<Webhook>, Refusal> {

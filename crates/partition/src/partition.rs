@@ -18,7 +18,7 @@ use crate::{
 use guildhall_codec::{DictionaryId, MessageInflater, StreamCompressor};
 use guildhall_model::{CloseCode, EventName, GuildId, User, UserId, from_gateway::SelfUserBody, shard_of};
 use guildhall_relay::{
-    Effect, PartitionId, Progress, Redaction, Relay, RelayId, RelayMessage, ToGuild, ToGuilds, ToRelay,
+    PartitionId, Progress, Redaction, Relay, RelayId, RelayMessage, ReplicaUpdate, ToGuild, ToGuilds, ToRelay,
 };
 use guildhall_session::{Dispatch, GuildEntry, Log, Membership, Session};
 use guildhall_stdx::{Instant, Now, SlotKey};
@@ -628,8 +628,8 @@ fn attach(session: &Session, partition: PartitionId, guild_id: GuildId) -> Optio
 fn who_joined(message: &RelayMessage) -> Option<UserId> {
     match message {
         RelayMessage::Published(published) if published.event.name == EventName::GuildMemberAdd => {
-            match &published.effect {
-                Effect::Member(user_id, Some(_)) => Some(*user_id),
+            match &published.replica_update {
+                ReplicaUpdate::Member(user_id, Some(_)) => Some(*user_id),
                 _ => None,
             }
         }

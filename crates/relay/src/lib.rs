@@ -35,8 +35,8 @@ pub use notice::Notice;
 pub use passive::{PassiveDelta, PassiveSnapshot, Unreads};
 pub use payload::{ListChange, MessageEvent, Payload, ReactionEvent};
 pub use protocol::{
-    Effect, FoundMembers, GuildView, IntervalUpdate, ListUpdate, MembersAnswer, MembersWanted, PartitionId, Published,
-    RelayId, RelayMessage, SessionKey, SessionPresence, ToGuild, ToGuildKind, ToRelay,
+    FoundMembers, GuildView, IntervalUpdate, ListUpdate, MembersAnswer, MembersWanted, PartitionId, Published, RelayId,
+    RelayMessage, ReplicaUpdate, SessionKey, SessionPresence, ToGuild, ToGuildKind, ToRelay,
 };
 pub use relay::{Progress, Recipients, Relay, ToGuilds};
 pub use replica::{GuildReplica, VoiceEntry};

@@ -13,7 +13,7 @@ use crate::{
     audience::Map,
     event::{Event, Gate},
     payload::{ListChange, Payload},
-    protocol::{Effect, ListUpdate, Published, RelayId, ToGuild},
+    protocol::{ListUpdate, Published, RelayId, ReplicaUpdate, ToGuild},
     relay::ToGuilds,
 };
 use guildhall_member_list::{Interval, Item, ListId, ListOp};
@@ -407,7 +407,7 @@ impl WatchedList {
         }));
         let gate = if is_hidden { Gate::Members } else { Gate::List(list) };
         let event = Event::new(guild_id, EventName::GuildMemberListUpdate, gate, payload);
-        Some(Arc::new(Published { event, effect: Effect::None }))
+        Some(Arc::new(Published { event, replica_update: ReplicaUpdate::None }))
     }
 }
 

@@ -19,7 +19,7 @@
 
 use crate::{
     audience::{Baselines, Map},
-    protocol::Effect,
+    protocol::ReplicaUpdate,
     replica::{GuildReplica, VoiceEntry},
     structure::GuildStructure,
 };
@@ -185,14 +185,14 @@ impl ChangeLog {
         self.channels.is_empty() && self.voice.is_empty() && self.baselines.is_empty()
     }
 
-    /// Records a change. Call it before `effect` is applied to `replica`.
-    pub fn note(&mut self, effect: &Effect, replica: &GuildReplica) {
-        match effect {
-            Effect::Message(channel_id, _) => {
+    /// Records a change. Call it before `replica_update` is applied to `replica`.
+    pub fn note(&mut self, replica_update: &ReplicaUpdate, replica: &GuildReplica) {
+        match replica_update {
+            ReplicaUpdate::Message(channel_id, _) => {
                 self.version = self.version.wrapping_add(1);
                 self.channels.insert(*channel_id, self.version);
             }
-            Effect::Voice(user_id, _) => {
+            ReplicaUpdate::Voice(user_id, _) => {
                 self.version = self.version.wrapping_add(1);
                 let before = replica.voice.get(*user_id).and_then(|entry| entry.state.channel_id);
                 let change = self.voice.entry(*user_id).or_insert_with(|| VoiceChange::new(self.version, before));
@@ -201,7 +201,7 @@ impl ChangeLog {
                     change.left(before, self.version);
                 }
             }
-            Effect::Structure(structure) => {
+            ReplicaUpdate::Structure(structure) => {
                 let before = &replica.structure.channels;
                 let pinned = structure.channels.values().filter(|channel| {
                     let before = before.get(&channel.id).and_then(|before| before.last_pin_timestamp);
@@ -212,7 +212,7 @@ impl ChangeLog {
                     self.channels.insert(channel.id, self.version);
                 }
             }
-            Effect::None | Effect::Member(..) | Effect::Thread(..) | Effect::Deleted => {}
+            ReplicaUpdate::None | ReplicaUpdate::Member(..) | ReplicaUpdate::Thread(..) | ReplicaUpdate::Deleted => {}
         }
     }
 
@@ -403,7 +403,7 @@ mod tests {
         }
 
         fn say(&mut self, channel: u64, message: u64) {
-            self.apply(&Effect::Message(ChannelId::new(channel), MessageId::new(message)));
+            self.apply(&ReplicaUpdate::Message(ChannelId::new(channel), MessageId::new(message)));
         }
 
         fn voice(&mut self, channel: Option<u64>) {
@@ -411,12 +411,12 @@ mod tests {
                 state: Arc::new(VoiceState { channel_id: Some(ChannelId::new(channel)), ..VoiceState::new(ANA) }),
                 member: Arc::new(Member::new(Arc::new(User::new(ANA, "ana")), Timestamp(0))),
             });
-            self.apply(&Effect::Voice(ANA, entry));
+            self.apply(&ReplicaUpdate::Voice(ANA, entry));
         }
 
-        fn apply(&mut self, effect: &Effect) {
-            self.log.note(effect, &self.replica);
-            self.replica.apply(effect);
+        fn apply(&mut self, replica_update: &ReplicaUpdate) {
+            self.log.note(replica_update, &self.replica);
+            self.replica.apply(replica_update);
         }
 
         /// Channels with changes, and users who left.

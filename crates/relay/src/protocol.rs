@@ -285,7 +285,7 @@ pub struct Published {
     /// Event that is dispatched to sessions.
     pub event: Event,
     /// Applied to the replica before fan-out.
-    pub effect: Effect,
+    pub replica_update: ReplicaUpdate,
 }
 
 /// Changes of watched intervals of one member list at one moment. A relay ignores intervals that it does not watch.
@@ -314,7 +314,7 @@ pub struct IntervalUpdate {
 
 /// Change of a relay's replica.
 #[derive(Clone, Debug)]
-pub enum Effect {
+pub enum ReplicaUpdate {
     /// The replica does not change.
     None,
     /// Base fields, roles or channels changed.

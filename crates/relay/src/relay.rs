@@ -19,7 +19,9 @@ use crate::{
     notice::Notice,
     passive::{ChangeLog, Unreads, channels_of, pins_of, renewed, snapshot},
     payload::Payload,
-    protocol::{Effect, GuildView, MembersAnswer, Published, RelayId, RelayMessage, SessionKey, ToGuild, ToRelay},
+    protocol::{
+        GuildView, MembersAnswer, Published, RelayId, RelayMessage, ReplicaUpdate, SessionKey, ToGuild, ToRelay,
+    },
     replica::GuildReplica,
     subscriptions::{Subscriptions, Watched},
     thread::threads_of,
@@ -421,38 +423,41 @@ impl Relay {
         to_guild: &mut ToGuilds,
     ) {
         let Some(state) = &mut self.state else { return };
-        let viewed_before = state.thread_viewers(&published.effect);
-        state.changes.note(&published.effect, &state.replica);
-        state.replica.apply(&published.effect);
-        match &published.effect {
-            Effect::Structure(structure) => {
+        let viewed_before = state.thread_viewers(&published.replica_update);
+        state.changes.note(&published.replica_update, &state.replica);
+        state.replica.apply(&published.replica_update);
+        match &published.replica_update {
+            ReplicaUpdate::Structure(structure) => {
                 let change = state.audience.set_structure(structure.clone(), &mut state.changes);
                 if !change.is_empty() {
                     recipients.access_changed(self.guild_id, &change);
                 }
                 self.renew_lists(self.lists.slots(), recipients, to_guild);
             }
-            Effect::Member(user_id, Some(member)) => {
+            ReplicaUpdate::Member(user_id, Some(member)) => {
                 state.audience.set_member(member, &mut state.changes);
                 let slots = state.audience.slots_of(*user_id).collect();
                 self.renew_lists(slots, recipients, to_guild);
             }
-            Effect::Member(user_id, None) => {
+            ReplicaUpdate::Member(user_id, None) => {
                 let slots: SmallVec<[u32; 2]> = state.audience.slots_of(*user_id).collect();
                 for slot in slots {
                     to_guild.extend(self.detach(*user_id, slot));
                     recipients.lost(slot, self.guild_id);
                 }
             }
-            Effect::Deleted => {
+            ReplicaUpdate::Deleted => {
                 state.audience.slots().for_each(|slot| recipients.lost(slot, self.guild_id));
                 state.audience = AudienceIndex::new(state.replica.structure.clone()).hiding(self.hidden);
                 self.presence_readers_count = 0;
                 return;
             }
-            Effect::Thread(_, Some(_)) => state.audience.set_threads(&state.replica.threads),
+            ReplicaUpdate::Thread(_, Some(_)) => state.audience.set_threads(&state.replica.threads),
             // The recipients of a deletion are the members, so that the thread is removed below.
-            Effect::Thread(_, None) | Effect::None | Effect::Message(..) | Effect::Voice(..) => {}
+            ReplicaUpdate::Thread(_, None)
+            | ReplicaUpdate::None
+            | ReplicaUpdate::Message(..)
+            | ReplicaUpdate::Voice(..) => {}
         }
         let Some(state) = &mut self.state else { return };
         recipients.begin(published, state.audience.visibility(&published.event));
@@ -465,10 +470,10 @@ impl Relay {
                 receipt.reached(counted.count);
             }
         }
-        if let Effect::Thread(_, None) | Effect::Structure(_) = &published.effect {
+        if let ReplicaUpdate::Thread(_, None) | ReplicaUpdate::Structure(_) = &published.replica_update {
             state.audience.set_threads(&state.replica.threads);
         }
-        if let Effect::Structure(_) | Effect::Member(_, Some(_)) = &published.effect {
+        if let ReplicaUpdate::Structure(_) | ReplicaUpdate::Member(_, Some(_)) = &published.replica_update {
             state.tell_view_changes(self.guild_id, &published.event, recipients);
         }
         if let Some((parents, before)) = viewed_before {
@@ -630,11 +635,13 @@ struct Apart {
 impl State {
     /// Users who view channels with open threads, if the effect may change that. Costs nothing if there
     /// are no such channels.
-    fn thread_viewers(&self, effect: &Effect) -> Option<(Vec<ChannelId>, ViewersOf)> {
-        if !matches!(effect, Effect::Structure(_) | Effect::Member(_, Some(_))) || self.replica.threads.is_empty() {
+    fn thread_viewers(&self, replica_update: &ReplicaUpdate) -> Option<(Vec<ChannelId>, ViewersOf)> {
+        if !matches!(replica_update, ReplicaUpdate::Structure(_) | ReplicaUpdate::Member(_, Some(_)))
+            || self.replica.threads.is_empty()
+        {
             return None;
         }
-        if let Effect::Member(user_id, _) = effect {
+        if let ReplicaUpdate::Member(user_id, _) = replica_update {
             self.audience.member(*user_id)?;
         }
         let open = self.replica.threads.iter().map(|(_, entry)| entry).filter(|entry| entry.is_active());
@@ -670,7 +677,7 @@ impl State {
                 // It may say where the channel was.
                 false => Visibility::Alone,
             };
-            let published = Arc::new(Published { event, effect: Effect::None });
+            let published = Arc::new(Published { event, replica_update: ReplicaUpdate::None });
             recipients.begin(&published, visibility);
             for change in changes {
                 self.audience.deliver_change(&published.event, *change, form, recipients);
@@ -715,7 +722,8 @@ impl State {
             for (slots, joined_only) in self.audience.thread_listeners_of(user_id).into_iter().zip([false, true]) {
                 let list = || self.thread_list(guild_id, user_id, Some(gained.clone()), joined_only, now_unix);
                 let Some(event) = (if slots.is_empty() { None } else { list() }) else { continue };
-                recipients.begin(&Arc::new(Published { event, effect: Effect::None }), Visibility::Alone);
+                recipients
+                    .begin(&Arc::new(Published { event, replica_update: ReplicaUpdate::None }), Visibility::Alone);
                 slots.into_iter().for_each(|slot| recipients.deliver_alone(slot, Redaction::NONE));
             }
         }
@@ -836,6 +844,6 @@ impl State {
             }
         };
         let event = Event::new(guild_id, name, Gate::Channels(channels), payload);
-        Some(Arc::new(Published { event, effect: Effect::None }))
+        Some(Arc::new(Published { event, replica_update: ReplicaUpdate::None }))
     }
 }

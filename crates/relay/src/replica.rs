@@ -5,7 +5,7 @@
 //! Limits      channels: the guild's; voice: users in voice.
 //! Not here    members without a session in the relay who are not in voice: a relay does not know them.
 
-use crate::{protocol::Effect, structure::GuildStructure, thread::ThreadEntry};
+use crate::{protocol::ReplicaUpdate, structure::GuildStructure, thread::ThreadEntry};
 use guildhall_model::{ChannelId, GuildId, Member, MessageId, UserId, VoiceState};
 use guildhall_stdx::CowMap;
 use std::{collections::BTreeMap, sync::Arc};
@@ -46,9 +46,9 @@ impl GuildReplica {
     }
 
     /// Applies the change of an event.
-    pub(crate) fn apply(&mut self, effect: &Effect) {
-        match effect {
-            Effect::Structure(structure) => {
+    pub(crate) fn apply(&mut self, replica_update: &ReplicaUpdate) {
+        match replica_update {
+            ReplicaUpdate::Structure(structure) => {
                 let is_shorter = structure.channels.len() < self.structure.channels.len();
                 self.structure = structure.clone();
                 if is_shorter {
@@ -59,29 +59,29 @@ impl GuildReplica {
                         .retain(|channel, _| structure.channels.contains_key(channel));
                 }
             }
-            Effect::Message(channel_id, message_id) => {
+            ReplicaUpdate::Message(channel_id, message_id) => {
                 // Copies the map at most once per snapshot. It has at most as many entries as the guild has channels.
                 Arc::make_mut(&mut self.last_message_ids).insert(*channel_id, *message_id);
             }
-            Effect::Voice(user_id, Some(entry)) => {
+            ReplicaUpdate::Voice(user_id, Some(entry)) => {
                 self.voice.insert(*user_id, entry.clone());
             }
-            Effect::Voice(user_id, None) => {
+            ReplicaUpdate::Voice(user_id, None) => {
                 self.voice.remove(*user_id);
             }
-            Effect::Member(user_id, Some(member)) => {
+            ReplicaUpdate::Member(user_id, Some(member)) => {
                 if let Some(entry) = self.voice.get(*user_id) {
                     let entry = VoiceEntry { state: entry.state.clone(), member: member.clone() };
                     self.voice.insert(*user_id, entry);
                 }
             }
-            Effect::Thread(thread_id, Some(entry)) => {
+            ReplicaUpdate::Thread(thread_id, Some(entry)) => {
                 self.threads.insert(*thread_id, entry.clone());
             }
-            Effect::Thread(thread_id, None) => {
+            ReplicaUpdate::Thread(thread_id, None) => {
                 self.threads.remove(*thread_id);
             }
-            Effect::None | Effect::Member(_, None) | Effect::Deleted => {}
+            ReplicaUpdate::None | ReplicaUpdate::Member(_, None) | ReplicaUpdate::Deleted => {}
         }
     }
 
@@ -124,23 +124,23 @@ mod tests {
     fn effects_change_it_and_a_clone_stays_as_it_was() {
         let mut replica = GuildReplica::new(structure(&[ROOM]));
         let before = replica.clone();
-        replica.apply(&Effect::Message(ROOM, MessageId::new(5)));
-        replica.apply(&Effect::Message(ROOM, MessageId::new(6)));
+        replica.apply(&ReplicaUpdate::Message(ROOM, MessageId::new(5)));
+        replica.apply(&ReplicaUpdate::Message(ROOM, MessageId::new(6)));
         let state = VoiceState { channel_id: Some(ROOM), ..VoiceState::new(ANA) };
-        replica.apply(&Effect::Voice(ANA, Some(VoiceEntry { state: Arc::new(state), member: ana(None) })));
+        replica.apply(&ReplicaUpdate::Voice(ANA, Some(VoiceEntry { state: Arc::new(state), member: ana(None) })));
         // Members who are not in voice are not stored.
-        replica.apply(&Effect::Member(UserId::new(8), Some(ana(None))));
-        replica.apply(&Effect::Member(ANA, Some(ana(Some("a")))));
+        replica.apply(&ReplicaUpdate::Member(UserId::new(8), Some(ana(None))));
+        replica.apply(&ReplicaUpdate::Member(ANA, Some(ana(Some("a")))));
         assert_eq!(replica.last_message_ids.get(&ROOM), Some(&MessageId::new(6)));
         assert_eq!(replica.voice.get(ANA).map(|entry| entry.member.nick.clone()), Some(Some("a".to_owned())));
         assert_eq!(replica.voice.len(), 1);
 
-        replica.apply(&Effect::Structure(structure(&[])));
+        replica.apply(&ReplicaUpdate::Structure(structure(&[])));
         assert!(
             replica.structure.channels.is_empty() && replica.last_message_ids.is_empty(),
             "they go with the channel"
         );
-        replica.apply(&Effect::Voice(ANA, None));
+        replica.apply(&ReplicaUpdate::Voice(ANA, None));
         assert!(replica.voice.is_empty());
         assert!(before.last_message_ids.is_empty() && before.voice.is_empty() && before.structure.channels.len() == 1);
     }

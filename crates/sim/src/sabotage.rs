@@ -5,7 +5,8 @@
 use guildhall_model::{ChannelId, Member, UserId, VoiceState};
 use guildhall_partition::HandOver;
 use guildhall_relay::{
-    Audience, Effect, Event, Gate, IntervalUpdate, ListUpdate, Payload, Published, RelayId, RelayMessage, ToRelay,
+    Audience, Event, Gate, IntervalUpdate, ListUpdate, Payload, Published, RelayId, RelayMessage, ReplicaUpdate,
+    ToRelay,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -168,7 +169,7 @@ impl Saboteur {
 
     fn change(&self, mut message: ToRelay) -> ToRelay {
         let RelayMessage::Published(published) = &mut message.message else { return message };
-        let (mut event, mut effect) = (copy(&published.event), published.effect.clone());
+        let (mut event, mut replica_update) = (copy(&published.event), published.replica_update.clone());
         match self.kind {
             Sabotage::Permissions => {
                 if let Gate::Channel(_) | Gate::ChannelExcept(..) = event.audience.gate {
@@ -176,39 +177,39 @@ impl Saboteur {
                 }
             }
             Sabotage::Staleness => {
-                if let Effect::Structure(_) = effect {
-                    effect = Effect::None;
+                if let ReplicaUpdate::Structure(_) = replica_update {
+                    replica_update = ReplicaUpdate::None;
                 }
             }
             Sabotage::Redaction => event.content_readers = None,
-            Sabotage::Passive => match &mut effect {
-                Effect::Voice(_, Some(entry)) => {
+            Sabotage::Passive => match &mut replica_update {
+                ReplicaUpdate::Voice(_, Some(entry)) => {
                     let state = VoiceState { channel_id: Some(ELSEWHERE), ..VoiceState::clone(&entry.state) };
                     entry.state = Arc::new(state);
                 }
-                Effect::Message(channel, _) => *channel = ELSEWHERE,
+                ReplicaUpdate::Message(channel, _) => *channel = ELSEWHERE,
                 _ => return message,
             },
             Sabotage::Threads => match &mut event.audience.gate {
                 Gate::Thread { is_private, .. } => *is_private = false,
                 _ => return message,
             },
-            Sabotage::Joins => match (&effect, event.name.as_str()) {
-                (Effect::Thread(..), "THREAD_MEMBERS_UPDATE") => effect = Effect::None,
+            Sabotage::Joins => match (&replica_update, event.name.as_str()) {
+                (ReplicaUpdate::Thread(..), "THREAD_MEMBERS_UPDATE") => replica_update = ReplicaUpdate::None,
                 _ => return message,
             },
             Sabotage::Moderators => match event.audience.gate {
                 Gate::GuildPermission(_) | Gate::ChannelPermission(..) => event.audience.gate = Gate::Members,
                 _ => return message,
             },
-            Sabotage::Timeouts => match &mut effect {
-                Effect::Member(_, Some(member)) => {
+            Sabotage::Timeouts => match &mut replica_update {
+                ReplicaUpdate::Member(_, Some(member)) => {
                     *member = Arc::new(Member { communication_disabled_until: None, ..Member::clone(member) });
                 }
                 _ => return message,
             },
-            Sabotage::Kicks => match effect {
-                Effect::Member(_, None) => effect = Effect::None,
+            Sabotage::Kicks => match replica_update {
+                ReplicaUpdate::Member(_, None) => replica_update = ReplicaUpdate::None,
                 _ => return message,
             },
             Sabotage::Audiences => match (&event.audience.gate, &event.payload) {
@@ -228,7 +229,7 @@ impl Saboteur {
             | Sabotage::Lists
             | Sabotage::Switch => return message,
         }
-        *published = Arc::new(Published { event, effect });
+        *published = Arc::new(Published { event, replica_update });
         message
     }
 }

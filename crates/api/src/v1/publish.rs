@@ -28,7 +28,7 @@ use axum::{
 use guildhall_guild::{Actor, BackendCommand, Command, DirectCommand, Refusal, Reply};
 use guildhall_model::{ChannelId, GuildId, UserId};
 use guildhall_node::KeyLife;
-use guildhall_relay::{BackendEvent, BackendEventError, Effect, Event, Gate, Published, Receipt};
+use guildhall_relay::{BackendEvent, BackendEventError, Event, Gate, Published, Receipt, ReplicaUpdate};
 use guildhall_store::ExternalKind;
 use serde::{
     Deserialize, Deserializer as _, Serialize,
@@ -392,7 +392,7 @@ async fn recipients(v1: &V1, guild_id: GuildId, channel_id: ChannelId) -> Result
 /// Number of partitions that will report a count.
 fn to_users(v1: &V1, event: Event) -> u64 {
     let user_ids: Arc<[UserId]> = event.audience.gate.users().into();
-    v1.gateway.tell_users(&Arc::new(Published { event, effect: Effect::None }), &user_ids) as u64
+    v1.gateway.tell_users(&Arc::new(Published { event, replica_update: ReplicaUpdate::None }), &user_ids) as u64
 }
 
 fn to_guild(

@@ -14,7 +14,7 @@ use guildhall_model::{
     AuditAction, Channel, ChannelId, ChannelType, EventName, GuildResource, Member, Message, MessageId,
     MessageReference, Permissions, ThreadFields, ThreadMember,
 };
-use guildhall_relay::{Effect, Notice, ThreadEntry, ThreadEvent};
+use guildhall_relay::{Notice, ReplicaUpdate, ThreadEntry, ThreadEvent};
 use guildhall_stdx::Now;
 use std::sync::Arc;
 
@@ -103,9 +103,9 @@ impl Guild {
         self.in_threads.insert((own.user_id, thread_id));
         self.write(Write::PutChannel(entry.channel.clone()));
         self.put_resource(GuildResource::ThreadMember(own));
-        let effect = self.keep_thread(entry.clone());
+        let replica_update = self.keep_thread(entry.clone());
         let event = ThreadEvent { entry: entry.clone(), own: None, newly_created: true };
-        self.tell_thread(EventName::ThreadCreate, &entry, None, Notice::Thread(event), effect);
+        self.tell_thread(EventName::ThreadCreate, &entry, None, Notice::Thread(event), replica_update);
         self.tell_thread_members(&entry, Some(own), None);
         let mut began_from = None;
         if let Some(starter) = starter {
@@ -114,7 +114,7 @@ impl Guild {
             let version = self.touch();
             self.cache.change((parent_id, message.id), version, |cached| cached.message = message.clone());
             began_from = Some(message.clone());
-            self.tell_message(now, EventName::MessageUpdate, &parent, message, starter_referenced, Effect::None);
+            self.tell_message(now, EventName::MessageUpdate, &parent, message, starter_referenced, ReplicaUpdate::None);
         }
         if let Some(post) = &new.message {
             let context = self.in_thread(now, Actor::System, thread_id)?;

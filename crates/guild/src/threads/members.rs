@@ -11,7 +11,7 @@ use crate::{
 use guildhall_model::{
     ChannelId, EventName, GuildResource, Permissions, ResourceKey, ResourceKind, ThreadMember, UserId,
 };
-use guildhall_relay::{Effect, Event, Notice, Payload, ThreadEntry, ThreadEvent};
+use guildhall_relay::{Event, Notice, Payload, ReplicaUpdate, ThreadEntry, ThreadEvent};
 use guildhall_stdx::Now;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -105,7 +105,7 @@ impl Guild {
         self.tell_thread_members(&entry, Some(member), None);
         // To a member who just joined, the thread is new.
         let event = ThreadEvent { entry: entry.clone(), own: Some(member), newly_created: false };
-        self.tell_thread(EventName::ThreadCreate, &entry, Some(user_id), Notice::Thread(event), Effect::None);
+        self.tell_thread(EventName::ThreadCreate, &entry, Some(user_id), Notice::Thread(event), ReplicaUpdate::None);
     }
 
     fn take_from_thread(&mut self, entry: &ThreadEntry, user_id: UserId) {
@@ -147,6 +147,6 @@ impl Guild {
             Some(user_id) => event.always_to(user_id),
             None => event,
         };
-        self.publish(event, Effect::Thread(entry.channel.id, Some(entry.clone())));
+        self.publish(event, ReplicaUpdate::Thread(entry.channel.id, Some(entry.clone())));
     }
 }

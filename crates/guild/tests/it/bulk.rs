@@ -5,7 +5,7 @@ use guildhall_guild::{
     Actor, BulkRole, Command, GuildLimits, JobId, MemberFilter, NewChannel, Outcome, Prune, Refusal, Reply,
 };
 use guildhall_model::{ChannelType, EventName, Permissions, RoleId, Status, UserId};
-use guildhall_relay::{Effect, ToGuild};
+use guildhall_relay::{ReplicaUpdate, ToGuild};
 use guildhall_stdx::Timestamp;
 
 const EVER: Timestamp = Timestamp(i64::MAX);
@@ -192,7 +192,7 @@ fn a_crowded_voice_channel_is_emptied_before_it_is_deleted() {
     assert!(world.tick());
     let left = world.events();
     assert_eq!(left.len(), 64);
-    assert!(left.iter().all(|published| matches!(published.effect, Effect::Voice(_, None))));
+    assert!(left.iter().all(|published| matches!(published.replica_update, ReplicaUpdate::Voice(_, None))));
     // Nobody comes in meanwhile.
     let refused = world.command(Actor::System, Command::ShowVoice(EVE, Some(voice)));
     assert_eq!(refused.unwrap_err(), Refusal::UnknownChannel);

@@ -3,7 +3,7 @@
 use crate::fixture::*;
 use guildhall_guild::{Actor, Command, MemberPatch, Refusal, Reply};
 use guildhall_model::{EventName, Member, Permissions, RoleId, User, UserId};
-use guildhall_relay::{Effect, Gate, Payload, Published};
+use guildhall_relay::{Gate, Payload, Published, ReplicaUpdate};
 use guildhall_stdx::Timestamp;
 use std::sync::Arc;
 
@@ -24,8 +24,10 @@ fn told(published: &Published) -> &Member {
     assert_eq!(gate(published), Gate::Members);
     let Payload::Member(member) = &published.event.payload else { panic!("{published:?}") };
     assert_eq!(published.event.audience.always, Some(member.user.id));
-    match &published.effect {
-        Effect::Member(user_id, Some(effect)) if *user_id == member.user.id => assert_eq!(effect, member),
+    match &published.replica_update {
+        ReplicaUpdate::Member(user_id, Some(replica_update)) if *user_id == member.user.id => {
+            assert_eq!(replica_update, member)
+        }
         other => panic!("{other:?}"),
     }
     member
@@ -62,7 +64,7 @@ fn going() {
         if expected.is_ok() {
             let published = world.only_event(EventName::GuildMemberRemove);
             assert_eq!(gate(&published), Gate::Members);
-            assert!(matches!(&published.effect, Effect::Member(user_id, None) if *user_id == whom));
+            assert!(matches!(&published.replica_update, ReplicaUpdate::Member(user_id, None) if *user_id == whom));
             assert!(!world.store.members.contains_key(&whom));
             assert_eq!(world.by(whom, Command::ReadGuild).unwrap_err(), Refusal::UnknownGuild);
             world.join(whom);
@@ -254,7 +256,7 @@ fn e2_a_role_that_was_deleted_is_nobodys() {
     let events = world.events();
     let names: Vec<_> = events.iter().map(|published| published.event.name).collect();
     assert_eq!(names, [EventName::GuildRoleDelete, EventName::ChannelUpdate], "no event per member");
-    let Effect::Structure(structure) = &events[0].effect else { panic!() };
+    let ReplicaUpdate::Structure(structure) = &events[0].replica_update else { panic!() };
     assert!(!structure.roles.contains_key(&role) && structure.channels[&channel].overwrites.is_empty());
     let delete = Command::DeleteMessage(channel, id);
     assert_eq!(world.by(ANA, delete).unwrap_err(), Refusal::MissingPermissions, "nor by the overwrite");

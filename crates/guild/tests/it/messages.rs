@@ -7,7 +7,7 @@ use guildhall_guild::{
 use guildhall_model::{
     ChannelId, ChannelType, EventName, Message, MessageId, MessageReference, Nonce, Permissions, Status, UserId,
 };
-use guildhall_relay::{Effect, Gate, Payload};
+use guildhall_relay::{Gate, Payload, ReplicaUpdate};
 use std::sync::Arc;
 
 fn edit(content: &str) -> Box<MessagePatch> {
@@ -38,7 +38,7 @@ fn a_thin_whole() {
     let published = world.only_event(EventName::MessageCreate);
     assert_eq!(gate(&published), Gate::Channel(channel));
     assert!(
-        matches!(published.effect, Effect::Message(of, id) if (of, id) == (channel, record.message.id)),
+        matches!(published.replica_update, ReplicaUpdate::Message(of, id) if (of, id) == (channel, record.message.id)),
         "relays keep the newest message of each channel"
     );
     assert_eq!(*message_of(&published), *record.message);

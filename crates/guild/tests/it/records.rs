@@ -9,7 +9,7 @@ use guildhall_model::{
     ChannelId, Emoji, EmojiId, GuildId, Member, MessageId, Permissions, Presence, RoleId, SnowflakeGenerator, Status,
     UserId, VoiceState,
 };
-use guildhall_relay::{Effect, Gate, GuildReplica, GuildStructure, Payload, RelayMessage};
+use guildhall_relay::{Gate, GuildReplica, GuildStructure, Payload, RelayMessage, ReplicaUpdate};
 use std::{collections::BTreeMap, sync::Arc};
 
 const STEPS: usize = 1_500;
@@ -137,33 +137,33 @@ impl Mirror {
     }
 
     fn apply(&mut self, published: &guildhall_relay::Published) {
-        match &published.effect {
-            Effect::Member(user_id, Some(member)) => {
+        match &published.replica_update {
+            ReplicaUpdate::Member(user_id, Some(member)) => {
                 self.members.insert(*user_id, member.clone());
                 if let Some(in_voice) = self.voice_members.get_mut(user_id) {
                     *in_voice = member.clone();
                 }
             }
-            Effect::Member(user_id, None) => {
+            ReplicaUpdate::Member(user_id, None) => {
                 self.members.remove(user_id);
                 self.presences.remove(user_id);
             }
-            Effect::Message(channel_id, message_id) => {
+            ReplicaUpdate::Message(channel_id, message_id) => {
                 let before = self.newest[1].insert(*channel_id, *message_id);
                 assert!(before.is_none_or(|before| before < *message_id));
             }
-            Effect::Structure(structure) => {
+            ReplicaUpdate::Structure(structure) => {
                 self.newest[1].retain(|channel_id, _| structure.channels.contains_key(channel_id))
             }
-            Effect::Voice(user_id, Some(entry)) => {
+            ReplicaUpdate::Voice(user_id, Some(entry)) => {
                 self.voice[1].insert(*user_id, VoiceState::clone(&entry.state));
                 self.voice_members.insert(*user_id, entry.member.clone());
             }
-            Effect::Voice(user_id, None) => {
+            ReplicaUpdate::Voice(user_id, None) => {
                 assert!(self.voice[1].remove(user_id).is_some(), "left twice");
                 self.voice_members.remove(user_id);
             }
-            Effect::None | Effect::Thread(..) | Effect::Deleted => {}
+            ReplicaUpdate::None | ReplicaUpdate::Thread(..) | ReplicaUpdate::Deleted => {}
         }
         match &published.event.payload {
             Payload::Presence { user_id, presence } if presence.status == Status::Offline => {
@@ -217,7 +217,7 @@ fn l3_a_view_and_the_events_after_it_tell_everything() {
                 match message {
                     RelayMessage::Published(published) => {
                         mirror.apply(&published);
-                        if let Effect::Structure(new) = &published.effect {
+                        if let ReplicaUpdate::Structure(new) = &published.replica_update {
                             structure = new.clone();
                         }
                     }

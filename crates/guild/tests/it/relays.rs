@@ -6,7 +6,7 @@ use guildhall_model::{
     AccountKind, ChannelType, EventName, MessageId, Presence, Status, UserId,
     to_gateway::{MemberQuery, RequestGuildMembers},
 };
-use guildhall_relay::{Effect, MembersWanted, RelayId, RelayMessage, ToGuild};
+use guildhall_relay::{MembersWanted, RelayId, RelayMessage, ReplicaUpdate, ToGuild};
 use std::sync::Arc;
 
 /// Kinds of messages a relay was sent since anything was last taken.
@@ -27,9 +27,9 @@ fn kinds(world: &mut World, relay: RelayId) -> Vec<&'static str> {
         .collect()
 }
 
-fn effect(message: &RelayMessage) -> &Effect {
+fn replica_update(message: &RelayMessage) -> &ReplicaUpdate {
     match message {
-        RelayMessage::Published(published) => &published.effect,
+        RelayMessage::Published(published) => &published.replica_update,
         other => panic!("{other:?}"),
     }
 }
@@ -122,9 +122,9 @@ fn p3_an_attach_stands_where_its_view_begins() {
     let RelayMessage::Attached { session: key, view: Some(view) } = &messages[3].1 else { panic!() };
     assert_eq!(*key, session(0, 1));
     // What its relay knows by then.
-    assert!(matches!(effect(&messages[0].1), Effect::Message(of, id) if (*of, *id) == (channel, first)));
+    assert!(matches!(replica_update(&messages[0].1), ReplicaUpdate::Message(of, id) if (*of, *id) == (channel, first)));
     assert!(
-        matches!(effect(&messages[1].1), Effect::Voice(who, Some(entry)) if [*who, entry.member.user.id] == [BOB; 2])
+        matches!(replica_update(&messages[1].1), ReplicaUpdate::Voice(who, Some(entry)) if [*who, entry.member.user.id] == [BOB; 2])
     );
     assert_eq!((view.member.user.id, view.member_count), (ANA, 4));
     assert!(view.members.is_none());
@@ -236,7 +236,7 @@ fn d2_whoever_goes_leaves_nothing_behind() {
     let events = world.events();
     let names: Vec<_> = events.iter().map(|published| published.event.name).collect();
     assert_eq!(names, [EventName::VoiceStateUpdate, EventName::GuildMemberRemove]);
-    assert!(matches!(events[1].effect, Effect::Member(user_id, None) if user_id == ANA));
+    assert!(matches!(events[1].replica_update, ReplicaUpdate::Member(user_id, None) if user_id == ANA));
     // The session does not count any more, whatever its relay says of it.
     world.relay(ToGuild::Presence { session: session(0, 1), presence: presence(Status::Dnd) });
     world.relay(ToGuild::Voice { session: session(0, 1), update: voice_state(Some(voice)) });
@@ -268,7 +268,7 @@ fn a_deleted_guild_has_nobody() {
     assert!(world.by(ANA, Command::DeleteGuild).is_err(), "she does not own it");
     world.by(OWNER, Command::DeleteGuild).expect("the owner may");
     let published = world.only_event(EventName::GuildDelete);
-    assert!(matches!(published.effect, Effect::Deleted));
+    assert!(matches!(published.replica_update, ReplicaUpdate::Deleted));
     assert!(world.guild.is_deleted() && world.store.guild.is_none() && world.store.members.is_empty());
     for command in [Command::ReadGuild, Command::ReadChannel(channel), Command::AddMember(user(UserId::new(5)))] {
         let refusal = world.command(Actor::System, command).unwrap_err();

@@ -3,7 +3,7 @@
 use crate::support::{OWNER, World, attach, bounded, session, user};
 use guildhall_guild::{Command, Refusal, Reply, Write};
 use guildhall_model::{GuildId, UserId};
-use guildhall_relay::{Effect, RelayMessage, ToGuild};
+use guildhall_relay::{RelayMessage, ReplicaUpdate, ToGuild};
 use guildhall_store::Store as _;
 
 #[tokio::test]
@@ -288,7 +288,7 @@ async fn a_deleted_guild_is_gone_for_everybody() {
     assert_eq!(world.node.guild_of_channel(channel_id).await.unwrap(), Some(guild_id));
     world.command(guild_id, Command::DeleteGuild).await.unwrap();
     match relay.next().await {
-        RelayMessage::Published(published) => assert!(matches!(published.effect, Effect::Deleted)),
+        RelayMessage::Published(published) => assert!(matches!(published.replica_update, ReplicaUpdate::Deleted)),
         other => panic!("{other:?}"),
     }
     assert_eq!(world.say(guild_id, channel_id, "anybody?").await, Err(Refusal::UnknownGuild));

@@ -9,8 +9,8 @@ use guildhall_model::{
     VoiceState,
 };
 use guildhall_relay::{
-    Effect, Event, Gate, GuildReplica, GuildStructure, GuildView, Listening, LogId, PartitionId, Payload, Published,
-    Relay, RelayId, RelayMessage, SessionKey, ToGuilds, ToRelay, UserListening, VoiceEntry,
+    Event, Gate, GuildReplica, GuildStructure, GuildView, Listening, LogId, PartitionId, Payload, Published, Relay,
+    RelayId, RelayMessage, ReplicaUpdate, SessionKey, ToGuilds, ToRelay, UserListening, VoiceEntry,
 };
 use guildhall_stdx::{Now, Rng};
 use std::{
@@ -89,8 +89,8 @@ impl World {
         self.read_post();
     }
 
-    fn publish(&mut self, event: Event, effect: Effect) {
-        self.say(RelayMessage::Published(Arc::new(Published { event, effect })));
+    fn publish(&mut self, event: Event, replica_update: ReplicaUpdate) {
+        self.say(RelayMessage::Published(Arc::new(Published { event, replica_update })));
     }
 
     pub fn attach(&mut self, user_id: UserId, listening: UserListening) -> u32 {
@@ -133,7 +133,7 @@ impl World {
         self.next_message += 1;
         let event = said_in(channel_id, id, author, mentions, everyone);
         self.newest.insert(channel_id, id);
-        self.publish(event, Effect::Message(channel_id, id));
+        self.publish(event, ReplicaUpdate::Message(channel_id, id));
     }
 
     /// Like a guild's event: a user who changes channels leaves the first one before.
@@ -145,7 +145,7 @@ impl World {
             Event::new(GUILD, EventName::VoiceStateUpdate, gate, payload)
         };
         if let Some(before) = before.filter(|before| *before != gate) {
-            self.publish(event(Gate::ChannelExcept(before, gate), None), Effect::None);
+            self.publish(event(Gate::ChannelExcept(before, gate), None), ReplicaUpdate::None);
         }
         let now = state(user_id, channel_id, self_mute);
         match channel_id {
@@ -154,12 +154,12 @@ impl World {
         };
         let member = Arc::new(self.members[&user_id].clone());
         let entry = channel_id.map(|_| VoiceEntry { state: Arc::new(now), member });
-        self.publish(event(Gate::Channel(gate), channel_id).always_to(user_id), Effect::Voice(user_id, entry));
+        self.publish(event(Gate::Channel(gate), channel_id).always_to(user_id), ReplicaUpdate::Voice(user_id, entry));
     }
 
     fn set_structure(&mut self, structure: GuildStructure, name: EventName, payload: Payload) {
         self.structure = Arc::new(structure);
-        self.publish(Event::new(GUILD, name, Gate::Members, payload), Effect::Structure(self.structure.clone()));
+        self.publish(Event::new(GUILD, name, Gate::Members, payload), ReplicaUpdate::Structure(self.structure.clone()));
         self.note_views();
     }
 
@@ -200,7 +200,7 @@ impl World {
         self.members.insert(user_id, member.clone());
         let member = Arc::new(member);
         let event = Event::new(GUILD, EventName::GuildMemberUpdate, Gate::Members, Payload::Member(member.clone()));
-        self.publish(event.always_to(user_id), Effect::Member(user_id, Some(member)));
+        self.publish(event.always_to(user_id), ReplicaUpdate::Member(user_id, Some(member)));
         self.note_views();
     }
 
@@ -209,7 +209,7 @@ impl World {
         self.voice(user_id, None, false);
         let payload = Payload::MemberRemove(self.members[&user_id].user.clone());
         let event = Event::new(GUILD, EventName::GuildMemberRemove, Gate::Members, payload);
-        self.publish(event, Effect::Member(user_id, None));
+        self.publish(event, ReplicaUpdate::Member(user_id, None));
         let left: Vec<u32> = self.clients.iter().filter(|(_, c)| c.user_id == user_id).map(|(slot, _)| *slot).collect();
         let mut lost = std::mem::take(&mut self.post.lost);
         lost.sort_unstable();

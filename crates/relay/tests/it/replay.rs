@@ -6,8 +6,8 @@ use guildhall_model::{
     VoiceState,
 };
 use guildhall_relay::{
-    AccessChange, Deliver, Effect, Event, Gate, GuildReplica, GuildStructure, GuildView, Listening, LogId,
-    MembersAnswer, PartitionId, Payload, Published, Recipients, Redaction, Relay, RelayId, RelayMessage, Seat,
+    AccessChange, Deliver, Event, Gate, GuildReplica, GuildStructure, GuildView, Listening, LogId, MembersAnswer,
+    PartitionId, Payload, Published, Recipients, Redaction, Relay, RelayId, RelayMessage, ReplicaUpdate, Seat,
     SessionKey, ToGuilds, ToRelay, UserListening, Visibility, VoiceEntry,
 };
 use guildhall_stdx::Now;
@@ -103,11 +103,11 @@ impl Guild {
         }
         for (channel, message) in [(HALL, 1), (CLUB, 2)] {
             let event = said_in(channel, MessageId::new(message), OWNER, &[], false);
-            guild.publish(event, Effect::Message(channel, MessageId::new(message)));
+            guild.publish(event, ReplicaUpdate::Message(channel, MessageId::new(message)));
         }
         // The club called Ana: her passive session got that message at once.
         let event = said_in(CLUB, MessageId::new(3), OWNER, &[ANA], false);
-        guild.publish(event, Effect::Message(CLUB, MessageId::new(3)));
+        guild.publish(event, ReplicaUpdate::Message(CLUB, MessageId::new(3)));
         guild.voice(OWNER, Some(BAR));
         guild.timer(10_000);
         guild.voice(ANA, Some(BAR));
@@ -115,7 +115,7 @@ impl Guild {
         guild.voice(ANA, None);
         guild.timer(20_000);
         let event = said_in(HALL, MessageId::new(4), OWNER, &[], false);
-        guild.publish(event, Effect::Message(HALL, MessageId::new(4)));
+        guild.publish(event, ReplicaUpdate::Message(HALL, MessageId::new(4)));
         guild.timer(30_000);
         guild
     }
@@ -126,8 +126,8 @@ impl Guild {
         self.relay.handle(Now::new(0, NOW.0), message, &mut self.buffers, &mut ToGuilds::new());
     }
 
-    fn publish(&mut self, event: Event, effect: Effect) {
-        self.say(RelayMessage::Published(Arc::new(Published { event, effect })));
+    fn publish(&mut self, event: Event, replica_update: ReplicaUpdate) {
+        self.say(RelayMessage::Published(Arc::new(Published { event, replica_update })));
     }
 
     /// Into a channel, or out of the bar.
@@ -138,7 +138,7 @@ impl Guild {
         let payload = Payload::Voice { state, member: None };
         let gate = Gate::Channel(channel_id.unwrap_or(BAR));
         let event = Event::new(GUILD, EventName::VoiceStateUpdate, gate, payload).always_to(user_id);
-        self.publish(event, Effect::Voice(user_id, entry));
+        self.publish(event, ReplicaUpdate::Voice(user_id, entry));
     }
 
     fn timer(&mut self, now_ms: u64) {
@@ -148,12 +148,12 @@ impl Guild {
     fn member(&mut self, roles: Option<&[u64]>) {
         let after = roles.map(|roles| Arc::new(member(ANA.get(), roles)));
         let event = Event::new(GUILD, EventName::GuildMemberUpdate, Gate::Members, Payload::GuildGone);
-        self.publish(event, Effect::Member(ANA, after));
+        self.publish(event, ReplicaUpdate::Member(ANA, after));
     }
 
     fn structure(&mut self, structure: Arc<GuildStructure>) {
         let event = Event::new(GUILD, EventName::ChannelUpdate, Gate::Members, Payload::GuildGone);
-        self.publish(event, Effect::Structure(structure));
+        self.publish(event, ReplicaUpdate::Structure(structure));
     }
 
     /// Dispatches that a session was sent, and those that a replay would send again.
@@ -296,7 +296,7 @@ fn of_a_guild_that_was_deleted_nothing_is_sent() {
     let mut guild = Guild::eventful();
     let sent = guild.sent();
     let event = Event::new(GUILD, EventName::GuildDelete, Gate::Members, Payload::GuildGone);
-    guild.publish(event, Effect::Deleted);
+    guild.publish(event, ReplicaUpdate::Deleted);
     assert_eq!(guild.replayed(LOOKING, sent), Vec::<String>::new());
     assert_eq!(guild.replayed(PASSIVE, sent), Vec::<String>::new());
 }
@@ -310,7 +310,7 @@ fn who_moved_where_one_cannot_see_is_only_known_to_have_left() {
     let room = ChannelId::new(103);
     let left = Payload::Voice { state: Arc::new(in_voice(OWNER, None)), member: None };
     let event = Event::new(GUILD, EventName::VoiceStateUpdate, Gate::ChannelExcept(BAR, room), left);
-    guild.publish(event, Effect::None);
+    guild.publish(event, ReplicaUpdate::None);
     let to_her: Vec<&Arc<Published>> = guild.buffers.sent[before..].iter().map(|(_, published)| published).collect();
     let [published] = to_her[..] else { panic!("her session that looks got it") };
     let may_see = |guild: &Guild| guild.relay.audience().expect("begun").may_see(ANA, &published.event, NOW);

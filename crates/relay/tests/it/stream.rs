@@ -3,9 +3,9 @@
 use crate::fixture::*;
 use guildhall_model::{ChannelType, EventName, GuildId, Intents, Member, OverwriteKind, Permissions, UserId};
 use guildhall_relay::{
-    AccessChange, Deliver, Effect, Event, FoundMembers, Gate, GuildReplica, GuildStructure, GuildView, Listening,
-    LogId, MembersAnswer, PartitionId, Payload, Progress, Published, Recipients, Redaction, Relay, RelayId,
-    RelayMessage, Seat, SessionKey, ToGuild, ToGuilds, ToRelay, Visibility,
+    AccessChange, Deliver, Event, FoundMembers, Gate, GuildReplica, GuildStructure, GuildView, Listening, LogId,
+    MembersAnswer, PartitionId, Payload, Progress, Published, Recipients, Redaction, Relay, RelayId, RelayMessage,
+    ReplicaUpdate, Seat, SessionKey, ToGuild, ToGuilds, ToRelay, Visibility,
 };
 use guildhall_stdx::Now;
 use std::sync::Arc;
@@ -80,9 +80,9 @@ fn view(member: Member) -> GuildView {
     GuildView { member: Arc::new(member), member_count: 3, members: None, version: 1 }
 }
 
-fn published(gate: Gate, effect: Effect) -> RelayMessage {
+fn published(gate: Gate, replica_update: ReplicaUpdate) -> RelayMessage {
     let event = Event::new(GUILD, EventName::MessageDelete, gate, Payload::GuildGone);
-    RelayMessage::Published(Arc::new(Published { event, effect }))
+    RelayMessage::Published(Arc::new(Published { event, replica_update }))
 }
 
 fn snapshot(reset: bool) -> RelayMessage {
@@ -168,7 +168,7 @@ impl Stream {
 #[test]
 fn r1_a_gap_is_told_and_ends_with_a_snapshot() {
     let mut stream = Stream::begun();
-    let message = || published(Gate::Members, Effect::None);
+    let message = || published(Gate::Members, ReplicaUpdate::None);
     let seq = stream.seq;
     assert_eq!(stream.say(1, seq + 2, message()), Progress::Gap);
     assert_eq!(stream.say(1, seq + 3, message()), Progress::Steady, "it was told already");
@@ -189,7 +189,7 @@ fn r1_a_snapshot_takes_up_the_stream_wherever_it_is() {
         let mut stream = Stream::begun();
         assert_eq!(stream.say(1, seq, snapshot(true)), Progress::Restarted);
         assert_eq!(stream.take(), ["reset 52", "reset 54"]);
-        assert_eq!(stream.say(1, seq + 1, published(Gate::Members, Effect::None)), Progress::Steady);
+        assert_eq!(stream.say(1, seq + 1, published(Gate::Members, ReplicaUpdate::None)), Progress::Steady);
         assert_eq!(stream.take(), ["begin MESSAGE_DELETE"]);
     }
 }
@@ -198,7 +198,7 @@ fn r1_a_snapshot_takes_up_the_stream_wherever_it_is() {
 fn r1_what_was_seen_before_is_dropped() {
     let mut stream = Stream::begun();
     for seq in 0..=stream.seq {
-        assert_eq!(stream.say(1, seq, published(Gate::Members, Effect::None)), Progress::Steady);
+        assert_eq!(stream.say(1, seq, published(Gate::Members, ReplicaUpdate::None)), Progress::Steady);
     }
     assert_eq!(stream.take(), Vec::<String>::new());
 }
@@ -208,61 +208,61 @@ fn p2_another_epoch_is_not_ours() {
     let mut stream = Stream::begun();
     for epoch in [0, 2] {
         let seq = stream.seq + 1;
-        assert_eq!(stream.say(epoch, seq, published(Gate::Members, Effect::None)), Progress::Steady);
+        assert_eq!(stream.say(epoch, seq, published(Gate::Members, ReplicaUpdate::None)), Progress::Steady);
         assert_eq!(stream.say(epoch, 1, snapshot(true)), Progress::Steady);
-        assert_eq!(stream.say(epoch, 99, published(Gate::Members, Effect::None)), Progress::Steady);
+        assert_eq!(stream.say(epoch, 99, published(Gate::Members, ReplicaUpdate::None)), Progress::Steady);
     }
     assert_eq!(stream.take(), Vec::<String>::new());
-    stream.check(published(Gate::Members, Effect::None), &["begin MESSAGE_DELETE", "deliver 52", "deliver 54"]);
+    stream.check(published(Gate::Members, ReplicaUpdate::None), &["begin MESSAGE_DELETE", "deliver 52", "deliver 54"]);
 }
 
 #[test]
 fn r2_nothing_before_attached_and_everything_after() {
     let mut stream = Stream::new();
     stream.next(snapshot(false));
-    stream.check(published(Gate::Members, Effect::None), &["begin MESSAGE_DELETE"]);
+    stream.check(published(Gate::Members, ReplicaUpdate::None), &["begin MESSAGE_DELETE"]);
     stream.check(attached(52, 52), &["attached 52 true"]);
     stream.check(RelayMessage::Attached { session: key(54), view: None }, &["attached 54 false"]);
-    stream.check(published(Gate::Members, Effect::None), &["begin MESSAGE_DELETE", "deliver 52"]);
+    stream.check(published(Gate::Members, ReplicaUpdate::None), &["begin MESSAGE_DELETE", "deliver 52"]);
     assert_eq!(stream.relay.sessions_count(), 1);
     stream.relay.detach(id(52), 52);
-    stream.check(published(Gate::Members, Effect::None), &["begin MESSAGE_DELETE"]);
+    stream.check(published(Gate::Members, ReplicaUpdate::None), &["begin MESSAGE_DELETE"]);
 }
 
 #[test]
 fn r3_effects_come_before_their_event() {
     let mut stream = Stream::begun();
     let hidden = || Gate::Channel(id(HIDDEN));
-    stream.check(published(hidden(), Effect::None), &["begin MESSAGE_DELETE"]);
+    stream.check(published(hidden(), ReplicaUpdate::None), &["begin MESSAGE_DELETE"]);
     // A user who gains access by an event receives it; one who loses access does not.
     let admin = Arc::new(member(52, &[21]));
-    let gained = Effect::Member(id(52), Some(admin));
+    let gained = ReplicaUpdate::Member(id(52), Some(admin));
     stream.check(published(hidden(), gained), &["begin MESSAGE_DELETE", "deliver 52"]);
-    let plain = Effect::Member(id(52), Some(Arc::new(member(52, &[]))));
+    let plain = ReplicaUpdate::Member(id(52), Some(Arc::new(member(52, &[]))));
     stream.check(published(hidden(), plain), &["begin MESSAGE_DELETE"]);
 
     let mut shown = GuildStructure::clone(&open_structure());
     Arc::make_mut(&mut shown.channels).insert(id(HIDDEN), channel(HIDDEN, ChannelType::Text, Vec::new()));
-    let effect = Effect::Structure(Arc::new(shown));
-    stream.check(published(hidden(), effect), &["begin MESSAGE_DELETE", "deliver 52", "deliver 54"]);
-    stream.check(published(hidden(), Effect::Structure(open_structure())), &["begin MESSAGE_DELETE"]);
+    let replica_update = ReplicaUpdate::Structure(Arc::new(shown));
+    stream.check(published(hidden(), replica_update), &["begin MESSAGE_DELETE", "deliver 52", "deliver 54"]);
+    stream.check(published(hidden(), ReplicaUpdate::Structure(open_structure())), &["begin MESSAGE_DELETE"]);
 }
 
 #[test]
 fn a_member_who_leaves_loses_the_guild_before_others_are_told() {
     let mut stream = Stream::begun();
-    let left = Effect::Member(id(52), None);
+    let left = ReplicaUpdate::Member(id(52), None);
     stream.check(published(Gate::Members, left), &["lost 52", "begin MESSAGE_DELETE", "deliver 54"]);
     assert!(stream.relay.audience().is_some_and(|audience| audience.member(UserId::new(52)).is_none()));
-    let stranger = Effect::Member(id(999), None);
+    let stranger = ReplicaUpdate::Member(id(999), None);
     stream.check(published(Gate::Members, stranger), &["begin MESSAGE_DELETE", "deliver 54"]);
 }
 
 #[test]
 fn a_deleted_guild_is_lost_by_all() {
     let mut stream = Stream::begun();
-    stream.check(published(Gate::Members, Effect::Deleted), &["lost 52", "lost 54"]);
-    stream.check(published(Gate::Members, Effect::None), &["begin MESSAGE_DELETE"]);
+    stream.check(published(Gate::Members, ReplicaUpdate::Deleted), &["lost 52", "lost 54"]);
+    stream.check(published(Gate::Members, ReplicaUpdate::None), &["begin MESSAGE_DELETE"]);
 }
 
 #[test]
@@ -311,7 +311,7 @@ fn a_stream_that_begins_again_lets_everybody_in_anew() {
 #[test]
 fn r1_before_the_first_snapshot_everything_is_a_gap() {
     let mut stream = Stream::new();
-    assert_eq!(stream.say(1, 2, published(Gate::Members, Effect::None)), Progress::Gap);
+    assert_eq!(stream.say(1, 2, published(Gate::Members, ReplicaUpdate::None)), Progress::Gap);
     assert_eq!(stream.say(1, 1, attached(52, 52)), Progress::Gap, "there is nothing to attach to");
     assert_eq!(stream.take(), Vec::<String>::new());
 }
@@ -332,9 +332,9 @@ fn the_guild_hears_of_the_first_session_that_wants_presences_and_of_the_last() {
     assert_eq!(words(stream.relay.interests()), none);
     assert_eq!(stream.says(attached(54, 54)), ["want true"]);
     // Its member leaves; or the guild is deleted.
-    assert_eq!(stream.says(published(Gate::Members, Effect::Member(id(54), None))), ["want false"]);
+    assert_eq!(stream.says(published(Gate::Members, ReplicaUpdate::Member(id(54), None))), ["want false"]);
     assert_eq!(stream.says(attached(54, 54)), ["want true"]);
-    assert_eq!(stream.says(published(Gate::Members, Effect::Deleted)), none, "the relay has no sessions");
+    assert_eq!(stream.says(published(Gate::Members, ReplicaUpdate::Deleted)), none, "the relay has no sessions");
     assert_eq!(words(stream.relay.interests()), none);
 }
 
@@ -352,7 +352,7 @@ fn the_guild_hears_which_members_are_watched() {
     assert_eq!(stream.watch(52, 52, &[7]), none, "another still watches");
     let mut about_eight = |name| {
         let event = Event::new(GUILD, name, Gate::Members, Payload::GuildGone).about(UserId::new(8));
-        stream.next(RelayMessage::Published(Arc::new(Published { event, effect: Effect::None })));
+        stream.next(RelayMessage::Published(Arc::new(Published { event, replica_update: ReplicaUpdate::None })));
         stream.take()
     };
     // Bots that receive it by their intents receive it once.
@@ -360,10 +360,10 @@ fn the_guild_hears_which_members_are_watched() {
     assert_eq!(words(stream.relay.interests()), ["watch +7 8 9 -"]);
     assert_eq!(words(stream.relay.detach(id(54), 54)), ["watch + -8 9"]);
     // A watcher who leaves stops watching; a watched user who leaves stays watched, since watchers may see them return.
-    assert_eq!(stream.says(published(Gate::Members, Effect::Member(id(7), None))), none);
+    assert_eq!(stream.says(published(Gate::Members, ReplicaUpdate::Member(id(7), None))), none);
     assert_eq!(words(stream.relay.interests()), ["watch +7 -"]);
     assert_eq!(
-        stream.says(published(Gate::Members, Effect::Member(id(52), None))),
+        stream.says(published(Gate::Members, ReplicaUpdate::Member(id(52), None))),
         ["want false", "watch + -7"],
         "the last session"
     );

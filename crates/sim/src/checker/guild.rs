@@ -2,7 +2,7 @@
 
 use super::{Checker, Fault, fault};
 use crate::naive::{Event, NaiveThread, State, Telling, is_half_a_move, status_text};
-use guildhall_relay::{Effect, Event as RelayEvent, Notice, Payload, Published, ToGuild};
+use guildhall_relay::{Event as RelayEvent, Notice, Payload, Published, ReplicaUpdate, ToGuild};
 use guildhall_stdx::{Instant, Now};
 use std::{rc::Rc, sync::Arc};
 
@@ -50,7 +50,7 @@ impl Checker {
         let Some((published, rest)) = events.split_first() else { return fault("nothing was published") };
         let (event, next) = (&published.event, rest.first().map(|next| &next.event));
         let before = self.state.clone();
-        if let Effect::Structure(_) | Effect::Member(_, Some(_)) = &published.effect {
+        if let ReplicaUpdate::Structure(_) | ReplicaUpdate::Member(_, Some(_)) = &published.replica_update {
             self.viewed_before = before.clone();
         }
         self.check_bans(event)?;

@@ -9,7 +9,7 @@ use crate::{
 use guildhall_guild::{Actor, Command};
 use guildhall_model::{CloseCode, GuildId, User, UserId};
 use guildhall_partition::{AuthFailure, Whose};
-use guildhall_relay::{BackendEvent, Effect, Event, Gate, Published};
+use guildhall_relay::{BackendEvent, Event, Gate, Published, ReplicaUpdate};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -53,7 +53,7 @@ impl World {
     pub fn tell_accounts(&mut self, users: &BTreeSet<u64>, publication: &Publication, event: BackendEvent) {
         let user_ids: Arc<[UserId]> = users.iter().map(|user| UserId::new(*user)).collect();
         let event = Event::of_backend(GuildId::new(0), Gate::Users(user_ids), Arc::new(event));
-        let published = Arc::new(Published { event, effect: Effect::None });
+        let published = Arc::new(Published { event, replica_update: ReplicaUpdate::None });
         for side in &mut self.sides {
             side.notes.push_back(Note::Told { published: published.clone(), publication: publication.clone() });
         }
