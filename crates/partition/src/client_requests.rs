@@ -190,11 +190,11 @@ impl Partition {
         let Some(subscription) = self.remember_subscription(key, guild_id, patch) else { return };
         self.forget_empty_subscription(key, guild_id);
         let Some(session) = self.core.sessions.get(key) else { return };
-        let (user_id, listening) = (session.user.id, session.listening(guild_id));
+        let (user_id, mask) = (session.user.id, session.mask(guild_id));
         let Some(of_guild) = session.key_in(self.core.config.partition, guild_id) else { return };
         let Some((entry, core)) = self.relay_of(key, guild_id) else { return };
         let mut fanout = Fanout::new(core, turn, (&mut entry.logs, &mut entry.newest));
-        entry.relay.listen(user_id, key.slot, listening, &mut fanout);
+        entry.relay.set_mask(user_id, key.slot, mask, &mut fanout);
         let mut to_guild = entry.relay.watch_lists(user_id, key.slot, subscription.channels, &mut fanout);
         let mut followed = subscription.members;
         followed.extend(members_of_threads(&entry.relay, user_id, &subscription.thread_member_lists, turn.now.unix));

@@ -187,7 +187,7 @@ impl<L: Link> Recipients for Fanout<'_, L> {
         entry.membership = Membership::Inside;
         entry.starts_active = view.member_count <= passive_above;
         let returns = std::mem::take(&mut entry.returns);
-        let seat = Seat { slot: key.slot, listening: session.listening(guild_id) };
+        let seat = Seat { slot: key.slot, mask: session.mask(guild_id) };
         if session.guilds.get(guild_id).is_some_and(|guild| guild.subscription.is_some()) {
             // What it subscribed to while it was not inside.
             self.core.enqueue_request(key, guild_id, PendingRequest::SubscribeAgain);

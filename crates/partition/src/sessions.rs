@@ -16,7 +16,9 @@ use crate::{
 };
 use guildhall_codec::Encoding;
 use guildhall_model::{ChannelId, CloseCode, UserId, to_gateway::ShardId};
-use guildhall_relay::{Event, ForUsers, Listening, Notice, Payload, Published, Redaction, visibility_of_direct};
+use guildhall_relay::{
+    Event, Notice, Payload, Published, Redaction, SubscriptionMask, UserFilter, visibility_of_direct,
+};
 use guildhall_session::Session;
 use guildhall_stdx::{Now, SlotKey};
 use std::sync::Arc;
@@ -220,14 +222,14 @@ fn recipients_changed(event: &Event) -> Option<ChannelId> {
 /// In which form a session gets what is addressed to its account; none: it did not ask for such events.
 fn form_for(session: &Session, published: &Published) -> Option<Redaction> {
     let event = &published.event;
-    debug_assert_eq!(event.audience.users, ForUsers::All);
+    debug_assert_eq!(event.audience.users, UserFilter::All);
     if event.is_direct() && !session.is_first_shard() {
         return None;
     }
     if session.user.bot && event.audience.intents.0 != 0 && session.intents.0 & event.audience.intents.0 == 0 {
         return None;
     }
-    let lacks_content = session.user.bot && Listening::bot(session.intents).lacks_content();
+    let lacks_content = session.user.bot && SubscriptionMask::bot(session.intents).lacks_content();
     let readers = event.content_readers.as_ref().filter(|_| lacks_content);
     Some(readers.map_or(Redaction::NONE, |readers| Redaction::for_user(readers, session.user.id)))
 }

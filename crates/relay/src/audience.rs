@@ -2,7 +2,7 @@
 //!
 //! Owns        permission classes: sessions whose members have the same standing share one. Classes that view the same
 //!             channels share a view, with one bitset. In a class, sessions that listen to the same stand in one group.
-//! Doors       `seat`, `unseat`, `listen`, `doubt`, `set_member`, `set_structure` keep it; `fan_out` (in its own file) walks
+//! Doors       `seat`, `unseat`, `set_mask`, `doubt`, `set_member`, `set_structure` keep it; `fan_out` (in its own file) walks
 //!             an event's recipients.
 //! Invariants  A1 a session is in exactly one group of exactly one class, that of its member's standing. A2 a class's
 //!             bitset equals what the algorithm says for each channel. A3 a role, overwrite or owner change recomputes
@@ -20,8 +20,8 @@ pub use fan_out::{ChannelForm, Deliver};
 use crate::{
     event::{Calls, Event},
     hidden::{HiddenChannels, ViewChange, Viewers, ViewsBefore},
-    listening::Listening,
     structure::GuildStructure,
+    subscription_mask::SubscriptionMask,
     thread::ThreadEntry,
     visibility::{AccessChange, AccessRules, Visibility, visibility_domain},
 };
@@ -46,7 +46,7 @@ pub struct Seat {
     /// The session's place in its partition.
     pub slot: u32,
     /// Events that the session subscribes to.
-    pub listening: Listening,
+    pub mask: SubscriptionMask,
 }
 
 /// A log of a relay: one for each combination of view and listening.
@@ -96,7 +96,7 @@ struct Standing {
 /// Sessions of a class that listen to the same.
 #[derive(Debug)]
 struct Group {
-    listening: Listening,
+    mask: SubscriptionMask,
     log: LogId,
     listeners: Vec<Listener>,
 }
@@ -120,14 +120,14 @@ impl Class {
         }
     }
 
-    fn group_mut(&mut self, listening: Listening) -> &mut Group {
-        let group = self.groups.iter_mut().find(|group| group.listening == listening);
+    fn group_mut(&mut self, mask: SubscriptionMask) -> &mut Group {
+        let group = self.groups.iter_mut().find(|group| group.mask == mask);
         group.expect("a seat's group exists")
     }
 
     /// Its passive sessions viewed these channels, and others now.
     fn rebase(&mut self, baselines: &mut impl Baselines, channels: &Arc<[ChannelId]>) {
-        for group in self.groups.iter_mut().filter(|group| group.listening.is_passive()) {
+        for group in self.groups.iter_mut().filter(|group| group.mask.is_passive()) {
             for listener in &mut group.listeners {
                 listener.version = baselines.rebase(listener.version, channels);
             }
@@ -162,7 +162,7 @@ impl BitSet {
 struct View {
     visible: BitSet,
     classes_count: usize,
-    logs: SmallVec<[(Listening, LogId); 2]>,
+    logs: SmallVec<[(SubscriptionMask, LogId); 2]>,
 }
 
 /// A session, and where it stands in its group's list.
@@ -225,7 +225,7 @@ pub struct AudienceIndex {
     logs_count: u32,
     free_logs: Vec<LogId>,
     /// Logs of the views there were, by the same channels' places now; only while these change.
-    kept_logs: Map<BitSet, SmallVec<[(Listening, LogId); 2]>>,
+    kept_logs: Map<BitSet, SmallVec<[(SubscriptionMask, LogId); 2]>>,
     users: Map<UserId, Seated>,
     seats_count: usize,
 }
@@ -299,7 +299,7 @@ impl AudienceIndex {
             self.users.insert(user_id, Seated { member, class, seats: SmallVec::new() });
         }
         let class = self.users[&user_id].class;
-        let at = self.put_listener(class, seat.listening, Listener { user_id, slot: seat.slot, version });
+        let at = self.put_listener(class, seat.mask, Listener { user_id, slot: seat.slot, version });
         self.users.get_mut(&user_id).expect("inserted above").seats.push(Placed { seat, at });
         self.seats_count += 1;
     }
@@ -319,27 +319,27 @@ impl AudienceIndex {
     }
 
     /// Replaces a session's subscriptions. `version` is that of the relay's change log.
-    pub fn listen(&mut self, user_id: UserId, slot: u32, listening: Listening, version: u32) {
+    pub fn set_mask(&mut self, user_id: UserId, slot: u32, mask: SubscriptionMask, version: u32) {
         let Some(seated) = self.users.get(&user_id) else { return };
         let Some(index) = seated.seats.iter().position(|placed| placed.seat.slot == slot) else { return };
         let (class, placed) = (seated.class, seated.seats[index]);
-        if placed.seat.listening == listening {
+        if placed.seat.mask == mask {
             return;
         }
         self.take_listener(class, placed);
-        let at = self.put_listener(class, listening, Listener { user_id, slot, version });
+        let at = self.put_listener(class, mask, Listener { user_id, slot, version });
         let seats = &mut self.users.get_mut(&user_id).expect("found above").seats;
-        seats[index] = Placed { seat: Seat { slot, listening }, at };
+        seats[index] = Placed { seat: Seat { slot, mask }, at };
     }
 
     /// Records that a passive session may know another state than that of its version.
     pub(crate) fn doubt(&mut self, user_id: UserId, slot: u32, baselines: &mut impl Baselines) {
         let Some(seated) = self.users.get(&user_id) else { return };
         let placed = seated.seats.iter().find(|placed| placed.seat.slot == slot);
-        let Some(placed) = placed.filter(|placed| placed.seat.listening.is_passive()).copied() else { return };
+        let Some(placed) = placed.filter(|placed| placed.seat.mask.is_passive()).copied() else { return };
         let (class, view) = (seated.class, self.classes[seated.class].view);
         let channels = self.structure.channels.keys().copied().filter(|id| self.view_holds(view, *id)).collect();
-        let listener = &mut self.classes[class].group_mut(placed.seat.listening).listeners[placed.at as usize];
+        let listener = &mut self.classes[class].group_mut(placed.seat.mask).listeners[placed.at as usize];
         listener.version = baselines.doubt(listener.version, channels);
     }
 
@@ -384,26 +384,26 @@ impl AudienceIndex {
     /// A user's sessions that receive all threads, and those that receive only threads that the user joined.
     pub(crate) fn thread_listeners_of(&self, user_id: UserId) -> [SmallVec<[u32; 2]>; 2] {
         let seats = || self.users.get(&user_id).into_iter().flat_map(|seated| &seated.seats);
-        let all = seats().filter(|placed| placed.seat.listening.wants_threads());
-        let joined = seats().filter(|placed| placed.seat.listening.is_user() && !placed.seat.listening.wants_threads());
+        let all = seats().filter(|placed| placed.seat.mask.wants_threads());
+        let joined = seats().filter(|placed| placed.seat.mask.is_user() && !placed.seat.mask.wants_threads());
         [all.map(|placed| placed.seat.slot).collect(), joined.map(|placed| placed.seat.slot).collect()]
     }
 
     /// A session's subscriptions, and the version of its last passive update.
     #[must_use]
-    pub fn listening(&self, user_id: UserId, slot: u32) -> Option<(Listening, u32)> {
+    pub fn mask(&self, user_id: UserId, slot: u32) -> Option<(SubscriptionMask, u32)> {
         let seated = self.users.get(&user_id)?;
         let placed = seated.seats.iter().find(|placed| placed.seat.slot == slot)?;
-        let group = self.classes[seated.class].groups.iter().find(|group| group.listening == placed.seat.listening)?;
-        Some((placed.seat.listening, group.listeners[placed.at as usize].version))
+        let group = self.classes[seated.class].groups.iter().find(|group| group.mask == placed.seat.mask)?;
+        Some((placed.seat.mask, group.listeners[placed.at as usize].version))
     }
 
-    fn put_listener(&mut self, class: usize, listening: Listening, listener: Listener) -> u32 {
-        if !self.classes[class].groups.iter().any(|group| group.listening == listening) {
-            let log = self.log_for(self.classes[class].view, listening);
-            self.classes[class].groups.push(Group { listening, log, listeners: Vec::new() });
+    fn put_listener(&mut self, class: usize, mask: SubscriptionMask, listener: Listener) -> u32 {
+        if !self.classes[class].groups.iter().any(|group| group.mask == mask) {
+            let log = self.log_for(self.classes[class].view, mask);
+            self.classes[class].groups.push(Group { mask, log, listeners: Vec::new() });
         }
-        let listeners = &mut self.classes[class].group_mut(listening).listeners;
+        let listeners = &mut self.classes[class].group_mut(mask).listeners;
         listeners.push(listener);
         listeners.len() as u32 - 1
     }
@@ -411,7 +411,7 @@ impl AudienceIndex {
     /// Takes one listener out of its group; the last one takes its place in the list.
     fn take_listener(&mut self, class: usize, placed: Placed) {
         let Placed { seat, at } = placed;
-        let group = self.classes[class].group_mut(seat.listening);
+        let group = self.classes[class].group_mut(seat.mask);
         group.listeners.swap_remove(at as usize);
         let moved = group.listeners.get(at as usize).copied();
         if group.listeners.is_empty() {
@@ -524,7 +524,7 @@ impl AudienceIndex {
                 }
             }
             for group in 0..self.classes[class].groups.len() {
-                let log = self.log_for(view, self.classes[class].groups[group].listening);
+                let log = self.log_for(view, self.classes[class].groups[group].mask);
                 self.classes[class].groups[group].log = log;
             }
         }
@@ -565,16 +565,16 @@ impl AudienceIndex {
         place
     }
 
-    fn log_for(&mut self, view: usize, listening: Listening) -> LogId {
+    fn log_for(&mut self, view: usize, mask: SubscriptionMask) -> LogId {
         let logs = &mut self.views[view].logs;
-        if let Some((_, log)) = logs.iter().find(|(of, _)| *of == listening) {
+        if let Some((_, log)) = logs.iter().find(|(of, _)| *of == mask) {
             return *log;
         }
         let log = self.free_logs.pop().unwrap_or_else(|| {
             self.logs_count += 1;
             LogId(self.logs_count - 1)
         });
-        logs.push((listening, log));
+        logs.push((mask, log));
         log
     }
 
@@ -606,12 +606,12 @@ impl AudienceIndex {
         for index in 0..self.users[&user_id].seats.len() {
             // Looked up each time: taking one listener may have moved the user's next.
             let placed = self.users[&user_id].seats[index];
-            let mut listener = self.classes[from].group_mut(placed.seat.listening).listeners[placed.at as usize];
-            if let Some(channels) = viewed.as_ref().filter(|_| placed.seat.listening.is_passive()) {
+            let mut listener = self.classes[from].group_mut(placed.seat.mask).listeners[placed.at as usize];
+            if let Some(channels) = viewed.as_ref().filter(|_| placed.seat.mask.is_passive()) {
                 listener.version = baselines.rebase(listener.version, channels);
             }
             self.take_listener(from, placed);
-            let at = self.put_listener(to, placed.seat.listening, listener);
+            let at = self.put_listener(to, placed.seat.mask, listener);
             self.users.get_mut(&user_id).expect("found above").seats[index].at = at;
         }
         self.users.get_mut(&user_id).expect("found above").class = to;
@@ -723,10 +723,10 @@ impl AudienceIndex {
     /// Calls `then` for every group of passive sessions, with a number for its view.
     pub(crate) fn passive_groups(&mut self, mut then: impl FnMut(PassiveGroup<'_>)) {
         for class in &mut self.classes {
-            for group in class.groups.iter_mut().filter(|group| group.listening.is_passive()) {
+            for group in class.groups.iter_mut().filter(|group| group.mask.is_passive()) {
                 then(PassiveGroup {
                     view: class.view,
-                    form: group.listening.passive_form(),
+                    form: group.mask.passive_form(),
                     log: group.log,
                     listeners: &mut group.listeners,
                 });

@@ -5,7 +5,7 @@
 //! Invariants  immutable; only `audience` decides on visibility, at the event and again at replay.
 //! Not here    the current recipients: `Relay`.     Spec  docs/protocol.md §4, §5.3, §7.
 
-use crate::{backend::BackendEvent, listening::ForUsers, notice::Notice, payload::Payload};
+use crate::{backend::BackendEvent, notice::Notice, payload::Payload, subscription_mask::UserFilter};
 use guildhall_codec::Encoding;
 use guildhall_member_list::ListId;
 use guildhall_model::{ChannelId, ChannelType, EventName, GuildId, Intents, Permissions, RoleId, UserId};
@@ -154,7 +154,7 @@ pub struct Audience {
     /// Excludes this user's sessions; only for user accounts. Their clients apply their own actions.
     pub never_user_account: Option<UserId>,
     /// Which user accounts, `always` aside.
-    pub users: ForUsers,
+    pub users: UserFilter,
     /// User accounts that watch this member get it too.
     pub about: Option<UserId>,
     /// Passive sessions of these get it too.
@@ -165,7 +165,7 @@ impl Audience {
     /// Exactly the sessions that the gate admits and that subscribe to the event.
     #[must_use]
     pub fn of(gate: Gate, intents: Intents) -> Self {
-        let users = ForUsers::All;
+        let users = UserFilter::All;
         Self { gate, intents, always: None, never_user_account: None, users, about: None, calls: None }
     }
 }
@@ -222,7 +222,7 @@ impl Event {
         Self {
             guild_id,
             name,
-            audience: Audience { users: ForUsers::of(name), calls, ..Audience::of(gate, name.guild_intents()) },
+            audience: Audience { users: UserFilter::of(name), calls, ..Audience::of(gate, name.guild_intents()) },
             content_readers: payload.content_readers(),
             payload,
         }
@@ -301,7 +301,7 @@ impl Event {
         let names_users = !gate.users().is_empty();
         let mut event = Self::new(guild_id, event.known(), gate, Payload::Backend(event));
         if names_users {
-            event.audience.users = ForUsers::All;
+            event.audience.users = UserFilter::All;
             // They are called by being named.
             event.audience.calls = None;
         }

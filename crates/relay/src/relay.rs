@@ -1,7 +1,7 @@
 //! Relay: one guild's events, brought to a share of the sessions of one partition.
 //!
 //! Owns        the relay's replica of the guild, its place in the guild's stream, and its change log.
-//! Doors       `handle` for the guild's messages; `detach`, `listen`, `watch_members` for sessions; `handle_timer` for
+//! Doors       `handle` for the guild's messages; `detach`, `set_mask`, `watch_members` for sessions; `handle_timer` for
 //!             passive updates; `may_see` of the audience, `renewed` and `doubt` for replay.
 //! Invariants  R1 messages are taken in the order of `seq`; a gap leads to `Resync`, never to silence. R2 a session
 //!             gets nothing before its `Attached` and everything it may see after it. R3 effects are applied before
@@ -14,7 +14,6 @@ use crate::{
     audience::{AudienceIndex, Deliver, Listener, LogId, Map, PassiveGroup, Seat, ViewersOf},
     event::{Event, Gate, Redaction},
     hidden::HiddenChannels,
-    listening::Listening,
     member_lists::{ChannelView, Delivery, MemberLists},
     notice::Notice,
     passive::{ChangeLog, Unreads, channels_of, pins_of, renewed, snapshot},
@@ -23,6 +22,7 @@ use crate::{
         GuildView, MembersAnswer, Published, RelayId, RelayMessage, ReplicaUpdate, SessionKey, ToGuild, ToRelay,
     },
     replica::GuildReplica,
+    subscription_mask::SubscriptionMask,
     subscriptions::{Subscriptions, Watched},
     thread::threads_of,
     visibility::{AccessChange, Visibility},
@@ -218,11 +218,11 @@ impl Relay {
     pub fn detach(&mut self, user_id: UserId, slot: u32) -> ToGuilds {
         let mut messages = ToGuilds::new();
         let audience = self.state.as_mut().map(|state| &mut state.audience);
-        if let Some((audience, (listening, _))) =
-            audience.and_then(|audience| audience.listening(user_id, slot).map(|found| (audience, found)))
+        if let Some((audience, (mask, _))) =
+            audience.and_then(|audience| audience.mask(user_id, slot).map(|found| (audience, found)))
         {
             audience.unseat(user_id, slot);
-            self.count_presence_reader(listening, false, &mut messages);
+            self.count_presence_reader(mask, false, &mut messages);
         }
         let watched = self.subscriptions.remove(slot);
         messages.extend(self.tell_watched(watched));
@@ -231,8 +231,8 @@ impl Relay {
     }
 
     /// Notifies the guild of the first session that receives every member's presence, and of the last that leaves.
-    fn count_presence_reader(&mut self, listening: Listening, is_here: bool, messages: &mut ToGuilds) {
-        if !listening.wants_presences() {
+    fn count_presence_reader(&mut self, mask: SubscriptionMask, is_here: bool, messages: &mut ToGuilds) {
+        if !mask.wants_presences() {
             return;
         }
         let before = self.presence_readers_count;
@@ -243,10 +243,10 @@ impl Relay {
     }
 
     /// Replaces a session's subscriptions. A session that becomes active is brought up to date first.
-    pub fn listen(&mut self, user_id: UserId, slot: u32, listening: Listening, recipients: &mut impl Recipients) {
+    pub fn set_mask(&mut self, user_id: UserId, slot: u32, mask: SubscriptionMask, recipients: &mut impl Recipients) {
         let Some(state) = &mut self.state else { return };
-        let Some((before, version)) = state.audience.listening(user_id, slot) else { return };
-        if before.is_passive() && !listening.is_passive() {
+        let Some((before, version)) = state.audience.mask(user_id, slot) else { return };
+        if before.is_passive() && !mask.is_passive() {
             let view = state.audience.view_of(user_id).expect("a session that listens has a view");
             let own = state.is_out_of_view(user_id).then_some(user_id);
             let reader = Reader { view, form: before.passive_form(), version, own };
@@ -256,9 +256,9 @@ impl Relay {
             }
         }
         // A session that stays passive still waits for its update.
-        let is_untold = before.is_passive() && listening.is_passive();
+        let is_untold = before.is_passive() && mask.is_passive();
         let version = if is_untold { version } else { state.changes.version() };
-        state.audience.listen(user_id, slot, listening, version);
+        state.audience.set_mask(user_id, slot, mask, version);
     }
 
     /// A session watches exactly these members from now on; if its view has not begun yet, it receives their state when
@@ -266,7 +266,7 @@ impl Relay {
     pub fn watch_members(&mut self, session: SessionKey, user_id: UserId, members: &[UserId]) -> ToGuilds {
         let (watched, user_ids) = self.subscriptions.set(user_id, session.slot, members);
         let mut messages = self.tell_watched(watched);
-        let is_here = self.audience().and_then(|audience| audience.listening(user_id, session.slot)).is_some();
+        let is_here = self.audience().and_then(|audience| audience.mask(user_id, session.slot)).is_some();
         if is_here && !user_ids.is_empty() {
             messages.push(ToGuild::TellPresences { session, user_ids });
         }
@@ -283,7 +283,7 @@ impl Relay {
     ) -> ToGuilds {
         let mut messages = ToGuilds::new();
         let Some(state) = &self.state else { return messages };
-        if state.audience.listening(user_id, slot).is_none() {
+        if state.audience.mask(user_id, slot).is_none() {
             return messages;
         }
         let look_at = |channel_id| {
@@ -356,7 +356,7 @@ impl Relay {
                 if let (Some(seat), Some(view)) = (seat, view) {
                     let version = state.changes.version();
                     state.audience.seat(seat, view.member, version, &mut state.changes);
-                    self.count_presence_reader(seat.listening, true, to_guild);
+                    self.count_presence_reader(seat.mask, true, to_guild);
                     self.renew_lists(vec![seat.slot], recipients, to_guild);
                     // Members that the session watched before the reset may have changed.
                     let user_ids = self.subscriptions.of(seat.slot).to_vec();

@@ -20,8 +20,8 @@ use guildhall_model::{
     to_gateway::{Identify, ShardId},
 };
 use guildhall_relay::{
-    GuildReplica, GuildView, Listening, MembersAnswer, MembersWanted, PartitionId, Redaction, RelayId, SessionKey,
-    SessionPresence, UserListening, Viewer,
+    GuildReplica, GuildView, MembersAnswer, MembersWanted, PartitionId, Redaction, RelayId, SessionKey,
+    SessionPresence, SubscriptionMask, UserSubscriptions, Viewer,
 };
 use guildhall_stdx::{Instant, SlotKey, Timestamp};
 use std::{
@@ -318,13 +318,13 @@ impl Session {
 
     /// What it wants to be told of in a guild it is in.
     #[must_use]
-    pub fn listening(&self, guild_id: GuildId) -> Listening {
+    pub fn mask(&self, guild_id: GuildId) -> SubscriptionMask {
         if self.kind() == AccountKind::Bot {
-            return Listening::bot(self.intents);
+            return SubscriptionMask::bot(self.intents);
         }
         let guild = self.guilds.get(guild_id);
         let subscription = guild.and_then(|guild| guild.subscription.as_deref());
-        Listening::user(UserListening {
+        SubscriptionMask::user(UserSubscriptions {
             active: guild.is_some_and(|guild| guild.starts_active) || subscription.is_some_and(|s| s.typing),
             typing: subscription.is_some_and(|s| s.typing),
             member_updates: subscription.is_some_and(|s| s.member_updates),

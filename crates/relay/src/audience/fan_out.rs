@@ -9,9 +9,9 @@ use super::{AudienceIndex, Class, Group, Listener, LogId, Placed, Seated};
 use crate::{
     event::{Audience, Event, Gate, Redaction},
     hidden::{HiddenChannels, ViewChange, Viewers},
-    listening::{ForUsers, Listening},
     notice::Notice,
     payload::Payload,
+    subscription_mask::{SubscriptionMask, UserFilter},
     thread::ThreadEntry,
 };
 use guildhall_model::{Channel, ChannelId, EventName, Permissions, RoleId, UserId};
@@ -102,7 +102,7 @@ impl AudienceIndex {
     fn deliver_to_thread(&self, event: &Event, now: Timestamp, out: &mut impl Deliver) {
         let audience = &event.audience;
         let Gate::Thread { thread, is_private, only, .. } = &audience.gate else { return };
-        let is_by_name = *is_private || only.is_some() || audience.users == ForUsers::Threads;
+        let is_by_name = *is_private || only.is_some() || audience.users == UserFilter::Threads;
         let members = self.threads.get(*thread).filter(|_| only.is_none() && is_by_name);
         let members = members.into_iter().flat_map(|entry| entry.members.keys().copied());
         for user_id in only.iter().copied().chain(members).filter(|id| audience.always != Some(*id)) {
@@ -114,15 +114,15 @@ impl AudienceIndex {
             let is_admitted = self.admits(class, &audience.gate, now);
             let is_called = audience.calls.as_ref().is_some_and(|calls| calls.users.contains(&user_id));
             for Placed { seat, .. } in &seated.seats {
-                let is_user = seat.listening.is_user();
-                let has_it = is_admitted && (self.reaches(class, seat.listening, audience) || is_called && is_user);
-                let wants = seat.listening.admits(audience)
+                let is_user = seat.mask.is_user();
+                let has_it = is_admitted && (self.reaches(class, seat.mask, audience) || is_called && is_user);
+                let wants = seat.mask.admits(audience)
                     || is_user
-                        && (audience.users == ForUsers::Threads
+                        && (audience.users == UserFilter::Threads
                             || is_called
                             || class.is_called(audience.calls.as_deref()));
-                if !has_it && wants && !is_barred(audience, seat.listening, user_id) {
-                    out.deliver_alone(seat.slot, self.redaction_for(event, seat.listening, user_id));
+                if !has_it && wants && !is_barred(audience, seat.mask, user_id) {
+                    out.deliver_alone(seat.slot, self.redaction_for(event, seat.mask, user_id));
                 }
             }
         }
@@ -144,7 +144,7 @@ impl AudienceIndex {
             }
             let is_called = class.is_called(audience.calls.as_deref());
             for group in &class.groups {
-                if group.listening.admits(audience) || is_called && group.listening.is_user() {
+                if group.mask.admits(audience) || is_called && group.mask.is_user() {
                     self.deliver_to_group(event, place, group, out);
                 }
             }
@@ -173,17 +173,17 @@ impl AudienceIndex {
             let placed = seated.seats.iter().find(|placed| placed.seat.slot == slot);
             if let Some(Placed { seat, .. }) = placed
                 && self.admits(class, &audience.gate, now)
-                && !self.reaches(class, seat.listening, audience)
-                && !is_barred(audience, seat.listening, user_id)
+                && !self.reaches(class, seat.mask, audience)
+                && !is_barred(audience, seat.mask, user_id)
             {
-                out.deliver_alone(slot, self.redaction_for(event, seat.listening, user_id));
+                out.deliver_alone(slot, self.redaction_for(event, seat.mask, user_id));
             }
         }
     }
 
     /// Whether a session of a class that the gate lets in got the event with its group.
-    fn reaches(&self, class: &Class, listening: Listening, audience: &Audience) -> bool {
-        listening.admits(audience) || listening.is_user() && class.is_called(audience.calls.as_deref())
+    fn reaches(&self, class: &Class, mask: SubscriptionMask, audience: &Audience) -> bool {
+        mask.admits(audience) || mask.is_user() && class.is_called(audience.calls.as_deref())
     }
 
     /// The group's sessions in the group's form, those of its readers in their own.
@@ -191,8 +191,8 @@ impl AudienceIndex {
         if let Payload::Channel(channel) = &event.payload {
             return self.deliver_channel(event, channel, class, group, out);
         }
-        let never = event.audience.never_user_account.filter(|_| group.listening.is_user());
-        let readers = event.content_readers.as_ref().filter(|_| group.listening.lacks_content());
+        let never = event.audience.never_user_account.filter(|_| group.mask.is_user());
+        let readers = event.content_readers.as_ref().filter(|_| group.mask.lacks_content());
         out.group(group.log, readers.map_or(Redaction::NONE, Redaction::for_strangers));
         match (never, readers) {
             (None, None) => group.listeners.iter().for_each(|listener| out.deliver(listener.slot)),
@@ -210,9 +210,9 @@ impl AudienceIndex {
         }
     }
 
-    fn redaction_for(&self, event: &Event, listening: Listening, user_id: UserId) -> Redaction {
+    fn redaction_for(&self, event: &Event, mask: SubscriptionMask, user_id: UserId) -> Redaction {
         match &event.content_readers {
-            Some(readers) if listening.lacks_content() => Redaction::for_user(readers, user_id),
+            Some(readers) if mask.lacks_content() => Redaction::for_user(readers, user_id),
             _ => Redaction::NONE,
         }
     }
@@ -221,7 +221,7 @@ impl AudienceIndex {
 
     fn deliver_channel(&self, event: &Event, channel: &Channel, class: usize, group: &Group, out: &mut impl Deliver) {
         let sees = self.sees(&self.classes[class], channel.id);
-        let form = |saw: bool| self.channel_form(event, channel, group.listening, (saw, sees));
+        let form = |saw: bool| self.channel_form(event, channel, group.mask, (saw, sees));
         let holds = |viewed: &Arc<[ChannelId]>| viewed.binary_search(&channel.id).is_ok();
         let of_class = form(self.views_before.of_class(class).map_or(sees, holds));
         let is_apart = |listener: &&Listener| self.views_before.of_user(listener.user_id).is_some();
@@ -245,7 +245,7 @@ impl AudienceIndex {
         &self,
         event: &Event,
         channel: &Channel,
-        listening: Listening,
+        mask: SubscriptionMask,
         (saw, sees): (bool, bool),
     ) -> Option<Redaction> {
         let is_listed = self.hidden == HiddenChannels::Listed;
@@ -259,7 +259,7 @@ impl AudienceIndex {
             return is_known.then_some(Redaction::NONE);
         }
         let has_messages = channel.last_message_id.is_some() || channel.last_pin_timestamp.is_some();
-        let form = self.hidden.form(listening.is_obfuscated())?;
+        let form = self.hidden.form(mask.is_obfuscated())?;
         Some(if form == Redaction::CHANNEL_UNREAD && !has_messages { Redaction::NONE } else { form })
     }
 
@@ -267,7 +267,7 @@ impl AudienceIndex {
     pub(crate) fn deliver_change(&self, event: &Event, change: ViewChange, form: Redaction, out: &mut impl Deliver) {
         match change.viewers {
             Viewers::Class(place) => {
-                for group in self.classes[place].groups.iter().filter(|group| group.listening.admits(&event.audience)) {
+                for group in self.classes[place].groups.iter().filter(|group| group.mask.admits(&event.audience)) {
                     out.group(group.log, form);
                     let is_apart = |listener: &&Listener| self.views_before.of_user(listener.user_id).is_some();
                     let listeners = group.listeners.iter().filter(|listener| !is_apart(listener));
@@ -276,7 +276,7 @@ impl AudienceIndex {
             }
             Viewers::User(user_id) => {
                 let seats = self.users.get(&user_id).into_iter().flat_map(|seated| &seated.seats);
-                let admitted = seats.filter(|placed| placed.seat.listening.admits(&event.audience));
+                let admitted = seats.filter(|placed| placed.seat.mask.admits(&event.audience));
                 admitted.for_each(|placed| out.deliver_alone(placed.seat.slot, form));
             }
         }
@@ -294,7 +294,7 @@ impl AudienceIndex {
         if event.name == EventName::ChannelDelete || self.sees(&self.classes[seated.class], channel.id) {
             return ChannelForm::AsItWas;
         }
-        let form = self.channel_form(event, channel, placed.seat.listening, (false, false));
+        let form = self.channel_form(event, channel, placed.seat.mask, (false, false));
         form.map_or(ChannelForm::Nothing, ChannelForm::Redacted)
     }
 
@@ -306,15 +306,15 @@ impl AudienceIndex {
         let is_gate = audience.gate.names(user_id) && audience.always != Some(user_id);
         let is_admitted = self.admits(class, &audience.gate, now);
         for Placed { seat, .. } in &seated.seats {
-            let has_it = is_admitted && self.reaches(class, seat.listening, audience);
+            let has_it = is_admitted && self.reaches(class, seat.mask, audience);
             // An event for a single user still needs its intents; a mention calls passive user accounts.
             let wants = match (is_gate, always) {
-                (true, _) => seat.listening.admits(audience),
+                (true, _) => seat.mask.admits(audience),
                 (false, true) => true,
-                (false, false) => is_admitted && seat.listening.is_user(),
+                (false, false) => is_admitted && seat.mask.is_user(),
             };
-            if !has_it && wants && !is_barred(audience, seat.listening, user_id) {
-                out.deliver_alone(seat.slot, self.redaction_for(event, seat.listening, user_id));
+            if !has_it && wants && !is_barred(audience, seat.mask, user_id) {
+                out.deliver_alone(seat.slot, self.redaction_for(event, seat.mask, user_id));
             }
         }
     }
@@ -375,6 +375,6 @@ impl AudienceIndex {
     }
 }
 
-fn is_barred(audience: &Audience, listening: Listening, user_id: UserId) -> bool {
-    listening.is_user() && audience.never_user_account == Some(user_id)
+fn is_barred(audience: &Audience, mask: SubscriptionMask, user_id: UserId) -> bool {
+    mask.is_user() && audience.never_user_account == Some(user_id)
 }

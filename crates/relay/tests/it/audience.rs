@@ -3,8 +3,8 @@
 use crate::fixture::*;
 use guildhall_model::{ChannelId, ChannelType, Intents, Overwrite, OverwriteKind, PassiveUpdate, Permissions, UserId};
 use guildhall_relay::{
-    Audience, AudienceIndex, Calls, ContentReaders, Event, ForUsers, Gate, GuildStructure, Listening, LogId, Seat,
-    UserListening,
+    Audience, AudienceIndex, Calls, ContentReaders, Event, Gate, GuildStructure, LogId, Seat, SubscriptionMask,
+    UserFilter, UserSubscriptions,
 };
 use guildhall_stdx::{Rng, Timestamp};
 use smallvec::SmallVec;
@@ -21,7 +21,7 @@ const USERS: u64 = 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wish {
     Bot(Intents),
-    User(UserListening),
+    User(UserSubscriptions),
 }
 
 impl Wish {
@@ -32,7 +32,7 @@ impl Wish {
             return Self::Bot(*rng.pick(&intents).expect("there are some"));
         }
         let forms = [PassiveUpdate::ChannelUnreads, PassiveUpdate::Snapshot, PassiveUpdate::Delta];
-        Self::User(UserListening {
+        Self::User(UserSubscriptions {
             active: rng.chance(0.5),
             typing: rng.chance(0.3),
             member_updates: rng.chance(0.3),
@@ -42,10 +42,10 @@ impl Wish {
         })
     }
 
-    fn listening(self) -> Listening {
+    fn mask(self) -> SubscriptionMask {
         match self {
-            Self::Bot(intents) => Listening::bot(intents),
-            Self::User(user) => Listening::user(user),
+            Self::Bot(intents) => SubscriptionMask::bot(intents),
+            Self::User(user) => SubscriptionMask::user(user),
         }
     }
 
@@ -54,13 +54,13 @@ impl Wish {
         match self {
             Self::Bot(intents) => audience.intents == Intents::NONE || intents.0 & audience.intents.0 != 0,
             Self::User(user) => match audience.users {
-                ForUsers::All => true,
-                ForUsers::Active => user.active,
-                ForUsers::Voice => user.active || user.passive == PassiveUpdate::ChannelUnreads,
-                ForUsers::Typing => user.typing,
-                ForUsers::MemberUpdates => user.member_updates,
-                ForUsers::Threads => user.threads,
-                ForUsers::Named => false,
+                UserFilter::All => true,
+                UserFilter::Active => user.active,
+                UserFilter::Voice => user.active || user.passive == PassiveUpdate::ChannelUnreads,
+                UserFilter::Typing => user.typing,
+                UserFilter::MemberUpdates => user.member_updates,
+                UserFilter::Threads => user.threads,
+                UserFilter::Named => false,
             },
         }
     }
@@ -76,7 +76,7 @@ impl Wish {
 }
 
 /// Determines the log of a session: its view and its subscriptions.
-type Stand = (BTreeSet<ChannelId>, Listening);
+type Stand = (BTreeSet<ChannelId>, SubscriptionMask);
 
 struct World {
     rng: Rng,
@@ -188,21 +188,21 @@ impl World {
     fn seat(&mut self) {
         let user_id = user_id(&mut self.rng);
         let wish = Wish::some(&mut self.rng, user_id);
-        let seat = Seat { slot: self.next_slot, listening: wish.listening() };
+        let seat = Seat { slot: self.next_slot, mask: wish.mask() };
         self.next_slot += 1;
         self.seats.insert(seat.slot, (user_id, wish));
         self.index.seat(seat, Arc::new(self.members[&user_id].clone()), 0, &mut ());
     }
 
-    fn listen(&mut self) {
+    fn set_mask(&mut self) {
         let slots: Vec<u32> = self.seats.keys().copied().collect();
         if let Some(slot) = self.rng.pick(&slots) {
             let (user_id, wish) = self.seats.get_mut(slot).expect("it is there");
             *wish = Wish::some(&mut self.rng, *user_id);
             let version = *slot + 7;
-            self.index.listen(*user_id, *slot, wish.listening(), version);
-            let (listening, found) = self.index.listening(*user_id, *slot).expect("it has a seat");
-            assert_eq!(listening, wish.listening());
+            self.index.set_mask(*user_id, *slot, wish.mask(), version);
+            let (mask, found) = self.index.mask(*user_id, *slot).expect("it has a seat");
+            assert_eq!(mask, wish.mask());
             assert!(found == version || found == 0, "it is the one it was put in with");
         }
     }
@@ -235,7 +235,7 @@ impl World {
             6 => self.change_role(),
             7 => self.change_channel(),
             8 => self.change_owner(),
-            9 => self.listen(),
+            9 => self.set_mask(),
             _ => self.change_member(),
         }
     }
@@ -296,12 +296,12 @@ impl World {
         let is_for_one = matches!(gate, Gate::User(_) | Gate::Users(_));
         let intents = [Intents::NONE, Intents::GUILDS, Intents::GUILD_MESSAGES | Intents::GUILDS];
         let users = [
-            ForUsers::All,
-            ForUsers::Active,
-            ForUsers::Voice,
-            ForUsers::Typing,
-            ForUsers::MemberUpdates,
-            ForUsers::Named,
+            UserFilter::All,
+            UserFilter::Active,
+            UserFilter::Voice,
+            UserFilter::Typing,
+            UserFilter::MemberUpdates,
+            UserFilter::Named,
         ];
         let always = rng.chance(0.3).then(|| user_id(rng)).filter(|_| !is_for_one);
         let never_user_account = rng.chance(0.3).then(|| user_id(rng));
@@ -343,7 +343,7 @@ impl World {
             .map(|delivery| {
                 let (user, wish) = &self.seats[&delivery.slot];
                 let view = naive_view(&self.structure, &self.members[user]);
-                (delivery.slot, (delivery.log.expect("it came with the group"), (view, wish.listening())))
+                (delivery.slot, (delivery.log.expect("it came with the group"), (view, wish.mask())))
             })
             .collect();
         let mut by_log: BTreeMap<LogId, &Stand> = BTreeMap::new();
@@ -425,7 +425,7 @@ fn a2_more_channels_than_a_word_has_bits() {
         .map(|n| channel(1_000 + n, ChannelType::Text, if n % 3 == 0 { vec![hide] } else { Vec::new() }))
         .collect();
     let mut index = AudienceIndex::new(structure(50, &[everyone], &channels));
-    index.seat(listening_user(0), Arc::new(member(51, &[])), 0, &mut ());
+    index.seat(user_mask(0), Arc::new(member(51, &[])), 0, &mut ());
     for n in 0..500 {
         let found = delivered(&index, &event(Gate::Channel(id(1_000 + n))), NOW, &[]);
         assert_eq!(found.len(), usize::from(n % 3 != 0), "channel {n}");
@@ -440,9 +440,9 @@ fn a4_what_somebody_viewed_who_has_left_does_not_cost_others_their_log() {
     let open = channel(100, ChannelType::Text, Vec::new());
     let hidden = channel(101, ChannelType::Text, vec![hide, show]);
     let mut index = AudienceIndex::new(structure(50, std::slice::from_ref(&everyone), &[open.clone(), hidden]));
-    index.seat(listening_user(0), Arc::new(member(51, &[])), 0, &mut ());
-    index.seat(Seat { slot: 1, listening: Listening::bot(Intents::NONE) }, Arc::new(member(51, &[])), 0, &mut ());
-    index.seat(listening_user(2), Arc::new(member(52, &[])), 0, &mut ());
+    index.seat(user_mask(0), Arc::new(member(51, &[])), 0, &mut ());
+    index.seat(Seat { slot: 1, mask: SubscriptionMask::bot(Intents::NONE) }, Arc::new(member(51, &[])), 0, &mut ());
+    index.seat(user_mask(2), Arc::new(member(52, &[])), 0, &mut ());
     index.unseat(UserId::new(52), 2);
     let logs_of = |index: &AudienceIndex| -> Vec<_> {
         delivered(index, &event(Gate::Members), NOW, &[]).iter().map(|delivery| delivery.log).collect()
@@ -453,15 +453,15 @@ fn a4_what_somebody_viewed_who_has_left_does_not_cost_others_their_log() {
     assert_eq!(logs_of(&index), before);
     // Logs that nobody has any more are given out again, each once.
     for slot in 3..7 {
-        let listening = Listening::bot(Intents(1 << slot));
-        index.seat(Seat { slot, listening }, Arc::new(member(50 + u64::from(slot), &[])), 0, &mut ());
+        let mask = SubscriptionMask::bot(Intents(1 << slot));
+        index.seat(Seat { slot, mask }, Arc::new(member(50 + u64::from(slot), &[])), 0, &mut ());
     }
     let logs: BTreeSet<_> = logs_of(&index).into_iter().collect();
     assert_eq!(logs.len(), 6);
 }
 
-fn listening_user(slot: u32) -> Seat {
-    Seat { slot, listening: Listening::user(UserListening { active: true, ..UserListening::default() }) }
+fn user_mask(slot: u32) -> Seat {
+    Seat { slot, mask: SubscriptionMask::user(UserSubscriptions { active: true, ..UserSubscriptions::default() }) }
 }
 
 #[test]
@@ -470,7 +470,7 @@ fn a_time_out_that_ends_ends_by_itself() {
     let mut index = AudienceIndex::new(structure(50, &[everyone], &[channel(100, ChannelType::Text, Vec::new())]));
     let mut silenced = member(51, &[]);
     silenced.communication_disabled_until = Some(Timestamp(500));
-    index.seat(listening_user(7), Arc::new(silenced), 0, &mut ());
+    index.seat(user_mask(7), Arc::new(silenced), 0, &mut ());
     let reaches = |gate: &Gate, now| !delivered(&index, &event(gate.clone()), Timestamp(now), &[]).is_empty();
     let log = Gate::GuildPermission(Permissions::VIEW_AUDIT_LOG);
     assert_eq!([499, 500, 501].map(|now| reaches(&log, now)), [false, true, true]);

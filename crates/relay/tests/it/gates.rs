@@ -6,7 +6,8 @@ use guildhall_model::{
     Channel, ChannelType, EventName, Intents, Message, MessageId, OverwriteKind, PassiveUpdate, Permissions, UserId,
 };
 use guildhall_relay::{
-    AudienceIndex, Deliver, Event, Gate, Listening, LogId, MessageEvent, Payload, Redaction, Seat, UserListening,
+    AudienceIndex, Deliver, Event, Gate, LogId, MessageEvent, Payload, Redaction, Seat, SubscriptionMask,
+    UserSubscriptions,
 };
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -32,20 +33,20 @@ fn index() -> AudienceIndex {
     ];
     let channels = [channel(OPEN, ChannelType::Text, Vec::new()), channel(HIDDEN, ChannelType::Text, hidden)];
     let mut index = AudienceIndex::new(structure(OWNER, &roles, &channels));
-    for (user, roles, listening) in [
+    for (user, roles, mask) in [
         (OWNER, &[][..], looking()),
         (PLAIN, &[], looking()),
-        (INSIDER, &[21], Listening::bot(Intents::ALL)),
-        (QUIET, &[], Listening::bot(Intents::NONE)),
+        (INSIDER, &[21], SubscriptionMask::bot(Intents::ALL)),
+        (QUIET, &[], SubscriptionMask::bot(Intents::NONE)),
     ] {
-        index.seat(Seat { slot: user as u32, listening }, Arc::new(member(user, roles)), 0, &mut ());
+        index.seat(Seat { slot: user as u32, mask }, Arc::new(member(user, roles)), 0, &mut ());
     }
     index
 }
 
 /// Of a user account that looks at the guild.
-fn looking() -> Listening {
-    Listening::user(UserListening { active: true, ..UserListening::default() })
+fn looking() -> SubscriptionMask {
+    SubscriptionMask::user(UserSubscriptions { active: true, ..UserSubscriptions::default() })
 }
 
 fn check(event: &Event, expected: &[u64]) {
@@ -115,14 +116,14 @@ fn user_accounts_get_what_they_subscribed_to() {
     // Typing for 61, members' changes for 63, nothing but what is for all for 65.
     for (user, typing, member_updates) in [(61, true, false), (63, false, true), (65, false, false)] {
         let passive = PassiveUpdate::Delta;
-        let listening = Listening::user(UserListening {
+        let mask = SubscriptionMask::user(UserSubscriptions {
             active: false,
             typing,
             member_updates,
             passive,
-            ..UserListening::default()
+            ..UserSubscriptions::default()
         });
-        index.seat(Seat { slot: user as u32, listening }, Arc::new(member(user, &[])), 0, &mut ());
+        index.seat(Seat { slot: user as u32, mask }, Arc::new(member(user, &[])), 0, &mut ());
     }
     let named = |name| Event::new(GUILD, name, Gate::Members, Payload::GuildGone);
     let check = |event: &Event, expected: &[u64]| {
@@ -158,8 +159,8 @@ fn a_message_calls_passive_sessions_that_view_its_channel() {
         (63, &[21], PassiveUpdate::Delta),
         (65, &[21], PassiveUpdate::Snapshot),
     ] {
-        let listening = Listening::user(UserListening { passive, ..UserListening::default() });
-        index.seat(Seat { slot: user as u32, listening }, Arc::new(member(user, roles)), 0, &mut ());
+        let mask = SubscriptionMask::user(UserSubscriptions { passive, ..UserSubscriptions::default() });
+        index.seat(Seat { slot: user as u32, mask }, Arc::new(member(user, roles)), 0, &mut ());
     }
     let create = |channel: u64, author: u64, mentions: &[u64], change: &dyn Fn(&mut Message)| {
         let mut said_there = Message { channel_id: id(channel), ..message(author, mentions) };
@@ -230,9 +231,9 @@ impl Deliver for Forms {
 fn withheld(event: &Event, bot: u64) -> (bool, bool) {
     let mut index = AudienceIndex::new(structure(OWNER, &[role(1, Permissions::VIEW_CHANNEL)], &[]));
     let intents = Intents(Intents::ALL.0 & !Intents::MESSAGE_CONTENT.0);
-    let listening = [Listening::bot(intents), looking(), Listening::bot(Intents::ALL)];
-    for (slot, listening) in (0..).zip(listening) {
-        index.seat(Seat { slot, listening }, Arc::new(member(bot, &[])), 0, &mut ());
+    let mask = [SubscriptionMask::bot(intents), looking(), SubscriptionMask::bot(Intents::ALL)];
+    for (slot, mask) in (0..).zip(mask) {
+        index.seat(Seat { slot, mask }, Arc::new(member(bot, &[])), 0, &mut ());
     }
     let mut found = Forms::default();
     index.fan_out(event, NOW, std::iter::empty(), &mut found);
@@ -268,10 +269,10 @@ fn content_is_withheld_from_those_it_does_not_concern() {
 #[test]
 fn a_channel_out_of_view_is_obfuscated_to_who_knows_that() {
     let mut index = index();
-    let obfuscated = UserListening { obfuscated: true, ..UserListening::default() };
-    let (active, insider) = (UserListening { active: true, ..obfuscated }, &[21][..]);
-    for (user, roles, listening) in [(61, &[][..], obfuscated), (63, &[], active), (65, insider, active)] {
-        let seat = Seat { slot: user as u32, listening: Listening::user(listening) };
+    let obfuscated = UserSubscriptions { obfuscated: true, ..UserSubscriptions::default() };
+    let (active, insider) = (UserSubscriptions { active: true, ..obfuscated }, &[21][..]);
+    for (user, roles, mask) in [(61, &[][..], obfuscated), (63, &[], active), (65, insider, active)] {
+        let seat = Seat { slot: user as u32, mask: SubscriptionMask::user(mask) };
         index.seat(seat, Arc::new(member(user, roles)), 0, &mut ());
     }
     let told_in_part = |name: EventName, channel_id: u64| {

@@ -5,7 +5,7 @@ use crate::{
     passive_world::{INTERVAL_MS, OWNER, TEXT, VOICE, World},
 };
 use guildhall_model::{ChannelId, PassiveUpdate, Permissions, UserId};
-use guildhall_relay::{Listening, UserListening};
+use guildhall_relay::{SubscriptionMask, UserSubscriptions};
 use std::collections::BTreeSet;
 
 #[test]
@@ -26,7 +26,7 @@ fn u1_to_u5_clients_hold_the_guilds_state() {
 
 // ── one by one ───────────────────────────────────────────────────────────────────────────────────
 
-const PASSIVE: UserListening = UserListening {
+const PASSIVE: UserSubscriptions = UserSubscriptions {
     active: false,
     typing: false,
     member_updates: false,
@@ -34,7 +34,7 @@ const PASSIVE: UserListening = UserListening {
     passive: PassiveUpdate::Delta,
     obfuscated: false,
 };
-const ACTIVE: UserListening = UserListening { active: true, ..PASSIVE };
+const ACTIVE: UserSubscriptions = UserSubscriptions { active: true, ..PASSIVE };
 const ANA: UserId = UserId::new(53);
 const BEN: UserId = UserId::new(55);
 const TALK: ChannelId = ChannelId::new(TEXT[0]);
@@ -69,7 +69,7 @@ fn u1_sessions_that_were_told_at_different_times_are_told_different_things() {
     let second = world.attach(BEN, PASSIVE);
     let third = world.attach(BEN, ACTIVE);
     world.says(NEWS);
-    world.listen(third, PASSIVE);
+    world.set_mask(third, PASSIVE);
     world.voice(OWNER, None, false);
     world.now_ms += 2 * INTERVAL_MS;
     world.relay.handle_timer(world.now(), &mut world.post);
@@ -100,19 +100,19 @@ fn u1_who_left_is_told_however_often_they_moved_before() {
 fn r4_who_looks_is_told_first_what_they_missed() {
     let mut world = World::new(0);
     let slot = world.attach(ANA, PASSIVE);
-    world.listen(slot, ACTIVE);
-    world.listen(slot, PASSIVE);
+    world.set_mask(slot, ACTIVE);
+    world.set_mask(slot, PASSIVE);
     world.says(TALK);
     world.voice(BEN, Some(ROOM), false);
-    world.relay.listen(ANA, slot, Listening::user(ACTIVE), &mut world.post);
+    world.relay.set_mask(ANA, slot, SubscriptionMask::user(ACTIVE), &mut world.post);
     assert_eq!(world.told_of(slot), Some((vec![TALK], vec![BEN], vec![])));
     world.read_post();
-    world.clients.get_mut(&slot).expect("it is here").listening = ACTIVE;
+    world.clients.get_mut(&slot).expect("it is here").mask = ACTIVE;
     // From here on it receives events live, and the next two rounds have no update for it.
     world.says(NEWS);
     world.voice(BEN, Some(CELLAR), false);
     world.check_client(slot);
-    world.listen(slot, PASSIVE);
+    world.set_mask(slot, PASSIVE);
     assert_eq!(world.told(slot), None);
 }
 
@@ -121,7 +121,7 @@ fn r4_who_changes_what_they_want_and_stays_passive_misses_nothing() {
     let mut world = World::new(0);
     let slot = world.attach(ANA, PASSIVE);
     world.says(TALK);
-    world.listen(slot, UserListening { member_updates: true, ..PASSIVE });
+    world.set_mask(slot, UserSubscriptions { member_updates: true, ..PASSIVE });
     assert_eq!(world.told(slot), Some((vec![TALK], vec![], vec![])));
 }
 
@@ -197,7 +197,7 @@ fn u3_a_renamed_or_new_channel_is_no_news() {
 fn u4_a_user_knows_where_they_are_themselves() {
     for passive in [PassiveUpdate::Delta, PassiveUpdate::Snapshot] {
         let mut world = World::new(0);
-        let own = world.attach(ANA, UserListening { passive, ..PASSIVE });
+        let own = world.attach(ANA, UserSubscriptions { passive, ..PASSIVE });
         let other = world.attach(BEN, PASSIVE);
         world.voice(ANA, Some(ROOM), false);
         world.round();
@@ -208,7 +208,7 @@ fn u4_a_user_knows_where_they_are_themselves() {
         assert!(world.clients[&other].voice.is_empty(), "to others they left");
         world.voice(ANA, Some(ROOM), false);
         world.hide(ROOM);
-        world.listen(own, UserListening { passive, ..ACTIVE });
+        world.set_mask(own, UserSubscriptions { passive, ..ACTIVE });
         assert_eq!(world.clients[&own].voice[&ANA].channel_id, Some(ROOM));
     }
 }

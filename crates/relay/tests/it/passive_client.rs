@@ -2,8 +2,8 @@
 
 use guildhall_model::{Capabilities, ChannelId, GuildId, MessageId, PassiveUpdate, UserId, VoiceState};
 use guildhall_relay::{
-    AccessChange, Deliver, Event, GuildReplica, GuildView, HiddenChannels, Listening, LogId, MembersAnswer, Payload,
-    Published, Recipients, Redaction, Seat, SessionKey, UserListening, Visibility, people_of, snapshot_of,
+    AccessChange, Deliver, Event, GuildReplica, GuildView, HiddenChannels, LogId, MembersAnswer, Payload, Published,
+    Recipients, Redaction, Seat, SessionKey, SubscriptionMask, UserSubscriptions, Visibility, people_of, snapshot_of,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +14,7 @@ use std::{
 #[derive(Debug)]
 pub struct Client {
     pub user_id: UserId,
-    pub listening: UserListening,
+    pub mask: UserSubscriptions,
     pub newest: BTreeMap<ChannelId, MessageId>,
     pub voice: BTreeMap<UserId, VoiceState>,
     /// Channels whose visibility changed while it received messages live: it cannot know which it missed.
@@ -27,7 +27,7 @@ pub struct Client {
 
 impl Client {
     pub fn is_told_voice_live(&self) -> bool {
-        self.listening.active || self.listening.passive == PassiveUpdate::ChannelUnreads
+        self.mask.active || self.mask.passive == PassiveUpdate::ChannelUnreads
     }
 
     pub fn apply(&mut self, payload: &Payload) {
@@ -77,7 +77,7 @@ pub struct Post {
     pub lost: Vec<u32>,
     /// GUILD_CREATE of the session that attached last.
     pub create: Create,
-    pub listening: UserListening,
+    pub mask: UserSubscriptions,
 }
 
 impl Deliver for Post {
@@ -122,7 +122,7 @@ impl Recipients for Post {
         let listed =
             |user_id: &UserId| *user_id == people.own.user.id || people.others.iter().any(|m| m.user.id == *user_id);
         assert!(self.create.voice.keys().all(listed), "no id without its user");
-        Some(Seat { slot: session.slot, listening: Listening::user(self.listening) })
+        Some(Seat { slot: session.slot, mask: SubscriptionMask::user(self.mask) })
     }
     fn unavailable(&mut self, _session: SessionKey, _guild_id: GuildId) {}
     fn lost(&mut self, slot: u32, _guild_id: GuildId) {

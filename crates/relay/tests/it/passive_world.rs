@@ -9,8 +9,8 @@ use guildhall_model::{
     VoiceState,
 };
 use guildhall_relay::{
-    Event, Gate, GuildReplica, GuildStructure, GuildView, Listening, LogId, PartitionId, Payload, Published, Relay,
-    RelayId, RelayMessage, ReplicaUpdate, SessionKey, ToGuilds, ToRelay, UserListening, VoiceEntry,
+    Event, Gate, GuildReplica, GuildStructure, GuildView, LogId, PartitionId, Payload, Published, Relay, RelayId,
+    RelayMessage, ReplicaUpdate, SessionKey, SubscriptionMask, ToGuilds, ToRelay, UserSubscriptions, VoiceEntry,
 };
 use guildhall_stdx::{Now, Rng};
 use std::{
@@ -93,10 +93,10 @@ impl World {
         self.say(RelayMessage::Published(Arc::new(Published { event, replica_update })));
     }
 
-    pub fn attach(&mut self, user_id: UserId, listening: UserListening) -> u32 {
+    pub fn attach(&mut self, user_id: UserId, mask: UserSubscriptions) -> u32 {
         let slot = self.next_slot;
         self.next_slot += 1;
-        self.post.listening = listening;
+        self.post.mask = mask;
         let member = Arc::new(self.members[&user_id].clone());
         let view = GuildView { member, member_count: 6, members: None, version: 1 };
         let session = SessionKey { relay: RELAY, slot, generation: 0 };
@@ -109,21 +109,21 @@ impl World {
             assert!(is_viewed || *of == user_id, "GUILD_CREATE contains a channel out of view");
         }
         let (unsure_messages, unsure_voice) = (BTreeSet::new(), BTreeSet::new());
-        let client = Client { user_id, listening, newest, voice, unsure_messages, unsure_voice, unread: None };
+        let client = Client { user_id, mask, newest, voice, unsure_messages, unsure_voice, unread: None };
         self.clients.insert(slot, client);
         self.views.insert(slot, view);
         slot
     }
 
-    pub fn listen(&mut self, slot: u32, listening: UserListening) {
+    pub fn set_mask(&mut self, slot: u32, mask: UserSubscriptions) {
         let client = &self.clients[&slot];
-        let (user_id, before) = (client.user_id, client.listening);
-        self.relay.listen(user_id, slot, Listening::user(listening), &mut self.post);
+        let (user_id, before) = (client.user_id, client.mask);
+        self.relay.set_mask(user_id, slot, SubscriptionMask::user(mask), &mut self.post);
         let got: Vec<_> = self.post.got.iter().map(|(to, ..)| *to).collect();
-        assert!(got.is_empty() || got == [slot] && !before.active && listening.active, "R4: one update at most");
+        assert!(got.is_empty() || got == [slot] && !before.active && mask.active, "R4: one update at most");
         self.read_post();
-        self.clients.get_mut(&slot).expect("it is here").listening = listening;
-        if listening.active {
+        self.clients.get_mut(&slot).expect("it is here").mask = mask;
+        if mask.active {
             self.check_client(slot);
         }
     }
@@ -240,7 +240,7 @@ impl World {
         lost.sort_unstable();
         assert_eq!(lost, self.clients.keys().copied().collect::<Vec<_>>());
         for (_, client) in std::mem::take(&mut self.clients) {
-            self.attach(client.user_id, client.listening);
+            self.attach(client.user_id, client.mask);
         }
     }
 
@@ -258,7 +258,7 @@ impl World {
         got.sort_unstable();
         got.dedup();
         assert_eq!(got.len(), count, "one update each");
-        assert!(got.iter().all(|slot| !self.clients[slot].listening.active), "for passive ones only");
+        assert!(got.iter().all(|slot| !self.clients[slot].mask.active), "for passive ones only");
         for slot in self.clients.keys().copied().collect::<Vec<_>>() {
             self.check_client(slot);
         }
@@ -300,7 +300,7 @@ impl World {
                 assert!(delta.left.iter().all(|user_id| named.insert(*user_id)), "each user once");
                 assert!(!delta.is_empty());
             }
-            let name = match client.listening.passive {
+            let name = match client.mask.passive {
                 PassiveUpdate::ChannelUnreads => EventName::ChannelUnreadUpdate,
                 PassiveUpdate::Snapshot => EventName::PassiveUpdateV1,
                 PassiveUpdate::Delta => EventName::PassiveUpdateV2,
@@ -358,7 +358,7 @@ impl World {
             let view = naive_view(&self.structure, &self.members[&client.user_id]);
             let before = self.views.insert(*slot, view.clone()).unwrap_or_default();
             for channel_id in before.symmetric_difference(&view) {
-                if client.listening.active {
+                if client.mask.active {
                     client.unsure_messages.insert(*channel_id);
                 }
                 if client.is_told_voice_live() {
@@ -407,9 +407,9 @@ impl World {
         *self.rng.pick(&[TEXT, VOICE].concat()).expect("there are some")
     }
 
-    fn some_listening(&mut self, passive: PassiveUpdate) -> UserListening {
+    fn some_mask(&mut self, passive: PassiveUpdate) -> UserSubscriptions {
         let (active, typing) = (self.rng.chance(0.3), self.rng.chance(0.3));
-        UserListening {
+        UserSubscriptions {
             active,
             typing,
             member_updates: self.rng.chance(0.3),
@@ -482,8 +482,8 @@ impl World {
             },
             16 | 17 => {
                 let Some(slot) = self.some_slot() else { return };
-                let listening = self.some_listening(self.clients[&slot].listening.passive);
-                self.listen(slot, listening);
+                let mask = self.some_mask(self.clients[&slot].mask.passive);
+                self.set_mask(slot, mask);
             }
             18 | 19 => {
                 if let Some(slot) = self.some_slot() {
@@ -501,8 +501,8 @@ impl World {
                 let forms = [PassiveUpdate::Delta, PassiveUpdate::Delta, PassiveUpdate::Snapshot];
                 let forms = [&forms[..], &[PassiveUpdate::ChannelUnreads]].concat();
                 let (user_id, form) = (self.some_user(), *self.rng.pick(&forms).expect("some"));
-                let listening = self.some_listening(form);
-                self.attach(user_id, listening);
+                let mask = self.some_mask(form);
+                self.attach(user_id, mask);
             }
         }
     }

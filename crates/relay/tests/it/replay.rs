@@ -6,9 +6,9 @@ use guildhall_model::{
     VoiceState,
 };
 use guildhall_relay::{
-    AccessChange, Deliver, Event, Gate, GuildReplica, GuildStructure, GuildView, Listening, LogId, MembersAnswer,
-    PartitionId, Payload, Published, Recipients, Redaction, Relay, RelayId, RelayMessage, ReplicaUpdate, Seat,
-    SessionKey, ToGuilds, ToRelay, UserListening, Visibility, VoiceEntry,
+    AccessChange, Deliver, Event, Gate, GuildReplica, GuildStructure, GuildView, LogId, MembersAnswer, PartitionId,
+    Payload, Published, Recipients, Redaction, Relay, RelayId, RelayMessage, ReplicaUpdate, Seat, SessionKey,
+    SubscriptionMask, ToGuilds, ToRelay, UserSubscriptions, Visibility, VoiceEntry,
 };
 use guildhall_stdx::Now;
 use std::sync::Arc;
@@ -49,14 +49,14 @@ impl Recipients for Buffers {
     }
     fn attached(&mut self, session: SessionKey, _picture: &GuildReplica, view: Option<&GuildView>) -> Option<Seat> {
         let active = session.slot == LOOKING;
-        let user = UserListening {
+        let user = UserSubscriptions {
             active,
             typing: active,
             member_updates: true,
             passive: PassiveUpdate::Delta,
-            ..UserListening::default()
+            ..UserSubscriptions::default()
         };
-        view.map(|_| Seat { slot: session.slot, listening: Listening::user(user) })
+        view.map(|_| Seat { slot: session.slot, mask: SubscriptionMask::user(user) })
     }
     fn unavailable(&mut self, _session: SessionKey, _guild_id: GuildId) {}
     fn lost(&mut self, _slot: u32, _guild_id: GuildId) {}

@@ -3,9 +3,9 @@
 use crate::fixture::*;
 use guildhall_model::{ChannelType, EventName, GuildId, Intents, Member, OverwriteKind, Permissions, UserId};
 use guildhall_relay::{
-    AccessChange, Deliver, Event, FoundMembers, Gate, GuildReplica, GuildStructure, GuildView, Listening, LogId,
-    MembersAnswer, PartitionId, Payload, Progress, Published, Recipients, Redaction, Relay, RelayId, RelayMessage,
-    ReplicaUpdate, Seat, SessionKey, ToGuild, ToGuilds, ToRelay, Visibility,
+    AccessChange, Deliver, Event, FoundMembers, Gate, GuildReplica, GuildStructure, GuildView, LogId, MembersAnswer,
+    PartitionId, Payload, Progress, Published, Recipients, Redaction, Relay, RelayId, RelayMessage, ReplicaUpdate,
+    Seat, SessionKey, SubscriptionMask, ToGuild, ToGuilds, ToRelay, Visibility,
 };
 use guildhall_stdx::Now;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ impl Recipients for Notes {
     fn attached(&mut self, session: SessionKey, _picture: &GuildReplica, view: Option<&GuildView>) -> Option<Seat> {
         self.0.push(format!("attached {} {}", session.slot, view.is_some()));
         let without = if session.slot < 1_000 { 0 } else { Intents::GUILD_PRESENCES.0 };
-        view.map(|_| Seat { slot: session.slot, listening: Listening::bot(Intents(Intents::ALL.0 & !without)) })
+        view.map(|_| Seat { slot: session.slot, mask: SubscriptionMask::bot(Intents(Intents::ALL.0 & !without)) })
     }
     fn unavailable(&mut self, session: SessionKey, _guild_id: GuildId) {
         self.0.push(format!("unavailable {}", session.slot));

@@ -1,8 +1,8 @@
-//! Listening: the subscriptions of a session in a guild as a bit set, so that sessions with equal sets form a group.
+//! Subscription mask: the subscriptions of a session in a guild as a bit set, so that sessions with equal sets form a group.
 //!
-//! Owns        `Listening`, from intents (bots) or from subscriptions (user accounts); `ForUsers`, the condition of an
+//! Owns        `SubscriptionMask`, from intents (bots) or from subscriptions (user accounts); `UserFilter`, the condition of an
 //!             event on user accounts.
-//! Invariants  sessions with equal `Listening` and equal visible channels receive the same events, except for events
+//! Invariants  sessions with equal `SubscriptionMask` and equal visible channels receive the same events, except for events
 //!             about single users.
 //! Not here    permissions (`audience`), subscriptions (`subscriptions`).
 //! Spec        docs/protocol/reference.md §4.1, §7, §8.4, §8.5.
@@ -12,11 +12,11 @@ use guildhall_model::{EventName, Intents, PassiveUpdate};
 
 /// Subscriptions of a session in a guild.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Listening(u32);
+pub struct SubscriptionMask(u32);
 
 /// Subscriptions of a user account in a guild.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct UserListening {
+pub struct UserSubscriptions {
     /// Active in the guild: receives messages, reactions, voice states.
     pub active: bool,
     /// TYPING_START.
@@ -40,7 +40,7 @@ const DELTA: u32 = 1 << 4;
 const THREADS: u32 = 1 << 5;
 const OBFUSCATED: u32 = 1 << 6;
 
-impl Listening {
+impl SubscriptionMask {
     /// Subscriptions of a bot.
     #[must_use]
     pub const fn bot(intents: Intents) -> Self {
@@ -49,7 +49,7 @@ impl Listening {
 
     /// For a user account.
     #[must_use]
-    pub const fn user(user: UserListening) -> Self {
+    pub const fn user(user: UserSubscriptions) -> Self {
         let mut bits = USER;
         if user.active {
             bits |= ACTIVE;
@@ -128,20 +128,20 @@ impl Listening {
             return audience.intents.0 == 0 || self.0 & audience.intents.0 != 0;
         }
         match audience.users {
-            ForUsers::All => true,
-            ForUsers::Active => self.0 & ACTIVE != 0,
-            ForUsers::Voice => self.0 & ACTIVE != 0 || self.0 & (SNAPSHOT | DELTA) == 0,
-            ForUsers::Typing => self.0 & TYPING != 0,
-            ForUsers::MemberUpdates => self.0 & MEMBER_UPDATES != 0,
-            ForUsers::Threads => self.0 & THREADS != 0,
-            ForUsers::Named => false,
+            UserFilter::All => true,
+            UserFilter::Active => self.0 & ACTIVE != 0,
+            UserFilter::Voice => self.0 & ACTIVE != 0 || self.0 & (SNAPSHOT | DELTA) == 0,
+            UserFilter::Typing => self.0 & TYPING != 0,
+            UserFilter::MemberUpdates => self.0 & MEMBER_UPDATES != 0,
+            UserFilter::Threads => self.0 & THREADS != 0,
+            UserFilter::Named => false,
         }
     }
 }
 
 /// Condition of an event on user accounts, before permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ForUsers {
+pub enum UserFilter {
     /// All channels and members.
     All,
     /// Those active in the guild.
@@ -158,7 +158,7 @@ pub enum ForUsers {
     Named,
 }
 
-impl ForUsers {
+impl UserFilter {
     /// The rule of reference.md §7 and §8.5.
     #[must_use]
     pub const fn of(name: EventName) -> Self {
@@ -194,11 +194,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stand_says_what_was_put_in() {
+    fn a_mask_holds_what_was_put_in() {
         for n in 0..96u32 {
             let passive =
                 [PassiveUpdate::ChannelUnreads, PassiveUpdate::Snapshot, PassiveUpdate::Delta][n as usize % 3];
-            let user = UserListening {
+            let user = UserSubscriptions {
                 active: n & 8 != 0,
                 typing: n & 4 != 0,
                 member_updates: n & 16 != 0,
@@ -206,15 +206,15 @@ mod tests {
                 passive,
                 obfuscated: n & 32 != 0,
             };
-            let listening = Listening::user(user);
-            assert!(listening.is_user() && !listening.lacks_content() && !listening.wants_presences());
-            assert_eq!(listening.is_passive(), !user.active);
-            assert_eq!(listening.is_obfuscated(), user.obfuscated);
-            assert_eq!(listening.passive_form(), passive);
+            let mask = SubscriptionMask::user(user);
+            assert!(mask.is_user() && !mask.lacks_content() && !mask.wants_presences());
+            assert_eq!(mask.is_passive(), !user.active);
+            assert_eq!(mask.is_obfuscated(), user.obfuscated);
+            assert_eq!(mask.passive_form(), passive);
         }
-        let bot = Listening::bot(Intents::ALL);
+        let bot = SubscriptionMask::bot(Intents::ALL);
         assert!(!bot.is_user() && !bot.is_passive() && !bot.lacks_content() && bot.wants_presences());
         assert!(!bot.is_obfuscated());
-        assert!(Listening::bot(Intents::GUILDS).lacks_content());
+        assert!(SubscriptionMask::bot(Intents::GUILDS).lacks_content());
     }
 }
