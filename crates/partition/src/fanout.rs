@@ -11,7 +11,7 @@ use crate::{
 use guildhall_model::{GuildId, UserId};
 use guildhall_relay::{
     AccessChange, Deliver, Event, GuildReplica, GuildView, LogId, MembersAnswer, Published, Recipients, Redaction,
-    Retention, Seat, SessionKey, ToGuild, Visibility,
+    Retention, SessionKey, Subscriber, ToGuild, Visibility,
 };
 use guildhall_session::{
     Dispatch, Log, MEMBER_REQUESTS_MAX, MemberRequest, Membership, Size, guild_create, guild_delete,
@@ -157,7 +157,12 @@ impl<L: Link> Recipients for Fanout<'_, L> {
         }
     }
 
-    fn attached(&mut self, session: SessionKey, replica: &GuildReplica, view: Option<&GuildView>) -> Option<Seat> {
+    fn attached(
+        &mut self,
+        session: SessionKey,
+        replica: &GuildReplica,
+        view: Option<&GuildView>,
+    ) -> Option<Subscriber> {
         let (key, relay) = (slot_key(session), session.relay.index);
         let session = self.core.sessions.get_mut(key)?;
         let guild_id = replica.id();
@@ -187,7 +192,7 @@ impl<L: Link> Recipients for Fanout<'_, L> {
         entry.membership = Membership::Inside;
         entry.starts_active = view.member_count <= passive_above;
         let returns = std::mem::take(&mut entry.returns);
-        let seat = Seat { slot: key.slot, mask: session.mask(guild_id) };
+        let subscriber = Subscriber { slot: key.slot, mask: session.mask(guild_id) };
         if session.guilds.get(guild_id).is_some_and(|guild| guild.subscription.is_some()) {
             // What it subscribed to while it was not inside.
             self.core.enqueue_request(key, guild_id, PendingRequest::SubscribeAgain);
@@ -199,7 +204,7 @@ impl<L: Link> Recipients for Fanout<'_, L> {
             let dispatch = guild_create(session, replica, view, self.core.config.hidden_channels, self.turn.now.unix);
             self.core.push(&mut self.turn, key.slot, &dispatch, Redaction::NONE);
         }
-        Some(seat)
+        Some(subscriber)
     }
 
     fn unavailable(&mut self, session: SessionKey, guild_id: GuildId) {

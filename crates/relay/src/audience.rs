@@ -2,7 +2,7 @@
 //!
 //! Owns        permission classes: sessions whose members have the same standing share one. Classes that view the same
 //!             channels share a view, with one bitset. In a class, sessions that listen to the same stand in one group.
-//! Doors       `seat`, `unseat`, `set_mask`, `doubt`, `set_member`, `set_structure` keep it; `fan_out` (in its own file) walks
+//! Doors       `add_subscriber`, `remove_subscriber`, `set_mask`, `doubt`, `set_member`, `set_structure` keep it; `fan_out` (in its own file) walks
 //!             an event's recipients.
 //! Invariants  A1 a session is in exactly one group of exactly one class, that of its member's standing. A2 a class's
 //!             bitset equals what the algorithm says for each channel. A3 a role, overwrite or owner change recomputes
@@ -42,7 +42,7 @@ pub(crate) type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 /// Input of the audience for one session.
 #[derive(Clone, Copy, Debug)]
-pub struct Seat {
+pub struct Subscriber {
     /// The session's place in its partition.
     pub slot: u32,
     /// Events that the session subscribes to.
@@ -167,16 +167,16 @@ struct View {
 
 /// A session, and where it stands in its group's list.
 #[derive(Clone, Copy, Debug)]
-struct Placed {
-    seat: Seat,
+struct IndexedSubscriber {
+    subscriber: Subscriber,
     at: u32,
 }
 
 #[derive(Debug)]
-struct Seated {
+struct UserSubscribers {
     member: Arc<Member>,
     class: usize,
-    seats: SmallVec<[Placed; 1]>,
+    subscribers: SmallVec<[IndexedSubscriber; 1]>,
 }
 
 /// Which of some channels users view.
@@ -226,8 +226,8 @@ pub struct AudienceIndex {
     free_logs: Vec<LogId>,
     /// Logs of the views there were, by the same channels' places now; only while these change.
     kept_logs: Map<BitSet, SmallVec<[(SubscriptionMask, LogId); 2]>>,
-    users: Map<UserId, Seated>,
-    seats_count: usize,
+    users: Map<UserId, UserSubscribers>,
+    subscribers_count: usize,
 }
 
 impl AudienceIndex {
@@ -250,7 +250,7 @@ impl AudienceIndex {
             free_logs: Vec::new(),
             kept_logs: Map::default(),
             users: Map::default(),
-            seats_count: 0,
+            subscribers_count: 0,
             structure: structure.clone(),
             threads: CowMap::default(),
         };
@@ -268,13 +268,13 @@ impl AudienceIndex {
     /// How many sessions.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.seats_count
+        self.subscribers_count
     }
 
     /// Whether there is no session.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.seats_count == 0
+        self.subscribers_count == 0
     }
 
     /// The guild's settings, roles and channels.
@@ -291,62 +291,74 @@ impl AudienceIndex {
     // ── who is here ──────────────────────────────────────────────────────────────────────────────
 
     /// Adds a session of `member`. `version` is that of the relay's change log.
-    pub fn seat(&mut self, seat: Seat, member: Arc<Member>, version: u32, baselines: &mut impl Baselines) {
+    pub fn add_subscriber(
+        &mut self,
+        subscriber: Subscriber,
+        member: Arc<Member>,
+        version: u32,
+        baselines: &mut impl Baselines,
+    ) {
         let user_id = member.user.id;
         self.set_member(&member, baselines);
         if !self.users.contains_key(&user_id) {
             let class = self.class_for(self.standing_of(&member));
-            self.users.insert(user_id, Seated { member, class, seats: SmallVec::new() });
+            self.users.insert(user_id, UserSubscribers { member, class, subscribers: SmallVec::new() });
         }
         let class = self.users[&user_id].class;
-        let at = self.put_listener(class, seat.mask, Listener { user_id, slot: seat.slot, version });
-        self.users.get_mut(&user_id).expect("inserted above").seats.push(Placed { seat, at });
-        self.seats_count += 1;
+        let at = self.put_listener(class, subscriber.mask, Listener { user_id, slot: subscriber.slot, version });
+        self.users.get_mut(&user_id).expect("inserted above").subscribers.push(IndexedSubscriber { subscriber, at });
+        self.subscribers_count += 1;
     }
 
     /// Removes a session. Costs the same however many there are.
-    pub fn unseat(&mut self, user_id: UserId, slot: u32) {
-        let Some(seated) = self.users.get_mut(&user_id) else { return };
-        let Some(index) = seated.seats.iter().position(|placed| placed.seat.slot == slot) else { return };
-        let placed = seated.seats.remove(index);
-        let (class, is_last) = (seated.class, seated.seats.is_empty());
+    pub fn remove_subscriber(&mut self, user_id: UserId, slot: u32) {
+        let Some(user_subscribers) = self.users.get_mut(&user_id) else { return };
+        let Some(index) = user_subscribers.subscribers.iter().position(|indexed| indexed.subscriber.slot == slot)
+        else {
+            return;
+        };
+        let indexed = user_subscribers.subscribers.remove(index);
+        let (class, is_last) = (user_subscribers.class, user_subscribers.subscribers.is_empty());
         if is_last {
             self.users.remove(&user_id);
         }
-        self.seats_count -= 1;
-        self.take_listener(class, placed);
+        self.subscribers_count -= 1;
+        self.take_listener(class, indexed);
         self.free_if_empty(class);
     }
 
     /// Replaces a session's subscriptions. `version` is that of the relay's change log.
     pub fn set_mask(&mut self, user_id: UserId, slot: u32, mask: SubscriptionMask, version: u32) {
-        let Some(seated) = self.users.get(&user_id) else { return };
-        let Some(index) = seated.seats.iter().position(|placed| placed.seat.slot == slot) else { return };
-        let (class, placed) = (seated.class, seated.seats[index]);
-        if placed.seat.mask == mask {
+        let Some(user_subscribers) = self.users.get(&user_id) else { return };
+        let Some(index) = user_subscribers.subscribers.iter().position(|indexed| indexed.subscriber.slot == slot)
+        else {
+            return;
+        };
+        let (class, indexed) = (user_subscribers.class, user_subscribers.subscribers[index]);
+        if indexed.subscriber.mask == mask {
             return;
         }
-        self.take_listener(class, placed);
+        self.take_listener(class, indexed);
         let at = self.put_listener(class, mask, Listener { user_id, slot, version });
-        let seats = &mut self.users.get_mut(&user_id).expect("found above").seats;
-        seats[index] = Placed { seat: Seat { slot, mask }, at };
+        let subscribers = &mut self.users.get_mut(&user_id).expect("found above").subscribers;
+        subscribers[index] = IndexedSubscriber { subscriber: Subscriber { slot, mask }, at };
     }
 
     /// Records that a passive session may know another state than that of its version.
     pub(crate) fn doubt(&mut self, user_id: UserId, slot: u32, baselines: &mut impl Baselines) {
-        let Some(seated) = self.users.get(&user_id) else { return };
-        let placed = seated.seats.iter().find(|placed| placed.seat.slot == slot);
-        let Some(placed) = placed.filter(|placed| placed.seat.mask.is_passive()).copied() else { return };
-        let (class, view) = (seated.class, self.classes[seated.class].view);
+        let Some(user_subscribers) = self.users.get(&user_id) else { return };
+        let indexed = user_subscribers.subscribers.iter().find(|indexed| indexed.subscriber.slot == slot);
+        let Some(indexed) = indexed.filter(|indexed| indexed.subscriber.mask.is_passive()).copied() else { return };
+        let (class, view) = (user_subscribers.class, self.classes[user_subscribers.class].view);
         let channels = self.structure.channels.keys().copied().filter(|id| self.view_holds(view, *id)).collect();
-        let listener = &mut self.classes[class].group_mut(placed.seat.mask).listeners[placed.at as usize];
+        let listener = &mut self.classes[class].group_mut(indexed.subscriber.mask).listeners[indexed.at as usize];
         listener.version = baselines.doubt(listener.version, channels);
     }
 
     /// Removes all sessions of a user and returns their places.
-    pub fn unseat_user(&mut self, user_id: UserId) -> SmallVec<[u32; 2]> {
+    pub fn remove_user(&mut self, user_id: UserId) -> SmallVec<[u32; 2]> {
         let slots: SmallVec<[u32; 2]> = self.slots_of(user_id).collect();
-        slots.iter().for_each(|slot| self.unseat(user_id, *slot));
+        slots.iter().for_each(|slot| self.remove_subscriber(user_id, *slot));
         slots
     }
 
@@ -358,13 +370,16 @@ impl AudienceIndex {
 
     /// The places of a user's sessions.
     pub fn slots_of(&self, user_id: UserId) -> impl Iterator<Item = u32> + '_ {
-        self.users.get(&user_id).into_iter().flat_map(|seated| seated.seats.iter().map(|placed| placed.seat.slot))
+        self.users
+            .get(&user_id)
+            .into_iter()
+            .flat_map(|user_subscribers| user_subscribers.subscribers.iter().map(|indexed| indexed.subscriber.slot))
     }
 
     /// The member behind a user's sessions here.
     #[must_use]
     pub fn member(&self, user_id: UserId) -> Option<&Arc<Member>> {
-        self.users.get(&user_id).map(|seated| &seated.member)
+        self.users.get(&user_id).map(|user_subscribers| &user_subscribers.member)
     }
 
     /// Which of these channels each user here views, by their place. Looks at every user: ask it only where it matters.
@@ -377,25 +392,30 @@ impl AudienceIndex {
             viewed
         };
         let by_view: Vec<BitSet> = self.views.iter().map(of_view).collect();
-        let of_user = |(id, seated): (&UserId, &Seated)| (*id, by_view[self.classes[seated.class].view].clone());
+        let of_user = |(id, user_subscribers): (&UserId, &UserSubscribers)| {
+            (*id, by_view[self.classes[user_subscribers.class].view].clone())
+        };
         ViewersOf(self.users.iter().map(of_user).collect())
     }
 
     /// A user's sessions that receive all threads, and those that receive only threads that the user joined.
     pub(crate) fn thread_listeners_of(&self, user_id: UserId) -> [SmallVec<[u32; 2]>; 2] {
-        let seats = || self.users.get(&user_id).into_iter().flat_map(|seated| &seated.seats);
-        let all = seats().filter(|placed| placed.seat.mask.wants_threads());
-        let joined = seats().filter(|placed| placed.seat.mask.is_user() && !placed.seat.mask.wants_threads());
-        [all.map(|placed| placed.seat.slot).collect(), joined.map(|placed| placed.seat.slot).collect()]
+        let subscribers =
+            || self.users.get(&user_id).into_iter().flat_map(|user_subscribers| &user_subscribers.subscribers);
+        let all = subscribers().filter(|indexed| indexed.subscriber.mask.wants_threads());
+        let joined = subscribers()
+            .filter(|indexed| indexed.subscriber.mask.is_user() && !indexed.subscriber.mask.wants_threads());
+        [all.map(|indexed| indexed.subscriber.slot).collect(), joined.map(|indexed| indexed.subscriber.slot).collect()]
     }
 
     /// A session's subscriptions, and the version of its last passive update.
     #[must_use]
     pub fn mask(&self, user_id: UserId, slot: u32) -> Option<(SubscriptionMask, u32)> {
-        let seated = self.users.get(&user_id)?;
-        let placed = seated.seats.iter().find(|placed| placed.seat.slot == slot)?;
-        let group = self.classes[seated.class].groups.iter().find(|group| group.mask == placed.seat.mask)?;
-        Some((placed.seat.mask, group.listeners[placed.at as usize].version))
+        let user_subscribers = self.users.get(&user_id)?;
+        let indexed = user_subscribers.subscribers.iter().find(|indexed| indexed.subscriber.slot == slot)?;
+        let group =
+            self.classes[user_subscribers.class].groups.iter().find(|group| group.mask == indexed.subscriber.mask)?;
+        Some((indexed.subscriber.mask, group.listeners[indexed.at as usize].version))
     }
 
     fn put_listener(&mut self, class: usize, mask: SubscriptionMask, listener: Listener) -> u32 {
@@ -409,18 +429,18 @@ impl AudienceIndex {
     }
 
     /// Takes one listener out of its group; the last one takes its place in the list.
-    fn take_listener(&mut self, class: usize, placed: Placed) {
-        let Placed { seat, at } = placed;
-        let group = self.classes[class].group_mut(seat.mask);
+    fn take_listener(&mut self, class: usize, indexed: IndexedSubscriber) {
+        let IndexedSubscriber { subscriber, at } = indexed;
+        let group = self.classes[class].group_mut(subscriber.mask);
         group.listeners.swap_remove(at as usize);
         let moved = group.listeners.get(at as usize).copied();
         if group.listeners.is_empty() {
             self.classes[class].groups.retain(|group| !group.listeners.is_empty());
         }
         let Some(moved) = moved else { return };
-        let seated = self.users.get_mut(&moved.user_id).expect("every listener's user is here");
-        let placed = seated.seats.iter_mut().find(|placed| placed.seat.slot == moved.slot);
-        placed.expect("every listener has a seat").at = at;
+        let user_subscribers = self.users.get_mut(&moved.user_id).expect("every listener's user is here");
+        let indexed = user_subscribers.subscribers.iter_mut().find(|indexed| indexed.subscriber.slot == moved.slot);
+        indexed.expect("every listener has a seat").at = at;
     }
 
     // ── classes and views ────────────────────────────────────────────────────────────────────────
@@ -429,8 +449,8 @@ impl AudienceIndex {
     pub fn set_member(&mut self, member: &Arc<Member>, baselines: &mut impl Baselines) {
         let user_id = member.user.id;
         self.views_before = ViewsBefore::default();
-        let Some(seated) = self.users.get_mut(&user_id) else { return };
-        seated.member = member.clone();
+        let Some(user_subscribers) = self.users.get_mut(&user_id) else { return };
+        user_subscribers.member = member.clone();
         self.reclass(user_id, baselines);
     }
 
@@ -590,8 +610,8 @@ impl AudienceIndex {
 
     /// Puts a user's sessions into the class their member's standing asks for.
     fn reclass(&mut self, user_id: UserId, baselines: &mut impl Baselines) {
-        let Some(seated) = self.users.get(&user_id) else { return };
-        let (from, standing) = (seated.class, self.standing_of(&seated.member));
+        let Some(user_subscribers) = self.users.get(&user_id) else { return };
+        let (from, standing) = (user_subscribers.class, self.standing_of(&user_subscribers.member));
         if self.classes[from].standing == standing {
             return;
         }
@@ -603,16 +623,16 @@ impl AudienceIndex {
         }
         let viewed =
             if viewed == view { None } else { self.viewed_before(&self.structure, &self.views[viewed].visible, view) };
-        for index in 0..self.users[&user_id].seats.len() {
+        for index in 0..self.users[&user_id].subscribers.len() {
             // Looked up each time: taking one listener may have moved the user's next.
-            let placed = self.users[&user_id].seats[index];
-            let mut listener = self.classes[from].group_mut(placed.seat.mask).listeners[placed.at as usize];
-            if let Some(channels) = viewed.as_ref().filter(|_| placed.seat.mask.is_passive()) {
+            let indexed = self.users[&user_id].subscribers[index];
+            let mut listener = self.classes[from].group_mut(indexed.subscriber.mask).listeners[indexed.at as usize];
+            if let Some(channels) = viewed.as_ref().filter(|_| indexed.subscriber.mask.is_passive()) {
                 listener.version = baselines.rebase(listener.version, channels);
             }
-            self.take_listener(from, placed);
-            let at = self.put_listener(to, placed.seat.mask, listener);
-            self.users.get_mut(&user_id).expect("found above").seats[index].at = at;
+            self.take_listener(from, indexed);
+            let at = self.put_listener(to, indexed.subscriber.mask, listener);
+            self.users.get_mut(&user_id).expect("found above").subscribers[index].at = at;
         }
         self.users.get_mut(&user_id).expect("found above").class = to;
         self.free_if_empty(from);
@@ -736,7 +756,7 @@ impl AudienceIndex {
 
     /// The number of a user's view.
     pub(crate) fn view_of(&self, user_id: UserId) -> Option<usize> {
-        self.users.get(&user_id).map(|seated| self.classes[seated.class].view)
+        self.users.get(&user_id).map(|user_subscribers| self.classes[user_subscribers.class].view)
     }
 
     /// Whether a view holds a channel.

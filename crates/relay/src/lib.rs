@@ -25,7 +25,7 @@ mod thread;
 mod view;
 mod visibility;
 
-pub use audience::{AudienceIndex, Baselines, ChannelForm, Deliver, LogId, Seat};
+pub use audience::{AudienceIndex, Baselines, ChannelForm, Deliver, LogId, Subscriber};
 pub use backend::{BackendEvent, BackendEventError, Receipt};
 pub use event::{Audience, Calls, ContentReaders, Event, Gate, Redaction, Retention};
 pub use hidden::HiddenChannels;

@@ -11,7 +11,7 @@
 //! Not here    sequence numbers, replay, writing: the `Recipients` behind the calls.
 
 use crate::{
-    audience::{AudienceIndex, Deliver, Listener, LogId, Map, PassiveGroup, Seat, ViewersOf},
+    audience::{AudienceIndex, Deliver, Listener, LogId, Map, PassiveGroup, Subscriber, ViewersOf},
     event::{Event, Gate, Redaction},
     hidden::HiddenChannels,
     member_lists::{ChannelView, Delivery, MemberLists},
@@ -48,7 +48,8 @@ pub trait Recipients: Deliver {
     /// `change` lists the restricted channels.
     fn access_began(&mut self, guild_id: GuildId, change: &dyn Fn() -> AccessChange);
     /// A session's view of the guild begins. None: it may not be here.
-    fn attached(&mut self, session: SessionKey, replica: &GuildReplica, view: Option<&GuildView>) -> Option<Seat>;
+    fn attached(&mut self, session: SessionKey, replica: &GuildReplica, view: Option<&GuildView>)
+    -> Option<Subscriber>;
     /// The guild cannot be served now.
     fn unavailable(&mut self, session: SessionKey, guild_id: GuildId);
     /// The session lost the guild: its member left, or the guild was deleted.
@@ -221,7 +222,7 @@ impl Relay {
         if let Some((audience, (mask, _))) =
             audience.and_then(|audience| audience.mask(user_id, slot).map(|found| (audience, found)))
         {
-            audience.unseat(user_id, slot);
+            audience.remove_subscriber(user_id, slot);
             self.count_presence_reader(mask, false, &mut messages);
         }
         let watched = self.subscriptions.remove(slot);
@@ -352,14 +353,14 @@ impl Relay {
             RelayMessage::Published(published) => self.fan_out(now, &published, recipients, to_guild),
             RelayMessage::Attached { session, view } => {
                 let Some(state) = &mut self.state else { return Progress::Gap };
-                let seat = recipients.attached(session, &state.replica, view.as_deref());
-                if let (Some(seat), Some(view)) = (seat, view) {
+                let subscriber = recipients.attached(session, &state.replica, view.as_deref());
+                if let (Some(subscriber), Some(view)) = (subscriber, view) {
                     let version = state.changes.version();
-                    state.audience.seat(seat, view.member, version, &mut state.changes);
-                    self.count_presence_reader(seat.mask, true, to_guild);
-                    self.renew_lists(vec![seat.slot], recipients, to_guild);
+                    state.audience.add_subscriber(subscriber, view.member, version, &mut state.changes);
+                    self.count_presence_reader(subscriber.mask, true, to_guild);
+                    self.renew_lists(vec![subscriber.slot], recipients, to_guild);
                     // Members that the session watched before the reset may have changed.
-                    let user_ids = self.subscriptions.of(seat.slot).to_vec();
+                    let user_ids = self.subscriptions.of(subscriber.slot).to_vec();
                     if !user_ids.is_empty() {
                         to_guild.push(ToGuild::TellPresences { session, user_ids });
                     }
@@ -409,8 +410,8 @@ impl Relay {
         self.lists.restart(self.id, to_guild);
         let begins_again = reset || before.is_some();
         self.passive_at.get_or_insert_with(|| now.instant.after_ms(self.passive_interval_ms));
-        let seated = before.iter().flat_map(|state| state.audience.slots());
-        seated.for_each(|slot| recipients.reset(slot, self.guild_id));
+        let user_subscribers = before.iter().flat_map(|state| state.audience.slots());
+        user_subscribers.for_each(|slot| recipients.reset(slot, self.guild_id));
         if begins_again { Progress::Restarted } else { Progress::Steady }
     }
 

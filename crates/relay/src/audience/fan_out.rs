@@ -5,7 +5,7 @@
 //!             and subscription. F2 the cost is that of the classes, and of the sessions that receive the event.
 //! Spec        docs/protocol.md §5.3, §7, §8.5.
 
-use super::{AudienceIndex, Class, Group, Listener, LogId, Placed, Seated};
+use super::{AudienceIndex, Class, Group, IndexedSubscriber, Listener, LogId, UserSubscribers};
 use crate::{
     event::{Audience, Event, Gate, Redaction},
     hidden::{HiddenChannels, ViewChange, Viewers},
@@ -106,23 +106,23 @@ impl AudienceIndex {
         let members = self.threads.get(*thread).filter(|_| only.is_none() && is_by_name);
         let members = members.into_iter().flat_map(|entry| entry.members.keys().copied());
         for user_id in only.iter().copied().chain(members).filter(|id| audience.always != Some(*id)) {
-            let Some(seated) = self.users.get(&user_id) else { continue };
-            let class = &self.classes[seated.class];
+            let Some(user_subscribers) = self.users.get(&user_id) else { continue };
+            let class = &self.classes[user_subscribers.class];
             if !self.admits_by_name(class, user_id, &audience.gate, now) {
                 continue;
             }
             let is_admitted = self.admits(class, &audience.gate, now);
             let is_called = audience.calls.as_ref().is_some_and(|calls| calls.users.contains(&user_id));
-            for Placed { seat, .. } in &seated.seats {
-                let is_user = seat.mask.is_user();
-                let has_it = is_admitted && (self.reaches(class, seat.mask, audience) || is_called && is_user);
-                let wants = seat.mask.admits(audience)
+            for IndexedSubscriber { subscriber, .. } in &user_subscribers.subscribers {
+                let is_user = subscriber.mask.is_user();
+                let has_it = is_admitted && (self.reaches(class, subscriber.mask, audience) || is_called && is_user);
+                let wants = subscriber.mask.admits(audience)
                     || is_user
                         && (audience.users == UserFilter::Threads
                             || is_called
                             || class.is_called(audience.calls.as_deref()));
-                if !has_it && wants && !is_barred(audience, seat.mask, user_id) {
-                    out.deliver_alone(seat.slot, self.redaction_for(event, seat.mask, user_id));
+                if !has_it && wants && !is_barred(audience, subscriber.mask, user_id) {
+                    out.deliver_alone(subscriber.slot, self.redaction_for(event, subscriber.mask, user_id));
                 }
             }
         }
@@ -168,15 +168,15 @@ impl AudienceIndex {
             {
                 continue;
             }
-            let Some(seated) = self.users.get(&user_id) else { continue };
-            let class = &self.classes[seated.class];
-            let placed = seated.seats.iter().find(|placed| placed.seat.slot == slot);
-            if let Some(Placed { seat, .. }) = placed
+            let Some(user_subscribers) = self.users.get(&user_id) else { continue };
+            let class = &self.classes[user_subscribers.class];
+            let indexed = user_subscribers.subscribers.iter().find(|indexed| indexed.subscriber.slot == slot);
+            if let Some(IndexedSubscriber { subscriber, .. }) = indexed
                 && self.admits(class, &audience.gate, now)
-                && !self.reaches(class, seat.mask, audience)
-                && !is_barred(audience, seat.mask, user_id)
+                && !self.reaches(class, subscriber.mask, audience)
+                && !is_barred(audience, subscriber.mask, user_id)
             {
-                out.deliver_alone(slot, self.redaction_for(event, seat.mask, user_id));
+                out.deliver_alone(slot, self.redaction_for(event, subscriber.mask, user_id));
             }
         }
     }
@@ -275,9 +275,10 @@ impl AudienceIndex {
                 }
             }
             Viewers::User(user_id) => {
-                let seats = self.users.get(&user_id).into_iter().flat_map(|seated| &seated.seats);
-                let admitted = seats.filter(|placed| placed.seat.mask.admits(&event.audience));
-                admitted.for_each(|placed| out.deliver_alone(placed.seat.slot, form));
+                let subscribers =
+                    self.users.get(&user_id).into_iter().flat_map(|user_subscribers| &user_subscribers.subscribers);
+                let admitted = subscribers.filter(|indexed| indexed.subscriber.mask.admits(&event.audience));
+                admitted.for_each(|indexed| out.deliver_alone(indexed.subscriber.slot, form));
             }
         }
     }
@@ -286,35 +287,35 @@ impl AudienceIndex {
     #[must_use]
     pub fn channel_form_at_replay(&self, user_id: UserId, slot: u32, event: &Event) -> ChannelForm {
         let Payload::Channel(channel) = &event.payload else { return ChannelForm::AsItWas };
-        let Some(seated) = self.users.get(&user_id) else { return ChannelForm::AsItWas };
-        let Some(placed) = seated.seats.iter().find(|placed| placed.seat.slot == slot) else {
+        let Some(user_subscribers) = self.users.get(&user_id) else { return ChannelForm::AsItWas };
+        let Some(indexed) = user_subscribers.subscribers.iter().find(|indexed| indexed.subscriber.slot == slot) else {
             return ChannelForm::AsItWas;
         };
         // A deletion was for those who knew the channel when it happened.
-        if event.name == EventName::ChannelDelete || self.sees(&self.classes[seated.class], channel.id) {
+        if event.name == EventName::ChannelDelete || self.sees(&self.classes[user_subscribers.class], channel.id) {
             return ChannelForm::AsItWas;
         }
-        let form = self.channel_form(event, channel, placed.seat.mask, (false, false));
+        let form = self.channel_form(event, channel, indexed.subscriber.mask, (false, false));
         form.map_or(ChannelForm::Nothing, ChannelForm::Redacted)
     }
 
     /// To the sessions of one user that did not get it with their group. `always`: whatever gate and intents say.
     fn deliver_to_user(&self, event: &Event, user_id: UserId, now: Timestamp, always: bool, out: &mut impl Deliver) {
         let audience = &event.audience;
-        let Some(seated) = self.users.get(&user_id) else { return };
-        let class = &self.classes[seated.class];
+        let Some(user_subscribers) = self.users.get(&user_id) else { return };
+        let class = &self.classes[user_subscribers.class];
         let is_gate = audience.gate.names(user_id) && audience.always != Some(user_id);
         let is_admitted = self.admits(class, &audience.gate, now);
-        for Placed { seat, .. } in &seated.seats {
-            let has_it = is_admitted && self.reaches(class, seat.mask, audience);
+        for IndexedSubscriber { subscriber, .. } in &user_subscribers.subscribers {
+            let has_it = is_admitted && self.reaches(class, subscriber.mask, audience);
             // An event for a single user still needs its intents; a mention calls passive user accounts.
             let wants = match (is_gate, always) {
-                (true, _) => seat.mask.admits(audience),
+                (true, _) => subscriber.mask.admits(audience),
                 (false, true) => true,
-                (false, false) => is_admitted && seat.mask.is_user(),
+                (false, false) => is_admitted && subscriber.mask.is_user(),
             };
-            if !has_it && wants && !is_barred(audience, seat.mask, user_id) {
-                out.deliver_alone(seat.slot, self.redaction_for(event, seat.mask, user_id));
+            if !has_it && wants && !is_barred(audience, subscriber.mask, user_id) {
+                out.deliver_alone(subscriber.slot, self.redaction_for(event, subscriber.mask, user_id));
             }
         }
     }
@@ -322,9 +323,9 @@ impl AudienceIndex {
     /// Whether a user's session may (still) see an event that it was sent before: asked at replay.
     #[must_use]
     pub fn may_see(&self, user_id: UserId, event: &Event, now: Timestamp) -> bool {
-        let Some(seated) = self.users.get(&user_id) else { return false };
+        let Some(user_subscribers) = self.users.get(&user_id) else { return false };
         if let Payload::Notice(notice) = &event.payload
-            && let Some(may_see) = self.may_see_notice(seated, notice, now)
+            && let Some(may_see) = self.may_see_notice(user_subscribers, notice, now)
         {
             return may_see;
         }
@@ -333,22 +334,24 @@ impl AudienceIndex {
         }
         match &event.audience.gate {
             // A user who lost access to a channel still receives that somebody left another one.
-            Gate::ChannelExcept(channel, _) => self.sees(&self.classes[seated.class], *channel),
-            gate @ Gate::Thread { .. } => self.admits_by_name(&self.classes[seated.class], user_id, gate, now),
-            gate => self.admits(&self.classes[seated.class], gate, now),
+            Gate::ChannelExcept(channel, _) => self.sees(&self.classes[user_subscribers.class], *channel),
+            gate @ Gate::Thread { .. } => {
+                self.admits_by_name(&self.classes[user_subscribers.class], user_id, gate, now)
+            }
+            gate => self.admits(&self.classes[user_subscribers.class], gate, now),
         }
     }
 
     /// The same, of what is more than its gate says; none for other notices.
-    fn may_see_notice(&self, seated: &Seated, notice: &Notice, now: Timestamp) -> Option<bool> {
-        let class = &self.classes[seated.class];
+    fn may_see_notice(&self, user_subscribers: &UserSubscribers, notice: &Notice, now: Timestamp) -> Option<bool> {
+        let class = &self.classes[user_subscribers.class];
         match notice {
             // The members of a deleted thread are unknown now. They were sent this event, which has no content.
             Notice::ThreadGone(thread) if self.threads.get(thread.id).is_none() => {
                 Some(thread.parent_id.is_some_and(|parent| self.sees(class, parent)))
             }
             Notice::ThreadList { channel_ids, threads, .. } => {
-                let views = |entry: &ThreadEntry| entry.is_viewed_by(&self.structure, &seated.member, now);
+                let views = |entry: &ThreadEntry| entry.is_viewed_by(&self.structure, &user_subscribers.member, now);
                 let still_views = |id: ChannelId| self.threads.get(id).is_some_and(views);
                 let channels = channel_ids.iter().flat_map(|ids| ids.iter());
                 Some(
@@ -362,14 +365,16 @@ impl AudienceIndex {
 
     /// Whether a user with sessions here may view a channel.
     pub(crate) fn views(&self, user_id: UserId, channel_id: ChannelId) -> bool {
-        self.users.get(&user_id).is_some_and(|seated| self.sees(&self.classes[seated.class], channel_id))
+        self.users
+            .get(&user_id)
+            .is_some_and(|user_subscribers| self.sees(&self.classes[user_subscribers.class], channel_id))
     }
 
     /// Whether a user with sessions here may view a channel or thread.
     #[must_use]
     pub fn may_view(&self, user_id: UserId, channel_id: ChannelId, now: Timestamp) -> bool {
         match (self.threads.get(channel_id), self.users.get(&user_id)) {
-            (Some(entry), Some(seated)) => entry.is_viewed_by(&self.structure, &seated.member, now),
+            (Some(entry), Some(user_subscribers)) => entry.is_viewed_by(&self.structure, &user_subscribers.member, now),
             _ => self.views(user_id, channel_id),
         }
     }

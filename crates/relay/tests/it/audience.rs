@@ -3,7 +3,7 @@
 use crate::fixture::*;
 use guildhall_model::{ChannelId, ChannelType, Intents, Overwrite, OverwriteKind, PassiveUpdate, Permissions, UserId};
 use guildhall_relay::{
-    Audience, AudienceIndex, Calls, ContentReaders, Event, Gate, GuildStructure, LogId, Seat, SubscriptionMask,
+    Audience, AudienceIndex, Calls, ContentReaders, Event, Gate, GuildStructure, LogId, Subscriber, SubscriptionMask,
     UserFilter, UserSubscriptions,
 };
 use guildhall_stdx::{Rng, Timestamp};
@@ -86,7 +86,7 @@ struct World {
     index: AudienceIndex,
     members: Members,
     /// Sessions by slot.
-    seats: BTreeMap<u32, (UserId, Wish)>,
+    subscribers: BTreeMap<u32, (UserId, Wish)>,
     next_slot: u32,
     /// By slot, after the change before.
     stood: BTreeMap<u32, (LogId, Stand)>,
@@ -107,9 +107,9 @@ impl World {
         let structure = structure(50, &roles, &[]);
         let members = (50..50 + USERS).map(|id| (UserId::new(id), member(id, &[]))).collect();
         let index = AudienceIndex::new(structure.clone());
-        let (seats, stood) = (BTreeMap::new(), BTreeMap::new());
+        let (subscribers, stood) = (BTreeMap::new(), BTreeMap::new());
         let mut world =
-            Self { rng, backends_rng: Rng::new(!seed), structure, index, members, seats, next_slot: 0, stood };
+            Self { rng, backends_rng: Rng::new(!seed), structure, index, members, subscribers, next_slot: 0, stood };
         (0..4).for_each(|_| world.change_channel());
         world
     }
@@ -185,19 +185,19 @@ impl World {
         self.index.set_member(&Arc::new(member.clone()), &mut ());
     }
 
-    fn seat(&mut self) {
+    fn add_subscriber(&mut self) {
         let user_id = user_id(&mut self.rng);
         let wish = Wish::some(&mut self.rng, user_id);
-        let seat = Seat { slot: self.next_slot, mask: wish.mask() };
+        let subscriber = Subscriber { slot: self.next_slot, mask: wish.mask() };
         self.next_slot += 1;
-        self.seats.insert(seat.slot, (user_id, wish));
-        self.index.seat(seat, Arc::new(self.members[&user_id].clone()), 0, &mut ());
+        self.subscribers.insert(subscriber.slot, (user_id, wish));
+        self.index.add_subscriber(subscriber, Arc::new(self.members[&user_id].clone()), 0, &mut ());
     }
 
     fn set_mask(&mut self) {
-        let slots: Vec<u32> = self.seats.keys().copied().collect();
+        let slots: Vec<u32> = self.subscribers.keys().copied().collect();
         if let Some(slot) = self.rng.pick(&slots) {
-            let (user_id, wish) = self.seats.get_mut(slot).expect("it is there");
+            let (user_id, wish) = self.subscribers.get_mut(slot).expect("it is there");
             *wish = Wish::some(&mut self.rng, *user_id);
             let version = *slot + 7;
             self.index.set_mask(*user_id, *slot, wish.mask(), version);
@@ -207,31 +207,31 @@ impl World {
         }
     }
 
-    fn unseat(&mut self) {
-        let slots: Vec<u32> = self.seats.keys().copied().collect();
+    fn remove_subscriber(&mut self) {
+        let slots: Vec<u32> = self.subscribers.keys().copied().collect();
         if let Some(slot) = self.rng.pick(&slots) {
-            let (user_id, _) = self.seats.remove(slot).expect("it is there");
-            self.index.unseat(user_id, *slot);
+            let (user_id, _) = self.subscribers.remove(slot).expect("it is there");
+            self.index.remove_subscriber(user_id, *slot);
             // A second time does nothing.
-            self.index.unseat(user_id, *slot);
+            self.index.remove_subscriber(user_id, *slot);
         }
     }
 
-    fn unseat_user(&mut self) {
+    fn remove_user(&mut self) {
         let user_id = user_id(&mut self.rng);
-        let mut unseated = self.index.unseat_user(user_id);
-        unseated.sort_unstable();
+        let mut removed = self.index.remove_user(user_id);
+        removed.sort_unstable();
         let expected: Vec<u32> =
-            self.seats.iter().filter(|(_, (user, _))| *user == user_id).map(|(slot, _)| *slot).collect();
-        assert_eq!(unseated.to_vec(), expected);
-        self.seats.retain(|_, (user, _)| *user != user_id);
+            self.subscribers.iter().filter(|(_, (user, _))| *user == user_id).map(|(slot, _)| *slot).collect();
+        assert_eq!(removed.to_vec(), expected);
+        self.subscribers.retain(|_, (user, _)| *user != user_id);
     }
 
     fn step(&mut self) {
         match self.rng.below(12) {
-            0..=3 => self.seat(),
-            4 => self.unseat(),
-            5 => self.unseat_user(),
+            0..=3 => self.add_subscriber(),
+            4 => self.remove_subscriber(),
+            5 => self.remove_user(),
             6 => self.change_role(),
             7 => self.change_channel(),
             8 => self.change_owner(),
@@ -285,7 +285,7 @@ impl World {
 
     /// Sessions of user accounts that watch the member an event is about, and one that has left.
     fn watchers(&mut self) -> Vec<(UserId, u32)> {
-        let users = self.seats.iter().filter(|(_, (_, wish))| wish.is_user());
+        let users = self.subscribers.iter().filter(|(_, (_, wish))| wish.is_user());
         let some: Vec<(UserId, u32)> = users.map(|(slot, (user, _))| (*user, *slot)).collect();
         let gone = (UserId::new(51), self.next_slot + 1);
         some.into_iter().filter(|_| self.rng.chance(0.3)).chain([gone]).collect()
@@ -313,11 +313,11 @@ impl World {
     }
 
     fn check(&mut self) {
-        assert_eq!(self.index.len(), self.seats.len());
-        assert_eq!(self.index.is_empty(), self.seats.is_empty());
+        assert_eq!(self.index.len(), self.subscribers.len());
+        assert_eq!(self.index.is_empty(), self.subscribers.is_empty());
         let mut slots: Vec<u32> = self.index.slots().collect();
         slots.sort_unstable();
-        assert_eq!(slots, self.seats.keys().copied().collect::<Vec<_>>(), "A1: each session is in one group");
+        assert_eq!(slots, self.subscribers.keys().copied().collect::<Vec<_>>(), "A1: each session is in one group");
         let logs = self.check_logs();
         for gate in self.gates() {
             let mut event = event(gate.clone());
@@ -338,10 +338,10 @@ impl World {
     /// A4: sessions share a log exactly if they view and listen to the same; and while they do, it stays theirs.
     fn check_logs(&mut self) -> BTreeMap<u32, LogId> {
         let to_all = delivered(&self.index, &event(Gate::Members), NOW, &[]);
-        assert_eq!(to_all.len(), self.seats.len());
+        assert_eq!(to_all.len(), self.subscribers.len());
         let stands: BTreeMap<u32, (LogId, Stand)> = (to_all.iter())
             .map(|delivery| {
-                let (user, wish) = &self.seats[&delivery.slot];
+                let (user, wish) = &self.subscribers[&delivery.slot];
                 let view = naive_view(&self.structure, &self.members[user]);
                 (delivery.slot, (delivery.log.expect("it came with the group"), (view, wish.mask())))
             })
@@ -365,7 +365,7 @@ impl World {
     /// Whether a session gets an event, and in which form.
     fn expected(&self, slot: u32, event: &Event, watchers: &[(UserId, u32)]) -> Option<usize> {
         let audience = &event.audience;
-        let (user, wish) = &self.seats[&slot];
+        let (user, wish) = &self.subscribers[&slot];
         let member = &self.members[user];
         let is_called = audience.calls.as_ref().is_some_and(|calls| {
             calls.everyone || calls.users.contains(user) || calls.roles.iter().any(|role| member.roles.contains(role))
@@ -386,8 +386,9 @@ impl World {
 
     fn check_event(&self, event: &Event, watchers: &[(UserId, u32)], logs: &BTreeMap<u32, LogId>) {
         let audience = &event.audience;
-        let expected: Vec<(u32, usize)> =
-            (self.seats.keys()).filter_map(|slot| Some((*slot, self.expected(*slot, event, watchers)?))).collect();
+        let expected: Vec<(u32, usize)> = (self.subscribers.keys())
+            .filter_map(|slot| Some((*slot, self.expected(*slot, event, watchers)?)))
+            .collect();
         let found = delivered(&self.index, event, NOW, watchers);
         let forms: Vec<(u32, usize)> = found.iter().map(|delivery| (delivery.slot, delivery.redaction)).collect();
         assert_eq!(forms, expected, "{audience:?} {:?} {watchers:?}", event.content_readers);
@@ -395,12 +396,12 @@ impl World {
             assert!(delivery.log.is_none_or(|log| log == logs[&delivery.slot]), "in the log of another group");
         }
         for (user, member) in &self.members {
-            let is_seated = self.seats.values().any(|(seated, _)| seated == user);
+            let is_subscribed = self.subscribers.values().any(|(user_subscribers, _)| user_subscribers == user);
             let still_admitted = match &audience.gate {
                 Gate::ChannelExcept(channel, _) => naive_sees(&self.structure, member, *channel),
                 gate => naive_admits(&self.structure, member, gate),
             };
-            let expected = is_seated && (audience.always == Some(*user) || still_admitted);
+            let expected = is_subscribed && (audience.always == Some(*user) || still_admitted);
             assert_eq!(self.index.may_see(*user, event, NOW), expected, "{user} {audience:?}");
         }
     }
@@ -425,7 +426,7 @@ fn a2_more_channels_than_a_word_has_bits() {
         .map(|n| channel(1_000 + n, ChannelType::Text, if n % 3 == 0 { vec![hide] } else { Vec::new() }))
         .collect();
     let mut index = AudienceIndex::new(structure(50, &[everyone], &channels));
-    index.seat(user_mask(0), Arc::new(member(51, &[])), 0, &mut ());
+    index.add_subscriber(user_mask(0), Arc::new(member(51, &[])), 0, &mut ());
     for n in 0..500 {
         let found = delivered(&index, &event(Gate::Channel(id(1_000 + n))), NOW, &[]);
         assert_eq!(found.len(), usize::from(n % 3 != 0), "channel {n}");
@@ -440,10 +441,15 @@ fn a4_what_somebody_viewed_who_has_left_does_not_cost_others_their_log() {
     let open = channel(100, ChannelType::Text, Vec::new());
     let hidden = channel(101, ChannelType::Text, vec![hide, show]);
     let mut index = AudienceIndex::new(structure(50, std::slice::from_ref(&everyone), &[open.clone(), hidden]));
-    index.seat(user_mask(0), Arc::new(member(51, &[])), 0, &mut ());
-    index.seat(Seat { slot: 1, mask: SubscriptionMask::bot(Intents::NONE) }, Arc::new(member(51, &[])), 0, &mut ());
-    index.seat(user_mask(2), Arc::new(member(52, &[])), 0, &mut ());
-    index.unseat(UserId::new(52), 2);
+    index.add_subscriber(user_mask(0), Arc::new(member(51, &[])), 0, &mut ());
+    index.add_subscriber(
+        Subscriber { slot: 1, mask: SubscriptionMask::bot(Intents::NONE) },
+        Arc::new(member(51, &[])),
+        0,
+        &mut (),
+    );
+    index.add_subscriber(user_mask(2), Arc::new(member(52, &[])), 0, &mut ());
+    index.remove_subscriber(UserId::new(52), 2);
     let logs_of = |index: &AudienceIndex| -> Vec<_> {
         delivered(index, &event(Gate::Members), NOW, &[]).iter().map(|delivery| delivery.log).collect()
     };
@@ -454,14 +460,17 @@ fn a4_what_somebody_viewed_who_has_left_does_not_cost_others_their_log() {
     // Logs that nobody has any more are given out again, each once.
     for slot in 3..7 {
         let mask = SubscriptionMask::bot(Intents(1 << slot));
-        index.seat(Seat { slot, mask }, Arc::new(member(50 + u64::from(slot), &[])), 0, &mut ());
+        index.add_subscriber(Subscriber { slot, mask }, Arc::new(member(50 + u64::from(slot), &[])), 0, &mut ());
     }
     let logs: BTreeSet<_> = logs_of(&index).into_iter().collect();
     assert_eq!(logs.len(), 6);
 }
 
-fn user_mask(slot: u32) -> Seat {
-    Seat { slot, mask: SubscriptionMask::user(UserSubscriptions { active: true, ..UserSubscriptions::default() }) }
+fn user_mask(slot: u32) -> Subscriber {
+    Subscriber {
+        slot,
+        mask: SubscriptionMask::user(UserSubscriptions { active: true, ..UserSubscriptions::default() }),
+    }
 }
 
 #[test]
@@ -470,7 +479,7 @@ fn a_time_out_that_ends_ends_by_itself() {
     let mut index = AudienceIndex::new(structure(50, &[everyone], &[channel(100, ChannelType::Text, Vec::new())]));
     let mut silenced = member(51, &[]);
     silenced.communication_disabled_until = Some(Timestamp(500));
-    index.seat(user_mask(7), Arc::new(silenced), 0, &mut ());
+    index.add_subscriber(user_mask(7), Arc::new(silenced), 0, &mut ());
     let reaches = |gate: &Gate, now| !delivered(&index, &event(gate.clone()), Timestamp(now), &[]).is_empty();
     let log = Gate::GuildPermission(Permissions::VIEW_AUDIT_LOG);
     assert_eq!([499, 500, 501].map(|now| reaches(&log, now)), [false, true, true]);

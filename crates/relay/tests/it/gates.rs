@@ -6,7 +6,7 @@ use guildhall_model::{
     Channel, ChannelType, EventName, Intents, Message, MessageId, OverwriteKind, PassiveUpdate, Permissions, UserId,
 };
 use guildhall_relay::{
-    AudienceIndex, Deliver, Event, Gate, LogId, MessageEvent, Payload, Redaction, Seat, SubscriptionMask,
+    AudienceIndex, Deliver, Event, Gate, LogId, MessageEvent, Payload, Redaction, Subscriber, SubscriptionMask,
     UserSubscriptions,
 };
 use std::{collections::BTreeSet, sync::Arc};
@@ -39,7 +39,7 @@ fn index() -> AudienceIndex {
         (INSIDER, &[21], SubscriptionMask::bot(Intents::ALL)),
         (QUIET, &[], SubscriptionMask::bot(Intents::NONE)),
     ] {
-        index.seat(Seat { slot: user as u32, mask }, Arc::new(member(user, roles)), 0, &mut ());
+        index.add_subscriber(Subscriber { slot: user as u32, mask }, Arc::new(member(user, roles)), 0, &mut ());
     }
     index
 }
@@ -123,7 +123,7 @@ fn user_accounts_get_what_they_subscribed_to() {
             passive,
             ..UserSubscriptions::default()
         });
-        index.seat(Seat { slot: user as u32, mask }, Arc::new(member(user, &[])), 0, &mut ());
+        index.add_subscriber(Subscriber { slot: user as u32, mask }, Arc::new(member(user, &[])), 0, &mut ());
     }
     let named = |name| Event::new(GUILD, name, Gate::Members, Payload::GuildGone);
     let check = |event: &Event, expected: &[u64]| {
@@ -160,7 +160,7 @@ fn a_message_calls_passive_sessions_that_view_its_channel() {
         (65, &[21], PassiveUpdate::Snapshot),
     ] {
         let mask = SubscriptionMask::user(UserSubscriptions { passive, ..UserSubscriptions::default() });
-        index.seat(Seat { slot: user as u32, mask }, Arc::new(member(user, roles)), 0, &mut ());
+        index.add_subscriber(Subscriber { slot: user as u32, mask }, Arc::new(member(user, roles)), 0, &mut ());
     }
     let create = |channel: u64, author: u64, mentions: &[u64], change: &dyn Fn(&mut Message)| {
         let mut said_there = Message { channel_id: id(channel), ..message(author, mentions) };
@@ -233,7 +233,7 @@ fn withheld(event: &Event, bot: u64) -> (bool, bool) {
     let intents = Intents(Intents::ALL.0 & !Intents::MESSAGE_CONTENT.0);
     let mask = [SubscriptionMask::bot(intents), looking(), SubscriptionMask::bot(Intents::ALL)];
     for (slot, mask) in (0..).zip(mask) {
-        index.seat(Seat { slot, mask }, Arc::new(member(bot, &[])), 0, &mut ());
+        index.add_subscriber(Subscriber { slot, mask }, Arc::new(member(bot, &[])), 0, &mut ());
     }
     let mut found = Forms::default();
     index.fan_out(event, NOW, std::iter::empty(), &mut found);
@@ -272,8 +272,8 @@ fn a_channel_out_of_view_is_obfuscated_to_who_knows_that() {
     let obfuscated = UserSubscriptions { obfuscated: true, ..UserSubscriptions::default() };
     let (active, insider) = (UserSubscriptions { active: true, ..obfuscated }, &[21][..]);
     for (user, roles, mask) in [(61, &[][..], obfuscated), (63, &[], active), (65, insider, active)] {
-        let seat = Seat { slot: user as u32, mask: SubscriptionMask::user(mask) };
-        index.seat(seat, Arc::new(member(user, roles)), 0, &mut ());
+        let subscriber = Subscriber { slot: user as u32, mask: SubscriptionMask::user(mask) };
+        index.add_subscriber(subscriber, Arc::new(member(user, roles)), 0, &mut ());
     }
     let told_in_part = |name: EventName, channel_id: u64| {
         let channel = Channel::new(id(channel_id), GUILD, ChannelType::Text, "secret");

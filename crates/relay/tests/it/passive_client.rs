@@ -3,7 +3,8 @@
 use guildhall_model::{Capabilities, ChannelId, GuildId, MessageId, PassiveUpdate, UserId, VoiceState};
 use guildhall_relay::{
     AccessChange, Deliver, Event, GuildReplica, GuildView, HiddenChannels, LogId, MembersAnswer, Payload, Published,
-    Recipients, Redaction, Seat, SessionKey, SubscriptionMask, UserSubscriptions, Visibility, people_of, snapshot_of,
+    Recipients, Redaction, SessionKey, Subscriber, SubscriptionMask, UserSubscriptions, Visibility, people_of,
+    snapshot_of,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -100,7 +101,12 @@ impl Recipients for Post {
         self.current = Some(published.clone());
         self.group = None;
     }
-    fn attached(&mut self, session: SessionKey, replica: &GuildReplica, view: Option<&GuildView>) -> Option<Seat> {
+    fn attached(
+        &mut self,
+        session: SessionKey,
+        replica: &GuildReplica,
+        view: Option<&GuildView>,
+    ) -> Option<Subscriber> {
         let view = view?;
         let snapshot = snapshot_of(
             replica,
@@ -122,7 +128,7 @@ impl Recipients for Post {
         let listed =
             |user_id: &UserId| *user_id == people.own.user.id || people.others.iter().any(|m| m.user.id == *user_id);
         assert!(self.create.voice.keys().all(listed), "no id without its user");
-        Some(Seat { slot: session.slot, mask: SubscriptionMask::user(self.mask) })
+        Some(Subscriber { slot: session.slot, mask: SubscriptionMask::user(self.mask) })
     }
     fn unavailable(&mut self, _session: SessionKey, _guild_id: GuildId) {}
     fn lost(&mut self, slot: u32, _guild_id: GuildId) {

@@ -7,7 +7,7 @@ use guildhall_model::{
 };
 use guildhall_relay::{
     AccessChange, Deliver, Event, Gate, GuildReplica, GuildStructure, GuildView, LogId, MembersAnswer, PartitionId,
-    Payload, Published, Recipients, Redaction, Relay, RelayId, RelayMessage, ReplicaUpdate, Seat, SessionKey,
+    Payload, Published, Recipients, Redaction, Relay, RelayId, RelayMessage, ReplicaUpdate, SessionKey, Subscriber,
     SubscriptionMask, ToGuilds, ToRelay, UserSubscriptions, Visibility, VoiceEntry,
 };
 use guildhall_stdx::Now;
@@ -47,7 +47,12 @@ impl Recipients for Buffers {
     fn begin(&mut self, published: &Arc<Published>, _visibility: Visibility) {
         self.current = Some(published.clone());
     }
-    fn attached(&mut self, session: SessionKey, _picture: &GuildReplica, view: Option<&GuildView>) -> Option<Seat> {
+    fn attached(
+        &mut self,
+        session: SessionKey,
+        _picture: &GuildReplica,
+        view: Option<&GuildView>,
+    ) -> Option<Subscriber> {
         let active = session.slot == LOOKING;
         let user = UserSubscriptions {
             active,
@@ -56,7 +61,7 @@ impl Recipients for Buffers {
             passive: PassiveUpdate::Delta,
             ..UserSubscriptions::default()
         };
-        view.map(|_| Seat { slot: session.slot, mask: SubscriptionMask::user(user) })
+        view.map(|_| Subscriber { slot: session.slot, mask: SubscriptionMask::user(user) })
     }
     fn unavailable(&mut self, _session: SessionKey, _guild_id: GuildId) {}
     fn lost(&mut self, _slot: u32, _guild_id: GuildId) {}

@@ -5,7 +5,7 @@ use guildhall_model::{ChannelType, EventName, GuildId, Intents, Member, Overwrit
 use guildhall_relay::{
     AccessChange, Deliver, Event, FoundMembers, Gate, GuildReplica, GuildStructure, GuildView, LogId, MembersAnswer,
     PartitionId, Payload, Progress, Published, Recipients, Redaction, Relay, RelayId, RelayMessage, ReplicaUpdate,
-    Seat, SessionKey, SubscriptionMask, ToGuild, ToGuilds, ToRelay, Visibility,
+    SessionKey, Subscriber, SubscriptionMask, ToGuild, ToGuilds, ToRelay, Visibility,
 };
 use guildhall_stdx::Now;
 use std::sync::Arc;
@@ -35,10 +35,15 @@ impl Recipients for Notes {
     fn begin(&mut self, published: &Arc<Published>, _visibility: Visibility) {
         self.0.push(format!("begin {}", published.event.name.as_str()));
     }
-    fn attached(&mut self, session: SessionKey, _picture: &GuildReplica, view: Option<&GuildView>) -> Option<Seat> {
+    fn attached(
+        &mut self,
+        session: SessionKey,
+        _picture: &GuildReplica,
+        view: Option<&GuildView>,
+    ) -> Option<Subscriber> {
         self.0.push(format!("attached {} {}", session.slot, view.is_some()));
         let without = if session.slot < 1_000 { 0 } else { Intents::GUILD_PRESENCES.0 };
-        view.map(|_| Seat { slot: session.slot, mask: SubscriptionMask::bot(Intents(Intents::ALL.0 & !without)) })
+        view.map(|_| Subscriber { slot: session.slot, mask: SubscriptionMask::bot(Intents(Intents::ALL.0 & !without)) })
     }
     fn unavailable(&mut self, session: SessionKey, _guild_id: GuildId) {
         self.0.push(format!("unavailable {}", session.slot));
