@@ -17,7 +17,7 @@ use guildhall_model::{
     Member, Overwrite, OverwriteKind, Permissions, ResourceKey, ResourceKind, Role, RoleIcon, RoleId, ScheduledEvent,
     StageInstance, Sticker, UserId, Webhook, timestamp_of,
 };
-use guildhall_relay::{Gate, Notice, Payload, ReplicaUpdate};
+use guildhall_relay::{AudienceRule, Notice, Payload, ReplicaUpdate};
 use guildhall_stdx::{Now, Timestamp};
 use serde_json::{Map, Value, json};
 use std::{
@@ -278,8 +278,8 @@ impl Guild {
         self.audit.insert(entry.clone());
         self.put_resource(GuildResource::AuditEntry(entry.clone()));
         let payload = Payload::Notice(Box::new(Notice::AuditEntry(entry)));
-        let gate = Gate::GuildPermission(Permissions::VIEW_AUDIT_LOG);
-        let event = self.event(EventName::GuildAuditLogEntryCreate, gate, payload);
+        let rule = AudienceRule::GuildPermission(Permissions::VIEW_AUDIT_LOG);
+        let event = self.event(EventName::GuildAuditLogEntryCreate, rule, payload);
         self.publish(event, ReplicaUpdate::None);
     }
 

@@ -19,7 +19,7 @@ use guildhall_model::{
     Channel, ChannelId, ChannelType, EventName, Guild as GuildFields, Member, Message, MessageId, Permissions, Role,
     RoleId, User, UserId, timestamp_of,
 };
-use guildhall_relay::{BackendEvent, Event, Gate, ReplicaUpdate};
+use guildhall_relay::{AudienceRule, BackendEvent, Event, ReplicaUpdate};
 use guildhall_stdx::{Now, Timestamp};
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -86,7 +86,7 @@ pub enum BackendCommand {
     /// Publishes an event. The reply is the number of relays that received it.
     Publish {
         /// Audience; its channel and roles must exist.
-        gate: Gate,
+        rule: AudienceRule,
         event: Arc<BackendEvent>,
     },
 }
@@ -213,7 +213,7 @@ impl Guild {
             BackendCommand::ReassignMessages { channel_id, ids, to } => {
                 self.reassign_messages(now, actor, *channel_id, ids, to)
             }
-            BackendCommand::Publish { gate, event } => self.publish_of_backend(now, gate, event),
+            BackendCommand::Publish { rule, event } => self.publish_of_backend(now, rule, event),
         }
     }
 
@@ -329,8 +329,8 @@ impl Guild {
             self.write(Write::PutUser(member.user.clone()));
         }
         let Some(_) = before else {
-            let gate = if tell { Gate::Members } else { Gate::User(new.user.id) };
-            self.put_member_for(now, EventName::GuildMemberAdd, gate, member);
+            let rule = if tell { AudienceRule::Members } else { AudienceRule::User(new.user.id) };
+            self.put_member_for(now, EventName::GuildMemberAdd, rule, member);
             return Put::Added;
         };
         let member = self.put_member(now, EventName::GuildMemberUpdate, member);
@@ -479,27 +479,27 @@ impl Guild {
         roles.into_iter().collect()
     }
 
-    fn publish_of_backend(&mut self, now: Now, gate: &Gate, event: &Arc<BackendEvent>) -> CommandResult {
-        match gate {
-            Gate::Channel(channel_id) if !self.structure.channels.contains_key(channel_id) => {
+    fn publish_of_backend(&mut self, now: Now, rule: &AudienceRule, event: &Arc<BackendEvent>) -> CommandResult {
+        match rule {
+            AudienceRule::Channel(channel_id) if !self.structure.channels.contains_key(channel_id) => {
                 return Err(Refusal::UnknownChannel.into());
             }
-            Gate::Roles(roles) => {
+            AudienceRule::Roles(roles) => {
                 for role in roles.iter() {
                     self.need_role(*role)?;
                 }
             }
             _ => {}
         }
-        let replica_update = self.newest_of_backend(now, gate, event);
-        let event = Event::of_backend(self.structure.id(), gate.clone(), event.clone());
+        let replica_update = self.newest_of_backend(now, rule, event);
+        let event = Event::of_backend(self.structure.id(), rule.clone(), event.clone());
         Ok(Reply::Count(self.publish(event, replica_update)))
     }
 
     /// A message that a backend published becomes the channel's newest for passive sessions, until the guild is loaded
     /// again. Ids of the future are ignored: no later message would count as newer.
-    fn newest_of_backend(&mut self, now: Now, gate: &Gate, event: &BackendEvent) -> ReplicaUpdate {
-        let Gate::Channel(channel_id) = gate else { return ReplicaUpdate::None };
+    fn newest_of_backend(&mut self, now: Now, rule: &AudienceRule, event: &BackendEvent) -> ReplicaUpdate {
+        let AudienceRule::Channel(channel_id) = rule else { return ReplicaUpdate::None };
         let Some(message_id) = event.newest_in(*channel_id) else { return ReplicaUpdate::None };
         let is_news = self.last_message_ids.get(channel_id).is_none_or(|newest| *newest < message_id);
         if !is_news || timestamp_of(message_id).0 > now.unix.0 + CLOCKS_APART_MS_MAX {

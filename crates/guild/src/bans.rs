@@ -18,7 +18,7 @@ use crate::{
 use guildhall_model::{
     AuditAction, Ban, EventName, GuildResource, Member, Permissions, ResourceKey, ResourceKind, RoleId, User, UserId,
 };
-use guildhall_relay::{Gate, Notice, Payload, ReplicaUpdate};
+use guildhall_relay::{AudienceRule, Notice, Payload, ReplicaUpdate};
 use guildhall_stdx::Now;
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ impl Guild {
     }
 
     fn tell_ban(&mut self, name: EventName, notice: Notice) {
-        let event = self.event(name, Gate::GuildPermission(READERS), Payload::Notice(Box::new(notice)));
+        let event = self.event(name, AudienceRule::GuildPermission(READERS), Payload::Notice(Box::new(notice)));
         self.publish(event, ReplicaUpdate::None);
     }
 

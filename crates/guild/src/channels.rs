@@ -18,7 +18,7 @@ use guildhall_model::{
     AuditAction, Channel, ChannelId, ChannelType, EmojiId, EventName, ForumFields, ForumTag, Overwrite, OverwriteKind,
     Permissions,
 };
-use guildhall_relay::{Gate, Payload, ReplicaUpdate};
+use guildhall_relay::{AudienceRule, Payload, ReplicaUpdate};
 use guildhall_stdx::Now;
 use std::{
     collections::{BTreeMap, HashMap},
@@ -153,7 +153,7 @@ impl Guild {
         let replica_update = self.change_structure(now, |structure| {
             Arc::make_mut(&mut structure.channels).insert(channel.id, channel.clone());
         });
-        let event = self.event(name, Gate::Members, Payload::Channel(channel));
+        let event = self.event(name, AudienceRule::Members, Payload::Channel(channel));
         self.publish(event, replica_update);
     }
 
@@ -192,10 +192,10 @@ impl Guild {
         self.forget_channel_resources(channel_id);
         self.cache.forget_channel(channel_id);
         self.free_evicted();
-        let event = self.event(EventName::ChannelDelete, Gate::Members, Payload::Channel(channel.clone()));
+        let event = self.event(EventName::ChannelDelete, AudienceRule::Members, Payload::Channel(channel.clone()));
         self.publish(event, replica_update);
         for child in children.into_values() {
-            let event = self.event(EventName::ChannelUpdate, Gate::Members, Payload::Channel(child));
+            let event = self.event(EventName::ChannelUpdate, AudienceRule::Members, Payload::Channel(child));
             self.publish(event, ReplicaUpdate::None);
         }
         self.forget_special_channel(now, channel_id);

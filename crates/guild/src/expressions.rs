@@ -19,7 +19,7 @@ use guildhall_model::{
     AuditAction, ChannelId, ChannelType, Emoji, EmojiId, EventName, Guild as GuildFields, Id, Permissions,
     ScheduledEvent, StageInstance, Sticker, StickerId, UserId,
 };
-use guildhall_relay::{Gate, Notice, Payload};
+use guildhall_relay::{AudienceRule, Notice, Payload};
 use guildhall_stdx::Now;
 use std::sync::Arc;
 
@@ -39,8 +39,8 @@ impl Guild {
         let replica_update = self.change_structure(now, |structure| structure.guild = fields);
         let notice = notice(self);
         let channel_id = channel_id.filter(|id| self.structure.channels.contains_key(id));
-        let gate = channel_id.map_or(Gate::Members, Gate::Channel);
-        let event = self.event(name, gate, Payload::Notice(Box::new(notice)));
+        let rule = channel_id.map_or(AudienceRule::Members, AudienceRule::Channel);
+        let event = self.event(name, rule, Payload::Notice(Box::new(notice)));
         self.publish(event, replica_update);
     }
 

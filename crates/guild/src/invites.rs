@@ -16,7 +16,7 @@ use guildhall_model::{
     AuditAction, ChannelId, EventName, GuildResource, Invite, InviteCode, Member, Permissions, ResourceKey,
     ResourceKind, User,
 };
-use guildhall_relay::{Gate, Notice, Payload, ReplicaUpdate};
+use guildhall_relay::{AudienceRule, Notice, Payload, ReplicaUpdate};
 use guildhall_stdx::{Now, Timestamp};
 use std::sync::Arc;
 
@@ -101,8 +101,8 @@ impl Guild {
     }
 
     fn tell_invite(&mut self, name: EventName, channel_id: ChannelId, notice: Notice) {
-        let gate = Gate::ChannelPermission(channel_id, Permissions::MANAGE_CHANNELS);
-        let event = self.event(name, gate, Payload::Notice(Box::new(notice)));
+        let rule = AudienceRule::ChannelPermission(channel_id, Permissions::MANAGE_CHANNELS);
+        let event = self.event(name, rule, Payload::Notice(Box::new(notice)));
         self.publish(event, ReplicaUpdate::None);
     }
 

@@ -36,8 +36,8 @@ use guildhall_model::{
     Role, SnowflakeGenerator, UserId,
 };
 use guildhall_relay::{
-    Event, Gate, GuildStructure, MemberTable, Payload, Published, RelayId, RelayMessage, ReplicaUpdate, ThreadEntry,
-    ToGuild, ToRelay,
+    AudienceRule, Event, GuildStructure, MemberTable, Payload, Published, RelayId, RelayMessage, ReplicaUpdate,
+    ThreadEntry, ToGuild, ToRelay,
 };
 use guildhall_stdx::{CowMap, Instant, Now, Rng, count_steps};
 use std::{
@@ -609,8 +609,8 @@ impl Guild {
         }
     }
 
-    pub(crate) fn event(&self, name: EventName, gate: Gate, payload: Payload) -> Event {
-        Event::new(self.structure.id(), name, gate, payload)
+    pub(crate) fn event(&self, name: EventName, rule: AudienceRule, payload: Payload) -> Event {
+        Event::new(self.structure.id(), name, rule, payload)
     }
 
     /// Changes base fields, roles or channels, and returns the new whole.

@@ -17,7 +17,7 @@ use crate::{
 use guildhall_model::{
     AuditAction, Channel, ChannelId, EventName, Member, MemberPictures, Permissions, RoleId, User, UserId,
 };
-use guildhall_relay::{Gate, Payload, ReplicaUpdate};
+use guildhall_relay::{AudienceRule, Payload, ReplicaUpdate};
 use guildhall_stdx::{Now, Timestamp};
 use std::sync::Arc;
 
@@ -50,14 +50,20 @@ impl Guild {
 
     /// Stores and tells a member that is new, or changed from what `Guild::member` said (D1).
     pub(crate) fn put_member(&mut self, now: Now, name: EventName, member: Member) -> Arc<Member> {
-        self.put_member_for(now, name, Gate::Members, member)
+        self.put_member_for(now, name, AudienceRule::Members, member)
     }
 
     /// The same, told to others than everybody.
-    pub(crate) fn put_member_for(&mut self, now: Now, name: EventName, gate: Gate, member: Member) -> Arc<Member> {
+    pub(crate) fn put_member_for(
+        &mut self,
+        now: Now,
+        name: EventName,
+        rule: AudienceRule,
+        member: Member,
+    ) -> Arc<Member> {
         let user_id = member.user.id;
         let member = self.store_member(now, member);
-        let event = self.event(name, gate, Payload::Member(member.clone())).always_to(user_id).about(user_id);
+        let event = self.event(name, rule, Payload::Member(member.clone())).always_to(user_id).about(user_id);
         self.publish(event, ReplicaUpdate::Member(user_id, Some(member.clone())));
         member
     }
@@ -298,7 +304,7 @@ impl Guild {
             self.lists_follow(now, user_id, Some(&entry));
         }
         let payload = Payload::MemberRemove(member.user.clone());
-        let event = self.event(EventName::GuildMemberRemove, Gate::Members, payload).about(user_id);
+        let event = self.event(EventName::GuildMemberRemove, AudienceRule::Members, payload).about(user_id);
         self.publish(event, ReplicaUpdate::Member(user_id, None));
     }
 }

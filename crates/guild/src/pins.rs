@@ -15,7 +15,7 @@ use guildhall_model::{
     AuditAction, Channel, ChannelId, EventName, GuildResource, Message, MessageId, MessageReference, Permissions, Pin,
     ResourceKey, ResourceKind,
 };
-use guildhall_relay::{Gate, Notice, Payload, ReplicaUpdate, ThreadEntry};
+use guildhall_relay::{AudienceRule, Notice, Payload, ReplicaUpdate, ThreadEntry};
 use guildhall_stdx::{Now, Timestamp};
 use std::sync::Arc;
 
@@ -117,8 +117,8 @@ impl Guild {
         self.write(Write::PutChannel(channel.clone()));
         let replica_update = self.keep_channel(now, &channel);
         let notice = Notice::Pins { channel_id: channel.id, last_pin_timestamp };
-        let gate = self.gate_of(&channel);
-        let event = self.event(EventName::ChannelPinsUpdate, gate, Payload::Notice(Box::new(notice)));
+        let rule = self.rule_of(&channel);
+        let event = self.event(EventName::ChannelPinsUpdate, rule, Payload::Notice(Box::new(notice)));
         self.publish(event, replica_update);
     }
 
@@ -135,10 +135,10 @@ impl Guild {
     }
 
     /// Audience of an event in a channel.
-    pub(crate) fn gate_of(&self, channel: &Channel) -> Gate {
+    pub(crate) fn rule_of(&self, channel: &Channel) -> AudienceRule {
         match self.threads.get(channel.id) {
-            Some(entry) => Self::gate_of_thread(entry, None),
-            None => Gate::Channel(channel.id),
+            Some(entry) => Self::rule_of_thread(entry, None),
+            None => AudienceRule::Channel(channel.id),
         }
     }
 

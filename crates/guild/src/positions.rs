@@ -12,7 +12,7 @@ use crate::{
     record::Write,
 };
 use guildhall_model::{Channel, ChannelId, EventName, Permissions, Role, RoleId};
-use guildhall_relay::{Gate, Payload, ReplicaUpdate};
+use guildhall_relay::{AudienceRule, Payload, ReplicaUpdate};
 use guildhall_stdx::Now;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -52,7 +52,7 @@ impl Guild {
             });
         }
         for channel in &changed {
-            let event = self.event(EventName::ChannelUpdate, Gate::Members, Payload::Channel(channel.clone()));
+            let event = self.event(EventName::ChannelUpdate, AudienceRule::Members, Payload::Channel(channel.clone()));
             self.publish(event, std::mem::replace(&mut replica_update, ReplicaUpdate::None));
         }
         for channel in &changed {
@@ -95,7 +95,7 @@ impl Guild {
                 self.change_structure(now, |structure| Arc::make_mut(&mut structure.roles).extend(changed.clone()));
         }
         for role in changed.into_values() {
-            let event = self.event(EventName::GuildRoleUpdate, Gate::Members, Payload::Role(role));
+            let event = self.event(EventName::GuildRoleUpdate, AudienceRule::Members, Payload::Role(role));
             self.publish(event, std::mem::replace(&mut replica_update, ReplicaUpdate::None));
         }
         Ok(Reply::Done)

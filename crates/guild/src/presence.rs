@@ -20,7 +20,7 @@ use crate::{
     machine::{CommandResult, Guild},
 };
 use guildhall_model::{ClientStatus, EventName, Presence, Status, UserId, activity};
-use guildhall_relay::{Gate, Payload};
+use guildhall_relay::{AudienceRule, Payload};
 use guildhall_stdx::Now;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -73,7 +73,7 @@ impl Guild {
 
     fn tell_presence(&mut self, user_id: UserId, presence: Arc<Presence>) {
         let payload = Payload::Presence { user_id, presence };
-        let event = self.event(EventName::PresenceUpdate, Gate::Members, payload).about(user_id);
+        let event = self.event(EventName::PresenceUpdate, AudienceRule::Members, payload).about(user_id);
         self.publish_presence(user_id, event.never_to_user_account(user_id));
     }
 

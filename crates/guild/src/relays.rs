@@ -12,7 +12,7 @@
 use crate::machine::Guild;
 use guildhall_model::{AccountKind, EventName, GuildId, UserId, to_gateway::Subscription};
 use guildhall_relay::{
-    Gate, GuildReplica, GuildView, MembersWanted, PartitionId, Payload, RelayId, RelayMessage, SessionKey,
+    AudienceRule, GuildReplica, GuildView, MembersWanted, PartitionId, Payload, RelayId, RelayMessage, SessionKey,
     SessionPresence, ToRelay,
 };
 use guildhall_stdx::Now;
@@ -349,7 +349,7 @@ impl Guild {
             let Some(entry) = self.members.entry(*user_id) else { continue };
             let presence = entry.presence.clone().unwrap_or_default();
             let payload = Payload::Presence { user_id: *user_id, presence };
-            let event = Arc::new(self.event(EventName::PresenceUpdate, Gate::Members, payload));
+            let event = Arc::new(self.event(EventName::PresenceUpdate, AudienceRule::Members, payload));
             self.send(session.relay, RelayMessage::Direct { session, event });
         }
     }

@@ -18,7 +18,7 @@ use guildhall_model::{
     AccountKind, ChannelId, EventName, Permissions, UserId,
     to_gateway::{MemberQuery, RequestGuildMembers, SearchRecentMembers},
 };
-use guildhall_relay::{FoundMembers, Gate, MemberEntry, MembersAnswer, Payload, RelayMessage, SessionKey};
+use guildhall_relay::{AudienceRule, FoundMembers, MemberEntry, MembersAnswer, Payload, RelayMessage, SessionKey};
 use guildhall_stdx::Now;
 use std::sync::Arc;
 
@@ -128,8 +128,8 @@ impl Guild {
         }
         let Audience { member_count, presence_count } = audience;
         let payload = Payload::ChannelMemberCount { channel_id, member_count, presence_count };
-        let gate = Gate::Channel(channel_id);
-        let event = Arc::new(self.event(EventName::ChannelMemberCountUpdate, gate, payload));
+        let rule = AudienceRule::Channel(channel_id);
+        let event = Arc::new(self.event(EventName::ChannelMemberCountUpdate, rule, payload));
         self.send(session.relay, RelayMessage::Direct { session, event });
     }
 

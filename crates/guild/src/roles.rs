@@ -14,7 +14,7 @@ use crate::{
     record::Write,
 };
 use guildhall_model::{AuditAction, Channel, EventName, OverwriteKind, Permissions, Role, RoleId};
-use guildhall_relay::{Gate, Payload, ReplicaUpdate};
+use guildhall_relay::{AudienceRule, Payload, ReplicaUpdate};
 use guildhall_stdx::Now;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -84,7 +84,7 @@ impl Guild {
         let replica_update = self.change_structure(now, |structure| {
             Arc::make_mut(&mut structure.roles).insert(role.id, role.clone());
         });
-        let event = self.event(name, Gate::Members, Payload::Role(role.clone()));
+        let event = self.event(name, AudienceRule::Members, Payload::Role(role.clone()));
         self.publish(event, replica_update);
     }
 
@@ -116,10 +116,10 @@ impl Guild {
                 Arc::make_mut(&mut structure.channels).extend(changed.clone());
             }
         });
-        let event = self.event(EventName::GuildRoleDelete, Gate::Members, Payload::RoleDelete(role_id));
+        let event = self.event(EventName::GuildRoleDelete, AudienceRule::Members, Payload::RoleDelete(role_id));
         self.publish(event, replica_update);
         for channel in changed.into_values() {
-            let event = self.event(EventName::ChannelUpdate, Gate::Members, Payload::Channel(channel));
+            let event = self.event(EventName::ChannelUpdate, AudienceRule::Members, Payload::Channel(channel));
             self.publish(event, ReplicaUpdate::None);
         }
         self.log(now, actor, NewEntry::new(AuditAction::RoleDelete, role_id).gone(audit::of_role(&role)));

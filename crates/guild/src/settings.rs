@@ -14,7 +14,7 @@ use crate::{
     relays::RelayLink,
 };
 use guildhall_model::{AuditAction, Channel, ChannelId, ChannelType, EventName, Permissions, UserId};
-use guildhall_relay::{Gate, Payload, ReplicaUpdate};
+use guildhall_relay::{AudienceRule, Payload, ReplicaUpdate};
 use guildhall_stdx::Now;
 use std::{collections::BTreeMap, mem, sync::Arc};
 
@@ -147,7 +147,7 @@ impl Guild {
         let fields = Arc::new(fields);
         self.write(Write::PutGuild(fields.clone()));
         let replica_update = self.change_structure(now, |structure| structure.guild = fields);
-        let event = self.event(EventName::GuildUpdate, Gate::Members, Payload::Guild(self.structure.clone()));
+        let event = self.event(EventName::GuildUpdate, AudienceRule::Members, Payload::Guild(self.structure.clone()));
         self.publish(event, replica_update);
     }
 
@@ -186,7 +186,7 @@ impl Guild {
             return Err(Refusal::MissingPermissions.into());
         }
         self.write(Write::DeleteGuild(self.structure.id()));
-        let event = self.event(EventName::GuildDelete, Gate::Members, Payload::GuildGone);
+        let event = self.event(EventName::GuildDelete, AudienceRule::Members, Payload::GuildGone);
         self.publish(event, ReplicaUpdate::Deleted);
         // Later attaches are refused: the account is no member.
         self.is_deleted = true;

@@ -28,7 +28,7 @@ use guildhall_model::{
     AuditAction, Channel, ChannelId, ChannelType, EventName, ForumFields, ForumTag, Id, Message, Permissions,
     ResourceKey, ResourceKind, ThreadMember, UserId,
 };
-use guildhall_relay::{Gate, Notice, Payload, ReplicaUpdate, ThreadEntry, ThreadEvent};
+use guildhall_relay::{AudienceRule, Notice, Payload, ReplicaUpdate, ThreadEntry, ThreadEvent};
 use guildhall_stdx::Now;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -153,9 +153,9 @@ impl Guild {
         ReplicaUpdate::Thread(thread_id, Some(entry))
     }
 
-    pub(crate) fn gate_of_thread(entry: &ThreadEntry, only: Option<UserId>) -> Gate {
+    pub(crate) fn rule_of_thread(entry: &ThreadEntry, only: Option<UserId>) -> AudienceRule {
         let parent = entry.channel.parent_id.unwrap_or(entry.channel.id);
-        Gate::Thread { parent, thread: entry.channel.id, is_private: entry.is_private(), only }
+        AudienceRule::Thread { parent, thread: entry.channel.id, is_private: entry.is_private(), only }
     }
 
     fn tell_thread(
@@ -166,7 +166,7 @@ impl Guild {
         notice: Notice,
         replica_update: ReplicaUpdate,
     ) {
-        let event = self.event(name, Self::gate_of_thread(entry, only), Payload::Notice(Box::new(notice)));
+        let event = self.event(name, Self::rule_of_thread(entry, only), Payload::Notice(Box::new(notice)));
         self.publish(event, replica_update);
     }
 

@@ -16,7 +16,7 @@ use crate::{
 use guildhall_model::{
     Channel, ChannelId, ChannelType, EventName, Member, Permissions, UserId, VoiceState, to_gateway::VoiceStateUpdate,
 };
-use guildhall_relay::{Gate, Payload, RelayMessage, ReplicaUpdate, SessionKey, VoiceEntry};
+use guildhall_relay::{AudienceRule, Payload, RelayMessage, ReplicaUpdate, SessionKey, VoiceEntry};
 use guildhall_stdx::{CowMap, Now};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -146,17 +146,17 @@ impl Guild {
     fn tell_voice(&mut self, before: Option<ChannelId>, state: &Arc<VoiceState>) {
         self.touch();
         let member = self.member(state.user_id);
-        let update = |guild: &Self, gate, state: Arc<VoiceState>| {
-            guild.event(EventName::VoiceStateUpdate, gate, Payload::Voice { state, member: member.clone() })
+        let update = |guild: &Self, rule, state: Arc<VoiceState>| {
+            guild.event(EventName::VoiceStateUpdate, rule, Payload::Voice { state, member: member.clone() })
         };
         let Some(channel_id) = state.channel_id.or(before) else { return };
         // The leave is sent first: the user's own sessions receive both and end with the right state.
         if let Some(before) = before.filter(|before| *before != channel_id) {
             let left = Arc::new(VoiceState { channel_id: None, ..VoiceState::clone(state) });
-            let event = update(self, Gate::ChannelExcept(before, channel_id), left);
+            let event = update(self, AudienceRule::ChannelExcept(before, channel_id), left);
             self.publish(event, ReplicaUpdate::None);
         }
-        let event = update(self, Gate::Channel(channel_id), state.clone()).always_to(state.user_id);
+        let event = update(self, AudienceRule::Channel(channel_id), state.clone()).always_to(state.user_id);
         let entry = self.voice.entries.get(state.user_id).cloned();
         self.publish(event, ReplicaUpdate::Voice(state.user_id, entry));
     }
@@ -164,7 +164,7 @@ impl Guild {
     fn send_voice_server(&mut self, user_id: UserId, session: SessionKey) {
         let token = format!("{:016x}{:016x}", self.rng.next_u64(), self.rng.next_u64());
         let payload = Payload::VoiceServer { token, endpoint: self.limits.voice_endpoint.clone() };
-        let event = Arc::new(self.event(EventName::VoiceServerUpdate, Gate::User(user_id), payload));
+        let event = Arc::new(self.event(EventName::VoiceServerUpdate, AudienceRule::User(user_id), payload));
         self.send(session.relay, RelayMessage::Direct { session, event });
     }
 

@@ -16,7 +16,7 @@ use guildhall_model::{
     AuditAction, ChannelId, ChannelType, EventName, GuildResource, Message, MessageId, Permissions, ResourceKey,
     ResourceKind, Webhook, WebhookId,
 };
-use guildhall_relay::{Gate, Notice, Payload, ReplicaUpdate};
+use guildhall_relay::{AudienceRule, Notice, Payload, ReplicaUpdate};
 use guildhall_stdx::Now;
 use std::sync::Arc;
 
@@ -78,9 +78,9 @@ impl Guild {
     }
 
     fn tell_webhooks(&mut self, channel_id: ChannelId) {
-        let gate = Gate::ChannelPermission(channel_id, Permissions::MANAGE_WEBHOOKS);
+        let rule = AudienceRule::ChannelPermission(channel_id, Permissions::MANAGE_WEBHOOKS);
         let payload = Payload::Notice(Box::new(Notice::Webhooks(channel_id)));
-        let event = self.event(EventName::WebhooksUpdate, gate, payload);
+        let event = self.event(EventName::WebhooksUpdate, rule, payload);
         self.publish(event, ReplicaUpdate::None);
     }
 

@@ -22,7 +22,7 @@ use std::{
 
 const NAME: &str = "handover.ndjson";
 /// Increases when the format or meaning of a stored session changes.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Allowed size in addition to bodies: sessions, visibility rules, JSON escapes.
 const OVERHEAD: u64 = 3;
 const OVERHEAD_BYTES: u64 = 64 << 20;

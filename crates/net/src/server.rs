@@ -208,7 +208,7 @@ impl Partitions {
 
     /// Tells an event of a direct message to those that it is for, on every partition.
     pub fn tell_direct(&self, published: &Arc<Published>) {
-        let user_ids: Arc<[UserId]> = published.event.audience.gate.users().into();
+        let user_ids: Arc<[UserId]> = published.event.audience.rule.users().into();
         for mailbox in self.mailboxes.iter() {
             let (published, user_ids) = (published.clone(), user_ids.clone());
             mailbox.send(Note::TellUsers { published, user_ids, permit: Some(mailbox.direct_permit()) });

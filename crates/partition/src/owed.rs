@@ -13,7 +13,7 @@ use crate::{
     turn::Turn,
 };
 use guildhall_model::{EventName, GuildId, UserId, VoiceState, to_gateway::Subscription};
-use guildhall_relay::{Event, Gate, Payload, ToGuild};
+use guildhall_relay::{AudienceRule, Event, Payload, ToGuild};
 use guildhall_session::{Dispatch, Owed};
 use guildhall_stdx::{Now, SlotKey};
 use std::{collections::BTreeMap, mem, sync::Arc};
@@ -58,7 +58,7 @@ impl Partition {
         let Some((entry, core)) = self.relay_of(key, guild_id) else { return };
         let Some(reader) = core.sessions.get(key).map(|session| session.user.id) else { return };
         let gone = Payload::Voice { state: Arc::new(VoiceState::new(of)), member: None };
-        let gone = Event::new(guild_id, EventName::VoiceStateUpdate, Gate::Members, gone);
+        let gone = Event::new(guild_id, EventName::VoiceStateUpdate, AudienceRule::Members, gone);
         if let Some(event) = entry.relay.renewed(reader, &gone, now.unix) {
             core.append(key, Dispatch::direct(&Arc::new(event)));
         }

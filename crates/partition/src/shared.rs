@@ -12,7 +12,7 @@ use guildhall_codec::{
 };
 use guildhall_model::{ChannelId, GuildId};
 use guildhall_relay::{
-    AccessChange, Clearance, Event, Gate, Redaction, SEVERAL_CHANNELS, Visibility, visibility_class,
+    AccessChange, AudienceRule, Clearance, Event, Redaction, SEVERAL_CHANNELS, Visibility, visibility_class,
 };
 use guildhall_session::{Dispatch, Session};
 use guildhall_shared_match::{
@@ -488,8 +488,8 @@ fn scope_of(event: &Event, visibility: Visibility) -> Option<Scope> {
         Visibility::Direct(channel_id) => Domain::Direct { channel: channel_id.get() },
         Visibility::Alone => return None,
     };
-    let thread = match &event.audience.gate {
-        Gate::Thread { thread, .. } => thread.get(),
+    let thread = match &event.audience.rule {
+        AudienceRule::Thread { thread, .. } => thread.get(),
         _ => 0,
     };
     Some(Scope { domain, class: visibility_class(event), kind: hash_of(&(event.audience.intents, thread)) })

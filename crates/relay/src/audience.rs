@@ -18,7 +18,7 @@ mod fan_out;
 pub use fan_out::{ChannelForm, Deliver};
 
 use crate::{
-    event::{Calls, Event},
+    event::{Event, Mentions},
     hidden::{HiddenChannels, ViewChange, Viewers, ViewsBefore},
     structure::GuildStructure,
     subscription_mask::SubscriptionMask,
@@ -134,9 +134,9 @@ impl Class {
         }
     }
 
-    fn is_called(&self, calls: Option<&Calls>) -> bool {
-        calls.is_some_and(|calls| {
-            calls.everyone || calls.roles.iter().any(|role| self.standing.roles.binary_search(role).is_ok())
+    fn is_mentioned(&self, mentions: Option<&Mentions>) -> bool {
+        mentions.is_some_and(|mentions| {
+            mentions.everyone || mentions.roles.iter().any(|role| self.standing.roles.binary_search(role).is_ok())
         })
     }
 }

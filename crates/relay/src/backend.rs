@@ -7,7 +7,7 @@
 //! Limits      `KEPT_NAMES_MAX`; the caller bounds the length of the body.
 //! Not here    the audience: `event`.     Spec  docs/backend-api.md "Publishing"; docs/protocol/reference.md §4.3.
 
-use crate::event::{Calls, ContentReaders, Redaction};
+use crate::event::{ContentReaders, Mentions, Redaction};
 use guildhall_codec::{EVENT_NAME_BYTES_MAX, Encoding, transcode_json};
 use guildhall_model::{ChannelId, EventName, Id, MessageId, RoleId, UserId};
 use serde_json::{Value, value::RawValue};
@@ -78,7 +78,7 @@ pub struct BackendEvent {
     known: EventName,
     body: Box<str>,
     readers: Option<ContentReaders>,
-    calls: Option<Calls>,
+    mentions: Option<Mentions>,
     /// For a new message: its id, and the channel in its body.
     newest: Option<(MessageId, Option<ChannelId>)>,
     receipt: Option<Arc<dyn Receipt>>,
@@ -102,7 +102,7 @@ impl BackendEvent {
         let refuse = |error: &dyn fmt::Display| BackendEventError::Body(error.to_string());
         transcode_json(json.as_bytes(), &mut Vec::with_capacity(json.len())).map_err(|error| refuse(&error))?;
         let is_message = matches!(known, EventName::MessageCreate | EventName::MessageUpdate);
-        let (mut readers, mut calls, mut newest) = (None, None, None);
+        let (mut readers, mut mentions, mut newest) = (None, None, None);
         if is_message {
             let message: Value = serde_json::from_str(json).map_err(|error| refuse(&error))?;
             readers = Some(ContentReaders {
@@ -110,12 +110,12 @@ impl BackendEvent {
                 referenced: message.get("referenced_message").filter(|m| m.is_object()).map(people_of),
             });
             if known == EventName::MessageCreate {
-                calls = Some(calls_of(&message));
+                mentions = Some(mentions_of(&message));
                 let channel_id = message.get("channel_id").and_then(parse_id);
                 newest = message.get("id").and_then(parse_id).map(|id| (id, channel_id));
             }
         }
-        Ok(Self { name: Name::of(name, known), known, body: json.into(), readers, calls, newest, receipt })
+        Ok(Self { name: Name::of(name, known), known, body: json.into(), readers, mentions, newest, receipt })
     }
 
     /// The value of `t`.
@@ -153,8 +153,8 @@ impl BackendEvent {
         self.readers.clone()
     }
 
-    pub(crate) fn calls(&self) -> Option<Calls> {
-        self.calls.clone()
+    pub(crate) fn mentions(&self) -> Option<Mentions> {
+        self.mentions.clone()
     }
 
     /// Receipt that counts the sessions reached.
@@ -202,9 +202,9 @@ fn people_of<B: FromIterator<UserId>>(message: &Value) -> B {
     message.get("author").into_iter().chain(list(message, "mentions")).filter_map(id_of).collect()
 }
 
-fn calls_of(message: &Value) -> Calls {
+fn mentions_of(message: &Value) -> Mentions {
     let role = |id: &Value| id.as_str().and_then(|id| id.parse::<RoleId>().ok());
-    Calls {
+    Mentions {
         users: people_of(message),
         roles: list(message, "mention_roles").filter_map(role).collect(),
         everyone: message.get("mention_everyone").and_then(Value::as_bool).unwrap_or(false),
@@ -281,8 +281,8 @@ mod tests {
         let readers = event.readers().unwrap();
         assert_eq!(readers.message.to_vec(), [UserId::new(7), UserId::new(8)]);
         assert_eq!(readers.referenced.as_ref().unwrap().to_vec(), [UserId::new(10)]);
-        let calls = event.calls().unwrap();
-        assert_eq!((calls.users.len(), calls.roles.to_vec(), calls.everyone), (2, vec![RoleId::new(9)], true));
+        let mentions = event.mentions().unwrap();
+        assert_eq!((mentions.users.len(), mentions.roles.to_vec(), mentions.everyone), (2, vec![RoleId::new(9)], true));
         assert_eq!(rendered(&event, Redaction::NONE)["content"], "secret");
         let stranger = rendered(&event, Redaction::for_strangers(&readers));
         assert_eq!((&stranger["content"], &stranger["referenced_message"]["content"]), (&"".into(), &"".into()));

@@ -80,7 +80,7 @@ impl ContentReaders {
 
 /// Users and roles that a message mentions: their passive sessions receive it too.
 #[derive(Clone, Debug, Default)]
-pub struct Calls {
+pub struct Mentions {
     /// Its author, and users it mentions.
     pub users: SmallVec<[UserId; 4]>,
     /// Roles it mentions.
@@ -91,7 +91,7 @@ pub struct Calls {
 
 /// Which members an event is for, before intents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Gate {
+pub enum AudienceRule {
     /// Every member.
     Members,
     /// Members who can view the channel.
@@ -124,7 +124,7 @@ pub enum Gate {
     Roles(Arc<[RoleId]>),
 }
 
-impl Gate {
+impl AudienceRule {
     /// The users that it names, if it does.
     #[must_use]
     pub fn users(&self) -> &[UserId] {
@@ -146,10 +146,10 @@ impl Gate {
 #[derive(Clone, Debug)]
 pub struct Audience {
     /// Which members.
-    pub gate: Gate,
+    pub rule: AudienceRule,
     /// A session needs any of these; `NONE` asks for nothing.
     pub intents: Intents,
-    /// This user's sessions get it whatever `gate` and `intents` say: it is about them.
+    /// This user's sessions get it whatever `rule` and `intents` say: it is about them.
     pub always: Option<UserId>,
     /// Excludes this user's sessions; only for user accounts. Their clients apply their own actions.
     pub never_user_account: Option<UserId>,
@@ -158,15 +158,15 @@ pub struct Audience {
     /// User accounts that watch this member get it too.
     pub about: Option<UserId>,
     /// Passive sessions of these get it too.
-    pub calls: Option<Box<Calls>>,
+    pub mentions: Option<Box<Mentions>>,
 }
 
 impl Audience {
     /// Exactly the sessions that the gate admits and that subscribe to the event.
     #[must_use]
-    pub fn of(gate: Gate, intents: Intents) -> Self {
+    pub fn of(rule: AudienceRule, intents: Intents) -> Self {
         let users = UserFilter::All;
-        Self { gate, intents, always: None, never_user_account: None, users, about: None, calls: None }
+        Self { rule, intents, always: None, never_user_account: None, users, about: None, mentions: None }
     }
 }
 
@@ -217,12 +217,12 @@ pub struct Event {
 impl Event {
     /// An event for sessions that the gate admits and that have an intent for `name`.
     #[must_use]
-    pub fn new(guild_id: GuildId, name: EventName, gate: Gate, payload: Payload) -> Self {
-        let calls = if name == EventName::MessageCreate { payload.calls().map(Box::new) } else { None };
+    pub fn new(guild_id: GuildId, name: EventName, rule: AudienceRule, payload: Payload) -> Self {
+        let mentions = if name == EventName::MessageCreate { payload.mentions().map(Box::new) } else { None };
         Self {
             guild_id,
             name,
-            audience: Audience { users: UserFilter::of(name), calls, ..Audience::of(gate, name.guild_intents()) },
+            audience: Audience { users: UserFilter::of(name), mentions, ..Audience::of(rule, name.guild_intents()) },
             content_readers: payload.content_readers(),
             payload,
         }
@@ -234,7 +234,7 @@ impl Event {
         Self {
             guild_id: GuildId::new(0),
             name,
-            audience: Audience::of(Gate::Users(user_ids), name.direct_intents()),
+            audience: Audience::of(AudienceRule::Users(user_ids), name.direct_intents()),
             content_readers: None,
             payload,
         }
@@ -297,13 +297,13 @@ impl Event {
     /// An event that a backend published. Users that it names receive it even if their client does
     /// not display the guild.
     #[must_use]
-    pub fn of_backend(guild_id: GuildId, gate: Gate, event: Arc<BackendEvent>) -> Self {
-        let names_users = !gate.users().is_empty();
-        let mut event = Self::new(guild_id, event.known(), gate, Payload::Backend(event));
+    pub fn of_backend(guild_id: GuildId, rule: AudienceRule, event: Arc<BackendEvent>) -> Self {
+        let names_users = !rule.users().is_empty();
+        let mut event = Self::new(guild_id, event.known(), rule, Payload::Backend(event));
         if names_users {
             event.audience.users = UserFilter::All;
             // They are called by being named.
-            event.audience.calls = None;
+            event.audience.mentions = None;
         }
         event
     }
@@ -311,7 +311,7 @@ impl Event {
     /// An event that a backend published in a direct message, for its recipients.
     #[must_use]
     pub fn of_backend_in_direct(user_ids: Arc<[UserId]>, event: Arc<BackendEvent>) -> Self {
-        let mut event = Self::of_backend(GuildId::new(0), Gate::Users(user_ids), event);
+        let mut event = Self::of_backend(GuildId::new(0), AudienceRule::Users(user_ids), event);
         if event.audience.intents != Intents::NONE {
             event.audience.intents = event.name.direct_intents();
         }

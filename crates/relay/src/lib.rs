@@ -27,7 +27,7 @@ mod visibility;
 
 pub use audience::{AudienceIndex, Baselines, ChannelForm, Deliver, LogId, Subscriber};
 pub use backend::{BackendEvent, BackendEventError, Receipt};
-pub use event::{Audience, Calls, ContentReaders, Event, Gate, Redaction, Retention};
+pub use event::{Audience, AudienceRule, ContentReaders, Event, Mentions, Redaction, Retention};
 pub use hidden::HiddenChannels;
 pub use members::{MemberEntry, MemberTable};
 pub use notice::Notice;

@@ -11,7 +11,7 @@
 
 use crate::{
     audience::Map,
-    event::{Event, Gate},
+    event::{AudienceRule, Event},
     payload::{ListChange, Payload},
     protocol::{ListUpdate, Published, RelayId, ReplicaUpdate, ToGuild},
     relay::ToGuilds,
@@ -405,8 +405,8 @@ impl WatchedList {
             groups: if is_hidden { Arc::default() } else { counts.groups.clone() },
             ops,
         }));
-        let gate = if is_hidden { Gate::Members } else { Gate::List(list) };
-        let event = Event::new(guild_id, EventName::GuildMemberListUpdate, gate, payload);
+        let rule = if is_hidden { AudienceRule::Members } else { AudienceRule::List(list) };
+        let event = Event::new(guild_id, EventName::GuildMemberListUpdate, rule, payload);
         Some(Arc::new(Published { event, replica_update: ReplicaUpdate::None }))
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::{
     backend::{BackendEvent, Receipt},
-    event::{Calls, ContentReaders, Redaction},
+    event::{ContentReaders, Mentions, Redaction},
     notice::Notice,
     passive::{PassiveDelta, PassiveSnapshot, Unreads},
     structure::GuildStructure,
@@ -168,13 +168,13 @@ impl Payload {
     }
 
     /// Mentions of a message.
-    pub(crate) fn calls(&self) -> Option<Calls> {
+    pub(crate) fn mentions(&self) -> Option<Mentions> {
         if let Self::Backend(event) = self {
-            return event.calls();
+            return event.mentions();
         }
         let Self::Message(event) = self else { return None };
         let message = &event.message;
-        Some(Calls {
+        Some(Mentions {
             users: std::iter::once(message.author.id).chain(message.mentions.iter().map(|user| user.id)).collect(),
             roles: message.mention_roles.iter().copied().collect(),
             everyone: message.mention_everyone,

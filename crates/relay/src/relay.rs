@@ -12,7 +12,7 @@
 
 use crate::{
     audience::{AudienceIndex, Deliver, Listener, LogId, Map, PassiveGroup, Subscriber, ViewersOf},
-    event::{Event, Gate, Redaction},
+    event::{AudienceRule, Event, Redaction},
     hidden::HiddenChannels,
     member_lists::{ChannelView, Delivery, MemberLists},
     notice::Notice,
@@ -539,7 +539,7 @@ impl Relay {
             }
             _ => return None,
         };
-        Some(Event::new(self.guild_id, event.name, Gate::Channels(channels), payload))
+        Some(Event::new(self.guild_id, event.name, AudienceRule::Channels(channels), payload))
     }
 
     /// `renewed`, of a list of these channels' threads, or of all.
@@ -689,23 +689,25 @@ impl State {
     /// The event for sessions whose view a channel entered or left.
     fn view_change_event(&self, guild_id: GuildId, channel_id: ChannelId, is_gained: bool) -> Option<Event> {
         let is_absent = self.audience.hidden() == HiddenChannels::Absent;
-        let (name, gate, channel) = match is_gained {
+        let (name, rule, channel) = match is_gained {
             true => {
                 let mut channel = Channel::clone(self.replica.structure.channels.get(&channel_id)?);
                 let newest = self.replica.last_message_ids.get(&channel_id).copied();
                 channel.last_message_id = newest.or(channel.last_message_id);
                 let name = if is_absent { EventName::ChannelCreate } else { EventName::ChannelUpdate };
-                (name, Gate::Channel(channel_id), Arc::new(channel))
+                (name, AudienceRule::Channel(channel_id), Arc::new(channel))
             }
             // Where it was: the same change may have moved it.
             false if is_absent => {
-                (EventName::ChannelDelete, Gate::Members, self.audience.channel_before(channel_id)?.clone())
+                (EventName::ChannelDelete, AudienceRule::Members, self.audience.channel_before(channel_id)?.clone())
             }
-            false => {
-                (EventName::ChannelUpdate, Gate::Members, self.replica.structure.channels.get(&channel_id)?.clone())
-            }
+            false => (
+                EventName::ChannelUpdate,
+                AudienceRule::Members,
+                self.replica.structure.channels.get(&channel_id)?.clone(),
+            ),
         };
-        Some(Event::new(guild_id, name, gate, Payload::Channel(channel)))
+        Some(Event::new(guild_id, name, rule, Payload::Channel(channel)))
     }
 
     /// Sends the open threads of channels to users who can newly view them.
@@ -746,9 +748,9 @@ impl State {
             return None;
         }
         let threads = threads.into_iter().cloned().collect();
-        let gate = channel_ids.clone().map_or(Gate::User(user_id), Gate::Channels);
+        let rule = channel_ids.clone().map_or(AudienceRule::User(user_id), AudienceRule::Channels);
         let notice = Notice::ThreadList { channel_ids, threads, user_id, joined_only };
-        Some(Event::new(guild_id, EventName::ThreadListSync, gate, Payload::Notice(Box::new(notice))))
+        Some(Event::new(guild_id, EventName::ThreadListSync, rule, Payload::Notice(Box::new(notice))))
     }
 
     /// One round: sends every passive session its changes since its last update.
@@ -844,7 +846,7 @@ impl State {
                 (EventName::ChannelUnreadUpdate, channels, Payload::Unread(unreads))
             }
         };
-        let event = Event::new(guild_id, name, Gate::Channels(channels), payload);
+        let event = Event::new(guild_id, name, AudienceRule::Channels(channels), payload);
         Some(Arc::new(Published { event, replica_update: ReplicaUpdate::None }))
     }
 }

@@ -27,7 +27,7 @@
 //! so a domain outlives changes of membership and ends with a change of rules.
 
 use crate::{
-    event::{Event, Gate, Redaction},
+    event::{AudienceRule, Event, Redaction},
     notice::Notice,
     payload::Payload,
     structure::GuildStructure,
@@ -318,12 +318,16 @@ pub(crate) fn visibility_domain(rules: &AccessRules, event: &Event) -> Visibilit
         Payload::Notice(notice) if matches!(**notice, Notice::ThreadList { .. }) => return Visibility::Alone,
         _ => {}
     }
-    match &event.audience.gate {
-        Gate::Members if matches!(event.payload, Payload::MemberList(_)) => Visibility::Public(Clearance::Lists),
-        Gate::Members => Visibility::Public(clearance),
+    match &event.audience.rule {
+        AudienceRule::Members if matches!(event.payload, Payload::MemberList(_)) => {
+            Visibility::Public(Clearance::Lists)
+        }
+        AudienceRule::Members => Visibility::Public(clearance),
         // A viewer of the first channel learns that a member left it, and nothing of the second.
-        Gate::Channel(channel) | Gate::ChannelExcept(channel, _) => rules.of_channel(*channel, clearance),
-        Gate::Channels(channels) => {
+        AudienceRule::Channel(channel) | AudienceRule::ChannelExcept(channel, _) => {
+            rules.of_channel(*channel, clearance)
+        }
+        AudienceRule::Channels(channels) => {
             let mut domain = Visibility::Public(clearance);
             for channel in channels.iter() {
                 match rules.of_channel(*channel, clearance) {
@@ -336,16 +340,18 @@ pub(crate) fn visibility_domain(rules: &AccessRules, event: &Event) -> Visibilit
             }
             domain
         }
-        Gate::List(list) => rules.of_list(*list),
-        Gate::Thread { only: Some(_), .. } => Visibility::Alone,
-        Gate::Thread { parent, is_private: false, .. } => rules.of_channel(*parent, clearance),
-        Gate::Thread { parent, thread, is_private: true, .. } => match rules.managers.get(parent) {
+        AudienceRule::List(list) => rules.of_list(*list),
+        AudienceRule::Thread { only: Some(_), .. } => Visibility::Alone,
+        AudienceRule::Thread { parent, is_private: false, .. } => rules.of_channel(*parent, clearance),
+        AudienceRule::Thread { parent, thread, is_private: true, .. } => match rules.managers.get(parent) {
             Some(key) => Visibility::Restricted { key: hash_of(&("thread", thread, key)), clearance },
             None => Visibility::Alone,
         },
-        Gate::GuildPermission(_) | Gate::ChannelPermission(..) | Gate::User(_) | Gate::Users(_) | Gate::Roles(_) => {
-            Visibility::Alone
-        }
+        AudienceRule::GuildPermission(_)
+        | AudienceRule::ChannelPermission(..)
+        | AudienceRule::User(_)
+        | AudienceRule::Users(_)
+        | AudienceRule::Roles(_) => Visibility::Alone,
     }
 }
 
@@ -356,25 +362,35 @@ pub const SEVERAL_CHANNELS: u64 = 1;
 /// of its class leave the domain. 0: the guild itself.
 #[must_use]
 pub fn visibility_class(event: &Event) -> u64 {
-    match (&event.audience.gate, &event.payload) {
+    match (&event.audience.rule, &event.payload) {
         (_, Payload::Channel(channel)) => channel.id.get(),
-        (Gate::Channel(id) | Gate::ChannelExcept(id, _) | Gate::ChannelPermission(id, _), _) => id.get(),
-        (Gate::Channels(ids), _) => match **ids {
+        (
+            AudienceRule::Channel(id) | AudienceRule::ChannelExcept(id, _) | AudienceRule::ChannelPermission(id, _),
+            _,
+        ) => id.get(),
+        (AudienceRule::Channels(ids), _) => match **ids {
             [] => 0,
             [id] => id.get(),
             _ => SEVERAL_CHANNELS,
         },
-        (Gate::Thread { thread, is_private: true, .. }, _) => thread.get(),
-        (Gate::Thread { parent, .. }, _) => parent.get(),
-        (Gate::List(list), _) => hash_of(list),
-        (Gate::Members | Gate::GuildPermission(_) | Gate::User(_) | Gate::Users(_) | Gate::Roles(_), _) => 0,
+        (AudienceRule::Thread { thread, is_private: true, .. }, _) => thread.get(),
+        (AudienceRule::Thread { parent, .. }, _) => parent.get(),
+        (AudienceRule::List(list), _) => hash_of(list),
+        (
+            AudienceRule::Members
+            | AudienceRule::GuildPermission(_)
+            | AudienceRule::User(_)
+            | AudienceRule::Users(_)
+            | AudienceRule::Roles(_),
+            _,
+        ) => 0,
     }
 }
 
 /// The domain of an event that is addressed to accounts rather than to a guild.
 #[must_use]
 pub fn visibility_of_direct(event: &Event) -> Visibility {
-    match (event.direct_channel(), event.audience.gate.users()) {
+    match (event.direct_channel(), event.audience.rule.users()) {
         // An event for one of the recipients holds that account's own view of the channel.
         (Some(channel_id), users) if users.len() > 1 => Visibility::Direct(channel_id),
         _ => Visibility::Alone,

@@ -411,7 +411,7 @@ impl Entries {
 pub(crate) mod tests {
     use super::*;
     use guildhall_model::{ChannelId, EventName, Member, User, VoiceState};
-    use guildhall_relay::{Event, Gate, Payload};
+    use guildhall_relay::{AudienceRule, Event, Payload};
     use guildhall_stdx::{Rng, Timestamp};
     use std::sync::Arc;
 
@@ -430,14 +430,19 @@ pub(crate) mod tests {
                 (EventName::TypingStart, Payload::Typing { channel_id: ChannelId::new(5), timestamp_s: 0, member })
             }
         };
-        Dispatch::direct(&Arc::new(Event::new(GuildId::new(9), name, Gate::Members, payload)))
+        Dispatch::direct(&Arc::new(Event::new(GuildId::new(9), name, AudienceRule::Members, payload)))
     }
 
     /// Voice state of a user.
     pub(crate) fn in_voice(user: u64) -> Rc<Dispatch> {
         let state = Arc::new(VoiceState::new(UserId::new(user)));
         let payload = Payload::Voice { state, member: None };
-        Dispatch::direct(&Arc::new(Event::new(GuildId::new(9), EventName::VoiceStateUpdate, Gate::Members, payload)))
+        Dispatch::direct(&Arc::new(Event::new(
+            GuildId::new(9),
+            EventName::VoiceStateUpdate,
+            AudienceRule::Members,
+            payload,
+        )))
     }
 
     #[test]

@@ -8,7 +8,7 @@
 
 use crate::dispatch::{About, OfDirect, OfThreads};
 use guildhall_model::{ChannelId, EventName, GuildId, MessageId, UserId, VoiceState};
-use guildhall_relay::{Audience, Event, Gate, Notice, PassiveDelta, PassiveSnapshot, Payload, Unreads};
+use guildhall_relay::{Audience, AudienceRule, Event, Notice, PassiveDelta, PassiveSnapshot, Payload, Unreads};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum SeenBy {
     /// Those whom an event is for.
-    Gate {
+    AudienceRule {
         /// Where it happened; 0: it was addressed to accounts.
         guild_id: GuildId,
         /// Which members.
-        gate: Gate,
+        rule: AudienceRule,
         /// And this one.
         always: Option<UserId>,
     },
@@ -29,7 +29,7 @@ pub enum SeenBy {
         /// Where it happened.
         guild_id: GuildId,
         /// Which members.
-        gate: Gate,
+        rule: AudienceRule,
         /// And this one.
         always: Option<UserId>,
         /// As it was.
@@ -40,7 +40,7 @@ pub enum SeenBy {
         /// Of which guild.
         guild_id: GuildId,
         /// Which members.
-        gate: Gate,
+        rule: AudienceRule,
         /// What it told of.
         told: KeptUpdate,
     },
@@ -127,16 +127,18 @@ impl SeenBy {
             return Self::Direct { channel_id, is_left: event.group_left().is_some() };
         }
         let always = event.audience.always;
-        let gate = match &event.payload {
-            Payload::Channel(channel) if hides && event.name != EventName::ChannelDelete => Gate::Channel(channel.id),
-            _ => event.audience.gate.clone(),
+        let rule = match &event.payload {
+            Payload::Channel(channel) if hides && event.name != EventName::ChannelDelete => {
+                AudienceRule::Channel(channel.id)
+            }
+            _ => event.audience.rule.clone(),
         };
         if let Some(told) = KeptUpdate::of(&event.payload) {
-            return Self::Update { guild_id, gate, told };
+            return Self::Update { guild_id, rule, told };
         }
         let notice = match &event.payload {
             Payload::Voice { state, .. } => {
-                return Self::Voice { guild_id, gate, always, state: Box::new(VoiceState::clone(state)) };
+                return Self::Voice { guild_id, rule, always, state: Box::new(VoiceState::clone(state)) };
             }
             Payload::Notice(notice) => Some(&**notice),
             _ => None,
@@ -155,7 +157,7 @@ impl SeenBy {
             Some(Notice::ThreadGone(thread)) if thread.parent_id.is_some() => {
                 Self::Views { guild_id, channels: thread.parent_id.into_iter().collect(), is_whole: false }
             }
-            _ => Self::Gate { guild_id, gate, always },
+            _ => Self::AudienceRule { guild_id, rule, always },
         }
     }
 
@@ -177,25 +179,25 @@ impl SeenBy {
 
     /// What stands for it in the process that comes after: an event of which only this is known, or what was made for one session.
     pub(crate) fn restored(self) -> (Option<Event>, Option<About>) {
-        let event = |guild_id, gate, always, name, payload| Event {
+        let event = |guild_id, rule, always, name, payload| Event {
             guild_id,
             name,
-            audience: Audience { always, ..Audience::of(gate, guildhall_model::Intents::NONE) },
+            audience: Audience { always, ..Audience::of(rule, guildhall_model::Intents::NONE) },
             content_readers: None,
             payload,
         };
         match self {
-            Self::Gate { guild_id, gate, always } => {
+            Self::AudienceRule { guild_id, rule, always } => {
                 // It has its body already: nobody asks what it said, only whom it is for.
-                (Some(event(guild_id, gate, always, EventName::Backend, Payload::GuildGone)), None)
+                (Some(event(guild_id, rule, always, EventName::Backend, Payload::GuildGone)), None)
             }
-            Self::Voice { guild_id, gate, always, state } => {
+            Self::Voice { guild_id, rule, always, state } => {
                 let payload = Payload::Voice { state: Arc::new(*state), member: None };
-                (Some(event(guild_id, gate, always, EventName::VoiceStateUpdate, payload)), None)
+                (Some(event(guild_id, rule, always, EventName::VoiceStateUpdate, payload)), None)
             }
-            Self::Update { guild_id, gate, told } => {
+            Self::Update { guild_id, rule, told } => {
                 let (name, payload) = told.into_payload();
-                (Some(event(guild_id, gate, None, name, payload)), None)
+                (Some(event(guild_id, rule, None, name, payload)), None)
             }
             Self::Views { guild_id, channels, is_whole } => (None, Some(About::kept(guild_id, channels, is_whole))),
             Self::Threads { guild_id, channels, channel_ids, joined_only } => {

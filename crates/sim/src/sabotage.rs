@@ -5,8 +5,8 @@
 use guildhall_model::{ChannelId, Member, UserId, VoiceState};
 use guildhall_partition::HandOver;
 use guildhall_relay::{
-    Audience, Event, Gate, IntervalUpdate, ListUpdate, Payload, Published, RelayId, RelayMessage, ReplicaUpdate,
-    ToRelay,
+    Audience, AudienceRule, Event, IntervalUpdate, ListUpdate, Payload, Published, RelayId, RelayMessage,
+    ReplicaUpdate, ToRelay,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -172,8 +172,8 @@ impl Saboteur {
         let (mut event, mut replica_update) = (copy(&published.event), published.replica_update.clone());
         match self.kind {
             Sabotage::Permissions => {
-                if let Gate::Channel(_) | Gate::ChannelExcept(..) = event.audience.gate {
-                    event.audience.gate = Gate::Members;
+                if let AudienceRule::Channel(_) | AudienceRule::ChannelExcept(..) = event.audience.rule {
+                    event.audience.rule = AudienceRule::Members;
                 }
             }
             Sabotage::Staleness => {
@@ -190,16 +190,18 @@ impl Saboteur {
                 ReplicaUpdate::Message(channel, _) => *channel = ELSEWHERE,
                 _ => return message,
             },
-            Sabotage::Threads => match &mut event.audience.gate {
-                Gate::Thread { is_private, .. } => *is_private = false,
+            Sabotage::Threads => match &mut event.audience.rule {
+                AudienceRule::Thread { is_private, .. } => *is_private = false,
                 _ => return message,
             },
             Sabotage::Joins => match (&replica_update, event.name.as_str()) {
                 (ReplicaUpdate::Thread(..), "THREAD_MEMBERS_UPDATE") => replica_update = ReplicaUpdate::None,
                 _ => return message,
             },
-            Sabotage::Moderators => match event.audience.gate {
-                Gate::GuildPermission(_) | Gate::ChannelPermission(..) => event.audience.gate = Gate::Members,
+            Sabotage::Moderators => match event.audience.rule {
+                AudienceRule::GuildPermission(_) | AudienceRule::ChannelPermission(..) => {
+                    event.audience.rule = AudienceRule::Members
+                }
                 _ => return message,
             },
             Sabotage::Timeouts => match &mut replica_update {
@@ -212,9 +214,9 @@ impl Saboteur {
                 ReplicaUpdate::Member(_, None) => replica_update = ReplicaUpdate::None,
                 _ => return message,
             },
-            Sabotage::Audiences => match (&event.audience.gate, &event.payload) {
-                (Gate::Roles(_) | Gate::Users(_) | Gate::Channel(_), Payload::Backend(_)) => {
-                    event.audience.gate = Gate::Members;
+            Sabotage::Audiences => match (&event.audience.rule, &event.payload) {
+                (AudienceRule::Roles(_) | AudienceRule::Users(_) | AudienceRule::Channel(_), Payload::Backend(_)) => {
+                    event.audience.rule = AudienceRule::Members;
                 }
                 _ => return message,
             },

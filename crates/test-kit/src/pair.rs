@@ -549,7 +549,7 @@ impl Pair {
                 }
                 GuildOutput::Write(_) => {}
                 GuildOutput::Users(published) => {
-                    let user_ids = published.event.audience.gate.users().to_vec();
+                    let user_ids = published.event.audience.rule.users().to_vec();
                     self.sides.iter_mut().for_each(|side| {
                         side.notes.push_back(Note::TellUsers(published.clone(), user_ids.clone()));
                     });

@@ -18,7 +18,7 @@ use guildhall_model::{
     ChannelId, ChannelType, EventName, Member, Message, MessageReference, Nonce, ReactionEmoji, SnowflakeGenerator,
     User, UserId,
 };
-use guildhall_relay::{Event as RelayEvent, Gate, MessageEvent, Payload, ReactionEvent, Redaction};
+use guildhall_relay::{AudienceRule, Event as RelayEvent, MessageEvent, Payload, ReactionEvent, Redaction};
 use guildhall_stdx::{Rng, Timestamp};
 use serde::Serialize;
 use std::{collections::VecDeque, ops::Range, sync::Arc};
@@ -581,7 +581,7 @@ impl Traffic {
 
     fn put(&mut self, guild: usize, name: EventName, to: To, place: Place, payload: Payload) {
         let guild_id = self.guilds[guild].id();
-        let event = RelayEvent::new(guild_id, name, Gate::Members, payload);
+        let event = RelayEvent::new(guild_id, name, AudienceRule::Members, payload);
         let rendered = |redaction: Redaction| {
             let [json, etf] = [Encoding::Json, Encoding::Etf].map(|encoding| {
                 let mut body = Vec::new();

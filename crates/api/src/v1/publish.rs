@@ -28,7 +28,7 @@ use axum::{
 use guildhall_guild::{Actor, BackendCommand, Command, DirectCommand, Refusal, Reply};
 use guildhall_model::{ChannelId, GuildId, UserId};
 use guildhall_node::KeyLife;
-use guildhall_relay::{BackendEvent, BackendEventError, Event, Gate, Published, Receipt, ReplicaUpdate};
+use guildhall_relay::{AudienceRule, BackendEvent, BackendEventError, Event, Published, Receipt, ReplicaUpdate};
 use guildhall_store::ExternalKind;
 use serde::{
     Deserialize, Deserializer as _, Serialize,
@@ -172,7 +172,7 @@ impl Check for Publication {
 
 /// Destination of an event.
 enum To {
-    Guild(GuildId, Gate),
+    Guild(GuildId, AudienceRule),
     /// Guild that the caller names, if any.
     Channel(ChannelId, Option<GuildId>),
     Users(Arc<[UserId]>),
@@ -191,15 +191,15 @@ impl AudienceBody {
         }
         let of_guild = guild_id.unwrap_or(GuildId::new(0));
         if let Some(roles) = &self.roles {
-            return Ok(To::Guild(of_guild, Gate::Roles(roles.iter().map(|role| role.id()).collect())));
+            return Ok(To::Guild(of_guild, AudienceRule::Roles(roles.iter().map(|role| role.id()).collect())));
         }
-        let Some(users) = &self.users else { return Ok(To::Guild(of_guild, Gate::Members)) };
+        let Some(users) = &self.users else { return Ok(To::Guild(of_guild, AudienceRule::Members)) };
         let field = |index| format!("audience.users[{index}]");
         let mut users: Vec<UserId> = external::ids_of(v1, ExternalKind::User, field, users).await?;
         users.sort_unstable();
         users.dedup();
         Ok(match guild_id {
-            Some(guild_id) => To::Guild(guild_id, Gate::Users(users.into())),
+            Some(guild_id) => To::Guild(guild_id, AudienceRule::Users(users.into())),
             None => To::Users(users.into()),
         })
     }
@@ -297,7 +297,7 @@ struct Prepared {
 }
 
 enum Recipients {
-    Guild(GuildId, Gate),
+    Guild(GuildId, AudienceRule),
     Direct(Arc<[UserId]>),
     Users(Arc<[UserId]>),
 }
@@ -308,7 +308,7 @@ async fn prepare(v1: &V1, publication: &Publication) -> Result<Prepared, V1Error
     let receipt: Arc<dyn Receipt> = reached.clone();
     let event = BackendEvent::new(&publication.t, &publication.d, Some(receipt)).map_err(|error| refuse(&error))?;
     let recipients = match publication.audience.to(v1).await? {
-        To::Guild(guild_id, gate) => Recipients::Guild(guild_id, gate),
+        To::Guild(guild_id, rule) => Recipients::Guild(guild_id, rule),
         To::Channel(channel_id, of_guild) => {
             let guild_id = v1.in_time(v1.node.guild_of_channel(channel_id)).await??;
             let guild_id = guild_id.ok_or_else(|| V1Error::field("audience.channel", NO_CHANNEL))?;
@@ -318,7 +318,7 @@ async fn prepare(v1: &V1, publication: &Publication) -> Result<Prepared, V1Error
             }
             match recipients(v1, guild_id, channel_id).await? {
                 Some(user_ids) => Recipients::Direct(user_ids),
-                None => Recipients::Guild(guild_id, Gate::Channel(channel_id)),
+                None => Recipients::Guild(guild_id, AudienceRule::Channel(channel_id)),
             }
         }
         To::Users(user_ids) => Recipients::Users(user_ids),
@@ -331,23 +331,23 @@ impl Prepared {
     fn hand_over(self, v1: &Arc<V1>) -> impl Future<Output = Result<Outcome, V1Error>> + Send + use<> {
         let Self { event, reached, recipients } = self;
         let tellers = match recipients {
-            Recipients::Guild(guild_id, gate) => {
-                let answer = to_guild(v1, guild_id, gate.clone(), event);
-                Err((answer, guild_id, gate))
+            Recipients::Guild(guild_id, rule) => {
+                let answer = to_guild(v1, guild_id, rule.clone(), event);
+                Err((answer, guild_id, rule))
             }
             Recipients::Direct(user_ids) => Ok(to_users(v1, Event::of_backend_in_direct(user_ids, event))),
             Recipients::Users(user_ids) => {
-                Ok(to_users(v1, Event::of_backend(GuildId::new(0), Gate::Users(user_ids), event)))
+                Ok(to_users(v1, Event::of_backend(GuildId::new(0), AudienceRule::Users(user_ids), event)))
             }
         };
         let v1 = v1.clone();
         async move {
             let tellers = match tellers {
                 Ok(partitions) => partitions,
-                Err((answer, guild_id, gate)) => match answer.await {
+                Err((answer, guild_id, rule)) => match answer.await {
                     Ok(Reply::Count(relays)) => relays,
                     Ok(_) => return Err(V1Error::bug("Count")),
-                    Err(refusal) => return Err(refused(&v1, guild_id, &gate, refusal).await),
+                    Err(refusal) => return Err(refused(&v1, guild_id, &rule, refusal).await),
                 },
             };
             Ok(reached.by(tellers, Duration::from_millis(v1.limits.reach_deadline_ms)).await)
@@ -358,13 +358,13 @@ impl Prepared {
 const NO_CHANNEL: &str = "There is no such channel: put the channel first.";
 
 /// Fault for a part of the audience that does not exist.
-async fn refused(v1: &V1, guild_id: GuildId, gate: &Gate, refusal: Refusal) -> V1Error {
-    match (refusal, gate) {
-        (Refusal::UnknownChannel, _) | (Refusal::UnknownGuild, Gate::Channel(_)) => {
+async fn refused(v1: &V1, guild_id: GuildId, rule: &AudienceRule, refusal: Refusal) -> V1Error {
+    match (refusal, rule) {
+        (Refusal::UnknownChannel, _) | (Refusal::UnknownGuild, AudienceRule::Channel(_)) => {
             V1Error::field("audience.channel", NO_CHANNEL)
         }
         (Refusal::UnknownGuild, _) => V1Error::field("audience.guild", "There is no such guild: put the guild first."),
-        (Refusal::UnknownRole, Gate::Roles(roles)) => {
+        (Refusal::UnknownRole, AudienceRule::Roles(roles)) => {
             let known = match guilds::reply(v1, guild_id).await {
                 Ok(guild) => guild,
                 Err(error) => return error,
@@ -391,17 +391,17 @@ async fn recipients(v1: &V1, guild_id: GuildId, channel_id: ChannelId) -> Result
 
 /// Number of partitions that will report a count.
 fn to_users(v1: &V1, event: Event) -> u64 {
-    let user_ids: Arc<[UserId]> = event.audience.gate.users().into();
+    let user_ids: Arc<[UserId]> = event.audience.rule.users().into();
     v1.gateway.tell_users(&Arc::new(Published { event, replica_update: ReplicaUpdate::None }), &user_ids) as u64
 }
 
 fn to_guild(
     v1: &V1,
     guild_id: GuildId,
-    gate: Gate,
+    rule: AudienceRule,
     event: Arc<BackendEvent>,
 ) -> impl Future<Output = Result<Reply, guildhall_guild::Refusal>> + Send + use<> {
-    let command = Command::Backend(Box::new(BackendCommand::Publish { gate, event }));
+    let command = Command::Backend(Box::new(BackendCommand::Publish { rule, event }));
     v1.node.begin(guild_id, Actor::System, command)
 }
 

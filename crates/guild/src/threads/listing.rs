@@ -76,9 +76,9 @@ impl Guild {
         let Some(entry) = self.threads.get(thread_id) else { return };
         let listed = entry.members.keys().take(THREAD_LISTED_MAX).filter_map(|id| self.members.entry(*id).cloned());
         let notice = Notice::ThreadMemberList { thread_id, members: listed.collect() };
-        let gate = Self::gate_of_thread(entry, Some(user_id));
+        let rule = Self::rule_of_thread(entry, Some(user_id));
         let payload = Payload::Notice(Box::new(notice));
-        let event = Arc::new(self.event(EventName::ThreadMemberListUpdate, gate, payload));
+        let event = Arc::new(self.event(EventName::ThreadMemberListUpdate, rule, payload));
         self.send(session.relay, RelayMessage::Direct { session, event });
     }
 }

@@ -141,8 +141,8 @@ impl Guild {
             added: added_member,
             removed,
         };
-        let gate = Self::gate_of_thread(entry, None);
-        let event: Event = self.event(EventName::ThreadMembersUpdate, gate, Payload::Notice(Box::new(notice)));
+        let rule = Self::rule_of_thread(entry, None);
+        let event: Event = self.event(EventName::ThreadMembersUpdate, rule, Payload::Notice(Box::new(notice)));
         let event = match about {
             Some(user_id) => event.always_to(user_id),
             None => event,

@@ -8,7 +8,7 @@ use guildhall_guild::{
 use guildhall_model::{
     Channel, ChannelId, ChannelType, Guild as GuildFields, Overwrite, OverwriteKind, Permissions, Role, RoleId, UserId,
 };
-use guildhall_relay::{BackendEvent, Gate};
+use guildhall_relay::{AudienceRule, BackendEvent};
 use std::sync::Arc;
 
 const ROLE: RoleId = RoleId::new(5_000);
@@ -168,16 +168,16 @@ fn h3_publishing_changes_nothing() {
         Arc::new(BackendEvent::new(name, &body, None).unwrap())
     };
     let before = format!("{:?}", world.guild.newest_id());
-    for gate in [Gate::Members, Gate::Users([ANA].into()), Gate::Roles([GUILD.cast()].into())] {
-        let command = BackendCommand::Publish { gate, event: event("ROUND") };
+    for rule in [AudienceRule::Members, AudienceRule::Users([ANA].into()), AudienceRule::Roles([GUILD.cast()].into())] {
+        let command = BackendCommand::Publish { rule, event: event("ROUND") };
         assert!(matches!(world.backend(command), Ok(Reply::Count(1))));
     }
-    let gate = Gate::Channel(ChannelId::new(77));
+    let rule = AudienceRule::Channel(ChannelId::new(77));
     assert_eq!(
-        world.backend(BackendCommand::Publish { gate, event: event("X") }).unwrap_err(),
+        world.backend(BackendCommand::Publish { rule, event: event("X") }).unwrap_err(),
         Refusal::UnknownChannel
     );
-    let gate = Gate::Roles([ROLE].into());
-    assert_eq!(world.backend(BackendCommand::Publish { gate, event: event("X") }).unwrap_err(), Refusal::UnknownRole);
+    let rule = AudienceRule::Roles([ROLE].into());
+    assert_eq!(world.backend(BackendCommand::Publish { rule, event: event("X") }).unwrap_err(), Refusal::UnknownRole);
     assert_eq!(format!("{:?}", world.guild.newest_id()), before);
 }

@@ -61,7 +61,7 @@ impl Walk {
                 other => panic!("{other:?}"),
             };
             let event = &published.event;
-            let to = event.audience.gate.users();
+            let to = event.audience.rule.users();
             self.told_count += 1;
             assert!(event.is_direct() && !to.is_empty() && to.is_sorted(), "{event:?}");
             assert!(event.content_readers.is_none(), "nothing is withheld");

@@ -14,7 +14,7 @@ use guildhall_model::{
     RoleId, Status, User, UserId, to_gateway::VoiceStateUpdate,
 };
 use guildhall_relay::{
-    Gate, GuildView, MembersWanted, Notice, PartitionId, Payload, Published, RelayId, RelayMessage, SessionKey,
+    AudienceRule, GuildView, MembersWanted, Notice, PartitionId, Payload, Published, RelayId, RelayMessage, SessionKey,
     SessionPresence, ToGuild, ToRelay,
 };
 use guildhall_stdx::Now;
@@ -538,8 +538,8 @@ impl World {
     }
 }
 
-pub fn gate(published: &Published) -> Gate {
-    published.event.audience.gate.clone()
+pub fn rule(published: &Published) -> AudienceRule {
+    published.event.audience.rule.clone()
 }
 
 pub fn message_of(published: &Published) -> &Message {

@@ -3,7 +3,7 @@
 use crate::fixture::*;
 use guildhall_guild::{Actor, Command, MemberPatch, Refusal, Reply};
 use guildhall_model::{EventName, Member, Permissions, RoleId, User, UserId};
-use guildhall_relay::{Gate, Payload, Published, ReplicaUpdate};
+use guildhall_relay::{AudienceRule, Payload, Published, ReplicaUpdate};
 use guildhall_stdx::Timestamp;
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ fn until(at: Option<i64>) -> MemberPatch {
 
 /// The member an event tells, checked against its effect.
 fn told(published: &Published) -> &Member {
-    assert_eq!(gate(published), Gate::Members);
+    assert_eq!(rule(published), AudienceRule::Members);
     let Payload::Member(member) = &published.event.payload else { panic!("{published:?}") };
     assert_eq!(published.event.audience.always, Some(member.user.id));
     match &published.replica_update {
@@ -63,7 +63,7 @@ fn going() {
         assert_eq!(got, expected, "{by:?} {whom}");
         if expected.is_ok() {
             let published = world.only_event(EventName::GuildMemberRemove);
-            assert_eq!(gate(&published), Gate::Members);
+            assert_eq!(rule(&published), AudienceRule::Members);
             assert!(matches!(&published.replica_update, ReplicaUpdate::Member(user_id, None) if *user_id == whom));
             assert!(!world.store.members.contains_key(&whom));
             assert_eq!(world.by(whom, Command::ReadGuild).unwrap_err(), Refusal::UnknownGuild);

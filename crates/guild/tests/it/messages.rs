@@ -7,7 +7,7 @@ use guildhall_guild::{
 use guildhall_model::{
     ChannelId, ChannelType, EventName, Message, MessageId, MessageReference, Nonce, Permissions, Status, UserId,
 };
-use guildhall_relay::{Gate, Payload, ReplicaUpdate};
+use guildhall_relay::{AudienceRule, Payload, ReplicaUpdate};
 use std::sync::Arc;
 
 fn edit(content: &str) -> Box<MessagePatch> {
@@ -36,7 +36,7 @@ fn a_thin_whole() {
 
     let record = world.try_say(ANA, channel, text("hello <@7>")).expect("she may");
     let published = world.only_event(EventName::MessageCreate);
-    assert_eq!(gate(&published), Gate::Channel(channel));
+    assert_eq!(rule(&published), AudienceRule::Channel(channel));
     assert!(
         matches!(published.replica_update, ReplicaUpdate::Message(of, id) if (of, id) == (channel, record.message.id)),
         "relays keep the newest message of each channel"
@@ -360,7 +360,7 @@ fn deletions() {
         assert_eq!(got, expected);
         if expected.is_ok() {
             let published = world.only_event(EventName::MessageDelete);
-            assert_eq!(gate(&published), Gate::Channel(channel));
+            assert_eq!(rule(&published), AudienceRule::Channel(channel));
             assert!(!world.store.messages.contains_key(&(channel, id)));
             let again = world.by(user_id, Command::DeleteMessage(channel, id));
             assert_eq!(again.unwrap_err(), Refusal::UnknownMessage);
@@ -375,7 +375,7 @@ fn typing() {
     world.sent.clear();
     world.by(ANA, Command::StartTyping(channel)).expect("she may");
     let published = world.only_event(EventName::TypingStart);
-    assert_eq!(gate(&published), Gate::Channel(channel));
+    assert_eq!(rule(&published), AudienceRule::Channel(channel));
     let Payload::Typing { timestamp_s, member, .. } = &published.event.payload else { panic!() };
     assert_eq!((*timestamp_s, member.user.id), (world.now.unix.unix_s(), ANA));
     world.everyone(Permissions::VIEW_CHANNEL);

@@ -3,7 +3,9 @@
 use crate::fixture::*;
 use guildhall_guild::{Actor, Command, GuildLimits, Refusal, Reply};
 use guildhall_model::{AccountKind, Activity, ClientStatus, EventName, Platform, Presence, Status, UserId};
-use guildhall_relay::{Gate, MembersWanted, Payload, RelayId, RelayMessage, SessionKey, SessionPresence, ToGuild};
+use guildhall_relay::{
+    AudienceRule, MembersWanted, Payload, RelayId, RelayMessage, SessionKey, SessionPresence, ToGuild,
+};
 use guildhall_stdx::Rng;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,7 +23,7 @@ fn told(world: &mut World) -> Option<Arc<Presence>> {
     let events = world.events();
     assert!(events.len() <= 1, "{events:?}");
     let published = events.first()?;
-    assert_eq!((published.event.name, gate(published)), (EventName::PresenceUpdate, Gate::Members));
+    assert_eq!((published.event.name, rule(published)), (EventName::PresenceUpdate, AudienceRule::Members));
     assert_eq!(published.event.audience.never_user_account, Some(ANA));
     match &published.event.payload {
         Payload::Presence { user_id, presence } if *user_id == ANA => Some(presence.clone()),

@@ -3,7 +3,7 @@
 use crate::fixture::*;
 use guildhall_guild::{Actor, Command, GuildLimits, ReactionCount, Refusal, Reply};
 use guildhall_model::{ChannelId, Emoji, EmojiId, EventName, MessageId, Permissions, ReactionEmoji, UserId};
-use guildhall_relay::{Gate, Payload};
+use guildhall_relay::{AudienceRule, Payload};
 
 fn unicode(name: &str) -> ReactionEmoji {
     ReactionEmoji { id: None, name: name.to_owned() }
@@ -81,7 +81,7 @@ fn c1_an_event_for_each_that_came_or_went() {
     let fire = unicode("🔥");
     scene.add(BOB, &fire).expect("he may");
     let published = scene.world.only_event(EventName::MessageReactionAdd);
-    assert_eq!(gate(&published), Gate::Channel(scene.key.0));
+    assert_eq!(rule(&published), AudienceRule::Channel(scene.key.0));
     let Payload::Reaction(event) = &published.event.payload else { panic!() };
     assert_eq!((event.user_id, event.author_id, event.message_id, &event.emoji), (BOB, ANA, scene.key.1, &fire));
     assert_eq!(event.member.as_ref().map(|member| member.user.id), Some(BOB));

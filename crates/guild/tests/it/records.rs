@@ -9,7 +9,7 @@ use guildhall_model::{
     ChannelId, Emoji, EmojiId, GuildId, Member, MessageId, Permissions, Presence, RoleId, SnowflakeGenerator, Status,
     UserId, VoiceState,
 };
-use guildhall_relay::{Gate, GuildReplica, GuildStructure, Payload, RelayMessage, ReplicaUpdate};
+use guildhall_relay::{AudienceRule, GuildReplica, GuildStructure, Payload, RelayMessage, ReplicaUpdate};
 use std::{collections::BTreeMap, sync::Arc};
 
 const STEPS: usize = 1_500;
@@ -173,7 +173,7 @@ impl Mirror {
                 let before = self.presences.insert(*user_id, Presence::clone(presence));
                 assert_ne!(before.as_ref(), Some(&**presence), "an event without a change");
             }
-            Payload::Voice { state, .. } if !matches!(gate(published), Gate::ChannelExcept(..)) => {
+            Payload::Voice { state, .. } if !matches!(rule(published), AudienceRule::ChannelExcept(..)) => {
                 match state.channel_id {
                     Some(_) => drop(self.voice[0].insert(state.user_id, VoiceState::clone(state))),
                     None => assert!(self.voice[0].remove(&state.user_id).is_some(), "left twice"),

@@ -5,7 +5,7 @@ use guildhall_guild::{Actor, ChannelPatch, Command, GuildLimits, GuildPatch, New
 use guildhall_model::{
     Channel, ChannelId, ChannelType, EventName, Overwrite, OverwriteKind, Permissions, Role, RoleId,
 };
-use guildhall_relay::{Gate, Payload, Published, ReplicaUpdate};
+use guildhall_relay::{AudienceRule, Payload, Published, ReplicaUpdate};
 
 fn child(parent: ChannelId) -> NewChannel {
     NewChannel { parent_id: Some(parent), ..new_channel("child", ChannelType::Text) }
@@ -13,7 +13,7 @@ fn child(parent: ChannelId) -> NewChannel {
 
 /// All members receive the event, and relays the new structure with it.
 fn check_structure(published: &Published) {
-    assert_eq!(gate(published), Gate::Members);
+    assert_eq!(rule(published), AudienceRule::Members);
     let ReplicaUpdate::Structure(structure) = &published.replica_update else { panic!("{published:?}") };
     match &published.event.payload {
         Payload::Role(role) => assert_eq!(&structure.roles[&role.id], role),

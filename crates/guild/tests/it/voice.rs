@@ -3,12 +3,12 @@
 use crate::fixture::*;
 use guildhall_guild::{ChannelPatch, Command, MemberPatch, NewChannel, Refusal};
 use guildhall_model::{ChannelId, ChannelType, EventName, Permissions, Status, UserId, to_gateway::VoiceStateUpdate};
-use guildhall_relay::{Gate, Payload, RelayMessage, SessionKey, ToGuild};
+use guildhall_relay::{AudienceRule, Payload, RelayMessage, SessionKey, ToGuild};
 
 /// Sent voice states and server updates, in short form.
 #[derive(Debug, PartialEq)]
 enum Seen {
-    State { gate: Gate, user: UserId, channel: Option<ChannelId>, always: bool },
+    State { rule: AudienceRule, user: UserId, channel: Option<ChannelId>, always: bool },
     Server { session: SessionKey },
 }
 
@@ -46,7 +46,7 @@ impl Scene {
                         let always = published.event.audience.always;
                         assert!(always.is_none_or(|user_id| user_id == state.user_id));
                         Some(Seen::State {
-                            gate: gate(&published),
+                            rule: rule(&published),
                             user: state.user_id,
                             channel: state.channel_id,
                             always: always.is_some(),
@@ -68,11 +68,11 @@ impl Scene {
 }
 
 fn in_channel(user: UserId, channel: ChannelId) -> Seen {
-    Seen::State { gate: Gate::Channel(channel), user, channel: Some(channel), always: true }
+    Seen::State { rule: AudienceRule::Channel(channel), user, channel: Some(channel), always: true }
 }
 
 fn left(user: UserId, channel: ChannelId) -> Seen {
-    Seen::State { gate: Gate::Channel(channel), user, channel: None, always: true }
+    Seen::State { rule: AudienceRule::Channel(channel), user, channel: None, always: true }
 }
 
 fn server(slot: u32) -> Seen {
@@ -85,7 +85,7 @@ fn v2_join_move_toggle_leave() {
     let (a, b) = (scene.a, scene.b);
     assert_eq!(scene.op4(1, Some(a)), [in_channel(ANA, a), server(1)]);
     assert_eq!(scene.op4(1, Some(a)), [in_channel(ANA, a)], "a toggle");
-    let gone = Seen::State { gate: Gate::ChannelExcept(a, b), user: ANA, channel: None, always: false };
+    let gone = Seen::State { rule: AudienceRule::ChannelExcept(a, b), user: ANA, channel: None, always: false };
     assert_eq!(scene.op4(1, Some(b)), [gone, in_channel(ANA, b), server(1)]);
     assert_eq!(scene.op4(1, None), [left(ANA, b)]);
     assert_eq!(scene.op4(1, None), []);
@@ -103,7 +103,7 @@ fn v1_another_session_takes_over() {
     assert_eq!(scene.seen(), []);
     scene.world.attach(session(0, 1), ANA, Status::Online);
     scene.world.sent.clear();
-    let gone = Seen::State { gate: Gate::ChannelExcept(a, b), user: ANA, channel: None, always: false };
+    let gone = Seen::State { rule: AudienceRule::ChannelExcept(a, b), user: ANA, channel: None, always: false };
     assert_eq!(scene.op4(1, Some(b)), [gone, in_channel(ANA, b), server(1)]);
     scene.world.relay(ToGuild::Detach { session: session(0, 11) });
     assert_eq!(scene.seen(), []);
@@ -193,7 +193,7 @@ fn moved_by_others() {
     assert_eq!(scene.world.by(BOB, to(Some(ChannelId::new(5)))).unwrap_err(), Refusal::UnknownChannel);
     assert_eq!(scene.seen(), []);
     scene.world.by(BOB, to(Some(b))).expect("he may");
-    let gone = Seen::State { gate: Gate::ChannelExcept(a, b), user: ANA, channel: None, always: false };
+    let gone = Seen::State { rule: AudienceRule::ChannelExcept(a, b), user: ANA, channel: None, always: false };
     assert_eq!(scene.seen(), [gone, in_channel(ANA, b), server(1)]);
     scene.world.by(BOB, to(Some(b))).expect("there already");
     assert_eq!(scene.seen(), []);
@@ -253,7 +253,7 @@ fn shown_without_a_session() {
     scene.world.system(show(Some(a)));
     assert_eq!(scene.seen(), [in_channel(ANA, a)]);
     scene.world.system(show(Some(b)));
-    let gone = Seen::State { gate: Gate::ChannelExcept(a, b), user: ANA, channel: None, always: false };
+    let gone = Seen::State { rule: AudienceRule::ChannelExcept(a, b), user: ANA, channel: None, always: false };
     assert_eq!(scene.seen(), [gone, in_channel(ANA, b)]);
     // Her sessions ending is nothing to it; one that joins takes over.
     scene.world.relay(ToGuild::Detach { session: session(0, 1) });

@@ -4,7 +4,7 @@
 use crate::fixture::*;
 use guildhall_guild::{Actor, BackendCommand, Command};
 use guildhall_model::User;
-use guildhall_relay::{BackendEvent, Gate};
+use guildhall_relay::{AudienceRule, BackendEvent};
 use guildhall_stdx::Rng;
 use guildhall_test_kit::{ClientId, ClientParams, Dispatch, Pair, id, identify_payload, user};
 use serde_json::{Value, json, value::RawValue};
@@ -439,8 +439,8 @@ fn pins_and_what_backends_say_are_news_to_who_does_not_look() {
         let publish = |pair: &mut Pair, id: u64| {
             let body = RawValue::from_string(format!(r#"{{"id":"{id}","channel_id":"{}"}}"#, channel(GENERAL)));
             let event = BackendEvent::new("MESSAGE_CREATE", &body.unwrap(), None).unwrap();
-            let gate = Gate::Channel(channel(GENERAL));
-            let command = BackendCommand::Publish { gate, event: Arc::new(event) };
+            let rule = AudienceRule::Channel(channel(GENERAL));
+            let command = BackendCommand::Publish { rule, event: Arc::new(event) };
             system(pair, Command::Backend(Box::new(command)));
         };
         publish(&mut pair, newest);

@@ -7,7 +7,7 @@
 
 use super::{AudienceIndex, Class, Group, IndexedSubscriber, Listener, LogId, UserSubscribers};
 use crate::{
-    event::{Audience, Event, Gate, Redaction},
+    event::{Audience, AudienceRule, Event, Redaction},
     hidden::{HiddenChannels, ViewChange, Viewers},
     notice::Notice,
     payload::Payload,
@@ -45,28 +45,32 @@ impl AudienceIndex {
         self.channel_bits.get(&channel_id).is_some_and(|bit| self.views[class.view].visible.contains(*bit))
     }
 
-    fn admits(&self, class: &Class, gate: &Gate, now: Timestamp) -> bool {
-        match gate {
-            Gate::Members => true,
-            Gate::Channel(channel) => self.sees(class, *channel),
-            Gate::ChannelExcept(channel, except) => self.sees(class, *channel) && !self.sees(class, *except),
-            Gate::Channels(channels) => channels.iter().all(|channel| self.sees(class, *channel)),
+    fn admits(&self, class: &Class, rule: &AudienceRule, now: Timestamp) -> bool {
+        match rule {
+            AudienceRule::Members => true,
+            AudienceRule::Channel(channel) => self.sees(class, *channel),
+            AudienceRule::ChannelExcept(channel, except) => self.sees(class, *channel) && !self.sees(class, *except),
+            AudienceRule::Channels(channels) => channels.iter().all(|channel| self.sees(class, *channel)),
             // Asked at replay only: looking for the channels takes a moment.
-            Gate::List(list) => {
+            AudienceRule::List(list) => {
                 let has_list = |channel: &&ChannelId| self.structure.list_of(**channel) == Some(*list);
                 self.structure.channels.keys().filter(has_list).any(|channel| self.sees(class, *channel))
             }
-            Gate::GuildPermission(any) => self.structure.guild_permissions(class.member_standing(now)).intersects(*any),
-            Gate::ChannelPermission(channel, all) => self.structure.channels.get(channel).is_some_and(|channel| {
-                self.structure.channel_permissions(class.member_standing(now), channel).contains(*all)
-            }),
+            AudienceRule::GuildPermission(any) => {
+                self.structure.guild_permissions(class.member_standing(now)).intersects(*any)
+            }
+            AudienceRule::ChannelPermission(channel, all) => {
+                self.structure.channels.get(channel).is_some_and(|channel| {
+                    self.structure.channel_permissions(class.member_standing(now), channel).contains(*all)
+                })
+            }
             // Members of a private thread, and a single recipient, are admitted by user id.
-            Gate::Thread { only: Some(_), .. } => false,
-            Gate::Thread { parent, is_private: false, .. } => self.sees(class, *parent),
-            Gate::Thread { parent, is_private: true, .. } => {
+            AudienceRule::Thread { only: Some(_), .. } => false,
+            AudienceRule::Thread { parent, is_private: false, .. } => self.sees(class, *parent),
+            AudienceRule::Thread { parent, is_private: true, .. } => {
                 self.sees(class, *parent) && self.manages_threads(class, *parent, now)
             }
-            Gate::Roles(roles) => {
+            AudienceRule::Roles(roles) => {
                 let everyone = self.structure.id().cast();
                 // Members keep a role that was deleted until they are written again, and nobody has it.
                 let exists = |role: &&RoleId| self.structure.roles.contains_key(role);
@@ -74,7 +78,7 @@ impl AudienceIndex {
                 roles.iter().filter(exists).any(has)
             }
             // Decided per user, by `fan_out` and `may_see`.
-            Gate::User(_) | Gate::Users(_) => false,
+            AudienceRule::User(_) | AudienceRule::Users(_) => false,
         }
     }
 
@@ -90,8 +94,8 @@ impl AudienceIndex {
     }
 
     /// Whether a gate admits a user by id although it may refuse the user's class.
-    fn admits_by_name(&self, class: &Class, user_id: UserId, gate: &Gate, now: Timestamp) -> bool {
-        let Gate::Thread { parent, thread, is_private, only } = gate else { return false };
+    fn admits_by_name(&self, class: &Class, user_id: UserId, rule: &AudienceRule, now: Timestamp) -> bool {
+        let AudienceRule::Thread { parent, thread, is_private, only } = rule else { return false };
         let is_let_in = !is_private || self.is_in_thread(user_id, *thread) || self.manages_threads(class, *parent, now);
         only.is_none_or(|only| only == user_id) && self.sees(class, *parent) && is_let_in
     }
@@ -101,26 +105,26 @@ impl AudienceIndex {
     /// O(members of the thread).
     fn deliver_to_thread(&self, event: &Event, now: Timestamp, out: &mut impl Deliver) {
         let audience = &event.audience;
-        let Gate::Thread { thread, is_private, only, .. } = &audience.gate else { return };
+        let AudienceRule::Thread { thread, is_private, only, .. } = &audience.rule else { return };
         let is_by_name = *is_private || only.is_some() || audience.users == UserFilter::Threads;
         let members = self.threads.get(*thread).filter(|_| only.is_none() && is_by_name);
         let members = members.into_iter().flat_map(|entry| entry.members.keys().copied());
         for user_id in only.iter().copied().chain(members).filter(|id| audience.always != Some(*id)) {
             let Some(user_subscribers) = self.users.get(&user_id) else { continue };
             let class = &self.classes[user_subscribers.class];
-            if !self.admits_by_name(class, user_id, &audience.gate, now) {
+            if !self.admits_by_name(class, user_id, &audience.rule, now) {
                 continue;
             }
-            let is_admitted = self.admits(class, &audience.gate, now);
-            let is_called = audience.calls.as_ref().is_some_and(|calls| calls.users.contains(&user_id));
+            let is_admitted = self.admits(class, &audience.rule, now);
+            let is_mentioned = audience.mentions.as_ref().is_some_and(|mentions| mentions.users.contains(&user_id));
             for IndexedSubscriber { subscriber, .. } in &user_subscribers.subscribers {
                 let is_user = subscriber.mask.is_user();
-                let has_it = is_admitted && (self.reaches(class, subscriber.mask, audience) || is_called && is_user);
+                let has_it = is_admitted && (self.reaches(class, subscriber.mask, audience) || is_mentioned && is_user);
                 let wants = subscriber.mask.admits(audience)
                     || is_user
                         && (audience.users == UserFilter::Threads
-                            || is_called
-                            || class.is_called(audience.calls.as_deref()));
+                            || is_mentioned
+                            || class.is_mentioned(audience.mentions.as_deref()));
                 if !has_it && wants && !is_barred(audience, subscriber.mask, user_id) {
                     out.deliver_alone(subscriber.slot, self.redaction_for(event, subscriber.mask, user_id));
                 }
@@ -139,23 +143,23 @@ impl AudienceIndex {
     ) {
         let audience = &event.audience;
         for (place, class) in self.classes.iter().enumerate().filter(|(_, class)| !class.groups.is_empty()) {
-            if !self.admits(class, &audience.gate, now) {
+            if !self.admits(class, &audience.rule, now) {
                 continue;
             }
-            let is_called = class.is_called(audience.calls.as_deref());
+            let is_mentioned = class.is_mentioned(audience.mentions.as_deref());
             for group in &class.groups {
-                if group.mask.admits(audience) || is_called && group.mask.is_user() {
+                if group.mask.admits(audience) || is_mentioned && group.mask.is_user() {
                     self.deliver_to_group(event, place, group, out);
                 }
             }
         }
-        let by_gate = audience.gate.users().iter().copied();
-        for user_id in audience.always.into_iter().chain(by_gate.filter(|id| audience.always != Some(*id))) {
+        let by_rule = audience.rule.users().iter().copied();
+        for user_id in audience.always.into_iter().chain(by_rule.filter(|id| audience.always != Some(*id))) {
             self.deliver_to_user(event, user_id, now, true, out);
         }
-        for (index, user_id) in audience.calls.iter().flat_map(|calls| &calls.users).enumerate() {
+        for (index, user_id) in audience.mentions.iter().flat_map(|mentions| &mentions.users).enumerate() {
             let is_told = audience.always == Some(*user_id)
-                || audience.calls.as_ref().is_some_and(|calls| calls.users[..index].contains(user_id));
+                || audience.mentions.as_ref().is_some_and(|mentions| mentions.users[..index].contains(user_id));
             if !is_told {
                 self.deliver_to_user(event, *user_id, now, false, out);
             }
@@ -164,7 +168,7 @@ impl AudienceIndex {
         for (user_id, slot) in watchers {
             // Told above, by name.
             if audience.always == Some(user_id)
-                || audience.calls.as_ref().is_some_and(|calls| calls.users.contains(&user_id))
+                || audience.mentions.as_ref().is_some_and(|mentions| mentions.users.contains(&user_id))
             {
                 continue;
             }
@@ -172,7 +176,7 @@ impl AudienceIndex {
             let class = &self.classes[user_subscribers.class];
             let indexed = user_subscribers.subscribers.iter().find(|indexed| indexed.subscriber.slot == slot);
             if let Some(IndexedSubscriber { subscriber, .. }) = indexed
-                && self.admits(class, &audience.gate, now)
+                && self.admits(class, &audience.rule, now)
                 && !self.reaches(class, subscriber.mask, audience)
                 && !is_barred(audience, subscriber.mask, user_id)
             {
@@ -183,7 +187,7 @@ impl AudienceIndex {
 
     /// Whether a session of a class that the gate lets in got the event with its group.
     fn reaches(&self, class: &Class, mask: SubscriptionMask, audience: &Audience) -> bool {
-        mask.admits(audience) || mask.is_user() && class.is_called(audience.calls.as_deref())
+        mask.admits(audience) || mask.is_user() && class.is_mentioned(audience.mentions.as_deref())
     }
 
     /// The group's sessions in the group's form, those of its readers in their own.
@@ -304,12 +308,12 @@ impl AudienceIndex {
         let audience = &event.audience;
         let Some(user_subscribers) = self.users.get(&user_id) else { return };
         let class = &self.classes[user_subscribers.class];
-        let is_gate = audience.gate.names(user_id) && audience.always != Some(user_id);
-        let is_admitted = self.admits(class, &audience.gate, now);
+        let is_rule = audience.rule.names(user_id) && audience.always != Some(user_id);
+        let is_admitted = self.admits(class, &audience.rule, now);
         for IndexedSubscriber { subscriber, .. } in &user_subscribers.subscribers {
             let has_it = is_admitted && self.reaches(class, subscriber.mask, audience);
             // An event for a single user still needs its intents; a mention calls passive user accounts.
-            let wants = match (is_gate, always) {
+            let wants = match (is_rule, always) {
                 (true, _) => subscriber.mask.admits(audience),
                 (false, true) => true,
                 (false, false) => is_admitted && subscriber.mask.is_user(),
@@ -329,16 +333,16 @@ impl AudienceIndex {
         {
             return may_see;
         }
-        if event.audience.always == Some(user_id) || event.audience.gate.names(user_id) {
+        if event.audience.always == Some(user_id) || event.audience.rule.names(user_id) {
             return true;
         }
-        match &event.audience.gate {
+        match &event.audience.rule {
             // A user who lost access to a channel still receives that somebody left another one.
-            Gate::ChannelExcept(channel, _) => self.sees(&self.classes[user_subscribers.class], *channel),
-            gate @ Gate::Thread { .. } => {
-                self.admits_by_name(&self.classes[user_subscribers.class], user_id, gate, now)
+            AudienceRule::ChannelExcept(channel, _) => self.sees(&self.classes[user_subscribers.class], *channel),
+            rule @ AudienceRule::Thread { .. } => {
+                self.admits_by_name(&self.classes[user_subscribers.class], user_id, rule, now)
             }
-            gate => self.admits(&self.classes[user_subscribers.class], gate, now),
+            rule => self.admits(&self.classes[user_subscribers.class], rule, now),
         }
     }
 

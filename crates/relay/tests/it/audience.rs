@@ -3,8 +3,8 @@
 use crate::fixture::*;
 use guildhall_model::{ChannelId, ChannelType, Intents, Overwrite, OverwriteKind, PassiveUpdate, Permissions, UserId};
 use guildhall_relay::{
-    Audience, AudienceIndex, Calls, ContentReaders, Event, Gate, GuildStructure, LogId, Subscriber, SubscriptionMask,
-    UserFilter, UserSubscriptions,
+    Audience, AudienceIndex, AudienceRule, ContentReaders, Event, GuildStructure, LogId, Mentions, Subscriber,
+    SubscriptionMask, UserFilter, UserSubscriptions,
 };
 use guildhall_stdx::{Rng, Timestamp};
 use smallvec::SmallVec;
@@ -240,31 +240,32 @@ impl World {
         }
     }
 
-    fn gates(&mut self) -> Vec<Gate> {
-        let mut gates = vec![Gate::Members, Gate::Channels([].into()), Gate::User(user_id(&mut self.rng))];
+    fn rules(&mut self) -> Vec<AudienceRule> {
+        let mut rules =
+            vec![AudienceRule::Members, AudienceRule::Channels([].into()), AudienceRule::User(user_id(&mut self.rng))];
         for channel in 100..100 + CHANNELS {
-            gates.push(Gate::Channel(id(channel)));
+            rules.push(AudienceRule::Channel(id(channel)));
         }
         for _ in 0..3 {
             let (a, b) = (channel_id(&mut self.rng), channel_id(&mut self.rng));
             let bit = *self.rng.pick(&BITS).expect("there are some");
             let other = *self.rng.pick(&BITS).expect("there are some");
-            gates.push(Gate::Channels([a, b].into()));
-            gates.extend(self.structure.list_of(a).map(Gate::List));
-            gates.push(Gate::ChannelExcept(a, b));
-            gates.push(Gate::GuildPermission(bit | other));
-            gates.push(Gate::ChannelPermission(a, bit | other));
+            rules.push(AudienceRule::Channels([a, b].into()));
+            rules.extend(self.structure.list_of(a).map(AudienceRule::List));
+            rules.push(AudienceRule::ChannelExcept(a, b));
+            rules.push(AudienceRule::GuildPermission(bit | other));
+            rules.push(AudienceRule::ChannelPermission(a, bit | other));
         }
-        gates
+        rules
     }
 
     /// Those of what backends publish.
-    fn backend_gates(&mut self) -> Vec<Gate> {
+    fn backend_rules(&mut self) -> Vec<AudienceRule> {
         let mut users = self.some_users().to_vec();
         users.sort_unstable();
         users.dedup();
         let roles = [21, 22, 23, 24, 99].into_iter().filter(|_| self.rng.chance(0.3)).map(id).collect();
-        vec![Gate::Users(users.into()), Gate::Roles(roles), Gate::Roles([GUILD.cast()].into())]
+        vec![AudienceRule::Users(users.into()), AudienceRule::Roles(roles), AudienceRule::Roles([GUILD.cast()].into())]
     }
 
     fn some_users(&mut self) -> SmallVec<[UserId; 4]> {
@@ -272,10 +273,10 @@ impl World {
     }
 
     /// Mentions of a message; users may be named twice.
-    fn calls(&mut self) -> Calls {
+    fn mentions(&mut self) -> Mentions {
         let users = self.some_users();
         let roles = [21, 22, 23, 24, 99].into_iter().filter(|_| self.rng.chance(0.2)).map(id).collect();
-        Calls { users, roles, everyone: self.rng.chance(0.2) }
+        Mentions { users, roles, everyone: self.rng.chance(0.2) }
     }
 
     fn readers(&mut self) -> ContentReaders {
@@ -291,9 +292,9 @@ impl World {
         some.into_iter().filter(|_| self.rng.chance(0.3)).chain([gone]).collect()
     }
 
-    fn audience(&mut self, gate: Gate) -> Audience {
+    fn audience(&mut self, rule: AudienceRule) -> Audience {
         let rng = &mut self.rng;
-        let is_for_one = matches!(gate, Gate::User(_) | Gate::Users(_));
+        let is_for_one = matches!(rule, AudienceRule::User(_) | AudienceRule::Users(_));
         let intents = [Intents::NONE, Intents::GUILDS, Intents::GUILD_MESSAGES | Intents::GUILDS];
         let users = [
             UserFilter::All,
@@ -308,8 +309,8 @@ impl World {
         let intents = *rng.pick(&intents).expect("there are some");
         let users = *rng.pick(&users).expect("there are some");
         let is_message = rng.chance(0.5) && !is_for_one;
-        let calls = is_message.then(|| Box::new(self.calls()));
-        Audience { gate, intents, always, never_user_account, users, about: None, calls }
+        let mentions = is_message.then(|| Box::new(self.mentions()));
+        Audience { rule, intents, always, never_user_account, users, about: None, mentions }
     }
 
     fn check(&mut self) {
@@ -319,17 +320,17 @@ impl World {
         slots.sort_unstable();
         assert_eq!(slots, self.subscribers.keys().copied().collect::<Vec<_>>(), "A1: each session is in one group");
         let logs = self.check_logs();
-        for gate in self.gates() {
-            let mut event = event(gate.clone());
-            event.audience = self.audience(gate);
+        for rule in self.rules() {
+            let mut event = event(rule.clone());
+            event.audience = self.audience(rule);
             event.content_readers = self.rng.chance(0.4).then(|| self.readers());
             let watchers = self.watchers();
             self.check_event(&event, &watchers, &logs);
         }
         std::mem::swap(&mut self.rng, &mut self.backends_rng);
-        for gate in self.backend_gates() {
-            let mut event = event(gate.clone());
-            event.audience = self.audience(gate);
+        for rule in self.backend_rules() {
+            let mut event = event(rule.clone());
+            event.audience = self.audience(rule);
             self.check_event(&event, &[], &logs);
         }
         std::mem::swap(&mut self.rng, &mut self.backends_rng);
@@ -337,7 +338,7 @@ impl World {
 
     /// A4: sessions share a log exactly if they view and listen to the same; and while they do, it stays theirs.
     fn check_logs(&mut self) -> BTreeMap<u32, LogId> {
-        let to_all = delivered(&self.index, &event(Gate::Members), NOW, &[]);
+        let to_all = delivered(&self.index, &event(AudienceRule::Members), NOW, &[]);
         assert_eq!(to_all.len(), self.subscribers.len());
         let stands: BTreeMap<u32, (LogId, Stand)> = (to_all.iter())
             .map(|delivery| {
@@ -367,13 +368,16 @@ impl World {
         let audience = &event.audience;
         let (user, wish) = &self.subscribers[&slot];
         let member = &self.members[user];
-        let is_called = audience.calls.as_ref().is_some_and(|calls| {
-            calls.everyone || calls.users.contains(user) || calls.roles.iter().any(|role| member.roles.contains(role))
+        let is_mentioned = audience.mentions.as_ref().is_some_and(|mentions| {
+            mentions.everyone
+                || mentions.users.contains(user)
+                || mentions.roles.iter().any(|role| member.roles.contains(role))
         });
         let is_barred = wish.is_user() && audience.never_user_account == Some(*user);
-        let wants = wish.wants(audience) || wish.is_user() && is_called || watchers.contains(&(*user, slot));
-        let is_admitted = naive_admits(&self.structure, member, &audience.gate);
-        let is_watching_one = matches!(audience.gate, Gate::User(_) | Gate::Users(_)) && !wish.wants(audience);
+        let wants = wish.wants(audience) || wish.is_user() && is_mentioned || watchers.contains(&(*user, slot));
+        let is_admitted = naive_admits(&self.structure, member, &audience.rule);
+        let is_watching_one =
+            matches!(audience.rule, AudienceRule::User(_) | AudienceRule::Users(_)) && !wish.wants(audience);
         if is_barred || is_watching_one || !(audience.always == Some(*user) || wants && is_admitted) {
             return None;
         }
@@ -397,9 +401,9 @@ impl World {
         }
         for (user, member) in &self.members {
             let is_subscribed = self.subscribers.values().any(|(user_subscribers, _)| user_subscribers == user);
-            let still_admitted = match &audience.gate {
-                Gate::ChannelExcept(channel, _) => naive_sees(&self.structure, member, *channel),
-                gate => naive_admits(&self.structure, member, gate),
+            let still_admitted = match &audience.rule {
+                AudienceRule::ChannelExcept(channel, _) => naive_sees(&self.structure, member, *channel),
+                rule => naive_admits(&self.structure, member, rule),
             };
             let expected = is_subscribed && (audience.always == Some(*user) || still_admitted);
             assert_eq!(self.index.may_see(*user, event, NOW), expected, "{user} {audience:?}");
@@ -428,7 +432,7 @@ fn a2_more_channels_than_a_word_has_bits() {
     let mut index = AudienceIndex::new(structure(50, &[everyone], &channels));
     index.add_subscriber(user_mask(0), Arc::new(member(51, &[])), 0, &mut ());
     for n in 0..500 {
-        let found = delivered(&index, &event(Gate::Channel(id(1_000 + n))), NOW, &[]);
+        let found = delivered(&index, &event(AudienceRule::Channel(id(1_000 + n))), NOW, &[]);
         assert_eq!(found.len(), usize::from(n % 3 != 0), "channel {n}");
     }
 }
@@ -451,7 +455,7 @@ fn a4_what_somebody_viewed_who_has_left_does_not_cost_others_their_log() {
     index.add_subscriber(user_mask(2), Arc::new(member(52, &[])), 0, &mut ());
     index.remove_subscriber(UserId::new(52), 2);
     let logs_of = |index: &AudienceIndex| -> Vec<_> {
-        delivered(index, &event(Gate::Members), NOW, &[]).iter().map(|delivery| delivery.log).collect()
+        delivered(index, &event(AudienceRule::Members), NOW, &[]).iter().map(|delivery| delivery.log).collect()
     };
     let before = logs_of(&index);
     // Without the second channel the one who left viewed what the other does.
@@ -480,8 +484,8 @@ fn a_time_out_that_ends_ends_by_itself() {
     let mut silenced = member(51, &[]);
     silenced.communication_disabled_until = Some(Timestamp(500));
     index.add_subscriber(user_mask(7), Arc::new(silenced), 0, &mut ());
-    let reaches = |gate: &Gate, now| !delivered(&index, &event(gate.clone()), Timestamp(now), &[]).is_empty();
-    let log = Gate::GuildPermission(Permissions::VIEW_AUDIT_LOG);
+    let reaches = |rule: &AudienceRule, now| !delivered(&index, &event(rule.clone()), Timestamp(now), &[]).is_empty();
+    let log = AudienceRule::GuildPermission(Permissions::VIEW_AUDIT_LOG);
     assert_eq!([499, 500, 501].map(|now| reaches(&log, now)), [false, true, true]);
-    assert_eq!([499, 500, 501].map(|now| reaches(&Gate::Channel(id(100)), now)), [true, true, true]);
+    assert_eq!([499, 500, 501].map(|now| reaches(&AudienceRule::Channel(id(100)), now)), [true, true, true]);
 }

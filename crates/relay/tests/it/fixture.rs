@@ -4,7 +4,9 @@ use guildhall_model::{
     Channel, ChannelId, ChannelType, EventName, Guild, GuildId, Id, Member, Message, MessageId, Overwrite,
     OverwriteKind, Permissions, Role, RoleId, User, UserId,
 };
-use guildhall_relay::{AudienceIndex, Deliver, Event, Gate, GuildStructure, LogId, MessageEvent, Payload, Redaction};
+use guildhall_relay::{
+    AudienceIndex, AudienceRule, Deliver, Event, GuildStructure, LogId, MessageEvent, Payload, Redaction,
+};
 use guildhall_stdx::{Rng, Timestamp};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -62,8 +64,8 @@ pub fn overwrite(target: OverwriteKind, allow: Permissions, deny: Permissions) -
     Overwrite { target, allow, deny }
 }
 
-pub fn event(gate: Gate) -> Event {
-    Event::new(GUILD, EventName::VoiceServerUpdate, gate, Payload::GuildGone)
+pub fn event(rule: AudienceRule) -> Event {
+    Event::new(GUILD, EventName::VoiceServerUpdate, rule, Payload::GuildGone)
 }
 
 /// A session that got an event: its place, the form, and the log if it got it with its group.
@@ -196,28 +198,28 @@ pub fn naive_view(structure: &GuildStructure, member: &Member) -> BTreeSet<Chann
     structure.channels.keys().copied().filter(|channel| naive_sees(structure, member, *channel)).collect()
 }
 
-pub fn naive_admits(structure: &GuildStructure, member: &Member, gate: &Gate) -> bool {
-    match gate {
-        Gate::Members => true,
-        Gate::Channel(channel) => naive_sees(structure, member, *channel),
-        Gate::Channels(channels) => channels.iter().all(|channel| naive_sees(structure, member, *channel)),
-        Gate::List(list) => structure
+pub fn naive_admits(structure: &GuildStructure, member: &Member, rule: &AudienceRule) -> bool {
+    match rule {
+        AudienceRule::Members => true,
+        AudienceRule::Channel(channel) => naive_sees(structure, member, *channel),
+        AudienceRule::Channels(channels) => channels.iter().all(|channel| naive_sees(structure, member, *channel)),
+        AudienceRule::List(list) => structure
             .channels
             .keys()
             .any(|channel| structure.list_of(*channel) == Some(*list) && naive_sees(structure, member, *channel)),
-        Gate::ChannelExcept(channel, except) => {
+        AudienceRule::ChannelExcept(channel, except) => {
             naive_sees(structure, member, *channel) && !naive_sees(structure, member, *except)
         }
-        Gate::GuildPermission(any) => naive_guild_permissions(structure, member, NOW) & any.0 != 0,
-        Gate::ChannelPermission(channel, all) => structure
+        AudienceRule::GuildPermission(any) => naive_guild_permissions(structure, member, NOW) & any.0 != 0,
+        AudienceRule::ChannelPermission(channel, all) => structure
             .channels
             .get(channel)
             .is_some_and(|channel| naive_channel_permissions(structure, member, channel, NOW) & all.0 == all.0),
         // Of threads there are none here.
-        Gate::Thread { .. } => false,
-        Gate::User(user_id) => member.user.id == *user_id,
-        Gate::Users(user_ids) => user_ids.contains(&member.user.id),
-        Gate::Roles(roles) => roles
+        AudienceRule::Thread { .. } => false,
+        AudienceRule::User(user_id) => member.user.id == *user_id,
+        AudienceRule::Users(user_ids) => user_ids.contains(&member.user.id),
+        AudienceRule::Roles(roles) => roles
             .iter()
             .filter(|role| structure.roles.contains_key(*role))
             .any(|role| *role == GUILD.cast() || member.roles.contains(role)),
@@ -253,5 +255,5 @@ pub fn said_in(
         mentioned: Vec::new(),
         referenced: None,
     }));
-    Event::new(GUILD, EventName::MessageCreate, Gate::Channel(channel_id), payload)
+    Event::new(GUILD, EventName::MessageCreate, AudienceRule::Channel(channel_id), payload)
 }

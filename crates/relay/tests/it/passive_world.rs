@@ -9,8 +9,9 @@ use guildhall_model::{
     VoiceState,
 };
 use guildhall_relay::{
-    Event, Gate, GuildReplica, GuildStructure, GuildView, LogId, PartitionId, Payload, Published, Relay, RelayId,
-    RelayMessage, ReplicaUpdate, SessionKey, SubscriptionMask, ToGuilds, ToRelay, UserSubscriptions, VoiceEntry,
+    AudienceRule, Event, GuildReplica, GuildStructure, GuildView, LogId, PartitionId, Payload, Published, Relay,
+    RelayId, RelayMessage, ReplicaUpdate, SessionKey, SubscriptionMask, ToGuilds, ToRelay, UserSubscriptions,
+    VoiceEntry,
 };
 use guildhall_stdx::{Now, Rng};
 use std::{
@@ -139,13 +140,13 @@ impl World {
     /// Like a guild's event: a user who changes channels leaves the first one before.
     pub fn voice(&mut self, user_id: UserId, channel_id: Option<ChannelId>, self_mute: bool) {
         let before = self.voice.get(&user_id).and_then(|state| state.channel_id);
-        let Some(gate) = channel_id.or(before) else { return };
-        let event = |gate, channel_id| {
+        let Some(rule) = channel_id.or(before) else { return };
+        let event = |rule, channel_id| {
             let payload = Payload::Voice { state: Arc::new(state(user_id, channel_id, self_mute)), member: None };
-            Event::new(GUILD, EventName::VoiceStateUpdate, gate, payload)
+            Event::new(GUILD, EventName::VoiceStateUpdate, rule, payload)
         };
-        if let Some(before) = before.filter(|before| *before != gate) {
-            self.publish(event(Gate::ChannelExcept(before, gate), None), ReplicaUpdate::None);
+        if let Some(before) = before.filter(|before| *before != rule) {
+            self.publish(event(AudienceRule::ChannelExcept(before, rule), None), ReplicaUpdate::None);
         }
         let now = state(user_id, channel_id, self_mute);
         match channel_id {
@@ -154,12 +155,18 @@ impl World {
         };
         let member = Arc::new(self.members[&user_id].clone());
         let entry = channel_id.map(|_| VoiceEntry { state: Arc::new(now), member });
-        self.publish(event(Gate::Channel(gate), channel_id).always_to(user_id), ReplicaUpdate::Voice(user_id, entry));
+        self.publish(
+            event(AudienceRule::Channel(rule), channel_id).always_to(user_id),
+            ReplicaUpdate::Voice(user_id, entry),
+        );
     }
 
     fn set_structure(&mut self, structure: GuildStructure, name: EventName, payload: Payload) {
         self.structure = Arc::new(structure);
-        self.publish(Event::new(GUILD, name, Gate::Members, payload), ReplicaUpdate::Structure(self.structure.clone()));
+        self.publish(
+            Event::new(GUILD, name, AudienceRule::Members, payload),
+            ReplicaUpdate::Structure(self.structure.clone()),
+        );
         self.note_views();
     }
 
@@ -199,7 +206,8 @@ impl World {
         let user_id = member.user.id;
         self.members.insert(user_id, member.clone());
         let member = Arc::new(member);
-        let event = Event::new(GUILD, EventName::GuildMemberUpdate, Gate::Members, Payload::Member(member.clone()));
+        let event =
+            Event::new(GUILD, EventName::GuildMemberUpdate, AudienceRule::Members, Payload::Member(member.clone()));
         self.publish(event.always_to(user_id), ReplicaUpdate::Member(user_id, Some(member)));
         self.note_views();
     }
@@ -208,7 +216,7 @@ impl World {
     pub fn leave(&mut self, user_id: UserId) {
         self.voice(user_id, None, false);
         let payload = Payload::MemberRemove(self.members[&user_id].user.clone());
-        let event = Event::new(GUILD, EventName::GuildMemberRemove, Gate::Members, payload);
+        let event = Event::new(GUILD, EventName::GuildMemberRemove, AudienceRule::Members, payload);
         self.publish(event, ReplicaUpdate::Member(user_id, None));
         let left: Vec<u32> = self.clients.iter().filter(|(_, c)| c.user_id == user_id).map(|(slot, _)| *slot).collect();
         let mut lost = std::mem::take(&mut self.post.lost);
@@ -270,7 +278,7 @@ impl World {
     pub fn read_post(&mut self) {
         let got = std::mem::take(&mut self.post.got);
         let index = self.relay.audience().expect("there was a snapshot");
-        let to_all = delivered(index, &event(Gate::Members), NOW, &[]);
+        let to_all = delivered(index, &event(AudienceRule::Members), NOW, &[]);
         let logs: BTreeMap<u32, LogId> = to_all.iter().filter_map(|d| Some((d.slot, d.log?))).collect();
         for (slot, published, log) in got {
             // Of a member who is being let go, in a test that says so.
@@ -305,7 +313,7 @@ impl World {
                 PassiveUpdate::Snapshot => EventName::PassiveUpdateV1,
                 PassiveUpdate::Delta => EventName::PassiveUpdateV2,
             };
-            if let Gate::Channels(_) = published.event.audience.gate {
+            if let AudienceRule::Channels(_) = published.event.audience.rule {
                 assert_eq!(published.event.name, name, "in the form the client asked for");
                 self.updates_count += 1;
             }

@@ -6,9 +6,9 @@ use guildhall_model::{
     VoiceState,
 };
 use guildhall_relay::{
-    AccessChange, Deliver, Event, Gate, GuildReplica, GuildStructure, GuildView, LogId, MembersAnswer, PartitionId,
-    Payload, Published, Recipients, Redaction, Relay, RelayId, RelayMessage, ReplicaUpdate, SessionKey, Subscriber,
-    SubscriptionMask, ToGuilds, ToRelay, UserSubscriptions, Visibility, VoiceEntry,
+    AccessChange, AudienceRule, Deliver, Event, GuildReplica, GuildStructure, GuildView, LogId, MembersAnswer,
+    PartitionId, Payload, Published, Recipients, Redaction, Relay, RelayId, RelayMessage, ReplicaUpdate, SessionKey,
+    Subscriber, SubscriptionMask, ToGuilds, ToRelay, UserSubscriptions, Visibility, VoiceEntry,
 };
 use guildhall_stdx::Now;
 use std::sync::Arc;
@@ -141,8 +141,8 @@ impl Guild {
         let entry =
             channel_id.map(|_| VoiceEntry { state: state.clone(), member: Arc::new(member(user_id.get(), &[])) });
         let payload = Payload::Voice { state, member: None };
-        let gate = Gate::Channel(channel_id.unwrap_or(BAR));
-        let event = Event::new(GUILD, EventName::VoiceStateUpdate, gate, payload).always_to(user_id);
+        let rule = AudienceRule::Channel(channel_id.unwrap_or(BAR));
+        let event = Event::new(GUILD, EventName::VoiceStateUpdate, rule, payload).always_to(user_id);
         self.publish(event, ReplicaUpdate::Voice(user_id, entry));
     }
 
@@ -152,12 +152,12 @@ impl Guild {
 
     fn member(&mut self, roles: Option<&[u64]>) {
         let after = roles.map(|roles| Arc::new(member(ANA.get(), roles)));
-        let event = Event::new(GUILD, EventName::GuildMemberUpdate, Gate::Members, Payload::GuildGone);
+        let event = Event::new(GUILD, EventName::GuildMemberUpdate, AudienceRule::Members, Payload::GuildGone);
         self.publish(event, ReplicaUpdate::Member(ANA, after));
     }
 
     fn structure(&mut self, structure: Arc<GuildStructure>) {
-        let event = Event::new(GUILD, EventName::ChannelUpdate, Gate::Members, Payload::GuildGone);
+        let event = Event::new(GUILD, EventName::ChannelUpdate, AudienceRule::Members, Payload::GuildGone);
         self.publish(event, ReplicaUpdate::Structure(structure));
     }
 
@@ -300,7 +300,7 @@ fn who_was_kicked_or_banned_is_sent_nothing_at_all() {
 fn of_a_guild_that_was_deleted_nothing_is_sent() {
     let mut guild = Guild::eventful();
     let sent = guild.sent();
-    let event = Event::new(GUILD, EventName::GuildDelete, Gate::Members, Payload::GuildGone);
+    let event = Event::new(GUILD, EventName::GuildDelete, AudienceRule::Members, Payload::GuildGone);
     guild.publish(event, ReplicaUpdate::Deleted);
     assert_eq!(guild.replayed(LOOKING, sent), Vec::<String>::new());
     assert_eq!(guild.replayed(PASSIVE, sent), Vec::<String>::new());
@@ -314,7 +314,7 @@ fn who_moved_where_one_cannot_see_is_only_known_to_have_left() {
     // To the owner's own room, which nobody else can view.
     let room = ChannelId::new(103);
     let left = Payload::Voice { state: Arc::new(in_voice(OWNER, None)), member: None };
-    let event = Event::new(GUILD, EventName::VoiceStateUpdate, Gate::ChannelExcept(BAR, room), left);
+    let event = Event::new(GUILD, EventName::VoiceStateUpdate, AudienceRule::ChannelExcept(BAR, room), left);
     guild.publish(event, ReplicaUpdate::None);
     let to_her: Vec<&Arc<Published>> = guild.buffers.sent[before..].iter().map(|(_, published)| published).collect();
     let [published] = to_her[..] else { panic!("her session that looks got it") };

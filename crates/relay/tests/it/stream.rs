@@ -3,9 +3,9 @@
 use crate::fixture::*;
 use guildhall_model::{ChannelType, EventName, GuildId, Intents, Member, OverwriteKind, Permissions, UserId};
 use guildhall_relay::{
-    AccessChange, Deliver, Event, FoundMembers, Gate, GuildReplica, GuildStructure, GuildView, LogId, MembersAnswer,
-    PartitionId, Payload, Progress, Published, Recipients, Redaction, Relay, RelayId, RelayMessage, ReplicaUpdate,
-    SessionKey, Subscriber, SubscriptionMask, ToGuild, ToGuilds, ToRelay, Visibility,
+    AccessChange, AudienceRule, Deliver, Event, FoundMembers, GuildReplica, GuildStructure, GuildView, LogId,
+    MembersAnswer, PartitionId, Payload, Progress, Published, Recipients, Redaction, Relay, RelayId, RelayMessage,
+    ReplicaUpdate, SessionKey, Subscriber, SubscriptionMask, ToGuild, ToGuilds, ToRelay, Visibility,
 };
 use guildhall_stdx::Now;
 use std::sync::Arc;
@@ -85,8 +85,8 @@ fn view(member: Member) -> GuildView {
     GuildView { member: Arc::new(member), member_count: 3, members: None, version: 1 }
 }
 
-fn published(gate: Gate, replica_update: ReplicaUpdate) -> RelayMessage {
-    let event = Event::new(GUILD, EventName::MessageDelete, gate, Payload::GuildGone);
+fn published(rule: AudienceRule, replica_update: ReplicaUpdate) -> RelayMessage {
+    let event = Event::new(GUILD, EventName::MessageDelete, rule, Payload::GuildGone);
     RelayMessage::Published(Arc::new(Published { event, replica_update }))
 }
 
@@ -173,7 +173,7 @@ impl Stream {
 #[test]
 fn r1_a_gap_is_told_and_ends_with_a_snapshot() {
     let mut stream = Stream::begun();
-    let message = || published(Gate::Members, ReplicaUpdate::None);
+    let message = || published(AudienceRule::Members, ReplicaUpdate::None);
     let seq = stream.seq;
     assert_eq!(stream.say(1, seq + 2, message()), Progress::Gap);
     assert_eq!(stream.say(1, seq + 3, message()), Progress::Steady, "it was told already");
@@ -194,7 +194,7 @@ fn r1_a_snapshot_takes_up_the_stream_wherever_it_is() {
         let mut stream = Stream::begun();
         assert_eq!(stream.say(1, seq, snapshot(true)), Progress::Restarted);
         assert_eq!(stream.take(), ["reset 52", "reset 54"]);
-        assert_eq!(stream.say(1, seq + 1, published(Gate::Members, ReplicaUpdate::None)), Progress::Steady);
+        assert_eq!(stream.say(1, seq + 1, published(AudienceRule::Members, ReplicaUpdate::None)), Progress::Steady);
         assert_eq!(stream.take(), ["begin MESSAGE_DELETE"]);
     }
 }
@@ -203,7 +203,7 @@ fn r1_a_snapshot_takes_up_the_stream_wherever_it_is() {
 fn r1_what_was_seen_before_is_dropped() {
     let mut stream = Stream::begun();
     for seq in 0..=stream.seq {
-        assert_eq!(stream.say(1, seq, published(Gate::Members, ReplicaUpdate::None)), Progress::Steady);
+        assert_eq!(stream.say(1, seq, published(AudienceRule::Members, ReplicaUpdate::None)), Progress::Steady);
     }
     assert_eq!(stream.take(), Vec::<String>::new());
 }
@@ -213,31 +213,34 @@ fn p2_another_epoch_is_not_ours() {
     let mut stream = Stream::begun();
     for epoch in [0, 2] {
         let seq = stream.seq + 1;
-        assert_eq!(stream.say(epoch, seq, published(Gate::Members, ReplicaUpdate::None)), Progress::Steady);
+        assert_eq!(stream.say(epoch, seq, published(AudienceRule::Members, ReplicaUpdate::None)), Progress::Steady);
         assert_eq!(stream.say(epoch, 1, snapshot(true)), Progress::Steady);
-        assert_eq!(stream.say(epoch, 99, published(Gate::Members, ReplicaUpdate::None)), Progress::Steady);
+        assert_eq!(stream.say(epoch, 99, published(AudienceRule::Members, ReplicaUpdate::None)), Progress::Steady);
     }
     assert_eq!(stream.take(), Vec::<String>::new());
-    stream.check(published(Gate::Members, ReplicaUpdate::None), &["begin MESSAGE_DELETE", "deliver 52", "deliver 54"]);
+    stream.check(
+        published(AudienceRule::Members, ReplicaUpdate::None),
+        &["begin MESSAGE_DELETE", "deliver 52", "deliver 54"],
+    );
 }
 
 #[test]
 fn r2_nothing_before_attached_and_everything_after() {
     let mut stream = Stream::new();
     stream.next(snapshot(false));
-    stream.check(published(Gate::Members, ReplicaUpdate::None), &["begin MESSAGE_DELETE"]);
+    stream.check(published(AudienceRule::Members, ReplicaUpdate::None), &["begin MESSAGE_DELETE"]);
     stream.check(attached(52, 52), &["attached 52 true"]);
     stream.check(RelayMessage::Attached { session: key(54), view: None }, &["attached 54 false"]);
-    stream.check(published(Gate::Members, ReplicaUpdate::None), &["begin MESSAGE_DELETE", "deliver 52"]);
+    stream.check(published(AudienceRule::Members, ReplicaUpdate::None), &["begin MESSAGE_DELETE", "deliver 52"]);
     assert_eq!(stream.relay.sessions_count(), 1);
     stream.relay.detach(id(52), 52);
-    stream.check(published(Gate::Members, ReplicaUpdate::None), &["begin MESSAGE_DELETE"]);
+    stream.check(published(AudienceRule::Members, ReplicaUpdate::None), &["begin MESSAGE_DELETE"]);
 }
 
 #[test]
 fn r3_effects_come_before_their_event() {
     let mut stream = Stream::begun();
-    let hidden = || Gate::Channel(id(HIDDEN));
+    let hidden = || AudienceRule::Channel(id(HIDDEN));
     stream.check(published(hidden(), ReplicaUpdate::None), &["begin MESSAGE_DELETE"]);
     // A user who gains access by an event receives it; one who loses access does not.
     let admin = Arc::new(member(52, &[21]));
@@ -257,23 +260,24 @@ fn r3_effects_come_before_their_event() {
 fn a_member_who_leaves_loses_the_guild_before_others_are_told() {
     let mut stream = Stream::begun();
     let left = ReplicaUpdate::Member(id(52), None);
-    stream.check(published(Gate::Members, left), &["lost 52", "begin MESSAGE_DELETE", "deliver 54"]);
+    stream.check(published(AudienceRule::Members, left), &["lost 52", "begin MESSAGE_DELETE", "deliver 54"]);
     assert!(stream.relay.audience().is_some_and(|audience| audience.member(UserId::new(52)).is_none()));
     let stranger = ReplicaUpdate::Member(id(999), None);
-    stream.check(published(Gate::Members, stranger), &["begin MESSAGE_DELETE", "deliver 54"]);
+    stream.check(published(AudienceRule::Members, stranger), &["begin MESSAGE_DELETE", "deliver 54"]);
 }
 
 #[test]
 fn a_deleted_guild_is_lost_by_all() {
     let mut stream = Stream::begun();
-    stream.check(published(Gate::Members, ReplicaUpdate::Deleted), &["lost 52", "lost 54"]);
-    stream.check(published(Gate::Members, ReplicaUpdate::None), &["begin MESSAGE_DELETE"]);
+    stream.check(published(AudienceRule::Members, ReplicaUpdate::Deleted), &["lost 52", "lost 54"]);
+    stream.check(published(AudienceRule::Members, ReplicaUpdate::None), &["begin MESSAGE_DELETE"]);
 }
 
 #[test]
 fn what_concerns_one_session_goes_to_it() {
     let mut stream = Stream::begun();
-    let event = Arc::new(Event::new(GUILD, EventName::VoiceServerUpdate, Gate::User(id(52)), Payload::GuildGone));
+    let event =
+        Arc::new(Event::new(GUILD, EventName::VoiceServerUpdate, AudienceRule::User(id(52)), Payload::GuildGone));
     stream.check(RelayMessage::Direct { session: key(52), event }, &["direct 52 VOICE_SERVER_UPDATE"]);
     stream.check(RelayMessage::Unavailable { session: key(99) }, &["unavailable 99"]);
     let members = FoundMembers::Whole((1..=3).map(|n| Arc::new(member(n, &[]))).collect());
@@ -316,7 +320,7 @@ fn a_stream_that_begins_again_lets_everybody_in_anew() {
 #[test]
 fn r1_before_the_first_snapshot_everything_is_a_gap() {
     let mut stream = Stream::new();
-    assert_eq!(stream.say(1, 2, published(Gate::Members, ReplicaUpdate::None)), Progress::Gap);
+    assert_eq!(stream.say(1, 2, published(AudienceRule::Members, ReplicaUpdate::None)), Progress::Gap);
     assert_eq!(stream.say(1, 1, attached(52, 52)), Progress::Gap, "there is nothing to attach to");
     assert_eq!(stream.take(), Vec::<String>::new());
 }
@@ -337,9 +341,13 @@ fn the_guild_hears_of_the_first_session_that_wants_presences_and_of_the_last() {
     assert_eq!(words(stream.relay.interests()), none);
     assert_eq!(stream.says(attached(54, 54)), ["want true"]);
     // Its member leaves; or the guild is deleted.
-    assert_eq!(stream.says(published(Gate::Members, ReplicaUpdate::Member(id(54), None))), ["want false"]);
+    assert_eq!(stream.says(published(AudienceRule::Members, ReplicaUpdate::Member(id(54), None))), ["want false"]);
     assert_eq!(stream.says(attached(54, 54)), ["want true"]);
-    assert_eq!(stream.says(published(Gate::Members, ReplicaUpdate::Deleted)), none, "the relay has no sessions");
+    assert_eq!(
+        stream.says(published(AudienceRule::Members, ReplicaUpdate::Deleted)),
+        none,
+        "the relay has no sessions"
+    );
     assert_eq!(words(stream.relay.interests()), none);
 }
 
@@ -356,7 +364,7 @@ fn the_guild_hears_which_members_are_watched() {
     assert_eq!(stream.watch(54, 54, &[8, 9]), none);
     assert_eq!(stream.watch(52, 52, &[7]), none, "another still watches");
     let mut about_eight = |name| {
-        let event = Event::new(GUILD, name, Gate::Members, Payload::GuildGone).about(UserId::new(8));
+        let event = Event::new(GUILD, name, AudienceRule::Members, Payload::GuildGone).about(UserId::new(8));
         stream.next(RelayMessage::Published(Arc::new(Published { event, replica_update: ReplicaUpdate::None })));
         stream.take()
     };
@@ -365,10 +373,10 @@ fn the_guild_hears_which_members_are_watched() {
     assert_eq!(words(stream.relay.interests()), ["watch +7 8 9 -"]);
     assert_eq!(words(stream.relay.detach(id(54), 54)), ["watch + -8 9"]);
     // A watcher who leaves stops watching; a watched user who leaves stays watched, since watchers may see them return.
-    assert_eq!(stream.says(published(Gate::Members, ReplicaUpdate::Member(id(7), None))), none);
+    assert_eq!(stream.says(published(AudienceRule::Members, ReplicaUpdate::Member(id(7), None))), none);
     assert_eq!(words(stream.relay.interests()), ["watch +7 -"]);
     assert_eq!(
-        stream.says(published(Gate::Members, ReplicaUpdate::Member(id(52), None))),
+        stream.says(published(AudienceRule::Members, ReplicaUpdate::Member(id(52), None))),
         ["want false", "watch + -7"],
         "the last session"
     );

@@ -5,7 +5,7 @@ use guildhall_model::{
     ChannelId, ChannelType, EventName, Intents, MessageId, Overwrite, OverwriteKind, Permissions, UserId,
 };
 use guildhall_relay::{
-    AccessChange, AudienceIndex, Clearance, Event, Gate, GuildStructure, Payload, Redaction, Viewer, Visibility,
+    AccessChange, AudienceIndex, AudienceRule, Clearance, Event, GuildStructure, Payload, Redaction, Viewer, Visibility,
 };
 use guildhall_stdx::Rng;
 use std::{
@@ -44,19 +44,19 @@ fn some_members(rng: &mut Rng) -> Members {
     (50..50 + USERS).map(&mut some).collect()
 }
 
-fn gates(structure: &GuildStructure) -> Vec<Gate> {
+fn rules(structure: &GuildStructure) -> Vec<AudienceRule> {
     let channel = |n: u64| ChannelId::new(100 + n);
-    let mut gates = vec![Gate::Members, Gate::Channels([].into())];
+    let mut rules = vec![AudienceRule::Members, AudienceRule::Channels([].into())];
     for n in 0..CHANNELS {
-        gates.push(Gate::Channel(channel(n)));
-        gates.push(Gate::Channels([channel(n), channel((n + 1) % CHANNELS)].into()));
-        gates.extend(structure.list_of(channel(n)).map(Gate::List));
+        rules.push(AudienceRule::Channel(channel(n)));
+        rules.push(AudienceRule::Channels([channel(n), channel((n + 1) % CHANNELS)].into()));
+        rules.extend(structure.list_of(channel(n)).map(AudienceRule::List));
     }
-    gates
+    rules
 }
 
-fn viewers(structure: &GuildStructure, members: &Members, gate: &Gate) -> BTreeSet<UserId> {
-    let admitted = members.values().filter(|member| naive_admits(structure, member, gate));
+fn viewers(structure: &GuildStructure, members: &Members, rule: &AudienceRule) -> BTreeSet<UserId> {
+    let admitted = members.values().filter(|member| naive_admits(structure, member, rule));
     admitted.map(|member| member.user.id).collect()
 }
 
@@ -64,13 +64,13 @@ fn viewers(structure: &GuildStructure, members: &Members, gate: &Gate) -> BTreeS
 fn domains(
     structure: &Arc<GuildStructure>,
     members: &Members,
-) -> BTreeMap<String, (Gate, Visibility, BTreeSet<UserId>)> {
+) -> BTreeMap<String, (AudienceRule, Visibility, BTreeSet<UserId>)> {
     let index = AudienceIndex::new(structure.clone());
-    let of_gate = |gate: Gate| {
-        let visibility = index.visibility(&event(gate.clone()));
-        (format!("{gate:?}"), (gate.clone(), visibility, viewers(structure, members, &gate)))
+    let of_rule = |rule: AudienceRule| {
+        let visibility = index.visibility(&event(rule.clone()));
+        (format!("{rule:?}"), (rule.clone(), visibility, viewers(structure, members, &rule)))
     };
-    gates(structure).into_iter().map(of_gate).collect()
+    rules(structure).into_iter().map(of_rule).collect()
 }
 
 #[test]
@@ -80,20 +80,22 @@ fn d1_d2_events_of_a_domain_have_the_same_viewers() {
         let mut rng = Rng::new(seed);
         let (structure, members) = (some_structure(&mut rng), some_members(&mut rng));
         let domains: Vec<_> = domains(&structure, &members).into_values().collect();
-        for (gate, visibility, viewers) in &domains {
+        for (rule, visibility, viewers) in &domains {
             match visibility {
-                Visibility::Public(_) if matches!(gate, Gate::List(_)) => {}
+                Visibility::Public(_) if matches!(rule, AudienceRule::List(_)) => {}
                 Visibility::Public(_) => {
                     public += 1;
-                    assert_eq!(viewers.len(), members.len(), "seed {seed}: {gate:?} is not open to everyone");
+                    assert_eq!(viewers.len(), members.len(), "seed {seed}: {rule:?} is not open to everyone");
                 }
                 Visibility::Restricted { .. } => restricted += 1,
                 Visibility::Direct(_) | Visibility::Alone => continue,
             }
-            for (other_gate, other, others) in &domains {
-                if other == visibility && matches!(gate, Gate::List(_)) == matches!(other_gate, Gate::List(_)) {
-                    equal += usize::from(gate != other_gate);
-                    assert_eq!(viewers, others, "seed {seed}: {gate:?} and {other_gate:?} share {visibility:?}");
+            for (other_rule, other, others) in &domains {
+                if other == visibility
+                    && matches!(rule, AudienceRule::List(_)) == matches!(other_rule, AudienceRule::List(_))
+                {
+                    equal += usize::from(rule != other_rule);
+                    assert_eq!(viewers, others, "seed {seed}: {rule:?} and {other_rule:?} share {visibility:?}");
                 }
             }
         }
@@ -124,15 +126,15 @@ fn d3_a_key_ends_with_the_rules_behind_it() {
             if !matches!(visibility, Visibility::Restricted { .. }) {
                 continue;
             }
-            for (gate, later, viewers_now) in now.values().filter(|(_, later, _)| later == visibility) {
+            for (rule, later, viewers_now) in now.values().filter(|(_, later, _)| later == visibility) {
                 kept += 1;
-                assert_eq!(viewers, viewers_now, "seed {seed}: {gate:?} keeps {later:?} for other viewers");
+                assert_eq!(viewers, viewers_now, "seed {seed}: {rule:?} keeps {later:?} for other viewers");
             }
         }
         for n in 0..CHANNELS {
-            let gate = format!("{:?}", Gate::Channel(ChannelId::new(100 + n)));
-            let was_public = matches!(then[&gate].1, Visibility::Public(_));
-            let is_public = matches!(now[&gate].1, Visibility::Public(_));
+            let rule = format!("{:?}", AudienceRule::Channel(ChannelId::new(100 + n)));
+            let was_public = matches!(then[&rule].1, Visibility::Public(_));
+            let is_public = matches!(now[&rule].1, Visibility::Public(_));
             let id = ChannelId::new(100 + n);
             assert_eq!(
                 change.narrowed.iter().any(|(narrowed, _)| *narrowed == id),
@@ -141,7 +143,7 @@ fn d3_a_key_ends_with_the_rules_behind_it() {
             );
             assert_eq!(change.opened.contains(&id), !was_public && is_public, "seed {seed}");
             narrowed += usize::from(was_public && !is_public);
-            if let (Visibility::Restricted { key, .. }, false) = (then[&gate].1, then[&gate].1 == now[&gate].1) {
+            if let (Visibility::Restricted { key, .. }, false) = (then[&rule].1, then[&rule].1 == now[&rule].1) {
                 ended += 1;
                 assert!(change.ended.contains(&key), "seed {seed}");
             }
@@ -159,7 +161,7 @@ fn a_channel_that_is_gone_is_narrowed() {
     let narrowed = AccessChange { narrowed: vec![(id(101), None)], ..AccessChange::default() };
     assert_eq!(index.set_structure(one.clone(), &mut ()), narrowed);
     assert!(index.set_structure(one, &mut ()).is_empty());
-    assert_eq!(index.visibility(&event(Gate::Channel(id(101)))), Visibility::Alone);
+    assert_eq!(index.visibility(&event(AudienceRule::Channel(id(101)))), Visibility::Alone);
 }
 
 #[derive(Clone, Copy)]
@@ -187,7 +189,7 @@ fn privileged_events_have_domains_of_their_own() {
     let user = Somebody { user_id: id(51), intents: None };
     let bot = |intents| Somebody { user_id: id(52), intents: Some(intents) };
     let plain = bot(Intents(Intents::ALL.0 & !Intents::PRIVILEGED.0));
-    let named = |name| Event::new(GUILD, name, Gate::Members, Payload::GuildGone);
+    let named = |name| Event::new(GUILD, name, AudienceRule::Members, Payload::GuildGone);
     for (event, clearance, intent) in [
         (named(EventName::GuildUpdate), Clearance::None, Intents::NONE),
         (named(EventName::GuildMemberAdd), Clearance::Members, Intents::GUILD_MEMBERS),

@@ -12,7 +12,7 @@ use guildhall_model::{
     UserId,
 };
 use guildhall_partition::Whose;
-use guildhall_relay::{BackendEvent, Gate};
+use guildhall_relay::{AudienceRule, BackendEvent};
 use std::{collections::BTreeSet, sync::Arc};
 
 impl World {
@@ -93,14 +93,14 @@ impl World {
 
     fn publish(&mut self) -> Result<(), Fault> {
         let publication = self.some_publication();
-        let gate = match &publication.who {
-            Who::Viewers(channel) => Gate::Channel(ChannelId::new(*channel)),
-            Who::Roles(roles) => Gate::Roles(roles.iter().map(|role| RoleId::new(*role)).collect()),
-            Who::Users(users) => Gate::Users(users.iter().map(|user| UserId::new(*user)).collect()),
-            _ => Gate::Members,
+        let rule = match &publication.who {
+            Who::Viewers(channel) => AudienceRule::Channel(ChannelId::new(*channel)),
+            Who::Roles(roles) => AudienceRule::Roles(roles.iter().map(|role| RoleId::new(*role)).collect()),
+            Who::Users(users) => AudienceRule::Users(users.iter().map(|user| UserId::new(*user)).collect()),
+            _ => AudienceRule::Members,
         };
         let event = Arc::new(backend_event(&publication)?);
-        let command = Command::Backend(Box::new(BackendCommand::Publish { gate, event }));
+        let command = Command::Backend(Box::new(BackendCommand::Publish { rule, event }));
         self.checker.telling = Telling::Publication(publication);
         self.command(Actor::System, &command)?;
         self.checker.telling = Telling::Usual;

@@ -3,7 +3,7 @@
 
 use super::{NaiveDirect, ToldDirect, direct::direct_text};
 use guildhall_guild::{Actor, Command, DirectCommand};
-use guildhall_relay::{Gate, Payload, Published};
+use guildhall_relay::{AudienceRule, Payload, Published};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// Most people in a group.
@@ -246,8 +246,8 @@ impl NaiveDirect {
 
     fn agree_on(&mut self, due: Due, published: &Published) -> Result<ToldDirect, String> {
         let event = &published.event;
-        let to: BTreeSet<u64> = match &event.audience.gate {
-            Gate::Users(users) => users.iter().map(|user| user.get()).collect(),
+        let to: BTreeSet<u64> = match &event.audience.rule {
+            AudienceRule::Users(users) => users.iter().map(|user| user.get()).collect(),
             _ => BTreeSet::new(),
         };
         let wrong = |what: &str| Err(format!("{what}: {due:?} had to be published, but not {event:?}"));

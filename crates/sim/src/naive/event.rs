@@ -48,7 +48,7 @@ pub enum Change {
 
 /// Mentions of a message.
 #[derive(Clone, Debug, Default)]
-struct Calls {
+struct Mentions {
     users: Vec<u64>,
     roles: Vec<u64>,
     everyone: bool,
@@ -65,7 +65,7 @@ pub struct Event {
     own: Option<u64>,
     /// The member it is about: their watchers receive it.
     member: Option<u64>,
-    calls: Calls,
+    calls: Mentions,
     /// The change for passive updates.
     pub change: Option<Change>,
     /// The guild once it has happened, and before.
@@ -213,9 +213,9 @@ impl Event {
             _ => None,
         };
         let calls = match &payload {
-            Payload::Backend(_) => publication.as_ref().map(Calls::of_publication).unwrap_or_default(),
-            Payload::Message(event) if name == "MESSAGE_CREATE" => Calls::of(&event.message),
-            _ => Calls::default(),
+            Payload::Backend(_) => publication.as_ref().map(Mentions::of_publication).unwrap_or_default(),
+            Payload::Message(event) if name == "MESSAGE_CREATE" => Mentions::of(&event.message),
+            _ => Mentions::default(),
         };
         let left = if let Payload::MemberRemove(user) = &payload { Some(user.id.get()) } else { None };
         let texts = RefCell::default();
@@ -306,7 +306,7 @@ impl Event {
     }
 }
 
-impl Calls {
+impl Mentions {
     /// Users that a publication names are called by it.
     fn of_publication(publication: &Publication) -> Self {
         match publication.who {

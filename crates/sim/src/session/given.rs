@@ -6,7 +6,7 @@ use crate::{
     naive::{NaiveChannel, State, Untold, list_id, made_text, payload_text},
 };
 use guildhall_member_list::ListOp;
-use guildhall_relay::{Event as RelayEvent, Gate, Payload};
+use guildhall_relay::{AudienceRule, Event as RelayEvent, Payload};
 use guildhall_session::{ReplayEntry, Session as Product};
 use std::rc::Rc;
 
@@ -56,8 +56,8 @@ impl Session {
         let who = format!("session {} of {}", self.id, self.user);
         let Some(due) = self.due.take() else { return fault(format!("{who} receives an unexpected {text}")) };
         due.check(&event.payload).or_else(|what| fault(format!("{who} receives {text}: {what}")))?;
-        let Gate::Channels(channels) = &event.audience.gate else {
-            return fault(format!("{who}: a passive update for {:?}", event.audience.gate));
+        let AudienceRule::Channels(channels) = &event.audience.rule else {
+            return fault(format!("{who}: a passive update for {:?}", event.audience.rule));
         };
         let channels: Rc<[u64]> = channels.iter().map(|channel| channel.get()).collect();
         let views = |channel: &u64| state.is_some_and(|state| state.viewers(*channel).contains(&self.user));
@@ -94,8 +94,8 @@ impl Session {
     /// What lists hold is looked at when everything is at rest.
     fn given_list(&mut self, event: &RelayEvent, state: Option<&State>) -> Result<What, Fault> {
         let text: Rc<str> = payload_text(event.name.as_str(), &event.payload, 0, &State::default()).into();
-        let list: Option<Rc<str>> = match &event.audience.gate {
-            Gate::List(list) => Some(list.to_string().into()),
+        let list: Option<Rc<str>> = match &event.audience.rule {
+            AudienceRule::List(list) => Some(list.to_string().into()),
             _ => None,
         };
         let says_nothing = |op: &ListOp| matches!(op, ListOp::Delete { .. } | ListOp::Invalidate { .. });

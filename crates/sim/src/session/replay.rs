@@ -5,7 +5,7 @@ use crate::{
     checker::{Fault, fault},
     naive::{OutOfView, State, payload_text},
 };
-use guildhall_relay::{Gate, Payload, VoiceEntry};
+use guildhall_relay::{AudienceRule, Payload, VoiceEntry};
 use guildhall_session::{ReplayEntry, Session as Product};
 use guildhall_stdx::SlotKey;
 use std::{collections::BTreeSet, rc::Rc};
@@ -143,7 +143,7 @@ fn rest_of(entry: &ReplayEntry, user: u64, state: Option<&State>) -> Result<What
     let (Some(event), Some(state)) = (entry.dispatch.event(), state) else {
         return fault("an update without a guild is sent again");
     };
-    let Gate::Channels(channels) = &event.audience.gate else {
+    let AudienceRule::Channels(channels) = &event.audience.rule else {
         return fault(format!("a dispatch is replayed to {user}, without permission to see it: {:?}", event.payload));
     };
     let told: Vec<u64> = match &event.payload {

@@ -9,7 +9,7 @@ use crate::{
 use guildhall_guild::{Actor, Command};
 use guildhall_model::{CloseCode, GuildId, User, UserId};
 use guildhall_partition::{AuthFailure, Whose};
-use guildhall_relay::{BackendEvent, Event, Gate, Published, ReplicaUpdate};
+use guildhall_relay::{AudienceRule, BackendEvent, Event, Published, ReplicaUpdate};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -52,7 +52,7 @@ impl World {
     /// Publishes an event to accounts, independent of guilds.
     pub fn tell_accounts(&mut self, users: &BTreeSet<u64>, publication: &Publication, event: BackendEvent) {
         let user_ids: Arc<[UserId]> = users.iter().map(|user| UserId::new(*user)).collect();
-        let event = Event::of_backend(GuildId::new(0), Gate::Users(user_ids), Arc::new(event));
+        let event = Event::of_backend(GuildId::new(0), AudienceRule::Users(user_ids), Arc::new(event));
         let published = Arc::new(Published { event, replica_update: ReplicaUpdate::None });
         for side in &mut self.sides {
             side.notes.push_back(Note::Told { published: published.clone(), publication: publication.clone() });
@@ -111,7 +111,7 @@ impl World {
     ) -> Result<(), Fault> {
         self.checker.tell(side, publication);
         let now = self.now();
-        let user_ids = published.event.audience.gate.users().to_vec();
+        let user_ids = published.event.audience.rule.users().to_vec();
         let of_side = &mut self.sides[side];
         of_side.partition.tell_users(now, published, &user_ids, &mut of_side.link);
         self.after(side)

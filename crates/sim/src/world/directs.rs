@@ -251,7 +251,7 @@ impl World {
         self.trace(|| format!("to {side}, {:?}: {}", told.to, told.text));
         self.checker.tell_direct(side, told);
         let now = self.now();
-        let to = published.event.audience.gate.users().to_vec();
+        let to = published.event.audience.rule.users().to_vec();
         let to = self.saboteur.tells(side, published, to);
         let Side { partition, link, .. } = &mut self.sides[side];
         partition.tell_users(now, published, &to, link);

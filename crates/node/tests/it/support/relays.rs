@@ -41,7 +41,7 @@ impl RelaySink for Relays {
 
     fn tell_users(&self, published: &Arc<Published>) {
         let event = &published.event;
-        self.0.send_modify(|state| state.told.push((event.name, event.audience.gate.users().to_vec())));
+        self.0.send_modify(|state| state.told.push((event.name, event.audience.rule.users().to_vec())));
     }
 
     fn may_tell_users(&self) -> bool {

@@ -6,7 +6,7 @@ use guildhall_model::{
     Channel, ChannelType, EventName, Intents, Message, MessageId, OverwriteKind, PassiveUpdate, Permissions, UserId,
 };
 use guildhall_relay::{
-    AudienceIndex, Deliver, Event, Gate, LogId, MessageEvent, Payload, Redaction, Subscriber, SubscriptionMask,
+    AudienceIndex, AudienceRule, Deliver, Event, LogId, MessageEvent, Payload, Redaction, Subscriber, SubscriptionMask,
     UserSubscriptions,
 };
 use std::{collections::BTreeSet, sync::Arc};
@@ -59,41 +59,45 @@ fn check_with(index: &AudienceIndex, event: &Event, watchers: &[(UserId, u32)], 
 }
 
 #[test]
-fn every_gate() {
-    check(&event(Gate::Members), &[OWNER, PLAIN, INSIDER, QUIET]);
-    check(&event(Gate::Channel(id(OPEN))), &[OWNER, PLAIN, INSIDER, QUIET]);
-    check(&event(Gate::Channel(id(HIDDEN))), &[OWNER, INSIDER]);
-    check(&event(Gate::Channel(id(999))), &[]);
-    check(&event(Gate::ChannelExcept(id(OPEN), id(HIDDEN))), &[PLAIN, QUIET]);
-    check(&event(Gate::ChannelExcept(id(HIDDEN), id(OPEN))), &[]);
-    check(&event(Gate::ChannelExcept(id(HIDDEN), id(999))), &[OWNER, INSIDER]);
-    check(&event(Gate::GuildPermission(Permissions::BAN_MEMBERS | Permissions::VIEW_AUDIT_LOG)), &[OWNER, INSIDER]);
-    check(&event(Gate::ChannelPermission(id(HIDDEN), Permissions::VIEW_CHANNEL)), &[OWNER, INSIDER]);
+fn every_rule() {
+    check(&event(AudienceRule::Members), &[OWNER, PLAIN, INSIDER, QUIET]);
+    check(&event(AudienceRule::Channel(id(OPEN))), &[OWNER, PLAIN, INSIDER, QUIET]);
+    check(&event(AudienceRule::Channel(id(HIDDEN))), &[OWNER, INSIDER]);
+    check(&event(AudienceRule::Channel(id(999))), &[]);
+    check(&event(AudienceRule::ChannelExcept(id(OPEN), id(HIDDEN))), &[PLAIN, QUIET]);
+    check(&event(AudienceRule::ChannelExcept(id(HIDDEN), id(OPEN))), &[]);
+    check(&event(AudienceRule::ChannelExcept(id(HIDDEN), id(999))), &[OWNER, INSIDER]);
     check(
-        &event(Gate::ChannelPermission(id(HIDDEN), Permissions::VIEW_CHANNEL | Permissions::SEND_MESSAGES)),
+        &event(AudienceRule::GuildPermission(Permissions::BAN_MEMBERS | Permissions::VIEW_AUDIT_LOG)),
+        &[OWNER, INSIDER],
+    );
+    check(&event(AudienceRule::ChannelPermission(id(HIDDEN), Permissions::VIEW_CHANNEL)), &[OWNER, INSIDER]);
+    check(
+        &event(AudienceRule::ChannelPermission(id(HIDDEN), Permissions::VIEW_CHANNEL | Permissions::SEND_MESSAGES)),
         &[OWNER],
     );
-    check(&event(Gate::ChannelPermission(id(OPEN), Permissions::MANAGE_CHANNELS)), &[OWNER, INSIDER]);
-    check(&event(Gate::Channels([].into())), &[OWNER, PLAIN, INSIDER, QUIET]);
-    check(&event(Gate::Channels([id(OPEN), id(HIDDEN)].into())), &[OWNER, INSIDER]);
-    check(&event(Gate::Channels([id(OPEN), id(999)].into())), &[]);
-    check(&event(Gate::User(UserId::new(PLAIN))), &[PLAIN]);
-    check(&event(Gate::User(UserId::new(999))), &[]);
+    check(&event(AudienceRule::ChannelPermission(id(OPEN), Permissions::MANAGE_CHANNELS)), &[OWNER, INSIDER]);
+    check(&event(AudienceRule::Channels([].into())), &[OWNER, PLAIN, INSIDER, QUIET]);
+    check(&event(AudienceRule::Channels([id(OPEN), id(HIDDEN)].into())), &[OWNER, INSIDER]);
+    check(&event(AudienceRule::Channels([id(OPEN), id(999)].into())), &[]);
+    check(&event(AudienceRule::User(UserId::new(PLAIN))), &[PLAIN]);
+    check(&event(AudienceRule::User(UserId::new(999))), &[]);
 }
 
 #[test]
 fn intents_are_any_of_those_named() {
-    let named = |name| Event::new(GUILD, name, Gate::Members, Payload::GuildGone);
+    let named = |name| Event::new(GUILD, name, AudienceRule::Members, Payload::GuildGone);
     check(&named(EventName::GuildUpdate), &[OWNER, PLAIN, INSIDER]);
     check(&named(EventName::VoiceServerUpdate), &[OWNER, PLAIN, INSIDER, QUIET]);
     let mut to_quiet = named(EventName::GuildUpdate);
-    to_quiet.audience.gate = Gate::User(UserId::new(QUIET));
+    to_quiet.audience.rule = AudienceRule::User(UserId::new(QUIET));
     check(&to_quiet, &[]);
 }
 
 #[test]
 fn who_it_is_about_gets_it_whatever_gate_and_intents_say() {
-    let hidden = || Event::new(GUILD, EventName::VoiceStateUpdate, Gate::Channel(id(HIDDEN)), Payload::GuildGone);
+    let hidden =
+        || Event::new(GUILD, EventName::VoiceStateUpdate, AudienceRule::Channel(id(HIDDEN)), Payload::GuildGone);
     check(&hidden(), &[OWNER, INSIDER]);
     check(&hidden().always_to(UserId::new(QUIET)), &[OWNER, INSIDER, QUIET]);
     check(&hidden().always_to(UserId::new(INSIDER)), &[OWNER, INSIDER]);
@@ -101,10 +105,10 @@ fn who_it_is_about_gets_it_whatever_gate_and_intents_say() {
 
 #[test]
 fn user_accounts_are_spared_what_they_know_or_did_not_subscribe_to() {
-    let own = |user| event(Gate::Members).never_to_user_account(UserId::new(user));
+    let own = |user| event(AudienceRule::Members).never_to_user_account(UserId::new(user));
     check(&own(PLAIN), &[OWNER, INSIDER, QUIET]);
     check(&own(INSIDER), &[OWNER, PLAIN, INSIDER, QUIET]);
-    let update = || Event::new(GUILD, EventName::GuildMemberUpdate, Gate::Members, Payload::GuildGone);
+    let update = || Event::new(GUILD, EventName::GuildMemberUpdate, AudienceRule::Members, Payload::GuildGone);
     check(&update(), &[INSIDER]);
     check(&update().always_to(UserId::new(PLAIN)), &[PLAIN, INSIDER]);
     check(&update().always_to(UserId::new(QUIET)), &[INSIDER, QUIET]);
@@ -125,7 +129,7 @@ fn user_accounts_get_what_they_subscribed_to() {
         });
         index.add_subscriber(Subscriber { slot: user as u32, mask }, Arc::new(member(user, &[])), 0, &mut ());
     }
-    let named = |name| Event::new(GUILD, name, Gate::Members, Payload::GuildGone);
+    let named = |name| Event::new(GUILD, name, AudienceRule::Members, Payload::GuildGone);
     let check = |event: &Event, expected: &[u64]| {
         let of_users: Vec<u64> = expected.iter().copied().chain([INSIDER]).collect();
         let mut of_users = of_users;
@@ -139,15 +143,15 @@ fn user_accounts_get_what_they_subscribed_to() {
     check(&named(EventName::GuildMemberUpdate), &[63]);
     check(&named(EventName::PresenceUpdate), &[]);
     // A watcher of the event's subject receives it if they may see it and do not receive it otherwise.
-    let about = |name, gate| Event::new(GUILD, name, gate, Payload::GuildGone).about(UserId::new(INSIDER));
+    let about = |name, rule| Event::new(GUILD, name, rule, Payload::GuildGone).about(UserId::new(INSIDER));
     let watchers = [(UserId::new(63), 63), (UserId::new(65), 65), (UserId::new(65), 99), (UserId::new(999), 65)];
-    let update = about(EventName::GuildMemberUpdate, Gate::Members);
+    let update = about(EventName::GuildMemberUpdate, AudienceRule::Members);
     check_with(&index, &update, &watchers, &[INSIDER, 63, 65]);
     check_with(&index, &update.always_to(UserId::new(65)), &watchers, &[INSIDER, 63, 65]);
-    let presence = || about(EventName::PresenceUpdate, Gate::Members);
+    let presence = || about(EventName::PresenceUpdate, AudienceRule::Members);
     check_with(&index, &presence(), &watchers, &[INSIDER, 63, 65]);
     check_with(&index, &presence().never_to_user_account(UserId::new(63)), &watchers, &[INSIDER, 65]);
-    check_with(&index, &about(EventName::PresenceUpdate, Gate::Channel(id(HIDDEN))), &watchers, &[INSIDER]);
+    check_with(&index, &about(EventName::PresenceUpdate, AudienceRule::Channel(id(HIDDEN))), &watchers, &[INSIDER]);
 }
 
 #[test]
@@ -166,7 +170,7 @@ fn a_message_calls_passive_sessions_that_view_its_channel() {
         let mut said_there = Message { channel_id: id(channel), ..message(author, mentions) };
         change(&mut said_there);
         let mut event = said(said_there, None);
-        event.audience.gate = Gate::Channel(id(channel));
+        event.audience.rule = AudienceRule::Channel(id(channel));
         event
     };
     let nothing = |_: &mut Message| {};
@@ -184,7 +188,7 @@ fn a_message_calls_passive_sessions_that_view_its_channel() {
     check(&create(OPEN, QUIET, &[QUIET], &|m| m.mention_everyone = true), &looking(&[61, 63, 65]));
     // An edit calls nobody.
     let Payload::Message(edited) = create(OPEN, 61, &[61, 63], &nothing).payload else { unreachable!("a message") };
-    let edit = Event::new(GUILD, EventName::MessageUpdate, Gate::Channel(id(OPEN)), Payload::Message(edited));
+    let edit = Event::new(GUILD, EventName::MessageUpdate, AudienceRule::Channel(id(OPEN)), Payload::Message(edited));
     check(&edit, &looking(&[]));
 }
 
@@ -205,7 +209,7 @@ fn said(message: Message, referenced: Option<Message>) -> Event {
         mentioned: Vec::new(),
         referenced: referenced.map(Arc::new),
     }));
-    Event::new(GUILD, EventName::MessageCreate, Gate::Members, payload)
+    Event::new(GUILD, EventName::MessageCreate, AudienceRule::Members, payload)
 }
 
 /// Recipients of an event, and its form for each.
@@ -277,7 +281,7 @@ fn a_channel_out_of_view_is_obfuscated_to_who_knows_that() {
     }
     let told_in_part = |name: EventName, channel_id: u64| {
         let channel = Channel::new(id(channel_id), GUILD, ChannelType::Text, "secret");
-        let event = Event::new(GUILD, name, Gate::Members, Payload::Channel(Arc::new(channel)));
+        let event = Event::new(GUILD, name, AudienceRule::Members, Payload::Channel(Arc::new(channel)));
         let mut found = Forms::default();
         index.fan_out(&event, NOW, std::iter::empty(), &mut found);
         assert_eq!(found.forms.len(), 6, "everybody but who asked for nothing");
