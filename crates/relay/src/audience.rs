@@ -1,16 +1,16 @@
 //! Audience index: which sessions of a relay may see what.
 //!
-//! Owns        permission classes: sessions whose members have the same standing share one. Classes that view the same
+//! Owns        permission classes: sessions with the same permission key share one. Classes that view the same
 //!             channels share a view, with one bitset. In a class, sessions that listen to the same stand in one group.
 //! Doors       `add_subscriber`, `remove_subscriber`, `set_mask`, `doubt`, `set_member`, `set_structure` keep it; `fan_out` (in its own file) walks
 //!             an event's recipients.
-//! Invariants  A1 a session is in exactly one group of exactly one class, that of its member's standing. A2 a class's
+//! Invariants  A1 a session is in exactly one group of exactly one class, that of its member's permission key. A2 a class's
 //!             bitset equals what the algorithm says for each channel. A3 a role, overwrite or owner change recomputes
 //!             classes, never sessions one by one; it walks passive ones whose view it changed, for A5. A4 groups with
 //!             equal view and listening share a log, and get exactly the same events but those about single users. A5
 //!             of a passive session whose view changes it is kept what it viewed before (`Baselines`). (checked against
 //!             the algorithm in `tests`)
-//! Limits      one class per distinct standing among the sessions here; a bit per channel and view.
+//! Limits      one class per distinct permission key among the sessions here; a bit per channel and view.
 //! Not here    what is delivered: `Relay`.     Spec  docs/protocol.md §5.2, §5.3.
 
 mod fan_out;
@@ -84,7 +84,7 @@ pub(crate) struct Listener {
 
 /// Everything the permission algorithm asks about a member, and so what sessions of one class have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Standing {
+struct PermissionKey {
     roles: SmallVec<[RoleId; 4]>,
     is_owner: bool,
     /// Only for members that some channel has an overwrite for.
@@ -103,7 +103,7 @@ struct Group {
 
 #[derive(Debug)]
 struct Class {
-    standing: Standing,
+    key: PermissionKey,
     view: usize,
     /// None of them is empty.
     groups: SmallVec<[Group; 2]>,
@@ -113,10 +113,10 @@ impl Class {
     fn member_standing(&self, now: Timestamp) -> MemberStanding<'_> {
         MemberStanding {
             // Without a member overwrite the user id makes no difference.
-            user_id: self.standing.overwritten.unwrap_or(UserId::new(0)),
-            roles: &self.standing.roles,
-            is_owner: self.standing.is_owner,
-            is_silenced: self.standing.is_quarantined || self.standing.silenced_until.is_some_and(|until| until > now),
+            user_id: self.key.overwritten.unwrap_or(UserId::new(0)),
+            roles: &self.key.roles,
+            is_owner: self.key.is_owner,
+            is_silenced: self.key.is_quarantined || self.key.silenced_until.is_some_and(|until| until > now),
         }
     }
 
@@ -136,7 +136,7 @@ impl Class {
 
     fn is_mentioned(&self, mentions: Option<&Mentions>) -> bool {
         mentions.is_some_and(|mentions| {
-            mentions.everyone || mentions.roles.iter().any(|role| self.standing.roles.binary_search(role).is_ok())
+            mentions.everyone || mentions.roles.iter().any(|role| self.key.roles.binary_search(role).is_ok())
         })
     }
 }
@@ -215,7 +215,7 @@ pub struct AudienceIndex {
     /// Members that a channel has an overwrite for: each is a class of its own.
     overwritten: BTreeSet<UserId>,
     classes: Vec<Class>,
-    class_of: Map<Standing, usize>,
+    class_of: Map<PermissionKey, usize>,
     /// Places in `classes` that nobody is in; they are used again.
     free: Vec<usize>,
     views: Vec<View>,
@@ -301,7 +301,7 @@ impl AudienceIndex {
         let user_id = member.user.id;
         self.set_member(&member, baselines);
         if !self.users.contains_key(&user_id) {
-            let class = self.class_for(self.standing_of(&member));
+            let class = self.class_for(self.permission_key(&member));
             self.users.insert(user_id, UserSubscribers { member, class, subscribers: SmallVec::new() });
         }
         let class = self.users[&user_id].class;
@@ -598,8 +598,8 @@ impl AudienceIndex {
         log
     }
 
-    fn standing_of(&self, member: &Member) -> Standing {
-        Standing {
+    fn permission_key(&self, member: &Member) -> PermissionKey {
+        PermissionKey {
             roles: member.roles.clone(),
             is_owner: self.structure.guild.owner_id == member.user.id,
             overwritten: self.overwritten.contains(&member.user.id).then_some(member.user.id),
@@ -608,14 +608,14 @@ impl AudienceIndex {
         }
     }
 
-    /// Puts a user's sessions into the class their member's standing asks for.
+    /// Puts a user's sessions into the class of their member's permission key.
     fn reclass(&mut self, user_id: UserId, baselines: &mut impl Baselines) {
         let Some(user_subscribers) = self.users.get(&user_id) else { return };
-        let (from, standing) = (user_subscribers.class, self.standing_of(&user_subscribers.member));
-        if self.classes[from].standing == standing {
+        let (from, key) = (user_subscribers.class, self.permission_key(&user_subscribers.member));
+        if self.classes[from].key == key {
             return;
         }
-        let to = self.class_for(standing);
+        let to = self.class_for(key);
         let (viewed, view) = (self.classes[from].view, self.classes[to].view);
         if self.hidden != HiddenChannels::Listed {
             let before = self.views_before.of_class(from).cloned();
@@ -638,11 +638,11 @@ impl AudienceIndex {
         self.free_if_empty(from);
     }
 
-    fn class_for(&mut self, standing: Standing) -> usize {
-        if let Some(class) = self.class_of.get(&standing) {
+    fn class_for(&mut self, key: PermissionKey) -> usize {
+        if let Some(class) = self.class_of.get(&key) {
             return *class;
         }
-        let mut class = Class { standing: standing.clone(), view: 0, groups: SmallVec::new() };
+        let mut class = Class { key: key.clone(), view: 0, groups: SmallVec::new() };
         let visible = self.visible_to(&class);
         class.view = match self.view_of.get(&visible) {
             Some(view) => *view,
@@ -659,16 +659,16 @@ impl AudienceIndex {
                 self.classes.len() - 1
             }
         };
-        self.class_of.insert(standing, place);
+        self.class_of.insert(key, place);
         place
     }
 
     fn free_if_empty(&mut self, place: usize) {
         let class = &mut self.classes[place];
-        if !class.groups.is_empty() || self.class_of.get(&class.standing) != Some(&place) {
+        if !class.groups.is_empty() || self.class_of.get(&class.key) != Some(&place) {
             return;
         }
-        self.class_of.remove(&class.standing);
+        self.class_of.remove(&class.key);
         let view = class.view;
         self.free.push(place);
         self.views[view].classes_count -= 1;

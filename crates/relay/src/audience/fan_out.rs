@@ -74,7 +74,7 @@ impl AudienceIndex {
                 let everyone = self.structure.id().cast();
                 // Members keep a role that was deleted until they are written again, and nobody has it.
                 let exists = |role: &&RoleId| self.structure.roles.contains_key(role);
-                let has = |role: &RoleId| *role == everyone || class.standing.roles.binary_search(role).is_ok();
+                let has = |role: &RoleId| *role == everyone || class.key.roles.binary_search(role).is_ok();
                 roles.iter().filter(exists).any(has)
             }
             // Decided per user, by `fan_out` and `may_see`.
