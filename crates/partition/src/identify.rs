@@ -367,7 +367,7 @@ impl Partition {
                 self.core.counters.withheld_total += 1;
             }
         }
-        let mut doubtful = BTreeSet::new();
+        let mut invalidated = BTreeSet::new();
         for seq in after + 1..=session.replay.last_seq() {
             let Some(entry) = session.replay.entry(seq).filter(|entry| !entry.dispatch.is_withheld()) else { continue };
             let (event, about) = (entry.dispatch.event(), entry.dispatch.about());
@@ -406,11 +406,13 @@ impl Partition {
             if may_see {
                 continue;
             }
-            doubtful.extend(index.map(|index| (guild_id, index)));
+            invalidated.extend(index.map(|index| (guild_id, index)));
             // Of a passive update, a voice state or a list of threads the rest is still news.
             let rest = relay.and_then(|relay| match (event, about.and_then(About::threads)) {
-                (Some(event), _) => relay.renewed(user_id, event, now.unix),
-                (None, Some(of)) => relay.renewed_threads(user_id, of.channel_ids.as_deref(), of.joined_only, now.unix),
+                (Some(event), _) => relay.rebuild_for_replay(user_id, event, now.unix),
+                (None, Some(of)) => {
+                    relay.rebuild_threads_for_replay(user_id, of.channel_ids.as_deref(), of.joined_only, now.unix)
+                }
                 (None, None) => None,
             });
             let rest = rest.map(|event| Dispatch::direct(&Arc::new(event)));
@@ -419,9 +421,9 @@ impl Partition {
             self.core.counters.withheld_total += 1;
         }
         let user_id = session.user.id;
-        for (guild_id, index) in doubtful {
+        for (guild_id, index) in invalidated {
             if let Some(entry) = self.relays.get_mut(&guild_id).and_then(|relays| relays.get_mut(&index)) {
-                entry.relay.doubt(user_id, key.slot);
+                entry.relay.invalidate_baseline(user_id, key.slot);
             }
         }
     }

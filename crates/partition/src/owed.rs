@@ -59,7 +59,7 @@ impl Partition {
         let Some(reader) = core.sessions.get(key).map(|session| session.user.id) else { return };
         let gone = Payload::Voice { state: Arc::new(VoiceState::new(of)), member: None };
         let gone = Event::new(guild_id, EventName::VoiceStateUpdate, AudienceRule::Members, gone);
-        if let Some(event) = entry.relay.renewed(reader, &gone, now.unix) {
+        if let Some(event) = entry.relay.rebuild_for_replay(reader, &gone, now.unix) {
             core.append(key, Dispatch::direct(&Arc::new(event)));
         }
     }

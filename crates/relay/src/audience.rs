@@ -2,7 +2,7 @@
 //!
 //! Owns        permission classes: sessions with the same permission key share one. Classes that view the same
 //!             channels share a view, with one bitset. In a class, sessions that listen to the same stand in one group.
-//! Doors       `add_subscriber`, `remove_subscriber`, `set_mask`, `doubt`, `set_member`, `set_structure` keep it; `fan_out` (in its own file) walks
+//! Doors       `add_subscriber`, `remove_subscriber`, `set_mask`, `invalidate_baseline`, `set_member`, `set_structure` keep it; `fan_out` (in its own file) walks
 //!             an event's recipients.
 //! Invariants  A1 a session is in exactly one group of exactly one class, that of its member's permission key. A2 a class's
 //!             bitset equals what the algorithm says for each channel. A3 a role, overwrite or owner change recomputes
@@ -59,7 +59,7 @@ pub trait Baselines {
     /// version that represents both. A session whose last update was at `version`, and that views `channels`, may know
     fn rebase(&mut self, version: u32, channels: &Arc<[ChannelId]>) -> u32;
     /// an older or a newer state of them. Returns the version that represents that.
-    fn doubt(&mut self, version: u32, channels: Vec<ChannelId>) -> u32;
+    fn invalidate_baseline(&mut self, version: u32, channels: Vec<ChannelId>) -> u32;
 }
 
 /// Nobody asks later.
@@ -68,7 +68,7 @@ impl Baselines for () {
         version
     }
 
-    fn doubt(&mut self, version: u32, _channels: Vec<ChannelId>) -> u32 {
+    fn invalidate_baseline(&mut self, version: u32, _channels: Vec<ChannelId>) -> u32 {
         version
     }
 }
@@ -345,14 +345,14 @@ impl AudienceIndex {
     }
 
     /// Records that a passive session may know another state than that of its version.
-    pub(crate) fn doubt(&mut self, user_id: UserId, slot: u32, baselines: &mut impl Baselines) {
+    pub(crate) fn invalidate_baseline(&mut self, user_id: UserId, slot: u32, baselines: &mut impl Baselines) {
         let Some(user_subscribers) = self.users.get(&user_id) else { return };
         let indexed = user_subscribers.subscribers.iter().find(|indexed| indexed.subscriber.slot == slot);
         let Some(indexed) = indexed.filter(|indexed| indexed.subscriber.mask.is_passive()).copied() else { return };
         let (class, view) = (user_subscribers.class, self.classes[user_subscribers.class].view);
         let channels = self.structure.channels.keys().copied().filter(|id| self.view_holds(view, *id)).collect();
         let listener = &mut self.classes[class].group_mut(indexed.subscriber.mask).listeners[indexed.at as usize];
-        listener.version = baselines.doubt(listener.version, channels);
+        listener.version = baselines.invalidate_baseline(listener.version, channels);
     }
 
     /// Removes all sessions of a user and returns their places.

@@ -2,7 +2,7 @@
 //!
 //! Owns        `ChangeLog`: the version at which each channel and voice state last changed, back to the oldest version
 //!             that a passive session is at. One update per (version, view, form) is built and shared.
-//! Doors       `note` before each effect is applied; `rebase` when a session's view changes; `doubt` when a replay
+//! Doors       `note` before each effect is applied; `rebase` when a session's view changes; `invalidate_baseline` when a replay
 //!             omitted something; `since` for one update; `forget` after all sessions were updated.
 //! Invariants  U1 applying the update from version a to b to the state at a yields the state at b, for the channels in
 //!             view. U2 an update mentions only channels that the recipient can view, except that it reports users who
@@ -153,7 +153,7 @@ impl Baselines for ChangeLog {
         self.stands_for(Baseline { version, channels: channels.clone(), is_sure: true })
     }
 
-    fn doubt(&mut self, version: u32, mut channels: Vec<ChannelId>) -> u32 {
+    fn invalidate_baseline(&mut self, version: u32, mut channels: Vec<ChannelId>) -> u32 {
         let before = self.baselines.get(&version);
         channels.extend(before.iter().flat_map(|before| before.channels.iter()));
         channels.sort_unstable();
@@ -340,26 +340,26 @@ pub(crate) fn snapshot(
 }
 
 /// The part of an update that a user with another view may still see: the same channels and users, with current values.
-pub(crate) fn renewed(
+pub(crate) fn rebuild_for_replay(
     delta: &PassiveDelta,
     replica: &GuildReplica,
     holds: impl Fn(ChannelId) -> bool,
     own: UserId,
 ) -> PassiveDelta {
-    let mut renewed = PassiveDelta::default();
+    let mut rebuild_for_replay = PassiveDelta::default();
     let channels = delta.channels.iter().map(|(id, _)| *id).filter(|id| holds(*id));
-    renewed.channels.extend(channels.filter_map(|id| Some((id, newest_message(replica, id)?))));
-    renewed.pins = pins_of(replica, renewed.channels.iter().map(|(id, _)| *id));
+    rebuild_for_replay.channels.extend(channels.filter_map(|id| Some((id, newest_message(replica, id)?))));
+    rebuild_for_replay.pins = pins_of(replica, rebuild_for_replay.channels.iter().map(|(id, _)| *id));
     let told = delta.voice.iter().map(|entry| entry.state.user_id);
     for user_id in told.chain(delta.left.iter().copied()) {
         match replica.voice.get(user_id) {
             Some(entry) if user_id == own || entry.state.channel_id.is_some_and(&holds) => {
-                renewed.voice.push(entry.clone());
+                rebuild_for_replay.voice.push(entry.clone());
             }
-            _ => renewed.left.push(user_id),
+            _ => rebuild_for_replay.left.push(user_id),
         }
     }
-    renewed
+    rebuild_for_replay
 }
 
 /// Visible channels that an update mentions. At replay, a session that can no longer view one of them does not

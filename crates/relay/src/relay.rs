@@ -2,7 +2,7 @@
 //!
 //! Owns        the relay's replica of the guild, its place in the guild's stream, and its change log.
 //! Doors       `handle` for the guild's messages; `detach`, `set_mask`, `watch_members` for sessions; `handle_timer` for
-//!             passive updates; `may_see` of the audience, `renewed` and `doubt` for replay.
+//!             passive updates; `may_see` of the audience, `rebuild_for_replay` and `invalidate_baseline` for replay.
 //! Invariants  R1 messages are taken in the order of `seq`; a gap leads to `Resync`, never to silence. R2 a session
 //!             gets nothing before its `Attached` and everything it may see after it. R3 effects are applied before
 //!             their event is fanned out. R4 when a session becomes active it is first told what it missed; when it
@@ -16,7 +16,7 @@ use crate::{
     hidden::HiddenChannels,
     member_lists::{ChannelView, Delivery, MemberLists},
     notice::Notice,
-    passive::{ChangeLog, Unreads, channels_of, pins_of, renewed, snapshot},
+    passive::{ChangeLog, Unreads, channels_of, pins_of, rebuild_for_replay, snapshot},
     payload::Payload,
     protocol::{
         GuildView, MembersAnswer, Published, RelayId, RelayMessage, ReplicaUpdate, SessionKey, ToGuild, ToRelay,
@@ -500,13 +500,14 @@ impl Relay {
     /// that was withheld at replay because the user may not view all of it any more. None for other events,
     /// and if nothing is visible.
     #[must_use]
-    pub fn renewed(&self, user_id: UserId, event: &Event, now: Timestamp) -> Option<Event> {
+    pub fn rebuild_for_replay(&self, user_id: UserId, event: &Event, now: Timestamp) -> Option<Event> {
         let state = self.state.as_ref()?;
         let view = state.audience.view_of(user_id)?;
         let holds = |channel_id| state.audience.view_holds(view, channel_id);
         let (channels, payload) = match &event.payload {
             Payload::PassiveDelta(delta) => {
-                let delta = Some(renewed(delta, &state.replica, holds, user_id)).filter(|delta| !delta.is_empty())?;
+                let delta = Some(rebuild_for_replay(delta, &state.replica, holds, user_id))
+                    .filter(|delta| !delta.is_empty())?;
                 let channels = channels_of(delta.channels.iter().map(|(id, _)| *id), &delta.voice, holds);
                 (channels, Payload::PassiveDelta(delta))
             }
@@ -535,16 +536,16 @@ impl Relay {
             }
             Payload::Notice(notice) => {
                 let Notice::ThreadList { channel_ids, joined_only, .. } = &**notice else { return None };
-                return self.renewed_threads(user_id, channel_ids.as_deref(), *joined_only, now);
+                return self.rebuild_threads_for_replay(user_id, channel_ids.as_deref(), *joined_only, now);
             }
             _ => return None,
         };
         Some(Event::new(self.guild_id, event.name, AudienceRule::Channels(channels), payload))
     }
 
-    /// `renewed`, of a list of these channels' threads, or of all.
+    /// `rebuild_for_replay`, of a list of these channels' threads, or of all.
     #[must_use]
-    pub fn renewed_threads(
+    pub fn rebuild_threads_for_replay(
         &self,
         user_id: UserId,
         channel_ids: Option<&[ChannelId]>,
@@ -563,9 +564,9 @@ impl Relay {
 
     /// Marks a resumed session with an incomplete replay: before its next update it may see channels again, or may have
     /// received newer states than those of its last update. The next update is complete.
-    pub fn doubt(&mut self, user_id: UserId, slot: u32) {
+    pub fn invalidate_baseline(&mut self, user_id: UserId, slot: u32) {
         if let Some(state) = &mut self.state {
-            state.audience.doubt(user_id, slot, &mut state.changes);
+            state.audience.invalidate_baseline(user_id, slot, &mut state.changes);
         }
     }
 

@@ -349,14 +349,14 @@ impl World {
                 continue;
             }
             is_whole = false;
-            if let Some(rest) = self.relay.renewed(client.user_id, &published.event, NOW) {
+            if let Some(rest) = self.relay.rebuild_for_replay(client.user_id, &published.event, NOW) {
                 assert!(index.may_see(client.user_id, &rest, NOW), "the remaining part is visible");
                 client.apply(&rest.payload);
             }
         }
         let user_id = client.user_id;
         if !is_whole {
-            self.relay.doubt(user_id, slot);
+            self.relay.invalidate_baseline(user_id, slot);
         }
     }
 

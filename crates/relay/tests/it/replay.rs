@@ -168,7 +168,7 @@ impl Guild {
         of_slot
             .filter_map(|(_, published)| match audience.may_see(ANA, &published.event, NOW) {
                 true => Some(text(&published.event)),
-                false => self.relay.renewed(ANA, &published.event, NOW).map(|rest| text(&rest)),
+                false => self.relay.rebuild_for_replay(ANA, &published.event, NOW).map(|rest| text(&rest)),
             })
             .collect()
     }
