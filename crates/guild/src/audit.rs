@@ -17,7 +17,7 @@ use guildhall_model::{
     Member, Overwrite, OverwriteKind, Permissions, ResourceKey, ResourceKind, Role, RoleIcon, RoleId, ScheduledEvent,
     StageInstance, Sticker, UserId, Webhook, timestamp_of,
 };
-use guildhall_relay::{AudienceRule, Notice, Payload, ReplicaUpdate};
+use guildhall_relay::{AudienceRule, Payload, ReplicaUpdate, ResourcePayload};
 use guildhall_stdx::{Now, Timestamp};
 use serde_json::{Map, Value, json};
 use std::{
@@ -277,7 +277,7 @@ impl Guild {
         let entry = Arc::new(AuditEntry { id, action, user_id, target_id, changes, options, reason });
         self.audit.insert(entry.clone());
         self.put_resource(GuildResource::AuditEntry(entry.clone()));
-        let payload = Payload::Notice(Box::new(Notice::AuditEntry(entry)));
+        let payload = Payload::Resource(Box::new(ResourcePayload::AuditEntry(entry)));
         let rule = AudienceRule::GuildPermission(Permissions::VIEW_AUDIT_LOG);
         let event = self.event(EventName::GuildAuditLogEntryCreate, rule, payload);
         self.publish(event, ReplicaUpdate::None);

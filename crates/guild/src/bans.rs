@@ -18,7 +18,7 @@ use crate::{
 use guildhall_model::{
     AuditAction, Ban, EventName, GuildResource, Member, Permissions, ResourceKey, ResourceKind, RoleId, User, UserId,
 };
-use guildhall_relay::{AudienceRule, Notice, Payload, ReplicaUpdate};
+use guildhall_relay::{AudienceRule, Payload, ReplicaUpdate, ResourcePayload};
 use guildhall_stdx::Now;
 use std::sync::Arc;
 
@@ -51,8 +51,8 @@ impl Guild {
         let ban = Arc::new(Ban { user: new.user.clone(), reason: new.reason.clone() });
         self.resources.bans.insert(user_id, ban.clone());
         self.put_resource(GuildResource::Ban(ban));
-        let notice = Notice::Ban { user: new.user.clone(), delete_message_s: Some(new.delete_message_s) };
-        self.tell_ban(EventName::GuildBanAdd, notice);
+        let resource = ResourcePayload::Ban { user: new.user.clone(), delete_message_s: Some(new.delete_message_s) };
+        self.tell_ban(EventName::GuildBanAdd, resource);
         self.log(now, actor, NewEntry::new(AuditAction::MemberBanAdd, user_id));
         Ok(Reply::Done)
     }
@@ -61,8 +61,8 @@ impl Guild {
         self.in_guild(now, actor)?.need(Permissions::BAN_MEMBERS)?;
         let ban = self.resources.bans.remove(&user_id).ok_or(Refusal::UnknownBan)?;
         self.delete_resource(ResourceKey::whole(ResourceKind::Ban, user_id.get()));
-        let notice = Notice::Ban { user: ban.user.clone(), delete_message_s: None };
-        self.tell_ban(EventName::GuildBanRemove, notice);
+        let resource = ResourcePayload::Ban { user: ban.user.clone(), delete_message_s: None };
+        self.tell_ban(EventName::GuildBanRemove, resource);
         self.log(now, actor, NewEntry::new(AuditAction::MemberBanRemove, user_id));
         Ok(Reply::Done)
     }
@@ -75,8 +75,8 @@ impl Guild {
         self.put_resource(GuildResource::Ban(ban));
     }
 
-    fn tell_ban(&mut self, name: EventName, notice: Notice) {
-        let event = self.event(name, AudienceRule::GuildPermission(READERS), Payload::Notice(Box::new(notice)));
+    fn tell_ban(&mut self, name: EventName, resource: ResourcePayload) {
+        let event = self.event(name, AudienceRule::GuildPermission(READERS), Payload::Resource(Box::new(resource)));
         self.publish(event, ReplicaUpdate::None);
     }
 

@@ -20,7 +20,7 @@ use guildhall_model::{
     Channel, ChannelId, ChannelType, Direct, DirectFields, EventName, Guild as GuildFields, GuildId, Member, Message,
     Permissions, User, UserId,
 };
-use guildhall_relay::{Event, Notice, Payload, Published, ReplicaUpdate};
+use guildhall_relay::{Event, Payload, Published, ReplicaUpdate, ResourcePayload};
 use guildhall_stdx::Now;
 use std::sync::Arc;
 
@@ -125,14 +125,14 @@ impl Guild {
     fn tell_direct(&mut self, name: EventName, readers: &[UserId]) {
         let Ok(direct) = self.direct() else { return };
         for reader in readers {
-            let notice = Notice::Direct { direct: direct.clone(), reader: *reader };
-            self.tell_users(name, [*reader].into(), Payload::Notice(Box::new(notice)));
+            let resource = ResourcePayload::Direct { direct: direct.clone(), reader: *reader };
+            self.tell_users(name, [*reader].into(), Payload::Resource(Box::new(resource)));
         }
     }
 
     fn tell_recipient(&mut self, name: EventName, channel_id: ChannelId, user: &Arc<User>, to: Arc<[UserId]>) {
-        let notice = Notice::Recipient { channel_id, user: user.clone() };
-        self.tell_users(name, to, Payload::Notice(Box::new(notice)));
+        let resource = ResourcePayload::Recipient { channel_id, user: user.clone() };
+        self.tell_users(name, to, Payload::Resource(Box::new(resource)));
     }
 
     /// Handles a command to a direct message. `None`: it is handled as in any guild.

@@ -19,7 +19,7 @@ use guildhall_model::{
     AuditAction, ChannelId, ChannelType, Emoji, EmojiId, EventName, Guild as GuildFields, Id, Permissions,
     ScheduledEvent, StageInstance, Sticker, StickerId, UserId,
 };
-use guildhall_relay::{AudienceRule, Notice, Payload};
+use guildhall_relay::{AudienceRule, Payload, ResourcePayload};
 use guildhall_stdx::Now;
 use std::sync::Arc;
 
@@ -32,29 +32,29 @@ impl Guild {
         fields: GuildFields,
         channel_id: Option<ChannelId>,
         name: EventName,
-        notice: impl FnOnce(&Self) -> Notice,
+        resource: impl FnOnce(&Self) -> ResourcePayload,
     ) {
         let fields = Arc::new(fields);
         self.write(Write::PutGuild(fields.clone()));
         let replica_update = self.change_structure(now, |structure| structure.guild = fields);
-        let notice = notice(self);
+        let resource = resource(self);
         let channel_id = channel_id.filter(|id| self.structure.channels.contains_key(id));
         let rule = channel_id.map_or(AudienceRule::Members, AudienceRule::Channel);
-        let event = self.event(name, rule, Payload::Notice(Box::new(notice)));
+        let event = self.event(name, rule, Payload::Resource(Box::new(resource)));
         self.publish(event, replica_update);
     }
 
     fn keep_emojis(&mut self, now: Now, emojis: Vec<Emoji>) {
         let fields = GuildFields { emojis, ..GuildFields::clone(&self.structure.guild) };
         self.keep_fields(now, fields, None, EventName::GuildEmojisUpdate, |guild| {
-            Notice::Emojis(guild.structure.guild.clone())
+            ResourcePayload::Emojis(guild.structure.guild.clone())
         });
     }
 
     fn keep_stickers(&mut self, now: Now, stickers: Vec<Sticker>) {
         let fields = GuildFields { stickers, ..GuildFields::clone(&self.structure.guild) };
-        let notice = |guild: &Self| Notice::Stickers(guild.structure.guild.clone());
-        self.keep_fields(now, fields, None, EventName::GuildStickersUpdate, notice);
+        let resource = |guild: &Self| ResourcePayload::Stickers(guild.structure.guild.clone());
+        self.keep_fields(now, fields, None, EventName::GuildStickersUpdate, resource);
     }
 
     pub(crate) fn create_emoji(&mut self, now: Now, actor: Actor, new: &NewEmoji) -> CommandResult {
@@ -233,7 +233,7 @@ impl Guild {
         event: Arc<ScheduledEvent>,
     ) {
         let fields = GuildFields { scheduled_events: events, ..GuildFields::clone(&self.structure.guild) };
-        self.keep_fields(now, fields, event.channel_id, name, |_| Notice::ScheduledEvent(event));
+        self.keep_fields(now, fields, event.channel_id, name, |_| ResourcePayload::ScheduledEvent(event));
     }
 
     pub(crate) fn delete_scheduled_event(&mut self, now: Now, actor: Actor, id: Id<()>) -> CommandResult {
@@ -286,7 +286,10 @@ impl Guild {
                 true => EventName::GuildScheduledEventUserAdd,
                 false => EventName::GuildScheduledEventUserRemove,
             };
-            self.keep_fields(now, fields, channel_id, name, |_| Notice::ScheduledEventUser { event_id: id, user_id });
+            self.keep_fields(now, fields, channel_id, name, |_| ResourcePayload::ScheduledEventUser {
+                event_id: id,
+                user_id,
+            });
         }
         Ok(Reply::Done)
     }
@@ -324,7 +327,7 @@ impl Guild {
 
     fn keep_stages(&mut self, now: Now, stages: Vec<StageInstance>, name: EventName, stage: StageInstance) {
         let fields = GuildFields { stage_instances: stages, ..GuildFields::clone(&self.structure.guild) };
-        self.keep_fields(now, fields, Some(stage.channel_id), name, |_| Notice::Stage(Box::new(stage)));
+        self.keep_fields(now, fields, Some(stage.channel_id), name, |_| ResourcePayload::Stage(Box::new(stage)));
     }
 
     pub(crate) fn delete_stage(&mut self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {

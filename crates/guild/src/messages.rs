@@ -20,7 +20,7 @@ use guildhall_model::{
     Attachment, AuditAction, ChannelId, EventName, Member, Message, MessageId, MessageReference, Nonce, Permissions,
     StickerId, StickerItem, UserId,
 };
-use guildhall_relay::{MessageEvent, Notice, Payload, ReplicaUpdate};
+use guildhall_relay::{MessageEvent, Payload, ReplicaUpdate, ResourcePayload};
 use guildhall_stdx::Now;
 use std::sync::Arc;
 
@@ -458,9 +458,9 @@ impl Guild {
             self.forget_message((channel_id, *message_id));
         }
         let replica_update = self.thread_after_deletion(&context, counted);
-        let notice = Notice::MessagesGone { channel_id, ids: message_ids.into() };
+        let resource = ResourcePayload::MessagesGone { channel_id, ids: message_ids.into() };
         let rule = self.rule_of(&context.channel);
-        let event = self.event(EventName::MessageDeleteBulk, rule, Payload::Notice(Box::new(notice)));
+        let event = self.event(EventName::MessageDeleteBulk, rule, Payload::Resource(Box::new(resource)));
         self.publish(event, replica_update);
         let entry = NewEntry::new(AuditAction::MessageBulkDelete, channel_id);
         self.log(now, actor, entry.option("count", message_ids.len()));

@@ -15,7 +15,7 @@ use guildhall_model::{
     AuditAction, Channel, ChannelId, EventName, GuildResource, Message, MessageId, MessageReference, Permissions, Pin,
     ResourceKey, ResourceKind,
 };
-use guildhall_relay::{AudienceRule, Notice, Payload, ReplicaUpdate, ThreadEntry};
+use guildhall_relay::{AudienceRule, Payload, ReplicaUpdate, ResourcePayload, ThreadEntry};
 use guildhall_stdx::{Now, Timestamp};
 use std::sync::Arc;
 
@@ -116,9 +116,9 @@ impl Guild {
         let channel = Arc::new(channel);
         self.write(Write::PutChannel(channel.clone()));
         let replica_update = self.keep_channel(now, &channel);
-        let notice = Notice::Pins { channel_id: channel.id, last_pin_timestamp };
+        let resource = ResourcePayload::Pins { channel_id: channel.id, last_pin_timestamp };
         let rule = self.rule_of(&channel);
-        let event = self.event(EventName::ChannelPinsUpdate, rule, Payload::Notice(Box::new(notice)));
+        let event = self.event(EventName::ChannelPinsUpdate, rule, Payload::Resource(Box::new(resource)));
         self.publish(event, replica_update);
     }
 

@@ -28,7 +28,7 @@ use guildhall_model::{
     AuditAction, Channel, ChannelId, ChannelType, EventName, ForumFields, ForumTag, Id, Message, Permissions,
     ResourceKey, ResourceKind, ThreadMember, UserId,
 };
-use guildhall_relay::{AudienceRule, Notice, Payload, ReplicaUpdate, ThreadEntry, ThreadEvent};
+use guildhall_relay::{AudienceRule, Payload, ReplicaUpdate, ResourcePayload, ThreadEntry, ThreadEvent};
 use guildhall_stdx::Now;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -163,10 +163,10 @@ impl Guild {
         name: EventName,
         entry: &ThreadEntry,
         only: Option<UserId>,
-        notice: Notice,
+        resource: ResourcePayload,
         replica_update: ReplicaUpdate,
     ) {
-        let event = self.event(name, Self::rule_of_thread(entry, only), Payload::Notice(Box::new(notice)));
+        let event = self.event(name, Self::rule_of_thread(entry, only), Payload::Resource(Box::new(resource)));
         self.publish(event, replica_update);
     }
 
@@ -227,7 +227,7 @@ impl Guild {
         self.write(Write::PutChannel(entry.channel.clone()));
         let replica_update = self.keep_thread(entry.clone());
         let event = ThreadEvent { entry: entry.clone(), own: None, newly_created: false };
-        self.tell_thread(EventName::ThreadUpdate, &entry, None, Notice::Thread(event), replica_update);
+        self.tell_thread(EventName::ThreadUpdate, &entry, None, ResourcePayload::Thread(event), replica_update);
         if is_active && !was_active {
             // Clients forget archived threads; after reopening, connected members receive their membership again.
             let context: Vec<_> = entry
@@ -237,12 +237,12 @@ impl Guild {
                 .copied()
                 .collect();
             for member in context {
-                let notice = Notice::ThreadMember(member);
+                let resource = ResourcePayload::ThreadMember(member);
                 self.tell_thread(
                     EventName::ThreadMemberUpdate,
                     &entry,
                     Some(member.user_id),
-                    notice,
+                    resource,
                     ReplicaUpdate::None,
                 );
             }
@@ -313,8 +313,8 @@ impl Guild {
         context.need(Permissions::MANAGE_THREADS)?;
         let entry = self.need_thread(&context)?.clone();
         self.forget_thread(&entry);
-        let notice = Notice::ThreadGone(entry.channel.clone());
-        self.tell_thread(EventName::ThreadDelete, &entry, None, notice, ReplicaUpdate::Thread(thread_id, None));
+        let resource = ResourcePayload::ThreadGone(entry.channel.clone());
+        self.tell_thread(EventName::ThreadDelete, &entry, None, resource, ReplicaUpdate::Thread(thread_id, None));
         let logged = NewEntry::new(AuditAction::ThreadDelete, thread_id);
         self.log(now, actor, logged.gone(audit::of_channel(&entry.channel)));
         Ok(Reply::Thread(Box::new((entry, None))))

@@ -16,7 +16,7 @@ use guildhall_model::{
     AuditAction, ChannelId, ChannelType, EventName, GuildResource, Message, MessageId, Permissions, ResourceKey,
     ResourceKind, Webhook, WebhookId,
 };
-use guildhall_relay::{AudienceRule, Notice, Payload, ReplicaUpdate};
+use guildhall_relay::{AudienceRule, Payload, ReplicaUpdate, ResourcePayload};
 use guildhall_stdx::Now;
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ impl Guild {
 
     fn tell_webhooks(&mut self, channel_id: ChannelId) {
         let rule = AudienceRule::ChannelPermission(channel_id, Permissions::MANAGE_WEBHOOKS);
-        let payload = Payload::Notice(Box::new(Notice::Webhooks(channel_id)));
+        let payload = Payload::Resource(Box::new(ResourcePayload::Webhooks(channel_id)));
         let event = self.event(EventName::WebhooksUpdate, rule, payload);
         self.publish(event, ReplicaUpdate::None);
     }

@@ -17,7 +17,7 @@ use crate::{
 use guildhall_codec::Encoding;
 use guildhall_model::{ChannelId, CloseCode, UserId, to_gateway::ShardId};
 use guildhall_relay::{
-    Event, Notice, Payload, Published, Redaction, SubscriptionMask, UserFilter, visibility_of_direct,
+    Event, Payload, Published, Redaction, ResourcePayload, SubscriptionMask, UserFilter, visibility_of_direct,
 };
 use guildhall_session::Session;
 use guildhall_stdx::{Now, SlotKey};
@@ -214,7 +214,9 @@ impl Partition {
 /// The direct message whose recipients an event changes.
 fn recipients_changed(event: &Event) -> Option<ChannelId> {
     match &event.payload {
-        Payload::Notice(notice) if matches!(**notice, Notice::Recipient { .. }) => event.direct_channel(),
+        Payload::Resource(resource) if matches!(**resource, ResourcePayload::Recipient { .. }) => {
+            event.direct_channel()
+        }
         _ => event.group_left(),
     }
 }

@@ -5,7 +5,9 @@
 //! Invariants  immutable; only `audience` decides on visibility, at the event and again at replay.
 //! Not here    the current recipients: `Relay`.     Spec  docs/protocol.md §4, §5.3, §7.
 
-use crate::{backend::BackendEvent, notice::Notice, payload::Payload, subscription_mask::UserFilter};
+use crate::{
+    backend::BackendEvent, payload::Payload, resource_payload::ResourcePayload, subscription_mask::UserFilter,
+};
 use guildhall_codec::Encoding;
 use guildhall_member_list::ListId;
 use guildhall_model::{ChannelId, ChannelType, EventName, GuildId, Intents, Permissions, RoleId, UserId};
@@ -271,11 +273,11 @@ impl Event {
             | Payload::ReactionsCleared { channel_id, .. }
             | Payload::Typing { channel_id, .. } => Some(*channel_id),
             Payload::Reaction(event) => Some(event.channel_id),
-            Payload::Notice(notice) => match &**notice {
-                Notice::Pins { channel_id, .. }
-                | Notice::MessagesGone { channel_id, .. }
-                | Notice::Recipient { channel_id, .. } => Some(*channel_id),
-                Notice::Direct { direct, .. } => Some(direct.channel.id),
+            Payload::Resource(resource) => match &**resource {
+                ResourcePayload::Pins { channel_id, .. }
+                | ResourcePayload::MessagesGone { channel_id, .. }
+                | ResourcePayload::Recipient { channel_id, .. } => Some(*channel_id),
+                ResourcePayload::Direct { direct, .. } => Some(direct.channel.id),
                 _ => None,
             },
             _ => None,
@@ -286,8 +288,10 @@ impl Event {
     #[must_use]
     pub fn group_left(&self) -> Option<ChannelId> {
         match &self.payload {
-            Payload::Notice(notice) if self.name == EventName::ChannelDelete => match &**notice {
-                Notice::Direct { direct, .. } if direct.channel.kind == ChannelType::GroupDm => Some(direct.channel.id),
+            Payload::Resource(resource) if self.name == EventName::ChannelDelete => match &**resource {
+                ResourcePayload::Direct { direct, .. } if direct.channel.kind == ChannelType::GroupDm => {
+                    Some(direct.channel.id)
+                }
                 _ => None,
             },
             _ => None,

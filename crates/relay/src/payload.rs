@@ -7,8 +7,8 @@
 use crate::{
     backend::{BackendEvent, Receipt},
     event::{ContentReaders, Mentions, Redaction},
-    notice::Notice,
     passive::{PassiveDelta, PassiveSnapshot, Unreads},
+    resource_payload::ResourcePayload,
     structure::GuildStructure,
 };
 use guildhall_codec::Encoding;
@@ -145,7 +145,7 @@ pub enum Payload {
     /// CHANNEL_UNREAD_UPDATE: channels and their newest messages.
     Unread(Unreads),
     /// An event with a small body.
-    Notice(Box<Notice>),
+    Resource(Box<ResourcePayload>),
     /// An event published by a backend.
     Backend(Arc<BackendEvent>),
 }
@@ -284,7 +284,7 @@ impl Payload {
                     channel_unread_updates: unreads(channels, &channels.pins),
                 });
             }
-            Self::Notice(notice) => notice.render(guild_id, put),
+            Self::Resource(resource) => resource.render(guild_id, put),
             Self::ChannelMemberCount { channel_id, member_count, presence_count } => {
                 put.body(&ChannelMemberCountUpdateBody {
                     guild_id,

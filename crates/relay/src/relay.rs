@@ -15,13 +15,13 @@ use crate::{
     event::{AudienceRule, Event, Redaction},
     hidden::HiddenChannels,
     member_lists::{ChannelView, Delivery, MemberLists},
-    notice::Notice,
     passive::{ChangeLog, Unreads, channels_of, pins_of, rebuild_for_replay, snapshot},
     payload::Payload,
     protocol::{
         GuildView, MembersAnswer, Published, RelayId, RelayMessage, ReplicaUpdate, SessionKey, ToGuild, ToRelay,
     },
     replica::GuildReplica,
+    resource_payload::ResourcePayload,
     subscription_mask::SubscriptionMask,
     subscriptions::{Subscriptions, Watched},
     thread::threads_of,
@@ -534,8 +534,8 @@ impl Relay {
                 };
                 (now.channel_id.into_iter().collect(), Payload::Voice { state: now, member })
             }
-            Payload::Notice(notice) => {
-                let Notice::ThreadList { channel_ids, joined_only, .. } = &**notice else { return None };
+            Payload::Resource(resource) => {
+                let ResourcePayload::ThreadList { channel_ids, joined_only, .. } = &**resource else { return None };
                 return self.rebuild_threads_for_replay(user_id, channel_ids.as_deref(), *joined_only, now);
             }
             _ => return None,
@@ -750,8 +750,8 @@ impl State {
         }
         let threads = threads.into_iter().cloned().collect();
         let rule = channel_ids.clone().map_or(AudienceRule::User(user_id), AudienceRule::Channels);
-        let notice = Notice::ThreadList { channel_ids, threads, user_id, joined_only };
-        Some(Event::new(guild_id, EventName::ThreadListSync, rule, Payload::Notice(Box::new(notice))))
+        let resource = ResourcePayload::ThreadList { channel_ids, threads, user_id, joined_only };
+        Some(Event::new(guild_id, EventName::ThreadListSync, rule, Payload::Resource(Box::new(resource))))
     }
 
     /// One round: sends every passive session its changes since its last update.

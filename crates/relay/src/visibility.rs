@@ -28,8 +28,8 @@
 
 use crate::{
     event::{AudienceRule, Event, Redaction},
-    notice::Notice,
     payload::Payload,
+    resource_payload::ResourcePayload,
     structure::GuildStructure,
 };
 use guildhall_member_list::ListId;
@@ -315,7 +315,9 @@ pub(crate) fn visibility_domain(rules: &AccessRules, event: &Event) -> Visibilit
             };
         }
         // It has the reader's own member in it.
-        Payload::Notice(notice) if matches!(**notice, Notice::ThreadList { .. }) => return Visibility::Alone,
+        Payload::Resource(resource) if matches!(**resource, ResourcePayload::ThreadList { .. }) => {
+            return Visibility::Alone;
+        }
         _ => {}
     }
     match &event.audience.rule {

@@ -8,7 +8,9 @@
 
 use crate::dispatch::{About, OfDirect, OfThreads};
 use guildhall_model::{ChannelId, EventName, GuildId, MessageId, UserId, VoiceState};
-use guildhall_relay::{Audience, AudienceRule, Event, Notice, PassiveDelta, PassiveSnapshot, Payload, Unreads};
+use guildhall_relay::{
+    Audience, AudienceRule, Event, PassiveDelta, PassiveSnapshot, Payload, ResourcePayload, Unreads,
+};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -136,15 +138,15 @@ impl SeenBy {
         if let Some(told) = KeptUpdate::of(&event.payload) {
             return Self::Update { guild_id, rule, told };
         }
-        let notice = match &event.payload {
+        let resource = match &event.payload {
             Payload::Voice { state, .. } => {
                 return Self::Voice { guild_id, rule, always, state: Box::new(VoiceState::clone(state)) };
             }
-            Payload::Notice(notice) => Some(&**notice),
+            Payload::Resource(resource) => Some(&**resource),
             _ => None,
         };
-        match notice {
-            Some(Notice::ThreadList { channel_ids, threads, joined_only, .. }) => {
+        match resource {
+            Some(ResourcePayload::ThreadList { channel_ids, threads, joined_only, .. }) => {
                 let channels = channel_ids.iter().flat_map(|ids| ids.iter().copied());
                 Self::Threads {
                     guild_id,
@@ -154,7 +156,7 @@ impl SeenBy {
                 }
             }
             // There is no thread any more whose members could be asked.
-            Some(Notice::ThreadGone(thread)) if thread.parent_id.is_some() => {
+            Some(ResourcePayload::ThreadGone(thread)) if thread.parent_id.is_some() => {
                 Self::Views { guild_id, channels: thread.parent_id.into_iter().collect(), is_whole: false }
             }
             _ => Self::AudienceRule { guild_id, rule, always },

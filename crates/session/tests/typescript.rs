@@ -26,7 +26,7 @@ const FILES: &[&str] = &[
     "model/src/message.rs",
     "model/src/presence.rs",
     "model/src/role.rs",
-    "relay/src/notice.rs",
+    "relay/src/resource_payload.rs",
     "relay/src/payload.rs",
     "session/src/ready.rs",
 ];
@@ -63,7 +63,7 @@ const WRITTEN: &[(&str, &str, &str)] = &[
 
 /// Names in TypeScript, where the name without `Body` would say too little.
 const NAMES: &[(&str, &str)] = &[
-    ("notice/BanBody", "GuildBan"),
+    ("resource_payload/BanBody", "GuildBan"),
     ("ChunkBody", "GuildMembersChunk"),
     ("DirectBody", "DirectChannel"),
     ("EmojisBody", "GuildEmojis"),
@@ -96,8 +96,8 @@ const EVENTS: &[(&str, &str)] = &[
     ("GUILD_ROLE_CREATE", "{RoleEventBody}"),
     ("GUILD_ROLE_UPDATE", "{RoleEventBody}"),
     ("GUILD_ROLE_DELETE", "{RoleDeleteBody}"),
-    ("GUILD_BAN_ADD", "{notice/BanBody}"),
-    ("GUILD_BAN_REMOVE", "{notice/BanBody}"),
+    ("GUILD_BAN_ADD", "{resource_payload/BanBody}"),
+    ("GUILD_BAN_REMOVE", "{resource_payload/BanBody}"),
     ("GUILD_AUDIT_LOG_ENTRY_CREATE", "{AuditEntryBody}"),
     ("GUILD_EMOJIS_UPDATE", "{EmojisBody}"),
     ("GUILD_STICKERS_UPDATE", "{StickersBody}"),

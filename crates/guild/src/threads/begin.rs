@@ -14,7 +14,7 @@ use guildhall_model::{
     AuditAction, Channel, ChannelId, ChannelType, EventName, GuildResource, Member, Message, MessageId,
     MessageReference, Permissions, ThreadFields, ThreadMember,
 };
-use guildhall_relay::{Notice, ReplicaUpdate, ThreadEntry, ThreadEvent};
+use guildhall_relay::{ReplicaUpdate, ResourcePayload, ThreadEntry, ThreadEvent};
 use guildhall_stdx::Now;
 use std::sync::Arc;
 
@@ -105,7 +105,7 @@ impl Guild {
         self.put_resource(GuildResource::ThreadMember(own));
         let replica_update = self.keep_thread(entry.clone());
         let event = ThreadEvent { entry: entry.clone(), own: None, newly_created: true };
-        self.tell_thread(EventName::ThreadCreate, &entry, None, Notice::Thread(event), replica_update);
+        self.tell_thread(EventName::ThreadCreate, &entry, None, ResourcePayload::Thread(event), replica_update);
         self.tell_thread_members(&entry, Some(own), None);
         let mut began_from = None;
         if let Some(starter) = starter {

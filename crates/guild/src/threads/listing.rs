@@ -8,7 +8,7 @@ use crate::{
     machine::{CommandResult, Guild},
 };
 use guildhall_model::{ChannelId, EventName, Permissions};
-use guildhall_relay::{Notice, Payload, RelayMessage, SessionKey, THREAD_LISTED_MAX, ThreadEntry};
+use guildhall_relay::{Payload, RelayMessage, ResourcePayload, SessionKey, THREAD_LISTED_MAX, ThreadEntry};
 use guildhall_stdx::Now;
 use std::sync::Arc;
 
@@ -75,9 +75,9 @@ impl Guild {
         }
         let Some(entry) = self.threads.get(thread_id) else { return };
         let listed = entry.members.keys().take(THREAD_LISTED_MAX).filter_map(|id| self.members.entry(*id).cloned());
-        let notice = Notice::ThreadMemberList { thread_id, members: listed.collect() };
+        let resource = ResourcePayload::ThreadMemberList { thread_id, members: listed.collect() };
         let rule = Self::rule_of_thread(entry, Some(user_id));
-        let payload = Payload::Notice(Box::new(notice));
+        let payload = Payload::Resource(Box::new(resource));
         let event = Arc::new(self.event(EventName::ThreadMemberListUpdate, rule, payload));
         self.send(session.relay, RelayMessage::Direct { session, event });
     }

@@ -11,7 +11,7 @@ use crate::{
 use guildhall_model::{
     ChannelId, EventName, GuildResource, Permissions, ResourceKey, ResourceKind, ThreadMember, UserId,
 };
-use guildhall_relay::{Event, Notice, Payload, ReplicaUpdate, ThreadEntry, ThreadEvent};
+use guildhall_relay::{Event, Payload, ReplicaUpdate, ResourcePayload, ThreadEntry, ThreadEvent};
 use guildhall_stdx::Now;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -105,7 +105,13 @@ impl Guild {
         self.tell_thread_members(&entry, Some(member), None);
         // To a member who just joined, the thread is new.
         let event = ThreadEvent { entry: entry.clone(), own: Some(member), newly_created: false };
-        self.tell_thread(EventName::ThreadCreate, &entry, Some(user_id), Notice::Thread(event), ReplicaUpdate::None);
+        self.tell_thread(
+            EventName::ThreadCreate,
+            &entry,
+            Some(user_id),
+            ResourcePayload::Thread(event),
+            ReplicaUpdate::None,
+        );
     }
 
     fn take_from_thread(&mut self, entry: &ThreadEntry, user_id: UserId) {
@@ -135,14 +141,14 @@ impl Guild {
     ) {
         let added_member = added.and_then(|added| Some((added, self.member(added.user_id)?)));
         let about = added.map(|added| added.user_id).or(removed);
-        let notice = Notice::ThreadMembers {
+        let resource = ResourcePayload::ThreadMembers {
             thread_id: entry.channel.id,
             members_count: entry.members.len(),
             added: added_member,
             removed,
         };
         let rule = Self::rule_of_thread(entry, None);
-        let event: Event = self.event(EventName::ThreadMembersUpdate, rule, Payload::Notice(Box::new(notice)));
+        let event: Event = self.event(EventName::ThreadMembersUpdate, rule, Payload::Resource(Box::new(resource)));
         let event = match about {
             Some(user_id) => event.always_to(user_id),
             None => event,

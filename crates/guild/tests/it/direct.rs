@@ -7,7 +7,7 @@ use guildhall_guild::{
     Output, Reply,
 };
 use guildhall_model::{ChannelId, Direct, EventName, MessageId, ReactionEmoji, UserId};
-use guildhall_relay::{Notice, Payload, Redaction};
+use guildhall_relay::{Payload, Redaction, ResourcePayload};
 use guildhall_stdx::{Now, Rng};
 use std::collections::BTreeSet;
 
@@ -72,8 +72,8 @@ impl Walk {
             match (event.name, &event.payload) {
                 (EventName::ChannelCreate, _) => drop(self.listed.insert(to[0])),
                 (EventName::ChannelDelete, _) => assert!(self.listed.remove(&to[0]), "it was there"),
-                (_, Payload::Notice(notice))
-                    if matches!(**notice, Notice::Direct { .. } | Notice::Recipient { .. }) => {}
+                (_, Payload::Resource(resource))
+                    if matches!(**resource, ResourcePayload::Direct { .. } | ResourcePayload::Recipient { .. }) => {}
                 _ => {
                     let told: BTreeSet<UserId> = to.iter().copied().collect();
                     assert_eq!(told, self.inside, "I1: {event:?}");
@@ -82,8 +82,8 @@ impl Walk {
             if event.name == EventName::MessageCreate {
                 assert_eq!(self.listed, self.inside, "I4");
             }
-            if let Payload::Notice(notice) = &event.payload
-                && let Notice::Direct { direct, .. } = &**notice
+            if let Payload::Resource(resource) = &event.payload
+                && let ResourcePayload::Direct { direct, .. } = &**resource
             {
                 let owner = direct.channel.direct.as_ref().and_then(|direct| direct.owner_id);
                 let is_in = |owner: UserId| direct.recipients.iter().any(|user| user.id == owner);

@@ -14,8 +14,8 @@ use guildhall_model::{
     RoleId, Status, User, UserId, to_gateway::VoiceStateUpdate,
 };
 use guildhall_relay::{
-    AudienceRule, GuildView, MembersWanted, Notice, PartitionId, Payload, Published, RelayId, RelayMessage, SessionKey,
-    SessionPresence, ToGuild, ToRelay,
+    AudienceRule, GuildView, MembersWanted, PartitionId, Payload, Published, RelayId, RelayMessage, ResourcePayload,
+    SessionKey, SessionPresence, ToGuild, ToRelay,
 };
 use guildhall_stdx::Now;
 use std::{collections::BTreeMap, sync::Arc};
@@ -495,8 +495,8 @@ impl World {
     /// Entries that the audit log's events told.
     pub fn audit_events(&mut self) -> Vec<Arc<AuditEntry>> {
         let entry = |published: &Arc<Published>| match &published.event.payload {
-            Payload::Notice(notice) => match &**notice {
-                Notice::AuditEntry(entry) => Some(entry.clone()),
+            Payload::Resource(resource) => match &**resource {
+                ResourcePayload::AuditEntry(entry) => Some(entry.clone()),
                 _ => None,
             },
             _ => None,

@@ -3,7 +3,7 @@
 use crate::fixture::*;
 use guildhall_guild::{Actor, ChannelPatch, Command, Guild, GuildLimits, NewThread, Outcome, Reply};
 use guildhall_model::{Channel, ChannelId, ChannelType, EventName, Message, MessageId};
-use guildhall_relay::{Notice, Payload, Published, ThreadEntry};
+use guildhall_relay::{Payload, Published, ResourcePayload, ThreadEntry};
 
 const HOUR_MS: u64 = 3_600_000;
 
@@ -41,8 +41,8 @@ fn is_archived(channel: &Channel) -> bool {
 /// Those that were closed since this was last asked.
 fn closed(world: &mut World) -> Vec<ChannelId> {
     let of = |published: &std::sync::Arc<Published>| match &published.event.payload {
-        Payload::Notice(notice) if published.event.name == EventName::ThreadUpdate => match &**notice {
-            Notice::Thread(event) if is_archived(&event.entry.channel) => Some(event.entry.channel.id),
+        Payload::Resource(resource) if published.event.name == EventName::ThreadUpdate => match &**resource {
+            ResourcePayload::Thread(event) if is_archived(&event.entry.channel) => Some(event.entry.channel.id),
             _ => None,
         },
         _ => None,

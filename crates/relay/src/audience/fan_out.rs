@@ -9,8 +9,8 @@ use super::{AudienceIndex, Class, Group, IndexedSubscriber, Listener, LogId, Use
 use crate::{
     event::{Audience, AudienceRule, Event, Redaction},
     hidden::{HiddenChannels, ViewChange, Viewers},
-    notice::Notice,
     payload::Payload,
+    resource_payload::ResourcePayload,
     subscription_mask::{SubscriptionMask, UserFilter},
     thread::ThreadEntry,
 };
@@ -328,8 +328,8 @@ impl AudienceIndex {
     #[must_use]
     pub fn may_see(&self, user_id: UserId, event: &Event, now: Timestamp) -> bool {
         let Some(user_subscribers) = self.users.get(&user_id) else { return false };
-        if let Payload::Notice(notice) = &event.payload
-            && let Some(may_see) = self.may_see_notice(user_subscribers, notice, now)
+        if let Payload::Resource(resource) = &event.payload
+            && let Some(may_see) = self.may_see_resource(user_subscribers, resource, now)
         {
             return may_see;
         }
@@ -347,14 +347,19 @@ impl AudienceIndex {
     }
 
     /// The same, of what is more than its gate says; none for other notices.
-    fn may_see_notice(&self, user_subscribers: &UserSubscribers, notice: &Notice, now: Timestamp) -> Option<bool> {
+    fn may_see_resource(
+        &self,
+        user_subscribers: &UserSubscribers,
+        resource: &ResourcePayload,
+        now: Timestamp,
+    ) -> Option<bool> {
         let class = &self.classes[user_subscribers.class];
-        match notice {
+        match resource {
             // The members of a deleted thread are unknown now. They were sent this event, which has no content.
-            Notice::ThreadGone(thread) if self.threads.get(thread.id).is_none() => {
+            ResourcePayload::ThreadGone(thread) if self.threads.get(thread.id).is_none() => {
                 Some(thread.parent_id.is_some_and(|parent| self.sees(class, parent)))
             }
-            Notice::ThreadList { channel_ids, threads, .. } => {
+            ResourcePayload::ThreadList { channel_ids, threads, .. } => {
                 let views = |entry: &ThreadEntry| entry.is_viewed_by(&self.structure, &user_subscribers.member, now);
                 let still_views = |id: ChannelId| self.threads.get(id).is_some_and(views);
                 let channels = channel_ids.iter().flat_map(|ids| ids.iter());

@@ -2,7 +2,7 @@
 
 use super::{Checker, Fault, fault};
 use crate::naive::{Event, NaiveThread, State, Telling, is_half_a_move, status_text};
-use guildhall_relay::{Event as RelayEvent, Notice, Payload, Published, ReplicaUpdate, ToGuild};
+use guildhall_relay::{Event as RelayEvent, Payload, Published, ReplicaUpdate, ResourcePayload, ToGuild};
 use guildhall_stdx::{Instant, Now};
 use std::{rc::Rc, sync::Arc};
 
@@ -91,8 +91,8 @@ impl Checker {
 
     /// A banned account is not a member, and an account that is not a member is in no thread.
     fn check_bans(&self, event: &RelayEvent) -> Result<(), Fault> {
-        let Payload::Notice(notice) = &event.payload else { return Ok(()) };
-        if let Notice::Ban { user, delete_message_s: Some(_) } = &**notice
+        let Payload::Resource(resource) = &event.payload else { return Ok(()) };
+        if let ResourcePayload::Ban { user, delete_message_s: Some(_) } = &**resource
             && self.state.members.contains_key(&user.id.get())
         {
             return fault(format!("{} is banned, and a member", user.id));

@@ -281,8 +281,8 @@ fn about(payload: &Payload, channel: u64, says: &Says) -> bool {
         Payload::Reaction(event) => (event.channel_id, Some(event.message_id)),
         Payload::Typing { channel_id, .. } => (*channel_id, None),
         Payload::MessageDelete { id, channel_id } => (*channel_id, Some(*id)),
-        Payload::Notice(notice) => match &**notice {
-            guildhall_relay::Notice::Pins { channel_id, .. } => (*channel_id, None),
+        Payload::Resource(resource) => match &**resource {
+            guildhall_relay::ResourcePayload::Pins { channel_id, .. } => (*channel_id, None),
             _ => return false,
         },
         _ => return false,

@@ -6,7 +6,7 @@ use super::{
     event::Reader,
     text::{list, message_event_text},
 };
-use guildhall_relay::{Notice, Payload};
+use guildhall_relay::{Payload, ResourcePayload};
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
@@ -130,8 +130,8 @@ pub fn direct_text(name: &str, payload: &Payload) -> String {
             format!("channel={channel_id} user={} at={timestamp_s}", member.user.id)
         }
         Payload::MessageDelete { id, channel_id } => format!("id={id} channel={channel_id}"),
-        Payload::Notice(notice) => match &**notice {
-            Notice::Pins { channel_id, last_pin_timestamp } => {
+        Payload::Resource(resource) => match &**resource {
+            ResourcePayload::Pins { channel_id, last_pin_timestamp } => {
                 format!("channel={channel_id} pinned={}", last_pin_timestamp.is_some())
             }
             other => format!("{other:?}"),

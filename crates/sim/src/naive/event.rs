@@ -2,7 +2,7 @@
 
 use super::{
     Publication, State, Telling,
-    notice::{NoticeAudience, notice_audience},
+    resource::{NoticeAudience, notice_audience},
     text::payload_text,
     who::Who,
 };
@@ -195,8 +195,8 @@ impl Event {
                 Telling::Publication(of) => (of.who.clone(), of.intents(), of.users(), None, None),
                 Telling::Usual | Telling::Untold => (Who::Users(BTreeSet::new()), 0, Users::Watchers, None, None),
             },
-            Payload::Notice(notice) => {
-                let NoticeAudience { who, intents, users, own } = notice_audience(notice, &before, &state);
+            Payload::Resource(resource) => {
+                let NoticeAudience { who, intents, users, own } = notice_audience(resource, &before, &state);
                 (who, intents, users, own, None)
             }
         };

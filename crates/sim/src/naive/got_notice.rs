@@ -1,4 +1,4 @@
-//! Content of a received small event, in the words of `notice.rs` and `thread.rs`.
+//! Content of a received small event, in the words of `resource.rs` and `thread.rs`.
 
 use super::{
     got::{id, items, plain, quoted},

@@ -3,7 +3,7 @@
 use super::NaiveThread;
 use guildhall_guild::GuildRecord;
 use guildhall_model::{Channel, GuildResource, Member, OverwriteKind, Role};
-use guildhall_relay::{GuildReplica, Notice, Payload, VoiceEntry};
+use guildhall_relay::{GuildReplica, Payload, ResourcePayload, VoiceEntry};
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
@@ -126,9 +126,12 @@ impl State {
     pub fn is_changed_by(name: &str, payload: &Payload) -> bool {
         match payload {
             Payload::Message(_) => name == "MESSAGE_CREATE",
-            Payload::Notice(notice) => matches!(
-                **notice,
-                Notice::Ban { .. } | Notice::Thread(_) | Notice::ThreadGone(_) | Notice::ThreadMembers { .. }
+            Payload::Resource(resource) => matches!(
+                **resource,
+                ResourcePayload::Ban { .. }
+                    | ResourcePayload::Thread(_)
+                    | ResourcePayload::ThreadGone(_)
+                    | ResourcePayload::ThreadMembers { .. }
             ),
             Payload::MessageDelete { .. }
             | Payload::Reaction(_)
@@ -143,7 +146,7 @@ impl State {
     /// Takes in what an event says.
     pub fn apply(&mut self, name: &str, payload: &Payload) {
         // Visibility does not change.
-        if !matches!(payload, Payload::Message(_) | Payload::Voice { .. } | Payload::Notice(_)) {
+        if !matches!(payload, Payload::Message(_) | Payload::Voice { .. } | Payload::Resource(_)) {
             self.viewers.take();
         }
         match payload {
@@ -184,9 +187,9 @@ impl State {
                 self.members.remove(&user.id.get());
                 self.presences.remove(&user.id.get());
             }
-            Payload::Notice(notice) => match &**notice {
-                Notice::Ban { user, delete_message_s: Some(_) } => drop(self.bans.insert(user.id.get())),
-                Notice::Ban { user, delete_message_s: None } => drop(self.bans.remove(&user.id.get())),
+            Payload::Resource(resource) => match &**resource {
+                ResourcePayload::Ban { user, delete_message_s: Some(_) } => drop(self.bans.insert(user.id.get())),
+                ResourcePayload::Ban { user, delete_message_s: None } => drop(self.bans.remove(&user.id.get())),
                 of_thread => self.apply_to_threads(of_thread),
             },
             Payload::Voice { state, .. } => {

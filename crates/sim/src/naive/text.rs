@@ -1,6 +1,6 @@
 //! Expected content of a dispatch as text: key fields only, in a fixed order. `got.rs` makes the same of received ones.
 
-use super::{NaiveChannel, State, event::Reader, notice::notice_text, passive::made_text, state::status_text};
+use super::{NaiveChannel, State, event::Reader, passive::made_text, resource::notice_text, state::status_text};
 use guildhall_member_list::{Item, ListOp};
 use guildhall_model::{
     Channel, Member, Message, Nonce,
@@ -149,7 +149,7 @@ pub fn payload_text(name: &str, payload: &Payload, redaction: u8, state: &State)
         Payload::PassiveDelta(_) | Payload::PassiveSnapshot(_) | Payload::Unread(_) => {
             return made_text(payload).unwrap_or_default();
         }
-        Payload::Notice(notice) => notice_text(state, notice),
+        Payload::Resource(resource) => notice_text(state, resource),
         Payload::MemberList(change) => list_text(change),
         Payload::ChannelMemberCount { channel_id, .. } => format!("channel={channel_id}"),
     };

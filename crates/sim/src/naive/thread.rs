@@ -6,7 +6,7 @@ use super::{
     who::{ThreadPlace, Who},
 };
 use guildhall_model::{Channel, UserId};
-use guildhall_relay::{HiddenChannels, Notice};
+use guildhall_relay::{HiddenChannels, ResourcePayload};
 use std::{
     collections::{BTreeMap, BTreeSet},
     rc::Rc,
@@ -112,16 +112,16 @@ impl State {
     }
 
     /// Applies an event about threads.
-    pub fn apply_to_threads(&mut self, notice: &Notice) {
-        match notice {
-            Notice::Thread(event) if event.own.is_none() => {
+    pub fn apply_to_threads(&mut self, resource: &ResourcePayload) {
+        match resource {
+            ResourcePayload::Thread(event) if event.own.is_none() => {
                 let id = event.entry.channel.id.get();
                 let thread = NaiveThread::new(&event.entry.channel, event.entry.members.keys().copied());
                 let members = self.threads.remove(&id).map(|before| before.members);
                 self.threads.insert(id, NaiveThread { members: members.unwrap_or(thread.members.clone()), ..thread });
             }
-            Notice::ThreadGone(channel) => drop(self.threads.remove(&channel.id.get())),
-            Notice::ThreadMembers { thread_id, added, removed, .. } => {
+            ResourcePayload::ThreadGone(channel) => drop(self.threads.remove(&channel.id.get())),
+            ResourcePayload::ThreadMembers { thread_id, added, removed, .. } => {
                 let Some(thread) = self.threads.get_mut(&thread_id.get()) else { return };
                 thread.members.extend(added.iter().map(|(added, _)| added.user_id.get()));
                 thread.members.retain(|user| removed.is_none_or(|removed| removed.get() != *user));
@@ -195,19 +195,19 @@ impl Gained {
 }
 
 /// Expected content of an event about a thread.
-pub fn thread_notice_text(state: &State, notice: &Notice) -> Option<String> {
-    Some(match notice {
-        Notice::Thread(event) => {
+pub fn thread_notice_text(state: &State, resource: &ResourcePayload) -> Option<String> {
+    Some(match resource {
+        ResourcePayload::Thread(event) => {
             let (id, own) = (event.entry.channel.id.get(), event.own.map(|own| own.user_id.get()));
             let text = state.threads.get(&id).map(|thread| thread.text(id, own)).unwrap_or_default();
             format!("{text} new={}", event.newly_created)
         }
-        Notice::ThreadGone(channel) => {
+        ResourcePayload::ThreadGone(channel) => {
             let parent = channel.parent_id.map_or(0, |id| id.get());
             format!("id={} parent={parent} type={}", channel.id, channel.kind as u8)
         }
-        Notice::ThreadMember(member) => format!("thread={} user={}", member.thread_id, member.user_id),
-        Notice::ThreadMembers { thread_id, added, removed, .. } => {
+        ResourcePayload::ThreadMember(member) => format!("thread={} user={}", member.thread_id, member.user_id),
+        ResourcePayload::ThreadMembers { thread_id, added, removed, .. } => {
             let count = state.threads.get(&thread_id.get()).map_or(0, |thread| thread.members.len());
             format!(
                 "thread={thread_id} count={} added={} removed={}",

@@ -1,6 +1,6 @@
 //! Payloads about guild resources: bans, invites, webhooks, pins, emoji, stickers, threads, deleted messages.
 //!
-//! Owns        `Notice`, one variant per shape.
+//! Owns        `ResourcePayload`, one variant per shape of body.
 //! Doors       `Payload::render`.
 //! Not here    the recipients: the guild sets the gate.     Spec  docs/protocol/reference.md §7.1, §7.2, §7.4.
 
@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 /// Payload of an event with a small body.
 #[derive(Clone, Debug)]
-pub enum Notice {
+pub enum ResourcePayload {
     /// GUILD_BAN_ADD, GUILD_BAN_REMOVE.
     Ban {
         user: Arc<User>,
@@ -107,7 +107,7 @@ pub enum Notice {
     },
 }
 
-impl Notice {
+impl ResourcePayload {
     pub(crate) fn render(&self, guild_id: GuildId, put: Put<'_>) {
         match self {
             Self::Ban { user, delete_message_s } => {

@@ -9,7 +9,7 @@ use super::{
     who::{ThreadPlace, Who},
 };
 use guildhall_model::ChannelId;
-use guildhall_relay::Notice;
+use guildhall_relay::ResourcePayload;
 
 const GUILD_MODERATION: u32 = 1 << 2;
 const GUILD_EXPRESSIONS: u32 = 1 << 3;
@@ -27,9 +27,9 @@ pub struct NoticeAudience {
 }
 
 /// Of a notice in a guild that was like `before` and is like `state` now.
-pub fn notice_audience(notice: &Notice, before: &State, state: &State) -> NoticeAudience {
-    let own = match notice {
-        Notice::ThreadMembers { added, removed, .. } => {
+pub fn notice_audience(resource: &ResourcePayload, before: &State, state: &State) -> NoticeAudience {
+    let own = match resource {
+        ResourcePayload::ThreadMembers { added, removed, .. } => {
             added.as_ref().map(|(added, _)| added.user_id).or(*removed).map(|user| user.get())
         }
         _ => None,
@@ -44,69 +44,73 @@ pub fn notice_audience(notice: &Notice, before: &State, state: &State) -> Notice
         (Some(thread), None) => Who::Thread(thread),
         (None, _) => Who::Users(Default::default()),
     };
-    let (who, intents, users) = match notice {
-        Notice::Ban { .. } => (Who::Guild(BAN_MEMBERS | VIEW_AUDIT_LOG), GUILD_MODERATION, Users::All),
-        Notice::AuditEntry(_) => (Who::Guild(VIEW_AUDIT_LOG), GUILD_MODERATION, Users::All),
-        Notice::Invite(invite) => {
+    let (who, intents, users) = match resource {
+        ResourcePayload::Ban { .. } => (Who::Guild(BAN_MEMBERS | VIEW_AUDIT_LOG), GUILD_MODERATION, Users::All),
+        ResourcePayload::AuditEntry(_) => (Who::Guild(VIEW_AUDIT_LOG), GUILD_MODERATION, Users::All),
+        ResourcePayload::Invite(invite) => {
             (Who::Channel(invite.channel_id.get(), MANAGE_CHANNELS), GUILD_INVITES, Users::Watchers)
         }
-        Notice::InviteGone { channel_id, .. } => {
+        ResourcePayload::InviteGone { channel_id, .. } => {
             (Who::Channel(channel_id.get(), MANAGE_CHANNELS), GUILD_INVITES, Users::Watchers)
         }
-        Notice::Webhooks(channel) => (Who::Channel(channel.get(), MANAGE_WEBHOOKS), GUILD_WEBHOOKS, Users::All),
-        Notice::Pins { channel_id, .. } => (at(*channel_id), GUILDS, Users::Active),
-        Notice::MessagesGone { channel_id, .. } => (at(*channel_id), GUILD_MESSAGES, Users::Active),
-        Notice::Emojis(_) | Notice::Stickers(_) => (Who::Members, GUILD_EXPRESSIONS, Users::All),
+        ResourcePayload::Webhooks(channel) => {
+            (Who::Channel(channel.get(), MANAGE_WEBHOOKS), GUILD_WEBHOOKS, Users::All)
+        }
+        ResourcePayload::Pins { channel_id, .. } => (at(*channel_id), GUILDS, Users::Active),
+        ResourcePayload::MessagesGone { channel_id, .. } => (at(*channel_id), GUILD_MESSAGES, Users::Active),
+        ResourcePayload::Emojis(_) | ResourcePayload::Stickers(_) => (Who::Members, GUILD_EXPRESSIONS, Users::All),
         // They are of no channel.
-        Notice::ScheduledEvent(_) | Notice::ScheduledEventUser { .. } => {
+        ResourcePayload::ScheduledEvent(_) | ResourcePayload::ScheduledEventUser { .. } => {
             (Who::Members, GUILD_SCHEDULED_EVENTS, Users::All)
         }
-        Notice::Stage(stage) => (at(stage.channel_id), GUILDS, Users::All),
-        Notice::Thread(event) => {
+        ResourcePayload::Stage(stage) => (at(stage.channel_id), GUILDS, Users::All),
+        ResourcePayload::Thread(event) => {
             (thread_for(event.entry.channel.id, event.own.map(|own| own.user_id.get())), GUILDS, Users::Threads)
         }
-        Notice::ThreadGone(channel) => (thread_for(channel.id, None), GUILDS, Users::Threads),
-        Notice::ThreadMember(member) => {
+        ResourcePayload::ThreadGone(channel) => (thread_for(channel.id, None), GUILDS, Users::Threads),
+        ResourcePayload::ThreadMember(member) => {
             (thread_for(member.thread_id, Some(member.user_id.get())), GUILDS, Users::Threads)
         }
-        Notice::ThreadMembers { thread_id, .. } => (thread_for(*thread_id, None), GUILD_MEMBERS, Users::Threads),
+        ResourcePayload::ThreadMembers { thread_id, .. } => {
+            (thread_for(*thread_id, None), GUILD_MEMBERS, Users::Threads)
+        }
         // Relays make the first; nobody here asks for the second; the others are no guild's.
-        Notice::ThreadList { .. }
-        | Notice::ThreadMemberList { .. }
-        | Notice::Direct { .. }
-        | Notice::Recipient { .. } => (Who::Users(Default::default()), GUILDS, Users::Watchers),
+        ResourcePayload::ThreadList { .. }
+        | ResourcePayload::ThreadMemberList { .. }
+        | ResourcePayload::Direct { .. }
+        | ResourcePayload::Recipient { .. } => (Who::Users(Default::default()), GUILDS, Users::Watchers),
     };
     NoticeAudience { who, intents, users, own }
 }
 
 /// Content of a notice.
-pub fn notice_text(state: &State, notice: &Notice) -> String {
-    match notice {
-        Notice::Ban { user, delete_message_s } => {
+pub fn notice_text(state: &State, resource: &ResourcePayload) -> String {
+    match resource {
+        ResourcePayload::Ban { user, delete_message_s } => {
             let seconds = delete_message_s.map_or("none".to_owned(), |seconds| seconds.to_string());
             format!("user={} delete={seconds}", user.id)
         }
-        Notice::AuditEntry(entry) => {
+        ResourcePayload::AuditEntry(entry) => {
             let target = entry.target_id.map_or(0, |id| id.get());
             format!("id={} action={} user={} target={target}", entry.id, entry.action as u8, entry.user_id)
         }
-        Notice::Invite(invite) => {
+        ResourcePayload::Invite(invite) => {
             let inviter = invite.inviter.as_ref().map_or(0, |user| user.id.get());
             format!("code={} channel={} inviter={inviter}", invite.code, invite.channel_id)
         }
-        Notice::InviteGone { code, channel_id } => format!("code={code} channel={channel_id}"),
-        Notice::Webhooks(channel_id) => format!("channel={channel_id}"),
-        Notice::Pins { channel_id, last_pin_timestamp } => {
+        ResourcePayload::InviteGone { code, channel_id } => format!("code={code} channel={channel_id}"),
+        ResourcePayload::Webhooks(channel_id) => format!("channel={channel_id}"),
+        ResourcePayload::Pins { channel_id, last_pin_timestamp } => {
             format!("channel={channel_id} pinned={}", last_pin_timestamp.is_some())
         }
-        Notice::MessagesGone { channel_id, ids } => format!("channel={channel_id} ids={}", list(ids.iter())),
-        Notice::Emojis(guild) => list(guild.emojis.iter().map(|emoji| format!("{}:{}", emoji.id, emoji.name))),
-        Notice::Stickers(guild) => {
+        ResourcePayload::MessagesGone { channel_id, ids } => format!("channel={channel_id} ids={}", list(ids.iter())),
+        ResourcePayload::Emojis(guild) => list(guild.emojis.iter().map(|emoji| format!("{}:{}", emoji.id, emoji.name))),
+        ResourcePayload::Stickers(guild) => {
             list(guild.stickers.iter().map(|sticker| format!("{}:{}", sticker.id, sticker.name)))
         }
-        Notice::ScheduledEvent(event) => format!("id={} name={:?}", event.id, event.name),
-        Notice::ScheduledEventUser { event_id, user_id } => format!("event={event_id} user={user_id}"),
-        Notice::Stage(stage) => format!("channel={} topic={:?}", stage.channel_id, stage.topic),
+        ResourcePayload::ScheduledEvent(event) => format!("id={} name={:?}", event.id, event.name),
+        ResourcePayload::ScheduledEventUser { event_id, user_id } => format!("event={event_id} user={user_id}"),
+        ResourcePayload::Stage(stage) => format!("channel={} topic={:?}", stage.channel_id, stage.topic),
         threads => thread_notice_text(state, threads).unwrap_or_else(|| format!("{threads:?}")),
     }
 }
