@@ -10,7 +10,7 @@
 use crate::shared::Compressor;
 use guildhall_codec::{DictionaryId, Encoding, InflateHistory};
 use guildhall_model::to_gateway::{Identify, Resume};
-use guildhall_session::Window;
+use guildhall_session::RateWindow;
 use guildhall_stdx::{Instant, SlotKey, Timestamp};
 use guildhall_ws_proto::{Decoder, DeflateParams};
 use std::{collections::VecDeque, mem, sync::Arc};
@@ -150,7 +150,7 @@ pub struct Conn {
     /// When anything last came in.
     pub last_inbound: Instant,
     /// Inbound messages.
-    pub inbound: Window,
+    pub inbound: RateWindow,
     /// When the connection began, or began to close.
     pub phase_since: Instant,
     /// The entry in the timers that counts.

@@ -14,7 +14,7 @@ use guildhall_relay::{
     Retention, SessionKey, Subscriber, ToGuild, Visibility,
 };
 use guildhall_session::{
-    Dispatch, Log, MEMBER_REQUESTS_MAX, MemberRequest, Membership, Size, guild_create, guild_delete,
+    Dispatch, MEMBER_REQUESTS_MAX, MemberRequest, Membership, SharedLog, Size, guild_create, guild_delete,
 };
 use guildhall_stdx::SlotKey;
 use std::{
@@ -28,7 +28,7 @@ pub struct Fanout<'a, L> {
     pub core: &'a mut Core,
     turn: Turn<'a, L>,
     /// The relay's logs, by their numbers.
-    pub logs: &'a mut Vec<Rc<Log>>,
+    pub logs: &'a mut Vec<Rc<SharedLog>>,
     newest: &'a mut NewestPresences,
     /// The event that is being delivered.
     current: Option<Rc<Dispatch>>,
@@ -39,7 +39,7 @@ pub struct Fanout<'a, L> {
 
 /// Sessions that stand together, and where in their log the event is.
 struct Group {
-    log: Rc<Log>,
+    log: Rc<SharedLog>,
     redaction: Redaction,
     /// None until the first of them gets it.
     logged: Option<Logged>,
@@ -92,7 +92,7 @@ impl<'a, L: Link> Fanout<'a, L> {
     pub fn new(
         core: &'a mut Core,
         turn: &'a mut Turn<'_, L>,
-        (logs, newest): (&'a mut Vec<Rc<Log>>, &'a mut NewestPresences),
+        (logs, newest): (&'a mut Vec<Rc<SharedLog>>, &'a mut NewestPresences),
     ) -> Self {
         let turn = Turn { now: turn.now, link: turn.link };
         Self { core, turn, logs, newest, current: None, group: None, has_siblings: false }
@@ -108,7 +108,7 @@ impl<L: Link> Deliver for Fanout<'_, L> {
     fn group(&mut self, LogId(number): LogId, redaction: Redaction) {
         let number = number as usize;
         if self.logs.len() <= number {
-            self.logs.resize_with(number + 1, Log::new);
+            self.logs.resize_with(number + 1, SharedLog::new);
         }
         self.group = Some(Group { log: self.logs[number].clone(), redaction, logged: None });
     }

@@ -21,7 +21,8 @@ use crate::{
 use guildhall_model::{GuildId, User, UserId, to_gateway::VoiceStateUpdate};
 use guildhall_relay::{HiddenChannels, Redaction, ToGuild};
 use guildhall_session::{
-    Dispatch, KeptDispatch, KeptSession, Log, LogLimits, Membership, Session, Size, guild_delete, partition_of,
+    Dispatch, KeptDispatch, LogLimits, Membership, Session, SessionSnapshot, SharedLog, Size, guild_delete,
+    partition_of,
 };
 use guildhall_stdx::{Now, SlotKey};
 use serde::{Deserialize, Serialize};
@@ -37,7 +38,7 @@ pub struct HandOver {
     /// What they may still have to be sent, each once.
     pub dispatches: Vec<KeptDispatch>,
     /// Their places refer to `dispatches`.
-    pub sessions: Vec<KeptSession>,
+    pub sessions: Vec<SessionSnapshot>,
     /// Sessions for which there was no room.
     pub left_out_count: usize,
 }
@@ -116,7 +117,7 @@ impl Partition {
     /// Takes up the sessions of the process before this one whose accounts still are. How many.
     pub fn take_over(&mut self, now: Now, over: &HandOver, users: &BTreeMap<UserId, Arc<User>>) -> usize {
         // One log for all, from which a stretch is one piece. It goes with the last session that refers to it.
-        let log = Log::new();
+        let log = SharedLog::new();
         let mut of_table = Vec::with_capacity(over.dispatches.len());
         for kept in &over.dispatches {
             let bytes = kept.body.len();
@@ -184,7 +185,7 @@ fn keep(
     places: &mut Places,
     bytes: &mut usize,
     bytes_max: usize,
-) -> Option<KeptSession> {
+) -> Option<SessionSnapshot> {
     let mut kept = session.keep()?;
     let is_etf = kept.is_etf;
     let (oldest, last) = (session.replay.first_seq(), session.replay.last_seq());

@@ -25,7 +25,7 @@ use guildhall_model::{
 };
 use guildhall_relay::{ChannelForm, PartitionId, Redaction, Relay};
 use guildhall_session::{
-    About, Dispatch, Gathering, NewSession, OfDirect, Session, bot_ready, partition_of, resumed, user_ready,
+    About, Dispatch, NewSession, OfDirect, PendingReady, Session, bot_ready, partition_of, resumed, user_ready,
 };
 use guildhall_stdx::{Instant, Now, SlotKey, Timestamp};
 use guildhall_ws_proto::Limits;
@@ -211,7 +211,7 @@ impl Partition {
             AccountKind::User => {
                 // Read once the session is there: what happens from now on it is told, so that nothing lies in between.
                 let has_directs = session.is_first_shard();
-                session.gathering = Some(Box::new(Gathering {
+                session.gathering = Some(Box::new(PendingReady {
                     waiting_count: guilds_count + usize::from(has_directs),
                     directs: (!has_directs).then(Vec::new),
                     unavailable: Vec::new(),

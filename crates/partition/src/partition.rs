@@ -20,7 +20,7 @@ use guildhall_model::{CloseCode, EventName, GuildId, User, UserId, from_gateway:
 use guildhall_relay::{
     PartitionId, Progress, Redaction, Relay, RelayId, RelayMessage, ReplicaUpdate, ToGuild, ToGuilds, ToRelay,
 };
-use guildhall_session::{Dispatch, GuildEntry, Log, Membership, Session};
+use guildhall_session::{Dispatch, GuildEntry, Membership, Session, SharedLog};
 use guildhall_stdx::{Instant, Now, SlotKey};
 use guildhall_ws_proto::{Decoder, Limits, Role};
 use std::{
@@ -38,7 +38,7 @@ const CLOSED_TOKENS_MAX: usize = 4_096;
 pub(crate) struct RelayEntry {
     pub relay: Relay,
     /// By their numbers.
-    pub logs: Vec<Rc<Log>>,
+    pub logs: Vec<Rc<SharedLog>>,
     pub newest: NewestPresences,
     /// Sessions that are in the guild or about to be; the relay ends with the last.
     sessions_count: usize,

@@ -7,21 +7,21 @@
 mod dispatch;
 mod guilds;
 mod ids;
-mod kept;
 mod log;
 mod ready;
 mod replay;
 mod seen_by;
 mod session;
+mod snapshot;
 
 pub use dispatch::{About, Dispatch, OfDirect, OfThreads, Sharing};
 pub use guilds::{GuildEntry, Guilds, Membership};
 pub use ids::{SessionIds, partition_of};
-pub use kept::{KeptDispatch, KeptGuild, KeptSession, KeptSubscription};
-pub use log::{Log, LogLimits, Logged, Owed, Size};
+pub use log::{LogLimits, Logged, Owed, SharedLog, Size};
 pub use ready::{bot_ready, guild_create, guild_delete, next_chunk, rate_limited, resumed, user_ready};
 pub use replay::{ReplayBuffer, ReplayEntry, Share};
 pub use seen_by::{KeptUpdate, SeenBy};
 pub use session::{
-    Gathering, MEMBER_REQUESTS_MAX, MEMBERS_INTERVAL_MS, MemberRequest, NewSession, Profile, Session, Window,
+    MEMBER_REQUESTS_MAX, MEMBERS_INTERVAL_MS, MemberRequest, NewSession, PendingReady, Profile, RateWindow, Session,
 };
+pub use snapshot::{KeptDispatch, KeptGuild, KeptSubscription, SessionSnapshot};

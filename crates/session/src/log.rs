@@ -1,6 +1,6 @@
 //! Logs: the dispatches of a group of sessions, kept once for all of them.
 //!
-//! Owns        `Log`, the dispatches of one group of a relay in the order they went out.
+//! Owns        `SharedLog`, the dispatches of one group of a relay in the order they went out.
 //! Doors       `push` from the partition's fan-out; `get` and `size_between` for replay buffers, which refer to stretches;
 //!             `owed_between` for RESUME.
 //! Invariants  O1 a place never holds another dispatch than the one it was given to. O2 places ascend by one.
@@ -139,9 +139,9 @@ struct Entries {
 
 /// See the module. Belongs to one partition.
 #[derive(Debug, Default)]
-pub struct Log(RefCell<Entries>);
+pub struct SharedLog(RefCell<Entries>);
 
-impl Log {
+impl SharedLog {
     /// An empty log.
     #[must_use]
     pub fn new() -> Rc<Self> {
@@ -447,7 +447,7 @@ pub(crate) mod tests {
 
     #[test]
     fn o1_o2_places_and_limits() {
-        let log = Log::new();
+        let log = SharedLog::new();
         let dispatches: Vec<_> = (0..10).map(|_| Dispatch::withheld()).collect();
         let limits =
             LogLimits { events_max: 4, bytes_max: 1_000, age_ms_max: 100, share_events_max: 4, share_bytes_max: 1_000 };
@@ -479,7 +479,7 @@ pub(crate) mod tests {
     fn s6_o3_o4_floods_push_out_nothing_else_and_states_among_them_are_owed() {
         for seed in 0..40 {
             let mut rng = Rng::new(seed);
-            let log = Log::new();
+            let log = SharedLog::new();
             let limits = LogLimits {
                 events_max: 64,
                 bytes_max: 64 << 10,
@@ -530,7 +530,7 @@ pub(crate) mod tests {
 
     #[test]
     fn s6_past_what_can_be_owed_the_log_forgets() {
-        let log = Log::new();
+        let log = SharedLog::new();
         let limits = LogLimits {
             events_max: 8,
             bytes_max: 1 << 20,

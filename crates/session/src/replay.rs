@@ -14,7 +14,7 @@
 
 use crate::{
     dispatch::Dispatch,
-    log::{Log, Owed, Size},
+    log::{Owed, SharedLog, Size},
 };
 use guildhall_model::GuildId;
 use guildhall_relay::{Redaction, Retention};
@@ -37,7 +37,7 @@ enum Source {
     /// One dispatch, or a run of withheld ones.
     Own(Rc<Dispatch>, Redaction),
     /// A stretch of a log, up to where the next piece begins.
-    Shared(Rc<Log>),
+    Shared(Rc<SharedLog>),
 }
 
 /// Some dispatches in a row.
@@ -151,7 +151,7 @@ impl ReplayBuffer {
     }
 
     /// Appends the dispatch at `place` of a log; returns its seq.
-    pub fn push_shared(&mut self, log: &Rc<Log>, place: u64, size: Size) -> u64 {
+    pub fn push_shared(&mut self, log: &Rc<SharedLog>, place: u64, size: Size) -> u64 {
         let next = (self.last_seq + 1) as u32;
         if let Some(piece) = self.pieces.back_mut()
             && let Source::Shared(of) = &piece.source
@@ -474,7 +474,7 @@ impl ReplayBuffer {
 }
 
 impl Piece {
-    fn place_in(&self, log: &Log, ahead: u32) -> u64 {
+    fn place_in(&self, log: &SharedLog, ahead: u32) -> u64 {
         log.place(self.place) + u64::from(ahead)
     }
 
@@ -624,7 +624,7 @@ mod tests {
     fn r3_it_behaves_as_if_each_dispatch_were_kept_apart() {
         for seed in 0..300 {
             let mut rng = Rng::new(seed);
-            let logs = [Log::new(), Log::new()];
+            let logs = [SharedLog::new(), SharedLog::new()];
             let mut buffer = ReplayBuffer::default();
             let mut model: VecDeque<Naive> = VecDeque::new();
             let mut last_seq = 0;
@@ -680,7 +680,7 @@ mod tests {
         }
     }
 
-    fn check(buffer: &ReplayBuffer, model: &VecDeque<Naive>, last_seq: u64, logs: &[Rc<Log>; 2]) {
+    fn check(buffer: &ReplayBuffer, model: &VecDeque<Naive>, last_seq: u64, logs: &[Rc<SharedLog>; 2]) {
         let first_seq = last_seq + 1 - model.len() as u64;
         assert_eq!((buffer.first_seq(), buffer.last_seq(), buffer.len()), (first_seq, last_seq, model.len()));
         let is_kept = |(_, _, place): &Naive| place.is_none_or(|(which, place)| logs[which].first() <= place);
@@ -712,7 +712,7 @@ mod tests {
         for seed in 0..40 {
             let mut rng = Rng::new(seed);
             let limits = LogLimits { events_max: 400, ..LIMITS };
-            let logs = [Log::new(), Log::new()];
+            let logs = [SharedLog::new(), SharedLog::new()];
             let mut buffer = ReplayBuffer::default();
             let mut sent: Vec<Rc<Dispatch>> = Vec::new();
             let mut lasting = 0;

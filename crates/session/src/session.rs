@@ -10,9 +10,9 @@
 use crate::{
     dispatch::Dispatch,
     guilds::{GuildEntry, Guilds, Membership},
-    kept::{KeptGuild, KeptSession, PLATFORMS},
-    log::{Log, Size},
+    log::{SharedLog, Size},
     replay::ReplayBuffer,
+    snapshot::{KeptGuild, PLATFORMS, SessionSnapshot},
 };
 use guildhall_codec::Encoding;
 use guildhall_model::{
@@ -39,7 +39,7 @@ const PRESENCES_WINDOW_MS: u64 = 20_000;
 
 /// Guilds that a user's READY waits for.
 #[derive(Debug)]
-pub struct Gathering {
+pub struct PendingReady {
     /// Guilds without an answer yet, and one for the direct messages until they are here.
     pub waiting_count: usize,
     /// Direct messages of the account; none until they are here.
@@ -79,7 +79,7 @@ pub struct Session {
     /// What it was sent.
     pub replay: ReplayBuffer,
     /// READY is waiting for guilds.
-    pub gathering: Option<Box<Gathering>>,
+    pub gathering: Option<Box<PendingReady>>,
     /// What it asked for.
     pub intents: Intents,
     /// Since when it has no connection.
@@ -119,7 +119,7 @@ pub struct Profile {
     /// Requests for members in progress.
     pub member_requests: VecDeque<Box<MemberRequest>>,
     whole_lists: BTreeMap<GuildId, Instant>,
-    presences: Window,
+    presences: RateWindow,
 }
 
 impl Profile {
@@ -144,7 +144,7 @@ impl Profile {
             asked_again: false,
             member_requests: VecDeque::new(),
             whole_lists: BTreeMap::new(),
-            presences: Window::default(),
+            presences: RateWindow::default(),
         }
     }
 }
@@ -219,9 +219,9 @@ impl Session {
         }
     }
 
-    /// As it goes to the next process, but for what it was sent: `KeptSession::push` adds that. None: it has not said READY.
+    /// As it goes to the next process, but for what it was sent: `SessionSnapshot::push` adds that. None: it has not said READY.
     #[must_use]
-    pub fn keep(&self) -> Option<KeptSession> {
+    pub fn keep(&self) -> Option<SessionSnapshot> {
         if self.gathering.is_some() {
             return None;
         }
@@ -231,7 +231,7 @@ impl Session {
             subscription: entry.subscription.as_deref().map(Into::into),
         };
         let Profile { shard, large_threshold, capabilities, presence, token, os, .. } = &*self.profile;
-        Some(KeptSession {
+        Some(SessionSnapshot {
             id: self.id.to_string(),
             user_id: self.user.id,
             is_etf: self.encoding == Encoding::Etf,
@@ -254,7 +254,7 @@ impl Session {
     /// A session of the process before this one, without a connection, about to enter its guilds. What it was sent is still
     /// to be pushed.
     #[must_use]
-    pub fn returning(key: SlotKey, kept: &KeptSession, user: Arc<User>, now: Instant) -> Self {
+    pub fn returning(key: SlotKey, kept: &SessionSnapshot, user: Arc<User>, now: Instant) -> Self {
         let mut guilds = Guilds::default();
         for KeptGuild { id, is_inside, subscription } in &kept.guilds {
             let subscription = subscription.clone().map(|kept| Box::new(kept.into()));
@@ -359,7 +359,7 @@ impl Session {
     }
 
     /// Gives what was just put into a log the next seq.
-    pub fn dispatch_shared(&mut self, log: &Rc<Log>, place: u64, size: Size) -> u64 {
+    pub fn dispatch_shared(&mut self, log: &Rc<SharedLog>, place: u64, size: Size) -> u64 {
         self.replay.push_shared(log, place, size)
     }
 
@@ -387,12 +387,12 @@ impl Session {
 
 /// Counts within a window that starts with the first count.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Window {
+pub struct RateWindow {
     started: Instant,
     count: u32,
 }
 
-impl Window {
+impl RateWindow {
     /// Counts one; false when there were `max` in this window already.
     pub fn admit(&mut self, now: Instant, max: u32, window_ms: u64) -> bool {
         if self.count == 0 || now.ms_since(self.started) >= window_ms {
@@ -409,7 +409,7 @@ mod tests {
 
     #[test]
     fn windows_count_and_start_anew() {
-        let mut window = Window::default();
+        let mut window = RateWindow::default();
         let admitted = (0..7).filter(|_| window.admit(Instant(100), 5, 1000)).count();
         assert_eq!(admitted, 5);
         assert!(!window.admit(Instant(1099), 5, 1000));

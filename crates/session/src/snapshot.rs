@@ -1,6 +1,6 @@
 //! Kept: a session as it goes from one process to the next, without anything that belongs to either.
 //!
-//! Owns        `KeptSession`, and `KeptDispatch` for what it may still have to be sent; both are plain data that serialise.
+//! Owns        `SessionSnapshot`, and `KeptDispatch` for what it may still have to be sent; both are plain data that serialise.
 //! Doors       `Session::keep` on the way out, `Session::returning` on the way in; `Dispatch::keep` and `Dispatch::kept`.
 //! Invariants  X1 a session that returns has the seq, and sends under each seq the bytes, that it had. X2 who may see a dispatch is
 //!             kept with it, so that permissions apply once more when it is sent. (tests `partition/tests/it/handover.rs`)
@@ -158,7 +158,7 @@ impl From<KeptSubscription> for Subscription {
 
 /// A session without its connection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct KeptSession {
+pub struct SessionSnapshot {
     /// How its client knows it.
     pub id: String,
     /// Whose.
@@ -196,7 +196,7 @@ pub struct KeptSession {
 pub(crate) const PLATFORMS: [Platform; 5] =
     [Platform::Desktop, Platform::Mobile, Platform::Web, Platform::Embedded, Platform::Vr];
 
-impl KeptSession {
+impl SessionSnapshot {
     /// Appends the dispatch at a place of the table.
     pub fn push(&mut self, place: Option<u32>) {
         if let Some((from, count)) = self.entries.last_mut()
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn places_are_kept_in_runs() {
-        let mut kept = KeptSession {
+        let mut kept = SessionSnapshot {
             id: String::new(),
             user_id: UserId::new(1),
             is_etf: false,
