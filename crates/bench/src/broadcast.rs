@@ -23,7 +23,7 @@ use guildhall_codec::{BodyDeflater, ClassicContexts, Encoding, SharedWindow};
 use guildhall_guild::{Actor, Command, Guild, GuildLimits, NewMessage, Output as GuildOutput};
 use guildhall_model::{Member, User};
 use guildhall_net::{IdentifyGate, IdentifyLimits, SystemClock};
-use guildhall_partition::{Account, Compression, ConnParams, Dead, Link, Output, Partition, PartitionConfig};
+use guildhall_partition::{Account, Compression, ConnParams, Dead, Output, Partition, PartitionConfig, Transport};
 use guildhall_relay::{PartitionId, ToRelay};
 use guildhall_stdx::SlotKey;
 use guildhall_ws_proto::DeflateParams;
@@ -326,7 +326,7 @@ struct Sink {
     scratch: Vec<u8>,
 }
 
-impl Link for Sink {
+impl Transport for Sink {
     fn send(&mut self, _conn: SlotKey, bytes: &[u8]) -> Result<usize, Dead> {
         let mut wire_bytes = bytes.len();
         if let Some(deflater) = &mut self.deflater {

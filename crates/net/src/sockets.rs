@@ -1,4 +1,4 @@
-//! Sockets: the real `Link`. Non-blocking, edge-triggered, written to by their partition and nobody else.
+//! Sockets: the real `Transport`. Non-blocking, edge-triggered, written to by their partition and nobody else.
 //!
 //! Invariants  N1 a full socket is never written to again before it says that it has room. N2 a socket whose reading was
 //!             stopped is read again when it goes on, since the edge may have passed. N3 a batch has one send per socket.
@@ -11,7 +11,7 @@ use crate::{
     tls::Records,
 };
 use guildhall_model::UserId;
-use guildhall_partition::{Dead, Link, MovingConn, Shortfall};
+use guildhall_partition::{Dead, MovingConn, Shortfall, Transport};
 use guildhall_relay::PartitionId;
 use guildhall_stdx::SlotKey;
 use guildhall_uring::SendBatch;
@@ -207,7 +207,7 @@ fn written(result: io::Result<usize>) -> Option<Result<usize, Dead>> {
     }
 }
 
-impl Link for Sockets {
+impl Transport for Sockets {
     fn note_account(&mut self, conn: SlotKey, user_id: UserId) {
         if let Some(access) = self.get(conn).and_then(|socket| socket.permit.access.as_mut()) {
             access.user_id = Some(user_id.get());

@@ -8,8 +8,8 @@
 use crate::{
     core::Core,
     fanout::Fanout,
-    link::{Link, Output},
     partition::{Partition, RelayEntry},
+    transport::{Output, Transport},
     turn::Turn,
 };
 use guildhall_model::{
@@ -66,7 +66,7 @@ impl Core {
     /// `about`: what it tells, for a replay.
     fn reply(
         &mut self,
-        turn: &mut Turn<'_, impl Link>,
+        turn: &mut Turn<'_, impl Transport>,
         key: SlotKey,
         (name, about): (EventName, About),
         body: &impl Serialize,
@@ -79,7 +79,7 @@ impl Core {
 
 impl Partition {
     /// Answers what was asked since the last input.
-    pub(crate) fn process_requests(&mut self, turn: &mut Turn<'_, impl Link>) {
+    pub(crate) fn process_requests(&mut self, turn: &mut Turn<'_, impl Transport>) {
         for (key, guild_id, request) in mem::take(&mut self.core.requests) {
             let Some(session) = self.core.sessions.get(key) else { continue };
             if session.guilds.membership(guild_id) != Some(Membership::Inside) {
@@ -178,7 +178,7 @@ impl Partition {
     /// `knows_threads`: it was told of all open threads before.
     fn subscribe(
         &mut self,
-        turn: &mut Turn<'_, impl Link>,
+        turn: &mut Turn<'_, impl Transport>,
         key: SlotKey,
         guild_id: GuildId,
         patch: SubscriptionPatch,
@@ -208,7 +208,7 @@ impl Partition {
     }
 
     /// All open threads that a session can view: it follows them from now on.
-    fn sync_threads(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, guild_id: GuildId) {
+    fn sync_threads(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, guild_id: GuildId) {
         let Some(user_id) = self.core.sessions.get(key).map(|session| session.user.id) else { return };
         let Some((entry, core)) = self.relay_of(key, guild_id) else { return };
         let Some(event) = entry.relay.thread_list(user_id, turn.now.unix) else { return };
@@ -218,7 +218,7 @@ impl Partition {
     /// Whole channels for those of a client that came obfuscated and may be viewed by now.
     fn sync_channels(
         &mut self,
-        turn: &mut Turn<'_, impl Link>,
+        turn: &mut Turn<'_, impl Transport>,
         key: SlotKey,
         guild_id: GuildId,
         request: &GuildChannelsResync,
@@ -251,14 +251,14 @@ impl Partition {
         session: SlotKey,
         guild_id: GuildId,
         messages: &[Arc<Message>],
-        link: &mut impl Link,
+        link: &mut impl Transport,
     ) {
         self.turn(now, link, |partition, turn| partition.send_messages(turn, session, guild_id, messages))
     }
 
     fn send_messages(
         &mut self,
-        turn: &mut Turn<'_, impl Link>,
+        turn: &mut Turn<'_, impl Transport>,
         session: SlotKey,
         guild_id: GuildId,
         messages: &[Arc<Message>],

@@ -77,7 +77,7 @@ pub enum Phase {
     /// HELLO is out; the client has not said who it is.
     Greeted,
     /// A token is being checked; reading is paused.
-    Checking(Box<Claim>),
+    Checking(Box<PendingAuth>),
     /// It serves a session.
     Serving(SlotKey),
     /// The close frame is queued or out; input is ignored.
@@ -86,7 +86,7 @@ pub enum Phase {
 
 /// What the client claims while its token is checked.
 #[derive(Debug)]
-pub enum Claim {
+pub enum PendingAuth {
     /// To start a session.
     Identify(Identify),
     /// To take one up again.

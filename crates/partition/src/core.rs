@@ -7,12 +7,12 @@
 use crate::{
     client_requests::PendingRequest,
     config::PartitionConfig,
-    conn::{CONTROL_MAX, Claim, Conn, Control, INVALID_SESSIONS_MAX, Phase},
+    conn::{CONTROL_MAX, Conn, Control, INVALID_SESSIONS_MAX, PendingAuth, Phase},
     counters::Counters,
-    link::{Gatekeeper, Link, Output},
     sessions::SessionChange,
     shared::Matchers,
-    timers::{Subject, Timers},
+    timers::{TimerKey, Timers},
+    transport::{Gatekeeper, Output, Transport},
     turn::Turn,
 };
 use guildhall_codec::{BodyDeflater, Encoding, MessageInflater, control_payload};
@@ -180,7 +180,7 @@ impl Core {
     }
 
     /// Queues a message outside the sequence; a client that makes us queue too many is cut. Nothing follows a close frame.
-    pub fn control(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, control: Control) {
+    pub fn control(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, control: Control) {
         let Some(conn) = self.conns.get_mut(key).filter(|conn| !matches!(conn.phase, Phase::Closing)) else { return };
         if conn.control.len() >= CONTROL_MAX {
             self.cut(turn, key);
@@ -191,12 +191,12 @@ impl Core {
     }
 
     /// Closes with a gateway code: the close frame goes out, then the socket is half-closed, then dropped.
-    pub fn close(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, code: CloseCode) {
+    pub fn close(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, code: CloseCode) {
         self.close_because(turn, key, code, code.reason());
     }
 
     /// Closes with a text that says more than the code's.
-    pub fn close_because(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, code: CloseCode, reason: &str) {
+    pub fn close_because(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, code: CloseCode, reason: &str) {
         self.end_service(turn.now, key, code.session_fate());
         self.begin_closing(turn, key, Some(code.code()), reason, By::Us);
     }
@@ -204,7 +204,7 @@ impl Core {
     /// Closes with a WebSocket code, for faults below the gateway protocol.
     pub fn close_websocket(
         &mut self,
-        turn: &mut Turn<'_, impl Link>,
+        turn: &mut Turn<'_, impl Transport>,
         key: SlotKey,
         code: Option<u16>,
         reason: &str,
@@ -215,12 +215,25 @@ impl Core {
     }
 
     /// Answers a client's close frame.
-    pub fn answer_close(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, code: Option<u16>, fate: SessionFate) {
+    pub fn answer_close(
+        &mut self,
+        turn: &mut Turn<'_, impl Transport>,
+        key: SlotKey,
+        code: Option<u16>,
+        fate: SessionFate,
+    ) {
         self.end_service(turn.now, key, fate);
         self.begin_closing(turn, key, code, "", By::Client);
     }
 
-    fn begin_closing(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, code: Option<u16>, reason: &str, by: By) {
+    fn begin_closing(
+        &mut self,
+        turn: &mut Turn<'_, impl Transport>,
+        key: SlotKey,
+        code: Option<u16>,
+        reason: &str,
+        by: By,
+    ) {
         let Some(conn) = self.conns.get_mut(key) else { return };
         if matches!(conn.phase, Phase::Closing) {
             return;
@@ -245,7 +258,7 @@ impl Core {
     }
 
     /// Drops a connection without a word: its socket is dead or takes nothing. The session lives on.
-    pub fn cut(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey) {
+    pub fn cut(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey) {
         self.end_service(turn.now, key, SessionFate::Keep);
         if let Some(conn) = self.conns.remove(key) {
             self.counters.cut_total += u64::from(!matches!(conn.phase, Phase::Closing));
@@ -264,7 +277,7 @@ impl Core {
             Some(Phase::Serving(session_key)) => *session_key,
             Some(Phase::Checking(claim)) => {
                 // Its client is gone before the token was checked.
-                if matches!(**claim, Claim::Identify(_)) {
+                if matches!(**claim, PendingAuth::Identify(_)) {
                     self.gatekeeper.refund(now);
                 }
                 return;
@@ -278,7 +291,7 @@ impl Core {
         match fate {
             // A session that has not said READY has nothing to resume.
             SessionFate::Keep if session.gathering.is_none() => {
-                self.timers.push(expires, Subject::Session(session_key));
+                self.timers.push(expires, TimerKey::Session(session_key));
                 self.tell_news(SessionChange::Disconnected, session_key);
             }
             SessionFate::Keep | SessionFate::Drop => self.end_session(session_key),
@@ -313,7 +326,7 @@ impl Core {
     }
 
     /// Op 9 `false`. The connection stays open, unless it had `INVALID_SESSIONS_MAX` of them: then it is closed with 4008.
-    pub fn refuse_session(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey) {
+    pub fn refuse_session(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey) {
         let Some(conn) = self.conns.get_mut(key) else { return };
         if conn.invalid_sessions >= INVALID_SESSIONS_MAX {
             return self.close(turn, key, CloseCode::RateLimited);
@@ -350,7 +363,7 @@ impl Core {
         let Some(conn) = self.conns.get_mut(key) else { return };
         if at < conn.timer_at {
             conn.timer_at = at;
-            self.timers.push(at, Subject::Conn(key));
+            self.timers.push(at, TimerKey::Conn(key));
         }
     }
 }

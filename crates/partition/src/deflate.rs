@@ -10,7 +10,7 @@
 use crate::{
     conn::{Conn, Phase},
     core::Core,
-    link::Link,
+    transport::Transport,
     turn::Turn,
 };
 use guildhall_codec::{
@@ -77,7 +77,13 @@ enum Fault {
 
 impl Core {
     /// A compressed message. Goes on to `handle_payload`.
-    pub fn handle_compressed(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, is_text: bool, payload: &[u8]) {
+    pub fn handle_compressed(
+        &mut self,
+        turn: &mut Turn<'_, impl Transport>,
+        key: SlotKey,
+        is_text: bool,
+        payload: &[u8],
+    ) {
         // It counts before it costs anything.
         if !self.admit_inbound(turn, key) {
             return;

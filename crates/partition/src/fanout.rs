@@ -5,7 +5,7 @@
 use crate::{
     client_requests::PendingRequest,
     core::{Core, Departure},
-    link::{Link, Output},
+    transport::{Output, Transport},
     turn::Turn,
 };
 use guildhall_model::{GuildId, UserId};
@@ -88,7 +88,7 @@ fn slot_key(session: SessionKey) -> SlotKey {
     SlotKey { slot: session.slot, generation: session.generation }
 }
 
-impl<'a, L: Link> Fanout<'a, L> {
+impl<'a, L: Transport> Fanout<'a, L> {
     pub fn new(
         core: &'a mut Core,
         turn: &'a mut Turn<'_, L>,
@@ -104,7 +104,7 @@ impl<'a, L: Link> Fanout<'a, L> {
     }
 }
 
-impl<L: Link> Deliver for Fanout<'_, L> {
+impl<L: Transport> Deliver for Fanout<'_, L> {
     fn group(&mut self, LogId(number): LogId, redaction: Redaction) {
         let number = number as usize;
         if self.logs.len() <= number {
@@ -136,7 +136,7 @@ impl<L: Link> Deliver for Fanout<'_, L> {
     }
 }
 
-impl<L: Link> Recipients for Fanout<'_, L> {
+impl<L: Transport> Recipients for Fanout<'_, L> {
     fn begin(&mut self, published: &Arc<Published>, visibility: Visibility) {
         let dispatch = self.core.dispatch_of(published, visibility);
         if let Retention::Presence(user_id) = dispatch.retention() {
@@ -274,7 +274,7 @@ impl<L: Link> Recipients for Fanout<'_, L> {
     }
 }
 
-impl<L: Link> Fanout<'_, L> {
+impl<L: Transport> Fanout<'_, L> {
     /// Whether the session is in the guild, or about to be, as the guild knows it.
     fn is_in(&self, of_guild: SessionKey, guild_id: GuildId) -> bool {
         let session = self.core.sessions.get(slot_key(of_guild));

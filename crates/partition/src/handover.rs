@@ -12,10 +12,10 @@
 use crate::{
     core::Core,
     fanout::Fanout,
-    link::{Link, Output},
     partition::Partition,
     sessions::SessionChange,
-    timers::Subject,
+    timers::TimerKey,
+    transport::{Output, Transport},
     turn::Turn,
 };
 use guildhall_model::{GuildId, User, UserId, to_gateway::VoiceStateUpdate};
@@ -79,11 +79,22 @@ impl Partition {
 
     /// All sessions that can be resumed, as they are now. With `may_have_lost`, guilds may have said something that did not
     /// arrive here: to their sessions that is an outage.
-    pub fn hand_over(&mut self, now: Now, bytes_max: usize, may_have_lost: bool, link: &mut impl Link) -> HandOver {
+    pub fn hand_over(
+        &mut self,
+        now: Now,
+        bytes_max: usize,
+        may_have_lost: bool,
+        link: &mut impl Transport,
+    ) -> HandOver {
         self.turn(now, link, |partition, turn| partition.export_sessions(turn, bytes_max, may_have_lost))
     }
 
-    fn export_sessions(&mut self, turn: &mut Turn<'_, impl Link>, bytes_max: usize, may_have_lost: bool) -> HandOver {
+    fn export_sessions(
+        &mut self,
+        turn: &mut Turn<'_, impl Transport>,
+        bytes_max: usize,
+        may_have_lost: bool,
+    ) -> HandOver {
         let mut behind: HashSet<(GuildId, u16)> = HashSet::new();
         // In the order of their ids, so that the dispatches of a session do not depend on the layout of a map.
         let mut by_guild: Vec<_> = self.relays.iter_mut().collect();
@@ -153,7 +164,7 @@ impl Partition {
             self.core.by_id.insert(id, key);
             self.core.by_user.insert((kept.user_id, key));
             let expires = now.instant.after_ms(self.core.config.resume_window_ms);
-            self.core.timers.push(expires, Subject::Session(key));
+            self.core.timers.push(expires, TimerKey::Session(key));
             self.core.tell_news(SessionChange::Disconnected, key);
             guilds.into_iter().for_each(|guild_id| self.enter(key, guild_id));
             count += 1;
@@ -169,7 +180,7 @@ impl Partition {
     }
 
     /// Those that still wait are told of an outage, and of the guild when it answers.
-    pub fn give_up_returning(&mut self, now: Now, link: &mut impl Link) {
+    pub fn give_up_returning(&mut self, now: Now, link: &mut impl Transport) {
         self.turn(now, link, |partition, turn| {
             for key in partition.core.sessions.keys() {
                 partition.core.tell_outages(turn, key, |_, _| true);
@@ -223,7 +234,12 @@ fn keep(
 
 impl Core {
     /// A session whose guilds may have gone on without it is told that they are out of reach; it gets GUILD_CREATE once it is let in.
-    fn tell_outages(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, is_out: impl Fn(GuildId, u16) -> bool) {
+    fn tell_outages(
+        &mut self,
+        turn: &mut Turn<'_, impl Transport>,
+        key: SlotKey,
+        is_out: impl Fn(GuildId, u16) -> bool,
+    ) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         let mut lost = Vec::new();
         for entry in session.guilds.iter_mut() {

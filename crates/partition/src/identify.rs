@@ -9,13 +9,13 @@
 //! Spec        docs/protocol.md §1.7–§1.10.
 
 use crate::{
-    conn::{Claim, MovingConn, Phase},
+    conn::{MovingConn, PendingAuth, Phase},
     core::Core,
-    link::{Account, AuthFailure, Link, Output},
     partition::Partition,
     refused::{IdentifyFault, IdentifyRefused, ResumeFault, ResumeRefused},
     sessions::SessionChange,
-    timers::Subject,
+    timers::TimerKey,
+    transport::{Account, AuthFailure, Output, Transport},
     turn::Turn,
 };
 use guildhall_codec::Encoding;
@@ -49,14 +49,14 @@ impl Partition {
         now: Now,
         key: SlotKey,
         result: Result<Account, AuthFailure>,
-        link: &mut impl Link,
+        link: &mut impl Transport,
     ) {
         self.turn(now, link, |partition, turn| partition.apply_authentication(turn, key, result))
     }
 
     fn apply_authentication(
         &mut self,
-        turn: &mut Turn<'_, impl Link>,
+        turn: &mut Turn<'_, impl Transport>,
         key: SlotKey,
         result: Result<Account, AuthFailure>,
     ) {
@@ -66,24 +66,24 @@ impl Partition {
         }
         let Phase::Checking(claim) = std::mem::replace(&mut conn.phase, Phase::Greeted) else { return };
         let begun = self.core.counters.identified_total;
-        let is_identify = matches!(*claim, Claim::Identify(_));
+        let is_identify = matches!(*claim, PendingAuth::Identify(_));
         match (result, *claim) {
-            (Err(failure), Claim::Identify(_)) => {
+            (Err(failure), PendingAuth::Identify(_)) => {
                 let fault = match failure {
                     AuthFailure::Invalid => IdentifyFault::Token,
                     AuthFailure::Unavailable => IdentifyFault::Unavailable,
                 };
                 self.core.refuse_identify(turn, key, fault.into());
             }
-            (Err(failure), Claim::Resume(_)) => {
+            (Err(failure), PendingAuth::Resume(_)) => {
                 let fault = match failure {
                     AuthFailure::Invalid => ResumeFault::Token,
                     AuthFailure::Unavailable => ResumeFault::Unavailable,
                 };
                 self.core.refuse_resume(turn, key, ResumeRefused { fault, user_id: None });
             }
-            (Ok(account), Claim::Identify(identify)) => self.identify(turn, key, &account, &identify),
-            (Ok(account), Claim::Resume(resume)) => match self.core.other_partition_of(&resume.session_id) {
+            (Ok(account), PendingAuth::Identify(identify)) => self.identify(turn, key, &account, &identify),
+            (Ok(account), PendingAuth::Resume(resume)) => match self.core.other_partition_of(&resume.session_id) {
                 Some(to) => return self.core.transfer(turn, key, to, account, resume),
                 None => self.resume(turn, key, (account.user.id, account.token, account.expires_at), &resume),
             },
@@ -95,11 +95,11 @@ impl Partition {
     }
 
     /// A connection arrived whose session lives here. Its socket is at `next_conn_key` already.
-    pub fn handle_transferred(&mut self, now: Now, moving: MovingConn, link: &mut impl Link) -> SlotKey {
+    pub fn handle_transferred(&mut self, now: Now, moving: MovingConn, link: &mut impl Transport) -> SlotKey {
         self.turn(now, link, |partition, turn| partition.adopt(turn, moving))
     }
 
-    fn adopt(&mut self, turn: &mut Turn<'_, impl Link>, moving: MovingConn) -> SlotKey {
+    fn adopt(&mut self, turn: &mut Turn<'_, impl Transport>, moving: MovingConn) -> SlotKey {
         let MovingConn { mut conn, user_id, token, expires_at, resume } = moving;
         if let Some(compressor) = &mut conn.compressor {
             compressor.arrive();
@@ -119,7 +119,7 @@ impl Partition {
         key
     }
 
-    fn take_up_reading(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey) {
+    fn take_up_reading(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey) {
         let Some(conn) = self.core.conns.get_mut(key) else { return };
         let mut stash = conn.take_stash();
         if !stash.is_empty() {
@@ -132,7 +132,7 @@ impl Partition {
     }
 
     /// Starts a session. The order of the checks is that of docs/protocol.md §1.7.
-    fn identify(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, account: &Account, identify: &Identify) {
+    fn identify(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, account: &Account, identify: &Identify) {
         let checked = identify.intents(&account.user).and_then(|intents| Ok((intents, identify.shard()?)));
         let (intents, shard) = match checked {
             Ok(checked) => checked,
@@ -200,7 +200,7 @@ impl Partition {
     }
 
     /// READY at once for bots; for user accounts when their guilds are known.
-    fn say_ready(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, guilds_count: usize) {
+    fn say_ready(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, guilds_count: usize) {
         let deadline = turn.now.instant.after_ms(self.core.config.gather_deadline_ms);
         let Some(session) = self.core.sessions.get_mut(key) else { return };
         match session.kind() {
@@ -227,7 +227,7 @@ impl Partition {
                     let user_id = session.user.id;
                     self.core.outputs.push_back(Output::FetchDirects { session: key, user_id });
                 }
-                self.core.timers.push(deadline, Subject::Session(key));
+                self.core.timers.push(deadline, TimerKey::Session(key));
                 self.core.finish_gathering(turn, key);
             }
         }
@@ -236,7 +236,7 @@ impl Partition {
     /// Takes a session up again (docs/protocol.md §1.10). A refusal is always op 9: several libraries resume for ever after a close code.
     fn resume(
         &mut self,
-        turn: &mut Turn<'_, impl Link>,
+        turn: &mut Turn<'_, impl Transport>,
         key: SlotKey,
         (user_id, token, expires_at): (UserId, u64, Option<Timestamp>),
         resume: &Resume,
@@ -331,11 +331,11 @@ impl Partition {
     }
 
     /// The answer to `Output::FetchDirects`; none: they could not be read.
-    pub fn handle_directs(&mut self, now: Now, key: SlotKey, directs: Option<Vec<Direct>>, link: &mut impl Link) {
+    pub fn handle_directs(&mut self, now: Now, key: SlotKey, directs: Option<Vec<Direct>>, link: &mut impl Transport) {
         self.turn(now, link, |partition, turn| partition.apply_directs(turn, key, directs))
     }
 
-    fn apply_directs(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, directs: Option<Vec<Direct>>) {
+    fn apply_directs(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, directs: Option<Vec<Direct>>) {
         let gathering = self.core.sessions.get_mut(key).and_then(|session| session.gathering.as_mut());
         // It may have ended meanwhile, or have waited too long.
         if let Some(gathering) = gathering.filter(|gathering| gathering.directs.is_none()) {
@@ -449,7 +449,7 @@ impl Core {
     /// Moves a connection and its socket to the partition of the session that it resumes.
     fn transfer(
         &mut self,
-        turn: &mut Turn<'_, impl Link>,
+        turn: &mut Turn<'_, impl Transport>,
         key: SlotKey,
         to: PartitionId,
         account: Account,
@@ -478,12 +478,12 @@ impl Core {
         let at = now.instant.after_ms(left_ms.min(EXPIRY_LOOK_MS_MAX));
         if session.profile.expiry_timer_at.is_none_or(|before| at < before) {
             session.profile.expiry_timer_at = Some(at);
-            self.timers.push(at, Subject::Session(key));
+            self.timers.push(at, TimerKey::Session(key));
         }
     }
 
     /// Closes the connection of a session whose token has expired. The session can be resumed with another token.
-    pub(crate) fn expire(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, at: Instant) {
+    pub(crate) fn expire(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, at: Instant) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         session.profile.expiry_timer_at.take_if(|timer_at| *timer_at == at);
         let has_expired = session.profile.expires_at.is_some_and(|expires_at| expires_at <= turn.now.unix);
@@ -500,7 +500,7 @@ impl Core {
     }
 
     /// A session whose READY would not be true: its client comes back, and identifies anew.
-    pub(crate) fn give_up(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey) {
+    pub(crate) fn give_up(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey) {
         if let Some(conn) = self.sessions.get(key).and_then(|session| session.conn) {
             self.close(turn, conn, CloseCode::UnknownError);
         }
@@ -524,7 +524,7 @@ impl Core {
     }
 
     /// Says READY to a user account once nothing is waited for.
-    pub(crate) fn finish_gathering(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey) {
+    pub(crate) fn finish_gathering(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         let Some(gathering) = session.gathering.take_if(|gathering| gathering.waiting_count == 0) else { return };
         let directs = gathering.directs.unwrap_or_default();

@@ -6,10 +6,10 @@
 
 use crate::{
     client_requests::PendingRequest,
-    conn::{Claim, Control, Phase, STASH_BYTES_MAX},
+    conn::{Control, PendingAuth, Phase, STASH_BYTES_MAX},
     core::Core,
-    link::{Link, Output},
     refused::{IdentifyFault, IdentifyRefused},
+    transport::{Output, Transport},
     turn::Turn,
 };
 use guildhall_codec::{Encoding, Inbound, decode_payload};
@@ -37,7 +37,7 @@ fn fate_of_client_close(code: Option<u16>) -> SessionFate {
 
 impl Core {
     /// Takes what came in on a connection.
-    pub fn handle_bytes(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, input: &mut [u8]) {
+    pub fn handle_bytes(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, input: &mut [u8]) {
         let Some(conn) = self.conns.get_mut(key) else { return };
         self.counters.received_bytes += input.len() as u64;
         match conn.phase {
@@ -78,7 +78,7 @@ impl Core {
     }
 
     /// Keeps what came while the token is being checked. Well-behaved clients wait; a flood is cut.
-    fn stash(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, input: &[u8]) {
+    fn stash(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, input: &[u8]) {
         let Some(conn) = self.conns.get_mut(key) else { return };
         if conn.stash.len() + input.len() > STASH_BYTES_MAX {
             self.close(turn, key, CloseCode::RateLimited);
@@ -87,7 +87,7 @@ impl Core {
         }
     }
 
-    fn handle_frame_fault(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, error: &WsError) {
+    fn handle_frame_fault(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, error: &WsError) {
         // Too large is a fault of the gateway protocol; all others are below it.
         if error.close_code() == 1009 {
             self.close(turn, key, CloseCode::DecodeError);
@@ -97,7 +97,7 @@ impl Core {
         }
     }
 
-    fn handle_frame(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, event: &Event<'_>) {
+    fn handle_frame(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, event: &Event<'_>) {
         // What is whole counts as a sign of life, not each byte of what never will be.
         if let Some(conn) = self.conns.get_mut(key) {
             conn.last_inbound = turn.now.instant;
@@ -121,7 +121,7 @@ impl Core {
         }
     }
 
-    pub(crate) fn admit_inbound(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey) -> bool {
+    pub(crate) fn admit_inbound(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey) -> bool {
         let max = self.config.inbound_per_minute_max;
         let admitted = self.conns.get_mut(key).is_some_and(|conn| conn.inbound.admit(turn.now.instant, max, MINUTE_MS));
         if !admitted {
@@ -130,14 +130,14 @@ impl Core {
         admitted
     }
 
-    fn handle_message(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, bytes: &[u8]) {
+    fn handle_message(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, bytes: &[u8]) {
         if self.admit_inbound(turn, key) {
             self.handle_payload(turn, key, bytes);
         }
     }
 
     /// A message that was admitted, uncompressed.
-    pub(crate) fn handle_payload(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, bytes: &[u8]) {
+    pub(crate) fn handle_payload(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, bytes: &[u8]) {
         self.counters.received_message_bytes += bytes.len() as u64;
         let Some(conn) = self.conns.get(key) else { return };
         let Ok(Inbound { op, d }) = decode_payload(conn.encoding, bytes) else {
@@ -165,7 +165,7 @@ impl Core {
     }
 
     /// Answers, and forgets what the client says it has.
-    fn handle_heartbeat(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, d: &Value) {
+    fn handle_heartbeat(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, d: &Value) {
         let Some(conn) = self.conns.get(key) else { return };
         let payload = self.fixed(conn.encoding).heartbeat_ack.clone();
         if let Phase::Serving(session) = conn.phase {
@@ -181,14 +181,14 @@ impl Core {
 
     fn handle_greeted(
         &mut self,
-        turn: &mut Turn<'_, impl Link>,
+        turn: &mut Turn<'_, impl Transport>,
         key: SlotKey,
         opcode: Opcode,
         d: &Value,
     ) -> Result<(), PayloadError> {
         let claim = match opcode {
             Opcode::Identify => match Identify::parse(d) {
-                Ok(identify) => Claim::Identify(identify),
+                Ok(identify) => PendingAuth::Identify(identify),
                 Err(PayloadError { opcode, problem }) => {
                     let detail = Some(format!("{opcode}: {problem}").into());
                     let refused = IdentifyRefused { fault: IdentifyFault::Payload, user_id: None, detail };
@@ -196,22 +196,22 @@ impl Core {
                     return Ok(());
                 }
             },
-            Opcode::Resume => Claim::Resume(Resume::parse(d)?),
+            Opcode::Resume => PendingAuth::Resume(Resume::parse(d)?),
             Opcode::TimeSpentSession => return Ok(()),
             _ => {
                 self.close(turn, key, CloseCode::NotAuthenticated);
                 return Ok(());
             }
         };
-        if let Claim::Identify(identify) = &claim
+        if let PendingAuth::Identify(identify) = &claim
             && let Err(fault) = self.gatekeeper.may_begin(turn.now, turn.link.address(key), &identify.token)
         {
             self.refuse_identify(turn, key, fault.into());
             return Ok(());
         }
         let (token, with_guilds) = match &claim {
-            Claim::Identify(identify) => (identify.token.clone(), true),
-            Claim::Resume(resume) => (resume.token.clone(), false),
+            PendingAuth::Identify(identify) => (identify.token.clone(), true),
+            PendingAuth::Resume(resume) => (resume.token.clone(), false),
         };
         if let Some(conn) = self.conns.get_mut(key) {
             conn.phase = Phase::Checking(Box::new(claim));
@@ -223,7 +223,7 @@ impl Core {
 
     fn handle_serving(
         &mut self,
-        turn: &mut Turn<'_, impl Link>,
+        turn: &mut Turn<'_, impl Transport>,
         key: SlotKey,
         session_key: SlotKey,
         opcode: Opcode,
@@ -358,7 +358,7 @@ impl Core {
     /// Op 8: within limits it goes to the guild; a whole list needs GUILD_MEMBERS (bots) and patience.
     fn request_members(
         &mut self,
-        turn: &mut Turn<'_, impl Link>,
+        turn: &mut Turn<'_, impl Transport>,
         session_key: SlotKey,
         mut request: RequestGuildMembers,
     ) {

@@ -8,8 +8,8 @@
 
 use crate::{
     fanout::Fanout,
-    link::{Link, Output},
     partition::Partition,
+    transport::{Output, Transport},
     turn::Turn,
 };
 use guildhall_model::{EventName, GuildId, UserId, VoiceState, to_gateway::Subscription};
@@ -20,7 +20,7 @@ use std::{collections::BTreeMap, mem, sync::Arc};
 
 impl Partition {
     /// Pays connected sessions that stopped at an owed place, and resumes writing to them.
-    pub(crate) fn pay_all(&mut self, turn: &mut Turn<'_, impl Link>) {
+    pub(crate) fn pay_all(&mut self, turn: &mut Turn<'_, impl Transport>) {
         for (key, seq) in mem::take(&mut self.core.indebted) {
             let conn = self.core.sessions.get(key).and_then(|session| session.conn);
             let Some(conn) = conn.filter(|conn| self.core.conns.get(*conn).is_some_and(|conn| conn.next_seq == seq))
@@ -33,7 +33,7 @@ impl Partition {
     }
 
     /// Appends the current value of all states that are owed after a seq.
-    pub(crate) fn pay(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, after: u64) {
+    pub(crate) fn pay(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, after: u64) {
         let Some(session) = self.core.sessions.get_mut(key) else { return };
         let owed = session.replay.take_owed(after, &self.core.withheld);
         let mut presences: BTreeMap<GuildId, Vec<UserId>> = BTreeMap::new();
@@ -65,7 +65,7 @@ impl Partition {
     }
 
     /// Sends all rows that the session watches.
-    fn tell_lists_again(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, guild_id: GuildId) {
+    fn tell_lists_again(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, guild_id: GuildId) {
         let Some((entry, core)) = self.relay_of(key, guild_id) else { return };
         let batching = mem::replace(&mut core.batching, true);
         let mut fanout = Fanout::new(core, turn, (&mut entry.logs, &mut entry.newest));

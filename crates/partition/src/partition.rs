@@ -10,9 +10,9 @@ use crate::{
     core::{Core, Departure},
     counters::Counters,
     fanout::{Fanout, NewestPresences},
-    link::{Gatekeeper, Link, Output},
     shared::{Checked, Compressor, Streams},
-    timers::Subject,
+    timers::TimerKey,
+    transport::{Gatekeeper, Output, Transport},
     turn::Turn,
 };
 use guildhall_codec::{DictionaryId, MessageInflater, StreamCompressor};
@@ -62,7 +62,7 @@ pub(crate) type GuildRelays = BTreeMap<u16, RelayEntry>;
 
 /// One thread's connections, sessions and relays, as a machine. Its driver calls methods of four kinds:
 ///
-/// 1. *Inputs* take the time and, with three exceptions, the [`Link`]: `accept*`, `handle_*`, `flush`, `close_all`,
+/// 1. *Inputs* take the time and, with three exceptions, the [`Transport`]: `accept*`, `handle_*`, `flush`, `close_all`,
 ///    `close_sessions`, `tell_users`, `take_back_upgrades`, `ask_to_leave`, `hand_over`, `give_up_returning`. The exceptions
 ///    `handle_joined`, `leave_voice` and `take_over` write to no socket. Time never decreases from one input to the next.
 /// 2. *Outputs*: [`poll_output`](Self::poll_output) returns requests to the rest of the node.
@@ -75,17 +75,17 @@ pub(crate) type GuildRelays = BTreeMap<u16, RelayEntry>;
 ///   as well. Outputs must reach each guild in the order in which they were polled.
 /// - Before `accept*` and `handle_transferred` the driver registers the socket under [`next_conn_key`](Self::next_conn_key).
 ///   No other input may come in between, so that the input returns the same key.
-/// - A connection leaves by [`Link::transfer`], [`Link::drop_conn`] or [`Link::reset_conn`]. Its key is free when that call
+/// - A connection leaves by [`Transport::transfer`], [`Transport::drop_conn`] or [`Transport::reset_conn`]. Its key is free when that call
 ///   returns.
 /// - `handle_timers` is due when `next_deadline` has passed. Earlier calls are harmless.
 /// - While `wants_flush` is true the driver must not wait for sockets without a `flush` before.
-/// - After `Link::send` was short, the driver calls `handle_writable` once the socket has room again.
+/// - After `Transport::send` was short, the driver calls `handle_writable` once the socket has room again.
 /// - The answers to `Output::Authenticate`, `FetchMessages` and `FetchDirects` are inputs, at any later time. Answers for a
 ///   connection or session that has ended are ignored.
 ///
 /// # Bytes
 ///
-/// Frames leave through [`Link`] during the input that caused them, not by a `poll_transmit`: a recipient's frame is written
+/// Frames leave through [`Transport`] during the input that caused them, not by a `poll_transmit`: a recipient's frame is written
 /// from the body that all recipients share, without a copy or a queue (docs/adr/0008).
 pub struct Partition {
     pub(crate) core: Core,
@@ -220,11 +220,11 @@ impl Partition {
     }
 
     /// A socket finished its upgrade: it is greeted.
-    pub fn accept(&mut self, now: Now, params: ConnParams, link: &mut impl Link) -> SlotKey {
+    pub fn accept(&mut self, now: Now, params: ConnParams, link: &mut impl Transport) -> SlotKey {
         self.turn(now, link, |partition, turn| partition.greet(turn, params))
     }
 
-    fn greet(&mut self, turn: &mut Turn<'_, impl Link>, params: ConnParams) -> SlotKey {
+    fn greet(&mut self, turn: &mut Turn<'_, impl Transport>, params: ConnParams) -> SlotKey {
         let compressor = match self.core.config.streams {
             Streams::SharedMatch { .. } => self.core.matchers.stream(params, &self.core.config.shared_dictionaries),
             Streams::Classic => None,
@@ -267,7 +267,7 @@ impl Partition {
     }
 
     /// A socket finished its upgrade, but what its URL asks for is not served: it is closed with the code for that.
-    pub fn accept_refused(&mut self, now: Now, code: CloseCode, link: &mut impl Link) -> SlotKey {
+    pub fn accept_refused(&mut self, now: Now, code: CloseCode, link: &mut impl Transport) -> SlotKey {
         self.turn(now, link, |partition, turn| {
             let params = ConnParams { encoding: guildhall_codec::Encoding::Json, compression: Compression::None };
             let key = partition.insert_conn(turn.now, params, None);
@@ -277,7 +277,13 @@ impl Partition {
     }
 
     /// As [`accept_refused`](Self::accept_refused), with a reason that says more than the code: at most 123 bytes.
-    pub fn accept_refused_because(&mut self, now: Now, code: CloseCode, reason: &str, link: &mut impl Link) -> SlotKey {
+    pub fn accept_refused_because(
+        &mut self,
+        now: Now,
+        code: CloseCode,
+        reason: &str,
+        link: &mut impl Transport,
+    ) -> SlotKey {
         self.turn(now, link, |partition, turn| {
             let params = ConnParams { encoding: guildhall_codec::Encoding::Json, compression: Compression::None };
             let key = partition.insert_conn(turn.now, params, None);
@@ -331,12 +337,12 @@ impl Partition {
     }
 
     /// Bytes came in.
-    pub fn handle_bytes(&mut self, now: Now, key: SlotKey, input: &mut [u8], link: &mut impl Link) {
+    pub fn handle_bytes(&mut self, now: Now, key: SlotKey, input: &mut [u8], link: &mut impl Transport) {
         self.turn(now, link, |partition, turn| partition.core.handle_bytes(turn, key, input));
     }
 
     /// The socket has room again.
-    pub fn handle_writable(&mut self, now: Now, key: SlotKey, link: &mut impl Link) {
+    pub fn handle_writable(&mut self, now: Now, key: SlotKey, link: &mut impl Transport) {
         self.turn(now, link, |partition, turn| {
             if let Some(conn) = partition.core.conns.get_mut(key) {
                 conn.blocked_since = None;
@@ -346,18 +352,18 @@ impl Partition {
     }
 
     /// The socket ended. Without a close frame that said otherwise, the session can be resumed.
-    pub fn handle_hangup(&mut self, now: Now, key: SlotKey, link: &mut impl Link) {
+    pub fn handle_hangup(&mut self, now: Now, key: SlotKey, link: &mut impl Transport) {
         self.turn(now, link, |partition, turn| partition.core.cut(turn, key));
     }
 
     // ── guilds ───────────────────────────────────────────────────────────────────────────────────
 
     /// A guild's message to the relay here. Between several of these call with `more`, and `flush` after the last.
-    pub fn handle_guild(&mut self, now: Now, message: ToRelay, more: bool, link: &mut impl Link) {
+    pub fn handle_guild(&mut self, now: Now, message: ToRelay, more: bool, link: &mut impl Transport) {
         self.turn(now, link, |partition, turn| partition.pass_to_relay(turn, message, more))
     }
 
-    fn pass_to_relay(&mut self, turn: &mut Turn<'_, impl Link>, message: ToRelay, more: bool) {
+    fn pass_to_relay(&mut self, turn: &mut Turn<'_, impl Transport>, message: ToRelay, more: bool) {
         let (guild_id, index) = (message.guild_id, message.relay.index);
         let Some(relays) = self.relays.get_mut(&guild_id) else { return };
         let has_siblings = relays.len() > 1;
@@ -413,11 +419,11 @@ impl Partition {
     }
 
     /// An account changed: its sessions here are told, but of a bot with shards only the first.
-    pub fn handle_user_changed(&mut self, now: Now, user: &Arc<User>, link: &mut impl Link) {
+    pub fn handle_user_changed(&mut self, now: Now, user: &Arc<User>, link: &mut impl Transport) {
         self.turn(now, link, |partition, turn| partition.change_user(turn, user))
     }
 
-    fn change_user(&mut self, turn: &mut Turn<'_, impl Link>, user: &Arc<User>) {
+    fn change_user(&mut self, turn: &mut Turn<'_, impl Transport>, user: &Arc<User>) {
         for key in self.core.sessions_of(user.id) {
             let Some(session) = self.core.sessions.get_mut(key) else { continue };
             session.user = user.clone();
@@ -474,7 +480,7 @@ impl Partition {
     }
 
     /// Passive sessions of a relay are told what changed.
-    fn look_at_relay(&mut self, turn: &mut Turn<'_, impl Link>, guild_id: GuildId, index: u16, at: Instant) {
+    fn look_at_relay(&mut self, turn: &mut Turn<'_, impl Transport>, guild_id: GuildId, index: u16, at: Instant) {
         let Some(entry) = self.relays.get_mut(&guild_id).and_then(|relays| relays.get_mut(&index)) else { return };
         if entry.timer_at != Some(at) {
             return;
@@ -489,7 +495,7 @@ impl Partition {
     }
 
     /// Writes what connections got in a batch.
-    pub fn flush(&mut self, now: Now, link: &mut impl Link) {
+    pub fn flush(&mut self, now: Now, link: &mut impl Transport) {
         self.turn(now, link, |partition, turn| partition.core.flush(turn));
     }
 
@@ -516,30 +522,30 @@ impl Partition {
     // ── time ─────────────────────────────────────────────────────────────────────────────────────
 
     /// Looks at what is due.
-    pub fn handle_timers(&mut self, now: Now, link: &mut impl Link) {
+    pub fn handle_timers(&mut self, now: Now, link: &mut impl Transport) {
         self.turn(now, link, |partition, turn| partition.fire_timers(turn))
     }
 
-    fn fire_timers(&mut self, turn: &mut Turn<'_, impl Link>) {
+    fn fire_timers(&mut self, turn: &mut Turn<'_, impl Transport>) {
         while let Some((at, subject)) = self.core.timers.pop_due(turn.now.instant) {
             match subject {
-                Subject::Conn(key) => self.core.look_at_conn(turn, key, at),
-                Subject::Session(key) => {
+                TimerKey::Conn(key) => self.core.look_at_conn(turn, key, at),
+                TimerKey::Session(key) => {
                     self.core.look_at_session(turn, key);
                     self.core.expire(turn, key, at);
                 }
-                Subject::Relay(guild_id, index, _) => self.look_at_relay(turn, guild_id, index, at),
+                TimerKey::Relay(guild_id, index, _) => self.look_at_relay(turn, guild_id, index, at),
             }
         }
     }
 
     /// Asks so many clients whose connection has a larger compression context to go away and resume (op 7), each once:
     /// they come back with a usual one. How many were asked.
-    pub fn take_back_upgrades(&mut self, now: Now, count: usize, link: &mut impl Link) -> usize {
+    pub fn take_back_upgrades(&mut self, now: Now, count: usize, link: &mut impl Transport) -> usize {
         self.turn(now, link, |partition, turn| partition.reclaim_upgrades(turn, count))
     }
 
-    fn reclaim_upgrades(&mut self, turn: &mut Turn<'_, impl Link>, count: usize) -> usize {
+    fn reclaim_upgrades(&mut self, turn: &mut Turn<'_, impl Transport>, count: usize) -> usize {
         let is_larger = |conn: &&Conn| conn.compressor.as_ref().is_some_and(|stream| stream.is_upgraded());
         let chosen =
             |conn: &&Conn| is_larger(conn) && !conn.is_asked_to_leave && matches!(conn.phase, Phase::Serving(_));
@@ -557,11 +563,11 @@ impl Partition {
 
     /// Asks `count` more clients to go away and resume (op 7), whatever they are doing. Who has not gone `grace_ms` later is
     /// closed with 4000. What came of it, over all of them.
-    pub fn ask_to_leave(&mut self, now: Now, count: usize, grace_ms: u64, link: &mut impl Link) -> Leaving {
+    pub fn ask_to_leave(&mut self, now: Now, count: usize, grace_ms: u64, link: &mut impl Transport) -> Leaving {
         self.turn(now, link, |partition, turn| partition.send_reconnects(turn, count, grace_ms))
     }
 
-    fn send_reconnects(&mut self, turn: &mut Turn<'_, impl Link>, count: usize, grace_ms: u64) -> Leaving {
+    fn send_reconnects(&mut self, turn: &mut Turn<'_, impl Transport>, count: usize, grace_ms: u64) -> Leaving {
         let is_unasked = |conn: &Conn| conn.leave_by == Instant(u64::MAX) && !matches!(conn.phase, Phase::Closing);
         let mut unasked: Vec<SlotKey> =
             self.core.conns.iter().filter(|(_, conn)| is_unasked(conn)).map(|(key, _)| key).collect();
@@ -586,7 +592,7 @@ impl Partition {
     }
 
     /// Closes every connection so that its client comes back and resumes.
-    pub fn close_all(&mut self, now: Now, link: &mut impl Link) {
+    pub fn close_all(&mut self, now: Now, link: &mut impl Transport) {
         self.turn(now, link, |partition, turn| {
             for key in partition.core.conns.keys() {
                 partition.core.close(turn, key, CloseCode::UnknownError);
@@ -601,7 +607,7 @@ impl RelayEntry {
         let Some(at) = self.relay.next_deadline() else { return };
         if self.timer_at.is_none_or(|before| at < before) {
             self.timer_at = Some(at);
-            core.timers.push(at, Subject::Relay(guild_id, self.relay.id().index, self.relay.epoch()));
+            core.timers.push(at, TimerKey::Relay(guild_id, self.relay.id().index, self.relay.epoch()));
         }
     }
 }
@@ -656,7 +662,7 @@ impl Core {
         self.config.heartbeat_interval_ms.saturating_mul(3) / 2
     }
 
-    fn look_at_conn(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, at: Instant) {
+    fn look_at_conn(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, at: Instant) {
         let grace_ms = self.heartbeat_grace_ms();
         let identify_ms = self.config.identify_deadline_ms;
         let Some(conn) = self.conns.get_mut(key) else { return };
@@ -705,7 +711,7 @@ impl Core {
         self.look_again(next, key);
     }
 
-    fn look_at_session(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey) {
+    fn look_at_session(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey) {
         let window_ms = self.config.resume_window_ms;
         let Some(session) = self.sessions.get_mut(key) else { return };
         if session.conn.is_none() && turn.now.instant.ms_since(session.detached_at) >= window_ms {

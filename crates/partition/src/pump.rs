@@ -17,8 +17,8 @@ use crate::{
     conn::{Conn, Control, Phase},
     core::Core,
     counters::Counters,
-    link::{Dead, Link, Shortfall},
     shared::Matchers,
+    transport::{Dead, Shortfall, Transport},
     turn::Turn,
 };
 use guildhall_codec::{
@@ -64,7 +64,13 @@ enum Pumped {
 
 impl Core {
     /// Gives a session its next dispatch, one that the sessions it stands with do not get, or not like this.
-    pub fn push(&mut self, turn: &mut Turn<'_, impl Link>, slot: u32, dispatch: &Rc<Dispatch>, redaction: Redaction) {
+    pub fn push(
+        &mut self,
+        turn: &mut Turn<'_, impl Transport>,
+        slot: u32,
+        dispatch: &Rc<Dispatch>,
+        redaction: Redaction,
+    ) {
         let Some(session) = self.sessions.at_mut(slot) else { return };
         let bytes = match dispatch.is_lazy() {
             // It is made when it is written, and can be made again: it costs what it is made from.
@@ -86,7 +92,7 @@ impl Core {
     /// A session was given a dispatch under `seq`. Comes from the relay's fan-out; goes on to the socket.
     pub fn pushed(
         &mut self,
-        turn: &mut Turn<'_, impl Link>,
+        turn: &mut Turn<'_, impl Transport>,
         slot: u32,
         seq: u64,
         dispatch: &Rc<Dispatch>,
@@ -155,7 +161,7 @@ impl Core {
         self.enforce_limits(turn, key, conn_key);
     }
 
-    fn enforce_limits(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, conn_key: SlotKey) {
+    fn enforce_limits(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, conn_key: SlotKey) {
         let (Some(session), Some(conn)) = (self.sessions.get_mut(key), self.conns.get(conn_key)) else { return };
         let config = &self.config;
         if session.replay.needs_room(&config.replay_share) {
@@ -184,7 +190,7 @@ impl Core {
     }
 
     /// Sends what `push` left with the link, and keeps what did not fit.
-    fn submit(&mut self, turn: &mut Turn<'_, impl Link>) {
+    fn submit(&mut self, turn: &mut Turn<'_, impl Transport>) {
         for (key, shortfall) in turn.link.submit() {
             match shortfall {
                 Shortfall::Rest(rest) => {
@@ -201,7 +207,7 @@ impl Core {
     }
 
     /// Writes what every connection got since the last call. Called once per batch of inputs.
-    pub fn flush(&mut self, turn: &mut Turn<'_, impl Link>) {
+    pub fn flush(&mut self, turn: &mut Turn<'_, impl Transport>) {
         self.submit(turn);
         self.batching = false;
         self.is_flushing = true;
@@ -254,7 +260,7 @@ impl Core {
     }
 
     /// Writes what a connection can take. Never called from within itself.
-    pub fn pump(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey) {
+    pub fn pump(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey) {
         if turn.link.is_waiting(key) {
             // What is about to be written comes after it.
             self.submit(turn);
@@ -283,7 +289,7 @@ impl Core {
         }
     }
 
-    fn try_pump(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey) -> Result<Pumped, PumpError> {
+    fn try_pump(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey) -> Result<Pumped, PumpError> {
         let mut chunks = 0;
         loop {
             let Some(conn) = self.conns.get_mut(key) else { return Ok(Pumped::Drained) };
@@ -395,7 +401,7 @@ impl Core {
     }
 
     /// One dispatch each and one after the other, for as long as there is room: some want little, some nothing any more.
-    fn give_turns_to_render(&mut self, turn: &mut Turn<'_, impl Link>) {
+    fn give_turns_to_render(&mut self, turn: &mut Turn<'_, impl Transport>) {
         let conns = &self.conns;
         if self.waiting_to_render.len() > 2 * conns.len() {
             self.waiting_to_render.retain(|key| conns.get(*key).is_some());
@@ -453,7 +459,12 @@ impl From<Dead> for PumpError {
     }
 }
 
-fn send_unsent(conn: &mut Conn, key: SlotKey, link: &mut impl Link, counters: &mut Counters) -> Result<(), PumpError> {
+fn send_unsent(
+    conn: &mut Conn,
+    key: SlotKey,
+    link: &mut impl Transport,
+    counters: &mut Counters,
+) -> Result<(), PumpError> {
     if conn.unsent.is_empty() {
         return Ok(());
     }
@@ -576,7 +587,7 @@ fn write_compressed(
     key: SlotKey,
     session: &Session,
     (matchers, scratch, turn): (&mut Matchers, &mut Vec<u8>, u64),
-    (link, may_wait): (&mut impl Link, bool),
+    (link, may_wait): (&mut impl Transport, bool),
     counters: &mut Counters,
 ) -> Result<(), PumpError> {
     let mut result = Ok(());
@@ -659,7 +670,7 @@ fn write_one(
     key: SlotKey,
     session: &Session,
     deflater: &mut BodyDeflater,
-    (link, may_wait): (&mut impl Link, bool),
+    (link, may_wait): (&mut impl Transport, bool),
     counters: &mut Counters,
 ) -> Result<(), PumpError> {
     let entry = session.replay.entry(conn.next_seq).ok_or(PumpError::Forgotten)?;
@@ -695,7 +706,7 @@ fn write_shared(
     key: SlotKey,
     session: &Session,
     deflater: &mut BodyDeflater,
-    (link, may_wait): (&mut impl Link, bool),
+    (link, may_wait): (&mut impl Transport, bool),
     counters: &mut Counters,
 ) -> Result<(), PumpError> {
     if conn.partial == 0 && conn.next_seq == session.replay.last_seq() {

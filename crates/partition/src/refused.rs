@@ -9,7 +9,7 @@
 
 use crate::{
     core::Core,
-    link::{Link, Output},
+    transport::{Output, Transport},
     turn::Turn,
 };
 use guildhall_model::{CloseCode, UserId, to_gateway::IdentifyError};
@@ -118,7 +118,7 @@ impl From<IdentifyFault> for IdentifyRefused {
 
 impl Core {
     /// Answers an IDENTIFY with the close code of its fault, or with op 9.
-    pub fn refuse_identify(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, refused: IdentifyRefused) {
+    pub fn refuse_identify(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, refused: IdentifyRefused) {
         match refused.fault.close_code() {
             None => self.refuse_session(turn, key),
             Some(code) => {
@@ -136,7 +136,7 @@ impl Core {
     }
 
     /// Answers a RESUME with op 9: several libraries resume for ever after a close code. A refused token is closed with 4004.
-    pub fn refuse_resume(&mut self, turn: &mut Turn<'_, impl Link>, key: SlotKey, refused: ResumeRefused) {
+    pub fn refuse_resume(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, refused: ResumeRefused) {
         match refused.fault {
             ResumeFault::Token => self.close(turn, key, CloseCode::AuthenticationFailed),
             ResumeFault::Unavailable => self.refuse_session(turn, key),

@@ -10,8 +10,8 @@
 use crate::{
     conn::Conn,
     core::Core,
-    link::{Link, Output},
     partition::Partition,
+    transport::{Output, Transport},
     turn::Turn,
 };
 use guildhall_codec::Encoding;
@@ -156,11 +156,11 @@ impl Partition {
     }
 
     /// Closes connections with `code` and forgets their sessions, also those that nobody is connected to. How many.
-    pub fn close_sessions(&mut self, now: Now, whose: &Whose, code: CloseCode, link: &mut impl Link) -> usize {
+    pub fn close_sessions(&mut self, now: Now, whose: &Whose, code: CloseCode, link: &mut impl Transport) -> usize {
         self.turn(now, link, |partition, turn| partition.end_sessions(turn, whose, code))
     }
 
-    fn end_sessions(&mut self, turn: &mut Turn<'_, impl Link>, whose: &Whose, code: CloseCode) -> usize {
+    fn end_sessions(&mut self, turn: &mut Turn<'_, impl Transport>, whose: &Whose, code: CloseCode) -> usize {
         if let Whose::Token(user_id, token) = whose {
             self.remember_closed(*user_id, *token);
         }
@@ -185,11 +185,11 @@ impl Partition {
     }
 
     /// Tells the sessions of these accounts, whatever guilds they are in. A bot needs an intent of the event.
-    pub fn tell_users(&mut self, now: Now, published: &Arc<Published>, user_ids: &[UserId], link: &mut impl Link) {
+    pub fn tell_users(&mut self, now: Now, published: &Arc<Published>, user_ids: &[UserId], link: &mut impl Transport) {
         self.turn(now, link, |partition, turn| partition.push_to_users(turn, published, user_ids))
     }
 
-    fn push_to_users(&mut self, turn: &mut Turn<'_, impl Link>, published: &Arc<Published>, user_ids: &[UserId]) {
+    fn push_to_users(&mut self, turn: &mut Turn<'_, impl Transport>, published: &Arc<Published>, user_ids: &[UserId]) {
         if let Some(channel_id) = recipients_changed(&published.event) {
             self.core.matchers.forget_direct(channel_id);
         }

@@ -10,7 +10,7 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 
 /// What to look at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Subject {
+pub enum TimerKey {
     /// A connection.
     Conn(SlotKey),
     /// A session.
@@ -21,16 +21,16 @@ pub enum Subject {
 
 /// A heap of times to look.
 #[derive(Debug, Default)]
-pub struct Timers(BinaryHeap<Reverse<(Instant, Subject)>>);
+pub struct Timers(BinaryHeap<Reverse<(Instant, TimerKey)>>);
 
 impl Timers {
     /// Look at `subject` at `at`.
-    pub fn push(&mut self, at: Instant, subject: Subject) {
+    pub fn push(&mut self, at: Instant, subject: TimerKey) {
         self.0.push(Reverse((at, subject)));
     }
 
     /// The next subject whose time has come.
-    pub fn pop_due(&mut self, now: Instant) -> Option<(Instant, Subject)> {
+    pub fn pop_due(&mut self, now: Instant) -> Option<(Instant, TimerKey)> {
         self.0.peek().filter(|Reverse((at, _))| *at <= now)?;
         self.0.pop().map(|Reverse(entry)| entry)
     }

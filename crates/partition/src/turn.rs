@@ -3,7 +3,7 @@
 //! Invariants  K2 relays learn of departures, requests are answered and owed states sent before the next input: `Partition::turn`
 //!             is the only place that does it, and every input that has a link goes through it.
 
-use crate::{link::Link, partition::Partition};
+use crate::{partition::Partition, transport::Transport};
 use guildhall_stdx::Now;
 
 /// The context of one input: its time, and the sockets to write to.
@@ -14,7 +14,7 @@ pub struct Turn<'a, L> {
 
 impl Partition {
     /// Handles one input, then everything that it left for its end.
-    pub(crate) fn turn<L: Link, T>(
+    pub(crate) fn turn<L: Transport, T>(
         &mut self,
         now: Now,
         link: &mut L,

@@ -5,7 +5,7 @@
 //!             once there is room.
 //! Limits      `room_bytes` unread by the client, `write_bytes_max` per write; both can change at any time.
 
-use guildhall_partition::{Dead, Link, MovingConn, Shortfall};
+use guildhall_partition::{Dead, MovingConn, Shortfall, Transport};
 use guildhall_relay::PartitionId;
 use guildhall_stdx::SlotKey;
 use std::{
@@ -284,7 +284,7 @@ impl FakeLink {
     }
 }
 
-impl Link for FakeLink {
+impl Transport for FakeLink {
     fn send(&mut self, conn: SlotKey, bytes: &[u8]) -> Result<usize, Dead> {
         self.send_vectored(conn, &[IoSlice::new(bytes)])
     }

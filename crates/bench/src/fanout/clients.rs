@@ -7,7 +7,7 @@ use crate::{
     frames::{OP_IDENTIFY, frame},
 };
 use anyhow::Result;
-use guildhall_partition::{Dead, Link};
+use guildhall_partition::{Dead, Transport};
 use guildhall_stdx::{Rng, SlotKey};
 use serde_json::json;
 use std::io::IoSlice;
@@ -55,7 +55,7 @@ pub struct Void {
     pub bytes: u64,
 }
 
-impl Link for Void {
+impl Transport for Void {
     fn send(&mut self, _conn: SlotKey, bytes: &[u8]) -> Result<usize, Dead> {
         self.bytes += bytes.len() as u64;
         Ok(bytes.len())

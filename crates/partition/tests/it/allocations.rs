@@ -3,7 +3,9 @@
 use guildhall_codec::{Encoding, encode_payload_to_gateway};
 use guildhall_guild::{Actor, Command, Guild, NewMessage, Output as GuildOutput};
 use guildhall_model::ChannelType;
-use guildhall_partition::{Account, Compression, ConnParams, Dead, Link, Output, Partition, PartitionConfig, Streams};
+use guildhall_partition::{
+    Account, Compression, ConnParams, Dead, Output, Partition, PartitionConfig, Streams, Transport,
+};
 use guildhall_relay::{PartitionId, ToRelay};
 use guildhall_stdx::SlotKey;
 use guildhall_test_kit::{ClientParams, FakeClock, GuildBuilder, ScriptedGate, id, identify_payload, privileged, user};
@@ -19,7 +21,7 @@ struct Void {
     sends: usize,
 }
 
-impl Link for Void {
+impl Transport for Void {
     fn send(&mut self, conn: SlotKey, bytes: &[u8]) -> Result<usize, Dead> {
         self.send_vectored(conn, &[IoSlice::new(bytes)])
     }

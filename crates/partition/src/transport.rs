@@ -1,6 +1,6 @@
 //! Link: what a partition needs from whoever holds the sockets, and what it asks of the rest of the node.
 //!
-//! Owns        the `Link` trait (bytes, now), `Output` (everything else, later), and `Gatekeeper` (who may identify).
+//! Owns        the `Transport` trait (bytes, now), `Output` (everything else, later), and `Gatekeeper` (who may identify).
 //! Not here    sockets: `guildhall-net` has real ones, the test kit pretends.
 
 use crate::{
@@ -27,7 +27,7 @@ pub enum Shortfall {
 }
 
 /// The sockets of a partition.
-pub trait Link {
+pub trait Transport {
     /// Writes what the socket takes now and returns how many bytes that were. Fewer than asked for means it is
     /// full: `Partition::handle_writable` follows when it has room again.
     ///
