@@ -11,9 +11,16 @@ import { Node, until } from "../support/node.js";
 
 const ODD_TEXTS = ["plain", "ünïcödé €", "😀👩‍👩‍👧", '"quotes" \\ \u0001', "x".repeat(1_900), "\u2028\u2029"];
 
+/** All clients: one that a failed test leaves open would keep the process. */
+const clients: Client[] = [];
+after(() => {
+  for (const client of clients) client.close();
+});
+
 /** A client and what it received: contents of messages, events that must not happen. */
 function watched(options: ClientOptions) {
   const client = new Client({ backoffMinMs: 100, backoffMaxMs: 2_000, ...options });
+  clients.push(client);
   const contents: string[] = [];
   const seqs: number[] = [];
   const faults: string[] = [];
@@ -91,7 +98,8 @@ describe("against a node", { timeout: 240_000 }, () => {
     await node.post("between");
     const second = watched({ ...options, resume: first.client.resumePoint! });
     second.client.connect();
-    await until("the replay", () => second.contents.includes("between"));
+    // RESUMED follows the replay.
+    await until("the replay", () => second.contents.includes("between") && second.counts.resumed > 0);
     assert.deepEqual(second.counts, { resumed: 1, lost: 0, began: 0 });
     second.client.close();
   });
