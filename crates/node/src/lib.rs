@@ -31,7 +31,6 @@ mod tokens;
 mod worker;
 mod writes;
 
-pub use accounts::GuildTime;
 pub use commits::CommitStats;
 pub use directs::{DirectLimits, DirectsWho};
 pub use issuers::{Issuers, IssuersError, Terms};
@@ -42,11 +41,11 @@ pub use retention::{Retention, RetentionCounts};
 pub use sign_on::{SignOnAccounts, SubjectKind};
 pub use tokens::{TOKEN_BYTES_MAX, TokenKind, TokenRef};
 
-use accounts::WorkerAccount;
+use accounts::worker_account;
 use commits::Commits;
 use directory::Directory;
 use directs::MadeToday;
-use guildhall_accounting::LoopReport;
+use guildhall_accounting::{LoopAccount, LoopReport};
 use guildhall_guild::{Actor, Command, LinkRenewer, NewGuild, Refusal, Reply};
 use guildhall_model::{ChannelId, GuildId, Id, InviteCode, Message, User, UserId};
 use guildhall_relay::{PartitionId, Published, ToGuild, ToRelay};
@@ -211,7 +210,7 @@ struct Inner {
     keys_refused: Refusals<KeyFault>,
     ids: Arc<Ids>,
     mailboxes: Vec<Arc<Mailbox>>,
-    accounts: Vec<Arc<WorkerAccount>>,
+    accounts: Vec<Arc<LoopAccount>>,
     commits: Arc<Commits>,
     direct_limits: DirectLimits,
     made_today: MadeToday,
@@ -270,7 +269,7 @@ impl Node {
                 commits: commits.clone(),
                 writes: writes.clone(),
             };
-            let account = Arc::new(WorkerAccount::new(index));
+            let account = Arc::new(worker_account(index));
             let worker = Worker {
                 index,
                 jobs,
@@ -712,16 +711,10 @@ impl Node {
         self.inner.mailboxes.iter().map(|mailbox| mailbox.taken_count()).collect()
     }
 
-    /// What each guild worker spends its time on.
+    /// Wall time of each guild worker by message type.
     #[must_use]
     pub fn worker_reports(&self) -> Vec<LoopReport> {
-        self.inner.accounts.iter().map(|account| account.work.report()).collect()
-    }
-
-    /// The guilds that cost their workers the most time lately, busiest first within each worker.
-    #[must_use]
-    pub fn busiest_guilds(&self) -> Vec<GuildTime> {
-        self.inner.accounts.iter().flat_map(|account| account.busiest()).collect()
+        self.inner.accounts.iter().map(|account| account.report()).collect()
     }
 
     /// Has the workers look at the clock: for clocks that jump, as in tests.

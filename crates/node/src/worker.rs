@@ -8,7 +8,7 @@
 
 use crate::{
     Clock, RelaySink,
-    accounts::{Kind, WorkerAccount},
+    accounts::{Kind, handled},
     directory::Directory,
     guild_host::{Context, GuildHost},
     ids::worker_ids,
@@ -16,6 +16,7 @@ use crate::{
     limits::NodeLimits,
     mailbox::{Batch, Input, Mailbox},
 };
+use guildhall_accounting::LoopAccount;
 use guildhall_model::{GuildId, SnowflakeGenerator};
 use guildhall_stdx::Instant;
 use std::{
@@ -33,7 +34,7 @@ pub(crate) struct Worker {
     pub(crate) relays: Arc<dyn RelaySink>,
     pub(crate) directory: Arc<Directory>,
     pub(crate) limits: NodeLimits,
-    pub(crate) account: Arc<WorkerAccount>,
+    pub(crate) account: Arc<LoopAccount>,
 }
 
 struct Guilds {
@@ -89,21 +90,21 @@ impl Worker {
     fn handle(&self, guilds: &mut Guilds, batch: Batch) {
         let mut begun = time::Instant::now();
         if let Some(since) = batch.oldest_since {
-            self.account.work.waited(begun.duration_since(since).as_nanos() as u64);
+            self.account.waited(begun.duration_since(since).as_nanos() as u64);
         }
-        self.account.work.set_mailbox(batch.inputs.len() + batch.reports.len());
+        self.account.set_mailbox(batch.inputs.len() + batch.reports.len());
         for Report { guild_id, end } in batch.reports {
             if matches!(end, JobEnd::Loaded(_)) {
                 guilds.loading_count -= 1;
             }
             let kind = Kind::of_report(&end);
             self.with_host(guilds, guild_id, false, |host, cx| host.handle_report(cx, end));
-            begun = self.account.handled(guild_id, kind, begun);
+            begun = handled(&self.account, kind, begun);
         }
         for (guild_id, input) in batch.inputs {
             let kind = Kind::of_input(&input);
             self.handle_input(guilds, guild_id, input);
-            begun = self.account.handled(guild_id, kind, begun);
+            begun = handled(&self.account, kind, begun);
         }
         let now = self.clock.now().instant;
         while let Some((_, guild_id)) = guilds.timers.first().copied().filter(|(at, _)| *at <= now) {
@@ -112,11 +113,11 @@ impl Worker {
                 host.armed_at = None;
                 host.handle_timer(cx);
             });
-            begun = self.account.handled(guild_id, Kind::TIMER, begun);
+            begun = handled(&self.account, Kind::TIMER, begun);
         }
         for guild_id in std::mem::take(&mut guilds.touched) {
             self.settle(guilds, guild_id);
-            begun = self.account.handled(guild_id, Kind::BEGIN_COMMIT, begun);
+            begun = handled(&self.account, Kind::BEGIN_COMMIT, begun);
         }
         while guilds.loading_count < self.limits.guild_loads_max.max(1)
             && let Some(guild_id) = guilds.loads.pop_front()
