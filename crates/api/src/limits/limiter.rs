@@ -56,11 +56,7 @@ impl<K: Copy + Eq + Hash + Ord> Limiter<K> {
     /// Counts one request of `key`, unless its window is used up.
     pub fn take(&mut self, now: Instant, key: K, rule: Rule) -> Verdict {
         self.drop_ended(now);
-        let live = self.windows.get(&key).copied().filter(|window| window.ends_at > now);
-        let window = match live {
-            Some(window) => window,
-            None => self.open(now, key, rule),
-        };
+        let window = self.live(now, key, rule);
         let admitted = window.used < rule.limit;
         let used = window.used + u32::from(admitted);
         self.windows.insert(key, Window { used, ..window });
@@ -80,9 +76,14 @@ impl<K: Copy + Eq + Hash + Ord> Limiter<K> {
 
     /// Counts `cost` more against the key's window, past its limit if need be: the request was already admitted.
     pub fn charge(&mut self, now: Instant, key: K, rule: Rule, cost: u32) {
-        let live = self.windows.get(&key).copied().filter(|window| window.ends_at > now);
-        let window = live.unwrap_or_else(|| self.open(now, key, rule));
+        let window = self.live(now, key, rule);
         self.windows.insert(key, Window { used: window.used.saturating_add(cost), ..window });
+    }
+
+    /// The key's window; a new one if it has none or the last one ended.
+    fn live(&mut self, now: Instant, key: K, rule: Rule) -> Window {
+        let live = self.windows.get(&key).copied().filter(|window| window.ends_at > now);
+        live.unwrap_or_else(|| self.open(now, key, rule))
     }
 
     fn open(&mut self, now: Instant, key: K, rule: Rule) -> Window {

@@ -117,15 +117,23 @@ pub(super) async fn put(
     Ok((status, Json(body.with_external_id(text))))
 }
 
+/// Refuses to make a bot of a user, or a user of a bot.
+fn need_same_kind(before: &User, is_bot: bool) -> Result<(), V1Error> {
+    if before.bot == is_bot {
+        return Ok(());
+    }
+    Err(V1Error::conflict("An account cannot change between bot and user: choose another id."))
+}
+
 async fn put_whole(v1: &V1, user_id: UserId, input: UserPut) -> Result<(StatusCode, UserBody), V1Error> {
     let _changing = v1.changing_user(user_id).lock().await;
     v1.jobs.need_untouched(v1, user_id).await?;
     let before = v1.in_time(v1.node.user(user_id)).await??;
     let status = match &before {
-        Some(before) if before.bot != input.bot => {
-            return Err(V1Error::conflict("An account cannot change between bot and user: choose another id."));
+        Some(before) => {
+            need_same_kind(before, input.bot)?;
+            StatusCode::OK
         }
-        Some(_) => StatusCode::OK,
         None => {
             check_new_id(v1, "user_id", user_id)?;
             StatusCode::CREATED
@@ -152,9 +160,7 @@ pub(super) async fn update(
         v1.jobs.need_untouched(&v1, user_id).await?;
         let before = account(&v1, user_id).await?;
         let after = patch.apply(&UserPut::from(&*before))?.into_user(user_id);
-        if after.bot != before.bot {
-            return Err(V1Error::conflict("An account cannot change between bot and user: choose another id."));
-        }
+        need_same_kind(&before, after.bot)?;
         put_user(&v1, after).await
     };
     let (body, text) = external::put_with(&v1, ExternalKind::User, user_id.get(), wanted, put).await?;
