@@ -11,7 +11,7 @@ export type { ClientOptions, Clock, PresenceUpdate } from "./client/options.js";
 export { gatewayInfo, shardOf, Shards, type GatewayInfo, type ShardsOptions } from "./client/shards.js";
 export { GuildState, StateCache, type CacheOptions, type CachedMember, type Change, type ChangeKind } from "./core/cache.js";
 export { consequenceOf, type Consequence } from "./core/closeCodes.js";
-export { BLOCK_ROWS, listIdOf, type RowRange } from "./core/memberList.js";
+export { BLOCK_ROWS, listIdOf, MemberListRows, type RowRange } from "./core/memberList.js";
 export type { Problem, ProblemKind, Result } from "./core/problem.js";
 export { Session, type Action, type ResumePoint, type SessionOptions, type SessionState } from "./core/session.js";
 export type { Subscription } from "./core/subscriptions.js";

@@ -1,12 +1,12 @@
 // Written by web/chat/build.js.
 const ASSETS: &[Asset] = &[
     Asset {
-        name: "assets/index-Bz_CpMAA.js",
+        name: "assets/index-DPAIqjz_.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "6cf8ea7a09ddbfc9",
-        plain: include_bytes!("assets/index-Bz_CpMAA.js"),
-        gzip: include_bytes!("assets/index-Bz_CpMAA.js.gz"),
-        brotli: include_bytes!("assets/index-Bz_CpMAA.js.br"),
+        tag: "5e0b96ae932c43e8",
+        plain: include_bytes!("assets/index-DPAIqjz_.js"),
+        gzip: include_bytes!("assets/index-DPAIqjz_.js.gz"),
+        brotli: include_bytes!("assets/index-DPAIqjz_.js.br"),
     },
     Asset {
         name: "assets/style-x26SxfVj.css",
@@ -19,7 +19,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "6c3c4ab291eafeca",
+        tag: "8dadc09f9c672397",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

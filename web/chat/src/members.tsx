@@ -1,5 +1,6 @@
-// Members: the list of the channel on the screen, of which only the rows in view are asked for (op 37) and drawn.
+// Members: the list of the channel on the screen. The page subscribes to the rows in view (op 37), and draws only these.
 
+import type { MemberListGroup } from "@guildhall/sdk";
 import { signal } from "@preact/signals";
 import type { VNode } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
@@ -60,13 +61,16 @@ export function Members(): VNode | null {
   }, [Math.floor(first / 20), Math.floor(last / 20), guild?.id]);
   if (!guild) return null;
 
+  // A header has the count of the moment it was sent; the groups are up to date.
+  const counts = new Map(list?.groups.map((group) => [group.id, group.count]));
+  const countOf = (group: MemberListGroup): number => counts.get(group.id) ?? group.count;
   const rows: VNode[] = [];
   for (let at = first; at <= last; at++) {
-    const row = list?.rows.get(at);
+    const row = list?.rows[at];
     if (!row) rows.push(<div key={`r${at}`} class="member skeleton" style={{ transform: `translateY(${at * ROW}px)` }}><span class="blob" /><span class="bar" /></div>);
     else if ("group" in row) {
       const title = row.group.id === "online" ? "Online" : row.group.id === "offline" ? "Offline" : (guild.roles.get(row.group.id)?.name ?? "Role");
-      rows.push(<h2 key={`g${row.group.id}`} class="member-group" style={{ transform: `translateY(${at * ROW}px)` }}>{title} <span>{row.group.count.toLocaleString("en")}</span></h2>);
+      rows.push(<h2 key={`g${row.group.id}`} class="member-group" style={{ transform: `translateY(${at * ROW}px)` }}>{title} <span>{countOf(row.group).toLocaleString("en")}</span></h2>);
     } else rows.push(<Person key={row.member.user.id} member={row.member} guild={guild} top={at * ROW} />);
   }
   const move = (event: KeyboardEvent): void => {

@@ -1,4 +1,4 @@
-// Profile: who somebody is, beside the place that was pressed.
+// Profile: an account’s names, roles and activity, in a layer next to the element that was pressed.
 
 import type { VNode } from "preact";
 import { watch } from "./topics.ts";

@@ -1,4 +1,4 @@
-// Side bar: guilds, their channels with unread marks, threads, and who is in which voice room.
+// Side bar: guilds, their channels with unread marks, threads, and the members of each voice room.
 
 import { signal } from "@preact/signals";
 import type { VNode } from "preact";

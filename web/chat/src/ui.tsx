@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import type { ComponentChildren, VNode } from "preact";
-import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Id, Presence, User } from "./types.ts";
 
 const PATHS = {
@@ -125,7 +125,8 @@ export function Layers(): VNode | null {
     box.current.style.top = `${top}px`;
     (box.current.querySelector<HTMLElement>("[autofocus], button, input, a[href]") ?? box.current).focus({ preventScroll: true });
   }, [open]);
-  useEffect(() => {
+  // Before the layer is painted: an Escape at once after it must not be missed.
+  useLayoutEffect(() => {
     if (!open) return;
     const onKey = (event: KeyboardEvent): void => { if (event.key === "Escape") { event.stopPropagation(); closeLayer(); } };
     const onPress = (event: PointerEvent): void => { const at = event.target as Node; if (!box.current?.contains(at) && !open.anchor.contains(at)) layer.value = null; };

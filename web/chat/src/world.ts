@@ -4,9 +4,8 @@
 //          the oldest go, and are asked for again when they are on the screen.
 
 import { signal } from "@preact/signals";
-import type { Subscription } from "@guildhall/sdk";
+import { MemberListRows, type Subscription } from "@guildhall/sdk";
 import { note } from "./link.ts";
-import { MemberList } from "./memberlist.ts";
 import * as perms from "./permissions.ts";
 import { call, RestError } from "./rest.ts";
 import { touch } from "./topics.ts";
@@ -23,7 +22,7 @@ const ASK_MEMBERS_MS = 120;
 
 export interface Guild {
   id: Id; name: string; icon: string | null; ownerId: Id; roles: Map<Id, Role>; channels: Map<Id, Channel>; members: Map<Id, Member>;
-  voice: Map<Id, VoiceState>; memberCount: number; isLarge: boolean; lists: Map<Id, MemberList>;
+  voice: Map<Id, VoiceState>; memberCount: number; isLarge: boolean; lists: Map<Id, MemberListRows>;
 }
 
 export interface History { items: Message[]; hasOlder: boolean; hasNewer: boolean; isLoaded: boolean; isLoading: boolean; error: string }
@@ -246,8 +245,15 @@ export function handleDispatch(t: string, d: any): void {
       const guild = guilds.get(d.guild_id);
       if (!guild) return;
       let list = guild.lists.get(d.id);
-      if (!list) guild.lists.set(d.id, (list = new MemberList()));
-      list.apply(d, (member) => { noteMember(guild, member); if (member.presence) bounded(presences, member.user.id, member.presence, PRESENCES_MAX); });
+      if (!list) guild.lists.set(d.id, (list = new MemberListRows()));
+      for (const op of d.ops) {
+        for (const row of op.items ?? (op.item ? [op.item] : [])) {
+          if (!("member" in row)) continue;
+          noteMember(guild, row.member);
+          if (row.member.presence) bounded(presences, row.member.user.id, row.member.presence, PRESENCES_MAX);
+        }
+      }
+      list.apply(d);
       newestList.set(guild.id, d.id);
       return touch("list");
     }

@@ -50,8 +50,6 @@ test("members are found by name", async () => {
   await page.locator(".member-scroll.found .member").first().waitFor();
   await page.locator(".member-scroll.found .member").first().click();
   await page.getByRole("dialog").getByRole("button", { name: "Message" }).waitFor();
-  // The layer listens once it is painted; an Escape before that is lost.
-  await page.evaluate(() => new Promise((painted) => requestAnimationFrame(() => setTimeout(painted, 200))));
   await page.keyboard.press("Escape");
   await until("the profile to close", async () => (await page.getByRole("dialog").count()) === 0);
   await page.context().close();

@@ -85,7 +85,6 @@ export async function closeBrowser() { await browser?.close(); browser = undefin
 /** A visitor in a browser of their own. What the console says is kept in `page.complaints`. */
 export async function visit(node, options = {}) {
   const context = await (await openBrowser()).newContext({ viewport: { width: 1280, height: 800 }, reducedMotion: "reduce", ...options });
-  if (process.env.CHAT_DIST) await serveDist(context);
   const page = await context.newPage();
   page.setDefaultTimeout(PATIENCE_MS);
   page.complaints = [];
@@ -95,15 +94,6 @@ export async function visit(node, options = {}) {
   await page.getByRole("button", { name: "Join as a visitor" }).click();
   await page.locator("#composer").waitFor();
   return page;
-}
-
-/** With CHAT_DIST=1 the page comes from `dist`, and not from the binary: no compiler has to run after a change. */
-async function serveDist(context) {
-  await context.route(/\/chat\/(assets\/[^?]*)?$/, async (route) => {
-    const path = new URL(route.request().url()).pathname.slice("/chat/".length) || "index.html";
-    const contentType = path.endsWith(".html") ? "text/html; charset=utf-8" : path.endsWith(".css") ? "text/css" : "text/javascript";
-    await route.fulfill({ body: readFileSync(join(ROOT, "web/chat/dist", path)), contentType });
-  });
 }
 
 export const messages = (page) => page.locator(".message .content");
