@@ -70,7 +70,6 @@ pub struct Site {
 /// The guild that visitors of the chat page join.
 #[derive(Clone, Debug)]
 pub struct Lobby {
-    /// Which.
     pub guild_id: GuildId,
     /// The roles that visitors have there: those of the demo's user.
     pub roles: Vec<RoleId>,

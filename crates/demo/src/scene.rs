@@ -34,7 +34,7 @@ pub(super) struct Words {
 pub(super) struct Line {
     pub author: UserId,
     pub text: String,
-    /// Of a conversation that somebody wrote or recorded: it is about what was said just before.
+    /// Whether the line belongs to a written or recorded conversation, so that it answers the line before it.
     pub is_recorded: bool,
 }
 

@@ -1,6 +1,6 @@
 //! Commit pipeline: holds the effects of a guild's inputs until they are durable.
 //!
-//! Owns        one guild's commit units in order: what one input wrote, published and answered.
+//! Owns        one guild's commit units in order: a unit has the writes, events and answers of one input.
 //! Doors       `push`; `begin_commit` and `commit_done` around a commit; `pop_ready` for what may go out.
 //! Invariants  C1 a unit leaves only when its own writes and those of every unit before it are durable.
 //!             C2 units leave in the order of arrival. C3 one commit at a time; units that arrive during it join

@@ -219,7 +219,8 @@ impl Session {
         }
     }
 
-    /// As it goes to the next process, but for what it was sent: `SessionSnapshot::push` adds that. None: it has not said READY.
+    /// The session for the next process, without its replay buffer, which `SessionSnapshot::push` adds. None: the session
+    /// has not sent READY.
     #[must_use]
     pub fn keep(&self) -> Option<SessionSnapshot> {
         if self.gathering.is_some() {

@@ -6,8 +6,8 @@
 //! Doors       `run`, one seed.
 //! Invariants  the same seed, options and build give the same run: no clock, no threads, no other randomness.
 //! Limits      `Options::steps`; accounts, clients and limits of the partitions are drawn within `world`'s constants.
-//! Not here    the node's threads and its SQLite store, sockets, and the file that sessions are handed over in (only
-//!             what is in it): they have tests of their own.
+//! Not here    the node's threads and its SQLite store, sockets, and the hand-over file (only its contents): they
+//!             have tests of their own.
 #![forbid(unsafe_code)]
 
 mod act;

@@ -4,8 +4,8 @@
 //! Doors       `chat_router`.
 //! Invariants  H1 a file whose name has a hash is cached for ever; the page that names it is revalidated. H2 the page loads nothing from
 //!             other origins, runs no inline code, and is shown in no frame. (tests `h*_*`)
-//! Price       the page needs no token: it says no more than its source code does.
-//! Not here    what the page does: `web/chat`. REST and gateway: the page is a client as any other.
+//! Price       anybody can load the page without a token: it contains nothing that its source code does not.
+//! Not here    the page itself: `web/chat`. It is a client of REST and gateway like any other.
 
 mod visitors;
 
@@ -37,7 +37,7 @@ struct Asset {
 
 include!("../../../../web/chat/dist/embedded.rs");
 
-/// What the page is served with.
+/// Settings of the page.
 #[derive(Clone)]
 pub struct ChatPage {
     /// Where clients open their WebSocket: `ws://host:port`, without a slash at the end.
@@ -54,7 +54,7 @@ struct Served {
     policy: HeaderValue,
 }
 
-/// `/chat/`, its files, and what it asks about this node. `/` leads there.
+/// `/chat/`, its files and its settings. `/` redirects there.
 pub fn chat_router(page: ChatPage) -> Router {
     let policy = policy(&page.gateway_url);
     let has_visitors = page.visitors.is_some();
@@ -140,7 +140,7 @@ fn accepts(asked: &HeaderMap, coding: &str) -> bool {
     })
 }
 
-/// What the page has to know before somebody logs in.
+/// Facts about the node that the page reads before a user logs in.
 #[derive(Serialize)]
 struct Settings<'a> {
     gateway_url: &'a str,

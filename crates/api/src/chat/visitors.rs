@@ -53,9 +53,8 @@ impl Default for VisitorLimits {
 /// A guild that visitors join.
 #[derive(Clone, Debug)]
 pub struct VisitorGuild {
-    /// Which.
     pub id: GuildId,
-    /// The roles that they have there.
+    /// Roles that the node gives to a visitor there.
     pub roles: Vec<RoleId>,
 }
 
@@ -75,7 +74,7 @@ pub struct Visitors {
 }
 
 impl Visitors {
-    /// Nobody is let in before `open`.
+    /// Visitors get 503 until `open` is called.
     #[must_use]
     pub fn new(node: Node, clock: Arc<dyn Clock>, limits: VisitorLimits) -> Self {
         Self { node, clock, limits, guilds: OnceLock::new(), counts: Mutex::default() }
