@@ -166,6 +166,20 @@ fn s9_few_open_files_mean_fewer_places_and_no_hanging_sockets() {
     assert_eq!(node.process.terminate(), Some(0));
 }
 
+/// Number of files that a process holds open once the sockets that the start of the test closed are gone: a second long the
+/// same number. A number taken earlier counts them, and they leave room for as many connections more than the test reckons with.
+fn settled_open_files(pid: u32) -> u64 {
+    let count = || fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count() as u64;
+    let (mut open, mut since) = (count(), Instant::now());
+    wait_for("the number of open files stays the same", || {
+        let now = count();
+        if now != open {
+            (open, since) = (now, Instant::now());
+        }
+        (since.elapsed() >= Duration::from_secs(1)).then_some(open)
+    })
+}
+
 #[test]
 fn s9_without_descriptors_new_sockets_get_503() {
     let dir = tempfile::tempdir().unwrap();
@@ -178,7 +192,7 @@ fn s9_without_descriptors_new_sockets_get_503() {
         })
         .collect();
     // From outside, as an operator might: room for some twenty more.
-    let used = fs::read_dir(format!("/proc/{}/fd", node.process.id())).unwrap().count() as u64;
+    let used = settled_open_files(node.process.id());
     println!("{used} open files with {} connections", kept.len());
     let pid = Pid::from_raw(i32::try_from(node.process.id()).unwrap());
     let maximum = getrlimit(Resource::Nofile).maximum;
