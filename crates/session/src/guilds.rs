@@ -1,31 +1,30 @@
-//! Guilds of a session with their attachment state, ordered by id.
+//! Guilds of a session and its attachment to each, ordered by id.
 //!
-//! Owns        `Guilds`, one vector: most sessions are in few guilds, and a tree would cost each of them more.
-//! Limits      the guilds of a shard; entering or leaving one moves those with larger ids.
+//! Owns        `Guilds`, one vector: most sessions have few guilds, and a tree would use more memory for each session.
+//! Limits      the guilds of a shard. Inserting or removing one moves the entries with larger ids.
 
 use guildhall_model::{GuildId, to_gateway::Subscription};
 
 /// Attachment of a session to one guild.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Membership {
-    /// It asked to enter and has no answer yet.
+    /// The session has sent an attach request and has no answer yet.
     Entering,
-    /// Its view has begun.
+    /// The relay has attached the session.
     Inside,
 }
 
-/// One guild of a session.
+/// One guild of a session, and the session's state there.
 #[derive(Debug)]
 pub struct GuildEntry {
     pub guild_id: GuildId,
-    /// Where it stands.
     pub membership: Membership,
-    /// The relay here that serves it.
+    /// Index of the relay in this partition that serves the session.
     pub relay: u16,
-    /// The guild was small enough when it entered: it is active without asking.
+    /// The guild was small when the session attached, so a user account's session is active without a subscription.
     pub starts_active: bool,
-    /// The session was attached before a restart of the node, and nothing has happened since:
-    /// re-attaching sends nothing.
+    /// The session was attached before a restart of the node, and nothing has happened since. Attaching again sends
+    /// nothing.
     pub returns: bool,
     /// Its last op 4 in this guild named a channel. The guild's reaction may still be in transit.
     pub asked_for_voice: bool,
@@ -34,7 +33,7 @@ pub struct GuildEntry {
 }
 
 impl GuildEntry {
-    /// About to enter.
+    /// An entry whose attach request is about to be sent.
     #[must_use]
     pub fn entering(guild_id: GuildId) -> Self {
         Self {
@@ -54,7 +53,7 @@ impl GuildEntry {
 pub struct Guilds(Vec<GuildEntry>);
 
 impl Guilds {
-    /// About to enter all of these, which ascend.
+    /// Entries for these guilds, which must be ascending. Their attach requests are about to be sent.
     #[must_use]
     pub fn entering(guild_ids: &[GuildId]) -> Self {
         debug_assert!(guild_ids.is_sorted());
@@ -65,64 +64,57 @@ impl Guilds {
         self.0.binary_search_by_key(&guild_id, |entry| entry.guild_id)
     }
 
-    /// All, to change them.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut GuildEntry> {
         self.0.iter_mut()
     }
 
-    /// Number of guilds.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Entry of one guild.
     #[must_use]
     pub fn get(&self, guild_id: GuildId) -> Option<&GuildEntry> {
         self.find(guild_id).ok().map(|at| &self.0[at])
     }
 
-    /// One of them, to change it.
     pub fn get_mut(&mut self, guild_id: GuildId) -> Option<&mut GuildEntry> {
         self.find(guild_id).ok().map(|at| &mut self.0[at])
     }
 
-    /// Whether it is in it, or about to be.
+    /// Whether the session is attached to the guild, or about to be.
     #[must_use]
     pub fn contains(&self, guild_id: GuildId) -> bool {
         self.find(guild_id).is_ok()
     }
 
-    /// Where it stands.
     #[must_use]
     pub fn membership(&self, guild_id: GuildId) -> Option<Membership> {
         self.get(guild_id).map(|entry| entry.membership)
     }
 
-    /// Adds a guild that is not there yet.
+    /// Adds an entry, unless the guild has one.
     pub fn insert(&mut self, entry: GuildEntry) {
         if let Err(at) = self.find(entry.guild_id) {
             self.0.insert(at, entry);
         }
     }
 
-    /// Takes a guild out.
+    /// Removes the entry of a guild and returns it.
     pub fn remove(&mut self, guild_id: GuildId) -> Option<GuildEntry> {
         self.find(guild_id).ok().map(|at| self.0.remove(at))
     }
 
-    /// All, in order of their ids.
+    /// Entries, ascending by id.
     pub fn iter(&self) -> impl Iterator<Item = &GuildEntry> {
         self.0.iter()
     }
 
-    /// Ids of all guilds.
     pub fn ids(&self) -> impl Iterator<Item = GuildId> + '_ {
         self.0.iter().map(|entry| entry.guild_id)
     }

@@ -1,16 +1,16 @@
-//! Logs: the dispatches of a group of sessions, kept once for all of them.
+//! Shared logs: the dispatches of a group of sessions, stored once for all of them.
 //!
-//! Owns        `SharedLog`, the dispatches of one group of a relay in the order they went out.
-//! Doors       `push` from the partition's fan-out; `get` and `size_between` for replay buffers, which refer to stretches;
-//!             `owed_between` for RESUME.
-//! Invariants  O1 a place never holds another dispatch than the one it was given to. O2 places ascend by one.
-//!             O3 presences, voice states and typing have shares of their own and never push out other dispatches.
-//!             O4 a state that was dropped for lack of room is owed: its key is kept, so its current value can be sent. (tests)
-//! Limits      `LogLimits`: past any of them the oldest entries go, and sessions that still refer to them cannot resume.
-//!             Past a share superseded presences and typing of more than
-//!             `TYPING_MS` ago go first, then the oldest of the kind. `OWED_MAX` states are owed; past it the log forgets
-//!             everything up to the oldest of them.
-//! Not here    who refers to it: `replay`.     Spec  docs/adr/0009.
+//! Owns        `SharedLog`, the dispatches of one group of a relay in the order of delivery.
+//! Doors       `push` from the partition's fan-out; `get` and `size_between` for replay buffers, which refer to ranges
+//!             of places; `owed_between` for RESUME.
+//! Invariants  O1 a place refers to the same dispatch for ever. O2 places ascend by one. O3 presences, voice states and
+//!             typing have shares of their own and never evict other dispatches. O4 a state that was dropped for lack
+//!             of room is owed: the log remembers its key, so that the partition can send its current value. (tests)
+//! Limits      `LogLimits`: past any of them the log forgets its oldest entries, and sessions that still refer to them
+//!             cannot resume. Past a share, it first drops superseded presences and typing older than `TYPING_MS`, then
+//!             the oldest of the kind. `OWED_MAX` states are owed; past it the log forgets everything up to the oldest
+//!             of them.
+//! Not here    the buffers that refer to a log: `replay`.     Spec  docs/adr/0009.
 
 use crate::dispatch::Dispatch;
 use guildhall_model::{GuildId, UserId};
@@ -22,27 +22,27 @@ use std::{
     rc::Rc,
 };
 
-/// How much a log keeps.
+/// Limits of one log.
 #[derive(Clone, Copy, Debug)]
 pub struct LogLimits {
-    /// Most dispatches, those with a share of their own apart.
+    /// Dispatches, except those with a share of their own.
     pub events_max: usize,
-    /// Most bytes of their bodies; the newest dispatch stays whatever its size.
+    /// Bytes of their bodies. The newest dispatch stays whatever its size.
     pub bytes_max: usize,
-    /// Nobody asks for what is older.
+    /// Age of a dispatch. Older ones are beyond every resume window.
     pub age_ms_max: u64,
-    /// Most presences, voice states or typing indicators, of each kind.
+    /// Presences, voice states or typing indicators: each kind may have this many.
     pub share_events_max: usize,
-    /// Most bytes of their bodies, of each kind.
+    /// Bytes of their bodies, for each kind.
     pub share_bytes_max: usize,
 }
 
-/// Clients stop showing that somebody types after 10 s.
+/// Clients hide a typing indicator after 10 s.
 const TYPING_MS: u32 = 10_000;
-/// Keys of dropped states.
+/// States that a log remembers as owed.
 const OWED_MAX: usize = 1_024;
 
-/// Size of a dispatch against limits: zero for kinds with a share of their own.
+/// What a dispatch counts against limits: nothing for kinds with a share of their own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Size {
     /// Number of dispatches.
@@ -52,7 +52,7 @@ pub struct Size {
 }
 
 impl Size {
-    /// Of a dispatch whose body has `bytes`.
+    /// Size of a dispatch whose body has `bytes`.
     #[must_use]
     pub fn of(dispatch: &Dispatch, bytes: usize) -> Self {
         match dispatch.retention() {
@@ -74,7 +74,7 @@ pub enum Owed {
 }
 
 impl Owed {
-    /// Key of the state in a dispatch.
+    /// Key of the state that a dispatch carries; none for other kinds.
     pub(crate) fn of(dispatch: &Dispatch) -> Option<Self> {
         let guild_id = dispatch.event()?.guild_id;
         match dispatch.retention() {
@@ -86,20 +86,19 @@ impl Owed {
     }
 }
 
-/// A dispatch in the form in which a group gets it. Counters keep their low 32 bits only, so that an entry has 32 bytes.
+/// One entry: a dispatch in the form that the group gets. Counters keep only their low 32 bits, so that an entry has 32
+/// bytes.
 #[derive(Clone, Debug)]
 pub struct Logged {
-    /// What.
     pub dispatch: Rc<Dispatch>,
-    /// Size of all entries before it, since the log began.
+    /// Size of all earlier entries, including forgotten ones.
     bytes_before: u32,
     events_before: u32,
     place: u32,
-    /// Bytes of its body against its share; 0 for `Lasting`.
+    /// Bytes that count against its share; 0 for `Lasting`.
     share_bytes: u32,
-    /// Milliseconds.
+    /// Time of `push` in milliseconds, low 32 bits.
     at: u32,
-    /// In which form.
     pub redaction: Redaction,
 }
 
@@ -111,7 +110,7 @@ struct Share {
     bytes: usize,
 }
 
-/// Placeholders for dropped dispatches.
+/// Tombstones for dropped dispatches.
 #[derive(Debug)]
 struct Gone {
     withheld: Rc<Dispatch>,
@@ -122,33 +121,32 @@ struct Gone {
 struct Entries {
     /// Oldest place that `get` returns.
     first: u64,
-    /// The place that is given next.
+    /// Place of the next dispatch.
     next: u64,
     /// Ascending by place; dropped entries leave gaps.
     entries: VecDeque<Logged>,
-    /// Size of all entries, since the log began.
+    /// Size of all entries, including forgotten ones.
     bytes_before_next: u32,
     events_before_next: u32,
     shares: [Share; Retention::SHARES],
     /// First and last place of the dropped dispatches, by state.
     owed: BTreeMap<Owed, (u64, u64)>,
-    /// Gaps before this place may be owed.
+    /// Only gaps before this place may be owed.
     owed_before: u64,
     gone: Option<Box<Gone>>,
 }
 
-/// See the module. Belongs to one partition.
+/// See the module. Used by one partition only.
 #[derive(Debug, Default)]
 pub struct SharedLog(RefCell<Entries>);
 
 impl SharedLog {
-    /// An empty log.
     #[must_use]
     pub fn new() -> Rc<Self> {
         Rc::default()
     }
 
-    /// Appends a dispatch whose body has `bytes`, unless it is the newest already; returns its place. Forgets what is
+    /// Appends a dispatch whose body has `bytes`, unless it is already the newest; returns its place. Forgets entries
     /// past the limits.
     pub fn push(
         &self,
@@ -166,12 +164,12 @@ impl SharedLog {
         log.next - 1
     }
 
-    /// Forgets what is too old.
+    /// Forgets entries older than `age_ms_max`, the newest included, and releases unused memory.
     pub fn forget_old(&self, now: Instant, limits: &LogLimits) {
         let mut log = self.0.borrow_mut();
         log.forget_past(now, limits);
         if log.entries.front().is_some_and(|oldest| limits.is_old(now, oldest)) {
-            // The newest was spared.
+            // `forget_past` never removes the newest.
             log.pop_front();
         }
         let first = log.first;
@@ -182,7 +180,7 @@ impl SharedLog {
         }
     }
 
-    /// The dispatch at a place, or a placeholder if it was dropped; none once the log has forgotten the place.
+    /// The dispatch at a place, or a tombstone if it was dropped. None if the log has forgotten the place.
     #[must_use]
     pub fn get(&self, place: u64) -> Option<Logged> {
         let log = self.0.borrow();
@@ -195,13 +193,13 @@ impl SharedLog {
         }
     }
 
-    /// The oldest place that is still here.
+    /// The oldest place that the log has not forgotten.
     #[must_use]
     pub fn first(&self) -> u64 {
         self.0.borrow().first
     }
 
-    /// The place with these low bits. A replay buffer refers to places of the last minutes: fewer than 2³¹.
+    /// The full place with these low 32 bits. Replay buffers refer only to recent places: fewer than 2³¹.
     #[must_use]
     pub fn place(&self, low: u32) -> u64 {
         let first = self.0.borrow().first;
@@ -220,7 +218,7 @@ impl SharedLog {
         Size { bytes: bytes_to.wrapping_sub(bytes_from), events: events_to.wrapping_sub(events_from) }
     }
 
-    /// Whether all dispatches from one place up to another satisfy `is_so`, apart from dropped and forgotten ones.
+    /// Whether all dispatches from one place up to another satisfy `is_so`. Ignores dropped and forgotten ones.
     pub(crate) fn all_between(&self, from: u64, to: u64, mut is_so: impl FnMut(&Dispatch) -> bool) -> bool {
         let log = self.0.borrow();
         let (from, to) = (from.max(log.first), to.min(log.next));
@@ -241,7 +239,7 @@ impl SharedLog {
         }
     }
 
-    /// Forgets everything: nobody refers to it.
+    /// Forgets everything. The caller makes sure that no buffer refers to it.
     pub fn clear(&self) {
         let mut log = self.0.borrow_mut();
         *log = Entries {
@@ -296,7 +294,7 @@ impl Entries {
             if let (Some(owed), false) = (Owed::of(dispatch), self.owed.is_empty())
                 && matches!(owed, Owed::Presence(..))
             {
-                // It replaces the one that was dropped.
+                // The new presence replaces the one that was dropped.
                 self.owed.remove(&owed);
             }
             self.shares[share].events += 1;
@@ -308,8 +306,8 @@ impl Entries {
         }
     }
 
-    /// Drops superseded presences and expired typing, then the oldest of one kind until it fills half of its share. Amortized cost:
-    /// one walk per half a share of pushes. The newest dispatch stays.
+    /// Drops superseded presences and expired typing, then the oldest of one kind until it fills half of its share.
+    /// Keeps the newest dispatch. Amortized cost: one walk per half a share of pushes.
     fn make_room(&mut self, now: Instant, share: usize, max: Share) {
         let newest = (self.next - 1) as u32;
         let (shares, first) = (&mut self.shares, self.first);
@@ -371,11 +369,11 @@ impl Entries {
         })
     }
 
-    /// Where the dispatch at `place` is, or the next one behind it.
+    /// Index of the entry at `place`, or of the next entry after it.
     fn index_of(&self, place: u64) -> usize {
         let ahead = |logged: &Logged| logged.place.wrapping_sub(self.first as u32);
         let wanted = place.wrapping_sub(self.first) as u32;
-        // Mostly nothing is missing behind it.
+        // Usually there is no gap between it and the newest.
         let from_newest = (self.next - 1).saturating_sub(place) as usize;
         if let Some(index) = self.entries.len().checked_sub(from_newest + 1)
             && self.entries.get(index).is_some_and(|logged| ahead(logged) == wanted)

@@ -23,12 +23,12 @@ use guildhall_stdx::Timestamp;
 use serde::Serialize;
 use std::{rc::Rc, sync::Arc};
 
-/// The version we speak; 9 differs in nothing that is served here.
+/// API version in READY. Version 9 differs in nothing that this gateway sends.
 const API_VERSION: u8 = 10;
 /// Members per GUILD_MEMBERS_CHUNK.
 const CHUNK_MEMBERS: usize = 1000;
 
-/// READY for a bot: its guilds are named and follow as GUILD_CREATE.
+/// READY of a bot. It lists the guilds as unavailable; a GUILD_CREATE follows for each.
 #[must_use]
 pub fn bot_ready(session: &Session, resume_gateway_url: &str) -> Rc<Dispatch> {
     let body = BotReadyBody {
@@ -51,7 +51,8 @@ pub fn bot_ready(session: &Session, resume_gateway_url: &str) -> Rc<Dispatch> {
     Dispatch::own(session.encoding, EventName::Ready, &body, None)
 }
 
-/// READY for a user account, with the guilds and direct messages that were gathered, and READY_SUPPLEMENTAL where it wants READY in two parts.
+/// READY of a user account, with its guilds and direct messages. For clients with the capability for prioritized READY,
+/// also READY_SUPPLEMENTAL.
 #[must_use]
 pub fn user_ready(
     session: &Session,
@@ -84,13 +85,13 @@ pub fn user_ready(
         };
         Dispatch::lazy(make, None)
     });
-    // RESUME never reaches back to READY of a user account.
+    // No visibility rule: RESUME never replays READY of a user account.
     let make = move || ready.with_body(|body| frame_of(ready.encoding, EventName::Ready, &body));
     let first = Dispatch::lazy(make, None);
     (first, supplemental)
 }
 
-/// What a user's READY is made from, when its turn has come.
+/// Data of a user account's READY, collected when its guilds have answered.
 struct ReadyState {
     user: Arc<User>,
     id: Arc<str>,
@@ -105,12 +106,12 @@ struct ReadyState {
     directs: Vec<Direct>,
     resume_gateway_url: Arc<str>,
     hidden: HiddenChannels,
-    /// When its turn came.
+    /// Time at which the data was collected.
     now: Timestamp,
 }
 
 impl ReadyState {
-    /// The body borrows from what it is made of, so it is handed on.
+    /// Passes the body to `then`; a return value could not borrow from locals.
     fn with_body<'a>(&'a self, then: impl FnOnce(UserReady<'a, SnapshotOf<'a>>) -> DispatchFrame) -> DispatchFrame {
         let complete = |(replica, view): (&'a GuildReplica, &'a GuildView)| ReadyGuild::Complete {
             id: GuildReplica::id(replica),
@@ -142,7 +143,7 @@ impl ReadyState {
     }
 }
 
-/// Makes the large part of a guild when READY gets to it.
+/// Renders the large part of one guild, only when READY reaches it.
 type SnapshotOf<'a> = Box<dyn Fn() -> GuildSnapshot<'a> + 'a>;
 
 /// RESUMED. Its `d` is never null: several libraries fail on that.
@@ -175,7 +176,7 @@ pub fn guild_create(
     Dispatch::lazy(make, Some(about))
 }
 
-/// GUILD_DELETE: an outage with `unavailable`, otherwise the session is no longer in it.
+/// GUILD_DELETE: an outage with `unavailable`, otherwise the session's membership has ended.
 #[must_use]
 pub fn guild_delete(encoding: Encoding, guild_id: GuildId, unavailable: bool) -> Rc<Dispatch> {
     let body = UnavailableGuild { id: guild_id, unavailable: unavailable.then_some(true) };

@@ -1,15 +1,16 @@
-//! Replay buffer: what a session was sent and may ask for again, and what it is yet to be sent.
+//! Replay buffer: the dispatches that a session has yet to be sent, or may request again by RESUME.
 //!
-//! Owns        dispatches not yet out of reach, oldest first, as pieces: a dispatch of its own, or a stretch of a log that
-//!             it shares with the sessions it stands with. So what a session costs does not grow with what it is sent.
+//! Owns        dispatches, oldest first, as pieces. A piece is one dispatch, or a range of a log that the session
+//!             shares with others (`SharedLog`), so the buffer does not grow with the number of shared dispatches.
 //! Doors       `push` and `push_shared` from `Session`; `reaches` and `entry` for the pump and for RESUME; `trim` from
-//!             heartbeats; `make_room` when there are many pieces; `owed_after` for RESUME.
-//! Invariants  R1 seqs are contiguous. R2 the newest equals `last_seq`. R3 it behaves as if each dispatch were kept apart,
-//!             except those that the logs forgot or dropped. R4 kinds with a share of their own (`Retention`) count against
-//!             neither limit; a dropped dispatch becomes a placeholder, and a dropped state is owed. (tests)
-//! Limits      `events_max`, `bytes_max` (shared bodies count in full): past either the oldest go, and a RESUME
-//!             from before them fails. Presences, voice states, typing and member lists: `Share`; `OWED_MAX` states are owed,
-//!             past it everything up to the oldest goes.
+//!             heartbeats; `make_room` when there are many pieces; `take_owed` for RESUME.
+//! Invariants  R1 seqs are contiguous. R2 the newest equals `last_seq`. R3 it behaves as if it stored each dispatch
+//!             itself, except those that the logs forgot or dropped. R4 kinds with a share of their own (`Retention`)
+//!             count against neither limit; a dropped dispatch becomes a tombstone, and a dropped state is owed.
+//!             (tests)
+//! Limits      `events_max`, `bytes_max` (shared bodies count in full): past either, the oldest dispatches are
+//!             forgotten, and a RESUME from before them fails. Presences, voice states, typing and member lists:
+//!             `Share`. `OWED_MAX` states are owed; past it the buffer forgets everything up to the oldest of them.
 //! Not here    clocks, compression, sockets.     Spec  docs/protocol.md §1.10.
 
 use crate::{
@@ -23,40 +24,38 @@ use std::{
     rc::Rc,
 };
 
-/// One dispatch, under the sequence number it was asked for.
+/// One dispatch in the form in which the session gets it.
 #[derive(Clone, Debug)]
 pub struct ReplayEntry {
-    /// What.
     pub dispatch: Rc<Dispatch>,
-    /// In which form.
     pub redaction: Redaction,
 }
 
 #[derive(Clone, Debug)]
 enum Source {
-    /// One dispatch, or a run of withheld ones.
+    /// One dispatch, or a run of tombstones.
     Own(Rc<Dispatch>, Redaction),
-    /// A stretch of a log, up to where the next piece begins.
+    /// A range of a log; ends where the next piece begins.
     Shared(Rc<SharedLog>),
 }
 
-/// Some dispatches in a row.
+/// Consecutive dispatches.
 #[derive(Clone, Debug)]
 struct Piece {
     source: Source,
-    /// Of the first, in its log: the low bits.
+    /// Low bits of the first dispatch's place in its log.
     place: u32,
-    /// Of the first: the low bits. No buffer holds 2³² dispatches.
+    /// Low bits of the first dispatch's seq. No buffer holds 2³² dispatches.
     seq: u32,
-    /// Of all that are left of it. Of a dispatch of its own that does not count: its share's.
+    /// Bytes of its remaining bodies. For one dispatch with a share: bytes against that share.
     bytes: u32,
-    /// How many of them count.
+    /// Remaining dispatches that count against `events_max`.
     events: u32,
 }
 
 const _: () = assert!(size_of::<Piece>() <= 32, "there is one per session at least");
 
-/// The dispatches of one session that can still be written or written again.
+/// Dispatches of one session that can be written or written again.
 #[derive(Debug, Default)]
 pub struct ReplayBuffer {
     pieces: VecDeque<Piece>,
@@ -80,23 +79,23 @@ pub struct ReplayBuffer {
 /// Limits on presences, voice states, typing and member lists together.
 #[derive(Clone, Copy, Debug)]
 pub struct Share {
-    /// Stretches that hold nothing else.
+    /// Pieces that hold nothing else.
     pub pieces_max: usize,
-    /// Bytes of bodies that no log shares.
+    /// Bytes of bodies that are not in a shared log.
     pub bytes_max: usize,
 }
 
-/// Keys of dropped states.
+/// States that a buffer remembers as owed.
 const OWED_MAX: usize = 1_024;
-/// No buffer is longer, whatever counts.
+/// Dispatches in a buffer, including those that count against no other limit.
 const LEN_MAX: u32 = 1 << 24;
 
-/// Pieces for which room is kept when the buffer runs empty; more is given back. What a session is told between two
-/// heartbeats is mostly one stretch of its log.
+/// Pieces that stay allocated when the buffer becomes empty. Between two heartbeats, a session mostly gets one range of
+/// its log.
 const CAPACITY_KEPT: usize = 1;
 
 impl ReplayBuffer {
-    /// An empty one, whose next dispatch comes after `seq`.
+    /// An empty buffer whose next dispatch gets `seq` + 1.
     #[must_use]
     pub fn after(seq: u64) -> Self {
         Self { last_seq: seq, ..Self::default() }
@@ -108,19 +107,18 @@ impl ReplayBuffer {
         self.last_seq
     }
 
-    /// Seq of the oldest dispatch that is still here; one past the newest when none is.
+    /// Seq of the oldest dispatch in the buffer; one past the newest if it is empty.
     #[must_use]
     pub fn first_seq(&self) -> u64 {
         self.last_seq + 1 - u64::from(self.len)
     }
 
-    /// How many are here.
+    /// Number of dispatches, tombstones included.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Whether none is here.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -138,7 +136,7 @@ impl ReplayBuffer {
         self.events() > events_max || self.bytes > bytes_max || self.len > LEN_MAX
     }
 
-    /// Size of all that counts, in bytes of bodies.
+    /// Bytes of the bodies that count against `bytes_max`.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -175,7 +173,7 @@ impl ReplayBuffer {
         let piece = Piece { source, place, seq: self.last_seq as u32, bytes: size.bytes, events: size.events };
         self.count(&piece);
         if self.pieces.capacity() == 0 {
-            // By itself the queue would make room for four.
+            // The default capacity would be four.
             self.pieces.reserve_exact(CAPACITY_KEPT);
         }
         self.pieces.push_back(piece);
@@ -196,13 +194,13 @@ impl ReplayBuffer {
         if piece.is_in_share() { &mut self.share_bytes } else { &mut self.bytes }
     }
 
-    /// The piece that holds `seq`, and how far in.
+    /// Index of the piece that holds `seq`, and the offset of `seq` in it.
     fn find(&self, seq: u64) -> Option<(usize, u32)> {
         let first = self.first_seq();
         if seq < first || seq > self.last_seq {
             return None;
         }
-        // The newest is asked for most.
+        // Most lookups are for the newest piece.
         let newest = self.pieces.back()?;
         let ahead = (seq as u32).wrapping_sub(newest.seq);
         if seq >= self.last_seq - u64::from((self.last_seq as u32).wrapping_sub(newest.seq)) {
@@ -214,7 +212,7 @@ impl ReplayBuffer {
         Some((index, offset - begins_at(&self.pieces[index])))
     }
 
-    /// The dispatch under `seq`. None also if it was shared and its log has forgotten it.
+    /// The dispatch with this seq. None if it is out of range, or if it was shared and its log has forgotten it.
     #[must_use]
     pub fn entry(&self, seq: u64) -> Option<ReplayEntry> {
         let (index, ahead) = self.find(seq)?;
@@ -228,12 +226,12 @@ impl ReplayBuffer {
         }
     }
 
-    /// Puts another dispatch under a seq that is here: READY, once its guilds are known; a withheld one.
+    /// Replaces the dispatch with this seq, for example by READY once its guilds have answered, or by a tombstone.
     pub fn replace(&mut self, seq: u64, dispatch: Rc<Dispatch>, bytes: usize) {
         self.replace_by(seq, dispatch, Redaction::NONE, bytes);
     }
 
-    /// The same, in another form.
+    /// Replaces the dispatch with this seq by one in another form.
     pub fn replace_by(&mut self, seq: u64, dispatch: Rc<Dispatch>, redaction: Redaction, bytes: usize) {
         let Some((index, ahead)) = self.find(seq) else { return };
         let len = self.piece_len(index);
@@ -260,13 +258,13 @@ impl ReplayBuffer {
         self.pieces.extend(behind);
     }
 
-    /// Dispatches in a piece.
+    /// Number of dispatches in a piece.
     fn piece_len(&self, index: usize) -> u32 {
         let end = self.pieces.get(index + 1).map_or(self.last_seq as u32 + 1, |next| next.seq);
         end.wrapping_sub(self.pieces[index].seq)
     }
 
-    /// Whether everything after `seq` can be sent again.
+    /// Whether a RESUME from `seq` can be served: the buffer and its logs still hold everything after it.
     #[must_use]
     pub fn reaches(&self, seq: u64) -> bool {
         if seq > self.last_seq || seq + 1 < self.first_seq() {
@@ -280,7 +278,7 @@ impl ReplayBuffer {
         is_kept(&self.pieces[index], ahead) && self.pieces.range(index + 1..).all(|piece| is_kept(piece, 0))
     }
 
-    /// Forgets everything up to `seq`: the client has it.
+    /// Forgets everything up to `seq`, which the client has acknowledged.
     pub fn trim(&mut self, seq: u64) {
         let mut count = (seq.min(self.last_seq) + 1).saturating_sub(self.first_seq());
         while count > 0 {
@@ -295,7 +293,7 @@ impl ReplayBuffer {
         if self.pieces.is_empty() && self.pieces.capacity() > CAPACITY_KEPT {
             self.pieces.shrink_to(CAPACITY_KEPT);
         }
-        // It may be far below the size it had when `make_room` last ran.
+        // The buffer may now be far below the size at which `make_room` last ran.
         self.room_at = (0, 0);
         let first_seq = self.first_seq();
         if let Some(owed) = &mut self.owed {
@@ -304,12 +302,13 @@ impl ReplayBuffer {
         self.owed.take_if(|owed| owed.is_empty());
     }
 
-    /// Forgets the oldest until both limits hold, but nothing from `keep_from` on: that is yet to be written.
+    /// Forgets the oldest dispatches until both limits hold. Keeps those from `keep_from` on, which have yet to be
+    /// written.
     pub fn enforce(&mut self, events_max: usize, bytes_max: usize, keep_from: u64) {
         while self.is_past(events_max, bytes_max) && self.first_seq() < keep_from {
             match (self.piece_len(0), self.pieces[0].events) {
                 (1, _) => self.drop_front(1),
-                // Nothing of it counts: to drop some of it helps nothing.
+                // The piece has no dispatch that counts, so shortening it would not help.
                 (len, 0) if self.first_seq() + u64::from(len) <= keep_from => self.drop_front(len),
                 _ => self.shorten_front(1),
             }
@@ -331,13 +330,13 @@ impl ReplayBuffer {
         piece.lose(lost);
         piece.place = piece.place.wrapping_add(by);
         piece.seq = piece.seq.wrapping_add(by);
-        // Of its own only runs of withheld dispatches are shortened, and they have no size.
+        // Among own pieces only runs of tombstones are shortened, and these have no size.
         self.bytes -= lost.bytes as usize;
         self.events -= lost.events;
         self.len -= by;
     }
 
-    // ── what has a share of its own ──────────────────────────────────────────────────────────────
+    // ── kinds with a share of their own ──────────────────────────────────────────────────────────────
 
     /// Whether `make_room` has something to do.
     #[must_use]
@@ -353,15 +352,15 @@ impl ReplayBuffer {
         self.pieces.len() > events_max.saturating_mul(2) || self.share_bytes > bytes_max
     }
 
-    /// States owed up to this seq were sent again.
+    /// States dropped up to this seq have been sent again.
     #[must_use]
     pub fn paid_seq(&self) -> u64 {
         self.paid_seq
     }
 
-    /// Drops pieces that hold only presences, voice states, typing or member lists: superseded ones first, then the oldest until the
-    /// rest fills half of the share. Spares seqs from `keep_from` on. `withheld` and `owed` are the placeholders. Amortized cost:
-    /// one walk per half a share of pushes.
+    /// Drops pieces that hold only presences, voice states, typing or member lists: superseded ones first, then the
+    /// oldest until the rest fills half of the share. Keeps seqs from `keep_from` on. `withheld` and `owed` are the
+    /// tombstones. Amortized cost: one walk per half a share of pushes.
     pub fn make_room(&mut self, share: &Share, keep_from: u64, (withheld, owed): (&Rc<Dispatch>, &Rc<Dispatch>)) {
         let is_droppable = |piece: &Piece| piece.events == 0 && !piece.is_withheld();
         let pieces_count = self.pieces.iter().filter(|piece| is_droppable(piece)).count();
@@ -391,7 +390,7 @@ impl ReplayBuffer {
                 let before = dropped.len();
                 piece.each_owed(len, |state| dropped.push((state, seq)));
                 if let Some(guild_id) = piece.list_of() {
-                    // Later deltas need this one.
+                    // Later changes of the list are useless without this one.
                     lists.insert(guild_id);
                 }
                 self.uncount(&piece);
@@ -400,7 +399,7 @@ impl ReplayBuffer {
                 piece = Piece { source, place: 0, seq: piece.seq, bytes: 0, events: 0 };
             }
             match kept.back_mut().filter(|before| before.is_empty_stand_in() && piece.is_empty_stand_in()) {
-                // An owed placeholder covers a mixed run.
+                // A run with an owed tombstone is owed as a whole.
                 Some(before) if piece.is_owed() => before.source = piece.source,
                 Some(_) => {}
                 None => kept.push_back(piece),
@@ -430,8 +429,8 @@ impl ReplayBuffer {
         self.trim(up_to);
     }
 
-    /// Takes the states that were dropped after `seq`, here or in logs, for the caller to append their current values. Withholds the
-    /// remaining changes of owed lists.
+    /// Returns the states that were dropped after `seq`, here or in logs; the caller appends their current values.
+    /// Replaces the remaining changes of owed member lists by tombstones.
     pub fn take_owed(&mut self, seq: u64, withheld: &Rc<Dispatch>) -> BTreeSet<Owed> {
         let owed = self.owed_after(seq);
         for index in 0..self.pieces.len() {
@@ -443,7 +442,7 @@ impl ReplayBuffer {
                 self.pieces[index] = Piece { source, bytes: 0, ..piece };
             }
         }
-        // A client that resumes from an earlier seq is owed the rest.
+        // States dropped up to `seq` stay owed: a client may still resume from an earlier seq.
         if let Some(owed) = &mut self.owed {
             owed.retain(|_, (_, last)| *last <= seq);
         }
@@ -487,10 +486,10 @@ impl Piece {
         self.events -= size.events;
     }
 
-    /// Size of some of its dispatches, without those that the log forgot.
+    /// Size of a range of its dispatches, without those that the log forgot.
     fn size_of(&self, from: u32, to: u32) -> Size {
         match &self.source {
-            // One, or a run of withheld ones.
+            // The range is the whole piece: one dispatch, or a run of tombstones, which have no size.
             Source::Own(..) => self.size(),
             Source::Shared(log) => {
                 let Size { events, bytes } = log.size_between(self.place_in(log, from), self.place_in(log, to));
@@ -499,7 +498,7 @@ impl Piece {
         }
     }
 
-    /// It is one own dispatch with a share.
+    /// Whether it is one dispatch that counts against the share.
     fn is_in_share(&self) -> bool {
         self.events == 0 && matches!(self.source, Source::Own(..))
     }
@@ -512,18 +511,18 @@ impl Piece {
         matches!(&self.source, Source::Own(dispatch, _) if dispatch.is_owed())
     }
 
-    /// It is a placeholder that can be merged into a run.
+    /// Whether it is a tombstone that can be merged into a run.
     fn is_empty_stand_in(&self) -> bool {
         self.is_withheld() && self.events == 0 && self.bytes == 0
     }
 
-    /// Guild of a member list change.
+    /// Guild of a member list change; none for other dispatches.
     fn list_of(&self) -> Option<GuildId> {
         let Source::Own(dispatch, _) = &self.source else { return None };
         if dispatch.retention() == Retention::List { Some(dispatch.event()?.guild_id) } else { None }
     }
 
-    /// Whether all its dispatches satisfy `is_so`, apart from those that its log dropped.
+    /// Whether all its dispatches satisfy `is_so`. Ignores those that its log dropped.
     fn all(&self, len: u32, mut is_so: impl FnMut(&Dispatch) -> bool) -> bool {
         match &self.source {
             Source::Own(dispatch, _) => is_so(dispatch),
@@ -531,7 +530,7 @@ impl Piece {
         }
     }
 
-    /// No state of it is missed when it is dropped.
+    /// Whether it can be dropped without any state becoming owed.
     fn is_superseded(&self, len: u32) -> bool {
         let mut is_superseded = self.all(len, Dispatch::is_withheld) && !self.is_owed();
         if let Source::Shared(log) = &self.source {
@@ -617,7 +616,7 @@ mod tests {
         assert_eq!(buffer.first_seq(), 10);
     }
 
-    /// One dispatch of the model: which, how large, and where it is logged.
+    /// One dispatch of the model: its id, its size, and its place in a log.
     type Naive = (Rc<Dispatch>, usize, Option<(usize, u64)>);
 
     #[test]
@@ -635,7 +634,7 @@ mod tests {
                         let which = rng.below(2) as usize;
                         let (dispatch, bytes) = (Dispatch::withheld(), rng.below(50) as usize);
                         let place = logs[which].push(Instant(0), &dispatch, Redaction::NONE, bytes, &LIMITS);
-                        // Not all of a log's dispatches are for this session.
+                        // The log also holds dispatches of other sessions.
                         if rng.chance(0.8) {
                             last_seq += 1;
                             assert_eq!(buffer.push_shared(&logs[which], place, Size::of(&dispatch, bytes)), last_seq);
@@ -669,7 +668,7 @@ mod tests {
                             assert!(model.len() > events_max, "it had to go");
                             model.pop_front();
                         }
-                        // What logs forgot does not count any more once the buffer gets there.
+                        // Dispatches that logs forgot stop counting once the buffer trims up to them.
                         let is_kept = |(_, _, place): &Naive| place.is_none_or(|(n, place)| logs[n].first() <= place);
                         let kept_count = model.iter().filter(|naive| is_kept(naive)).count();
                         assert!(kept_count <= events_max || buffer.first_seq() >= keep_from, "nothing more has to go");
@@ -738,7 +737,7 @@ mod tests {
                 assert!(buffer.share_bytes <= 4_000 + 2_200, "{} bytes", buffer.share_bytes);
             }
             assert_eq!((buffer.first_seq(), buffer.len(), buffer.events()), (1, sent.len(), lasting));
-            // A run between two lasting ones, and what the share has.
+            // A run of tombstones between two lasting dispatches, and the dispatches within the share.
             assert!(buffer.pieces.len() <= 4 * lasting + 80, "{} pieces, {lasting} last", buffer.pieces.len());
             let missed: BTreeSet<Owed> = (sent.iter().zip(1..))
                 .filter(|(dispatch, seq)| {

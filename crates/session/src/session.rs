@@ -1,9 +1,9 @@
 //! Session: the logical client, which outlives its connections.
 //!
-//! Owns        who it is and what it asked for; its sequence and replay buffer; its limits on op 3 and op 8.
-//! Doors       `dispatch` from the partition's fan-out; the rest is asked by the partition.
-//! Invariants  S1 every dispatch takes the next seq. S2 with `gathering`, seq 1 is held free for READY, and seq 2 for
-//!             READY_SUPPLEMENTAL if there will be one, and nothing is written.
+//! Owns        the account and settings from IDENTIFY; the sequence and replay buffer; rate limits of op 3 and op 8.
+//! Doors       `dispatch` and `dispatch_shared` from the partition's fan-out; the partition calls the rest.
+//! Invariants  S1 every dispatch takes the next seq. S2 while `gathering`, seq 1 is reserved for READY, seq 2 for
+//!             READY_SUPPLEMENTAL if the client supports it, and nothing is written.
 //! Limits      the replay buffer's; one op 8 for a whole guild per `MEMBERS_INTERVAL_MS`; 5 op 3 per 20 s.
 //! Not here    the connection.     Spec  docs/protocol.md §1.5, §1.8–§1.10.
 
@@ -30,9 +30,9 @@ use std::{
     sync::Arc,
 };
 
-/// A second request for a guild's whole member list within this time is refused.
+/// A request for a guild's whole member list is refused if one was accepted less than this time ago.
 pub const MEMBERS_INTERVAL_MS: u64 = 30_000;
-/// Requests for members that wait for their chunks; further ones are dropped.
+/// Member requests that wait for their chunks; the session drops further ones.
 pub const MEMBER_REQUESTS_MAX: usize = 16;
 const PRESENCES_MAX: u32 = 5;
 const PRESENCES_WINDOW_MS: u64 = 20_000;
@@ -40,81 +40,79 @@ const PRESENCES_WINDOW_MS: u64 = 20_000;
 /// Guilds that a user's READY waits for.
 #[derive(Debug)]
 pub struct PendingReady {
-    /// Guilds without an answer yet, and one for the direct messages until they are here.
+    /// Guilds that have not answered, plus one while the direct messages have not been loaded.
     pub waiting_count: usize,
-    /// Direct messages of the account; none until they are here.
+    /// Direct messages of the account; none until they are loaded.
     pub directs: Option<Vec<Direct>>,
-    /// Guilds that answered that they are out of reach now.
+    /// Guilds that answered that they are unavailable.
     pub unavailable: Vec<GuildId>,
-    /// Guilds that answered.
+    /// Replicas and views of the guilds that answered.
     pub views: Vec<(GuildReplica, GuildView)>,
-    /// When READY is sent whatever is missing.
+    /// READY is sent then, even if guilds have not answered.
     pub deadline: Instant,
 }
 
 /// A request for members, answered chunk by chunk as the connection takes them.
 #[derive(Debug)]
 pub struct MemberRequest {
-    /// Of which guild.
     pub guild_id: GuildId,
-    /// What the guild answered.
+    /// Members that the guild found.
     pub answer: MembersAnswer,
     /// Chunks sent so far.
     pub chunk_index: usize,
-    /// The last member sent.
+    /// The last member sent; the next chunk starts after it.
     pub after: guildhall_model::UserId,
 }
 
-/// One account's use of the gateway. What every delivery touches comes first; the rest is in `profile`.
+/// One account's use of the gateway. Fields that every delivery reads come first; the rest is in `profile`.
 #[derive(Debug)]
 pub struct Session {
-    /// Its place in the partition.
+    /// Its slot in the partition.
     pub key: SlotKey,
-    /// The connection that serves it now.
+    /// The connection that serves it now; none while it is detached.
     pub conn: Option<SlotKey>,
-    /// How it is written to.
+    /// Encoding of its payloads; fixed by the connection that identified.
     pub encoding: Encoding,
-    /// Payload compression was asked for.
+    /// IDENTIFY requested zlib-compressed payloads.
     pub compress_payloads: bool,
-    /// What it was sent.
+    /// Dispatches that it was sent or has yet to be sent.
     pub replay: ReplayBuffer,
-    /// READY is waiting for guilds.
+    /// Guilds and direct messages that READY waits for; none once READY is sent.
     pub gathering: Option<Box<PendingReady>>,
-    /// What it asked for.
+    /// Intents of IDENTIFY; the partition has checked them.
     pub intents: Intents,
-    /// Since when it has no connection.
+    /// Time of its last disconnect. Counts while `conn` is none.
     pub detached_at: Instant,
-    /// Guilds it is in or about to be in.
+    /// Guilds that it is attached to, or about to be.
     pub guilds: Guilds,
-    /// How clients know it.
+    /// Session id, as the client sends it in RESUME.
     pub id: Arc<str>,
-    /// Whose.
     pub user: Arc<User>,
-    /// What is seldom needed.
+    /// Data that deliveries do not need.
     pub profile: Box<Profile>,
 }
 
-/// What a session said of itself, and what it is limited in.
+/// Settings and rate limits of a session that deliveries do not need.
 #[derive(Debug)]
 pub struct Profile {
     /// Its slice of the account's guilds.
     pub shard: Option<ShardId>,
-    /// As it was asked for.
+    /// `large_threshold` of IDENTIFY.
     large_threshold: Option<u16>,
-    /// What a user account's client can do.
+    /// Capabilities of a user account's client; none for bots.
     pub capabilities: Capabilities,
-    /// What it shows.
+    /// Status, activities and platform, as this session sets them.
     pub presence: SessionPresence,
-    /// The token it came with, or was resumed with last.
+    /// Internal id of the token of the last IDENTIFY or RESUME.
     pub token: u64,
     /// When that token expires. None: never.
     pub expires_at: Option<Timestamp>,
-    /// The entry in the partition's timers that looks at it.
+    /// Time of the timer that checks the expiry. An earlier timer of the same session is stale.
     pub expiry_timer_at: Option<Instant>,
     /// `properties.os`.
     pub os: Box<str>,
-    /// It asked a guild to let it in more than once, since an answer may have been lost: when it leaves it has to say so,
-    /// or the guild may count it by a request that came late.
+    /// It sent a guild more than one attach request, because an answer could have been lost. Its detach request says
+    /// so: otherwise a late attach request could make the guild count it again.
     pub asked_again: bool,
     /// Requests for members in progress.
     pub member_requests: VecDeque<Box<MemberRequest>>,
@@ -123,7 +121,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Of a session that has asked for nothing yet, or not of this process.
+    /// A profile without requests and without rate-limit history.
     fn new(
         shard: Option<ShardId>,
         large_threshold: Option<u16>,
@@ -149,28 +147,25 @@ impl Profile {
     }
 }
 
-/// What a new session is made of.
+/// Input of `Session::new`.
 #[derive(Debug)]
 pub struct NewSession<'a> {
-    /// Its place in the partition.
+    /// Its slot in the partition.
     pub key: SlotKey,
-    /// How clients will know it.
+    /// Session id, as the client will send it in RESUME.
     pub id: Arc<str>,
-    /// Whose.
     pub user: Arc<User>,
-    /// What it said.
     pub identify: &'a Identify,
-    /// Checked.
+    /// Intents of IDENTIFY, checked by the partition.
     pub intents: Intents,
-    /// Checked.
+    /// Shard of IDENTIFY, checked by the partition.
     pub shard: Option<ShardId>,
-    /// Of its connection.
+    /// Encoding of the connection.
     pub encoding: Encoding,
-    /// The connection.
     pub conn: SlotKey,
-    /// Its guilds, those of its shard only, ascending.
+    /// Guilds of its shard, ascending.
     pub guilds: &'a [GuildId],
-    /// The token it came with.
+    /// Internal id of the token of IDENTIFY.
     pub token: u64,
 }
 
@@ -219,8 +214,8 @@ impl Session {
         }
     }
 
-    /// The session for the next process, without its replay buffer, which `SessionSnapshot::push` adds. None: the session
-    /// has not sent READY.
+    /// Snapshot of this session without its replay buffer, which `SessionSnapshot::push` adds. None if the session has
+    /// not sent READY.
     #[must_use]
     pub fn keep(&self) -> Option<SessionSnapshot> {
         if self.gathering.is_some() {
@@ -252,8 +247,8 @@ impl Session {
         })
     }
 
-    /// A session of the process before this one, without a connection, about to enter its guilds. What it was sent is still
-    /// to be pushed.
+    /// Restores a session of the previous process. It has no connection and is about to attach to its guilds. The
+    /// caller pushes the dispatches of its replay buffer.
     #[must_use]
     pub fn returning(key: SlotKey, kept: &SessionSnapshot, user: Arc<User>, now: Instant) -> Self {
         let mut guilds = Guilds::default();
@@ -286,38 +281,38 @@ impl Session {
         }
     }
 
-    /// It is told what belongs to no guild: of sessions with shards, only the first is.
+    /// Whether it receives events that belong to no guild. Among sharded sessions, only shard 0 does.
     #[must_use]
     pub fn is_first_shard(&self) -> bool {
         self.profile.shard.is_none_or(|shard| shard.id == 0)
     }
 
-    /// How a guild knows it: by the relay that serves it there. None: it is not in the guild, nor about to be.
+    /// Its address for a guild: its slot, and the relay that serves it there. None if it is neither attached nor
+    /// attaching.
     #[must_use]
     pub fn key_in(&self, partition: PartitionId, guild_id: GuildId) -> Option<SessionKey> {
         let relay = RelayId { partition, index: self.guilds.get(guild_id)?.relay };
         Some(SessionKey { relay, slot: self.key.slot, generation: self.key.generation })
     }
 
-    /// Which client family.
     #[must_use]
     pub fn kind(&self) -> AccountKind {
         self.user.kind()
     }
 
-    /// Whether it gets GUILD_CREATE and GUILD_DELETE.
+    /// Whether it receives GUILD_CREATE and GUILD_DELETE.
     #[must_use]
     pub fn is_told_of_guilds(&self) -> bool {
         self.kind() == AccountKind::User || self.intents.contains(Intents::GUILDS)
     }
 
-    /// Where it runs.
+    /// Platform of the client: desktop, web, mobile and so on.
     #[must_use]
     pub fn platform(&self) -> Platform {
         self.profile.presence.platform
     }
 
-    /// What it wants to be told of in a guild it is in.
+    /// Events of a guild that it subscribes to.
     #[must_use]
     pub fn mask(&self, guild_id: GuildId) -> SubscriptionMask {
         if self.kind() == AccountKind::Bot {
@@ -335,7 +330,7 @@ impl Session {
         })
     }
 
-    /// Above how many members a guild is large to it.
+    /// A guild with more members than this counts as large: GUILD_CREATE then leaves out offline members.
     #[must_use]
     pub fn large_threshold(&self) -> u16 {
         match self.kind() {
@@ -344,7 +339,7 @@ impl Session {
         }
     }
 
-    /// Which members it wants in GUILD_CREATE.
+    /// Members to include in GUILD_CREATE.
     #[must_use]
     pub fn members_wanted(&self) -> MembersWanted {
         if self.kind() == AccountKind::Bot && self.intents.contains(Intents::GUILD_PRESENCES) {
@@ -354,25 +349,25 @@ impl Session {
         }
     }
 
-    /// Gives a dispatch the next seq. Comes from the fan-out; the pump writes it.
+    /// Appends a dispatch to the replay buffer and returns its seq. The fan-out calls it; the pump writes the dispatch.
     pub fn dispatch(&mut self, dispatch: Rc<Dispatch>, redaction: Redaction, bytes: usize) -> u64 {
         self.replay.push(dispatch, redaction, bytes)
     }
 
-    /// Gives what was just put into a log the next seq.
+    /// Appends the dispatch at `place` of a shared log; returns its seq.
     pub fn dispatch_shared(&mut self, log: &Rc<SharedLog>, place: u64, size: Size) -> u64 {
         self.replay.push_shared(log, place, size)
     }
 
-    /// Whether op 3 may be acted on now; it is dropped otherwise.
+    /// Whether an op 3 is within the rate limit; the partition drops those that are not.
     pub fn admit_presence(&mut self, now: Instant) -> bool {
         self.profile.presences.admit(now, PRESENCES_MAX, PRESENCES_WINDOW_MS)
     }
 
-    /// Whether a guild's whole member list may be asked for now.
+    /// Admits a request for a guild's whole member list, at most one per `MEMBERS_INTERVAL_MS`.
     ///
     /// # Errors
-    /// Milliseconds until it may.
+    /// Milliseconds until the next request is admitted.
     pub fn admit_whole_list(&mut self, now: Instant, guild_id: GuildId) -> Result<(), u64> {
         let whole_lists = &mut self.profile.whole_lists;
         whole_lists.retain(|_, at| now.ms_since(*at) < MEMBERS_INTERVAL_MS);
@@ -386,7 +381,7 @@ impl Session {
     }
 }
 
-/// Counts within a window that starts with the first count.
+/// Fixed-window rate limit. A window starts with its first count.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RateWindow {
     started: Instant,
@@ -394,7 +389,7 @@ pub struct RateWindow {
 }
 
 impl RateWindow {
-    /// Counts one; false when there were `max` in this window already.
+    /// Counts one; false if `max` were counted in this window before.
     pub fn admit(&mut self, now: Instant, max: u32, window_ms: u64) -> bool {
         if self.count == 0 || now.ms_since(self.started) >= window_ms {
             *self = Self { started: now, count: 0 };
@@ -409,7 +404,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn windows_count_and_start_anew() {
+    fn windows_count_and_restart() {
         let mut window = RateWindow::default();
         let admitted = (0..7).filter(|_| window.admit(Instant(100), 5, 1000)).count();
         assert_eq!(admitted, 5);

@@ -1,11 +1,13 @@
-//! Kept: a session as it goes from one process to the next, without anything that belongs to either.
+//! Session snapshot: a session as one process hands it over to the next.
 //!
-//! Owns        `SessionSnapshot`, and `KeptDispatch` for what it may still have to be sent; both are plain data that serialise.
-//! Doors       `Session::keep` on the way out, `Session::returning` on the way in; `Dispatch::keep` and `Dispatch::kept`.
-//! Invariants  X1 a session that returns has the seq, and sends under each seq the bytes, that it had. X2 who may see a dispatch is
-//!             kept with it, so that permissions apply once more when it is sent. (tests `partition/tests/it/handover.rs`)
-//! Not here    requests for members under way, which clients ask again; op 3's and op 8's limits, which begin anew; READY that was
-//!             not said: such a session is not kept.     Spec  docs/adr/0026.
+//! Owns        `SessionSnapshot` and `KeptDispatch`, its dispatches. Both are plain data that serialises; nothing in
+//!             them depends on a process.
+//! Doors       `Session::keep` and `Dispatch::keep` write; `Session::returning` and `Dispatch::kept` read.
+//! Invariants  X1 a restored session continues with its seq, and sends the same bytes under each seq. X2 each dispatch
+//!             keeps its visibility rule, so that current permissions apply at replay. (tests
+//!             `partition/tests/it/handover.rs`)
+//! Not here    member requests in progress, which clients send again; rate limits of op 3 and op 8, which restart;
+//!             sessions that have not sent READY.     Spec  docs/adr/0026.
 
 use crate::{dispatch::Dispatch, seen_by::SeenBy};
 use guildhall_codec::Encoding;
@@ -17,21 +19,21 @@ use guildhall_relay::Redaction;
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 
-/// A dispatch in one form.
+/// A dispatch in one form: one encoding and redaction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KeptDispatch {
     /// The value of `t`.
     pub name: String,
-    /// ETF; JSON otherwise.
+    /// Encoded as ETF; as JSON otherwise.
     pub is_etf: bool,
     /// The value of `d`, encoded.
     #[serde(with = "as_text")]
     pub body: Vec<u8>,
-    /// Who may see it; none for what was made for one session, and is for it whatever it may view.
+    /// Visibility rule at replay. None: a dispatch made for one session, which that session may always see.
     pub seen_by: Option<SeenBy>,
 }
 
-/// Bytes within JSON: text as it is, anything else in hexadecimal digits.
+/// Bytes within JSON: UTF-8 after a `t`, anything else as hexadecimal digits after an `x`.
 mod as_text {
     use serde::{Deserialize, Deserializer, Serializer, de::Error as _};
     use std::fmt::Write as _;
@@ -67,7 +69,7 @@ mod as_text {
 }
 
 impl KeptDispatch {
-    /// Bytes it counts for.
+    /// Approximate size in memory, for the limit of a hand-over.
     #[must_use]
     pub fn cost_bytes(&self) -> usize {
         self.body.len() + self.name.len() + 64
@@ -79,8 +81,8 @@ impl KeptDispatch {
 }
 
 impl Dispatch {
-    /// One form of it, to be taken up by another process. A frame that can be made again is dropped. With `hides` the whole form
-    /// of a channel is for its viewers only.
+    /// One form of it for the next process. Drops a frame that can be rendered again. With `hides`, the complete form
+    /// of a channel is visible to those who can view the channel only.
     #[must_use]
     pub fn keep(&self, encoding: Encoding, redaction: Redaction, hides: bool) -> KeptDispatch {
         let frame = self.frame(encoding, redaction);
@@ -93,7 +95,7 @@ impl Dispatch {
         KeptDispatch { name, is_etf: encoding == Encoding::Etf, body, seen_by }
     }
 
-    /// As it was kept. None if its name is none.
+    /// Restores a dispatch. None if its name is not valid.
     #[must_use]
     pub fn kept(kept: &KeptDispatch) -> Option<Rc<Self>> {
         let seen_by = kept.seen_by.clone().map_or((None, None), SeenBy::restored);
@@ -104,15 +106,14 @@ impl Dispatch {
 /// One guild of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KeptGuild {
-    /// Which.
     pub id: GuildId,
-    /// Its client has been told of it, and of everything since.
+    /// The client has GUILD_CREATE and all later events of the guild.
     pub is_inside: bool,
-    /// What a user account looks at there.
+    /// Subscription of a user account; none for bots.
     pub subscription: Option<KeptSubscription>,
 }
 
-/// As `Subscription`.
+/// `Subscription` in a form that serialises.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct KeptSubscription {
     typing: bool,
@@ -159,37 +160,36 @@ impl From<KeptSubscription> for Subscription {
 /// A session without its connection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SessionSnapshot {
-    /// How its client knows it.
+    /// Session id, as the client sends it in RESUME.
     pub id: String,
-    /// Whose.
     pub user_id: UserId,
-    /// ETF; JSON otherwise.
+    /// Payloads are ETF; JSON otherwise.
     pub is_etf: bool,
-    /// Payload compression was asked for.
+    /// IDENTIFY requested zlib-compressed payloads.
     pub compress_payloads: bool,
-    /// What it asked for.
+    /// Intents of IDENTIFY.
     pub intents: u32,
-    /// Its slice of the account's guilds.
+    /// Shard of IDENTIFY: id and count.
     pub shard: Option<(u32, u32)>,
-    /// As it was asked for.
+    /// `large_threshold` of IDENTIFY.
     pub large_threshold: Option<u16>,
-    /// What its client can do.
+    /// Capabilities of a user account's client.
     pub capabilities: u64,
-    /// What it shows.
+    /// Status that the session sets.
     pub status: Status,
-    /// What it does.
+    /// Activities that the session sets.
     pub activities: Vec<Activity>,
-    /// Where it runs, by number.
+    /// Index into `PLATFORMS`.
     pub platform: u8,
-    /// The token it came with.
+    /// Internal id of the token of the last IDENTIFY or RESUME.
     pub token: u64,
     /// `properties.os`.
     pub os: String,
-    /// Ascending.
+    /// Its guilds, ascending.
     pub guilds: Vec<KeptGuild>,
     /// Seq of the first entry.
     pub first_seq: u64,
-    /// Runs of places in the table of dispatches that it comes with; none: withheld ones, so many.
+    /// Runs of dispatches: first index in the hand-over's table of dispatches, and length. None: a run of tombstones.
     pub entries: Vec<(Option<u32>, u32)>,
 }
 
@@ -197,7 +197,7 @@ pub(crate) const PLATFORMS: [Platform; 5] =
     [Platform::Desktop, Platform::Mobile, Platform::Web, Platform::Embedded, Platform::Vr];
 
 impl SessionSnapshot {
-    /// Appends the dispatch at a place of the table.
+    /// Appends the dispatch at this index of the table; none: a tombstone.
     pub fn push(&mut self, place: Option<u32>) {
         if let Some((from, count)) = self.entries.last_mut()
             && match (*from, place) {
@@ -212,7 +212,7 @@ impl SessionSnapshot {
         self.entries.push((place, 1));
     }
 
-    /// The places, one per seq from `first_seq` on.
+    /// Indices in the table of dispatches, one per seq from `first_seq` on.
     pub fn places(&self) -> impl Iterator<Item = Option<u32>> + '_ {
         self.entries.iter().flat_map(|(from, count)| (0..*count).map(|n| from.map(|from| from.saturating_add(n))))
     }
