@@ -2,7 +2,7 @@
 //!
 //! Owns        `LoopAccount` (wall time by message type, mailbox, share of a core) and `Durations` (a histogram).
 //! Invariants  no clock: drivers measure and pass nanoseconds. A loop's account has one writer, its own thread, and any
-//!             number of readers, who take no lock.
+//!             number of readers; neither takes a lock.
 //! Limits      all sizes are fixed when an account is made; counters wrap after 2⁶⁴.
 //! Not here    names of message types (their loops have them), exposition (`guildhall::metrics`).
 

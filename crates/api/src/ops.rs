@@ -4,8 +4,8 @@
 
 use axum::{Router, http::StatusCode, routing::get};
 
-/// `/healthz` answers 200 as long as the process does; `/readyz` answers 200 while `ready` says so, else 503 with the
-/// reason.
+/// `/healthz` answers 200 as long as the process runs. `/readyz` answers 200 while `ready` returns `Ok`, otherwise 503
+/// with the reason as text.
 pub fn ops_router(ready: impl Fn() -> Result<(), &'static str> + Clone + Send + Sync + 'static) -> Router {
     let readyz = move || {
         let ready = ready();

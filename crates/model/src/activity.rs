@@ -21,8 +21,8 @@ pub const ACTIVITIES_MAX: usize = 8;
 pub const ACTIVITY_BYTES_MAX: usize = 2 << 10;
 /// Bytes of all activities of a session as JSON; those that do not fit are left out.
 pub const SESSION_ACTIVITIES_BYTES_MAX: usize = 4 << 10;
-/// Bytes of a user's activities over all sessions, as shown to others; the first activity that does not fit ends the
-/// list.
+/// Bytes of a user's activities over all sessions, as shown to others. The list ends before the first activity that
+/// does not fit.
 pub const SHOWN_ACTIVITIES_BYTES_MAX: usize = 8 << 10;
 
 /// Characters of `name`, `state`, `details` and the texts of images. 128 as upstream.

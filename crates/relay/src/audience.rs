@@ -36,8 +36,8 @@ use std::{
     sync::Arc,
 };
 
-/// Clients choose some of the keys, so where they lie is a secret of the process. Nothing may follow from their order:
-/// what is made by walking one is sorted.
+/// Hash map with a random seed per process, because clients choose some of the keys. Its order is random: a result
+/// that is built by iterating over one is sorted.
 pub(crate) type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 /// Input of the audience for one session.

@@ -23,8 +23,8 @@ pub struct GuildEntry {
     pub relay: u16,
     /// The guild was small when the session attached, so a user account's session is active without a subscription.
     pub starts_active: bool,
-    /// The session was attached before a restart of the node, and nothing has happened since. Attaching again sends
-    /// nothing.
+    /// The session was attached before a restart of the node and nothing has happened since: attaching again sends
+    /// the client no events.
     pub returns: bool,
     /// Its last op 4 in this guild named a channel. The guild's reaction may still be in transit.
     pub asked_for_voice: bool,

@@ -42,7 +42,7 @@ const TYPING_MS: u32 = 10_000;
 /// States that a log remembers as owed.
 const OWED_MAX: usize = 1_024;
 
-/// What a dispatch counts against limits: nothing for kinds with a share of their own.
+/// Size that counts against limits; zero for kinds with a share of their own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Size {
     /// Number of dispatches.

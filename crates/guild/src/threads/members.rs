@@ -16,7 +16,7 @@ use guildhall_stdx::Now;
 use std::{collections::BTreeMap, sync::Arc};
 
 impl Guild {
-    /// A thread that the actor can view and whose membership can change.
+    /// A thread that the actor can view, if it is open to changes of its members.
     fn in_open_thread(
         &self,
         now: Now,
@@ -29,8 +29,8 @@ impl Guild {
         Ok((context, entry))
     }
 
-    /// Oneself, if one can view the thread; others, if one may write. Into a private thread only by its members, if it
-    /// lets members invite.
+    /// Adds a member to a thread. An actor who can view the thread can join it; adding another account also needs
+    /// SEND_MESSAGES, and in a private thread `invitable`, ownership or MANAGE_THREADS.
     pub(crate) fn add_thread_member(
         &mut self,
         now: Now,
