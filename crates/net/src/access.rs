@@ -1,9 +1,11 @@
 //! Access log: one JSON line per REST request and per WebSocket connection.
 //!
 //! Owns        the queue of lines, the thread that writes them, and the file.
-//! Invariants  X1 a line holds no path, query, header or body of a client but its user agent: routes are named by their pattern. So no
-//!             token, link or content is in it. X2 nobody waits for the file: what does not fit the queue is counted and left out.
-//!             X3 a request that was given up has a line too, without a status. (tests `x*_*`)
+//! Invariants  X1 a line holds no path, query, header or body of a client except its user agent; routes appear as their
+//!             pattern. So a line contains no token, link or content. X2 nobody waits for the file: lines that do not
+//!             fit into the queue are counted and dropped. X3 a request that the client aborted has a line too, without
+//!             a status. (tests `x*_*`)
+//! Limits      `LINES_MAX` lines wait; `AGENT_CHARS_MAX` characters of a user agent.
 //! Limits      `LINES_MAX` lines wait; `AGENT_CHARS_MAX` characters of a user agent.
 //! Not here    route and sender of a request: `AccessNote`, which the router attaches to its answer.
 
@@ -29,14 +31,14 @@ use std::{
     time::Instant,
 };
 
-/// Lines of some 250 bytes: 4 MiB.
+/// Capacity of the queue. With lines of about 250 bytes it takes 4 MiB.
 const LINES_MAX: usize = 16_384;
 const AGENT_CHARS_MAX: usize = 128;
-/// Written at once.
+/// Bytes written with one call.
 const BATCH_BYTES: usize = 256 << 10;
-/// Between two warnings that the file cannot be written.
+/// Minimum interval between two warnings that the file cannot be written.
 const WARN_EVERY_MS: u64 = 60_000;
-/// As a path: standard output.
+/// Path that means standard output.
 const STDOUT: &str = "-";
 
 /// Route and sender of a request; an extension of its answer.
@@ -44,9 +46,9 @@ const STDOUT: &str = "-";
 pub struct AccessNote {
     /// Pattern of the route.
     pub route: Option<Cow<'static, str>>,
-    /// The account that asked.
+    /// Account of the caller.
     pub user_id: Option<u64>,
-    /// The key of a backend that asked; 0 for the root key.
+    /// Backend key of the caller; 0 for the root key.
     pub key_id: Option<u64>,
 }
 
@@ -56,7 +58,7 @@ enum Entry {
     End,
 }
 
-/// The log. Lines are written by a thread of its own.
+/// The log. A thread of its own writes the lines.
 pub struct AccessLog {
     entries: SyncSender<Entry>,
     dropped_total: Arc<AtomicU64>,
@@ -100,13 +102,13 @@ impl AccessLog {
         Ok(Arc::new(Self { entries, dropped_total, clock, thread }))
     }
 
-    /// Lines that did not fit the queue, or could not be written.
+    /// Lines that did not fit into the queue or could not be written.
     #[must_use]
     pub fn dropped_total(&self) -> u64 {
         self.dropped_total.load(Ordering::Relaxed)
     }
 
-    /// Reopens the file by its name, after a rotation.
+    /// Reopens the file by its name, after a log rotation.
     pub fn reopen(&self) {
         // With a full queue the writer stays with the old file until the next signal.
         let _ = self.entries.try_send(Entry::Reopen);
@@ -199,7 +201,7 @@ impl Writer {
     }
 }
 
-/// In the order in which people read them.
+/// Fields of a line, in the order in which people read them.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Line<'a> {
@@ -231,7 +233,7 @@ enum Line<'a> {
         compression: &'static str,
         #[serde(skip_serializing_if = "Option::is_none")]
         user_id: Option<String>,
-        /// Of the first close frame.
+        /// Code of the first close frame.
         #[serde(skip_serializing_if = "Option::is_none")]
         close_code: Option<u16>,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -267,7 +269,7 @@ fn route_of(path: &str) -> Option<&'static str> {
     }
 }
 
-/// A request under way. Writes its line when it is dropped.
+/// A request in progress. Writes its line when it is dropped.
 pub(crate) struct Request {
     log: Arc<AccessLog>,
     begun: Instant,
@@ -297,7 +299,7 @@ impl Request {
         }
     }
 
-    /// The answer is there.
+    /// Adds the answer's status.
     pub fn answered<B: hyper::body::Body>(mut self, response: &mut hyper::Response<B>) {
         if let Some(note) = response.extensions_mut().remove::<AccessNote>() {
             self.note = AccessNote { route: note.route.or(self.note.route.take()), ..note };
@@ -306,7 +308,7 @@ impl Request {
         self.bytes = response.body().size_hint().exact();
     }
 
-    /// It became a WebSocket, which has a line of its own.
+    /// Turns the request into a WebSocket connection, which has a line of its own.
     pub fn into_web_socket(mut self, params: Option<&ConnParams>) -> Box<WebSocket> {
         self.kind = "";
         let encoding = if params.is_some_and(|params| params.encoding == Encoding::Etf) { "etf" } else { "json" };
@@ -353,7 +355,7 @@ pub struct WebSocket {
     encoding: &'static str,
     compression: &'static str,
     agent: Option<String>,
-    /// Once it has a session.
+    /// Account of the session, once it has one.
     pub user_id: Option<u64>,
     /// Code and sender of the first close frame.
     pub close: Option<(Option<u16>, &'static str)>,
@@ -417,7 +419,7 @@ mod tests {
         assert_eq!(lines[0]["agent"].as_str().unwrap().len(), AGENT_CHARS_MAX);
         assert_eq!(lines[1]["route"], "/attachments/{channel_id}/{id}/{filename}");
         assert_eq!((lines[2]["status"].is_null(), lines[2].get("route")), (true, None));
-        // Too late.
+        // The log has ended, so this line is counted as lost.
         drop(begin(&log, "/"));
         assert_eq!(log.dropped_total(), 1);
     }
@@ -439,7 +441,7 @@ mod tests {
         let (path, moved) = (dir.path().join("access.log"), dir.path().join("access.log.1"));
         let log = AccessLog::open(path.clone(), SystemClock::default()).unwrap();
         drop(begin(&log, "/healthz"));
-        // Written before the name is another's.
+        // Written before the file is renamed.
         while std::fs::read(&path).unwrap().is_empty() {
             std::thread::yield_now();
         }

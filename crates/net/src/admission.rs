@@ -1,14 +1,15 @@
-//! Admission: which socket may have a place now, so that no address and no kind takes all of them.
+//! Admission: which sockets the node serves, so that no address and no kind of socket takes all places.
 //!
-//! Owns        handshakes under way, sockets of REST, and per address its connections and how often it came lately.
-//! Doors       `begin` for a socket that was accepted; `place_for_rest` for its first request, or `admit` for its upgrade. The
-//!             permits that they return free their places when dropped.
-//! Invariants  A1 every count goes back to zero when what it counts is gone. A2 one address holds at most an eighth of the
-//!             handshakes. A3 this machine's own address is not limited: proxies that nobody named have it. A4 sockets of REST and
-//!             those without a request hold at most three quarters of the places, so a quarter is the gateway's; the gateway holds at
-//!             most seven eighths. (tests `a*_*`)
-//! Limits      `AdmissionLimits`; `ADDRESSES_MAX` addresses are remembered, past it those without a connection are forgotten.
-//! Not here    how often accounts identify: `gatekeeper`. Limits on requests: `guildhall-api`.     Spec  docs/operations/reference.md "Hostile clients".
+//! Owns        handshakes in progress, REST sockets, and per address its connections and recent upgrades.
+//! Doors       `begin` for each accepted socket; then `place_for_rest` for its first request, or `admit` for its
+//!             upgrade. They return permits, which release their places when dropped.
+//! Invariants  A1 every count returns to zero when the permits are dropped. A2 one address holds at most an eighth of
+//!             the handshakes. A3 loopback addresses are not limited: a proxy that the settings do not name has one. A4
+//!             REST sockets and sockets without a request hold at most three quarters of the places, so a quarter is
+//!             reserved for the gateway; the gateway holds at most seven eighths. (tests `a*_*`)
+//! Limits      `AdmissionLimits`. With more than `ADDRESSES_MAX` addresses, those without a socket are forgotten.
+//! Not here    the rate of IDENTIFYs: `gatekeeper`. Limits on requests: `guildhall-api`.     Spec
+//!             docs/operations/reference.md "Hostile clients".
 
 use hyper::HeaderMap;
 use std::{
@@ -22,24 +23,24 @@ use std::{
 const ADDRESSES_MAX: usize = 262_144;
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What one address, and all of them, may take up.
+/// Limits of one address, and of all addresses together.
 #[derive(Clone, Copy, Debug)]
 pub struct AdmissionLimits {
-    /// Sockets of all kinds that the node has places for.
+    /// Sockets of all kinds.
     pub connections_max: usize,
-    /// Sockets at once whose first request has not come yet, at most a quarter of all places; one address has at most an eighth
-    /// of them. Past it 503.
+    /// Sockets that have not sent their first request, at most a quarter of all places. One address has at most an
+    /// eighth of them. Past it 503.
     pub handshakes_max: usize,
-    /// Sockets of one address at once that send requests; past it 429. 0: any number.
+    /// REST sockets of one address; past it 429. 0: any number.
     pub address_rest_connections_max: u32,
-    /// Gateway connections of one address at once; past it 429. 0: any number.
+    /// Gateway connections of one address; past it 429. 0: any number.
     pub address_connections_max: u32,
     /// Upgrades of one address per minute; past it 429. 0: any number.
     pub address_handshakes_per_minute: u32,
 }
 
 impl Default for AdmissionLimits {
-    /// None, for benches.
+    /// No limits, for benches.
     fn default() -> Self {
         Self {
             connections_max: usize::MAX,
@@ -51,7 +52,7 @@ impl Default for AdmissionLimits {
     }
 }
 
-/// A node with few places still serves a browser or two.
+/// Minimum of a share, so that a node with few places still serves a browser or two.
 const SHARE_MIN: usize = 16;
 
 impl AdmissionLimits {
@@ -68,15 +69,15 @@ impl AdmissionLimits {
     }
 }
 
-/// Whom a request is from: an address, by the socket's and by what proxies wrote.
+/// Client address of a request, from the socket's address and the headers of proxies.
 pub type AddressOf = Arc<dyn Fn(IpAddr, &HeaderMap) -> IpAddr + Send + Sync>;
 
-/// Who stands before this node.
+/// Proxies in front of this node, and the addresses behind them.
 #[derive(Clone)]
 pub struct Peers {
-    /// Judges proxies' headers.
+    /// Evaluates the headers of proxies.
     pub address_of: AddressOf,
-    /// Proxies, which many clients come by.
+    /// Addresses of proxies. Many clients share one, so these are not limited.
     pub proxies: Arc<[IpAddr]>,
 }
 
@@ -87,7 +88,7 @@ impl fmt::Debug for Peers {
 }
 
 impl Default for Peers {
-    /// No proxies.
+    /// No proxies: the client is the socket's address.
     fn default() -> Self {
         Self { address_of: Arc::new(|socket, _| socket), proxies: Arc::from([]) }
     }
@@ -98,7 +99,7 @@ struct Address {
     handshakes_count: u32,
     conns_count: u32,
     rest_count: u32,
-    /// Upgrades since the minute began.
+    /// Start of the minute in which `upgrades_count` counts.
     minute_began: Option<Instant>,
     upgrades_count: u32,
 }
@@ -109,54 +110,54 @@ struct State {
     handshakes_count: usize,
     rest_count: usize,
     addresses: HashMap<IpAddr, Address>,
-    /// With more addresses than that, those without a connection are forgotten.
+    /// With more addresses than this, those without a socket are forgotten.
     tidy_above: usize,
 }
 
-/// See the module. Shared by all connections of the front.
+/// See the module. Shared by all connections of the listener.
 #[derive(Debug)]
 pub struct Admission(Mutex<State>);
 
-/// A handshake under way.
+/// A handshake in progress.
 #[derive(Debug)]
 pub struct Handshake {
     admission: Arc<Admission>,
-    /// None: it is not limited by its address.
+    /// None: the address is not limited.
     address: Option<IpAddr>,
 }
 
-/// A socket that sends requests.
+/// Place of a socket that sends requests.
 #[derive(Debug)]
 pub struct RestPermit {
     admission: Arc<Admission>,
-    /// None: it is not limited by its address.
+    /// None: the address is not limited.
     address: Option<IpAddr>,
 }
 
-/// Why a socket gets no place for requests.
+/// Reason why a REST socket is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoPlace {
-    /// The share of REST is taken.
+    /// REST has all sockets of its share.
     Node,
-    /// Its address has too many.
+    /// The address has `address_rest_connections_max` sockets.
     Address,
 }
 
-/// A connection of an address.
+/// Place of a gateway connection of a limited address.
 #[derive(Debug)]
 pub struct AddressPermit {
     admission: Arc<Admission>,
     address: IpAddr,
 }
 
-/// What an address is told that comes too often.
+/// An address has too many connections, or upgrades too often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooMany {
-    /// Seconds until it may be worth another try.
+    /// Seconds after which the client may try again.
     pub retry_after_s: u32,
 }
 
-/// Who is counted together: of IPv6 a network of 64 bits, which is what one customer has at least.
+/// The address that limits apply to: for IPv6 its /64 network, the least that one customer has.
 fn counted_as(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX)).into(),
@@ -164,7 +165,8 @@ fn counted_as(address: IpAddr) -> IpAddr {
     }
 }
 
-/// The address that a socket counts for; none for this machine and named proxies, through which many clients come.
+/// The address that a socket counts for. None for loopback addresses and for the proxies of the settings, which many
+/// clients share.
 fn limited_address(socket: IpAddr, peers: &Peers) -> Option<IpAddr> {
     let socket = socket.to_canonical();
     let is_limited = !socket.is_loopback() && !peers.proxies.iter().any(|proxy| proxy.to_canonical() == socket);
@@ -172,14 +174,13 @@ fn limited_address(socket: IpAddr, peers: &Peers) -> Option<IpAddr> {
 }
 
 impl AddressPermit {
-    /// As it is counted: of IPv6 the network.
+    /// The address that limits apply to: for IPv6 the /64 network.
     pub fn address(&self) -> IpAddr {
         self.address
     }
 }
 
 impl Admission {
-    /// Nobody is there yet.
     pub fn new(limits: AdmissionLimits) -> Self {
         Self(Mutex::new(State {
             limits,
@@ -190,14 +191,15 @@ impl Admission {
         }))
     }
 
-    /// Whether the gateway has its share of `conns_count` sockets, of which the rest is REST's or has not sent a request.
+    /// Whether the gateway has all sockets of its share. `conns_count` counts all sockets; those of REST and those
+    /// without a request are subtracted.
     pub fn is_gateway_full(&self, conns_count: usize) -> bool {
         let state = self.state();
         let gateway = conns_count.saturating_sub(state.rest_count + state.handshakes_count);
         gateway > state.limits.gateway_sockets()
     }
 
-    /// Sockets now that send requests.
+    /// Number of sockets that send requests.
     pub fn rest_count(&self) -> usize {
         self.state().rest_count
     }
@@ -206,12 +208,12 @@ impl Admission {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Other limits from now on. Who is there stays.
+    /// Replaces the limits. Admitted sockets stay.
     pub fn set_limits(&self, limits: AdmissionLimits) {
         self.state().limits = limits;
     }
 
-    /// A socket was accepted. None: there are too many whose first request has not come.
+    /// Counts an accepted socket. None: too many sockets have not sent their first request.
     pub fn begin(self: &Arc<Self>, socket: IpAddr, peers: &Peers) -> Option<Handshake> {
         let address = limited_address(socket, peers);
         let mut state = self.state();
@@ -230,10 +232,10 @@ impl Admission {
         Some(Handshake { admission: self.clone(), address })
     }
 
-    /// A first request came that is no upgrade.
+    /// Takes a REST place, when the first request of a socket is no upgrade.
     ///
     /// # Errors
-    /// [`NoPlace`]; nothing was counted then.
+    /// [`NoPlace`]; then nothing was counted.
     pub fn place_for_rest(self: &Arc<Self>, socket: IpAddr, peers: &Peers) -> Result<RestPermit, NoPlace> {
         let address = limited_address(socket, peers);
         let mut state = self.state();
@@ -252,10 +254,10 @@ impl Admission {
         Ok(RestPermit { admission: self.clone(), address })
     }
 
-    /// An upgrade was asked for.
+    /// Counts an upgrade. None: the address is not limited.
     ///
     /// # Errors
-    /// The address has too many connections, or came too often.
+    /// The address has too many connections, or upgrades too often.
     pub fn admit(self: &Arc<Self>, address: IpAddr, now: Instant) -> Result<Option<AddressPermit>, TooMany> {
         if address.to_canonical().is_loopback() {
             return Ok(None);
@@ -284,13 +286,14 @@ impl State {
     fn entry(&mut self, address: IpAddr) -> &mut Address {
         if self.addresses.len() >= self.tidy_above && !self.addresses.contains_key(&address) {
             self.addresses.retain(|_, entry| !entry.is_idle());
-            // Not at every call where really so many are connected.
+            // With very many connected addresses, do not search them at every call.
             self.tidy_above = ADDRESSES_MAX.max(2 * self.addresses.len());
         }
         self.addresses.entry(address).or_default()
     }
 
-    /// Forgets an address with nothing to remember; its minute is forgotten when there are many, or it comes again.
+    /// Forgets an address without sockets, unless its minute has not ended. The rest is forgotten when the address
+    /// returns, or when there are too many.
     fn tidy(&mut self, address: IpAddr) {
         let is_new = |entry: &Address| entry.minute_began.is_some_and(|began| began.elapsed() < MINUTE);
         if self.addresses.get(&address).is_some_and(|entry| entry.is_idle() && !is_new(entry)) {

@@ -3,8 +3,8 @@
 //! A request that is refused before its body is read (no token, too many) would otherwise leave the body in the socket:
 //! hyper then closes the connection, and a client still sending sees a broken pipe instead of the answer.
 //!
-//! Limits  `DRAIN_BYTES_MAX` and `DRAIN_TIMEOUT`; past either the connection is closed after the answer, as before. A body of which
-//!         nothing comes for `BODY_STALL` is an error for its reader; routes have shorter and stricter deadlines of their own.
+//! Limits  `DRAIN_BYTES_MAX` and `DRAIN_TIMEOUT`; past either the connection is closed after the answer. If no byte
+//!         arrives for `BODY_STALL`, the reader of the body gets an error; routes have shorter deadlines of their own.
 
 use axum::BoxError;
 use bytes::Bytes;
@@ -26,10 +26,10 @@ const BODY_STALL: Duration = Duration::from_secs(60);
 
 type Shared = Arc<Mutex<Incoming>>;
 
-/// The body as the handler gets it. Dropping it early leaves the rest to `Rest`.
+/// The body for the handler. If the handler drops it early, `Rest` reads the remainder.
 pub struct SharedBody {
     body: Shared,
-    /// While the next frame is waited for.
+    /// Deadline of the next frame, while the handler waits for it.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
@@ -71,7 +71,7 @@ impl Body for SharedBody {
 impl Rest {
     /// Reads and discards the rest, within limits. hyper sends the answer at the same time, and reads the next request afterwards.
     pub async fn drain(self) {
-        // The answer is still being made from it: a stream in both directions.
+        // The handler still streams its answer from the body.
         if Arc::strong_count(&self.0) > 1 {
             return;
         }

@@ -4,7 +4,8 @@
 //! Invariants  D1 every client receives op 7 within `asking_ms_max`, however slow the pace would be. D2 the pace is
 //!             jittered: each tick asks between 0.5 and 1.5 times its share. (tests `d1_*`, `d2_*`)
 //! Limits      `asking_ms_max` for asking, `grace_ms` for leaving; remaining connections are closed with 4000.
-//! Not here    op 7 itself (`Partition::ask_to_leave`), what counts IDENTIFYs (`IdentifyGate`).     Spec  docs/protocol.md §1.12.
+//! Not here    op 7 itself (`Partition::ask_to_leave`), the rate of IDENTIFYs (`IdentifyGate`).     Spec
+//!             docs/protocol.md §1.12.
 
 use crate::server::Partitions;
 use guildhall_partition::Leaving;
@@ -19,20 +20,21 @@ const TICK: Duration = Duration::from_millis(50);
 /// Assumed capacity of a node that has not been under load yet.
 const STARTS_PER_S_MIN: u32 = 100;
 
-/// How a node lets its clients go.
+/// Plan by which a node makes its clients leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DrainPlan {
-    /// The longest that asking may take; 0: everybody at once.
+    /// Maximum time in which all clients receive op 7; 0: all at once.
     pub asking_ms_max: u64,
     /// Time that a client has to leave; then its connection is closed with 4000.
     pub grace_ms: u64,
 }
 
 impl DrainPlan {
-    /// Everybody at once, with time enough for a close frame each: for tests, and for nodes without clients worth the wait.
+    /// Op 7 to all clients at once, and time for a close frame each: for tests, and for nodes without clients worth the
+    /// wait.
     pub const AT_ONCE: Self = Self { asking_ms_max: 0, grace_ms: 1_500 };
 
-    /// A plan that leaves a quarter of `total` for what comes after the clients.
+    /// A plan that leaves a quarter of `total` for the steps after the clients have left.
     #[must_use]
     pub fn within(total: Duration) -> Self {
         let total_ms = total.as_millis() as u64;
@@ -40,18 +42,18 @@ impl DrainPlan {
     }
 }
 
-/// How a drain went.
+/// Result of a drain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DrainReport {
     /// Connections that received a request to leave.
     pub asked_count: usize,
-    /// How long asking took.
+    /// Time until every client had received op 7.
     pub asking_ms: u64,
-    /// Those that were still there when their time was over.
+    /// Connections that were closed when `grace_ms` was over.
     pub stayed_count: usize,
 }
 
-/// How many to ask at each tick.
+/// Number of clients that get op 7 at each tick.
 #[derive(Debug)]
 struct Pace {
     per_s: f64,
@@ -60,10 +62,10 @@ struct Pace {
 }
 
 impl Pace {
-    /// `starts_per_s`: the most sessions this node has been seen to start in a second.
+    /// `starts_per_s`: the most sessions that this node has started within a second.
     fn new(conns_count: usize, starts_per_s: u32, plan: DrainPlan, seed: u64) -> Self {
         let seen = f64::from(starts_per_s.max(STARTS_PER_S_MIN));
-        // D1. Nine tenths: ticks are late, and the last ones' share may be small.
+        // D1. Nine tenths of the time, because ticks are late and the last share may be small.
         let needed = conns_count as f64 * 1000.0 / (plan.asking_ms_max.max(1) as f64 * 0.9);
         Self { per_s: seen.max(needed), credit: 0.0, rng: Rng::new(seed) }
     }
@@ -78,7 +80,7 @@ impl Pace {
     }
 }
 
-/// Asks everybody, and waits until they are gone or their time is over. Blocks.
+/// Sends op 7 to all clients, and waits until they have left or `grace_ms` is over. Blocks.
 pub(crate) fn ask_all(partitions: &Partitions, starts_per_s: u32, plan: DrainPlan, seed: u64) -> DrainReport {
     let started = Instant::now();
     let all = partitions.ask_to_leave(0, plan.grace_ms);
@@ -112,7 +114,7 @@ pub(crate) fn ask_all(partitions: &Partitions, starts_per_s: u32, plan: DrainPla
     }
 }
 
-/// Asks about `count`, from every partition its share of those that are left.
+/// Sends op 7 to about `count` clients, distributed over the partitions by their remaining clients.
 fn ask_some(partitions: &Partitions, count: usize, grace_ms: u64) -> Leaving {
     let mut sum = Leaving::default();
     let share = count.div_ceil(partitions.count().max(1));
@@ -130,7 +132,7 @@ fn ask_some(partitions: &Partitions, count: usize, grace_ms: u64) -> Leaving {
 mod tests {
     use super::*;
 
-    /// Number of clients asked at each tick of `tick_ms`, until all were.
+    /// Number of clients that get op 7 at each tick of `tick_ms`, until all have got it.
     fn curve(conns_count: usize, starts_per_s: u32, plan: DrainPlan, seed: u64) -> Vec<usize> {
         let mut pace = Pace::new(conns_count, starts_per_s, plan, seed);
         let mut left = conns_count;

@@ -1,10 +1,10 @@
-//! Front: the listener, HTTP, and the upgrade to WebSocket.
+//! HTTP listener: accepts sockets, serves REST, and upgrades to WebSocket.
 //!
-//! Owns        connections until they are upgraded, and REST connections for their whole life.
-//! Invariants  F1 nothing is kept for a client before it is a gateway connection but hyper's small buffers, and those have a deadline.
-//!             F2 sockets of REST and of the gateway never take the places that are reserved for the other kind. F3 `/healthz`, `/readyz` and `/metrics`
-//!             are answered while all other places are taken. F4 without descriptors new sockets are answered with 503 and not
-//!             left in the kernel's queue. (tests `guildhall/tests/it/places.rs`)
+//! Owns        sockets until they are upgraded, and REST sockets for their whole life.
+//! Invariants  F1 before the upgrade a client costs only hyper's small buffers, which have a deadline. F2 REST and
+//!             gateway sockets never take the places that are reserved for the other kind. F3 `/healthz`, `/readyz` and
+//!             `/metrics` are answered while all other places are taken. F4 without free descriptors new sockets get
+//!             503 and do not wait in the kernel's queue. (tests `guildhall/tests/it/places.rs`)
 //! Limits      `connections_max` for the node and `SPARE_PLACES` for F3, past it 503; `admission` for addresses, handshakes and
 //!             REST; `HEAD_TIMEOUT` for a request's head and between two requests, `HEAD_BYTES_MAX` for its size; `SOCKET_AGE_MAX`
 //!             for a REST socket; `progress` for a client that does not read.
@@ -50,9 +50,9 @@ use tower::ServiceExt;
 
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 pub const HEAD_BYTES_MAX: usize = 16 << 10;
-/// Above `connections_max`, for one request each to the paths of F3.
+/// Places above `connections_max`, for one request each to the paths of F3.
 const SPARE_PLACES: usize = 32;
-/// A REST socket that is older gets `Connection: close` with its next answer, so that places change hands.
+/// A REST socket that is older gets `Connection: close` with its next answer, so that other clients get its place.
 const SOCKET_AGE_MAX: Duration = Duration::from_secs(300);
 /// After a failed accept the listener pauses instead of spinning.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -64,7 +64,7 @@ const DRAINING_RETRY_S: u32 = 1;
 /// `Retry-After` of a node without a free place.
 const FULL_RETRY_S: u32 = 5;
 
-/// Kinds of answers that are counted apart, by status.
+/// Kinds of answers with a counter each, by status.
 pub const ANSWER_KINDS: [&str; 5] = ["2xx", "3xx", "4xx", "429", "5xx"];
 
 fn answer_kind(status: StatusCode) -> usize {
@@ -77,52 +77,52 @@ fn answer_kind(status: StatusCode) -> usize {
     }
 }
 
-/// Sockets that the front refused or ended since the start, and answers of REST.
+/// Refused and closed sockets since the start, and answers of REST.
 #[derive(Debug, Default)]
 pub struct FrontCounters {
-    /// Answers to requests that were handled, without health and metrics, in the order of `ANSWER_KINDS`.
+    /// Answers to requests, without health and metrics, in the order of `ANSWER_KINDS`.
     pub answers: [AtomicU64; ANSWER_KINDS.len()],
-    /// `connections_max` was reached, or the share of REST.
+    /// Refused at `connections_max`, or at the share of REST or the gateway.
     pub full: AtomicU64,
-    /// Too many sockets had not sent a request yet.
+    /// Refused because too many sockets had not sent a request yet.
     pub handshakes: AtomicU64,
-    /// Their address had too many.
+    /// Refused because their address had too many.
     pub address: AtomicU64,
-    /// The process had no descriptor left.
+    /// Refused because the process had no free descriptor.
     pub descriptors: AtomicU64,
-    /// Their client did not read for `write_stall_ms`.
+    /// Closed because the client did not read for `write_stall_ms`.
     pub stalled: AtomicU64,
 }
 
-/// What every connection of the front shares.
+/// State that all connections of the listener share.
 pub struct Front {
     pub http: Router,
     pub mailboxes: Arc<[Mailbox]>,
     pub conns_count: Arc<AtomicUsize>,
     pub connections_max: AtomicUsize,
-    /// A REST client that takes nothing for so long is cut.
+    /// A REST socket is reset if its client reads nothing for this long.
     pub write_stall_ms: AtomicU64,
     pub counters: Arc<FrontCounters>,
-    /// The node is about to stop: nobody is upgraded any more.
+    /// The node is about to stop: upgrades get 503.
     pub is_draining: AtomicBool,
-    /// What `dict` may name.
+    /// Dictionaries that `dict` may name.
     pub dictionaries: Dictionaries,
-    /// What is agreed on with clients that offer permessage-deflate. None: nothing.
+    /// Policy for clients that offer permessage-deflate. None: offers are declined.
     pub deflate: Option<DeflatePolicy>,
-    /// Partitions take turns.
+    /// Counter that distributes connections over the partitions in turn.
     pub next_partition: AtomicUsize,
-    /// None: nobody speaks TLS here.
+    /// None: the listener serves plain HTTP.
     pub tls: Option<TlsAcceptor>,
     pub admission: Arc<Admission>,
     pub peers: Peers,
     pub full_log: LogGate,
     pub clock: SystemClock,
-    /// None: no request has a line.
+    /// None: no access log.
     pub access: Option<Arc<AccessLog>>,
 }
 
 impl Front {
-    /// A socket is refused because there is no place for it.
+    /// Counts a socket that is refused for lack of a place, and logs it once per `FULL_LOG_EVERY_MS`.
     fn count_full(&self) {
         self.counters.full.fetch_add(1, Ordering::Relaxed);
         if let Some(count) = self.full_log.note(self.clock.now().instant) {
@@ -139,7 +139,8 @@ impl Front {
     }
 }
 
-/// One descriptor that is closed when there is no other: with it a waiting socket is accepted, answered and closed.
+/// A descriptor in reserve. When no other is free it is closed, so that a waiting socket can be accepted, answered and
+/// closed.
 struct SpareDescriptor(Option<File>);
 
 impl SpareDescriptor {
@@ -153,7 +154,7 @@ fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(code, Some(Errno::MFILE | Errno::NFILE))
 }
 
-/// Accepts until the task is dropped.
+/// Accepts sockets until the task is dropped.
 pub async fn accept(front: Arc<Front>, listener: TcpListener) {
     let mut spare = SpareDescriptor::open();
     let (out_of_descriptors, other) = (LogGate::new(FULL_LOG_EVERY_MS), LogGate::new(FULL_LOG_EVERY_MS));
@@ -174,7 +175,7 @@ pub async fn accept(front: Arc<Front>, listener: TcpListener) {
                         refuse(&front, stream);
                     }
                     Ok(Err(_)) => tokio::time::sleep(ACCEPT_PAUSE).await,
-                    // The socket that waited is gone.
+                    // No socket is waiting any more.
                     Err(_) => {}
                 }
                 spare = SpareDescriptor::open();
@@ -219,7 +220,7 @@ async fn serve(front: Arc<Front>, stream: TcpStream, peer: SocketAddr) {
     });
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_BYTES_MAX);
-    // What ends a connection early is the client's doing; it has its answer, or is gone.
+    // An error here is the client's: it has got its answer, or has left.
     let _ = match &front_tls {
         None => http.serve_connection(TokioIo::new(stream), service).with_upgrades().await,
         Some(tls) => match tokio::time::timeout(HEAD_TIMEOUT, tls.accept(stream)).await {
@@ -229,23 +230,24 @@ async fn serve(front: Arc<Front>, stream: TcpStream, peer: SocketAddr) {
     };
 }
 
-/// Without an answer for clients that speak TLS: a handshake is what there is no room for.
+/// Refuses a socket with 503. Clients that speak TLS get no answer, because a handshake would need the place that is
+/// missing.
 fn refuse(front: &Front, stream: TcpStream) {
     if front.tls.is_some() {
         return;
     }
     const ANSWER: &[u8] =
         b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nretry-after: 5\r\nconnection: close\r\n\r\n";
-    // The runtime does not know yet that it can be written to; the kernel does.
+    // Written directly: the runtime does not know yet that the socket is writable; the kernel does.
     if let Ok(mut stream) = stream.into_std() {
         let _ = stream.write(ANSWER);
         let _ = stream.shutdown(std::net::Shutdown::Write);
-        // A request that is there already would turn the close into a reset, which may overtake the answer.
+        // Reads a pending request. Otherwise the close becomes a reset, which can overtake the answer.
         let _ = stream.read(&mut [0; 1024]);
     }
 }
 
-/// The places of a connection, free again when dropped. `conn` moves along with an upgraded socket.
+/// The places of a socket, released when dropped. `conn` moves to the partition with an upgraded socket.
 #[derive(Debug)]
 struct Permits {
     conn: Option<ConnPermit>,
@@ -255,7 +257,7 @@ struct Permits {
     rest: Option<RestPermit>,
 }
 
-/// A connection until its upgrade.
+/// A socket until its upgrade.
 struct Visit {
     front: Arc<Front>,
     peer: SocketAddr,
@@ -284,9 +286,9 @@ impl Visit {
         response
     }
 
-    /// Takes `seen` if the request becomes a WebSocket.
+    /// Answers a request. Takes `seen` if the request becomes a WebSocket.
     async fn answer(&self, mut request: Request<Incoming>, seen: &mut Option<Seen>) -> Response<Body> {
-        // Whatever comes of the request, the socket has shown that somebody speaks HTTP.
+        // The client has sent a request, so the handshake is over, whatever the answer.
         self.with_permits(|permits| drop(permits.handshake.take()));
         let wants_upgrade = wants_upgrade(&request);
         let is_ops = matches!(request.uri().path(), "/healthz" | "/readyz" | "/metrics");
@@ -311,7 +313,7 @@ impl Visit {
             return self.without_place(why);
         }
         self.progress.set_rest();
-        // A client that pipelines gets its next answer when it has read enough of the one before.
+        // A client that pipelines gets its next answer once it has read enough of the previous one.
         self.progress.unblocked().await;
         request.extensions_mut().insert(axum::extract::ConnectInfo(self.peer));
         let (parts, body) = request.into_parts();
@@ -323,7 +325,7 @@ impl Visit {
         if !is_ops {
             self.front.counters.answers[answer_kind(response.status())].fetch_add(1, Ordering::Relaxed);
         }
-        // On a task of its own: the answer does not wait for a client that announced a body and sends nothing.
+        // In a separate task, so that the answer does not wait for a client that announced a body and sends nothing.
         tokio::spawn(rest.drain());
         let is_last = self.is_spare || place.is_err() || self.began.elapsed() >= SOCKET_AGE_MAX;
         if is_last { last(response) } else { response }
@@ -333,7 +335,7 @@ impl Visit {
         with(&mut self.permits.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes a place of REST, unless it has one.
+    /// Takes a place of REST, unless the socket has one.
     fn take_rest_place(&self) -> Result<(), NoPlace> {
         let front = &self.front;
         self.with_permits(|permits| {
@@ -366,7 +368,8 @@ impl Visit {
             handshake.handle_header(name.as_str(), value.as_bytes());
         }
         let mut params = parse_query(request.uri().query(), &front.dictionaries);
-        // What the URL asks to have compressed is not compressed once more, and who is refused needs nothing.
+        // A stream that the URL compresses is not compressed again by permessage-deflate; a refused client needs
+        // neither.
         let is_plain = params.as_ref().is_ok_and(|params| params.compression == Compression::None);
         let mut deflate = DeflateNegotiation::new(front.deflate.filter(|_| is_plain));
         let offers = request.headers().get_all(header::SEC_WEBSOCKET_EXTENSIONS);
@@ -438,19 +441,19 @@ fn into_socket(upgraded: Upgraded) -> Option<Socket> {
     Some((stream.into_inner().into_std().ok()?, Some(Records::new(tls)), parts.read_buf.to_vec()))
 }
 
-/// There is no place.
+/// 503 for lack of a place.
 fn full() -> Response<Body> {
     later(StatusCode::SERVICE_UNAVAILABLE, FULL_RETRY_S, "this node has no free place for another connection\n")
 }
 
-/// The connection ends with this answer.
+/// Closes the connection after this answer.
 fn last(mut response: Response<Body>) -> Response<Body> {
     let headers: &mut HeaderMap = response.headers_mut();
     headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
 }
 
-/// A refusal that does not hold for ever.
+/// A temporary refusal, with `Retry-After`.
 fn later(status: StatusCode, retry_after_s: u32, message: &'static str) -> Response<Body> {
     Response::builder()
         .status(status)

@@ -1,11 +1,12 @@
-//! Gatekeeper: how often an account may IDENTIFY, and how many sessions a user may have.
+//! Gatekeeper: how often an account may IDENTIFY, and how many sessions a user account may have.
 //!
 //! Owns        the allowances of addresses, tokens and the node, and the counts per account.
-//! Invariants  G1 an IDENTIFY takes from the node's allowance only if its address and its token have one left. G2 an IDENTIFY that
-//!             starts no session leaves the node's allowance as it was, up to `per_second_max` of them a second. So one token or
-//!             one address cannot use up the node's allowance. G3 every call is O(1). (tests `s8_*`)
-//! Limits      `ACCOUNTS_MAX` accounts are remembered; those with nothing to remember are forgotten first, and when
-//!             there is no such account a new one is refused until there is. Addresses and tokens share tables of fixed size.
+//! Invariants  G1 an IDENTIFY uses the node's allowance only if the allowances of its address and its token are not
+//!             exhausted. G2 an IDENTIFY that starts no session is refunded to the node's allowance, up to
+//!             `per_second_max` refunds a second. So one token or one address cannot exhaust the node's allowance. G3
+//!             every call is O(1). (tests `s8_*`)
+//! Limits      `ACCOUNTS_MAX` accounts are remembered. Past it accounts without state are forgotten; if there is none,
+//!             new accounts are refused. Addresses and tokens share tables of fixed size.
 //! Spec        docs/protocol.md §1.5, §3.
 
 use guildhall_model::{AccountKind, User, UserId};
@@ -21,10 +22,10 @@ use std::{
 const ACCOUNTS_MAX: usize = 4_000_000;
 const SECOND_MS: u64 = 1_000;
 const DAY_MS: u64 = 86_400_000;
-/// Places for tokens: at 2,000 IDENTIFYs a second each place sees one in half a minute.
+/// Entries for tokens: at 2,000 IDENTIFYs a second each entry is used once in half a minute.
 const TOKEN_PLACES: usize = 65_536;
 const ADDRESS_PLACES: usize = 16_384;
-/// One address has an eighth of the node's allowance, as of its handshakes.
+/// One address has an eighth of the node's allowance, as it has of the handshakes.
 const ADDRESS_SHARE: u32 = 8;
 
 /// Limits on IDENTIFY.
@@ -32,19 +33,20 @@ const ADDRESS_SHARE: u32 = 8;
 pub struct IdentifyLimits {
     /// IDENTIFYs per `interval_ms` and rate key (`shard_id % max_concurrency`) of one bot.
     pub max_concurrency: u32,
-    /// The time one IDENTIFY blocks its rate key.
+    /// Time for which one IDENTIFY blocks its rate key.
     pub interval_ms: u64,
     /// IDENTIFYs of one bot a day.
     pub bot_identifies_per_day: u32,
     /// Live sessions of one user account; past it 4015.
     pub user_sessions_max: u32,
-    /// IDENTIFYs of all accounts that are looked at per second, and at once after a quiet one; past it op 9. One address has an
-    /// eighth of it. 0: any number.
+    /// IDENTIFYs of all accounts that the node processes per second, and in a burst after a quiet second; past it op 9.
+    /// One address has an eighth of it. 0: any number.
     pub per_second_max: u32,
 }
 
 impl IdentifyLimits {
-    /// IDENTIFYs with one token per `interval_ms` that are looked at: twice what a bot may start, and all sessions of a user.
+    /// IDENTIFYs with one token that the node processes per `interval_ms`: twice what a bot may start, or one for each
+    /// session of a user account.
     fn per_token_max(&self) -> u32 {
         self.max_concurrency.saturating_mul(2).max(self.user_sessions_max)
     }
@@ -55,7 +57,8 @@ impl IdentifyLimits {
 }
 
 impl Default for IdentifyLimits {
-    /// As docs/protocol.md §1.5, except that a bot may start 16 sessions per 5 s: a local gateway is restarted often.
+    /// The limits of docs/protocol.md §1.5, except that a bot may start 16 sessions per 5 s: a local gateway is
+    /// restarted often.
     fn default() -> Self {
         Self {
             max_concurrency: 16,
@@ -70,7 +73,7 @@ impl Default for IdentifyLimits {
 #[derive(Debug, Default)]
 struct AccountState {
     sessions_count: u32,
-    /// When each rate key may identify again; pruned of what lies in the past.
+    /// Rate keys in use, and the time at which each is free again. `prune` removes free ones.
     keys: Vec<(u32, Instant)>,
     day_started: Instant,
     identifies_today: u32,
@@ -90,16 +93,16 @@ impl AccountState {
     }
 }
 
-/// What a bot has left (for `GET /gateway/bot`).
+/// Remaining IDENTIFYs of a bot, for `GET /gateway/bot`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionStartLimit {
-    /// A day's IDENTIFYs.
+    /// IDENTIFYs per day.
     pub total: u32,
-    /// What is left of them.
+    /// IDENTIFYs left today.
     pub remaining: u32,
-    /// Milliseconds until they are back.
+    /// Milliseconds until `remaining` is reset to `total`.
     pub reset_after_ms: u64,
-    /// IDENTIFYs at once.
+    /// IDENTIFYs in parallel.
     pub max_concurrency: u32,
 }
 
@@ -115,14 +118,14 @@ struct GateState {
     accounts: HashMap<UserId, AccountState>,
     starts: StartRate,
     allowance: Allowance,
-    /// What may be refunded to it.
+    /// Bounds the refunds to `allowance`.
     refunds: Allowance,
     addresses: Allowances,
     tokens: Allowances,
 }
 
-/// Allowances of keys, in a table of fixed size: keys with the same place share one. Places depend on a secret of the process, so
-/// that nobody can choose a key that shares the place of another.
+/// Allowances of keys, in a table of fixed size; keys with the same hash share one. The hash depends on a secret of the
+/// process, so nobody can choose a key that shares the allowance of another.
 #[derive(Debug)]
 struct Allowances {
     places: Box<[Allowance]>,
@@ -140,7 +143,7 @@ impl Allowances {
     }
 }
 
-/// Sessions started per second, and the most there were in any.
+/// Sessions started in the current second, and the maximum over all seconds.
 #[derive(Debug, Default)]
 struct StartRate {
     second: u64,
@@ -160,7 +163,6 @@ impl StartRate {
 }
 
 impl IdentifyGate {
-    /// Nobody has identified yet.
     #[must_use]
     pub fn new(limits: IdentifyLimits) -> Self {
         Self {
@@ -180,18 +182,18 @@ impl IdentifyGate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Other limits from now on; what was counted stays.
+    /// Replaces the limits. Counts continue.
     pub fn set_limits(&self, limits: IdentifyLimits) {
         self.state().limits = limits;
     }
 
-    /// The most sessions that were started in any one second so far: what this node has been seen to manage.
+    /// Maximum number of sessions that were started within one second: a lower bound of what this node can handle.
     #[must_use]
     pub fn starts_per_s_seen(&self) -> u32 {
         self.state().starts.most
     }
 
-    /// What a bot has left today.
+    /// Remaining IDENTIFYs of a bot today.
     #[must_use]
     pub fn session_start_limit(&self, now: Now, user_id: UserId) -> SessionStartLimit {
         let GateState { limits, accounts, .. } = &mut *self.state();
@@ -252,7 +254,7 @@ impl Gatekeeper for IdentifyGate {
             }
             AccountKind::User => {}
             AccountKind::Bot => {
-                // Each shard's key holds one IDENTIFY per interval; an unsharded bot may use all of them.
+                // Each shard's key admits one IDENTIFY per interval; an unsharded bot may use all keys.
                 let in_key = state.keys.iter().filter(|(key, _)| *key == shard_id).count() as u32;
                 let in_all = state.keys.len() as u32;
                 if state.identifies_today >= limits.bot_identifies_per_day {

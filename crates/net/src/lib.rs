@@ -2,7 +2,7 @@
 //!
 //! Owns        the listener, the upgrade, the partitions' loops, the real clock.
 //! Invariants  a partition owns its sockets and writes to them itself; nothing here does anything per delivery but `send`.
-//! Not here    what is said on a connection (`guildhall-partition`), REST routes (`guildhall-api`).
+//! Not here    payloads of a connection (`guildhall-partition`), REST routes (`guildhall-api`).
 #![forbid(unsafe_code)]
 
 mod access;

@@ -47,12 +47,12 @@ impl Progress {
         Arc::new(Self { write_stall, is_rest, is_blocked, unblocked: Notify::new(), counters })
     }
 
-    /// A request came that is no upgrade: from the next write on the socket has a small buffer and a timeout for lost peers.
+    /// The socket serves REST: from the next write on it has a small buffer, and a timeout for peers that are lost.
     pub fn set_rest(&self) {
         self.is_rest.store(true, Ordering::Relaxed);
     }
 
-    /// Waits until the socket has taken all earlier answers. It has a bound: past `write_stall` the connection ends.
+    /// Waits until the socket has taken all earlier answers. Bounded: past `write_stall` the connection is reset.
     pub async fn unblocked(&self) {
         loop {
             let unblocked = self.unblocked.notified();
@@ -70,7 +70,7 @@ pub struct Watched {
     stream: TcpStream,
     progress: Arc<Progress>,
     is_tuned: bool,
-    /// Of the write that waits.
+    /// Deadline of the write in progress.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
@@ -79,7 +79,7 @@ impl Watched {
         Self { stream, progress, is_tuned: false, deadline: None }
     }
 
-    /// The socket, for the gateway. One that served REST before keeps its small buffer.
+    /// Returns the socket, for the gateway. If it served REST before, it keeps its small buffer.
     pub fn into_inner(self) -> TcpStream {
         if self.is_tuned {
             // An error means that the socket is gone, which its owner notices.
@@ -92,14 +92,14 @@ impl Watched {
         if !self.is_tuned && self.progress.is_rest.load(Ordering::Relaxed) {
             self.is_tuned = true;
             let stall_ms = u32::try_from(self.progress.write_stall.as_millis()).unwrap_or(u32::MAX);
-            // An error means that the socket is gone, which the write says.
+            // An error means that the socket is closed, which the write reports.
             let _ = set_socket_send_buffer_size(&self.stream, SEND_BUFFER_BYTES);
-            // It also ends bytes that are still in the kernel when the socket was closed.
+            // It also bounds the bytes that are in the kernel when the socket is closed.
             let _ = set_tcp_user_timeout(&self.stream, stall_ms);
         }
     }
 
-    /// Keeps the deadline of a write that came to `result`.
+    /// Updates the deadline after a write returned `result`.
     fn watch<T>(&mut self, cx: &mut Context<'_>, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         let progress = &self.progress;
         if result.is_ready() {
@@ -115,7 +115,7 @@ impl Watched {
             return Poll::Pending;
         }
         progress.counters.stalled.fetch_add(1, Ordering::Relaxed);
-        // Reset, so that the kernel discards the bytes that nobody reads.
+        // A reset, so that the kernel discards the bytes that nobody reads.
         let _ = set_socket_linger(&self.stream, Some(Duration::ZERO));
         Poll::Ready(Err(ErrorKind::TimedOut.into()))
     }

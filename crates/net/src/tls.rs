@@ -1,10 +1,11 @@
 //! TLS: certificates, handshakes on the runtime, and records on a partition's own sockets.
 //!
-//! Owns        the certificate in force (`Certificates`), and how plaintext goes through a connection's records (`Records`).
-//! Invariants  T1 nothing is taken for sending while older records wait: what waits is at most `BUFFER_BYTES_MAX`, and a client
-//!             that does not read looks full, as without TLS. T2 connections without TLS have a null pointer, and nothing else.
-//! Limits      `BUFFER_BYTES_MAX` of records per connection; handshakes have the time that a request's head has.
-//! Not here    where certificates come from.     Spec  RFC 8446; docs/adr/0020.
+//! Owns        the certificate in use (`Certificates`), and the encryption of a connection's bytes (`Records`).
+//! Invariants  T1 no plaintext is accepted while older records wait for the socket. So at most `BUFFER_BYTES_MAX` wait,
+//!             and a client that does not read looks full, as without TLS. T2 a connection without TLS costs a null
+//!             pointer.
+//! Limits      `BUFFER_BYTES_MAX` of records per connection. The time limit of a handshake is that of a request's head.
+//! Not here    files of certificates (`guildhall::tls`).     Spec  RFC 8446; docs/adr/0020.
 
 use rustls::{
     ServerConfig, ServerConnection,
@@ -20,10 +21,10 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-/// Records that wait for a socket with room.
+/// Bytes of records that wait for a socket with room.
 const BUFFER_BYTES_MAX: usize = 64 << 10;
 
-/// Why a certificate is not taken.
+/// Reason why a certificate is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     /// The certificate chain is invalid.
@@ -32,15 +33,15 @@ pub enum CertificateError {
     /// The key is invalid.
     #[error("the key cannot be read")]
     Key(#[source] pem::Error),
-    /// Both together.
+    /// Key and certificate do not match.
     #[error("the key is not the certificate's, or of a kind that cannot be used")]
     Pair(#[source] rustls::Error),
-    /// There is none.
+    /// The file has no certificate.
     #[error("the file has no certificate")]
     Empty,
 }
 
-/// The certificate in force. Connections keep the one they began with.
+/// The certificate in use. Connections keep the one with which they began.
 #[derive(Debug)]
 pub struct Certificates(RwLock<Arc<CertifiedKey>>);
 
@@ -53,7 +54,7 @@ impl Certificates {
         Ok(Self(RwLock::new(read(chain, key)?)))
     }
 
-    /// Reads them again. With an error the pair in force stays.
+    /// Reads them again. On an error the current certificate stays in use.
     ///
     /// # Errors
     /// [`CertificateError`].
@@ -81,10 +82,10 @@ impl ResolvesServerCert for Certificates {
     }
 }
 
-/// Shakes hands with what is in force.
+/// Accepts TLS with the certificate in use.
 ///
 /// # Errors
-/// The library's: none, with its own defaults.
+/// An error of the library; its default settings cause none.
 pub fn acceptor(certificates: Arc<Certificates>) -> Result<tokio_rustls::TlsAcceptor, rustls::Error> {
     let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()?;
@@ -93,22 +94,22 @@ pub fn acceptor(certificates: Arc<Certificates>) -> Result<tokio_rustls::TlsAcce
     Ok(tokio_rustls::TlsAcceptor::from(Arc::new(config)))
 }
 
-/// A connection's keys, and what of its records waits.
+/// TLS state of a connection, and records that wait for its socket.
 #[derive(Debug)]
 pub struct Records {
     tls: ServerConnection,
-    /// When the rest is out, the socket is half-closed.
+    /// Half-close the socket once all records are sent.
     is_finishing: bool,
 }
 
 impl Records {
-    /// Of a connection that has shaken hands.
+    /// Takes over a connection after its handshake.
     pub fn new(mut tls: ServerConnection) -> Box<Self> {
         tls.set_buffer_limit(Some(BUFFER_BYTES_MAX));
         Box::new(Self { tls, is_finishing: false })
     }
 
-    /// Sends what waits. False: the socket is full.
+    /// Sends waiting records. False: the socket is full.
     pub fn flush(&mut self, stream: &mut mio::net::TcpStream) -> io::Result<bool> {
         while self.tls.wants_write() {
             match self.tls.write_tls(stream) {
@@ -125,7 +126,7 @@ impl Records {
         Ok(true)
     }
 
-    /// Takes plaintext. Accepted bytes are sent before anything else; 0: there is no room.
+    /// Encrypts plaintext and returns the number of accepted bytes. Sends waiting records first; 0: no room.
     pub fn send(&mut self, stream: &mut mio::net::TcpStream, slices: &[io::IoSlice<'_>]) -> io::Result<usize> {
         if !self.flush(stream)? {
             return Ok(0);
@@ -135,13 +136,13 @@ impl Records {
         Ok(taken)
     }
 
-    /// Reads plaintext. `Ok(None)`: nothing there now. `Ok(Some(0))`: the end.
+    /// Reads plaintext. `Ok(None)`: none available now. `Ok(Some(0))`: end of stream.
     pub fn read(&mut self, stream: &mut mio::net::TcpStream, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
             match self.tls.reader().read(buffer) {
                 Ok(count) => return Ok(Some(count)),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                // It went without saying so: as a hang-up without TLS.
+                // The peer closed without close_notify: treated as a hang-up without TLS.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(Some(0)),
                 Err(error) => return Err(error),
             }
@@ -149,7 +150,7 @@ impl Records {
                 Ok(0) => return Ok(Some(0)),
                 Ok(_) => {
                     let processed = self.tls.process_new_packets();
-                    // Tickets, key updates, or why it is over.
+                    // Sends the answer to a key update, or the alert with the reason of the end.
                     let flushed = self.flush(stream);
                     processed.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
                     flushed?;
@@ -161,7 +162,7 @@ impl Records {
         }
     }
 
-    /// Says that nothing more comes, and half-closes the socket once that is out.
+    /// Sends close_notify, and half-closes the socket once it is out.
     pub fn finish(&mut self, stream: &mut mio::net::TcpStream) -> io::Result<()> {
         self.tls.send_close_notify();
         self.is_finishing = true;

@@ -6,12 +6,12 @@ use guildhall_codec::{Dictionaries, DictionaryId, Encoding};
 use guildhall_model::CloseCode;
 use guildhall_partition::{Compression, ConnParams};
 
-/// What a URL asks for is not served.
+/// A request of the URL that the node does not serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// To close with, after the upgrade: the client cannot see an HTTP error as well.
+    /// Close code, sent after the upgrade: browsers do not show HTTP errors of an upgrade to the page.
     pub code: CloseCode,
-    /// What to do about it, at most 123 bytes.
+    /// Close reason: says what to change, at most 123 bytes.
     pub reason: &'static str,
 }
 
@@ -28,7 +28,7 @@ const DICT_ENCODING: &str = "dict= names a dictionary for another encoding: GET 
 /// Reads the query.
 ///
 /// # Errors
-/// [`Refusal`].
+/// The first parameter that the node does not serve.
 pub fn parse_query(query: Option<&str>, dictionaries: &Dictionaries) -> Result<ConnParams, Refusal> {
     let mut params = ConnParams { encoding: Encoding::Json, compression: Compression::None };
     let mut dict = None;
@@ -52,7 +52,8 @@ pub fn parse_query(query: Option<&str>, dictionaries: &Dictionaries) -> Result<C
     Ok(params)
 }
 
-/// A client that was told yes where the answer is no could not read a byte.
+/// Resolves `dict`. An unknown dictionary must be refused here: a client with another dictionary could not decode a
+/// byte.
 fn with_dictionary(params: ConnParams, id: &str, dictionaries: &Dictionaries) -> Result<Compression, Refusal> {
     let refuse = |reason| Err(Refusal { code: CloseCode::DecodeError, reason });
     if params.compression != Compression::Zstd {
@@ -112,7 +113,7 @@ mod tests {
         check("dict=latest&encoding=etf&compress=zstd-stream".into(), Err(DICT_MALFORMED));
         check(format!("dict={id}&encoding=etf&compress=zlib-stream"), Err(DICT_COMPRESS));
         check(format!("dict={id}&encoding=etf"), Err(DICT_COMPRESS));
-        // A close frame has room for so many.
+        // Maximum length of a close reason.
         for reason in [DICT_MALFORMED, DICT_UNKNOWN, DICT_COMPRESS, DICT_ENCODING, VERSION, ENCODING, COMPRESS] {
             assert!(reason.len() <= 123 && reason.contains('='), "{reason}");
         }
