@@ -4,9 +4,11 @@
  * Doors       `input` is where the caller writes up to INPUT_BYTES; `zstd_push` and `zlib_push` decompress them behind what
  *             `output` holds already, and return the length of the output or a negative number. The caller sets the
  *             output back with `reset_output` before each message.
- * Invariants  one instance serves one stream, so memory is never freed: the instance goes as a whole. The output buffer
- *             is the last allocation once the stream has begun, and grows in place.
- * Limits      a window of 2^WINDOW_LOG_MAX bytes; output of OUTPUT_BYTES_MAX, then FULL.
+ * Invariants  one instance serves one stream, and its memory goes with it. zstd frees a buffer only to take another of its
+ *             kind, so one freed block is kept for that. The output buffer is the last allocation once the stream has
+ *             begun, and grows in place.
+ * Limits      a window of 2^WINDOW_LOG_MAX bytes; output of OUTPUT_BYTES_MAX, then FULL; memory as `build` sets it, then
+ *             NO_MEMORY or BROKEN.
  */
 #define ZSTD_STATIC_LINKING_ONLY
 #include <stddef.h>
@@ -19,7 +21,7 @@
 #define WINDOW_LOG_MAX 23
 #define INPUT_BYTES (64 << 10)
 #define OUTPUT_BYTES_FIRST (64 << 10)
-#define OUTPUT_BYTES_MAX (256u << 20)
+#define OUTPUT_BYTES_MAX (64u << 20)
 #define PAGE 65536u
 
 enum { BROKEN = -1, FULL = -2, NO_MEMORY = -3 };
@@ -33,21 +35,38 @@ static int reserve(uintptr_t end) {
     return __builtin_wasm_memory_grow(0, (end - have + PAGE - 1) / PAGE) != (size_t)-1;
 }
 
+/* In front of each block; HEAD_BYTES keep the block aligned. */
+struct head { size_t room; };
+#define HEAD_BYTES 64
+
+static void *spare;
+
+static struct head *head_of(void *at) { return (struct head *)((uintptr_t)at - HEAD_BYTES); }
+
 void *malloc(size_t size) {
+    if (spare && head_of(spare)->room >= size) {
+        void *at = spare;
+        spare = NULL;
+        return at;
+    }
     if (!heap_end) heap_end = (uintptr_t)&__heap_base;
-    uintptr_t start = (heap_end + 63) & ~(uintptr_t)63;
-    if (size > 0x70000000u || !reserve(start + size)) return NULL;
+    uintptr_t start = ((heap_end + 63) & ~(uintptr_t)63) + HEAD_BYTES;
+    if (size > OUTPUT_BYTES_MAX || !reserve(start + size)) return NULL;
     heap_end = start + size;
+    head_of((void *)start)->room = size;
     return (void *)start;
 }
 
 void *calloc(size_t count, size_t size) {
-    /* Pages of a new instance are zero, and no page is used twice. */
-    if (size && count > 0x70000000u / size) return NULL;
-    return malloc(count * size);
+    if (size && count > OUTPUT_BYTES_MAX / size) return NULL;
+    void *at = malloc(count * size);
+    return at ? __builtin_memset(at, 0, count * size) : NULL;
 }
 
-void free(void *at) { (void)at; }
+/* Keeps the larger one of two. */
+void free(void *at) {
+    if (at && (!spare || head_of(at)->room > head_of(spare)->room)) spare = at;
+}
 
 void *memcpy(void *restrict to, const void *restrict from, size_t size) { return __builtin_memcpy(to, from, size); }
 void *memmove(void *to, const void *from, size_t size) { return __builtin_memmove(to, from, size); }
@@ -80,10 +99,12 @@ static int grow(void) {
     if (out_bytes && (uintptr_t)out_bytes + out_room == heap_end) {
         if (!reserve((uintptr_t)out_bytes + room)) return NO_MEMORY;
         heap_end = (uintptr_t)out_bytes + room;
+        head_of(out_bytes)->room = room;
     } else {
         unsigned char *bytes = malloc(room);
         if (!bytes) return NO_MEMORY;
         memcpy(bytes, out_bytes, out_length);
+        free(out_bytes);
         out_bytes = bytes;
     }
     out_room = room;

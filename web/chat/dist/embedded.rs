@@ -1,12 +1,12 @@
 // Written by web/chat/build.js.
 const ASSETS: &[Asset] = &[
     Asset {
-        name: "assets/index-DPAIqjz_.js",
+        name: "assets/index-D_dBa-xQ.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "5e0b96ae932c43e8",
-        plain: include_bytes!("assets/index-DPAIqjz_.js"),
-        gzip: include_bytes!("assets/index-DPAIqjz_.js.gz"),
-        brotli: include_bytes!("assets/index-DPAIqjz_.js.br"),
+        tag: "b66c54fd3d766bb5",
+        plain: include_bytes!("assets/index-D_dBa-xQ.js"),
+        gzip: include_bytes!("assets/index-D_dBa-xQ.js.gz"),
+        brotli: include_bytes!("assets/index-D_dBa-xQ.js.br"),
     },
     Asset {
         name: "assets/style-x26SxfVj.css",
@@ -19,7 +19,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "8dadc09f9c672397",
+        tag: "0e4097645383f50d",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

@@ -8,7 +8,10 @@ export interface Decompressor {
     /** Releases what it holds. */
     free(): void;
 }
+/** Above anything that a gateway sends: READY for hundreds of guilds has some tens of megabytes. */
 export declare const MESSAGE_BYTES_MAX: number;
+/** Base-2 logarithm of the largest window of zstd, as RFC 8878 advises. */
+export declare const ZSTD_WINDOW_LOG_MAX = 23;
 /** One way to decompress, in one runtime. */
 export interface Backend {
     readonly name: string;

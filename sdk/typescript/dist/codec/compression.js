@@ -1,5 +1,8 @@
 /** Decompressors of a connection's messages. */
-export const MESSAGE_BYTES_MAX = 256 * 1024 * 1024;
+/** Above anything that a gateway sends: READY for hundreds of guilds has some tens of megabytes. */
+export const MESSAGE_BYTES_MAX = 64 * 1024 * 1024;
+/** Base-2 logarithm of the largest window of zstd, as RFC 8878 advises. */
+export const ZSTD_WINDOW_LOG_MAX = 23;
 /**
  * The fastest backend that decompresses `sample` correctly: messages of one stream, each complete at its flush. Backends
  * in their order; a later one has to be faster by a tenth. Rejects if none works.

@@ -3,7 +3,7 @@
  * has not changed since Node 0.12; the self-test of `chooseBackend` finds out whether it works. zstd: Node ≥ 22.15.
  */
 import * as zlib from "node:zlib";
-import { MESSAGE_BYTES_MAX } from "./compression.js";
+import { MESSAGE_BYTES_MAX, ZSTD_WINDOW_LOG_MAX } from "./compression.js";
 const nothing = () => { };
 class NodeStream {
     #stream;
@@ -46,9 +46,10 @@ export const zstdNode = {
         const create = zlib.createZstdDecompress;
         if (!create)
             return Promise.reject(new Error("this Node has no zstd"));
-        const flush = zlib.constants.ZSTD_e_flush;
+        const { ZSTD_e_flush: flush, ZSTD_d_windowLogMax: windowLogMax } = zlib.constants;
         return Promise.resolve((dictionary) => {
-            const stream = create({ chunkSize: CHUNK_BYTES, maxOutputLength: MESSAGE_BYTES_MAX, ...(dictionary && { dictionary }) });
+            const params = { [windowLogMax]: ZSTD_WINDOW_LOG_MAX };
+            const stream = create({ chunkSize: CHUNK_BYTES, maxOutputLength: MESSAGE_BYTES_MAX, params, ...(dictionary && { dictionary }) });
             return new NodeStream(stream, flush);
         });
     },

@@ -1,8 +1,10 @@
 /** The stream compressions of the gateway. Spec: docs/protocol/reference.md §2.3, docs/adr/18. */
 import { chooseBackend } from "./compression.js";
+import { textOf } from "./encoding.js";
 import { zlibSample, zstdSample } from "./samples.js";
 const FETCH_TIMEOUT_MS = 20_000;
 const DICTIONARY_BYTES_MAX = 4 * 1024 * 1024;
+const LIST_BYTES_MAX = 256 * 1024;
 export function zlibStreamOf(backends) {
     return {
         name: "zlib-stream",
@@ -26,14 +28,35 @@ export function zstdStreamOf(backends, { dictionary }) {
         },
     };
 }
-async function read(url) {
+/** The body of `url`, of at most `max` bytes: reading ends there. */
+async function read(url, max) {
     const response = await fetch(url, { signal: AbortSignal.timeout(FETCH_TIMEOUT_MS) });
     if (!response.ok)
         throw new Error(`${url} answered HTTP ${response.status}`);
-    return response;
+    const reader = response.body.getReader();
+    const parts = [];
+    let length = 0;
+    for (;;) {
+        const { done, value } = await reader.read();
+        if (done)
+            break;
+        length += value.length;
+        if (length > max) {
+            await reader.cancel();
+            throw new Error(`the answer of ${url} is too large: more than ${max} bytes`);
+        }
+        parts.push(value);
+    }
+    const bytes = new Uint8Array(length);
+    let at = 0;
+    for (const part of parts) {
+        bytes.set(part, at);
+        at += part.length;
+    }
+    return bytes;
 }
 async function newestDictionary(httpUrl, encoding) {
-    const listed = (await (await read(`${httpUrl}/dictionaries`)).json());
+    const listed = JSON.parse(textOf(await read(`${httpUrl}/dictionaries`, LIST_BYTES_MAX)));
     const found = listed.find((of) => of.encoding === encoding && of.compression === "zstd-stream");
     if (!found)
         throw new Error(`the node has no dictionary for ${encoding}`);
@@ -41,9 +64,7 @@ async function newestDictionary(httpUrl, encoding) {
 }
 /** The dictionary with this id, checked: the id is the first half of its SHA-256. */
 async function fetchDictionary(httpUrl, id) {
-    const bytes = new Uint8Array(await (await read(`${httpUrl}/dictionaries/${encodeURIComponent(id)}`)).arrayBuffer());
-    if (bytes.length > DICTIONARY_BYTES_MAX)
-        throw new Error("the dictionary is too large");
+    const bytes = (await read(`${httpUrl}/dictionaries/${encodeURIComponent(id)}`, DICTIONARY_BYTES_MAX));
     // Browsers have no digests outside of secure contexts; there zstd still checks the number inside.
     const subtle = globalThis.crypto?.subtle;
     if (subtle) {

@@ -10,7 +10,10 @@ export interface Decompressor {
   free(): void;
 }
 
-export const MESSAGE_BYTES_MAX = 256 * 1024 * 1024;
+/** Above anything that a gateway sends: READY for hundreds of guilds has some tens of megabytes. */
+export const MESSAGE_BYTES_MAX = 64 * 1024 * 1024;
+/** Base-2 logarithm of the largest window of zstd, as RFC 8878 advises. */
+export const ZSTD_WINDOW_LOG_MAX = 23;
 
 /** One way to decompress, in one runtime. */
 export interface Backend {

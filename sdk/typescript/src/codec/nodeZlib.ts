@@ -5,7 +5,7 @@
 
 import * as zlib from "node:zlib";
 import type { Backend, Decompressor } from "./compression.js";
-import { MESSAGE_BYTES_MAX } from "./compression.js";
+import { MESSAGE_BYTES_MAX, ZSTD_WINDOW_LOG_MAX } from "./compression.js";
 
 interface SyncStream {
   _processChunk(chunk: Uint8Array, flush: number): Uint8Array | null;
@@ -56,16 +56,26 @@ export const zlibNode: Backend = {
     }),
 };
 
-type CreateZstd = (options: { chunkSize: number; maxOutputLength: number; dictionary?: Uint8Array }) => unknown;
+interface ZstdOptions {
+  chunkSize: number;
+  maxOutputLength: number;
+  params: { [parameter: number]: number };
+  dictionary?: Uint8Array;
+}
+type CreateZstd = (options: ZstdOptions) => unknown;
 
 export const zstdNode: Backend = {
   name: "node:zlib",
   load() {
     const create = (zlib as unknown as { createZstdDecompress?: CreateZstd }).createZstdDecompress;
     if (!create) return Promise.reject(new Error("this Node has no zstd"));
-    const flush = (zlib.constants as unknown as { ZSTD_e_flush: number }).ZSTD_e_flush;
+    const { ZSTD_e_flush: flush, ZSTD_d_windowLogMax: windowLogMax } = zlib.constants as unknown as {
+      ZSTD_e_flush: number;
+      ZSTD_d_windowLogMax: number;
+    };
     return Promise.resolve((dictionary) => {
-      const stream = create({ chunkSize: CHUNK_BYTES, maxOutputLength: MESSAGE_BYTES_MAX, ...(dictionary && { dictionary }) });
+      const params = { [windowLogMax]: ZSTD_WINDOW_LOG_MAX };
+      const stream = create({ chunkSize: CHUNK_BYTES, maxOutputLength: MESSAGE_BYTES_MAX, params, ...(dictionary && { dictionary }) });
       return new NodeStream(stream as SyncStream, flush);
     });
   },

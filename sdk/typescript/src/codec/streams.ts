@@ -2,10 +2,12 @@
 
 import type { Compression } from "./codec.js";
 import { chooseBackend, type Backend } from "./compression.js";
+import { textOf } from "./encoding.js";
 import { zlibSample, zstdSample } from "./samples.js";
 
 const FETCH_TIMEOUT_MS = 20_000;
 const DICTIONARY_BYTES_MAX = 4 * 1024 * 1024;
+const LIST_BYTES_MAX = 256 * 1024;
 
 /** An entry of `GET /dictionaries`. */
 interface Listed {
@@ -43,14 +45,34 @@ export function zstdStreamOf(backends: readonly Backend[], { dictionary }: ZstdO
   };
 }
 
-async function read(url: string): Promise<Response> {
+/** The body of `url`, of at most `max` bytes: reading ends there. */
+async function read(url: string, max: number): Promise<Uint8Array> {
   const response = await fetch(url, { signal: AbortSignal.timeout(FETCH_TIMEOUT_MS) });
   if (!response.ok) throw new Error(`${url} answered HTTP ${response.status}`);
-  return response;
+  const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+  const parts: Uint8Array[] = [];
+  let length = 0;
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    length += value.length;
+    if (length > max) {
+      await reader.cancel();
+      throw new Error(`the answer of ${url} is too large: more than ${max} bytes`);
+    }
+    parts.push(value);
+  }
+  const bytes = new Uint8Array(length);
+  let at = 0;
+  for (const part of parts) {
+    bytes.set(part, at);
+    at += part.length;
+  }
+  return bytes;
 }
 
 async function newestDictionary(httpUrl: string, encoding: string): Promise<string> {
-  const listed = (await (await read(`${httpUrl}/dictionaries`)).json()) as Listed[];
+  const listed = JSON.parse(textOf(await read(`${httpUrl}/dictionaries`, LIST_BYTES_MAX))) as Listed[];
   const found = listed.find((of) => of.encoding === encoding && of.compression === "zstd-stream");
   if (!found) throw new Error(`the node has no dictionary for ${encoding}`);
   return found.id;
@@ -58,8 +80,7 @@ async function newestDictionary(httpUrl: string, encoding: string): Promise<stri
 
 /** The dictionary with this id, checked: the id is the first half of its SHA-256. */
 async function fetchDictionary(httpUrl: string, id: string): Promise<Uint8Array> {
-  const bytes = new Uint8Array(await (await read(`${httpUrl}/dictionaries/${encodeURIComponent(id)}`)).arrayBuffer());
-  if (bytes.length > DICTIONARY_BYTES_MAX) throw new Error("the dictionary is too large");
+  const bytes = (await read(`${httpUrl}/dictionaries/${encodeURIComponent(id)}`, DICTIONARY_BYTES_MAX)) as Uint8Array<ArrayBuffer>;
   // Browsers have no digests outside of secure contexts; there zstd still checks the number inside.
   const subtle = (globalThis as { crypto?: { subtle?: SubtleCrypto } }).crypto?.subtle;
   if (subtle) {

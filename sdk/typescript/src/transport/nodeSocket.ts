@@ -10,9 +10,9 @@ import { createHash, randomBytes } from "node:crypto";
 import { request as requestHttp, type IncomingMessage } from "node:http";
 import { request as requestHttps } from "node:https";
 import type { Socket as TcpSocket } from "node:net";
+import { MESSAGE_BYTES_MAX } from "../codec/compression.js";
 import type { OpenSocket, Socket, SocketHandlers } from "./transport.js";
 
-const MESSAGE_BYTES_MAX = 256 * 1024 * 1024;
 const HANDSHAKE_MS = 20_000;
 const LINGER_MS = 2_000;
 const ACCEPT_SUFFIX = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
