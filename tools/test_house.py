@@ -10,7 +10,7 @@ import tempfile
 import time
 import unittest
 
-from house import ROOT, comments, crates, stages, supply
+from house import ROOT, comments, crates, names, stages, supply
 
 TABLE = """## The map
 | crate | idea |
@@ -36,6 +36,28 @@ def package(name, *dependencies):
 
 def problems_of_order(*packages):
     return list(crates.check_order(crates.Graph(packages), *crates.read_table(TABLE)))
+
+
+class NamesInDocuments(unittest.TestCase):
+    NAMES = names.Names([
+        "pub struct Relay {\n    epoch: u32,\n}\n\nimpl Relay {\n    pub fn handle(&mut self) {}\n}\n",
+        "pub enum Job {\n    Search,\n    Count(u32),\n}\n\nfn transfer() {}\nstruct Link<'a>(&'a u8);\n",
+    ])
+
+    def problems(self, check, text):
+        return [problem for _, problem in check(text, self.NAMES)]
+
+    def test_names_of_the_architecture_exist(self):
+        fine = "`Relay::handle`, `Job::Count`, `Relay`, `relay.rs`, `cargo test`, `op`, `SOME_LIMIT`"
+        self.assertEqual(self.problems(names.check_architecture, fine), [])
+        self.assertEqual(self.problems(names.check_architecture, "`Picture`"), ["no code defines `Picture` of `Picture`"])
+        self.assertEqual(self.problems(names.check_architecture, "`Relay::transfer`"), ["`Relay` has no `transfer`"])
+
+    def test_the_glossary_says_what_code_has(self):
+        self.assertEqual(self.problems(names.check_glossary, "| relay | a replica | `Relay` | |"), [])
+        self.assertIn("no code defines", self.problems(names.check_glossary, "| relay | | `Replica` | |")[0])
+        self.assertEqual(self.problems(names.check_glossary, "| relay | | `Replica` | `Link` |"), [])
+        self.assertIn("fourth column", self.problems(names.check_glossary, "| relay | | `Replica` | `Picture` |")[0])
 
 
 class Crates(unittest.TestCase):

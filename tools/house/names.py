@@ -1,0 +1,78 @@
+"""Names of code in documents are names that code has.
+
+Architecture   `Type`, `Type::function` and `module::function` in ARCHITECTURE.md are defined in crates/.
+Glossary       A name in the third column is defined. A row with an older name in the fourth column names the future
+               in the third; the older name must still occur, or the row is to be updated.
+"""
+import re
+
+from . import ROOT
+
+ARCHITECTURE = ROOT / "ARCHITECTURE.md"
+GLOSSARY = ROOT / "docs" / "glossary.md"
+CODE = re.compile(r"`([^`]+)`")
+TYPE = re.compile(r"[A-Z]\w*[a-z]\w*$")
+PATH = re.compile(r"\w+(?:::\w+)+$")
+DEFINITION = re.compile(
+    r"\b(?:fn|struct|enum|trait|type|mod|const|static|macro_rules!)\s+(\w+)"  # items
+    r"|^\s+(?:pub(?:\([\w:]+\))?\s+)?(\w+)(?:\s*[,({=]|:\s)",  # variants and fields
+    re.MULTILINE,
+)
+
+OWNER = re.compile(r"\b(?:struct|enum|trait|type)\s+(\w+)|\bimpl\b[^{;\n]*?\b(\w+)(?:<[^{\n]*>)?\s*\{")
+
+
+class Names:
+    """The names that a set of sources defines, and the words in them."""
+
+    def __init__(self, sources):
+        self.words, self.defined, self.members = set(), set(), {}
+        for text in sources:
+            defined = {name for found in DEFINITION.finditer(text) for name in found.groups() if name}
+            self.defined |= defined
+            self.words.update(re.findall(r"\w+", text))
+            for name in {name for found in OWNER.finditer(text) for name in found.groups() if name}:
+                self.members.setdefault(name, set()).update(defined)
+
+    def is_member(self, owner, member):
+        """Some file has the type, or an `impl` for it, and the member."""
+        return member in self.members.get(owner, ())
+
+
+def read_sources():
+    return Names(path.read_text(encoding="utf-8") for path in sorted((ROOT / "crates").glob("*/src/**/*.rs")))
+
+
+def check_architecture(text, names):
+    for number, line in enumerate(text.splitlines(), 1):
+        for found in CODE.finditer(line):
+            name = found[1].removesuffix("()")
+            if TYPE.match(name) or PATH.match(name):
+                parts = name.split("::")
+                for part in parts:
+                    if part not in (names.defined if part[0].isupper() else names.words):
+                        yield number, f"no code defines `{part}` of `{name}`"
+                for owner, member in zip(parts, parts[1:]):
+                    if TYPE.match(owner) and not names.is_member(owner, member):
+                        yield number, f"`{owner}` has no `{member}`"
+
+
+def check_glossary(text, names):
+    for number, line in enumerate(text.splitlines(), 1):
+        cells = [cell.strip() for cell in line.split("|")]
+        if len(cells) != 6:
+            continue
+        current, older = (CODE.findall(cell) for cell in cells[3:5])
+        for name in older:
+            if re.match(r"\w+$", name) and name not in names.words:
+                yield number, f"`{name}` is not in the code any more: remove it from the fourth column"
+        for name in current if not older else []:
+            if TYPE.match(name) and name not in names.defined:
+                yield number, f"no code defines `{name}`"
+
+
+def check():
+    names = read_sources()
+    for path, check_text in ((ARCHITECTURE, check_architecture), (GLOSSARY, check_glossary)):
+        for number, problem in check_text(path.read_text(encoding="utf-8"), names):
+            yield f"{path.relative_to(ROOT)}:{number}: {problem}"
