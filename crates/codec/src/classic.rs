@@ -1,11 +1,11 @@
-//! Classic contexts: what zlib-stream and zstd-stream connections of a node compress with.
+//! Classic contexts: library contexts of the zlib-stream and zstd-stream connections of a node.
 //!
 //! Owns        the parameters; the slots of contexts (one size for zlib, one for zstd, one for larger zstd contexts),
 //!             their limit, and the gate of larger contexts.
-//! Doors       `zlib` and `zstd` start a stream; `stats` is the account; `gate` is where `upgrade` is heard.
-//! Invariants  one context is one slot and nothing else: no allocation of the libraries besides. (traps.md 5)
-//! Limits      `bytes_max` over all contexts. A stream that finds no room is not refused: its messages go out stored,
-//!             in the stream's format but uncompressed, and each message looks for room again.
+//! Doors       `zlib` and `zstd` start a stream; `stats` reports memory; `gate` connects to `upgrade`.
+//! Invariants  one context is one slot: the libraries allocate nothing else. (traps.md 5)
+//! Limits      `bytes_max` over all contexts. A stream without a context is not refused: its messages are stored, in
+//!             the stream's format but uncompressed, and each message tries again to get a context.
 //! Not here    shared-match streams, choice of codec per connection.     Spec  docs/adr/0016.
 
 use std::sync::{
@@ -22,14 +22,14 @@ use crate::stream::{
 };
 use crate::upgrade::{GateStats, Upgrade, UpgradeGate};
 
-/// What contexts are made with.
+/// Parameters of contexts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassicParams {
     /// For zlib-stream.
     pub zlib: ZlibParams,
     /// For zstd-stream.
     pub zstd: ZstdParams,
-    /// Resident bytes of all contexts. Past it messages go out stored until other connections are gone.
+    /// Resident bytes of all contexts. Past it messages are stored until contexts are free.
     pub bytes_max: u64,
 }
 
@@ -40,7 +40,7 @@ impl Default for ClassicParams {
     }
 }
 
-/// The contexts of a node, over all its partitions. Clones are the same contexts.
+/// The contexts of a node, over all its partitions. Clones share them.
 #[derive(Clone)]
 pub struct ClassicContexts {
     shared: Arc<Shared>,
@@ -71,9 +71,9 @@ pub struct ClassicStats {
     pub zstd: PoolStats,
     /// For zstd-stream, the larger ones.
     pub zstd_upgraded: PoolStats,
-    /// Resident bytes of all of them.
+    /// Resident bytes of all contexts.
     pub resident_bytes: u64,
-    /// What those may be.
+    /// Limit on `resident_bytes`.
     pub bytes_max: u64,
     /// Messages that went out stored because there was no room for a context.
     pub stored_total: u64,
@@ -81,7 +81,7 @@ pub struct ClassicStats {
     pub upgrades: GateStats,
 }
 
-/// Where a zstd context goes, and how large it may be.
+/// Slot of a zstd context, and its size class.
 pub(crate) struct ZstdSlot {
     pub slot: Slot,
     pub params: ZstdParams,
@@ -145,21 +145,20 @@ impl ClassicContexts {
         Some(upgraded.pool.slot_bytes().saturating_sub(self.shared.zstd.slot_bytes()) as u64)
     }
 
-    /// Starts a zlib stream. It takes no memory before its first `compress`.
+    /// Starts a zlib stream. Allocates nothing before its first `compress`.
     #[must_use]
     pub fn zlib(&self) -> StreamCompressor {
         StreamCompressor::Zlib(ZlibCompressor::new(self.clone()))
     }
 
-    /// Starts a zstd stream, which may be one of those that get larger contexts. It takes no memory before its first
-    /// `compress`.
+    /// Starts a zstd stream, which may get a larger context. Allocates nothing before its first `compress`.
     #[must_use]
     pub fn zstd(&self) -> StreamCompressor {
         let is_upgrade_due = self.shared.gate.draw() && self.shared.upgraded.is_some();
         StreamCompressor::Zstd(ZstdCompressor::new(self.clone(), is_upgrade_due))
     }
 
-    /// Starts a zstd stream that refers to a dictionary, which the client must have. It takes no memory before
+    /// Starts a zstd stream that refers to a dictionary, which the client must have. Allocates nothing before
     /// its first message.
     #[must_use]
     pub fn zstd_with(&self, dictionary: Arc<Dictionary>) -> StreamCompressor {
@@ -205,7 +204,7 @@ impl ClassicContexts {
         self.open(&self.shared.zstd)
     }
 
-    /// A message went out stored for want of a context, and did not ask for one.
+    /// Counts a message that was stored for lack of a context.
     pub(crate) fn note_stored(&self) {
         self.shared.stored_total.fetch_add(1, Ordering::Relaxed);
     }

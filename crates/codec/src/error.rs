@@ -119,7 +119,7 @@ pub enum CodecError {
     /// More output than the caller allows for one message.
     #[error("the message decompresses to more than {bytes_max} bytes")]
     TooLarge { bytes_max: usize },
-    /// An earlier call failed: both ends have lost each other, only a new connection helps.
+    /// An earlier call failed: the two ends differ, and only a new connection helps.
     #[error("the stream broke in an earlier call")]
     Broken,
 }

@@ -1,6 +1,6 @@
 //! JSON bodies.
 //!
-//! Owns        the one way this crate writes JSON: compact, appended, nothing left behind on failure.
+//! Owns        the way in which this crate writes JSON: compact, appended, and removed again on failure.
 //! Doors       `encode_json`.     Spec  docs/protocol.md 2.1.
 
 use serde::Serialize;

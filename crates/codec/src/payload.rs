@@ -2,9 +2,10 @@
 //!
 //! Owns        the envelope in the client-to-gateway direction.
 //! Doors       `decode_payload` for the gateway; `encode_payload_to_gateway` for clients, benches and tests.
-//! Invariants  P1 a payload means the same in JSON and ETF. P2 unknown keys are ignored, of equal keys the last wins.
-//! Limits      nesting: 128 levels in JSON, `etf::DEPTH_MAX` in ETF. The message's size is the frame layer's to limit.
-//! Not here    what an opcode means, and which `d` it needs.     Spec  docs/protocol.md 1.2, 2.
+//! Invariants  P1 a payload has the same value in JSON and ETF. P2 unknown keys are ignored; of equal keys the
+//!             last one counts.
+//! Limits      nesting: 128 levels in JSON, `etf::DEPTH_MAX` in ETF. The frame layer limits the message's size.
+//! Not here    the meaning of an opcode and its `d`.     Spec  docs/protocol.md 1.2, 2.
 
 use std::fmt;
 
@@ -20,14 +21,14 @@ use crate::{DecodeError, DecodeLimits, EncodeError, Encoding, decode_etf, encode
 pub struct Inbound {
     /// The opcode, known or not.
     pub op: u64,
-    /// The payload; null when the client left it out.
+    /// Value of `d`; null if the client left it out.
     pub d: Value,
 }
 
-/// Reads one client message, text or binary, in the encoding of its connection.
+/// Decodes one client message, text or binary, in the encoding of its connection.
 ///
 /// # Errors
-/// [`DecodeError`] when the bytes are not a payload; the gateway closes with 4002 for each of them.
+/// [`DecodeError`] if the bytes are not a payload; the gateway then closes with 4002.
 pub fn decode_payload(encoding: Encoding, bytes: &[u8]) -> Result<Inbound, DecodeError> {
     let envelope = match encoding {
         Encoding::Json => serde_json::from_slice(bytes)?,
@@ -40,7 +41,7 @@ pub fn decode_payload(encoding: Encoding, bytes: &[u8]) -> Result<Inbound, Decod
     Ok(Inbound { op: op.as_u64().ok_or(DecodeError::OpType)?, d: envelope.d })
 }
 
-/// The two keys that count, as they came.
+/// The two keys that are read.
 #[derive(Default)]
 struct Envelope {
     op: Option<Value>,

@@ -1,10 +1,10 @@
-//! ETF to values, from peers that may lie.
+//! ETF to values, from untrusted peers.
 //!
-//! Owns        which terms are accepted and as what.
-//! Doors       `decode_etf` for what clients send, `decode_etf_from_gateway` for what a gateway sends.
-//! Invariants  D1 items promised by all open lists and maps never outnumber the bytes left, so memory stays below a
-//!             fixed multiple (100) of the input's length. D2 no input panics.
-//! Limits      `DecodeLimits`; the input's length is the frame layer's to limit.
+//! Owns        the accepted terms and their values.
+//! Doors       `decode_etf` for bytes of clients, `decode_etf_from_gateway` for bytes of a gateway.
+//! Invariants  D1 the items announced by all open lists and maps never exceed the remaining bytes, so memory stays
+//!             below a fixed multiple (100) of the input's length. D2 no input panics.
+//! Limits      `DecodeLimits`; the frame layer limits the input's length.
 //! Not here    the payload keys (payload.rs).     Spec  docs/protocol.md 2.2, column "Server must accept".
 
 use serde_json::{Map, Number, Value};
@@ -25,10 +25,10 @@ impl Default for DecodeLimits {
     }
 }
 
-/// Decodes one client-to-gateway term, version byte included, as the JSON value it stands for.
+/// Decodes one client-to-gateway term, version byte included, as a JSON value.
 ///
-/// Atoms as values are strings, but `nil`, `null` and `undefined` are null, `true` and `false` booleans; tuples and
-/// byte lists are arrays; of equal map keys the last wins.
+/// Atoms as values are strings, except that `nil`, `null` and `undefined` are null, and `true` and `false` booleans.
+/// Tuples and byte lists are arrays. Of equal map keys the last one counts.
 ///
 /// # Errors
 /// [`EtfError`]; map keys that are atoms are refused ([`EtfError::AtomKey`]), as are bytes after the term.
@@ -71,7 +71,7 @@ struct TermReader<'a> {
     atom_keys: AtomKeys,
 }
 
-/// The least a map entry takes: an empty binary (5) or the atom '' (2 or 3), and a value (1).
+/// Minimum size of a map entry: an empty binary (5) or the atom '' (2 or 3), and a value (1).
 const ENTRY_BYTES_MIN: usize = 3;
 
 impl<'a> TermReader<'a> {
@@ -101,7 +101,7 @@ impl<'a> TermReader<'a> {
         usize::try_from(u32::from_be_bytes(self.array()?)).map_err(|_| EtfError::Truncated)
     }
 
-    /// Books the bytes that `count` announced items need at least, before anything is allocated for them.
+    /// Reserves the bytes that `count` announced items need at least, before anything is allocated for them.
     fn owe(&mut self, count: usize, item_bytes_min: usize) -> Result<(), EtfError> {
         self.owed = count
             .checked_mul(item_bytes_min)

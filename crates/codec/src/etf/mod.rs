@@ -1,10 +1,10 @@
 //! ETF, the Erlang external term format.
 //!
-//! Owns        the tags both directions share, and the depth limit.
+//! Owns        the tags of both directions, and the depth limit.
 //! Doors       `encode_etf`, `encode_etf_to_gateway` (ser), `transcode_json` (transcode), `decode_etf`,
-//!             `decode_etf_from_gateway` (de); `write` holds the term writer that ser, text and transcode drive.
-//! Invariants  A value says the same in ETF as in JSON: `decode(encode_etf(v)) == parse(encode_json(v))`, except where
-//!             its type asks `is_human_readable` (ids) or a float is not finite.
+//!             `decode_etf_from_gateway` (de); `write` has the term writer of ser, text and transcode.
+//! Invariants  A value is the same in ETF and JSON: `decode(encode_etf(v)) == parse(encode_json(v))`, except where its
+//!             type uses `is_human_readable` (ids) or a float is not finite.
 //! Not here    the envelope (frame.rs).     Spec  docs/protocol.md 2.2.
 
 mod de;
@@ -21,7 +21,7 @@ pub(crate) use write::IntBytes;
 /// Levels of lists and maps in one term, in and out. Real payloads stay below twelve.
 pub const DEPTH_MAX: usize = 256;
 
-/// The byte in front of every term that stands alone.
+/// First byte of every stand-alone term.
 pub const VERSION: u8 = 131;
 
 /// Atoms hold at most 255 characters.

@@ -1,9 +1,9 @@
-//! Rust values to ETF, through serde, with no tree in between.
+//! Rust values to ETF, through serde, without an intermediate tree.
 //!
 //! Owns        the mapping from serde's data model to terms.
 //! Doors       `encode_etf` (gateway to client), `encode_etf_to_gateway` (client to gateway, binary keys).
-//! Invariants  S1 `is_human_readable` is false: id types write themselves as integers here and as strings in JSON.
-//!             S2 a `serde_json::value::RawValue` anywhere inside becomes the term its text stands for.
+//! Invariants  S1 `is_human_readable` is false: id types are written as integers here and as strings in JSON. S2 a
+//!             `serde_json::value::RawValue` is written as the term of its text.
 //! Limits      `DEPTH_MAX` levels, 64-bit integers.     Spec  docs/protocol.md 2.2, column "Server emits".
 
 use serde::ser::{self, Serialize};
@@ -12,16 +12,16 @@ use super::text::TextSerializer;
 use super::write::{Keys, OpenList, OpenMap, TermWriter};
 use crate::EncodeError;
 
-/// The struct name under which `RawValue` hands its text to a serializer.
+/// Struct name under which `RawValue` passes its text to a serializer.
 const RAW_VALUE: &str = "$serde_json::private::RawValue";
 
-/// Appends `value` as a bare term, without the version byte 131: it is meant to go inside an envelope.
+/// Appends `value` as a bare term, without the version byte 131, for use inside an envelope.
 ///
-/// Names (struct fields, variants, string keys that do not look like data) become atoms, strings binaries,
-/// `None` and `()` the atom `nil`.
+/// Names (struct fields, variants, string keys that are not data) become atoms, strings binaries, `None` and `()`
+/// the atom `nil`.
 ///
 /// # Errors
-/// [`EncodeError`] when the value has no term; `out` is then unchanged.
+/// [`EncodeError`] if the value has no term; `out` is then unchanged.
 pub fn encode_etf<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     encode(value, out, Keys::Atoms)
 }
@@ -236,7 +236,7 @@ impl<'s, 'o> ser::Serializer for &'s mut TermWriter<'o> {
     }
 }
 
-/// Lists, tuples, and tuple variants with the map around them.
+/// Lists, tuples, and tuple variants with their enclosing map.
 pub(super) struct ListSerializer<'s, 'o> {
     writer: &'s mut TermWriter<'o>,
     list: OpenList,
@@ -300,7 +300,7 @@ impl ser::SerializeTupleVariant for ListSerializer<'_, '_> {
     }
 }
 
-/// Maps, structs, and struct variants with the map around them.
+/// Maps, structs, and struct variants with their enclosing map.
 pub(super) struct MapSerializer<'s, 'o> {
     writer: &'s mut TermWriter<'o>,
     map: OpenMap,

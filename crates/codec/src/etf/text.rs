@@ -1,6 +1,6 @@
-//! The two places where serde hands over a string that is not a plain value: map keys, and the text of a `RawValue`.
+//! The two cases in which serde passes a string that is not a plain value: map keys, and the text of a `RawValue`.
 //!
-//! Owns        what may be a map key, and in which form: names as atoms, integers and ids as binaries.
+//! Owns        valid map keys and their form: names as atoms, integers and ids as binaries.
 //! Doors       `TextSerializer::key` and `::raw_json`, both from `ser`.
 //! Not here    the choice between atom and binary for a string (write.rs), the JSON reader (transcode.rs).
 
@@ -28,7 +28,7 @@ impl<'s, 'o> TextSerializer<'s, 'o> {
         Self { writer, role }
     }
 
-    /// Reads the value as JSON text and writes what the text says.
+    /// Reads the value as JSON text and writes its term.
     pub(super) fn raw_json(writer: &'s mut TermWriter<'o>) -> Self {
         let role = Role::RawJson;
         Self { writer, role }

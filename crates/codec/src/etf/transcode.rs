@@ -11,10 +11,10 @@ use serde_json::de::{Read, SliceRead, StrRead};
 use super::write::{Keys, OpenMap, TermWriter};
 use crate::EncodeError;
 
-/// Appends the bare term (no version byte) that the JSON text `json` stands for.
+/// Appends the bare term (no version byte) of the JSON text `json`.
 ///
 /// # Errors
-/// [`EncodeError::Json`] when the text is no JSON value (half of a surrogate pair counts as that),
+/// [`EncodeError::Json`] if the text is not a JSON value (half of a surrogate pair is not one),
 /// [`EncodeError::TooDeep`] past 256 levels; `out` is then unchanged.
 pub fn transcode_json(json: &[u8], out: &mut Vec<u8>) -> Result<(), EncodeError> {
     let start = out.len();
@@ -31,13 +31,13 @@ pub(super) fn text_into(writer: &mut TermWriter<'_>, json: &str) -> Result<(), E
 
 fn run<'de, R: Read<'de>>(writer: &mut TermWriter<'_>, read: R) -> Result<(), EncodeError> {
     let mut reader = serde_json::Deserializer::new(read);
-    // Recursion stays bounded: the writer refuses to open a list or map past its own limit.
+    // Recursion is bounded: the writer refuses to open a list or map past its own limit.
     reader.disable_recursion_limit();
     let result = Term(writer).deserialize(&mut reader).and_then(|()| reader.end());
     result.map_err(|error| writer.fault.take().unwrap_or(EncodeError::Json(error)))
 }
 
-/// One value of the text, on its way into the writer.
+/// One value of the text, which is written while it is read.
 struct Term<'s, 'o>(&'s mut TermWriter<'o>);
 
 impl<'de> DeserializeSeed<'de> for Term<'_, '_> {

@@ -26,7 +26,7 @@ pub(super) struct TermWriter<'a> {
     depth: usize,
     /// Entries of all open dynamic maps, innermost last.
     entries: Vec<Entry>,
-    /// Why the writer refused, for callers whose own error type cannot carry it.
+    /// Reason of the writer's refusal, for callers whose own error type cannot carry it.
     pub(super) fault: Option<EncodeError>,
 }
 
@@ -38,17 +38,17 @@ struct Entry {
     key_fingerprint: u64,
 }
 
-/// A list whose length is not written yet.
+/// A list whose length is still to be written.
 pub(super) struct OpenList {
     at: usize,
     count: u32,
 }
 
-/// A map whose length is not written yet.
+/// A map whose length is still to be written.
 pub(super) struct OpenMap {
     at: usize,
     count: u32,
-    /// First of its entries in `TermWriter::entries`, for maps whose keys are not known to differ.
+    /// Index of its first entry in `TermWriter::entries`, for maps whose keys may be equal.
     entries_base: Option<usize>,
 }
 
@@ -74,7 +74,7 @@ impl<'a> TermWriter<'a> {
         self.out.extend_from_slice(&IntBytes::from_i64(value));
     }
 
-    /// Floats that are no number become nil, as they become `null` in JSON; a term cannot hold them.
+    /// Floats that are not finite become nil, as they become `null` in JSON; a term cannot hold them.
     pub(super) fn f64(&mut self, value: f64) {
         if value.is_finite() {
             self.out.push(tag::NEW_FLOAT);
@@ -99,7 +99,7 @@ impl<'a> TermWriter<'a> {
         self.out.push(tag::BINARY);
         let at = self.out.len();
         self.out.extend_from_slice(&[0; 4]);
-        // A Vec takes everything: only the value's own `Display` can fail here.
+        // Writing to a Vec does not fail: only the value's own `Display` can.
         write!(self.out, "{value}").map_err(|_| EncodeError::Custom("a Display implementation failed".to_owned()))?;
         let length = self.out.len() - at - 4;
         let length = u32::try_from(length).map_err(|_| EncodeError::TooLong)?;
@@ -115,7 +115,7 @@ impl<'a> TermWriter<'a> {
         self.binary(name.as_bytes())
     }
 
-    /// A key that came as a string: a name, unless it looks like data (an id) or cannot be an atom.
+    /// Writes a string key: as a name, unless it looks like data (an id) or cannot be an atom.
     pub(super) fn key_string(&mut self, key: &str) -> Result<(), EncodeError> {
         if key.bytes().all(|byte| byte.is_ascii_digit()) { self.binary(key.as_bytes()) } else { self.key_name(key) }
     }
@@ -189,7 +189,7 @@ impl<'a> TermWriter<'a> {
         Ok(map)
     }
 
-    /// Announces the next entry; `key` writes its key, its value follows.
+    /// Begins the next entry; `key` writes its key, and the caller its value.
     pub(super) fn entry(
         &mut self,
         map: &mut OpenMap,
@@ -220,9 +220,9 @@ impl<'a> TermWriter<'a> {
         &self.out[entry.start..entry.key_end]
     }
 
-    /// Whether two keys may be the same, by their fingerprints: a false alarm only costs the pass that looks closely.
+    /// Whether two keys may be equal, by their fingerprints. A false positive only costs the exact comparison.
     fn may_have_duplicates(&self, base: usize) -> bool {
-        /// Up to here comparing all pairs is cheaper than sorting.
+        /// Up to this number of keys, comparing all pairs is cheaper than sorting.
         const PAIRWISE_MAX: usize = 24;
         let entries = &self.entries[base..];
         if entries.len() <= PAIRWISE_MAX {
@@ -235,7 +235,8 @@ impl<'a> TermWriter<'a> {
         fingerprints.windows(2).any(|pair| pair[0] == pair[1])
     }
 
-    /// Keeps the last entry of each key and returns how many are left. One pass, since a peer may repeat a key often.
+    /// Keeps the last entry of each key and returns the number of entries left. One pass, because a peer may
+    /// repeat a key often.
     fn drop_duplicates(&mut self, base: usize) -> u32 {
         let entries = self.entries.split_off(base);
         let end = self.out.len();

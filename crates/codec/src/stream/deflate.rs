@@ -1,12 +1,12 @@
 //! permessage-deflate, outbound: raw deflate messages, with context takeover or each alone.
 //!
-//! Owns        `DeflateCompressor`, a connection's context; `BodyDeflater`, what a thread compresses single bodies with.
+//! Owns        `DeflateCompressor`, a connection's context; `BodyDeflater`, a thread's contexts for single bodies.
 //! Doors       `StreamCompressor::deflate` for connections; `BodyDeflater` through `prepared`.
-//! Invariants  D1 a message ends in a flush without its last four bytes, as RFC 7692 §7.2.1 asks. D2 what is not given to
-//!             `compress` does not touch the window: messages sent as they are stay out of it.
-//!             D3 no distance is beyond the agreed window, not even beyond one of 256 bytes (test `trap_1_window_of_256_bytes`).
-//! Limits      contexts as `ZlibParams` says; none before the first `compress`.
-//! Not here    frames (prepared, the partition), what clients send (inflate).     Spec  RFC 7692 §7.2.
+//! Invariants  D1 a message ends in a flush without its last four bytes, as RFC 7692 §7.2.1 requires. D2 only data that
+//!             is passed to `compress` enters the window: uncompressed messages do not. D3 no distance exceeds the
+//!             negotiated window, not even one of 256 bytes (test `trap_1_window_of_256_bytes`).
+//! Limits      contexts by `ZlibParams`; none before the first `compress`.
+//! Not here    frames (prepared, the partition), messages of clients (inflate).     Spec  RFC 7692 §7.2.
 
 use super::guarded;
 use super::zlib::{ZlibParams, write};
@@ -16,7 +16,7 @@ use crate::CodecError;
 /// End of a flush, which messages omit.
 pub(super) const FLUSH_TAIL: [u8; 4] = [0x00, 0x00, 0xff, 0xff];
 
-/// zlib cannot make windows of `2^8`, but with `2^9` it looks back `512 - 262` bytes at most, so that will do for both.
+/// zlib has no windows of `2^8`. With `2^9` its matches reach back at most `512 - 262` bytes, so it serves for both.
 const WINDOW_BITS_MIN: u8 = 9;
 
 /// The compressing end of a connection that agreed on permessage-deflate.
@@ -29,7 +29,8 @@ pub struct DeflateCompressor {
 }
 
 impl DeflateCompressor {
-    /// For a connection whose window is `2^window_bits`, 8 to 15: `params` may ask for less, not for more.
+    /// A compressor for a connection whose window is `2^window_bits`, 8 to 15. `params` may make it
+    /// smaller, not larger.
     ///
     /// # Errors
     /// [`CodecError::Param`].
@@ -40,7 +41,7 @@ impl DeflateCompressor {
         Ok(Self { params: ZlibParams { window_bits, ..params }, stream: None, broken: false })
     }
 
-    /// Appends one message, made of `parts`; it may look back at those before.
+    /// Appends one message, made of `parts`; it may refer to earlier ones.
     ///
     /// # Errors
     /// As [`StreamCompressor::compress`](super::StreamCompressor::compress).
@@ -68,7 +69,7 @@ impl DeflateCompressor {
         })
     }
 
-    /// As `compress`, but the message stands alone: neither it nor those after it look back at any other.
+    /// As `compress`, but the message stands alone: neither it nor later messages refer to others across it.
     ///
     /// # Errors
     /// As `compress`.
@@ -85,7 +86,7 @@ impl DeflateCompressor {
     }
 }
 
-/// How far a message that is compressed once for many connections looks back.
+/// Window of a message that is compressed once for many connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SharedWindow {
     /// 32 KiB, for connections with the largest window: nearly all.
@@ -98,7 +99,7 @@ impl SharedWindow {
     /// How many there are.
     pub(crate) const COUNT: usize = 2;
 
-    /// For a connection whose window is `2^window_bits`.
+    /// The shared window for a connection whose window is `2^window_bits`.
     pub fn of(window_bits: u8) -> Self {
         if window_bits < 15 { Self::Least } else { Self::Full }
     }
@@ -111,8 +112,8 @@ impl SharedWindow {
     }
 }
 
-/// Compresses messages that stand alone, one after the other, with contexts that are kept: one per window, made when first
-/// used, 268 KiB the larger. A thread has one of these, not a connection.
+/// Compresses stand-alone messages, with reusable contexts: one per window, created when first used; the larger takes
+/// 268 KiB. One per thread, not per connection.
 #[derive(Debug)]
 pub struct BodyDeflater {
     contexts: [DeflateCompressor; SharedWindow::COUNT],
@@ -126,7 +127,7 @@ impl Default for BodyDeflater {
 }
 
 impl BodyDeflater {
-    /// With the effort and the table sizes of `params`; its window does not count.
+    /// Uses the effort and table sizes of `params`; its window has no effect.
     ///
     /// # Errors
     /// [`CodecError::Param`].
@@ -146,16 +147,16 @@ impl BodyDeflater {
         self.contexts.iter().map(DeflateCompressor::memory_bytes).sum()
     }
 
-    /// Appends a message of its own, as [`DeflateCompressor::compress_alone`].
+    /// Appends a stand-alone message, as [`DeflateCompressor::compress_alone`].
     ///
     /// # Errors
-    /// As there. It goes on with the next message.
+    /// As there. The next message starts with a clean state.
     pub fn compress(&mut self, window: SharedWindow, parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), CodecError> {
         self.compressed_count += 1;
         let context = &mut self.contexts[window as usize];
         let result = context.compress_alone(parts, out);
         if result.is_err() {
-            // Nobody else is owed what this context knew.
+            // A new context: no later message depends on the broken one.
             (context.stream, context.broken) = (None, false);
         }
         result

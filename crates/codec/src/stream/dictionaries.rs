@@ -1,7 +1,7 @@
-//! The dictionaries a node knows, by id.
+//! The dictionaries of a node, by id.
 //!
-//! Invariants  R1 an id stands for the same bytes and the same encoding for as long as anybody has the registry. It is
-//!             never changed: a node that is to know others is given another one.
+//! Invariants  R1 an id stands for the same bytes and encoding for the lifetime of the registry. It is immutable: a
+//!             node with other dictionaries gets another registry.
 //! Limits      `DICTIONARIES_MAX`.
 //! Not here    files, HTTP.
 
@@ -9,10 +9,10 @@ use super::{Dictionary, DictionaryId};
 use crate::Encoding;
 use std::sync::Arc;
 
-/// A node needs one per encoding; a few older ones serve clients that have kept them.
+/// A node needs one per encoding, and a few older ones for clients that have them.
 pub const DICTIONARIES_MAX: usize = 64;
 
-/// A dictionary and what it is for.
+/// A dictionary and its encoding.
 #[derive(Clone, Debug)]
 pub struct KnownDictionary {
     /// Encoding of the messages it was trained with.
@@ -32,7 +32,7 @@ impl Dictionaries {
         (known.len() <= DICTIONARIES_MAX).then(|| Self(known.into()))
     }
 
-    /// All, in the order given.
+    /// All dictionaries, in the order in which they were given.
     pub fn iter(&self) -> impl Iterator<Item = &KnownDictionary> {
         self.0.iter()
     }

@@ -1,11 +1,11 @@
-//! Dictionaries: bytes that a stream may refer to before anything was sent on it.
+//! Dictionaries: bytes that a stream may refer to from its start.
 //!
 //! Owns        a dictionary's bytes, its id, and its digested forms, which all contexts share.
 //! Doors       `Dictionary::train` offline; `Dictionary::new` for bytes from a file; `StreamCompressor::zstd_with`.
-//! Invariants  D1 the id is made from the bytes: other bytes never go by an id that somebody has kept bytes for. D2 the
-//!             number inside the dictionary, which zstd writes into each frame, is made from the bytes too: a client
-//!             with the wrong dictionary gets an error instead of a wrong text. D3 there is one digested form per
-//!             parameters, however many contexts refer to it. (tests `d*_*`)
+//! Invariants  D1 the id is derived from the bytes: an id that a client has stored never names other bytes. D2 the
+//!             number inside the dictionary, which zstd writes into each frame, is derived from the bytes too: a client
+//!             with the wrong dictionary gets an error instead of wrong text. D3 there is one digested form per set of
+//!             parameters, for any number of contexts. (tests `d*_*`)
 //! Limits      `BYTES_MAX`; one digested form per set of parameters.
 //! Spec        RFC 8878 §5; docs/adr/0018.
 
@@ -18,7 +18,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// A dictionary longer than what classic contexts look back is not worth its download.
+/// A dictionary longer than the window of classic contexts is not worth its download.
 pub const DICTIONARY_BYTES_MAX: usize = 1 << 20;
 /// Default size of training; more gained nothing in our measurements.
 pub const DICTIONARY_BYTES: usize = 64 << 10;
@@ -27,7 +27,7 @@ pub const DICTIONARY_BYTES: usize = 64 << 10;
 const MAGIC: [u8; 4] = 0xec30_a437_u32.to_le_bytes();
 const NUMBER_AT: usize = MAGIC.len();
 const CONTENT_AT_LEAST: usize = NUMBER_AT + 4;
-/// RFC 8878 §3.1.1.1.3: free for private use. From here on zstd writes four bytes.
+/// RFC 8878 §3.1.1.1.3: numbers for private use, which zstd writes in four bytes.
 const NUMBER_MIN: u32 = 1 << 16;
 const NUMBER_MAX: u32 = (1 << 31) - 1;
 
@@ -141,19 +141,19 @@ impl Dictionary {
         self.id
     }
 
-    /// As it is served.
+    /// The bytes in the form in which clients download them.
     #[must_use]
     pub fn bytes(&self) -> &Arc<[u8]> {
         &self.bytes
     }
 
-    /// The text that a stream may refer to, as if it had been sent just before its first byte.
+    /// The content that a stream may refer to, as if it preceded the stream's first byte.
     #[must_use]
     pub fn content(&self) -> &[u8] {
         &self.bytes[self.content_at..]
     }
 
-    /// What zstd writes into each frame.
+    /// The number that zstd writes into each frame.
     #[must_use]
     pub fn number(&self) -> u32 {
         u32::from_le_bytes([0, 1, 2, 3].map(|at| self.bytes[NUMBER_AT + at]))
@@ -166,10 +166,10 @@ impl Dictionary {
         digested.iter().map(|(_, digested)| digested.memory_bytes()).sum()
     }
 
-    /// The form for contexts with these parameters, made when it is first asked for.
+    /// The digested form for contexts with these parameters, created when it is first needed.
     pub(super) fn digested(&self, params: ZstdParams) -> Result<Arc<sys::Digested>, CodecError> {
         params.validate()?;
-        // Two who ask at once wait for one another, or both would make it.
+        // Concurrent callers wait here; otherwise each would create it.
         let mut digested = self.digested.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, found)) = digested.iter().find(|(of, _)| *of == params) {
             return Ok(found.clone());

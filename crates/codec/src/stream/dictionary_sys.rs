@@ -46,8 +46,8 @@ impl Digested {
     /// Nothing if zstd cannot use the dictionary, or there is no memory.
     pub(super) fn new(bytes: Arc<[u8]>, params: ZstdParams) -> Option<Self> {
         let parameters = ContextParameters::new(params).ok()?;
-        // Contexts take their tables' sizes from here, and zstd makes them as small as the dictionary unless it expects a
-        // long text: a short dictionary would spoil all that follows it.
+        // Contexts take their tables' sizes from here. By default zstd makes them as small as the dictionary, which
+        // would suit only short texts.
         parameters.set(z::ZSTD_cParameter::ZSTD_c_experimentalParam7, i32::MAX).ok()?;
         // SAFETY: the slice is read within its length, and lives as long as the form (S3); the parameters are only read. No
         // functions for memory: those of the C library are used.
@@ -94,8 +94,8 @@ impl ContextParameters {
             (Key::ZSTD_c_windowLog, params.window_log as i32),
             (Key::ZSTD_c_chainLog, params.chain_log as i32),
             (Key::ZSTD_c_hashLog, params.hash_log as i32),
-            // Said although the level says it: the estimate of the memory looks for it here, and else counts a table that
-            // is not made.
+            // Set although the level implies it: the memory estimate reads it here, and otherwise counts a table that
+            // is not created.
             (Key::ZSTD_c_strategy, of_level.strategy as i32),
             // The largest block.
             (Key::ZSTD_c_experimentalParam18, params.block_bytes_max as i32),
@@ -150,8 +150,8 @@ impl Context {
         Ok(Self { context, slot, _dictionary: dictionary })
     }
 
-    /// One call of zstd: takes of `input`, writes into the room that `out` has. Returns how many bytes of input were taken
-    /// and how many of output are held back.
+    /// One call of zstd: reads from `input`, writes into the free capacity of `out`. Returns the number of bytes read,
+    /// and of output bytes held back.
     pub(super) fn step(
         &mut self,
         input: &[u8],

@@ -1,11 +1,11 @@
-//! permessage-deflate, inbound: what clients send, bounded.
+//! permessage-deflate, inbound: compressed messages of clients, bounded.
 //!
-//! Owns        `MessageInflater`, one for all connections of a thread; `InflateHistory`, what a client with context takeover
-//!             may look back at.
-//! Invariants  I1 a message gives at most the bytes it may, whatever it was compressed to, and the limit holds behind the
-//!             last call too. I2 nothing is kept for a connection between messages but its history, and without takeover
-//!             nothing at all. I3 a final block does not end what may be looked back at, nor the message.
-//! Limits      `bytes_max` per message; a history holds no more than the agreed window, and no more than what came.
+//! Owns        `MessageInflater`, one for all connections of a thread; `InflateHistory`, the bytes to which messages of
+//!             a client with context takeover may refer.
+//! Invariants  I1 a message inflates to at most `bytes_max` bytes, after the last call too. I2 between messages a
+//!             connection has only its history, and without takeover nothing. I3 a final block ends neither the history
+//!             nor the message.
+//! Limits      `bytes_max` per message; a history has at most the negotiated window, and at most the bytes received.
 //! Not here    frames, fragments, RSV1: ws-proto.     Spec  RFC 7692 §7.2.2.
 
 use super::decompress_room;
@@ -13,7 +13,7 @@ use super::deflate::FLUSH_TAIL;
 use super::zlib_sys::{Flush, ZStream};
 use crate::CodecError;
 
-/// As far as deflate can look back.
+/// Largest distance in deflate.
 const WINDOW_BYTES_MAX: usize = 32 << 10;
 
 /// Inflates messages of any number of connections, one message at a time.
@@ -31,8 +31,8 @@ impl MessageInflater {
         Ok(Self { stream: ZStream::inflate_raw()? })
     }
 
-    /// Appends what `payload`, all fragments of one message, inflates to: at most `bytes_max` bytes. `history` is what the
-    /// client's earlier messages left, empty without context takeover.
+    /// Appends the inflated `payload`, all fragments of one message: at most `bytes_max` bytes. `history` is that of
+    /// the client, empty without context takeover.
     ///
     /// # Errors
     /// [`CodecError::TooLarge`]; [`CodecError::Corrupt`] for input that is not deflate, or is truncated inside a block.
@@ -60,14 +60,14 @@ impl MessageInflater {
         bytes_max: usize,
     ) -> Result<(), CodecError> {
         if payload.is_empty() {
-            // Not what RFC 7692 §7.2.3.6 asks for, but there is only one thing it can mean.
+            // Not valid by RFC 7692 §7.2.3.6, but the meaning is unambiguous.
             return Ok(());
         }
         let start = out.len();
         self.begin(history)?;
         let mut has_ended = false;
         for mut input in [payload, &FLUSH_TAIL] {
-            // Behind a final block that fills its last byte there is no flush to complete.
+            // After a final block that fills its last byte there is no flush to complete.
             while !input.is_empty() && (!has_ended || input != FLUSH_TAIL) {
                 if std::mem::take(&mut has_ended) {
                     self.begin_again(history, &out[start..])?;
@@ -121,7 +121,7 @@ impl MessageInflater {
     }
 }
 
-/// The end of what a client has said so far, as far back as its messages may refer.
+/// The last bytes of a client's inflated messages, as far back as later messages may refer.
 #[derive(Debug, Default)]
 pub struct InflateHistory {
     bytes: Vec<u8>,
@@ -131,7 +131,7 @@ impl InflateHistory {
     /// For clients that compress each message alone.
     pub const NONE: Self = Self { bytes: Vec::new() };
 
-    /// Notes a message that came compressed, inflated; at most `2^window_bits` bytes are kept.
+    /// Appends an inflated message; at most `2^window_bits` bytes are stored.
     pub fn remember(&mut self, message: &[u8], window_bits: u8) {
         let window_bytes = 1usize << window_bits;
         let message = &message[message.len().saturating_sub(window_bytes)..];

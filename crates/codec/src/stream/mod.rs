@@ -3,11 +3,11 @@
 //! Owns        the contexts' lifetimes and parameters, and the one-shot zlib of payload compression.
 //! Doors       `StreamCompressor::compress` per message; `StreamDecompressor` for clients, tests and self-checks;
 //!             `deflate_once` and `inflate_once` for `IDENTIFY.compress`.
-//! Invariants  C1 after each `compress` a reader that has all bytes so far can decode that message to its last byte.
-//!             C2 a context that failed once never produces another byte.
+//! Invariants  C1 after each `compress` a decoder with all bytes so far can decode that message to its last byte. C2 a
+//!             context that failed produces no further byte.
 //! Limits      parameter ranges in `ZlibParams` and `ZstdParams`; `bytes_max` per decompressed message.
-//! Not here    shared-match streams, prepared frames, choice of a codec.     Spec docs/protocol/reference.md §2.3,
-//!             §2.4.
+//! Not here    shared-match streams, prepared frames, choice of a codec.     Spec
+//!             docs/protocol/reference.md §2.3, §2.4.
 
 mod deflate;
 mod dictionaries;
@@ -202,7 +202,7 @@ fn check_param(name: &'static str, value: i64, min: i64, max: i64) -> Result<(),
     Err(CodecError::Param { name, value, min, max })
 }
 
-/// Runs one call on a stream: on failure takes back its output and marks the stream broken.
+/// Runs one call on a stream. On failure removes its output and marks the stream as broken.
 fn guarded(
     broken: &mut bool,
     out: &mut Vec<u8>,
@@ -220,8 +220,8 @@ fn guarded(
     result
 }
 
-/// Room for the next decompression step: grows with what came, but never more than one byte past the limit, so that
-/// going over it is noticed.
+/// Room for the next decompression step: grows with the input, up to one byte past the limit, so that
+/// exceeding it is noticed.
 fn decompress_room(chunk_bytes: usize, produced_bytes: usize, bytes_max: usize) -> usize {
     let wanted = chunk_bytes.saturating_mul(8).max(produced_bytes).clamp(1 << 10, 1 << 18);
     wanted.min((bytes_max - produced_bytes).saturating_add(1))

@@ -32,7 +32,7 @@ impl ZlibParams {
     /// Checks each field against its range.
     ///
     /// # Errors
-    /// [`CodecError::Param`] for the first field that is out of it.
+    /// [`CodecError::Param`] for the first field outside its range.
     pub fn validate(&self) -> Result<(), CodecError> {
         check_param("zlib level", self.level.into(), 0, 9)?;
         check_param("zlib window_bits", self.window_bits.into(), 9, 15)?;
@@ -51,8 +51,8 @@ const STORED_BYTES_MAX: usize = 0xffff;
 
 /// The compressing end of a zlib-stream connection.
 ///
-/// The header is written here and the context makes raw blocks, so that messages can be stored while there is no
-/// context: because nobody has said who they are, or because contexts have used up their memory.
+/// It writes the header itself and the context makes raw blocks, so that messages can be stored while there is no
+/// context: before IDENTIFY, or when contexts have used up their memory.
 #[derive(Debug)]
 pub struct ZlibCompressor {
     contexts: ClassicContexts,
@@ -63,7 +63,7 @@ pub struct ZlibCompressor {
 }
 
 impl ZlibCompressor {
-    /// Starts a stream. It takes no memory before the first `compress`.
+    /// Starts a stream. Allocates nothing before the first `compress`.
     pub(crate) fn new(contexts: ClassicContexts) -> Self {
         Self { contexts, stream: None, is_started: false, broken: false }
     }
@@ -109,8 +109,8 @@ impl ZlibCompressor {
             if self.broken {
                 return Err(CodecError::Broken);
             }
-            // zlib refuses a second flush with nothing in between. The stream stands on a byte boundary after the last
-            // one, so the marker can be written without it.
+            // zlib refuses a second flush without input in between. The stream is on a byte boundary after the last
+            // one, so the marker can be written without zlib.
             self.start(out);
             out.extend_from_slice(EMPTY_BLOCK);
             return Ok(());
@@ -168,7 +168,7 @@ fn header(params: ZlibParams) -> [u8; 2] {
     [method, effort << 6 | (check % 31) as u8]
 }
 
-/// Gives zlib all of `input` and takes all it has to say.
+/// Passes all of `input` to zlib and appends all of its output.
 pub(super) fn write(stream: &mut ZStream, mut input: &[u8], out: &mut Vec<u8>, flush: Flush) -> Result<(), CodecError> {
     loop {
         let room = (input.len() / 2).max(STEP_ROOM_MIN);
@@ -261,11 +261,11 @@ pub fn deflate_once(input: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
     guarded(&mut false, out, |out| write(&mut stream, input, out, Flush::Finish))
 }
 
-/// Appends what one complete zlib stream decodes to, at most `bytes_max` bytes.
+/// Appends the decoded bytes of one complete zlib stream, at most `bytes_max`.
 ///
 /// # Errors
-/// [`CodecError::TooLarge`]; [`CodecError::Corrupt`] for bytes that are no stream, half of one, or more than one;
-/// `out` is then unchanged.
+/// [`CodecError::TooLarge`]; [`CodecError::Corrupt`] for bytes that are not exactly one complete stream; `out` is
+/// then unchanged.
 pub fn inflate_once(input: &[u8], out: &mut Vec<u8>, bytes_max: usize) -> Result<(), CodecError> {
     let mut stream = ZStream::inflate()?;
     guarded(&mut false, out, |out| match read(&mut stream, input, out, bytes_max)? {

@@ -54,7 +54,7 @@ struct Context {
     memory: Memory,
 }
 
-/// Where zlib's memory comes from.
+/// Source of zlib's memory.
 struct Memory {
     /// None: the global allocator.
     slot: Option<Slot>,
@@ -371,7 +371,7 @@ mod tests {
         }
     }
 
-    /// Where its memory is makes no difference to what zlib says.
+    /// The location of its memory has no effect on zlib's output.
     #[test]
     fn a_slot_changes_no_byte() {
         for (level, window_bits, mem_level) in [(6, 15, 8), (9, 9, 1), (1, 13, 5)] {

@@ -40,7 +40,7 @@ impl ZstdParams {
     /// Checks each field against its range.
     ///
     /// # Errors
-    /// [`CodecError::Param`] for the first field that is out of it.
+    /// [`CodecError::Param`] for the first field outside its range.
     pub fn validate(&self) -> Result<(), CodecError> {
         check_param("zstd level", self.level.into(), -7, 22)?;
         check_window_log(self.window_log)?;
@@ -92,14 +92,13 @@ const HEADER_BYTES: usize = 2;
 
 /// The compressing end of a zstd-stream connection.
 ///
-/// Magic number and frame header are written here, and left out of what the context makes, so that messages
-/// can be stored while there is no context: because nobody has said who they are, or because contexts have
-/// used up their memory.
+/// It writes magic number and frame header itself and removes those of the context, so that messages can be stored
+/// while there is no context: before IDENTIFY, or when contexts have used up their memory.
 pub struct ZstdCompressor {
     contexts: ClassicContexts,
-    /// As the frame header says, or will.
+    /// Window in the frame header.
     window_log: u32,
-    /// It is to have a larger context, if there still is room when it is made.
+    /// It gets a larger context, if there is still room when the context is created.
     is_upgrade_due: bool,
     /// Made by the first `compress` that finds room for it.
     context: Option<ZstdContext>,
@@ -110,7 +109,7 @@ pub struct ZstdCompressor {
 }
 
 impl ZstdCompressor {
-    /// Starts a stream. It takes no memory before the first `compress`.
+    /// Starts a stream. Allocates nothing before the first `compress`.
     pub(crate) fn new(contexts: ClassicContexts, is_upgrade_due: bool) -> Self {
         let window_log = contexts.params().zstd.window_log + u32::from(is_upgrade_due);
         Self { contexts, window_log, is_upgrade_due, context: None, upgrade: None, is_started: false, broken: false }
@@ -176,8 +175,8 @@ impl ZstdCompressor {
             }
             context.compress(parts[last], out, Directive::Flush)?;
             if is_first {
-                // The context begins with a header of its own. It may look back less far than the one that is out says,
-                // but not further; anything else in it would mean another format.
+                // The context begins with a header of its own. Its window may be smaller than the one in the header
+                // that was sent, but not larger; any other difference would mean another format.
                 let header = out.get(start..start + HEADER_BYTES).ok_or(CodecError::Broken)?;
                 if header[0] != 0 || header[1] > (window_log as u8 - 10) << 3 {
                     return Err(CodecError::Broken);

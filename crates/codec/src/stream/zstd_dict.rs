@@ -1,12 +1,12 @@
-//! zstd-stream with a dictionary: the same never-ending frame, which may refer to the dictionary from its first byte
-//! on.
+//! zstd-stream with a dictionary: the same never-ending frame, which may refer to the dictionary from
+//! its first byte on.
 //!
 //! Owns        the frame's header, flush loops.
 //! Doors       `StreamCompressor::zstd_with`, `StreamDecompressor::zstd_with`.
 //! Invariants  The frame names the dictionary's number. Nothing is stored before there is a context: a stored message
-//!             would stand between the dictionary and what the context believes to be the beginning. So a stream that
-//!             finds no room for its context at its first message is stored to its end.
-//! Price       a context from HELLO on, 640 KB like one without; the dictionary itself is there once for all.
+//!             would come between the dictionary and the position at which the context begins. So a stream that finds
+//!             no room for its context at its first message is stored to its end.
+//! Price       a context from HELLO on, 640 KB like one without; the dictionary itself exists once.
 //! Spec        RFC 8878; docs/adr/0018.
 
 use super::{Dictionary, dictionary_sys::Context, guarded, zstd::store_blocks};
@@ -31,7 +31,7 @@ pub struct ZstdDictCompressor {
 }
 
 impl ZstdDictCompressor {
-    /// Starts a stream. It takes no memory before the first message.
+    /// Starts a stream. Allocates nothing before the first message.
     pub(crate) fn new(contexts: ClassicContexts, dictionary: Arc<Dictionary>) -> Self {
         Self { contexts, dictionary, context: None, is_started: false, broken: false }
     }
@@ -74,7 +74,7 @@ impl ZstdDictCompressor {
                 write(context, part, out, ZSTD_EndDirective::ZSTD_e_continue)?;
             }
             write(context, parts[last], out, ZSTD_EndDirective::ZSTD_e_flush)?;
-            // A reader takes its window and the dictionary from here.
+            // A decoder reads its window and the dictionary from here.
             if is_first && out.get(start..start + HEADER_BYTES) != Some(&header[..]) {
                 return Err(CodecError::Broken);
             }
@@ -88,7 +88,7 @@ impl ZstdDictCompressor {
     }
 }
 
-/// Gives zstd all of `input`; when flushing, takes all it has to say.
+/// Passes all of `input` to zstd; when flushing, appends all of its output.
 fn write(
     context: &mut Context,
     mut input: &[u8],

@@ -56,7 +56,7 @@ impl ZstdContext {
         Ok(Self { context, slot })
     }
 
-    /// Gives zstd all of `input`; with `Flush`, appends all it has to say.
+    /// Passes all of `input` to zstd; with `Flush`, appends all of its output.
     pub(crate) fn compress(&mut self, input: &[u8], out: &mut Vec<u8>, directive: Directive) -> Result<(), CodecError> {
         let mut from = z::ZSTD_inBuffer { src: input.as_ptr().cast(), size: input.len(), pos: 0 };
         let end = match directive {
@@ -92,7 +92,7 @@ fn checked(result: usize) -> Result<usize, CodecError> {
     if unsafe { z::ZSTD_isError(result) } == 0 { Ok(result) } else { Err(zstd_error(result)) }
 }
 
-/// Parameters as zstd takes them, for sums and contexts alike, so that neither can know something the other does not.
+/// Parameters in zstd's form, for estimates and contexts alike, so that both use the same.
 struct Settings(NonNull<z::ZSTD_CCtx_params>);
 
 impl Settings {
@@ -110,7 +110,7 @@ impl Settings {
             (P::ZSTD_c_experimentalParam2, 1),
             // ZSTD_c_maxBlockSize.
             (P::ZSTD_c_experimentalParam18, params.block_bytes_max as c_int),
-            // ZSTD_c_useRowMatchFinder, as zstd would choose for itself. The sum does not know what it would choose, and
+            // ZSTD_c_useRowMatchFinder, as zstd would choose for itself. The estimate does not know that choice, and
             // would be a fifth too large.
             (P::ZSTD_c_experimentalParam14, if has_rows(params) { enable } else { disable }),
             // zstd would choose it for the largest windows, and the sum does not know that either.
@@ -133,7 +133,7 @@ impl Drop for Settings {
     }
 }
 
-/// Whether zstd searches these parameters' matches in rows: with its middle strategies and windows over 16 KiB.
+/// Whether zstd uses its row match finder for these parameters: with its middle strategies and windows over 16 KiB.
 fn has_rows(params: ZstdParams) -> bool {
     // SAFETY: a function of its arguments alone.
     let defaults = unsafe { z::ZSTD_getCParams(params.level, 0, 0) };
@@ -148,7 +148,7 @@ mod tests {
     use guildhall_slab::{Budget, Pool};
     use std::sync::Arc;
 
-    /// Sums are exact: nothing behind them is touched, and they are never too small.
+    /// Estimates are exact: contexts stay within them, and they are never too small.
     #[test]
     fn x1_contexts_stay_within_their_sum() {
         let base = ZstdParams::default();
