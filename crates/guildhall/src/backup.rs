@@ -1,14 +1,15 @@
-//! Backup: a copy of a data directory's database and files, and back.
+//! Backup: copies a data directory's database and files, and restores the copy.
 //!
-//! Owns        a backup's form: `guildhall.db`, `files/CHANNEL/ID`, `files/pictures/FOLDER/OWNER/NAME`, and last `manifest.ndjson`:
-//!             a head, a line per file with its size and hash, and the hash of all of that.
+//! Owns        a backup's form: `guildhall.db`, `files/CHANNEL/ID`, `files/pictures/FOLDER/OWNER/NAME`, and last
+//!             `manifest.ndjson`: a head, a line per file with its size and hash, and the hash of all of that.
 //! Doors       `backup`, also while a node runs on the directory; `restore`, into an empty one.
-//! Invariants  B1 every message that was acknowledged before the call is in a backup, and every file of it: files are copied after the
-//!             database, and a file is there before its message. B2 a directory without a whole manifest is no backup. B3 a restore
-//!             takes nothing that differs from the manifest, and leaves nothing that a node would start on when it is interrupted.
-//!             (tests `it::backup`)
-//! Limits      one file at a time, in pieces of `PIECE_BYTES`. A file whose message is deleted during the backup may be missing in it.
-//! Not here    `handover.ndjson`, and tokens in `demo.json`: they are of the running node.
+//! Invariants  B1 a backup contains every message that was acknowledged before the call, and all its files: files are
+//!             copied after the database, and a file exists before its message. B2 a directory without a complete
+//!             manifest is no backup. B3 a restore accepts nothing that differs from the manifest, and after an
+//!             interruption leaves nothing that a node would start on. (tests `it::backup`)
+//! Limits      one file at a time, in pieces of `PIECE_BYTES`. A file whose message is deleted during the backup may
+//!             be missing in it.
+//! Not here    `handover.ndjson` and tokens in `demo.json`, which belong to the running node.
 
 use crate::handover::{Foot, Hashed, hex, line};
 use anyhow::{Context as _, bail, ensure};
@@ -54,9 +55,9 @@ struct Entry {
 pub struct Summary {
     /// Bytes of the database.
     pub database_bytes: u64,
-    /// Files that came with messages, and pictures.
+    /// Number of uploaded files and pictures.
     pub files: u64,
-    /// Bytes of them.
+    /// Bytes of these files.
     pub files_bytes: u64,
 }
 
@@ -74,7 +75,7 @@ impl Summary {
 /// Copies the database and the files of `data` to `to`, which must not exist or be empty. Blocks.
 ///
 /// # Errors
-/// When there is no database, when it is damaged, and when the copy cannot be written.
+/// There is no database, it is damaged, or the copy cannot be written.
 pub async fn backup(data: &Path, to: &Path) -> anyhow::Result<Summary> {
     ensure!(data.join(DATABASE_FILE).exists(), "{} has no {DATABASE_FILE}: name the data directory", data.display());
     create_empty(to)?;
@@ -98,7 +99,7 @@ pub async fn backup(data: &Path, to: &Path) -> anyhow::Result<Summary> {
             private_dirs().create(&to).with_context(|| cannot_write(&to))?;
         }
         for name in names {
-            // Deleted since, with its message or owner.
+            // The file was deleted in the meantime, with its message or owner.
             let Some((bytes, sha256)) = copy(&from.join(&name), &to.join(&name))? else { continue };
             let entry = Entry { path: format!("{folder}/{name}"), bytes, sha256 };
             summary.add(&entry);
@@ -127,8 +128,8 @@ pub async fn backup(data: &Path, to: &Path) -> anyhow::Result<Summary> {
 /// Copies a backup into `data`, which must not exist or be empty. Blocks.
 ///
 /// # Errors
-/// When `from` is no whole backup, when anything in it differs from its manifest, when `data` has something in it or is in use.
-/// A failed restore removes the files that it copied, if it can.
+/// `from` is not a complete backup, a file in it differs from its manifest, or `data` is not empty or in use. A failed
+/// restore removes the files that it copied, if it can.
 pub fn restore(from: &Path, data: &Path) -> anyhow::Result<Summary> {
     let entries = read_manifest(from)?;
     ensure!(
@@ -142,7 +143,7 @@ pub fn restore(from: &Path, data: &Path) -> anyhow::Result<Summary> {
     sync_all(dir.path())?;
     let copied = copy_all(from, dir.path(), &entries);
     if copied.is_err() {
-        // The directory is as it was. What cannot be removed stays behind the marker, and no node starts on it.
+        // The directory is as before. Files that cannot be removed stay with the marker, and no node starts on it.
         let _ = fs::remove_dir_all(dir.path().join(FILES));
         let removed = fs::remove_file(dir.path().join(DATABASE_FILE));
         if removed.is_ok() || !dir.path().join(DATABASE_FILE).exists() {
@@ -265,7 +266,7 @@ fn names_in(dir: &Path, is_ours: fn(&str) -> bool) -> anyhow::Result<Vec<String>
     Ok(names)
 }
 
-/// Copies a file to a new one; none if there is none. Returns its size and hash.
+/// Copies a file to a new one; none if it does not exist. Returns its size and hash.
 fn copy(from: &Path, to: &Path) -> anyhow::Result<Option<(u64, String)>> {
     let mut source = match File::open(from) {
         Ok(source) => source,
@@ -341,7 +342,7 @@ fn sync_all(dir: &Path) -> anyhow::Result<()> {
     rustix::fs::syncfs(File::open(dir).with_context(cannot_sync)?).with_context(cannot_sync)?;
     #[cfg(not(target_os = "linux"))]
     sync_tree(dir).with_context(cannot_sync)?;
-    // The entry of a new directory is its parent's.
+    // The parent directory has the entry of a new directory.
     let parent = fs::canonicalize(dir)?.parent().map(PathBuf::from);
     if let Some(parent) = parent {
         File::open(parent)?.sync_all()?;

@@ -1,11 +1,11 @@
-//! permessage-deflate, from the settings to those who act by them. The settings' ranges are those of zlib and RFC 7692,
-//! so that nothing is cut off here.
+//! permessage-deflate: from the settings to the parts that use them. The settings' ranges are those of zlib and RFC
+//! 7692, so no value is truncated.
 
 use crate::config::{ClientTakeover, DeflateConfig, DeflateMode};
 use guildhall_codec::ZlibParams;
 use guildhall_ws_proto::{DeflatePolicy, WINDOW_BITS_MAX};
 
-/// What contexts and shared bodies are made with.
+/// Parameters of contexts and of shared bodies.
 #[must_use]
 pub fn params(config: &DeflateConfig) -> ZlibParams {
     ZlibParams {
@@ -15,7 +15,7 @@ pub fn params(config: &DeflateConfig) -> ZlibParams {
     }
 }
 
-/// What clients that offer it are answered.
+/// Policy for clients that offer permessage-deflate.
 #[must_use]
 pub fn policy(config: &DeflateConfig) -> Option<DeflatePolicy> {
     let server_no_context_takeover = match config.mode {

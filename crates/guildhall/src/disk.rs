@@ -1,10 +1,10 @@
-//! Disk: how much room the data directory has, and what follows when there is little.
+//! Disk: watches the free space for the data directory, and stops writes when there is too little.
 //!
-//! Owns        the task that looks at the free space and holds the node's writes (`DiskWatch`).
-//! Invariants  D1 below `store.free_bytes_min` nothing is written, and the node says so (`/readyz`, the log, `/metrics`); reads continue.
-//!             D2 writes are let through again a quarter above it, so that they do not start and stop at every message.
-//!             (test `disk::s21_3_*`)
-//! Limits      one look per `LOOK_EVERY`.
+//! Owns        the task that checks the free space and stops the node's writes (`DiskWatch`).
+//! Invariants  D1 below `store.free_bytes_min` nothing is written, and the node reports it (`/readyz`, the log,
+//!             `/metrics`); reads continue. D2 writes are accepted again a quarter above it, so that they do not start
+//!             and stop with every message. (test `disk::s21_3_*`)
+//! Limits      one check per `LOOK_EVERY`.
 //! Not here    a commit that fails although there seemed to be room: `guildhall_node`'s write gate.
 
 use guildhall_node::Node;
@@ -25,7 +25,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Disk space that a data directory uses, and free space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskUse {
-    /// The database without its log.
+    /// Size of the database without its write-ahead log.
     pub database_bytes: u64,
     /// The write-ahead log.
     pub log_bytes: u64,
@@ -55,7 +55,7 @@ pub fn free_bytes(dir: &Path) -> io::Result<u64> {
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
-/// Looks until it is dropped.
+/// Checks the free space until it is dropped.
 #[derive(Debug)]
 pub struct DiskWatch {
     bytes_min: Arc<AtomicU64>,
@@ -69,7 +69,7 @@ impl Drop for DiskWatch {
 }
 
 impl DiskWatch {
-    /// Looks at once, and begins to watch.
+    /// Checks at once, and starts the task.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -83,7 +83,7 @@ impl DiskWatch {
             loop {
                 tokio::time::sleep(LOOK_EVERY).await;
                 let bytes_min = of_task.load(Ordering::Relaxed);
-                // A file system elsewhere may take its time.
+                // A network file system may block.
                 let looked = tokio::task::spawn_blocking(move || {
                     watched.look(bytes_min);
                     watched
@@ -97,7 +97,7 @@ impl DiskWatch {
         Self { bytes_min, task }
     }
 
-    /// Changes the limit. The task applies it at its next look.
+    /// Changes the limit. The task applies it at its next check.
     pub fn set_bytes_min(&self, bytes_min: u64) {
         self.bytes_min.store(bytes_min, Ordering::Relaxed);
     }

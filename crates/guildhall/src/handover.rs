@@ -44,15 +44,15 @@ pub enum TakeError {
     /// It could not be read or deleted.
     #[error("it cannot be read and deleted")]
     Io(#[from] io::Error),
-    /// It is not as it was written.
+    /// The file is truncated or changed.
     #[error("it is torn or was changed")]
     Torn,
     #[error("it is of another version")]
     Version,
-    /// Nobody can resume any more.
+    /// The resume window of its sessions has passed.
     #[error("it is {age_ms} ms old, and sessions can be resumed for {age_ms_max}")]
     Old { age_ms: u64, age_ms_max: u64 },
-    /// It is not one of ours.
+    /// The file is larger than a hand-over can be.
     #[error("it has {bytes} bytes, more than server.handover_bytes_max leads to")]
     Large { bytes: u64 },
 }
@@ -72,7 +72,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Passes bytes through, and hashes them.
+/// Writer that hashes the bytes that pass through it.
 pub(crate) struct Hashed<W> {
     pub(crate) to: W,
     pub(crate) hash: Sha256,
@@ -157,7 +157,7 @@ fn read(text: &[u8], now_ms: u64, age_ms_max: u64) -> Result<Vec<HandOver>, Take
     if head.guildhall_handover != VERSION {
         return Err(TakeError::Version);
     }
-    // A clock that was set back says nothing about the age.
+    // A clock that was set back makes the age unknown.
     let age_ms = now_ms.saturating_sub(head.written_ms);
     if age_ms > age_ms_max {
         return Err(TakeError::Old { age_ms, age_ms_max });

@@ -1,9 +1,9 @@
 //! Issuers: the file with other issuers' public keys (`auth.jwks_file`), read at the start and whenever it changes.
 //!
-//! Invariants  I1 a file that cannot be read or used changes nothing: the keys in force stay, and the log says why,
-//!             once per change. A set without any key is obeyed: it is how an operator takes stolen keys away.
+//! Invariants  I1 a file that is unreadable or invalid changes nothing: the current keys stay, and the log has the
+//!             reason, once per change. A set without keys is valid: an operator removes stolen keys with it.
 //! Limits      `Issuers::parse` bounds it, and `FILE_BYTES_MAX` before that.
-//! Not here    what a token must be: `guildhall_node::Issuers`.
+//! Not here    requirements on tokens: `guildhall_node::Issuers`.
 
 use crate::{config::AuthConfig, watch::Watch};
 use guildhall_node::{Issuers, IssuersError, Node};
@@ -18,10 +18,10 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Why the keys are not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// There is no such file, or it is not ours to read.
+    /// The file does not exist, or the process may not read it.
     #[error("it cannot be read")]
     Unreadable(#[from] io::Error),
-    /// Its content is no valid key set.
+    /// The file is not a valid key set.
     #[error("it cannot be used")]
     Unusable(#[from] IssuersError),
 }
@@ -32,19 +32,19 @@ fn read(path: &Path, auth: &AuthConfig) -> Result<Issuers, ReadError> {
     Ok(Issuers::parse(&text, auth.terms())?)
 }
 
-/// Whether the file can be read and used.
+/// Checks that the file can be read and used.
 ///
 /// # Errors
-/// The file, and what is wrong with it.
+/// The file and its fault.
 pub fn check(auth: &AuthConfig) -> Result<(), (PathBuf, ReadError)> {
     let Some(path) = &auth.jwks_file else { return Ok(()) };
     read(path, auth).map(drop).map_err(|error| (path.clone(), error))
 }
 
-/// Reads the keys, gives them to the node, and goes on doing so. None when no file is named.
+/// Reads the keys, passes them to the node, and repeats that when the file changes. None if no file is named.
 ///
 /// # Errors
-/// The file, and what is wrong with it.
+/// The file and its fault.
 pub fn start(auth: &AuthConfig, node: &Node) -> Result<Option<Watch>, (PathBuf, ReadError)> {
     let Some(path) = auth.jwks_file.clone() else { return Ok(None) };
     let (auth, node) = (auth.clone(), node.clone());

@@ -1,13 +1,13 @@
 //! Keys by URL: other issuers' public keys (`auth.jwks_url`), fetched at the start, regularly, and when a token names
-//! one that is unknown.
+//! an unknown one.
 //!
-//! Owns        the task that fetches, and when it does (`Schedule`).
-//! Invariants  U1 a failed fetch, or a faulty set, changes nothing: the keys in force stay, and the log says why; a set
-//!             without keys is in force. U2 no request waits for a fetch: a token whose key may be on its way is
-//!             answered with "try again". U3 unknown keys lead to at most one fetch per `unknown_every`, whatever the
+//! Owns        the task that fetches, and its times (`Schedule`).
+//! Invariants  U1 a failed fetch, or an invalid set, changes nothing: the current keys stay, and the log has the
+//!             reason. A set without keys is valid. U2 no request waits for a fetch: a token whose key may arrive soon
+//!             is answered with "try again". U3 unknown keys lead to at most one fetch per `unknown_every`, for any
 //!             number of tokens. U4 without TLS only this machine is contacted. (tests)
 //! Limits      `ANSWER_BYTES_MAX`, `TIMEOUT` for the whole exchange; no redirects.
-//! Not here    what a token must be: `guildhall_node::Issuers`.
+//! Not here    requirements on tokens: `guildhall_node::Issuers`.
 
 use crate::config::{AuthConfig, JwksUrl};
 use guildhall_node::{Issuers, IssuersError, Node};
@@ -38,7 +38,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// The first pause after a failure; it doubles up to the time between two fetches.
 const RETRY: Duration = Duration::from_secs(1);
 const UNKNOWN_EVERY_MAX: Duration = Duration::from_secs(30);
-/// Where systems keep the certificates they trust.
+/// Paths at which systems have their trusted certificates.
 const SYSTEM_ROOTS: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -52,7 +52,7 @@ pub enum TrustError {
     /// The file named by `auth.jwks_ca_file`, or the system's.
     #[error("no trusted certificate can be read from {}", .0.display())]
     Unreadable(PathBuf),
-    /// The system has none where we look.
+    /// The system has no trusted certificates at the known paths.
     #[error("this system's trusted certificates were not found: name a file with them (auth.jwks_ca_file, or --ca)")]
     NoRoots,
     /// The library's.
@@ -79,7 +79,7 @@ enum FetchError {
     Name,
 }
 
-/// When to fetch, and what to say meanwhile.
+/// Times of fetches, and the answer for tokens with unknown keys.
 #[derive(Debug)]
 struct Schedule {
     state: Mutex<State>,
@@ -107,7 +107,7 @@ impl Schedule {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A token names a key that is not known. Whether it may be soon.
+    /// Handles a token with an unknown key. Returns whether the key may arrive soon.
     fn unknown_key(&self, now: Instant) -> bool {
         let mut state = self.state();
         if !state.has_keys || state.is_fetching || state.is_asked {
@@ -133,7 +133,7 @@ impl Schedule {
     }
 }
 
-/// Fetches until it is dropped.
+/// Fetches the key set until it is dropped.
 #[derive(Debug)]
 pub struct Fetching(JoinHandle<()>);
 
@@ -143,10 +143,10 @@ impl Drop for Fetching {
     }
 }
 
-/// Begins to fetch. None when no URL is named. A server that does not answer keeps nobody from starting.
+/// Starts fetching. None if no URL is named. The node starts even if the server does not answer.
 ///
 /// # Errors
-/// When there is nothing to trust it by.
+/// There are no certificates to authenticate the server.
 ///
 /// # Panics
 /// Outside a tokio runtime.
@@ -220,8 +220,7 @@ pub fn check(auth: &AuthConfig) -> Result<(), TrustError> {
     }
 }
 
-/// What connects by TLS to servers whose certificates are signed by those in `file`, or by those
-/// that the system trusts.
+/// A TLS connector that trusts the certificates in `file`, or those that the system trusts.
 pub(crate) fn trust(file: Option<&Path>) -> Result<TlsConnector, TrustError> {
     let from = match file {
         Some(file) => file.to_owned(),

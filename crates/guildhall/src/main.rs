@@ -10,7 +10,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Blocking work that is still under way when everything else has ended gets so long.
+/// Time limit for blocking work that is still running after everything else has ended.
 const RUNTIME_END: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
@@ -35,7 +35,7 @@ fn run(command: Command) -> Result<(), Failure> {
         let _unused = ignore_signals()?;
         cli::run(command, environment, stop).await
     });
-    // A part that did not stop in time must not keep the process from ending.
+    // A part that did not stop in time must not delay the end of the process.
     runtime.shutdown_timeout(RUNTIME_END);
     done
 }
@@ -52,12 +52,12 @@ fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
     })
 }
 
-/// Signals without a meaning here, which would end the process at once: scripts that rotate logs send them.
+/// Handles signals that would end the process by default and have no meaning here. Scripts that rotate logs send them.
 fn ignore_signals() -> std::io::Result<[Signal; 2]> {
     Ok([signal(SignalKind::user_defined1())?, signal(SignalKind::user_defined2())?])
 }
 
-/// Says what went wrong, with every cause.
+/// Prints an error with all its causes.
 fn complain(error: &anyhow::Error, code: u8) -> ExitCode {
     eprintln!("guildhall: {error}");
     for cause in error.chain().skip(1) {

@@ -1,8 +1,10 @@
-//! Open files: every socket is one, and systems give a process few unless it asks.
+//! Open files: each socket is one, and the default limit of a process is low.
 //!
-//! Invariants  the soft limit is raised to the hard one, never above: that is the administrator's to decide. Sockets leave
-//!             descriptors for the store, files, polls and logs, so that the node works while it refuses connections.
-//! Limits      `reserved` descriptors besides sockets. Past it, which uploads and downloads can bring about, new sockets get 503.
+//! Invariants  the soft limit is raised to the hard limit and never above, which only the administrator may change.
+//!             Sockets leave descriptors for the store, files, polls and logs, so that the node works while it
+//!             refuses connections.
+//! Limits      `reserved` descriptors in addition to sockets. Uploads and downloads can use more; then new
+//!             sockets get 503.
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
@@ -16,7 +18,7 @@ const PLACES_MIN: u64 = 16;
 /// Places for sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Places {
-    /// As the setting asks, or fewer.
+    /// The configured number, or fewer.
     pub connections_max: u32,
     /// Descriptors that the system allows; none for any number.
     pub allowed: Option<u64>,
@@ -34,7 +36,7 @@ pub fn raise_limit() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// The same for a bench, which warns when its clients do not fit.
+/// Raises the limit for a bench, which warns if its clients do not fit.
 pub fn raise_limit_for(connections: u32) {
     let allowed = raise_limit();
     if places(connections, allowed).connections_max < connections {

@@ -1,7 +1,7 @@
-//! Reload: SIGHUP reads the configuration again; live settings take effect, and the log names those that need a
-//! restart.
+//! Reload: SIGHUP reads the configuration again. Live settings take effect, and the log names those that
+//! need a restart.
 //!
-//! Owns        which settings are live (`LIVE`), and what differs between two configurations (`changes`).
+//! Owns        the list of live settings (`LIVE`), and the difference of two configurations (`changes`).
 //! Invariants  L1 a faulty configuration changes nothing. L2 every changed setting is logged once per SIGHUP, with
 //!             whether it is in force. L3 secrets are not logged, only that they changed. (tests `l2_*`, `l3_*`)
 //! Not here    applying the settings: `Running::take_settings`, `LogHandle::set_level`.

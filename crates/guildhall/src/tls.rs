@@ -1,6 +1,6 @@
-//! TLS: which certificate is shown, read at the start, at SIGHUP, and whenever its files change.
+//! TLS: reads certificate and key at the start, at SIGHUP, and whenever their files change.
 //!
-//! Invariants  a pair that cannot be read or does not fit together changes nothing, and the log says why.
+//! Invariants  files that are unreadable or do not match change nothing, and the log has the reason.
 //! Not here    handshakes and records: `guildhall-net`.
 
 use crate::{config::TlsConfig, watch::Watch};
@@ -11,7 +11,7 @@ use std::{
     sync::Arc,
 };
 
-/// The certificate in force, and its files.
+/// The current certificate, and its files.
 #[derive(Clone, Debug)]
 pub struct Pair {
     chain: PathBuf,
@@ -44,7 +44,7 @@ impl Pair {
         }
     }
 
-    /// Reads them when they change, until what is returned is dropped.
+    /// Reads the files when they change, until the result is dropped.
     #[must_use]
     pub fn watch(&self) -> Watch {
         let pair = self.clone();
@@ -101,7 +101,7 @@ fn not_after(der: &[u8]) -> Option<i64> {
         .then(|| days_since_1970(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second)
 }
 
-/// The value of an element with this tag, and what follows it.
+/// The value of an element with this tag, and the input after it.
 fn expect(input: &[u8], expected: u8) -> Option<(&[u8], &[u8])> {
     let (tag, value, rest) = element(input)?;
     (tag == expected).then_some((value, rest))

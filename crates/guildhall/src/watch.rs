@@ -1,7 +1,7 @@
-//! Watch: files that are read again when they change.
+//! Watch: reads files again when they change.
 //!
-//! Limits      looked at every `LOOK_EVERY`: such files are replaced by programs that tell nobody.
-//! Not here    what is in them: `issuers`, `tls`.
+//! Limits      checked every `LOOK_EVERY`, because programs replace such files without a notification.
+//! Not here    content of the files: `issuers`, `tls`.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// Looks until it is dropped.
+/// Checks the files until it is dropped.
 #[derive(Debug)]
 pub struct Watch(JoinHandle<()>);
 

@@ -1,4 +1,4 @@
-//! The URL of a JSON Web Key Set, as `auth.jwks_url` takes it.
+//! The URL of a JSON Web Key Set, the value of `auth.jwks_url`.
 //!
 //! Invariants  a URL without TLS must name this machine: otherwise an attacker on the path could replace the keys.
 
@@ -44,7 +44,7 @@ impl JwksUrl {
         self.0.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']')
     }
 
-    /// As it is named, or the scheme's.
+    /// The URL's port, or the default of its scheme.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.0.port_u16().unwrap_or(if self.is_https() { 443 } else { 80 })

@@ -3,8 +3,8 @@
 use super::{Loaded, Origin, settings::SECTIONS};
 use std::fmt::Write as _;
 
-/// A commented file with every setting, its unit, what it takes and its default. Every line is commented out or a
-/// section, so that the file changes nothing until somebody edits it.
+/// A commented file with every setting, its unit, valid values and default. Every line is a comment or a section, so
+/// the file changes nothing until it is edited.
 #[must_use]
 pub fn default_toml() -> String {
     let mut out = String::from(
@@ -32,7 +32,7 @@ pub fn default_toml() -> String {
     out
 }
 
-/// Every setting as it is in force, as TOML, with its origin behind it where somebody set it. No secrets (C3).
+/// Every setting with its current value, as TOML, with its source if it was set. No secrets (C3).
 #[must_use]
 pub fn effective_toml(loaded: &Loaded) -> String {
     let mut out = String::new();
@@ -51,7 +51,7 @@ pub fn effective_toml(loaded: &Loaded) -> String {
     out
 }
 
-/// What somebody set, in one line, for the log at start; "defaults" if nobody did. No secrets (C3).
+/// The settings that were set, in one line, for the log at start; "defaults" if there are none. No secrets (C3).
 #[must_use]
 pub fn changed_line(loaded: &Loaded) -> String {
     let set = loaded.effective.iter().filter(|entry| entry.origin != Origin::Default);

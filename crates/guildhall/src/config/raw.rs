@@ -7,10 +7,10 @@ use super::{Flag, Sources, VARIABLE_PREFIX, settings::SECTIONS, suggest, value::
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 use toml::de::{DeTable, DeValue};
 
-/// Where a value came from.
+/// Source of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody set it.
+    /// The default.
     Default,
     /// A line of the file, from 1.
     File(PathBuf, usize),
@@ -31,7 +31,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// One thing that is wrong: where, what, and what to do about it.
+/// A fault in the configuration: its place, the fault, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     origin: Origin,
@@ -61,12 +61,12 @@ pub(super) enum Scalar {
     },
     /// A number of the file.
     Integer(i64),
-    /// Something of the file that no setting takes.
+    /// A TOML value that no setting accepts.
     Other(&'static str),
 }
 
 impl Scalar {
-    /// The text, if it is one.
+    /// The value's text, if it is one.
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Text { text, .. } => Some(text),
@@ -154,7 +154,7 @@ impl RawConfig {
         }
     }
 
-    /// Notes a value over what a weaker source said.
+    /// Records a value, which overrides those of weaker sources.
     fn put(&mut self, section: &str, key: &str, scalar: Scalar, origin: Origin) {
         let known = SECTIONS.iter().find(|s| s.name == section);
         match known.and_then(|s| s.keys.iter().find(|k| k.name == key).map(|k| (s.name, k.name))) {
@@ -163,7 +163,7 @@ impl RawConfig {
         }
     }
 
-    /// Unknown setting. Without a key, the word stands where a section should.
+    /// Records an unknown setting. Without a key, an unknown section.
     fn refuse(&mut self, origin: Origin, section: &str, key: &str) {
         let (name, guess) = match key {
             "" => (section.to_owned(), suggest::setting("", section)),
@@ -204,7 +204,7 @@ impl RawConfig {
         (default, origin)
     }
 
-    /// Everything that was wrong, in the order it was found.
+    /// All faults, in the order in which they were found.
     pub fn into_problems(self) -> Vec<Problem> {
         self.problems
     }

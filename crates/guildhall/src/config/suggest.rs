@@ -1,8 +1,8 @@
-//! Suggestions: the setting somebody probably meant.
+//! Suggestions: the setting that was probably meant.
 
 use super::settings::SECTIONS;
 
-/// The name of a setting that looks most like `section.key`, if any looks like it at all.
+/// The setting whose name is most similar to `section.key`, if one is similar.
 pub(super) fn setting(section: &str, key: &str) -> Option<String> {
     let same_key = SECTIONS.iter().find(|s| s.keys.iter().any(|k| k.name == key));
     if let Some(elsewhere) = same_key {
@@ -13,7 +13,7 @@ pub(super) fn setting(section: &str, key: &str) -> Option<String> {
     (close.0 <= 1 + (section.len() + key.len()) / 4).then(|| format!("{}.{}", close.1, close.2))
 }
 
-/// The section that looks most like `name`, if any does.
+/// The section whose name is most similar to `name`, if one is similar.
 pub(super) fn section(name: &str) -> Option<&'static str> {
     let close = SECTIONS.iter().map(|s| (distance(s.name, name), s.name)).min()?;
     (close.0 <= 1 + name.len() / 4).then_some(close.1)
