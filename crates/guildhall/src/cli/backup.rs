@@ -31,7 +31,7 @@ after the backup are valid again after a restore: revoke them again.";
 /// Arguments of `backup`.
 #[derive(Args, Debug)]
 pub struct BackupArgs {
-    /// The new directory of the backup
+    /// New directory for the backup
     #[arg(value_name = "DIR")]
     to: PathBuf,
     #[command(flatten)]
@@ -41,17 +41,17 @@ pub struct BackupArgs {
 /// Arguments of `restore`.
 #[derive(Args, Debug)]
 pub struct RestoreArgs {
-    /// The directory of the backup
+    /// Directory of the backup
     #[arg(value_name = "DIR")]
     from: PathBuf,
     #[command(flatten)]
     of: Of,
 }
 
-/// Which node's.
+/// The node whose data is saved or restored.
 #[derive(Args, Debug)]
 struct Of {
-    /// The node's data directory [default: data/node]
+    /// Data directory of the node [default: data/node]
     #[arg(long, value_name = "DIR")]
     data: Option<String>,
     #[command(flatten)]

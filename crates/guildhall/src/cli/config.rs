@@ -10,12 +10,12 @@ use std::path::PathBuf;
 
 pub(super) const HELP: &str = "\
 Examples:
-  # What is in force here, and where each value came from:
+  # The settings in use, and the source of each value:
   guildhall config
   guildhall config --config /etc/guildhall.toml --set server.partitions=2
-  # Would `serve` start with it? Says what is wrong, or what is in force:
+  # Would `serve` start with it? Prints the errors, or the settings:
   guildhall config check --config /etc/guildhall.toml
-  # The same for this file alone, whatever the environment says:
+  # The same for this file alone, without the environment:
   guildhall config check /etc/guildhall.toml
   # All settings with units, limits and defaults, commented out:
   guildhall config default > guildhall.toml
@@ -35,9 +35,9 @@ pub struct ConfigArgs {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Check the configuration, as `serve` would read it, or one file alone
+    /// Check the configuration that `serve` would read, or one file alone
     Check {
-        /// The file, without environment and flags
+        /// Check this file, without environment and flags
         #[arg(conflicts_with_all = ["config", "set", "log_format", "log_level"])]
         file: Option<PathBuf>,
         #[command(flatten)]
@@ -47,7 +47,7 @@ enum What {
     Default,
 }
 
-/// Prints the settings in force if a node would start with them. Opens everything that they name, as `serve` does.
+/// Prints the settings if a node could start with them. Opens every file that they name, as `serve` does.
 fn check(sources: &Sources) -> Result<(), Failure> {
     let loaded = load_config(sources)?;
     preflight::check(&loaded.config).map_err(|error| Failure::Usage(error.into()))?;

@@ -15,12 +15,12 @@ pub(super) const HELP: &str = "\
 Examples:
   # 300 members on 127.0.0.1:8080, a message every other second; open /chat/:
   guildhall demo
-  # A busy place; then one where nobody talks but you:
+  # Many messages; then none but your own:
   guildhall demo --members 5000 --rate 50
   guildhall demo --rate 0
   # Real conversations instead of invented ones:
   guildhall demo --chat conversations.ndjson
-  # Any free port; /tmp/d/demo.json tells which:
+  # Any free port; /tmp/d/demo.json has it:
   guildhall demo --listen 127.0.0.1:0 --data /tmp/d
 
 The community is seeded once per folder; the same --seed and --members give
@@ -40,29 +40,29 @@ pub struct DemoArgs {
     /// Address and port for HTTP and WebSocket; port 0 takes a free one [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<String>,
-    /// The URL that clients open their WebSocket at, when a proxy stands in front
+    /// URL that clients open their WebSocket at, if a proxy is in front of the node
     #[arg(long, value_name = "URL")]
     public_url: Option<String>,
-    /// Keep state in this folder [default: data/demo]
+    /// Data directory of the demo [default: data/demo]
     #[arg(long, value_name = "DIR")]
     data: Option<String>,
-    /// Simulated members, besides the bot and the user
+    /// Number of simulated members, in addition to the bot and the user
     #[arg(long, value_name = "COUNT", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     members: u32,
-    /// Messages per second that the simulated members write; fractions and 0 are fine
+    /// Messages per second that the simulated members write; may be a fraction, or 0
     #[arg(long, value_name = "MSGS_PER_S", default_value_t = 0.5, allow_negative_numbers = true, value_parser = parse_rate)]
     rate: f64,
-    /// Let them say what is in this file instead of the built-in conversations
+    /// Let the simulated members write messages from this file instead of the built-in conversations
     #[arg(long, value_name = "FILE.ndjson")]
     chat: Option<PathBuf>,
-    /// For everything random about the community
+    /// Seed of all random choices in the community
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
     common: Common,
 }
 
-/// More than a node of this size writes durably.
+/// Upper bound of `--rate`: more than a node of this size writes durably.
 const RATE_MAX: f64 = 100_000.0;
 
 fn parse_rate(text: &str) -> Result<f64, String> {
@@ -82,9 +82,9 @@ pub(super) async fn run(
     ]);
     let mut sources = args.common.sources(environment, flags, false)?;
     sources.defaults.push(Flag::new("", "store.dir", DEMO_STORE_DIR));
-    // Its community is invented, so its numbers are no secret.
+    // The community is invented, so its metrics are no secret.
     sources.defaults.push(Flag::new("", "server.metrics", "open"));
-    // For the same reason its page gives everybody an account.
+    // The community is invented, so its chat page may give an account to any visitor.
     sources.defaults.push(Flag::new("", "server.chat", "demo"));
     let loaded = load_config(&sources)?;
     let chat =
@@ -96,7 +96,7 @@ pub(super) async fn run(
     tokio::pin!(stop);
     let (running, demo) = tokio::select! {
         started = start(&loaded.config, options) => started.map_err(start_failure)?,
-        // Seeding may be cut short: the next start finishes it.
+        // A stop during seeding is harmless: the next start completes it.
         () = &mut stop => return Ok(()),
     };
     say(&demo.what_to_try());
@@ -108,7 +108,7 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// Starts the node and the demo on it; the node reports ready once the demo is there.
+/// Starts the node and seeds the demo. The node reports ready once the demo is complete.
 async fn start(config: &Config, options: DemoOptions) -> anyhow::Result<(Running, Demo)> {
     let data_dir = config.store.dir.clone();
     let running = assemble(config).await?;
@@ -132,7 +132,7 @@ async fn start(config: &Config, options: DemoOptions) -> anyhow::Result<(Running
     Ok((running, demo))
 }
 
-/// The configured key, else the last run's, else a new one.
+/// The configured key, or that of the previous run, or a new one.
 fn admin_key(config: &Config, previous: &Previous) -> anyhow::Result<String> {
     let auth = &config.auth;
     if let Some(key) = secret("auth.admin_key_file", &auth.admin_key, &auth.admin_key_file)? {

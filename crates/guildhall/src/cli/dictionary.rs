@@ -1,4 +1,4 @@
-//! `guildhall dictionary`: dictionaries made, and looked at.
+//! `guildhall dictionary`: training and inspection of compression dictionaries.
 
 use super::{Failure, say};
 use crate::dictionaries;
@@ -11,9 +11,9 @@ use std::{fs, path::PathBuf};
 
 pub(super) const HELP: &str = "\
 Examples:
-  # From made-up traffic, for JSON and ETF:
+  # From synthetic traffic, for JSON and ETF:
   guildhall dictionary train --out dictionaries
-  # The same, with your people's words:
+  # The same, with texts of your own:
   guildhall dictionary train --chat talk.ndjson --out dictionaries
   # From recorded messages:
   guildhall dictionary train --samples recorded.ndjson --out dictionaries
@@ -21,10 +21,10 @@ Examples:
   guildhall serve --set codec.dictionaries_dir=dictionaries
 
 A dictionary's file is named by the hash of its bytes. Training again adds
-files. Remove the old ones when no client requests them any more: the node
-closes a client that does with 4002, and a reason that says what to do.
+files. Remove old ones when no client requests them any more: the node closes
+such clients with 4002, and a reason that says what to do.
 
---samples takes one whole message a line, as a client receives it:
+--samples takes one whole message per line, as a client receives it:
   {\"t\":\"MESSAGE_CREATE\",\"s\":7,\"op\":0,\"d\":{…}}
 Leave out private messages: the node serves a dictionary to everybody.";
 
@@ -37,7 +37,7 @@ pub struct DictionaryArgs {
 
 #[derive(Debug, Subcommand)]
 enum DictionaryCommand {
-    /// Make a dictionary per encoding
+    /// Train a dictionary for each encoding
     Train(TrainArgs),
     /// List the dictionaries of a folder, and check them
     Show {
@@ -48,25 +48,25 @@ enum DictionaryCommand {
 
 #[derive(Debug, Args)]
 struct TrainArgs {
-    /// Learn from made-up traffic of this kind
+    /// Train on synthetic traffic of this kind
     #[arg(long, value_enum, default_value_t = TrafficKind::Session)]
     traffic: TrafficKind,
-    /// What people say in it: a file with one message a line, as text or as JSON with a `text`
+    /// Message texts of that traffic: a file with one message per line, as text or as JSON with a `text`
     #[arg(long, value_name = "FILE")]
     chat: Option<PathBuf>,
-    /// Learn from these messages instead; may be given again and again
+    /// Train on these messages instead; may be repeated
     #[arg(long, value_name = "FILE", conflicts_with_all = ["traffic", "chat", "seed"])]
     samples: Vec<PathBuf>,
-    /// For which encoding
+    /// Encoding that the dictionary is for
     #[arg(long, value_enum, default_value_t = For::Both)]
     encoding: For,
     /// Largest size of the dictionary, bytes
     #[arg(long, value_name = "BYTES", default_value_t = DICTIONARY_BYTES)]
     bytes: usize,
-    /// The traffic is drawn from this
+    /// Seed of the synthetic traffic
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The folder to write to, made when missing
+    /// Folder for the dictionaries, created if missing
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 }

@@ -11,16 +11,16 @@ Examples:
   guildhall doctor --config /etc/guildhall/guildhall.toml
   guildhall doctor --data /var/lib/guildhall
 
-Looks at the configuration and everything that it names, the data directory's
+Checks the configuration and every file that it names, the data directory's
 access rights, every page of the database, the clock, files, the disk, sockets,
-the kernel, memory, and the end of the certificate. It changes nothing, and
-may run while the node does; run it as the node's user. The exit code is 1 if
-something is WRONG.";
+the kernel, memory, and the expiry of the certificate. It changes nothing, and
+may run while the node runs; run it as the node's user. The exit code is 1 if
+a check says WRONG.";
 
 /// Arguments of `doctor`.
 #[derive(Args, Debug)]
 pub struct DoctorArgs {
-    /// The node's data directory [default: data/node]
+    /// Data directory of the node [default: data/node]
     #[arg(long, value_name = "DIR")]
     data: Option<String>,
     #[command(flatten)]

@@ -10,9 +10,9 @@ pub(super) const HELP: &str = "\
 Examples:
   guildhall import members.ndjson --guild 1100000000000000001
   guildhall import - --guild 1100000000000000001 < members.ndjson
-  # Go on where it broke off:
+  # Continue an interrupted import:
   guildhall import members.ndjson --guild 1100000000000000001 --skip 250000
-  # Make the guild's members those of the file; first see what would happen:
+  # Make the file the complete list of members; first print the changes:
   guildhall import members.ndjson --guild 1100000000000000001 \\
       --replace --dry-run
   guildhall import members.ndjson --guild 1100000000000000001 --replace
@@ -20,7 +20,7 @@ Examples:
   guildhall import members.ndjson --guild 1100000000000000001 \\
       --server https://gateway.example.net --ca ca.pem
 
-FILE has a member a line, with the account:
+FILE has one member per line, with the account:
   {\"user\": {\"id\": \"1100000000000000042\", \"username\": \"mara\"},
    \"roles\": [\"1100000000000000007\"], \"nick\": null}     (all in one line)
 A member who is there is replaced; one who is the same costs nothing, so that a
@@ -30,37 +30,37 @@ error. The key needs the scope `write`. See docs/backend-api.md.";
 /// Arguments of `import`.
 #[derive(Args, Debug)]
 pub struct ImportArgs {
-    /// A member a line (NDJSON); - for standard input
+    /// File with one member per line (NDJSON); - for standard input
     #[arg(value_name = "FILE")]
     file: String,
-    /// Into which guild: its id, or ext: and its external id
+    /// Guild to import into: its id, or ext: followed by its external id
     #[arg(long, value_name = "ID", value_parser = parse_guild)]
     guild: String,
-    /// Skip this many lines at the beginning
+    /// Skip this number of lines at the beginning
     #[arg(long, value_name = "LINES", default_value_t = 0)]
     skip: u64,
-    /// Tell everybody in the guild who joined
+    /// Send clients an event for each member who joins
     #[arg(long)]
     events: bool,
-    /// Remove the members who are not in the file, the owner aside
+    /// Remove members who are not in the file, except the owner
     #[arg(long, conflicts_with = "skip")]
     replace: bool,
-    /// Change nothing, and show what would happen
+    /// Change nothing, and print what would change
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
     remote: Remote,
 }
 
-/// How far it is.
+/// Progress of the import.
 #[derive(Debug, Default)]
 struct Far {
     line: u64,
     failed: u64,
     done: bool,
-    /// Of the file. None: it is a pipe.
+    /// Size of the file. None: the size of a pipe is unknown.
     bytes_total: Option<u64>,
-    /// With `--replace`, which cannot go on in the middle.
+    /// Whether the file is the complete list (`--replace`), so that the import cannot continue in the middle.
     is_whole: bool,
 }
 
@@ -95,7 +95,7 @@ impl Far {
     }
 }
 
-/// How much of the file is stored, with its unit; rounded down, so that 100 % is the end.
+/// Stored part of the file, like `42 %, `; empty if its size is unknown. Rounded down, so that 100 % means the end.
 fn percent(bytes: Option<u64>, total: Option<u64>) -> String {
     match bytes.zip(total.filter(|total| *total > 0)) {
         Some((bytes, total)) => format!("{} %, ", bytes.min(total).saturating_mul(100) / total),
@@ -108,7 +108,7 @@ fn parse_guild(text: &str) -> Result<String, String> {
     if is_id { Ok(text.to_owned()) } else { Err("expected an id (digits), or ext: and an external id".to_owned()) }
 }
 
-/// Percent-encoded, so that it is one piece of a path.
+/// Percent-encodes a text, so that it is one segment of a path.
 fn path_piece(text: &str) -> String {
     let encode = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b':' | b'-' | b'_' | b'.' => char::from(byte).to_string(),

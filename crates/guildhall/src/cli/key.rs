@@ -1,4 +1,4 @@
-//! `guildhall key`: keys of the backend API, straight on the store while no node runs.
+//! `guildhall key`: keys of the backend API, written to the store while no node runs.
 
 use super::{
     Failure,
@@ -12,13 +12,13 @@ use std::fmt::Write as _;
 
 pub(super) const HELP: &str = "\
 Examples:
-  # A key for a backend; it is shown this once:
+  # A key for a backend; it is printed only once:
   guildhall key create --name shop --scopes read,write,publish
-  # One that mints tokens of this account, and does nothing else:
+  # A key that can only create tokens of this account:
   guildhall key create --name login --accounts 1100000000000000042
-  # Which keys there are, and what they may do:
+  # List keys and their scopes:
   guildhall key list
-  # It is not accepted from now on:
+  # Revoke a key:
   guildhall key revoke 1100000000000000042
 
 Scopes: read, write, publish, tokens, sessions, keys; `all` for every one of
@@ -40,13 +40,13 @@ pub struct KeyArgs {
 enum What {
     /// Create a key and print it once
     Create {
-        /// What people call it
+        /// Name of the key, shown in lists and in the audit log
         #[arg(long, value_name = "NAME", value_parser = parse_name)]
         name: String,
         /// Scopes of the key, separated by commas
         #[arg(long, value_name = "SCOPES", value_delimiter = ',', required_unless_present = "accounts", value_parser = parse_scope)]
         scopes: Vec<Scopes>,
-        /// Only tokens of these accounts, with commas between; instead of scopes
+        /// Restrict the key to tokens of these accounts, separated by commas; instead of scopes
         #[arg(long, value_name = "IDS", value_delimiter = ',', conflicts_with = "scopes")]
         accounts: Vec<UserId>,
     },
@@ -54,7 +54,7 @@ enum What {
     List,
     /// Revoke a key by its id
     Revoke {
-        /// Which: `list` shows it
+        /// Id of the key, as `list` prints it
         #[arg(value_name = "ID")]
         id: u64,
     },
@@ -85,7 +85,7 @@ pub(super) async fn run(args: KeyArgs, environment: Vec<(String, String)>) -> Re
     offline::run(args.offline, environment, instead, async |node| execute(node, args.what).await).await
 }
 
-/// Does it, and returns what goes to standard output.
+/// Executes the command, and returns the text for standard output.
 async fn execute(node: &Node, what: What) -> anyhow::Result<String> {
     match what {
         What::Create { name, scopes, accounts } => {

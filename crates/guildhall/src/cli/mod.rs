@@ -1,9 +1,9 @@
-//! Command line: what people type, and the configuration it makes.
+//! Command line: arguments, and the configuration that results from them.
 //!
 //! Owns        the arguments and their help; one module per command.
 //! Doors       `Cli::parse`, then `run`.
-//! Invariants  standard output has only the command's result; a mistake in arguments or configuration is
-//!             `Failure::Usage`, so that supervisors need not try again.
+//! Invariants  standard output has only the command's result. A mistake in arguments or configuration is
+//!             `Failure::Usage`, so that supervisors need not restart the command.
 //! Not here    signals and exit codes: `main`.
 
 mod backup;
@@ -34,8 +34,8 @@ use std::{
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done, or stopped by SIGTERM or SIGINT
-  1  it failed: the message says why
-  2  the arguments or the configuration are wrong: trying again changes nothing";
+  1  failure: the message says why
+  2  wrong arguments or configuration: the same command fails again";
 
 const PRECEDENCE: &str = "\
 Settings, from the strongest to the weakest:
@@ -51,8 +51,8 @@ Settings, from the strongest to the weakest:
     version,
     propagate_version = true,
     max_term_width = 110,
-    after_help = "New here? `guildhall demo` brings up a whole community to connect to.",
-    after_long_help = format!("New here? `guildhall demo` brings up a whole community to connect to.\n\n{PRECEDENCE}\n\n{EXIT_CODES}")
+    after_help = "To try it out: `guildhall demo` runs a node with a simulated community.",
+    after_long_help = format!("To try it out: `guildhall demo` runs a node with a simulated community.\n\n{PRECEDENCE}\n\n{EXIT_CODES}")
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -65,13 +65,13 @@ pub enum Command {
     /// Run a node in the foreground
     #[command(after_long_help = serve::HELP)]
     Serve(serve::ServeArgs),
-    /// Run a node with a lively community, to try things out
+    /// Run a node with a simulated community, to try Guildhall out
     #[command(after_long_help = demo::HELP)]
     Demo(demo::DemoArgs),
-    /// Make or revoke tokens, while no node runs
+    /// Create or revoke tokens, while no node runs
     #[command(after_long_help = token::HELP)]
     Token(token::TokenArgs),
-    /// Make, list or revoke keys of the backend API, while no node runs
+    /// Create, list or revoke keys of the backend API, while no node runs
     #[command(after_long_help = key::HELP)]
     Key(key::KeyArgs),
     /// Import members into a guild of a running node
@@ -80,19 +80,19 @@ pub enum Command {
     /// Publish events to the clients of a running node
     #[command(after_long_help = publish::HELP)]
     Publish(publish::PublishArgs),
-    /// Copy a node's database and files to a new directory, also while it runs
+    /// Copy a node's database and files to a new directory, also while the node runs
     #[command(after_long_help = backup::BACKUP_HELP)]
     Backup(backup::BackupArgs),
-    /// Put a backup into an empty data directory
+    /// Copy a backup into an empty data directory
     #[command(after_long_help = backup::RESTORE_HELP)]
     Restore(backup::RestoreArgs),
-    /// Look for what is wrong with this machine, the configuration and the data
+    /// Check this machine, the configuration and the data for problems
     #[command(after_long_help = doctor::HELP)]
     Doctor(doctor::DoctorArgs),
     /// Show, check or explain the configuration
     #[command(after_long_help = config::HELP)]
     Config(config::ConfigArgs),
-    /// Make the dictionaries that clients may ask for
+    /// Train compression dictionaries that clients may request
     #[command(after_long_help = dictionary::HELP)]
     Dictionary(dictionary::DictionaryArgs),
     /// Print a completion script for a shell
@@ -111,20 +111,20 @@ impl Command {
     }
 }
 
-/// What every command takes.
+/// Arguments of every command.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Configuration")]
 pub struct Common {
     /// Read settings from this TOML file [default: $GUILDHALL_CONFIG, else ./guildhall.toml if it exists]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Set any setting; may be given again and again
+    /// Set any setting; may be repeated
     #[arg(long, value_name = "SECTION.KEY=VALUE", value_parser = parse_set)]
     set: Vec<(String, String)>,
-    /// How log lines look: text or json
+    /// Format of log lines: text or json
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<String>,
-    /// Which log lines: error, warn, info, debug, trace, also per module
+    /// Log level: error, warn, info, debug or trace, also per module
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<String>,
 }
@@ -134,12 +134,12 @@ fn parse_set(text: &str) -> Result<(String, String), String> {
     Ok((setting.trim().to_owned(), value.to_owned()))
 }
 
-/// Why a command failed.
+/// Reason why a command failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// Arguments or configuration are wrong.
+    /// Arguments or configuration are invalid.
     Usage(anyhow::Error),
-    /// Everything else.
+    /// Any other error.
     Other(anyhow::Error),
 }
 
@@ -149,7 +149,7 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
     }
 }
 
-/// Runs the command; `stop` ends commands that would run forever.
+/// Runs the command. `stop` ends commands that otherwise run until a signal.
 ///
 /// # Errors
 /// See [`Failure`].
@@ -179,7 +179,7 @@ pub async fn run(
 }
 
 impl Common {
-    /// The sources of the configuration. `flags` are the command's own, weaker than `--set`.
+    /// Sources of the configuration. `flags` are the command's own; `--set` overrides them.
     fn sources(
         &self,
         environment: Vec<(String, String)>,
@@ -201,7 +201,7 @@ impl Common {
     }
 }
 
-/// Why a node did not start: `Usage` where the configuration, or what it names, has to be changed.
+/// Classifies a failed start: `Usage` if the configuration, or a file that it names, has to be changed.
 fn start_failure(error: anyhow::Error) -> Failure {
     match error.downcast_ref::<StartError>() {
         Some(start) if start.is_configuration() => Failure::Usage(error),
@@ -213,12 +213,12 @@ fn load_config(sources: &Sources) -> Result<Loaded, Failure> {
     load(sources).map_err(|error| Failure::Usage(error.into()))
 }
 
-/// `Flag`s for the arguments that were given.
+/// Settings for the arguments that were given.
 fn flags<'a>(given: impl IntoIterator<Item = (&'a str, &'a str, Option<String>)>) -> Vec<Flag> {
     given.into_iter().filter_map(|(name, setting, value)| Some(Flag::new(name, setting, value?))).collect()
 }
 
-/// Writes to standard output. A closed pipe is ignored: its reader has seen enough.
+/// Writes to standard output. A closed pipe is ignored, because its reader needs no more.
 fn say(text: &str) {
     let mut out = io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -303,7 +303,7 @@ mod tests {
         check("guildhall dance", false);
     }
 
-    /// The usual terminal has 80 columns; a longer line is wrapped there, in the middle of a command or of JSON.
+    /// A terminal often has 80 columns. It wraps longer lines, in the middle of a command or of JSON.
     #[test]
     fn examples_fit_a_terminal() {
         let helps = [
@@ -326,7 +326,7 @@ mod tests {
                 assert!(line.chars().count() <= 79, "{name}: {} characters: {line}", line.chars().count());
             }
         }
-        // And they are shown as they are.
+        // The terminal shows the examples as they are written.
         let mut cli = Cli::command().term_width(80);
         for (name, help) in &helps[..11] {
             let shown = cli.find_subcommand_mut(name).unwrap().render_long_help().to_string();

@@ -1,7 +1,7 @@
-//! Offline: commands straight on the store, while no node runs on it.
+//! Offline: commands that use the store directly, while no node runs on it.
 //!
-//! Owns        the arguments that these commands share, and a node without listeners for as long as one of them works.
-//! Invariants  the store is closed whatever became of the work.
+//! Owns        the arguments that these commands share, and a node without listeners for the time of the command.
+//! Invariants  the store is closed whether the command succeeds or fails.
 
 use super::{Common, Failure, flags, load_config, say, start_failure};
 use crate::{
@@ -14,17 +14,17 @@ use guildhall_node::Node;
 use guildhall_store::StoreError;
 use std::sync::Arc;
 
-/// Which node's.
+/// The node whose store is used.
 #[derive(Args, Debug)]
 pub(super) struct OfflineArgs {
-    /// The node's data directory [default: data/node]
+    /// Data directory of the node [default: data/node]
     #[arg(long, value_name = "DIR", global = true)]
     data: Option<String>,
     #[command(flatten)]
     common: Common,
 }
 
-/// Does `work`, and says on standard output what it returns. `instead` is what to do where a node runs.
+/// Executes `work`, and prints its result to standard output. `instead` is the advice for the error if a node runs.
 pub(super) async fn run(
     args: OfflineArgs,
     environment: Vec<(String, String)>,
@@ -33,7 +33,7 @@ pub(super) async fn run(
 ) -> Result<(), Failure> {
     let flags = flags([("--data", "store.dir", args.data)]);
     let mut config = load_config(&args.common.sources(environment, flags, true)?)?.config;
-    // One token is no reason to read the whole database.
+    // A token needs few rows, so the database is not checked.
     config.store.check = DatabaseCheck::Off;
     let (store, jwt_secret) = open_store(&config).await.map_err(|error| match error {
         StartError::Store(error @ StoreError::InUse { .. }) => {

@@ -16,7 +16,7 @@ Examples:
   guildhall publish --event STAFF --guild 11 --role 17 --role 18
   # To an account, wherever it is connected:
   guildhall publish --event YOURS --user 42
-  # An event a line; - for standard input:
+  # One event per line; - for standard input:
   guildhall publish --file events.ndjson
   # A node that speaks TLS:
   guildhall publish --event HELLO --guild 11 --server https://g.example.net
@@ -31,25 +31,25 @@ reached. The key needs the scope `publish`. See docs/backend-api.md.";
 #[derive(Args, Debug)]
 #[command(group(ArgGroup::new("what").required(true).args(["event", "file"])))]
 pub struct PublishArgs {
-    /// The name of one event
+    /// Name of the event
     #[arg(long, value_name = "NAME")]
     event: Option<String>,
-    /// Events, one a line (NDJSON); - for standard input
+    /// File with one event per line (NDJSON); - for standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["data", "guild", "channel", "role", "user"])]
     file: Option<String>,
-    /// The event's body: any JSON
+    /// Body of the event: any JSON
     #[arg(long, value_name = "JSON", default_value = "{}", value_parser = parse_json)]
     data: Value,
-    /// To the members of a guild
+    /// Send it to the members of a guild
     #[arg(long, value_name = "ID")]
     guild: Option<GuildId>,
-    /// To members who can view a channel
+    /// Send it to members who can view a channel
     #[arg(long, value_name = "ID", conflicts_with_all = ["role", "user"])]
     channel: Option<ChannelId>,
-    /// To members with a role; may be given again and again
+    /// Send it to members with a role; may be repeated
     #[arg(long, value_name = "ID", requires = "guild", conflicts_with = "user")]
     role: Vec<RoleId>,
-    /// To an account; may be given again and again
+    /// Send it to an account; may be repeated
     #[arg(long, value_name = "ID")]
     user: Vec<UserId>,
     #[command(flatten)]
@@ -61,7 +61,7 @@ fn parse_json(text: &str) -> Result<Value, String> {
 }
 
 impl PublishArgs {
-    /// The event of the command line.
+    /// The event that the arguments describe.
     fn event(&self) -> Value {
         let mut audience = json!({});
         let mut put = |key: &str, value: Option<Value>| {

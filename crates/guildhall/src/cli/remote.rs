@@ -1,12 +1,12 @@
-//! Remote: the backend API as commands ask it.
+//! Remote: client of the backend API for commands.
 //!
-//! Owns        where a node is, the key that is shown to it, and one request with a body and an answer of lines.
-//! Invariants  a key never stands in an argument, where everybody on the machine can read it.
-//!             A body is sent once the node has said that it takes it (`Expect: 100-continue`), so that a refusal is
-//!             never lost with a connection that the node closes on an unread body. (test `n1_1_*` in `it/exact.rs`)
-//! Limits      `PIECES_AHEAD` pieces of the file that wait to be sent; a line of the answer: `LINE_BYTES_MAX`. A proxy that
-//!             never passes the node's word on delays the body by `GO_ON_WITHIN`.
-//!             By TLS a node is known by its certificate: `--ca`, or the system's roots. Redirects are not followed.
+//! Owns        the node's address, the key, and one request with a body and an answer of lines.
+//! Invariants  a key is never an argument, because every user of the machine can read arguments. The body is sent after
+//!             the node's `100 Continue`, so that a refusal is not lost when the node closes a connection with an
+//!             unread body. (test `n1_1_*` in `it/exact.rs`)
+//! Limits      `PIECES_AHEAD` pieces of the file wait to be sent; `LINE_BYTES_MAX` per line of the answer. A proxy that
+//!             does not forward `100 Continue` delays the body by `GO_ON_WITHIN`. With TLS the node's certificate must
+//!             be trusted by `--ca` or the system's roots. Redirects are not followed.
 
 use crate::jwks_url::trust;
 use anyhow::{Context as _, bail};
@@ -37,29 +37,29 @@ const LINE_BYTES_MAX: usize = 1 << 20;
 const GO_ON_WITHIN: Duration = Duration::from_secs(2);
 const KEY_VARIABLE: &str = "GUILDHALL_KEY";
 
-/// Which node, and with which key.
+/// Address of the node, and the key.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Node")]
 pub(super) struct Remote {
-    /// Where the node listens
+    /// Address of the node
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080", value_parser = parse_server)]
     server: Server,
-    /// A file with a key of the backend API [default: the key in $GUILDHALL_KEY]
+    /// File with a key of the backend API [default: the key in $GUILDHALL_KEY]
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
-    /// Certificates to trust an https:// node by, PEM [default: those that this system trusts]
+    /// Certificates, PEM, that authenticate a node at https:// [default: those that this system trusts]
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
 }
 
-/// A node's address.
+/// Address of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Server {
     is_tls: bool,
-    /// Without the brackets of an IPv6 address.
+    /// Host without the brackets of an IPv6 address.
     host: String,
     port: u16,
-    /// For the header: as it was written.
+    /// Value of the `Host` header: the address as it was written.
     authority: String,
 }
 
@@ -77,7 +77,7 @@ fn parse_url(text: &str) -> Option<Server> {
         return None;
     }
     let (host, port) = match authority.rsplit_once(':') {
-        // The last colon may be within the brackets of an address.
+        // The last colon may be part of an IPv6 address.
         Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()?),
         _ => (authority, if is_tls { 443 } else { 80 }),
     };
@@ -85,12 +85,12 @@ fn parse_url(text: &str) -> Option<Server> {
     (!host.is_empty()).then(|| Server { is_tls, host, port, authority: authority.to_owned() })
 }
 
-/// What carries a request.
+/// Byte stream that carries a request.
 trait Carrier: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Carrier for T {}
 
 impl Server {
-    /// Connects, and by TLS trusts the certificates in `ca`, or those that the system trusts.
+    /// Connects. With TLS, trusts the certificates in `ca`, or those that the system trusts.
     async fn connect(&self, ca: Option<&Path>) -> anyhow::Result<Box<dyn Carrier>> {
         let Self { is_tls, host, port, authority } = self;
         // Before the first byte is sent, so that a wrong file is reported even if no node runs.
@@ -126,10 +126,10 @@ impl Remote {
         }
     }
 
-    /// Sends `input` as lines, and hands over each line of the answer as it comes.
+    /// Sends the lines of `input`, and passes each line of the answer to `take` when it arrives.
     ///
     /// # Errors
-    /// When the node cannot be reached or refuses; when `input` cannot be read; and what `take` says.
+    /// The node cannot be reached or refuses the request; `input` cannot be read; or `take` returns an error.
     pub async fn stream(
         &self,
         environment: &[(String, String)],
@@ -150,7 +150,7 @@ impl Remote {
         let go_on = Arc::new(Notify::new());
         let said_so = go_on.clone();
         let reading = tokio::spawn(async move {
-            // Past it somebody in between keeps the word to itself: send all the same.
+            // After this time a proxy does not forward `100 Continue`: the body is sent without it.
             let _ = tokio::time::timeout(GO_ON_WITHIN, go_on.notified()).await;
             read_pieces(input, pieces).await
         });
@@ -206,13 +206,13 @@ async fn read_pieces(mut input: impl AsyncRead + Unpin, pieces: mpsc::Sender<Byt
             return Ok(());
         }
         if pieces.send(piece.into()).await.is_err() {
-            // The node has answered without it; the answer says why.
+            // The node has answered without the body; the answer has the reason.
             return Ok(());
         }
     }
 }
 
-/// A file, or with `-` standard input.
+/// Opens a file, or standard input for `-`.
 pub(super) async fn open(path: &str) -> anyhow::Result<Box<dyn AsyncRead + Send + Unpin>> {
     if path == "-" {
         let input = std::io::stdin().as_fd().try_clone_to_owned().context("standard input cannot be read")?;
@@ -222,7 +222,7 @@ pub(super) async fn open(path: &str) -> anyhow::Result<Box<dyn AsyncRead + Send 
     Ok(Box::new(file))
 }
 
-/// Bytes of a file; none for standard input and everything that is no file.
+/// Bytes of a regular file; none for standard input and other kinds.
 pub(super) async fn size_of(path: &str) -> Option<u64> {
     let metadata = if path == "-" { return None } else { tokio::fs::metadata(path).await.ok()? };
     metadata.is_file().then_some(metadata.len())

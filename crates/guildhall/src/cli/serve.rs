@@ -22,11 +22,11 @@ Examples:
   guildhall serve --config /etc/guildhall.toml --log-format json
   GUILDHALL__LIMITS__SESSION_RESUME_MS=60000 guildhall serve
 
-Is it up?   GET /healthz (the process answers), GET /readyz (send it clients).
-Stop it:    SIGTERM or SIGINT; clients are asked to reconnect, and what is
-            under way is finished. A second signal ends it at once.
-Reload it:  SIGHUP reads the configuration again; the log says what holds from
-            now on and what needs a restart.
+Is it up?   GET /healthz (the process answers), GET /readyz (it takes clients).
+Stop it:    SIGTERM or SIGINT. Clients reconnect, and requests in progress are
+            completed. A second signal ends the node at once.
+Reload it:  SIGHUP reads the configuration again. The log says which settings
+            changed and which need a restart.
 First bot:  guildhall token bot --new mybot --data DIR, while no node runs.
 Is it well? guildhall doctor --data DIR";
 
@@ -36,10 +36,10 @@ pub struct ServeArgs {
     /// Address and port for HTTP and WebSocket [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<String>,
-    /// The URL that clients open their WebSocket at, when a proxy stands in front
+    /// URL that clients open their WebSocket at, if a proxy is in front of the node
     #[arg(long, value_name = "URL")]
     public_url: Option<String>,
-    /// Keep state in this folder [default: data/node]
+    /// Data directory of the node [default: data/node]
     #[arg(long, value_name = "DIR")]
     data: Option<String>,
     /// Threads that own connections [default: one per core]
@@ -71,7 +71,7 @@ pub(super) async fn run(
     };
     let mut loaded = read()?;
     let log = logging::init(&loaded.config.log);
-    // Before anything else: until there is somebody to hear it, SIGHUP ends the process.
+    // Installed first: without a handler, SIGHUP ends the process.
     let mut hangups = signal(SignalKind::hangup())?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), config = %changed_line(&loaded), "starting");
     tracing::debug!(config = %effective_line(&loaded), "all settings");

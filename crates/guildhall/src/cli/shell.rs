@@ -1,4 +1,4 @@
-//! For shells: completions and manual pages, made from the definition of the command line.
+//! Completions and manual pages, generated from the definition of the command line.
 
 use super::{Cli, Failure, say};
 use anyhow::Context as _;
@@ -20,14 +20,15 @@ Examples:
 /// Arguments of `guildhall completions`.
 #[derive(Args, Debug)]
 pub struct CompletionsArgs {
-    /// The shell to complete for
+    /// Shell to complete for
     shell: Shell,
 }
 
 /// Arguments of `guildhall man`.
 #[derive(Args, Debug)]
 pub struct ManArgs {
-    /// Write one page per command into this directory, which must exist, instead of the main page to standard output
+    /// Write one page per command into this directory, which must exist; by default the main page goes to
+    /// standard output
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }

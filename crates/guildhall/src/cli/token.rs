@@ -18,7 +18,7 @@ Examples:
   guildhall token bot --id 1100000000000000042
   # A new user account, and a token that is valid for 30 days:
   guildhall token user --new mara --ttl 30d
-  # The bot token in the file is not accepted from now on:
+  # Revoke the bot token in a file:
   guildhall token revoke < token.txt
 
 Standard output has the token and nothing else; the account's id goes to
@@ -27,9 +27,9 @@ store.dir) belongs to one process. While it runs, its backend API mints and
 revokes tokens (docs/backend-api.md). All user tokens end when auth.jwt_secret
 changes.";
 
-/// Longer input is no token of ours.
+/// A longer input is not a token of this node.
 const INPUT_BYTES_MAX: u64 = 2 * guildhall_node::TOKEN_BYTES_MAX as u64;
-/// Usernames are 2–32 characters of the wire's alphabet.
+/// Length of a username on the wire.
 const NAME_CHARS: std::ops::RangeInclusive<usize> = 2..=32;
 
 /// Arguments of `token`.
@@ -47,7 +47,7 @@ enum What {
     Bot {
         #[command(flatten)]
         whose: Whose,
-        /// A new bot gets no privileged intents (presences, members, message content)
+        /// Give a new bot no privileged intents (presences, members, message content)
         #[arg(long, requires = "new")]
         unprivileged: bool,
     },
@@ -55,21 +55,21 @@ enum What {
     User {
         #[command(flatten)]
         whose: Whose,
-        /// How long it is valid: seconds, or with s, m, h, d
+        /// Time for which the token is valid: seconds, or a number with s, m, h or d
         #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = parse_ttl)]
         ttl: u64,
     },
-    /// Revoke the token on standard input
+    /// Revoke the token that standard input contains
     Revoke,
 }
 
 #[derive(Args, Debug)]
 #[group(required = true, multiple = false)]
 struct Whose {
-    /// An account that exists
+    /// Existing account
     #[arg(long, value_name = "ID")]
     id: Option<UserId>,
-    /// A new account with this name
+    /// Create an account with this name
     #[arg(long, value_name = "NAME")]
     new: Option<String>,
 }
@@ -86,7 +86,7 @@ fn parse_ttl(text: &str) -> Result<u64, String> {
     ttl_s.ok_or_else(|| format!("expected a duration up to {} days, like 90m, 12h or 30d", TTL_S_MAX / 86_400))
 }
 
-/// A hundred years: nobody means more.
+/// A hundred years.
 const TTL_S_MAX: u64 = 36_500 * 86_400;
 
 pub(super) async fn run(args: TokenArgs, environment: Vec<(String, String)>) -> Result<(), Failure> {
@@ -94,7 +94,7 @@ pub(super) async fn run(args: TokenArgs, environment: Vec<(String, String)>) -> 
     offline::run(args.offline, environment, instead, async |node| execute(node, args.what).await).await
 }
 
-/// Does it, and returns what goes to standard output.
+/// Executes the command, and returns the text for standard output.
 async fn execute(node: &Node, what: What) -> anyhow::Result<String> {
     match what {
         What::Bot { whose, unprivileged } => {
