@@ -218,6 +218,7 @@ export class StateCache {
     replace(guild.channels, full.channels, (channel) => channel.id);
     for (const channel of guild.channels.values()) channel.guild_id ??= guild.id;
     replace(guild.threads, full.threads ?? [], (thread) => thread.id);
+    for (const thread of guild.threads.values()) thread.guild_id ??= guild.id;
     replace(guild.scheduledEvents, full.guild_scheduled_events ?? [], (event) => event.id);
     replace(guild.stageInstances, full.stage_instances ?? [], (stage) => stage.id);
     for (const member of full.members ?? []) this.member(guild, member);
@@ -486,6 +487,10 @@ const HANDLERS = {
   },
   MESSAGE_CREATE(cache, body) {
     cache.setLastMessage(body.guild_id, body.channel_id, body.id);
+    const guild = body.guild_id === undefined ? undefined : cache.guilds.get(body.guild_id);
+    // Who writes is the member that one wants to know first in a large guild. The message keeps its objects.
+    if (!guild || !body.member || guild.members.has(body.author.id)) return;
+    cache.change("member", guild.id, body.author.id, cache.member(guild, { ...body.member, user: { ...body.author } }));
   },
   VOICE_STATE_UPDATE(cache, body) {
     if (body.guild_id === undefined) return;

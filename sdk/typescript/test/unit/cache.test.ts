@@ -127,6 +127,26 @@ describe("passive updates", () => {
     cache.apply("MESSAGE_CREATE", { id: "9", guild_id: "10", channel_id: "20" });
     assert.equal(state.channels.get("20")?.last_message_id, "9");
   });
+
+  test("who writes is a member from then on", () => {
+    const { cache, state, kinds } = filled();
+    const { user: author, ...rest } = member("7", ["11"]);
+    const message = { id: "9", guild_id: "10", channel_id: "20", author, member: rest };
+    cache.apply("MESSAGE_CREATE", message);
+    assert.deepEqual(state.members.get("7")?.roles, ["11"]);
+    assert.equal(state.members.get("7")?.user.username, "u7");
+    assert.deepEqual(kinds(), ["channel 20", "member 7"]);
+    // What is known is not overwritten by a message, whose member lacks fields.
+    cache.apply("MESSAGE_CREATE", { ...message, id: "10", member: { ...rest, roles: [] } });
+    assert.deepEqual(state.members.get("7")?.roles, ["11"]);
+    assert.deepEqual(message.member, rest, "the message is as it came");
+  });
+
+  test("threads know their guild", () => {
+    const { cache, state } = filled();
+    cache.apply("GUILD_CREATE", guild({ threads: [{ id: "30", name: "t", parent_id: "20", type: 11 }] }));
+    assert.equal(state.threads.get("30")?.guild_id, "10");
+  });
 });
 
 describe("direct messages", () => {
