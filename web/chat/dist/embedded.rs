@@ -1,12 +1,20 @@
 // Written by web/chat/build.js.
 const ASSETS: &[Asset] = &[
     Asset {
-        name: "assets/index-D_dBa-xQ.js",
+        name: "assets/compressors-DEOsVCDa.wasm",
+        content_type: "application/wasm",
+        tag: "f3e359fb4979c5cf",
+        plain: include_bytes!("assets/compressors-DEOsVCDa.wasm"),
+        gzip: include_bytes!("assets/compressors-DEOsVCDa.wasm.gz"),
+        brotli: include_bytes!("assets/compressors-DEOsVCDa.wasm.br"),
+    },
+    Asset {
+        name: "assets/index-DeYqjiS0.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "b66c54fd3d766bb5",
-        plain: include_bytes!("assets/index-D_dBa-xQ.js"),
-        gzip: include_bytes!("assets/index-D_dBa-xQ.js.gz"),
-        brotli: include_bytes!("assets/index-D_dBa-xQ.js.br"),
+        tag: "fb210baf493f4b80",
+        plain: include_bytes!("assets/index-DeYqjiS0.js"),
+        gzip: include_bytes!("assets/index-DeYqjiS0.js.gz"),
+        brotli: include_bytes!("assets/index-DeYqjiS0.js.br"),
     },
     Asset {
         name: "assets/style-x26SxfVj.css",
@@ -19,7 +27,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "0e4097645383f50d",
+        tag: "95d7fcb748729355",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

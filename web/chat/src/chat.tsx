@@ -8,7 +8,7 @@ import * as perms from "./permissions.ts";
 import { openProfile } from "./profile.tsx";
 import { view } from "./sidebar.tsx";
 import { touch, watch } from "./topics.ts";
-import { type Channel, isDirect, isNewer, isThread, type Member, type Message } from "./types.ts";
+import { type Channel, isDirect, isNewer, isThread, type Member, type Message, type User } from "./types.ts";
 import { Avatar, closeLayer, day, exactTime, Icon, IconButton, openLayer, readable, time } from "./ui.tsx";
 import * as world from "./world.ts";
 import { bytes } from "./meter.ts";
@@ -21,17 +21,18 @@ const replying = signal<Message | null>(null);
 const editing = signal<string | null>(null);
 const drafts = new Map<string, string>();
 
-function namesFor(channel: Channel | undefined): Names {
+function namesFor(channel: Channel | undefined, message?: Message): Names {
   const guild = world.guildOf(channel);
+  const userOf = (id: string): User | undefined => guild?.members.get(id)?.user ?? message?.mentions.find((user) => user.id === id) ?? world.userOf(id);
   return {
     user(id) {
-      const user = guild?.members.get(id)?.user ?? world.users.get(id);
+      const user = userOf(id);
       if (!user && guild) world.askMembersOf(guild, [id]);
       return user ? world.nameOf(user, guild) : "unknown";
     },
     role: (id) => guild?.roles.get(id),
     channel: (id) => { const found = world.channelOf(id); return found && world.permissionsOf(found) ? world.channelName(found) : undefined; },
-    onUser(id, anchor) { const user = guild?.members.get(id)?.user ?? world.users.get(id); if (user) openProfile(user, guild, anchor); },
+    onUser(id, anchor) { const user = userOf(id); if (user) openProfile(user, guild, anchor); },
     onChannel: world.openChannel,
   };
 }
@@ -99,7 +100,7 @@ function Row({ message, isFirst, isEditing }: RowProps): VNode {
   watch("members");
   const channel = world.channelOf(message.channel_id);
   const guild = world.guildOf(channel);
-  const names = namesFor(channel);
+  const names = namesFor(channel, message);
   const name = world.nameOf(message.author, guild);
   const isMine = message.author.id === world.me.value?.id;
   const granted = world.permissionsOf(channel);
@@ -107,9 +108,9 @@ function Row({ message, isFirst, isEditing }: RowProps): VNode {
   const isMention = message.mention_everyone || message.mentions.some((user) => user.id === world.me.value?.id);
   const mayDelete = isMine || (granted & perms.MANAGE_MESSAGES) !== 0n;
   const mayPin = (granted & (perms.PIN_MESSAGES | perms.MANAGE_MESSAGES)) !== 0n;
-  const mayThread = guild && channel && !isThread(channel) && !message.thread && !guild.channels.has(message.id) && (granted & perms.CREATE_PUBLIC_THREADS) !== 0n;
+  const mayThread = guild && channel && !isThread(channel) && !message.thread && !guild.threads.has(message.id) && (granted & perms.CREATE_PUBLIC_THREADS) !== 0n;
   const quoted = message.referenced_message;
-  const thread = message.thread ?? (guild?.channels.get(message.id) && isThread(guild.channels.get(message.id)!) ? guild.channels.get(message.id) : undefined);
+  const thread = message.thread ?? guild?.threads.get(message.id);
   const color = readable(world.colorOf(message.author.id, guild));
 
   const more = (anchor: HTMLElement): void => openLayer({
@@ -310,7 +311,7 @@ function Skeletons(): VNode {
 function Typing({ id }: { id: string }): VNode {
   watch("typing", "members");
   const guild = world.guildOf(world.channelOf(id));
-  const who = world.typists(id).map((user) => { const known = guild?.members.get(user)?.user ?? world.users.get(user); return known ? world.nameOf(known, guild) : "Somebody"; });
+  const who = world.typists(id).map(({ userId, name }) => { const known = guild?.members.get(userId)?.user ?? world.userOf(userId); return known ? world.nameOf(known, guild) : (name ?? "Somebody"); });
   const text = who.length === 0 ? "" : who.length === 1 ? `${who[0]} is typing…` : who.length === 2 ? `${who[0]} and ${who[1]} are typing…` : "Several people are typing…";
   return <p class="typing" aria-live="off">{text && <><span class="dots" aria-hidden="true"><i /><i /><i /></span>{text}</>}</p>;
 }

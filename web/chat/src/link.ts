@@ -1,7 +1,7 @@
 // Link: the SDK's client with the codecs of this page, and the connection's story in words that a person can follow.
 
 import { signal } from "@preact/signals";
-import { Capabilities, Client, none, type Problem, type Subscription } from "@guildhall/sdk";
+import { Capabilities, Client, none, type Problem } from "@guildhall/sdk";
 import { zlibStream, zstdStream } from "@guildhall/sdk/codecs";
 
 export type Codec = "none" | "zlib-stream" | "zstd-stream";
@@ -51,13 +51,15 @@ const inWords = (problem: Problem): string => {
   return problem.code && !text.includes(String(problem.code)) ? `${text} (${problem.code})` : text;
 };
 
+const MEMBERS_MAX = 20_000;
+
 export class Link {
-  #client: Client;
+  readonly client: Client;
   #isPurpose = false;
 
   constructor(url: string, token: string, codec: Codec, handlers: LinkHandlers) {
-    const client = (this.#client = new Client({
-      url, token, compression: compressionOf(codec), cache: false, backoffMaxMs: 8_000,
+    const client = (this.client = new Client({
+      url, token, compression: compressionOf(codec), cache: { membersMax: MEMBERS_MAX }, backoffMaxMs: 8_000,
       capabilities: Capabilities.PASSIVE_GUILD_UPDATE_V2 | Capabilities.LAZY_USER_NOTES,
       properties: { os: "web", browser: "Guildhall chat", device: "" },
     }));
@@ -90,31 +92,29 @@ export class Link {
     });
   }
 
-  get codec(): Codec { return this.#client.codec.compression as Codec; }
+  get codec(): Codec { return this.client.codec.compression as Codec; }
 
-  open(): void { this.#client.connect(); }
-  stop(): void { this.#client.close(); }
-  send(op: number, d: unknown): void { this.#client.send(op, d); }
-  subscribe(guildId: string, patch: Subscription): void { this.#client.subscribe(guildId, patch); }
+  open(): void { this.client.connect(); }
+  stop(): void { this.client.close(); }
 
   /** Breaks the connection as a lost network would; the session is resumed. */
   drop(): void {
     note("The connection was broken on purpose", "warn");
     this.#isPurpose = true;
-    this.#client.reconnect({ reason: "it was broken on purpose" });
+    this.client.reconnect({ reason: "it was broken on purpose" });
     this.retryNow();
   }
 
   /** Does not wait any longer: the network may be back, or somebody asked for it. */
   retryNow(): void {
-    if (this.#client.state === "waiting") this.#client.reconnect();
+    if (this.client.state === "waiting") this.client.reconnect();
   }
 
   /** Reconnects with another codec. The session goes on. */
   switchCodec(codec: Codec): void {
     note(`Switching to ${codecName(codec)}`);
     this.#isPurpose = true;
-    this.#client.reconnect({ compression: compressionOf(codec), reason: `switching to ${codecName(codec)}` });
+    this.client.reconnect({ compression: compressionOf(codec), reason: `switching to ${codecName(codec)}` });
     this.retryNow();
   }
 

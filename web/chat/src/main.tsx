@@ -28,8 +28,7 @@ let link: Link | null = null;
 function logOut(why = ""): void {
   link?.stop();
   link = null;
-  world.isReady.value = false;
-  world.me.value = null;
+  world.forget();
   localStorage.removeItem(TOKEN);
   fault.value = why;
   token.value = null;
@@ -48,18 +47,16 @@ function connect(value: string): void {
   authorize(value, () => logOut("The token is no longer valid. Log in again."));
   const kept = localStorage.getItem(CODEC) as Codec | null;
   const codec = kept && CODECS.includes(kept) ? kept : CODECS[0]!;
-  let bytes = 0;
   link = new Link(ownGateway(), value, codec, {
     onOpen: beginConnection,
-    onFrame(frame) { bytes = record(frame); },
+    onFrame: record,
     onDispatch(t, d) {
-      if (t.startsWith("PASSIVE_UPDATE")) recordPassive(bytes, (d.updated_channels ?? d.channels ?? []).length);
-      world.handleDispatch(t, d);
+      if (t.startsWith("PASSIVE_UPDATE")) recordPassive((d.updated_channels ?? d.channels ?? []).length);
     },
     onReady: () => world.catchUp(),
     onRefused: (why) => logOut(why),
   });
-  world.connectWorld((op, d) => link?.send(op, d), (guild, patch) => link?.subscribe(guild, patch));
+  world.follow(link.client);
   link.open();
 }
 
@@ -82,7 +79,7 @@ function Self(): VNode | null {
   watch("members");
   const me = world.me.value;
   if (!me) return null;
-  const guild = world.guilds.get(world.guildId.value ?? "");
+  const guild = world.guilds().get(world.guildId.value ?? "");
   const name = world.nameOf(me, guild);
   const isOn = linkState.value.phase === "ready";
   return (
@@ -121,8 +118,8 @@ function App(): VNode {
       }
       if (event.altKey && (event.key === "ArrowUp" || event.key === "ArrowDown")) {
         event.preventDefault();
-        const guild = world.guilds.get(world.guildId.value ?? "");
-        const all = guild ? world.channelTree(guild).flatMap((group) => group.channels).filter((c) => c.type !== 2 && c.type !== 13) : [...world.directs.values()];
+        const guild = world.guilds().get(world.guildId.value ?? "");
+        const all = guild ? world.channelTree(guild).flatMap((group) => group.channels).filter((c) => c.type !== 2 && c.type !== 13) : [...world.directs().values()];
         const next = all[(all.findIndex((c) => c.id === world.channelId.value) + (event.key === "ArrowDown" ? 1 : all.length - 1)) % all.length];
         if (next) world.openChannel(next.id);
       }

@@ -16,7 +16,7 @@ export const searchFocus = signal(0);
 function Person({ member, guild, top }: { member: Member; guild: world.Guild; top?: number }): VNode {
   watch("presence", "members");
   const name = world.nameOf(member.user, guild);
-  const presence = world.presences.get(member.user.id);
+  const presence = world.presenceOf(member.user.id, guild);
   const doing = activityText(presence);
   const isAway = !presence || presence.status === "offline";
   return (
@@ -30,14 +30,17 @@ function Person({ member, guild, top }: { member: Member; guild: world.Guild; to
 }
 
 export function Members(): VNode | null {
-  watch("list", "guilds", "presence", "members");
-  const guild = world.guilds.get(world.guildId.value ?? "");
+  watch("list", "guilds");
+  const guild = world.guilds().get(world.guildId.value ?? "");
+  void world.channelId.value;
   const [query, setQuery] = useState("");
   const [found, setFound] = useState<Member[] | null>(null);
   const box = useRef<HTMLDivElement>(null);
   const input = useRef<HTMLInputElement>(null);
   const [scroll, setScroll] = useState({ top: 0, height: 600 });
-  const list = guild && guild.lists.get(world.newestList.get(guild.id) ?? "");
+  const view = world.memberList();
+  // Until its first update the list has no length.
+  const list = view && view.groups.length > 0 ? view : null;
 
   useEffect(() => { if (searchFocus.value) input.current?.focus(); }, [searchFocus.value]);
   useEffect(() => {
@@ -56,9 +59,9 @@ export function Members(): VNode | null {
   }, [guild?.id, found === null]);
   const first = Math.max(0, Math.floor(scroll.top / ROW) - 6), last = Math.min((list?.length ?? 0) - 1, Math.ceil((scroll.top + scroll.height) / ROW) + 6);
   useEffect(() => {
-    const timer = setTimeout(() => { world.listRange.value = [first, Math.max(first, last)]; world.subscribe(); }, 80);
+    const timer = setTimeout(() => { view?.setRanges([[0, 99], [first, Math.max(first, last)]]); }, 80);
     return () => clearTimeout(timer);
-  }, [Math.floor(first / 20), Math.floor(last / 20), guild?.id]);
+  }, [Math.floor(first / 20), Math.floor(last / 20), view]);
   if (!guild) return null;
 
   // A header has the count of the moment it was sent; the groups are up to date.

@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import type { VNode } from "preact";
 import { type Codec, codecName, latencyMs, linkLog, linkState, seconds } from "./link.ts";
-import { bytes, connections, current, exact, passive, ratio, timeline, zlibBytes } from "./meter.ts";
+import { bytes, canCompare, type Connection, connections, current, exact, ofType, passive, ratio, type Tally, timeline, wireBytes, zlibBytes, zstdBytes } from "./meter.ts";
 import { watch } from "./topics.ts";
 import { isNarrow } from "./ui.tsx";
 
@@ -17,10 +17,11 @@ export interface MeterActions { codecs: Codec[]; switchCodec(codec: Codec): void
 export function MeterStrip({ onOpen }: { onOpen: () => void }): VNode {
   watch("meter");
   const now = current();
+  const wire = now ? wireBytes(now, now) : NaN;
   return (
     <button type="button" class="meter-strip" aria-expanded={isMeterOpen.value} onClick={onOpen}>
-      <span class="strip-top"><b>{now ? bytes(now.wire) : "–"}</b><span class="quiet">of {now ? bytes(now.raw) : "–"}</span><span class="factor">{now && now.wire ? ratio(now.raw, now.wire) : ""}</span></span>
-      <span class="strip-bar" aria-hidden="true"><i style={{ transform: `scaleX(${now?.raw ? Math.min(1, now.wire / now.raw) : 0})` }} /></span>
+      <span class="strip-top"><b>{now ? bytes(wire) : "–"}</b><span class="quiet">of {now ? bytes(now.raw) : "–"}</span><span class="factor">{now && wire ? ratio(now.raw, wire) : ""}</span></span>
+      <span class="strip-bar" aria-hidden="true"><i style={{ transform: `scaleX(${now?.raw ? Math.min(1, (wire || 0) / now.raw) : 0})` }} /></span>
       <span class="strip-name"><span>{now ? codecName(now.codec) : "not connected"}</span><span class="strip-open">What each byte costs</span></span>
     </button>
   );
@@ -29,26 +30,27 @@ export function MeterStrip({ onOpen }: { onOpen: () => void }): VNode {
 function Bars(): VNode {
   const now = current();
   if (!now) return <p class="empty">Nothing was received yet.</p>;
-  const zlib = zlibBytes(now);
-  const isMeasured = now.zlibOf > 0;
-  const rows: { name: string; note: string; value: number; kind: string }[] = [
-    { name: "Plain JSON", note: "no compression", value: now.raw, kind: "plain" },
-  ];
-  rows.push({ name: "zlib-stream", note: "level 6, a context each; computed here", value: isMeasured ? zlib : NaN, kind: "other" });
-  rows.push({ name: now.codec === "none" ? "This connection" : codecName(now.codec), note: now.isEstimate ? "this connection, estimate" : "this connection, received", value: now.wire, kind: now.isEstimate ? "own estimate" : "own" });
+  const rows: { name: string; note: string; value: number; kind: string }[] = [{ name: "Plain JSON", note: "no compression", value: now.raw, kind: "plain" }];
+  if (canCompare()) {
+    rows.push({ name: "zlib-stream", note: "zlib level 6, computed here", value: zlibBytes(now), kind: "other" });
+    rows.push({ name: "zstd-stream", note: "zstd level 6, tuned, computed here", value: zstdBytes(now), kind: "other" });
+  }
+  rows.push({ name: now.codec === "none" ? "Plain, as sent" : codecName(now.codec), note: now.isEstimate ? "this connection, estimate" : "this connection, received", value: wireBytes(now, now), kind: now.isEstimate ? "own estimate" : "own" });
   return (
     <div class="bars" role="table" aria-label="What this connection's messages cost by codec">
       {rows.map((row) => (
         <div class={`bar-row ${row.kind}`} role="row" key={row.note}>
           <span class="bar-label" role="rowheader"><b>{row.name}</b><span class="quiet">{row.note}</span></span>
           <span class="bar-track" aria-hidden="true"><i style={{ transform: `scaleX(${now.raw ? Math.min(1, Math.max((row.value || 0) / now.raw, 0.004)) : 0})` }} /></span>
-          <span class="bar-value" role="cell" title={Number.isNaN(row.value) ? "" : exact(row.value)}>{Number.isNaN(row.value) ? "…" : bytes(row.value)}</span>
-          <span class="bar-share" role="cell">{now.raw && !Number.isNaN(row.value) ? `${Math.round((row.value / now.raw) * 100)} %` : ""}</span>
+          <span class="bar-value" role="cell" title={exact(row.value)}>{bytes(row.value)}</span>
+          <span class="bar-share" role="cell">{now.raw && !Number.isNaN(row.value) ? `${percent(row.value / now.raw)} %` : ""}</span>
         </div>
       ))}
     </div>
   );
 }
+
+const percent = (share: number): string => (share < 0.1 ? (share * 100).toFixed(1) : String(Math.round(share * 100)));
 
 function Timeline(): VNode {
   const end = Math.floor(performance.now() / 1000), span = 60;
@@ -77,25 +79,41 @@ function Timeline(): VNode {
 function Types(): VNode {
   const now = current();
   const rows = [...(now?.types ?? [])].sort((a, b) => b[1].raw - a[1].raw).slice(0, 12);
+  const cells = (tally: Tally): VNode => {
+    const wire = wireBytes(tally, now!);
+    return <><td class="number">{tally.count.toLocaleString("en")}</td><td class="number" title={exact(tally.raw)}>{bytes(tally.raw)}</td><td class="number quiet" title={exact(zlibBytes(tally))}>{bytes(zlibBytes(tally))}</td><td class="number quiet" title={exact(zstdBytes(tally))}>{bytes(zstdBytes(tally))}</td><td class="number" title={exact(wire)}>{bytes(wire)}</td><td class="number">{ratio(tally.raw, wire)}</td></>;
+  };
   return (
     <div class="table-box" tabIndex={0} role="region" aria-label="By event type">
       <table>
-        <thead><tr><th>Event</th><th class="number">Count</th><th class="number">As JSON</th><th class="number">zlib</th><th class="number">Received</th><th class="number">Ratio</th></tr></thead>
-        <tbody>
-          {rows.map(([name, tally]) => (
-            <tr key={name}><th scope="row" class="mono">{name}</th><td class="number">{tally.count.toLocaleString("en")}</td><td class="number" title={exact(tally.raw)}>{bytes(tally.raw)}</td><td class="number quiet" title={exact(zlibBytes(tally))}>{tally.zlibOf ? bytes(zlibBytes(tally)) : "…"}</td><td class="number" title={exact(tally.wire)}>{bytes(tally.wire)}</td><td class="number">{ratio(tally.raw, tally.wire)}</td></tr>
-          ))}
-        </tbody>
-        {now && <tfoot><tr><th scope="row">All</th><td class="number">{now.count.toLocaleString("en")}</td><td class="number">{bytes(now.raw)}</td><td class="number">{bytes(zlibBytes(now))}</td><td class="number">{bytes(now.wire)}</td><td class="number">{ratio(now.raw, now.wire)}</td></tr></tfoot>}
+        <thead><tr><th>Event</th><th class="number">Count</th><th class="number">As JSON</th><th class="number">zlib</th><th class="number">zstd</th><th class="number">Received</th><th class="number">Ratio</th></tr></thead>
+        <tbody>{rows.map(([name, tally]) => <tr key={name}><th scope="row" class="mono">{name}</th>{cells(tally)}</tr>)}</tbody>
+        {now && <tfoot><tr><th scope="row">All</th>{cells(now)}</tr></tfoot>}
       </table>
     </div>
   );
 }
 
-const perMessage = (connection: (typeof connections)[number], side: "raw" | "wire"): string => {
+function perMessage(connection: Connection): string {
   const tally = connection.types.get("MESSAGE_CREATE");
-  return tally?.count ? `${Math.round(tally[side] / tally.count).toLocaleString("en")} B` : "–";
-};
+  if (!tally?.count) return "–";
+  const each = (bytes: number): string => Math.round(bytes / tally.count).toLocaleString("en");
+  const wire = wireBytes(tally, connection);
+  return `${each(tally.raw)} → ${Number.isNaN(wire) ? "…" : each(wire)} B`;
+}
+
+/** What summaries of passive guilds stood for, compared in the same unit as what they cost. */
+function Passive(): VNode {
+  if (passive.updates === 0) return <p class="small">A guild that is not on the screen sends a summary about every 30 s instead of its messages. None has come yet.</p>;
+  const summary = ofType("PASSIVE_UPDATE_V2"), message = ofType("MESSAGE_CREATE");
+  const each = message.count ? { raw: message.raw / message.count, wire: message.wire / message.count } : null;
+  const saved = each ? { raw: passive.channels * each.raw - summary.raw, wire: passive.channels * each.wire - summary.wire } : null;
+  return (
+    <p class="small">{passive.updates.toLocaleString("en")} {passive.updates === 1 ? "summary" : "summaries"} ({bytes(summary.wire)} received, {bytes(summary.raw)} as JSON) named {passive.channels.toLocaleString("en")} {passive.channels === 1 ? "channel" : "channels"} with new messages, of which none was sent. {saved && saved.wire > 0
+      ? <>One message for each of them would have been more by <b title={exact(saved.wire)}>{bytes(saved.wire)}</b> received ({bytes(saved.raw)} as JSON): at least that was saved. How many messages there were, the summary does not say.</>
+      : <>So far they cost as much as one message for each would have: the saving begins with the second one.</>}</p>
+  );
+}
 
 function Compare(): VNode | null {
   if (connections.length < 2) return null;
@@ -107,7 +125,7 @@ function Compare(): VNode | null {
           <thead><tr><th>Codec</th><th class="number">As JSON</th><th class="number">Received</th><th class="number">Ratio</th><th class="number">Per message</th></tr></thead>
           <tbody>{connections.map((connection) => (
             <tr key={connection.startedAt} class={connection === current() ? "current" : ""}><th scope="row">{codecName(connection.codec)}{connection === current() && <span class="quiet"> now</span>}</th>
-              <td class="number" title={exact(connection.raw)}>{bytes(connection.raw)}</td><td class="number" title={exact(connection.wire)}>{connection.isEstimate ? "≈ " : ""}{bytes(connection.wire)}</td><td class="number">{ratio(connection.raw, connection.wire)}</td><td class="number">{perMessage(connection, "raw")} → {perMessage(connection, "wire")}</td></tr>
+              <td class="number" title={exact(connection.raw)}>{bytes(connection.raw)}</td><td class="number" title={exact(wireBytes(connection, connection))}>{connection.isEstimate ? "≈ " : ""}{bytes(wireBytes(connection, connection))}</td><td class="number">{ratio(connection.raw, wireBytes(connection, connection))}</td><td class="number">{perMessage(connection)}</td></tr>
           ))}</tbody>
         </table>
       </div>
@@ -119,17 +137,16 @@ export function Meter({ actions, onClose }: { actions: MeterActions; onClose: ()
   watch("meter");
   const now = current();
   const state = linkState.value;
-  const message = now?.types.get("MESSAGE_CREATE");
-  const saved = message?.count ? passive.moved * (message.raw / message.count) : 0;
+  const wire = now ? wireBytes(now, now) : NaN;
   return (
     <div class="meter" role={isNarrow.value ? "main" : "complementary"} aria-label="Meter">
       <div class="pane-head"><h2>What each byte costs</h2><button type="button" class="icon-button" aria-label="Close the meter" onClick={onClose}><svg viewBox="0 0 16 16" width="16" height="16" aria-hidden="true"><path fill="currentColor" d="m4 3 4 4 4-4 1 1-4 4 4 4-1 1-4-4-4 4-1-1 4-4-4-4z" /></svg></button></div>
       <div class="meter-scroll" tabIndex={-1}>
-        <p class="claim">{now?.wire ? <>This connection received <b>{bytes(now.wire)}</b> that say what <b>{bytes(now.raw)}</b> of JSON would: <b class="accent">{ratio(now.raw, now.wire)}</b>{now.raw / now.wire >= 1.05 ? " smaller." : " the size."}</> : "Connecting…"}</p>
+        <p class="claim">{now && wire ? <>This connection received <b>{bytes(wire)}</b> that say what <b>{bytes(now.raw)}</b> of JSON would: <b class="accent">{ratio(now.raw, wire)}</b>{now.raw / wire >= 1.05 ? " smaller." : " the size."}</> : "Connecting…"}</p>
         <Bars />
-        {now && !now.isEstimate && isShared.value && now.codec !== "none" && <p class="small">The node keeps <b>3 kB</b> for this stream and searches for matches once for all who receive an event. The zlib bar stands for a context of a library for each connection: 270 kB, and every message compressed for each.</p>}
+        {now && !now.isEstimate && isShared.value && now.codec !== "none" && <p class="small">The node keeps <b>3 kB</b> for this stream and searches for matches once for all who receive an event. The two computed bars stand for a context of a library for each connection (zlib 268 kB, zstd 643 kB) that compresses every message again.</p>}
         {now?.isEstimate && <p class="quiet small">Here the browser compresses each message by itself (permessage-deflate) and does not say to how many bytes. The estimate deflates each message alone, as the node does.</p>}
-        {now && now.skipped > 0 && <p class="quiet small">{now.skipped.toLocaleString("en")} messages came faster than this page could compress them for the comparison; zlib-stream is scaled from the others.</p>}
+        {now && now.skipped > 0 && <p class="quiet small">{now.skipped.toLocaleString("en")} messages came faster than this page could compress them for the comparison; the computed bars are scaled from the others.</p>}
         <Timeline />
         <h3 id="codec-title">Codec</h3>
         <div class="segments" role="group" aria-labelledby="codec-title">
@@ -140,7 +157,7 @@ export function Meter({ actions, onClose }: { actions: MeterActions; onClose: ()
         <h3>By event</h3>
         <Types />
         <h3>Passive guilds</h3>
-        <p class="small">{passive.updates === 0 ? "A guild that is not on the screen sends a summary now and then, and no messages. None has come yet: open “Direct messages” for a minute, and one will." : <>{passive.updates.toLocaleString("en")} {passive.updates === 1 ? "summary" : "summaries"} with {bytes(passive.bytes)} stood for new messages in {passive.moved.toLocaleString("en")} channels. {saved > passive.bytes && <>Sent one by one they would have been <b>at least {bytes(saved)}</b>, one message for each channel.</>}</>}</p>
+        <Passive />
         <h3>Connection</h3>
         <p class="small">{state.phase === "ready" ? `Connected${latencyMs.value !== null ? `, ${seconds(latencyMs.value)} to the node and back` : ""}.` : "Not connected."} <button type="button" class="link" disabled={state.phase !== "ready"} onClick={actions.drop}>Break the connection</button> to see it resume.</p>
         <ol class="log">{linkLog.value.slice().reverse().map((line, at) => <li key={linkLog.value.length - at} class={line.kind}><time>{new Date(line.at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" })}</time><span>{line.text}</span></li>)}</ol>

@@ -9,8 +9,8 @@ import * as world from "./world.ts";
 export function activityText(presence: Presence | undefined): string {
   const activity = presence?.activities?.[0];
   if (!activity) return "";
-  if (activity.type === 4) return activity.state ?? "";
-  if (activity.type === 2) return `Listening to ${activity.details ?? activity.name}`;
+  if (activity.type === 4) return String(activity["state"] ?? "");
+  if (activity.type === 2) return `Listening to ${String(activity["details"] ?? activity.name)}`;
   return `Playing ${activity.name}`;
 }
 
@@ -23,7 +23,7 @@ function Profile({ user, guild }: { user: User; guild: world.Guild | undefined }
   watch("members", "presence");
   const member = guild?.members.get(user.id);
   const name = world.nameOf(user, guild);
-  const presence = world.presences.get(user.id);
+  const presence = world.presenceOf(user.id, guild);
   const isMe = user.id === world.me.value?.id;
   const status = isMe ? "online" : (presence?.status ?? "offline");
   const roles = (member?.roles ?? []).map((id) => guild?.roles.get(id)).filter((role) => role !== undefined).sort((a, b) => b.position - a.position);

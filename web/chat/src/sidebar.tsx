@@ -14,14 +14,14 @@ export const view = signal<"channels" | "chat" | "members" | "meter">("chat");
 export function Rail(): VNode {
   watch("guilds", "marks");
   let directMentions = 0;
-  for (const channel of world.directs.values()) directMentions += world.mentionsIn(channel.id);
+  for (const channel of world.directs().values()) directMentions += world.mentionsIn(channel.id);
   return (
     <nav class="rail" aria-label="Guilds">
       <button type="button" class={`rail-item home ${world.guildId.value === null ? "current" : ""}`} aria-current={world.guildId.value === null}
         aria-label={directMentions ? `Direct messages, ${directMentions} new` : "Direct messages"} title="Direct messages" onClick={world.openHome}>
         <span class="tile"><Icon name="mail" /></span>{directMentions > 0 && <span class="badge" aria-hidden="true">{directMentions}</span>}
       </button>
-      {[...world.guilds.values()].map((guild) => {
+      {[...world.guilds().values()].map((guild) => {
         const marks = world.guildMarks(guild);
         const isCurrent = world.guildId.value === guild.id;
         const label = `${guild.name}${marks.mentions ? `, ${marks.mentions} mentions` : marks.unread ? ", unread" : ""}`;
@@ -59,7 +59,7 @@ function ChannelRow({ channel, depth = 0 }: { channel: Channel; depth?: number }
 function VoiceRoom({ channel }: { channel: Channel }): VNode {
   watch("voice", "members", "guilds");
   const guild = world.guildOf(channel)!;
-  const there = [...guild.voice.values()].filter((state) => state.channel_id === channel.id);
+  const there = [...guild.voiceStates.values()].filter((state) => state.channel_id === channel.id);
   world.askMembersOf(guild, there.map((state) => state.user_id));
   return (
     <div class="voice-room">
@@ -68,7 +68,7 @@ function VoiceRoom({ channel }: { channel: Channel }): VNode {
         <ul class="voice-people" aria-label={`In ${channel.name}`}>
           {there.slice(0, 12).map((state) => {
             const member: Member | undefined = guild.members.get(state.user_id);
-            const user = member?.user ?? world.users.get(state.user_id);
+            const user = member?.user ?? world.userOf(state.user_id);
             const name = user ? world.nameOf(user, guild) : "…";
             return (
               <li key={state.user_id}>
@@ -88,9 +88,9 @@ function VoiceRoom({ channel }: { channel: Channel }): VNode {
 
 export function Channels(): VNode {
   watch("guilds", "marks", "voice", "members");
-  const guild = world.guilds.get(world.guildId.value ?? "");
+  const guild = world.guilds().get(world.guildId.value ?? "");
   if (!guild) {
-    const directs = [...world.directs.values()].sort((a, b) => (a.last_message_id ?? a.id).length - (b.last_message_id ?? b.id).length || ((a.last_message_id ?? a.id) < (b.last_message_id ?? b.id) ? 1 : -1));
+    const directs = [...world.directs().values()].sort((a, b) => (a.last_message_id ?? a.id).length - (b.last_message_id ?? b.id).length || ((a.last_message_id ?? a.id) < (b.last_message_id ?? b.id) ? 1 : -1));
     return (
       <nav class="channels" aria-label="Direct messages">
         <h2 class="guild-name">Direct messages</h2>
@@ -102,7 +102,7 @@ export function Channels(): VNode {
             const mentions = world.mentionsIn(channel.id);
             return (
               <button type="button" key={channel.id} class={`channel direct ${world.channelId.value === channel.id ? "current" : ""} ${unread ? "unread" : ""}`} onClick={() => select(channel)}>
-                {other && <Avatar user={other} name={world.channelName(channel)} size={24} presence={world.presences.get(other.id)?.status} />}
+                {other && <Avatar user={other} name={world.channelName(channel)} size={24} presence={world.presenceOf(other.id)?.status} />}
                 <span class="name">{world.channelName(channel)}</span>{mentions > 0 && <span class="badge">{mentions}</span>}
               </button>
             );

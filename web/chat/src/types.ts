@@ -1,19 +1,19 @@
-// The part of the wire's objects that this page reads.
+// The part of the wire's objects that this page reads. Objects of the SDK's cache are used as they are.
+
+import type * as sdk from "@guildhall/sdk";
 
 export type Id = string;
 
-export interface User { id: Id; username: string; global_name: string | null; avatar: string | null; bot?: boolean }
-export interface Member { user: User; nick: string | null; roles: Id[]; joined_at: string; avatar?: string | null; communication_disabled_until?: string | null }
-export interface Role { id: Id; name: string; color: number; hoist: boolean; position: number; permissions: string; mentionable: boolean }
-export interface Overwrite { id: Id; type: number; allow: string; deny: string }
+export type User = Pick<sdk.User, "id" | "username" | "global_name" | "avatar" | "bot">;
+export type Member = { user: User } & Pick<sdk.Member, "roles" | "joined_at"> & { nick: string | null };
+export type Role = Pick<sdk.Role, "id" | "name" | "color" | "position" | "permissions">;
+/** A channel, thread or direct message of the SDK's cache, or of an answer. */
 export interface Channel {
-  id: Id; guild_id?: Id; type: number; name: string | null; topic?: string | null; position?: number; parent_id?: Id | null;
-  permission_overwrites?: Overwrite[]; last_message_id?: Id | null; recipients?: User[]; owner_id?: Id;
-  thread_metadata?: { archived: boolean; locked: boolean }; message_count?: number; rate_limit_per_user?: number; member?: unknown;
+  id: Id; guild_id?: Id; type: number; name?: string | null; topic?: string | null; position?: number; parent_id?: Id | null;
+  permission_overwrites?: sdk.Overwrite[]; last_message_id?: Id | null; recipients?: User[];
+  thread_metadata?: { archived: boolean; locked: boolean }; message_count?: number;
 }
-export interface Activity { name: string; type: number; state?: string | null; details?: string | null }
-export interface Presence { status: "online" | "idle" | "dnd" | "offline" | "invisible"; activities: Activity[]; client_status?: Record<string, string> }
-export interface VoiceState { user_id: Id; channel_id: Id | null; self_mute?: boolean; self_deaf?: boolean; mute?: boolean; deaf?: boolean; member?: Member }
+export type Presence = Pick<sdk.Presence, "status" | "activities">;
 export interface Emoji { id: Id | null; name: string; animated?: boolean }
 export interface Reaction { emoji: Emoji; count: number; me: boolean }
 export interface Attachment { id: Id; filename: string; size: number; url: string; proxy_url?: string; content_type?: string; width?: number | null; height?: number | null; description?: string | null }
@@ -25,12 +25,6 @@ export interface Message {
   /** Of this page: not acknowledged by the node yet, or refused. */
   state?: "sending" | "failed"; error?: string;
 }
-export interface WireGuild {
-  id: Id; name: string; icon: string | null; owner_id: Id; unavailable?: boolean; roles: Role[]; channels: Channel[]; threads: Channel[];
-  members: Member[]; voice_states: VoiceState[]; presences?: (Presence & { user: { id: Id } })[]; member_count: number; description?: string | null;
-  emojis?: Emoji[]; large?: boolean;
-}
-
 export const TEXT = 0, DM = 1, VOICE = 2, GROUP = 3, CATEGORY = 4, ANNOUNCEMENT = 5, STAGE = 13;
 export const isThread = (channel: Channel): boolean => channel.type >= 10 && channel.type <= 12;
 export const isVoice = (channel: Channel): boolean => channel.type === VOICE || channel.type === STAGE;

@@ -1,38 +1,29 @@
-// World: what this account can see, kept true by the gateway's events.
+// World: what this account can see. Guilds, channels, members, presences and voice states are those of the SDK's cache; here are
+// messages, marks, and what is on the screen.
 //
-// Limits   MEMBERS_MAX members and PRESENCES_MAX presences are remembered, HISTORIES_MAX channels with ITEMS_MAX messages each; past it
-//          the oldest go, and are asked for again when they are on the screen.
+// Limits   HISTORIES_MAX channels with ITEMS_MAX messages each; past it the oldest go, and are asked for again when they are on the screen.
+//          The cache has its own (link.ts).
 
 import { signal } from "@preact/signals";
-import { MemberListRows, type Subscription } from "@guildhall/sdk";
+import { listIdOf, type Client, type Change, type GuildState, type MemberListView } from "@guildhall/sdk";
 import { note } from "./link.ts";
 import * as perms from "./permissions.ts";
 import { call, RestError } from "./rest.ts";
 import { touch } from "./topics.ts";
-import {
-  type Channel, type Emoji, type Id, type Member, type Message, type Presence, type Role, type User, type VoiceState, type WireGuild,
-  ANNOUNCEMENT, isDirect, isNewer, isThread, isVoice, TEXT,
-} from "./types.ts";
+import { type Channel, type Emoji, type Id, type Member, type Message, type Presence, type Role, type User, ANNOUNCEMENT, isDirect, isNewer, isThread, isVoice, TEXT } from "./types.ts";
 
-const MEMBERS_MAX = 4000, PRESENCES_MAX = 8000, HISTORIES_MAX = 12;
+const HISTORIES_MAX = 12;
 export const ITEMS_MAX = 200;
 const PAGE = 50;
 const TYPING_MS = 9000;
 const ASK_MEMBERS_MS = 120;
 
-export interface Guild {
-  id: Id; name: string; icon: string | null; ownerId: Id; roles: Map<Id, Role>; channels: Map<Id, Channel>; members: Map<Id, Member>;
-  voice: Map<Id, VoiceState>; memberCount: number; isLarge: boolean; lists: Map<Id, MemberListRows>;
-}
+export type Guild = GuildState;
 
 export interface History { items: Message[]; hasOlder: boolean; hasNewer: boolean; isLoaded: boolean; isLoading: boolean; error: string }
 
-interface Typist { userId: Id; until: number }
+interface Typist { userId: Id; until: number; name: string | undefined }
 
-export const guilds = new Map<Id, Guild>();
-export const directs = new Map<Id, Channel>();
-export const users = new Map<Id, User>();
-export const presences = new Map<Id, Presence>();
 const histories = new Map<Id, History>();
 const typing = new Map<Id, Typist[]>();
 /** Own marks: the newest message that was seen, and mentions since. */
@@ -47,9 +38,26 @@ export const isReady = signal(false);
 export const atBottom = signal(true);
 export const toast = signal<{ text: string; kind: "bad" | "plain" } | null>(null);
 
-let send: (op: number, d: unknown) => void = () => {};
-let subscribeTo: (guildId: Id, patch: Subscription) => void = () => {};
-export function connectWorld(sender: typeof send, subscriber: typeof subscribeTo): void { send = sender; subscribeTo = subscriber; }
+let client: Client | null = null;
+const nothing = new Map<Id, never>();
+export const guilds = (): ReadonlyMap<Id, Guild> => client?.cache?.guilds ?? nothing;
+export const directs = (): ReadonlyMap<Id, Channel> => client?.cache?.directs ?? nothing;
+export const userOf = (id: Id): User | undefined => client?.cache?.users.get(id);
+
+/** Follows a client: once per log-in. */
+export function follow(of: Client): void {
+  client = of;
+  of.on("began", began);
+  of.on("change", handleChange);
+  of.on("dispatch", (body, { name }) => handleDispatch(name, body));
+}
+
+/** Forgets everything of the account that was logged in. */
+export function forget(): void {
+  client = null; list = null; leaveGuild = null;
+  histories.clear(); typing.clear(); read.clear(); mentions.clear(); lastChannel.clear();
+  isReady.value = false; me.value = null; guildId.value = null; channelId.value = null;
+}
 
 let toastTimer: ReturnType<typeof setTimeout> | undefined;
 export function say(text: string, kind: "bad" | "plain" = "plain"): void {
@@ -61,18 +69,19 @@ export const complain = (error: unknown): void => say(error instanceof Error ? e
 
 // --- Finding things
 
-export function channelOf(id: Id | null): Channel | undefined {
-  if (!id) return undefined;
-  const direct = directs.get(id);
-  if (direct) return direct;
-  for (const guild of guilds.values()) {
-    const found = guild.channels.get(id);
-    if (found) return found;
+export const channelOf = (id: Id | null): Channel | undefined => (id ? client?.cache?.channel(id) : undefined);
+export const guildOf = (channel: Channel | undefined): Guild | undefined => (channel?.guild_id ? guilds().get(channel.guild_id) : undefined);
+
+/** Shown by the guild's own view of somebody first; direct messages have none. */
+export function presenceOf(userId: Id, guild?: Guild): Presence | undefined {
+  const here = guild?.presences.get(userId);
+  if (here) return here;
+  for (const other of guilds().values()) {
+    const there = other.presences.get(userId);
+    if (there) return there;
   }
   return undefined;
 }
-
-export const guildOf = (channel: Channel | undefined): Guild | undefined => (channel?.guild_id ? guilds.get(channel.guild_id) : undefined);
 
 export function permissionsOf(channel: Channel | undefined): bigint {
   if (!channel || !me.value) return 0n;
@@ -80,8 +89,8 @@ export function permissionsOf(channel: Channel | undefined): bigint {
   if (!guild) return isDirect(channel) ? perms.SEND_MESSAGES | perms.ATTACH_FILES | perms.ADD_REACTIONS | perms.VIEW_CHANNEL | perms.PIN_MESSAGES : 0n;
   const parent = isThread(channel) ? guild.channels.get(channel.parent_id ?? "") : channel;
   if (!parent) return 0n;
-  const granted = perms.permissionsIn(
-    { guildId: guild.id, ownerId: guild.ownerId, userId: me.value.id, memberRoles: guild.members.get(me.value.id)?.roles ?? [], roles: guild.roles }, parent);
+  const standing = { guildId: guild.id, ownerId: guild.properties.owner_id ?? "", userId: me.value.id, memberRoles: guild.members.get(me.value.id)?.roles ?? [], roles: guild.roles };
+  const granted = perms.permissionsIn(standing, parent);
   if (!isThread(channel)) return granted;
   return granted & perms.SEND_IN_THREADS ? granted | perms.SEND_MESSAGES : granted & ~perms.SEND_MESSAGES;
 }
@@ -108,7 +117,7 @@ export function colorOf(userId: Id, guild: Guild | undefined): number {
 
 /** Channels of a guild as the side bar shows them. */
 export function channelTree(guild: Guild): { category: Channel | null; channels: Channel[] }[] {
-  const visible = [...guild.channels.values()].filter((channel) => !isThread(channel));
+  const visible: Channel[] = [...guild.channels.values()];
   const order = (a: Channel, b: Channel): number => Number(isVoice(a)) - Number(isVoice(b)) || (a.position ?? 0) - (b.position ?? 0) || (isNewer(a.id, b.id) ? 1 : -1);
   const shown = visible.filter((channel) => channel.type !== 4 && permissionsOf(channel) & perms.VIEW_CHANNEL).sort(order);
   const categories = visible.filter((channel) => channel.type === 4).sort(order);
@@ -118,7 +127,7 @@ export function channelTree(guild: Guild): { category: Channel | null; channels:
 }
 
 export const threadsOf = (guild: Guild, parentId: Id): Channel[] =>
-  [...guild.channels.values()].filter((channel) => isThread(channel) && channel.parent_id === parentId && !channel.thread_metadata?.archived);
+  [...guild.threads.values()].filter((channel) => channel.parent_id === parentId && !channel.thread_metadata?.archived);
 
 // --- Unread marks
 
@@ -144,7 +153,7 @@ export const lastRead = (id: Id): Id | undefined => read.get(id);
 
 export function guildMarks(guild: Guild): { unread: boolean; mentions: number } {
   let unread = false, count = 0;
-  for (const channel of guild.channels.values()) {
+  for (const channel of [...guild.channels.values(), ...guild.threads.values()]) {
     if (isVoice(channel) || !(permissionsOf(channel) & perms.VIEW_CHANNEL)) continue;
     unread ||= isUnread(channel);
     count += mentionsIn(channel.id);
@@ -168,102 +177,40 @@ function adoptMark(channel: Channel): void {
 
 // --- Events
 
-const bounded = <V>(map: Map<Id, V>, key: Id, value: V, max: number): void => {
-  map.delete(key);
-  map.set(key, value);
-  if (map.size > max) for (const oldest of map.keys()) { if (oldest !== me.value?.id) { map.delete(oldest); break; } }
+function adoptMarks(guild: Guild | undefined): void {
+  if (guild) for (const channel of [...guild.channels.values(), ...guild.threads.values()]) adoptMark(channel);
+}
+
+const TOPICS: { [kind in Change["kind"]]?: string[] } = {
+  self: ["guilds", "members"], guild: ["guilds", "marks", "voice", "members"], channel: ["guilds", "marks"], thread: ["guilds", "marks"], direct: ["guilds", "marks"],
+  role: ["guilds", "members"], member: ["members"], user: ["members"], presence: ["presence"], voice: ["voice"],
 };
 
-function noteUser(user: User | undefined): void {
-  if (user?.username) bounded(users, user.id, user, MEMBERS_MAX);
+/** The cache changed: what shows it is drawn again. */
+function handleChange({ kind, guildId: inGuild, id, value }: Change): void {
+  for (const topic of TOPICS[kind] ?? []) touch(topic);
+  if (kind === "member" && id === me.value?.id) touch("guilds");
+  if (kind === "self") me.value = client?.cache?.self ?? null;
+  // A thread that began at a message has its id.
+  if (kind === "thread" && value) changeMessage((value as Channel).parent_id ?? "", id, (message) => ({ ...message, thread: value as Channel }));
+  if (value !== null) return;
+  if (kind === "guild" && guildId.value === id) openHome();
+  if (kind !== "channel" && kind !== "thread" && kind !== "direct") return;
+  histories.delete(id);
+  if (channelId.value !== id) return;
+  say("This channel was deleted.");
+  if (inGuild && guilds().has(inGuild)) openGuild(inGuild);
+  else openHome();
 }
 
-export function noteMember(guild: Guild, member: Member): void {
-  noteUser(member.user);
-  bounded(guild.members, member.user.id, member, MEMBERS_MAX);
-}
-
-function addGuild(wire: WireGuild): void {
-  const guild: Guild = {
-    id: wire.id, name: wire.name, icon: wire.icon, ownerId: wire.owner_id, roles: new Map(wire.roles.map((role) => [role.id, role])),
-    channels: new Map([...wire.channels, ...(wire.threads ?? [])].map((channel) => [channel.id, { ...channel, guild_id: wire.id }])),
-    members: new Map(), voice: new Map(wire.voice_states.map((state) => [state.user_id, state])), memberCount: wire.member_count,
-    isLarge: wire.large ?? false, lists: new Map(),
-  };
-  for (const member of wire.members) noteMember(guild, member);
-  for (const presence of wire.presences ?? []) bounded(presences, presence.user.id, presence, PRESENCES_MAX);
-  for (const channel of guild.channels.values()) adoptMark(channel);
-  guilds.set(guild.id, guild);
-}
-
+/** What is not state of the cache. */
 export function handleDispatch(t: string, d: any): void {
   switch (t) {
-    case "READY": return ready(d);
-    case "GUILD_CREATE": addGuild(d); return touch("guilds");
-    case "GUILD_DELETE":
-      guilds.delete(d.id);
-      if (guildId.value === d.id) openHome();
-      return touch("guilds");
-    case "GUILD_UPDATE": {
-      const guild = guilds.get(d.id);
-      if (guild) { guild.name = d.name; guild.icon = d.icon; guild.ownerId = d.owner_id; }
-      return touch("guilds");
-    }
-    case "GUILD_ROLE_CREATE": case "GUILD_ROLE_UPDATE": guilds.get(d.guild_id)?.roles.set(d.role.id, d.role); return touch("guilds");
-    case "GUILD_ROLE_DELETE": guilds.get(d.guild_id)?.roles.delete(d.role_id); return touch("guilds");
-    case "CHANNEL_CREATE": case "CHANNEL_UPDATE": case "THREAD_CREATE": case "THREAD_UPDATE": return putChannel(d);
-    case "CHANNEL_DELETE": case "THREAD_DELETE":
-      directs.delete(d.id);
-      guilds.get(d.guild_id)?.channels.delete(d.id);
-      histories.delete(d.id);
-      if (channelId.value === d.id) { say("This channel was deleted."); d.guild_id && guilds.has(d.guild_id) ? openGuild(d.guild_id) : openHome(); }
-      return touch("guilds");
-    case "THREAD_LIST_SYNC": for (const thread of d.threads) { putChannel({ ...thread, guild_id: d.guild_id }); } return;
-    case "GUILD_MEMBER_ADD": case "GUILD_MEMBER_UPDATE": {
-      const guild = guilds.get(d.guild_id);
-      if (!guild) return;
-      if (t === "GUILD_MEMBER_ADD") guild.memberCount++;
-      noteMember(guild, d);
-      touch("members");
-      if (d.user.id === me.value?.id) touch("guilds");
-      return;
-    }
-    case "GUILD_MEMBER_REMOVE": {
-      const guild = guilds.get(d.guild_id);
-      if (guild) { guild.memberCount--; guild.members.delete(d.user.id); touch("members"); }
-      return;
-    }
-    case "GUILD_MEMBERS_CHUNK": {
-      const guild = guilds.get(d.guild_id);
-      if (guild) for (const member of d.members) noteMember(guild, member);
-      for (const presence of d.presences ?? []) bounded(presences, presence.user.id, presence, PRESENCES_MAX);
-      waiters.get(d.nonce)?.(d.members);
-      waiters.delete(d.nonce);
-      return touch("members");
-    }
-    case "GUILD_MEMBER_LIST_UPDATE": {
-      const guild = guilds.get(d.guild_id);
-      if (!guild) return;
-      let list = guild.lists.get(d.id);
-      if (!list) guild.lists.set(d.id, (list = new MemberListRows()));
-      for (const op of d.ops) {
-        for (const row of op.items ?? (op.item ? [op.item] : [])) {
-          if (!("member" in row)) continue;
-          noteMember(guild, row.member);
-          if (row.member.presence) bounded(presences, row.member.user.id, row.member.presence, PRESENCES_MAX);
-        }
-      }
-      list.apply(d);
-      newestList.set(guild.id, d.id);
-      return touch("list");
-    }
-    case "PRESENCE_UPDATE": bounded(presences, d.user.id, d, PRESENCES_MAX); return touch("presence");
-    case "USER_UPDATE": noteUser(d); if (d.id === me.value?.id) me.value = d; return touch("members");
-    case "VOICE_STATE_UPDATE": putVoice(d.guild_id, d); return touch("voice");
-    case "PASSIVE_UPDATE_V2": case "PASSIVE_UPDATE_V1": return passiveUpdate(d);
-    case "CHANNEL_UNREAD_UPDATE":
-      for (const update of d.channel_unread_updates ?? []) moveLast(update.id, update.last_message_id);
-      return touch("marks");
+    case "GUILD_CREATE": return adoptMarks(guilds().get(d.id));
+    case "GUILD_MEMBER_LIST_UPDATE": touch("presence"); return touch("members");
+    case "GUILD_MEMBERS_CHUNK": return touch("presence");
+    case "PASSIVE_UPDATE_V2": case "PASSIVE_UPDATE_V1": for (const channel of d.updated_channels ?? d.channels ?? []) moved(channel.id); return;
+    case "CHANNEL_UNREAD_UPDATE": for (const update of d.channel_unread_updates ?? []) moved(update.id); return;
     case "TYPING_START": return startTyping(d);
     case "MESSAGE_CREATE": return messageCreate(d);
     case "MESSAGE_UPDATE": return changeMessage(d.channel_id, d.id, (message) => ({ ...message, ...d, reactions: d.reactions ?? message.reactions, member: d.member ?? message.member }));
@@ -279,15 +226,12 @@ export function handleDispatch(t: string, d: any): void {
   }
 }
 
-function ready(d: any): void {
-  me.value = d.user;
+/** A new session. It says nothing of what happened before it: every history is read again when it is shown. */
+function began(): void {
+  me.value = client?.cache?.self ?? null;
   loadMarks();
-  guilds.clear(); directs.clear();
-  noteUser(d.user);
-  for (const wire of d.guilds as WireGuild[]) if (!wire.unavailable) addGuild(wire);
-  for (const channel of d.private_channels as Channel[]) { directs.set(channel.id, channel); adoptMark(channel); (channel.recipients ?? []).forEach(noteUser); }
-  for (const presence of d.presences ?? []) if (presence.user) bounded(presences, presence.user.id, presence, PRESENCES_MAX);
-  // A new session says nothing of what happened before it: every history is read again when it is shown.
+  for (const guild of guilds().values()) adoptMarks(guild);
+  for (const direct of directs().values()) adoptMark(direct);
   for (const [id, history] of [...histories]) {
     // What is not sent yet stays.
     const waiting = history.items.filter((item) => item.state);
@@ -296,71 +240,36 @@ function ready(d: any): void {
   }
   saveMarks();
   isReady.value = true;
-  touch("guilds"); touch("marks"); touch("voice"); touch("members");
   const here = channelOf(channelId.value);
   if (here) { openChannel(here.id); return; }
-  const kept = fromHash();
-  const wanted = channelOf(kept);
-  const first = guilds.values().next().value as Guild | undefined;
+  const wanted = channelOf(fromHash());
+  const first = guilds().keys().next().value as Id | undefined;
   if (wanted) openChannel(wanted.id);
-  else if (first) openGuild(first.id);
+  else if (first) openGuild(first);
   else openHome();
 }
 
+/** A channel of an answer: the gateway will say the same, perhaps later. */
 function putChannel(channel: Channel): void {
-  const guild = guildOf(channel);
-  if (guild) {
-    const before = guild.channels.get(channel.id);
-    const after = { ...before, ...channel };
-    guild.channels.set(channel.id, after);
-    // A thread that began at a message has its id.
-    if (isThread(after) && after.parent_id) changeMessage(after.parent_id, after.id, (message) => ({ ...message, thread: after }));
-  } else if (isDirect(channel)) { directs.set(channel.id, { ...directs.get(channel.id), ...channel }); (channel.recipients ?? []).forEach(noteUser); }
-  touch("guilds"); touch("marks");
+  client?.cache?.apply(isThread(channel) ? "THREAD_CREATE" : "CHANNEL_CREATE", channel);
 }
 
-function putVoice(id: Id, state: VoiceState): void {
-  const guild = guilds.get(id);
-  if (!guild) return;
-  if (state.member) noteMember(guild, state.member);
-  if (state.channel_id) guild.voice.set(state.user_id, state);
-  else guild.voice.delete(state.user_id);
-}
-
-function passiveUpdate(d: any): void {
-  const guild = guilds.get(d.guild_id);
-  if (!guild) return;
-  for (const channel of d.updated_channels ?? d.channels ?? []) moveLast(channel.id, channel.last_message_id);
-  for (const member of d.updated_members ?? d.members ?? []) noteMember(guild, member);
-  if (d.voice_states) guild.voice.clear();
-  for (const state of d.updated_voice_states ?? d.voice_states ?? []) putVoice(guild.id, state);
-  for (const id of d.removed_voice_states ?? []) guild.voice.delete(id);
-  touch("marks"); touch("voice");
-}
-
-function moveLast(id: Id, last: Id | null): void {
-  const channel = channelOf(id);
-  if (channel && isNewer(last, channel.last_message_id)) {
-    channel.last_message_id = last;
-    const history = histories.get(id);
-    // Messages came that this session was not sent.
-    if (history && isNewer(last, history.items.at(-1)?.id)) history.hasNewer = true;
-    touch(`messages:${id}`);
-  }
+/** Messages came that this session was not sent. */
+function moved(id: Id): void {
+  const history = histories.get(id);
+  if (history && isNewer(channelOf(id)?.last_message_id, history.items.at(-1)?.id)) { history.hasNewer = true; touch(`messages:${id}`); }
 }
 
 function startTyping(d: { channel_id: Id; guild_id?: Id; user_id: Id; member?: Member }): void {
   if (d.user_id === me.value?.id) return;
-  const guild = guilds.get(d.guild_id ?? "");
-  if (guild && d.member) noteMember(guild, d.member);
   const now = Date.now();
   const others = (typing.get(d.channel_id) ?? []).filter((typist) => typist.userId !== d.user_id && typist.until > now);
-  typing.set(d.channel_id, [...others.slice(-9), { userId: d.user_id, until: now + TYPING_MS }]);
+  typing.set(d.channel_id, [...others.slice(-9), { userId: d.user_id, until: now + TYPING_MS, name: d.member?.nick ?? d.member?.user.global_name ?? d.member?.user.username }]);
   touch("typing");
   setTimeout(() => touch("typing"), TYPING_MS + 100);
 }
 
-export const typists = (id: Id): Id[] => (typing.get(id) ?? []).filter((typist) => typist.until > Date.now()).map((typist) => typist.userId);
+export const typists = (id: Id): Typist[] => (typing.get(id) ?? []).filter((typist) => typist.until > Date.now());
 
 function stopTyping(channel: Id, user: Id): void {
   const there = typing.get(channel);
@@ -374,13 +283,8 @@ function isForMe(message: Message, guild: Guild | undefined): boolean {
 }
 
 function messageCreate(message: Message): void {
-  noteUser(message.author);
-  message.mentions.forEach(noteUser);
-  const channel = channelOf(message.channel_id);
-  const guild = guildOf(channel);
-  if (guild && message.member) noteMember(guild, { ...message.member, user: message.author });
+  const guild = guildOf(channelOf(message.channel_id));
   stopTyping(message.channel_id, message.author.id);
-  if (channel && isNewer(message.id, channel.last_message_id)) channel.last_message_id = message.id;
   const history = histories.get(message.channel_id);
   if (history?.isLoaded) {
     const at = history.items.findIndex((item) => item.id === message.id || (item.state !== undefined && item.nonce !== undefined && String(item.nonce) === String(message.nonce)));
@@ -455,22 +359,22 @@ const fromHash = (): Id | null => /^#\/(\d{1,20})$/.exec(location.hash)?.[1] ?? 
 const toHash = (id: Id | null): void => { if (fromHash() !== id) history.replaceState(null, "", id ? `#/${id}` : "#/"); };
 
 export function openGuild(id: Id): void {
-  const guild = guilds.get(id);
+  const guild = guilds().get(id);
   if (!guild) return;
   const channels = channelTree(guild).flatMap((group) => group.channels).filter((channel) => channel.type === TEXT || channel.type === ANNOUNCEMENT);
   const wanted = lastChannel.get(id);
-  const target = (wanted && guild.channels.has(wanted) ? wanted : undefined) ?? channels[0]?.id;
+  const target = (wanted && channelOf(wanted) ? wanted : undefined) ?? channels[0]?.id;
   if (target) openChannel(target);
-  else { guildId.value = id; channelId.value = null; subscribe(); }
+  else { guildId.value = id; channelId.value = null; look(); }
 }
 
 export function openHome(): void {
   guildId.value = null;
-  const first = [...directs.values()].sort((a, b) => (isNewer(a.last_message_id, b.last_message_id) ? -1 : 1))[0];
+  const first = [...directs().values()].sort((a, b) => (isNewer(a.last_message_id, b.last_message_id) ? -1 : 1))[0];
   channelId.value = first?.id ?? null;
   toHash(channelId.value);
   if (first) void load(first.id);
-  subscribe();
+  look();
 }
 
 export function openChannel(id: Id): void {
@@ -484,32 +388,41 @@ export function openChannel(id: Id): void {
   const there = histories.get(id);
   if (there) { histories.delete(id); histories.set(id, there); }
   if (!there?.isLoaded || there.hasNewer) void load(id);
-  subscribe();
+  look();
 }
 
-/** Rows of the member list that are on the screen. */
-export const listRange = signal<[number, number]>([0, 99]);
-export const newestList = new Map<Id, Id>();
+let list: { view: MemberListView; listId: string } | null = null;
+let open: Id | null = null;
+let leaveGuild: (() => void) | null = null;
 
-/** Tells the node which guild is looked at (op 37): the others become passive. */
-export function subscribe(): void {
-  if (!isReady.value) return;
-  const channel = channelOf(channelId.value);
-  const guild = guilds.get(guildId.value ?? "");
-  for (const other of guilds.values()) if (other !== guild) subscribeTo(other.id, { typing: false, activities: false, threads: false, channels: {} });
-  if (!guild) return;
-  const [from, to] = listRange.value;
-  const ranges: [number, number][] = [[0, 99]];
-  for (let block = Math.max(1, Math.floor(from / 100)); block <= Math.floor(to / 100) && ranges.length < 4; block++) ranges.push([block * 100, block * 100 + 99]);
-  const listed = channel && isThread(channel) ? channel.parent_id : channel?.id;
-  subscribeTo(guild.id, { typing: true, activities: true, threads: true, channels: listed ? { [listed]: ranges } : {} });
+/** Tells the SDK which guild is looked at: the others become passive. */
+function look(): void {
+  const guild = guilds().get(guildId.value ?? "");
+  if (!client || open === (guild?.id ?? null)) return;
+  leaveGuild?.();
+  leaveGuild = guild ? client.openGuild(guild.id) : null;
+  open = guild?.id ?? null;
+}
+
+/** The member list of the channel on the screen. Channels with the same audience share one, which stays as it is. */
+export function memberList(): MemberListView | null {
+  const channel = channelOf(channelId.value), guild = guildOf(channel);
+  const listed = channel && isThread(channel) ? channelOf(channel.parent_id ?? null) : channel;
+  const everyone = guild?.roles.get(guild.id);
+  const listId = listed && everyone ? listIdOf({ permission_overwrites: listed.permission_overwrites ?? [] }, everyone.permissions) : null;
+  if (list && list.view.guildId === guild?.id && list.listId === listId && guild.channels.has(list.view.channelId)) return list.view;
+  list?.view.close();
+  list = null;
+  if (!client || !guild || !listed || listId === null) return null;
+  list = { view: client.memberList(guild.id, listed.id), listId };
+  list.view.on("change", () => touch("list"));
+  return list.view;
 }
 
 /** After a connection was lost: what could not be loaded meanwhile is tried again. */
 export function catchUp(): void {
   const id = channelId.value;
   if (id && historyOf(id).error) void load(id);
-  subscribe();
 }
 
 // --- Messages
@@ -536,7 +449,6 @@ export async function load(id: Id, where: "newest" | "older" | "newer" = "newest
   const edge = where === "older" ? `&before=${sent[0]?.id ?? ""}` : where === "newer" ? `&after=${sent.at(-1)?.id ?? 0}` : "";
   try {
     const page = (await call<Message[]>("GET", path(id, `?limit=${PAGE}${edge}`))).reverse();
-    page.forEach((message) => { noteUser(message.author); message.mentions.forEach(noteUser); });
     if (where === "newest") {
       // What arrived while the page was under way is newer than the page.
       const newest = page.at(-1)?.id;
@@ -553,6 +465,7 @@ export async function load(id: Id, where: "newest" | "older" | "newer" = "newest
       there.hasNewer = page.length === PAGE;
       trim(there, "old");
     }
+    if (performance.getEntriesByName("messages").length === 0) performance.mark("messages");
     askMembers(channelOf(id), page.map((message) => message.author.id));
   } catch (error) {
     there.error = error instanceof RestError ? error.message : String(error);
@@ -587,8 +500,6 @@ export async function sendMessage(id: Id, content: string, replyTo: Message | nu
     } else sent = await call<Message>("POST", path(id), body);
     const known = there.items.some((item) => item.id === sent.id);
     there.items = there.items.flatMap((item) => (item.id === draft.id ? (known ? [] : [sent]) : [item]));
-    const channel = channelOf(id);
-    if (channel && isNewer(sent.id, channel.last_message_id)) channel.last_message_id = sent.id;
     markRead(id);
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
@@ -652,7 +563,6 @@ export function tellTyping(id: Id): void {
 
 // --- Members that are not known yet
 
-const waiters = new Map<string, (members: Member[]) => void>();
 const wanted = new Map<Id, Set<Id>>();
 const askedFor = new Set<string>();
 let askTimer: ReturnType<typeof setTimeout> | undefined;
@@ -677,18 +587,14 @@ export function askMembersOf(guild: Guild, ids: Id[]): void {
     askTimer = undefined;
     for (const [guildId, set] of wanted) {
       const all = [...set];
-      for (let at = 0; at < all.length; at += 100) send(8, { guild_id: guildId, user_ids: all.slice(at, at + 100), presences: true });
+      for (let at = 0; at < all.length; at += 100) void client?.requestMembers(guildId, { userIds: all.slice(at, at + 100), presences: true });
     }
     wanted.clear();
   }, ASK_MEMBERS_MS);
 }
 
 /** Members whose name begins with the text, at most 25. */
-export function searchMembers(guild: Guild, query: string): Promise<Member[]> {
-  const nonce = `s${counter++}`;
-  send(8, { guild_id: guild.id, query, limit: 25, presences: true, nonce });
-  return new Promise((resolve) => {
-    waiters.set(nonce, resolve);
-    setTimeout(() => { if (waiters.delete(nonce)) resolve([]); }, 4000);
-  });
+export async function searchMembers(guild: Guild, query: string): Promise<Member[]> {
+  const found = await client?.requestMembers(guild.id, { query, limit: 25, presences: true });
+  return found?.ok ? found.value.members : [];
 }
