@@ -3,7 +3,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
+import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -26,13 +26,15 @@ async function freePort() {
 }
 
 export class Node {
-  static async start({ members = 60, rate = 0, settings = ["limits.rest_rate_percent=0"] } = {}) {
+  static async start({ members = 60, rate = 0, settings = ["limits.rest_rate_percent=0"], network } = {}) {
     if (!server) throw new Error("no guildhall to test: cargo build -p guildhall, or set GUILDHALL");
     const node = new Node();
     node.dir = mkdtempSync(join(tmpdir(), "guildhall-chat-test-"));
     node.port = await freePort();
     node.arguments = ["demo", "--listen", `127.0.0.1:${node.port}`, "--data", node.dir, "--members", String(members), "--rate", String(rate), ...settings.flatMap((pair) => ["--set", pair])];
+    if (network) node.arguments.push("--public-url", network.gatewayUrl);
     await node.run();
+    if (network) network.node = node;
     return node;
   }
 
@@ -63,16 +65,63 @@ export class Node {
     rmSync(this.dir, { recursive: true, force: true });
   }
 
-  /** As the demo's bot. */
-  async rest(method, path, body) {
-    const headers = { authorization: `Bot ${this.demo.bot_token}`, "content-type": "application/json" };
+  /** As the demo's bot, or with another token. */
+  async rest(method, path, body, authorization = `Bot ${this.demo.bot_token}`) {
+    const headers = { authorization, "content-type": "application/json" };
     const response = await fetch(`${this.demo.api_base}/v10${path}`, { method, headers, body: body && JSON.stringify(body) });
     const text = await response.text();
     if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
     return text ? JSON.parse(text) : undefined;
   }
 
+  /** The demo's second guild, and its text channels: the demo's user is there, the bot is not. */
+  async second() {
+    const guilds = await this.rest("GET", "/users/@me/guilds", undefined, this.demo.user_token);
+    const { id, name } = guilds.find((guild) => guild.id !== this.demo.guild_id);
+    const channels = (await this.rest("GET", `/guilds/${id}/channels`, undefined, this.demo.user_token)).filter((channel) => channel.type === 0);
+    return { id, name, channels, say: (channel, content) => this.rest("POST", `/channels/${channel.id}/messages`, { content }, this.demo.user_token) };
+  }
+
   say(channel, content, more = {}) { return this.rest("POST", `/channels/${this.demo.channel_ids[channel]}/messages`, { content, ...more }); }
+}
+
+/** A network between browsers and the node, which can be taken away. */
+export class Network {
+  #sockets = new Set();
+  #isUp = true;
+
+  /** The node behind it is set as `node` once it runs; it has to announce `gatewayUrl`, or clients resume around the network. */
+  static async open() {
+    const network = new Network();
+    network.server = createServer((near) => network.#join(near));
+    network.server.listen(0, "127.0.0.1");
+    await once(network.server, "listening");
+    const { port } = network.server.address();
+    network.origin = `http://127.0.0.1:${port}`;
+    network.gatewayUrl = `ws://127.0.0.1:${port}`;
+    return network;
+  }
+
+  #join(near) {
+    if (!this.#isUp) return near.destroy();
+    const far = connect(this.node.port, "127.0.0.1");
+    for (const [from, to] of [[near, far], [far, near]]) {
+      this.#sockets.add(from);
+      from.on("data", (data) => { if (!to.write(data)) { from.pause(); to.once("drain", () => from.resume()); } });
+      from.on("error", () => {});
+      from.on("close", () => { this.#sockets.delete(from); to.destroy(); });
+    }
+  }
+
+  /** Resets every connection, and refuses new ones until `mend`. */
+  cut() {
+    this.#isUp = false;
+    for (const socket of this.#sockets) socket.resetAndDestroy();
+  }
+
+  mend() { this.#isUp = true; }
+
+  close() { this.cut(); this.server.close(); }
 }
 
 let browser;
@@ -83,14 +132,14 @@ export async function openBrowser() {
 export async function closeBrowser() { await browser?.close(); browser = undefined; }
 
 /** A visitor in a browser of their own. What the console says is kept in `page.complaints`. */
-export async function visit(node, options = {}) {
+export async function visit(node, { through, ...options } = {}) {
   const context = await (await openBrowser()).newContext({ viewport: { width: 1280, height: 800 }, reducedMotion: "reduce", ...options });
   const page = await context.newPage();
   page.setDefaultTimeout(PATIENCE_MS);
   page.complaints = [];
   page.on("console", (message) => { if (["error", "warning"].includes(message.type())) page.complaints.push(message.text()); });
   page.on("pageerror", (error) => page.complaints.push(String(error)));
-  await page.goto(`${node.origin}/chat/`);
+  await page.goto(`${(through ?? node).origin}/chat/`);
   await page.getByRole("button", { name: "Join as a visitor" }).click();
   await page.locator("#composer").waitFor();
   return page;
