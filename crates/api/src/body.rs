@@ -103,13 +103,13 @@ impl BodyQuotas {
 /// Why a body is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyFault {
-    /// Compressed, as `Content-Encoding` says.
+    /// The body is compressed (`Content-Encoding`).
     Encoded,
     /// Longer than this, in bytes.
     TooLarge(usize),
     /// More JSON values than this.
     TooManyValues(usize),
-    /// Not complete at its deadline.
+    /// The body was not complete at its deadline.
     TooSlow,
     /// The sender closed the connection, or broke the framing.
     BrokeOff,
@@ -130,7 +130,7 @@ impl From<OverQuota> for BodyFault {
 pub(crate) struct BodySlot(Arc<Mutex<Option<Body>>>);
 
 impl BodySlot {
-    /// Takes the body out. The second call returns none.
+    /// Takes the body out. A second call returns none.
     pub fn take(&self) -> Option<Body> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -143,7 +143,7 @@ pub(crate) fn detach_body(request: &mut Request) -> BodySlot {
     slot
 }
 
-/// A body before its first byte is read.
+/// A body of which no byte is read yet.
 #[derive(Debug)]
 pub(crate) struct LazyBody {
     slot: Option<BodySlot>,
@@ -181,7 +181,7 @@ impl LazyBody {
         [Some(permit.party()), Some(Party::Peer(self.peer))]
     }
 
-    /// The body as a stream, with a reservation for the part of it that its reader buffers.
+    /// The body as a stream, with a reservation for the bytes that its reader buffers.
     pub fn stream(self, permit: ReadPermit, body_quotas: &BodyQuotas) -> Result<(Body, Reservation), BodyFault> {
         if self.is_encoded {
             return Err(BodyFault::Encoded);
@@ -309,7 +309,7 @@ pub(crate) struct MessageRequest {
 /// Content of a message request.
 pub(crate) struct MessageBodyInput {
     pub value: Value,
-    /// Files that came with it.
+    /// Files of the request.
     pub uploads: Uploads,
     _reservation: Reservation,
 }
@@ -439,9 +439,9 @@ async fn read_form_data(
 /// Longest time for which the rest of a refused upload is read.
 const DRAINED_FOR: Duration = Duration::from_secs(5);
 
-/// Reads and discards the rest of a body on a task of its own, while the answer is sent. Most clients read no answer
-/// before they have sent the whole body; a connection that the node closes earlier is an error to them. The listener
-/// does the same with small bodies.
+/// Reads and discards the rest of a body on a task of its own, while the answer is sent. Most clients read the answer
+/// only after they have sent the whole body; if the node closes the connection earlier, they report an error. The
+/// listener does the same with small bodies.
 fn drain(mut pieces: BodyDataStream, bytes_max: usize) {
     let rest = async move {
         let mut left = bytes_max;
@@ -458,7 +458,7 @@ fn drain(mut pieces: BodyDataStream, bytes_max: usize) {
 /// Bodies up to this size are drained by the listener.
 pub(crate) const LISTENER_DRAINS_BYTES: usize = 256 << 10;
 
-/// Does the same with a body that no handler read, unless it is larger than any upload may be.
+/// Discards a body that no handler read, unless it is larger than any upload may be.
 pub(crate) fn drain_slot(api: &Api, announced: Option<usize>, slot: &BodySlot) {
     let bytes_max = api.limits.multipart_bytes_max;
     if announced.is_none_or(|bytes| bytes <= bytes_max)
@@ -468,13 +468,13 @@ pub(crate) fn drain_slot(api: &Api, announced: Option<usize>, slot: &BodySlot) {
     }
 }
 
-/// Form data on its way in.
+/// Form data that is being received.
 struct FormData<'a, F> {
     api: &'a Api,
     parser: Multipart,
     uploads: Uploads,
     sender: u64,
-    /// Check of the upload; `None` once it was made.
+    /// Check of the upload; `None` after the first check.
     may_attach: Option<F>,
 }
 
@@ -501,7 +501,7 @@ impl<F: Future<Output = Result<(), ApiError>>> FormData<'_, F> {
     }
 }
 
-/// The query, as the fields of a form. Keys nobody asks for are ignored; of several with one name the last counts.
+/// The query as the fields of a form. Unknown keys are ignored; of equal keys the last one counts.
 pub(crate) struct Query(Map<String, Value>);
 
 impl Query {

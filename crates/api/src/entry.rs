@@ -1,9 +1,9 @@
-//! Entry: from the raw request to a path the routes know.
+//! Entry: from the raw request to a path that the routes know.
 //!
-//! Owns        the version prefix, percent-encoded path pieces, and what browsers ask before and after (CORS).
-//! Invariants  E1 what is in a path after normalising means the same as before: only characters that need no
-//!             encoding are decoded. (test `e1_*`)
-//!             Spec  docs/protocol.md §10: `/api/v10`, `/api/v9`, `/api`; docs/protocol.md §12.
+//! Owns        the version prefix, percent-encoded path segments, and the preflight requests of browsers (CORS).
+//! Invariants  E1 normalising does not change the meaning of a path: only characters that need no encoding are
+//!             decoded. (test `e1_*`)
+//! Spec        docs/protocol.md §10: `/api/v10`, `/api/v9`, `/api`; docs/protocol.md §12.
 
 use crate::{error::ApiError, gate, state::Api};
 use axum::{
@@ -84,7 +84,7 @@ fn with_path(uri: &Uri, path: &str) -> Option<Uri> {
         None => path.to_owned(),
     };
     let path_and_query = PathAndQuery::try_from(path_and_query).ok()?;
-    // Behind this, only the path matters; without scheme and host any of them is a legal URI.
+    // From here on only the path matters; without scheme and host it is still a valid URI.
     path_and_query.as_str().starts_with('/').then(|| Uri::from(path_and_query))
 }
 

@@ -1,11 +1,12 @@
-//! Gate: what every request passes before its handler, and every response after it.
+//! Gate: middleware around all routes.
 //!
-//! Owns        the order of checks: room, wrong-token limit of the peer, token, limit of the account, limit of the
-//!             bucket, share of the account and peer; the deadline of the answer, and its rate-limit headers.
-//! Doors       `gate` around all routes, `anonymous` for paths that are none.
-//! Invariants  the gate detaches the body before a handler runs (`crate::body`). It reads and discards the body of a refused
-//!             request of a known sender while the answer is sent, so that the sender gets the answer.
-//!             Spec  docs/protocol.md §10, §10.1.
+//! Owns        the order of checks: quota for requests, wrong-token limit of the peer, token, limit of the
+//!             account, limit of the bucket, share of the account and peer; the deadline of the answer, and its
+//!             rate-limit headers.
+//! Doors       `gate` around all routes, `anonymous` for unknown paths.
+//! Invariants  the gate detaches the body before a handler runs (`crate::body`). It reads and discards the body of a
+//!             refused request of a known sender while the answer is sent, so that the sender gets the answer.
+//! Spec        docs/protocol.md §10, §10.1.
 
 use crate::{
     auth::{Caller, token_of},
@@ -94,7 +95,7 @@ pub(crate) async fn gate(
     response
 }
 
-/// A request that goes no further, with where its sender stands.
+/// A refused request, with its rate-limit headers.
 pub(crate) struct Refused {
     error: ApiError,
     now: Now,
@@ -109,7 +110,7 @@ impl IntoResponse for Refused {
     }
 }
 
-/// Counts a request that no route takes.
+/// Counts a request to an unknown path.
 pub(crate) fn anonymous(api: &Api, request: &Request) -> Result<(), Refused> {
     let now = api.now();
     admit(api.rates.take_peer(now.instant, peer_of(request), Bucket::Anonymous), now).map(|_| ())
@@ -140,7 +141,7 @@ async fn authenticate(api: &Api, now: Now, peer: IpAddr, headers: &HeaderMap) ->
         }
         Err(AuthError::Busy(_)) => Err(ApiError::Overloaded),
         Err(AuthError::KeysComing) => {
-            // It may be anybody's invention.
+            // The token may be invented.
             api.rates.take_peer(now.instant, peer, Bucket::InvalidToken);
             Err(ApiError::Overloaded)
         }

@@ -1,16 +1,15 @@
-//! Multipart: form data, read as it comes in.
+//! Multipart: form data, parsed while it arrives.
 //!
-//! Owns        the way into `multer` and out of it: bytes in (`push`), files out as they come (`take_files`), text
-//!             fields at the end (`finish`).
-//! Invariants  M1 how the bytes are cut into pieces makes no difference. M2 no input panics. (tests `m1_*`, `m2_*`)
-//! Limits      `kept_bytes_max` for all text fields together, `PARTS_MAX` parts, `HEAD_BYTES_MAX` per part. Besides
-//!             text fields, at most `HEAD_BYTES_MAX` and two blocks are buffered, and file bytes that were not taken
-//!             yet.
+//! Owns        the adapter to `multer`: bytes in (`push`), pieces of files out (`take_files`), text fields at the
+//!             end (`finish`).
+//! Invariants  M1 the division of the bytes into pieces has no effect. M2 no input panics. (tests `m1_*`, `m2_*`)
+//! Limits      `kept_bytes_max` for all text fields together, `PARTS_MAX` parts, `HEAD_BYTES_MAX` per part. In addition
+//!             to text fields, at most `HEAD_BYTES_MAX`, two blocks, and untaken file bytes are buffered.
 //! Not here    the size of the whole body and its deadline: `crate::body`.     Spec  RFC 7578, RFC 2046 §5.1.
 //!
-//! `multer` left alone takes in all its stream has ready, and knows no limit for what stands before a part's content
-//! (preamble, delimiter, headers) but the one for the whole stream. So it is not given the body: it reads a stream
-//! that holds one block at a time, and gets the next one when it has made all it can of the last.
+//! By itself `multer` reads all that its stream has ready, and has no limit for the bytes before a part's content
+//! (preamble, delimiter, headers) except the one for the whole stream. So it does not get the body: it reads a stream
+//! of one block at a time, and gets the next block when it has parsed the last one.
 
 use axum::http::header::CONTENT_DISPOSITION;
 use bytes::{Bytes, BytesMut};
@@ -24,17 +23,16 @@ use std::{
 
 /// Ten files, `payload_json`, and a few plain fields.
 const PARTS_MAX: usize = 32;
-/// What stands before a part's content always fits up to this size, and never does at twice this size: it is
+/// Bytes before a part's content are always accepted up to this size, and never at twice this size: they are
 /// counted in blocks.
 const HEAD_BYTES_MAX: usize = 2 * BLOCK_BYTES;
-/// What `multer` is given at once. Always the same, whatever the pieces are: thus neither the limits nor the time
-/// it takes depend on them.
+/// Bytes that `multer` gets at once. Constant, so that neither limits nor time depend on the pieces.
 const BLOCK_BYTES: usize = 4 * 1024;
 
 /// Why form data cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum MultipartError {
-    /// Not what RFC 7578 describes, or not UTF-8 where text belongs.
+    /// Not valid by RFC 7578, or text that is not UTF-8.
     #[error("the form data is malformed")]
     Malformed,
     /// Past one of the limits.
@@ -42,7 +40,7 @@ pub(crate) enum MultipartError {
     TooLarge,
 }
 
-/// What form data holds besides files.
+/// The text fields of form data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Parts {
     /// Parts without a file name, by name; of several with one name the last.
@@ -57,7 +55,7 @@ pub(crate) enum FilePiece {
     End,
 }
 
-/// What stands before a file's content.
+/// Headers of a file's part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FileHead {
     /// Name of the form field.
@@ -68,7 +66,7 @@ pub(crate) struct FileHead {
     pub content_type: Option<String>,
 }
 
-/// A part whose content is being read.
+/// A part whose content is being parsed.
 struct Part {
     field: multer::Field<'static>,
     /// Name and value so far; none for files.
@@ -111,7 +109,7 @@ impl Multipart {
         let (feed, blocks) = mpsc::channel();
         let blocks = stream::poll_fn(move |_| match blocks.try_recv() {
             Ok(block) => Poll::Ready(Some(Ok::<Bytes, Infallible>(block))),
-            // No waker is kept: `feed` polls again.
+            // No waker is stored: `feed` polls again.
             Err(TryRecvError::Empty) => Poll::Pending,
             Err(TryRecvError::Disconnected) => Poll::Ready(None),
         });
@@ -135,7 +133,7 @@ impl Multipart {
         self.kept_bytes
     }
 
-    /// How many it keeps at most.
+    /// Limit on the bytes of text fields.
     pub fn kept_bytes_max(&self) -> usize {
         self.kept_bytes_max
     }
@@ -161,10 +159,10 @@ impl Multipart {
         std::mem::take(&mut self.files)
     }
 
-    /// Nothing more comes.
+    /// The body has ended.
     ///
     /// # Errors
-    /// `Malformed` when it is not complete, else as `push`.
+    /// `Malformed` if it is not complete, otherwise as `push`.
     pub fn end(&mut self) -> Result<(), MultipartError> {
         if !self.is_complete {
             self.feed()?;
@@ -177,7 +175,7 @@ impl Multipart {
         self.parts
     }
 
-    /// Gives the block to `multer`, and takes all that comes of it.
+    /// Passes the block to `multer`, and collects its output.
     fn feed(&mut self) -> Result<(), MultipartError> {
         self.head_bytes += self.block.len();
         self.feed.send(self.block.split().freeze()).map_err(|_| MultipartError::Malformed)?;
@@ -256,7 +254,7 @@ impl Multipart {
     }
 }
 
-/// The name in `filename*=UTF-8''NAME` behind its key (RFC 8187); `None` for other forms.
+/// The name in `filename*=UTF-8''NAME` after its key (RFC 8187); `None` for other forms.
 fn extended(value: &[u8]) -> Option<String> {
     let value = value.strip_prefix(b"*=")?.trim_ascii();
     let at = value.windows(2).position(|piece| piece == b"''")?;
@@ -268,7 +266,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Everything that came, the bytes of each file in one piece.
+    /// All results, with the bytes of each file in one piece.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     struct Parts {
         fields: BTreeMap<String, String>,
@@ -432,7 +430,7 @@ mod tests {
             assert_eq!(head(content, HEAD_BYTES_MAX - 100).map(|parts| parts.files.len()), Ok(2));
             assert_eq!(head(content, 2 * HEAD_BYTES_MAX), Err(MultipartError::TooLarge));
         }
-        // The same goes for a preamble, what follows a delimiter, and headers.
+        // The same limit applies to a preamble, to bytes after a delimiter, and to headers.
         for (start, filler) in [("", "y"), ("--AaB03x", " "), ("--AaB03x\r\n", "y"), ("--AaB03x\r\nX: ", "y")] {
             let body = start.to_owned() + &filler.repeat(2 * HEAD_BYTES_MAX);
             assert_eq!(whole(body.as_bytes()), Err(MultipartError::TooLarge), "{start:?}");

@@ -1,6 +1,6 @@
 //! Note: route and sender of a request, attached to its answer for logs.
 //!
-//! Invariants  a note has the pattern of a route, and no part of a path: paths hold tokens.
+//! Invariants  a note has the pattern of a route, and no part of a path: paths contain tokens.
 
 use axum::{extract::MatchedPath, response::Response};
 
@@ -9,9 +9,9 @@ use axum::{extract::MatchedPath, response::Response};
 pub struct RequestNote {
     prefix: &'static str,
     route: MatchedPath,
-    /// The account that asked, if its token was good.
+    /// Account of the caller, if its token is valid.
     pub user_id: Option<u64>,
-    /// The backend's key that asked, if it was good; 0 for the root key.
+    /// The backend's key, if it is valid; 0 for the root key.
     pub key_id: Option<u64>,
 }
 

@@ -1,8 +1,8 @@
-//! Peer: the address a request comes from.
+//! Peer: the address that a request comes from.
 //!
-//! Owns        `Peer`, and how proxies' headers are judged (`peer_from`).
-//! Invariants  P1 what a client writes into `X-Forwarded-For` itself never counts, as long as the proxies in
-//!             `trusted` append the address they see. (test `p1_*`)
+//! Owns        `Peer`, and the evaluation of proxies' headers (`peer_from`).
+//! Invariants  P1 a client's own `X-Forwarded-For` never counts, if the proxies in `trusted` append the address that
+//!             they see. (test `p1_*`)
 //! Not here    the list of trusted proxies, and the socket: the code that accepts connections.
 
 use std::net::{IpAddr, SocketAddr};
@@ -12,12 +12,12 @@ use std::net::{IpAddr, SocketAddr};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer(pub IpAddr);
 
-/// The right-most address on a request's way that is not one of our proxies; whatever is left of it is only its
-/// word. If all of them are proxies, the left-most of these.
+/// The right-most address on a request's way that is not a trusted proxy; the addresses left of it are not verified. If
+/// all of them are trusted proxies, the left-most of these.
 ///
-/// `forwarded_for` is the value of `X-Forwarded-For`. When the header is there several times, its values must be joined
-/// with commas in their order: proxies may append a line of their own, so the first line alone is the client's word.
-/// It is not looked at unless `socket` is trusted. An entry may carry a port; at one that is no address the way
+/// `forwarded_for` is the value of `X-Forwarded-For`. If the header occurs several times, the caller joins the values
+/// with commas in their order: proxies may append a line of their own, so the first line alone is the client's claim.
+/// It is ignored unless `socket` is trusted. An entry may have a port. At an entry that is not an address the search
 /// ends, and the proxy that wrote it counts as the peer.
 #[must_use]
 pub fn peer_from(socket: IpAddr, forwarded_for: Option<&str>, trusted: &[IpAddr]) -> IpAddr {

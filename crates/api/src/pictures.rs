@@ -1,11 +1,13 @@
 //! Pictures in requests: `data:` URLs of forms, and the files of stickers.
 //!
-//! Owns        `Picture`, what may be sent as one (`PictureRule`), and its way from the form to the object that refers to it.
-//! Doors       `PictureRule::parse` in a form; `Api::hold_pictures` before the command; `HeldPictures::settled` with its outcome.
-//! Invariants  no picture is written before its sender was found to have the right: the caller checks that.
-//! Limits      `EMOJI_BYTES_MAX`, `STICKER_BYTES_MAX`, `uploads.picture_bytes_max`, and what the body of the request may have. The
-//!             decoded bytes are fewer than the text that they came as: handlers hold its reservation until the picture is written.
-//!             `crate::upload::Slots` bounds the requests that write at once.
+//! Owns        `Picture`, the accepted formats and sizes (`PictureRule`), and its path from the form to the object
+//!             that refers to it.
+//! Doors       `PictureRule::parse` in a form; `Api::hold_pictures` before the command; `HeldPictures::settled`
+//!             with its outcome.
+//! Invariants  no picture is written before the caller has checked that its sender has the right.
+//! Limits      `EMOJI_BYTES_MAX`, `STICKER_BYTES_MAX`, `uploads.picture_bytes_max`, and the limit of the request's
+//!             body. The decoded bytes are fewer than their text: handlers hold its reservation until the picture is
+//!             written. `crate::upload::Slots` bounds the requests that write at once.
 //! Not here    the folder: `crate::files`.     Spec  docs/protocol/choices.md "Pictures".
 
 use crate::{
@@ -28,7 +30,7 @@ const EXPECTED: &str = "Invalid image data: expected data:image/…;base64,…";
 const FORMATS: &str = "Invalid image data: this server keeps PNG, JPEG, GIF, WebP and AVIF.";
 pub(crate) const NOT_KEPT: &str = "This server does not store pictures (uploads.mode is \"off\").";
 
-/// A picture that came with a request.
+/// A picture of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Picture {
     pub bytes: Vec<u8>,
@@ -61,10 +63,10 @@ fn too_large(bytes_max: usize) -> Fault {
     Fault::new("BINARY_TYPE_MAX_SIZE", format!("File cannot be larger than {} kb.", bytes_max as f64 / 1024.0))
 }
 
-/// Which pictures a field takes.
+/// Formats and sizes that a field accepts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PictureRule {
-    /// None: this server keeps no pictures.
+    /// None: this server stores no pictures.
     bytes_max: Option<usize>,
 }
 
@@ -80,7 +82,7 @@ impl PictureRule {
         Self { bytes_max: api.files.as_ref().map(|_| EMOJI_BYTES_MAX) }
     }
 
-    /// Reads `data:image/…;base64,…`. The bytes say what it is, whatever the text says.
+    /// Reads `data:image/…;base64,…`. The bytes determine the format, whatever the text says.
     pub fn parse(self, value: &Value) -> Parsed<Picture> {
         let invalid = |message: &'static str| Fault::new("IMAGE_INVALID", message);
         let bytes_max = self.bytes_max.ok_or_else(|| Fault::new("UNSUPPORTED", NOT_KEPT))?;
@@ -135,7 +137,8 @@ impl Api {
         }
     }
 
-    /// Writes pictures under names. Even without any, what the object does not refer to any more is removed after the command.
+    /// Writes pictures under names. After the command, pictures that the object no longer refers to are removed, even
+    /// if none was written.
     pub async fn hold_pictures(
         &self,
         sender: u64,

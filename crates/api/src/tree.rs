@@ -12,7 +12,7 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use std::fmt;
 
-/// An item of a list. A list grows by doubling, and the old allocation lives until its items are moved.
+/// Size of a list item. A list grows by doubling, and the old allocation lives until its items are moved.
 const ITEM_BYTES: usize = 3 * size_of::<Value>();
 /// The first allocation of a list has capacity for four items.
 const LIST_BYTES: usize = 64;

@@ -3,16 +3,17 @@
 //! Owns        `TEMPLATES`, `Unserved`.
 //! Invariants  the labels of the counters are `TEMPLATES` and `OTHER`, whatever clients send. No template is a route of
 //!             `crate::routes`. (tests below, and `unserved_*` in `guildhall`)
-//! Limits      a request that no route takes is compared with each template once; how often a peer may ask is `Bucket::Anonymous`.
+//! Limits      a request to an unknown path is compared with each template once; `Bucket::Anonymous` limits
+//!             their rate per peer.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Label of paths that upstream does not have either.
 pub const OTHER: &str = "other";
 
-/// Paths behind the version prefix. `{…}` stands for one piece. Where several fit, the first counts.
+/// Paths after the version prefix. `{…}` stands for one segment. If several match, the first counts.
 const TEMPLATES: &[&str] = &[
-    // Interactions. Commands are kept; nobody invokes them.
+    // Interactions: commands are stored but cannot be invoked.
     "/interactions",
     "/interactions/{interaction_id}/{interaction_token}/callback",
     "/applications/{application_id}/commands/{command_id}/permissions",
@@ -113,7 +114,7 @@ impl Default for Unserved {
 }
 
 impl Unserved {
-    /// Counts a request that no route takes. The route that it means, if upstream has it.
+    /// Counts a request to an unknown path. Returns the route that it means, if upstream has it.
     pub(crate) fn count(&self, path: &str) -> Option<&'static str> {
         let found = TEMPLATES.iter().position(|template| fits(template, path));
         let counter = found.map_or(&self.other, |index| &self.known[index]);

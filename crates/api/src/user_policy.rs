@@ -1,4 +1,4 @@
-//! User policy: the things that accounts may do by themselves, and those that only the backend does.
+//! User policy: actions that accounts may perform themselves, and those that only the backend performs.
 //!
 //! Doors       `Caller::need` in each handler, before its body is read.
 //! Not here    direct messages and groups: `guildhall_node::DirectLimits`.
@@ -6,7 +6,7 @@
 use crate::{auth::Caller, error::ApiError, state::Api};
 use axum::http::StatusCode;
 
-/// What accounts, bots included, may do by themselves. The backend API is never bound by it.
+/// Actions that accounts, bots included, may perform themselves. The backend API is never bound by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UserPolicy {
     /// `POST /guilds`.
@@ -43,7 +43,7 @@ pub(crate) enum SelfService {
 }
 
 impl Caller {
-    /// Refuses what only the backend does on this node.
+    /// Refuses actions that only the backend performs on this node.
     ///
     /// # Errors
     /// 403 with code 50013, and a message that names the setting.

@@ -1,9 +1,10 @@
 //! CDN: links to pictures, as upstream's `cdn.discordapp.com` has them, without a token.
 //!
-//! Invariants  D1 a path leads to a file only if all of it are numbers, names of this module and hashes. D2 the bytes are those that
-//!             were sent: no format or size is converted, `?size=` is ignored. D3 nothing that a browser could run is shown.
+//! Invariants  D1 a path leads to a file only if it consists of numbers, names of this module and hashes. D2 the served
+//!             bytes are the uploaded ones: no format or size is converted, and `?size=` is ignored. D3 browsers never
+//!             execute a picture.
 //! Limits      as for other files (`serve`). No read of the store: a picture is served until its file is removed.
-//!             Spec  docs/protocol/choices.md "Pictures".
+//! Spec        docs/protocol/choices.md "Pictures".
 
 use super::{
     Files,
@@ -40,7 +41,7 @@ pub(super) fn router(files: Files) -> Router {
         .with_state(files)
 }
 
-/// A file's name without its extension, and that.
+/// Splits a file name into name and extension.
 fn split(file: &str) -> Option<(&str, &str)> {
     file.rsplit_once('.')
 }
@@ -58,8 +59,8 @@ async fn answer(files: Files, found: Option<(PictureOwner, String)>, file: &str,
     }
 }
 
-/// Libraries choose the extension, not the format: any extension of a picture gets the bytes that are there, with their own type.
-/// As upstream, `.gif` is only for pictures that move.
+/// Libraries choose the extension, not the format: any extension of a picture gets the stored bytes, with their own
+/// type. As upstream, `.gif` is only for animated pictures.
 async fn serve(
     files: &Files,
     owner: PictureOwner,

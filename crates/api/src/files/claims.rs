@@ -1,10 +1,10 @@
-//! Claims: kept files whose message is on its way.
+//! Claims: stored files whose message is not published yet.
 //!
-//! Invariants  C1 an id is claimed from before its file is in place until its message was published or refused. C2 if
-//!             the result is unknown (the request was abandoned), the claim lasts `UNSETTLED_FOR` longer, which is more
-//!             than any command takes.
-//! Limits      one entry per file of a request that is worked on, or that was given up since; old ones go when the next
-//!             is given up.
+//! Invariants  C1 an id is claimed from before its file is stored until its message is published or refused. C2 if the
+//!             result is unknown (the request was aborted), the claim lasts `UNSETTLED_FOR` longer, which is more than
+//!             any command takes.
+//! Limits      one entry per file of a request in progress, or aborted recently; old entries are removed when the next
+//!             request is aborted.
 
 use guildhall_model::Id;
 use std::{
@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A command is answered or given up within a minute; the guild may still come to it.
+/// A command is answered or aborted within a minute, and the guild may still execute it.
 const UNSETTLED_FOR: Duration = Duration::from_secs(600);
 
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ fn is_held(left: Option<Instant>) -> bool {
     left.is_none_or(|left| left.elapsed() < UNSETTLED_FOR)
 }
 
-/// Files of one request. Dropped without `settle`: nobody knows what became of the message.
+/// Claim on the files of one request. Dropped without `settle`, the outcome of the message is unknown.
 pub(crate) struct Claim {
     files: super::Files,
     ids: Vec<Id<()>>,
@@ -50,7 +50,7 @@ impl Claim {
         self.ids.push(id);
     }
 
-    /// It is known whether a message has them.
+    /// The outcome is known: the message has the files, or it was refused.
     pub fn settle(mut self) {
         let mut claims = self.files.0.claims.lock();
         for id in self.ids.drain(..) {

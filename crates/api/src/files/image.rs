@@ -1,13 +1,13 @@
-//! Images: the format of a picture by its bytes.
+//! Images: the format of a picture, from its bytes.
 //!
 //! Invariants  I1 no input makes these functions panic, or take more than one step per byte. (test `i1_any_bytes`)
 //! Not here    pixels: nothing is decoded.
-//!             Spec  PNG 3rd edition §5.3, GIF89a, WebP container (RFC 9649), ISO 14496-12 `ftyp`.
+//! Spec        PNG 3rd edition §5.3, GIF89a, WebP container (RFC 9649), ISO 14496-12 `ftyp`.
 
 use super::kind;
 use serde::{Deserialize, de::IgnoredAny};
 
-/// A format in which pictures are kept.
+/// A format in which pictures are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     Png {
@@ -28,14 +28,14 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// The format of these bytes; none: no picture that is kept.
+    /// The format of these bytes; none if pictures of the format are not stored.
     pub fn of(bytes: &[u8]) -> Option<Self> {
         let head = &bytes[..bytes.len().min(kind::HEAD_BYTES)];
         Some(match kind::sniff(head) {
             Some("image/png") => Self::Png { is_animated: has_animation_chunk(bytes) },
             Some("image/jpeg") => Self::Jpeg,
             Some("image/gif") => Self::Gif { is_animated: gif_frames(bytes, 2) == 2 },
-            // The flags of an extended file begin behind the name and size of its first chunk.
+            // The flags of an extended file follow the name and size of its first chunk.
             Some("image/webp") => {
                 let is_extended = bytes.get(12..16) == Some(b"VP8X");
                 Self::WebP { is_animated: is_extended && bytes.get(20).is_some_and(|flags| flags & 2 != 0) }
@@ -47,7 +47,8 @@ impl Format {
         })
     }
 
-    /// Whether clients ask for it as something that moves. Of PNG they do not: an avatar of APNG is a still one.
+    /// Whether clients request it as an animated picture. They never do for PNG: an avatar of APNG is shown
+    /// as a still one.
     pub fn is_animated(self) -> bool {
         match self {
             Self::Gif { is_animated } | Self::WebP { is_animated } | Self::Avif { is_animated } => is_animated,

@@ -1,8 +1,8 @@
-//! Incoming: a file on its way from a socket to its place.
+//! Incoming: a file on its way from a socket to its folder.
 //!
-//! Invariants  what is dropped before `keep` leaves nothing behind: neither a file nor bytes that count.
-//! Limits      `BUFFER_BYTES` of memory; `FilesOptions::file_bytes_max`; of a picture's header `HEADER_READS_MAX`
-//!             reads.
+//! Invariants  a file that is dropped before `keep` leaves nothing: neither a file nor counted bytes.
+//! Limits      `BUFFER_BYTES` of memory; `FilesOptions::file_bytes_max`; of a picture's header
+//!             `HEADER_READS_MAX` reads.
 
 use super::{FileError, Files, blocking, kind};
 use guildhall_model::{ChannelId, Id};
@@ -14,8 +14,8 @@ use std::{
 
 /// Size of a write to disk.
 const BUFFER_BYTES: usize = 256 * 1024;
-/// A JPEG may hold thumbnails and colour profiles before it says how large it is, in pieces of 64 KiB; one made to keep
-/// us busy has no end of empty ones.
+/// A JPEG may have thumbnails and colour profiles before its size, in pieces of 64 KiB; a hostile one has any number
+/// of empty pieces.
 const HEADER_READS_MAX: u32 = 1024;
 
 /// The name in `incoming/` and the bytes it counts for.
@@ -29,7 +29,7 @@ struct Taken {
 impl Drop for Taken {
     fn drop(&mut self) {
         if !self.is_kept {
-            // One system call; there is nobody to wait for it.
+            // One system call, without waiting for its result.
             let _ = fs::remove_file(&self.path);
             self.files.give_back(self.bytes);
         }
@@ -47,9 +47,9 @@ pub(crate) struct Incoming {
 /// A file that is whole and on disk, and has no place yet.
 pub(crate) struct Received {
     taken: Taken,
-    /// The first bytes, which say what it is.
+    /// The first bytes, which determine the type.
     pub head: Vec<u8>,
-    /// Of a picture, its pixels.
+    /// Width and height of a picture.
     pub width_height: Option<(u32, u32)>,
 }
 
@@ -88,7 +88,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// Nothing more comes: waits until it is on disk (F1).
+    /// The file is complete: waits until it is on disk (F1).
     pub async fn finish(mut self) -> Result<Received, FileError> {
         self.flush().await?;
         let Self { taken, file, head, .. } = self;
@@ -113,27 +113,27 @@ impl Received {
         self.taken.bytes
     }
 
-    /// All of it. The file is removed.
+    /// Returns all bytes. The file is removed.
     pub async fn read(self) -> io::Result<Vec<u8>> {
         blocking(move || fs::read(&self.taken.path)).await
     }
 
-    /// Gives it its place. Survives a power cut from now on (F1).
+    /// Moves the file to its folder. It survives a power cut from now on (F1).
     pub async fn keep(mut self, channel_id: ChannelId, id: Id<()>) -> io::Result<()> {
-        // All of it where nobody can give up halfway: else it would count twice, or not at all.
+        // On a blocking thread, where it cannot be cancelled halfway: otherwise it would count twice, or not at all.
         blocking(move || {
             let Taken { files, path, is_kept, .. } = &mut self.taken;
             let place = files.place(channel_id, id);
             let folder = put(&files.0.dir, path, &place)?;
             *is_kept = true;
-            // A name is on disk when its folder is.
+            // The name is durable once its folder is synced.
             sync_dir(folder).or_else(|error| files.remove_now(channel_id, id).and(Err(error)))
         })
         .await
     }
 }
 
-/// Moves a file into the folder of its channel, and says which that is.
+/// Moves a file into the folder of its channel, and returns the folder.
 fn put<'a>(dir: &'a Path, from: &Path, to: &'a Path) -> io::Result<&'a Path> {
     let channel = to.parent().unwrap_or(dir);
     if to.try_exists()? {

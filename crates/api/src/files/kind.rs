@@ -1,7 +1,7 @@
 //! Kinds: the type of a file by its content, and its permitted names.
 //!
-//! Invariants  K1 what `sniff` knows can be shown by a browser without running anything. K2 a clean name is a single
-//!             piece of a path, stands for itself in URLs and headers, and is not empty.
+//! Invariants  K1 a browser can show every type that `sniff` knows without executing anything. K2 a clean name is one
+//!             segment of a path, needs no encoding in URLs and headers, and is not empty.
 
 /// Bytes from which `sniff` determines the type.
 pub(super) const HEAD_BYTES: usize = 64;
@@ -30,7 +30,7 @@ pub(super) fn sniff(head: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// Content type of an attachment: by its content, else by its extension, else as the sender declares.
+/// Content type of an attachment: by its content, otherwise by its extension, otherwise as declared by the sender.
 pub(crate) fn content_type(head: &[u8], filename: &str, claimed: Option<&str>) -> Option<String> {
     if let Some(known) = sniff(head) {
         return Some(known.to_owned());
@@ -49,11 +49,11 @@ fn is_media_type(text: &str) -> bool {
     text.len() <= CLAIM_BYTES_MAX && text.split_once('/').is_some_and(|(kind, rest)| is_token(kind) && is_token(rest))
 }
 
-/// A file as it is served: its media type, and whether a browser may show it.
+/// Media type of a served file, and whether a browser may show it.
 pub(super) fn served(head: &[u8], filename: &str) -> (&'static str, bool) {
     match sniff(head) {
         Some(known) => (known, true),
-        // Text is nothing else, whatever it says: scripts and pages are downloads.
+        // Text is always plain text, whatever it claims to be: scripts and pages are downloads.
         None if mime_guess::from_path(filename).first_raw() == Some("text/plain") => {
             ("text/plain; charset=utf-8", false)
         }

@@ -1,10 +1,11 @@
-//! Links: the URL of a file, signed, with the time at which it expires.
+//! Links: the URL of a file, signed, with its expiry.
 //!
-//! Invariants  L1 nobody makes a link that this node did not sign: `hm` is a keyed hash (HMAC-SHA-256, half of it) of the path and,
-//!             if the link expires, of `ex` and `is`. The time of a comparison does not depend on the data.
-//!             L2 no link that expires passes for one that does not. L3 a link is renewed only if it was signed here, and in a
-//!             message only if it points to a file of that message. (tests `l*_*`, `s21_7_*`)
-//! Limits      links of one file are equal within a `STEPS`-th of their lifetime, so that browsers find them in their cache.
+//! Invariants  L1 only this node can make a link: `hm` is a keyed hash (HMAC-SHA-256, half of it) of the path and, if
+//!             the link expires, of `ex` and `is`. Comparing takes constant time. L2 a link that expires is never
+//!             accepted as one that does not. L3 a link is renewed only if this node signed it, and in a message only
+//!             if it points to a file of that message. (tests `l*_*`, `s21_7_*`)
+//! Limits      links of one file are equal within a `STEPS`-th of their lifetime, so that browsers find them
+//!             in their cache.
 //! Spec        upstream's signed attachment URLs: `ex`, `is` (Unix seconds, hexadecimal) and `hm`.
 
 use aws_lc_rs::{constant_time::verify_slices_are_equal, hmac};
@@ -12,7 +13,7 @@ use guildhall_model::{Attachment, ChannelId, Id, Message};
 use guildhall_stdx::Timestamp;
 use serde_json::Value;
 
-/// 128 bits: nobody guesses that, and messages carry the link twice.
+/// 128 bits cannot be guessed; messages contain the link twice, so it should be short.
 const MARK_BYTES: usize = 16;
 /// A new link of a file differs from the one before after this part of `lifetime_s`.
 const STEPS: u64 = 24;
@@ -27,11 +28,11 @@ pub(super) struct Links {
 /// State of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Signed {
-    /// In force; with the seconds left, if it expires.
+    /// Valid; with the seconds left, if it expires.
     Good(Option<u64>),
-    /// Signed here, and expired.
+    /// Signed by this node, and expired.
     Expired,
-    /// Not signed here.
+    /// Not signed by this node.
     No,
 }
 
@@ -71,7 +72,7 @@ impl Links {
         }
     }
 
-    /// Whether a link was signed here, and is in force.
+    /// Whether this node signed a link, and it has not expired.
     pub fn check(&self, now: Timestamp, link: Link<'_>) -> Signed {
         let path = path(link.channel_id, link.id, link.filename);
         let (expected, times) = match (link.ex, link.is) {
@@ -91,7 +92,7 @@ impl Links {
             (None, _) => Signed::Good(None),
             // From before links expired.
             (Some(_), None) => Signed::Expired,
-            // A shorter lifetime holds for links that were given out before, too.
+            // A shorter lifetime also applies to earlier links.
             (Some(lifetime_s), Some((ex_s, is_s))) => match ex_s.min(is_s.saturating_add(lifetime_s)) {
                 ends_s if ends_s > unix_s(now) => Signed::Good(Some(ends_s - unix_s(now))),
                 _ => Signed::Expired,
@@ -99,7 +100,7 @@ impl Links {
         }
     }
 
-    /// The file behind a URL, whatever its signature. Links with an earlier `base_url` are links too.
+    /// The file of a URL, whether or not its signature is valid. Links with an earlier `base_url` are accepted.
     pub fn parse(url: &str) -> Option<Link<'_>> {
         let (_, rest) = url.split_once("://")?;
         let (_, rest) = rest.split_once("/attachments/")?;
@@ -122,14 +123,14 @@ impl Links {
         Some(Link { channel_id: ChannelId::new(channel_id), id: Id::new(id), filename, ex, is, hm })
     }
 
-    /// A new link in place of one that was signed here, expired or not.
+    /// A new link in place of one that this node signed, expired or not.
     pub fn renewed(&self, now: Timestamp, url: &str) -> Option<String> {
         let link = Self::parse(url)?;
         let is_signed = self.check(now, link) != Signed::No;
         is_signed.then(|| self.url(now, link.channel_id, link.id, link.filename))
     }
 
-    /// The message with new links to its own files, in attachments and embeds. None: nothing differs.
+    /// The message with new links to its own files, in attachments and embeds. None if nothing changes.
     pub fn renew(&self, now: Timestamp, message: &Message) -> Option<Message> {
         if message.attachments.is_empty() {
             return None;

@@ -1,12 +1,13 @@
-//! Files: what messages carry, in a folder.
+//! Files: attachments and pictures, in a folder.
 //!
-//! Owns        the folder `files` of the data directory: `CHANNEL/ID`, one file each, and `incoming/` for what is not
-//!             whole yet; `pictures/` (in `pictures`); how many bytes are in it; which files wait for their message.
-//! Doors       `begin` for a file that comes in, `Received::keep` when it is whole, `remove`, `place`; `sweep` (in
-//!             `sweep`).
-//! Invariants  F1 a kept file is on disk before its message is published. F2 all files together, including uploads in
+//! Owns        the folder `files` of the data directory: `CHANNEL/ID`, one file each, and `incoming/` for
+//!             incomplete files; `pictures/` (in `pictures`); the number of bytes in it; claims on files that wait
+//!             for their message.
+//! Doors       `begin` for an incoming file, `Received::keep` when it is complete, `remove`, `place`;
+//!             `sweep` (in `sweep`).
+//! Invariants  F1 a stored file is on disk before its message is published. F2 all files together, including uploads in
 //!             progress, never exceed `bytes_max`. F3 a file is deleted only if no message has it and no request is
-//!             about to use it (`Claims`). F4 no path is made of anything but numbers.
+//!             about to use it (`Claims`). F4 paths consist of numbers only.
 //! Limits      `FilesOptions`. Past `bytes_max` uploads are refused.
 //! Not here    permission to upload (`crate::upload`) and to download (`serve`).     Spec  docs/adr/0030.
 
@@ -46,16 +47,16 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// How files are kept.
+/// Settings of stored files.
 #[derive(Clone, Debug)]
 pub struct FilesOptions {
     /// The folder; made when missing.
     pub dir: PathBuf,
-    /// Where clients reach this node: `scheme://host[:port]`. It becomes part of what messages say.
+    /// Address of this node for clients: `scheme://host[:port]`. Links in messages begin with it.
     pub base_url: String,
     /// Signs links. Another one makes all links invalid.
     pub secret: Vec<u8>,
-    /// Bytes of all files together.
+    /// Limit on the bytes of all files together.
     pub bytes_max: u64,
     /// Bytes of one.
     pub file_bytes_max: u64,
@@ -86,7 +87,7 @@ struct Folder {
     claims: Claims,
     pictures: Pictures,
     picture_bytes_max: u64,
-    /// Somebody found it full.
+    /// Notified when an upload finds the folder full.
     full: Notify,
 }
 
@@ -99,7 +100,7 @@ pub(crate) enum FileError {
     /// Past `bytes_max`, or the disk is full.
     #[error("there is no room for further files")]
     Full,
-    /// The disk does not do what it should.
+    /// An error of the file system.
     #[error("a file cannot be written")]
     Io(#[from] io::Error),
 }
@@ -116,11 +117,10 @@ impl FileError {
 const INCOMING: &str = "incoming";
 
 impl Files {
-    /// Opens the folder, throws away what never became whole, and counts the rest: blocks for as long as it takes to
-    /// look at each file once.
+    /// Opens the folder, deletes incomplete files, and counts the others. Blocks while it visits each file once.
     ///
     /// # Errors
-    /// When it cannot be made, read or written.
+    /// The folder cannot be created, read or written.
     pub fn open(options: FilesOptions, clock: Arc<dyn Clock>) -> io::Result<Self> {
         let FilesOptions {
             dir,
@@ -162,7 +162,7 @@ impl Files {
         })))
     }
 
-    /// Bytes of all files, with those that are coming in.
+    /// Bytes of all files, including incoming ones.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.0.bytes.load(Ordering::Relaxed)
@@ -179,7 +179,7 @@ impl Files {
         self.0.picture_bytes_max
     }
 
-    /// A file that comes in.
+    /// Begins an incoming file.
     pub(crate) async fn begin(&self) -> Result<Incoming, FileError> {
         let n = self.0.begun.fetch_add(1, Ordering::Relaxed);
         Incoming::create(self.clone(), self.0.dir.join(INCOMING).join(n.to_string())).await
@@ -200,7 +200,7 @@ impl Files {
         self.0.clock.now().unix
     }
 
-    /// Removes a kept file; nothing happens if there is none.
+    /// Removes a stored file, if it exists.
     pub(crate) async fn remove(&self, channel_id: ChannelId, id: Id<()>) -> io::Result<()> {
         let files = self.clone();
         blocking(move || files.remove_now(channel_id, id)).await
@@ -211,7 +211,7 @@ impl Files {
         let remove = || fs::metadata(&place).and_then(|metadata| fs::remove_file(&place).map(|()| metadata.len()));
         match remove() {
             Ok(bytes) => self.give_back(bytes),
-            // Somebody else was faster.
+            // A concurrent call removed it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
@@ -240,7 +240,7 @@ impl Files {
     }
 }
 
-/// Guilds tell messages of any age, and REST reads them: both with links that are in force.
+/// Guilds publish messages of any age, and REST reads them: both with valid links.
 impl RenewLinks for Files {
     fn renew(&self, now: Timestamp, message: &Message) -> Option<Message> {
         self.0.links.renew(now, message)

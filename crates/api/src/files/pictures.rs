@@ -1,15 +1,17 @@
-//! Pictures: avatars, icons, banners, emoji and stickers, in a subfolder of the files of messages.
+//! Pictures: avatars, icons, banners, emoji and stickers, in a subfolder of the files.
 //!
 //! Owns        `pictures/` in the folder of files: `users/USER/NAME` of accounts and webhooks, `guilds/GUILD/NAME`,
-//!             `members/GUILD-USER/NAME`; the names are those of `guildhall_store::PictureNames`. the guilds of emoji,
+//!             `members/GUILD-USER/NAME`, with the names of `guildhall_store::PictureNames`; the guilds of emoji,
 //!             stickers, roles and scheduled events, because their links lack the guild.
-//! Doors       `hold` before the command that refers to a picture; `Held::settled` with its outcome; `collect` after a command
-//!             that dropped pictures; `sweep_pictures`.
-//! Invariants  P1 a picture is on disk before any object refers to it. P2 pictures count in `bytes_max`. P3 a path is made of
-//!             numbers and of hashes of this node. P4 a picture is removed only after a read of the store that is newer than the last command
-//!             about it, and while no command about it is under way. (tests `p1_*` … `p4_*`)
-//! Limits      `FilesOptions::bytes_max`; the bytes of one picture: the caller's. 24 bytes of memory per emoji, sticker, role
-//!             and event with a picture; one entry per command under way, or given up in the last `UNSETTLED_FOR`.
+//! Doors       `hold` before the command that refers to a picture; `Held::settled` with its outcome; `collect` after a
+//!             command that dropped pictures; `sweep_pictures`.
+//! Invariants  P1 a picture is on disk before any object refers to it. P2 pictures count in `bytes_max`. P3 paths
+//!             consist of numbers and of hashes of this node. P4 a picture is removed only after a read of the store
+//!             that is newer than the last command about it, and while no command about it is in progress. (tests
+//!             `p1_*` … `p4_*`)
+//! Limits      `FilesOptions::bytes_max`; the caller bounds the bytes of one picture. 24 bytes of memory per emoji,
+//!             sticker, role and event with a picture; one entry per command in progress, or aborted in the last
+//!             `UNSETTLED_FOR`.
 
 use super::{FileError, Files, INCOMING, blocking};
 use guildhall_model::{GuildId, UserId};
@@ -28,12 +30,12 @@ pub(super) const PICTURES: &str = "pictures";
 const FOLDERS: [&str; 3] = ["users", "guilds", "members"];
 /// Hexadecimal digits of a hash: 128 bits, as upstream.
 pub(crate) const HASH_DIGITS: usize = 32;
-/// A command is answered or given up within a minute; the guild may still execute it.
+/// A command is answered or aborted within a minute, and the guild may still execute it.
 const UNSETTLED_FOR: Duration = Duration::from_secs(600);
 /// Attempts to find a moment without another command about the same owner; then the next sweep does it.
 const ATTEMPTS_MAX: u32 = 8;
 
-/// Objects whose links name them without their guild.
+/// Objects whose links do not name their guild.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     Emoji,
@@ -67,9 +69,9 @@ pub(super) struct Pictures(Mutex<State>);
 struct State {
     /// Guild and number of pictures of an object.
     guilds: HashMap<(Kind, u64), (GuildId, u32)>,
-    /// Commands under way about each picture, or when the last one was given up.
+    /// Commands in progress about each picture, or the time at which the last one was aborted.
     held: BTreeMap<Name, (u32, Option<Instant>)>,
-    /// Counts commands whose outcome became known (P4).
+    /// Counts commands whose outcome is known (P4).
     settled: u64,
 }
 
@@ -129,7 +131,7 @@ fn owner_of(folder: &str, name: &str) -> Option<PictureOwner> {
     }
 }
 
-/// Pictures of one owner that a command refers to. Dropped without `settled`: nobody knows the outcome of the command.
+/// Pictures of one owner that a command refers to. Dropped without `settled`, the outcome of the command is unknown.
 #[must_use]
 pub(crate) struct Held {
     files: Files,
@@ -187,7 +189,7 @@ impl Files {
         self.0.pictures.lock().guilds.get(&(kind, id)).map(|(guild_id, _)| *guild_id)
     }
 
-    /// Counts the pictures that are there, and fills the index. Returns their bytes.
+    /// Counts the stored pictures, and fills the index. Returns their bytes.
     pub(super) fn open_pictures(dir: &Path, pictures: &Pictures) -> io::Result<u64> {
         let mut bytes = 0;
         let mut state = pictures.lock();
@@ -224,13 +226,14 @@ impl Files {
         let owner = held.owner;
         for (name, bytes) in pictures {
             debug_assert!(!name.contains(['/', '.']), "{name}");
-            // Before it is looked at: from now on no sweep removes it.
+            // Recorded before it is written: from now on no sweep removes it.
             self.0.pictures.lock().held.entry((owner, name.clone())).or_default().0 += 1;
             held.names.push(name.clone());
             let size = bytes.len() as u64;
             self.take_room(size)?;
             let (files, path) = (self.clone(), self.picture_path(owner, &name));
-            // Everything where nobody can give up halfway: else it would count twice, or not at all.
+            // On a blocking thread, where it cannot be cancelled halfway: otherwise it would count
+            // twice, or not at all.
             let written = blocking(move || {
                 let written = files.write_picture(&path, &bytes);
                 match &written {
@@ -247,7 +250,7 @@ impl Files {
     /// False: the same picture was there.
     fn write_picture(&self, path: &Path, bytes: &[u8]) -> io::Result<bool> {
         let folder = path.parent().unwrap_or(&self.0.dir);
-        // A name is on disk when its folder is.
+        // The name is durable once its folder is synced.
         let sync = || File::open(folder).and_then(|folder| folder.sync_all());
         if path.try_exists()? {
             return sync().map(|()| false);

@@ -1,12 +1,11 @@
-//! Serving: `GET /attachments/{channel}/{id}/{filename}?ex=…&is=…&hm=…`, to any client that has the link. Pictures:
-//! `cdn`.
+//! Serving: `GET /attachments/{channel}/{id}/{filename}?ex=…&is=…&hm=…`, to any client with the link. Pictures: `cdn`.
 //!
-//! Invariants  S1 a request without a valid link causes no lookup. S2 a file whose message is gone is gone too, whether
-//!             or not it was swept. S3 nothing that a browser could run is shown by it: other kinds are downloads, and
-//!             all are sandboxed.
-//! Price       links need no token, as upstream: pages show pictures by their URL. A link holds until it expires
-//!             (`FilesOptions::links_expire_s`), also for members who left meanwhile.
-//! Limits      one open file and a buffer per request; how many there are is the listener's (`server.connections_max`).
+//! Invariants  S1 a request without a valid link causes no lookup. S2 a file whose message is deleted gets 404, swept
+//!             or not. S3 browsers never execute a file: other kinds are downloads, and all are sandboxed.
+//! Price       links need no token, as upstream: pages show pictures by their URL. A link is valid until it expires
+//!             (`FilesOptions::links_expire_s`), also for members who have left.
+//! Limits      one open file and a buffer per request; the listener bounds the number of requests
+//!             (`server.connections_max`).
 
 use super::{
     Files, kind,
@@ -28,7 +27,7 @@ use tokio::io::AsyncReadExt;
 use tower::ServiceExt;
 use tower_http::services::ServeFile;
 
-/// The route to what `files` keeps; `store` knows what is still needed.
+/// Routes to stored files. `store` knows which files a message still has.
 pub fn files_router(files: Files, store: Arc<dyn Store>) -> Router {
     let pictures = super::cdn::router(files.clone());
     Router::new()
@@ -104,7 +103,7 @@ pub(super) async fn open(
     };
     let is_found = response.status().is_success() || response.status() == StatusCode::NOT_MODIFIED;
     if !is_found {
-        // A range that is not there says which are; anything else, that the file is gone.
+        // An invalid range gets the valid ones; any other failure means that the file is gone.
         return if response.status() == StatusCode::RANGE_NOT_SATISFIABLE {
             Ok((response, content_type, is_shown))
         } else {
@@ -127,7 +126,7 @@ pub(super) fn with_headers(mut response: Response, content_type: &str, dispositi
         (header::ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
         (HeaderName::from_static("cross-origin-resource-policy"), "cross-origin"),
     ] {
-        // A name whose link is ours is a clean one.
+        // A name in a link of this node is clean.
         if let Ok(value) = HeaderValue::from_str(value) {
             response.headers_mut().insert(name, value);
         }

@@ -13,7 +13,7 @@ use tokio::{task::JoinHandle, time::sleep};
 
 /// Between two questions to the store: it has other things to do.
 pub(super) const PAUSE: Duration = Duration::from_millis(20);
-/// Being full does not make it look more often than that.
+/// A full folder does not cause more frequent sweeps than this.
 const EVERY_MIN: Duration = Duration::from_secs(30);
 
 #[derive(Debug, thiserror::Error)]
@@ -83,7 +83,7 @@ impl Files {
             }
             let channel = self.0.dir.join(channel.to_string());
             debug_assert!(!channel.ends_with(INCOMING), "that is no number");
-            // It says no when there is something in it.
+            // It fails if the folder is not empty.
             let _ = blocking(move || fs::remove_dir(channel)).await;
         }
         Ok(removed)

@@ -57,7 +57,7 @@ async fn f2_what_is_there_counts() {
     drop(second);
     assert_eq!(files.bytes(), 60, "what did not become whole does not count");
     assert!(names(&dir.path().join("files/incoming")).is_empty());
-    // The next node counts what is there, and throws away what is not whole.
+    // The next node counts complete files, and deletes the others.
     drop(files.begin().await.unwrap());
     fs::write(dir.path().join("files/incoming/9"), [0; 10]).unwrap();
     fs::write(dir.path().join("files/readme"), [0; 10]).unwrap();
@@ -93,7 +93,7 @@ async fn f3_the_sweep_takes_only_what_nobody_claims() {
     }
     assert_eq!(files.sweep(&store).await.unwrap(), 2, "no message has any of them");
     assert_eq!(names(&dir.path().join("files/5")), ["10"]);
-    // A request that was given up: its message may still come.
+    // An aborted request: its message may still be published.
     drop(claim);
     assert_eq!(files.sweep(&store).await.unwrap(), 0);
     let mut claim = Claim::new(files.clone());
@@ -178,7 +178,7 @@ async fn p2_pictures_count() {
     assert_eq!(files.bytes(), 60);
     set_avatar(&store, Some(&first)).await;
     held.settled(&store).await;
-    // The next node counts them, knows whose they are, and removes what is not whole.
+    // The next node counts them, finds their owners, and removes incomplete ones.
     let guild = PictureOwner::Guild(GuildId::new(3));
     let held =
         files.hold(guild, vec![("emoji-9".to_owned(), vec![3; 10]), (role_picture(Id::new(4), &first), vec![4; 5])]);
@@ -188,7 +188,7 @@ async fn p2_pictures_count() {
     assert_eq!(files.guild_of_picture(pictures::Kind::Emoji, 9), Some(GuildId::new(3)));
     assert_eq!(files.guild_of_picture(pictures::Kind::Role, 4), Some(GuildId::new(3)));
     assert_eq!(files.guild_of_picture(pictures::Kind::Sticker, 9), None);
-    // No guild has them.
+    // No guild refers to them.
     assert_eq!(files.sweep_pictures(&store).await.unwrap(), 2);
     assert_eq!(files.guild_of_picture(pictures::Kind::Emoji, 9), None);
     assert_eq!((files.bytes(), pictures_of(dir.path(), "users/7")), (60, vec![first]));
@@ -204,7 +204,7 @@ async fn p4_a_picture_stays_while_its_command_is_under_way_or_its_outcome_unknow
     assert_eq!(files.bytes(), 10);
     one.settled(&store).await;
     assert_eq!(files.sweep_pictures(&store).await.unwrap(), 0);
-    // Given up: its command may still be executed.
+    // Aborted: its command may still be executed.
     drop(other);
     assert_eq!(files.sweep_pictures(&store).await.unwrap(), 0);
     assert_eq!(pictures_of(dir.path(), "users/7"), [first]);

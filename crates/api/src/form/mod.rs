@@ -1,12 +1,12 @@
-//! Forms: reading JSON bodies and queries, and saying exactly what is wrong with them.
+//! Forms: parsing of JSON bodies and queries, with exact errors.
 //!
-//! Owns        `Faults`, the tree of complaints a client gets; `Form`, which reads the fields of one object and
-//!             collects the complaints under their keys.
-//! Invariants  a form is read to its end, so that one answer names every fault. F1 `object` succeeds only when
-//!             nothing was complained about. (test `f1_*`)
-//! Limits      the length of a list is checked before its items are read, and a quoted value is cut, so the answer
-//!             is never much longer than what the lists may hold.
-//! Not here    what the fields mean: `crate::routes`.     Spec  docs/protocol.md §10.1.
+//! Owns        `Faults`, the tree of errors for a client; `Form`, which reads the fields of one object and collects the
+//!             errors under their keys.
+//! Invariants  a form is read to its end, so that one answer names every fault. F1 `object` succeeds only without an
+//!             error. (test `f1_*`)
+//! Limits      the length of a list is checked before its items are read, and quoted values are truncated, so the
+//!             answer is never much longer than valid lists.
+//! Not here    the meaning of the fields: `crate::routes`.     Spec  docs/protocol.md §10.1.
 
 mod parse;
 
@@ -33,7 +33,7 @@ impl Fault {
     }
 }
 
-/// Complaints, in the shape of what they are about.
+/// Errors, in the shape of the object that they are about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Faults {
     here: Vec<Fault>,
@@ -88,7 +88,7 @@ impl Serialize for Faults {
     }
 }
 
-/// A parsed value, or the faults of its form.
+/// A parsed value, or the errors of its form.
 pub(crate) type Parsed<T> = Result<T, Faults>;
 
 /// The fields of one object, while they are read.
@@ -145,7 +145,7 @@ impl Form<'_> {
         self.optional(key, parse)
     }
 
-    /// Refuses a field that this server does not keep. Null and missing pass.
+    /// Refuses a field that this server does not store. Null and missing fields pass.
     pub fn unsupported(&mut self, key: &str, message: &'static str) {
         if self.fields.get(key).is_some_and(|value| !value.is_null()) {
             self.fault(key, Fault::new("UNSUPPORTED", message));

@@ -1,7 +1,7 @@
-//! Parsers for single values, with the complaints upstream makes.
+//! Parsers for single values, with upstream's error texts.
 //!
-//! Invariants  numbers and booleans may also come as strings: queries and form fields have nothing else, and
-//!             upstream coerces bodies the same way. Text is counted in Unicode scalar values.
+//! Invariants  numbers and booleans may also be strings: queries and form fields have nothing else, and upstream
+//!             coerces bodies the same way. Text is counted in Unicode scalar values.
 
 use super::{Fault, Faults, Parsed};
 use guildhall_model::{Id, Permissions};
@@ -11,11 +11,11 @@ use serde_json::Value;
 /// How much of a wrong value is quoted back, in characters.
 const QUOTED_CHARS_MAX: usize = 100;
 
-/// A value as it is quoted in a complaint.
+/// A value as errors quote it.
 fn quoted(value: &Value) -> String {
     let mut text = match value {
         Value::String(text) => text.clone(),
-        // Containers may be large, and nobody needs them back.
+        // Containers may be large, and clients do not need them in the error.
         Value::Array(_) => "[...]".to_owned(),
         Value::Object(_) => "{...}".to_owned(),
         other => other.to_string(),
@@ -115,7 +115,7 @@ pub(crate) fn permissions(value: &Value) -> Parsed<Permissions> {
         Value::String(text) => text.parse().ok(),
         _ => None,
     };
-    // Bits nobody has heard of yet are dropped, as upstream does.
+    // Unknown bits are dropped, as upstream does.
     bits.map(|bits| Permissions(bits) & Permissions::ALL)
         .ok_or_else(|| Fault::new("NUMBER_TYPE_COERCE", format!("Value \"{}\" is not int.", quoted(value))).into())
 }

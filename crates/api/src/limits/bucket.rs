@@ -1,9 +1,9 @@
-//! Buckets: which requests share a limit.
+//! Buckets: groups of requests that share a rate limit.
 //!
 //! Owns        `Bucket`, its default rules, and the table from method and route to bucket.
-//! Invariants  a bucket's name on the wire is opaque and does not depend on ids in the path; those that
-//!             count per channel or guild differ by the limiter's key.
-//!             Spec  docs/protocol.md §10.1.
+//! Invariants  a bucket's name on the wire is opaque and does not depend on ids in the path; buckets that count per
+//!             channel or guild differ by the limiter's key.
+//! Spec        docs/protocol.md §10.1.
 
 use super::Rule;
 use axum::http::Method;
@@ -19,7 +19,7 @@ macro_rules! buckets {
             /// All buckets, in the order of their indexes.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
-            /// The rule it has unless told otherwise.
+            /// Default rule of the bucket.
             #[must_use]
             pub const fn default_rule(self) -> Rule {
                 match self { $(Self::$name => Rule { limit: $limit, period_ms: $period_ms },)* }
@@ -32,20 +32,20 @@ macro_rules! buckets {
     };
 }
 
-// Where upstream's figure is known to be the same, it says so; the others are ours, chosen so that a
-// well-behaved bot never meets them and a runaway one cannot occupy a guild's worker.
+// Where upstream's figure is known to be the same, the comment says so. The others are ours: a well-behaved bot never
+// reaches them, and a runaway one cannot occupy a guild's worker.
 buckets! {
-    /// Everything an account asks, whatever it is. As upstream.
+    /// All requests of an account. As upstream.
     Global: 50 per 1000 ms,
     /// Changes by one user account, so that no account fills replay buffers. A change counts as one, plus one per 2 KiB
-    /// of its answer, which is about as long as its event. Bots have no such limit: a guild's manager let them in.
+    /// of its answer, which is about as long as its event. Bots have no such limit: a manager of the guild added them.
     UserWrite: 120 per 60000 ms,
     /// Requests of peers without an account, and unknown paths.
     Anonymous: 50 per 1000 ms,
-    /// Requests of a peer with no token or a wrong one. As upstream: 10,000 in ten minutes; here in a shorter
-    /// window, so that a peer that corrected its token does not wait long.
+    /// Requests of a peer without a token or with a wrong one. As upstream: 10,000 in ten minutes; here in a shorter
+    /// window, so that a peer with a corrected token waits less.
     InvalidToken: 1000 per 60000 ms,
-    /// `/gateway/bot`: asked once per start.
+    /// `/gateway/bot`: requested once per start.
     GatewayBot: 10 per 5000 ms,
     /// Reading one thing: a user, channel, guild, role, member, message.
     Read: 50 per 1000 ms,
@@ -55,7 +55,7 @@ buckets! {
     GuildList: 2 per 1000 ms,
     /// Pages of members.
     MemberList: 10 per 10000 ms,
-    /// Searching members reads all of them.
+    /// A member search reads all members.
     MemberSearch: 10 per 10000 ms,
     /// Sending messages. As upstream.
     MessageCreate: 5 per 5000 ms,
@@ -86,8 +86,8 @@ buckets! {
 impl Bucket {
     pub(super) const COUNT: usize = Self::ALL.len();
 
-    /// Whether requests of this bucket, by user accounts, also count against `UserWrite`. A typing indicator has a
-    /// share of replay buffers of its own.
+    /// Whether requests of this bucket by user accounts also count against `UserWrite`. Typing indicators do not,
+    /// because they have their own share of replay buffers.
     pub(crate) fn is_user_write(self, method: &Method) -> bool {
         !matches!(*method, Method::GET | Method::HEAD) && self != Self::Typing
     }
@@ -105,9 +105,9 @@ impl Bucket {
         format!("{:016x}{:016x}", fnv(0xcbf2_9ce4_8422_2325), fnv(0x9e37_79b9_7f4a_7c15))
     }
 
-    /// The bucket of a request for a route (as it is written in `crate::routes`).
+    /// The bucket of a request for a route (as written in `crate::routes`).
     pub(crate) fn of(method: &Method, route: &str) -> Self {
-        // HEAD costs what GET costs.
+        // HEAD counts as GET.
         let method = if *method == Method::HEAD { "GET" } else { method.as_str() };
         match (method, route) {
             ("GET", "/gateway") => Self::Anonymous,

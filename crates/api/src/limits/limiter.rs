@@ -1,13 +1,12 @@
 //! Limiter: fixed windows per key, in bounded memory.
 //!
-//! Owns        one window per key that was used lately: how often, and when it ends.
-//! Invariants  L1 a key is admitted at most `limit` times per window, and a window lasts `period_ms` from its
-//!             first request. L2 never more than `keys_max` windows. L3 every window is in `by_end` exactly
-//!             once. L4 what a verdict says is what the next request meets. (tests `l1_*` …)
-//! Limits      `keys_max`; past it the window that would end first goes, so that nobody is ever locked out by others.
-//! Not here    clocks (`now` comes in), which key and rule a request has: `super::buckets`, `crate::gate`.
-//!             Spec  docs/protocol.md §10.1. Windows are fixed, as upstream, so that `remaining` and `reset` mean
-//!             to a client exactly what they say.
+//! Owns        one window per recently used key: its count, and its end.
+//! Invariants  L1 a key is admitted at most `limit` times per window, and a window lasts `period_ms` from its first
+//!             request. L2 never more than `keys_max` windows. L3 every window is in `by_end` exactly once. L4 a
+//!             verdict describes the state that the next request finds. (tests `l1_*` …)
+//! Limits      `keys_max`; past it the window that would end first is dropped, so that no key is locked out by others.
+//! Not here    clocks (the caller passes `now`), the key and rule of a request: `super::buckets`, `crate::gate`.
+//! Spec        docs/protocol.md §10.1. Windows are fixed, as upstream, so that `remaining` and `reset` are exact.
 
 use super::Rule;
 use guildhall_stdx::Instant;
@@ -74,7 +73,7 @@ impl<K: Copy + Eq + Hash + Ord> Limiter<K> {
         Some(Verdict { admitted: false, limit: rule.limit, remaining: 0, reset_after_ms: window.ends_at.ms_since(now) })
     }
 
-    /// Counts `cost` more against the key's window, past its limit if need be: the request was already admitted.
+    /// Counts `cost` more against the key's window, past its limit if necessary: the request was already admitted.
     pub fn charge(&mut self, now: Instant, key: K, rule: Rule, cost: u32) {
         let window = self.live(now, key, rule);
         self.windows.insert(key, Window { used: window.used.saturating_add(cost), ..window });

@@ -1,6 +1,6 @@
 //! Limits on the rate and the size of requests of one account, or of one peer without an account.
 //!
-//! Owns        `ApiLimits` (the operator's settings), the live rate limits, and their headers.
+//! Owns        `ApiLimits` (the operator's settings), the current windows, and the rate-limit headers.
 //! Limits      `keys_max` windows for accounts and as many for peers; see `limiter`.
 //! Not here    authentication: `crate::gate`.     Spec  docs/protocol.md §10.1.
 
@@ -24,7 +24,7 @@ use std::{
 pub struct Rule {
     /// Requests per window.
     pub limit: u32,
-    /// Length of a window in milliseconds; it begins with its first request.
+    /// Length of a window, milliseconds; it begins with its first request.
     pub period_ms: u32,
 }
 
@@ -62,8 +62,8 @@ pub struct ApiLimits {
     pub body_deadline_ms: u64,
     /// The same, with files that may be sent.
     pub upload_deadline_ms: u64,
-    /// An answer must be ready this many milliseconds after the headers arrived, else it is 503. The command may
-    /// have been carried out all the same. To form data `upload_deadline_ms` more.
+    /// An answer must be ready this many milliseconds after the headers arrived, otherwise it is 503, and the command
+    /// may have been executed all the same. Form data has `upload_deadline_ms` more.
     pub answer_deadline_ms: u64,
     /// Bytes of bodies that arrive at the same time, over all requests. The share of an account, webhook or address is
     /// an eighth, and at least one body of the largest size. Past either a request gets 503.
@@ -75,9 +75,9 @@ pub struct ApiLimits {
     pub requests_in_flight_max: usize,
     /// Requests with files at the same time, some 300 KiB of memory each. Past it a request with files gets 503.
     pub uploads_in_flight_max: usize,
-    /// What accounts may do by themselves.
+    /// Actions that accounts may perform themselves.
     pub users: UserPolicy,
-    /// Member searches at the same time: each reads a whole guild on a thread of its own. Further ones wait.
+    /// Member searches at the same time: each reads a whole guild on a thread of its own. Others wait.
     pub searches_in_flight_max: usize,
 }
 
@@ -108,7 +108,7 @@ impl ApiLimits {
         Self { rates: RateRules::NONE, ..Self::default() }
     }
 
-    /// With all rates multiplied by `factor` (at least one request per window is left).
+    /// All rates multiplied by `factor` (at least one request per window remains).
     #[must_use]
     pub fn scaled(mut self, factor: f64) -> Self {
         for rule in self.rates.0.iter_mut().flatten() {
@@ -132,9 +132,9 @@ impl ApiLimits {
     }
 }
 
-/// Account, bucket, and the channel or guild it is about (0: none).
+/// Account, bucket, and the channel or guild of the request (0: none).
 type AccountKey = (UserId, Bucket, u64);
-/// Network, and whether it is about wrong tokens.
+/// Network, and whether it counts wrong tokens.
 type PeerKey = (u128, Bucket);
 
 /// The live limits of a node.
@@ -183,12 +183,12 @@ impl RateLimits {
     }
 }
 
-/// A panic while it was held leaves a table that is at worst missing one window.
+/// A panic while the lock was held loses at most one window.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What counts as one peer: an IPv4 address, or the /64 that one IPv6 customer gets at least.
+/// The network that counts as one peer: an IPv4 address, or an IPv6 /64, the least that one customer gets.
 pub(crate) fn network(peer: IpAddr) -> u128 {
     match peer {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
@@ -204,7 +204,7 @@ fn seconds(ms: u64) -> String {
     format!("{}.{:03}", ms / 1000, ms % 1000)
 }
 
-/// Tells a client where it stands in a bucket.
+/// Writes the rate-limit headers of a bucket.
 pub(crate) fn write_headers(headers: &mut HeaderMap, now: Now, bucket: Bucket, verdict: Verdict) {
     let reset_ms = u64::try_from(now.unix.0).unwrap_or(0).saturating_add(verdict.reset_after_ms);
     for (name, value) in [

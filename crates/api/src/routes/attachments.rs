@@ -1,9 +1,9 @@
 //! Attachments: new links in place of expired ones.
 //!
-//! Invariants  A1 the caller gets a link only to a file of a channel whose history it may read now, and only in place of one that
-//!             this node signed. (test `s21_7_*` in `guildhall/tests/it/surface/uploads.rs`)
+//! Invariants  A1 the caller gets a link only to a file of a channel whose history it may read now, and only in place
+//!             of one that this node signed. (test `s21_7_*` in `guildhall/tests/it/surface/uploads.rs`)
 //! Limits      `URLS_MAX` links per request.
-//!             Spec  upstream: `POST /attachments/refresh-urls`.
+//! Spec        upstream: `POST /attachments/refresh-urls`.
 
 use super::messages::may_read_history;
 use crate::{

@@ -1,6 +1,7 @@
-//! Bootstrap: what clients ask before they open a socket.
+//! Bootstrap: requests that clients send before they open a socket.
 //!
-//! Invariants  every field a known library needs is there (docs/protocol.md §12).     Spec  docs/protocol.md §10.2.
+//! Invariants  answers have every field that a known library needs (docs/protocol.md §12).     Spec
+//!             docs/protocol.md §10.2.
 
 use super::PathParams;
 use crate::{

@@ -1,9 +1,11 @@
-//! Application commands: registered by bots, kept, and read back. Nobody can invoke them: there are no interactions here.
+//! Application commands: bots register them, and the node stores and returns them. They cannot be invoked: there are no
+//! interactions here.
 //!
 //! Owns        a record of the store per application and scope (everywhere, or one guild): `RECORDS`.
-//! Invariants  A1 what is answered is what is kept. A2 of one type, no two commands of a scope have the same name.
-//! Limits      `TYPES` says how many of each type; `COMMAND_BYTES_MAX` for one; a guild's only while the bot is a member.
-//!             Spec  docs/protocol.md §10.2 and "Application commands".
+//! Invariants  A1 answers contain what is stored. A2 no two commands of one type and scope have the same name.
+//! Limits      `TYPES` has the number of each type; `COMMAND_BYTES_MAX` for one; a guild's only while the
+//!             bot is a member.
+//! Spec        docs/protocol.md §10.2 and "Application commands".
 
 use super::PathParams;
 use crate::{
@@ -29,7 +31,7 @@ const RECORDS: &str = "commands";
 /// Most commands of each type, as upstream: for chat, for users, for messages, and the entry point.
 const TYPES: [(u8, usize); 4] = [(1, 100), (2, 15), (3, 15), (4, 1)];
 const COMMANDS_MAX: usize = 131;
-/// One command, as it is kept. Upstream counts 8,000 characters of names, descriptions and values.
+/// Bytes of one stored command. Upstream counts 8,000 characters of names, descriptions and values.
 const COMMAND_BYTES_MAX: usize = 32 * 1024;
 const NAME_CHARS_MAX: usize = 32;
 const DESCRIPTION_CHARS_MAX: usize = 100;
@@ -93,7 +95,7 @@ impl Scope {
         Ok(store.put_record(RECORDS, &self.record_id(), &data).await?)
     }
 
-    /// A command that is new, or takes the place of `before` and keeps its id.
+    /// Completes a command that is new, or that replaces `before` and has its id.
     async fn finish(&self, api: &Api, mut fields: Fields, before: Option<&Fields>) -> Result<Fields, ApiError> {
         let version: Id<()> = api.node.next_id().await?;
         let id = match before {
@@ -169,7 +171,7 @@ fn localizations(max: usize) -> impl Fn(&Value) -> Parsed<Value> {
     }
 }
 
-/// Keeps a field as it came, once `check` finds nothing wrong with it.
+/// Stores a field unchanged, if `check` accepts it.
 fn keep<T>(form: &mut Form<'_>, fields: &mut Fields, key: &str, check: impl Fn(&Value) -> Parsed<T>) -> bool {
     let kept = form.optional(key, |value| check(value).map(|_| value.clone()));
     let is_there = kept.is_some();
@@ -331,7 +333,7 @@ pub(super) async fn list(
     Ok(Json(scope.read(&api).await?).into_response())
 }
 
-/// Puts all at once. Those that were there keep their ids.
+/// Replaces all commands. Existing ones keep their ids.
 pub(super) async fn replace(
     State(api): State<Arc<Api>>,
     caller: Caller,
@@ -353,7 +355,7 @@ pub(super) async fn replace(
     Ok(Json(commands).into_response())
 }
 
-/// Adds one, or replaces the one with its type and name.
+/// Adds a command, or replaces the one with its type and name.
 pub(super) async fn create(
     State(api): State<Arc<Api>>,
     caller: Caller,
@@ -401,7 +403,7 @@ pub(super) async fn update(
     input: JsonRequest,
 ) -> Result<Response, ApiError> {
     let scope = Scope::of(&api, &params, &caller).await?;
-    // An unknown command is answered before its body is read, and looked up again behind it, under the lock.
+    // An unknown command is refused before the body is read, and looked up again after that, under the lock.
     find(&scope.read(&api).await?, &params)?;
     let input = scope.body(&api, input).await?;
     let _turn = api.commands.lock().await;

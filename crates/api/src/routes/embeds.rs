@@ -1,9 +1,9 @@
 //! Embeds: the rich part of a message, checked and cleaned.
 //!
-//! Invariants  what comes out holds only known keys of known types, so an embed is never larger than its limits
-//!             say, whatever came in.
+//! Invariants  the result has only known keys of known types, so an embed is never larger than its limits,
+//!             whatever the input.
 //! Limits      10 embeds, 6000 characters in all; per field as upstream.
-//!             Spec  docs/protocol.md §6.6, §10.3.
+//! Spec        docs/protocol.md §6.6, §10.3.
 
 use crate::form::{self, Fault, Form, Parsed};
 use serde_json::{Map, Value, json};
@@ -46,7 +46,7 @@ fn embed(value: &Value, total_chars: &mut usize) -> Parsed<Value> {
     })
 }
 
-/// Copies a field if it is there and right.
+/// Copies a field if it is present and valid.
 fn put(form: &mut Form<'_>, out: &mut Map<String, Value>, key: &str, parse: impl FnOnce(&Value) -> Parsed<Value>) {
     if let Some(value) = form.optional(key, parse) {
         out.insert(key.to_owned(), value);

@@ -1,9 +1,9 @@
 //! Routes: every path of the API and its handler.
 //!
 //! Owns        the table, a file per resource, and `PathParams`.
-//! Invariants  R1 every route passes `crate::gate`; a path that is none, and a method a route does not have, are
-//!             answered in JSON. (tests in `tests/it`)
-//!             Spec  docs/protocol.md §10.2–§10.4.
+//! Invariants  R1 every route passes `crate::gate`; unknown paths, and methods that a route does not have, get an
+//!             answer in JSON. (tests in `tests/it`)
+//! Spec        docs/protocol.md §10.2–§10.4.
 
 mod attachments;
 mod bans;
@@ -220,7 +220,7 @@ fn unrouted(State(api): State<Arc<Api>>, request: Request, error: ApiError) -> R
 pub(crate) struct PathParams(Vec<(String, String)>);
 
 impl PathParams {
-    /// A piece as it is; empty if the route has none of that name.
+    /// A path segment as text; empty if the route has none of that name.
     fn text(&self, name: &str) -> &str {
         self.0.iter().find(|(key, _)| key == name).map_or("", |(_, text)| text)
     }
@@ -239,7 +239,7 @@ impl<S: Send + Sync> FromRequestParts<S> for PathParams {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        // The only way to fail is a piece that is not UTF-8.
+        // It fails only for a segment that is not UTF-8.
         let params = RawPathParams::from_request_parts(parts, state).await.map_err(|_| ApiError::NotFound)?;
         Ok(Self(params.iter().map(|(name, text)| (name.to_owned(), text.to_owned())).collect()))
     }

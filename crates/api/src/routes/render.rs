@@ -1,8 +1,9 @@
 //! Rendering: messages as one account may see them.
 //!
-//! Invariants  R1 a bot whose application lacks MESSAGE_CONTENT sees no content but in direct messages, and in what it wrote
-//!             or is mentioned in; the message a reply answers is judged apart. (tests `r1_*`)
-//!             Spec  docs/protocol.md §4.3, §6.6.
+//! Invariants  R1 a bot whose application lacks MESSAGE_CONTENT gets no content except in direct messages, and in
+//!             messages that it wrote or that mention it. The message that a reply refers to is judged
+//!             separately. (tests `r1_*`)
+//! Spec        docs/protocol.md §4.3, §6.6.
 
 use guildhall_guild::{MessageRecord, MessageReply};
 use guildhall_model::{
@@ -17,8 +18,8 @@ fn plain<'a>(viewer: &User, message: &'a Message) -> MessageBody<'a> {
     if reads_content || message.is_direct() || message.concerns(viewer.id) { body } else { body.redacted() }
 }
 
-/// A message with its reactions. `referenced` is the message it answers: `Some(None)` when that was deleted, none
-/// when it is no reply.
+/// A message with its reactions. `referenced` is the message that it replies to: `Some(None)` if that was deleted, none
+/// if it is no reply.
 pub(crate) fn message<'a>(
     viewer: &User,
     record: &'a MessageRecord,

@@ -1,13 +1,13 @@
-//! Audit: which key changed what, and when.
+//! Audit: the changes of each backend key, with their times.
 //!
-//! Owns        an entry in the store for each request of a good key that may change something, refused ones included;
-//!             which key a request has (`KeySlot`); `AuditPruner`, which removes old entries.
+//! Owns        an entry in the store for each request of a valid key that may change something, refused ones included;
+//!             the key of a request (`KeySlot`); `AuditPruner`, which removes old entries.
 //! Invariants  A1 an entry is durable before its answer is sent. A2 a request runs to its end, and gets its entry, when
-//!             its client goes away. A3 no key, token or body is in an entry. (tests `audit_*` in
+//!             its client disconnects. A3 no key, token or body is in an entry. (tests `audit_*` in
 //!             `tests/it/v1_audit.rs`)
 //! Limits      `V1Limits::audit_keep_ms`; `SLICE` entries are removed at a time, with `PAUSE` between. An entry has
 //!             some 200 bytes: at the highest rate of one key (`requests_per_s`) 17 GB a day.
-//! Not here    `POST /v1/publish`, which changes nothing that is kept, and reads.
+//! Not here    `POST /v1/publish`, which changes nothing that is stored, and reads.
 
 use super::{
     V1,
@@ -52,7 +52,7 @@ pub(super) const LOG_EVERY_MS: u64 = 60_000;
 pub(crate) struct KeySlot(Arc<OnceLock<u64>>);
 
 impl KeySlot {
-    /// The key is valid and within its rate. 0 for the root key.
+    /// Records that the key is valid and within its rate. 0 for the root key.
     pub fn set(&self, key_id: u64) {
         // A request has one key.
         let _ = self.0.set(key_id);

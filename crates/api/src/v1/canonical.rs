@@ -1,9 +1,9 @@
-//! Canonical: a fingerprint of JSON text that depends on its values, not on how they are written.
+//! Canonical: a fingerprint of JSON text that depends on its values, not on their spelling.
 //!
-//! Invariants  F1 the order of an object's keys, white space, escapes and the spelling of numbers do not count; the order of
-//!             arrays does. (test `f1_*`)
-//! Limits      no tree is built. Text that is nested deeper than the parser allows is hashed byte by byte; numbers beyond 64
-//!             bits are compared as the nearest double.
+//! Invariants  F1 the order of an object's keys, white space, escapes and the spelling of numbers have no effect; the
+//!             order of arrays has. (test `f1_*`)
+//! Limits      no tree is built. Text that is nested deeper than the parser allows is hashed byte by byte; numbers
+//!             beyond 64 bits are compared as the nearest double.
 
 use serde::{
     Deserializer,

@@ -1,4 +1,4 @@
-//! The document that describes the API, made once and shared by all answers.
+//! The document that describes the API, created once and shared by all answers.
 //!
 //! Limits  its text is 242 KB and needs no key: clients that send its tag get 304 and no body.
 

@@ -1,8 +1,8 @@
 //! Errors of the backend API.
 //!
 //! Owns        `V1Error`, and its body: `{"code", "message", "errors"}`.
-//! Invariants  a message says what to do; every fault of a body is named by its field. Nothing of a store's or
-//!             library's own words gets out.     Spec  docs/backend-api.md "Errors".
+//! Invariants  a message says what to do; every fault of a body is named by its field. Texts of the store or of
+//!             libraries are never sent.     Spec  docs/backend-api.md "Errors".
 
 use crate::{body::BodyFault, quota::OverQuota};
 use axum::{

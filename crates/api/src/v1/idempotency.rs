@@ -1,14 +1,15 @@
 //! Idempotency: an event that was published under a key is not published again.
 //!
-//! Owns        the outcomes of events by (API key, idempotency key), and the tasks that carry the events out.
-//! Doors       `find` for an outcome that exists; `begin` for an event that may be the first under its key.
-//! Invariants  P1 of several requests with one key, concurrent ones included, one is carried out, and all get its outcome.
-//!             P2 a key that comes with another event is refused. P3 a publication that the guild refused reached nobody and
-//!             is forgotten. P4 a publication that was handed over runs to its end, whether or not its caller still waits;
-//!             it is recorded before the hand-over. (tests `p*_*`; `s5_*` in `guildhall/tests/it/exact.rs`)
-//! Limits      `keys_max` over all API keys: past it the oldest key is evicted, and an event that is sent again under it is
-//!             published again. `UNDER_WAY_MAX` publications under way: past it further ones are refused with 503 before the
-//!             hand-over. Nothing survives a restart.     Spec  docs/backend-api.md "Publishing".
+//! Owns        the outcomes of events by (API key, idempotency key), and the tasks that publish the events.
+//! Doors       `find` for an existing outcome; `begin` for an event that may be the first under its key.
+//! Invariants  P1 of several requests with one key, concurrent ones included, one is executed, and all get its outcome.
+//!             P2 a key that is reused for another event is refused. P3 a publication that the guild refused reached no
+//!             session and is forgotten. P4 a publication that was handed over runs to its end, whether or not its
+//!             caller still waits; it is recorded before the hand-over. (tests `p*_*`; `s5_*` in
+//!             `guildhall/tests/it/exact.rs`)
+//! Limits      `keys_max` over all API keys: past it the oldest key is evicted, and an event that is sent again under
+//!             it is published again. `UNDER_WAY_MAX` publications in progress: past it others are refused with 503
+//!             before the hand-over. Nothing survives a restart.     Spec  docs/backend-api.md "Publishing".
 
 use super::error::V1Error;
 use std::{
@@ -19,7 +20,7 @@ use std::{
 };
 use tokio::sync::{Semaphore, watch};
 
-/// As many as all streams of a node can have under way: `requests_in_flight_max` × 64 events.
+/// The number that all streams of a node can have in progress: `requests_in_flight_max` × 64 events.
 const UNDER_WAY_MAX: usize = 16_384;
 
 /// How many sessions an event reached.
@@ -35,7 +36,7 @@ pub(crate) struct Outcome {
 enum State {
     UnderWay,
     Done(Outcome),
-    /// It reached nobody. Its key is free.
+    /// It reached no session. Its key is free.
     Refused(V1Error),
 }
 
@@ -62,11 +63,11 @@ pub(crate) struct Publication {
 }
 
 impl Publication {
-    /// Waits for the outcome. Past `patience` the publication stays under way, and its key stays taken.
+    /// Waits for the outcome. Past `patience` the publication stays in progress, and its key stays taken.
     pub async fn outcome(mut self, patience: Duration) -> Result<Outcome, V1Error> {
         let ended = self.state.wait_for(|state| !matches!(state, State::UnderWay));
         match tokio::time::timeout(patience, ended).await {
-            // The task is gone without an outcome: the node shuts down.
+            // The task ended without an outcome, because the node shuts down.
             Err(_) | Ok(Err(_)) => Err(V1Error::unavailable()),
             Ok(Ok(state)) => match &*state {
                 State::Done(outcome) => Ok(*outcome),
@@ -100,19 +101,19 @@ impl Idempotency {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The publication that has this name, if there is one.
+    /// The publication with this name, if there is one.
     ///
     /// # Errors
-    /// 409 when it is of another event.
+    /// 409 if it is of another event.
     pub fn find(&self, api_key: u64, name: &str, fingerprint: u64) -> Result<Option<Publication>, V1Error> {
         find(&self.lock(), &(api_key, name.into()), fingerprint)
     }
 
     /// Hands an event over, unless a publication has this name. There is no await between the record and the hand-over,
-    /// so that a caller who goes away cannot come between them (P4).
+    /// so that a disconnecting caller cannot come between them (P4).
     ///
     /// # Errors
-    /// As `find`; 503 when too many are under way.
+    /// As `find`; 503 if too many are in progress.
     pub fn begin<F>(
         &self,
         api_key: u64,

@@ -1,9 +1,8 @@
 //! Input: bodies, queries and paths, with every fault named by its field.
 //!
-//! Owns        the extractors `Body`, `Changes`, `Query` and `Path`; `Faults`, which collects what is wrong beyond the
-//!             types.
-//! Invariants  fields that nobody knows are faults: a misspelt one would be lost without a word. An array is not
-//!             accepted as an object. Reading a body needs a `ReadPermit`.
+//! Owns        the extractors `Body`, `Changes`, `Query` and `Path`; `Faults`, which collects faults beyond the types.
+//! Invariants  unknown fields are faults: otherwise a misspelt one would be ignored silently. An array is not accepted
+//!             as an object. Reading a body needs a `ReadPermit`.
 //! Limits      `OBJECT_BYTES_MAX` and `OBJECT_VALUES_MAX` for objects, `json_bytes_max` for batches,
 //!             `body_deadline_ms`.
 
@@ -61,7 +60,7 @@ impl Faults {
         }
     }
 
-    /// So many items.
+    /// Checks a number of items.
     pub fn count(&mut self, field: &str, count: usize, min: usize, max: usize) {
         if !(min..=max).contains(&count) {
             self.add(field, format!("Must have {min} to {max} items; it has {count}."));
@@ -73,7 +72,7 @@ impl Faults {
     }
 }
 
-/// What can be checked beyond its types.
+/// Checks beyond the types.
 pub(crate) trait Check {
     fn check(&self, faults: &mut Faults);
 }
@@ -157,7 +156,7 @@ impl Check for NoFields {
     fn check(&self, _: &mut Faults) {}
 }
 
-/// A body before it is read, with the life of the key that sends it.
+/// An unread body, with the life of the key that sends it.
 pub(crate) struct Arriving {
     pub lazy: LazyBody,
     pub life: KeyLife,
@@ -177,7 +176,7 @@ impl FromRequestParts<Arc<V1>> for Arriving {
 }
 
 impl Arriving {
-    /// The whole body, within limits. A body may take a while to arrive: its key is checked again afterwards.
+    /// The whole body, within limits. A body may take a while to arrive, so its key is checked again afterwards.
     pub async fn bytes(self, v1: &V1, permit: ReadPermit, bytes_max: usize) -> Result<(Vec<u8>, Reservation), V1Error> {
         let read = self.lazy.bytes(permit, &v1.body_quotas, bytes_max, v1.limits.body_deadline_ms).await?;
         if self.life.is_over() { Err(V1Error::revoked()) } else { Ok(read) }
@@ -212,7 +211,7 @@ pub(crate) struct Path(Vec<Piece>);
 struct Piece {
     name: String,
     text: String,
-    /// The external id behind `ext:`, and the id of its object if there is one.
+    /// The external id after `ext:`, and the id of its object if there is one.
     external: Option<(String, Option<u64>)>,
 }
 
@@ -251,7 +250,7 @@ impl FromRequestParts<Arc<V1>> for Path {
     type Rejection = V1Error;
 
     async fn from_request_parts(parts: &mut Parts, v1: &Arc<V1>) -> Result<Self, V1Error> {
-        // The only way to fail is a piece that is not UTF-8.
+        // It fails only for a segment that is not UTF-8.
         let params = RawPathParams::from_request_parts(parts, v1).await.map_err(|_| V1Error::no_route())?;
         let params: Vec<_> = params.iter().map(|(name, text)| (name.to_owned(), text.to_owned())).collect();
         let mut pieces = Vec::with_capacity(params.len());

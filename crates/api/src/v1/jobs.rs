@@ -1,14 +1,14 @@
-//! Jobs: work that goes on after its answer, over restarts, until it is done.
+//! Jobs: work that continues after its answer, over restarts, until it is done.
 //!
-//! Owns        the jobs of a node, a record of each in the store, and the task that carries them out, oldest first.
+//! Owns        the jobs of a node, a record of each in the store, and the task that executes them, oldest first.
 //! Doors       `Jobs::add` from the handler that starts one; `GET /v1/jobs` for backends.
-//! Invariants  J1 an answered job is durable: after a restart it goes on where it was. J2 each step may be repeated: a
-//!             crash in a step costs that step again. (test `j1_*`) J3 an account that is being deleted is not put, and
-//!             gets no token.
+//! Invariants  J1 an answered job is durable: after a restart it continues where it was. J2 each step may be repeated:
+//!             a crash during a step costs that step again. (test `j1_*`) J3 an account that is being deleted is not
+//!             put, and gets no token.
 //! Limits      one step at a time, with a pause as long as it took, so that at least half of the time is left for
-//!             others; `UNFINISHED_MAX`, past it 503; `FINISHED_MAX` jobs are remembered. A step that fails for want of
-//!             the store or of a guild is repeated for ever, every `RETRY_MAX` at least.
-//! Not here    what the steps are: `delete_user`.     Spec  docs/backend-api.md "Deleting accounts".
+//!             others; `UNFINISHED_MAX`, past it 503; `FINISHED_MAX` jobs are remembered. A step that fails because of
+//!             the store or a guild is repeated for ever, at least every `RETRY_MAX`.
+//! Not here    the steps: `delete_user`.     Spec  docs/backend-api.md "Deleting accounts".
 
 use super::{
     V1,
@@ -126,7 +126,7 @@ pub(super) struct Jobs {
     worker: OnceLock<Worker>,
 }
 
-/// Ends the task with it. A step that is under way is repeated after the next start.
+/// Dropping it ends the task. A step in progress is repeated after the next start.
 struct Worker(JoinHandle<()>);
 
 impl Drop for Worker {
@@ -175,7 +175,7 @@ impl Jobs {
         Ok(all.values().find(of_user).cloned())
     }
 
-    /// Starts a job, durably; the one that is under way if there is one.
+    /// Starts a job, durably; returns the running one if there is one.
     pub async fn add(&self, v1: &V1, deletion: Deletion) -> Result<JobBody, V1Error> {
         if let Some(job) = self.unfinished(v1, deletion.user_id).await? {
             return Ok(JobBody::from(&job));

@@ -1,10 +1,10 @@
-//! Lines: bodies of any length, a JSON value a line (NDJSON), in both directions.
+//! Lines: bodies of any length, one JSON value per line (NDJSON), in both directions.
 //!
-//! Owns        `Lines`, which cuts a body into lines as it arrives; `Answer`, which sends lines while it does.
-//! Invariants  N1 never more than one line and one piece of the body are in memory. (test `n1_*`) N2 when the key is
-//!             revoked there is no further line, whether one is at hand or waited for. (tests `s7_*`)
-//! Limits      a line: `json_bytes_max`, and the quota for bodies; silence: `body_deadline_ms`; lines of the answer
-//!             that nobody reads: `ANSWER_LINES_MAX`, then the work waits, and ends after `answer_deadline_ms`.
+//! Owns        `Lines`, which cuts a body into lines as it arrives; `Answer`, which sends lines meanwhile.
+//! Invariants  N1 at most one line and one piece of the body are in memory. (test `n1_*`) N2 after the key is revoked
+//!             there is no further line, available or not. (tests `s7_*`)
+//! Limits      a line: `json_bytes_max`, and the quota for bodies; silence: `body_deadline_ms`; unread lines of the
+//!             answer: `ANSWER_LINES_MAX`, then the work waits, and ends after `answer_deadline_ms`.
 
 use super::{V1, error::V1Error, input::Arriving};
 use crate::{body::BODY_BYTES, permit::ReadPermit, quota::Reservation};
@@ -69,7 +69,7 @@ impl Lines {
         })
     }
 
-    /// Whether another line can be had without waiting for more of the body.
+    /// Whether another line is available without waiting for more of the body.
     pub fn has_more(&self) -> bool {
         self.piece.contains(&b'\n')
     }
@@ -139,14 +139,14 @@ impl Lines {
 #[derive(Debug)]
 pub(crate) struct Gone;
 
-/// An answer of lines, while it is written.
+/// An answer of lines that is being written.
 pub(crate) struct Answer {
     lines: mpsc::Sender<Bytes>,
     patience: Duration,
 }
 
 impl Answer {
-    /// Starts an answer; `work` writes it, on a task of its own.
+    /// Starts an answer, which `work` writes on a task of its own.
     pub fn stream<F: Future<Output = ()> + Send + 'static>(v1: &V1, work: impl FnOnce(Self) -> F) -> Response {
         let (lines, receiver) = mpsc::channel::<Bytes>(ANSWER_LINES_MAX);
         let patience = Duration::from_millis(v1.limits.answer_deadline_ms);
@@ -169,7 +169,7 @@ impl Answer {
         self.lines.send_timeout(Bytes::from_static(b"\n"), self.patience).await.map_err(|_| Gone)
     }
 
-    /// Completes when nobody listens any more.
+    /// Completes when the client has disconnected.
     pub async fn closed(&self) {
         self.lines.closed().await;
     }

@@ -1,7 +1,6 @@
-//! OpenAPI: the document that describes the API, made from the code that serves it.
+//! OpenAPI: the document that describes the API, generated from the code that serves it.
 //!
-//! Owns        what no route says by itself: the title, how keys are sent, and the errors that every route can answer
-//!             with.
+//! Owns        the common parts: the title, the authentication, and the errors of every route.
 //! Not here    routes and bodies: with their handlers.
 
 use super::{
@@ -21,7 +20,7 @@ use utoipa::{
     },
 };
 
-/// Errors of every route, and what they mean.
+/// Errors of every route, and their meaning.
 const COMMON: [(&str, &str); 6] = [
     ("400", "A field, the query or the path is not as it should be"),
     ("401", "There is no key, or not a good one"),

@@ -31,8 +31,8 @@ use utoipa::{IntoParams, ToSchema};
 
 /// Events handed to a reader at once.
 const EVENTS_AT_ONCE: usize = 256;
-/// A reader who hears nothing for so long gets an empty line, so that proxies keep the stream open and
-/// a dead one is noticed.
+/// A reader that gets no event for this long gets an empty line, so that proxies keep the stream open and a dead
+/// reader is noticed.
 const QUIET: Duration = Duration::from_secs(15);
 
 #[derive(Clone)]
@@ -158,7 +158,7 @@ pub(super) async fn follow(
     let place = caller.into_stream(&v1)?;
     Ok(Answer::stream(&v1, move |answer| async move {
         let _place = place;
-        // A caller that is gone needs no answer.
+        // A caller that has disconnected needs no answer.
         let _ = tell(&events, from.after, life, &answer).await;
     }))
 }

@@ -1,6 +1,6 @@
-//! Tokens of accounts: minted, listed, revoked.
+//! Tokens of accounts: created, listed, revoked.
 //!
-//! Invariants  T1 once a revocation is answered, no session lives that came with the token: they were closed with 4004.
+//! Invariants  T1 once a revocation is answered, no session of the token exists: its sessions were closed with 4004.
 
 use super::{
     V1,

@@ -1,7 +1,6 @@
-//! Types: what bodies are made of, with their form in JSON and in the document.
+//! Types: parts of bodies, with their form in JSON and in the document.
 //!
-//! Owns        `Snowflake`, `AnyId`, `Bits`, `Time`, and `nullable` for fields whose null is not the same as their
-//!             absence.
+//! Owns        `Snowflake`, `AnyId`, `Bits`, `Time`, and `nullable` for fields whose null differs from their absence.
 
 use super::{V1, error::V1Error, external::PREFIX};
 use guildhall_model::{Id, Permissions, smallest_id_at};
@@ -26,7 +25,7 @@ fn text_schema(pattern: &str, description: &str, example: &str) -> RefOr<Schema>
         .into()
 }
 
-/// An id, whatever it is of.
+/// An id of any object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Snowflake(pub u64);
 
@@ -158,7 +157,7 @@ impl<'de> Deserialize<'de> for Bits {
                 text.parse().map_err(|_| D::Error::custom("expected a permission set as a decimal string or number"))?
             }
         };
-        // Bits nobody has heard of yet are dropped, as for clients.
+        // Unknown bits are dropped, as for clients.
         Ok(Self(Permissions(bits) & Permissions::ALL))
     }
 }
@@ -215,7 +214,7 @@ impl ToSchema for Time {
     }
 }
 
-/// For a field that is left as it is when it is missing, and cleared when it is null.
+/// For a field that is unchanged if it is missing, and cleared if it is null.
 pub(crate) fn nullable<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Option<T>>, D::Error> {
