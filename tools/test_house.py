@@ -10,7 +10,7 @@ import tempfile
 import time
 import unittest
 
-from house import ROOT, comments, crates, names, stages, supply
+from house import ROOT, citations, comments, crates, names, stages, supply
 
 TABLE = """## The map
 | crate | idea |
@@ -36,6 +36,22 @@ def package(name, *dependencies):
 
 def problems_of_order(*packages):
     return list(crates.check_order(crates.Graph(packages), *crates.read_table(TABLE)))
+
+
+class Links(unittest.TestCase):
+    def test_headings_of_links_exist(self):
+        self.assertEqual(citations.slug("By URL: `jwks_url`, and *more*"), "by-url-jwks_url-and-more")
+        with tempfile.TemporaryDirectory() as folder:
+            page = pathlib.Path(folder) / "page.md"
+            page.write_text("# One\n\n## Two words\n\n```\n# no heading\n```\n\n# One\n", encoding="utf-8")
+
+            def problems(line):
+                return list(citations.check_line(page, line, set(), set()))
+
+            self.assertEqual(problems("[a](page.md#two-words) [b](#one-1) [c](page.md) [d](https://x.example/#y)"), [])
+            self.assertEqual(problems("[a](page.md#no-heading)"), ["page.md has no heading #no-heading"])
+            self.assertEqual(problems("[a](#three)"), ["this page has no heading #three"])
+            self.assertEqual(problems("[a](other.md#one)"), ["the link to other.md leads nowhere"])
 
 
 class NamesInDocuments(unittest.TestCase):

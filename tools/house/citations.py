@@ -2,8 +2,9 @@
 
 Sections    `§1.7` without an RFC in front is a heading of docs/protocol/reference.md.
 Decisions   `ADR 19` and `docs/adr/0019` are files in docs/adr, and each of those is in its index.
-Files       `docs/…`, `crates/…` and links between Markdown pages exist.
+Files       `docs/…`, `crates/…` and links between Markdown pages exist, and so do the headings that links name.
 """
+import functools
 import re
 
 from . import ROOT
@@ -15,7 +16,8 @@ SECTION = re.compile(r"§(\d+(?:\.\d+)*)")
 DECISION = re.compile(r"\bADRs? (\d+)\b|\badr/(\d{4})")
 PATH = re.compile(r"\b((?:docs|crates|conformance|bench|fuzz|packaging|tools)/[\w./-]*\w)")
 DEFINITION = re.compile(r"^\[\w+\]: (\S+)")
-LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
+HEADING = re.compile(r"#+ (.*)")
 # Made by a run, so named and not in the tree.
 MADE = re.compile(r"^conformance/\.cache|^bench/results/<|/target/")
 
@@ -33,6 +35,35 @@ def crate_paths(text):
     return (ROOT / text).exists() or (ROOT / "crates" / text).exists()
 
 
+def slug(heading):
+    """The anchor of a heading, as GitHub makes it."""
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading.strip())
+    return re.sub(r"[^\w\- ]", "", re.sub(r"[`*]", "", text).lower()).replace(" ", "-")
+
+
+@functools.cache
+def anchors(path):
+    """Anchors of a Markdown page: of its headings, with numbers for equal ones."""
+    found, in_code = set(), False
+    for line in path.read_text(encoding="utf-8").splitlines():
+        in_code ^= line.startswith("```")
+        heading = HEADING.match(line)
+        if heading and not in_code:
+            name, number = slug(heading[1]), 0
+            while (f"{name}-{number}" if number else name) in found:
+                number += 1
+            found.add(f"{name}-{number}" if number else name)
+    return found
+
+
+def check_link(path, target, anchor):
+    page = path.parent / target if target else path
+    if not page.exists():
+        yield f"the link to {target} leads nowhere"
+    elif anchor and page.suffix == ".md" and anchor not in anchors(page.resolve()):
+        yield f"{target or 'this page'} has no heading #{anchor}"
+
+
 def check_line(path, line, known_sections, known_decisions):
     for found in SECTION.finditer(line):
         if not RFC.search(line[: found.start()]) and found[1] not in known_sections:
@@ -47,10 +78,10 @@ def check_line(path, line, known_sections, known_decisions):
             if not is_there and not MADE.search(name) and line[found.end() : found.end() + 1] not in "<*{…":
                 yield f"there is no {name}"
     if path.suffix == ".md":
-        for found in (*LINK.finditer(line), *DEFINITION.finditer(line)):
-            target = found[1]
-            if "://" not in target and not target.startswith("mailto:") and not (path.parent / target).exists():
-                yield f"the link to {target} leads nowhere"
+        links = [(found[1], found[2]) for found in LINK.finditer(line)]
+        for target, anchor in (*links, *((found[1], None) for found in DEFINITION.finditer(line))):
+            if (target or anchor) and "://" not in target and not target.startswith("mailto:"):
+                yield from check_link(path, target, anchor)
 
 
 def check_index(known_decisions):
