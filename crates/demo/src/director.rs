@@ -7,12 +7,14 @@
 
 use super::{
     names::one_of,
-    plan::{Plan as Community, presence},
+    plan::presence,
     scene::{Line, Said, Scene, Words},
     wall_clock,
 };
 use guildhall_guild::{Actor, Command, Refusal, Reply};
-use guildhall_model::{ChannelId, ChannelType, GuildId, MessageId, Permissions, Presence, ReactionEmoji, UserId};
+use guildhall_model::{
+    ChannelId, ChannelType, GuildId, Member, MessageId, Permissions, Presence, ReactionEmoji, UserId,
+};
 use guildhall_node::Node;
 use guildhall_stdx::Rng;
 use std::{
@@ -64,6 +66,14 @@ pub(super) struct Director {
     in_voice: HashMap<UserId, ChannelId>,
 }
 
+/// The guild of a director, and who is in it.
+pub(super) struct Community<'a> {
+    pub guild_id: GuildId,
+    pub people: &'a [Member],
+    pub presences: &'a [(UserId, Presence)],
+    pub voice: &'a [(UserId, ChannelId)],
+}
+
 /// Something to do, now or later.
 pub(super) struct Plan {
     pub after: Duration,
@@ -77,18 +87,18 @@ impl Plan {
 }
 
 impl Director {
-    /// Brings the plan to life at `rate` messages per second.
-    pub fn new(plan: &Community, seed: u64, rate: f64, words: Words) -> Self {
+    /// Brings a guild to life at `rate` messages per second.
+    pub fn new(guild: &Community<'_>, seed: u64, rate: f64, words: Words) -> Self {
         Self {
-            guild_id: plan.guild.id,
+            guild_id: guild.guild_id,
             rng: Rng::new(seed ^ 0x7a1c),
             rate,
             words,
-            cast: plan.people.iter().take(CAST_MAX).map(|member| member.user.id).collect(),
+            cast: guild.people.iter().take(CAST_MAX).map(|member| member.user.id).collect(),
             scenes: Vec::new(),
             voice_rooms: Vec::new(),
-            online: plan.presences.iter().map(|(user, _)| *user).collect(),
-            in_voice: plan.voice.iter().copied().collect(),
+            online: guild.presences.iter().map(|(user, _)| *user).collect(),
+            in_voice: guild.voice.iter().copied().collect(),
         }
     }
 
@@ -265,12 +275,15 @@ fn corrected(rng: &mut Rng, content: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::plan::Recipe, *};
+    use super::{
+        super::plan::{Plan as Planned, Recipe},
+        *,
+    };
     use guildhall_stdx::Timestamp;
 
     fn director(rate: f64, channels: u64) -> Director {
-        let plan = Community::new(Recipe { seed: 1, members: 20, at: Timestamp(1_760_000_000_000) });
-        let mut director = Director::new(&plan, 1, rate, Words::default());
+        let plan = Planned::new(Recipe { seed: 1, members: 20, at: Timestamp(1_760_000_000_000) });
+        let mut director = Director::new(&plan.community(), 1, rate, Words::default());
         let people: Vec<UserId> = plan.people.iter().map(|member| member.user.id).collect();
         director.scenes =
             (1..=channels).map(|id| Scene::new(ChannelId::new(id), "general", 1.0, people.clone())).collect();

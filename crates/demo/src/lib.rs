@@ -1,6 +1,6 @@
 //! Demo: a community on a running node. Its simulated members write messages.
 //!
-//! Owns        seeding (`plan`, `seed`), the file for tools (`manifest`), and simulated members (`talk`, `scene`,
+//! Owns        seeding (`plan`, `second`, `seed`), the file for tools (`manifest`), and simulated members (`talk`, `scene`,
 //!             `text`, `chat`).
 //! Doors       `Previous::take` before `Demo::start`, then `Demo::talk`.
 //! Invariants  D1 `Demo::start` returns once the community, everybody's presence and `demo.json` are there; the caller
@@ -15,6 +15,7 @@ mod manifest;
 mod names;
 mod plan;
 mod scene;
+mod second;
 mod seed;
 mod talk;
 mod text;
@@ -23,7 +24,7 @@ mod try_next;
 pub use chat::{ChatError, ChatFile, Summary};
 
 use anyhow::{Context as _, anyhow};
-use director::Director;
+use director::{Community, Director};
 use guildhall_guild::{Actor, Command, Refusal, Reply};
 use guildhall_model::{Channel, ChannelId, ChannelType, GuildId, Permissions, RoleId, UserId};
 use guildhall_node::Node;
@@ -67,12 +68,11 @@ pub struct Site {
     pub page: Option<String>,
 }
 
-/// The guild that visitors of the chat page join.
+/// The guilds that visitors of the chat page join.
 #[derive(Clone, Debug)]
 pub struct Lobby {
-    pub guild_id: GuildId,
-    /// The roles that visitors have there: those of the demo's user.
-    pub roles: Vec<RoleId>,
+    /// Each with the roles that visitors have there: those of the demo's user.
+    pub guilds: Vec<(GuildId, Vec<RoleId>)>,
     /// Visitors of earlier runs that are members.
     pub visitors_count: u64,
 }
@@ -97,6 +97,8 @@ impl Previous {
 /// A seeded community and its simulated members.
 pub struct Demo {
     director: Director,
+    /// Of the second guild.
+    second: Director,
     manifest: Manifest,
     data_dir: PathBuf,
     summary: String,
@@ -117,7 +119,9 @@ impl Demo {
             let (seed, members) = (recipe.seed, recipe.members);
             tracing::warn!(seed, members, "this data directory was seeded before: --seed and --members are ignored");
         }
-        show_everybody(node, &plan).await?;
+        for guild in [plan.community(), plan.second.community()] {
+            show_everybody(node, &guild).await?;
+        }
         node.set_root_key(&site.admin_key);
         let manifest = Manifest {
             api_base: site.api_base,
@@ -133,12 +137,17 @@ impl Demo {
             .write(&data_dir)
             .with_context(|| format!("{} cannot be written", manifest::path_in(&data_dir).display()))?;
         let visitors_count = visitors_count(node, &plan).await?;
-        let lobby = Lobby { guild_id: plan.guild.id, roles: plan.user.roles.to_vec(), visitors_count };
+        let guilds = [(plan.guild.id, &plan.user), (plan.second.guild.id, &plan.second.user)];
+        let lobby = Lobby { guilds: guilds.map(|(id, user)| (id, user.roles.to_vec())).into(), visitors_count };
         let summary = summary(&plan, &options);
         let has_script = options.chat.is_none() && options.rate <= text::SCRIPT_RATE_MAX;
-        let script = has_script.then(|| plan.script.clone());
-        let director = Director::new(&plan, options.seed, options.rate, Words { chat: options.chat, script });
-        Ok(Self { director, manifest, data_dir, summary, page: site.page, lobby })
+        let script = |of: &text::Script| has_script.then(|| of.clone());
+        let words = Words { chat: None, script: script(&plan.second.script) };
+        let rate = options.rate * second::RATE_SHARE;
+        let second = Director::new(&plan.second.community(), options.seed ^ 1, rate, words);
+        let words = Words { chat: options.chat, script: script(&plan.script) };
+        let director = Director::new(&plan.community(), options.seed, options.rate - rate, words);
+        Ok(Self { director, second, manifest, data_dir, summary, page: site.page, lobby })
     }
 
     /// Text for the terminal: addresses, and commands to try.
@@ -155,7 +164,14 @@ impl Demo {
 
     /// Lets the simulated members talk until `stop`.
     pub async fn talk(self, node: &Node, stop: impl Future<Output = ()>) {
-        talk::talk(node, self.director, stop).await;
+        let (running, mut stopped) = tokio::sync::watch::channel(());
+        let first = async move {
+            talk::talk(node, self.director, stop).await;
+            drop(running);
+        };
+        // The channel closes with `running`.
+        let second = talk::talk(node, self.second, async move { while stopped.changed().await.is_ok() {} });
+        tokio::join!(first, second);
     }
 }
 
@@ -179,19 +195,22 @@ fn summary(plan: &Plan, options: &DemoOptions) -> String {
     };
     let (name, members, rate) = (&plan.guild.name, plan.people.len() + 2, options.rate);
     let talk = if rate > 0.0 { format!("{rate} messages a second, {words}") } else { "nobody talks".to_owned() };
-    format!("“{name}”: {members} members, {} online, {}", plan.presences.len(), talk)
+    let second = (&plan.second.guild.name, plan.second.people.len() + 1);
+    let online = plan.presences.len();
+    format!("“{name}”: {members} members, {online} online; “{}”: {} members; {talk}", second.0, second.1)
 }
 
 /// Presences and voice end with the process, so they are shown at every start.
-async fn show_everybody(node: &Node, plan: &Plan) -> anyhow::Result<()> {
-    let presences = plan.presences.iter().map(|(user, shown)| Command::ShowPresence(*user, Some(shown.clone().into())));
-    let voice = plan.voice.iter().map(|(user, channel)| Command::ShowVoice(*user, Some(*channel)));
+async fn show_everybody(node: &Node, guild: &Community<'_>) -> anyhow::Result<()> {
+    let presences =
+        guild.presences.iter().map(|(user, shown)| Command::ShowPresence(*user, Some(shown.clone().into())));
+    let voice = guild.voice.iter().map(|(user, channel)| Command::ShowVoice(*user, Some(*channel)));
     for command in presences.chain(voice) {
-        match node.command(plan.guild.id, Actor::System, command).await {
+        match node.command(guild.guild_id, Actor::System, command).await {
             // People may have left and channels may be gone since it was seeded.
             Ok(_) | Err(Refusal::UnknownMember | Refusal::UnknownChannel) => {}
             Err(Refusal::UnknownGuild) => {
-                return Err(anyhow!("the demo's guild was deleted: choose another --data, or delete the folder"));
+                return Err(anyhow!("a guild of the demo was deleted: choose another --data, or delete the folder"));
             }
             Err(refusal) => return Err(anyhow::Error::from(refusal).context("the demo's guild cannot be used")),
         }

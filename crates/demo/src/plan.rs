@@ -5,7 +5,9 @@
 //! Not here    the store and the node: `seed` writes the plan, `talk` brings it to life.
 
 use super::{
+    director::Community,
     names::{Name, Names, one_of},
+    second::Second,
     text::{Script, Thread, Voice},
 };
 use guildhall_guild::Write;
@@ -49,10 +51,12 @@ pub(super) struct Plan {
     pub voice: Vec<(UserId, ChannelId)>,
     /// Conversations, from the first one that `history` does not have.
     pub script: Script,
+    /// A smaller guild beside it.
+    pub second: Second,
 }
 
 const YEAR_MS: i64 = 365 * 86_400_000;
-const HOUR_MS: i64 = 3_600_000;
+pub(super) const HOUR_MS: i64 = 3_600_000;
 /// Messages in each public channel before the demo starts.
 const HISTORY_LINES: u64 = 25;
 /// People with duties, from the front of the list: 1 owner, then admins, then moderators.
@@ -72,12 +76,12 @@ struct Roles {
 }
 
 /// Ids of a given age that never repeat.
-struct Ids {
+pub(super) struct Ids {
     counter: u64,
 }
 
 impl Ids {
-    fn at<T>(&mut self, at: Timestamp) -> Id<T> {
+    pub fn at<T>(&mut self, at: Timestamp) -> Id<T> {
         self.counter += 1;
         // The low 22 bits tell ids of the same millisecond apart.
         Id::new(smallest_id_at::<T>(at).get() | (self.counter & 0x3f_ffff))
@@ -136,10 +140,17 @@ impl Plan {
         let channels = channels(&mut ids, guild_id, founded, &role_ids, &leads);
         guild.system_channel_id = channels.iter().find(|c| c.kind == ChannelType::Text).map(|c| c.id);
         let mut script = Script::new();
-        let history = history(&mut rng, &mut ids, recipe.at, &channels, &people, &mut script);
+        let history = history(&mut rng, &mut ids, recipe.at, &channels, &people, (&mut script, HISTORY_LINES));
         let presences = presences(&mut rng, recipe.at, &people);
         let voice = voice(&mut rng, &channels, &presences);
-        Self { guild, roles, channels, people, bot, user, history, presences, voice, script }
+        let second = Second::new(recipe, &mut ids, &mut names, &user.user, founded);
+        Self { guild, roles, channels, people, bot, user, history, presences, voice, script, second }
+    }
+
+    /// The first guild and who is in it.
+    pub fn community(&self) -> Community<'_> {
+        let Self { people, presences, voice, .. } = self;
+        Community { guild_id: self.guild.id, people, presences, voice }
     }
 
     /// Everything durable, in an order in which nothing comes before what it needs.
@@ -154,6 +165,7 @@ impl Plan {
             .chain(everybody().map(|member| Write::PutUser(member.user.clone())))
             .chain(everybody().map(move |member| Write::PutMember(guild_id, Arc::new(member.clone()))))
             .chain(self.history.iter().map(|message| Write::PutMessage(Arc::new(message.clone()))))
+            .chain(self.second.writes())
     }
 }
 
@@ -257,19 +269,19 @@ fn channels(ids: &mut Ids, guild_id: GuildId, founded: Timestamp, roles: &Roles,
     channels
 }
 
-/// The history: messages of the last hours in each public text channel.
-fn history(
+/// The history: at least this many messages of the last hours in each public text channel.
+pub(super) fn history(
     rng: &mut Rng,
     ids: &mut Ids,
     at: Timestamp,
     channels: &[Channel],
     people: &[Member],
-    script: &mut Script,
+    (script, lines_count): (&mut Script, u64),
 ) -> Vec<Message> {
     let mut messages = Vec::new();
     for channel in channels.iter().filter(|c| c.kind == ChannelType::Text && !is_private(c)) {
         let mut lines: Vec<(i64, Arc<User>, String)> = Vec::new();
-        while (lines.len() as u64) < HISTORY_LINES
+        while (lines.len() as u64) < lines_count
             && let Some(turns) = script.next_conversation(&channel.name)
         {
             let mut cast: HashMap<String, Arc<User>> = HashMap::new();
@@ -283,13 +295,13 @@ fn history(
             }
         }
         let mut thread = Thread::new(rng, &channel.name);
-        while (lines.len() as u64) < HISTORY_LINES {
+        while (lines.len() as u64) < lines_count {
             if thread.is_over() {
                 thread = Thread::new(rng, &channel.name);
             }
             let Some(author) = rng.pick(people).map(|member| member.user.clone()) else { break };
             let text = thread.line(rng, &Voice::of(author.id.get()));
-            lines.push((1 + rng.below(6 * HOUR_MS as u64 / HISTORY_LINES) as i64, author, text));
+            lines.push((1 + rng.below(6 * HOUR_MS as u64 / lines_count) as i64, author, text));
         }
         let mut said_at = at.0 - 60_000 - lines.iter().map(|(pause, ..)| pause).sum::<i64>();
         for (pause, author, content) in lines {
@@ -353,7 +365,7 @@ fn presences(rng: &mut Rng, at: Timestamp, people: &[Member]) -> Vec<(UserId, Pr
     shown
 }
 
-fn voice(rng: &mut Rng, channels: &[Channel], presences: &[(UserId, Presence)]) -> Vec<(UserId, ChannelId)> {
+pub(super) fn voice(rng: &mut Rng, channels: &[Channel], presences: &[(UserId, Presence)]) -> Vec<(UserId, ChannelId)> {
     let rooms: Vec<ChannelId> = channels.iter().filter(|c| c.kind.is_voice()).map(|c| c.id).collect();
     let talkers = presences.len().min(4 + presences.len() / 20).min(24);
     let chosen = presences.iter().rev().take(talkers);
@@ -408,8 +420,12 @@ mod tests {
         let plan = Plan::new(recipe(2, 2000));
         let users = plan.people.iter().chain([&plan.bot, &plan.user]).map(|m| m.user.id.get());
         let others = plan.channels.iter().map(|c| c.id.get()).chain(plan.roles.iter().map(|r| r.id.get()));
+        let second = &plan.second;
+        let users = users.chain(second.people.iter().map(|m| m.user.id.get())).chain([second.guild.id.get()]);
+        let others = others.chain(second.channels.iter().map(|c| c.id.get()));
+        let messages = plan.history.iter().chain(&second.history).map(|m| m.id.get());
         let mut seen = HashSet::new();
-        for id in users.chain(others).chain(plan.history.iter().map(|m| m.id.get())) {
+        for id in users.chain(others).chain(messages) {
             assert!(seen.insert(id), "{id} twice");
             assert!(id < smallest_id_at::<()>(Timestamp(1_760_000_000_001)).get());
         }
@@ -422,6 +438,22 @@ mod tests {
             let plan = Plan::new(recipe(3, members));
             assert_eq!(plan.people.len(), members.max(1) as usize);
             assert_eq!(plan.guild.owner_id, plan.people[0].user.id);
+            assert_eq!(plan.second.people.len(), 1);
         }
+    }
+
+    #[test]
+    fn the_second_guild_is_smaller_and_has_other_people() {
+        let plan = Plan::new(recipe(1, 300));
+        let second = &plan.second;
+        assert_eq!(second.people.len(), 75, "enough to be passive in the demo");
+        assert!(second.guild.id > plan.guild.id, "clients list it after the first");
+        assert_eq!(second.user.user.id, plan.user.user.id);
+        let first: HashSet<UserId> = plan.people.iter().map(|m| m.user.id).collect();
+        let names: HashSet<&str> = plan.people.iter().chain(&second.people).map(|m| &*m.user.username).collect();
+        assert!(second.people.iter().all(|m| !first.contains(&m.user.id)));
+        assert_eq!(names.len(), 375);
+        assert!(second.history.len() >= 3 * 14 && second.history.iter().all(|m| m.guild_id == second.guild.id));
+        assert!(!second.voice.is_empty() && !second.presences.is_empty());
     }
 }

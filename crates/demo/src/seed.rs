@@ -65,7 +65,9 @@ fn fingerprint(plan: &Plan) -> Vec<u8> {
     let accounts = plan.people.iter().chain([&plan.bot, &plan.user]).map(|member| member.user.id.get());
     // FNV-1a over whole ids: the standard library's hasher may change with the compiler.
     let fnv = |hash: u64, id: u64| (hash ^ id).wrapping_mul(0x0000_0100_0000_01b3);
-    let hash = [plan.guild.id.get()].into_iter().chain(channels).chain(accounts).fold(0xcbf2_9ce4_8422_2325, fnv);
+    let second = plan.second.people.iter().map(|member| member.user.id.get()).chain([plan.second.guild.id.get()]);
+    let ids = [plan.guild.id.get()].into_iter().chain(channels).chain(accounts).chain(second);
+    let hash = ids.fold(0xcbf2_9ce4_8422_2325, fnv);
     hash.to_be_bytes().to_vec()
 }
 
@@ -82,16 +84,20 @@ mod tests {
         Recipe { seed, members: 60, at: Timestamp(1_760_000_000_000) }
     }
 
-    /// Everything of the only guild, in one comparable text.
+    /// Everything of both guilds, in one comparable text.
     async fn content(store: &MemoryStore) -> String {
         let ids = store.guild_ids(GuildId::new(0), 10).await.unwrap();
-        let mut record = store.load_guild(ids[0]).await.unwrap().unwrap();
-        record.roles.sort_by_key(|role| role.id);
-        record.channels.sort_by_key(|channel| channel.id);
-        let mut text = format!("{ids:?} {record:?}");
-        for channel in &record.channels {
-            let messages = store.messages(channel.id, Page::Newest, 100).await.unwrap();
-            text += &format!("{messages:?}");
+        assert_eq!(ids.len(), 2);
+        let mut text = format!("{ids:?}");
+        for id in ids {
+            let mut record = store.load_guild(id).await.unwrap().unwrap();
+            record.roles.sort_by_key(|role| role.id);
+            record.channels.sort_by_key(|channel| channel.id);
+            text += &format!("{record:?}");
+            for channel in &record.channels {
+                let messages = store.messages(channel.id, Page::Newest, 100).await.unwrap();
+                text += &format!("{messages:?}");
+            }
         }
         text
     }

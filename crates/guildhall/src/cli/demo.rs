@@ -86,6 +86,8 @@ pub(super) async fn run(
     sources.defaults.push(Flag::new("", "server.metrics", "open"));
     // The community is invented, so its chat page may give an account to any visitor.
     sources.defaults.push(Flag::new("", "server.chat", "demo"));
+    // Small enough that the guild which is not on the screen is passive: the chat page shows what that saves.
+    sources.defaults.push(Flag::new("", "limits.passive_above_members", "49"));
     let loaded = load_config(&sources)?;
     let chat =
         args.chat.as_deref().map(ChatFile::check_and_open).transpose().map_err(|error| Failure::Usage(error.into()))?;
@@ -124,8 +126,8 @@ async fn start(config: &Config, options: DemoOptions) -> anyhow::Result<(Running
     };
     let demo = Demo::start(&running.node, site, &previous, options).await?;
     if let Some(visitors) = &running.visitors {
-        let Lobby { guild_id, roles, visitors_count } = demo.lobby().clone();
-        visitors.open(vec![VisitorGuild { id: guild_id, roles }], visitors_count);
+        let Lobby { guilds, visitors_count } = demo.lobby().clone();
+        visitors.open(guilds.into_iter().map(|(id, roles)| VisitorGuild { id, roles }).collect(), visitors_count);
     }
     running.set_ready();
     tracing::info!(listen = %running.local_addr, gateway_url = running.gateway_url, "ready");

@@ -77,7 +77,7 @@ export class Node {
     this.port = port;
     this.proxy = proxy;
     this.#arguments = [
-      "demo", "--listen", `127.0.0.1:${port}`, "--data", join(this.folder, "data"), "--members", "60", "--rate", "0", "--seed", "1",
+      "demo", "--listen", `127.0.0.1:${port}`, "--data", join(this.folder, "data"), "--members", "40", "--rate", "0", "--seed", "1",
       "--public-url", `ws://127.0.0.1:${proxyPort}`, ...["limits.rest_rate_percent=0", ...settings].flatMap((of) => ["--set", of]),
     ];
   }
