@@ -147,11 +147,11 @@ export function ofType(name: string): { count: number; raw: number; wire: number
 
 export function bytes(count: number): string {
   if (Number.isNaN(count)) return "…";
-  if (count < 1000) return `${Math.round(count)} B`;
+  if (count < 1000) return `${Math.round(count)}\u00a0B`;
   const [unit, divisor] = count < 1_000_000 ? ["kB", 1000] : ["MB", 1_000_000];
   const value = count / Number(divisor);
-  return `${value < 10 ? value.toFixed(2) : value < 100 ? value.toFixed(1) : Math.round(value)} ${unit}`;
+  return `${value < 10 ? value.toFixed(2) : value < 100 ? value.toFixed(1) : Math.round(value)}\u00a0${unit}`;
 }
 
 export const exact = (count: number): string => (Number.isNaN(count) ? "" : `${Math.round(count).toLocaleString("en")} bytes`);
-export const ratio = (raw: number, wire: number): string => (wire ? `${(raw / wire).toFixed(raw / wire < 10 ? 1 : 0)} ×` : "–");
+export const ratio = (raw: number, wire: number): string => (wire ? `${(raw / wire).toFixed(raw / wire < 10 ? 1 : 0)}\u00a0×` : "–");

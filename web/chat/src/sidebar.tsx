@@ -21,7 +21,7 @@ export function Rail(): VNode {
         aria-label={directMentions ? `Direct messages, ${directMentions} new` : "Direct messages"} title="Direct messages" onClick={world.openHome}>
         <span class="tile"><Icon name="mail" /></span>{directMentions > 0 && <span class="badge" aria-hidden="true">{directMentions}</span>}
       </button>
-      {[...world.guilds().values()].map((guild) => {
+      {world.guildList().map((guild) => {
         const marks = world.guildMarks(guild);
         const isCurrent = world.guildId.value === guild.id;
         const label = `${guild.name}${marks.mentions ? `, ${marks.mentions} mentions` : marks.unread ? ", unread" : ""}`;

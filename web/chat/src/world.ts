@@ -20,7 +20,7 @@ const ASK_MEMBERS_MS = 120;
 
 export type Guild = GuildState;
 
-export interface History { items: Message[]; hasOlder: boolean; hasNewer: boolean; isLoaded: boolean; isLoading: boolean; error: string }
+export interface History { items: Message[]; hasOlder: boolean; hasNewer: boolean; isLoaded: boolean; isLoading: boolean; isOverdue: boolean; error: string }
 
 interface Typist { userId: Id; until: number; name: string | undefined }
 
@@ -39,14 +39,19 @@ export const atBottom = signal(true);
 export const toast = signal<{ text: string; kind: "bad" | "plain" } | null>(null);
 
 let client: Client | null = null;
+/** The event that the cache applies. */
+let applied: string | null = null;
 const nothing = new Map<Id, never>();
 export const guilds = (): ReadonlyMap<Id, Guild> => client?.cache?.guilds ?? nothing;
+/** In the order of the side bar: the oldest first. READY has them in any order. */
+export const guildList = (): Guild[] => [...guilds().values()].sort((a, b) => (isNewer(a.id, b.id) ? 1 : -1));
 export const directs = (): ReadonlyMap<Id, Channel> => client?.cache?.directs ?? nothing;
 export const userOf = (id: Id): User | undefined => client?.cache?.users.get(id);
 
 /** Follows a client: once per log-in. */
 export function follow(of: Client): void {
   client = of;
+  of.on("message", ({ name }) => (applied = name));
   of.on("began", began);
   of.on("change", handleChange);
   of.on("dispatch", (body, { name }) => handleDispatch(name, body));
@@ -186,13 +191,18 @@ const TOPICS: { [kind in Change["kind"]]?: string[] } = {
   role: ["guilds", "members"], member: ["members"], user: ["members"], presence: ["presence"], voice: ["voice"],
 };
 
+const MOVES = new Set(["MESSAGE_CREATE", "PASSIVE_UPDATE_V1", "PASSIVE_UPDATE_V2", "CHANNEL_UNREAD_UPDATE"]);
+
 /** The cache changed: what shows it is drawn again. */
 function handleChange({ kind, guildId: inGuild, id, value }: Change): void {
-  for (const topic of TOPICS[kind] ?? []) touch(topic);
+  // A message moves the newest one of its channel, and may make its author known: neither changes what is drawn of others.
+  const isMove = value !== null && (kind === "channel" || kind === "thread" || kind === "direct") && MOVES.has(applied ?? "");
+  if (isMove) touch("marks");
+  else if (applied !== "MESSAGE_CREATE") for (const topic of TOPICS[kind] ?? []) touch(topic);
   if (kind === "member" && id === me.value?.id) touch("guilds");
   if (kind === "self") me.value = client?.cache?.self ?? null;
   // A thread that began at a message has its id.
-  if (kind === "thread" && value) changeMessage((value as Channel).parent_id ?? "", id, (message) => ({ ...message, thread: value as Channel }));
+  if (kind === "thread" && value && !isMove) changeMessage((value as Channel).parent_id ?? "", id, (message) => ({ ...message, thread: value as Channel }));
   if (value !== null) return;
   if (kind === "guild" && guildId.value === id) openHome();
   if (kind !== "channel" && kind !== "thread" && kind !== "direct") return;
@@ -243,9 +253,9 @@ function began(): void {
   const here = channelOf(channelId.value);
   if (here) { openChannel(here.id); return; }
   const wanted = channelOf(fromHash());
-  const first = guilds().keys().next().value as Id | undefined;
+  const first = guildList()[0];
   if (wanted) openChannel(wanted.id);
-  else if (first) openGuild(first);
+  else if (first) openGuild(first.id);
   else openHome();
 }
 
@@ -257,7 +267,13 @@ function putChannel(channel: Channel): void {
 /** Messages came that this session was not sent. */
 function moved(id: Id): void {
   const history = histories.get(id);
-  if (history && isNewer(channelOf(id)?.last_message_id, history.items.at(-1)?.id)) { history.hasNewer = true; touch(`messages:${id}`); }
+  if (!history?.isLoaded && !history?.isLoading) return;
+  const newest = history.items.findLast((item) => !item.state)?.id;
+  if (!isNewer(channelOf(id)?.last_message_id, newest)) return;
+  history.hasNewer = true;
+  // Between the log-in and the time that the node knows which guild is open, it may pass some over.
+  if (id === channelId.value && atBottom.value) void load(id, "newer");
+  touch(`messages:${id}`);
 }
 
 function startTyping(d: { channel_id: Id; guild_id?: Id; user_id: Id; member?: Member }): void {
@@ -430,7 +446,7 @@ export function catchUp(): void {
 export function historyOf(id: Id): History {
   let found = histories.get(id);
   if (!found) {
-    found = { items: [], hasOlder: true, hasNewer: false, isLoaded: false, isLoading: false, error: "" };
+    found = { items: [], hasOlder: true, hasNewer: false, isLoaded: false, isLoading: false, isOverdue: false, error: "" };
     histories.set(id, found);
     if (histories.size > HISTORIES_MAX) for (const oldest of histories.keys()) { if (oldest !== channelId.value && oldest !== id) { histories.delete(oldest); break; } }
   }
@@ -442,8 +458,10 @@ const path = (id: Id, rest = ""): string => `/channels/${id}/messages${rest}`;
 /** Loads the newest messages, or a page older or newer than those there. */
 export async function load(id: Id, where: "newest" | "older" | "newer" = "newest"): Promise<void> {
   const there = historyOf(id);
+  if (there.isLoading && where === "newer") there.isOverdue = true;
   if (there.isLoading || (where === "older" && !there.hasOlder)) return;
   there.isLoading = true; there.error = "";
+  const lastBefore = channelOf(id)?.last_message_id;
   touch(`messages:${id}`);
   const sent = there.items.filter((item) => !item.state);
   const edge = where === "older" ? `&before=${sent[0]?.id ?? ""}` : where === "newer" ? `&after=${sent.at(-1)?.id ?? 0}` : "";
@@ -461,8 +479,12 @@ export async function load(id: Id, where: "newest" | "older" | "newer" = "newest
       trim(there, "new");
     } else {
       const known = new Set(there.items.map((item) => item.id));
-      there.items = [...there.items, ...page.filter((message) => !known.has(message.id))];
-      there.hasNewer = page.length === PAGE;
+      const shown = there.items.filter((item) => !item.state);
+      there.items = [...shown, ...page.filter((message) => !known.has(message.id)), ...there.items.filter((item) => item.state)];
+      // What arrived while the page was under way was not shown, so there may be more already.
+      const last = channelOf(id)?.last_message_id, isBehind = isNewer(last, there.items.findLast((item) => !item.state)?.id);
+      there.hasNewer = page.length === PAGE || (isBehind && (page.length > 0 || last !== lastBefore));
+      there.isOverdue ||= there.hasNewer && id === channelId.value && atBottom.value;
       trim(there, "old");
     }
     if (performance.getEntriesByName("messages").length === 0) performance.mark("messages");
@@ -472,6 +494,10 @@ export async function load(id: Id, where: "newest" | "older" | "newer" = "newest
   }
   there.isLoading = false;
   touch(`messages:${id}`);
+  if (there.isOverdue && !there.error) {
+    there.isOverdue = false;
+    return load(id, "newer");
+  }
   if (channelId.value === id && atBottom.value && !there.hasNewer) markRead(id);
 }
 

@@ -126,7 +126,7 @@ export class Network {
 
 let browser;
 export async function openBrowser() {
-  browser ??= await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
+  browser ??= await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox", ...(process.env.CHAT_DIST ? ["--disable-features=LocalNetworkAccessChecks"] : [])] });
   return browser;
 }
 export async function closeBrowser() { await browser?.close(); browser = undefined; }
@@ -134,6 +134,7 @@ export async function closeBrowser() { await browser?.close(); browser = undefin
 /** A visitor in a browser of their own. What the console says is kept in `page.complaints`. */
 export async function visit(node, { through, ...options } = {}) {
   const context = await (await openBrowser()).newContext({ viewport: { width: 1280, height: 800 }, reducedMotion: "reduce", ...options });
+  if (process.env.CHAT_DIST) await serveDist(context);
   const page = await context.newPage();
   page.setDefaultTimeout(PATIENCE_MS);
   page.complaints = [];
@@ -143,6 +144,15 @@ export async function visit(node, { through, ...options } = {}) {
   await page.getByRole("button", { name: "Join as a visitor" }).click();
   await page.locator("#composer").waitFor();
   return page;
+}
+
+/** With CHAT_DIST=1 the page comes from `dist`, and not from the binary: no compiler has to run after a change. */
+export async function serveDist(context) {
+  const types = { html: "text/html; charset=utf-8", css: "text/css", js: "text/javascript", wasm: "application/wasm" };
+  await context.route(/\/chat\/(assets\/[^?]*)?$/, async (route) => {
+    const name = new URL(route.request().url()).pathname.slice("/chat/".length) || "index.html";
+    await route.fulfill({ body: readFileSync(join(ROOT, "web/chat/dist", name)), contentType: types[name.split(".").at(-1)] });
+  });
 }
 
 export const messages = (page) => page.locator(".message .content");
