@@ -17,9 +17,9 @@ use crate::{
 };
 use axum::{body::HttpBody, response::Response};
 use guildhall_guild::{Actor, Command, MessageRecord, Refusal, Reply};
+use guildhall_guild_protocol::HiddenChannels;
 use guildhall_model::{ChannelId, GuildId, MessageId, UserId};
 use guildhall_node::{Clock, Node};
-use guildhall_relay::HiddenChannels;
 use guildhall_stdx::Now;
 use guildhall_store::{Page, StoreError};
 use serde::Serialize;

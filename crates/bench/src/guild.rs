@@ -17,11 +17,11 @@ use anyhow::{Context, Result, bail, ensure};
 use beside::Beside;
 use clap::Args;
 use guildhall_guild::{Actor, Command, Guild, GuildLimits, Job, JobDone, Outcome, Output, Reply};
-use guildhall_model::{AccountKind, GuildId, Platform, Status};
-use guildhall_relay::{
+use guildhall_guild_protocol::{
     GuildStructure, MembersWanted, PartitionId, RelayId, RelayMessage, ReplicaUpdate, SessionKey, SessionPresence,
     ToGuild, ToRelay,
 };
+use guildhall_model::{AccountKind, GuildId, Platform, Status};
 use guildhall_stdx::{Now, Rng};
 use serde::Serialize;
 use std::{

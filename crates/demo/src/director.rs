@@ -122,7 +122,7 @@ impl Director {
                 ChannelType::Text => 2.0,
                 _ => continue,
             };
-            let may_speak = |entry: &&&guildhall_relay::MemberEntry| {
+            let may_speak = |entry: &&&guildhall_guild_protocol::MemberEntry| {
                 guild
                     .structure
                     .channel_permissions(guild.structure.standing(&entry.member, now), channel)

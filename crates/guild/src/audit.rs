@@ -12,12 +12,12 @@ use crate::{
     command::{Actor, Refusal, Reply},
     machine::{CommandResult, Guild},
 };
+use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate, ResourcePayload};
 use guildhall_model::{
     AuditAction, AuditChange, AuditEntry, Channel, Emoji, EventName, Guild as GuildFields, GuildResource, Id, Invite,
     Member, Overwrite, OverwriteKind, Permissions, ResourceKey, ResourceKind, Role, RoleIcon, RoleId, ScheduledEvent,
     StageInstance, Sticker, UserId, Webhook, timestamp_of,
 };
-use guildhall_relay::{AudienceRule, Payload, ReplicaUpdate, ResourcePayload};
 use guildhall_stdx::{Now, Timestamp};
 use serde_json::{Map, Value, json};
 use std::{

@@ -15,11 +15,11 @@ use crate::{
     machine::{CommandResult, Guild},
     record::Write,
 };
+use guildhall_guild_protocol::{AudienceRule, BackendEvent, Event, ReplicaUpdate};
 use guildhall_model::{
     Channel, ChannelId, ChannelType, EventName, Guild as GuildFields, Member, Message, MessageId, Permissions, Role,
     RoleId, User, UserId, timestamp_of,
 };
-use guildhall_relay::{AudienceRule, BackendEvent, Event, ReplicaUpdate};
 use guildhall_stdx::{Now, Timestamp};
 use std::{collections::BTreeSet, sync::Arc};
 

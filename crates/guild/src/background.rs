@@ -12,7 +12,7 @@ use crate::{
     machine::Guild,
     member_lists::Watched,
 };
-use guildhall_relay::{RelayId, SessionKey};
+use guildhall_guild_protocol::{RelayId, SessionKey};
 use guildhall_stdx::{Instant, Now};
 use std::collections::VecDeque;
 

@@ -15,10 +15,10 @@ use crate::{
     machine::{CommandResult, Guild},
     record::Write,
 };
+use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate, ResourcePayload};
 use guildhall_model::{
     AuditAction, Ban, EventName, GuildResource, Member, Permissions, ResourceKey, ResourceKind, RoleId, User, UserId,
 };
-use guildhall_relay::{AudienceRule, Payload, ReplicaUpdate, ResourcePayload};
 use guildhall_stdx::Now;
 use std::sync::Arc;
 

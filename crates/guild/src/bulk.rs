@@ -18,8 +18,8 @@ use crate::{
     job_queue::Waiter,
     machine::{CommandResult, Guild, Stop},
 };
+use guildhall_guild_protocol::{GuildStructure, MemberTable};
 use guildhall_model::{AuditAction, ChannelId, Permissions, RoleId, UserId};
-use guildhall_relay::{GuildStructure, MemberTable};
 use guildhall_stdx::Now;
 use std::{sync::Arc, vec};
 

@@ -14,11 +14,11 @@ use crate::{
     machine::{CommandResult, Guild},
     record::Write,
 };
+use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate};
 use guildhall_model::{
     AuditAction, Channel, ChannelId, ChannelType, EmojiId, EventName, ForumFields, ForumTag, Overwrite, OverwriteKind,
     Permissions,
 };
-use guildhall_relay::{AudienceRule, Payload, ReplicaUpdate};
 use guildhall_stdx::Now;
 use std::{
     collections::{BTreeMap, HashMap},

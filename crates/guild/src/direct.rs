@@ -16,11 +16,11 @@ use crate::{
     machine::{CommandResult, Guild, Output, Stop},
     record::{GuildRecord, Write},
 };
+use guildhall_guild_protocol::{Event, Payload, Published, ReplicaUpdate, ResourcePayload};
 use guildhall_model::{
     Channel, ChannelId, ChannelType, Direct, DirectFields, EventName, Guild as GuildFields, GuildId, Member, Message,
     Permissions, User, UserId,
 };
-use guildhall_relay::{Event, Payload, Published, ReplicaUpdate, ResourcePayload};
 use guildhall_stdx::Now;
 use std::sync::Arc;
 

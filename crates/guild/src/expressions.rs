@@ -15,11 +15,11 @@ use crate::{
     machine::{CommandResult, Guild},
     record::Write,
 };
+use guildhall_guild_protocol::{AudienceRule, Payload, ResourcePayload};
 use guildhall_model::{
     AuditAction, ChannelId, ChannelType, Emoji, EmojiId, EventName, Guild as GuildFields, Id, Permissions,
     ScheduledEvent, StageInstance, Sticker, StickerId, UserId,
 };
-use guildhall_relay::{AudienceRule, Payload, ResourcePayload};
 use guildhall_stdx::Now;
 use std::sync::Arc;
 

@@ -12,11 +12,11 @@ use crate::{
     command::{Actor, InviteReply, NewInvite, Refusal, Reply},
     machine::{CommandResult, Guild},
 };
+use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate, ResourcePayload};
 use guildhall_model::{
     AuditAction, ChannelId, EventName, GuildResource, Invite, InviteCode, Member, Permissions, ResourceKey,
     ResourceKind, User,
 };
-use guildhall_relay::{AudienceRule, Payload, ReplicaUpdate, ResourcePayload};
 use guildhall_stdx::{Now, Timestamp};
 use std::sync::Arc;
 

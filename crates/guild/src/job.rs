@@ -17,8 +17,8 @@ mod view;
 pub use filter::MemberFilter;
 
 use crate::member_lists::{ListBuild, ListBuilt};
+use guildhall_guild_protocol::{GuildStructure, MemberTable};
 use guildhall_model::{Channel, Member, UserId};
-use guildhall_relay::{GuildStructure, MemberTable};
 use guildhall_stdx::Timestamp;
 use std::{cmp::Reverse, collections::BinaryHeap, fmt, sync::Arc};
 use view::Viewers;

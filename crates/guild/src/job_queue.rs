@@ -15,9 +15,9 @@ use crate::{
     job::{Found, Job, JobDone, JobId, Prefix, Work},
     machine::{Guild, Output},
 };
+use guildhall_guild_protocol::SessionKey;
 use guildhall_member_list::ListId;
 use guildhall_model::{ChannelId, UserId};
-use guildhall_relay::SessionKey;
 use guildhall_stdx::{Now, Timestamp};
 use std::{
     collections::{BTreeMap, VecDeque},

@@ -31,13 +31,13 @@ use crate::{
     temporary_members::TemporaryMembers,
     voice::VoiceTable,
 };
+use guildhall_guild_protocol::{
+    AudienceRule, Event, GuildStructure, MemberTable, Payload, Published, RelayId, RelayMessage, ReplicaUpdate,
+    ThreadEntry, ToGuild, ToRelay,
+};
 use guildhall_model::{
     ChannelId, EventName, Guild as GuildFields, GuildId, GuildResource, Id, Member, MessageId, Permissions, Presence,
     Role, SnowflakeGenerator, UserId,
-};
-use guildhall_relay::{
-    AudienceRule, Event, GuildStructure, MemberTable, Payload, Published, RelayId, RelayMessage, ReplicaUpdate,
-    ThreadEntry, ToGuild, ToRelay,
 };
 use guildhall_stdx::{CowMap, Instant, Now, Rng, count_steps};
 use std::{

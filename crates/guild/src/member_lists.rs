@@ -12,9 +12,11 @@
 //! Not here    which sessions watch which intervals (`guildhall_relay`).     Spec  docs/protocol/reference.md §8.6.
 
 use crate::machine::Guild;
+use guildhall_guild_protocol::{
+    GuildStructure, IntervalUpdate, ListUpdate, MemberEntry, MemberTable, RelayId, RelayMessage,
+};
 use guildhall_member_list::{Group, Interval, Item, ListId, ListRules, MemberList, Watch};
 use guildhall_model::{Channel, ChannelId, Member, Permissions, Presence, Role, UserId};
-use guildhall_relay::{GuildStructure, IntervalUpdate, ListUpdate, MemberEntry, MemberTable, RelayId, RelayMessage};
 use guildhall_stdx::{Instant, Now, Timestamp};
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -14,10 +14,10 @@ use crate::{
     machine::{CommandResult, Guild},
     record::Write,
 };
+use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate};
 use guildhall_model::{
     AuditAction, Channel, ChannelId, EventName, Member, MemberPictures, Permissions, RoleId, User, UserId,
 };
-use guildhall_relay::{AudienceRule, Payload, ReplicaUpdate};
 use guildhall_stdx::{Now, Timestamp};
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@
 //! Invariants  B1 ids ascend strictly within the guild. B2 a nonce concerns only the moment of sending: it is in
 //!             the reply and MESSAGE_CREATE, and nowhere else.
 //! Limits      of texts and embeds: the caller's. `mentions_max`, slow mode and nonces: `GuildLimits`.
-//! Not here    which viewers of the channel may read the content: `guildhall_relay::Redaction`.
+//! Not here    which viewers of the channel may read the content: `guildhall_guild_protocol::Redaction`.
 
 use crate::{
     audit::NewEntry,
@@ -16,11 +16,11 @@ use crate::{
     machine::{CommandResult, Guild, Stop},
     record::Write,
 };
+use guildhall_guild_protocol::{MessageEvent, Payload, ReplicaUpdate, ResourcePayload};
 use guildhall_model::{
     Attachment, AuditAction, ChannelId, EventName, Member, Message, MessageId, MessageReference, Nonce, Permissions,
     StickerId, StickerItem, UserId,
 };
-use guildhall_relay::{MessageEvent, Payload, ReplicaUpdate, ResourcePayload};
 use guildhall_stdx::Now;
 use std::sync::Arc;
 

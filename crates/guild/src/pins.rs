@@ -11,11 +11,11 @@ use crate::{
     machine::{CommandResult, Guild},
     record::Write,
 };
+use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate, ResourcePayload, ThreadEntry};
 use guildhall_model::{
     AuditAction, Channel, ChannelId, EventName, GuildResource, Message, MessageId, MessageReference, Permissions, Pin,
     ResourceKey, ResourceKind,
 };
-use guildhall_relay::{AudienceRule, Payload, ReplicaUpdate, ResourcePayload, ThreadEntry};
 use guildhall_stdx::{Now, Timestamp};
 use std::sync::Arc;
 

@@ -11,8 +11,8 @@ use crate::{
     machine::{CommandResult, Guild},
     record::Write,
 };
+use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate};
 use guildhall_model::{Channel, ChannelId, EventName, Permissions, Role, RoleId};
-use guildhall_relay::{AudienceRule, Payload, ReplicaUpdate};
 use guildhall_stdx::Now;
 use std::{collections::BTreeMap, sync::Arc};
 

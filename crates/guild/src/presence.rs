@@ -19,8 +19,8 @@ use crate::{
     command::{Actor, Refusal, Reply},
     machine::{CommandResult, Guild},
 };
+use guildhall_guild_protocol::{AudienceRule, Payload};
 use guildhall_model::{ClientStatus, EventName, Presence, Status, UserId, activity};
-use guildhall_relay::{AudienceRule, Payload};
 use guildhall_stdx::Now;
 use std::{collections::BTreeMap, sync::Arc};
 

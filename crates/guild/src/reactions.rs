@@ -13,8 +13,8 @@ use crate::{
     machine::{CommandResult, Guild},
     record::Write,
 };
+use guildhall_guild_protocol::{Payload, ReactionEvent, ReplicaUpdate};
 use guildhall_model::{ChannelId, EventName, MessageId, Permissions, ReactionEmoji, UserId};
-use guildhall_relay::{Payload, ReactionEvent, ReplicaUpdate};
 use guildhall_stdx::Now;
 
 impl Guild {

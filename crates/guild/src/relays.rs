@@ -1,6 +1,6 @@
 //! Relays and sessions of a guild.
 //!
-//! Owns        the numbering of each relay's stream (P1–P3 of `guildhall_relay`'s protocol); `Sessions`.
+//! Owns        the numbering of each relay's stream (P1–P3 of `guildhall_guild_protocol`'s protocol); `Sessions`.
 //! Doors       `subscribe` to `tell_presences`, from `Guild::handle_relay`.
 //! Invariants  L1 the numbers sent to one relay are contiguous within an epoch, also across a restart; after a loss a
 //!             `Snapshot { reset: true }` follows. L2 a session counts only while its relay is subscribed and its user
@@ -10,11 +10,11 @@
 //! Not here    what a session may see: `guildhall_relay::Relay`.
 
 use crate::machine::Guild;
-use guildhall_model::{AccountKind, EventName, GuildId, UserId, to_gateway::Subscription};
-use guildhall_relay::{
+use guildhall_guild_protocol::{
     AudienceRule, GuildReplica, GuildView, MembersWanted, PartitionId, Payload, RelayId, RelayMessage, SessionKey,
     SessionPresence, ToRelay,
 };
+use guildhall_model::{AccountKind, EventName, GuildId, UserId, to_gateway::Subscription};
 use guildhall_stdx::Now;
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -14,11 +14,13 @@ use crate::{
     job_queue::{MemberQueryKind, MembersRequest, Waiter},
     machine::{CommandResult, Guild, Stop},
 };
+use guildhall_guild_protocol::{
+    AudienceRule, FoundMembers, MemberEntry, MembersAnswer, Payload, RelayMessage, SessionKey,
+};
 use guildhall_model::{
     AccountKind, ChannelId, EventName, Permissions, UserId,
     to_gateway::{MemberQuery, RequestGuildMembers, SearchRecentMembers},
 };
-use guildhall_relay::{AudienceRule, FoundMembers, MemberEntry, MembersAnswer, Payload, RelayMessage, SessionKey};
 use guildhall_stdx::Now;
 use std::sync::Arc;
 

@@ -13,8 +13,8 @@ use crate::{
     record::Write,
     relays::RelayLink,
 };
+use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate};
 use guildhall_model::{AuditAction, Channel, ChannelId, ChannelType, EventName, Permissions, UserId};
-use guildhall_relay::{AudienceRule, Payload, ReplicaUpdate};
 use guildhall_stdx::Now;
 use std::{collections::BTreeMap, mem, sync::Arc};
 

@@ -24,11 +24,11 @@ use crate::{
     messages::is_counted,
     record::Write,
 };
+use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate, ResourcePayload, ThreadEntry, ThreadEvent};
 use guildhall_model::{
     AuditAction, Channel, ChannelId, ChannelType, EventName, ForumFields, ForumTag, Id, Message, Permissions,
     ResourceKey, ResourceKind, ThreadMember, UserId,
 };
-use guildhall_relay::{AudienceRule, Payload, ReplicaUpdate, ResourcePayload, ThreadEntry, ThreadEvent};
 use guildhall_stdx::Now;
 use std::{collections::BTreeMap, sync::Arc};
 

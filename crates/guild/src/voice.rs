@@ -13,10 +13,10 @@ use crate::{
     command::{Actor, Refusal, Reply},
     machine::{CommandResult, Guild},
 };
+use guildhall_guild_protocol::{AudienceRule, Payload, RelayMessage, ReplicaUpdate, SessionKey, VoiceEntry};
 use guildhall_model::{
     Channel, ChannelId, ChannelType, EventName, Member, Permissions, UserId, VoiceState, to_gateway::VoiceStateUpdate,
 };
-use guildhall_relay::{AudienceRule, Payload, RelayMessage, ReplicaUpdate, SessionKey, VoiceEntry};
 use guildhall_stdx::{CowMap, Now};
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -12,11 +12,11 @@ use crate::{
     command::{Actor, MessagePatch, MessageReply, NewMessage, NewWebhook, Refusal, Reply, WebhookPatch, WebhookPost},
     machine::{CommandResult, Guild, Stop},
 };
+use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate, ResourcePayload};
 use guildhall_model::{
     AuditAction, ChannelId, ChannelType, EventName, GuildResource, Message, MessageId, Permissions, ResourceKey,
     ResourceKind, Webhook, WebhookId,
 };
-use guildhall_relay::{AudienceRule, Payload, ReplicaUpdate, ResourcePayload};
 use guildhall_stdx::Now;
 use std::sync::Arc;
 

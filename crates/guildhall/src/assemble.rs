@@ -33,13 +33,13 @@ use guildhall_api::{
 };
 use guildhall_codec::{ClassicContexts, ClassicStats, CodecError, Dictionaries, upgrade::UpgradeConfig};
 use guildhall_guild::{GuildLimits, LinkRenewer, RenewLinks};
+use guildhall_guild_protocol::{HiddenChannels, PartitionId};
 use guildhall_net::{
     AccessLog, AdmissionLimits, CertificateError, DrainPlan, DrainReport, IdentifyGate, IdentifyLimits, Partitions,
     RunningServer, Server, ServerConfig, SystemClock, serve_admin,
 };
 use guildhall_node::{DirectLimits, DirectsWho, Node, NodeConfig, NodeLimits, Retention, SignOnAccounts};
 use guildhall_partition::{PartitionConfig, Streams};
-use guildhall_relay::{HiddenChannels, PartitionId};
 use guildhall_session::{LogLimits, Share};
 use guildhall_store::{SqliteOptions, SqliteStore, Store, StoreError};
 use std::{

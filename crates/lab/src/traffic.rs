@@ -1,7 +1,7 @@
 //! Synthetic traffic as training and benches use it: its kinds on the command line, and the scope of an event.
 
 use clap::ValueEnum;
-use guildhall_relay::Clearance;
+use guildhall_guild_protocol::Clearance;
 use guildhall_shared_match::{Domain, Scope};
 use guildhall_traffic::{Event, Kind, To};
 

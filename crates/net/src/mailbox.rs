@@ -8,11 +8,11 @@
 //!             one per decision on upgrades, one per request of a backend, which waits for what becomes of it.
 
 use crate::{access::WebSocket, admission::AddressPermit, tls::Records, url::Refusal};
+use guildhall_guild_protocol::{Published, ToRelay};
 use guildhall_model::{CloseCode, Direct, GuildId, Message, User, UserId};
 use guildhall_partition::{
     Account, AuthFailure, ConnParams, HandOver, Leaving, MovingConn, Partition, PartitionConfig, Whose,
 };
-use guildhall_relay::{Published, ToRelay};
 use guildhall_stdx::{Histogram, Now, SlotKey};
 use std::{
     collections::BTreeMap,

@@ -10,12 +10,12 @@ use crate::{
     sockets::{Sockets, Transfer, WAKE},
     url::Refusal,
 };
+use guildhall_guild_protocol::{ToGuild, ToRelay};
 use guildhall_model::{Direct, GuildId, Message};
 use guildhall_partition::{
     Account, AuthFailure, ConnParams, HandOver, IdentifyFault, IdentifyRefused, MovingConn, Output, Partition,
     ResumeFault,
 };
-use guildhall_relay::{ToGuild, ToRelay};
 use guildhall_stdx::{Fault as _, Histogram, Instant, Now, Refusals, SlotKey};
 use std::{
     collections::VecDeque,
@@ -429,9 +429,9 @@ mod tests {
         mailbox::{ConnPermit, mailbox},
     };
     use guildhall_codec::Encoding;
+    use guildhall_guild_protocol::PartitionId;
     use guildhall_model::{ChannelId, MessageId, User, UserId};
     use guildhall_partition::{Compression, ConnParams, PartitionConfig};
-    use guildhall_relay::PartitionId;
     use std::{
         io::Read as _,
         net::{TcpListener, TcpStream},

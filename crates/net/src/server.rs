@@ -15,11 +15,11 @@ use crate::{
     tls::{Certificates, acceptor},
 };
 use axum::Router;
+use guildhall_guild_protocol::{PartitionId, Published, ToGuild, ToRelay};
 use guildhall_model::{ChannelId, CloseCode, GuildId, MessageId, User, UserId};
 use guildhall_partition::{
     Checked, Counters, Gatekeeper, HandOver, Leaving, Partition, PartitionConfig, SessionNews, Whose,
 };
-use guildhall_relay::{PartitionId, Published, ToGuild, ToRelay};
 use guildhall_session::partition_of;
 use guildhall_stdx::{Histogram, LogGate, Now};
 use guildhall_uring::SendBatch;

@@ -10,9 +10,9 @@ use crate::{
     mailbox::{ConnPermit, MovedSocket},
     tls::Records,
 };
+use guildhall_guild_protocol::PartitionId;
 use guildhall_model::UserId;
 use guildhall_partition::{Dead, MovingConn, Shortfall, Transport};
-use guildhall_relay::PartitionId;
 use guildhall_stdx::SlotKey;
 use guildhall_uring::SendBatch;
 use mio::{Interest, Registry, Token, net::TcpStream};

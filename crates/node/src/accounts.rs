@@ -6,7 +6,7 @@
 use crate::{jobs::JobEnd, mailbox::Input};
 use guildhall_accounting::LoopAccount;
 use guildhall_guild::Command;
-use guildhall_relay::ToGuildKind;
+use guildhall_guild_protocol::ToGuildKind;
 use std::time::Instant;
 use strum::VariantNames;
 

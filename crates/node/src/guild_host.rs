@@ -27,8 +27,8 @@ use crate::{
     relay_streams::RelayStreams,
 };
 use guildhall_guild::{Guild, JobId, Refusal};
+use guildhall_guild_protocol::{RelayId, RelayMessage, ToRelay};
 use guildhall_model::{ChannelId, GuildId, MessageId, SnowflakeGenerator};
-use guildhall_relay::{RelayId, RelayMessage, ToRelay};
 use guildhall_stdx::{Instant, Now};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},

@@ -10,8 +10,8 @@
 
 use crate::jobs::Report;
 use guildhall_guild::{Actor, Command, NewDirect, NewGuild, Refusal, Reply};
+use guildhall_guild_protocol::ToGuild;
 use guildhall_model::GuildId;
-use guildhall_relay::ToGuild;
 use std::{
     collections::{HashMap, VecDeque},
     sync::{Condvar, Mutex, MutexGuard, PoisonError},

@@ -11,8 +11,8 @@
 
 use crate::{directory::Change, mailbox::Answer};
 use guildhall_guild::{Job, JobId, Output, Refusal, Write};
+use guildhall_guild_protocol::{Published, RelayId, ToRelay};
 use guildhall_model::UserId;
-use guildhall_relay::{Published, RelayId, ToRelay};
 use std::{collections::VecDeque, sync::Arc};
 use tokio::sync::oneshot;
 
@@ -146,8 +146,8 @@ impl Pipeline {
 mod tests {
     use super::*;
     use guildhall_guild::Reply;
+    use guildhall_guild_protocol::{PartitionId, RelayMessage, SessionKey};
     use guildhall_model::GuildId;
-    use guildhall_relay::{PartitionId, RelayMessage, SessionKey};
 
     fn relay(partition: u16) -> RelayId {
         RelayId::first(PartitionId(partition))

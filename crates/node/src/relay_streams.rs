@@ -2,13 +2,13 @@
 //!
 //! Owns        per subscribed relay its epoch and the number of the last message it was given.
 //! Doors       `handle` sees every message from a relay before the guild does; `stamp` every one to a relay.
-//! Invariants  P1 (guildhall_relay::protocol) holds whoever speaks: the guild, a later incarnation of it that
+//! Invariants  P1 (guildhall_guild_protocol::protocol) holds whoever speaks: the guild, a later incarnation of it that
 //!             was loaded after a failure, or the node itself while there is none. (tests `p1_*`)
 //!             Messages for another epoch than the relay's are dropped here (P2).
 //! Limits      one entry per relay.
 
+use guildhall_guild_protocol::{RelayId, RelayMessage, ToGuild, ToRelay};
 use guildhall_model::GuildId;
-use guildhall_relay::{RelayId, RelayMessage, ToGuild, ToRelay};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug)]
@@ -115,8 +115,8 @@ impl RelayStreams {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use guildhall_guild_protocol::{GuildReplica, GuildStructure, PartitionId, SessionKey};
     use guildhall_model::{Guild, GuildId, UserId};
-    use guildhall_relay::{GuildReplica, GuildStructure, PartitionId, SessionKey};
     use std::sync::Arc;
 
     const RELAY: RelayId = RelayId::first(PartitionId(3));

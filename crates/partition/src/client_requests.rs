@@ -12,6 +12,7 @@ use crate::{
     transport::{Output, Transport},
     turn::Turn,
 };
+use guildhall_guild_protocol::{GuildReplica, HiddenChannels, Redaction, SessionKey, THREAD_LISTED_MAX, ToGuild};
 use guildhall_model::{
     ChannelId, EventName, GuildId, Message, MessageId, UserId,
     from_gateway::{
@@ -23,7 +24,7 @@ use guildhall_model::{
         SubscriptionPatch,
     },
 };
-use guildhall_relay::{GuildReplica, HiddenChannels, Redaction, Relay, SessionKey, THREAD_LISTED_MAX, ToGuild};
+use guildhall_relay::Relay;
 use guildhall_session::{About, Dispatch, Membership};
 use guildhall_stdx::{Now, SlotKey, Timestamp};
 use serde::Serialize;

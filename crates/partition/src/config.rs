@@ -2,7 +2,7 @@
 
 use crate::shared::{SharedDictionaries, Streams};
 use guildhall_codec::{ClassicContexts, Dictionaries, PreparedCache, ZlibParams};
-use guildhall_relay::{HiddenChannels, PartitionId};
+use guildhall_guild_protocol::{HiddenChannels, PartitionId};
 use guildhall_session::{LogLimits, Share};
 use std::sync::Arc;
 

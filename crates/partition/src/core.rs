@@ -16,8 +16,8 @@ use crate::{
     turn::Turn,
 };
 use guildhall_codec::{BodyDeflater, Encoding, MessageInflater, control_payload};
+use guildhall_guild_protocol::{Published, RelayId, Retention, SessionKey, ToGuild, Visibility};
 use guildhall_model::{CloseCode, GuildId, SessionFate, UserId, opcode::from_gateway as op};
-use guildhall_relay::{Published, RelayId, Retention, SessionKey, ToGuild, Visibility};
 use guildhall_session::{Dispatch, Session, SessionIds, Sharing};
 use guildhall_stdx::{Now, SlotKey, Slots};
 use guildhall_ws_proto::close_frame;

@@ -8,11 +8,12 @@ use crate::{
     transport::{Output, Transport},
     turn::Turn,
 };
-use guildhall_model::{GuildId, UserId};
-use guildhall_relay::{
-    AccessChange, Deliver, Event, GuildReplica, GuildView, LogId, MembersAnswer, Published, Recipients, Redaction,
-    Retention, SessionKey, Subscriber, ToGuild, Visibility,
+use guildhall_guild_protocol::{
+    AccessChange, Event, GuildReplica, GuildView, MembersAnswer, Published, Redaction, Retention, SessionKey, ToGuild,
+    Visibility,
 };
+use guildhall_model::{GuildId, UserId};
+use guildhall_relay::{Deliver, LogId, Recipients, Subscriber};
 use guildhall_session::{
     Dispatch, MEMBER_REQUESTS_MAX, MemberRequest, Membership, SharedLog, Size, guild_create, guild_delete,
 };

@@ -18,8 +18,8 @@ use crate::{
     transport::{Output, Transport},
     turn::Turn,
 };
+use guildhall_guild_protocol::{HiddenChannels, Redaction, ToGuild};
 use guildhall_model::{GuildId, User, UserId, to_gateway::VoiceStateUpdate};
-use guildhall_relay::{HiddenChannels, Redaction, ToGuild};
 use guildhall_session::{
     Dispatch, KeptDispatch, LogLimits, Membership, Session, SessionSnapshot, SharedLog, Size, guild_delete,
     partition_of,

@@ -19,11 +19,12 @@ use crate::{
     turn::Turn,
 };
 use guildhall_codec::Encoding;
+use guildhall_guild_protocol::{PartitionId, Redaction};
 use guildhall_model::{
     AccountKind, CloseCode, Direct, GuildId, SessionFate, UserId, shard_of,
     to_gateway::{Identify, Resume, ShardId},
 };
-use guildhall_relay::{ChannelForm, PartitionId, Redaction, Relay};
+use guildhall_relay::{ChannelForm, Relay};
 use guildhall_session::{
     About, Dispatch, NewSession, OfDirect, PendingReady, Session, bot_ready, partition_of, resumed, user_ready,
 };

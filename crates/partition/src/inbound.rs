@@ -13,6 +13,7 @@ use crate::{
     turn::Turn,
 };
 use guildhall_codec::{Encoding, Inbound, decode_payload};
+use guildhall_guild_protocol::{Redaction, SessionPresence, ToGuild};
 use guildhall_model::{
     AccountKind, CloseCode, GuildId, Intents, Opcode, SessionFate, UserId, shard_of,
     to_gateway::{
@@ -21,7 +22,6 @@ use guildhall_model::{
         RequestLastMessages, RequestSoundboardSounds, Resume, SearchRecentMembers, VoiceStateUpdate,
     },
 };
-use guildhall_relay::{Redaction, SessionPresence, ToGuild};
 use guildhall_session::{MEMBER_REQUESTS_MAX, Membership, rate_limited};
 use guildhall_stdx::SlotKey;
 use guildhall_ws_proto::{Decoder, Event, Limits, Role, WsError, pong};

@@ -12,8 +12,8 @@ use crate::{
     transport::{Output, Transport},
     turn::Turn,
 };
+use guildhall_guild_protocol::{AudienceRule, Event, Payload, ToGuild};
 use guildhall_model::{EventName, GuildId, UserId, VoiceState, to_gateway::Subscription};
-use guildhall_relay::{AudienceRule, Event, Payload, ToGuild};
 use guildhall_session::{Dispatch, Owed};
 use guildhall_stdx::{Now, SlotKey};
 use std::{collections::BTreeMap, mem, sync::Arc};

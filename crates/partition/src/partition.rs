@@ -16,10 +16,9 @@ use crate::{
     turn::Turn,
 };
 use guildhall_codec::{DictionaryId, MessageInflater, StreamCompressor};
+use guildhall_guild_protocol::{PartitionId, Redaction, RelayId, RelayMessage, ReplicaUpdate, ToGuild, ToRelay};
 use guildhall_model::{CloseCode, EventName, GuildId, User, UserId, from_gateway::SelfUserBody, shard_of};
-use guildhall_relay::{
-    PartitionId, Progress, Redaction, Relay, RelayId, RelayMessage, ReplicaUpdate, ToGuild, ToGuilds, ToRelay,
-};
+use guildhall_relay::{Progress, Relay, ToGuilds};
 use guildhall_session::{Dispatch, GuildEntry, Membership, Session, SharedLog};
 use guildhall_stdx::{Instant, Now, SlotKey};
 use guildhall_ws_proto::{Decoder, Limits, Role};

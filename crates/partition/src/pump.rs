@@ -25,9 +25,9 @@ use guildhall_codec::{
     BodyDeflater, Encoding, FrameParts, Framing, PreparedCache, SharedWindow, WsOpcode, deflate_once, deflated_header,
     websocket_header,
 };
+use guildhall_guild_protocol::{Redaction, Retention};
 use guildhall_model::{AccountKind, CloseCode};
 use guildhall_prefetch::prefetch;
-use guildhall_relay::{Redaction, Retention};
 use guildhall_session::{Dispatch, MemberRequest, ReplayEntry, Session, next_chunk};
 use guildhall_stdx::{Now, SlotKey};
 use guildhall_ws_proto::HEADER_BYTES_MAX;

@@ -15,10 +15,11 @@ use crate::{
     turn::Turn,
 };
 use guildhall_codec::Encoding;
-use guildhall_model::{ChannelId, CloseCode, UserId, to_gateway::ShardId};
-use guildhall_relay::{
-    Event, Payload, Published, Redaction, ResourcePayload, SubscriptionMask, UserFilter, visibility_of_direct,
+use guildhall_guild_protocol::{
+    Event, Payload, Published, Redaction, ResourcePayload, UserFilter, visibility_of_direct,
 };
+use guildhall_model::{ChannelId, CloseCode, UserId, to_gateway::ShardId};
+use guildhall_relay::SubscriptionMask;
 use guildhall_session::Session;
 use guildhall_stdx::{Now, SlotKey};
 use std::sync::Arc;

@@ -10,10 +10,10 @@ use crate::conn::{Compression, ConnParams};
 use guildhall_codec::{
     CodecError, Dictionaries, Dictionary, DictionaryId, Encoding, Framing, StreamCompressor, StreamDecompressor,
 };
-use guildhall_model::{ChannelId, GuildId};
-use guildhall_relay::{
+use guildhall_guild_protocol::{
     AccessChange, AudienceRule, Clearance, Event, Redaction, SEVERAL_CHANNELS, Visibility, visibility_class,
 };
+use guildhall_model::{ChannelId, GuildId};
 use guildhall_session::{Dispatch, Session};
 use guildhall_shared_match::{
     self as shared_match, BodyId, Container, Counters, DeflateStream, Domain, Form, Limits, Matcher, Scope, Tables,

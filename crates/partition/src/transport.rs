@@ -8,8 +8,8 @@ use crate::{
     refused::{IdentifyFault, IdentifyRefused, ResumeRefused},
     sessions::SessionNews,
 };
+use guildhall_guild_protocol::{PartitionId, ToGuild};
 use guildhall_model::{ChannelId, GuildId, MessageId, User, UserId};
-use guildhall_relay::{PartitionId, ToGuild};
 use guildhall_stdx::{Now, SlotKey, Timestamp};
 use std::{io::IoSlice, net::IpAddr, sync::Arc};
 

@@ -18,12 +18,12 @@ mod fan_out;
 pub use fan_out::{ChannelForm, Deliver};
 
 use crate::{
-    event::{Event, Mentions},
-    hidden::{HiddenChannels, ViewChange, Viewers, ViewsBefore},
-    structure::GuildStructure,
     subscription_mask::SubscriptionMask,
-    thread::ThreadEntry,
-    visibility::{AccessChange, AccessRules, Visibility, visibility_domain},
+    view_change::{ViewChange, Viewers, ViewsBefore},
+};
+use guildhall_guild_protocol::{
+    AccessChange, AccessRules, Event, GuildStructure, HiddenChannels, Mentions, ThreadEntry, Visibility,
+    visibility_domain,
 };
 use guildhall_model::{
     Channel, ChannelId, ChannelType, Member, MemberStanding, OverwriteKind, PassiveUpdate, Permissions, RoleId, UserId,

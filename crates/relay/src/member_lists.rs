@@ -9,12 +9,9 @@
 //! Limits      5 channels × 5 intervals per session; stored rows: those of the watched intervals.
 //! Not here    the lists themselves, which the guild maintains.     Spec  docs/protocol/reference.md §8.4, §8.6.
 
-use crate::{
-    audience::Map,
-    event::{AudienceRule, Event},
-    payload::{ListChange, Payload},
-    protocol::{ListUpdate, Published, RelayId, ReplicaUpdate, ToGuild},
-    relay::ToGuilds,
+use crate::{audience::Map, relay::ToGuilds};
+use guildhall_guild_protocol::{
+    AudienceRule, Event, ListChange, ListUpdate, Payload, Published, RelayId, ReplicaUpdate, ToGuild,
 };
 use guildhall_member_list::{Interval, Item, ListId, ListOp};
 use guildhall_model::{
@@ -414,7 +411,7 @@ impl WatchedList {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::{IntervalUpdate, PartitionId};
+    use guildhall_guild_protocol::{IntervalUpdate, PartitionId};
 
     const GUILD: GuildId = GuildId::new(1);
     const CHANNEL: ChannelId = ChannelId::new(2);

@@ -12,20 +12,15 @@
 
 use crate::{
     audience::{AudienceIndex, Deliver, Listener, LogId, Map, PassiveGroup, Subscriber, ViewersOf},
-    event::{AudienceRule, Event, Redaction},
-    hidden::HiddenChannels,
     member_lists::{ChannelView, Delivery, MemberLists},
-    passive::{ChangeLog, Unreads, channels_of, pins_of, rebuild_for_replay, snapshot},
-    payload::Payload,
-    protocol::{
-        GuildView, MembersAnswer, Published, RelayId, RelayMessage, ReplicaUpdate, SessionKey, ToGuild, ToRelay,
-    },
-    replica::GuildReplica,
-    resource_payload::ResourcePayload,
+    passive::{ChangeLog, channels_of, pins_of, rebuild_for_replay, snapshot},
     subscription_mask::SubscriptionMask,
     subscriptions::{Subscriptions, Watched},
-    thread::threads_of,
-    visibility::{AccessChange, Visibility},
+};
+use guildhall_guild_protocol::{
+    AccessChange, AudienceRule, Event, GuildReplica, GuildView, HiddenChannels, MembersAnswer, Payload, Published,
+    Redaction, RelayId, RelayMessage, ReplicaUpdate, ResourcePayload, SessionKey, ToGuild, ToRelay, Unreads,
+    Visibility, threads_of,
 };
 use guildhall_model::{
     Channel, ChannelId, EventName, GuildId, PassiveUpdate, UserId, VoiceState, to_gateway::ChannelRanges,

@@ -1,14 +1,13 @@
 //! Subscription mask: the subscriptions of a session in a guild as a bit set, so that sessions with equal sets form a group.
 //!
-//! Owns        `SubscriptionMask`, from intents (bots) or from subscriptions (user accounts); `UserFilter`, the condition of an
-//!             event on user accounts.
+//! Owns        `SubscriptionMask`, from intents (bots) or from subscriptions (user accounts).
 //! Invariants  sessions with equal `SubscriptionMask` and equal visible channels receive the same events, except for events
 //!             about single users.
 //! Not here    permissions (`audience`), subscriptions (`subscriptions`).
 //! Spec        docs/protocol/reference.md §4.1, §7, §8.4, §8.5.
 
-use crate::event::Audience;
-use guildhall_model::{EventName, Intents, PassiveUpdate};
+use guildhall_guild_protocol::{Audience, UserFilter};
+use guildhall_model::{Intents, PassiveUpdate};
 
 /// Subscriptions of a session in a guild.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -135,56 +134,6 @@ impl SubscriptionMask {
             UserFilter::MemberUpdates => self.0 & MEMBER_UPDATES != 0,
             UserFilter::Threads => self.0 & THREADS != 0,
             UserFilter::Named => false,
-        }
-    }
-}
-
-/// Condition of an event on user accounts, before permissions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UserFilter {
-    /// All channels and members.
-    All,
-    /// Those active in the guild.
-    Active,
-    /// Those active in the guild, and passive ones whose updates do not include voice.
-    Voice,
-    /// Those subscribed to typing.
-    Typing,
-    /// Those subscribed to all member updates.
-    MemberUpdates,
-    /// Those subscribed to all threads, and members of the thread.
-    Threads,
-    /// Only those named by the audience: the affected user, and watchers of that member.
-    Named,
-}
-
-impl UserFilter {
-    /// The rule of reference.md §7 and §8.5.
-    #[must_use]
-    pub const fn of(name: EventName) -> Self {
-        match name {
-            EventName::MessageCreate
-            | EventName::MessageUpdate
-            | EventName::MessageDelete
-            | EventName::MessageDeleteBulk
-            | EventName::ChannelPinsUpdate
-            | EventName::MessageReactionAdd
-            | EventName::MessageReactionRemove
-            | EventName::MessageReactionRemoveAll
-            | EventName::MessageReactionRemoveEmoji => Self::Active,
-            EventName::VoiceStateUpdate => Self::Voice,
-            EventName::TypingStart => Self::Typing,
-            EventName::GuildMemberAdd | EventName::GuildMemberUpdate | EventName::GuildMemberRemove => {
-                Self::MemberUpdates
-            }
-            EventName::ThreadCreate
-            | EventName::ThreadUpdate
-            | EventName::ThreadDelete
-            | EventName::ThreadListSync
-            | EventName::ThreadMemberUpdate
-            | EventName::ThreadMembersUpdate => Self::Threads,
-            EventName::PresenceUpdate | EventName::InviteCreate | EventName::InviteDelete => Self::Named,
-            _ => Self::All,
         }
     }
 }

@@ -2,14 +2,8 @@
 //!
 //! Spec  docs/protocol.md §6.11, "Which members / presences a GUILD_CREATE holds".
 
-use crate::{
-    event::Redaction,
-    hidden::HiddenChannels,
-    members::MemberEntry,
-    protocol::GuildView,
-    replica::{GuildReplica, VoiceEntry},
-    structure::GuildStructure,
-    thread::threads_of,
+use guildhall_guild_protocol::{
+    GuildReplica, GuildStructure, GuildView, HiddenChannels, MemberEntry, Redaction, VoiceEntry, threads_of,
 };
 use guildhall_model::{
     Capabilities, Channel, ChannelId, Member, Overwrite, Permissions, Presence, ScheduledEvent, UserId,

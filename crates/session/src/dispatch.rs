@@ -5,8 +5,8 @@
 //! Not here    threads: a dispatch belongs to one partition, and is counted without atomics.
 
 use guildhall_codec::{DispatchFrame, Encoding};
+use guildhall_guild_protocol::{Event, Published, Redaction, Retention, Visibility};
 use guildhall_model::{ChannelId, EventName, GuildId};
-use guildhall_relay::{Event, Published, Redaction, Retention, Visibility};
 use serde::Serialize;
 use std::{
     borrow::Cow,

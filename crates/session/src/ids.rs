@@ -3,7 +3,7 @@
 //! Invariants  32 hex digits: 4 for the partition, 28 (112 bits) of a keyed hash of a counter.
 //! Not here    authority: a RESUME needs the token too.
 
-use guildhall_relay::PartitionId;
+use guildhall_guild_protocol::PartitionId;
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 

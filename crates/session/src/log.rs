@@ -13,8 +13,8 @@
 //! Not here    the buffers that refer to a log: `replay`.     Spec  docs/adr/0009.
 
 use crate::dispatch::Dispatch;
+use guildhall_guild_protocol::{Redaction, Retention};
 use guildhall_model::{GuildId, UserId};
-use guildhall_relay::{Redaction, Retention};
 use guildhall_stdx::Instant;
 use std::{
     cell::RefCell,
@@ -408,8 +408,8 @@ impl Entries {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use guildhall_guild_protocol::{AudienceRule, Event, Payload};
     use guildhall_model::{ChannelId, EventName, Member, User, VoiceState};
-    use guildhall_relay::{AudienceRule, Event, Payload};
     use guildhall_stdx::{Rng, Timestamp};
     use std::sync::Arc;
 

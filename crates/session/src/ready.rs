@@ -7,6 +7,7 @@ use crate::{
     session::{MemberRequest, Session},
 };
 use guildhall_codec::{DispatchFrame, Encoding};
+use guildhall_guild_protocol::{FoundMembers, GuildReplica, GuildView, HiddenChannels, MemberEntry, SessionPresence};
 use guildhall_model::{
     AccountKind, Capabilities, Direct, EventName, GuildId, Intents, User, UserId,
     from_gateway::{
@@ -15,10 +16,7 @@ use guildhall_model::{
     },
     to_gateway::ShardId,
 };
-use guildhall_relay::{
-    FoundMembers, GuildReplica, GuildView, HiddenChannels, MemberEntry, SessionPresence, people_of, snapshot_of,
-    told_places,
-};
+use guildhall_relay::{people_of, snapshot_of, told_places};
 use guildhall_stdx::Timestamp;
 use serde::Serialize;
 use std::{rc::Rc, sync::Arc};

@@ -17,8 +17,8 @@ use crate::{
     dispatch::Dispatch,
     log::{Owed, SharedLog, Size},
 };
+use guildhall_guild_protocol::{Redaction, Retention};
 use guildhall_model::GuildId;
-use guildhall_relay::{Redaction, Retention};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     rc::Rc,

@@ -7,10 +7,10 @@
 //! Spec        docs/adr/0026.
 
 use crate::dispatch::{About, OfDirect, OfThreads};
-use guildhall_model::{ChannelId, EventName, GuildId, MessageId, UserId, VoiceState};
-use guildhall_relay::{
+use guildhall_guild_protocol::{
     Audience, AudienceRule, Event, PassiveDelta, PassiveSnapshot, Payload, ResourcePayload, Unreads,
 };
+use guildhall_model::{ChannelId, EventName, GuildId, MessageId, UserId, VoiceState};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 

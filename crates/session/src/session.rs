@@ -15,14 +15,15 @@ use crate::{
     snapshot::{KeptGuild, PLATFORMS, SessionSnapshot},
 };
 use guildhall_codec::Encoding;
+use guildhall_guild_protocol::{
+    GuildReplica, GuildView, MembersAnswer, MembersWanted, PartitionId, Redaction, RelayId, SessionKey,
+    SessionPresence, Viewer,
+};
 use guildhall_model::{
     AccountKind, Capabilities, Direct, GuildId, Intents, Platform, User, UserId,
     to_gateway::{Identify, ShardId},
 };
-use guildhall_relay::{
-    GuildReplica, GuildView, MembersAnswer, MembersWanted, PartitionId, Redaction, RelayId, SessionKey,
-    SessionPresence, SubscriptionMask, UserSubscriptions, Viewer,
-};
+use guildhall_relay::{SubscriptionMask, UserSubscriptions};
 use guildhall_stdx::{Instant, SlotKey, Timestamp};
 use std::{
     collections::{BTreeMap, VecDeque},

@@ -11,11 +11,11 @@
 
 use crate::{dispatch::Dispatch, seen_by::SeenBy};
 use guildhall_codec::Encoding;
+use guildhall_guild_protocol::Redaction;
 use guildhall_model::{
     Activity, ChannelId, GuildId, Platform, Status, UserId,
     to_gateway::{ChannelRanges, RowRange, Subscription},
 };
-use guildhall_relay::Redaction;
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 

@@ -26,8 +26,8 @@ const FILES: &[&str] = &[
     "model/src/message.rs",
     "model/src/presence.rs",
     "model/src/role.rs",
-    "relay/src/resource_payload.rs",
-    "relay/src/payload.rs",
+    "guild-protocol/src/resource_payload.rs",
+    "guild-protocol/src/payload.rs",
     "session/src/ready.rs",
 ];
 

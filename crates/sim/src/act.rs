@@ -13,8 +13,8 @@ pub use setup::setup;
 
 use crate::{checker::Fault, client::Phase, world::World};
 use guildhall_guild::{Actor, Command};
+use guildhall_guild_protocol::{RelayMessage, ToRelay};
 use guildhall_model::{ChannelId, GuildId, InviteCode, MessageId, Permissions, Role, RoleId, User, UserId};
-use guildhall_relay::{RelayMessage, ToRelay};
 use guildhall_stdx::Rng;
 use guildhall_test_kit::{FakeSocket, id};
 use keeping::Kept;

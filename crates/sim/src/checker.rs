@@ -25,8 +25,8 @@ use crate::{
 use foldhash::fast::FixedState;
 use guild::Pace;
 use guildhall_guild::GuildRecord;
+use guildhall_guild_protocol::{HiddenChannels, RelayId, ToRelay};
 use guildhall_model::User;
-use guildhall_relay::{HiddenChannels, RelayId, ToRelay};
 use guildhall_stdx::SlotKey;
 use relays::Relay;
 use std::{

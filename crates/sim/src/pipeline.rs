@@ -9,8 +9,8 @@ use crate::{
     store::Store,
 };
 use guildhall_guild::Write;
+use guildhall_guild_protocol::{Published, RelayId};
 use guildhall_model::UserId;
-use guildhall_relay::{Published, RelayId};
 use std::{collections::VecDeque, rc::Rc, sync::Arc};
 
 /// Outputs of one input of the guild.

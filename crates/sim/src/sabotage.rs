@@ -2,12 +2,12 @@
 //!
 //! Invariants  the product's code is unchanged; only its inputs are wrong.
 
-use guildhall_model::{ChannelId, Member, UserId, VoiceState};
-use guildhall_partition::HandOver;
-use guildhall_relay::{
+use guildhall_guild_protocol::{
     Audience, AudienceRule, Event, IntervalUpdate, ListUpdate, Payload, Published, RelayId, RelayMessage,
     ReplicaUpdate, ToRelay,
 };
+use guildhall_model::{ChannelId, Member, UserId, VoiceState};
+use guildhall_partition::HandOver;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,

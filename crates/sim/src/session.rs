@@ -21,8 +21,8 @@ use crate::{
 };
 use gathering::Gathering;
 use guildhall_codec::Encoding;
+use guildhall_guild_protocol::{HiddenChannels, PartitionId, RelayId};
 use guildhall_model::to_gateway::{RequestGuildMembers, Subscription};
-use guildhall_relay::{HiddenChannels, PartitionId, RelayId};
 use guildhall_stdx::{Instant, SlotKey};
 use std::{
     collections::{BTreeSet, VecDeque},

@@ -28,9 +28,10 @@ use accounts::Tokens;
 use directs::{Directs, DirectsRead};
 use guildhall_codec::{ClassicContexts, ClassicParams, ZlibParams, ZstdParams};
 use guildhall_guild::{Guild, GuildLimits, GuildRecord, Job};
+use guildhall_guild_protocol::{HiddenChannels, PartitionId, Published, RelayId, ToGuild};
 use guildhall_model::{CloseCode, GuildId, User, UserId};
 use guildhall_partition::{Account, AuthFailure, Counters, MovingConn, Partition, PartitionConfig, Streams, Whose};
-use guildhall_relay::{HiddenChannels, PartitionId, Published, Relay, RelayId, ToGuild};
+use guildhall_relay::Relay;
 use guildhall_stdx::{Now, Rng, SlotKey};
 use guildhall_test_kit::{FakeClock, FakeLink, FakeSocket, ScriptedGate};
 use std::{

@@ -17,12 +17,12 @@ use guildhall_guild::{
     Actor, Command, DirectCommand, Guild, GuildLimits, JobId, NewDirect, Outcome, Output as GuildOutput, Refusal,
     Reply, Write,
 };
+use guildhall_guild_protocol::{PartitionId, Published, RelayId, ToGuild, ToRelay};
 use guildhall_model::{ChannelId, CloseCode, GuildId, Message, MessageId, User, UserId};
 use guildhall_partition::{
     Account, AuthFailure, Compression, ConnParams, HandOver, Leaving, MovingConn, Output, Partition, PartitionConfig,
     ResumeFault, Whose,
 };
-use guildhall_relay::{PartitionId, Published, RelayId, ToGuild, ToRelay};
 use guildhall_stdx::{SlotKey, Timestamp};
 use std::{
     collections::{BTreeMap, VecDeque},

@@ -5,8 +5,8 @@
 //!             once there is room.
 //! Limits      `room_bytes` unread by the client, `write_bytes_max` per write; both can change at any time.
 
+use guildhall_guild_protocol::PartitionId;
 use guildhall_partition::{Dead, MovingConn, Shortfall, Transport};
-use guildhall_relay::PartitionId;
 use guildhall_stdx::SlotKey;
 use std::{
     cell::{RefCell, RefMut},

@@ -8,12 +8,12 @@ use crate::{
     people::{self, Zipf},
     talk::Talk,
 };
+use guildhall_guild_protocol::{GuildStructure, PassiveDelta, VoiceEntry};
 use guildhall_member_list::{Interval, ListId, ListRules, MemberList, Watch};
 use guildhall_model::{
     Channel, ChannelId, ChannelType, Guild, GuildId, Member, Message, MessageId, Overwrite, OverwriteKind, Permissions,
     Presence, Role, RoleId, User, UserId, VoiceState,
 };
-use guildhall_relay::{GuildStructure, PassiveDelta, VoiceEntry};
 use guildhall_stdx::{Rng, Timestamp};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -250,7 +250,7 @@ impl GuildState {
     }
 
     /// Update for sessions that subscribe to the member list, if rows changed.
-    pub fn list_change(&mut self) -> Option<guildhall_relay::ListChange> {
+    pub fn list_change(&mut self) -> Option<guildhall_guild_protocol::ListChange> {
         if !self.list.take_dirty().meets(self.watch.interval()) {
             return None;
         }
@@ -259,12 +259,12 @@ impl GuildState {
     }
 
     /// SYNC for a session that subscribes to the member list.
-    pub fn list_sync(&mut self) -> guildhall_relay::ListChange {
+    pub fn list_sync(&mut self) -> guildhall_guild_protocol::ListChange {
         self.list_told(vec![self.watch.sync()])
     }
 
-    fn list_told(&self, ops: Vec<guildhall_member_list::ListOp>) -> guildhall_relay::ListChange {
-        guildhall_relay::ListChange {
+    fn list_told(&self, ops: Vec<guildhall_member_list::ListOp>) -> guildhall_guild_protocol::ListChange {
+        guildhall_guild_protocol::ListChange {
             list: ListId::Everyone,
             member_count: self.member_count(),
             online_count: self.list.online_count() as u64,

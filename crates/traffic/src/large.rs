@@ -4,11 +4,11 @@
 
 use crate::guild::GuildState;
 use guildhall_codec::Encoding;
-use guildhall_model::{AccountKind, Capabilities, Intents, UserId, from_gateway::GatewayGuildBody};
-use guildhall_relay::{
+use guildhall_guild_protocol::{
     FoundMembers, GuildReplica, GuildView, HiddenChannels, MemberEntry, MemberTable, MembersAnswer, Redaction,
-    people_of, snapshot_of,
 };
+use guildhall_model::{AccountKind, Capabilities, Intents, UserId, from_gateway::GatewayGuildBody};
+use guildhall_relay::{people_of, snapshot_of};
 use guildhall_session::{MemberRequest, next_chunk};
 use guildhall_stdx::Rng;
 use std::sync::Arc;

@@ -5,10 +5,10 @@
 //! Not here    events in guilds: `traffic.rs`; recipients: `population.rs`.
 
 use crate::{chat::Chat, people::Zipf, population::Population, talk};
+use guildhall_guild_protocol::{Event as RelayEvent, MessageEvent, Payload, ReactionEvent};
 use guildhall_model::{
     ChannelId, ChannelType, EventName, GuildId, Member, Message, Nonce, ReactionEmoji, SnowflakeGenerator, User, UserId,
 };
-use guildhall_relay::{Event as RelayEvent, MessageEvent, Payload, ReactionEvent};
 use guildhall_stdx::{Rng, Timestamp};
 use std::{
     collections::{HashMap, VecDeque},

@@ -14,11 +14,11 @@ use crate::{
 };
 use bytes::Bytes;
 use guildhall_codec::Encoding;
+use guildhall_guild_protocol::{AudienceRule, Event as RelayEvent, MessageEvent, Payload, ReactionEvent, Redaction};
 use guildhall_model::{
     ChannelId, ChannelType, EventName, Member, Message, MessageReference, Nonce, ReactionEmoji, SnowflakeGenerator,
     User, UserId,
 };
-use guildhall_relay::{AudienceRule, Event as RelayEvent, MessageEvent, Payload, ReactionEvent, Redaction};
 use guildhall_stdx::{Rng, Timestamp};
 use serde::Serialize;
 use std::{collections::VecDeque, ops::Range, sync::Arc};

@@ -16,8 +16,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use guildhall_guild::{ChannelMove, Command, GuildReply, Refusal, Reply};
+use guildhall_guild_protocol::Redaction;
 use guildhall_model::{Channel, ChannelId, Id, OverwriteKind, from_gateway::ChannelBody};
-use guildhall_relay::Redaction;
 use std::sync::Arc;
 
 /// As many as a guild can have channels.

@@ -22,8 +22,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use guildhall_guild::{Command, MemberPatch};
+use guildhall_guild_protocol::MemberTable;
 use guildhall_model::{GuildId, Member, User, UserId, from_gateway::MemberBody};
-use guildhall_relay::MemberTable;
 use guildhall_store::PictureOwner;
 use std::sync::Arc;
 

@@ -16,11 +16,11 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use guildhall_guild::{ArchivedThreads, Command, NewThread, Reply, ThreadList};
+use guildhall_guild_protocol::ThreadEntry;
 use guildhall_model::{
     ChannelId, ChannelType, Member, MessageId, ThreadMember, UserId,
     from_gateway::{MessageBody, ThreadBody, ThreadMemberBody},
 };
-use guildhall_relay::ThreadEntry;
 use serde::Serialize;
 use serde_json::Value;
 use std::sync::Arc;

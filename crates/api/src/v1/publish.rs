@@ -26,9 +26,11 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use guildhall_guild::{Actor, BackendCommand, Command, DirectCommand, Refusal, Reply};
+use guildhall_guild_protocol::{
+    AudienceRule, BackendEvent, BackendEventError, Event, Published, Receipt, ReplicaUpdate,
+};
 use guildhall_model::{ChannelId, GuildId, UserId};
 use guildhall_node::KeyLife;
-use guildhall_relay::{AudienceRule, BackendEvent, BackendEventError, Event, Published, Receipt, ReplicaUpdate};
 use guildhall_store::ExternalKind;
 use serde::{
     Deserialize, Deserializer as _, Serialize,

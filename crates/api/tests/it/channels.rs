@@ -1,8 +1,8 @@
 //! Channels, overwrites and guilds over REST.
 
 use crate::support::{World, invalid_form};
+use guildhall_guild_protocol::HiddenChannels;
 use guildhall_model::Permissions;
-use guildhall_relay::HiddenChannels;
 use serde_json::{Value, json};
 
 #[tokio::test]

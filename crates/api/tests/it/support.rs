@@ -7,11 +7,11 @@ use axum::{
 };
 use guildhall_api::{ApiLimits, ApiState, Files, FilesOptions, Peer, SessionStartLimit, files_router, router};
 use guildhall_guild::{Actor, Command, NewChannel, NewGuild, Reply};
+use guildhall_guild_protocol::{HiddenChannels, PartitionId, ToRelay};
 use guildhall_model::{
     Channel, ChannelId, ChannelType, Guild, GuildId, Overwrite, OverwriteKind, Permissions, Role, RoleId, User, UserId,
 };
 use guildhall_node::{Clock, Node, NodeConfig, RelaySink};
-use guildhall_relay::{HiddenChannels, PartitionId, ToRelay};
 use guildhall_stdx::Now;
 use guildhall_store::{MemoryStore, Store};
 use serde_json::Value;

@@ -10,8 +10,8 @@ use super::{Report, mix::Said, partition::ToPartitionThread};
 use crate::sched::thread_cpu;
 use anyhow::{Context, Result, bail};
 use guildhall_guild::{Actor, Command, Guild, Job, JobDone, Outcome, Output, Reply};
+use guildhall_guild_protocol::{RelayId, ToGuild, ToRelay};
 use guildhall_net::SystemClock;
-use guildhall_relay::{RelayId, ToGuild, ToRelay};
 use guildhall_stdx::Now;
 use std::{
     sync::mpsc::{Receiver, RecvTimeoutError, Sender},

@@ -358,7 +358,7 @@ fn keep<T>(all: &mut VecDeque<T>, new: T, max: usize) {
 mod tests {
     use super::*;
     use guildhall_guild::{Guild, GuildLimits, Outcome, Output, Reply};
-    use guildhall_relay::{PartitionId, RelayId, ToGuild};
+    use guildhall_guild_protocol::{PartitionId, RelayId, ToGuild};
     use guildhall_stdx::Now;
     use std::collections::HashMap;
 

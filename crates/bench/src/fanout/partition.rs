@@ -13,9 +13,9 @@ use super::{
 };
 use crate::{crowd, frames, sched::thread_cpu};
 use anyhow::{Context, Result};
+use guildhall_guild_protocol::{RelayMessage, ToRelay};
 use guildhall_net::SystemClock;
 use guildhall_partition::{Account, ConnParams, Output, Partition};
-use guildhall_relay::{RelayMessage, ToRelay};
 use guildhall_stdx::{Now, Rng, SlotKey};
 use std::{
     collections::{HashMap, VecDeque},

@@ -10,9 +10,9 @@ use crate::{crowd, usage};
 use anyhow::{Context, Result, bail};
 use guildhall_codec::Encoding;
 use guildhall_guild::{Guild, GuildLimits};
+use guildhall_guild_protocol::PartitionId;
 use guildhall_net::{IdentifyGate, IdentifyLimits, SystemClock};
 use guildhall_partition::{Compression, ConnParams, Partition, PartitionConfig};
-use guildhall_relay::PartitionId;
 use guildhall_ws_proto::DeflateParams;
 use std::{
     collections::BTreeMap,

@@ -8,8 +8,8 @@ use super::{GUILD, Lab, SYSTEM, session};
 use crate::crowd;
 use anyhow::{Context, Result, bail};
 use guildhall_guild::{Command, Job, JobDone, Reply};
+use guildhall_guild_protocol::{MemberTable, ToGuild};
 use guildhall_model::to_gateway::{MemberQuery, RequestGuildMembers};
-use guildhall_relay::{MemberTable, ToGuild};
 use std::{
     sync::mpsc::{self, Receiver, Sender},
     thread,

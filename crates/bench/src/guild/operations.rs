@@ -10,12 +10,12 @@ use guildhall_guild::{
     Actor, ChannelPatch, Command, GuildPatch, MemberPatch, MessagePatch, NewChannel, NewMessage, Reply, ReplyTo,
     RolePatch,
 };
+use guildhall_guild_protocol::{MemberTable, MembersWanted, PartitionId, RelayId, ToGuild};
 use guildhall_model::{
     ChannelId, ChannelType, MessageId, Overwrite, OverwriteKind, Permissions, Presence, ReactionEmoji, Role, RoleId,
     Status,
     to_gateway::{MemberQuery, RequestGuildMembers, VoiceStateUpdate},
 };
-use guildhall_relay::{MemberTable, MembersWanted, PartitionId, RelayId, ToGuild};
 use std::time::{Duration, Instant};
 
 /// Users with reactions on the message with many reactions, per emoji.

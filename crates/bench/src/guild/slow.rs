@@ -7,9 +7,9 @@ use super::{GUILD, Lab, Often, SYSTEM, beside::by_name, session, shared};
 use crate::crowd;
 use anyhow::{Result, bail};
 use guildhall_guild::{BulkRole, ChannelPatch, Command, MemberFilter, NewChannel, Prune, Reply};
+use guildhall_guild_protocol::{PartitionId, RelayId, ToGuild};
 use guildhall_member_list::{Interval, ListId};
 use guildhall_model::{ChannelId, ChannelType, UserId, to_gateway::SearchRecentMembers};
-use guildhall_relay::{PartitionId, RelayId, ToGuild};
 use guildhall_stdx::Timestamp;
 use std::time::Duration;
 

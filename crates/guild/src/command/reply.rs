@@ -4,11 +4,11 @@ use crate::{
     backend::{Imported, RolesPut},
     job::Audience,
 };
+use guildhall_guild_protocol::{GuildStructure, MemberTable, ThreadEntry};
 use guildhall_model::{
     AuditEntry, Ban, Channel, ChannelId, Direct, Emoji, Invite, Member, MessageId, Permissions, ReactionEmoji, Role,
     ScheduledEvent, StageInstance, Sticker, ThreadMember, Webhook,
 };
-use guildhall_relay::{GuildStructure, MemberTable, ThreadEntry};
 use guildhall_stdx::{CowMap, Timestamp};
 use std::{collections::BTreeMap, sync::Arc};
 

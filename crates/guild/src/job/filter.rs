@@ -1,7 +1,7 @@
 //! Filter of the members that a prune or a bulk change affects.
 
+use guildhall_guild_protocol::{GuildStructure, MemberEntry};
 use guildhall_model::{Member, RoleId, UserId};
-use guildhall_relay::{GuildStructure, MemberEntry};
 use guildhall_stdx::Timestamp;
 
 /// Members who meet all of these conditions. The default admits all members.

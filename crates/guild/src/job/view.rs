@@ -1,7 +1,7 @@
 //! View permission of many members in one channel, cached by role set.
 
+use guildhall_guild_protocol::GuildStructure;
 use guildhall_model::{Channel, Member, OverwriteKind, Permissions, RoleId, UserId};
-use guildhall_relay::GuildStructure;
 use guildhall_stdx::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -10,11 +10,11 @@ use crate::{
     machine::{CommandResult, Guild, Stop},
     record::Write,
 };
+use guildhall_guild_protocol::{ReplicaUpdate, ResourcePayload, ThreadEntry, ThreadEvent};
 use guildhall_model::{
     AuditAction, Channel, ChannelId, ChannelType, EventName, GuildResource, Member, Message, MessageId,
     MessageReference, Permissions, ThreadFields, ThreadMember,
 };
-use guildhall_relay::{ReplicaUpdate, ResourcePayload, ThreadEntry, ThreadEvent};
 use guildhall_stdx::Now;
 use std::sync::Arc;
 

@@ -7,8 +7,8 @@ use crate::{
     command::{Actor, ArchivedThreads, Reply, ThreadList},
     machine::{CommandResult, Guild},
 };
+use guildhall_guild_protocol::{Payload, RelayMessage, ResourcePayload, SessionKey, THREAD_LISTED_MAX, ThreadEntry};
 use guildhall_model::{ChannelId, EventName, Permissions};
-use guildhall_relay::{Payload, RelayMessage, ResourcePayload, SessionKey, THREAD_LISTED_MAX, ThreadEntry};
 use guildhall_stdx::Now;
 use std::sync::Arc;
 

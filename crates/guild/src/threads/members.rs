@@ -8,10 +8,10 @@ use crate::{
     command::{Actor, Refusal, Reply},
     machine::{CommandResult, Guild},
 };
+use guildhall_guild_protocol::{Event, Payload, ReplicaUpdate, ResourcePayload, ThreadEntry, ThreadEvent};
 use guildhall_model::{
     ChannelId, EventName, GuildResource, Permissions, ResourceKey, ResourceKind, ThreadMember, UserId,
 };
-use guildhall_relay::{Event, Payload, ReplicaUpdate, ResourcePayload, ThreadEntry, ThreadEvent};
 use guildhall_stdx::Now;
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -5,10 +5,10 @@ use guildhall_guild::{
     Actor, BackendCommand, Command, IMPORT_MEMBERS_MAX, Imported, NewMember, ROLE_CHANGES_MAX, Refusal, Reply,
     RoleChange, RolesPut,
 };
+use guildhall_guild_protocol::{AudienceRule, BackendEvent};
 use guildhall_model::{
     Channel, ChannelId, ChannelType, Guild as GuildFields, Overwrite, OverwriteKind, Permissions, Role, RoleId, UserId,
 };
-use guildhall_relay::{AudienceRule, BackendEvent};
 use std::sync::Arc;
 
 const ROLE: RoleId = RoleId::new(5_000);

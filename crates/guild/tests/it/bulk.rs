@@ -4,8 +4,8 @@ use crate::fixture::*;
 use guildhall_guild::{
     Actor, BulkRole, Command, GuildLimits, JobId, MemberFilter, NewChannel, Outcome, Prune, Refusal, Reply,
 };
+use guildhall_guild_protocol::{ReplicaUpdate, ToGuild};
 use guildhall_model::{ChannelType, EventName, Permissions, RoleId, Status, UserId};
-use guildhall_relay::{ReplicaUpdate, ToGuild};
 use guildhall_stdx::Timestamp;
 
 const EVER: Timestamp = Timestamp(i64::MAX);

@@ -6,8 +6,8 @@ use guildhall_guild::{
     Actor, CachedMessage, ChannelPatch, Command, DirectCommand, Guild, GuildLimits, MessagePatch, NewDirect, Outcome,
     Output, Reply,
 };
+use guildhall_guild_protocol::{Payload, Redaction, ResourcePayload};
 use guildhall_model::{ChannelId, Direct, EventName, MessageId, ReactionEmoji, UserId};
-use guildhall_relay::{Payload, Redaction, ResourcePayload};
 use guildhall_stdx::{Now, Rng};
 use std::collections::BTreeSet;
 

@@ -8,14 +8,14 @@ use guildhall_guild::{
     Actor, BackendCommand, Command, Guild, GuildLimits, GuildRecord, Job, JobId, MessageRecord, MessageReply,
     NewChannel, NewGuild, NewMessage, Outcome, Output, ReactionCount, Refusal, Reply, Write,
 };
+use guildhall_guild_protocol::{
+    AudienceRule, GuildView, MembersWanted, PartitionId, Payload, Published, RelayId, RelayMessage, ResourcePayload,
+    SessionKey, SessionPresence, ToGuild, ToRelay,
+};
 use guildhall_model::{
     AccountKind, AuditEntry, Channel, ChannelId, ChannelType, EventName, Guild as GuildFields, GuildId, GuildResource,
     Member, Message, MessageId, Overwrite, OverwriteKind, Permissions, Platform, ReactionEmoji, ResourceKey, Role,
     RoleId, Status, User, UserId, to_gateway::VoiceStateUpdate,
-};
-use guildhall_relay::{
-    AudienceRule, GuildView, MembersWanted, PartitionId, Payload, Published, RelayId, RelayMessage, ResourcePayload,
-    SessionKey, SessionPresence, ToGuild, ToRelay,
 };
 use guildhall_stdx::Now;
 use std::{collections::BTreeMap, sync::Arc};

@@ -2,9 +2,9 @@
 
 use crate::fixture::*;
 use guildhall_guild::{Actor, Command, GuildLimits, MemberPatch, Outcome, Reply, RolePatch};
+use guildhall_guild_protocol::{RelayMessage, ToGuild};
 use guildhall_member_list::{Interval, Item, ListId, ListRules, MemberList};
 use guildhall_model::{ChannelId, Permissions, RoleId, Status};
-use guildhall_relay::{RelayMessage, ToGuild};
 use guildhall_stdx::Rng;
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -2,8 +2,8 @@
 
 use crate::fixture::*;
 use guildhall_guild::{Actor, Command, MemberPatch, Refusal, Reply};
+use guildhall_guild_protocol::{AudienceRule, Payload, Published, ReplicaUpdate};
 use guildhall_model::{EventName, Member, Permissions, RoleId, User, UserId};
-use guildhall_relay::{AudienceRule, Payload, Published, ReplicaUpdate};
 use guildhall_stdx::Timestamp;
 use std::sync::Arc;
 

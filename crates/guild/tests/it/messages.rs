@@ -4,10 +4,10 @@ use crate::fixture::*;
 use guildhall_guild::{
     Actor, AllowedMentions, ChannelPatch, Command, MemberPatch, MessagePatch, NewMessage, Refusal, Reply, ReplyTo,
 };
+use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate};
 use guildhall_model::{
     ChannelId, ChannelType, EventName, Message, MessageId, MessageReference, Nonce, Permissions, Status, UserId,
 };
-use guildhall_relay::{AudienceRule, Payload, ReplicaUpdate};
 use std::sync::Arc;
 
 fn edit(content: &str) -> Box<MessagePatch> {

@@ -2,8 +2,8 @@
 
 use crate::fixture::*;
 use guildhall_guild::{Actor, ChannelPatch, Command, GuildPatch, MemberPatch, MessagePatch, Refusal, RolePatch};
+use guildhall_guild_protocol::ToGuild;
 use guildhall_model::{ChannelId, ChannelType, MessageId, OverwriteKind, Permissions, ReactionEmoji, RoleId, Status};
-use guildhall_relay::ToGuild;
 use guildhall_stdx::Timestamp;
 
 /// Things to act upon: `ANA` wrote the message, reacted to it, is in voice, and has the role.

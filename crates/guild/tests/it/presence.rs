@@ -2,10 +2,10 @@
 
 use crate::fixture::*;
 use guildhall_guild::{Actor, Command, GuildLimits, Refusal, Reply};
-use guildhall_model::{AccountKind, Activity, ClientStatus, EventName, Platform, Presence, Status, UserId};
-use guildhall_relay::{
+use guildhall_guild_protocol::{
     AudienceRule, MembersWanted, Payload, RelayId, RelayMessage, SessionKey, SessionPresence, ToGuild,
 };
+use guildhall_model::{AccountKind, Activity, ClientStatus, EventName, Platform, Presence, Status, UserId};
 use guildhall_stdx::Rng;
 use std::{collections::BTreeMap, sync::Arc};
 

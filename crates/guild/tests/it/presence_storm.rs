@@ -2,8 +2,8 @@
 
 use crate::fixture::*;
 use guildhall_guild::{Command, GuildLimits};
+use guildhall_guild_protocol::{MembersWanted, Payload, RelayId, RelayMessage, ToGuild};
 use guildhall_model::{AccountKind, EventName, Status, UserId};
-use guildhall_relay::{MembersWanted, Payload, RelayId, RelayMessage, ToGuild};
 use guildhall_stdx::Rng;
 use std::collections::BTreeMap;
 

@@ -7,13 +7,13 @@ use guildhall_guild::{
     Actor, AllowedMentions, BulkRole, ChannelPatch, Command, Guild, GuildLimits, GuildPatch, JobId, MemberFilter,
     MemberPatch, MessagePatch, MessageRecord, NewMessage, Outcome, Prune, Refusal, Reply, ReplyTo, RolePatch,
 };
+use guildhall_guild_protocol::{
+    GuildReplica, GuildView, MembersWanted, PartitionId, RelayId, RelayMessage, SessionKey, SessionPresence, ToGuild,
+};
 use guildhall_model::{
     AccountKind, Activity, ChannelId, ChannelType, ClientStatus, EmojiId, MessageId, Nonce, Overwrite, OverwriteKind,
     Permissions, Platform, Presence, ReactionEmoji, RoleId, Status, User, UserId,
     to_gateway::{MemberQuery, RequestGuildMembers, SearchRecentMembers, VoiceStateUpdate},
-};
-use guildhall_relay::{
-    GuildReplica, GuildView, MembersWanted, PartitionId, RelayId, RelayMessage, SessionKey, SessionPresence, ToGuild,
 };
 use guildhall_stdx::{Rng, Timestamp};
 use std::{collections::BTreeMap, sync::Arc};

@@ -2,8 +2,8 @@
 
 use crate::fixture::*;
 use guildhall_guild::{Actor, Command, GuildLimits, ReactionCount, Refusal, Reply};
+use guildhall_guild_protocol::{AudienceRule, Payload};
 use guildhall_model::{ChannelId, Emoji, EmojiId, EventName, MessageId, Permissions, ReactionEmoji, UserId};
-use guildhall_relay::{AudienceRule, Payload};
 
 fn unicode(name: &str) -> ReactionEmoji {
     ReactionEmoji { id: None, name: name.to_owned() }
@@ -38,7 +38,7 @@ impl Scene {
             user: None,
         }];
         world.guild = guildhall_guild::Guild::load(record, GuildLimits { reactions_max: 3, ..Default::default() }, 3);
-        world.relay(guildhall_relay::ToGuild::Subscribe { relay: P0, epoch: 2 });
+        world.relay(guildhall_guild_protocol::ToGuild::Subscribe { relay: P0, epoch: 2 });
         let channel = world.text_channel();
         let id = world.say(ANA, channel, "x");
         world.sent.clear();

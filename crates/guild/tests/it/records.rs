@@ -5,11 +5,11 @@ use crate::{
     random::{Walk, sent_to},
 };
 use guildhall_guild::{Actor, Command, Guild, GuildLimits, GuildReply, Outcome, Refusal, Reply};
+use guildhall_guild_protocol::{AudienceRule, GuildReplica, GuildStructure, Payload, RelayMessage, ReplicaUpdate};
 use guildhall_model::{
     ChannelId, Emoji, EmojiId, GuildId, Member, MessageId, Permissions, Presence, RoleId, SnowflakeGenerator, Status,
     UserId, VoiceState,
 };
-use guildhall_relay::{AudienceRule, GuildReplica, GuildStructure, Payload, RelayMessage, ReplicaUpdate};
 use std::{collections::BTreeMap, sync::Arc};
 
 const STEPS: usize = 1_500;
@@ -136,7 +136,7 @@ impl Mirror {
         replica.voice.iter().map(|(user_id, entry)| (user_id, VoiceState::clone(&entry.state))).collect()
     }
 
-    fn apply(&mut self, published: &guildhall_relay::Published) {
+    fn apply(&mut self, published: &guildhall_guild_protocol::Published) {
         match &published.replica_update {
             ReplicaUpdate::Member(user_id, Some(member)) => {
                 self.members.insert(*user_id, member.clone());

@@ -2,11 +2,11 @@
 
 use crate::fixture::*;
 use guildhall_guild::{Actor, Command, NewChannel, Outcome, Output, Reply};
+use guildhall_guild_protocol::{MembersWanted, RelayId, RelayMessage, ReplicaUpdate, ToGuild};
 use guildhall_model::{
     AccountKind, ChannelType, EventName, MessageId, Presence, Status, UserId,
     to_gateway::{MemberQuery, RequestGuildMembers},
 };
-use guildhall_relay::{MembersWanted, RelayId, RelayMessage, ReplicaUpdate, ToGuild};
 use std::sync::Arc;
 
 /// Kinds of messages a relay was sent since anything was last taken.

@@ -2,11 +2,13 @@
 
 use crate::fixture::*;
 use guildhall_guild::{Actor, Audience, Command, GuildLimits, Outcome, Refusal, Reply};
+use guildhall_guild_protocol::{
+    FoundMembers, MembersAnswer, MembersWanted, Payload, RelayMessage, SessionKey, ToGuild,
+};
 use guildhall_model::{
     AccountKind, ChannelId, ChannelType, Permissions, Status, UserId,
     to_gateway::{MemberQuery, RequestGuildMembers, SearchRecentMembers},
 };
-use guildhall_relay::{FoundMembers, MembersAnswer, MembersWanted, Payload, RelayMessage, SessionKey, ToGuild};
 
 fn request(query: MemberQuery) -> RequestGuildMembers {
     RequestGuildMembers { guild_ids: vec![GUILD], query, presences: true, nonce: Some("n".to_owned()) }

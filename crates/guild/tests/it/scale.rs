@@ -12,13 +12,13 @@ use guildhall_guild::{
     NewInvite, NewMember, NewMessage, NewThread, NewWebhook, Outcome, Output, Page, Prune, Reply, RolePatch,
     WebhookAccess, WebhookPost,
 };
+use guildhall_guild_protocol::{MembersWanted, ToGuild};
 use guildhall_member_list::{Interval, ListId};
 use guildhall_model::{
     AccountKind, Channel, ChannelId, ChannelType, Guild as GuildFields, InviteCode, Member, Message, MessageId, Nonce,
     OverwriteKind, Permissions, Presence, ReactionEmoji, Role, RoleId, Status, UserId,
     to_gateway::{MemberQuery, RequestGuildMembers, SearchRecentMembers},
 };
-use guildhall_relay::{MembersWanted, ToGuild};
 use guildhall_stdx::{Now, Timestamp, steps_taken};
 use std::{collections::BTreeMap, sync::Arc};
 

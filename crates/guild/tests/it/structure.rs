@@ -2,10 +2,10 @@
 
 use crate::fixture::*;
 use guildhall_guild::{Actor, ChannelPatch, Command, GuildLimits, GuildPatch, NewChannel, Refusal, Reply, RolePatch};
+use guildhall_guild_protocol::{AudienceRule, Payload, Published, ReplicaUpdate};
 use guildhall_model::{
     Channel, ChannelId, ChannelType, EventName, Overwrite, OverwriteKind, Permissions, Role, RoleId,
 };
-use guildhall_relay::{AudienceRule, Payload, Published, ReplicaUpdate};
 
 fn child(parent: ChannelId) -> NewChannel {
     NewChannel { parent_id: Some(parent), ..new_channel("child", ChannelType::Text) }
@@ -250,7 +250,7 @@ fn a_guild_forgets_its_special_channels() {
     let mut record = world.store.record();
     (record.guild.system_channel_id, record.guild.afk_channel_id) = (Some(system), Some(afk));
     world.guild = guildhall_guild::Guild::load(record, GuildLimits::default(), 3);
-    world.relay(guildhall_relay::ToGuild::Subscribe { relay: P0, epoch: 2 });
+    world.relay(guildhall_guild_protocol::ToGuild::Subscribe { relay: P0, epoch: 2 });
     world.sent.clear();
     world.system(Command::DeleteChannel(system));
     assert_eq!(world.event_names(), [EventName::ChannelDelete, EventName::GuildUpdate]);

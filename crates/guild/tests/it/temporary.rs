@@ -2,8 +2,8 @@
 
 use crate::fixture::*;
 use guildhall_guild::{Actor, Command, Guild, GuildLimits, NewInvite, Refusal};
+use guildhall_guild_protocol::ToGuild;
 use guildhall_model::{EventName, GuildResource, InviteCode, Permissions, Status, UserId};
-use guildhall_relay::ToGuild;
 
 const CODE: InviteCode = InviteCode::new(5);
 const AWAY_MS: u64 = 60_000;

@@ -2,8 +2,8 @@
 
 use crate::fixture::*;
 use guildhall_guild::{Actor, ChannelPatch, Command, Guild, GuildLimits, NewThread, Outcome, Reply};
+use guildhall_guild_protocol::{Payload, Published, ResourcePayload, ThreadEntry};
 use guildhall_model::{Channel, ChannelId, ChannelType, EventName, Message, MessageId};
-use guildhall_relay::{Payload, Published, ResourcePayload, ThreadEntry};
 
 const HOUR_MS: u64 = 3_600_000;
 

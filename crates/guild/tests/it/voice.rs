@@ -2,8 +2,8 @@
 
 use crate::fixture::*;
 use guildhall_guild::{ChannelPatch, Command, MemberPatch, NewChannel, Refusal};
+use guildhall_guild_protocol::{AudienceRule, Payload, RelayMessage, SessionKey, ToGuild};
 use guildhall_model::{ChannelId, ChannelType, EventName, Permissions, Status, UserId, to_gateway::VoiceStateUpdate};
-use guildhall_relay::{AudienceRule, Payload, RelayMessage, SessionKey, ToGuild};
 
 /// Sent voice states and server updates, in short form.
 #[derive(Debug, PartialEq)]

@@ -6,8 +6,8 @@ use crate::{
     mailbox::{Answer, CreateRequest, Input},
 };
 use guildhall_guild::{Guild, Refusal, Reply};
+use guildhall_guild_protocol::{GuildReplica, GuildStructure, RelayId, RelayMessage, ToGuild};
 use guildhall_model::UserId;
-use guildhall_relay::{GuildReplica, GuildStructure, RelayId, RelayMessage, ToGuild};
 use std::{
     mem,
     panic::{AssertUnwindSafe, catch_unwind},

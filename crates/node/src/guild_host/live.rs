@@ -7,8 +7,8 @@ use crate::{
     pipeline::CommitUnit,
 };
 use guildhall_guild::{Actor, CachedMessage, Command, Guild, Outcome, Refusal, Reply};
+use guildhall_guild_protocol::{RelayId, ToGuild};
 use guildhall_model::{ChannelId, Id, MessageId, UserId};
-use guildhall_relay::{RelayId, ToGuild};
 use guildhall_store::StoreError;
 use std::{
     any::Any,

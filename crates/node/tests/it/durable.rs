@@ -2,8 +2,8 @@
 
 use crate::support::{OWNER, World, bounded, message, user};
 use guildhall_guild::{Actor, Command, Reply};
+use guildhall_guild_protocol::RelayMessage;
 use guildhall_model::{EventName, GuildId, UserId};
-use guildhall_relay::RelayMessage;
 use guildhall_store::Store as _;
 use std::{
     pin::Pin,

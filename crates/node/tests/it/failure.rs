@@ -2,8 +2,8 @@
 
 use crate::support::{OWNER, World, attach, bounded, session, user};
 use guildhall_guild::{Command, Refusal, Reply, Write};
+use guildhall_guild_protocol::{RelayMessage, ReplicaUpdate, ToGuild};
 use guildhall_model::{GuildId, UserId};
-use guildhall_relay::{RelayMessage, ReplicaUpdate, ToGuild};
 use guildhall_store::Store as _;
 
 #[tokio::test]

@@ -2,8 +2,8 @@
 
 use crate::support::{OWNER, World, attach, session};
 use guildhall_guild::Command;
+use guildhall_guild_protocol::RelayMessage;
 use guildhall_model::GuildId;
-use guildhall_relay::RelayMessage;
 
 #[tokio::test]
 async fn a_relay_that_lags_is_reset_and_the_others_miss_nothing() {

@@ -2,8 +2,8 @@
 
 use crate::support::{OWNER, World, attach, bounded, config, session};
 use guildhall_guild::{Actor, Command, Refusal};
+use guildhall_guild_protocol::{RelayMessage, ToGuild};
 use guildhall_node::{GUILD_IDLE_MS, NodeConfig, NodeLimits};
-use guildhall_relay::{RelayMessage, ToGuild};
 use guildhall_store::MemoryStore;
 use std::sync::Arc;
 
@@ -109,8 +109,10 @@ async fn a_full_mailbox_says_so_and_one_guild_cannot_fill_it() {
     let waiting: Vec<_> = (0..15).map(|n| world.start_saying(stuck, channel_id, &n.to_string())).collect();
     world.store.wait(|counts| counts.loads_begun == 2).await;
     tokio::task::yield_now().await;
-    let subscribe =
-        |epoch| ToGuild::Subscribe { relay: guildhall_relay::RelayId::first(guildhall_relay::PartitionId(0)), epoch };
+    let subscribe = |epoch| ToGuild::Subscribe {
+        relay: guildhall_guild_protocol::RelayId::first(guildhall_guild_protocol::PartitionId(0)),
+        epoch,
+    };
     let taken = (1..=40).filter(|epoch| world.node.try_send_to_guild(stuck, subscribe(*epoch)).is_ok()).count();
     assert_eq!(taken, 5, "half of the places");
     assert!(matches!(world.node.try_send_to_guild(stuck, subscribe(99)), Err(ToGuild::Subscribe { epoch: 99, .. })));

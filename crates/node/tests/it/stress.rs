@@ -2,9 +2,9 @@
 
 use crate::support::{Listener, OWNER, World, bounded, config, user};
 use guildhall_guild::{Actor, Command, Refusal, Reply};
+use guildhall_guild_protocol::{Payload, RelayMessage};
 use guildhall_model::{ChannelId, GuildId, MessageId, UserId};
 use guildhall_node::{NodeConfig, NodeLimits};
-use guildhall_relay::{Payload, RelayMessage};
 use guildhall_stdx::Rng;
 use guildhall_store::{MemoryStore, Page, SqliteOptions, SqliteStore, Store};
 use std::{

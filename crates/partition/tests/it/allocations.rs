@@ -2,11 +2,11 @@
 
 use guildhall_codec::{Encoding, encode_payload_to_gateway};
 use guildhall_guild::{Actor, Command, Guild, NewMessage, Output as GuildOutput};
+use guildhall_guild_protocol::{PartitionId, ToRelay};
 use guildhall_model::ChannelType;
 use guildhall_partition::{
     Account, Compression, ConnParams, Dead, Output, Partition, PartitionConfig, Streams, Transport,
 };
-use guildhall_relay::{PartitionId, ToRelay};
 use guildhall_stdx::SlotKey;
 use guildhall_test_kit::{ClientParams, FakeClock, GuildBuilder, ScriptedGate, id, identify_payload, privileged, user};
 use guildhall_ws_proto::{Opcode, append_masked_frame};

@@ -2,8 +2,8 @@
 
 use crate::fixture::*;
 use guildhall_codec::{ClassicContexts, ClassicParams, Encoding};
+use guildhall_guild_protocol::PartitionId;
 use guildhall_partition::{Compression, PartitionConfig};
-use guildhall_relay::PartitionId;
 use guildhall_test_kit::{ClientParams, Pair, PairConfig, Received};
 
 const ZSTD: ClientParams = ClientParams::new(Encoding::Json, Compression::Zstd);

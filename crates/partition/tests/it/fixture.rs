@@ -1,9 +1,9 @@
 //! One guild and the people in it, as most tests need them.
 
 use guildhall_guild::{Actor, Command, MemberPatch, NewMessage, Reply};
+use guildhall_guild_protocol::{PartitionId, RelayId};
 use guildhall_model::{ChannelId, ChannelType, Intents, MessageId, RoleId, User};
 use guildhall_partition::PartitionConfig;
-use guildhall_relay::{PartitionId, RelayId};
 use guildhall_test_kit::{
     ClientId, ClientParams, GuildBuilder, Pair, PairConfig, Received, bot, id, identify_payload, privileged, user,
 };

@@ -2,9 +2,9 @@
 
 use crate::fixture::*;
 use guildhall_guild::{Actor, ChannelPatch, Command, NewChannel, Reply};
+use guildhall_guild_protocol::HiddenChannels::{self, Absent, Listed, Obfuscated};
 use guildhall_model::{ChannelType, Id, Overwrite, OverwriteKind, Permissions, ScheduledEvent, StageInstance, User};
 use guildhall_partition::PartitionConfig;
-use guildhall_relay::HiddenChannels::{self, Absent, Listed, Obfuscated};
 use guildhall_stdx::Timestamp;
 use guildhall_test_kit::{ClientId, ClientParams, Dispatch, Pair, Received, identify_payload};
 use serde_json::{Value, json};

@@ -2,9 +2,9 @@
 
 use crate::fixture::*;
 use guildhall_guild::{Command, Output};
+use guildhall_guild_protocol::{RelayMessage, ToGuild, ToRelay};
 use guildhall_model::{CloseCode, GuildId, shard_of};
 use guildhall_partition::{INVALID_SESSIONS_MAX, IdentifyFault};
-use guildhall_relay::{RelayMessage, ToGuild, ToRelay};
 use guildhall_stdx::Now;
 use guildhall_test_kit::{ClientParams, GuildBuilder, Pair, Received, id, identify_payload};
 use serde_json::json;

@@ -6,7 +6,7 @@
 mod script;
 mod world;
 
-use guildhall_relay::HiddenChannels;
+use guildhall_guild_protocol::HiddenChannels;
 use script::{Op, Script};
 use world::{Setup, World};
 

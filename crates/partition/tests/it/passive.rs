@@ -3,8 +3,8 @@
 
 use crate::fixture::*;
 use guildhall_guild::{Actor, BackendCommand, Command};
+use guildhall_guild_protocol::{AudienceRule, BackendEvent};
 use guildhall_model::User;
-use guildhall_relay::{AudienceRule, BackendEvent};
 use guildhall_stdx::Rng;
 use guildhall_test_kit::{ClientId, ClientParams, Dispatch, Pair, id, identify_payload, user};
 use serde_json::{Value, json, value::RawValue};

@@ -2,9 +2,9 @@
 
 use crate::fixture::*;
 use guildhall_codec::Encoding;
+use guildhall_guild_protocol::{RelayId, ToGuild};
 use guildhall_model::MessageId;
 use guildhall_partition::Compression;
-use guildhall_relay::{RelayId, ToGuild};
 use guildhall_stdx::Rng;
 use guildhall_test_kit::{ClientId, ClientParams, Dispatch, Pair, id};
 

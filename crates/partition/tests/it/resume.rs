@@ -2,8 +2,8 @@
 
 use crate::fixture::*;
 use guildhall_codec::Encoding;
+use guildhall_guild_protocol::ToGuild;
 use guildhall_partition::{Compression, ResumeFault};
-use guildhall_relay::ToGuild;
 use guildhall_test_kit::{ClientParams, Received, identify_payload};
 use serde_json::json;
 

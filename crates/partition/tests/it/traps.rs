@@ -1,7 +1,7 @@
 //! Traps that others fell into, where no other file of tests is about them. See docs/traps.md.
 
 use crate::fixture::*;
-use guildhall_relay::ToGuild;
+use guildhall_guild_protocol::ToGuild;
 use guildhall_test_kit::{ClientId, ClientParams, Received, id};
 use serde_json::json;
 

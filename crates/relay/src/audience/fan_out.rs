@@ -7,12 +7,11 @@
 
 use super::{AudienceIndex, Class, Group, IndexedSubscriber, Listener, LogId, UserSubscribers};
 use crate::{
-    event::{Audience, AudienceRule, Event, Redaction},
-    hidden::{HiddenChannels, ViewChange, Viewers},
-    payload::Payload,
-    resource_payload::ResourcePayload,
-    subscription_mask::{SubscriptionMask, UserFilter},
-    thread::ThreadEntry,
+    subscription_mask::SubscriptionMask,
+    view_change::{ViewChange, Viewers},
+};
+use guildhall_guild_protocol::{
+    Audience, AudienceRule, Event, HiddenChannels, Payload, Redaction, ResourcePayload, ThreadEntry, UserFilter,
 };
 use guildhall_model::{Channel, ChannelId, EventName, Permissions, RoleId, UserId};
 use guildhall_stdx::Timestamp;

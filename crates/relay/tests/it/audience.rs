@@ -1,11 +1,9 @@
 //! The audience index against the algorithm: random guilds, random changes, everything compared after each.
 
 use crate::fixture::*;
+use guildhall_guild_protocol::{Audience, AudienceRule, ContentReaders, Event, GuildStructure, Mentions, UserFilter};
 use guildhall_model::{ChannelId, ChannelType, Intents, Overwrite, OverwriteKind, PassiveUpdate, Permissions, UserId};
-use guildhall_relay::{
-    Audience, AudienceIndex, AudienceRule, ContentReaders, Event, GuildStructure, LogId, Mentions, Subscriber,
-    SubscriptionMask, UserFilter, UserSubscriptions,
-};
+use guildhall_relay::{AudienceIndex, LogId, Subscriber, SubscriptionMask, UserSubscriptions};
 use guildhall_stdx::{Rng, Timestamp};
 use smallvec::SmallVec;
 use std::{

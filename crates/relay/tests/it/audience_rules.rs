@@ -2,13 +2,11 @@
 
 use crate::fixture::*;
 use guildhall_codec::Encoding;
+use guildhall_guild_protocol::{AudienceRule, Event, MessageEvent, Payload, Redaction};
 use guildhall_model::{
     Channel, ChannelType, EventName, Intents, Message, MessageId, OverwriteKind, PassiveUpdate, Permissions, UserId,
 };
-use guildhall_relay::{
-    AudienceIndex, AudienceRule, Deliver, Event, LogId, MessageEvent, Payload, Redaction, Subscriber, SubscriptionMask,
-    UserSubscriptions,
-};
+use guildhall_relay::{AudienceIndex, Deliver, LogId, Subscriber, SubscriptionMask, UserSubscriptions};
 use std::{collections::BTreeSet, sync::Arc};
 
 const OWNER: u64 = 50;

@@ -1,12 +1,11 @@
 //! A small guild, and an independent implementation of docs/protocol/reference.md §5.2, written literally.
 
+use guildhall_guild_protocol::{AudienceRule, Event, GuildStructure, MessageEvent, Payload, Redaction};
 use guildhall_model::{
     Channel, ChannelId, ChannelType, EventName, Guild, GuildId, Id, Member, Message, MessageId, Overwrite,
     OverwriteKind, Permissions, Role, RoleId, User, UserId,
 };
-use guildhall_relay::{
-    AudienceIndex, AudienceRule, Deliver, Event, GuildStructure, LogId, MessageEvent, Payload, Redaction,
-};
+use guildhall_relay::{AudienceIndex, Deliver, LogId};
 use guildhall_stdx::{Rng, Timestamp};
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,10 +1,12 @@
 //! Clients of user accounts that apply everything they receive, and their connection.
 
+use guildhall_guild_protocol::{
+    AccessChange, Event, GuildReplica, GuildView, HiddenChannels, MembersAnswer, Payload, Published, Redaction,
+    SessionKey, Visibility,
+};
 use guildhall_model::{Capabilities, ChannelId, GuildId, MessageId, PassiveUpdate, UserId, VoiceState};
 use guildhall_relay::{
-    AccessChange, Deliver, Event, GuildReplica, GuildView, HiddenChannels, LogId, MembersAnswer, Payload, Published,
-    Recipients, Redaction, SessionKey, Subscriber, SubscriptionMask, UserSubscriptions, Visibility, people_of,
-    snapshot_of,
+    Deliver, LogId, Recipients, Subscriber, SubscriptionMask, UserSubscriptions, people_of, snapshot_of,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},

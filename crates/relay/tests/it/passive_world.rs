@@ -4,15 +4,15 @@ use crate::{
     fixture::*,
     passive_client::{Client, Create, Post},
 };
+use guildhall_guild_protocol::{
+    AudienceRule, Event, GuildReplica, GuildStructure, GuildView, PartitionId, Payload, Published, RelayId,
+    RelayMessage, ReplicaUpdate, SessionKey, ToRelay, VoiceEntry,
+};
 use guildhall_model::{
     ChannelId, ChannelType, EventName, Member, MessageId, Overwrite, OverwriteKind, PassiveUpdate, Permissions, UserId,
     VoiceState,
 };
-use guildhall_relay::{
-    AudienceRule, Event, GuildReplica, GuildStructure, GuildView, LogId, PartitionId, Payload, Published, Relay,
-    RelayId, RelayMessage, ReplicaUpdate, SessionKey, SubscriptionMask, ToGuilds, ToRelay, UserSubscriptions,
-    VoiceEntry,
-};
+use guildhall_relay::{LogId, Relay, SubscriptionMask, ToGuilds, UserSubscriptions};
 use guildhall_stdx::{Now, Rng};
 use std::{
     collections::{BTreeMap, BTreeSet},

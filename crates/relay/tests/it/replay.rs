@@ -1,15 +1,15 @@
 //! Permissions at replay: a session may have lost access to sent dispatches before it resumes.
 
 use crate::fixture::*;
+use guildhall_guild_protocol::{
+    AccessChange, AudienceRule, Event, GuildReplica, GuildStructure, GuildView, MembersAnswer, PartitionId, Payload,
+    Published, Redaction, RelayId, RelayMessage, ReplicaUpdate, SessionKey, ToRelay, Visibility, VoiceEntry,
+};
 use guildhall_model::{
     ChannelId, ChannelType, EventName, GuildId, MessageId, OverwriteKind, PassiveUpdate, Permissions, UserId,
     VoiceState,
 };
-use guildhall_relay::{
-    AccessChange, AudienceRule, Deliver, Event, GuildReplica, GuildStructure, GuildView, LogId, MembersAnswer,
-    PartitionId, Payload, Published, Recipients, Redaction, Relay, RelayId, RelayMessage, ReplicaUpdate, SessionKey,
-    Subscriber, SubscriptionMask, ToGuilds, ToRelay, UserSubscriptions, Visibility, VoiceEntry,
-};
+use guildhall_relay::{Deliver, LogId, Recipients, Relay, Subscriber, SubscriptionMask, ToGuilds, UserSubscriptions};
 use guildhall_stdx::Now;
 use std::sync::Arc;
 

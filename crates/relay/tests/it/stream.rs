@@ -1,12 +1,13 @@
 //! The stream from the guild: numbers, epochs, gaps, and what recipients hear when.
 
 use crate::fixture::*;
-use guildhall_model::{ChannelType, EventName, GuildId, Intents, Member, OverwriteKind, Permissions, UserId};
-use guildhall_relay::{
-    AccessChange, AudienceRule, Deliver, Event, FoundMembers, GuildReplica, GuildStructure, GuildView, LogId,
-    MembersAnswer, PartitionId, Payload, Progress, Published, Recipients, Redaction, Relay, RelayId, RelayMessage,
-    ReplicaUpdate, SessionKey, Subscriber, SubscriptionMask, ToGuild, ToGuilds, ToRelay, Visibility,
+use guildhall_guild_protocol::{
+    AccessChange, AudienceRule, Event, FoundMembers, GuildReplica, GuildStructure, GuildView, MembersAnswer,
+    PartitionId, Payload, Published, Redaction, RelayId, RelayMessage, ReplicaUpdate, SessionKey, ToGuild, ToRelay,
+    Visibility,
 };
+use guildhall_model::{ChannelType, EventName, GuildId, Intents, Member, OverwriteKind, Permissions, UserId};
+use guildhall_relay::{Deliver, LogId, Progress, Recipients, Relay, Subscriber, SubscriptionMask, ToGuilds};
 use guildhall_stdx::Now;
 use std::sync::Arc;
 

@@ -1,12 +1,13 @@
 //! Domains of events, compared with the permission algorithm on random guilds.
 
 use crate::fixture::*;
+use guildhall_guild_protocol::{
+    AccessChange, AudienceRule, Clearance, Event, GuildStructure, Payload, Redaction, Viewer, Visibility,
+};
 use guildhall_model::{
     ChannelId, ChannelType, EventName, Intents, MessageId, Overwrite, OverwriteKind, Permissions, UserId,
 };
-use guildhall_relay::{
-    AccessChange, AudienceIndex, AudienceRule, Clearance, Event, GuildStructure, Payload, Redaction, Viewer, Visibility,
-};
+use guildhall_relay::AudienceIndex;
 use guildhall_stdx::Rng;
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -2,7 +2,7 @@
 
 use super::{Checker, Fault, fault};
 use crate::naive::{Event, NaiveThread, State, Telling, is_half_a_move, status_text};
-use guildhall_relay::{Event as RelayEvent, Payload, Published, ReplicaUpdate, ResourcePayload, ToGuild};
+use guildhall_guild_protocol::{Event as RelayEvent, Payload, Published, ReplicaUpdate, ResourcePayload, ToGuild};
 use guildhall_stdx::{Instant, Now};
 use std::{rc::Rc, sync::Arc};
 

@@ -5,10 +5,10 @@ use crate::{
     naive::{Change, Gained, State, chunk_text, found_members, status_text, told_by, view_changes},
     session::{Membership, Session, What},
 };
-use guildhall_model::to_gateway::{MemberQuery, Subscription};
-use guildhall_relay::{
+use guildhall_guild_protocol::{
     HiddenChannels, MembersAnswer, Payload, RelayId, RelayMessage, SessionKey as KeyInGuild, ToGuild,
 };
+use guildhall_model::to_gateway::{MemberQuery, Subscription};
 use guildhall_stdx::{Now, SlotKey};
 use std::rc::Rc;
 

@@ -3,7 +3,7 @@
 
 use super::{NaiveDirect, ToldDirect, direct::direct_text};
 use guildhall_guild::{Actor, Command, DirectCommand};
-use guildhall_relay::{AudienceRule, Payload, Published};
+use guildhall_guild_protocol::{AudienceRule, Payload, Published};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// Most people in a group.
@@ -282,7 +282,7 @@ fn about(payload: &Payload, channel: u64, says: &Says) -> bool {
         Payload::Typing { channel_id, .. } => (*channel_id, None),
         Payload::MessageDelete { id, channel_id } => (*channel_id, Some(*id)),
         Payload::Resource(resource) => match &**resource {
-            guildhall_relay::ResourcePayload::Pins { channel_id, .. } => (*channel_id, None),
+            guildhall_guild_protocol::ResourcePayload::Pins { channel_id, .. } => (*channel_id, None),
             _ => return false,
         },
         _ => return false,

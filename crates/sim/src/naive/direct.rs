@@ -6,7 +6,7 @@ use super::{
     event::Reader,
     text::{list, message_event_text},
 };
-use guildhall_relay::{Payload, ResourcePayload};
+use guildhall_guild_protocol::{Payload, ResourcePayload};
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},

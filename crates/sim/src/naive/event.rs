@@ -6,8 +6,8 @@ use super::{
     text::payload_text,
     who::Who,
 };
+use guildhall_guild_protocol::Payload;
 use guildhall_model::{Channel, Message};
-use guildhall_relay::Payload;
 use std::{cell::RefCell, collections::BTreeSet, rc::Rc};
 
 pub const GUILDS: u32 = 1 << 0;
@@ -106,7 +106,7 @@ pub enum PassiveForm {
 }
 
 /// Somebody moves in voice: the event of the channel they leave, which the next one follows.
-pub fn is_half_a_move(event: &guildhall_relay::Event, next: Option<&guildhall_relay::Event>) -> bool {
+pub fn is_half_a_move(event: &guildhall_guild_protocol::Event, next: Option<&guildhall_guild_protocol::Event>) -> bool {
     match (&event.payload, next.map(|next| &next.payload)) {
         (Payload::Voice { state, .. }, Some(Payload::Voice { state: next, .. })) => {
             state.channel_id.is_none() && next.channel_id.is_some() && state.user_id == next.user_id
@@ -134,8 +134,8 @@ impl Event {
 
     /// `next` is what the guild published right after, in the same breath.
     pub fn new(
-        event: &guildhall_relay::Event,
-        next: Option<&guildhall_relay::Event>,
+        event: &guildhall_guild_protocol::Event,
+        next: Option<&guildhall_guild_protocol::Event>,
         [viewed_before, before]: [Rc<State>; 2],
         state: Rc<State>,
         telling: &Telling,

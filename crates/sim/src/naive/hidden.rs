@@ -4,7 +4,7 @@ use super::{
     Event, State,
     text::{channel_text, stored_channel_text},
 };
-use guildhall_relay::HiddenChannels;
+use guildhall_guild_protocol::HiddenChannels;
 use std::rc::Rc;
 
 const CATEGORY: u8 = 4;

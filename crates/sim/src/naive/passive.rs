@@ -1,7 +1,7 @@
 //! Passive updates, as they must be (docs/protocol.md §8.5).
 
 use super::{Change, PassiveForm, State, text::list};
-use guildhall_relay::{Payload, VoiceEntry};
+use guildhall_guild_protocol::{Payload, VoiceEntry};
 use std::{
     collections::{BTreeMap, BTreeSet},
     rc::Rc,
@@ -150,8 +150,8 @@ impl Untold {
 
 /// Content of an update that a relay made.
 pub fn made_text(payload: &Payload) -> Option<String> {
-    let voice = |entries: &[guildhall_relay::VoiceEntry]| {
-        let of = |entry: &guildhall_relay::VoiceEntry| {
+    let voice = |entries: &[guildhall_guild_protocol::VoiceEntry]| {
+        let of = |entry: &guildhall_guild_protocol::VoiceEntry| {
             let state = &entry.state;
             format!("{}:{}:{}", state.user_id, state.channel_id.map_or(0, |id| id.get()), state.session_id)
         };

@@ -8,8 +8,8 @@ use super::{
     thread::thread_notice_text,
     who::{ThreadPlace, Who},
 };
+use guildhall_guild_protocol::ResourcePayload;
 use guildhall_model::ChannelId;
-use guildhall_relay::ResourcePayload;
 
 const GUILD_MODERATION: u32 = 1 << 2;
 const GUILD_EXPRESSIONS: u32 = 1 << 3;

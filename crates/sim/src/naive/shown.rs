@@ -1,7 +1,7 @@
 //! What members show, from what their sessions say (docs/protocol.md §6.9).
 
 use super::{State, status_text};
-use guildhall_relay::{RelayId, SessionKey, SessionPresence, ToGuild};
+use guildhall_guild_protocol::{RelayId, SessionKey, SessionPresence, ToGuild};
 use std::collections::BTreeMap;
 
 /// Sessions as a guild counts them.

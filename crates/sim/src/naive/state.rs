@@ -2,8 +2,8 @@
 
 use super::NaiveThread;
 use guildhall_guild::GuildRecord;
+use guildhall_guild_protocol::{GuildReplica, Payload, ResourcePayload, VoiceEntry};
 use guildhall_model::{Channel, GuildResource, Member, OverwriteKind, Role};
-use guildhall_relay::{GuildReplica, Payload, ResourcePayload, VoiceEntry};
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},

@@ -1,12 +1,12 @@
 //! Expected content of a dispatch as text: key fields only, in a fixed order. `got.rs` makes the same of received ones.
 
 use super::{NaiveChannel, State, event::Reader, passive::made_text, resource::notice_text, state::status_text};
+use guildhall_guild_protocol::{HiddenChannels, ListChange, MessageEvent, Payload};
 use guildhall_member_list::{Item, ListOp};
 use guildhall_model::{
     Channel, Member, Message, Nonce,
     to_gateway::{MemberQuery, RequestGuildMembers},
 };
-use guildhall_relay::{HiddenChannels, ListChange, MessageEvent, Payload};
 use std::fmt::Write as _;
 
 const GUILD_PRESENCES: u32 = 1 << 8;

@@ -5,8 +5,8 @@ use super::{
     text::list,
     who::{ThreadPlace, Who},
 };
+use guildhall_guild_protocol::{HiddenChannels, ResourcePayload};
 use guildhall_model::{Channel, UserId};
-use guildhall_relay::{HiddenChannels, ResourcePayload};
 use std::{
     collections::{BTreeMap, BTreeSet},
     rc::Rc,

@@ -5,8 +5,8 @@ use crate::{
     checker::{Fault, fault},
     naive::{NaiveChannel, State, Untold, list_id, made_text, payload_text},
 };
+use guildhall_guild_protocol::{AudienceRule, Event as RelayEvent, Payload};
 use guildhall_member_list::ListOp;
-use guildhall_relay::{AudienceRule, Event as RelayEvent, Payload};
 use guildhall_session::{ReplayEntry, Session as Product};
 use std::rc::Rc;
 

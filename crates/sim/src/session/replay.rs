@@ -5,7 +5,7 @@ use crate::{
     checker::{Fault, fault},
     naive::{OutOfView, State, payload_text},
 };
-use guildhall_relay::{AudienceRule, Payload, VoiceEntry};
+use guildhall_guild_protocol::{AudienceRule, Payload, VoiceEntry};
 use guildhall_session::{ReplayEntry, Session as Product};
 use guildhall_stdx::SlotKey;
 use std::{collections::BTreeSet, rc::Rc};

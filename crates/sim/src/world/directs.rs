@@ -12,8 +12,8 @@ use crate::{
 use guildhall_guild::{
     Actor, Command, DirectCommand, Guild, GuildLimits, NewDirect, Outcome, Output as GuildOutput, Reply,
 };
+use guildhall_guild_protocol::Published;
 use guildhall_model::{ChannelId, Direct, SnowflakeGenerator, User, UserId};
-use guildhall_relay::Published;
 use guildhall_stdx::SlotKey;
 use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 

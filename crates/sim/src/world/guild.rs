@@ -8,9 +8,9 @@ use crate::{
     world::Note,
 };
 use guildhall_guild::{Actor, Command, Outcome, Output as GuildOutput, Reply};
+use guildhall_guild_protocol::{Published, RelayId, RelayMessage};
 use guildhall_model::{ChannelId, MessageId, UserId};
 use guildhall_partition::{Account, AuthFailure};
-use guildhall_relay::{Published, RelayId, RelayMessage};
 use std::{
     collections::{BTreeSet, VecDeque},
     rc::Rc,

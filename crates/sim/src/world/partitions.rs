@@ -6,9 +6,9 @@ use crate::{
     client::{Claim, ConnInfo},
     session::Capabilities,
 };
+use guildhall_guild_protocol::RelayMessage;
 use guildhall_model::UserId;
 use guildhall_partition::{Account, AuthFailure, Output};
-use guildhall_relay::RelayMessage;
 use guildhall_stdx::SlotKey;
 use guildhall_test_kit::{FakeSocket, Transfer};
 

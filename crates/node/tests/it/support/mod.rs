@@ -9,11 +9,11 @@ pub use faults::FaultStore;
 pub use relays::{Listener, Relays};
 
 use guildhall_guild::{Actor, Command, NewChannel, NewGuild, NewMessage, Refusal, Reply};
+use guildhall_guild_protocol::{MembersWanted, PartitionId, RelayId, SessionKey, SessionPresence, ToGuild};
 use guildhall_model::{
     AccountKind, Channel, ChannelId, ChannelType, Guild, GuildId, MessageId, Platform, Status, User, UserId,
 };
 use guildhall_node::{Clock, DirectLimits, DirectsWho, Node, NodeConfig, NodeLimits};
-use guildhall_relay::{MembersWanted, PartitionId, RelayId, SessionKey, SessionPresence, ToGuild};
 use guildhall_stdx::Now;
 use guildhall_store::{MemoryStore, Store};
 use std::{

@@ -1,9 +1,9 @@
 //! Relays that take messages, or are full, and check their numbering as the real one does.
 
 use super::bounded;
+use guildhall_guild_protocol::{PartitionId, Payload, Published, RelayId, RelayMessage, ToGuild, ToRelay};
 use guildhall_model::{EventName, GuildId, MessageId, UserId};
 use guildhall_node::RelaySink;
-use guildhall_relay::{PartitionId, Payload, Published, RelayId, RelayMessage, ToGuild, ToRelay};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,

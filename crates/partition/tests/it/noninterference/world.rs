@@ -10,12 +10,12 @@ use guildhall_guild::{
     Actor, ChannelPatch, Command, DirectCommand, Guild, MemberPatch, MessagePatch, NewDirect, NewMessage, NewThread,
     Refusal, Reply, ReplyTo, RolePatch,
 };
+use guildhall_guild_protocol::{HiddenChannels, PartitionId, RelayId};
 use guildhall_model::{
     ChannelId, ChannelType, GuildId, MessageId, Overwrite, OverwriteKind, Permissions, ReactionEmoji, RoleId, User,
     UserId,
 };
 use guildhall_partition::{Compression, Streams};
-use guildhall_relay::{HiddenChannels, PartitionId, RelayId};
 use guildhall_shared_match::Effort;
 use guildhall_stdx::Rng;
 use guildhall_test_kit::{

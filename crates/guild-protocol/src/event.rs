@@ -5,9 +5,7 @@
 //! Invariants  immutable; only `audience` decides on visibility, at the event and again at replay.
 //! Not here    the current recipients: `Relay`.     Spec  docs/protocol.md §4, §5.3, §7.
 
-use crate::{
-    backend::BackendEvent, payload::Payload, resource_payload::ResourcePayload, subscription_mask::UserFilter,
-};
+use crate::{backend::BackendEvent, payload::Payload, resource_payload::ResourcePayload};
 use guildhall_codec::Encoding;
 use guildhall_member_list::ListId;
 use guildhall_model::{ChannelId, ChannelType, EventName, GuildId, Intents, Permissions, RoleId, UserId};
@@ -169,6 +167,56 @@ impl Audience {
     pub fn of(rule: AudienceRule, intents: Intents) -> Self {
         let users = UserFilter::All;
         Self { rule, intents, always: None, never_user_account: None, users, about: None, mentions: None }
+    }
+}
+
+/// Condition of an event on user accounts, before permissions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UserFilter {
+    /// All channels and members.
+    All,
+    /// Those active in the guild.
+    Active,
+    /// Those active in the guild, and passive ones whose updates do not include voice.
+    Voice,
+    /// Those subscribed to typing.
+    Typing,
+    /// Those subscribed to all member updates.
+    MemberUpdates,
+    /// Those subscribed to all threads, and members of the thread.
+    Threads,
+    /// Only those named by the audience: the affected user, and watchers of that member.
+    Named,
+}
+
+impl UserFilter {
+    /// The rule of reference.md §7 and §8.5.
+    #[must_use]
+    pub const fn of(name: EventName) -> Self {
+        match name {
+            EventName::MessageCreate
+            | EventName::MessageUpdate
+            | EventName::MessageDelete
+            | EventName::MessageDeleteBulk
+            | EventName::ChannelPinsUpdate
+            | EventName::MessageReactionAdd
+            | EventName::MessageReactionRemove
+            | EventName::MessageReactionRemoveAll
+            | EventName::MessageReactionRemoveEmoji => Self::Active,
+            EventName::VoiceStateUpdate => Self::Voice,
+            EventName::TypingStart => Self::Typing,
+            EventName::GuildMemberAdd | EventName::GuildMemberUpdate | EventName::GuildMemberRemove => {
+                Self::MemberUpdates
+            }
+            EventName::ThreadCreate
+            | EventName::ThreadUpdate
+            | EventName::ThreadDelete
+            | EventName::ThreadListSync
+            | EventName::ThreadMemberUpdate
+            | EventName::ThreadMembersUpdate => Self::Threads,
+            EventName::PresenceUpdate | EventName::InviteCreate | EventName::InviteDelete => Self::Named,
+            _ => Self::All,
+        }
     }
 }
 

@@ -1,6 +1,6 @@
-//! Hidden channels: the form in which members receive channels that they cannot view.
+//! View changes: what a change of the guild hides from its members or shows to them.
 //!
-//! Owns        `HiddenChannels`, the setting; `ViewsBefore`, the views that the last change of the guild replaced.
+//! Owns        `ViewsBefore`, the views that the last change of the guild replaced.
 //! Doors       `AudienceIndex::fan_out` decides the form per class; `AudienceIndex::view_changes` after an event.
 //! Invariants  N1 no member receives the newest message or pin of a channel outside their view. N2 with `Obfuscated` nobody receives
 //!             more than type, position and category of one, and with `Absent` nothing. N3 then a channel that enters or leaves a
@@ -8,33 +8,9 @@
 //! Limits      views are compared per class, and per user for members whose class changed.
 //! Spec        docs/protocol/choices.md; docs/adr/0031.
 
-use crate::{event::Redaction, structure::GuildStructure};
+use guildhall_guild_protocol::GuildStructure;
 use guildhall_model::{ChannelId, UserId};
 use std::sync::Arc;
-
-/// Form of channels outside a member's view (`visibility.hidden_channels`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum HiddenChannels {
-    /// Everything except the newest message and pin, as upstream; obfuscated for user accounts with CHANNEL_OBFUSCATION.
-    #[default]
-    Listed,
-    /// Type, position and category.
-    Obfuscated,
-    /// Not sent. A channel that enters the view is a CHANNEL_CREATE, one that leaves it a CHANNEL_DELETE.
-    Absent,
-}
-
-impl HiddenChannels {
-    /// The form for a session, which may ask for obfuscated channels. None: it receives nothing.
-    #[must_use]
-    pub fn form(self, is_obfuscated: bool) -> Option<Redaction> {
-        match self {
-            Self::Listed if !is_obfuscated => Some(Redaction::CHANNEL_UNREAD),
-            Self::Listed | Self::Obfuscated => Some(Redaction::CHANNEL),
-            Self::Absent => None,
-        }
-    }
-}
 
 /// Views before the last change of roles, channels, owner or a member. Empty with `HiddenChannels::Listed`.
 #[derive(Debug, Default)]

@@ -182,7 +182,8 @@ impl Payload {
     }
 
     /// Receipt that counts the sessions the event reached.
-    pub(crate) fn receipt(&self) -> Option<&Arc<dyn Receipt>> {
+    #[must_use]
+    pub fn receipt(&self) -> Option<&Arc<dyn Receipt>> {
         match self {
             Self::Backend(event) => event.receipt(),
             _ => None,

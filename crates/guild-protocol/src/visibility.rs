@@ -163,7 +163,7 @@ enum Access {
 
 /// The access rules of a guild's channels.
 #[derive(Debug, Default)]
-pub(crate) struct AccessRules {
+pub struct AccessRules {
     by_channel: BTreeMap<ChannelId, Access>,
     /// Hash of the roles' permissions, which access depends on together with the overwrites.
     roles_key: u64,
@@ -192,6 +192,8 @@ impl AccessChange {
 }
 
 impl AccessRules {
+    /// The rules that follow from a guild's roles and overwrites.
+    #[must_use]
     pub fn of(structure: &GuildStructure) -> Self {
         let everyone = structure.id().cast();
         let base = structure.roles.get(&everyone).map_or(Permissions::NONE, |role| role.permissions);
@@ -219,6 +221,7 @@ impl AccessRules {
     }
 
     /// What ended or moved between `before` and these rules.
+    #[must_use]
     pub fn since(&self, before: &Self) -> AccessChange {
         let mut change = AccessChange::default();
         for (channel_id, access) in &before.by_channel {
@@ -240,6 +243,7 @@ impl AccessRules {
     }
 
     /// These rules as a change from none: every restricted channel is narrowed.
+    #[must_use]
     pub fn at_first(&self) -> AccessChange {
         let restricted = self.by_channel.iter().filter_map(|(channel_id, access)| match access {
             Access::Everyone => None,
@@ -300,7 +304,8 @@ fn hash_of(what: &impl Hash) -> u64 {
 }
 
 /// The domain of an event, by its gate and by what it says. See the module for the table.
-pub(crate) fn visibility_domain(rules: &AccessRules, event: &Event) -> Visibility {
+#[must_use]
+pub fn visibility_domain(rules: &AccessRules, event: &Event) -> Visibility {
     let clearance = match &event.content_readers {
         Some(_) => Some(Clearance::Content),
         None => Clearance::of_intents(event.audience.intents),

@@ -46,7 +46,7 @@ impl GuildReplica {
     }
 
     /// Applies the change of an event.
-    pub(crate) fn apply(&mut self, replica_update: &ReplicaUpdate) {
+    pub fn apply(&mut self, replica_update: &ReplicaUpdate) {
         match replica_update {
             ReplicaUpdate::Structure(structure) => {
                 let is_shorter = structure.channels.len() < self.structure.channels.len();

@@ -1,0 +1,39 @@
+//! Guild protocol: what guilds and relays say to each other, and the events that they publish.
+//!
+//! Owns        ids of partitions, relays and sessions; messages between guild and relay; events with their audience and
+//!             payload; the replica of a guild; the visibility domain of an event.
+//! Invariants  plain data: nothing here keeps the state of a guild, a relay or a session.
+//! Not here    who receives an event (`guildhall-relay`), who publishes it (`guildhall-guild`).
+#![forbid(unsafe_code)]
+
+mod backend;
+mod event;
+mod hidden;
+mod members;
+mod passive;
+mod payload;
+mod protocol;
+mod replica;
+mod resource_payload;
+mod structure;
+mod thread;
+mod visibility;
+
+pub use backend::{BackendEvent, BackendEventError, Receipt};
+pub use event::{Audience, AudienceRule, ContentReaders, Event, Mentions, Redaction, Retention, UserFilter};
+pub use hidden::HiddenChannels;
+pub use members::{MemberEntry, MemberTable};
+pub use passive::{PassiveDelta, PassiveSnapshot, Unreads};
+pub use payload::{ListChange, MessageEvent, Payload, ReactionEvent};
+pub use protocol::{
+    FoundMembers, GuildView, IntervalUpdate, ListUpdate, MembersAnswer, MembersWanted, PartitionId, Published, RelayId,
+    RelayMessage, ReplicaUpdate, SessionKey, SessionPresence, ToGuild, ToGuildKind, ToRelay,
+};
+pub use replica::{GuildReplica, VoiceEntry};
+pub use resource_payload::ResourcePayload;
+pub use structure::GuildStructure;
+pub use thread::{THREAD_LISTED_MAX, ThreadEntry, ThreadEvent, threads_of};
+pub use visibility::{
+    AccessChange, AccessRules, Clearance, SEVERAL_CHANNELS, Viewer, Visibility, visibility_class, visibility_domain,
+    visibility_of_direct,
+};
