@@ -24,8 +24,8 @@ use guildhall_model::{
         SubscriptionPatch,
     },
 };
-use guildhall_relay::Relay;
-use guildhall_session::{About, Dispatch, Membership};
+use guildhall_relay::{Relay, ReplayVisibility};
+use guildhall_session::{Dispatch, Membership};
 use guildhall_stdx::{Now, SlotKey, Timestamp};
 use serde::Serialize;
 use std::{mem, sync::Arc};
@@ -64,16 +64,16 @@ impl Core {
         self.requests.push((session, guild_id, request));
     }
 
-    /// `about`: what it tells, for a replay.
+    /// Sends an answer, which a replay leaves out for a reader that `visibility` excludes.
     fn reply(
         &mut self,
         turn: &mut Turn<'_, impl Transport>,
         key: SlotKey,
-        (name, about): (EventName, About),
+        (name, visibility): (EventName, ReplayVisibility),
         body: &impl Serialize,
     ) {
         let Some(session) = self.sessions.get(key) else { return };
-        let dispatch = Dispatch::own(session.encoding, name, body, Some(about));
+        let dispatch = Dispatch::own(session.encoding, name, body, Some(visibility));
         self.push(turn, key.slot, &dispatch, Redaction::NONE);
     }
 }
@@ -90,7 +90,7 @@ impl Partition {
                 }
                 continue;
             }
-            let about = About::guild(guild_id);
+            let visibility = ReplayVisibility::members(guild_id);
             match request {
                 PendingRequest::Subscribe(patch) => {
                     let had_threads = session.guilds.get(guild_id).and_then(|guild| guild.subscription.as_ref());
@@ -105,7 +105,7 @@ impl Partition {
                     self.core.reply(
                         turn,
                         key,
-                        (EventName::SoundboardSounds, about),
+                        (EventName::SoundboardSounds, visibility),
                         &SoundboardSoundsBody::none(guild_id),
                     );
                 }
@@ -113,12 +113,12 @@ impl Partition {
                     self.core.reply(
                         turn,
                         key,
-                        (EventName::ChannelStatuses, about),
+                        (EventName::ChannelStatuses, visibility),
                         &ChannelStatusesBody::none(guild_id),
                     );
                 }
                 PendingRequest::ChannelInfo => {
-                    self.core.reply(turn, key, (EventName::ChannelInfo, about), &ChannelInfoBody::none(guild_id));
+                    self.core.reply(turn, key, (EventName::ChannelInfo, visibility), &ChannelInfoBody::none(guild_id));
                 }
                 PendingRequest::DeletedEntities(request) => {
                     let user_id = session.user.id;
@@ -129,7 +129,7 @@ impl Partition {
                     let is_absent = core.config.hidden_channels == HiddenChannels::Absent;
                     let is_told = |id: ChannelId| !is_absent || audience.may_view(user_id, id, turn.now.unix);
                     let body = DeletedEntityIdsBody::new(&request, existing(replica, is_told));
-                    self.core.reply(turn, key, (EventName::DeletedEntityIds, about), &body);
+                    self.core.reply(turn, key, (EventName::DeletedEntityIds, visibility), &body);
                 }
                 PendingRequest::ChannelSync(request) => self.sync_channels(turn, key, guild_id, &request),
                 PendingRequest::RecentMembers(request) => {
@@ -229,9 +229,9 @@ impl Partition {
         let (Some(replica), Some(audience)) = (entry.relay.replica(), entry.relay.audience()) else { return };
         let ids = request.obfuscated_channel_ids.iter().filter(|id| audience.may_view(user_id, **id, turn.now.unix));
         let channels: Vec<_> = ids.filter_map(|id| replica.structure.channels.get(id)).collect();
-        let about = About::channels_of(guild_id, channels.iter().map(|channel| channel.id).collect());
+        let visibility = ReplayVisibility::channels(guild_id, channels.iter().map(|channel| channel.id).collect());
         let bodies = channels.iter().map(|channel| ChannelBody::from(&***channel)).collect();
-        core.reply(turn, key, (EventName::ChannelSync, about), &ChannelSyncBody::new(guild_id, bodies));
+        core.reply(turn, key, (EventName::ChannelSync, visibility), &ChannelSyncBody::new(guild_id, bodies));
     }
 
     /// Op 34: the newest messages are in the store; `handle_messages` goes on.
@@ -270,9 +270,10 @@ impl Partition {
         // Once more: roles may have changed while the store was read.
         let viewable = messages.iter().filter(|message| audience.may_view(user_id, message.channel_id, turn.now.unix));
         let viewable: Vec<&Arc<Message>> = viewable.collect();
-        let about = About::channels_of(guild_id, viewable.iter().map(|message| message.channel_id).collect());
+        let visibility =
+            ReplayVisibility::channels(guild_id, viewable.iter().map(|message| message.channel_id).collect());
         let messages = viewable.into_iter().map(|message| MessageBody::new(message)).collect();
-        core.reply(turn, session, (EventName::LastMessages, about), &LastMessagesBody { guild_id, messages });
+        core.reply(turn, session, (EventName::LastMessages, visibility), &LastMessagesBody { guild_id, messages });
     }
 }
 

@@ -24,10 +24,8 @@ use guildhall_model::{
     AccountKind, CloseCode, Direct, GuildId, SessionFate, UserId, shard_of,
     to_gateway::{Identify, Resume, ShardId},
 };
-use guildhall_relay::{ChannelForm, Relay};
-use guildhall_session::{
-    About, Dispatch, NewSession, OfDirect, PendingReady, Session, bot_ready, partition_of, resumed, user_ready,
-};
+use guildhall_relay::{Relay, ReplayDecision, Replayed};
+use guildhall_session::{Dispatch, NewSession, PendingReady, Session, bot_ready, partition_of, resumed, user_ready};
 use guildhall_stdx::{Instant, Now, SlotKey, Timestamp};
 use guildhall_ws_proto::Limits;
 use std::{collections::BTreeSet, sync::Arc};
@@ -306,22 +304,19 @@ impl Partition {
         if !session.replay.reaches(resume.seq) {
             return Err(ResumeFault::Sequence);
         }
-        if self.would_show_too_much(now, session, resume.seq) {
+        if self.would_reveal(now, session, resume.seq) {
             return Err(ResumeFault::Permissions);
         }
         Ok(session_key)
     }
 
-    /// A GUILD_CREATE would be sent again that tells of threads or of people in voice where its reader may not look any more.
-    /// Without it the rest makes no sense, so its client has to begin anew.
-    fn would_show_too_much(&self, now: Now, session: &Session, after: u64) -> bool {
+    /// Whether the replay contains a GUILD_CREATE with threads or voice states that the user may not view any more. The dispatches
+    /// after it make no sense without it, so the client has to identify anew.
+    fn would_reveal(&self, now: Now, session: &Session, after: u64) -> bool {
         (after + 1..=session.replay.last_seq()).filter_map(|seq| session.replay.entry(seq)).any(|entry| {
-            let Some(about) = entry.dispatch.about().filter(|about| about.is_whole()) else { return false };
-            let audience = self.relay_in(session, about.guild_id).and_then(Relay::audience);
-            let audience = audience.filter(|audience| audience.member(session.user.id).is_some());
-            // Who is out of the guild by now is not sent it at all.
-            audience.is_some_and(|audience| {
-                !about.channels().iter().all(|id| audience.may_view(session.user.id, *id, now.unix))
+            entry.dispatch.replayed().is_some_and(|of| {
+                let relay = self.relay_in(session, of.guild_id());
+                relay.is_some_and(|relay| relay.would_reveal(session.user.id, of, now.unix))
             })
         })
     }
@@ -351,16 +346,16 @@ impl Partition {
         }
     }
 
-    /// Permissions applied when each event happened; they apply once more to what is sent now.
+    /// Applies the permissions of this moment to the dispatches after a seq, before they are sent again.
     fn withhold_unseen(&mut self, now: Now, key: SlotKey, after: u64) {
         let Some(session) = self.core.sessions.get_mut(key) else { return };
         let mut left = BTreeSet::new();
         for seq in (after + 1..=session.replay.last_seq()).rev() {
-            // What was said in a group before its user left it.
-            let direct = session.replay.entry(seq).and_then(|entry| entry.dispatch.told_of_direct());
-            let Some(OfDirect { channel_id, is_left }) = direct else { continue };
+            // Everything in a group before its user left it.
+            let direct = session.replay.entry(seq).and_then(|entry| entry.dispatch.replayed()?.direct());
+            let Some((channel_id, has_left)) = direct else { continue };
             let is_past = left.contains(&channel_id);
-            if is_left {
+            if has_left {
                 left.insert(channel_id);
             }
             if is_past {
@@ -368,60 +363,37 @@ impl Partition {
                 self.core.counters.withheld_total += 1;
             }
         }
+        let user_id = session.user.id;
         let mut invalidated = BTreeSet::new();
         for seq in after + 1..=session.replay.last_seq() {
             let Some(entry) = session.replay.entry(seq).filter(|entry| !entry.dispatch.is_withheld()) else { continue };
-            let (event, about) = (entry.dispatch.event(), entry.dispatch.about());
-            let guild_id = match (event, about) {
-                // It was addressed to the account.
-                (Some(event), _) if event.guild_id.get() == 0 => continue,
-                (Some(event), _) => event.guild_id,
-                (None, Some(about)) if about.guild_id.get() != 0 => about.guild_id,
-                (None, _) => continue,
-            };
-            let index = session.guilds.get(guild_id).map(|guild| guild.relay);
-            let relay = self.relays.get(&guild_id).and_then(|relays| relays.get(&index?)).map(|entry| &entry.relay);
-            let user_id = session.user.id;
-            let audience = relay.and_then(Relay::audience);
-            let form = event.zip(audience).map(|(event, of)| of.channel_form_at_replay(user_id, key.slot, event));
-            match form {
-                Some(ChannelForm::Nothing) => {
-                    session.replay.replace(seq, self.core.withheld.clone(), 0);
-                    self.core.counters.withheld_total += 1;
-                    continue;
-                }
-                Some(ChannelForm::Redacted(form)) if form != entry.redaction => {
-                    let bytes = entry.dispatch.frame(session.encoding, form).body().len();
-                    session.replay.replace_by(seq, entry.dispatch.clone(), form, bytes);
-                }
-                _ => {}
-            }
-            let may_see = audience.is_some_and(|audience| match (event, about) {
-                (Some(event), _) => audience.may_see(user_id, event, now.unix),
-                (None, about) => {
-                    let may_view =
-                        |about: &About| about.channels().iter().all(|id| audience.may_view(user_id, *id, now.unix));
-                    audience.member(user_id).is_some() && about.is_none_or(may_view)
-                }
-            });
-            if may_see {
+            let Some(of) = entry.dispatch.replayed() else { continue };
+            let guild_id = of.guild_id();
+            if guild_id.get() == 0 {
                 continue;
             }
-            invalidated.extend(index.map(|index| (guild_id, index)));
-            // Of a passive update, a voice state or a list of threads the rest is still news.
-            let rest = relay.and_then(|relay| match (event, about.and_then(About::threads)) {
-                (Some(event), _) => relay.rebuild_for_replay(user_id, event, now.unix),
-                (None, Some(of)) => {
-                    relay.rebuild_threads_for_replay(user_id, of.channel_ids.as_deref(), of.joined_only, now.unix)
+            let index = session.guilds.get(guild_id).map(|guild| guild.relay);
+            let relay = self.relays.get(&guild_id).and_then(|relays| relays.get(&index?)).map(|entry| &entry.relay);
+            let decide = |relay: &Relay| relay.decide_replay((user_id, key.slot), of, now.unix);
+            let rest = match relay.map_or(ReplayDecision::Withheld(None), decide) {
+                ReplayDecision::Same => continue,
+                ReplayDecision::Redacted(form) => {
+                    if form != entry.redaction {
+                        let bytes = entry.dispatch.frame(session.encoding, form).body().len();
+                        session.replay.replace_by(seq, entry.dispatch.clone(), form, bytes);
+                    }
+                    continue;
                 }
-                (None, None) => None,
-            });
-            let rest = rest.map(|event| Dispatch::direct(&Arc::new(event)));
+                ReplayDecision::Hidden => None,
+                ReplayDecision::Withheld(rest) => {
+                    invalidated.extend(index.map(|index| (guild_id, index)));
+                    rest.map(|event| Dispatch::direct(&Arc::from(event)))
+                }
+            };
             let bytes = rest.as_ref().map_or(0, |rest| rest.frame(session.encoding, Redaction::NONE).body().len());
             session.replay.replace(seq, rest.unwrap_or_else(|| self.core.withheld.clone()), bytes);
             self.core.counters.withheld_total += 1;
         }
-        let user_id = session.user.id;
         for (guild_id, index) in invalidated {
             if let Some(entry) = self.relays.get_mut(&guild_id).and_then(|relays| relays.get_mut(&index)) {
                 entry.relay.invalidate_baseline(user_id, key.slot);
@@ -516,8 +488,7 @@ impl Core {
         gathering.views.retain(|(replica, _)| replica.id() != guild_id);
         for seq in session.replay.first_seq()..=session.replay.last_seq() {
             let Some(entry) = session.replay.entry(seq) else { continue };
-            let of_event = entry.dispatch.event().map(|event| event.guild_id);
-            if of_event.or_else(|| Some(entry.dispatch.about()?.guild_id)) == Some(guild_id) {
+            if entry.dispatch.replayed().map(Replayed::guild_id) == Some(guild_id) {
                 session.replay.replace(seq, self.withheld.clone(), 0);
             }
         }

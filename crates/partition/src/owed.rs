@@ -12,8 +12,9 @@ use crate::{
     transport::{Output, Transport},
     turn::Turn,
 };
-use guildhall_guild_protocol::{AudienceRule, Event, Payload, ToGuild};
-use guildhall_model::{EventName, GuildId, UserId, VoiceState, to_gateway::Subscription};
+use guildhall_guild_protocol::{AudienceRule, ToGuild};
+use guildhall_model::{GuildId, UserId, VoiceState, to_gateway::Subscription};
+use guildhall_relay::{ReplayVisibility, Replayed};
 use guildhall_session::{Dispatch, Owed};
 use guildhall_stdx::{Now, SlotKey};
 use std::{collections::BTreeMap, mem, sync::Arc};
@@ -57,9 +58,9 @@ impl Partition {
     fn tell_voice(&mut self, now: Now, key: SlotKey, guild_id: GuildId, of: UserId) {
         let Some((entry, core)) = self.relay_of(key, guild_id) else { return };
         let Some(reader) = core.sessions.get(key).map(|session| session.user.id) else { return };
-        let gone = Payload::Voice { state: Arc::new(VoiceState::new(of)), member: None };
-        let gone = Event::new(guild_id, EventName::VoiceStateUpdate, AudienceRule::Members, gone);
-        if let Some(event) = entry.relay.rebuild_for_replay(reader, &gone, now.unix) {
+        let (rule, state) = (AudienceRule::Members, Box::new(VoiceState::new(of)));
+        let dropped = ReplayVisibility::Voice { guild_id, rule, always: None, state };
+        if let Some(event) = entry.relay.rebuild_for_replay(reader, Replayed::Rule(&dropped), now.unix) {
             core.append(key, Dispatch::direct(&Arc::new(event)));
         }
     }

@@ -3,7 +3,7 @@
 //! Owns        permission classes: sessions with the same permission key share one. Classes that view the same
 //!             channels share a view, with one bitset. In a class, sessions that listen to the same stand in one group.
 //! Doors       `add_subscriber`, `remove_subscriber`, `set_mask`, `invalidate_baseline`, `set_member`, `set_structure` keep it; `fan_out` (in its own file) walks
-//!             an event's recipients.
+//!             an event's recipients; `replay_visibility` decides about events that are sent again.
 //! Invariants  A1 a session is in exactly one group of exactly one class, that of its member's permission key. A2 a class's
 //!             bitset equals what the algorithm says for each channel. A3 a role, overwrite or owner change recomputes
 //!             classes, never sessions one by one; it walks passive ones whose view it changed, for A5. A4 groups with
@@ -14,8 +14,10 @@
 //! Not here    what is delivered: `Relay`.     Spec  docs/protocol.md §5.2, §5.3.
 
 mod fan_out;
+mod replay_visibility;
 
-pub use fan_out::{ChannelForm, Deliver};
+pub use fan_out::Deliver;
+pub use replay_visibility::{PassiveSubjects, ReplayDecision, ReplayVisibility, Replayed};
 
 use crate::{
     subscription_mask::SubscriptionMask,

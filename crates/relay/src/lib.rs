@@ -16,7 +16,9 @@ mod subscriptions;
 mod view;
 mod view_change;
 
-pub use audience::{AudienceIndex, Baselines, ChannelForm, Deliver, LogId, Subscriber};
+pub use audience::{
+    AudienceIndex, Baselines, Deliver, LogId, PassiveSubjects, ReplayDecision, ReplayVisibility, Replayed, Subscriber,
+};
 pub use relay::{Progress, Recipients, Relay, ToGuilds};
 pub use subscription_mask::{SubscriptionMask, UserSubscriptions};
 pub use view::{people_of, snapshot_of, told_places};

@@ -289,27 +289,26 @@ pub(crate) fn snapshot(
     }
 }
 
-/// The part of an update that a user with another view may still see: the same channels and users, with current values.
-pub(crate) fn rebuild_for_replay(
-    delta: &PassiveDelta,
+/// An update of these channels and users with their current values, as far as a user may view them.
+pub(crate) fn rebuild_delta(
+    channels: impl Iterator<Item = ChannelId>,
+    users: impl Iterator<Item = UserId>,
     replica: &GuildReplica,
     holds: impl Fn(ChannelId) -> bool,
     own: UserId,
 ) -> PassiveDelta {
-    let mut rebuild_for_replay = PassiveDelta::default();
-    let channels = delta.channels.iter().map(|(id, _)| *id).filter(|id| holds(*id));
-    rebuild_for_replay.channels.extend(channels.filter_map(|id| Some((id, newest_message(replica, id)?))));
-    rebuild_for_replay.pins = pins_of(replica, rebuild_for_replay.channels.iter().map(|(id, _)| *id));
-    let told = delta.voice.iter().map(|entry| entry.state.user_id);
-    for user_id in told.chain(delta.left.iter().copied()) {
+    let mut delta = PassiveDelta::default();
+    delta.channels.extend(channels.filter(|id| holds(*id)).filter_map(|id| Some((id, newest_message(replica, id)?))));
+    delta.pins = pins_of(replica, delta.channels.iter().map(|(id, _)| *id));
+    for user_id in users {
         match replica.voice.get(user_id) {
             Some(entry) if user_id == own || entry.state.channel_id.is_some_and(&holds) => {
-                rebuild_for_replay.voice.push(entry.clone());
+                delta.voice.push(entry.clone());
             }
-            _ => rebuild_for_replay.left.push(user_id),
+            _ => delta.left.push(user_id),
         }
     }
-    rebuild_for_replay
+    delta
 }
 
 /// Visible channels that an update mentions. At replay, a session that can no longer view one of them does not

@@ -2,7 +2,7 @@
 //!
 //! Owns        the relay's replica of the guild, its place in the guild's stream, and its change log.
 //! Doors       `handle` for the guild's messages; `detach`, `set_mask`, `watch_members` for sessions; `handle_timer` for
-//!             passive updates; `may_see` of the audience, `rebuild_for_replay` and `invalidate_baseline` for replay.
+//!             passive updates; `decide_replay`, `would_reveal` and `invalidate_baseline` for replay.
 //! Invariants  R1 messages are taken in the order of `seq`; a gap leads to `Resync`, never to silence. R2 a session
 //!             gets nothing before its `Attached` and everything it may see after it. R3 effects are applied before
 //!             their event is fanned out. R4 when a session becomes active it is first told what it missed; when it
@@ -11,20 +11,20 @@
 //! Not here    sequence numbers, replay, writing: the `Recipients` behind the calls.
 
 use crate::{
-    audience::{AudienceIndex, Deliver, Listener, LogId, Map, PassiveGroup, Subscriber, ViewersOf},
+    audience::{
+        AudienceIndex, Deliver, Listener, LogId, Map, PassiveGroup, ReplayDecision, Replayed, Subscriber, ViewersOf,
+    },
     member_lists::{ChannelView, Delivery, MemberLists},
-    passive::{ChangeLog, channels_of, pins_of, rebuild_for_replay, snapshot},
+    passive::{ChangeLog, channels_of, snapshot},
     subscription_mask::SubscriptionMask,
     subscriptions::{Subscriptions, Watched},
+    view::thread_list,
 };
 use guildhall_guild_protocol::{
     AccessChange, AudienceRule, Event, GuildReplica, GuildView, HiddenChannels, MembersAnswer, Payload, Published,
-    Redaction, RelayId, RelayMessage, ReplicaUpdate, ResourcePayload, SessionKey, ToGuild, ToRelay, Unreads,
-    Visibility, threads_of,
+    Redaction, RelayId, RelayMessage, ReplicaUpdate, SessionKey, ToGuild, ToRelay, Unreads, Visibility,
 };
-use guildhall_model::{
-    Channel, ChannelId, EventName, GuildId, PassiveUpdate, UserId, VoiceState, to_gateway::ChannelRanges,
-};
+use guildhall_model::{Channel, ChannelId, EventName, GuildId, PassiveUpdate, UserId, to_gateway::ChannelRanges};
 use guildhall_stdx::{Instant, Now, Timestamp};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -473,7 +473,7 @@ impl Relay {
             state.tell_view_changes(self.guild_id, &published.event, recipients);
         }
         if let Some((parents, before)) = viewed_before {
-            state.tell_threads(self.guild_id, &parents, &before, now.unix, recipients);
+            state.tell_threads(&parents, &before, now.unix, recipients);
         }
     }
 
@@ -491,70 +491,30 @@ impl Relay {
         }
     }
 
-    /// The visible rest, in its current state, of a passive update, VOICE_STATE_UPDATE or THREAD_LIST_SYNC
-    /// that was withheld at replay because the user may not view all of it any more. None for other events,
-    /// and if nothing is visible.
+    /// What a session receives of a dispatch that was sent to it before, by the permissions that hold now.
+    ///
+    /// Comes from the partition, once per dispatch of a RESUME.
     #[must_use]
-    pub fn rebuild_for_replay(&self, user_id: UserId, event: &Event, now: Timestamp) -> Option<Event> {
-        let state = self.state.as_ref()?;
-        let view = state.audience.view_of(user_id)?;
-        let holds = |channel_id| state.audience.view_holds(view, channel_id);
-        let (channels, payload) = match &event.payload {
-            Payload::PassiveDelta(delta) => {
-                let delta = Some(rebuild_for_replay(delta, &state.replica, holds, user_id))
-                    .filter(|delta| !delta.is_empty())?;
-                let channels = channels_of(delta.channels.iter().map(|(id, _)| *id), &delta.voice, holds);
-                (channels, Payload::PassiveDelta(delta))
-            }
-            Payload::PassiveSnapshot(_) => {
-                let snapshot = snapshot(&state.replica, holds, Some(user_id));
-                let channels = channels_of(snapshot.channels.iter().map(|(id, _)| *id), &snapshot.voice, holds);
-                (channels, Payload::PassiveSnapshot(snapshot))
-            }
-            Payload::Unread(unreads) => {
-                let left: Vec<_> = unreads.iter().filter(|(id, _)| holds(*id)).copied().collect();
-                if left.is_empty() {
-                    return None;
-                }
-                let pins = pins_of(&state.replica, left.iter().map(|(id, _)| *id));
-                let channels = channels_of(left.iter().map(|(id, _)| *id), &[], holds);
-                (channels, Payload::Unread(Unreads { channels: left, pins }))
-            }
-            // Without it its reader would believe them to be where they were before.
-            Payload::Voice { state: told, member } => {
-                let entry = state.replica.voice.get(told.user_id);
-                let (now, member) = match entry.filter(|entry| entry.state.channel_id.is_some_and(holds)) {
-                    Some(entry) => (entry.state.clone(), Some(entry.member.clone())),
-                    None => (Arc::new(VoiceState { channel_id: None, ..VoiceState::clone(told) }), member.clone()),
-                };
-                (now.channel_id.into_iter().collect(), Payload::Voice { state: now, member })
-            }
-            Payload::Resource(resource) => {
-                let ResourcePayload::ThreadList { channel_ids, joined_only, .. } = &**resource else { return None };
-                return self.rebuild_threads_for_replay(user_id, channel_ids.as_deref(), *joined_only, now);
-            }
-            _ => return None,
-        };
-        Some(Event::new(self.guild_id, event.name, AudienceRule::Channels(channels), payload))
+    pub fn decide_replay(&self, reader: (UserId, u32), of: Replayed<'_>, now: Timestamp) -> ReplayDecision {
+        match &self.state {
+            Some(state) => state.audience.decide_replay(&state.replica, reader, of, now),
+            None => ReplayDecision::Withheld(None),
+        }
     }
 
-    /// `rebuild_for_replay`, of a list of these channels' threads, or of all.
+    /// Whether a dispatch is a GUILD_CREATE that would show a member what they may not view any more. The rest of the replay
+    /// makes no sense without it.
     #[must_use]
-    pub fn rebuild_threads_for_replay(
-        &self,
-        user_id: UserId,
-        channel_ids: Option<&[ChannelId]>,
-        joined_only: bool,
-        now: Timestamp,
-    ) -> Option<Event> {
+    pub fn would_reveal(&self, user_id: UserId, of: Replayed<'_>, now: Timestamp) -> bool {
+        self.state.as_ref().is_some_and(|state| state.audience.would_reveal(user_id, of, now))
+    }
+
+    /// The current state of a passive update, VOICE_STATE_UPDATE or THREAD_LIST_SYNC, as far as a user may view it. None for
+    /// other dispatches, and if nothing is visible.
+    #[must_use]
+    pub fn rebuild_for_replay(&self, user_id: UserId, of: Replayed<'_>, now: Timestamp) -> Option<Event> {
         let state = self.state.as_ref()?;
-        let view = state.audience.view_of(user_id)?;
-        let holds = |channel_id: &ChannelId| state.audience.view_holds(view, *channel_id);
-        let left = channel_ids.map(|ids| ids.iter().copied().filter(holds).collect::<Arc<[_]>>());
-        if left.as_ref().is_some_and(|left| left.is_empty()) {
-            return None;
-        }
-        state.thread_list(self.guild_id, user_id, left, joined_only, now)
+        state.audience.rebuild_for_replay(&state.replica, user_id, of, now)
     }
 
     /// Marks a resumed session with an incomplete replay: before its next update it may see channels again, or may have
@@ -568,7 +528,8 @@ impl Relay {
     /// All open threads that a user with sessions here can view, for one that asked for them.
     #[must_use]
     pub fn thread_list(&self, user_id: UserId, now: Timestamp) -> Option<Event> {
-        self.state.as_ref()?.thread_list(self.guild_id, user_id, None, false, now)
+        let state = self.state.as_ref()?;
+        thread_list(&state.replica, state.audience.member(user_id)?, None, false, now)
     }
 
     /// Three to five quarters of the interval, different for each relay and round, so that relays do
@@ -709,7 +670,6 @@ impl State {
     /// Sends the open threads of channels to users who can newly view them.
     fn tell_threads(
         &self,
-        guild_id: GuildId,
         parents: &[ChannelId],
         before: &ViewersOf,
         now_unix: Timestamp,
@@ -719,34 +679,14 @@ impl State {
         for (user_id, places) in before.gained(&now, parents.len()) {
             let gained: Arc<[ChannelId]> = places.into_iter().map(|place| parents[place]).collect();
             for (slots, joined_only) in self.audience.thread_listeners_of(user_id).into_iter().zip([false, true]) {
-                let list = || self.thread_list(guild_id, user_id, Some(gained.clone()), joined_only, now_unix);
+                let member = self.audience.member(user_id);
+                let list = || thread_list(&self.replica, member?, Some(gained.clone()), joined_only, now_unix);
                 let Some(event) = (if slots.is_empty() { None } else { list() }) else { continue };
                 recipients
                     .begin(&Arc::new(Published { event, replica_update: ReplicaUpdate::None }), Visibility::Alone);
                 slots.into_iter().for_each(|slot| recipients.deliver_alone(slot, Redaction::NONE));
             }
         }
-    }
-
-    /// Open threads of these channels, or of all, that a user can view. None if there are none, and for users who
-    /// receive only joined threads: they have joined none there.
-    fn thread_list(
-        &self,
-        guild_id: GuildId,
-        user_id: UserId,
-        channel_ids: Option<Arc<[ChannelId]>>,
-        joined_only: bool,
-        now: Timestamp,
-    ) -> Option<Event> {
-        let member = self.audience.member(user_id)?;
-        let threads = threads_of(&self.replica, member, joined_only, channel_ids.as_deref(), now);
-        if threads.is_empty() && joined_only {
-            return None;
-        }
-        let threads = threads.into_iter().cloned().collect();
-        let rule = channel_ids.clone().map_or(AudienceRule::User(user_id), AudienceRule::Channels);
-        let resource = ResourcePayload::ThreadList { channel_ids, threads, user_id, joined_only };
-        Some(Event::new(guild_id, EventName::ThreadListSync, rule, Payload::Resource(Box::new(resource))))
     }
 
     /// One round: sends every passive session its changes since its last update.

@@ -3,14 +3,15 @@
 //! Spec  docs/protocol.md §6.11, "Which members / presences a GUILD_CREATE holds".
 
 use guildhall_guild_protocol::{
-    GuildReplica, GuildStructure, GuildView, HiddenChannels, MemberEntry, Redaction, VoiceEntry, threads_of,
+    AudienceRule, Event, GuildReplica, GuildStructure, GuildView, HiddenChannels, MemberEntry, Payload, Redaction,
+    ResourcePayload, VoiceEntry, threads_of,
 };
 use guildhall_model::{
-    Capabilities, Channel, ChannelId, Member, Overwrite, Permissions, Presence, ScheduledEvent, UserId,
+    Capabilities, Channel, ChannelId, EventName, Member, Overwrite, Permissions, Presence, ScheduledEvent, UserId,
     from_gateway::{ChannelBody, GuildPeople, GuildSnapshot, RoleBody},
 };
 use guildhall_stdx::Timestamp;
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// Past this many members even a bot with GUILD_PRESENCES gets only its own member and those in voice.
 const MEMBERS_LISTED_MAX: u64 = 75_000;
@@ -145,4 +146,24 @@ fn viewed_voice_channels(replica: &GuildReplica, member: &Member) -> BTreeSet<Ch
     let may_view = viewer(structure, member);
     let is_viewed = |id: &ChannelId| structure.channels.get(id).is_some_and(|channel| may_view(channel));
     taken.into_iter().filter(is_viewed).collect()
+}
+
+/// THREAD_LIST_SYNC: open threads of these channels, or of all, that a member can view. None if there are none, and the member
+/// receives only joined threads: they have joined none there.
+pub(crate) fn thread_list(
+    replica: &GuildReplica,
+    member: &Member,
+    channel_ids: Option<Arc<[ChannelId]>>,
+    joined_only: bool,
+    now: Timestamp,
+) -> Option<Event> {
+    let threads = threads_of(replica, member, joined_only, channel_ids.as_deref(), now);
+    if threads.is_empty() && joined_only {
+        return None;
+    }
+    let threads = threads.into_iter().cloned().collect();
+    let user_id = member.user.id;
+    let rule = channel_ids.clone().map_or(AudienceRule::User(user_id), AudienceRule::Channels);
+    let resource = ResourcePayload::ThreadList { channel_ids, threads, user_id, joined_only };
+    Some(Event::new(replica.id(), EventName::ThreadListSync, rule, Payload::Resource(Box::new(resource))))
 }

@@ -7,9 +7,9 @@
 use guildhall_codec::{DispatchFrame, Encoding};
 use guildhall_guild_protocol::{Event, Published, Redaction, Retention, Visibility};
 use guildhall_model::{ChannelId, EventName, GuildId};
+use guildhall_relay::{ReplayVisibility, Replayed};
 use serde::Serialize;
 use std::{
-    borrow::Cow,
     cell::{Cell, RefCell, RefMut},
     num::NonZeroU32,
     rc::Rc,
@@ -22,107 +22,21 @@ enum Source {
     /// For one session, made by the guild.
     Direct(Arc<Event>),
     /// For one session, made here; its only frame is there from the start.
-    Own(Option<Box<About>>),
+    Own(Option<Box<ReplayVisibility>>),
     /// For one session, large: its frame is made when it is written, and can be made again.
-    Lazy(Box<dyn Fn() -> DispatchFrame>, Option<Box<About>>),
-    /// Of the process before this one, in its only form: an event, or what was made for one session.
-    Kept(Option<Box<Event>>, Option<Box<About>>),
+    Lazy(Box<dyn Fn() -> DispatchFrame>, Option<GuildPlaces>),
+    /// Restored by a hand-over, in its only form.
+    Restored(Option<Box<ReplayVisibility>>),
     /// Placeholder for a dispatch that the session may no longer see, or that was dropped for lack of room. `is_owed`: the current
     /// value of its state has to be sent.
     Withheld { is_owed: bool },
 }
 
-/// What a dispatch tells that was made for one session: asked at replay, when that session may know less than before.
-pub struct About {
-    /// Of this guild.
+/// What a GUILD_CREATE shows that not every member may view.
+pub(crate) struct GuildPlaces {
     pub guild_id: GuildId,
-    channels: Channels,
-    is_whole: bool,
-    direct: Option<OfDirect>,
-    threads: Option<OfThreads>,
-}
-
-/// It is a list of threads, of which there may be less to tell by now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OfThreads {
-    /// Whose threads; none: the whole guild's.
-    pub channel_ids: Option<Arc<[ChannelId]>>,
-    /// Others than its reader joined are not in it.
-    pub joined_only: bool,
-}
-
-/// What is told of a direct message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OfDirect {
-    /// Which.
-    pub channel_id: ChannelId,
-    /// It is a group, and whoever is told has left it.
-    pub is_left: bool,
-}
-
-enum Channels {
-    These(Vec<ChannelId>),
-    /// Found when somebody asks, which is seldom.
-    Found(Box<dyn Fn() -> Vec<ChannelId>>),
-}
-
-impl About {
-    /// Of a guild, whatever its reader may view there.
-    #[must_use]
-    pub fn guild(guild_id: GuildId) -> Self {
-        Self::channels_of(guild_id, Vec::new())
-    }
-
-    /// Of what is in these channels of a guild.
-    #[must_use]
-    pub fn channels_of(guild_id: GuildId, channels: Vec<ChannelId>) -> Self {
-        Self { guild_id, channels: Channels::These(channels), is_whole: false, direct: None, threads: None }
-    }
-
-    /// The guild itself, with what `find` says of channels and threads that not everybody can view.
-    #[must_use]
-    pub fn whole(guild_id: GuildId, find: impl Fn() -> Vec<ChannelId> + 'static) -> Self {
-        Self { guild_id, channels: Channels::Found(Box::new(find)), is_whole: true, direct: None, threads: None }
-    }
-
-    /// As it was before the process began: the guild itself, or else of what is in these channels.
-    #[must_use]
-    pub fn kept(guild_id: GuildId, channels: Vec<ChannelId>, is_whole: bool) -> Self {
-        Self { is_whole, ..Self::channels_of(guild_id, channels) }
-    }
-
-    /// Of a list of threads; `channels` as well as threads that it tells of.
-    #[must_use]
-    pub fn of_threads(guild_id: GuildId, channels: Vec<ChannelId>, threads: OfThreads) -> Self {
-        Self { threads: Some(threads), ..Self::channels_of(guild_id, channels) }
-    }
-
-    /// Of a direct message, which is no guild's.
-    #[must_use]
-    pub fn of_direct(direct: OfDirect) -> Self {
-        Self { direct: Some(direct), ..Self::guild(GuildId::new(0)) }
-    }
-
-    /// It is the guild itself: without it, what follows makes no sense to a client.
-    #[must_use]
-    pub fn is_whole(&self) -> bool {
-        self.is_whole
-    }
-
-    /// It is a list of threads.
-    #[must_use]
-    pub fn threads(&self) -> Option<&OfThreads> {
-        self.threads.as_ref()
-    }
-
-    /// The channels and threads whose content it tells.
-    #[must_use]
-    pub fn channels(&self) -> Cow<'_, [ChannelId]> {
-        match &self.channels {
-            Channels::These(channels) => channels.into(),
-            Channels::Found(find) => find().into(),
-        }
-    }
+    /// Finds the channels and threads. Called for a RESUME and for a session's snapshot.
+    pub find: Box<dyn Fn() -> Vec<ChannelId>>,
 }
 
 /// A frame around a body.
@@ -195,51 +109,50 @@ impl Dispatch {
         Self::new(Source::Direct(event.clone()))
     }
 
-    /// A dispatch made here for one session, in its encoding. `about`: only for who may know of that.
+    /// A dispatch made here for one session, in its encoding. A replay leaves it out for a reader that `visibility` excludes.
     #[must_use]
-    pub fn own(encoding: Encoding, name: EventName, body: &impl Serialize, about: Option<About>) -> Rc<Self> {
-        let dispatch = Self::new(Source::Own(about.map(Box::new)));
+    pub fn own(
+        encoding: Encoding,
+        name: EventName,
+        body: &impl Serialize,
+        visibility: Option<ReplayVisibility>,
+    ) -> Rc<Self> {
+        let dispatch = Self::new(Source::Own(visibility.map(Box::new)));
         *dispatch.cell(encoding, Redaction::NONE).borrow_mut() = Some(Box::new(frame_of(encoding, name, body)));
         dispatch
     }
 
-    /// A dispatch of the process before this one. None if `name` is none.
+    /// A dispatch that a hand-over restored. None if `name` is no name of an event.
     pub(crate) fn restored(
-        (event, about): (Option<Event>, Option<About>),
+        visibility: Option<ReplayVisibility>,
         encoding: Encoding,
         name: &str,
         body: &[u8],
     ) -> Option<Rc<Self>> {
         let frame = DispatchFrame::from_body(encoding, name, body).ok()?;
-        let dispatch = Self::new(Source::Kept(event.map(Box::new), about.map(Box::new)));
+        let dispatch = Self::new(Source::Restored(visibility.map(Box::new)));
         *dispatch.cell(encoding, Redaction::NONE).borrow_mut() = Some(Box::new(frame));
         Some(dispatch)
     }
 
-    /// A large dispatch made here for one session: READY, GUILD_CREATE. What `make` makes it from should be cheap to keep.
+    /// A large dispatch made here for one session: READY, or GUILD_CREATE with its `places`. What `make` makes it from should be
+    /// cheap to keep.
     #[must_use]
-    pub fn lazy(make: impl Fn() -> DispatchFrame + 'static, about: Option<About>) -> Rc<Self> {
-        Self::new(Source::Lazy(Box::new(make), about.map(Box::new)))
+    pub(crate) fn lazy(make: impl Fn() -> DispatchFrame + 'static, places: Option<GuildPlaces>) -> Rc<Self> {
+        Self::new(Source::Lazy(Box::new(make), places))
     }
 
-    /// What it tells of a direct message, if it does.
+    /// What decides at a RESUME whether the session may still see the dispatch; none if it always may.
     #[must_use]
-    pub fn told_of_direct(&self) -> Option<OfDirect> {
-        match (self.event(), self.about()) {
-            (Some(event), _) => {
-                let is_left = event.group_left().is_some();
-                event.direct_channel().map(|channel_id| OfDirect { channel_id, is_left })
-            }
-            (None, about) => about?.direct,
-        }
-    }
-
-    /// What it tells, if it was made here and is not for everybody.
-    #[must_use]
-    pub fn about(&self) -> Option<&About> {
+    pub fn replayed(&self) -> Option<Replayed<'_>> {
         match &self.source {
-            Source::Own(about) | Source::Lazy(_, about) | Source::Kept(_, about) => about.as_deref(),
-            Source::Published(_) | Source::Direct(_) | Source::Withheld { .. } => None,
+            Source::Published(published) => Some(Replayed::Event(&published.event)),
+            Source::Direct(event) => Some(Replayed::Event(event)),
+            Source::Own(visibility) | Source::Restored(visibility) => visibility.as_deref().map(Replayed::Rule),
+            Source::Lazy(_, places) => places
+                .as_ref()
+                .map(|GuildPlaces { guild_id, find }| Replayed::Guild { guild_id: *guild_id, places: &**find }),
+            Source::Withheld { .. } => None,
         }
     }
 
@@ -270,7 +183,7 @@ impl Dispatch {
         match &self.source {
             Source::Published(published) => published.event.retention(),
             Source::Direct(event) => event.retention(),
-            Source::Own(_) | Source::Lazy(..) | Source::Kept(..) | Source::Withheld { .. } => Retention::Lasting,
+            Source::Own(_) | Source::Lazy(..) | Source::Restored(_) | Source::Withheld { .. } => Retention::Lasting,
         }
     }
 
@@ -280,8 +193,7 @@ impl Dispatch {
         match &self.source {
             Source::Published(published) => Some(&published.event),
             Source::Direct(event) => Some(event),
-            Source::Kept(event, _) => event.as_deref(),
-            Source::Own(_) | Source::Lazy(..) | Source::Withheld { .. } => None,
+            Source::Own(_) | Source::Lazy(..) | Source::Restored(_) | Source::Withheld { .. } => None,
         }
     }
 
@@ -290,7 +202,9 @@ impl Dispatch {
     pub fn published_event(&self) -> Option<&Event> {
         match &self.source {
             Source::Published(published) => Some(&published.event),
-            Source::Direct(_) | Source::Kept(..) | Source::Own(_) | Source::Lazy(..) | Source::Withheld { .. } => None,
+            Source::Direct(_) | Source::Restored(_) | Source::Own(_) | Source::Lazy(..) | Source::Withheld { .. } => {
+                None
+            }
         }
     }
 
@@ -403,7 +317,7 @@ impl std::fmt::Debug for Dispatch {
         let name = match &self.source {
             Source::Published(_) | Source::Direct(_) => self.event().map_or("", Event::wire_name),
             Source::Own(_) => "own",
-            Source::Kept(..) => "kept",
+            Source::Restored(_) => "restored",
             Source::Lazy(..) => "lazy",
             Source::Withheld { .. } => "withheld",
         };

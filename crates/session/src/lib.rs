@@ -10,17 +10,15 @@ mod ids;
 mod log;
 mod ready;
 mod replay;
-mod seen_by;
 mod session;
 mod snapshot;
 
-pub use dispatch::{About, Dispatch, OfDirect, OfThreads, Sharing};
+pub use dispatch::{Dispatch, Sharing};
 pub use guilds::{GuildEntry, Guilds, Membership};
 pub use ids::{SessionIds, partition_of};
 pub use log::{LogLimits, Logged, Owed, SharedLog, Size};
 pub use ready::{bot_ready, guild_create, guild_delete, next_chunk, rate_limited, resumed, user_ready};
 pub use replay::{ReplayBuffer, ReplayEntry, Share};
-pub use seen_by::{KeptUpdate, SeenBy};
 pub use session::{
     MEMBER_REQUESTS_MAX, MEMBERS_INTERVAL_MS, MemberRequest, NewSession, PendingReady, Profile, RateWindow, Session,
 };

@@ -3,7 +3,7 @@
 //! Spec  docs/protocol.md §1.8–§1.10, §6.11, §8.7.
 
 use crate::{
-    dispatch::{About, Dispatch, frame_of},
+    dispatch::{Dispatch, GuildPlaces, frame_of},
     session::{MemberRequest, Session},
 };
 use guildhall_codec::{DispatchFrame, Encoding};
@@ -16,7 +16,7 @@ use guildhall_model::{
     },
     to_gateway::ShardId,
 };
-use guildhall_relay::{people_of, snapshot_of, told_places};
+use guildhall_relay::{ReplayVisibility, people_of, snapshot_of, told_places};
 use guildhall_stdx::Timestamp;
 use serde::Serialize;
 use std::{rc::Rc, sync::Arc};
@@ -162,16 +162,17 @@ pub fn guild_create(
     let (encoding, large_threshold) = (session.encoding, session.large_threshold());
     let (replica, view, capabilities) = (replica.clone(), view.clone(), session.profile.capabilities);
     let is_user = session.kind() == AccountKind::User;
-    let about = {
+    let places = {
         let (replica, view) = (replica.clone(), view.clone());
-        About::whole(replica.id(), move || told_places(&replica, &view, is_user, hidden, now))
+        let guild_id = replica.id();
+        GuildPlaces { guild_id, find: Box::new(move || told_places(&replica, &view, is_user, hidden, now)) }
     };
     let make = move || {
         let snapshot = snapshot_of(&replica, &view, large_threshold, capabilities, is_user, hidden, now);
         let people = people_of(&replica, &view);
         frame_of(encoding, EventName::GuildCreate, &GatewayGuildBody::event(capabilities, &snapshot, &people))
     };
-    Dispatch::lazy(make, Some(about))
+    Dispatch::lazy(make, Some(places))
 }
 
 /// GUILD_DELETE: an outage with `unavailable`, otherwise the session's membership has ended.
@@ -244,7 +245,8 @@ pub fn next_chunk(
         presences: with_presences.then(|| listed.iter().filter_map(|entry| presence_of(entry)).collect()),
         nonce: job.answer.nonce.as_deref(),
     };
-    let dispatch = Dispatch::own(encoding, EventName::GuildMembersChunk, &body, Some(About::guild(job.guild_id)));
+    let visibility = ReplayVisibility::members(job.guild_id);
+    let dispatch = Dispatch::own(encoding, EventName::GuildMembersChunk, &body, Some(visibility));
     if let Some(last) = listed.last() {
         job.after = last.member.user.id;
     }

@@ -9,13 +9,14 @@
 //! Not here    member requests in progress, which clients send again; rate limits of op 3 and op 8, which restart;
 //!             sessions that have not sent READY.     Spec  docs/adr/0026.
 
-use crate::{dispatch::Dispatch, seen_by::SeenBy};
+use crate::dispatch::Dispatch;
 use guildhall_codec::Encoding;
 use guildhall_guild_protocol::Redaction;
 use guildhall_model::{
     Activity, ChannelId, GuildId, Platform, Status, UserId,
     to_gateway::{ChannelRanges, RowRange, Subscription},
 };
+use guildhall_relay::ReplayVisibility;
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 
@@ -30,7 +31,8 @@ pub struct KeptDispatch {
     #[serde(with = "as_text")]
     pub body: Vec<u8>,
     /// Visibility rule at replay. None: a dispatch made for one session, which that session may always see.
-    pub seen_by: Option<SeenBy>,
+    #[serde(rename = "seen_by")]
+    pub visibility: Option<ReplayVisibility>,
 }
 
 /// Bytes within JSON: UTF-8 after a `t`, anything else as hexadecimal digits after an `x`.
@@ -89,17 +91,14 @@ impl Dispatch {
         let (name, body) = (String::from_utf8_lossy(frame.name()).into_owned(), frame.body().to_vec());
         drop(frame);
         self.was_written(encoding);
-        let of_own = |about| SeenBy::of_own(about, self.told_of_direct());
-        let hides = hides && redaction == Redaction::NONE;
-        let seen_by = self.event().map(|event| SeenBy::of(event, hides)).or_else(|| self.about().map(of_own));
-        KeptDispatch { name, is_etf: encoding == Encoding::Etf, body, seen_by }
+        let visibility = self.replayed().map(|of| of.to_rule(hides && redaction == Redaction::NONE));
+        KeptDispatch { name, is_etf: encoding == Encoding::Etf, body, visibility }
     }
 
     /// Restores a dispatch. None if its name is not valid.
     #[must_use]
     pub fn kept(kept: &KeptDispatch) -> Option<Rc<Self>> {
-        let seen_by = kept.seen_by.clone().map_or((None, None), SeenBy::restored);
-        Self::restored(seen_by, kept.encoding(), &kept.name, &kept.body)
+        Self::restored(kept.visibility.clone(), kept.encoding(), &kept.name, &kept.body)
     }
 }
 

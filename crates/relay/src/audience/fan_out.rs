@@ -1,32 +1,19 @@
-//! Fan-out: the recipients of an event, now and at replay.
+//! Fan-out: the recipients of an event.
 //!
-//! Doors       `AudienceIndex::fan_out`, `may_see`, `may_view`; `Deliver` receives the calls.
+//! Doors       `AudienceIndex::fan_out`, `may_view`; `Deliver` receives the calls.
 //! Invariants  F1 each matching session receives the event exactly once, even if it matches by group, user id, mention
 //!             and subscription. F2 the cost is that of the classes, and of the sessions that receive the event.
-//! Spec        docs/protocol.md §5.3, §7, §8.5.
+//! Not here    what is sent again: `replay_visibility`.     Spec  docs/protocol/reference.md §5.3, §7, §8.5.
 
-use super::{AudienceIndex, Class, Group, IndexedSubscriber, Listener, LogId, UserSubscribers};
+use super::{AudienceIndex, Class, Group, IndexedSubscriber, Listener, LogId};
 use crate::{
     subscription_mask::SubscriptionMask,
     view_change::{ViewChange, Viewers},
 };
-use guildhall_guild_protocol::{
-    Audience, AudienceRule, Event, HiddenChannels, Payload, Redaction, ResourcePayload, ThreadEntry, UserFilter,
-};
+use guildhall_guild_protocol::{Audience, AudienceRule, Event, HiddenChannels, Payload, Redaction, UserFilter};
 use guildhall_model::{Channel, ChannelId, EventName, Permissions, RoleId, UserId};
 use guildhall_stdx::Timestamp;
 use std::sync::Arc;
-
-/// Form of an event about a channel at replay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChannelForm {
-    /// As it was sent when it happened.
-    AsItWas,
-    /// Without what this withholds.
-    Redacted(Redaction),
-    /// It is not sent.
-    Nothing,
-}
 
 /// Recipients of an event, one call per session.
 pub trait Deliver {
@@ -40,11 +27,11 @@ pub trait Deliver {
 }
 
 impl AudienceIndex {
-    fn sees(&self, class: &Class, channel_id: ChannelId) -> bool {
+    pub(super) fn sees(&self, class: &Class, channel_id: ChannelId) -> bool {
         self.channel_bits.get(&channel_id).is_some_and(|bit| self.views[class.view].visible.contains(*bit))
     }
 
-    fn admits(&self, class: &Class, rule: &AudienceRule, now: Timestamp) -> bool {
+    pub(super) fn admits(&self, class: &Class, rule: &AudienceRule, now: Timestamp) -> bool {
         match rule {
             AudienceRule::Members => true,
             AudienceRule::Channel(channel) => self.sees(class, *channel),
@@ -93,7 +80,7 @@ impl AudienceIndex {
     }
 
     /// Whether a gate admits a user by id although it may refuse the user's class.
-    fn admits_by_name(&self, class: &Class, user_id: UserId, rule: &AudienceRule, now: Timestamp) -> bool {
+    pub(super) fn admits_by_name(&self, class: &Class, user_id: UserId, rule: &AudienceRule, now: Timestamp) -> bool {
         let AudienceRule::Thread { parent, thread, is_private, only } = rule else { return false };
         let is_let_in = !is_private || self.is_in_thread(user_id, *thread) || self.manages_threads(class, *parent, now);
         only.is_none_or(|only| only == user_id) && self.sees(class, *parent) && is_let_in
@@ -244,7 +231,7 @@ impl AudienceIndex {
 
     /// The form of an event about a channel for a session whose member saw the channel before it and sees it now, or
     /// not. None: it receives nothing, or an event for the change of its view.
-    fn channel_form(
+    pub(super) fn channel_form(
         &self,
         event: &Event,
         channel: &Channel,
@@ -286,22 +273,6 @@ impl AudienceIndex {
         }
     }
 
-    /// The form of an event about a channel at replay, by the view that holds now.
-    #[must_use]
-    pub fn channel_form_at_replay(&self, user_id: UserId, slot: u32, event: &Event) -> ChannelForm {
-        let Payload::Channel(channel) = &event.payload else { return ChannelForm::AsItWas };
-        let Some(user_subscribers) = self.users.get(&user_id) else { return ChannelForm::AsItWas };
-        let Some(indexed) = user_subscribers.subscribers.iter().find(|indexed| indexed.subscriber.slot == slot) else {
-            return ChannelForm::AsItWas;
-        };
-        // A deletion was for those who knew the channel when it happened.
-        if event.name == EventName::ChannelDelete || self.sees(&self.classes[user_subscribers.class], channel.id) {
-            return ChannelForm::AsItWas;
-        }
-        let form = self.channel_form(event, channel, indexed.subscriber.mask, (false, false));
-        form.map_or(ChannelForm::Nothing, ChannelForm::Redacted)
-    }
-
     /// To the sessions of one user that did not get it with their group. `always`: whatever gate and intents say.
     fn deliver_to_user(&self, event: &Event, user_id: UserId, now: Timestamp, always: bool, out: &mut impl Deliver) {
         let audience = &event.audience;
@@ -320,54 +291,6 @@ impl AudienceIndex {
             if !has_it && wants && !is_barred(audience, subscriber.mask, user_id) {
                 out.deliver_alone(subscriber.slot, self.redaction_for(event, subscriber.mask, user_id));
             }
-        }
-    }
-
-    /// Whether a user's session may (still) see an event that it was sent before: asked at replay.
-    #[must_use]
-    pub fn may_see(&self, user_id: UserId, event: &Event, now: Timestamp) -> bool {
-        let Some(user_subscribers) = self.users.get(&user_id) else { return false };
-        if let Payload::Resource(resource) = &event.payload
-            && let Some(may_see) = self.may_see_resource(user_subscribers, resource, now)
-        {
-            return may_see;
-        }
-        if event.audience.always == Some(user_id) || event.audience.rule.names(user_id) {
-            return true;
-        }
-        match &event.audience.rule {
-            // A user who lost access to a channel still receives that somebody left another one.
-            AudienceRule::ChannelExcept(channel, _) => self.sees(&self.classes[user_subscribers.class], *channel),
-            rule @ AudienceRule::Thread { .. } => {
-                self.admits_by_name(&self.classes[user_subscribers.class], user_id, rule, now)
-            }
-            rule => self.admits(&self.classes[user_subscribers.class], rule, now),
-        }
-    }
-
-    /// The same, of what is more than its gate says; none for other notices.
-    fn may_see_resource(
-        &self,
-        user_subscribers: &UserSubscribers,
-        resource: &ResourcePayload,
-        now: Timestamp,
-    ) -> Option<bool> {
-        let class = &self.classes[user_subscribers.class];
-        match resource {
-            // The members of a deleted thread are unknown now. They were sent this event, which has no content.
-            ResourcePayload::ThreadGone(thread) if self.threads.get(thread.id).is_none() => {
-                Some(thread.parent_id.is_some_and(|parent| self.sees(class, parent)))
-            }
-            ResourcePayload::ThreadList { channel_ids, threads, .. } => {
-                let views = |entry: &ThreadEntry| entry.is_viewed_by(&self.structure, &user_subscribers.member, now);
-                let still_views = |id: ChannelId| self.threads.get(id).is_some_and(views);
-                let channels = channel_ids.iter().flat_map(|ids| ids.iter());
-                Some(
-                    channels.into_iter().all(|channel| self.sees(class, *channel))
-                        && threads.iter().all(|entry| still_views(entry.channel.id)),
-                )
-            }
-            _ => None,
         }
     }
 

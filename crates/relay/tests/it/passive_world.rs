@@ -12,7 +12,7 @@ use guildhall_model::{
     ChannelId, ChannelType, EventName, Member, MessageId, Overwrite, OverwriteKind, PassiveUpdate, Permissions, UserId,
     VoiceState,
 };
-use guildhall_relay::{LogId, Relay, SubscriptionMask, ToGuilds, UserSubscriptions};
+use guildhall_relay::{LogId, Relay, Replayed, SubscriptionMask, ToGuilds, UserSubscriptions};
 use guildhall_stdx::{Now, Rng};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -349,7 +349,7 @@ impl World {
                 continue;
             }
             is_whole = false;
-            if let Some(rest) = self.relay.rebuild_for_replay(client.user_id, &published.event, NOW) {
+            if let Some(rest) = self.relay.rebuild_for_replay(client.user_id, Replayed::Event(&published.event), NOW) {
                 assert!(index.may_see(client.user_id, &rest, NOW), "the remaining part is visible");
                 client.apply(&rest.payload);
             }

@@ -9,7 +9,9 @@ use guildhall_model::{
     ChannelId, ChannelType, EventName, GuildId, MessageId, OverwriteKind, PassiveUpdate, Permissions, UserId,
     VoiceState,
 };
-use guildhall_relay::{Deliver, LogId, Recipients, Relay, Subscriber, SubscriptionMask, ToGuilds, UserSubscriptions};
+use guildhall_relay::{
+    Deliver, LogId, Recipients, Relay, Replayed, Subscriber, SubscriptionMask, ToGuilds, UserSubscriptions,
+};
 use guildhall_stdx::Now;
 use std::sync::Arc;
 
@@ -168,7 +170,9 @@ impl Guild {
         of_slot
             .filter_map(|(_, published)| match audience.may_see(ANA, &published.event, NOW) {
                 true => Some(text(&published.event)),
-                false => self.relay.rebuild_for_replay(ANA, &published.event, NOW).map(|rest| text(&rest)),
+                false => {
+                    self.relay.rebuild_for_replay(ANA, Replayed::Event(&published.event), NOW).map(|rest| text(&rest))
+                }
             })
             .collect()
     }
