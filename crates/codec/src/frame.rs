@@ -1,15 +1,16 @@
 //! Frames: the envelope around a body that many sessions share.
 //!
-//! Owns        the byte layout of envelopes in both encodings, and of the WebSocket header in front of them.
+//! Owns        the byte layout of envelopes in both encodings.
 //! Doors       `DispatchFrame` once per (event, encoding), then `write_for` or `parts` once per recipient;
-//!             `control_payload` for everything that is not a dispatch; `websocket_header` for finished payloads.
+//!             `control_payload` for everything that is not a dispatch.
 //! Invariants  F1 only the seq (and so the WebSocket length) differs between recipients; the body is never copied or
 //!             moved. F2 `write_for` and the three slices of `parts` are the same bytes. (tests `f1_*`, `f2_*`)
 //! Limits      `EVENT_NAME_BYTES_MAX`; heads and tails fit `HEAD_BYTES_MAX`.
-//! Not here    masking, fragments, extensions (ws-proto); compression (stream).     Spec  docs/protocol.md 1.2, 2.2.
+//! Not here    WebSocket headers, masking, fragments, extensions (ws-proto); compression (stream).     Spec  docs/protocol.md 1.2, 2.2.
 
 use std::ops::Range;
 
+use guildhall_ws_proto::{FrameHeader, HEADER_BYTES_MAX as WS_HEADER_BYTES_MAX, Opcode};
 use serde::Serialize;
 
 use crate::etf::{IntBytes, VERSION, tag};
@@ -20,9 +21,6 @@ pub const EVENT_NAME_BYTES_MAX: usize = 64;
 
 /// Longest head or tail around a body.
 pub const HEAD_BYTES_MAX: usize = 128;
-
-/// A server's header: no mask, at most 8 bytes of length.
-const WS_HEADER_BYTES_MAX: usize = 10;
 
 /// Header of a stored deflate block in prepared frames: not final, stored; the length; its complement.
 pub(crate) const STORED_HEADER_BYTES: usize = 5;
@@ -58,16 +56,6 @@ const _: () = assert!(
         <= HEAD_BYTES_MAX
 );
 
-/// The WebSocket opcode of a whole message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum WsOpcode {
-    /// JSON that is not compressed.
-    Text = 1,
-    /// ETF, and whatever is compressed.
-    Binary = 2,
-}
-
 /// Headers in front of the envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
@@ -76,7 +64,7 @@ pub enum Framing {
     /// The header of one unmasked, unfragmented WebSocket message.
     WebSocket {
         /// Text or binary.
-        opcode: WsOpcode,
+        opcode: Opcode,
     },
 }
 
@@ -84,58 +72,18 @@ impl Framing {
     /// The framing of an uncompressed payload: text for JSON, binary for ETF.
     pub fn websocket(encoding: Encoding) -> Self {
         let opcode = match encoding {
-            Encoding::Json => WsOpcode::Text,
-            Encoding::Etf => WsOpcode::Binary,
+            Encoding::Json => Opcode::Text,
+            Encoding::Etf => Opcode::Binary,
         };
         Self::WebSocket { opcode }
     }
 
-    fn header(self, payload_bytes: usize) -> WsHeader {
+    fn header(self, payload_bytes: usize) -> Option<FrameHeader> {
         match self {
-            Self::None => WsHeader::EMPTY,
-            Self::WebSocket { opcode } => WsHeader::new(opcode, payload_bytes),
+            Self::None => None,
+            Self::WebSocket { opcode } => Some(FrameHeader::new(opcode, payload_bytes)),
         }
     }
-}
-
-/// The header of a server's WebSocket message: FIN, opcode, no mask, and the shortest form of the length.
-#[derive(Clone, Copy)]
-pub(crate) struct WsHeader {
-    pub(crate) bytes: [u8; WS_HEADER_BYTES_MAX],
-    length: usize,
-}
-
-impl WsHeader {
-    const EMPTY: Self = Self { bytes: [0; WS_HEADER_BYTES_MAX], length: 0 };
-
-    pub(crate) fn new(opcode: WsOpcode, payload_bytes: usize) -> Self {
-        let mut header = Self::EMPTY;
-        header.bytes[0] = 0x80 | opcode as u8;
-        header.length = if payload_bytes < 126 {
-            header.bytes[1] = payload_bytes as u8;
-            2
-        } else if let Ok(length) = u16::try_from(payload_bytes) {
-            header.bytes[1] = 126;
-            header.bytes[2..4].copy_from_slice(&length.to_be_bytes());
-            4
-        } else {
-            header.bytes[1] = 127;
-            header.bytes[2..10].copy_from_slice(&(payload_bytes as u64).to_be_bytes());
-            10
-        };
-        header
-    }
-
-    pub(crate) fn as_slice(&self) -> &[u8] {
-        &self.bytes[..self.length]
-    }
-}
-
-/// The header in front of a payload of `payload_bytes` that is already finished, for instance compressed.
-pub fn websocket_header(opcode: WsOpcode, payload_bytes: usize) -> SmallHead {
-    let mut head = SmallHead::EMPTY;
-    head.push(WsHeader::new(opcode, payload_bytes).as_slice());
-    head
 }
 
 /// Up to [`HEAD_BYTES_MAX`] bytes on the stack.
@@ -347,7 +295,7 @@ impl DispatchFrame {
             Encoding::Etf => self.write_etf(seq),
         };
         let header = framing.header(payload.len());
-        let header = header.as_slice();
+        let header = header.as_deref().unwrap_or_default();
         let start = payload.start - header.len();
         self.buffer[start..payload.start].copy_from_slice(header);
         &self.buffer[start..payload.end]
@@ -404,7 +352,7 @@ impl DispatchFrame {
         }
         let payload_bytes = envelope.len() + body.len() + tail.len();
         let mut head = SmallHead::EMPTY;
-        head.push(framing.header(payload_bytes).as_slice());
+        head.push(framing.header(payload_bytes).as_deref().unwrap_or_default());
         head.push(&envelope);
         FrameParts { head, body, tail }
     }

@@ -33,13 +33,11 @@ pub use cohort::Cohort;
 pub use error::CodecError;
 pub use error::{DecodeError, EncodeError, EtfError};
 pub use etf::{DecodeLimits, decode_etf, decode_etf_from_gateway, encode_etf, encode_etf_to_gateway, transcode_json};
-pub use frame::{
-    DispatchFrame, EVENT_NAME_BYTES_MAX, FrameParts, Framing, SmallHead, WsOpcode, control_payload, websocket_header,
-};
+pub use frame::{DispatchFrame, EVENT_NAME_BYTES_MAX, FrameParts, Framing, SmallHead, control_payload};
 pub use json::encode_json;
 pub use payload::{Inbound, decode_payload, encode_payload_to_gateway};
 #[cfg(feature = "stream")]
-pub use prepared::{PREPARE_BYTES_MIN, deflated_header};
+pub use prepared::PREPARE_BYTES_MIN;
 #[cfg(feature = "stream")]
 pub use prepared_cache::PreparedCache;
 #[cfg(feature = "stream")]

@@ -16,23 +16,21 @@
 //! empty block. Stored blocks begin and end on whole bytes, and cost five; Huffman codes would save nothing on a head
 //! of about forty bytes: its letters have eight bits in the fixed code too.
 
+use guildhall_ws_proto::{FrameHeader, Head, Opcode};
 use std::ops::Range;
 
 use crate::etf::IntBytes;
 use crate::frame::{
-    ETF_HEAD, ETF_OP, FrameParts, Framing, HEAD_BYTES_MAX, JSON_END, JSON_OP, STORED_HEADER_BYTES, SmallHead, WsHeader,
+    ETF_HEAD, ETF_OP, FrameParts, Framing, HEAD_BYTES_MAX, JSON_END, JSON_OP, STORED_HEADER_BYTES, SmallHead,
 };
 use crate::stream::{BodyDeflater, SharedWindow};
-use crate::{CodecError, DispatchFrame, Encoding, WsOpcode};
+use crate::{CodecError, DispatchFrame, Encoding};
 
 /// Shorter bodies are sent as they are: next to their heads, nothing would be saved.
 pub const PREPARE_BYTES_MIN: usize = 64;
 
 /// Ends a message after a stored block: the header of an empty block without its length (RFC 7692 §7.2.1).
 const EMPTY_BLOCK: &[u8] = &[0];
-
-/// RSV1 in the first byte of a frame.
-const RSV1: u8 = 0x40;
 
 /// The finished forms of a dispatch, one for each window that somebody asked for.
 #[derive(Debug, Default)]
@@ -152,7 +150,10 @@ impl DispatchFrame {
             Encoding::Json => {
                 let pieces = [self.name_piece(), digits.format(seq).as_bytes(), JSON_OP];
                 let stored_bytes: usize = pieces.iter().map(|piece| piece.len()).sum();
-                head.push(&deflated_header(WsOpcode::Text, STORED_HEADER_BYTES + stored_bytes + shared_bytes));
+                head.push(&FrameHeader::new(
+                    Head::compressed(Opcode::Text),
+                    STORED_HEADER_BYTES + stored_bytes + shared_bytes,
+                ));
                 push_stored(&mut head, stored_bytes, pieces);
             }
             Encoding::Etf => {
@@ -160,20 +161,11 @@ impl DispatchFrame {
                 let stored_bytes = seq.len() + self.name_piece().len();
                 push_stored(&mut tail, stored_bytes, [&seq, self.name_piece(), &[]]);
                 tail.push(EMPTY_BLOCK);
-                head.push(&deflated_header(WsOpcode::Binary, shared_bytes + tail.len()));
+                head.push(&FrameHeader::new(Head::compressed(Opcode::Binary), shared_bytes + tail.len()));
             }
         }
         (head, tail)
     }
-}
-
-/// The header in front of a compressed message: one frame, with RSV1.
-pub fn deflated_header(opcode: WsOpcode, payload_bytes: usize) -> SmallHead {
-    let mut header = WsHeader::new(opcode, payload_bytes);
-    header.bytes[0] |= RSV1;
-    let mut head = SmallHead::EMPTY;
-    head.push(header.as_slice());
-    head
 }
 
 fn push_stored(head: &mut SmallHead, stored_bytes: usize, pieces: [&[u8]; 3]) {

@@ -13,9 +13,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::prepared::{PREPARE_BYTES_MIN, deflated_header};
+use crate::prepared::PREPARE_BYTES_MIN;
 use crate::stream::{BodyDeflater, SharedWindow};
-use crate::{WsOpcode, websocket_header};
+use guildhall_ws_proto::{FrameHeader, Head, Opcode};
 
 /// Overhead of an entry in addition to its payload and frame.
 const ENTRY_BYTES: usize = 256;
@@ -44,8 +44,8 @@ struct Entry {
 
 const FORMS_COUNT: usize = 2 * SharedWindow::COUNT;
 
-fn form_of(opcode: WsOpcode, window: SharedWindow) -> usize {
-    2 * (window as usize) + usize::from(opcode == WsOpcode::Binary)
+fn form_of(opcode: Opcode, window: SharedWindow) -> usize {
+    2 * (window as usize) + usize::from(opcode == Opcode::Binary)
 }
 
 /// A frame is never longer than the payload with a header.
@@ -67,7 +67,7 @@ impl PreparedCache {
         &self,
         now_ms: u64,
         payload: &[u8],
-        opcode: WsOpcode,
+        opcode: Opcode,
         window: SharedWindow,
         deflater: &mut BodyDeflater,
     ) -> Arc<[u8]> {
@@ -130,13 +130,13 @@ impl Entries {
     }
 }
 
-fn make(payload: &[u8], opcode: WsOpcode, window: SharedWindow, deflater: &mut BodyDeflater) -> Arc<[u8]> {
+fn make(payload: &[u8], opcode: Opcode, window: SharedWindow, deflater: &mut BodyDeflater) -> Arc<[u8]> {
     let mut compressed = Vec::new();
     let is_shorter = payload.len() >= PREPARE_BYTES_MIN
         && deflater.compress(window, &[payload], &mut compressed).is_ok()
         && compressed.len() < payload.len();
     match is_shorter {
-        true => [&*deflated_header(opcode, compressed.len()), &compressed].concat().into(),
-        false => [&*websocket_header(opcode, payload.len()), payload].concat().into(),
+        true => [&*FrameHeader::new(Head::compressed(opcode), compressed.len()), &compressed].concat().into(),
+        false => [&*FrameHeader::new(opcode, payload.len()), payload].concat().into(),
     }
 }

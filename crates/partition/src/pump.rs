@@ -21,16 +21,13 @@ use crate::{
     transport::{Dead, Shortfall, Transport},
     turn::Turn,
 };
-use guildhall_codec::{
-    BodyDeflater, Encoding, FrameParts, Framing, PreparedCache, SharedWindow, WsOpcode, deflate_once, deflated_header,
-    websocket_header,
-};
+use guildhall_codec::{BodyDeflater, Encoding, FrameParts, Framing, PreparedCache, SharedWindow, deflate_once};
 use guildhall_guild_protocol::{Redaction, Retention};
 use guildhall_model::{AccountKind, CloseCode};
 use guildhall_prefetch::prefetch;
 use guildhall_session::{Dispatch, MemberRequest, ReplayEntry, Session, next_chunk};
 use guildhall_stdx::{Now, SlotKey};
-use guildhall_ws_proto::HEADER_BYTES_MAX;
+use guildhall_ws_proto::{FrameHeader, HEADER_BYTES_MAX, Head, Opcode};
 use std::{cell::RefMut, collections::VecDeque, io::IoSlice, rc::Rc};
 
 /// Frames per write.
@@ -478,8 +475,8 @@ fn send_unsent(
     Ok(())
 }
 
-fn opcode_of(encoding: Encoding) -> WsOpcode {
-    if encoding == Encoding::Json { WsOpcode::Text } else { WsOpcode::Binary }
+fn opcode_of(encoding: Encoding) -> Opcode {
+    if encoding == Encoding::Json { Opcode::Text } else { Opcode::Binary }
 }
 
 fn control_frame(
@@ -500,7 +497,7 @@ fn control_frame(
             }
             // With takeover too: what does not go through the context must not be compressed either, and these are short.
             (None, None) | (Some(_), Some(_)) => {
-                let mut frame = websocket_header(opcode, payload.len()).to_vec();
+                let mut frame = FrameHeader::new(opcode, payload.len()).to_vec();
                 frame.extend_from_slice(&payload);
                 Ok(frame)
             }
@@ -512,7 +509,7 @@ fn control_frame(
                     Phase::Greeted | Phase::Checking(_) | Phase::Closing => compressor.store(&payload, &mut compressed),
                 };
                 result.map_err(|_| PumpError::Codec)?;
-                let mut frame = websocket_header(WsOpcode::Binary, compressed.len()).to_vec();
+                let mut frame = FrameHeader::new(Opcode::Binary, compressed.len()).to_vec();
                 frame.extend_from_slice(&compressed);
                 Ok(frame)
             }
@@ -614,8 +611,8 @@ fn write_compressed(
         conn.next_seq += 1;
         let payload_bytes = scratch.len() - start - HEADER_BYTES_MAX;
         let header = match conn.deflate {
-            Some(_) => deflated_header(opcode_of(session.encoding), payload_bytes),
-            None => websocket_header(WsOpcode::Binary, payload_bytes),
+            Some(_) => FrameHeader::new(Head::compressed(opcode_of(session.encoding)), payload_bytes),
+            None => FrameHeader::new(Opcode::Binary, payload_bytes),
         };
         let frame_at = put_header(scratch, start, &header);
         if count == 0 {
@@ -658,7 +655,7 @@ fn write_payload_compressed(conn: &mut Conn, session: &Session, counters: &mut C
     let mut frame = entry.dispatch.frame(session.encoding, entry.redaction);
     counters.sent_body_bytes += frame.body().len() as u64;
     deflate_once(frame.write_for(conn.next_seq, Framing::None), &mut compressed).map_err(|_| PumpError::Codec)?;
-    conn.keep_unsent(&websocket_header(WsOpcode::Binary, compressed.len()));
+    conn.keep_unsent(&FrameHeader::new(Opcode::Binary, compressed.len()));
     conn.keep_unsent(&compressed);
     conn.next_seq += 1;
     Ok(())

@@ -28,6 +28,12 @@ impl From<Opcode> for Head {
 }
 
 impl Head {
+    /// A complete, compressed message.
+    #[must_use]
+    pub fn compressed(opcode: Opcode) -> Self {
+        Self { opcode, fin: true, compressed: true }
+    }
+
     fn byte(self) -> u8 {
         u8::from(self.fin) << 7 | u8::from(self.compressed) << 6 | self.opcode as u8
     }
@@ -59,6 +65,31 @@ pub fn frame_header(head: impl Into<Head>, payload_bytes: usize, out: &mut [u8; 
         }
     }
     header_bytes
+}
+
+/// The header of an unmasked frame, stored inline: at most [`HEADER_BYTES_MAX`] bytes. Dereferences to its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameHeader {
+    bytes: [u8; HEADER_BYTES_MAX],
+    len: u8,
+}
+
+impl FrameHeader {
+    /// The header in front of a payload of `payload_bytes`.
+    #[must_use]
+    pub fn new(head: impl Into<Head>, payload_bytes: usize) -> Self {
+        let mut bytes = [0; HEADER_BYTES_MAX];
+        let len = frame_header(head, payload_bytes, &mut bytes) as u8;
+        Self { bytes, len }
+    }
+}
+
+impl Deref for FrameHeader {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
 }
 
 /// Writes the header of an unmasked frame to the *end* of `room` and returns its start, for payloads that are built

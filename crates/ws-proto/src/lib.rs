@@ -45,8 +45,8 @@ pub use close_code::close_code_is_valid;
 pub use decoder::{Decoder, Event, Events, Limits};
 pub use deflate::{BadAnswer, DeflateNegotiation, DeflateParams, DeflatePolicy, WINDOW_BITS_MAX};
 pub use encode::{
-    ControlFrame, HEADER_BYTES_MAX, Head, append_frame, append_masked_frame, close_frame, frame, frame_header,
-    frame_header_before, header_len, ping, pong,
+    ControlFrame, FrameHeader, HEADER_BYTES_MAX, Head, append_frame, append_masked_frame, close_frame, frame,
+    frame_header, frame_header_before, header_len, ping, pong,
 };
 pub use error::WsError;
 pub use header::{Opcode, Role};

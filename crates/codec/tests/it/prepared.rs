@@ -2,9 +2,8 @@
 
 use super::deflate::noise;
 use flate2::{Decompress, FlushDecompress};
-use guildhall_codec::{
-    BodyDeflater, DispatchFrame, Encoding, Framing, PreparedCache, SharedWindow, WsOpcode, ZlibParams,
-};
+use guildhall_codec::{BodyDeflater, DispatchFrame, Encoding, Framing, PreparedCache, SharedWindow, ZlibParams};
+use guildhall_ws_proto::Opcode;
 use serde_json::json;
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -125,7 +124,7 @@ fn trap_4_one_of_many_threads_compresses_and_all_get_the_same() {
                 thread::spawn(move || {
                     let mut deflater = deflater();
                     barrier.wait();
-                    let frame = cache.frame(5, &payload, WsOpcode::Text, SharedWindow::Full, &mut deflater);
+                    let frame = cache.frame(5, &payload, Opcode::Text, SharedWindow::Full, &mut deflater);
                     (frame, deflater.compressed_count())
                 })
             })
@@ -151,20 +150,20 @@ fn the_cache_forgets_in_time_and_stays_within_its_cost() {
     };
     let payload = "again ".repeat(100);
     let payload = payload.as_bytes();
-    assert_eq!(ask(10_000, payload, WsOpcode::Text), 1);
-    assert_eq!(ask(10_999, payload, WsOpcode::Text), 0);
+    assert_eq!(ask(10_000, payload, Opcode::Text), 1);
+    assert_eq!(ask(10_999, payload, Opcode::Text), 0);
     // Another form is another frame.
-    assert_eq!(ask(10_999, payload, WsOpcode::Binary), 1);
+    assert_eq!(ask(10_999, payload, Opcode::Binary), 1);
     // Its time counts from when it was made, not from when it was last asked for.
-    assert_eq!(ask(11_000, payload, WsOpcode::Text), 1);
+    assert_eq!(ask(11_000, payload, Opcode::Text), 1);
     // Many others push it out; what does not fit at all is made all the same.
     for n in 0..200 {
-        assert_eq!(ask(11_001, format!("{n} {}", "x".repeat(500)).as_bytes(), WsOpcode::Text), 1);
+        assert_eq!(ask(11_001, format!("{n} {}", "x".repeat(500)).as_bytes(), Opcode::Text), 1);
     }
-    assert_eq!(ask(11_001, payload, WsOpcode::Text), 1);
-    assert_eq!(ask(11_001, &[b'y'; COST_MAX], WsOpcode::Text), 1);
-    assert_eq!(ask(11_001, payload, WsOpcode::Text), 0);
+    assert_eq!(ask(11_001, payload, Opcode::Text), 1);
+    assert_eq!(ask(11_001, &[b'y'; COST_MAX], Opcode::Text), 1);
+    assert_eq!(ask(11_001, payload, Opcode::Text), 0);
     // Nothing stays for ever.
-    ask(20_000, b"short", WsOpcode::Text);
+    ask(20_000, b"short", Opcode::Text);
     assert!(cache.cost_bytes() < 1_000);
 }

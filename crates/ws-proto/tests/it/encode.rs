@@ -2,7 +2,7 @@
 
 use crate::wire::*;
 use guildhall_ws_proto::{
-    HEADER_BYTES_MAX, Head, Opcode, append_frame, append_masked_frame, close_frame, frame, frame_header,
+    FrameHeader, HEADER_BYTES_MAX, Head, Opcode, append_frame, append_masked_frame, close_frame, frame, frame_header,
     frame_header_before, header_len, ping, pong,
 };
 use proptest::prelude::*;
@@ -35,6 +35,7 @@ fn headers_at_every_size() {
         assert_eq!(header_len(len), header_bytes);
         let mut header = [0xee; HEADER_BYTES_MAX];
         assert_eq!(frame_header(Opcode::Binary, len, &mut header), header_bytes);
+        assert_eq!(*FrameHeader::new(Opcode::Binary, len), header[..header_bytes]);
         assert_eq!(header[..header_bytes], expected[..header_bytes]);
         assert!(header[header_bytes..].iter().all(|&byte| byte == 0xee), "writes only what it says");
         let mut room = [0xee; HEADER_BYTES_MAX];
