@@ -6,10 +6,8 @@
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use guildhall_codec::{
-    ClassicContexts,
-    upgrade::{Reading, Upgrade, UpgradeConfig, UpgradeGate, UpgradeLoop},
-};
+use guildhall_codec::{ClassicContexts, Upgrade, UpgradeGate};
+use guildhall_memory_budget::{Reading, UpgradeConfig, UpgradeLoop};
 use guildhall_stdx::{Instant, Rng};
 use serde::Serialize;
 use std::f64::consts::TAU;

@@ -11,7 +11,6 @@
 
 #[cfg(feature = "stream")]
 pub mod classic;
-pub mod cohort;
 pub mod error;
 pub mod etf;
 pub mod frame;
@@ -24,11 +23,10 @@ pub mod prepared_cache;
 #[cfg(feature = "stream")]
 pub mod stream;
 #[cfg(feature = "stream")]
-pub mod upgrade;
+mod upgrade;
 
 #[cfg(feature = "stream")]
 pub use classic::{ClassicContexts, ClassicParams, ClassicStats};
-pub use cohort::Cohort;
 #[cfg(feature = "stream")]
 pub use error::CodecError;
 pub use error::{DecodeError, EncodeError, EtfError};
@@ -46,6 +44,8 @@ pub use stream::{
     Dictionary, DictionaryId, InflateHistory, KnownDictionary, MessageInflater, ParseDictionaryIdError, SharedWindow,
     StreamCompressor, StreamDecompressor, ZlibParams, ZstdParams, deflate_once, inflate_once,
 };
+#[cfg(feature = "stream")]
+pub use upgrade::{GateStats, Upgrade, UpgradeGate};
 
 use serde::Serialize;
 

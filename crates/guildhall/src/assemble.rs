@@ -31,9 +31,10 @@ use guildhall_api::{
     V1Limits, V1State, VisitorLimits, Visitors, chat_router, dictionaries_router, files_router, ops_router, router,
     v1_router,
 };
-use guildhall_codec::{ClassicContexts, ClassicStats, CodecError, Dictionaries, upgrade::UpgradeConfig};
+use guildhall_codec::{ClassicContexts, ClassicStats, CodecError, Dictionaries};
 use guildhall_guild::{GuildLimits, LinkRenewer, RenewLinks};
 use guildhall_guild_protocol::{HiddenChannels, PartitionId};
+use guildhall_memory_budget::UpgradeConfig;
 use guildhall_net::{
     AccessLog, AdmissionLimits, CertificateError, DrainPlan, DrainReport, IdentifyGate, IdentifyLimits, Partitions,
     RunningServer, Server, ServerConfig, SystemClock, serve_admin,

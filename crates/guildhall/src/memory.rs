@@ -4,7 +4,7 @@
 //! Doors       `MemoryReader::read`, every few seconds.
 //! Invariants  the tightest limit counts: the reader checks the cgroup at every level, and the machine. Caches of files
 //!             do not count as used, because the kernel drops them when memory is needed.
-//! Not here    reactions to it: `guildhall_codec::upgrade`.
+//! Not here    reactions to it: `guildhall-memory-budget`.
 
 use std::{fs, io, path::PathBuf};
 

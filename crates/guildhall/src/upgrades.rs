@@ -2,13 +2,11 @@
 //!
 //! Owns        one task of the runtime, which ends with the node.
 //! Limits      a reading every `READ_EVERY`; between two of them the gate holds connections to the last decision.
-//! Not here    the decision: `guildhall_codec::upgrade`.     Spec  docs/adr/0016.
+//! Not here    the decision: `guildhall-memory-budget`.     Spec  docs/adr/0016.
 
 use crate::memory::{Memory, MemoryReader};
-use guildhall_codec::{
-    ClassicContexts,
-    upgrade::{Decision, Reading, Standing, UpgradeConfig, UpgradeLoop},
-};
+use guildhall_codec::ClassicContexts;
+use guildhall_memory_budget::{BudgetState, Decision, Reading, UpgradeConfig, UpgradeLoop};
 use guildhall_net::{Partitions, SystemClock};
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -57,7 +55,7 @@ impl Upgrades {
                 timer.tick().await;
                 let memory = reader.read();
                 if let Err(error) = &memory
-                    && last != Some(Standing::Blind)
+                    && last != Some(BudgetState::Blind)
                 {
                     tracing::warn!(%error, "memory cannot be read: no connection gets a larger compression context");
                 }
@@ -66,7 +64,7 @@ impl Upgrades {
                 if decision.reclaim_count > 0 {
                     partitions.take_back_upgrades(decision.reclaim_count as usize);
                 }
-                if last.replace(decision.standing) != Some(decision.standing) {
+                if last.replace(decision.state) != Some(decision.state) {
                     tell(memory, &decision);
                 }
                 let taken_back_total = control.reclaimed_total();
@@ -112,7 +110,7 @@ fn decide(
 fn tell(memory: Option<Memory>, decision: &Decision) {
     let Some(memory) = memory else { return };
     tracing::info!(
-        state = ?decision.standing,
+        state = ?decision.state,
         limited_by = ?memory.bound,
         limit_bytes = memory.limit_bytes,
         used_bytes = memory.used_bytes,
@@ -138,7 +136,7 @@ mod tests {
         let mut at = guildhall_stdx::Instant(0);
         let mut streams: Vec<StreamCompressor> = Vec::new();
         let limit_bytes = 100 << 20;
-        let mut standings = Vec::new();
+        let mut states = Vec::new();
         for _ in 0..400 {
             at = at.after_ms(5_000);
             let gate = contexts.gate().stats();
@@ -154,8 +152,8 @@ mod tests {
             };
             let decision = control.handle_reading(at, Some(reading));
             contexts.gate().set(decision.share_permille, decision.extra_bytes_max);
-            if standings.last() != Some(&decision.standing) {
-                standings.push(decision.standing);
+            if states.last() != Some(&decision.state) {
+                states.push(decision.state);
             }
             // The oldest leave, upgraded or not, as clients do; there are 90 at most.
             let excess = (streams.len() + 1).saturating_sub(90).max(decision.reclaim_count as usize).min(streams.len());
@@ -167,7 +165,7 @@ mod tests {
         let gate = contexts.gate().stats();
         assert!(gate.granted_total > 60 && gate.living_count > 15, "{gate:?}");
         assert_eq!(gate.extra_bytes, gate.living_count * contexts.extra_bytes().unwrap());
-        assert!(standings.contains(&Standing::Room), "{standings:?}");
+        assert!(states.contains(&BudgetState::Room), "{states:?}");
     }
 
     #[tokio::test]
@@ -178,8 +176,8 @@ mod tests {
         let memory = MemoryReader::new(None).read().ok();
         let decision = decide(&mut control, &clock, memory, &contexts);
         assert_eq!(contexts.gate().stats().extra_bytes_max, decision.extra_bytes_max);
-        assert_ne!(decision.standing, Standing::Blind);
-        assert_eq!(decide(&mut control, &clock, None, &contexts).standing, Standing::Blind);
+        assert_ne!(decision.state, BudgetState::Blind);
+        assert_eq!(decide(&mut control, &clock, None, &contexts).state, BudgetState::Blind);
         assert_eq!(contexts.gate().stats().share_permille, 0);
     }
 }

@@ -16,5 +16,3 @@ mod prepared;
 #[cfg(feature = "stream")]
 mod stream;
 mod support;
-#[cfg(feature = "stream")]
-mod upgrades;

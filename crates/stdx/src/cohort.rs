@@ -1,4 +1,4 @@
-//! Cohorts: which accounts take part when something is tried on a share of them.
+//! Cohorts: the accounts that take part in an experiment with a share of all accounts.
 //!
 //! Owns        the draw: an account's place from 0 to 9,999 in an experiment.
 //! Invariants  H1 the place depends on the experiment and the account only, not on the connection, partition, node or

@@ -1,8 +1,7 @@
 //! The upgrade loop against memory that does what it wants.
 
-use guildhall_codec::upgrade::{
-    Decision, GateStats, Reading, Standing, Upgrade, UpgradeConfig, UpgradeGate, UpgradeLoop,
-};
+use guildhall_codec::{GateStats, Upgrade, UpgradeGate};
+use guildhall_memory_budget::{BudgetState, Decision, Reading, UpgradeConfig, UpgradeLoop};
 use guildhall_stdx::{Instant, Rng};
 use proptest::prelude::*;
 
@@ -176,7 +175,7 @@ fn with_room_everybody_gets_one_after_some_minutes() {
         node.tick_measured();
         shares.push(node.decision.share_permille);
     }
-    assert_eq!(node.decision.standing, Standing::Room);
+    assert_eq!(node.decision.state, BudgetState::Room);
     assert!(shares.is_sorted() && shares[23] > 500 && shares[120] > 950 && shares[239] == 1_000, "{shares:?}");
     node.connect(500);
     assert_eq!((node.upgraded.len(), node.usual_count), (500, 1_000));
@@ -190,7 +189,7 @@ fn without_a_reading_nobody_gets_one() {
     }
     assert_eq!(node.decision.share_permille, 1_000);
     let decision = node.control.handle_reading(node.now, None);
-    assert_eq!(decision, Decision { standing: Standing::Blind, ..Decision::default() });
+    assert_eq!(decision, Decision { state: BudgetState::Blind, ..Decision::default() });
     // And not all at once when there is one again.
     node.tick_measured();
     assert_eq!(node.decision.share_permille, 0);
@@ -213,7 +212,7 @@ fn memory_counts_that_is_resident_whoever_holds_it() {
         node.connect(1);
     }
     assert_eq!((node.decision.share_permille, node.upgraded.len()), (0, 0));
-    assert_eq!(node.decision.standing, Standing::Tight);
+    assert_eq!(node.decision.state, BudgetState::Tight);
     // The memory comes back, and only now is there room.
     for _ in 0..360 {
         node.tick_measured();
@@ -241,8 +240,8 @@ fn larger_contexts_give_way_to_connections() {
         assert!(node.used_bytes() <= budget);
     }
     assert!(node.upgraded.len() < most / 2 && node.control.reclaimed_total() > 1_000);
-    let standing = node.decision.standing;
-    assert!(matches!(standing, Standing::Reclaiming | Standing::Tight), "{standing:?}");
+    let state = node.decision.state;
+    assert!(matches!(state, BudgetState::Reclaiming | BudgetState::Tight), "{state:?}");
     // Reconnected connections did not get larger contexts again.
     for _ in 0..200 {
         node.tick_measured();

@@ -1,9 +1,18 @@
-//! Control: measured memory in, the share of new connections that get larger contexts out.
+//! Memory budget: how many new zstd-stream connections get larger compression contexts, by the memory that is left.
+//!
+//! Owns        the decision (`UpgradeLoop`, without I/O: time and measured memory are inputs).
+//! Invariants  U2 memory is counted as the system measures it for all its users, not as requested. (traps.md 6) U3 the
+//!             share changes slowly; after a lack of room it stays at none for a while.
+//! Limits      the budget: a share of the memory that the node may use. Past it (base contexts alone may reach it) no
+//!             connection gets a larger context, and the node asks those with one to reconnect, a few at a time.
+//! Not here    reading memory (`guildhall::memory`), the gate that applies a decision (`guildhall_codec::UpgradeGate`, U1).
+//! Spec        docs/adr/0016.
 //!
 //! The budget minus all other use is the room. Three quarters of it may go to larger contexts; a quarter is reserved
 //! for growth, because connections that get a larger context at night still have it during the day. As upgrades fill
 //! their part, their share of new connections falls from all to none. If memory still comes close to the budget, the
 //! node asks connections with larger contexts to reconnect: they resume without loss, and get a smaller one.
+#![forbid(unsafe_code)]
 
 use guildhall_stdx::Instant;
 
@@ -57,9 +66,9 @@ pub struct Reading {
     pub upgraded_count: u64,
 }
 
-/// Where the loop stands, for people.
+/// State of the loop, for operators.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Standing {
+pub enum BudgetState {
     /// Memory could not be measured: nobody gets more.
     #[default]
     Blind,
@@ -83,12 +92,12 @@ pub struct Decision {
     /// Number of connections with larger contexts to ask to reconnect.
     pub reclaim_count: u64,
     /// State of the controller.
-    pub standing: Standing,
+    pub state: BudgetState,
     /// Memory that the node may fill.
     pub budget_bytes: u64,
 }
 
-/// See the module.
+/// The controller.
 #[derive(Clone, Debug)]
 pub struct UpgradeLoop {
     config: UpgradeConfig,
@@ -134,14 +143,14 @@ impl UpgradeLoop {
             self.move_share(now, wanted_ppm(extra_bytes, extra_bytes_max, percent(budget_bytes, RAMP_MIN_PERCENT)));
         }
         let reclaim_count = self.reclaim(now, &reading, budget_bytes);
-        let standing = match () {
-            () if used_bytes >= percent(budget_bytes, RECLAIM_PERCENT) && upgraded_count > 0 => Standing::Reclaiming,
-            () if now < self.held_until => Standing::Tight,
-            () if extra_bytes >= percent(extra_bytes_max, FULL_SHARE_PERCENT) => Standing::Full,
-            () => Standing::Room,
+        let state = match () {
+            () if used_bytes >= percent(budget_bytes, RECLAIM_PERCENT) && upgraded_count > 0 => BudgetState::Reclaiming,
+            () if now < self.held_until => BudgetState::Tight,
+            () if extra_bytes >= percent(extra_bytes_max, FULL_SHARE_PERCENT) => BudgetState::Full,
+            () => BudgetState::Room,
         };
         let share_permille = (self.share_ppm / 1_000) as u32;
-        Decision { share_permille, extra_bytes_max, reclaim_count, standing, budget_bytes }
+        Decision { share_permille, extra_bytes_max, reclaim_count, state, budget_bytes }
     }
 
     fn close(&mut self, now: Instant) {

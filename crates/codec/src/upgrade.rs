@@ -1,7 +1,9 @@
-//! Gate: where new connections meet the loop's decision.
+//! Upgrades: the permits for larger windows and tables of new zstd-stream connections.
 //!
-//! Decisions come every few seconds; connections come in between, on every partition. The gate holds them to the last
-//! decision: to its share by counting, to its bytes by taking each upgrade's out of them (U1).
+//! Owns        the gate (`UpgradeGate`), which applies the last decision to the connections of all partitions: its share by
+//!             counting, its bytes by subtracting each upgrade's.
+//! Invariants  U1 larger contexts never hold more than the last decision allows, also between two readings of memory.
+//! Not here    the decision (`guildhall-memory-budget`), contexts (`classic`).     Spec  docs/adr/0016.
 
 use std::sync::{
     Arc,
