@@ -21,7 +21,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use guildhall_codec::{BodyDeflater, ClassicContexts, Encoding, SharedWindow};
 use guildhall_guild::{Actor, Command, Guild, GuildLimits, NewMessage, Output as GuildOutput};
-use guildhall_guild_protocol::{PartitionId, ToRelay};
+use guildhall_guild_protocol::{PartitionId, RelayStreams, ToRelay};
 use guildhall_model::{Member, User};
 use guildhall_net::{IdentifyGate, IdentifyLimits, SystemClock};
 use guildhall_partition::{Account, Compression, ConnParams, Dead, Output, Partition, PartitionConfig, Transport};
@@ -197,6 +197,7 @@ struct Room {
     contexts: ClassicContexts,
     guild: Guild,
     link: Sink,
+    streams: RelayStreams,
     mail: VecDeque<ToRelay>,
     conns: Vec<SlotKey>,
     said: usize,
@@ -232,6 +233,7 @@ impl Room {
             partition: Partition::new(config, gate),
             guild: Guild::load(record, GuildLimits::default(), 1),
             link,
+            streams: RelayStreams::default(),
             mail: VecDeque::new(),
             conns: Vec::new(),
             said: 0,
@@ -258,6 +260,7 @@ impl Room {
         loop {
             while let Some(output) = self.partition.poll_output() {
                 if let Output::ToGuild(_, message) = output {
+                    self.streams.handle(&message);
                     self.guild.handle_relay(now, message);
                 }
             }
@@ -274,8 +277,8 @@ impl Room {
 
     fn take_mail(&mut self) {
         while let Some(output) = self.guild.poll_output() {
-            if let GuildOutput::Relay(_, message) = output {
-                self.mail.push_back(message);
+            if let GuildOutput::Relay(output) = output {
+                self.mail.extend(self.streams.send(output));
             }
         }
     }

@@ -19,7 +19,7 @@ use clap::Args;
 use guildhall_guild::{Actor, Command, Guild, GuildLimits, Job, JobDone, Outcome, Output, Reply};
 use guildhall_guild_protocol::{
     GuildStructure, MembersWanted, PartitionId, RelayId, RelayMessage, ReplicaUpdate, SessionKey, SessionPresence,
-    ToGuild, ToRelay,
+    ToGuild,
 };
 use guildhall_model::{AccountKind, GuildId, Platform, Status};
 use guildhall_stdx::{Now, Rng};
@@ -347,8 +347,8 @@ pub struct Settled {
 }
 
 fn structure_in(output: &Output) -> Option<Arc<GuildStructure>> {
-    let Output::Relay(_, ToRelay { message, .. }) = output else { return None };
-    match message {
+    let Output::Relay(output) = output else { return None };
+    match &output.message {
         RelayMessage::Snapshot { replica, .. } => Some(replica.structure.clone()),
         RelayMessage::Published(published) => match &published.replica_update {
             ReplicaUpdate::Structure(structure) => Some(structure.clone()),

@@ -1,8 +1,9 @@
 //! Guild protocol: what guilds and relays say to each other, and the events that they publish.
 //!
 //! Owns        ids of partitions, relays and sessions; messages between guild and relay; events with their audience and
-//!             payload; the replica of a guild; the visibility domain of an event.
-//! Invariants  plain data: nothing here keeps the state of a guild, a relay or a session.
+//!             payload; the numbers of a guild's messages
+//!             (`RelayStreams`); the replica of a guild; the visibility domain of an event.
+//! Invariants  plain data: nothing here keeps the state of a guild, a relay or a session, except the numbers.
 //! Not here    who receives an event (`guildhall-relay`), who publishes it (`guildhall-guild`).
 #![forbid(unsafe_code)]
 
@@ -13,6 +14,7 @@ mod members;
 mod passive;
 mod payload;
 mod protocol;
+mod relay_streams;
 mod replica;
 mod resource_payload;
 mod structure;
@@ -27,8 +29,9 @@ pub use passive::{PassiveDelta, PassiveSnapshot, Unreads};
 pub use payload::{ListChange, MessageEvent, Payload, ReactionEvent};
 pub use protocol::{
     FoundMembers, GuildView, IntervalUpdate, ListUpdate, MembersAnswer, MembersWanted, PartitionId, Published, RelayId,
-    RelayMessage, ReplicaUpdate, SessionKey, SessionPresence, ToGuild, ToGuildKind, ToRelay,
+    RelayMessage, RelayOutput, ReplicaUpdate, SessionKey, SessionPresence, ToGuild, ToGuildKind, ToRelay,
 };
+pub use relay_streams::RelayStreams;
 pub use replica::{GuildReplica, VoiceEntry};
 pub use resource_payload::ResourcePayload;
 pub use structure::GuildStructure;

@@ -185,6 +185,17 @@ pub enum ToGuild {
     },
 }
 
+/// Message from the guild to one of its relays that has no number yet: `RelayStreams` makes a `ToRelay` of it.
+#[derive(Clone, Debug)]
+pub struct RelayOutput {
+    pub guild_id: GuildId,
+    pub relay: RelayId,
+    /// Incarnation of the relay (P2).
+    pub epoch: u32,
+    /// Content of the message.
+    pub message: RelayMessage,
+}
+
 /// Message from the guild to one of its relays.
 #[derive(Clone, Debug)]
 pub struct ToRelay {

@@ -32,8 +32,8 @@ use crate::{
     voice::VoiceTable,
 };
 use guildhall_guild_protocol::{
-    AudienceRule, Event, GuildStructure, MemberTable, Payload, Published, RelayId, RelayMessage, ReplicaUpdate,
-    ThreadEntry, ToGuild, ToRelay,
+    AudienceRule, Event, GuildStructure, MemberTable, Payload, Published, RelayId, RelayMessage, RelayOutput,
+    ReplicaUpdate, ThreadEntry, ToGuild,
 };
 use guildhall_model::{
     ChannelId, EventName, Guild as GuildFields, GuildId, GuildResource, Id, Member, MessageId, Permissions, Presence,
@@ -65,7 +65,7 @@ pub enum Outcome {
 #[derive(Debug)]
 pub enum Output {
     /// To a relay, once every write before it is durable.
-    Relay(RelayId, ToRelay),
+    Relay(RelayOutput),
     /// To the sessions of the accounts that its gate names, wherever they are, once every write before it is durable.
     Users(Arc<Published>),
     /// To the store.
@@ -451,7 +451,7 @@ impl Guild {
         self.is_touched = false;
         if let Some(link) = self.relays.get_mut(&relay) {
             link.is_cut = true;
-            self.outputs.retain(|output| !matches!(output, Output::Relay(to, _) if *to == relay));
+            self.outputs.retain(|output| !matches!(output, Output::Relay(output) if output.relay == relay));
         }
     }
 
@@ -574,10 +574,10 @@ impl Guild {
         let mut told = 0;
         let published = Arc::new(Published { event, replica_update });
         let guild_id = self.structure.id();
-        for (relay, link) in &mut self.relays {
-            if let Some(message) = link.number(guild_id, *relay, RelayMessage::Published(published.clone())) {
+        for (relay, link) in &self.relays {
+            if let Some(output) = link.output(guild_id, *relay, RelayMessage::Published(published.clone())) {
                 count_steps(1);
-                self.outputs.push_back(Output::Relay(*relay, message));
+                self.outputs.push_back(Output::Relay(output));
                 told += 1;
             }
         }
@@ -589,13 +589,13 @@ impl Guild {
         self.touch();
         let published = Arc::new(Published { event, replica_update: ReplicaUpdate::None });
         let guild_id = self.structure.id();
-        for (relay, link) in &mut self.relays {
+        for (relay, link) in &self.relays {
             if !link.reads_presences() && !self.watchers.has(user_id, *relay, link.epoch) {
                 continue;
             }
-            if let Some(message) = link.number(guild_id, *relay, RelayMessage::Published(published.clone())) {
+            if let Some(output) = link.output(guild_id, *relay, RelayMessage::Published(published.clone())) {
                 count_steps(1);
-                self.outputs.push_back(Output::Relay(*relay, message));
+                self.outputs.push_back(Output::Relay(output));
             }
         }
     }
@@ -604,8 +604,8 @@ impl Guild {
     pub(crate) fn send(&mut self, relay: RelayId, message: RelayMessage) {
         self.touch();
         let guild_id = self.structure.id();
-        if let Some(message) = self.relays.get_mut(&relay).and_then(|link| link.number(guild_id, relay, message)) {
-            self.outputs.push_back(Output::Relay(relay, message));
+        if let Some(output) = self.relays.get(&relay).and_then(|link| link.output(guild_id, relay, message)) {
+            self.outputs.push_back(Output::Relay(output));
         }
     }
 

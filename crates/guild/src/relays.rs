@@ -1,18 +1,17 @@
 //! Relays and sessions of a guild.
 //!
-//! Owns        the numbering of each relay's stream (P1–P3 of `guildhall_guild_protocol`'s protocol); `Sessions`.
+//! Owns        the links to relays (P2, P3 of `guildhall_guild_protocol`'s protocol); `Sessions`.
 //! Doors       `subscribe` to `tell_presences`, from `Guild::handle_relay`.
-//! Invariants  L1 the numbers sent to one relay are contiguous within an epoch, also across a restart; after a loss a
-//!             `Snapshot { reset: true }` follows. L2 a session counts only while its relay is subscribed and its user
+//! Invariants  L1 after a loss a relay receives nothing until a `Snapshot { reset: true }`. L2 a session counts only while its relay is subscribed and its user
 //!             is a member; sessions of a removed relay are removed in slices (`background`), and their messages are
 //!             ignored. L3 an `Attached` follows every event that its view contains.
 //! Limits      one link per relay; sessions: those of the relays.
-//! Not here    what a session may see: `guildhall_relay::Relay`.
+//! Not here    the numbers of messages: `RelayStreams`; what a session may see: `guildhall_relay::Relay`.
 
 use crate::machine::Guild;
 use guildhall_guild_protocol::{
-    AudienceRule, GuildReplica, GuildView, MembersWanted, PartitionId, Payload, RelayId, RelayMessage, SessionKey,
-    SessionPresence, ToRelay,
+    AudienceRule, GuildReplica, GuildView, MembersWanted, PartitionId, Payload, RelayId, RelayMessage, RelayOutput,
+    SessionKey, SessionPresence,
 };
 use guildhall_model::{AccountKind, EventName, GuildId, UserId, to_gateway::Subscription};
 use guildhall_stdx::Now;
@@ -26,8 +25,6 @@ use std::{
 #[derive(Debug)]
 pub(crate) struct RelayLink {
     pub epoch: u32,
-    /// Number of the newest message.
-    seq: u64,
     /// The relay has sessions that receive every member's presence.
     wants_presences: bool,
     /// Number of sessions whose view contained every member's presence; they receive each change from there on.
@@ -38,7 +35,7 @@ pub(crate) struct RelayLink {
 
 impl RelayLink {
     fn new(epoch: u32) -> Self {
-        Self { epoch, seq: 0, wants_presences: false, presence_readers_count: 0, is_cut: false }
+        Self { epoch, wants_presences: false, presence_readers_count: 0, is_cut: false }
     }
 
     /// The relay has a session that receives every member's presence. The relay reports that only after its first such
@@ -52,13 +49,9 @@ impl RelayLink {
         self.presence_readers_count = 0;
     }
 
-    /// The next message of the stream; none while it is cut.
-    pub fn number(&mut self, guild_id: GuildId, relay: RelayId, message: RelayMessage) -> Option<ToRelay> {
-        if self.is_cut {
-            return None;
-        }
-        self.seq += 1;
-        Some(ToRelay { guild_id, relay, epoch: self.epoch, seq: self.seq, message })
+    /// A message for the relay; none while its stream is cut.
+    pub fn output(&self, guild_id: GuildId, relay: RelayId, message: RelayMessage) -> Option<RelayOutput> {
+        (!self.is_cut).then_some(RelayOutput { guild_id, relay, epoch: self.epoch, message })
     }
 }
 

@@ -24,10 +24,9 @@ use crate::{
     limits::NodeLimits,
     mailbox::{Answer, CommandRequest, Input},
     pipeline::Pipeline,
-    relay_streams::RelayStreams,
 };
 use guildhall_guild::{Guild, JobId, Refusal};
-use guildhall_guild_protocol::{RelayId, RelayMessage, ToRelay};
+use guildhall_guild_protocol::{RelayId, RelayMessage, RelayOutput, RelayStreams};
 use guildhall_model::{ChannelId, GuildId, MessageId, SnowflakeGenerator};
 use guildhall_stdx::{Instant, Now};
 use std::{
@@ -294,9 +293,10 @@ impl GuildHost {
             let deletes_guild = unit.deletes_guild();
             unit.changes.iter().for_each(|change| cx.directory.apply(*change));
             let mut cut_off = BTreeSet::new();
-            for (relay, message) in unit.relay {
+            for output in unit.relay {
+                let relay = output.relay;
                 // What follows a lost message must not arrive without it.
-                if !cut_off.contains(&relay) && self.deliver(cx, relay, message) == Delivery::Full {
+                if !cut_off.contains(&relay) && self.deliver(cx, output) == Delivery::Full {
                     cut_off.insert(relay);
                     self.relay_lost(cx, relay);
                 }
@@ -315,14 +315,12 @@ impl GuildHost {
         }
     }
 
-    fn deliver(&mut self, cx: &mut Context<'_>, relay: RelayId, mut message: ToRelay) -> Delivery {
-        if !self.streams.stamp(relay, &mut message) {
-            return Delivery::Done;
-        }
-        let snapshot = matches!(message.message, RelayMessage::Snapshot { .. });
+    fn deliver(&mut self, cx: &mut Context<'_>, output: RelayOutput) -> Delivery {
+        let Some(message) = self.streams.number(output) else { return Delivery::Done };
+        let (relay, is_snapshot) = (message.relay, matches!(message.message, RelayMessage::Snapshot { .. }));
         match cx.relays.try_deliver(relay.partition, message) {
             Ok(()) => {
-                self.streams.delivered(relay, snapshot);
+                self.streams.delivered(relay, is_snapshot);
                 Delivery::Done
             }
             Err(_) => Delivery::Full,

@@ -3,7 +3,7 @@
 //! Owns        the threads that run guilds, lazy loading, the commit pipeline (nothing is answered or
 //!             published before it is durable), tokens, and the directory of channels and accounts.
 //! Doors       `Node`: commands and relay messages in; `RelaySink` and answers out.
-//! Invariants  in `guild_host` (one guild), `pipeline` (durable first), `relay_streams` (numbering), `mailbox` (bounds).
+//! Invariants  in `guild_host` (one guild), `pipeline` (durable first), `mailbox` (bounds).
 //! Limits      `NodeConfig`, `NodeLimits`, and those of the modules.
 //! Not here    sockets and sessions (`guildhall-net`), HTTP (`guildhall-api`).
 #![forbid(unsafe_code)]
@@ -23,7 +23,6 @@ mod mailbox;
 mod pipeline;
 mod pool;
 mod refusals;
-mod relay_streams;
 mod retention;
 mod sign_on;
 mod telling;

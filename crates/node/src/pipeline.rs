@@ -11,7 +11,7 @@
 
 use crate::{directory::Change, mailbox::Answer};
 use guildhall_guild::{Job, JobId, Output, Refusal, Write};
-use guildhall_guild_protocol::{Published, RelayId, ToRelay};
+use guildhall_guild_protocol::{Published, RelayId, RelayOutput};
 use guildhall_model::UserId;
 use std::{collections::VecDeque, sync::Arc};
 use tokio::sync::oneshot;
@@ -24,7 +24,7 @@ const UNITS_MAX: usize = 1024;
 pub(crate) struct CommitUnit {
     /// Moved out when its commit begins.
     pub(crate) writes: Vec<Write>,
-    pub(crate) relay: Vec<(RelayId, ToRelay)>,
+    pub(crate) relay: Vec<RelayOutput>,
     /// To accounts' sessions.
     pub(crate) users: Vec<Arc<Published>>,
     /// Late answers to commands. The guild host moves them to `answers`, because it knows the callers.
@@ -45,7 +45,7 @@ pub(crate) struct CommitUnit {
 impl CommitUnit {
     pub(crate) fn add(&mut self, output: Output) {
         match output {
-            Output::Relay(relay, message) => self.relay.push((relay, message)),
+            Output::Relay(output) => self.relay.push(output),
             Output::Users(published) => self.users.push(published),
             Output::Job(job) => self.jobs.push(job),
             Output::Answer(command, answer) => self.late.push((command, answer)),
@@ -137,7 +137,7 @@ impl Pipeline {
     /// Nothing that waits goes to this relay any more: it lost something before it.
     pub(crate) fn cut_off(&mut self, relay: RelayId) {
         for unit in &mut self.units {
-            unit.relay.retain(|(to, _)| *to != relay);
+            unit.relay.retain(|output| output.relay != relay);
         }
     }
 }
@@ -153,21 +153,15 @@ mod tests {
         RelayId::first(PartitionId(partition))
     }
 
-    fn message(seq: u64) -> ToRelay {
-        let session = SessionKey { relay: relay(0), slot: 0, generation: 0 };
-        ToRelay {
-            guild_id: GuildId::new(1),
-            relay: relay(0),
-            epoch: 1,
-            seq,
-            message: RelayMessage::Unavailable { session },
-        }
+    fn message(relay: RelayId) -> RelayOutput {
+        let session = SessionKey { relay, slot: 0, generation: 0 };
+        RelayOutput { guild_id: GuildId::new(1), relay, epoch: 1, message: RelayMessage::Unavailable { session } }
     }
 
     fn unit(version: u64, writes: bool) -> (CommitUnit, oneshot::Receiver<Answer>) {
         let (sender, receiver) = oneshot::channel();
         let mut unit = CommitUnit { version, answers: vec![(sender, Ok(Reply::Done))], ..CommitUnit::default() };
-        unit.add(Output::Relay(relay(version as u16 % 2), message(version)));
+        unit.add(Output::Relay(message(relay(version as u16 % 2))));
         if writes {
             unit.add(Output::Write(Write::DeleteMember(GuildId::new(1), UserId::new(version))));
         }

@@ -28,7 +28,7 @@ use accounts::Tokens;
 use directs::{Directs, DirectsRead};
 use guildhall_codec::{ClassicContexts, ClassicParams, ZlibParams, ZstdParams};
 use guildhall_guild::{Guild, GuildLimits, GuildRecord, Job};
-use guildhall_guild_protocol::{HiddenChannels, PartitionId, Published, RelayId, ToGuild};
+use guildhall_guild_protocol::{HiddenChannels, PartitionId, Published, RelayId, RelayStreams, ToGuild};
 use guildhall_model::{CloseCode, GuildId, User, UserId};
 use guildhall_partition::{Account, AuthFailure, Counters, MovingConn, Partition, PartitionConfig, Streams, Whose};
 use guildhall_relay::Relay;
@@ -89,6 +89,8 @@ pub struct World {
     pub rng: Rng,
     pub clock: FakeClock,
     pub guild: Guild,
+    /// Numbers of the guild's messages to its relays.
+    pub streams: RelayStreams,
     pub sides: Vec<Side>,
     pub clients: Vec<Client>,
     pub conns: Vec<ConnInfo>,
@@ -263,6 +265,7 @@ impl World {
             rng,
             clock,
             guild,
+            streams: RelayStreams::default(),
             sides: (0..SIDES).map(|side| begun_with.side(side)).collect(),
             begun_with,
             past: Counters::default(),

@@ -17,7 +17,7 @@ use guildhall_guild::{
     Actor, Command, DirectCommand, Guild, GuildLimits, JobId, NewDirect, Outcome, Output as GuildOutput, Refusal,
     Reply, Write,
 };
-use guildhall_guild_protocol::{PartitionId, Published, RelayId, ToGuild, ToRelay};
+use guildhall_guild_protocol::{PartitionId, Published, RelayId, RelayStreams, ToGuild, ToRelay};
 use guildhall_model::{ChannelId, CloseCode, GuildId, Message, MessageId, User, UserId};
 use guildhall_partition::{
     Account, AuthFailure, Compression, ConnParams, HandOver, Leaving, MovingConn, Output, Partition, PartitionConfig,
@@ -139,6 +139,7 @@ pub struct Pair {
     sides: Vec<Side>,
     config: PairConfig,
     guilds: BTreeMap<GuildId, Guild>,
+    streams: BTreeMap<GuildId, RelayStreams>,
     accounts: BTreeMap<String, Arc<User>>,
     named_guilds: BTreeMap<UserId, Vec<GuildId>>,
     held_to_guilds: VecDeque<(GuildId, ToGuild)>,
@@ -184,6 +185,7 @@ impl Pair {
             token_expires_at: None,
             read_bytes_max: usize::MAX,
             guilds: BTreeMap::new(),
+            streams: BTreeMap::new(),
             accounts: BTreeMap::new(),
             named_guilds: BTreeMap::new(),
             token_checks: VecDeque::new(),
@@ -216,6 +218,7 @@ impl Pair {
 
     /// Runs a guild.
     pub fn add_guild(&mut self, guild: Guild) {
+        self.streams.remove(&guild.id());
         self.guilds.insert(guild.id(), guild);
     }
 
@@ -233,6 +236,7 @@ impl Pair {
 
     fn tell_guild(&mut self, guild_id: GuildId, message: ToGuild) {
         if let Some(guild) = self.guilds.get_mut(&guild_id) {
+            self.streams.entry(guild_id).or_default().handle(&message);
             guild.handle_relay(self.clock.now(), message);
             self.drain_guild(guild_id);
         }
@@ -541,8 +545,10 @@ impl Pair {
         let Some(guild) = self.guilds.get_mut(&guild_id) else { return };
         while let Some(output) = guild.poll_output() {
             match output {
-                GuildOutput::Relay(relay, message) => {
-                    self.sides[usize::from(relay.partition.0)].mail.push_back(message);
+                GuildOutput::Relay(output) => {
+                    let message = self.streams.entry(guild_id).or_default().send(output);
+                    let Some(message) = message else { continue };
+                    self.sides[usize::from(message.relay.partition.0)].mail.push_back(message);
                 }
                 GuildOutput::Write(Write::PutMessage(message)) => {
                     self.messages.insert((message.channel_id, message.id), message);

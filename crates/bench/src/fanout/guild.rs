@@ -10,7 +10,7 @@ use super::{Report, mix::Said, partition::ToPartitionThread};
 use crate::sched::thread_cpu;
 use anyhow::{Context, Result, bail};
 use guildhall_guild::{Actor, Command, Guild, Job, JobDone, Outcome, Output, Reply};
-use guildhall_guild_protocol::{RelayId, ToGuild, ToRelay};
+use guildhall_guild_protocol::{RelayStreams, ToGuild, ToRelay};
 use guildhall_net::SystemClock;
 use guildhall_stdx::Now;
 use std::{
@@ -56,6 +56,7 @@ pub fn run_jobs(jobs: &Receiver<Job>, guild: &Sender<ToGuildThread>) {
 /// The guild and its surroundings.
 pub struct GuildThread {
     pub guild: Guild,
+    pub streams: RelayStreams,
     pub clock: SystemClock,
     pub inbox: Receiver<ToGuildThread>,
     pub jobs: Sender<Job>,
@@ -126,7 +127,10 @@ impl GuildThread {
                 }
                 Ok(())
             }
-            ToGuildThread::Relay(message) => self.work(None, |guild, now| guild.handle_relay(now, message)),
+            ToGuildThread::Relay(message) => {
+                self.streams.handle(&message);
+                self.work(None, |guild, now| guild.handle_relay(now, message))
+            }
             ToGuildThread::JobDone(done, cpu) => {
                 self.counted.jobs += 1;
                 self.counted.jobs_cpu += cpu;
@@ -147,7 +151,11 @@ impl GuildThread {
         self.guild.handle_committed(self.guild.version());
         for output in outputs {
             match output {
-                Output::Relay(RelayId { partition, .. }, message) => self.tell_partition(partition.0, message)?,
+                Output::Relay(output) => {
+                    if let Some(message) = self.streams.send(output) {
+                        self.tell_partition(message)?;
+                    }
+                }
                 Output::Job(job) => self.jobs.send(job).ok().context("the jobs' thread ended")?,
                 Output::Write(_) | Output::Answer(..) | Output::Users(_) => {}
             }
@@ -160,8 +168,8 @@ impl GuildThread {
         Ok(result)
     }
 
-    fn tell_partition(&self, partition: u16, message: ToRelay) -> Result<()> {
-        let partition = &self.partitions[usize::from(partition)];
+    fn tell_partition(&self, message: ToRelay) -> Result<()> {
+        let partition = &self.partitions[usize::from(message.relay.partition.0)];
         partition.send(ToPartitionThread::Guild(message)).ok().context("a partition's thread ended")
     }
 }

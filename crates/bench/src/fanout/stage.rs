@@ -10,7 +10,7 @@ use crate::{crowd, usage};
 use anyhow::{Context, Result, bail};
 use guildhall_codec::Encoding;
 use guildhall_guild::{Guild, GuildLimits};
-use guildhall_guild_protocol::PartitionId;
+use guildhall_guild_protocol::{PartitionId, RelayStreams};
 use guildhall_net::{IdentifyGate, IdentifyLimits, SystemClock};
 use guildhall_partition::{Compression, ConnParams, Partition, PartitionConfig};
 use guildhall_ws_proto::DeflateParams;
@@ -140,6 +140,7 @@ impl Stage {
             let guild = Guild::load(crowd::record(people.members, 0, 0), GuildLimits::default(), 1);
             GuildThread {
                 guild,
+                streams: RelayStreams::default(),
                 clock,
                 inbox: guild_inbox,
                 jobs,

@@ -9,8 +9,8 @@ use guildhall_guild::{
     NewChannel, NewGuild, NewMessage, Outcome, Output, ReactionCount, Refusal, Reply, Write,
 };
 use guildhall_guild_protocol::{
-    AudienceRule, GuildView, MembersWanted, PartitionId, Payload, Published, RelayId, RelayMessage, ResourcePayload,
-    SessionKey, SessionPresence, ToGuild, ToRelay,
+    AudienceRule, GuildView, MembersWanted, PartitionId, Payload, Published, RelayId, RelayMessage, RelayStreams,
+    ResourcePayload, SessionKey, SessionPresence, ToGuild, ToRelay,
 };
 use guildhall_model::{
     AccountKind, AuditEntry, Channel, ChannelId, ChannelType, EventName, Guild as GuildFields, GuildId, GuildResource,
@@ -225,7 +225,8 @@ pub struct World {
     pub jobs: Vec<Job>,
     /// Late answers that nobody took yet.
     pub answers: BTreeMap<JobId, Result<Reply, Refusal>>,
-    streams: BTreeMap<RelayId, Stream>,
+    streams: RelayStreams,
+    seen: BTreeMap<RelayId, Stream>,
 }
 
 impl World {
@@ -247,7 +248,8 @@ impl World {
             loads: 0,
             jobs: Vec::new(),
             answers: BTreeMap::new(),
-            streams: BTreeMap::new(),
+            streams: RelayStreams::default(),
+            seen: BTreeMap::new(),
         };
         world.drain();
         world.subscribe(P0, 1);
@@ -274,9 +276,10 @@ impl World {
                     assert!(self.answers.insert(command, answer).is_none(), "answered twice");
                 }
                 Output::Users(_) => panic!("a guild tells relays"),
-                Output::Relay(relay, message) => {
-                    self.check_stream(relay, &message);
-                    self.sent.push((relay, message));
+                Output::Relay(output) => {
+                    let message = self.streams.send(output).expect("the relay is subscribed with this epoch");
+                    self.check_stream(&message);
+                    self.sent.push((message.relay, message));
                 }
             }
         }
@@ -285,9 +288,9 @@ impl World {
         }
     }
 
-    fn check_stream(&mut self, relay: RelayId, message: &ToRelay) {
-        assert_eq!((message.guild_id, message.relay), (GUILD, relay));
-        let stream = self.streams.entry(relay).or_default();
+    fn check_stream(&mut self, message: &ToRelay) {
+        assert_eq!(message.guild_id, GUILD);
+        let stream = self.seen.entry(message.relay).or_default();
         if message.epoch != stream.epoch {
             assert!(message.epoch > stream.epoch, "an older epoch is spoken to");
             *stream = Stream { epoch: message.epoch, ..Stream::default() };
@@ -302,13 +305,8 @@ impl World {
         stream.seq = message.seq;
     }
 
-    /// The link lost everything up to number `seq`.
-    pub fn skip_in_stream(&mut self, relay: RelayId, seq: u64) {
-        self.streams.get_mut(&relay).expect("it was subscribed").seq = seq;
-    }
-
     pub fn seq(&self, relay: RelayId) -> u64 {
-        self.streams.get(&relay).map_or(0, |stream| stream.seq)
+        self.seen.get(&relay).map_or(0, |stream| stream.seq)
     }
 
     /// Makes the oldest `count` writes durable.
@@ -365,6 +363,7 @@ impl World {
     }
 
     pub fn relay(&mut self, message: ToGuild) {
+        self.streams.handle(&message);
         self.guild.handle_relay(self.now, message);
         self.drain();
     }

@@ -155,7 +155,7 @@ impl GuildHost {
 
     fn deliver_own(&mut self, cx: &mut Context<'_>, relay: RelayId, message: RelayMessage) -> Delivery {
         match self.streams.own_message(self.guild_id, relay, message) {
-            Some(message) => self.deliver(cx, relay, message),
+            Some(output) => self.deliver(cx, output),
             None => Delivery::Done,
         }
     }

@@ -7,7 +7,7 @@ use crate::{
     pool::Pool,
 };
 use guildhall_guild::{Actor, Command, GuildLimits, NewChannel, NewGuild, NewMessage, Reply};
-use guildhall_guild_protocol::{MembersWanted, PartitionId, SessionKey, SessionPresence, ToGuild};
+use guildhall_guild_protocol::{MembersWanted, PartitionId, SessionKey, SessionPresence, ToGuild, ToRelay};
 use guildhall_model::{AccountKind, ChannelType, Guild as GuildFields, Platform, Status, User, UserId};
 use guildhall_store::{MemoryStore, Store};
 use std::{

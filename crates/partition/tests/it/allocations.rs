@@ -2,7 +2,7 @@
 
 use guildhall_codec::{Encoding, encode_payload_to_gateway};
 use guildhall_guild::{Actor, Command, Guild, NewMessage, Output as GuildOutput};
-use guildhall_guild_protocol::{PartitionId, ToRelay};
+use guildhall_guild_protocol::{PartitionId, RelayStreams, ToRelay};
 use guildhall_model::ChannelType;
 use guildhall_partition::{
     Account, Compression, ConnParams, Dead, Output, Partition, PartitionConfig, Streams, Transport,
@@ -60,6 +60,7 @@ struct Crowd {
     partition: Partition,
     guild: Guild,
     link: Void,
+    streams: RelayStreams,
     mail: VecDeque<ToRelay>,
     conns: Vec<SlotKey>,
 }
@@ -83,6 +84,7 @@ impl Crowd {
             partition: Partition::new(config, Arc::new(ScriptedGate::default())),
             guild,
             link: Void::default(),
+            streams: RelayStreams::default(),
             mail: VecDeque::new(),
             conns: Vec::new(),
         };
@@ -107,7 +109,10 @@ impl Crowd {
         loop {
             while let Some(output) = self.partition.poll_output() {
                 match output {
-                    Output::ToGuild(_, message) => self.guild.handle_relay(now, message),
+                    Output::ToGuild(_, message) => {
+                        self.streams.handle(&message);
+                        self.guild.handle_relay(now, message);
+                    }
                     Output::FetchDirects { session, .. } => {
                         self.partition.handle_directs(now, session, Some(Vec::new()), &mut self.link);
                     }
@@ -127,8 +132,8 @@ impl Crowd {
 
     fn take_mail(&mut self) {
         while let Some(output) = self.guild.poll_output() {
-            if let GuildOutput::Relay(_, message) = output {
-                self.mail.push_back(message);
+            if let GuildOutput::Relay(output) = output {
+                self.mail.extend(self.streams.send(output));
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::fixture::*;
 use guildhall_guild::{Command, Output};
-use guildhall_guild_protocol::{RelayMessage, ToGuild, ToRelay};
+use guildhall_guild_protocol::{RelayMessage, RelayOutput, ToGuild, ToRelay};
 use guildhall_model::{CloseCode, GuildId, shard_of};
 use guildhall_partition::{INVALID_SESSIONS_MAX, IdentifyFault};
 use guildhall_stdx::Now;
@@ -286,7 +286,7 @@ fn a_guild_that_is_out_of_order_is_told_so() {
     };
     let mut guild = restored.load();
     guild.handle_relay(Now::default(), ToGuild::Subscribe { relay, epoch });
-    let Some(Output::Relay(_, ToRelay { message: RelayMessage::Snapshot { replica, .. }, .. })) = guild.poll_output()
+    let Some(Output::Relay(RelayOutput { message: RelayMessage::Snapshot { replica, .. }, .. })) = guild.poll_output()
     else {
         panic!("a relay gets a snapshot first")
     };

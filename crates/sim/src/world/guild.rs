@@ -1,6 +1,6 @@
 //! The guild's side: commands, what comes out of the guild, commits, and the links to the partitions.
 
-use super::{OBSERVER, SIDES, TokenCheck, World};
+use super::{SIDES, TokenCheck, World};
 use crate::{
     checker::{Carried, Fault},
     naive::{Event, State},
@@ -61,8 +61,8 @@ impl World {
         let outputs: Vec<GuildOutput> = std::iter::from_fn(|| self.guild.poll_output()).collect();
         let mut events: Vec<Arc<Published>> = Vec::new();
         for output in &outputs {
-            if let GuildOutput::Relay(_, message) = output
-                && let RelayMessage::Published(published) = &message.message
+            if let GuildOutput::Relay(output) = output
+                && let RelayMessage::Published(published) = &output.message
                 && events.last().is_none_or(|last| !Arc::ptr_eq(last, published))
             {
                 // The same event comes once per relay, in a row.
@@ -74,19 +74,19 @@ impl World {
         let mut group = Group::new(self.guild.version(), joined);
         let now = self.now();
         for output in outputs {
-            let (relay, message) = match output {
+            let output = match output {
                 GuildOutput::Write(write) => {
                     group.writes.push(write);
                     continue;
                 }
-                GuildOutput::Relay(relay, message) => (relay, message),
+                GuildOutput::Relay(output) => output,
                 GuildOutput::Job(job) => {
                     self.jobs.push_back((job, self.checker.state.clone()));
                     continue;
                 }
                 GuildOutput::Answer(..) | GuildOutput::Users(_) => continue,
             };
-            let event = match &message.message {
+            let event = match &output.message {
                 RelayMessage::Published(published) => {
                     let is_new = seen_count == 0 || !Arc::ptr_eq(published, &events[seen_count - 1]);
                     if is_new {
@@ -98,7 +98,8 @@ impl World {
                 RelayMessage::Direct { event, .. } => Some(self.checker.direct(event)),
                 _ => None,
             };
-            if relay != OBSERVER {
+            // The observer has no partition: its stream is not numbered.
+            if let Some(message) = self.streams.send(output) {
                 let carried = Carried {
                     message,
                     state: self.checker.state.clone(),
@@ -179,6 +180,7 @@ impl World {
                 let Some(message) = self.sides[side].to_guild.pop_front() else { break };
                 let now = self.now();
                 self.checker.heard(&message);
+                self.streams.handle(&message);
                 self.guild.handle_relay(now, message);
                 self.after_guild(Vec::new())?;
             }

@@ -12,6 +12,7 @@ use crate::{
     checker::{Fault, fault},
     pipeline::Pipeline,
 };
+use guildhall_guild_protocol::RelayStreams;
 use guildhall_partition::HandOver;
 use guildhall_relay::Relay;
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,6 +75,7 @@ impl World {
         let Some(record) = self.store.guild(self.guild_id())? else { return fault("the guild is not in the store") };
         self.checker.process_ended(&record)?;
         self.guild = self.begun_with.guild(now, record);
+        self.streams = RelayStreams::default();
         self.directs.forget_machines();
         self.pipeline = Pipeline::default();
         self.jobs.clear();

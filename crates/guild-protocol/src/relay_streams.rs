@@ -1,13 +1,14 @@
-//! Streams: the numbering of what a guild's relays get, across incarnations of the guild.
+//! Relay streams: the numbers of a guild's messages to its relays, across incarnations of the guild.
 //!
-//! Owns        per subscribed relay its epoch and the number of the last message it was given.
-//! Doors       `handle` sees every message from a relay before the guild does; `stamp` every one to a relay.
-//! Invariants  P1 (guildhall_guild_protocol::protocol) holds whoever speaks: the guild, a later incarnation of it that
-//!             was loaded after a failure, or the node itself while there is none. (tests `p1_*`)
-//!             Messages for another epoch than the relay's are dropped here (P2).
+//! Owns        the epoch of each subscribed relay, and the number of the last message that was delivered to it. Nothing else
+//!             numbers messages: a guild emits `RelayOutput`, and its driver numbers it here.
+//! Doors       `handle` for each message from a relay, before the guild handles it; `number` or `send` for each to a relay.
+//! Invariants  P1 (`protocol`) holds for messages of the guild, of a later incarnation that was loaded after a failure, and of
+//!             the node itself while the guild is not loaded. (tests `p1_*`)
+//!             Messages with another epoch than the relay's are dropped here (P2).
 //! Limits      one entry per relay.
 
-use guildhall_guild_protocol::{RelayId, RelayMessage, ToGuild, ToRelay};
+use crate::protocol::{RelayId, RelayMessage, RelayOutput, ToGuild, ToRelay};
 use guildhall_model::GuildId;
 use std::collections::BTreeMap;
 
@@ -20,31 +21,37 @@ struct Stream {
     broken: bool,
 }
 
+/// Streams of one guild to its relays.
 #[derive(Debug, Default)]
-pub(crate) struct RelayStreams(BTreeMap<RelayId, Stream>);
+pub struct RelayStreams(BTreeMap<RelayId, Stream>);
 
 impl RelayStreams {
-    pub(crate) fn is_empty(&self) -> bool {
+    /// No relay is subscribed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Relays that are subscribed, with their epochs.
-    pub(crate) fn subscribed(&self) -> Vec<(RelayId, u32)> {
+    #[must_use]
+    pub fn subscribed(&self) -> Vec<(RelayId, u32)> {
         self.0.iter().map(|(relay, stream)| (*relay, stream.epoch)).collect()
     }
 
     /// Whether this relay has had no message yet.
-    pub(crate) fn is_new(&self, relay: RelayId) -> bool {
+    #[must_use]
+    pub fn is_new(&self, relay: RelayId) -> bool {
         self.0.get(&relay).is_some_and(|stream| stream.seq == 0)
     }
 
     /// Relays that are to be reset and do not know it yet.
-    pub(crate) fn broken(&self) -> Vec<RelayId> {
+    #[must_use]
+    pub fn broken(&self) -> Vec<RelayId> {
         self.0.iter().filter(|(_, stream)| stream.broken).map(|(relay, _)| *relay).collect()
     }
 
     /// Follows subscriptions by the same rules as the guild.
-    pub(crate) fn handle(&mut self, message: &ToGuild) {
+    pub fn handle(&mut self, message: &ToGuild) {
         match *message {
             ToGuild::Subscribe { relay, epoch } => {
                 if self.0.get(&relay).is_none_or(|stream| stream.epoch < epoch) {
@@ -57,36 +64,31 @@ impl RelayStreams {
                 }
             }
             // After a resync the numbers go on: a relay takes a snapshot's number as it is.
-            ToGuild::Resync { .. }
-            | ToGuild::Attach { .. }
-            | ToGuild::Detach { .. }
-            | ToGuild::Presence { .. }
-            | ToGuild::Voice { .. }
-            | ToGuild::RequestMembers { .. }
-            | ToGuild::RecentMembers { .. }
-            | ToGuild::ListThread { .. }
-            | ToGuild::CountMembers { .. }
-            | ToGuild::WantPresences { .. }
-            | ToGuild::WatchMembers { .. }
-            | ToGuild::WatchList { .. }
-            | ToGuild::TellPresences { .. } => {}
+            _ => {}
         }
     }
 
-    /// Gives a message its number; false: nobody is there to get it. `delivered` or `lost` follows.
-    pub(crate) fn stamp(&self, relay: RelayId, message: &mut ToRelay) -> bool {
-        let Some(stream) = self.0.get(&relay).filter(|stream| stream.epoch == message.epoch) else {
-            return false;
-        };
-        message.seq = stream.seq + 1;
-        if let RelayMessage::Snapshot { reset, .. } = &mut message.message {
+    /// The next message of a stream; none if the relay is not subscribed with that epoch. `delivered` or `lost` follows.
+    #[must_use]
+    pub fn number(&self, output: RelayOutput) -> Option<ToRelay> {
+        let RelayOutput { guild_id, relay, epoch, mut message } = output;
+        let stream = self.0.get(&relay).filter(|stream| stream.epoch == epoch)?;
+        if let RelayMessage::Snapshot { reset, .. } = &mut message {
             *reset |= stream.broken;
         }
-        true
+        Some(ToRelay { guild_id, relay, epoch, seq: stream.seq + 1, message })
     }
 
-    /// A message that was stamped was taken; `snapshot`: it was one.
-    pub(crate) fn delivered(&mut self, relay: RelayId, snapshot: bool) {
+    /// `number`, then `delivered`: for drivers whose links are never full.
+    #[must_use]
+    pub fn send(&mut self, output: RelayOutput) -> Option<ToRelay> {
+        let message = self.number(output)?;
+        self.delivered(message.relay, matches!(message.message, RelayMessage::Snapshot { .. }));
+        Some(message)
+    }
+
+    /// The relay's link took a numbered message; `snapshot`: it was one.
+    pub fn delivered(&mut self, relay: RelayId, snapshot: bool) {
         if let Some(stream) = self.0.get_mut(&relay) {
             stream.seq += 1;
             stream.broken &= !snapshot;
@@ -94,28 +96,29 @@ impl RelayStreams {
     }
 
     /// A message for this relay was lost, or one of its sessions received `Unavailable`.
-    pub(crate) fn lost(&mut self, relay: RelayId) {
+    pub fn lost(&mut self, relay: RelayId) {
         if let Some(stream) = self.0.get_mut(&relay) {
             stream.broken = true;
         }
     }
 
     /// Something that every relay should have had is lost, with the guild's memory of their sessions.
-    pub(crate) fn lost_everywhere(&mut self) {
+    pub fn lost_everywhere(&mut self) {
         self.0.values_mut().for_each(|stream| stream.broken = true);
     }
 
-    /// A message of the node's own to a relay; none if it is not subscribed.
-    pub(crate) fn own_message(&self, guild_id: GuildId, relay: RelayId, message: RelayMessage) -> Option<ToRelay> {
+    /// A message of the guild's driver to a relay; none if the relay is not subscribed.
+    #[must_use]
+    pub fn own_message(&self, guild_id: GuildId, relay: RelayId, message: RelayMessage) -> Option<RelayOutput> {
         let stream = self.0.get(&relay)?;
-        Some(ToRelay { guild_id, relay, epoch: stream.epoch, seq: stream.seq + 1, message })
+        Some(RelayOutput { guild_id, relay, epoch: stream.epoch, message })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use guildhall_guild_protocol::{GuildReplica, GuildStructure, PartitionId, SessionKey};
+    use crate::{GuildReplica, GuildStructure, PartitionId, SessionKey};
     use guildhall_model::{Guild, GuildId, UserId};
     use std::sync::Arc;
 
@@ -125,7 +128,7 @@ mod tests {
         streams.handle(&ToGuild::Subscribe { relay: RELAY, epoch });
     }
 
-    /// Delivers a message that the guild numbered as it pleased: its number, and whether it is a snapshot that resets.
+    /// Delivers a message of the guild: its number, and whether it is a snapshot that resets.
     fn deliver(streams: &mut RelayStreams, epoch: u32, snapshot: bool) -> Option<(u64, bool)> {
         let guild = Arc::new(Guild::new(GuildId::new(1), "g", UserId::new(1)));
         let structure = Arc::new(GuildStructure { guild, roles: Arc::default(), channels: Arc::default() });
@@ -134,12 +137,8 @@ mod tests {
             true => RelayMessage::Snapshot { replica: GuildReplica::new(structure), reset: false },
             false => RelayMessage::Unavailable { session },
         };
-        let mut message = ToRelay { guild_id: GuildId::new(1), relay: RELAY, epoch, seq: 77, message };
-        let stamped = streams.stamp(RELAY, &mut message);
-        stamped.then(|| {
-            streams.delivered(RELAY, snapshot);
-            (message.seq, matches!(message.message, RelayMessage::Snapshot { reset: true, .. }))
-        })
+        let message = streams.send(RelayOutput { guild_id: GuildId::new(1), relay: RELAY, epoch, message })?;
+        Some((message.seq, matches!(message.message, RelayMessage::Snapshot { reset: true, .. })))
     }
 
     #[test]
