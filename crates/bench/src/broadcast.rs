@@ -24,7 +24,7 @@ use guildhall_guild::{Actor, Command, Guild, GuildLimits, NewMessage, Output as 
 use guildhall_guild_protocol::{PartitionId, RelayStreams, ToRelay};
 use guildhall_model::{Member, User};
 use guildhall_net::{IdentifyGate, IdentifyLimits, SystemClock};
-use guildhall_partition::{Account, Compression, ConnParams, Dead, Output, Partition, PartitionConfig, Transport};
+use guildhall_partition::{Account, Closed, Compression, ConnParams, Output, Partition, PartitionConfig, Transport};
 use guildhall_stdx::SlotKey;
 use guildhall_ws_proto::DeflateParams;
 use serde::Serialize;
@@ -330,7 +330,7 @@ struct Sink {
 }
 
 impl Transport for Sink {
-    fn send(&mut self, _conn: SlotKey, bytes: &[u8]) -> Result<usize, Dead> {
+    fn send(&mut self, _conn: SlotKey, bytes: &[u8]) -> Result<usize, Closed> {
         let mut wire_bytes = bytes.len();
         if let Some(deflater) = &mut self.deflater {
             let header_bytes = match bytes.get(1) {
@@ -347,7 +347,7 @@ impl Transport for Sink {
         Ok(bytes.len())
     }
 
-    fn send_vectored(&mut self, _conn: SlotKey, slices: &[IoSlice<'_>]) -> Result<usize, Dead> {
+    fn send_vectored(&mut self, _conn: SlotKey, slices: &[IoSlice<'_>]) -> Result<usize, Closed> {
         let bytes = slices.iter().map(|slice| slice.len()).sum::<usize>();
         self.bytes += bytes as u64;
         Ok(bytes)

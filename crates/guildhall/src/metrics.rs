@@ -285,7 +285,7 @@ impl Snapshot {
             self.unserved.iter().map(|(route, count)| (vec![("route", (*route).to_owned())], *count)).collect();
         out.counters("unserved_requests", "Requests for routes that this server does not have", &by_route)?;
         out.counter("resumes", "Sessions resumed by RESUME", sum.resumed_total)?;
-        out.counter("sessions_returned", "Sessions taken over from the previous process", sum.returned_total)?;
+        out.counter("sessions_restored", "Sessions taken over from the previous process", sum.restored_total)?;
         let refused = &self.resumes_refused;
         out.counters("resumes_refused", "RESUMEs that continued no session", &by_reason(refused))?;
         out.counter("sessions_ended", "Sessions forgotten", sum.sessions_ended_total)?;
@@ -303,7 +303,11 @@ impl Snapshot {
 
     fn deliveries(&self, out: &mut Writer<'_>, sum: &Counters, latency: &Histogram) -> fmt::Result {
         out.counter("dispatches", "Dispatches given to sessions, connected or not", sum.dispatches_total)?;
-        out.counter("withheld", "Dispatches kept from a RESUME for lack of permission", sum.withheld_total)?;
+        out.counter(
+            "replay_suppressed",
+            "Dispatches kept from a RESUME for lack of permission",
+            sum.replay_suppressed_total,
+        )?;
         out.counter("received_bytes", "Bytes that came in from gateway connections", sum.received_bytes)?;
         out.counter(
             "received_message_bytes",

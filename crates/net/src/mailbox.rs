@@ -80,7 +80,7 @@ pub enum Note {
     /// Sessions of the process before this one. How many could be taken up.
     TakeOver { over: HandOver, users: Arc<BTreeMap<UserId, Arc<User>>>, taken: Sender<usize> },
     /// Sessions that still wait for a guild are told that it is out of reach.
-    GiveUpReturning,
+    FailPendingRestores,
     /// Take over other limits.
     Limits(Arc<PartitionConfig>),
     /// Close who is there, and end.

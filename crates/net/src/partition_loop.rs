@@ -280,7 +280,7 @@ impl PartitionLoop {
             }
             Note::HandOver { bytes_max, answer } => reply(&answer, self.hand_over(now, bytes_max)),
             Note::TakeOver { over, users, taken } => reply(&taken, partition.take_over(now, &over, &users)),
-            Note::GiveUpReturning => partition.give_up_returning(now, sockets),
+            Note::FailPendingRestores => partition.fail_pending_restores(now, sockets),
             Note::Limits(limits) => partition.take_limits(&limits),
             Note::Stop => {
                 partition.close_all(now, sockets);

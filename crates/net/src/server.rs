@@ -266,10 +266,10 @@ impl Partitions {
     pub async fn all_returned(&self, patience: Duration) {
         let deadline = Instant::now() + patience;
         for partition in 0..self.mailboxes.len() as u16 {
-            while self.look(PartitionId(partition), |_, partition| partition.is_returning()).await == Ok(true) {
+            while self.look(PartitionId(partition), |_, partition| partition.is_restoring()).await == Ok(true) {
                 if Instant::now() >= deadline {
                     tracing::warn!("not all guilds came back in time: their sessions are told of an outage");
-                    self.mailboxes.iter().for_each(|mailbox| mailbox.send(Note::GiveUpReturning));
+                    self.mailboxes.iter().for_each(|mailbox| mailbox.send(Note::FailPendingRestores));
                     return;
                 }
                 tokio::time::sleep(LOOK_AGAIN).await;

@@ -12,7 +12,7 @@ use crate::{
 };
 use guildhall_guild_protocol::PartitionId;
 use guildhall_model::UserId;
-use guildhall_partition::{Dead, MovingConn, Shortfall, Transport};
+use guildhall_partition::{Closed, MovingConn, PartialSend, Transport};
 use guildhall_stdx::SlotKey;
 use guildhall_uring::SendBatch;
 use mio::{Interest, Registry, Token, net::TcpStream};
@@ -54,7 +54,7 @@ pub struct Sockets {
     /// Which batch is being filled, from 1; batches that were submitted because they were full count as one with the next.
     batch_number: u32,
     /// What did not go out whole, of this batch: at most one send per socket.
-    shortfalls: Vec<(SlotKey, Shortfall)>,
+    shortfalls: Vec<(SlotKey, PartialSend)>,
     /// Connections that left for other partitions, in order, until `take_transfers`.
     transfers: Vec<Transfer>,
 }
@@ -153,8 +153,8 @@ impl Sockets {
         };
         let result = batch.submit(fd_of, |tag, shortfall| {
             let shortfall = match shortfall {
-                guildhall_uring::Shortfall::Rest(rest) => Shortfall::Rest(rest.to_vec()),
-                guildhall_uring::Shortfall::Dead => Shortfall::Dead,
+                guildhall_uring::PartialSend::Rest(rest) => PartialSend::Rest(rest.to_vec()),
+                guildhall_uring::PartialSend::Closed => PartialSend::Closed,
             };
             shortfalls.push((key_of_tag(tag), shortfall));
         });
@@ -197,13 +197,13 @@ fn key_of_tag(tag: u64) -> SlotKey {
 }
 
 /// Full is not an error, everything else ends the connection.
-fn written(result: io::Result<usize>) -> Option<Result<usize, Dead>> {
+fn written(result: io::Result<usize>) -> Option<Result<usize, Closed>> {
     match result {
-        Ok(0) => Some(Err(Dead)),
+        Ok(0) => Some(Err(Closed)),
         Ok(count) => Some(Ok(count)),
         Err(error) if error.kind() == ErrorKind::Interrupted => None,
         Err(error) if error.kind() == ErrorKind::WouldBlock => Some(Ok(0)),
-        Err(_) => Some(Err(Dead)),
+        Err(_) => Some(Err(Closed)),
     }
 }
 
@@ -220,10 +220,10 @@ impl Transport for Sockets {
         }
     }
 
-    fn send(&mut self, conn: SlotKey, bytes: &[u8]) -> Result<usize, Dead> {
-        let socket = self.get(conn).ok_or(Dead)?;
+    fn send(&mut self, conn: SlotKey, bytes: &[u8]) -> Result<usize, Closed> {
+        let socket = self.get(conn).ok_or(Closed)?;
         if let Some(tls) = &mut socket.tls {
-            return tls.send(&mut socket.stream, &[IoSlice::new(bytes)]).map_err(|_| Dead);
+            return tls.send(&mut socket.stream, &[IoSlice::new(bytes)]).map_err(|_| Closed);
         }
         loop {
             if let Some(result) = written(socket.stream.write(bytes)) {
@@ -232,10 +232,10 @@ impl Transport for Sockets {
         }
     }
 
-    fn send_vectored(&mut self, conn: SlotKey, slices: &[IoSlice<'_>]) -> Result<usize, Dead> {
-        let socket = self.get(conn).ok_or(Dead)?;
+    fn send_vectored(&mut self, conn: SlotKey, slices: &[IoSlice<'_>]) -> Result<usize, Closed> {
+        let socket = self.get(conn).ok_or(Closed)?;
         if let Some(tls) = &mut socket.tls {
-            return tls.send(&mut socket.stream, slices).map_err(|_| Dead);
+            return tls.send(&mut socket.stream, slices).map_err(|_| Closed);
         }
         loop {
             if let Some(result) = written(socket.stream.write_vectored(slices)) {
@@ -272,7 +272,7 @@ impl Transport for Sockets {
         socket.is_some_and(|socket| socket.generation == conn.generation && socket.waits_in == self.batch_number)
     }
 
-    fn submit(&mut self) -> Vec<(SlotKey, Shortfall)> {
+    fn submit(&mut self) -> Vec<(SlotKey, PartialSend)> {
         if self.batch.as_ref().is_some_and(|batch| !batch.is_empty()) {
             self.submit_batch();
         }
@@ -413,7 +413,7 @@ mod tests {
             let rest = loop {
                 let mut sent = world.give(key(0, 1), &frame);
                 if let Some((of, shortfall)) = world.sockets.submit().pop() {
-                    let Shortfall::Rest(rest) = shortfall else { panic!("it lives") };
+                    let PartialSend::Rest(rest) = shortfall else { panic!("it lives") };
                     assert_eq!(of, key(0, 1));
                     assert!(frame.ends_with(&rest));
                     sent = frame.len() - rest.len();
@@ -487,9 +487,9 @@ mod tests {
             let _theirs = world.connect(key(0, 1));
             world.sockets.finish(key(0, 1));
             if world.sockets.send_later(key(0, 1), b"too late") {
-                assert_eq!(world.sockets.submit(), [(key(0, 1), Shortfall::Dead)]);
+                assert_eq!(world.sockets.submit(), [(key(0, 1), PartialSend::Closed)]);
             } else {
-                assert_eq!(world.sockets.send(key(0, 1), b"too late"), Err(Dead));
+                assert_eq!(world.sockets.send(key(0, 1), b"too late"), Err(Closed));
             }
         }
     }

@@ -73,7 +73,7 @@ impl Core {
         body: &impl Serialize,
     ) {
         let Some(session) = self.sessions.get(key) else { return };
-        let dispatch = Dispatch::own(session.encoding, name, body, Some(visibility));
+        let dispatch = Dispatch::local(session.encoding, name, body, Some(visibility));
         self.push(turn, key.slot, &dispatch, Redaction::NONE);
     }
 }

@@ -128,7 +128,7 @@ pub struct Core {
     /// Sessions that have a connection.
     pub attached_count: usize,
     pub fixed: [FixedPayloads; 2],
-    pub withheld: Rc<Dispatch>,
+    pub tombstone: Rc<Dispatch>,
     pub owed: Rc<Dispatch>,
     /// Sessions whose connection stopped at an owed state, with its seq.
     pub indebted: Vec<(SlotKey, u64)>,
@@ -168,7 +168,7 @@ impl Core {
             waiting_for_chunks: Vec::new(),
             chunks_made: 0,
             attached_count: 0,
-            withheld: Dispatch::withheld(),
+            tombstone: Dispatch::tombstone(),
             owed: Dispatch::owed(),
             indebted: Vec::new(),
             counters: Counters::default(),
@@ -290,7 +290,7 @@ impl Core {
         let expires = now.instant.after_ms(self.config.resume_window_ms);
         match fate {
             // A session that has not said READY has nothing to resume.
-            SessionFate::Keep if session.gathering.is_none() => {
+            SessionFate::Keep if session.pending_ready.is_none() => {
                 self.timers.push(expires, TimerKey::Session(session_key));
                 self.tell_news(SessionChange::Disconnected, session_key);
             }

@@ -58,7 +58,7 @@ counters! {
     /// Sessions taken up again by RESUME.
     resumed_total: u64,
     /// Sessions that were taken over from the process before this one.
-    returned_total: u64,
+    restored_total: u64,
     /// RESUMEs answered with op 9 `false`.
     resumes_refused_total: u64,
     /// Sessions forgotten: expired, destroyed, or past their replay limits.
@@ -76,7 +76,7 @@ counters! {
     /// Messages that were compressed once for all who get them, or alone for one.
     bodies_deflated_total: u64,
     /// Dispatches kept from a RESUME because the session may no longer see them.
-    withheld_total: u64,
+    replay_suppressed_total: u64,
     /// Close frames that we sent first.
     closed_by_us: Closes,
     /// Close frames that clients sent first.

@@ -175,7 +175,7 @@ impl<L: Transport> Recipients for Fanout<'_, L> {
         }
         let Some(view) = view else {
             // Not a member (any more).
-            let is_gathering = session.gathering.is_some();
+            let is_gathering = session.pending_ready.is_some();
             self.leave(key, guild_id);
             if is_gathering {
                 self.gathered(key, guild_id, None)
@@ -192,16 +192,16 @@ impl<L: Transport> Recipients for Fanout<'_, L> {
         let entry = session.guilds.get_mut(guild_id)?;
         entry.membership = Membership::Inside;
         entry.starts_active = view.member_count <= passive_above;
-        let returns = std::mem::take(&mut entry.returns);
+        let is_restored = std::mem::take(&mut entry.is_restored);
         let subscriber = Subscriber { slot: key.slot, mask: session.mask(guild_id) };
         if session.guilds.get(guild_id).is_some_and(|guild| guild.subscription.is_some()) {
             // What it subscribed to while it was not inside.
             self.core.enqueue_request(key, guild_id, PendingRequest::SubscribeAgain);
         }
         let session = self.core.sessions.get_mut(key)?;
-        if session.gathering.is_some() {
+        if session.pending_ready.is_some() {
             self.gathered(key, guild_id, Some((replica.clone(), view.clone())));
-        } else if session.is_told_of_guilds() && !returns {
+        } else if session.is_told_of_guilds() && !is_restored {
             let dispatch = guild_create(session, replica, view, self.core.config.hidden_channels, self.turn.now.unix);
             self.core.push(&mut self.turn, key.slot, &dispatch, Redaction::NONE);
         }
@@ -213,12 +213,12 @@ impl<L: Transport> Recipients for Fanout<'_, L> {
         let Some(session) = self.core.sessions.get_mut(key) else { return };
         let Some(entry) = session.guilds.get_mut(guild_id).filter(|entry| entry.relay == relay) else { return };
         // It stays about to enter: once the guild can be served its stream begins again, and the session asks again.
-        (entry.membership, entry.returns) = (Membership::Entering, false);
-        let is_gathering = session.gathering.is_some();
+        (entry.membership, entry.is_restored) = (Membership::Entering, false);
+        let is_gathering = session.pending_ready.is_some();
         if is_gathering {
             self.gathered(key, guild_id, None);
-            let gathering = self.core.sessions.get_mut(key).and_then(|session| session.gathering.as_mut());
-            gathering.into_iter().for_each(|gathering| gathering.unavailable.push(guild_id));
+            let pending_ready = self.core.sessions.get_mut(key).and_then(|session| session.pending_ready.as_mut());
+            pending_ready.into_iter().for_each(|pending_ready| pending_ready.unavailable.push(guild_id));
         } else {
             self.tell_gone(key, guild_id, true);
         }
@@ -238,13 +238,13 @@ impl<L: Transport> Recipients for Fanout<'_, L> {
         let key = session.key;
         let Some(entry) = session.guilds.get_mut(guild_id) else { return };
         // To its client it is an outage: it is told so, and gets GUILD_CREATE once it is let in again.
-        (entry.membership, entry.returns) = (Membership::Entering, false);
+        (entry.membership, entry.is_restored) = (Membership::Entering, false);
         self.core.counters.resets_total += 1;
         if !self.core.forget_view(key, guild_id) {
             return self.tell_gone(key, guild_id, true);
         }
-        let gathering = self.core.sessions.get_mut(key).and_then(|session| session.gathering.as_mut());
-        gathering.into_iter().for_each(|gathering| gathering.waiting_count += 1);
+        let pending_ready = self.core.sessions.get_mut(key).and_then(|session| session.pending_ready.as_mut());
+        pending_ready.into_iter().for_each(|pending_ready| pending_ready.waiting_count += 1);
     }
 
     fn direct(&mut self, session: SessionKey, event: &Arc<Event>) {
@@ -298,16 +298,17 @@ impl<L: Transport> Fanout<'_, L> {
 
     /// One guild that a user's READY waited for has answered.
     fn gathered(&mut self, key: SlotKey, guild_id: GuildId, view: Option<(GuildReplica, GuildView)>) {
-        let Some(gathering) = self.core.sessions.get_mut(key).and_then(|session| session.gathering.as_mut()) else {
+        let Some(pending_ready) = self.core.sessions.get_mut(key).and_then(|session| session.pending_ready.as_mut())
+        else {
             return;
         };
         // One that was said to be out of reach has answered already.
-        match gathering.unavailable.iter().position(|id| *id == guild_id) {
-            Some(at) => drop(gathering.unavailable.swap_remove(at)),
-            None => gathering.waiting_count = gathering.waiting_count.saturating_sub(1),
+        match pending_ready.unavailable.iter().position(|id| *id == guild_id) {
+            Some(at) => drop(pending_ready.unavailable.swap_remove(at)),
+            None => pending_ready.waiting_count = pending_ready.waiting_count.saturating_sub(1),
         }
-        gathering.views.extend(view);
-        self.core.finish_gathering(&mut self.turn, key);
+        pending_ready.views.extend(view);
+        self.core.finish_pending_ready(&mut self.turn, key);
     }
 
     fn tell_gone(&mut self, key: SlotKey, guild_id: GuildId, unavailable: bool) {

@@ -1,7 +1,7 @@
 //! Hand-over: sessions of a partition that ends go to the one that comes after it, in a process of its own.
 //!
 //! Doors       `leave_voice`, then `hand_over` once the guilds have ended; `take_over` before anybody is let in, then
-//!             `is_returning` until all guilds have answered, or `give_up_returning`.
+//!             `is_restoring` until all guilds have answered, or `fail_pending_restores`.
 //! Invariants  H1 nothing happens to a guild between the last message its relays here got and the first `Attach` of the sessions
 //!             that return: whoever drives this sees to it. H2 so a session that returns is told nothing of a guild it was inside,
 //!             and misses nothing; of any other it is told as after an outage. H3 permissions apply again when it resumes.
@@ -21,7 +21,7 @@ use crate::{
 use guildhall_guild_protocol::{HiddenChannels, Redaction, ToGuild};
 use guildhall_model::{GuildId, User, UserId, to_gateway::VoiceStateUpdate};
 use guildhall_session::{
-    Dispatch, KeptDispatch, LogLimits, Membership, Session, SessionSnapshot, SharedLog, Size, guild_delete,
+    Dispatch, DispatchSnapshot, LogLimits, Membership, Session, SessionSnapshot, SharedLog, Size, guild_delete,
     partition_of,
 };
 use guildhall_stdx::{Now, SlotKey};
@@ -36,7 +36,7 @@ use std::{
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HandOver {
     /// What they may still have to be sent, each once.
-    pub dispatches: Vec<KeptDispatch>,
+    pub dispatches: Vec<DispatchSnapshot>,
     /// Their places refer to `dispatches`.
     pub sessions: Vec<SessionSnapshot>,
     /// Sessions for which there was no room.
@@ -116,7 +116,8 @@ impl Partition {
         for key in self.core.sessions.keys() {
             let Some(session) = self.core.sessions.get(key) else { continue };
             let hides = self.core.config.hidden_channels != HiddenChannels::Listed;
-            let Some(kept) = keep(session, hides, &mut over.dispatches, &mut places, &mut bytes, bytes_max) else {
+            let Some(kept) = snapshot_of(session, hides, &mut over.dispatches, &mut places, &mut bytes, bytes_max)
+            else {
                 over.left_out_count += 1;
                 continue;
             };
@@ -132,7 +133,7 @@ impl Partition {
         let mut of_table = Vec::with_capacity(over.dispatches.len());
         for kept in &over.dispatches {
             let bytes = kept.body.len();
-            of_table.push(Dispatch::kept(kept).map(|dispatch| {
+            of_table.push(Dispatch::restore(kept).map(|dispatch| {
                 let place = log.push(now.instant, &dispatch, Redaction::NONE, bytes, &FORGET_NOTHING);
                 (place, Size::of(&dispatch, bytes))
             }));
@@ -144,10 +145,10 @@ impl Partition {
                 continue;
             }
             let key = self.core.sessions.next_key();
-            let mut session = Session::returning(key, kept, user.clone(), now.instant);
+            let mut session = Session::restore(key, kept, user.clone(), now.instant);
             let is_whole = kept.places().all(|place| match place {
                 None => {
-                    session.dispatch(self.core.withheld.clone(), Redaction::NONE, 0);
+                    session.dispatch(self.core.tombstone.clone(), Redaction::NONE, 0);
                     true
                 }
                 Some(place) => of_table.get(place as usize).copied().flatten().is_some_and(|(place, size)| {
@@ -169,18 +170,18 @@ impl Partition {
             guilds.into_iter().for_each(|guild_id| self.enter(key, guild_id));
             count += 1;
         }
-        self.core.counters.returned_total += count as u64;
+        self.core.counters.restored_total += count as u64;
         count
     }
 
     /// Whether a session that returned still waits for a guild that it was inside.
     #[must_use]
-    pub fn is_returning(&self) -> bool {
-        self.sessions().any(|session| session.guilds.iter().any(|entry| entry.returns))
+    pub fn is_restoring(&self) -> bool {
+        self.sessions().any(|session| session.guilds.iter().any(|entry| entry.is_restored))
     }
 
     /// Those that still wait are told of an outage, and of the guild when it answers.
-    pub fn give_up_returning(&mut self, now: Now, link: &mut impl Transport) {
+    pub fn fail_pending_restores(&mut self, now: Now, link: &mut impl Transport) {
         self.turn(now, link, |partition, turn| {
             for key in partition.core.sessions.keys() {
                 partition.core.tell_outages(turn, key, |_, _| true);
@@ -189,15 +190,15 @@ impl Partition {
     }
 }
 
-fn keep(
+fn snapshot_of(
     session: &Session,
     hides: bool,
-    table: &mut Vec<KeptDispatch>,
+    table: &mut Vec<DispatchSnapshot>,
     places: &mut Places,
     bytes: &mut usize,
     bytes_max: usize,
 ) -> Option<SessionSnapshot> {
-    let mut kept = session.keep()?;
+    let mut kept = session.snapshot()?;
     let is_etf = kept.is_etf;
     let (oldest, last) = (session.replay.first_seq(), session.replay.last_seq());
     // The next process cannot send dispatches that the logs have forgotten, and does not know owed states. A client that is past
@@ -207,7 +208,7 @@ fn keep(
     kept.first_seq = missing.map_or(oldest, |seq| seq + 1);
     for seq in kept.first_seq..=last {
         let entry = session.replay.entry(seq)?;
-        if entry.dispatch.is_withheld() {
+        if entry.dispatch.is_suppressed() {
             kept.push(None);
             continue;
         }
@@ -215,7 +216,7 @@ fn keep(
         let place = match places.get(&known) {
             Some(place) => *place,
             None => {
-                let dispatch = entry.dispatch.keep(session.encoding, entry.redaction, hides);
+                let dispatch = entry.dispatch.snapshot(session.encoding, entry.redaction, hides);
                 *bytes += dispatch.cost_bytes();
                 if *bytes > bytes_max {
                     *bytes -= dispatch.cost_bytes();
@@ -243,9 +244,9 @@ impl Core {
         let Some(session) = self.sessions.get_mut(key) else { return };
         let mut lost = Vec::new();
         for entry in session.guilds.iter_mut() {
-            let was_here = entry.membership == Membership::Inside || entry.returns;
+            let was_here = entry.membership == Membership::Inside || entry.is_restored;
             if was_here && is_out(entry.guild_id, entry.relay) {
-                (entry.membership, entry.returns) = (Membership::Entering, false);
+                (entry.membership, entry.is_restored) = (Membership::Entering, false);
                 lost.push(entry.guild_id);
             }
         }

@@ -210,7 +210,7 @@ impl Partition {
             AccountKind::User => {
                 // Read once the session is there: what happens from now on it is told, so that nothing lies in between.
                 let has_directs = session.is_first_shard();
-                session.gathering = Some(Box::new(PendingReady {
+                session.pending_ready = Some(Box::new(PendingReady {
                     waiting_count: guilds_count + usize::from(has_directs),
                     directs: (!has_directs).then(Vec::new),
                     unavailable: Vec::new(),
@@ -220,14 +220,14 @@ impl Partition {
                 // What happens until then comes after all of it.
                 let parts = 1 + usize::from(session.profile.capabilities.is_prioritized());
                 for _ in 0..parts {
-                    session.dispatch(self.core.withheld.clone(), Redaction::NONE, 0);
+                    session.dispatch(self.core.tombstone.clone(), Redaction::NONE, 0);
                 }
                 if has_directs {
                     let user_id = session.user.id;
                     self.core.outputs.push_back(Output::FetchDirects { session: key, user_id });
                 }
                 self.core.timers.push(deadline, TimerKey::Session(key));
-                self.core.finish_gathering(turn, key);
+                self.core.finish_pending_ready(turn, key);
             }
         }
     }
@@ -298,7 +298,7 @@ impl Partition {
         if session.encoding != encoding {
             return Err(ResumeFault::Encoding);
         }
-        if session.gathering.is_some() {
+        if session.pending_ready.is_some() {
             return Err(ResumeFault::NotReady);
         }
         if !session.replay.reaches(resume.seq) {
@@ -332,14 +332,14 @@ impl Partition {
     }
 
     fn apply_directs(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, directs: Option<Vec<Direct>>) {
-        let gathering = self.core.sessions.get_mut(key).and_then(|session| session.gathering.as_mut());
+        let pending_ready = self.core.sessions.get_mut(key).and_then(|session| session.pending_ready.as_mut());
         // It may have ended meanwhile, or have waited too long.
-        if let Some(gathering) = gathering.filter(|gathering| gathering.directs.is_none()) {
+        if let Some(pending_ready) = pending_ready.filter(|pending_ready| pending_ready.directs.is_none()) {
             match directs {
                 Some(directs) => {
-                    gathering.directs = Some(directs);
-                    gathering.waiting_count = gathering.waiting_count.saturating_sub(1);
-                    self.core.finish_gathering(turn, key);
+                    pending_ready.directs = Some(directs);
+                    pending_ready.waiting_count = pending_ready.waiting_count.saturating_sub(1);
+                    self.core.finish_pending_ready(turn, key);
                 }
                 None => self.core.give_up(turn, key),
             }
@@ -359,14 +359,16 @@ impl Partition {
                 left.insert(channel_id);
             }
             if is_past {
-                session.replay.replace(seq, self.core.withheld.clone(), 0);
-                self.core.counters.withheld_total += 1;
+                session.replay.replace(seq, self.core.tombstone.clone(), 0);
+                self.core.counters.replay_suppressed_total += 1;
             }
         }
         let user_id = session.user.id;
         let mut invalidated = BTreeSet::new();
         for seq in after + 1..=session.replay.last_seq() {
-            let Some(entry) = session.replay.entry(seq).filter(|entry| !entry.dispatch.is_withheld()) else { continue };
+            let Some(entry) = session.replay.entry(seq).filter(|entry| !entry.dispatch.is_suppressed()) else {
+                continue;
+            };
             let Some(of) = entry.dispatch.replayed() else { continue };
             let guild_id = of.guild_id();
             if guild_id.get() == 0 {
@@ -391,8 +393,8 @@ impl Partition {
                 }
             };
             let bytes = rest.as_ref().map_or(0, |rest| rest.frame(session.encoding, Redaction::NONE).body().len());
-            session.replay.replace(seq, rest.unwrap_or_else(|| self.core.withheld.clone()), bytes);
-            self.core.counters.withheld_total += 1;
+            session.replay.replace(seq, rest.unwrap_or_else(|| self.core.tombstone.clone()), bytes);
+            self.core.counters.replay_suppressed_total += 1;
         }
         for (guild_id, index) in invalidated {
             if let Some(entry) = self.relays.get_mut(&guild_id).and_then(|relays| relays.get_mut(&index)) {
@@ -484,25 +486,28 @@ impl Core {
     /// and what was told of the guild since, which lies behind READY, is not for it any more. False once READY was said.
     pub(crate) fn forget_view(&mut self, key: SlotKey, guild_id: GuildId) -> bool {
         let Some(session) = self.sessions.get_mut(key) else { return false };
-        let Some(gathering) = &mut session.gathering else { return false };
-        gathering.views.retain(|(replica, _)| replica.id() != guild_id);
+        let Some(pending_ready) = &mut session.pending_ready else { return false };
+        pending_ready.views.retain(|(replica, _)| replica.id() != guild_id);
         for seq in session.replay.first_seq()..=session.replay.last_seq() {
             let Some(entry) = session.replay.entry(seq) else { continue };
             if entry.dispatch.replayed().map(Replayed::guild_id) == Some(guild_id) {
-                session.replay.replace(seq, self.withheld.clone(), 0);
+                session.replay.replace(seq, self.tombstone.clone(), 0);
             }
         }
         true
     }
 
     /// Says READY to a user account once nothing is waited for.
-    pub(crate) fn finish_gathering(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey) {
+    pub(crate) fn finish_pending_ready(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey) {
         let Some(session) = self.sessions.get_mut(key) else { return };
-        let Some(gathering) = session.gathering.take_if(|gathering| gathering.waiting_count == 0) else { return };
-        let directs = gathering.directs.unwrap_or_default();
+        let Some(pending_ready) = session.pending_ready.take_if(|pending_ready| pending_ready.waiting_count == 0)
+        else {
+            return;
+        };
+        let directs = pending_ready.directs.unwrap_or_default();
         let url = &self.config.resume_gateway_url;
         let (ready, supplemental) =
-            user_ready(session, gathering.views, directs, url, self.config.hidden_channels, turn.now.unix);
+            user_ready(session, pending_ready.views, directs, url, self.config.hidden_channels, turn.now.unix);
         session.replay.replace(1, ready, 0);
         if let Some(supplemental) = supplemental {
             session.replay.replace(2, supplemental, 0);

@@ -31,4 +31,4 @@ pub use partition::{Leaving, Partition};
 pub use refused::{IdentifyFault, IdentifyRefused, ResumeFault, ResumeRefused};
 pub use sessions::{SessionChange, SessionNews, SessionPage, SessionView, Whose};
 pub use shared::{Checked, SharedDictionaries, Streams};
-pub use transport::{Account, AuthFailure, Dead, Gatekeeper, Output, Shortfall, Transport};
+pub use transport::{Account, AuthFailure, Closed, Gatekeeper, Output, PartialSend, Transport};

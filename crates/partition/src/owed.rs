@@ -36,7 +36,7 @@ impl Partition {
     /// Appends the current value of all states that are owed after a seq.
     pub(crate) fn pay(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, after: u64) {
         let Some(session) = self.core.sessions.get_mut(key) else { return };
-        let owed = session.replay.take_owed(after, &self.core.withheld);
+        let owed = session.replay.take_owed(after, &self.core.tombstone);
         let mut presences: BTreeMap<GuildId, Vec<UserId>> = BTreeMap::new();
         for state in owed {
             match state {

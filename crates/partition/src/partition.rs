@@ -62,7 +62,7 @@ pub(crate) type GuildRelays = BTreeMap<u16, RelayEntry>;
 /// One thread's connections, sessions and relays, as a machine. Its driver calls methods of four kinds:
 ///
 /// 1. *Inputs* take the time and, with three exceptions, the [`Transport`]: `accept*`, `handle_*`, `flush`, `close_all`,
-///    `close_sessions`, `tell_users`, `take_back_upgrades`, `ask_to_leave`, `hand_over`, `give_up_returning`. The exceptions
+///    `close_sessions`, `tell_users`, `take_back_upgrades`, `ask_to_leave`, `hand_over`, `fail_pending_restores`. The exceptions
 ///    `handle_joined`, `leave_voice` and `take_over` write to no socket. Time never decreases from one input to the next.
 /// 2. *Outputs*: [`poll_output`](Self::poll_output) returns requests to the rest of the node.
 /// 3. *Deadlines*: [`next_deadline`](Self::next_deadline) and [`wants_flush`](Self::wants_flush).
@@ -428,7 +428,7 @@ impl Partition {
             session.user = user.clone();
             if session.profile.shard.is_none_or(|shard| shard.id == 0) {
                 let dispatch =
-                    Dispatch::own(session.encoding, EventName::UserUpdate, &SelfUserBody::from(&**user), None);
+                    Dispatch::local(session.encoding, EventName::UserUpdate, &SelfUserBody::from(&**user), None);
                 self.core.push(turn, key.slot, &dispatch, Redaction::NONE);
             }
         }
@@ -442,8 +442,8 @@ impl Partition {
             let in_shard = shard.is_none_or(|shard| shard_of(guild_id, shard.count) == shard.id);
             if in_shard && !session.guilds.contains(guild_id) {
                 session.guilds.insert(GuildEntry::entering(guild_id));
-                if let Some(gathering) = &mut session.gathering {
-                    gathering.waiting_count += 1;
+                if let Some(pending_ready) = &mut session.pending_ready {
+                    pending_ready.waiting_count += 1;
                 }
                 self.enter(key, guild_id);
             }
@@ -716,16 +716,16 @@ impl Core {
         if session.conn.is_none() && turn.now.instant.ms_since(session.detached_at) >= window_ms {
             return self.end_session(key);
         }
-        if let Some(gathering) = &mut session.gathering
-            && gathering.deadline <= turn.now.instant
+        if let Some(pending_ready) = &mut session.pending_ready
+            && pending_ready.deadline <= turn.now.instant
         {
-            if gathering.directs.is_none() {
+            if pending_ready.directs.is_none() {
                 // What is missing of these nothing would tell later.
                 return self.give_up(turn, key);
             }
             // Whoever answers later is told by GUILD_CREATE.
-            gathering.waiting_count = 0;
-            self.finish_gathering(turn, key);
+            pending_ready.waiting_count = 0;
+            self.finish_pending_ready(turn, key);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Owns        the order in which a connection's bytes leave, and every decision about a client that reads too slowly.
 //! Doors       `push` gives a session a dispatch (and writes it at once, or leaves it with the link, if nothing stands in
 //!             the way); `flush` writes what all connections have waiting, and `pump` what one can take.
-//! Invariants  W1 a connection's dispatches leave in the order of their seq. None is skipped but, up to RESUMED, withheld and superseded
+//! Invariants  W1 a connection's dispatches leave in the order of their seq. None is skipped but, up to RESUMED, tombstones and superseded
 //!             ones, and those that a buffer dropped because the connection is further behind than a share.
 //!             W2 nothing waits for anybody: past its limits a connection is cut, and its session can be resumed. Only
 //!             READY and GUILD_CREATE wait, in turns, and who holds up the others for too long is cut.
@@ -18,7 +18,7 @@ use crate::{
     core::Core,
     counters::Counters,
     shared::Matchers,
-    transport::{Dead, Shortfall, Transport},
+    transport::{Closed, PartialSend, Transport},
     turn::Turn,
 };
 use guildhall_codec::{BodyDeflater, Encoding, FrameParts, Framing, PreparedCache, SharedWindow, deflate_once};
@@ -102,7 +102,7 @@ impl Core {
             if session.replay.is_past(config.replay_events_max, config.replay_bytes_max) {
                 self.end_session(key);
             } else if session.replay.needs_room(&config.replay_share) {
-                session.replay.make_room(&config.replay_share, u64::MAX, (&self.withheld, &self.owed));
+                session.replay.make_room(&config.replay_share, u64::MAX, (&self.tombstone, &self.owed));
             }
             return;
         };
@@ -113,9 +113,9 @@ impl Core {
         let straight = !self.batching
             && conn.next_seq == seq
             && conn.compressor.is_none()
-            && !(session.compress_payloads && dispatch.is_own())
+            && !(session.compress_payloads && dispatch.is_local())
             && !dispatch.is_lazy();
-        let straight = straight && conn.blocked_since.is_none() && conn.is_drained() && session.gathering.is_none();
+        let straight = straight && conn.blocked_since.is_none() && conn.is_drained() && session.pending_ready.is_none();
         if straight && !turn.link.is_waiting(conn_key) {
             let mut frame = dispatch.frame(session.encoding, redaction);
             let bytes = conn.form(session.encoding).write(&mut frame, seq, &mut self.deflater);
@@ -145,13 +145,13 @@ impl Core {
                     }
                     self.block(turn.now, conn_key);
                 }
-                Err(Dead) => {
+                Err(Closed) => {
                     drop(frame);
                     self.cut(turn, conn_key);
                     return;
                 }
             }
-        } else if conn.blocked_since.is_none() && !conn.is_dirty && session.gathering.is_none() {
+        } else if conn.blocked_since.is_none() && !conn.is_dirty && session.pending_ready.is_none() {
             conn.is_dirty = true;
             self.dirty.push(conn_key);
         }
@@ -162,7 +162,7 @@ impl Core {
         let (Some(session), Some(conn)) = (self.sessions.get_mut(key), self.conns.get(conn_key)) else { return };
         let config = &self.config;
         if session.replay.needs_room(&config.replay_share) {
-            session.replay.make_room(&config.replay_share, conn.next_seq, (&self.withheld, &self.owed));
+            session.replay.make_room(&config.replay_share, conn.next_seq, (&self.tombstone, &self.owed));
         } else if !session.replay.is_past(config.replay_events_max, config.replay_bytes_max) {
             return;
         }
@@ -190,7 +190,7 @@ impl Core {
     fn submit(&mut self, turn: &mut Turn<'_, impl Transport>) {
         for (key, shortfall) in turn.link.submit() {
             match shortfall {
-                Shortfall::Rest(rest) => {
+                PartialSend::Rest(rest) => {
                     // They count when they go out.
                     self.counters.sent_bytes -= rest.len() as u64;
                     if let Some(conn) = self.conns.get_mut(key) {
@@ -198,7 +198,7 @@ impl Core {
                         self.block(turn.now, key);
                     }
                 }
-                Shortfall::Dead => self.cut(turn, key),
+                PartialSend::Closed => self.cut(turn, key),
             }
         }
     }
@@ -273,7 +273,7 @@ impl Core {
             }
             Ok(Pumped::Waiting) => {}
             Err(PumpError::Full) => self.block(turn.now, key),
-            Err(PumpError::Dead) => self.cut(turn, key),
+            Err(PumpError::Closed) => self.cut(turn, key),
             Err(PumpError::Codec) => self.close(turn, key, CloseCode::UnknownError),
             Err(PumpError::Forgotten) => {
                 // It is so far behind that what it was to be sent next is gone: there is nothing to resume.
@@ -316,10 +316,10 @@ impl Core {
             }
             let Phase::Serving(session_key) = conn.phase else { return Ok(Pumped::Drained) };
             let Some(session) = self.sessions.get_mut(session_key) else { return Ok(Pumped::Drained) };
-            if session.gathering.is_some() {
+            if session.pending_ready.is_some() {
                 return Ok(Pumped::Drained);
             }
-            skip_withheld(conn, session);
+            skip_suppressed(conn, session);
             if conn.next_seq > session.replay.last_seq() {
                 if session.profile.member_requests.is_empty() {
                     return Ok(Pumped::Drained);
@@ -444,15 +444,15 @@ impl Core {
 
 enum PumpError {
     Full,
-    Dead,
+    Closed,
     Codec,
     /// The next dispatch is not kept any more.
     Forgotten,
 }
 
-impl From<Dead> for PumpError {
-    fn from(Dead: Dead) -> Self {
-        Self::Dead
+impl From<Closed> for PumpError {
+    fn from(Closed: Closed) -> Self {
+        Self::Closed
     }
 }
 
@@ -520,18 +520,18 @@ fn control_frame(
 /// Whether the dispatch is left out. Superseded ones are left out of replays only: libraries report a gap in the seqs of a connection
 /// that did not resume.
 fn is_left_out(conn: &Conn, session: &Session, dispatch: &Dispatch, seq: u64) -> bool {
-    match dispatch.is_stand_in() {
+    match dispatch.is_tombstone() {
         true => !dispatch.is_owed() || seq <= session.replay.paid_seq(),
-        false => dispatch.is_withheld() && seq <= conn.replay_end,
+        false => dispatch.is_suppressed() && seq <= conn.replay_end,
     }
 }
 
 /// Whether it cannot be written behind others: it is left out, or owed.
 fn ends_write(conn: &Conn, dispatch: &Dispatch, seq: u64) -> bool {
-    dispatch.is_stand_in() || dispatch.is_withheld() && seq <= conn.replay_end
+    dispatch.is_tombstone() || dispatch.is_suppressed() && seq <= conn.replay_end
 }
 
-fn skip_withheld(conn: &mut Conn, session: &Session) {
+fn skip_suppressed(conn: &mut Conn, session: &Session) {
     while conn.partial == 0
         && let Some(ReplayEntry { dispatch, .. }) = session.replay.entry(conn.next_seq)
         && is_left_out(conn, session, &dispatch, conn.next_seq)
@@ -642,7 +642,7 @@ fn write_compressed(
 fn is_worth_compressing(conn: &Conn, session: &Session) -> bool {
     conn.partial == 0
         && session.replay.entry(conn.next_seq).is_some_and(|entry| {
-            entry.dispatch.is_own()
+            entry.dispatch.is_local()
                 && entry.dispatch.frame(session.encoding, entry.redaction).body().len() >= PAYLOAD_COMPRESS_MIN_BYTES
         })
 }
@@ -717,7 +717,7 @@ fn write_shared(
         let seq = conn.next_seq + count as u64;
         let Some(entry) = session.replay.entry(seq) else { break };
         // What is made for this session alone goes out alone.
-        if ends_write(conn, &entry.dispatch, seq) || count > 0 && entry.dispatch.is_own() {
+        if ends_write(conn, &entry.dispatch, seq) || count > 0 && entry.dispatch.is_local() {
             break;
         }
         if entry.dispatch.is_lazy() {

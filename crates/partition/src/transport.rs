@@ -15,15 +15,15 @@ use std::{io::IoSlice, net::IpAddr, sync::Arc};
 
 /// The socket is dead. The partition drops the connection; the session lives on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Dead;
+pub struct Closed;
 
 /// Why a queued frame did not go out whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Shortfall {
+pub enum PartialSend {
     /// The socket is full: this is left. `Partition::handle_writable` follows when it has room again.
     Rest(Vec<u8>),
     /// As the error of the same name.
-    Dead,
+    Closed,
 }
 
 /// The sockets of a partition.
@@ -32,14 +32,14 @@ pub trait Transport {
     /// full: `Partition::handle_writable` follows when it has room again.
     ///
     /// # Errors
-    /// `Dead`.
-    fn send(&mut self, conn: SlotKey, bytes: &[u8]) -> Result<usize, Dead>;
+    /// `Closed`.
+    fn send(&mut self, conn: SlotKey, bytes: &[u8]) -> Result<usize, Closed>;
 
     /// As `send`, from several slices.
     ///
     /// # Errors
-    /// `Dead`.
-    fn send_vectored(&mut self, conn: SlotKey, slices: &[IoSlice<'_>]) -> Result<usize, Dead>;
+    /// `Closed`.
+    fn send_vectored(&mut self, conn: SlotKey, slices: &[IoSlice<'_>]) -> Result<usize, Closed>;
 
     /// Takes whole frames that may go out later, together with others': with the next `submit` at the latest. False:
     /// not taken, use `send`. Nothing else is written to a connection that `is_waiting`.
@@ -53,7 +53,7 @@ pub trait Transport {
     }
 
     /// Sends what was queued, and tells of each frame that did not go out whole.
-    fn submit(&mut self) -> Vec<(SlotKey, Shortfall)> {
+    fn submit(&mut self) -> Vec<(SlotKey, PartialSend)> {
         Vec::new()
     }
 

@@ -22,14 +22,14 @@ enum Source {
     /// For one session, made by the guild.
     Direct(Arc<Event>),
     /// For one session, made here; its only frame is there from the start.
-    Own(Option<Box<ReplayVisibility>>),
+    Local(Option<Box<ReplayVisibility>>),
     /// For one session, large: its frame is made when it is written, and can be made again.
     Lazy(Box<dyn Fn() -> DispatchFrame>, Option<GuildPlaces>),
     /// Restored by a hand-over, in its only form.
     Restored(Option<Box<ReplayVisibility>>),
     /// Placeholder for a dispatch that the session may no longer see, or that was dropped for lack of room. `is_owed`: the current
     /// value of its state has to be sent.
-    Withheld { is_owed: bool },
+    Tombstone { is_owed: bool },
 }
 
 /// What a GUILD_CREATE shows that not every member may view.
@@ -111,13 +111,13 @@ impl Dispatch {
 
     /// A dispatch made here for one session, in its encoding. A replay leaves it out for a reader that `visibility` excludes.
     #[must_use]
-    pub fn own(
+    pub fn local(
         encoding: Encoding,
         name: EventName,
         body: &impl Serialize,
         visibility: Option<ReplayVisibility>,
     ) -> Rc<Self> {
-        let dispatch = Self::new(Source::Own(visibility.map(Box::new)));
+        let dispatch = Self::new(Source::Local(visibility.map(Box::new)));
         *dispatch.cell(encoding, Redaction::NONE).borrow_mut() = Some(Box::new(frame_of(encoding, name, body)));
         dispatch
     }
@@ -148,24 +148,24 @@ impl Dispatch {
         match &self.source {
             Source::Published(published) => Some(Replayed::Event(&published.event)),
             Source::Direct(event) => Some(Replayed::Event(event)),
-            Source::Own(visibility) | Source::Restored(visibility) => visibility.as_deref().map(Replayed::Rule),
+            Source::Local(visibility) | Source::Restored(visibility) => visibility.as_deref().map(Replayed::Rule),
             Source::Lazy(_, places) => places
                 .as_ref()
                 .map(|GuildPlaces { guild_id, find }| Replayed::Guild { guild_id: *guild_id, places: &**find }),
-            Source::Withheld { .. } => None,
+            Source::Tombstone { .. } => None,
         }
     }
 
     /// Stands in for what a session may no longer see; never written.
     #[must_use]
-    pub fn withheld() -> Rc<Self> {
-        Self::new(Source::Withheld { is_owed: false })
+    pub fn tombstone() -> Rc<Self> {
+        Self::new(Source::Tombstone { is_owed: false })
     }
 
     /// Placeholder for dropped states; the partition sends their current values. Never written.
     #[must_use]
     pub fn owed() -> Rc<Self> {
-        Self::new(Source::Withheld { is_owed: true })
+        Self::new(Source::Tombstone { is_owed: true })
     }
 
     /// A newer dispatch with the same recipients replaces it: from now on replays leave it out. Drops the frames; a connection
@@ -183,7 +183,7 @@ impl Dispatch {
         match &self.source {
             Source::Published(published) => published.event.retention(),
             Source::Direct(event) => event.retention(),
-            Source::Own(_) | Source::Lazy(..) | Source::Restored(_) | Source::Withheld { .. } => Retention::Lasting,
+            Source::Local(_) | Source::Lazy(..) | Source::Restored(_) | Source::Tombstone { .. } => Retention::Lasting,
         }
     }
 
@@ -193,7 +193,7 @@ impl Dispatch {
         match &self.source {
             Source::Published(published) => Some(&published.event),
             Source::Direct(event) => Some(event),
-            Source::Own(_) | Source::Lazy(..) | Source::Restored(_) | Source::Withheld { .. } => None,
+            Source::Local(_) | Source::Lazy(..) | Source::Restored(_) | Source::Tombstone { .. } => None,
         }
     }
 
@@ -202,9 +202,11 @@ impl Dispatch {
     pub fn published_event(&self) -> Option<&Event> {
         match &self.source {
             Source::Published(published) => Some(&published.event),
-            Source::Direct(_) | Source::Restored(_) | Source::Own(_) | Source::Lazy(..) | Source::Withheld { .. } => {
-                None
-            }
+            Source::Direct(_)
+            | Source::Restored(_)
+            | Source::Local(_)
+            | Source::Lazy(..)
+            | Source::Tombstone { .. } => None,
         }
     }
 
@@ -245,8 +247,8 @@ impl Dispatch {
 
     /// Made here for one session, so nobody else's copy is spoilt by compressing it apart.
     #[must_use]
-    pub fn is_own(&self) -> bool {
-        matches!(self.source, Source::Own(_) | Source::Lazy(..))
+    pub fn is_local(&self) -> bool {
+        matches!(self.source, Source::Local(_) | Source::Lazy(..))
     }
 
     /// Its frame is made when it is written.
@@ -272,20 +274,20 @@ impl Dispatch {
 
     /// A replay leaves it out.
     #[must_use]
-    pub fn is_withheld(&self) -> bool {
-        self.is_superseded.get() || self.is_stand_in()
+    pub fn is_suppressed(&self) -> bool {
+        self.is_superseded.get() || self.is_tombstone()
     }
 
-    /// It is a placeholder, `withheld` or `owed`.
+    /// It is a placeholder, `tombstone` or `owed`.
     #[must_use]
-    pub fn is_stand_in(&self) -> bool {
-        matches!(self.source, Source::Withheld { .. })
+    pub fn is_tombstone(&self) -> bool {
+        matches!(self.source, Source::Tombstone { .. })
     }
 
     /// It is an `owed` placeholder.
     #[must_use]
     pub fn is_owed(&self) -> bool {
-        matches!(self.source, Source::Withheld { is_owed: true })
+        matches!(self.source, Source::Tombstone { is_owed: true })
     }
 
     fn cell(&self, encoding: Encoding, redaction: Redaction) -> &RefCell<Option<Box<DispatchFrame>>> {
@@ -295,14 +297,14 @@ impl Dispatch {
     /// Its frame in one form, made now if nobody needed it before.
     ///
     /// # Panics
-    /// For a withheld dispatch, and for an own one in another encoding than its session's.
+    /// For a tombstone, and for a local dispatch in another encoding than its session's.
     pub fn frame(&self, encoding: Encoding, redaction: Redaction) -> RefMut<'_, DispatchFrame> {
         RefMut::map(self.cell(encoding, redaction).borrow_mut(), |frame| {
             &mut **frame.get_or_insert_with(|| {
                 if let Source::Lazy(make, _) = &self.source {
                     return Box::new(make());
                 }
-                let event = self.event().expect("own dispatches have their frame, withheld ones are not written");
+                let event = self.event().expect("local dispatches have their frame, tombstones are not written");
                 let mut body = Vec::with_capacity(1024);
                 event.render(encoding, redaction, &mut body);
                 let frame = DispatchFrame::from_body(encoding, event.wire_name(), &body);
@@ -316,10 +318,10 @@ impl std::fmt::Debug for Dispatch {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let name = match &self.source {
             Source::Published(_) | Source::Direct(_) => self.event().map_or("", Event::wire_name),
-            Source::Own(_) => "own",
+            Source::Local(_) => "local",
             Source::Restored(_) => "restored",
             Source::Lazy(..) => "lazy",
-            Source::Withheld { .. } => "withheld",
+            Source::Tombstone { .. } => "tombstone",
         };
         formatter.debug_tuple("Dispatch").field(&name).finish()
     }

@@ -25,7 +25,7 @@ pub struct GuildEntry {
     pub starts_active: bool,
     /// The session was attached before a restart of the node and nothing has happened since: attaching again sends
     /// the client no events.
-    pub returns: bool,
+    pub is_restored: bool,
     /// Its last op 4 in this guild named a channel. The guild's reaction may still be in transit.
     pub asked_for_voice: bool,
     /// Subscription of a user account.
@@ -41,7 +41,7 @@ impl GuildEntry {
             membership: Membership::Entering,
             relay: 0,
             starts_active: false,
-            returns: false,
+            is_restored: false,
             asked_for_voice: false,
             subscription: None,
         }

@@ -22,4 +22,4 @@ pub use replay::{ReplayBuffer, ReplayEntry, Share};
 pub use session::{
     MEMBER_REQUESTS_MAX, MEMBERS_INTERVAL_MS, MemberRequest, NewSession, PendingReady, Profile, RateWindow, Session,
 };
-pub use snapshot::{KeptDispatch, KeptGuild, KeptSubscription, SessionSnapshot};
+pub use snapshot::{DispatchSnapshot, MembershipSnapshot, SessionSnapshot, SubscriptionSnapshot};

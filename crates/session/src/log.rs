@@ -113,7 +113,7 @@ struct Share {
 /// Tombstones for dropped dispatches.
 #[derive(Debug)]
 struct Gone {
-    withheld: Rc<Dispatch>,
+    tombstone: Rc<Dispatch>,
     owed: Rc<Dispatch>,
 }
 
@@ -189,7 +189,7 @@ impl SharedLog {
         }
         match log.entries.get(log.index_of(place)).filter(|logged| logged.place == place as u32) {
             Some(logged) => Some(logged.clone()),
-            None => log.stand_in(place),
+            None => log.tombstone(place),
         }
     }
 
@@ -315,7 +315,7 @@ impl Entries {
             let retention = logged.dispatch.retention();
             let Some(of) = retention.share().filter(|_| logged.place != newest) else { return true };
             let is_over = retention == Retention::Typing && logged.age_ms(now) > TYPING_MS;
-            let is_kept = !is_over && !logged.dispatch.is_withheld();
+            let is_kept = !is_over && !logged.dispatch.is_suppressed();
             if !is_kept {
                 shares[of].events -= 1;
                 shares[of].bytes -= logged.share_bytes as usize;
@@ -337,7 +337,7 @@ impl Entries {
             }
             false
         });
-        let gone = || Box::new(Gone { withheld: Dispatch::withheld(), owed: Dispatch::owed() });
+        let gone = || Box::new(Gone { tombstone: Dispatch::tombstone(), owed: Dispatch::owed() });
         self.gone.get_or_insert_with(gone);
         self.bound_owed();
     }
@@ -355,9 +355,9 @@ impl Entries {
         }
     }
 
-    fn stand_in(&self, place: u64) -> Option<Logged> {
+    fn tombstone(&self, place: u64) -> Option<Logged> {
         let gone = self.gone.as_ref()?;
-        let dispatch = if place < self.owed_before { &gone.owed } else { &gone.withheld };
+        let dispatch = if place < self.owed_before { &gone.owed } else { &gone.tombstone };
         Some(Logged {
             dispatch: dispatch.clone(),
             bytes_before: 0,
@@ -446,7 +446,7 @@ pub(crate) mod tests {
     #[test]
     fn o1_o2_places_and_limits() {
         let log = SharedLog::new();
-        let dispatches: Vec<_> = (0..10).map(|_| Dispatch::withheld()).collect();
+        let dispatches: Vec<_> = (0..10).map(|_| Dispatch::tombstone()).collect();
         let limits =
             LogLimits { events_max: 4, bytes_max: 1_000, age_ms_max: 100, share_events_max: 4, share_bytes_max: 1_000 };
         for (n, dispatch) in dispatches.iter().enumerate() {
@@ -461,7 +461,7 @@ pub(crate) mod tests {
         assert_eq!((bytes(6, 10), bytes(7, 9), bytes(0, 10)), (300, 150, 300));
         assert_eq!((log.size_between(7, 9).events, log.size_between(0, 10).events), (2, 4));
         let tight = LogLimits { bytes_max: 150, ..limits };
-        assert_eq!(log.push(Instant(0), &Dispatch::withheld(), Redaction::NONE, 100, &tight), 10);
+        assert_eq!(log.push(Instant(0), &Dispatch::tombstone(), Redaction::NONE, 100, &tight), 10);
         assert_eq!(log.first(), 10, "90 and 100 are more than 150");
         assert_eq!(log.push(Instant(50), &dispatches[1], Redaction::NONE, 1, &limits), 11);
         log.forget_old(Instant(101), &limits);
@@ -491,7 +491,7 @@ pub(crate) mod tests {
             for n in 0..3_000 {
                 let dispatch = if lasting < 60 && rng.chance(0.03) {
                     lasting += 1;
-                    Dispatch::withheld()
+                    Dispatch::tombstone()
                 } else {
                     fleeting(&mut rng, users)
                 };
@@ -515,10 +515,10 @@ pub(crate) mod tests {
                 if Rc::ptr_eq(&found, dispatch) {
                     continue;
                 }
-                assert!(found.is_stand_in() && dispatch.retention() != Retention::Lasting, "O3");
+                assert!(found.is_tombstone() && dispatch.retention() != Retention::Lasting, "O3");
                 let mut owed = Vec::new();
                 log.owed_between(place, place + 1, |state| owed.push(state));
-                if let Some(state) = Owed::of(dispatch).filter(|_| !dispatch.is_withheld()) {
+                if let Some(state) = Owed::of(dispatch).filter(|_| !dispatch.is_suppressed()) {
                     assert!(owed.contains(&state) && found.is_owed(), "O4: seed {seed}, place {place}");
                 }
             }

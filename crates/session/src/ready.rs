@@ -46,7 +46,7 @@ pub fn bot_ready(session: &Session, resume_gateway_url: &str) -> Rc<Dispatch> {
         guild_join_requests: [],
         auth: Empty {},
     };
-    Dispatch::own(session.encoding, EventName::Ready, &body, None)
+    Dispatch::local(session.encoding, EventName::Ready, &body, None)
 }
 
 /// READY of a user account, with its guilds and direct messages. For clients with the capability for prioritized READY,
@@ -147,7 +147,7 @@ type SnapshotOf<'a> = Box<dyn Fn() -> GuildSnapshot<'a> + 'a>;
 /// RESUMED. Its `d` is never null: several libraries fail on that.
 #[must_use]
 pub fn resumed(encoding: Encoding) -> Rc<Dispatch> {
-    Dispatch::own(encoding, EventName::Resumed, &Empty {}, None)
+    Dispatch::local(encoding, EventName::Resumed, &Empty {}, None)
 }
 
 /// GUILD_CREATE.
@@ -179,7 +179,7 @@ pub fn guild_create(
 #[must_use]
 pub fn guild_delete(encoding: Encoding, guild_id: GuildId, unavailable: bool) -> Rc<Dispatch> {
     let body = UnavailableGuild { id: guild_id, unavailable: unavailable.then_some(true) };
-    Dispatch::own(encoding, EventName::GuildDelete, &body, None)
+    Dispatch::local(encoding, EventName::GuildDelete, &body, None)
 }
 
 #[derive(Serialize)]
@@ -204,7 +204,7 @@ pub fn rate_limited(encoding: Encoding, guild_id: GuildId, nonce: Option<&str>, 
         retry_after: retry_after_ms as f64 / 1000.0,
         meta: RateLimitedMeta { guild_id, nonce },
     };
-    Dispatch::own(encoding, EventName::RateLimited, &body, None)
+    Dispatch::local(encoding, EventName::RateLimited, &body, None)
 }
 
 #[derive(Serialize)]
@@ -246,7 +246,7 @@ pub fn next_chunk(
         nonce: job.answer.nonce.as_deref(),
     };
     let visibility = ReplayVisibility::members(job.guild_id);
-    let dispatch = Dispatch::own(encoding, EventName::GuildMembersChunk, &body, Some(visibility));
+    let dispatch = Dispatch::local(encoding, EventName::GuildMembersChunk, &body, Some(visibility));
     if let Some(last) = listed.last() {
         job.after = last.member.user.id;
     }

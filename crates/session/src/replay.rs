@@ -359,10 +359,10 @@ impl ReplayBuffer {
     }
 
     /// Drops pieces that hold only presences, voice states, typing or member lists: superseded ones first, then the
-    /// oldest until the rest fills half of the share. Keeps seqs from `keep_from` on. `withheld` and `owed` are the
+    /// oldest until the rest fills half of the share. Keeps seqs from `keep_from` on. `tombstone` and `owed` are the
     /// tombstones. Amortized cost: one walk per half a share of pushes.
-    pub fn make_room(&mut self, share: &Share, keep_from: u64, (withheld, owed): (&Rc<Dispatch>, &Rc<Dispatch>)) {
-        let is_droppable = |piece: &Piece| piece.events == 0 && !piece.is_withheld();
+    pub fn make_room(&mut self, share: &Share, keep_from: u64, (tombstone, owed): (&Rc<Dispatch>, &Rc<Dispatch>)) {
+        let is_droppable = |piece: &Piece| piece.events == 0 && !piece.is_tombstone();
         let pieces_count = self.pieces.iter().filter(|piece| is_droppable(piece)).count();
         let mut pieces_over = pieces_count.saturating_sub(share.pieces_max / 2);
         let mut bytes_over = self.share_bytes.saturating_sub(share.bytes_max / 2);
@@ -394,11 +394,11 @@ impl ReplayBuffer {
                     lists.insert(guild_id);
                 }
                 self.uncount(&piece);
-                let stand_in = if dropped.len() > before { owed } else { withheld };
-                let source = Source::Own(stand_in.clone(), Redaction::NONE);
+                let tombstone = if dropped.len() > before { owed } else { tombstone };
+                let source = Source::Own(tombstone.clone(), Redaction::NONE);
                 piece = Piece { source, place: 0, seq: piece.seq, bytes: 0, events: 0 };
             }
-            match kept.back_mut().filter(|before| before.is_empty_stand_in() && piece.is_empty_stand_in()) {
+            match kept.back_mut().filter(|before| before.is_empty_tombstone() && piece.is_empty_tombstone()) {
                 // A run with an owed tombstone is owed as a whole.
                 Some(before) if piece.is_owed() => before.source = piece.source,
                 Some(_) => {}
@@ -431,14 +431,14 @@ impl ReplayBuffer {
 
     /// Returns the states that were dropped after `seq`, here or in logs; the caller appends their current values.
     /// Replaces the remaining changes of owed member lists by tombstones.
-    pub fn take_owed(&mut self, seq: u64, withheld: &Rc<Dispatch>) -> BTreeSet<Owed> {
+    pub fn take_owed(&mut self, seq: u64, tombstone: &Rc<Dispatch>) -> BTreeSet<Owed> {
         let owed = self.owed_after(seq);
         for index in 0..self.pieces.len() {
             let of_list = self.pieces[index].list_of();
             if of_list.is_some_and(|guild_id| owed.contains(&Owed::Lists(guild_id))) {
                 let piece = self.pieces[index].clone();
                 self.uncount(&piece);
-                let source = Source::Own(withheld.clone(), Redaction::NONE);
+                let source = Source::Own(tombstone.clone(), Redaction::NONE);
                 self.pieces[index] = Piece { source, bytes: 0, ..piece };
             }
         }
@@ -503,8 +503,8 @@ impl Piece {
         self.events == 0 && matches!(self.source, Source::Own(..))
     }
 
-    fn is_withheld(&self) -> bool {
-        matches!(&self.source, Source::Own(dispatch, _) if dispatch.is_stand_in())
+    fn is_tombstone(&self) -> bool {
+        matches!(&self.source, Source::Own(dispatch, _) if dispatch.is_tombstone())
     }
 
     fn is_owed(&self) -> bool {
@@ -512,8 +512,8 @@ impl Piece {
     }
 
     /// Whether it is a tombstone that can be merged into a run.
-    fn is_empty_stand_in(&self) -> bool {
-        self.is_withheld() && self.events == 0 && self.bytes == 0
+    fn is_empty_tombstone(&self) -> bool {
+        self.is_tombstone() && self.events == 0 && self.bytes == 0
     }
 
     /// Guild of a member list change; none for other dispatches.
@@ -532,7 +532,7 @@ impl Piece {
 
     /// Whether it can be dropped without any state becoming owed.
     fn is_superseded(&self, len: u32) -> bool {
-        let mut is_superseded = self.all(len, Dispatch::is_withheld) && !self.is_owed();
+        let mut is_superseded = self.all(len, Dispatch::is_suppressed) && !self.is_owed();
         if let Source::Shared(log) = &self.source {
             log.owed_between(self.place_in(log, 0), self.place_in(log, len), |_| is_superseded = false);
         }
@@ -541,7 +541,7 @@ impl Piece {
 
     fn each_owed(&self, len: u32, mut then: impl FnMut(Owed)) {
         self.all(len, |dispatch| {
-            if !dispatch.is_withheld() {
+            if !dispatch.is_suppressed() {
                 Owed::of(dispatch).into_iter().for_each(&mut then);
             }
             true
@@ -573,7 +573,7 @@ mod tests {
     fn filled(count: u64) -> ReplayBuffer {
         let mut buffer = ReplayBuffer::default();
         for seq in 1..=count {
-            assert_eq!(buffer.push(Dispatch::withheld(), Redaction::NONE, 10), seq);
+            assert_eq!(buffer.push(Dispatch::tombstone(), Redaction::NONE, 10), seq);
         }
         buffer
     }
@@ -594,7 +594,7 @@ mod tests {
         );
         buffer.trim(99);
         assert_eq!((buffer.first_seq(), buffer.last_seq(), buffer.bytes()), (11, 10, 0));
-        assert_eq!(buffer.push(Dispatch::withheld(), Redaction::NONE, 1), 11);
+        assert_eq!(buffer.push(Dispatch::tombstone(), Redaction::NONE, 1), 11);
     }
 
     #[test]
@@ -632,7 +632,7 @@ mod tests {
                 match rng.below(12) {
                     0..=6 => {
                         let which = rng.below(2) as usize;
-                        let (dispatch, bytes) = (Dispatch::withheld(), rng.below(50) as usize);
+                        let (dispatch, bytes) = (Dispatch::tombstone(), rng.below(50) as usize);
                         let place = logs[which].push(Instant(0), &dispatch, Redaction::NONE, bytes, &LIMITS);
                         // The log also holds dispatches of other sessions.
                         if rng.chance(0.8) {
@@ -642,14 +642,14 @@ mod tests {
                         }
                     }
                     7 => {
-                        let (dispatch, bytes) = (Dispatch::withheld(), rng.below(50) as usize);
+                        let (dispatch, bytes) = (Dispatch::tombstone(), rng.below(50) as usize);
                         last_seq += 1;
                         assert_eq!(buffer.push(dispatch.clone(), Redaction::NONE, bytes), last_seq);
                         model.push_back((dispatch, bytes, None));
                     }
                     8 => {
                         let seq = rng.below(last_seq + 2);
-                        let dispatch = Dispatch::withheld();
+                        let dispatch = Dispatch::tombstone();
                         buffer.replace(seq, dispatch.clone(), 7);
                         if let Some(entry) = seq.checked_sub(first_seq).and_then(|n| model.get_mut(n as usize)) {
                             *entry = (dispatch, 7, None);
@@ -706,7 +706,7 @@ mod tests {
 
     #[test]
     fn s6_r4_floods_push_out_nothing_else_and_states_among_them_are_owed() {
-        let (withheld, owed) = (Dispatch::withheld(), Dispatch::owed());
+        let (tombstone, owed) = (Dispatch::tombstone(), Dispatch::owed());
         let share = Share { pieces_max: 40, bytes_max: 4_000 };
         for seed in 0..40 {
             let mut rng = Rng::new(seed);
@@ -717,7 +717,7 @@ mod tests {
             let mut lasting = 0;
             for n in 0..1_500 {
                 let is_lasting = rng.chance(0.05);
-                let dispatch = if is_lasting { Dispatch::withheld() } else { fleeting(&mut rng, 300) };
+                let dispatch = if is_lasting { Dispatch::tombstone() } else { fleeting(&mut rng, 300) };
                 lasting += usize::from(is_lasting);
                 let bytes = rng.below(200) as usize;
                 if rng.chance(0.5) {
@@ -732,7 +732,7 @@ mod tests {
                     rng.pick(&sent).expect("there are some").supersede();
                 }
                 if buffer.needs_room(&share) {
-                    buffer.make_room(&share, u64::MAX, (&withheld, &owed));
+                    buffer.make_room(&share, u64::MAX, (&tombstone, &owed));
                 }
                 assert!(buffer.share_bytes <= 4_000 + 2_200, "{} bytes", buffer.share_bytes);
             }
@@ -743,14 +743,14 @@ mod tests {
                 .filter(|(dispatch, seq)| {
                     let found = buffer.entry(*seq).expect("it can be asked for").dispatch;
                     let is_there = Rc::ptr_eq(&found, dispatch);
-                    assert!(is_there || found.is_stand_in() && dispatch.retention() != Retention::Lasting);
-                    let is_missed = !is_there && !dispatch.is_withheld() && Owed::of(dispatch).is_some();
+                    assert!(is_there || found.is_tombstone() && dispatch.retention() != Retention::Lasting);
+                    let is_missed = !is_there && !dispatch.is_suppressed() && Owed::of(dispatch).is_some();
                     assert!(!is_missed || found.is_owed(), "who gets there is told");
                     is_missed
                 })
                 .filter_map(|(dispatch, _)| Owed::of(dispatch))
                 .collect();
-            let told = buffer.take_owed(0, &withheld);
+            let told = buffer.take_owed(0, &tombstone);
             let untold: Vec<_> = missed.difference(&told).filter(|state| matches!(state, Owed::Voice(..))).collect();
             assert!(untold.is_empty(), "seed {seed}: {untold:?}");
             assert_eq!(buffer.paid_seq(), buffer.last_seq());
@@ -761,34 +761,34 @@ mod tests {
 
     #[test]
     fn s6_what_is_sent_again_from_one_seq_is_still_owed_before_it() {
-        let (withheld, owed) = (Dispatch::withheld(), Dispatch::owed());
+        let (tombstone, owed) = (Dispatch::tombstone(), Dispatch::owed());
         let mut buffer = ReplayBuffer::default();
         for user in 1..=40 {
             buffer.push(in_voice(user), Redaction::NONE, 50);
         }
-        buffer.make_room(&Share { pieces_max: 20, bytes_max: 1 << 20 }, u64::MAX, (&withheld, &owed));
+        buffer.make_room(&Share { pieces_max: 20, bytes_max: 1 << 20 }, u64::MAX, (&tombstone, &owed));
         let dropped = |from: u64, to: u64| (from..=to).map(|n| Owed::Voice(GuildId::new(9), UserId::new(n))).collect();
-        assert_eq!(buffer.take_owed(20, &withheld), dropped(21, 30), "a connection wrote up to 20, and got to 21");
-        assert_eq!(buffer.take_owed(5, &withheld), dropped(6, 20), "its client has 5 of these, and resumes");
+        assert_eq!(buffer.take_owed(20, &tombstone), dropped(21, 30), "a connection wrote up to 20, and got to 21");
+        assert_eq!(buffer.take_owed(5, &tombstone), dropped(6, 20), "its client has 5 of these, and resumes");
         buffer.trim(10);
-        assert_eq!(buffer.take_owed(10, &withheld), BTreeSet::new(), "they are sent");
+        assert_eq!(buffer.take_owed(10, &tombstone), BTreeSet::new(), "they are sent");
         assert!(buffer.owed.is_none());
     }
 
     #[test]
     fn s6_what_is_not_written_yet_is_not_dropped() {
-        let (withheld, owed) = (Dispatch::withheld(), Dispatch::owed());
+        let (tombstone, owed) = (Dispatch::tombstone(), Dispatch::owed());
         let mut rng = Rng::new(1);
         let share = Share { pieces_max: 10, bytes_max: 1_000 };
         let mut buffer = ReplayBuffer::default();
         for _ in 0..100 {
             buffer.push(fleeting(&mut rng, 1_000), Redaction::NONE, 50);
             if buffer.needs_room(&share) {
-                buffer.make_room(&share, 50, (&withheld, &owed));
+                buffer.make_room(&share, 50, (&tombstone, &owed));
             }
         }
-        assert!((50..=100).all(|seq| !buffer.entry(seq).expect("it is there").dispatch.is_stand_in()));
-        assert!((1..40).all(|seq| buffer.entry(seq).expect("it is there").dispatch.is_stand_in()));
+        assert!((50..=100).all(|seq| !buffer.entry(seq).expect("it is there").dispatch.is_tombstone()));
+        assert!((1..40).all(|seq| buffer.entry(seq).expect("it is there").dispatch.is_tombstone()));
         assert!(buffer.share_is_past(20, 1 << 20) && buffer.share_is_past(1_000, 2_000));
     }
 }

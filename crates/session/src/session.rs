@@ -2,7 +2,7 @@
 //!
 //! Owns        the account and settings from IDENTIFY; the sequence and replay buffer; rate limits of op 3 and op 8.
 //! Doors       `dispatch` and `dispatch_shared` from the partition's fan-out; the partition calls the rest.
-//! Invariants  S1 every dispatch takes the next seq. S2 while `gathering`, seq 1 is reserved for READY, seq 2 for
+//! Invariants  S1 every dispatch takes the next seq. S2 with a `pending_ready`, seq 1 is reserved for READY, seq 2 for
 //!             READY_SUPPLEMENTAL if the client supports it, and nothing is written.
 //! Limits      the replay buffer's; one op 8 for a whole guild per `MEMBERS_INTERVAL_MS`; 5 op 3 per 20 s.
 //! Not here    the connection.     Spec  docs/protocol.md §1.5, §1.8–§1.10.
@@ -12,7 +12,7 @@ use crate::{
     guilds::{GuildEntry, Guilds, Membership},
     log::{SharedLog, Size},
     replay::ReplayBuffer,
-    snapshot::{KeptGuild, PLATFORMS, SessionSnapshot},
+    snapshot::{MembershipSnapshot, PLATFORMS, SessionSnapshot},
 };
 use guildhall_codec::Encoding;
 use guildhall_guild_protocol::{
@@ -79,7 +79,7 @@ pub struct Session {
     /// Dispatches that it was sent or has yet to be sent.
     pub replay: ReplayBuffer,
     /// Guilds and direct messages that READY waits for; none once READY is sent.
-    pub gathering: Option<Box<PendingReady>>,
+    pub pending_ready: Option<Box<PendingReady>>,
     /// Intents of IDENTIFY; the partition has checked them.
     pub intents: Intents,
     /// Time of its last disconnect. Counts while `conn` is none.
@@ -205,7 +205,7 @@ impl Session {
             encoding,
             compress_payloads: identify.compress,
             replay: ReplayBuffer::default(),
-            gathering: None,
+            pending_ready: None,
             intents,
             detached_at: Instant::default(),
             guilds: Guilds::entering(guilds),
@@ -218,11 +218,11 @@ impl Session {
     /// Snapshot of this session without its replay buffer, which `SessionSnapshot::push` adds. None if the session has
     /// not sent READY.
     #[must_use]
-    pub fn keep(&self) -> Option<SessionSnapshot> {
-        if self.gathering.is_some() {
+    pub fn snapshot(&self) -> Option<SessionSnapshot> {
+        if self.pending_ready.is_some() {
             return None;
         }
-        let guild = |entry: &GuildEntry| KeptGuild {
+        let guild = |entry: &GuildEntry| MembershipSnapshot {
             id: entry.guild_id,
             is_inside: entry.membership == Membership::Inside,
             subscription: entry.subscription.as_deref().map(Into::into),
@@ -251,11 +251,11 @@ impl Session {
     /// Restores a session of the previous process. It has no connection and is about to attach to its guilds. The
     /// caller pushes the dispatches of its replay buffer.
     #[must_use]
-    pub fn returning(key: SlotKey, kept: &SessionSnapshot, user: Arc<User>, now: Instant) -> Self {
+    pub fn restore(key: SlotKey, kept: &SessionSnapshot, user: Arc<User>, now: Instant) -> Self {
         let mut guilds = Guilds::default();
-        for KeptGuild { id, is_inside, subscription } in &kept.guilds {
+        for MembershipSnapshot { id, is_inside, subscription } in &kept.guilds {
             let subscription = subscription.clone().map(|kept| Box::new(kept.into()));
-            guilds.insert(GuildEntry { returns: *is_inside, subscription, ..GuildEntry::entering(*id) });
+            guilds.insert(GuildEntry { is_restored: *is_inside, subscription, ..GuildEntry::entering(*id) });
         }
         let platform = PLATFORMS.get(usize::from(kept.platform)).copied().unwrap_or(Platform::Web);
         let profile = Profile::new(
@@ -272,7 +272,7 @@ impl Session {
             encoding: if kept.is_etf { Encoding::Etf } else { Encoding::Json },
             compress_payloads: kept.compress_payloads,
             replay: ReplayBuffer::after(kept.first_seq.saturating_sub(1)),
-            gathering: None,
+            pending_ready: None,
             intents: Intents(kept.intents),
             detached_at: now,
             guilds,

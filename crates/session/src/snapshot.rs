@@ -1,8 +1,8 @@
 //! Session snapshot: a session as one process hands it over to the next.
 //!
-//! Owns        `SessionSnapshot` and `KeptDispatch`, its dispatches. Both are plain data that serialises; nothing in
+//! Owns        `SessionSnapshot` and `DispatchSnapshot`, its dispatches. Both are plain data that serialises; nothing in
 //!             them depends on a process.
-//! Doors       `Session::keep` and `Dispatch::keep` write; `Session::returning` and `Dispatch::kept` read.
+//! Doors       `Session::snapshot` and `Dispatch::snapshot` write; `Session::restore` and `Dispatch::restore` read.
 //! Invariants  X1 a restored session continues with its seq, and sends the same bytes under each seq. X2 each dispatch
 //!             keeps its visibility rule, so that current permissions apply at replay. (tests
 //!             `partition/tests/it/handover.rs`)
@@ -22,7 +22,7 @@ use std::rc::Rc;
 
 /// A dispatch in one form: one encoding and redaction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct KeptDispatch {
+pub struct DispatchSnapshot {
     /// The value of `t`.
     pub name: String,
     /// Encoded as ETF; as JSON otherwise.
@@ -70,7 +70,7 @@ mod as_text {
     }
 }
 
-impl KeptDispatch {
+impl DispatchSnapshot {
     /// Approximate size in memory, for the limit of a hand-over.
     #[must_use]
     pub fn cost_bytes(&self) -> usize {
@@ -86,35 +86,35 @@ impl Dispatch {
     /// One form of it for the next process. Drops a frame that can be rendered again. With `hides`, the complete form
     /// of a channel is visible to those who can view the channel only.
     #[must_use]
-    pub fn keep(&self, encoding: Encoding, redaction: Redaction, hides: bool) -> KeptDispatch {
+    pub fn snapshot(&self, encoding: Encoding, redaction: Redaction, hides: bool) -> DispatchSnapshot {
         let frame = self.frame(encoding, redaction);
         let (name, body) = (String::from_utf8_lossy(frame.name()).into_owned(), frame.body().to_vec());
         drop(frame);
         self.was_written(encoding);
         let visibility = self.replayed().map(|of| of.to_rule(hides && redaction == Redaction::NONE));
-        KeptDispatch { name, is_etf: encoding == Encoding::Etf, body, visibility }
+        DispatchSnapshot { name, is_etf: encoding == Encoding::Etf, body, visibility }
     }
 
     /// Restores a dispatch. None if its name is not valid.
     #[must_use]
-    pub fn kept(kept: &KeptDispatch) -> Option<Rc<Self>> {
+    pub fn restore(kept: &DispatchSnapshot) -> Option<Rc<Self>> {
         Self::restored(kept.visibility.clone(), kept.encoding(), &kept.name, &kept.body)
     }
 }
 
 /// One guild of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct KeptGuild {
+pub struct MembershipSnapshot {
     pub id: GuildId,
     /// The client has GUILD_CREATE and all later events of the guild.
     pub is_inside: bool,
     /// Subscription of a user account; none for bots.
-    pub subscription: Option<KeptSubscription>,
+    pub subscription: Option<SubscriptionSnapshot>,
 }
 
 /// `Subscription` in a form that serialises.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct KeptSubscription {
+pub struct SubscriptionSnapshot {
     typing: bool,
     activities: bool,
     threads: bool,
@@ -124,7 +124,7 @@ pub struct KeptSubscription {
     thread_member_lists: Vec<ChannelId>,
 }
 
-impl From<&Subscription> for KeptSubscription {
+impl From<&Subscription> for SubscriptionSnapshot {
     fn from(from: &Subscription) -> Self {
         let ranges = |ranges: &[RowRange]| ranges.iter().map(|range| (range.first, range.last)).collect();
         Self {
@@ -139,8 +139,8 @@ impl From<&Subscription> for KeptSubscription {
     }
 }
 
-impl From<KeptSubscription> for Subscription {
-    fn from(from: KeptSubscription) -> Self {
+impl From<SubscriptionSnapshot> for Subscription {
+    fn from(from: SubscriptionSnapshot) -> Self {
         let ranges =
             |ranges: Vec<(u32, u32)>| ranges.into_iter().map(|(first, last)| RowRange { first, last }).collect();
         let channel = |(channel_id, of)| ChannelRanges { channel_id, ranges: ranges(of) };
@@ -185,7 +185,7 @@ pub struct SessionSnapshot {
     /// `properties.os`.
     pub os: String,
     /// Its guilds, ascending.
-    pub guilds: Vec<KeptGuild>,
+    pub guilds: Vec<MembershipSnapshot>,
     /// Seq of the first entry.
     pub first_seq: u64,
     /// Runs of dispatches: first index in the hand-over's table of dispatches, and length. None: a run of tombstones.

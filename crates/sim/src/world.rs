@@ -309,8 +309,8 @@ impl World {
             summary.sessions += counters.identified_total;
             summary.resumed += counters.resumed_total;
             summary.refused += counters.resumes_refused_total;
-            summary.withheld += counters.withheld_total;
-            summary.returned += counters.returned_total;
+            summary.withheld += counters.replay_suppressed_total;
+            summary.returned += counters.restored_total;
         }
         summary.moved = self.actions.moved;
         summary

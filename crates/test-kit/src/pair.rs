@@ -647,9 +647,9 @@ impl Pair {
     }
 
     /// Sessions that still wait for a guild after a restart receive an outage of it.
-    pub fn give_up_returning(&mut self) {
+    pub fn fail_pending_restores(&mut self) {
         for side in &mut self.sides {
-            side.partition.give_up_returning(self.clock.now(), &mut side.link);
+            side.partition.fail_pending_restores(self.clock.now(), &mut side.link);
         }
         self.settle();
     }

@@ -6,7 +6,7 @@
 //! Limits      `room_bytes` unread by the client, `write_bytes_max` per write; both can change at any time.
 
 use guildhall_guild_protocol::PartitionId;
-use guildhall_partition::{Dead, MovingConn, Shortfall, Transport};
+use guildhall_partition::{Closed, MovingConn, PartialSend, Transport};
 use guildhall_stdx::SlotKey;
 use std::{
     cell::{RefCell, RefMut},
@@ -205,11 +205,11 @@ impl FakeSocket {
 
     // ── the server's end ─────────────────────────────────────────────────────────────────────────
 
-    fn server_write(&self, slices: &[IoSlice<'_>]) -> Result<usize, Dead> {
+    fn server_write(&self, slices: &[IoSlice<'_>]) -> Result<usize, Closed> {
         let mut state = self.state();
         assert_eq!(state.server_end, ServerEnd::Open, "written to after it was finished");
         if state.is_dead {
-            return Err(Dead);
+            return Err(Closed);
         }
         let wanted: usize = slices.iter().map(|slice| slice.len()).sum();
         assert!(wanted > 0, "a write of nothing");
@@ -285,11 +285,11 @@ impl FakeLink {
 }
 
 impl Transport for FakeLink {
-    fn send(&mut self, conn: SlotKey, bytes: &[u8]) -> Result<usize, Dead> {
+    fn send(&mut self, conn: SlotKey, bytes: &[u8]) -> Result<usize, Closed> {
         self.send_vectored(conn, &[IoSlice::new(bytes)])
     }
 
-    fn send_vectored(&mut self, conn: SlotKey, slices: &[IoSlice<'_>]) -> Result<usize, Dead> {
+    fn send_vectored(&mut self, conn: SlotKey, slices: &[IoSlice<'_>]) -> Result<usize, Closed> {
         assert!(!self.is_waiting(conn), "written to while a frame waits");
         self.sockets.get(&conn).expect("only sockets that are there are written to").server_write(slices)
     }
@@ -306,14 +306,14 @@ impl Transport for FakeLink {
         self.queued.iter().any(|(key, _)| *key == conn)
     }
 
-    fn submit(&mut self) -> Vec<(SlotKey, Shortfall)> {
+    fn submit(&mut self) -> Vec<(SlotKey, PartialSend)> {
         let mut shortfalls = Vec::new();
         for (key, bytes) in std::mem::take(&mut self.queued) {
             let Some(socket) = self.sockets.get(&key) else { continue };
             match socket.server_write(&[IoSlice::new(&bytes)]) {
                 Ok(sent) if sent == bytes.len() => {}
-                Ok(sent) => shortfalls.push((key, Shortfall::Rest(bytes[sent..].to_vec()))),
-                Err(Dead) => shortfalls.push((key, Shortfall::Dead)),
+                Ok(sent) => shortfalls.push((key, PartialSend::Rest(bytes[sent..].to_vec()))),
+                Err(Closed) => shortfalls.push((key, PartialSend::Closed)),
             }
         }
         shortfalls

@@ -1,6 +1,6 @@
 //! The batch: collects sends, submits them with one system call, and completes all of them before it returns.
 
-use crate::{ARENA_BYTES, RingError, SENDS_MAX, Shortfall};
+use crate::{ARENA_BYTES, PartialSend, RingError, SENDS_MAX};
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use std::{
     io::{self, ErrorKind, Read as _},
@@ -72,9 +72,9 @@ impl SendBatch {
             self.push(0, &[b'?'; 4096]);
             self.push(1, b"anybody?");
             let fds = [ours.as_fd(), gone.as_fd()];
-            let short = |tag: u64, shortfall: Shortfall<'_>| match (tag, shortfall) {
-                (0, Shortfall::Rest(_)) => is_full = true,
-                (1, Shortfall::Dead) => is_gone_dead = true,
+            let short = |tag: u64, shortfall: PartialSend<'_>| match (tag, shortfall) {
+                (0, PartialSend::Rest(_)) => is_full = true,
+                (1, PartialSend::Closed) => is_gone_dead = true,
                 _ => {}
             };
             self.submit(|tag| fds.get(tag as usize).copied(), short).map_err(|RingError(error)| error)?;
@@ -119,7 +119,7 @@ impl SendBatch {
     pub fn submit<'fd>(
         &mut self,
         mut fd_of: impl FnMut(u64) -> Option<BorrowedFd<'fd>>,
-        mut short: impl FnMut(u64, Shortfall<'_>),
+        mut short: impl FnMut(u64, PartialSend<'_>),
     ) -> Result<(), RingError> {
         if self.under_way > 0 {
             return Err(RingError(io::Error::other("it broke before")));
@@ -135,11 +135,11 @@ impl SendBatch {
             let bytes = &self.arena[send.at..send.at + send.bytes];
             match send.result {
                 result if result == send.bytes as i32 => {}
-                result if result > 0 => short(send.tag, Shortfall::Rest(&bytes[result as usize..])),
+                result if result > 0 => short(send.tag, PartialSend::Rest(&bytes[result as usize..])),
                 result if result == -libc::EAGAIN || result == -libc::EINTR => {
-                    short(send.tag, Shortfall::Rest(bytes));
+                    short(send.tag, PartialSend::Rest(bytes));
                 }
-                _ => short(send.tag, Shortfall::Dead),
+                _ => short(send.tag, PartialSend::Closed),
             }
         }
         self.sends.clear();

@@ -27,11 +27,11 @@ pub const ARENA_BYTES: usize = 512 << 10;
 
 /// Result of a send that did not take everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shortfall<'a> {
+pub enum PartialSend<'a> {
     /// The socket is full: these bytes remain, all of them or the end.
     Rest(&'a [u8]),
     /// The socket is closed.
-    Dead,
+    Closed,
 }
 
 /// The ring failed in an unexpected way. Sends without a completion are lost; the batch cannot be used any more.

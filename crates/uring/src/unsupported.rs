@@ -1,6 +1,6 @@
 //! Stub for systems without io_uring: the probe fails, so nothing else is ever called.
 
-use crate::{RingError, Shortfall};
+use crate::{PartialSend, RingError};
 use std::{convert::Infallible, io, os::fd::BorrowedFd};
 
 /// Cannot be constructed on this system.
@@ -31,7 +31,7 @@ impl SendBatch {
     pub fn submit<'fd>(
         &mut self,
         _fd_of: impl FnMut(u64) -> Option<BorrowedFd<'fd>>,
-        _short: impl FnMut(u64, Shortfall<'_>),
+        _short: impl FnMut(u64, PartialSend<'_>),
     ) -> Result<(), RingError> {
         match self.0 {}
     }

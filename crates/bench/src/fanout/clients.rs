@@ -7,7 +7,7 @@ use crate::{
     frames::{OP_IDENTIFY, frame},
 };
 use anyhow::Result;
-use guildhall_partition::{Dead, Transport};
+use guildhall_partition::{Closed, Transport};
 use guildhall_stdx::{Rng, SlotKey};
 use serde_json::json;
 use std::io::IoSlice;
@@ -56,12 +56,12 @@ pub struct Void {
 }
 
 impl Transport for Void {
-    fn send(&mut self, _conn: SlotKey, bytes: &[u8]) -> Result<usize, Dead> {
+    fn send(&mut self, _conn: SlotKey, bytes: &[u8]) -> Result<usize, Closed> {
         self.bytes += bytes.len() as u64;
         Ok(bytes.len())
     }
 
-    fn send_vectored(&mut self, _conn: SlotKey, slices: &[IoSlice<'_>]) -> Result<usize, Dead> {
+    fn send_vectored(&mut self, _conn: SlotKey, slices: &[IoSlice<'_>]) -> Result<usize, Closed> {
         let bytes = slices.iter().map(|slice| slice.len()).sum();
         self.bytes += bytes as u64;
         Ok(bytes)

@@ -5,7 +5,7 @@ use guildhall_guild::{Actor, Command, Guild, NewMessage, Output as GuildOutput};
 use guildhall_guild_protocol::{PartitionId, RelayStreams, ToRelay};
 use guildhall_model::ChannelType;
 use guildhall_partition::{
-    Account, Compression, ConnParams, Dead, Output, Partition, PartitionConfig, Streams, Transport,
+    Account, Closed, Compression, ConnParams, Output, Partition, PartitionConfig, Streams, Transport,
 };
 use guildhall_stdx::SlotKey;
 use guildhall_test_kit::{ClientParams, FakeClock, GuildBuilder, ScriptedGate, id, identify_payload, privileged, user};
@@ -22,11 +22,11 @@ struct Void {
 }
 
 impl Transport for Void {
-    fn send(&mut self, conn: SlotKey, bytes: &[u8]) -> Result<usize, Dead> {
+    fn send(&mut self, conn: SlotKey, bytes: &[u8]) -> Result<usize, Closed> {
         self.send_vectored(conn, &[IoSlice::new(bytes)])
     }
 
-    fn send_vectored(&mut self, _conn: SlotKey, slices: &[IoSlice<'_>]) -> Result<usize, Dead> {
+    fn send_vectored(&mut self, _conn: SlotKey, slices: &[IoSlice<'_>]) -> Result<usize, Closed> {
         if self.is_full {
             return Ok(0);
         }

@@ -51,7 +51,7 @@ fn h2_x1_a_session_goes_on_where_it_was() {
         pair.cut(client);
         say_all(&mut pair, ["one", "two", "three"].map(str::to_owned));
         assert_eq!(restart(&mut pair), 1);
-        assert_eq!((pair.partition().sessions_count(), pair.partition().is_returning()), (1, false));
+        assert_eq!((pair.partition().sessions_count(), pair.partition().is_restoring()), (1, false));
         // It hears what is said from now on as well.
         say_all(&mut pair, ["four".to_owned()]);
         let (client, received) = resumed(&mut pair, client, &pro());
@@ -97,7 +97,7 @@ fn h3_what_may_not_be_seen_any_more_is_withheld() {
     let (_, received) = resumed(&mut pair, client, &pro());
     let told = told(received);
     assert_eq!(contents(&told), ["open"]);
-    assert_eq!(pair.partition().counters().withheld_total, 1);
+    assert_eq!(pair.partition().counters().replay_suppressed_total, 1);
 }
 
 #[test]
@@ -265,9 +265,9 @@ fn a_guild_that_does_not_come_back_in_time_is_an_outage() {
     let client = live_bot(&mut pair);
     pair.cut(client);
     pair.restart(vec![], ROOM);
-    assert!(pair.partition().is_returning());
-    pair.give_up_returning();
-    assert!(!pair.partition().is_returning());
+    assert!(pair.partition().is_restoring());
+    pair.fail_pending_restores();
+    assert!(!pair.partition().is_restoring());
     pair.wake_guild(guild().load());
     let (_, received) = resumed(&mut pair, client, &pro());
     let names: Vec<String> = told(received).into_iter().map(|(_, name, _)| name).collect();

@@ -62,7 +62,7 @@ fn check(change: impl FnOnce(&mut Pair), expected: &[(u64, &str)]) {
     let told: Vec<(u64, &str)> = told.iter().map(|(seq, what)| (*seq, what.as_str())).collect();
     assert_eq!(told, expected);
     assert_eq!(
-        pair.partition().counters().withheld_total,
+        pair.partition().counters().replay_suppressed_total,
         4 - expected.iter().filter(|(_, what)| matches!(*what, "hidden" | "general")).count() as u64
     );
 }

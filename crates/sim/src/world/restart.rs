@@ -46,7 +46,7 @@ impl World {
         let left = (0..SIDES).map(|side| self.leave_sessions(side, bytes_max)).collect::<Result<Vec<_>, _>>()?;
         self.begin_anew(bytes_max, &left)?;
         self.settle(false)?;
-        if self.sides.iter().any(|side| side.partition.is_returning()) {
+        if self.sides.iter().any(|side| side.partition.is_restoring()) {
             return fault("the guild is there, and somebody waits for it");
         }
         self.is_calm = false;
@@ -103,7 +103,7 @@ impl World {
             if self.rng.chance(0.1) {
                 self.checker.give_up_returning(side);
                 let Side { partition, link, .. } = &mut self.sides[side];
-                partition.give_up_returning(now, link);
+                partition.fail_pending_restores(now, link);
                 self.after(side)?;
             }
         }

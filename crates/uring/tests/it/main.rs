@@ -1,7 +1,7 @@
 //! Batches of sends over real sockets. Without io_uring the only test is that the probe says so.
 #![cfg(target_os = "linux")]
 
-use guildhall_uring::{ARENA_BYTES, SENDS_MAX, SendBatch, Shortfall};
+use guildhall_uring::{ARENA_BYTES, PartialSend, SENDS_MAX, SendBatch};
 use std::{
     io::{ErrorKind, Read as _},
     net::{Shutdown, TcpListener, TcpStream},
@@ -61,8 +61,8 @@ fn what_does_not_fit_is_told_to_the_byte() {
         assert!(batch.push(0, &sent));
         assert!(batch.push(1, b"!"));
         let fds = [ours.as_fd(), free.as_fd()];
-        let short = |tag: u64, shortfall: Shortfall<'_>| match shortfall {
-            Shortfall::Rest(bytes) if tag == 0 => rest = bytes.to_vec(),
+        let short = |tag: u64, shortfall: PartialSend<'_>| match shortfall {
+            PartialSend::Rest(bytes) if tag == 0 => rest = bytes.to_vec(),
             other => panic!("{tag}: {other:?}"),
         };
         batch.submit(|tag| Some(fds[tag as usize]), short).unwrap();
@@ -87,7 +87,7 @@ fn the_dead_are_told_and_the_dropped_are_not() {
     assert!(batch.push(0, b"into the void") && batch.push(1, b"hello") && batch.push(2, b"whose socket is gone"));
     let mut told = Vec::new();
     let fd_of = |tag| [Some(dead.as_fd()), Some(alive.as_fd()), None][tag as usize];
-    batch.submit(fd_of, |tag, shortfall| told.push((tag, shortfall == Shortfall::Dead))).unwrap();
+    batch.submit(fd_of, |tag, shortfall| told.push((tag, shortfall == PartialSend::Closed))).unwrap();
     assert_eq!(told, [(0, true)]);
     let mut got = [0; 5];
     theirs.read_exact(&mut got).unwrap();
