@@ -6,7 +6,8 @@
 //! Invariants  F1 only the seq (and so the WebSocket length) differs between recipients; the body is never copied or
 //!             moved. F2 `write_for` and the three slices of `parts` are the same bytes. (tests `f1_*`, `f2_*`)
 //! Limits      `EVENT_NAME_BYTES_MAX`; heads and tails fit `HEAD_BYTES_MAX`.
-//! Not here    WebSocket headers, masking, fragments, extensions (ws-proto); compression (stream).     Spec  docs/protocol.md 1.2, 2.2.
+//! Not here    WebSocket headers, masking, fragments, extensions (ws-proto); compression (stream).     Spec
+//!             docs/protocol.md 1.2, 2.2.
 
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
 //! Upgrades: the permits for larger windows and tables of new zstd-stream connections.
 //!
-//! Owns        the gate (`UpgradeGate`), which applies the last decision to the connections of all partitions: its share by
-//!             counting, its bytes by subtracting each upgrade's.
+//! Owns        the gate (`UpgradeGate`), which applies the last decision to the connections of all partitions: its
+//!             share by counting, its bytes by subtracting each upgrade's.
 //! Invariants  U1 larger contexts never hold more than the last decision allows, also between two readings of memory.
 //! Not here    the decision (`guildhall-memory-budget`), contexts (`classic`).     Spec  docs/adr/0016.
 

@@ -9,7 +9,8 @@ use crate::event::Redaction;
 /// Form of channels outside a member's view (`visibility.hidden_channels`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HiddenChannels {
-    /// Everything except the newest message and pin, as upstream; obfuscated for user accounts with CHANNEL_OBFUSCATION.
+    /// Everything except the newest message and pin, as upstream; obfuscated for user accounts with
+    /// CHANNEL_OBFUSCATION.
     #[default]
     Listed,
     /// Type, position and category.

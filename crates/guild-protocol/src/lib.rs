@@ -1,10 +1,10 @@
-//! Guild protocol: what guilds and relays say to each other, and the events that they publish.
+//! Guild protocol: messages between guilds and relays, and the events that guilds publish.
 //!
 //! Owns        ids of partitions, relays and sessions; messages between guild and relay; events with their audience and
 //!             payload; the numbers of a guild's messages
 //!             (`RelayStreams`); the replica of a guild; the visibility domain of an event.
 //! Invariants  plain data: nothing here keeps the state of a guild, a relay or a session, except the numbers.
-//! Not here    who receives an event (`guildhall-relay`), who publishes it (`guildhall-guild`).
+//! Not here    the recipients of an event (`guildhall-relay`), which events a guild publishes (`guildhall-guild`).
 #![forbid(unsafe_code)]
 
 mod backend;

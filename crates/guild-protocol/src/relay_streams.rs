@@ -1,11 +1,12 @@
 //! Relay streams: the numbers of a guild's messages to its relays, across incarnations of the guild.
 //!
-//! Owns        the epoch of each subscribed relay, and the number of the last message that was delivered to it. Nothing else
-//!             numbers messages: a guild emits `RelayOutput`, and its driver numbers it here.
-//! Doors       `handle` for each message from a relay, before the guild handles it; `number` or `send` for each to a relay.
-//! Invariants  P1 (`protocol`) holds for messages of the guild, of a later incarnation that was loaded after a failure, and of
-//!             the node itself while the guild is not loaded. (tests `p1_*`)
-//!             Messages with another epoch than the relay's are dropped here (P2).
+//! Owns        the epoch of each subscribed relay, and the number of the last message that was delivered to it. Nothing
+//!             else numbers messages: a guild emits `RelayOutput`, and its driver numbers it here.
+//! Doors       `handle` for each message from a relay, before the guild handles it; `number` or `send` for each to a
+//!             relay.
+//! Invariants  P1 (`protocol`) holds for messages of the guild, of a later incarnation that was loaded after a failure,
+//!             and of the node itself while the guild is not loaded. (tests `p1_*`) Messages with another epoch than
+//!             the relay's are dropped here (P2).
 //! Limits      one entry per relay.
 
 use crate::protocol::{RelayId, RelayMessage, RelayOutput, ToGuild, ToRelay};
@@ -68,7 +69,8 @@ impl RelayStreams {
         }
     }
 
-    /// The next message of a stream; none if the relay is not subscribed with that epoch. `delivered` or `lost` follows.
+    /// The next message of a stream; none if the relay is not subscribed with that epoch. `delivered` or `lost`
+    /// follows.
     #[must_use]
     pub fn number(&self, output: RelayOutput) -> Option<ToRelay> {
         let RelayOutput { guild_id, relay, epoch, mut message } = output;

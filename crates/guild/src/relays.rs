@@ -2,9 +2,10 @@
 //!
 //! Owns        the links to relays (P2, P3 of `guildhall_guild_protocol`'s protocol); `Sessions`.
 //! Doors       `subscribe` to `tell_presences`, from `Guild::handle_relay`.
-//! Invariants  L1 after a loss a relay receives nothing until a `Snapshot { reset: true }`. L2 a session counts only while its relay is subscribed and its user
-//!             is a member; sessions of a removed relay are removed in slices (`background`), and their messages are
-//!             ignored. L3 an `Attached` follows every event that its view contains.
+//! Invariants  L1 after a loss a relay receives nothing until a `Snapshot { reset: true }`. L2 a session counts only
+//!             while its relay is subscribed and its user is a member; sessions of a removed relay are removed in
+//!             slices (`background`), and their messages are ignored. L3 an `Attached` follows every event that its
+//!             view contains.
 //! Limits      one link per relay; sessions: those of the relays.
 //! Not here    the numbers of messages: `RelayStreams`; what a session may see: `guildhall_relay::Relay`.
 

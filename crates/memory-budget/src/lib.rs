@@ -5,7 +5,8 @@
 //!             share changes slowly; after a lack of room it stays at none for a while.
 //! Limits      the budget: a share of the memory that the node may use. Past it (base contexts alone may reach it) no
 //!             connection gets a larger context, and the node asks those with one to reconnect, a few at a time.
-//! Not here    reading memory (`guildhall::memory`), the gate that applies a decision (`guildhall_codec::UpgradeGate`, U1).
+//! Not here    reading memory (`guildhall::memory`), the gate that applies a decision (`guildhall_codec::UpgradeGate`,
+//!             U1).
 //! Spec        docs/adr/0016.
 //!
 //! The budget minus all other use is the room. Three quarters of it may go to larger contexts; a quarter is reserved

@@ -1,10 +1,11 @@
 //! Identify: how a connection gets a session, by IDENTIFY or by RESUME.
 //!
 //! Doors       `handle_authenticated` and `handle_transferred` from the driver.
-//! Invariants  N1 nothing of a session is told to a connection whose token was not checked. N2 permissions apply once more to
-//!             what a RESUME is sent. N3 READY of a user account holds the guilds that answered in time, each once, and none that it was
-//!             thrown out of meanwhile. (tests `it/directs.rs`) N4 a session is served until its token expires, and after that only to
-//!             a connection that resumes it with another token of the account. (tests `s15_*`)
+//! Invariants  N1 nothing of a session is told to a connection whose token was not checked. N2 permissions apply once
+//!             more to what a RESUME is sent. N3 READY of a user account holds the guilds that answered in time, each
+//!             once, and none that it was thrown out of meanwhile. (tests `it/directs.rs`) N4 a session is served until
+//!             its token expires, and after that only to a connection that resumes it with another token of the
+//!             account. (tests `s15_*`)
 //! Limits      those of `Gatekeeper::admit`; `gather_deadline_ms`; `guilds_per_shard_max`.
 //! Spec        docs/protocol.md §1.7–§1.10.
 
@@ -32,8 +33,8 @@ use std::{collections::BTreeSet, sync::Arc};
 
 /// Joins are remembered for so long: longer than a relay stays cut off.
 const JOIN_REMEMBERED_MS: u64 = 900_000;
-/// They count for sessions that start within the time that a token check may take, the deadline to identify, and this: timers
-/// may be late.
+/// They count for sessions that start within the time that a token check may take, the deadline to identify, and this:
+/// timers may be late.
 const JOIN_NEWS_SLACK_MS: u64 = 30_000;
 
 /// The expiry of a token is looked at as often as this, at least.
@@ -232,7 +233,8 @@ impl Partition {
         }
     }
 
-    /// Takes a session up again (docs/protocol.md §1.10). A refusal is always op 9: several libraries resume for ever after a close code.
+    /// Takes a session up again (docs/protocol.md §1.10). A refusal is always op 9: several libraries resume for ever
+    /// after a close code.
     fn resume(
         &mut self,
         turn: &mut Turn<'_, impl Transport>,
@@ -273,8 +275,8 @@ impl Partition {
         self.core.expire_at(turn.now, session_key, expires_at);
         self.look_for_heartbeats(turn.now, key);
         self.pay(turn, session_key, resume.seq);
-        // Not by `push`: what is replayed was within the limits, and RESUMED must not be what takes it past them before any
-        // of it is written. The next dispatch is held against them again.
+        // Not by `push`: what is replayed was within the limits, and RESUMED must not be what takes it past them before
+        // any of it is written. The next dispatch is held against them again.
         self.core.append(session_key, resumed(encoding));
         if let (Some(conn), Some(session)) = (self.core.conns.get_mut(key), self.core.sessions.get(session_key)) {
             conn.replay_end = session.replay.last_seq();
@@ -310,8 +312,8 @@ impl Partition {
         Ok(session_key)
     }
 
-    /// Whether the replay contains a GUILD_CREATE with threads or voice states that the user may not view any more. The dispatches
-    /// after it make no sense without it, so the client has to identify anew.
+    /// Whether the replay contains a GUILD_CREATE with threads or voice states that the user may not view any more. The
+    /// dispatches after it make no sense without it, so the client has to identify anew.
     fn would_reveal(&self, now: Now, session: &Session, after: u64) -> bool {
         (after + 1..=session.replay.last_seq()).filter_map(|seq| session.replay.entry(seq)).any(|entry| {
             entry.dispatch.replayed().is_some_and(|of| {
@@ -443,13 +445,14 @@ impl Core {
         self.look_at_expiry(now, key);
     }
 
-    /// Makes sure the session is looked at when its token expires. An entry that waits for a later time is replaced, and one for
-    /// an earlier time leads to the next: there is one per session that counts.
+    /// Makes sure the session is looked at when its token expires. An entry that waits for a later time is replaced,
+    /// and one for an earlier time leads to the next: there is one per session that counts.
     fn look_at_expiry(&mut self, now: Now, key: SlotKey) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         let Some(expires_at) = session.profile.expires_at else { return };
         let left_ms = u64::try_from(expires_at.0.saturating_sub(now.unix.0)).unwrap_or(0);
-        // The clock of the machine may be set, and far entries would pile up behind clients that resume with ever shorter tokens.
+        // The clock of the machine may be set, and far entries would pile up behind clients that resume with ever
+        // shorter tokens.
         let at = now.instant.after_ms(left_ms.min(EXPIRY_LOOK_MS_MAX));
         if session.profile.expiry_timer_at.is_none_or(|before| at < before) {
             session.profile.expiry_timer_at = Some(at);
@@ -482,8 +485,9 @@ impl Core {
         self.end_session(key);
     }
 
-    /// A guild that a session saw is gone from it, or begins anew, before its READY was said: READY says nothing of what it saw,
-    /// and what was told of the guild since, which lies behind READY, is not for it any more. False once READY was said.
+    /// A guild that a session saw is gone from it, or begins anew, before its READY was said: READY says nothing of
+    /// what it saw, and what was told of the guild since, which lies behind READY, is not for it any more. False once
+    /// READY was said.
     pub(crate) fn forget_view(&mut self, key: SlotKey, guild_id: GuildId) -> bool {
         let Some(session) = self.sessions.get_mut(key) else { return false };
         let Some(pending_ready) = &mut session.pending_ready else { return false };

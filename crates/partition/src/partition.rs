@@ -62,8 +62,9 @@ pub(crate) type GuildRelays = BTreeMap<u16, RelayEntry>;
 /// One thread's connections, sessions and relays, as a machine. Its driver calls methods of four kinds:
 ///
 /// 1. *Inputs* take the time and, with three exceptions, the [`Transport`]: `accept*`, `handle_*`, `flush`, `close_all`,
-///    `close_sessions`, `tell_users`, `take_back_upgrades`, `ask_to_leave`, `hand_over`, `fail_pending_restores`. The exceptions
-///    `handle_joined`, `leave_voice` and `take_over` write to no socket. Time never decreases from one input to the next.
+///    `close_sessions`, `tell_users`, `take_back_upgrades`, `ask_to_leave`, `hand_over`,
+///    `fail_pending_restores`. The exceptions `handle_joined`, `leave_voice` and `take_over` write to no socket. Time
+///    never decreases from one input to the next.
 /// 2. *Outputs*: [`poll_output`](Self::poll_output) returns requests to the rest of the node.
 /// 3. *Deadlines*: [`next_deadline`](Self::next_deadline) and [`wants_flush`](Self::wants_flush).
 /// 4. *Views*, which change nothing: counters, `sessions`, `session_page` and others.

@@ -3,8 +3,9 @@
 //! Owns        the order in which a connection's bytes leave, and every decision about a client that reads too slowly.
 //! Doors       `push` gives a session a dispatch (and writes it at once, or leaves it with the link, if nothing stands in
 //!             the way); `flush` writes what all connections have waiting, and `pump` what one can take.
-//! Invariants  W1 a connection's dispatches leave in the order of their seq. None is skipped but, up to RESUMED, tombstones and superseded
-//!             ones, and those that a buffer dropped because the connection is further behind than a share.
+//! Invariants  W1 a connection's dispatches leave in the order of their seq. None is skipped but, up to RESUMED,
+//!             tombstones and superseded ones, and those that a buffer dropped because the
+//!             connection is further behind than a share.
 //!             W2 nothing waits for anybody: past its limits a connection is cut, and its session can be resumed. Only
 //!             READY and GUILD_CREATE wait, in turns, and who holds up the others for too long is cut.
 //!             W4 no connection refers to a dispatch that may be dropped (`Retention`) while its frame is written in part.

@@ -289,7 +289,7 @@ pub(crate) fn snapshot(
     }
 }
 
-/// An update of these channels and users with their current values, as far as a user may view them.
+/// An update of the channels and users among these that a user may view, with their current values.
 pub(crate) fn rebuild_delta(
     channels: impl Iterator<Item = ChannelId>,
     users: impl Iterator<Item = UserId>,

@@ -1,8 +1,8 @@
 //! Relay: one guild's events, brought to a share of the sessions of one partition.
 //!
 //! Owns        the relay's replica of the guild, its place in the guild's stream, and its change log.
-//! Doors       `handle` for the guild's messages; `detach`, `set_mask`, `watch_members` for sessions; `handle_timer` for
-//!             passive updates; `decide_replay`, `would_reveal` and `invalidate_baseline` for replay.
+//! Doors       `handle` for the guild's messages; `detach`, `set_mask`, `watch_members` for sessions; `handle_timer`
+//!             for passive updates; `decide_replay`, `would_reveal` and `invalidate_baseline` for replay.
 //! Invariants  R1 messages are taken in the order of `seq`; a gap leads to `Resync`, never to silence. R2 a session
 //!             gets nothing before its `Attached` and everything it may see after it. R3 effects are applied before
 //!             their event is fanned out. R4 when a session becomes active it is first told what it missed; when it
@@ -491,7 +491,7 @@ impl Relay {
         }
     }
 
-    /// What a session receives of a dispatch that was sent to it before, by the permissions that hold now.
+    /// The form in which a session receives a dispatch again, by the permissions that hold now.
     ///
     /// Comes from the partition, once per dispatch of a RESUME.
     #[must_use]
@@ -502,15 +502,15 @@ impl Relay {
         }
     }
 
-    /// Whether a dispatch is a GUILD_CREATE that would show a member what they may not view any more. The rest of the replay
-    /// makes no sense without it.
+    /// Whether a dispatch is a GUILD_CREATE that would show a member what they may not view any more. The rest of the
+    /// replay makes no sense without it.
     #[must_use]
     pub fn would_reveal(&self, user_id: UserId, of: Replayed<'_>, now: Timestamp) -> bool {
         self.state.as_ref().is_some_and(|state| state.audience.would_reveal(user_id, of, now))
     }
 
-    /// The current state of a passive update, VOICE_STATE_UPDATE or THREAD_LIST_SYNC, as far as a user may view it. None for
-    /// other dispatches, and if nothing is visible.
+    /// The current state of a passive update, VOICE_STATE_UPDATE or THREAD_LIST_SYNC, without channels and users that
+    /// the user may not view. None for other dispatches, and if nothing is visible.
     #[must_use]
     pub fn rebuild_for_replay(&self, user_id: UserId, of: Replayed<'_>, now: Timestamp) -> Option<Event> {
         let state = self.state.as_ref()?;

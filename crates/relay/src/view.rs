@@ -148,8 +148,8 @@ fn viewed_voice_channels(replica: &GuildReplica, member: &Member) -> BTreeSet<Ch
     taken.into_iter().filter(is_viewed).collect()
 }
 
-/// THREAD_LIST_SYNC: open threads of these channels, or of all, that a member can view. None if there are none, and the member
-/// receives only joined threads: they have joined none there.
+/// THREAD_LIST_SYNC: open threads of these channels, or of all, that a member can view. None if there are none, and the
+/// member receives only joined threads: they have joined none there.
 pub(crate) fn thread_list(
     replica: &GuildReplica,
     member: &Member,

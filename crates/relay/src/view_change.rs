@@ -1,10 +1,11 @@
-//! View changes: what a change of the guild hides from its members or shows to them.
+//! View changes: channels that a change of the guild hides from members, or shows to them.
 //!
 //! Owns        `ViewsBefore`, the views that the last change of the guild replaced.
 //! Doors       `AudienceIndex::fan_out` decides the form per class; `AudienceIndex::view_changes` after an event.
-//! Invariants  N1 no member receives the newest message or pin of a channel outside their view. N2 with `Obfuscated` nobody receives
-//!             more than type, position and category of one, and with `Absent` nothing. N3 then a channel that enters or leaves a
-//!             view leads to one event for all sessions with that change, and each of them receives it once. (tests `s13_*`)
+//! Invariants  N1 no member receives the newest message or pin of a channel outside their view. N2 with `Obfuscated`
+//!             nobody receives more than type, position and category of one, and with `Absent` nothing. N3 then a
+//!             channel that enters or leaves a view leads to one event for all sessions with that change, and each of
+//!             them receives it once. (tests `s13_*`)
 //! Limits      views are compared per class, and per user for members whose class changed.
 //! Spec        docs/protocol/choices.md; docs/adr/0031.
 

@@ -27,12 +27,12 @@ enum Source {
     Lazy(Box<dyn Fn() -> DispatchFrame>, Option<GuildPlaces>),
     /// Restored by a hand-over, in its only form.
     Restored(Option<Box<ReplayVisibility>>),
-    /// Placeholder for a dispatch that the session may no longer see, or that was dropped for lack of room. `is_owed`: the current
-    /// value of its state has to be sent.
+    /// Placeholder for a dispatch that the session may no longer see, or that was dropped for lack of room. `is_owed`:
+    /// the current value of its state has to be sent.
     Tombstone { is_owed: bool },
 }
 
-/// What a GUILD_CREATE shows that not every member may view.
+/// Channels and threads in a GUILD_CREATE that not every member may view.
 pub(crate) struct GuildPlaces {
     pub guild_id: GuildId,
     /// Finds the channels and threads. Called for a RESUME and for a session's snapshot.
@@ -62,8 +62,8 @@ pub struct Dispatch {
 pub struct Sharing {
     /// The event's domain.
     pub visibility: Visibility,
-    /// The partition's turn in which it was delivered last. A form that nobody was written in that turn is not shared later:
-    /// its domain may be another by then.
+    /// The partition's turn in which it was delivered last. A form that nobody was written in that turn is not shared
+    /// later: its domain may be another by then.
     pub turn: u64,
 }
 
@@ -109,7 +109,8 @@ impl Dispatch {
         Self::new(Source::Direct(event.clone()))
     }
 
-    /// A dispatch made here for one session, in its encoding. A replay leaves it out for a reader that `visibility` excludes.
+    /// A dispatch made here for one session, in its encoding. A replay leaves it out for a reader that `visibility`
+    /// excludes.
     #[must_use]
     pub fn local(
         encoding: Encoding,
@@ -135,8 +136,8 @@ impl Dispatch {
         Some(dispatch)
     }
 
-    /// A large dispatch made here for one session: READY, or GUILD_CREATE with its `places`. What `make` makes it from should be
-    /// cheap to keep.
+    /// A large dispatch made here for one session: READY, or GUILD_CREATE with its `places`. What `make` makes it from
+    /// should be cheap to keep.
     #[must_use]
     pub(crate) fn lazy(make: impl Fn() -> DispatchFrame + 'static, places: Option<GuildPlaces>) -> Rc<Self> {
         Self::new(Source::Lazy(Box::new(make), places))
@@ -168,8 +169,8 @@ impl Dispatch {
         Self::new(Source::Tombstone { is_owed: true })
     }
 
-    /// A newer dispatch with the same recipients replaces it: from now on replays leave it out. Drops the frames; a connection
-    /// that has yet to be written it without a RESUME has them made again.
+    /// A newer dispatch with the same recipients replaces it: from now on replays leave it out. Drops the frames; a
+    /// connection that has yet to be written it without a RESUME has them made again.
     pub fn supersede(&self) {
         self.is_superseded.set(true);
         for cell in self.frames.iter().flatten() {

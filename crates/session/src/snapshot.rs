@@ -1,7 +1,7 @@
 //! Session snapshot: a session as one process hands it over to the next.
 //!
-//! Owns        `SessionSnapshot` and `DispatchSnapshot`, its dispatches. Both are plain data that serialises; nothing in
-//!             them depends on a process.
+//! Owns        `SessionSnapshot` and `DispatchSnapshot`, its dispatches. Both are plain data that serialises; nothing
+//!             in them depends on a process.
 //! Doors       `Session::snapshot` and `Dispatch::snapshot` write; `Session::restore` and `Dispatch::restore` read.
 //! Invariants  X1 a restored session continues with its seq, and sends the same bytes under each seq. X2 each dispatch
 //!             keeps its visibility rule, so that current permissions apply at replay. (tests

@@ -1,13 +1,15 @@
 //! Replay visibility: whether a session may still see a dispatch that is about to be sent to it again.
 //!
-//! Owns        `ReplayVisibility`, the rule for a dispatch whose event is not there: one that was made for a single session, or
-//!             that a hand-over restored; `Replayed`, an event or a rule; the decision about either.
+//! Owns        `ReplayVisibility`, the rule for a dispatch whose event is not there: one that was made for a single
+//!             session, or that a hand-over restored; `Replayed`, an event or a rule; the decision about either.
 //! Doors       `Relay::decide_replay` for each dispatch of a RESUME; `Relay::would_reveal` for GUILD_CREATE;
 //!             `ReplayVisibility::of` when a session's snapshot is written.
-//! Invariants  V1 live delivery and replay ask the same predicates (`sees`, `admits`, `is_viewed_by`). V2 a rule decides as the
-//!             event did that it was made from, and gives the same rule again. V3 what is rebuilt has the current state, and
-//!             only of what the user may view. (tests `it/replay.rs`, `partition/tests/it/handover.rs`, `threads.rs`)
-//! Not here    which dispatches a session has: `guildhall-session`.     Spec  docs/protocol/reference.md §1.10; docs/adr/0026.
+//! Invariants  V1 live delivery and replay ask the same predicates (`sees`, `admits`, `is_viewed_by`). V2 a rule
+//!             decides as the event did that it was made from, and gives the same rule again. V3 a rebuilt event has
+//!             the current state of channels and users that the user may view, and nothing else. (tests `it/replay.rs`,
+//!             `partition/tests/it/handover.rs`, `threads.rs`)
+//! Not here    which dispatches a session has: `guildhall-session`.     Spec  docs/protocol/reference.md §1.10;
+//!             docs/adr/0026.
 
 use super::{AudienceIndex, UserSubscribers};
 use crate::{
@@ -22,7 +24,7 @@ use guildhall_stdx::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, sync::Arc};
 
-/// Who may see a dispatch when it is sent again. Part of a session's snapshot.
+/// Rule for sending a dispatch again. Part of a session's snapshot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ReplayVisibility {
     /// The members that an event is for.
@@ -65,7 +67,8 @@ pub enum ReplayVisibility {
         #[serde(rename = "is_whole")]
         is_guild: bool,
     },
-    /// Members who can view all of these channels and threads. Others receive the current list of the part that they may view.
+    /// Members who can view all of these channels and threads. Others receive the current list of the part that they
+    /// may view.
     Threads {
         /// Guild of the list.
         guild_id: GuildId,
@@ -130,8 +133,8 @@ impl ReplayVisibility {
         Self::Views { guild_id, channels, is_guild: false }
     }
 
-    /// The rule of an event in one form of its body. With `hides_channels` the unredacted form of a channel is only for members
-    /// who can view it.
+    /// The rule of an event in one form of its body. With `hides_channels` the unredacted form of a channel is only for
+    /// members who can view it.
     #[must_use]
     pub fn of(event: &Event, hides_channels: bool) -> Self {
         let guild_id = event.guild_id;
@@ -246,7 +249,7 @@ impl Replayed<'_> {
     }
 }
 
-/// What a session receives instead of a dispatch, or again.
+/// The form in which a session receives a dispatch again, if it does.
 #[derive(Debug)]
 pub enum ReplayDecision {
     /// The dispatch in the form in which it was sent.
@@ -255,13 +258,13 @@ pub enum ReplayDecision {
     Redacted(Redaction),
     /// Nothing: the dispatch shows a channel that is hidden from the session.
     Hidden,
-    /// Nothing, or the part that the user may still view, in its current state. The session's passive baseline is not valid any
-    /// more (`Relay::invalidate_baseline`).
+    /// Nothing, or the part that the user may still view, in its current state. The session's passive baseline is not
+    /// valid any more (`Relay::invalidate_baseline`).
     Withheld(Option<Box<Event>>),
 }
 
 impl AudienceIndex {
-    /// What a session receives of a dispatch that was sent to it before.
+    /// The form in which a session receives a dispatch that was sent to it before, if it may still see it.
     pub(crate) fn decide_replay(
         &self,
         replica: &GuildReplica,
@@ -279,8 +282,8 @@ impl AudienceIndex {
         ReplayDecision::Withheld(self.rebuild_for_replay(replica, user_id, of, now).map(Box::new))
     }
 
-    /// Whether GUILD_CREATE shows a member channels or threads that they may not view any more. False for other dispatches,
-    /// and for users who are not members: they do not receive it again.
+    /// Whether a GUILD_CREATE shows a member channels or threads that they may not view any more. False for other
+    /// dispatches, and for users who are not members: they do not receive it again.
     pub(crate) fn would_reveal(&self, user_id: UserId, of: Replayed<'_>, now: Timestamp) -> bool {
         self.member(user_id).is_some()
             && of.guild_places().is_some_and(|places| !self.may_view_all(user_id, &places, now))
@@ -376,8 +379,8 @@ impl AudienceIndex {
         places.iter().all(|id| self.may_view(user_id, *id, now))
     }
 
-    /// The part that a user may view of a passive update, VOICE_STATE_UPDATE or THREAD_LIST_SYNC, in its current state. None for
-    /// other dispatches, and if nothing is visible.
+    /// The part that a user may view of a passive update, VOICE_STATE_UPDATE or THREAD_LIST_SYNC, in its current state.
+    /// None for other dispatches, and if nothing is visible.
     pub(crate) fn rebuild_for_replay(
         &self,
         replica: &GuildReplica,
