@@ -60,7 +60,7 @@ const _: () = assert!(
 /// Headers in front of the envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// Nothing: the payload goes into a compressor first.
+    /// No framing: the payload is compressed first.
     None,
     /// The header of one unmasked, unfragmented WebSocket message.
     WebSocket {
@@ -138,7 +138,7 @@ impl FrameParts<'_> {
         self.head.len() + self.body.len() + self.tail.len()
     }
 
-    /// The pieces that are left when the first `skip_bytes` of the frame were already written.
+    /// The pieces of the frame after its first `skip_bytes`, which are already written.
     pub fn slices(&self, skip_bytes: usize) -> [&[u8]; 3] {
         let mut skip_bytes = skip_bytes;
         [&*self.head, self.body, &*self.tail].map(|piece| {
@@ -174,11 +174,11 @@ pub struct DispatchFrame {
     name_piece_bytes: usize,
     name: Range<usize>,
     body: Range<usize>,
-    /// Where the name piece lies now: JSON its start in the head, ETF its start in the tail. 0 before the first write.
+    /// Position of the name: in JSON its start in the head, in ETF its start in the tail. 0 before the first write.
     name_piece_at: usize,
     /// End of the last tail.
     tail_end: usize,
-    /// Compressed, if somebody asked for that.
+    /// Compressed forms, one for each window that a recipient needed.
     #[cfg(feature = "stream")]
     pub(crate) prepared: crate::prepared::PreparedForms,
 }
@@ -266,7 +266,7 @@ impl DispatchFrame {
         })
     }
 
-    /// The encoding it was built for.
+    /// Encoding of the body.
     pub fn encoding(&self) -> Encoding {
         self.encoding
     }
@@ -289,7 +289,7 @@ impl DispatchFrame {
 
     /// Writes the head and tail for `seq` around the body and returns the whole frame, ready for one `send`.
     ///
-    /// Costs some tens of nanoseconds whatever the body's size: nothing is allocated, the body stays where it is.
+    /// Takes some tens of nanoseconds for a body of any size: it allocates nothing and does not move the body.
     pub fn write_for(&mut self, seq: u64, framing: Framing) -> &[u8] {
         let payload = match self.encoding {
             Encoding::Json => self.write_json(seq),

@@ -1,12 +1,13 @@
-//! Codec: values to bytes and back, and bytes to fewer bytes.
+//! Codec: encodings, envelopes and compression.
 //!
 //! Owns        JSON and ETF bodies, the envelope around a shared body, classic compression contexts, inbound payloads.
 //! Doors       `encode_json`, `encode_etf`, `transcode_json` make bodies; `DispatchFrame` puts a recipient's seq around
-//!             one; `StreamCompressor` squeezes it per connection, `DispatchFrame::prepare` once for all; `decode_payload` reads what a client sent.
-//! Invariants  Output is appended: when an encoder fails, `out` is as long as it was before.
-//!             Bytes from a peer never panic and never allocate more than a fixed multiple of their own length.
+//!             one; `StreamCompressor` compresses per connection, `DispatchFrame::prepare` once for all;
+//!             `decode_payload` reads a client's message.
+//! Invariants  Output is appended: when an encoder fails, `out` is as long as before. Bytes of a peer never cause a
+//!             panic or allocations beyond a fixed multiple of their own length.
 //! Limits      `etf::DEPTH_MAX` levels of nesting, `EVENT_NAME_BYTES_MAX`, the caller's `bytes_max` when decompressing.
-//! Not here    sockets, clocks, what a payload means.     Spec  docs/protocol.md 1.2 and 2.
+//! Not here    sockets, clocks, the meaning of payloads.     Spec  docs/protocol.md 1.2 and 2.
 #![deny(unsafe_code)]
 
 #[cfg(feature = "stream")]

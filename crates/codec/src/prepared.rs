@@ -29,7 +29,7 @@ use crate::{CodecError, DispatchFrame, Encoding};
 /// Shorter bodies are sent as they are: next to their heads, nothing would be saved.
 pub const PREPARE_BYTES_MIN: usize = 64;
 
-/// Ends a message after a stored block: the header of an empty block without its length (RFC 7692 §7.2.1).
+/// End of a message after a stored block: the header of an empty block without its length (RFC 7692 §7.2.1).
 const EMPTY_BLOCK: &[u8] = &[0];
 
 /// The finished forms of a dispatch, one for each window that somebody asked for.
@@ -58,7 +58,7 @@ impl DispatchFrame {
         if !matches!(self.prepared.0[window as usize], Form::Unmade) {
             return;
         }
-        // Without memory for a context it is sent as it is.
+        // Without memory for a context, the body is sent uncompressed.
         let made = self.make(window, deflater).ok().flatten();
         self.prepared.0[window as usize] = made.map_or(Form::NotWorthIt, |made| Form::Made(Box::new(made)));
     }
@@ -95,10 +95,10 @@ impl DispatchFrame {
         Ok(Some(Prepared { buffer, shared }))
     }
 
-    /// Writes what varies for `seq` around the shared blocks, in place, and returns the whole frame, WebSocket header
-    /// included. As it is, without RSV1, where nothing would be saved.
+    /// Writes the head for `seq` around the shared blocks, in place, and returns the whole frame, WebSocket header
+    /// included. If compression saves nothing, the frame is uncompressed and without RSV1.
     ///
-    /// Costs some tens of nanoseconds whatever the body's size: nothing is allocated, nothing compressed.
+    /// Takes some tens of nanoseconds for a body of any size: it allocates and compresses nothing.
     ///
     /// # Panics
     /// If it was not prepared for this window.
@@ -141,7 +141,7 @@ impl DispatchFrame {
         }
     }
 
-    /// What stands in front of the shared blocks and behind them.
+    /// The bytes before and after the shared blocks.
     fn around(&self, seq: u64, window: SharedWindow) -> (SmallHead, SmallHead) {
         let shared_bytes = self.made(window).shared.len();
         let (mut head, mut tail) = (SmallHead::EMPTY, SmallHead::EMPTY);

@@ -1,14 +1,14 @@
 //! Prepared cache: whole payloads that many connections get within a moment, compressed and framed once.
 //!
-//! For messages that have no head of their own: HELLO and other payloads outside the sequence. Dispatches do not come here,
-//! they carry their prepared form with them (`prepared`).
+//! For messages without a head of their own: HELLO and other payloads outside the sequence. Dispatches carry their
+//! prepared form themselves (`prepared`).
 //!
 //! Owns        payload → finished frame, for all threads of a node.
 //! Doors       `PreparedCache::frame`.
-//! Invariants  C1 of several threads that ask for the same payload at once, one compresses it and the others wait for that
-//!             (trap 4). C2 what is kept never costs more than `cost_bytes_max`. C3 nothing is kept longer than `ttl_ms`.
-//! Limits      C2: past it the oldest go; a payload that would not fit is made for each who asks.
-//! Not here    clocks: the time comes in.
+//! Invariants  C1 of several threads that need the same payload at once, one compresses it and the others wait for the
+//!             result (trap 4). C2 entries never cost more than `cost_bytes_max`. C3 no entry is older than `ttl_ms`.
+//! Limits      C2: past it the oldest entries are evicted; a payload that does not fit is compressed for each caller.
+//! Not here    clocks: the caller passes the time.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -60,9 +60,10 @@ impl PreparedCache {
         Self { entries: Mutex::default(), cost_bytes_max, ttl_ms }
     }
 
-    /// The whole frame around `payload`, compressed where that makes it shorter.
+    /// The whole frame around `payload`, compressed if that makes it shorter.
     ///
-    /// `deflater` is the asking thread's; it is used only if nobody has made this frame within the last `ttl_ms`.
+    /// `deflater` belongs to the calling thread; it is used only if no thread has made this frame within
+    /// the last `ttl_ms`.
     pub fn frame(
         &self,
         now_ms: u64,
@@ -85,7 +86,7 @@ impl PreparedCache {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Entries> {
-        // Nothing in here can be left half done.
+        // A panic leaves the entries consistent.
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -67,10 +67,10 @@ const LISTEN_BACKLOG: u32 = 4096;
 /// Events of sessions in the ring for `GET /v1/sessions/events`, about 100 bytes each.
 const SESSION_EVENTS_KEPT: usize = 65_536;
 
-/// Where the store keeps the key for user tokens when the configuration names none.
+/// Name under which the store has the secret of user tokens, if the configuration has none.
 const JWT_SECRET_SETTING: &str = "jwt_secret";
 
-/// Where the store keeps the key that links to files are signed with.
+/// Name under which the store has the secret that signs links to files.
 const FILES_SECRET_SETTING: &str = "files_secret";
 /// Longest time that a start waits for the check of the database; a longer check continues in the background. Below
 /// the time that clients wait for a restart.
@@ -83,7 +83,7 @@ const FILES_SWEPT_EVERY: Duration = Duration::from_secs(600);
 /// Why a node does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Somebody else has the port, or it is not ours to take.
+    /// The port is in use, or needs privileges.
     #[error("cannot listen on {listen}{}", listen_hint(source))]
     Listen {
         listen: SocketAddr,
@@ -133,7 +133,7 @@ pub enum StartError {
     /// A dictionary cannot be served.
     #[error("codec.dictionaries_dir cannot be used")]
     Dictionaries(#[from] DictionaryError),
-    /// The folder of what messages carry.
+    /// The folder of uploaded files is not usable.
     #[error("the folder of files, {}, cannot be used", .path.display())]
     Files {
         path: PathBuf,
@@ -172,7 +172,7 @@ fn listen_hint(source: &io::Error) -> &'static str {
 }
 
 impl StartError {
-    /// Whether the configuration has to be changed, or what it names: trying again changes nothing.
+    /// Whether the configuration, or a file that it names, has to be changed. A retry without a change fails too.
     #[must_use]
     pub fn is_configuration(&self) -> bool {
         match self {
@@ -240,7 +240,7 @@ impl Drop for AdminListener {
     }
 }
 
-/// How long a stopping node may take for what.
+/// Time limits of the steps of a stop.
 #[derive(Clone, Copy, Debug)]
 struct DrainTimes {
     notice: Duration,
@@ -254,7 +254,7 @@ impl DrainTimes {
     }
 }
 
-/// Where sessions were handed over, and how many bytes of them at most.
+/// Folder of the hand-over, and the limit on its bytes.
 #[derive(Clone, Debug)]
 struct HandOverTo {
     dir: PathBuf,
@@ -263,16 +263,16 @@ struct HandOverTo {
 
 /// Writing what may be some hundred megabytes takes no longer on a disk that is in order.
 const HANDOVER_MS_MAX: u64 = 5_000;
-/// The guilds of sessions that return have so long to be loaded; the node lets nobody in before.
+/// Time for the guilds of restored sessions to load, before the node accepts sockets.
 const RETURNING_MAX: Duration = Duration::from_secs(20);
 
 /// Time that each part has to end, even if those before it used up the deadline.
 const PART_MS_MIN: u64 = 1_000;
 
-/// Configuration → port → store → node → REST → serving, not ready yet.
+/// Starts a node: configuration → port → store → node → REST → serving, not ready yet.
 ///
 /// # Errors
-/// See [`StartError`]. Nothing is left running.
+/// See [`StartError`]. No part is left running.
 pub async fn assemble(config: &Config) -> Result<Running, StartError> {
     preflight::check(config)?;
     let files_allowed = open_files::raise_limit();
@@ -302,7 +302,7 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
 
     let clock = SystemClock::default();
     let contexts = classic_contexts(&config.codec)?;
-    // Here, because the check before the start makes some as well.
+    // Read here, because the check at the start creates contexts too.
     let stats = contexts.stats();
     tracing::info!(
         bytes_max = stats.bytes_max,
@@ -445,7 +445,7 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
     })
 }
 
-/// Of the memory this node may use, what compression contexts may hold when nobody said.
+/// Default limit on compression contexts, in percent of the memory that the node may use.
 const CLASSIC_PERCENT: u64 = 60;
 
 /// The certificate that the configuration names, if it does.
@@ -470,7 +470,7 @@ fn readiness(is_ready: &AtomicBool, node: &Node) -> Result<(), &'static str> {
     }
 }
 
-/// The contexts of all partitions, each kind tried once.
+/// Contexts of all partitions. Creates one of each kind as a check.
 ///
 /// # Errors
 /// `Codec`.
@@ -494,7 +494,7 @@ impl Running {
         self.contexts.stats()
     }
 
-    /// Last reading and decision of the loop that upgrades contexts; `None` if it is off.
+    /// Last reading and decision of the controller of larger contexts; `None` if it is off.
     #[must_use]
     pub fn upgrade_status(&self) -> Option<UpgradeStatus> {
         self.upgrades.as_ref().map(Upgrades::status)
@@ -505,15 +505,15 @@ impl Running {
         self.server.failed().await;
     }
 
-    /// `/readyz` says 200 from now on.
+    /// From now on `/readyz` answers 200.
     pub fn set_ready(&self) {
         self.ready.store(true, Ordering::Release);
     }
 
-    /// Stops, and says how it went: for commands that run until they are stopped.
+    /// Stops the node and reports the result, for commands that run until a signal.
     ///
     /// # Errors
-    /// When a part had failed, or did not end in time.
+    /// A part had failed, or did not end in time.
     pub async fn end(self, failed: bool) -> anyhow::Result<()> {
         tracing::info!("stopping");
         let in_time = self.stop_and_leave(!failed).await;
@@ -522,7 +522,7 @@ impl Running {
         Ok(())
     }
 
-    /// Takes over those settings of `config` that may change while the node runs: `reload::LIVE`.
+    /// Applies the settings of `config` that may change while the node runs: `reload::LIVE`.
     ///
     /// # Errors
     /// `Randomness`.
@@ -551,7 +551,7 @@ impl Running {
         self.stop_and_leave(true).await
     }
 
-    /// Sessions are left only by a node that is sound.
+    /// Only a healthy node hands over sessions.
     async fn stop_and_leave(self, is_sound: bool) -> bool {
         let DrainTimes { notice, total } = self.drain;
         self.ready.store(false, Ordering::Release);
@@ -564,7 +564,7 @@ impl Running {
         let server = self.server;
         let letting_go = tokio::task::spawn_blocking(move || {
             tell_drained(server.let_go(plan));
-            // Said while there still is somebody to say it to.
+            // Ended while other members can still receive the change.
             server.partitions().leave_voice();
             server
         });
@@ -584,7 +584,7 @@ impl Running {
         };
         let writes = in_time(deadline, "the store", self.store.close()).await.is_some();
         if let Some(access) = self.access {
-            // No client is left that would wait for it.
+            // Flushed last: no client waits for it.
             let _ = in_time(deadline, "the access log", tokio::task::spawn_blocking(move || access.end())).await;
         }
         clients && guilds && writes
@@ -611,7 +611,7 @@ fn leave_sessions(server: &RunningServer, to: &HandOverTo) {
     }
 }
 
-/// Takes over the sessions of the previous process, and waits until their guilds have attached them.
+/// Restores the sessions of the previous process, and waits until their guilds have attached them.
 async fn take_over(config: &Config, partitions: &Partitions, node: &Node) {
     let (window_ms, bytes_max) = (config.limits.session_resume_ms.into(), config.server.handover_bytes_max.into());
     let over = match handover::take(&config.store.dir, window_ms, bytes_max) {
@@ -646,7 +646,7 @@ async fn take_over(config: &Config, partitions: &Partitions, node: &Node) {
     );
 }
 
-/// What `work` came to, if it did in time.
+/// The result of `work`, if it completes in time.
 async fn in_time<T>(deadline: Instant, part: &'static str, work: impl Future<Output = T>) -> Option<T> {
     let limit = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(PART_MS_MIN));
     let done = tokio::time::timeout(limit, work).await.ok();
@@ -683,7 +683,7 @@ fn open_access_log(config: &Config, clock: SystemClock) -> Result<Option<Arc<Acc
     AccessLog::open(path.clone(), clock).map(Some).map_err(|source| StartError::AccessLog { path, source })
 }
 
-/// Where messages' files are kept; none if they are refused.
+/// Opens the folder of uploaded files; none if uploads are off.
 async fn open_files_folder(
     config: &Config,
     gateway_url: &str,
@@ -712,7 +712,7 @@ async fn open_files_folder(
     files.map(Some).map_err(|source| StartError::Files { path, source })
 }
 
-/// The settings of a node that `config` asks for.
+/// Node settings of a configuration.
 #[must_use]
 pub fn node_config(config: &Config, jwt_secret: Vec<u8>) -> NodeConfig {
     let guild_workers_count = match config.server.guild_workers {
@@ -734,7 +734,7 @@ fn listen_on(listen: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError
 /// As `TcpListener::bind`, but with room for a storm of connects: past the usual 128 the kernel drops them.
 fn open_listener(listen: SocketAddr) -> io::Result<TcpListener> {
     let socket = if listen.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // A node that is started again must not wait for its old connections to time out.
+    // Otherwise a restarted node would wait until its old connections have timed out.
     socket.set_reuseaddr(true)?;
     socket.bind(listen)?;
     socket.listen(LISTEN_BACKLOG)
@@ -769,7 +769,7 @@ fn hidden_channels(config: &Config) -> HiddenChannels {
     }
 }
 
-/// The limits that partitions hold their clients to, without what compresses.
+/// Limits of partitions, without compression.
 fn partition_config(config: &Config, gateway_url: &str) -> Result<PartitionConfig, StartError> {
     let limits = &config.limits;
     Ok(PartitionConfig {
@@ -789,7 +789,8 @@ fn partition_config(config: &Config, gateway_url: &str) -> Result<PartitionConfi
             bytes_max: limits.shared_log_bytes_max as usize,
             share_events_max: limits.shared_log_events_max as usize / 2,
             share_bytes_max: limits.shared_log_bytes_max as usize / 8,
-            // Nobody can ask for what is older: by then the client was closed, and its session is forgotten.
+            // No session can be resumed with an older dispatch: its client was closed by then, and the
+            // session is forgotten.
             age_ms_max: u64::from(config.server.heartbeat_interval_ms) * 3 / 2 + u64::from(limits.session_resume_ms),
         },
         rendered_bytes_max: limits.ready_bytes_in_flight_max as usize,
@@ -936,7 +937,7 @@ pub fn secret(
     }
 }
 
-/// Bytes nobody can guess.
+/// Random bytes of the system.
 ///
 /// # Errors
 /// `Randomness`.
@@ -946,7 +947,7 @@ pub fn random<const N: usize>() -> Result<[u8; N], StartError> {
     Ok(bytes)
 }
 
-/// The address under which this machine itself reaches what listens on `addr`.
+/// Address at which this machine itself reaches a listener on `addr`.
 #[must_use]
 pub fn reachable(addr: SocketAddr) -> SocketAddr {
     let ip = match addr.ip() {

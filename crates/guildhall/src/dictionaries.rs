@@ -1,8 +1,8 @@
 //! Folder of the dictionaries that a node serves.
 //!
 //! Owns        the folder's form: a file `ID.json.zdict` or `ID.etf.zdict` per dictionary.
-//! Invariants  F1 a file's name is the hash of its bytes: one that was changed, or renamed, is refused (docs/adr/0018).
-//!             F2 a file appears whole.
+//! Invariants  F1 a file's name is the hash of its bytes: a changed or renamed file is refused (docs/adr/0018). F2 a
+//!             file appears as a whole.
 //! Limits      `DICTIONARIES_MAX` files.
 //! Not here    training: the crate `lab`.
 
@@ -153,7 +153,7 @@ mod tests {
         let found = known.find(second.id()).unwrap();
         assert_eq!((found.encoding, found.dictionary.bytes()), (Encoding::Etf, second.bytes()));
 
-        // Another dictionary under the id that clients have kept the first one by.
+        // Another dictionary under the id of the first.
         fs::write(&path, second.bytes()).unwrap();
         let error = load(dir.path()).unwrap_err();
         assert!(matches!(error, DictionaryError::Changed { .. }));

@@ -1,9 +1,9 @@
 //! Doctor: finds faults of this machine, the configuration and the data, before or while a node runs.
 //!
 //! Owns        one function per check, and the advice for each finding.
-//! Invariants  a check changes nothing, and leaves the lock and the port of a running node alone.
-//! Limits      the check of the database reads all of it: as long as that takes.
-//! Not here    clocks of other machines: there is nobody to ask without a network.
+//! Invariants  a check changes nothing, and does not touch the lock and the port of a running node.
+//! Limits      the check of the database reads all of it, however long that takes.
+//! Not here    clocks of other machines, which would need a network.
 
 use crate::{
     config::{Config, DatabaseCheck},
@@ -20,7 +20,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// How bad it is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Nothing to do.
@@ -34,7 +34,7 @@ pub enum Level {
 /// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// How bad it is.
+    /// Severity.
     pub level: Level,
     /// Name of the check.
     pub what: &'static str,
@@ -65,7 +65,7 @@ fn wrong(what: &'static str, text: impl Into<String>) -> Finding {
     Finding { level: Level::Wrong, what, text: text.into() }
 }
 
-/// A certificate with fewer days left is reported.
+/// Days of validity below which a certificate is reported.
 const CERTIFICATE_DAYS_MIN: i64 = 14;
 const DAY_S: i64 = 86_400;
 /// When this program was written; no right clock is before it: 2026-01-01.
@@ -75,7 +75,7 @@ const CLOCK_BEHIND_MS_MAX: i64 = 60_000;
 /// Below it connects of a storm are dropped by the kernel.
 const BACKLOG_MIN: u64 = 1024;
 
-/// Looks at everything.
+/// Runs all checks.
 pub async fn examine(config: &Config) -> Vec<Finding> {
     let mut findings = vec![configuration(config)];
     findings.push(private(&config.store.dir));
@@ -189,7 +189,7 @@ fn files(config: &Config) -> Option<Finding> {
     })
 }
 
-/// Number and bytes. What disappears meanwhile does not count: a node may be running.
+/// Number and bytes of files. Files that disappear during the call are ignored: a node may be running.
 fn files_in(dir: &Path, depth: u32) -> io::Result<(u64, u64)> {
     let mut sum = (0, 0);
     for entry in fs::read_dir(dir)? {

@@ -1,7 +1,8 @@
 //! The binary's parts: command line, configuration, assembly, adapters.
 //!
-//! Owns        what turns libraries into a program; it is a library itself so that tests and benches can assemble nodes.
-//! Invariants  `assemble` is the only place where the parts of a node meet; `wiring` has one adapter per seam.
+//! Owns        the composition of the libraries into a program. It is a library itself, so that tests and benches can
+//!             assemble nodes.
+//! Invariants  only `assemble` connects the parts of a node; `wiring` has one adapter per seam.
 //! Not here    signals and exit codes: `main.rs`.
 #![forbid(unsafe_code)]
 

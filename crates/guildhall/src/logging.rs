@@ -20,7 +20,7 @@ impl LogHandle {
     }
 }
 
-/// Starts logging for the whole process. The second call does nothing, and its handle neither.
+/// Starts logging for the whole process. A second call has no effect.
 pub fn init(config: &LogConfig) -> LogHandle {
     let (filter, handle) = reload::Layer::new(config.level.targets());
     let base = fmt::layer().with_writer(io::stderr);

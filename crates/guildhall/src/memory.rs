@@ -101,7 +101,7 @@ impl MemoryReader {
             is_hierarchy(controllers).then_some(path)
         });
         let Some(path) = path else { return Vec::new() };
-        // A namespace may show a path that is not there, or one that leads out of it: the root is there in any case.
+        // A namespace may show a path that does not exist or leads out of it; the root always exists.
         let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty() && *name != "..").collect();
         (0..=names.len()).rev().map(|depth| names[..depth].join("/")).collect()
     }
@@ -199,7 +199,7 @@ mod tests {
         check_at("/system.slice/guildhall.service", "0::/system.slice/guildhall.service\n");
         // The bound of one above holds too.
         check_at("/system.slice", "0::/system.slice/guildhall.service\n");
-        // A namespace hides where it is.
+        // A namespace hides the position of the cgroup.
         check_at("", "0::/\n");
         check_at("", "0::/../../elsewhere\n");
     }
@@ -211,7 +211,7 @@ mod tests {
         let stat = format!("inactive_file 7\ntotal_inactive_file {}\ntotal_active_file {}\n", 50 * MIB, 10 * MIB);
         let files = [
             ("proc/self/cgroup", "5:cpu:/x\n4:memory:/docker/abc\n0::/\n"),
-            // The path is the host's; inside, it is the root.
+            // The path is the host's; inside the container it is the root.
             ("sys/fs/cgroup/memory/memory.limit_in_bytes", &limit),
             ("sys/fs/cgroup/memory/memory.usage_in_bytes", &usage),
             ("sys/fs/cgroup/memory/memory.stat", &stat),

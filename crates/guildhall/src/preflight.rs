@@ -1,8 +1,8 @@
-//! Preflight: everything that a configuration names, opened before a node takes its port or writes anything.
+//! Preflight: opens every file that a configuration names, before a node binds its port or writes anything.
 //!
-//! Doors       `check`, for `serve` and `config check` alike: both give the same verdict and exit code.
-//! Invariants  nothing is created, changed or kept. (tests `it::config_check`)
-//! Not here    the port, and the content of the database: they depend on what else runs, and on what was written.
+//! Doors       `check`, for `serve` and `config check` alike: both give the same result and exit code.
+//! Invariants  nothing is created, changed or stored. (tests `it::config_check`)
+//! Not here    the port, and the content of the database, which depend on other processes and on earlier runs.
 
 use crate::{
     assemble::{StartError, classic_contexts, read_tls, secret},
@@ -16,10 +16,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Opens what a node opens at its start.
+/// Opens the files that a node opens at its start.
 ///
 /// # Errors
-/// The first thing that would keep the node from starting.
+/// The first fault that would prevent the start.
 pub fn check(config: &Config) -> Result<(), StartError> {
     let auth = &config.auth;
     secret("auth.jwt_secret_file", &auth.jwt_secret, &auth.jwt_secret_file)?;

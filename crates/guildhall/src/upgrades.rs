@@ -22,7 +22,7 @@ const READ_EVERY: Duration = Duration::from_secs(5);
 pub struct UpgradeStatus {
     /// None: it could not be read.
     pub memory: Option<Memory>,
-    /// What holds now.
+    /// Decision until the next reading.
     pub decision: Decision,
     /// Connections with a RECONNECT that reclaimed their larger context.
     pub taken_back_total: u64,
@@ -128,7 +128,7 @@ mod tests {
     use crate::memory::Bound;
     use guildhall_codec::StreamCompressor;
 
-    /// Real contexts, real slots, a made-up bound around this process's count of them.
+    /// Real contexts and slots; a simulated limit close to their memory.
     #[test]
     fn new_connections_get_larger_contexts_while_there_is_room() {
         let contexts = ClassicContexts::default();

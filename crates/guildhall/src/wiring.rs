@@ -113,7 +113,8 @@ impl Upstream for NodeUpstream {
         self.runtime.spawn(async move {
             let Ok(_permit) = checks.acquire().await else { return };
             let mut answer = Some(answer);
-            // A token that is revoked while it is checked must not open a session after those of it were ended.
+            // A token that is revoked during its check must not open a session after the revocation has
+            // closed its sessions.
             while let Some(sender) = answer.take() {
                 let revocations = node.revocations();
                 let result = check(&node, &token, with_guilds).await;
@@ -181,7 +182,7 @@ impl SessionStarts for GateStarts {
     }
 }
 
-/// Partitions, as the backend API looks at them.
+/// Access of the backend API to partitions.
 pub struct PartitionGateway(pub Partitions);
 
 #[async_trait]
@@ -232,20 +233,20 @@ impl Gateway for PartitionGateway {
     }
 }
 
-/// Tells the gateway whom an upgrade comes from.
+/// Tells the gateway the client address of an upgrade.
 pub fn peers(trusted: Arc<[IpAddr]>) -> Peers {
     let proxies = trusted.clone();
     Peers { address_of: Arc::new(move |socket, headers| peer_of(socket, headers, &trusted)), proxies }
 }
 
 fn peer_of(socket: IpAddr, headers: &HeaderMap, trusted: &[IpAddr]) -> IpAddr {
-    // A line that is no text ends the way there, like any other entry that is no address.
+    // A line that is not text ends the search, like any entry that is not an address.
     let lines = headers.get_all("x-forwarded-for").iter().map(|line| line.to_str().unwrap_or("-"));
     let way = lines.collect::<Vec<_>>().join(",");
     peer_from(socket, Some(&way), trusted)
 }
 
-/// Tells REST whom a request comes from; `trusted` proxies are believed.
+/// Tells REST the client address of a request; the headers of `trusted` proxies are believed.
 pub fn with_peer(router: Router, trusted: Arc<[IpAddr]>) -> Router {
     router.layer(middleware::map_request(move |mut request: Request| {
         let socket = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
@@ -257,7 +258,7 @@ pub fn with_peer(router: Router, trusted: Arc<[IpAddr]>) -> Router {
     }))
 }
 
-/// Tells the access log whose requests and routes these are.
+/// Tells the access log the account and route of a request.
 pub fn with_access_notes(router: Router) -> Router {
     router.layer(middleware::map_response(async |mut response: Response| {
         if let Some(note) = RequestNote::take(&mut response) {

@@ -53,7 +53,7 @@ pub struct AuthAnswer {
 }
 
 impl AuthAnswer {
-    /// Tells the partition.
+    /// Sends the result to the partition.
     pub fn send(mut self, result: Result<Account, AuthFailure>) {
         self.is_sent = true;
         self.mailbox.send(Note::Authenticated { conn: self.conn, result });
@@ -78,7 +78,7 @@ pub struct MessagesAnswer {
 }
 
 impl MessagesAnswer {
-    /// Tells the partition.
+    /// Sends the messages to the partition.
     pub fn send(self, messages: Vec<Arc<Message>>) {
         let Self { mailbox, session, guild_id } = self;
         mailbox.send(Note::Messages { session, guild_id, messages });
@@ -93,7 +93,7 @@ pub struct DirectsAnswer {
 }
 
 impl DirectsAnswer {
-    /// Tells the partition.
+    /// Sends the direct messages to the partition.
     pub fn send(mut self, directs: Vec<Direct>) {
         self.is_sent = true;
         self.mailbox.send(Note::Directs { session: self.session, directs: Some(directs) });
@@ -101,7 +101,7 @@ impl DirectsAnswer {
 }
 
 impl Drop for DirectsAnswer {
-    /// They could not be read: the client may try again.
+    /// The upstream could not read them: the client may try again.
     fn drop(&mut self) {
         if !self.is_sent {
             self.mailbox.send(Note::Directs { session: self.session, directs: None });
@@ -494,7 +494,7 @@ mod tests {
             Self { partition, second, upstream, _second_poll: second_poll }
         }
 
-        /// Hands a socket over, with what its client has said already; the client's end.
+        /// Hands a socket over, with bytes that its client has already sent. Returns the client's end.
         fn accept(&self, early: Vec<u8>) -> TcpStream {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let theirs = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -506,7 +506,7 @@ mod tests {
             theirs
         }
 
-        /// One turn, but for the sleep and what the poll says.
+        /// One turn, without the poll.
         fn turn(&mut self) {
             let now = self.partition.clock.now();
             self.partition.receiver.begin();
@@ -523,7 +523,7 @@ mod tests {
         [&[0x81, 0x80 | text.len() as u8][..], &[0; 4], text.as_bytes()].concat()
     }
 
-    /// Whether the other end has said something, and has not gone.
+    /// Whether the client's end has received bytes and is not closed.
     fn hears_something(theirs: &mut TcpStream) -> bool {
         theirs.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         theirs.read(&mut [0; 64]).unwrap() > 0
@@ -537,7 +537,7 @@ mod tests {
         let mut resuming = world.accept(frame(&resume));
         world.turn();
         assert!(hears_something(&mut resuming), "HELLO");
-        // Its session lives on the other partition. The same turn sees somebody new.
+        // Its session is on the other partition. In the same turn another client connects.
         let answer = world.upstream.0.lock().unwrap().pop().expect("the token is asked about");
         answer.send(Ok(Account {
             user: Arc::new(User::new(UserId::new(1), "a")),

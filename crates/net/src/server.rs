@@ -41,10 +41,10 @@ use tokio::{
     sync::{Notify, oneshot},
 };
 
-/// How often somebody looks whether guilds have answered.
+/// Interval at which `all_returned` checks whether guilds have answered.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// What partitions ask of the rest of the node.
+/// Requests of partitions to the rest of the node.
 pub trait Upstream: Send + Sync + 'static {
     /// Check a token and answer. Must not block.
     fn authenticate(&self, token: String, with_guilds: bool, answer: AuthAnswer);
@@ -52,22 +52,22 @@ pub trait Upstream: Send + Sync + 'static {
     /// Read messages and answer with those that are there. Must not block.
     fn fetch_messages(&self, messages: Vec<(ChannelId, MessageId)>, answer: MessagesAnswer);
 
-    /// Read an account's direct messages and answer. Must not block.
+    /// Reads the direct messages of an account, and answers. Must not block.
     fn fetch_directs(&self, user_id: UserId, answer: DirectsAnswer);
 
-    /// From a relay to its guild, without waiting.
+    /// Sends a relay's message to its guild, without waiting.
     ///
     /// # Errors
-    /// Gives the message back when there is no room; it is tried again.
+    /// Returns the message if the guild's mailbox is full; the partition tries again.
     fn try_send_to_guild(&self, guild_id: GuildId, message: ToGuild) -> Result<(), ToGuild>;
 
-    /// Something happened to a session. Must not block.
+    /// Reports a change of a session. Must not block.
     fn session_news(&self, news: SessionNews) {
         let _ = news;
     }
 }
 
-/// Between two log lines of one reason why IDENTIFYs or RESUMEs were refused.
+/// Minimum interval between two log lines for one reason of refused IDENTIFYs or RESUMEs.
 const REFUSED_LOG_EVERY_MS: u64 = 5_000;
 
 /// Whether frames may be sent in batches, by io_uring.
@@ -75,7 +75,7 @@ const REFUSED_LOG_EVERY_MS: u64 = 5_000;
 pub enum IoUring {
     /// Where the system has it and allows it.
     Auto,
-    /// No.
+    /// Never: each frame is sent by itself.
     Off,
 }
 
@@ -84,13 +84,13 @@ pub enum IoUring {
 pub struct ServerConfig {
     /// How many partitions: one per core.
     pub partitions_count: u16,
-    /// Most sockets at once, REST included; past it 503.
+    /// Sockets of all kinds, REST included; past it 503.
     pub connections_max: usize,
     /// Whether frames may be sent in batches.
     pub io_uring: IoUring,
     /// What is agreed on with clients that offer permessage-deflate. None: nothing.
     pub deflate: Option<DeflatePolicy>,
-    /// What is shown to clients, which then speak TLS. None: they do not.
+    /// Certificates for TLS. None: plain HTTP.
     pub certificates: Option<Arc<Certificates>>,
     /// Has a line for each request and WebSocket. None: nobody wants them.
     pub access: Option<Arc<AccessLog>>,
@@ -98,7 +98,7 @@ pub struct ServerConfig {
     pub admission: AdmissionLimits,
     /// How often accounts may identify.
     pub identify: IdentifyLimits,
-    /// Of each partition; `partition` and `partitions_count` are filled in.
+    /// Settings of each partition; the server sets `partition` and `partitions_count`.
     pub partition: PartitionConfig,
 }
 
@@ -110,10 +110,10 @@ pub struct Partitions {
 }
 
 impl Partitions {
-    /// A guild's message to one of its relays, without waiting.
+    /// Sends a guild's message to one of its relays, without waiting.
     ///
     /// # Errors
-    /// Gives it back when that partition's mailbox is full.
+    /// Returns the message if the partition's mailbox is full.
     pub fn try_deliver(&self, partition: PartitionId, message: ToRelay) -> Result<(), ToRelay> {
         match self.mailboxes.get(usize::from(partition.0)) {
             Some(mailbox) => mailbox.try_send_guild(message),
@@ -121,22 +121,22 @@ impl Partitions {
         }
     }
 
-    /// An account joined a guild: its live sessions enter it.
+    /// An account joined a guild: its sessions are attached to it.
     pub fn announce_joined(&self, user_id: UserId, guild_id: GuildId) {
         for mailbox in self.mailboxes.iter() {
             mailbox.send(Note::Joined { user_id, guild_id });
         }
     }
 
-    /// An account changed: its live sessions are told.
+    /// An account changed: its sessions receive USER_UPDATE.
     pub fn announce_user(&self, user: &Arc<User>) {
         for mailbox in self.mailboxes.iter() {
             mailbox.send(Note::UserChanged(user.clone()));
         }
     }
 
-    /// Asks about so many clients whose connection has a larger compression context to reconnect, spread over the
-    /// partitions; those with fewer ask fewer.
+    /// Sends RECONNECT to about `count` clients with a larger compression context, the same number on each partition.
+    /// Partitions with fewer such clients send fewer.
     pub fn take_back_upgrades(&self, count: usize) {
         for mailbox in self.mailboxes.iter() {
             mailbox.send(Note::TakeBackUpgrades { count: count.div_ceil(self.mailboxes.len()) });
@@ -155,13 +155,13 @@ impl Partitions {
         self.refused.resumes.counts()
     }
 
-    /// How many there are.
+    /// Number of partitions.
     #[must_use]
     pub fn count(&self) -> usize {
         self.mailboxes.len()
     }
 
-    /// Looks at one partition, on its thread. The answer never comes if it has ended or there is none such.
+    /// Runs `look` on a partition's thread. The receiver fails if the partition has ended or does not exist.
     pub fn look<T: Send + 'static>(
         &self,
         partition: PartitionId,
@@ -177,12 +177,12 @@ impl Partitions {
         receiver
     }
 
-    /// Closes sessions on every partition; each answers how many there were.
+    /// Closes sessions on every partition. Each partition answers with its number of closed sessions.
     pub fn close_sessions(&self, whose: &Whose, code: CloseCode) -> Vec<oneshot::Receiver<usize>> {
         let close = |mailbox: &Mailbox| {
             let (sender, receiver) = oneshot::channel();
             let closed = Box::new(move |count| {
-                // Who asked may have given up.
+                // The caller may have stopped waiting.
                 let _ = sender.send(count);
             });
             mailbox.send(Note::Close { whose: whose.clone(), code, closed });
@@ -191,7 +191,7 @@ impl Partitions {
         self.mailboxes.iter().map(close).collect()
     }
 
-    /// Tells the sessions of these accounts, on every partition. How many partitions there are.
+    /// Sends an event to the sessions of these accounts, on every partition. Returns the number of partitions.
     pub fn tell_users(&self, published: &Arc<Published>, user_ids: &Arc<[UserId]>) -> usize {
         for mailbox in self.mailboxes.iter() {
             let (published, user_ids) = (published.clone(), user_ids.clone());
@@ -206,7 +206,7 @@ impl Partitions {
         self.mailboxes.iter().all(Mailbox::has_room_for_direct)
     }
 
-    /// Tells an event of a direct message to those that it is for, on every partition.
+    /// Sends an event of a direct message to its recipients, on every partition.
     pub fn tell_direct(&self, published: &Arc<Published>) {
         let user_ids: Arc<[UserId]> = published.event.audience.rule.users().into();
         for mailbox in self.mailboxes.iter() {
@@ -227,7 +227,7 @@ impl Partitions {
         answers.iter().collect()
     }
 
-    /// Has all sessions leave voice. Waits until the guilds were told.
+    /// Ends the voice states of all sessions. Waits until the guilds have the messages.
     pub fn leave_voice(&self) {
         let (done, all_done) = mpsc::channel();
         self.mailboxes.iter().for_each(|mailbox| mailbox.send(Note::LeaveVoice { done: done.clone() }));
@@ -277,13 +277,13 @@ impl Partitions {
         }
     }
 
-    /// Has every partition take over the limits of `config`; see `PartitionConfig::take_limits`.
+    /// Replaces the limits of every partition; see `PartitionConfig::take_limits`.
     pub fn take_limits(&self, config: PartitionConfig) {
         let config = Arc::new(config);
         self.mailboxes.iter().for_each(|mailbox| mailbox.send(Note::Limits(config.clone())));
     }
 
-    /// Counters of every partition, and their connections and sessions now.
+    /// Counters of every partition, and its current numbers of connections and sessions.
     #[must_use]
     pub fn inspect(&self) -> Vec<PartitionState> {
         let (sender, receiver) = mpsc::channel();
@@ -311,15 +311,15 @@ impl Partitions {
 pub struct PartitionState {
     /// Since the start.
     pub counters: Counters,
-    /// Connections now.
+    /// Connections.
     pub conns_count: usize,
     /// Sessions now, connected or not.
     pub sessions_count: usize,
-    /// Of these, those that have a connection.
+    /// Sessions that have a connection.
     pub attached_count: usize,
     /// From a guild's message, durable, to its last frame: written, or left to a socket that was full.
     pub latency: Histogram,
-    /// What shared-match streams were made of, and the heap that their search takes.
+    /// Counters of shared-match, and the heap of its history and indexes.
     pub shared_match: (guildhall_shared_match::Counters, usize),
     /// What their self-check has seen.
     pub shared_match_checked: Checked,
@@ -331,7 +331,7 @@ struct Prepared {
     mailbox: Mailbox,
 }
 
-/// A server whose mailboxes exist but whose threads do not run yet: guilds can be wired to it before clients come.
+/// A server whose mailboxes exist and whose threads do not run yet, so that guilds can be connected to it first.
 pub struct Server {
     config: ServerConfig,
     clock: SystemClock,
@@ -356,15 +356,15 @@ pub struct FrontState {
     pub sockets: usize,
     /// Those that send requests.
     pub rest_sockets: usize,
-    /// Refused because there was no place.
+    /// Sockets refused for lack of a place.
     pub refused_full_total: u64,
     /// Refused because too many had not sent a request yet.
     pub refused_handshakes_total: u64,
-    /// Refused because their address had too many.
+    /// Sockets refused because their address had too many.
     pub refused_address_total: u64,
     /// Refused because the process had no descriptor left.
     pub refused_descriptors_total: u64,
-    /// Ended because their client did not read.
+    /// Sockets reset because their client did not read.
     pub stalled_total: u64,
     /// Answers of REST by kind of status, without health and metrics.
     pub answers_total: [(&'static str, u64); ANSWER_KINDS.len()],
@@ -390,10 +390,10 @@ impl FrontWatch {
 }
 
 impl Server {
-    /// Makes the partitions.
+    /// Creates the partitions' polls and mailboxes.
     ///
     /// # Errors
-    /// When the system gives no poll.
+    /// The system refuses a poll.
     pub fn prepare(config: ServerConfig, clock: SystemClock) -> io::Result<Self> {
         let mut prepared = Vec::new();
         for _ in 0..config.partitions_count.max(1) {
@@ -419,22 +419,22 @@ impl Server {
         self.watch.clone()
     }
 
-    /// How guilds reach relays.
+    /// Access to the partitions, for guilds.
     #[must_use]
     pub fn partitions(&self) -> Partitions {
         self.partitions.clone()
     }
 
-    /// What counts IDENTIFYs, for `GET /gateway/bot`.
+    /// Limits on IDENTIFY, for `GET /gateway/bot`.
     #[must_use]
     pub fn identify_gate(&self) -> Arc<IdentifyGate> {
         self.gate.clone()
     }
 
-    /// Runs the partitions, and accepts on `listener` from now on. Call within a tokio runtime.
+    /// Starts the partitions, and accepts sockets of `listener`. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// When a thread cannot be started or the listener is not usable.
+    /// A thread cannot be started, or the listener is not usable.
     pub fn start(
         self,
         listener: TcpListener,
@@ -446,10 +446,10 @@ impl Server {
         running.open(listener)
     }
 
-    /// Runs the partitions; nobody is let in before `Starting::open`.
+    /// Starts the partitions. No socket is accepted before `Starting::open`.
     ///
     /// # Errors
-    /// When a thread cannot be started.
+    /// A thread cannot be started.
     pub fn start_partitions(self, http: Router, upstream: Arc<dyn Upstream>, peers: Peers) -> io::Result<Starting> {
         let partitions_count = self.prepared.len() as u16;
         let failure = Arc::new(Notify::new());
@@ -464,7 +464,7 @@ impl Server {
             let refused = self.partitions.refused.clone();
             let registry = poll.registry().try_clone()?;
             let run = move || {
-                // Made here: a partition never leaves its thread.
+                // Created here, because a partition never leaves its thread.
                 let partition = Partition::new(config, gatekeeper);
                 // Made here as well: a ring belongs to its thread. One that cannot be had is not missed.
                 let batch = if batches { SendBatch::new().ok() } else { None };
@@ -531,10 +531,10 @@ pub struct Starting {
 }
 
 impl Starting {
-    /// Accepts on `listener` from now on. Call within a tokio runtime.
+    /// Accepts sockets of `listener`. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// When the listener is not usable.
+    /// The listener is not usable.
     pub fn open(self, listener: TcpListener) -> io::Result<RunningServer> {
         let local_addr = listener.local_addr()?;
         let Self { partitions, threads, front, gate, failure, batches } = self;
@@ -549,7 +549,7 @@ impl Starting {
     }
 }
 
-/// Probes io_uring, and says what came of it.
+/// Probes io_uring, and logs the result.
 fn may_batch(setting: IoUring, probe: impl FnOnce() -> io::Result<()>) -> bool {
     if setting == IoUring::Off {
         return false;
@@ -566,7 +566,7 @@ fn may_batch(setting: IoUring, probe: impl FnOnce() -> io::Result<()>) -> bool {
     }
 }
 
-/// A server that serves.
+/// A server that accepts sockets.
 pub struct RunningServer {
     partitions: Partitions,
     threads: Vec<JoinHandle<()>>,
@@ -579,13 +579,13 @@ pub struct RunningServer {
 }
 
 impl RunningServer {
-    /// Where it listens.
+    /// Address of the listener.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.local_addr
     }
 
-    /// Sockets now, REST included.
+    /// Number of sockets, REST included.
     #[must_use]
     pub fn conns_count(&self) -> usize {
         self.front.conns_count.load(Ordering::Relaxed)
@@ -597,12 +597,12 @@ impl RunningServer {
         self.batches
     }
 
-    /// Completes when a partition has panicked: the process should end, and be started again.
+    /// Completes when a partition has panicked. The process should then end, and be started again.
     pub async fn failed(&self) {
         self.failure.notified().await;
     }
 
-    /// How guilds reach relays.
+    /// Access to the partitions.
     #[must_use]
     pub fn partitions(&self) -> &Partitions {
         &self.partitions

@@ -25,10 +25,10 @@ use std::{
     time::Duration,
 };
 
-/// What is larger is sent by itself: copying it into a batch would cost more than it saves.
+/// Larger frames are sent directly: copying them into a batch would cost more than it saves.
 const LATER_BYTES_MAX: usize = 4 << 10;
 
-/// The poll's token for the mailbox; sockets have their slot.
+/// Token of the mailbox in the poll; sockets have their slot as token.
 pub const WAKE: Token = Token(usize::MAX);
 
 struct Socket {
@@ -39,7 +39,7 @@ struct Socket {
     is_reading: bool,
     /// In `readable`.
     is_queued: bool,
-    /// The batch that its last bytes for later went into.
+    /// Number of the batch that has its last queued bytes.
     waits_in: u32,
 }
 
@@ -47,7 +47,7 @@ struct Socket {
 pub struct Sockets {
     registry: Registry,
     sockets: Vec<Option<Socket>>,
-    /// Sockets that may have something to read, in the order they said so.
+    /// Sockets that may have something to read, in the order of their events.
     pub readable: Vec<SlotKey>,
     /// Frames that go out together. None: each goes out by itself.
     batch: Option<SendBatch>,
@@ -59,7 +59,7 @@ pub struct Sockets {
     transfers: Vec<Transfer>,
 }
 
-/// A connection and its socket on their way to another partition.
+/// A connection and its socket that move to another partition.
 pub struct Transfer {
     pub to: PartitionId,
     pub socket: MovedSocket,
@@ -79,7 +79,7 @@ impl Sockets {
         }
     }
 
-    /// Takes a socket in; it is read from at once.
+    /// Adds a socket and queues it for reading.
     pub fn insert(&mut self, key: SlotKey, socket: MovedSocket) -> io::Result<()> {
         let MovedSocket { mut stream, tls, permit } = socket;
         self.registry.register(&mut stream, Token(key.slot as usize), Interest::READABLE | Interest::WRITABLE)?;
@@ -101,12 +101,12 @@ impl Sockets {
         Ok(())
     }
 
-    /// Takes the connections that left for other partitions since the last call.
+    /// Returns the connections that moved to other partitions since the last call.
     pub fn take_transfers(&mut self) -> Vec<Transfer> {
         mem::take(&mut self.transfers)
     }
 
-    /// Removes a socket.
+    /// Removes and returns a socket.
     fn take(&mut self, key: SlotKey) -> Option<MovedSocket> {
         self.get(key)?;
         let mut socket = self.sockets[key.slot as usize].take()?;
@@ -118,13 +118,13 @@ impl Sockets {
         self.sockets.get_mut(key.slot as usize)?.as_mut().filter(|socket| socket.generation == key.generation)
     }
 
-    /// The key of the socket that an event of the poll is about.
+    /// Key of the socket of a poll event.
     pub fn key_of(&self, token: Token) -> Option<SlotKey> {
         let socket = self.sockets.get(token.0)?.as_ref()?;
         Some(SlotKey { slot: token.0 as u32, generation: socket.generation })
     }
 
-    /// Remembers that a socket may have something to read.
+    /// Queues a socket that may have something to read.
     pub fn queue(&mut self, key: SlotKey) {
         if let Some(socket) = self.get(key)
             && !socket.is_queued
@@ -135,7 +135,7 @@ impl Sockets {
         }
     }
 
-    /// The socket has room: records that wait go out first. False: they took it all, and room is told of again.
+    /// Sends waiting TLS records when the socket has room. False: the socket is full again, and another event follows.
     pub fn make_way(&mut self, key: SlotKey) -> io::Result<bool> {
         let Some(Socket { stream, tls: Some(tls), .. }) = self.get(key) else { return Ok(true) };
         tls.flush(stream)
@@ -167,7 +167,7 @@ impl Sockets {
         }
     }
 
-    /// Reads once. `Ok(None)`: nothing there now, or reading is stopped. `Ok(Some(0))`: the end.
+    /// Reads once. `Ok(None)`: nothing available, or reading is paused. `Ok(Some(0))`: end of stream.
     pub fn read(&mut self, key: SlotKey, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         let Some(socket) = self.get(key) else { return Ok(None) };
         socket.is_queued = false;
@@ -249,7 +249,7 @@ impl Transport for Sockets {
             return false;
         }
         let number = self.batch_number;
-        // Records are made one by one, so there is nothing to gain.
+        // TLS records are made one by one, so a batch gains nothing.
         let Some(socket) = self.get(conn).filter(|socket| socket.tls.is_none()) else { return false };
         socket.waits_in = number;
         if self.batch.as_mut().is_some_and(|batch| batch.push(tag_of(conn), bytes)) {
@@ -259,7 +259,7 @@ impl Transport for Sockets {
         if self.batch.as_mut().is_some_and(|batch| batch.push(tag_of(conn), bytes)) {
             return true;
         }
-        // The ring just broke.
+        // The ring has failed: the frame is sent directly.
         if let Some(socket) = self.get(conn) {
             socket.waits_in = 0;
         }
@@ -303,7 +303,7 @@ impl Transport for Sockets {
 
     fn finish(&mut self, conn: SlotKey) {
         if let Some(socket) = self.get(conn) {
-            // An error means that the peer is gone already, which the next read tells.
+            // An error means that the peer is gone, which the next read reports.
             let _ = match &mut socket.tls {
                 Some(tls) => tls.finish(&mut socket.stream),
                 None => socket.stream.shutdown(Shutdown::Write),
@@ -317,7 +317,7 @@ impl Transport for Sockets {
 
     fn reset_conn(&mut self, conn: SlotKey) {
         let Some(socket) = self.take(conn) else { return };
-        // An error means that it is gone already.
+        // An error means that the peer is gone.
         let _ = set_socket_linger(&socket.stream, Some(Duration::ZERO));
     }
 }
@@ -348,7 +348,7 @@ mod tests {
             Self { poll, sockets, count: Arc::default() }
         }
 
-        /// The client's end.
+        /// Connects a client, and returns its end.
         fn connect(&mut self, key: SlotKey) -> StdStream {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let theirs = StdStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -367,7 +367,7 @@ mod tests {
         }
     }
 
-    /// Both ways of sending; the second only where there is io_uring.
+    /// Both ways of sending; the batch only where io_uring is available.
     fn worlds() -> impl Iterator<Item = World> {
         std::iter::once(World::new(None)).chain(SendBatch::new().ok().map(|batch| World::new(Some(batch))))
     }
@@ -406,7 +406,7 @@ mod tests {
         for mut world in worlds() {
             let mut theirs = world.connect(key(0, 1));
             let mut events = mio::Events::with_capacity(8);
-            // The edge of a new socket.
+            // Event of the new socket.
             world.poll.poll(&mut events, Some(Duration::from_secs(30))).unwrap();
             let frame: Vec<u8> = (0..4096).map(|n| n as u8).collect();
             let mut taken = 0;
@@ -458,7 +458,7 @@ mod tests {
         }
     }
 
-    /// Otherwise the kernel would keep some megabytes for each that was cut, for as long as it does not read them.
+    /// Otherwise the kernel would keep megabytes for each connection that was reset, until its client reads them.
     #[test]
     fn who_is_reset_leaves_nothing_to_the_kernel() {
         for mut world in worlds() {

@@ -1,11 +1,11 @@
-//! Cache: a bounded map in front of the store that never brings back what was changed meanwhile.
+//! Cache: a bounded map in front of the store that never returns a value older than the last change.
 //!
-//! Owns        two generations of entries: when the young one is full it becomes the old one, and entries of the
-//!             old one that were not looked up since are dropped.
-//! Doors       `lookup`, and on a miss `fill` with what the store said; `put` and `forget` for changes.
-//! Invariants  C1 at most `entries_max` entries. C2 a `fill` that began before a `put` or `forget` of its key
-//!             changes nothing. (tests `c1_*`, `c2_*`)
-//! Not here    the store, negative results: a missing key is looked up in the store again.
+//! Owns        two generations of entries. When the young one is full it becomes the old one, and entries of the old
+//!             one that were not looked up since are dropped.
+//! Doors       `lookup`, and after a miss `fill` with the store's value; `put` and `forget` for changes.
+//! Invariants  C1 at most `entries_max` entries. C2 a `fill` that began before a `put` or `forget` of its key changes
+//!             nothing. (tests `c1_*`, `c2_*`)
+//! Not here    the store. Negative results: a missing key is looked up in the store again.
 
 use std::{
     collections::HashMap,
@@ -13,10 +13,10 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// Counters of changes; keys share them by hash, so that one changed key spoils few other fills.
+/// Counters of changes, shared by keys with the same hash, so that one changed key invalidates few other fills.
 const STRIPES_COUNT: usize = 64;
 
-/// A miss: what `fill` needs to know that nothing changed since.
+/// A miss, with the state by which `fill` notices a change in between.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Miss {
     stripe: usize,
@@ -81,7 +81,7 @@ impl<K: Copy + Eq + Hash, V: Clone> Cache<K, V> {
         inner.insert(key, value, self.generation_max);
     }
 
-    /// The key's value changed or is gone.
+    /// Forgets a key whose value changed or was deleted.
     pub(crate) fn forget(&self, key: K) {
         let mut inner = self.lock();
         inner.change(key);
@@ -89,7 +89,7 @@ impl<K: Copy + Eq + Hash, V: Clone> Cache<K, V> {
         inner.old.remove(&key);
     }
 
-    /// Every key with this value is gone. Looks at all entries.
+    /// Forgets every key with this value. Visits all entries.
     pub(crate) fn forget_value(&self, value: &V)
     where
         V: PartialEq,

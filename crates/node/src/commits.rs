@@ -1,6 +1,6 @@
-//! Commits: how long the store takes to make things durable.
+//! Commits: time that the store takes to make writes durable.
 //!
-//! Limits  two numbers and a histogram, whatever happens. Once per commit, never per event: a lock costs nothing there.
+//! Limits  two numbers and a histogram. Updated once per commit and never per event, so a lock is cheap.
 
 use guildhall_stdx::Histogram;
 use std::{

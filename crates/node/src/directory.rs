@@ -2,7 +2,7 @@
 //!
 //! Owns        two caches over the store.
 //! Doors       the REST API and sessions look up; guild workers report the changes of their commits.
-//! Invariants  what an answered command changed is seen by every later lookup: workers tell first, answer then.
+//! Invariants  every lookup after an answered command sees its changes: workers report changes first and answer then.
 //! Limits      `CHANNELS_MAX` and `USERS_MAX` entries. Unknown ids are not remembered: each costs a read.
 
 use crate::cache::Cache;
@@ -32,7 +32,7 @@ impl Change {
             Write::DeleteChannel(_, channel_id) => Some(Self::ChannelGone(*channel_id)),
             Write::DeleteGuild(guild_id) => Some(Self::GuildGone(*guild_id)),
             Write::PutUser(user) => Some(Self::User(user.id)),
-            // Stores may keep the account with it.
+            // Some stores write the account with the member.
             Write::PutMember(_, member) => Some(Self::User(member.user.id)),
             _ => None,
         }
@@ -77,8 +77,8 @@ impl Directory {
     pub(crate) async fn put_user(&self, user: Arc<User>) -> Result<(), StoreError> {
         let user_id = user.id;
         let done = self.store.commit(vec![Write::PutUser(user)]).await;
-        // Not `put`: of two commits at once nobody here knows which was later, the next read does.
-        // Also after a failure, which may have been reported after the fact.
+        // Not `put`: the order of two concurrent commits is not known here, and the next read finds it. Also after a
+        // failure, because a commit may succeed and still report one.
         self.users.forget(user_id);
         done
     }

@@ -1,13 +1,12 @@
-//! Direct messages: found, opened, made, listed.
+//! Direct messages: find, open, create and list them.
 //!
-//! Owns        the way from accounts to what holds their direct messages, which a guild worker runs like a guild (ADR
-//!             25).
+//! Owns        the mapping from accounts to the small guilds that hold their direct messages (ADR 25).
 //! Invariants  D1 two accounts have at most one direct message, for any order and number of requests and after any
 //!             interruption: its id is durable before it is created. (tests `it/directs.rs`) D2 `DirectLimits` decides
 //!             with which accounts an account may create direct messages and groups, and the number per day. Opening an
 //!             existing direct message is always possible and does not count. (tests `s11_*`)
 //! Limits      `DIRECTS_OF_USER_MAX`; `DirectLimits`; `ACCOUNTS_MAX` accounts are counted.
-//! Not here    what may be done in one: `guildhall-guild`.
+//! Not here    actions within a direct message: `guildhall-guild`.
 
 use crate::{
     Node,
@@ -33,7 +32,7 @@ const DAY_MS: u64 = 86_400_000;
 /// Accounts with which an account makes direct messages and groups by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirectsWho {
-    /// Members of its guilds.
+    /// Members of a common guild.
     CommonGuild,
     /// All accounts.
     Anyone,
@@ -163,7 +162,7 @@ impl Node {
         if is_given { Ok(()) } else { Err(Refusal::CannotMessage) }
     }
 
-    /// Runs `make` if the account is below its limit of the day; only successes count.
+    /// Runs `make` if the account is below its daily limit. Only successes count.
     async fn counted<T>(
         &self,
         user_id: UserId,
@@ -179,7 +178,7 @@ impl Node {
         made
     }
 
-    /// A new group of `user` and these others.
+    /// Creates a group of `user` and these others.
     ///
     /// # Errors
     /// `CannotMessage` if one of them is a bot or did not consent (`need_consent`); `TooManyRecipients`;

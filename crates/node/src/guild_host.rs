@@ -1,16 +1,17 @@
 //! Guild host: runs one guild on its worker, and answers for it while it is not loaded.
 //!
 //! Owns        the guild while it is loaded, its commit pipeline, its relays' streams, and inputs that wait.
-//! Doors       `handle_input`, `handle_report`, `handle_timer`; then `begin_commit`; `deadline` says when next.
+//! Doors       `handle_input`, `handle_report`, `handle_timer`; then `begin_commit`; `deadline` is the time of
+//!             the next timer.
 //! Invariants  S1 inputs reach the guild in the order of arrival, except commands that wait for a message. S2 nothing
 //!             leaves before it is durable (`Pipeline`). S3 after a failed commit or a panic the guild is reloaded
 //!             before it handles anything, and its relays get a snapshot with `reset`. S4 a command is answered once,
 //!             or its sender is dropped. S5 while an input or a subscribed relay waits for a guild that is not loaded,
 //!             loading is retried with back-off. Relays that received `Unavailable` then get a snapshot with `reset`,
 //!             after which their sessions attach again. (tests `it/`)
-//! Limits      inputs that wait, and commands that are answered late: the mailbox's permits; units: the pipeline's;
+//! Limits      waiting inputs and commands with a late answer: the mailbox's permits. Units: the pipeline's limit.
 //!             `MESSAGE_LOADS_MAX`.
-//! Not here    threads and timers (`worker`), the store (`jobs`), what a guild does (`guildhall-guild`).
+//! Not here    threads and timers (`worker`), the store (`jobs`), the guild itself (`guildhall-guild`).
 
 mod absent;
 mod live;
@@ -40,7 +41,7 @@ use tracing::error;
 /// How soon a relay that was full is tried again: a partition empties its mailbox within milliseconds.
 const RELAY_RETRY_MS: u64 = 20;
 
-/// How often a guild whose timers wait for the disk asks whether it takes writes again.
+/// Interval at which a guild whose timers wait for the disk checks whether writes are accepted again.
 const WRITES_ASKED_MS: u64 = 500;
 
 /// Resources of the worker, lent to a guild host for one input.
@@ -104,7 +105,7 @@ pub(crate) struct GuildHost {
     lagging: BTreeSet<RelayId>,
     /// When to try them again, and (with no guild) the first of `waiting`.
     retry_at: Option<Instant>,
-    /// Its deletion waits for its commit: nothing is handled meanwhile.
+    /// The guild's deletion is being committed. No input is handled until then.
     is_deleting: bool,
     used_at: Instant,
     live_since: Instant,
@@ -113,20 +114,20 @@ pub(crate) struct GuildHost {
     failures_count: u32,
     /// When the worker will call `handle_timer`.
     pub(crate) armed_at: Option<Instant>,
-    /// The worker looks at it before it sleeps.
+    /// The worker visits this host before it sleeps.
     pub(crate) is_touched: bool,
 }
 
-/// What became of a message to a relay.
+/// Result of sending a message to a relay.
 #[derive(PartialEq, Eq)]
 enum Delivery {
-    /// It was taken, or there is nobody to take it.
+    /// The relay accepted the message, or is not subscribed.
     Done,
     Full,
 }
 
 impl GuildHost {
-    /// A host whose guild is to be loaded.
+    /// A host whose guild has to be loaded.
     pub(crate) fn new(cx: &mut Context<'_>, guild_id: GuildId) -> Self {
         cx.loads.push_back(guild_id);
         Self {
@@ -152,7 +153,7 @@ impl GuildHost {
         }
     }
 
-    /// Takes the guild's next input.
+    /// Handles the guild's next input.
     pub(crate) fn handle_input(&mut self, cx: &mut Context<'_>, input: Input) {
         self.used_at = cx.now.instant;
         self.waiting.push_back(input);
@@ -218,7 +219,7 @@ impl GuildHost {
         [state_deadline, self.retry_at].into_iter().flatten().min()
     }
 
-    /// Hands what has to be written to the store, if it is not busy with this guild already.
+    /// Passes pending writes to the store, unless a commit of this guild is running.
     pub(crate) fn begin_commit(&mut self, cx: &mut Context<'_>) {
         if let Some(writes) = self.pipeline.begin_commit() {
             cx.jobs.commit(self.guild_id, writes);
@@ -234,18 +235,18 @@ impl GuildHost {
         }
     }
 
-    /// It holds a direct message that nobody waits for: nothing is missed but the time to load it.
+    /// Whether it is a direct message without waiting inputs: unloading it only costs the time to load it again.
     pub(crate) fn is_idle_direct(&self) -> bool {
         matches!(&self.state, HostState::Live(guild) if guild.is_direct() && guild.is_idle()) && self.is_quiet()
     }
 
-    /// Takes it out of memory before its time.
+    /// Unloads the guild before its idle time is over.
     pub(crate) fn unload(&mut self, cx: &mut Context<'_>) {
         self.abandon_guild(cx);
         self.state = HostState::Evictable;
     }
 
-    /// Whether nothing is under way, and nobody waits.
+    /// Whether no work is in progress and nothing waits.
     pub(crate) fn is_quiet(&self) -> bool {
         !matches!(self.state, HostState::Loading | HostState::Draining)
             && self.pipeline.is_empty()
@@ -286,7 +287,7 @@ impl GuildHost {
     fn publish_ready(&mut self, cx: &mut Context<'_>) {
         loop {
             if self.pipeline.tells_users_next() && !cx.closing && !cx.relays.may_tell_users() {
-                // Nothing may be lost on the way, and nothing overtakes it: it waits, and with it who asked.
+                // The message must not be lost or overtaken: it waits, and the unit's answers with it.
                 return self.retry_soon(cx);
             }
             let Some(unit) = self.pipeline.pop_ready() else { return };
@@ -306,7 +307,7 @@ impl GuildHost {
                 cx.relays.announce_joined(user_id, self.guild_id);
             }
             for (sender, answer) in unit.answers {
-                // The caller may have given up.
+                // The caller may have stopped waiting.
                 let _ = sender.send(answer);
             }
             if deletes_guild {
@@ -339,7 +340,7 @@ impl GuildHost {
 
     /// The input of this answer is done with.
     fn refuse(&mut self, cx: &mut Context<'_>, answer: oneshot::Sender<Answer>, refusal: Refusal) {
-        // The caller may have given up.
+        // The caller may have stopped waiting.
         let _ = answer.send(Err(refusal));
         cx.released.push(self.guild_id);
     }

@@ -1,14 +1,14 @@
-//! Ids: no two the same on a node, and above every id that was ever used, whatever the clock says.
+//! Ids: unique on a node, and larger than every id that was used before, whatever the clock says.
 //!
 //! Owns        the largest id that the store knew at start, the node's own generator, and the assignment of
 //!             origins to generators.
-//! Invariants  I1 no new id is at or below an id that was stored before the node started, so a clock that went
-//!             back cannot make one twice. I2 the node's own generator and those of its workers, one each, have
-//!             origins of their own. I3 guilds make ids with their worker's generator only: `Slot::begin` has it
-//!             skip past theirs, `Slot::run` lends it around each input, and takes it back also after a panic.
-//!             So no id is made twice, and those of a guild grow. (tests `it/ids.rs`, `slot/tests.rs`)
-//! Limits      `WORKERS_MAX`. 4,096 ids a millisecond and worker: more are dated ahead of the clock.
-//! Not here    ids that callers bring (guilds and accounts may): they keep them apart themselves.
+//! Invariants  I1 no new id is at or below an id that was stored before the node started, so a clock that was set back
+//!             causes no duplicates. I2 the node's own generator and the generator of each worker have origins of their
+//!             own. I3 guilds make ids with their worker's generator only: `GuildHost::begin` skips the ids of the
+//!             guild, and `GuildHost::run` lends the generator for each input and takes it back also after a panic. So
+//!             ids are unique, and those of a guild grow. (tests `it/ids.rs`, `guild_host/tests.rs`)
+//! Limits      `WORKERS_MAX`. Ids beyond 4,096 per millisecond and worker have a later time than the clock.
+//! Not here    ids that callers choose (guilds and accounts may have them): callers keep those unique.
 
 use guildhall_model::{GuildId, Id, SnowflakeGenerator};
 use guildhall_stdx::{Rng, Timestamp};
@@ -20,7 +20,7 @@ use tokio::sync::OnceCell;
 const NODE_ORIGIN: u16 = 0x3ff;
 /// Of the generators that guilds come with. They rest: an id of this origin was made past `Slot::run`.
 pub(crate) const RESTING_ORIGIN: u16 = 0x3fe;
-/// The origins that are left: one per worker.
+/// Number of remaining origins: one per worker.
 pub(crate) const WORKERS_MAX: usize = RESTING_ORIGIN as usize;
 
 pub(crate) struct Ids {
@@ -39,7 +39,7 @@ impl Ids {
         self.floor.get_or_try_init(|| self.store.largest_id()).await.copied()
     }
 
-    /// The same; none if it was not read yet.
+    /// The largest id that the store knew at start; none if it has not been read.
     pub(crate) fn known_floor(&self) -> Option<u64> {
         self.floor.get().copied()
     }

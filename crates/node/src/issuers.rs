@@ -1,10 +1,10 @@
-//! Issuers: public keys of others who may say who somebody is, as a set of JSON Web Keys.
+//! Issuers: public keys of other issuers of user tokens, as a JSON Web Key Set.
 //!
-//! Owns        the keys in force, and checking user tokens that were signed with EdDSA or RS256.
-//! Invariants  I1 a key checks tokens of its own algorithm alone: none of them is ever taken for the secret of HS256,
-//!             and a token chooses among the keys, not how it is checked. I2 with an audience or an issuer set, a token
-//!             without it is refused. I3 a set that cannot be read whole is no set: the one in force stays. I4 an empty
-//!             set is a set: from then on no token of an issuer is good. (tests `i*_*`)
+//! Owns        the current keys, and the check of user tokens that are signed with EdDSA or RS256.
+//! Invariants  I1 a key checks tokens of its own algorithm only: no key is ever used as the secret of HS256, and a
+//!             token selects a key but not the way of checking. I2 with an audience or an issuer set, a token without
+//!             it is refused. I3 a set with an invalid key is refused as a whole, and the current set stays. I4 an
+//!             empty set is valid: from then on no token of an issuer is accepted. (tests `i*_*`)
 //! Limits      `JWKS_BYTES_MAX`, `KEYS_MAX` per set.
 //! Not here    the source of the set and its renewal: callers of `Node::set_issuers`.
 //!
@@ -41,10 +41,10 @@ pub enum IssuersError {
         /// Length of the set.
         got_bytes: usize,
     },
-    /// It is no JSON Web Key Set.
+    /// The text is not a JSON Web Key Set.
     #[error("not a JSON Web Key Set")]
     NotJwks(#[source] serde_json::Error),
-    /// It has keys, and none of them is of use.
+    /// The set has keys, and none is usable.
     #[error(
         "no key in the set is for EdDSA (Ed25519) or RS256; to refuse all tokens of the sign-on, give {{\"keys\":[]}}"
     )]
@@ -55,7 +55,7 @@ pub enum IssuersError {
         /// How many there are.
         got_count: usize,
     },
-    /// One that says what it is for and is not.
+    /// A key is invalid for its own algorithm.
     #[error("key {kid:?} cannot be used")]
     BadKey {
         /// The `kid` of the key.
@@ -71,26 +71,26 @@ struct Key {
     key: DecodingKey,
 }
 
-/// Keys of issuers, and what their tokens must say.
+/// Keys of issuers, and the required claims of their tokens.
 pub struct Issuers {
     keys: Vec<Key>,
     terms: Terms,
 }
 
-/// What tokens of issuers must say.
+/// Required claims of issuers' tokens.
 #[derive(Clone, Debug, Default)]
 pub struct Terms {
-    /// `iss`, if it is to be looked at.
+    /// Required `iss`. None: not checked.
     pub issuer: Option<String>,
-    /// One of `aud`, if it is to be looked at.
+    /// Required member of `aud`. None: not checked.
     pub audience: Option<String>,
-    /// The claim with the account's id; `sub` if it is not set.
+    /// Claim with the account's id. None: `sub`.
     pub subject_claim: Option<String>,
-    /// What that claim says.
+    /// Meaning of that claim.
     pub subject_kind: SubjectKind,
-    /// The claim with the name of an account that is made; `preferred_username` if it is not set.
+    /// Claim with the username of a new account. None: `preferred_username`.
     pub username_claim: Option<String>,
-    /// The claim with its display name; `name` if it is not set.
+    /// Claim with the display name of a new account. None: `name`.
     pub display_name_claim: Option<String>,
 }
 
@@ -127,7 +127,7 @@ impl Issuers {
                 .map_err(|source| IssuersError::BadKey { kid: kid.clone().unwrap_or_default(), source })?;
             keys.push(Key { kid, algorithm, key });
         }
-        // An empty set is how an operator takes all keys away; a set of useless keys is a mistake.
+        // An operator removes all keys with an empty set. A set of unusable keys is a mistake.
         let is_mistake = keys.is_empty() && !set.keys.is_empty();
         if is_mistake { Err(IssuersError::NoKeys) } else { Ok(Self { keys, terms }) }
     }
@@ -138,14 +138,14 @@ impl Issuers {
         self.keys.len()
     }
 
-    /// The claims of a token, if one of the keys has signed it and it is valid now.
+    /// Claims of a token, if one of the keys has signed it and it is valid now.
     fn check(&self, token: &str, header: &Header, now: Timestamp) -> Result<Issued, TokenFault> {
         let is_named = |key: &&Key| header.kid.is_none() || key.kid == header.kid;
         if !self.keys.iter().any(|key| is_named(&key)) {
             return Err(TokenFault::UnknownKey);
         }
         let mut fault = TokenFault::Algorithm;
-        // Without a key id all of its algorithm are tried; there are few.
+        // Without a key id, all keys of the token's algorithm are tried; there are few.
         let mut fitting = self.keys.iter().filter(|key| is_named(key) && key.algorithm == header.alg);
         let claims = fitting.find_map(|key| {
             let mut validation = Validation::new(key.algorithm);
@@ -235,7 +235,7 @@ pub(crate) struct Issued {
     pub(crate) exp: u64,
 }
 
-/// Asked when a token names a key that is not known; says whether it may be soon.
+/// Called when a token names an unknown key. Returns whether the key may arrive soon.
 type RequestKeys = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// The set in force.
@@ -245,9 +245,9 @@ pub(crate) struct IssuersInForce {
     request_keys: RwLock<Option<RequestKeys>>,
 }
 
-/// What became of a token.
+/// Result of checking a token.
 pub(crate) enum Checked {
-    /// It is not theirs to check: those of HS256 are ours.
+    /// The token is not an issuer's: HS256 tokens are this node's.
     Ours,
     Good(Issued),
     Bad(TokenFault),
@@ -283,7 +283,7 @@ impl IssuersInForce {
         }
         match issuers.map(|issuers| issuers.check(token, &header, now)) {
             Some(Ok(issued)) => Checked::Good(issued),
-            // The token names a key, or there are no keys yet: one may be on its way.
+            // The key set may be outdated or missing, and is being fetched.
             Some(Err(TokenFault::UnknownKey)) | None if request_keys.as_ref().is_some_and(|request| request()) => {
                 Checked::KeysComing
             }

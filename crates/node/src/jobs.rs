@@ -1,11 +1,11 @@
 //! Jobs: work of a guild worker that other threads perform.
 //!
-//! Owns        the way from a worker to the store, on the runtime's threads, and back to its mailbox.
-//! Invariants  every job reports exactly once, also if the store panics or the runtime ends. (tests `every_*`)
-//!             What grows with the number of members (building a guild or a message from its record, freeing one) happens
-//!             here and not on the worker, where other guilds would wait for it.
-//! Limits      per guild one load, one commit, and the messages `guild_host` allows; loads per worker: `worker`; what guilds
-//!             themselves want done: `pool`.
+//! Owns        the path from a worker to the store, on the runtime's threads, and back to its mailbox.
+//! Invariants  every job reports exactly once, also if the store panics or the runtime ends. (tests `every_*`) Work
+//!             that grows with the number of members (building a guild or a message from its record, freeing one)
+//!             happens here and not on the worker, where other guilds would wait for it.
+//! Limits      per guild one load, one commit, and the messages that `guild_host` allows; loads per worker: `worker`;
+//!             jobs of guilds: `pool`.
 
 use crate::{
     commits::Commits,
@@ -36,7 +36,7 @@ pub(crate) enum JobEnd {
     Guild(u64, GuildJobEnd),
 }
 
-/// The end of what a guild itself wanted done.
+/// Result of a guild's own job.
 pub(crate) enum GuildJobEnd {
     Done(JobDone),
     Lost(JobId),
@@ -62,7 +62,7 @@ pub(crate) struct Jobs {
     pub(crate) writes: Arc<WriteGate>,
 }
 
-/// Reports when it is dropped, whatever dropped it.
+/// Reports when it is dropped, for whatever reason.
 pub(crate) struct ReportOnDrop {
     mailbox: Arc<Mailbox>,
     report: Option<Report>,
@@ -94,7 +94,7 @@ impl Jobs {
         ReportOnDrop::new(self.mailbox.clone(), Report { guild_id, end: lost })
     }
 
-    /// `lost` is reported when `job` does not come to its end.
+    /// Spawns a job. `lost` is reported if it does not complete.
     fn spawn(&self, guild_id: GuildId, lost: JobEnd, job: impl Future<Output = JobEnd> + Send + 'static) {
         let on_drop = self.report_on_drop(guild_id, lost);
         self.runtime.spawn(async move {
@@ -141,7 +141,7 @@ impl Jobs {
         });
     }
 
-    /// Runs what a guild put out.
+    /// Starts a job that a guild put out.
     pub(crate) fn run(&self, guild_id: GuildId, incarnation: u64, job: Job) {
         let report = self.report_on_drop(guild_id, JobEnd::Guild(incarnation, GuildJobEnd::Lost(job.id())));
         self.pool.submit(&self.runtime, guild_id, Task { job, incarnation, report });
@@ -159,7 +159,7 @@ async fn load(
     limits: GuildLimits,
     guild_id: GuildId,
 ) -> Result<Option<Box<Guild>>, LoadError> {
-    // No guild begins before this is known, neither this one nor one that is made in its place.
+    // No guild, loaded or new, makes ids before the floor is known.
     ids.floor().await?;
     let Some(record) = store.load_guild(guild_id).await? else { return Ok(None) };
     let build = move || Some(Box::new(Guild::load(record, limits, RESTING_ORIGIN)));

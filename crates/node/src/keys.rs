@@ -1,13 +1,13 @@
-//! Keys: what backends show to drive the node.
+//! Keys: credentials of backends.
 //!
-//! Owns        `Scope`s, the keys that were made, by id, and the root key of the configuration.
-//! Doors       `check` for every request; `create`, `list`, `revoke`; `KeyLife` for what outlives its request.
+//! Owns        `Scope`s, the created keys by id, and the root key of the configuration.
+//! Doors       `check` for every request; `create`, `list`, `revoke`; `KeyLife` for work that outlives its request.
 //! Invariants  K1 a key is stored only as SHA-256 of 256 random bits, and hashes are compared in constant time. K2 a
-//!             key that was revoked is not accepted from the moment `revoke` returns, nor after a restart, and its
-//!             `KeyLife` is over. K3 a key makes no key that may do more than itself. K4 a key with accounts has the
-//!             scope `tokens` alone. (tests `guildhall/tests/it/{backend,exact}.rs`)
-//! Limits      `KEYS_MAX`, all of them in memory from the first check on; `KEY_ACCOUNTS_MAX` accounts of each.
-//! Not here    which scope a request needs, rate limits: `guildhall-api`.     Spec  docs/backend-api.md "Keys".
+//!             revoked key is refused once `revoke` returns and after a restart, and its `KeyLife` has ended. K3 a key
+//!             cannot create a key with more rights. K4 a key with accounts has the scope `tokens` only. (tests
+//!             `guildhall/tests/it/{backend,exact}.rs`)
+//! Limits      `KEYS_MAX`, all in memory from the first check on; `KEY_ACCOUNTS_MAX` accounts of each.
+//! Not here    scopes that requests need, rate limits: `guildhall-api`.     Spec  docs/backend-api.md "Keys".
 
 use crate::tokens::random_bytes;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
@@ -26,7 +26,7 @@ use tokio::sync::{OnceCell, watch};
 pub const KEYS_MAX: usize = 1_000;
 /// Accounts that one key may name.
 pub const KEY_ACCOUNTS_MAX: usize = 1_000;
-/// What every key begins with, so that people and scanners know one when they see it.
+/// Prefix of every key, by which people and scanners recognise one.
 const KEY_START: &str = "ghk_";
 const KIND: &str = "admin_key";
 
@@ -34,15 +34,15 @@ const KIND: &str = "admin_key";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// Look at guilds, channels, roles, members and users.
+    /// Read guilds, channels, roles, members and users.
     Read,
-    /// Make, replace, change and delete them; import.
+    /// Create, replace, change and delete them; import.
     Write,
     /// Publish events.
     Publish,
     /// Mint, list and revoke tokens of accounts.
     Tokens,
-    /// Look at sessions, end them, follow what happens to them.
+    /// List sessions, close them, follow their changes.
     Sessions,
     /// Make, list and revoke keys that may do no more than itself.
     Keys,
@@ -52,7 +52,7 @@ impl Scope {
     /// All scopes, in the order of their bits.
     pub const ALL: [Self; 6] = [Self::Read, Self::Write, Self::Publish, Self::Tokens, Self::Sessions, Self::Keys];
 
-    /// As it is written.
+    /// The scope's name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -65,25 +65,25 @@ impl Scope {
         }
     }
 
-    /// From how it is written.
+    /// The scope with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|scope| scope.as_str() == name)
     }
 }
 
-/// A key, without what proves it.
+/// A key without its secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
     /// Names it. None: the root key of the configuration.
     pub id: Option<u64>,
-    /// What people call it.
+    /// Name of the key, chosen by its creator.
     pub name: String,
     /// Scopes of the key, ascending.
     pub scopes: Vec<Scope>,
-    /// The accounts whose tokens it may mint, list, inspect and revoke, ascending; all of them if there is no list.
+    /// Accounts whose tokens it may create, list, inspect and revoke, ascending. None: all accounts.
     pub accounts: Option<Arc<[UserId]>>,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: Timestamp,
 }
 
@@ -95,14 +95,14 @@ impl Key {
             && self.accounts.as_ref().is_none_or(|accounts| accounts.binary_search(&user_id).is_ok())
     }
 
-    /// Whether it may do that.
+    /// Whether it has the scope.
     #[must_use]
     pub fn may(&self, scope: Scope) -> bool {
         self.scopes.binary_search(&scope).is_ok()
     }
 }
 
-/// Tells what works on behalf of a key that the key was revoked.
+/// Reports the revocation of a key to work that continues after its request.
 #[derive(Clone, Debug)]
 pub struct KeyLife(watch::Receiver<()>);
 
@@ -113,7 +113,7 @@ impl KeyLife {
         Self(key.subscribe())
     }
 
-    /// Whether the key was revoked. A look at memory: streams ask for every line.
+    /// Whether the key was revoked. Reads memory only, because streams check it for every line.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.0.has_changed().is_err()
@@ -139,7 +139,7 @@ pub enum KeyError {
     Store(#[from] StoreError),
 }
 
-/// As it is stored.
+/// A key in the form in which it is stored.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Record {
     name: String,
@@ -154,7 +154,7 @@ struct Record {
 struct Known {
     key: Key,
     hash: [u8; 32],
-    /// Dropped with the key: that is what ends every `KeyLife`.
+    /// Dropped with the key, which ends every `KeyLife`.
     life: watch::Sender<()>,
 }
 
@@ -205,7 +205,7 @@ impl Keys {
             .await
     }
 
-    /// The key that this text is, if it is one.
+    /// The key with this text, if there is one.
     pub(crate) async fn check(&self, text: &str) -> Result<Option<(Key, KeyLife)>, StoreError> {
         let hash = TokenHash::of(text).0;
         let root = lock(&self.root).as_ref().and_then(|root| root.checked(&hash));
@@ -267,7 +267,7 @@ impl Keys {
 
     pub(crate) async fn revoke(&self, id: u64) -> Result<bool, StoreError> {
         let known = self.known().await?;
-        // Not accepted from here on, whatever becomes of the store; if that fails it says so and is tried again.
+        // Refused from now on. If the store fails, the caller gets the error and may try again.
         let was_there = lock(known).remove(&id).is_some();
         Ok(self.store.delete_record(KIND, &id.to_be_bytes()).await? || was_there)
     }

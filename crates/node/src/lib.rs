@@ -64,7 +64,7 @@ use tokio::{runtime::Handle, sync::oneshot};
 use worker::Worker;
 use writes::WriteGate;
 
-/// Most guilds of one account that `Node::guilds_of_user` tells.
+/// Guilds of one account that `Node::guilds_of_user` returns.
 const GUILDS_OF_USER_MAX: u32 = 100_000;
 
 /// Where guilds' messages to relays go. Implemented by whatever runs the partitions.
@@ -79,24 +79,25 @@ pub trait RelaySink: Send + Sync + 'static {
     /// Must not: it would take a guild worker down.
     fn try_deliver(&self, partition: PartitionId, message: ToRelay) -> Result<(), ToRelay>;
 
-    /// An account joined a guild, durably: its live sessions on all partitions enter the guild. The guild cannot notify
-    /// them itself, since its relays do not know them yet. Guild workers call this, so it must not wait or panic.
+    /// An account joined a guild, durably: its live sessions on all partitions attach to the guild. The guild
+    /// cannot notify them itself, because its relays do not know them yet. Guild workers call this, so it must
+    /// not wait or panic.
     fn announce_joined(&self, user_id: UserId, guild_id: GuildId) {
         let _ = (user_id, guild_id);
     }
 
-    /// Tells the sessions of the accounts that the event's gate names, wherever they are, in the order of the calls.
-    /// Called by guild workers when `may_tell_users` said so, so it must not wait or panic.
+    /// Sends an event to the sessions of the accounts in its audience rule, in the order of the calls. Guild workers
+    /// call this after `may_tell_users` returned true, so it must not wait or panic.
     fn tell_users(&self, published: &Arc<Published>) {
         let _ = published;
     }
 
-    /// Whether there is room to tell users something. False: guilds keep it, and ask again within milliseconds.
+    /// Whether there is room for another such event. False: guilds hold the event and try again within milliseconds.
     fn may_tell_users(&self) -> bool {
         true
     }
 
-    /// An account changed, durably: notifies its live sessions on all partitions. Must not wait.
+    /// An account changed, durably: its live sessions on all partitions receive USER_UPDATE. Must not wait.
     fn announce_user(&self, user: &Arc<User>) {
         let _ = user;
     }
@@ -111,12 +112,12 @@ pub trait Clock: Send + Sync + 'static {
 /// Limits and secrets of a node.
 #[derive(Clone)]
 pub struct NodeConfig {
-    /// Threads that run guilds: 1 to 1,022, and the nearest of these for what is outside.
+    /// Threads that run guilds: 1 to 1,022. Values outside are replaced by the nearest.
     pub guild_workers_count: usize,
     /// Key for user tokens (HS256), at least 32 bytes.
     pub jwt_secret: Vec<u8>,
-    /// Most commands and relay messages waiting per guild worker, half of them for one guild; past it callers
-    /// get `Refusal::Unavailable`, and relays their messages back.
+    /// Commands and relay messages that may wait per guild worker, half of them for one guild. Past it callers get
+    /// `Refusal::Unavailable`, and relays get their messages back.
     pub worker_mailbox_max: usize,
 }
 
@@ -134,7 +135,7 @@ impl fmt::Debug for NodeConfig {
 #[derive(Clone, Debug)]
 pub struct Account {
     pub user: Arc<User>,
-    /// Tells the token from the account's others; it says nothing about the token itself.
+    /// Internal id of the token among the account's tokens. Reveals nothing about the token.
     pub token: u64,
     /// When the token expires. None: never.
     pub expires_at: Option<Timestamp>,
@@ -145,23 +146,23 @@ pub struct Account {
 pub struct Revoked {
     /// Account of the token.
     pub user_id: UserId,
-    /// As `Account::token`: sessions that came with it have to end.
+    /// As `Account::token`. The sessions of this token have to end.
     pub token: u64,
 }
 
 /// Why a token is not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
-    /// It is refused.
+    /// The token is invalid.
     #[error("the token is not valid: {0}")]
     Invalid(TokenFault),
     /// It could not be checked now: try again.
     #[error("the token could not be checked")]
     Unavailable(#[source] guildhall_store::StoreError),
-    /// Its key may be on its way: try again.
+    /// The token's key may be fetched soon: the caller may try again.
     #[error("the keys of the token's issuer are being fetched")]
     KeysComing,
-    /// It is good, and its account cannot be made now: try again.
+    /// The token is valid, and its account cannot be created now: the caller may try again.
     #[error("{0}")]
     Busy(TokenFault),
 }
@@ -177,11 +178,11 @@ impl From<TokenFault> for AuthError {
 pub struct Inspected {
     /// Which kind it is, and until when it is valid in Unix seconds; none if it is refused before that is known.
     pub kind: Option<TokenKind>,
-    /// The account that it names, if its signature is good or it is stored.
+    /// Account of the token, if its signature is valid or the token is stored.
     pub user_id: Option<UserId>,
     /// Unix seconds; bot tokens have no end.
     pub expires_at_s: Option<u64>,
-    /// Why it is refused; none if it is good.
+    /// Reason of the refusal; none for a valid token.
     pub fault: Option<TokenFault>,
 }
 
@@ -367,10 +368,10 @@ impl Node {
         Ok(guild_id)
     }
 
-    /// From a relay to a guild, without waiting; loads the guild first if need be.
+    /// Sends a relay's message to its guild, without waiting. The guild is loaded first if necessary.
     ///
     /// # Errors
-    /// Gives the message back when the worker's mailbox is full, or half full with this guild's inputs, or shut down.
+    /// Returns the message if the worker's mailbox is full, half full with this guild's inputs, or closed.
     pub fn try_send_to_guild(&self, guild_id: GuildId, message: ToGuild) -> Result<(), ToGuild> {
         self.mailbox(guild_id).try_push(guild_id, Input::Relay(message)).map_err(|input| match input {
             Input::Relay(message) => message,
@@ -415,10 +416,10 @@ impl Node {
         Ok((Account { user, token: tokens::mark_of_token(token), expires_at }, verified))
     }
 
-    /// Looks at a token as `authenticate` does, and counts nothing.
+    /// Checks a token as `authenticate` does, without counting it.
     ///
     /// # Errors
-    /// `Unavailable` when the store did not answer, `KeysComing` when the issuer's keys are being fetched.
+    /// `Unavailable` if the store did not answer, `KeysComing` if the issuer's keys are being fetched.
     pub async fn inspect_token(&self, token: &str) -> Result<Inspected, AuthError> {
         let now = self.inner.clock.now().unix;
         let fault = match self.check_token(token, false).await {
@@ -426,7 +427,7 @@ impl Node {
             Err(AuthError::Invalid(fault)) => fault,
             Err(error) => return Err(error),
         };
-        // The token itself may be good, and its account is not.
+        // A valid token of an account that does not exist is invalid too.
         match self.inner.tokens.check(token, now).await {
             Ok(verified) => Ok(Inspected::of(verified, Some(fault))),
             Err(AuthError::Invalid(_)) => {
@@ -470,8 +471,8 @@ impl Node {
         self.inner.tokens.revocations()
     }
 
-    /// Runs `then`, unless a token was revoked since `revocations` was this; then what was checked has to be checked
-    /// again. No token is revoked while it runs, so it must not wait.
+    /// Runs `then`, unless a token was revoked since the count was `revocations`; then the caller has to check again.
+    /// No token is revoked while `then` runs, so it must not wait.
     pub fn unless_revoked<T>(&self, revocations: u64, then: impl FnOnce() -> T) -> Option<T> {
         self.inner.tokens.unless_revoked(revocations, then)
     }
@@ -483,15 +484,15 @@ impl Node {
         self.inner.keys.set_root(key);
     }
 
-    /// The key that this text is, and what says that it was revoked; none if it is not one, or was revoked already.
+    /// The key with this text, and its revocation signal. None if there is no such key, or if it is revoked.
     ///
     /// # Errors
-    /// If the store cannot be read; it is read once.
+    /// The store cannot be read; it is read once.
     pub async fn check_key(&self, text: &str) -> Result<Option<(Key, KeyLife)>, guildhall_store::StoreError> {
         self.inner.keys.check(text).await
     }
 
-    /// Makes a key, durably. The caller gets the text only here: the store has only its hash.
+    /// Creates a key, durably. Only this call returns its text: the store has only its hash.
     ///
     /// # Errors
     /// `TooMany`, `Store`.
@@ -535,10 +536,10 @@ impl Node {
 
     // ── guilds and accounts ──────────────────────────────────────────────────────────────────────
 
-    /// The guilds an account is in, ascending; at most 100,000. Every membership whose command was answered is in it.
+    /// Guilds of an account, ascending; at most 100,000. Includes every membership whose command was answered.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// The store cannot be read.
     pub async fn guilds_of_user(&self, user_id: UserId) -> Result<Vec<GuildId>, guildhall_store::StoreError> {
         self.inner.store.guilds_of_user(user_id, GUILDS_OF_USER_MAX).await
     }
@@ -562,21 +563,21 @@ impl Node {
         self.inner.directory.user(user_id).await
     }
 
-    /// Adds or replaces an account, durably. Guilds it is in learn of it by `Command::AddMember`.
+    /// Adds or replaces an account, durably. Its guilds learn of it by `Command::AddMember`.
     ///
     /// # Errors
-    /// When the store cannot be written.
+    /// The store cannot be written.
     pub async fn put_user(&self, user: Arc<User>) -> Result<(), guildhall_store::StoreError> {
         self.inner.directory.put_user(user).await
     }
 
-    /// Changes an account, durably, and tells its sessions and the guilds and direct messages it is in, one after
-    /// the other. A guild that fails (it is overloaded, or cannot be loaded) has the account when it is loaded
-    /// next. Dropping the future stops nothing of it. A change that comes during an announcement joins it, and does
+    /// Changes an account, durably, and announces it to its sessions, guilds and direct messages, one after the
+    /// other. A guild that fails (it is overloaded, or cannot be loaded) has the new account when it is loaded next.
+    /// Dropping the future does not stop the announcement. A change during an announcement is covered by it and does
     /// not wait for its end.
     ///
     /// # Errors
-    /// When the store cannot be written, or the account's guilds cannot be read.
+    /// The store cannot be written, or the account's guilds cannot be read.
     pub async fn update_user(&self, user: Arc<User>) -> Result<(), guildhall_store::StoreError> {
         let node = self.clone();
         let done = tokio::spawn(async move {
@@ -606,30 +607,30 @@ impl Node {
         Ok(())
     }
 
-    /// An id that nothing has had before, for a guild or an account.
+    /// A new id for a guild or an account.
     ///
     /// # Errors
-    /// If the store cannot be read; it is read once, for the largest id in use.
+    /// The store cannot be read; it is read once, for the largest id in use.
     pub async fn next_id<T>(&self) -> Result<Id<T>, guildhall_store::StoreError> {
         self.inner.ids.next(self.inner.clock.now().unix).await
     }
 
-    /// An invite code that nobody can guess.
+    /// A random invite code.
     #[must_use]
     pub fn new_invite_code(&self) -> InviteCode {
         InviteCode::new(u64::from_le_bytes(tokens::random_bytes()))
     }
 
-    /// A text of 64 characters that nobody can guess, for paths.
+    /// A random text of 64 characters, for paths.
     #[must_use]
     pub fn new_secret(&self) -> String {
         tokens::random_text()
     }
 
-    /// Mints a bot token (base64 of the id without padding, a dot, opaque parts); only its hash is stored.
+    /// Creates a bot token (base64 of the id without padding, a dot, random parts). Only its hash is stored.
     ///
     /// # Errors
-    /// When the store cannot be written.
+    /// The store cannot be written.
     pub async fn mint_bot_token(&self, user_id: UserId) -> Result<String, guildhall_store::StoreError> {
         self.inner.tokens.mint_bot_token(user_id, self.inner.clock.now().unix).await
     }
@@ -644,11 +645,11 @@ impl Node {
         self.inner.tokens.mint_user_token(user_id, ttl_s, self.inner.clock.now().unix)
     }
 
-    /// Revokes a token, durably; `None` if it was not valid. It is refused from this return on; the owner of the
-    /// partitions must end the sessions that were opened with it.
+    /// Revokes a token, durably; `None` if it was not valid. It is refused once this returns. The owner of the
+    /// partitions must end the sessions that were started with it.
     ///
     /// # Errors
-    /// When the store cannot be written.
+    /// The store cannot be written.
     pub async fn revoke_token(
         &self,
         token: impl Into<TokenRef<'_>>,
@@ -676,7 +677,7 @@ impl Node {
         self.inner.links.renewed(self.inner.clock.now().unix, message)
     }
 
-    /// Replaces the issuers whose tokens the node accepts besides its own.
+    /// Replaces the issuers whose tokens the node accepts in addition to its own.
     pub fn set_issuers(&self, issuers: Option<Issuers>) {
         self.inner.tokens.set_issuers(issuers);
     }
@@ -686,8 +687,8 @@ impl Node {
         self.inner.tokens.on_unknown_key(request_keys);
     }
 
-    /// Stops commands that write, or lets them through again: for a caller that watches the free space of the disk.
-    /// Commands that are under way are finished.
+    /// Refuses commands that write, or accepts them again: for a caller that watches the free disk space. Commands in
+    /// progress complete.
     pub fn hold_writes(&self, held: bool) {
         self.inner.writes.hold(held);
     }
@@ -716,13 +717,13 @@ impl Node {
         self.inner.accounts.iter().map(|account| account.report()).collect()
     }
 
-    /// Has the workers look at the clock: for clocks that jump, as in tests.
+    /// Makes the workers read the clock: for clocks that jump, as in tests.
     pub fn poke(&self) {
         self.inner.mailboxes.iter().for_each(|mailbox| mailbox.poke());
     }
 
-    /// Takes nothing more, waits until everything accepted so far is durable and told, and ends the workers.
-    /// As long as the store takes: callers who cannot wait set a deadline.
+    /// Accepts no more inputs, waits until everything accepted is durable and published, and ends the workers. Takes as
+    /// long as the store does: callers set a deadline.
     pub async fn shut_down(&self) {
         self.inner.mailboxes.iter().for_each(|mailbox| mailbox.close());
         let mut threads = self.inner.threads.lock().await;

@@ -7,26 +7,26 @@ use guildhall_guild::GuildLimits;
 /// are not loaded each time.
 pub const GUILD_IDLE_MS: u64 = 600_000;
 
-/// What can be tuned besides `NodeConfig`; the defaults are right for most.
+/// Settings in addition to `NodeConfig`; the defaults suit most nodes.
 #[derive(Clone, Debug)]
 pub struct NodeLimits {
     /// After how many milliseconds without use a guild is unloaded. No relays, presences or voice states must be there.
     pub guild_idle_ms: u64,
-    /// Guilds that one worker has loaded from the store at once. More wait for their turn, so that a node
-    /// that starts does not ask for ten thousand guilds in one breath.
+    /// Guilds that one worker loads from the store at once. Others wait, so that a node that starts does not read ten
+    /// thousand guilds at once.
     pub guild_loads_max: usize,
     /// Direct messages that one worker keeps in memory though nobody asks anything of them; further ones are
     /// forgotten at once, and loaded when they are needed. 4,096: some 4 KiB each. They are forgotten after
     /// `guild_idle_ms` as well.
     pub idle_directs_max: usize,
-    /// Jobs of guilds (searches, counts, prunes) that run at once on the node; further ones wait, with turns by guild.
-    /// Half the cores by default, so that they leave the other half to what cannot wait.
+    /// Jobs of guilds (searches, counts, prunes) that run at once on the node. Others wait, and guilds take turns. The
+    /// default is half the cores, so that the other half is free for work with deadlines.
     pub guild_jobs_max: usize,
     /// Direct messages and groups that accounts make.
     pub directs: DirectLimits,
     /// Accounts that are made for subjects of the sign-on.
     pub sign_on: SignOnAccounts,
-    /// Of every guild. Its `seed` is mixed with the system's randomness.
+    /// Limits of every guild. Its `seed` is mixed with the system's randomness.
     pub guild: GuildLimits,
 }
 

@@ -1,12 +1,12 @@
-//! Mailbox: what waits for a guild worker, and permits for it.
+//! Mailbox: inputs that wait for a guild worker, and their permits.
 //!
 //! Owns        the inputs of one worker in order of arrival, and the reports of its own jobs.
-//! Doors       `try_push` for everybody; `report` for the worker's jobs; `take` and `release` for the worker.
-//! Invariants  B1 an input holds its permit from `try_push` until the worker gave it to its guild or answered it,
-//!             so that guilds whose inputs wait (loading, committing) are counted too. (test `b1_*`)
-//!             B2 one guild holds at most half of the permits: if it is stuck, the others go on. (test `b2_*`)
-//! Limits      `permits_max`. When full, the input is returned to the caller at once, which answers its own caller.
-//!             Reports need no permits: each answers one job, and the worker bounds jobs.
+//! Doors       `try_push` for other threads; `report` for the worker's jobs; `take` and `release` for the worker.
+//! Invariants  B1 an input holds its permit from `try_push` until the worker has passed it to its guild or answered it.
+//!             So inputs that wait in guilds (loading, committing) count too. (test `b1_*`) B2 one guild holds at most
+//!             half of the permits: if it is stuck, the others continue. (test `b2_*`)
+//! Limits      `permits_max`. When full, `try_push` returns the input at once, and the caller answers its own caller.
+//!             Reports need no permits: each belongs to one job, and the worker bounds jobs.
 
 use crate::jobs::Report;
 use guildhall_guild::{Actor, Command, NewDirect, NewGuild, Refusal, Reply};
@@ -53,23 +53,23 @@ pub(crate) struct Mailbox {
 struct State {
     inputs: VecDeque<(GuildId, Input)>,
     reports: Vec<Report>,
-    /// When the first of them came.
+    /// Arrival of the first of them.
     oldest_since: Option<Instant>,
     /// Places taken: those of `inputs`, and of inputs that wait inside the worker.
     taken: HashMap<GuildId, usize>,
     taken_count: usize,
     closed: bool,
     poked: bool,
-    /// The worker waits: only then a wake-up is worth its system call.
+    /// The worker is waiting: only then a wake-up is needed.
     asleep: bool,
 }
 
-/// What `take` found.
+/// Result of `take`.
 #[derive(Default)]
 pub(crate) struct Batch {
     pub(crate) inputs: VecDeque<(GuildId, Input)>,
     pub(crate) reports: Vec<Report>,
-    /// When the first of them came; none if there are none.
+    /// Arrival of the first of them; none if there are none.
     pub(crate) oldest_since: Option<Instant>,
     /// No input will come any more.
     pub(crate) closed: bool,
@@ -91,7 +91,7 @@ impl Mailbox {
         }
     }
 
-    /// Puts an input at the end, or gives it back when there is no permit or the worker is shutting down.
+    /// Appends an input. Returns it if there is no permit or the worker is shutting down.
     pub(crate) fn try_push(&self, guild_id: GuildId, input: Input) -> Result<(), Input> {
         let mut state = self.lock();
         let taken = state.taken.get(&guild_id).copied().unwrap_or(0);
@@ -113,19 +113,19 @@ impl Mailbox {
         self.wake(state);
     }
 
-    /// Lets the worker look at the clock.
+    /// Makes the worker read the clock.
     pub(crate) fn poke(&self) {
         let mut state = self.lock();
         state.poked = true;
         self.wake(state);
     }
 
-    /// Permits in use: inputs that wait, here or inside the worker.
+    /// Permits in use: inputs that wait in the mailbox or in the worker.
     pub(crate) fn taken_count(&self) -> usize {
         self.lock().taken_count
     }
 
-    /// Takes no inputs from here on.
+    /// Accepts no more inputs.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
@@ -148,14 +148,14 @@ impl Mailbox {
         }
     }
 
-    /// Everything that is there; waits for something at most for `patience`, without end if there is none.
-    /// A mailbox that is closed already does not wake the worker again.
+    /// Returns all waiting inputs. If there are none, waits for one for at most `patience`, or without a limit. A
+    /// closed mailbox wakes the worker once.
     pub(crate) fn take(&self, patience: Option<Duration>, known_closed: bool) -> Batch {
         let mut state = self.lock();
         let idle = |state: &State| {
             state.inputs.is_empty() && state.reports.is_empty() && !state.poked && (known_closed || !state.closed)
         };
-        // After a wake-up for nothing the worker looks around and comes back: no need to wait for the rest of the time.
+        // After a spurious wake-up the worker returns at once and comes back.
         if idle(&state) && patience != Some(Duration::ZERO) {
             state.asleep = true;
             state = match patience {

@@ -1,13 +1,13 @@
 //! Commit pipeline: holds the effects of a guild's inputs until they are durable.
 //!
 //! Owns        one guild's commit units in order: a unit has the writes, events and answers of one input.
-//! Doors       `push`; `begin_commit` and `commit_done` around a commit; `pop_ready` for what may go out.
-//! Invariants  C1 a unit leaves only when its own writes and those of every unit before it are durable.
-//!             C2 units leave in the order of arrival. C3 one commit at a time; units that arrive during it join
-//!             the next. C4 with nothing pending, a unit without writes leaves at once. (tests `c*_*`)
+//! Doors       `push`; `begin_commit` and `commit_done` around a commit; `pop_ready` for units that may leave.
+//! Invariants  C1 a unit leaves only when its own writes and those of every unit before it are durable. C2 units leave
+//!             in the order of arrival. C3 one commit at a time; units that arrive during it join the next. C4 with
+//!             nothing pending, a unit without writes leaves at once. (tests `c*_*`)
 //! Limits      `UNITS_MAX`: a full pipeline accepts no further inputs (`GuildHost` checks `is_full`). Units without an
 //!             input (timers, lagging relays) may exceed it.
-//! Not here    the store, the relays: `GuildHost` moves things between them.
+//! Not here    the store, the relays: `GuildHost` connects them.
 
 use crate::{directory::Change, mailbox::Answer};
 use guildhall_guild::{Job, JobId, Output, Refusal, Write};
@@ -16,7 +16,7 @@ use guildhall_model::UserId;
 use std::{collections::VecDeque, sync::Arc};
 use tokio::sync::oneshot;
 
-/// Units of one guild that may wait. A commit takes milliseconds and takes all of them with it.
+/// Units of one guild that may wait. A commit takes milliseconds and includes all of them.
 const UNITS_MAX: usize = 1024;
 
 /// Effects of one input.
@@ -60,14 +60,14 @@ impl CommitUnit {
         self.writes.is_empty() && self.relay.is_empty() && self.users.is_empty() && self.answers.is_empty()
     }
 
-    /// Whether the guild is gone with it.
+    /// Whether the unit deletes the guild.
     pub(crate) fn deletes_guild(&self) -> bool {
         self.changes.iter().any(|change| matches!(change, Change::GuildGone(_)))
     }
 
     fn refuse(self) {
         for (sender, _) in self.answers {
-            // The caller may have given up.
+            // The caller may have stopped waiting.
             let _ = sender.send(Err(Refusal::Unavailable));
         }
     }
@@ -76,7 +76,7 @@ impl CommitUnit {
 #[derive(Default)]
 pub(crate) struct Pipeline {
     units: VecDeque<CommitUnit>,
-    /// How many from the front belong to the commit under way.
+    /// Number of units at the front that belong to the running commit.
     committing_count: usize,
 }
 
@@ -94,7 +94,7 @@ impl Pipeline {
         self.units.push_back(unit);
     }
 
-    /// Whether what may go out next tells accounts' sessions something.
+    /// Whether the next ready unit has events for accounts.
     pub(crate) fn tells_users_next(&self) -> bool {
         self.committing_count == 0 && self.units.front().is_some_and(|unit| !unit.uncommitted && !unit.users.is_empty())
     }
@@ -104,7 +104,7 @@ impl Pipeline {
         if self.committing_count > 0 || self.units.front()?.uncommitted { None } else { self.units.pop_front() }
     }
 
-    /// Everything that has to be written, if no commit is under way: one begins with it.
+    /// All pending writes, for a new commit. None if a commit is running.
     pub(crate) fn begin_commit(&mut self) -> Option<Vec<Write>> {
         if self.committing_count > 0 {
             return None;
@@ -117,7 +117,7 @@ impl Pipeline {
         Some(writes)
     }
 
-    /// The commit under way is durable. Returns the guild's version it reached.
+    /// Records that the running commit is durable. Returns the version of the guild that it reached.
     pub(crate) fn commit_done(&mut self) -> u64 {
         let committed = std::mem::take(&mut self.committing_count);
         let mut version = 0;
@@ -134,7 +134,7 @@ impl Pipeline {
         self.units.drain(..).for_each(CommitUnit::refuse);
     }
 
-    /// Nothing that waits goes to this relay any more: it lost something before it.
+    /// Removes waiting messages to a relay that has lost an earlier one.
     pub(crate) fn cut_off(&mut self, relay: RelayId) {
         for unit in &mut self.units {
             unit.relay.retain(|output| output.relay != relay);

@@ -1,12 +1,12 @@
-//! Pool: the jobs of all guilds, a few at a time, each guild in its turn.
+//! Pool: jobs of all guilds, a limited number at a time, with guilds in turn.
 //!
-//! Owns        the queue of guild jobs, and how many run.
+//! Owns        the queue of guild jobs, and the number of running ones.
 //! Doors       `submit` from the workers.
 //! Invariants  N1 at most `running_max` jobs run at once. N2 scheduling is fair between guilds: one with many jobs does
 //!             not delay others. N3 each job reports exactly once, whether it completed, panicked, or the runtime
 //!             ended. N4 a job's data is freed here, not on a worker. (tests `n*_*`)
-//! Limits      `running_max` threads of the runtime's blocking pool; what waits: `jobs_running_max` of each guild, and one
-//!             more of a guild that was deleted.
+//! Limits      `running_max` threads of the runtime's blocking pool. Waiting jobs: `jobs_running_max` per guild, and
+//!             one more of a guild that was deleted.
 
 use crate::jobs::{GuildJobEnd, JobEnd, ReportOnDrop};
 use guildhall_guild::Job;
@@ -19,7 +19,7 @@ use std::{
 use tokio::runtime::Handle;
 use tracing::error;
 
-/// A job, and the report that it was lost, until it comes to its end.
+/// A job, and the report that it was lost, which is sent unless the job completes.
 pub(crate) struct Task {
     pub(crate) job: Job,
     /// Which incarnation of the guild waits for it.
@@ -43,7 +43,7 @@ struct State {
 /// A thread's share in the pool.
 struct Seat {
     pool: Arc<Pool>,
-    /// It has not given its place back.
+    /// Whether its place in the pool is taken.
     is_taken: bool,
 }
 
@@ -55,7 +55,7 @@ impl Drop for Seat {
         }
         let mut state = self.pool.lock();
         state.running_count -= 1;
-        // The last one gives up what waits: nobody else will take it.
+        // The last one drops waiting jobs, because no thread will run them.
         let given_up = if state.running_count == 0 { std::mem::take(&mut *state) } else { State::default() };
         drop(state);
         // Not under the lock: they report.
@@ -72,7 +72,7 @@ impl Pool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs a job, when it is its guild's turn.
+    /// Runs a job when it is its guild's turn.
     pub(crate) fn submit(self: &Arc<Self>, runtime: &Handle, guild_id: GuildId, task: Task) {
         let mut state = self.lock();
         let waiting = state.waiting.entry(guild_id).or_default();
@@ -136,7 +136,7 @@ mod tests {
     use guildhall_stdx::Now;
     use std::time::Duration;
 
-    /// As many jobs as asked for, of the guild with this id, and where they report.
+    /// This number of jobs of one guild, with the mailbox that they report to.
     fn tasks(guild_id: u64, count: usize, mailbox: &Arc<Mailbox>) -> Vec<Task> {
         let now = Now::new(0, 1_700_000_000_000);
         let (guild_id, owner) = (GuildId::new(guild_id), Arc::new(User::new(UserId::new(1), "owner")));
@@ -215,7 +215,7 @@ mod tests {
         }
         runtime.shutdown_background();
         drop(ending);
-        // Whether that thread still takes them is up to the runtime.
+        // The runtime decides whether that thread still runs them.
         assert_eq!(reports(&mailbox, 6).len(), 6);
     }
 

@@ -1,13 +1,13 @@
-//! Retention: messages that are older than the operator keeps them.
+//! Retention: deletes messages that are older than their retention.
 //!
 //! Owns        the task that deletes them (`Retention`), and its counters.
 //! Doors       `Node::keep_messages` in the background; `Node::expire_messages` once.
-//! Invariants  N1 a channel's guild forgets expired messages before the store deletes them, so no command in flight refers to one.
-//!             N2 the database's writer is free for at least half of the time. N3 a pass that fails or is cut off by a restart loses
-//!             nothing: the next one begins again. (tests `it/retention.rs`)
-//! Limits      a pass per `EVERY`; `CHANNELS_PER_READ` channels per read, with `PAUSE` between; `SLICE_ROWS` rows per transaction, with a
-//!             pause as long as the transaction took.
-//! Not here    files: the sweep of `guildhall-api` removes those whose message is gone. Events: there are none.
+//! Invariants  N1 a channel's guild forgets expired messages before the store deletes them, so no command in progress
+//!             refers to one. N2 the database's writer is free for at least half of the time. N3 a pass that fails or
+//!             is interrupted by a restart loses nothing: the next one starts again. (tests `it/retention.rs`)
+//! Limits      a pass per `EVERY`; `CHANNELS_PER_READ` channels per read, with `PAUSE` between; `SLICE_ROWS` rows per
+//!             transaction, with a pause as long as the transaction took.
+//! Not here    files: the sweep of `guildhall-api` removes those of deleted messages. Events: none are sent.
 
 use crate::Node;
 use guildhall_guild::{Actor, Command, Refusal};
@@ -40,7 +40,7 @@ pub struct RetentionCounts {
     pub messages: u64,
     /// Channels, threads and direct messages from which messages were deleted, once per pass.
     pub channels: u64,
-    /// Passes that came to their end.
+    /// Passes that completed.
     pub passes: u64,
     /// Passes that the store or a guild did not let end.
     pub failures: u64,
@@ -71,7 +71,7 @@ impl Drop for Retention {
 }
 
 impl Retention {
-    /// How many days messages are kept where nothing else is set, 0 for ever: from the next channel on.
+    /// Default retention in days; 0: for ever. Applies from the next channel of a pass on.
     pub fn set_keep_days(&self, keep_days: u32) {
         self.keep_days.store(keep_days, Relaxed);
     }
@@ -100,7 +100,7 @@ impl Node {
         Retention { task, keep_days }
     }
 
-    /// What retention did so far.
+    /// Counters of retention.
     #[must_use]
     pub fn retention_counts(&self) -> RetentionCounts {
         let Counters { messages, channels, passes, failures, progress } = &self.inner.retention;
@@ -156,7 +156,7 @@ impl Node {
         let command = Command::ExpireMessages(age.channel_id, before);
         match self.command(age.guild_id, Actor::System, command).await {
             Ok(_) => {}
-            // The guild is overloaded or its disk full: the next pass comes back to it.
+            // The guild is overloaded or its disk is full: the next pass tries again.
             Err(Refusal::Unavailable) => {
                 tracing::warn!(channel_id = %age.channel_id, "expired messages of a channel were left for the next pass");
                 return Ok(0);

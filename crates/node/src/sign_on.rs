@@ -1,12 +1,14 @@
-//! Sign-on accounts: which account a subject of the sign-on stands for, and accounts that are made when a subject is first seen.
+//! Sign-on accounts: the account of a sign-on's subject, and the creation of accounts at the first token of a subject.
 //!
-//! Owns        the table from subjects to accounts; the rate at which accounts are made.
-//! Invariants  A1 a subject has one account for ever, however many of its tokens come at once, and over a crash: the table is
-//!             durable before the account is. A2 nothing is made for a token that is not good, nor by an inspection. A3 a subject of
-//!             digits is the id of its account; any other has an id that this node chose. A4 with `SubjectKind::ExternalId` a subject
-//!             stands for the account that has it as its external id now, and for no other. (tests `a*_*` in `tests/it/sign_on.rs`)
-//! Limits      `SignOnAccounts::per_minute_max`, past it callers get `Busy`; one account is made at a time;
-//!             `CACHED_MAX` subjects are remembered. External ids are looked up in the store for each token, as backends move them.
+//! Owns        the table from subjects to accounts; the rate at which accounts are created.
+//! Invariants  A1 a subject has one account for ever, for any number of concurrent tokens and over a crash: the table
+//!             is durable before the account is. A2 an invalid token or an inspection creates nothing. A3 a subject of
+//!             digits is the id of its account; any other has an id that this node chose. A4 with
+//!             `SubjectKind::ExternalId` a subject identifies the account that currently has it as external id, and no
+//!             other. (tests `a*_*` in `tests/it/sign_on.rs`)
+//! Limits      `SignOnAccounts::per_minute_max`, past it callers get `Busy`; one account is created at a time;
+//!             `CACHED_MAX` subjects are remembered. External ids are read from the store for each token, because
+//!             backends move them.
 //! Not here    tokens: `tokens`, `issuers`.
 
 use crate::{AuthError, Node, TokenFault, cache::Cache};
@@ -59,7 +61,7 @@ pub(crate) enum Subject {
 }
 
 impl Subject {
-    /// `issuer` is what the token says, or empty.
+    /// `issuer` is the token's `iss`, or empty.
     pub(crate) fn of_sign_on(kind: SubjectKind, issuer: &str, subject: &str) -> Result<Self, TokenFault> {
         if kind == SubjectKind::ExternalId {
             return if is_external_id(subject) { Ok(Self::External(subject.into())) } else { Err(TokenFault::Subject) };
@@ -74,7 +76,7 @@ impl Subject {
     }
 }
 
-/// A subject, with what its token says of the person.
+/// A subject without an account, and the names in its token.
 #[derive(Clone, Debug)]
 pub(crate) struct Newcomer {
     pub(crate) subject: Subject,
@@ -82,7 +84,7 @@ pub(crate) struct Newcomer {
     pub(crate) global_name: Option<String>,
 }
 
-/// The first few characters of a name, without what does not show.
+/// A name without invisible characters, shortened to the limit.
 fn clean_name(text: &str) -> Option<String> {
     let words: Vec<&str> =
         text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|w| !w.is_empty()).collect();
@@ -151,7 +153,7 @@ fn may_have(now: Now, user_id: UserId) -> bool {
 }
 
 impl Node {
-    /// Makes the account of a subject, unless somebody was faster.
+    /// Creates the account of a subject, unless a concurrent call did.
     pub(crate) async fn make_account(&self, newcomer: Newcomer) -> Result<Arc<User>, AuthError> {
         let inner = &self.inner;
         let (sign_on, now) = (&inner.sign_on, inner.clock.now());

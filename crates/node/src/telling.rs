@@ -1,8 +1,8 @@
 //! Announcements of changed accounts to their guilds.
 //!
-//! Owns        one entry per account with an announcement under way.
-//! Invariants  T1 an account has at most one announcement at a time, which covers changes that come meanwhile: none is lost
-//!             when the client of the request goes away. (tests `t1_*`, `s21_6_*` in `tests/it/users.rs`)
+//! Owns        one entry per account with a running announcement.
+//! Invariants  T1 an account has at most one announcement at a time, which covers changes during it: none is lost when
+//!             the client of the request disconnects. (tests `t1_*`, `s21_6_*` in `tests/it/users.rs`)
 //! Limits      one entry per account that changed within the duration of its announcement.
 
 use guildhall_model::UserId;
@@ -27,7 +27,7 @@ impl Telling {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a change. None: the announcement that is under way covers it.
+    /// Records a change. None: the running announcement covers it.
     pub(crate) fn begin(self: &Arc<Self>, user_id: UserId) -> Option<Turn> {
         let earlier = self.lock().insert(user_id, true);
         earlier.is_none().then(|| Turn { telling: self.clone(), user_id, has_ended: false })

@@ -1,14 +1,14 @@
-//! Tokens: bot tokens that the store knows by their hash, and user tokens that prove themselves.
+//! Tokens: bot tokens, which the store has by their hash, and signed user tokens.
 //!
-//! Owns        minting and checking of both, a cache of good tokens, and user tokens that were revoked before their
-//!             time.
+//! Owns        creation and check of both, a cache of valid bot tokens, and user tokens that were revoked
+//!             before their expiry.
 //! Invariants  a bot token is stored only as SHA-256, is looked up by that hash and compared nowhere else. A user token
-//!             of ours is a JWT with HS256 and nothing but HS256; its signature is compared in constant time by the
-//!             crypto library. Those of others: `issuers`. No token is ever logged. A JWT never stands for a bot. T1
-//!             once `revoke` returned, no check says yes that `unless_revoked` lets through. (tests
+//!             of this node is a JWT with HS256 and no other algorithm; the crypto library compares its signature in
+//!             constant time. Tokens of other issuers: `issuers`. No token is ever logged. A JWT never identifies a
+//!             bot. T1 once `revoke` has returned, `unless_revoked` lets no earlier check of the token pass. (tests
 //!             `guildhall/tests/it/backend.rs`)
 //! Limits      `TOKEN_BYTES_MAX`, checked before anything else; `CACHED_MAX` bot tokens are remembered.
-//! Not here    rate limits on guesses: the code that faces the client.
+//! Not here    rate limits on guesses: the caller that serves the client.
 //!
 //! Spec        RFC 7519 and 7515; bot tokens have the form of Discord's, because libraries decode the first part.
 
@@ -39,7 +39,7 @@ use std::sync::{
 pub const TOKEN_BYTES_MAX: usize = 4_096;
 /// About 100 bytes each.
 const CACHED_MAX: usize = 100_000;
-/// Below it HS256 is weaker than its hash (RFC 7518 §3.2).
+/// A shorter secret makes HS256 weaker than its hash (RFC 7518 §3.2).
 const JWT_SECRET_BYTES_MIN: usize = 32;
 /// Kinds of records: user tokens that were revoked, with when they would have ended; and the floors of accounts.
 const REVOKED: &str = "revoked_token";
@@ -73,7 +73,7 @@ pub(crate) struct Tokens {
     latest_floor_ms: AtomicI64,
     /// Number of revocations. Incremented before sessions are ended, read around every check.
     revocations: RwLock<u64>,
-    /// Where the next look for revoked tokens goes that would have ended by now.
+    /// Position of the next sweep of revoked tokens that have expired.
     sweep_at: Mutex<Vec<u8>>,
     issuers: IssuersInForce,
     sign_on: Arc<SignOn>,
@@ -87,13 +87,13 @@ pub(crate) struct Tokens {
 pub enum TokenKind {
     /// Made by this node for a bot.
     Bot,
-    /// Made by this node, or with its secret, for a user.
+    /// A user token of this node.
     User,
     /// Made by an issuer of the key set.
     SignOn,
 }
 
-/// A token that was checked; its account was not looked up.
+/// A checked token, whose account is not looked up.
 #[derive(Clone, Debug)]
 pub(crate) struct Verified {
     /// None: a subject of the sign-on without an account.
@@ -105,7 +105,7 @@ pub(crate) struct Verified {
     pub(crate) newcomer: Option<Newcomer>,
 }
 
-/// A JWT whose signature is good, and which has not expired.
+/// A JWT with a valid signature that has not expired.
 struct Signed {
     subject: Subject,
     /// Unix milliseconds.
@@ -115,7 +115,7 @@ struct Signed {
     newcomer: Option<Newcomer>,
 }
 
-/// A token, or its hash: what `Node::revoke_token` takes.
+/// A token, or its hash: argument of `Node::revoke_token`.
 #[derive(Clone, Copy)]
 pub enum TokenRef<'a> {
     /// The token, with or without `Bot `.
@@ -143,7 +143,7 @@ impl Tokens {
         assert!(jwt_secret.len() >= JWT_SECRET_BYTES_MIN, "the JWT secret has fewer than {JWT_SECRET_BYTES_MIN} bytes");
         let mut validation = Validation::new(Algorithm::HS256);
         validation.set_required_spec_claims(&["exp", "sub"]);
-        // The library would ask the system's clock; the node has its own (`check_user_token`).
+        // The library would use the system's clock; the node has its own (`check_user_token`).
         validation.validate_exp = false;
         Self {
             store,
@@ -161,7 +161,7 @@ impl Tokens {
         }
     }
 
-    /// Checks a token of any kind, apart from its account.
+    /// Checks a token of any kind, without its account.
     pub(crate) async fn check(&self, token: &str, now: Timestamp) -> Result<Verified, AuthError> {
         let token = bare(token);
         match form_of(token)? {
@@ -199,7 +199,7 @@ impl Tokens {
             Err(miss) => miss,
         };
         let found = self.store.record(FLOOR, &user_id.get().to_be_bytes()).await.map_err(AuthError::Unavailable)?;
-        // What cannot be read revokes everything: better one more login than one too few.
+        // An unreadable value revokes all tokens: an unnecessary login is better than a missed revocation.
         let floor = found.map_or(i64::MIN, |data| data.try_into().map_or(i64::MAX, i64::from_be_bytes));
         self.floors.fill(miss, user_id, Timestamp(floor));
         Ok(Timestamp(floor))
@@ -273,7 +273,7 @@ impl Tokens {
         Ok(Verified { user_id: Some(user_id), kind: TokenKind::Bot, expires_at_s: None, newcomer: None })
     }
 
-    /// Makes a bot token. Its hash is durable when this returns.
+    /// Creates a bot token. Its hash is durable when this returns.
     pub(crate) async fn mint_bot_token(&self, user_id: UserId, now: Timestamp) -> Result<String, StoreError> {
         let id = STANDARD_NO_PAD.encode(user_id.to_string());
         let token = format!(
@@ -287,7 +287,7 @@ impl Tokens {
 
     /// Makes a user token; with the second it expires at.
     pub(crate) fn mint_user_token(&self, user_id: UserId, ttl_s: u64, now: Timestamp) -> (String, u64) {
-        // A token of the same millisecond as a revocation came after it, and must not count as revoked.
+        // A token of the same millisecond as a revocation was made after it and must not count as revoked.
         let made_at = now.max(Timestamp(self.latest_floor_ms.load(Ordering::Acquire).saturating_add(1)));
         let iat = u64::try_from(made_at.unix_s()).unwrap_or(0);
         let claims = Claims {
@@ -302,7 +302,7 @@ impl Tokens {
         (token, claims.exp)
     }
 
-    /// Revokes one token. Returns its account and the mark of sessions opened with it; `None` if it is not valid.
+    /// Revokes one token. Returns its account and the internal id of its sessions; `None` if it is not valid.
     pub(crate) async fn revoke(
         &self,
         token: TokenRef<'_>,
@@ -338,8 +338,8 @@ impl Tokens {
         Ok((!was_revoked).then_some((user_id, mark_of(hash))))
     }
 
-    /// Revokes all tokens of an account. How many bot tokens there were; user tokens are not
-    /// counted, nobody keeps them.
+    /// Revokes all tokens of an account. Returns the number of bot tokens; user tokens are not stored, so they
+    /// are not counted.
     pub(crate) async fn revoke_all(&self, user_id: UserId, now: Timestamp) -> Result<u64, StoreError> {
         self.latest_floor_ms.fetch_max(now.0, Ordering::AcqRel);
         let done = self.store.put_record(FLOOR, &user_id.get().to_be_bytes(), &now.0.to_be_bytes()).await;
@@ -377,31 +377,31 @@ impl Tokens {
     }
 }
 
-/// What tells a token from an account's others, without saying anything about it.
+/// Internal id of a token among the account's tokens. Reveals nothing about the token.
 pub(crate) fn mark_of(hash: TokenHash) -> u64 {
     let [a, b, c, d, e, f, g, h, ..] = hash.0;
     u64::from_be_bytes([a, b, c, d, e, f, g, h])
 }
 
-/// The mark of a token as it came.
+/// Internal id of a token, from its text.
 pub(crate) fn mark_of_token(token: &str) -> u64 {
     mark_of(TokenHash::of(bare(token)))
 }
 
-/// Without what REST puts in front.
+/// The token without the prefix of REST.
 fn bare(token: &str) -> &str {
     token.strip_prefix("Bot ").or_else(|| token.strip_prefix("Bearer ")).unwrap_or(token)
 }
 
 /// Form of a token.
 enum Form {
-    /// With the account that it says it is for.
+    /// A bot token, with the account that it names.
     Bot(UserId),
     Jwt,
 }
 
-/// Both forms have three parts. The first part of a bot token is an encoded number; everything else is left to the JWT
-/// library, as a JWT's header may be any JSON object, in any spelling (RFC 7519 §7.2).
+/// Both forms have three parts. The first part of a bot token is an encoded number. Everything else is parsed by the
+/// JWT library, because a JWT's header may be any JSON object in any spelling (RFC 7519 §7.2).
 fn form_of(token: &str) -> Result<Form, TokenFault> {
     if token.len() > TOKEN_BYTES_MAX {
         return Err(TokenFault::TooLong);

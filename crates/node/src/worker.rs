@@ -1,10 +1,10 @@
 //! Worker: the thread that runs its share of the guilds.
 //!
-//! Owns        the slots of its guilds, their timers, what they make ids with, and the queue of guilds to be loaded.
-//! Invariants  W1 a guild's inputs are handled in the order they came. W2 a commit begins after everything that
-//!             was there was handled, so that a burst is one commit. W3 a guild that panics costs only itself.
-//! Limits      `guild_loads_max` loads at once; the mailbox's permits; `idle_directs_max` direct messages that nobody uses.
-//! Not here    what a host does.
+//! Owns        the hosts of its guilds, their timers, their id generator, and the queue of guilds to be loaded.
+//! Invariants  W1 a guild's inputs are handled in the order of arrival. W2 a commit begins after all waiting inputs are
+//!             handled, so that a burst is one commit. W3 a guild that panics affects only itself.
+//! Limits      `guild_loads_max` loads at once; the mailbox's permits; `idle_directs_max` idle direct messages.
+//! Not here    the work of a host.
 
 use crate::{
     Clock, RelaySink,
@@ -27,7 +27,7 @@ use std::{
 };
 
 pub(crate) struct Worker {
-    /// Its place among the node's workers.
+    /// Index among the node's workers.
     pub(crate) index: usize,
     pub(crate) jobs: Jobs,
     pub(crate) clock: Arc<dyn Clock>,
@@ -54,7 +54,7 @@ struct Guilds {
     idle_directs: HashSet<GuildId>,
 }
 
-/// Refuses what comes after the worker, also if it panicked.
+/// Refuses inputs after the worker has ended, also by a panic.
 struct CloseOnDrop(Arc<Mailbox>);
 
 impl Drop for CloseOnDrop {
@@ -66,7 +66,7 @@ impl Drop for CloseOnDrop {
 }
 
 impl Worker {
-    /// Runs until the mailbox is closed and everything accepted is durable and told.
+    /// Runs until the mailbox is closed and everything accepted is durable and published.
     pub(crate) fn run(self) {
         let mailbox = self.jobs.mailbox.clone();
         let _close = CloseOnDrop(mailbox.clone());
@@ -77,7 +77,7 @@ impl Worker {
             let batch = mailbox.take(patience, guilds.closing);
             guilds.closing = batch.closed;
             self.handle(&mut guilds, batch);
-            // The batch that said so held the last inputs.
+            // The batch with the closing had the last inputs.
             if guilds.closing {
                 guilds.hosts.retain(|_, host| !host.is_quiet());
                 if guilds.hosts.is_empty() {
@@ -163,7 +163,7 @@ impl Worker {
         }
     }
 
-    /// Of direct messages that nobody uses some stay in memory; one more goes.
+    /// Keeps `idle_directs_max` idle direct messages in memory, and unloads one more.
     fn keep_few_directs(&self, guilds: &mut Guilds, guild_id: GuildId) {
         if !guilds.hosts.get(&guild_id).is_some_and(GuildHost::is_idle_direct) {
             guilds.idle_directs.remove(&guild_id);
@@ -188,7 +188,7 @@ impl Worker {
             return;
         }
         let Some(deadline) = host.deadline(&self.limits) else { return };
-        // Never at once: a guild whose deadline does not move must not take the worker for itself.
+        // Not at once: a guild whose deadline does not move must not occupy the worker.
         let deadline = deadline.max(self.clock.now().instant.after_ms(1));
         // A timer that fires early is harmless and set again; a late one is not.
         if host.armed_at.is_none_or(|at| at > deadline) {

@@ -1,10 +1,10 @@
-//! Parse: the cheapest way to write a text as literals and references, for connections that have its sources.
+//! Parse: the cheapest way to write a body as literals and references, for connections that have its sources.
 //!
-//! Owns        the search for the cheapest path under real prices: `repeats` for zstd, where the last offsets are cheap to say
-//!             again, `plain` for deflate, where each is said in full.
-//! Invariants  P1 what a parse rebuilds from its sources is the text. P2 it refers to no text older than its horizon
-//!             nor beyond its reach, nor into a hole; to a dictionary only if its candidates do.
-//! Limits      `SOURCES_MAX` texts that it refers to: those that give the most bytes.
+//! Owns        the search for the cheapest path under real prices: `repeats` for zstd, where the last offsets are cheap
+//!             to repeat, `plain` for deflate, where each offset is written in full.
+//! Invariants  P1 a parse and its sources reproduce the body. P2 it refers to no body older than its horizon, beyond
+//!             its reach, or in a hole; to a dictionary only if its candidates do.
+//! Limits      `SOURCES_MAX` bodies that it refers to: those that provide the most bytes.
 
 mod plain;
 mod repeats;
@@ -18,13 +18,14 @@ use crate::{
     ring::BodyId,
 };
 
-/// About so many bytes a connection gets per text of the matcher: some are large, and most it is not sent.
+/// Approximate bytes that a connection receives per body of the matcher: some bodies are large, and most are
+/// not sent to it.
 const BYTES_PER_TEXT: u32 = 700;
 
-/// Texts that one parse refers to at most: each is looked for on every connection.
+/// Bodies that one parse may refer to: each is looked up on every connection.
 pub const SOURCES_MAX: usize = 240;
 
-/// A source and how far it is shifted against the text: `from - at`.
+/// A source and its shift against the body: `from - at`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alignment {
     pub source: BodyId,
@@ -35,16 +36,16 @@ impl Alignment {
     const NONE: Self = Self { source: BodyId::MAX, shift: 0 };
 }
 
-/// How the offset of a sequence is said.
+/// Form of a sequence's offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offset {
-    /// As one of the three last: the value 1, 2 or 3 of the format.
+    /// One of the last three offsets: the value 1, 2 or 3 of the format.
     Repeat(u8),
-    /// In full.
+    /// The offset itself.
     Explicit,
 }
 
-/// Literals, then bytes from elsewhere.
+/// Literals, then bytes of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sequence {
     pub literals: u32,
@@ -53,11 +54,11 @@ pub struct Sequence {
     pub offset: Offset,
 }
 
-/// What texts refer to.
+/// Data that bodies may refer to.
 #[derive(Clone, Copy, Debug)]
 pub struct Past<'a> {
     pub history: &'a History,
-    /// And how far before the text it begins, on the connection that asks.
+    /// With its distance before the body, on the connection of this parse.
     pub dictionary: Option<(&'a Dictionary, u32)>,
 }
 
@@ -71,36 +72,36 @@ impl<'a> Past<'a> {
     }
 }
 
-/// What is parsed.
+/// Input of a parse.
 #[derive(Clone, Copy, Debug)]
 pub struct Task<'a> {
     pub text: &'a Entry,
     pub past: Past<'a>,
-    /// Where the text stood before.
+    /// Earlier occurrences of the body's bytes.
     pub candidates: &'a Candidates,
-    /// How many bytes back it may refer to itself.
+    /// Maximum distance of references to the body itself.
     pub reach: u32,
 }
 
-/// Which sources a parse may have, beside the text itself and a dictionary.
+/// Sources that a parse may use, in addition to the body itself and a dictionary.
 #[derive(Clone, Copy, Debug)]
 pub enum Allowed<'a> {
-    /// What nearly all have, from `oldest` on, and one text more.
+    /// Bodies that nearly all connections have, from `oldest` on, and one more.
     Common { oldest: BodyId, template: Option<BodyId> },
-    /// What one connection has.
+    /// Bodies that one connection has.
     Had(&'a Had),
-    /// One text.
+    /// One body only.
     Only(BodyId),
-    /// All.
+    /// All bodies.
     All,
-    /// None.
+    /// No other body.
     Nothing,
 }
 
 impl Allowed<'_> {
     fn allows(&self, found: &Candidate) -> bool {
         match *self {
-            // No branches: they could not be foretold.
+            // Without branches, because the CPU could not predict them.
             Self::Common { oldest, template } => {
                 found.is_common & (found.source >= oldest) | (Some(found.source) == template)
             }
@@ -112,7 +113,7 @@ impl Allowed<'_> {
     }
 }
 
-/// About how far back an alignment's bytes are, as far as that is known before there is a connection.
+/// Approximate distance of an alignment's bytes, before a connection is known.
 fn likely_distance(past: Past<'_>, text: &Entry, alignment: Alignment) -> u32 {
     match alignment.source {
         ITSELF => -alignment.shift as u32,
@@ -121,7 +122,7 @@ fn likely_distance(past: Past<'_>, text: &Entry, alignment: Alignment) -> u32 {
     }
 }
 
-/// Room for parsing, kept between parses.
+/// Memory for parsing, reused between parses.
 #[derive(Debug, Default)]
 pub struct Parser {
     repeats: repeats::Parser,
@@ -129,13 +130,13 @@ pub struct Parser {
 }
 
 impl Parser {
-    /// The cheapest sequences under `prices` with sources that are `allowed`.
+    /// The cheapest sequences under `prices` with `allowed` sources.
     pub fn parse(&mut self, task: Task<'_>, prices: Prices<'_>, allowed: Allowed<'_>) -> Vec<Sequence> {
         let sequences = match (prices, allowed) {
             (Prices::Deflate(prices), Allowed::Common { oldest, template }) => {
                 self.plain.parse_common(task, prices, (oldest, template))
             }
-            // Most parses, so it has a loop of its own.
+            // The most frequent case has a loop of its own.
             (_, Allowed::Common { .. }) => self.parse_with(task, prices, |found| allowed.allows(found)),
             _ => self.parse_with(task, prices, |found| allowed.allows(found)),
         };
@@ -161,7 +162,7 @@ impl Parser {
     }
 }
 
-/// If these have more than [`SOURCES_MAX`] sources, those that give the most bytes, in order.
+/// If the sequences have more than [`SOURCES_MAX`] sources: those that provide the most bytes, in order.
 pub fn best_sources(sequences: &[Sequence]) -> Option<Vec<BodyId>> {
     if sequences.len() <= SOURCES_MAX {
         return None;

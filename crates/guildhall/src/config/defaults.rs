@@ -15,7 +15,7 @@ pub const PARTITIONS: u16 = 0;
 pub const GUILD_WORKERS: u16 = 0;
 /// A tenth of a second of work at 50,000 commands per second, which a caller can wait for.
 pub const WORKER_MAILBOX_MAX: u32 = 4096;
-/// Some 40 KiB each with the kernel's share: below a gigabyte for a machine nobody has tuned.
+/// About 40 KiB each with the kernel's share: less than a gigabyte on a machine with default settings.
 pub const CONNECTIONS_MAX: u32 = 20_000;
 /// The interval that clients expect; libraries derive their own timeouts from it.
 pub const HEARTBEAT_INTERVAL_MS: u32 = 41_250;
@@ -23,7 +23,7 @@ pub const HEARTBEAT_INTERVAL_MS: u32 = 41_250;
 pub const DRAIN_TIMEOUT_MS: u32 = 20_000;
 /// Most nodes have no load balancer. An operator who has one knows its polling interval.
 pub const DRAIN_NOTICE_MS: u32 = 0;
-/// Some hundred thousand sessions of a busy guild share this; it is written and read once, in a second or two.
+/// Enough for a hundred thousand sessions of a busy guild. It is written and read once, in a second or two.
 pub const HANDOVER_BYTES_MAX: u32 = 256 << 20;
 /// Metrics show how busy a community is.
 pub const METRICS: MetricsAccess = MetricsAccess::Local;
@@ -88,7 +88,7 @@ pub const REPLAY_EVENTS_MAX: u32 = 4096;
 pub const REPLAY_BYTES_MAX: u32 = 4 << 20;
 /// Twice the replay buffer: a resume, and events that arrive during it.
 pub const BACKLOG_EVENTS_MAX: u32 = 8192;
-/// Above the largest READY with all its guilds; a client that is further behind should resume.
+/// Larger than the largest READY with all its guilds. A client that is further behind should resume.
 pub const BACKLOG_BYTES_MAX: u32 = 64 << 20;
 /// Events of a busy guild in three minutes, the resume window.
 pub const SHARED_LOG_EVENTS_MAX: u32 = 8192;
@@ -124,7 +124,7 @@ pub const UPGRADES: Upgrades = Upgrades::Auto;
 /// A fifth remains for unexpected demand.
 pub const UPGRADE_MEMORY_PERCENT: u16 = 80;
 
-/// Most communities have their own client, and what is not served needs no care.
+/// Most communities have their own client, and a page that is not served needs no attention.
 pub const CHAT: ChatMode = ChatMode::Off;
 
 /// Clients expect it.
@@ -138,7 +138,7 @@ pub const UPLOAD_FILE_BYTES_MAX: u32 = 25 << 20;
 /// A `data:` URL of this size leaves some KiB of a 1 MiB body for other fields.
 pub const UPLOAD_PICTURE_BYTES_MAX: u32 = 4 << 20;
 
-/// As upstream: clients and bots are used to renewing them.
+/// As upstream: clients and bots renew links.
 pub const LINKS_EXPIRE_S: u32 = 86_400;
 
 /// The folder for generated data, which is git-ignored.
@@ -150,7 +150,7 @@ pub const SYNCHRONOUS: Synchronous = Synchronous::Full;
 
 /// With short-lived tokens, operators expect access to end at the expiry.
 pub const EXPIRE_SESSIONS: ExpireSessions = ExpireSessions::On;
-/// A check takes one to two seconds per GB; damage that is found late is in all backups since.
+/// A check takes one to two seconds per GB. Damage that is found late is also in all backups since.
 pub const STORE_CHECK: DatabaseCheck = DatabaseCheck::Quick;
 /// Room for the write-ahead log, which grows to this size before a checkpoint.
 pub const STORE_FREE_BYTES_MIN: u64 = 64 << 20;

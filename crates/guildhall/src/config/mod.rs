@@ -1,10 +1,10 @@
 //! Configuration: strings from outside become one checked, typed `Config`.
 //!
-//! Owns        every setting (`settings`), where its value may come from (`raw`), what it may be (`value`).
+//! Owns        every setting (`settings`), the sources of its value (`raw`), and its valid values (`value`).
 //! Doors       `load` for commands, `default_toml` and `effective_toml` for people.
-//! Invariants  C1 flags beat the environment, the environment beats the file, the file beats the defaults.
-//!             C2 what is not a setting is refused, with its place. C3 no secret is ever printed. (tests `c*_*`)
-//! Not here    reading the process's environment or the file: the caller brings `Sources`, so tests can fake them.
+//! Invariants  C1 flags override the environment, the environment overrides the file, the file overrides the defaults.
+//!             C2 unknown settings are refused, with their place. C3 no secret is ever printed. (tests `c*_*`)
+//! Not here    reading the process's environment or the file: the caller passes `Sources`, so tests can replace them.
 
 pub mod defaults;
 mod jwks;
@@ -36,7 +36,7 @@ use guildhall_codec::{ClassicContexts, ClassicParams, ZlibParams, ZstdParams};
 use raw::RawConfig;
 use std::path::{Path, PathBuf};
 
-/// The file that is read when nobody names one, if it exists.
+/// The file that is read by default, if it exists.
 pub const DEFAULT_FILE: &str = "guildhall.toml";
 /// The environment variable that names a file.
 pub const FILE_VARIABLE: &str = "GUILDHALL_CONFIG";
@@ -75,24 +75,24 @@ impl Flag {
     }
 }
 
-/// A checked configuration, and where each of its values came from.
+/// A checked configuration, with the source of each value.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// What to run with.
+    /// The configuration.
     pub config: Config,
     /// Every setting, in the order of the documentation.
     pub effective: Vec<Effective>,
 }
 
-/// One setting as it is in force.
+/// One setting and its current value.
 #[derive(Clone, Debug)]
 pub struct Effective {
     pub section: &'static str,
-    /// Its name there.
+    /// Name within its section.
     pub key: &'static str,
     /// As TOML; none when it is not set. Secrets are replaced (C3).
     pub text: Option<String>,
-    /// Where it came from.
+    /// Source of the value.
     pub origin: Origin,
 }
 
@@ -147,7 +147,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
 }
 
 impl CodecConfig {
-    /// What contexts are made with, all of them within `bytes_max`.
+    /// Parameters of library contexts, all of them within `bytes_max`.
     #[must_use]
     pub fn classic_params(&self, bytes_max: u64) -> ClassicParams {
         let small = |value: u16| u8::try_from(value).unwrap_or(u8::MAX);
@@ -171,7 +171,7 @@ impl CodecConfig {
 const ANY_AUDIENCE: &str = "any";
 
 impl AuthConfig {
-    /// What tokens of other issuers must say.
+    /// Required claims of other issuers' tokens.
     #[must_use]
     pub fn terms(&self) -> Terms {
         let said = |text: &Option<Text>| text.as_ref().map(|text| text.as_str().to_owned());

@@ -1,4 +1,4 @@
-//! Values: how a setting's text or TOML scalar becomes its type, and what to say when it does not.
+//! Values: conversion of a setting's text or TOML scalar to its type, and the error text for invalid ones.
 
 use super::raw::Scalar;
 use std::{
@@ -14,7 +14,7 @@ pub(super) trait Value: Sized {
     /// Restriction of the type, such as a range for numbers.
     type Rule;
 
-    /// Parses a value; `None` if it is not as [`Value::expected`] says.
+    /// Parses a value; `None` if it is not valid by [`Value::expected`].
     fn read(raw: &Scalar, rule: &Self::Rule) -> Option<Self>;
     /// Description of allowed values, to follow "expected".
     fn expected(rule: &Self::Rule) -> String;
@@ -51,7 +51,7 @@ whole_numbers!(u16 u32 u64 i32);
 impl Value for SocketAddr {
     type Rule = ();
 
-    /// `localhost` is this machine's own address, whatever a name server says.
+    /// `localhost` is this machine's own address, independent of name servers.
     fn read(raw: &Scalar, (): &()) -> Option<Self> {
         let text = raw.text()?;
         match text.strip_prefix("localhost:") {

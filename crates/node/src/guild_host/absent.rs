@@ -1,4 +1,4 @@
-//! Guild host without its guild: loads it with back-off, and answers relays and commands meanwhile.
+//! Guild host while its guild is not loaded: loads it with back-off, and answers relays and commands in the meantime.
 
 use super::{Context, Delivery, GuildHost, HostState, live::collect};
 use crate::{
@@ -20,7 +20,7 @@ use tracing::error;
 /// twice as long each time.
 const BACKOFF_MIN_MS: u64 = 100;
 const BACKOFF_MAX_MS: u64 = 5_000;
-/// A guild that was well for so long has no failures to answer for.
+/// Failures of a guild are forgotten after this time without another one.
 const FAILURES_FORGOTTEN_MS: u64 = 60_000;
 
 impl GuildHost {
@@ -74,7 +74,7 @@ impl GuildHost {
         }
     }
 
-    /// Answers for a guild that does not exist. The input comes back if a relay is full.
+    /// Answers for a guild that does not exist. Returns the input if a relay is full.
     pub(super) fn handle_absent(&mut self, cx: &mut Context<'_>, input: Input) -> Result<(), Input> {
         let is_absent = matches!(self.state, HostState::Absent);
         let refusal = if is_absent { Refusal::UnknownGuild } else { Refusal::Unavailable };
@@ -99,7 +99,7 @@ impl GuildHost {
     fn answer_relay(&mut self, cx: &mut Context<'_>, message: &ToGuild, is_absent: bool) -> Delivery {
         match *message {
             ToGuild::Attach { session, .. } if is_absent => {
-                // A relay takes no `Attached` before its first snapshot.
+                // A relay accepts `Attached` only after its first snapshot.
                 if self.streams.is_new(session.relay) && self.send_snapshot(cx, session.relay) == Delivery::Full {
                     return Delivery::Full;
                 }
@@ -108,7 +108,7 @@ impl GuildHost {
             ToGuild::Attach { session, .. } => {
                 let delivery = self.deliver_own(cx, session.relay, RelayMessage::Unavailable { session });
                 if delivery == Delivery::Done {
-                    // It does not ask again by itself: the snapshot that follows has to have it do so.
+                    // The relay does not ask again by itself. The snapshot that follows makes it do so.
                     self.streams.lost(session.relay);
                 }
                 delivery
@@ -133,8 +133,8 @@ impl GuildHost {
         }
     }
 
-    /// Sends a snapshot of a guild that does not exist: nobody may be in it. If something was lost on the
-    /// stream it resets whoever still is.
+    /// Sends a snapshot of a guild that does not exist and has no members. If something was lost on the stream, it
+    /// resets remaining sessions.
     pub(super) fn send_snapshot(&mut self, cx: &mut Context<'_>, relay: RelayId) -> Delivery {
         let guild = guildhall_model::Guild::new(self.guild_id, "", UserId::new(0));
         let structure = GuildStructure { guild: Arc::new(guild), roles: Arc::default(), channels: Arc::default() };
@@ -160,7 +160,7 @@ impl GuildHost {
         }
     }
 
-    /// Comes from `Node::create_guild` and the like; goes on to `Guild::create`, then `release`.
+    /// Called by `Node::create_guild` and similar; continues with `Guild::create`, then `release`.
     fn create(&mut self, cx: &mut Context<'_>, new: CreateRequest, answer: oneshot::Sender<Answer>) {
         let (now, jobs) = (cx.now, cx.jobs);
         let owner_id = match &new {
@@ -178,7 +178,7 @@ impl GuildHost {
         };
         unit.answers.push((answer, Ok(Reply::Done)));
         unit.joined.extend(owner_id);
-        // Its writes come before anything that it does from here on.
+        // Its writes precede those of later inputs.
         self.pipeline.push(unit);
         self.begin(cx, guild);
         cx.released.push(self.guild_id);

@@ -1,4 +1,4 @@
-//! Guild host with its guild in memory: inputs in, units out.
+//! Guild host while its guild is loaded: inputs in, units out.
 
 use super::{Context, Delivery, GuildHost, HostState, Parked};
 use crate::{
@@ -19,7 +19,8 @@ use tracing::{error, warn};
 
 /// Messages that one guild may have loaded at once; further commands wait for their turn.
 const MESSAGE_LOADS_MAX: usize = 32;
-/// A command needs its message and the one that is answered; more often only if they are evicted at once.
+/// A command needs its message and the message that it answers. More loads happen only if a loaded message is
+/// evicted at once.
 const LOADS_PER_COMMAND_MAX: u8 = 4;
 
 impl GuildHost {
@@ -36,7 +37,7 @@ impl GuildHost {
                     let _ = answer.send(Ok(Reply::Done));
                     return;
                 };
-                // Asked again, perhaps because the first answer was lost: the same owner gets the same answer.
+                // A repeated request, perhaps because the first answer was lost: the same owner gets the same answer.
                 let now = cx.now;
                 let read = self.run(cx, |guild| guild.handle_command(now, Actor::System, &Command::ReadGuild));
                 let Some((Outcome::Reply(Ok(Reply::Guild(found))), mut unit)) = read else {
@@ -56,7 +57,7 @@ impl GuildHost {
         }
     }
 
-    /// Comes from `Node::command` through the mailbox; goes on to `Guild::handle_command`, then `release`.
+    /// Called by `Node::command` through the mailbox; continues with `Guild::handle_command`, then `release`.
     fn command(&mut self, cx: &mut Context<'_>, request: CommandRequest) {
         if request.answer.is_closed() {
             // The caller gave up in the meantime.
@@ -74,7 +75,7 @@ impl GuildHost {
                 cx.released.push(self.guild_id);
             }
             Some((Outcome::Later(command), unit)) => {
-                // It keeps its permit of the mailbox until it is answered.
+                // The request keeps its mailbox permit until it is answered.
                 self.late.insert(command, request.answer);
                 self.push(cx, unit);
             }
@@ -118,7 +119,7 @@ impl GuildHost {
             Ok(message) => {
                 request.loads_count += 1;
                 self.run_and_push(cx, |guild| guild.handle_message_loaded(channel_id, message_id, message));
-                // It has waited already; the others of its guild that wait came later.
+                // It has waited already, so it goes before the other waiting inputs of its guild.
                 self.waiting.push_front(Input::Command(request));
             }
             Err(error) => {
@@ -130,8 +131,8 @@ impl GuildHost {
         self.load_messages(cx);
     }
 
-    /// Runs the guild, with its worker's ids, and collects what comes out of it; none when it panicked, or is not
-    /// there. Guilds handle inputs here and nowhere else.
+    /// Runs the guild with its worker's id generator, and collects its outputs. None if it panicked or is not loaded.
+    /// Guilds handle all inputs here.
     pub(super) fn run<R>(
         &mut self,
         cx: &mut Context<'_>,
@@ -201,12 +202,12 @@ impl GuildHost {
         self.publish_ready(cx);
     }
 
-    /// A relay was full: its stream ends here, and starts again with a snapshot when there is room.
+    /// Ends the stream of a full relay. It restarts with a snapshot when the relay has room.
     pub(super) fn relay_lost(&mut self, cx: &mut Context<'_>, relay: RelayId) {
         self.streams.lost(relay);
         self.pipeline.cut_off(relay);
         self.lags(cx, relay);
-        // Only pushed: `release` is under way.
+        // Only pushed: `release` is running.
         if let Some(((), unit)) = self.run(cx, |guild| guild.handle_relay_lost(relay))
             && !unit.is_empty()
         {
@@ -223,7 +224,7 @@ impl GuildHost {
                     self.lags(cx, relay);
                 }
             }
-            // The guild introduces itself once it is loaded.
+            // The guild sends snapshots once it is loaded.
             HostState::Loading | HostState::Draining | HostState::Backoff(_) | HostState::Evictable => {}
         }
     }
@@ -245,7 +246,7 @@ impl GuildHost {
             self.run_and_push(cx, |guild| guild.handle_timer(now));
         }
         if now.instant.ms_since(self.used_at) >= cx.limits.guild_idle_ms {
-            // Asked again as late if somebody needs it still.
+            // Checked again as late as possible.
             self.used_at = now.instant;
             let is_idle = matches!(&self.state, HostState::Live(guild) if guild.is_idle());
             if is_idle && self.is_quiet() {
@@ -279,7 +280,7 @@ impl GuildHost {
         self.resync_broken(cx);
     }
 
-    /// A guild is here: it meets the relays that are subscribed already.
+    /// A guild is loaded: its relays that are subscribed already get snapshots.
     pub(super) fn begin(&mut self, cx: &mut Context<'_>, guild: Box<Guild>) {
         let now = cx.now;
         for used in [Some(guild.newest_id()), cx.jobs.ids.known_floor()].into_iter().flatten() {
@@ -306,7 +307,7 @@ fn joined_by(command: &Command, reply: &Reply) -> Vec<UserId> {
     }
 }
 
-/// Takes the outputs of a guild.
+/// Collects the outputs of a guild.
 pub(super) fn collect(guild: &mut Guild) -> CommitUnit {
     let mut unit = CommitUnit::default();
     while let Some(output) = guild.poll_output() {

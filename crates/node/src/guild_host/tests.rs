@@ -1,4 +1,4 @@
-//! Tests of what cannot be made to happen from outside: a guild that panics.
+//! Tests of a state that cannot be caused from outside: a guild that panics.
 
 use super::*;
 use crate::{
@@ -194,7 +194,7 @@ async fn i3_guilds_make_ids_with_what_the_worker_lends_also_after_a_panic() {
     let mut newest = 0;
     for panics in [false, true, false] {
         if panics {
-            // In the midst of it: an id was made, and is lost with the guild.
+            // It panics after it has made an id, which is lost with the guild.
             bench.with(|host, cx| {
                 let now = cx.now;
                 host.run_and_push(cx, |guild| {
@@ -219,7 +219,7 @@ async fn what_follows_a_lost_message_in_its_group_is_not_sent() {
     let (mut bench, _) = Bench::ready();
     bench.relays.1.store(1, Ordering::SeqCst);
     let session = SessionKey { relay: RelayId::first(PartitionId(0)), slot: 0, generation: 0 };
-    // Two messages: somebody is online, and the session's view.
+    // Two messages: the member is online, and the session's view.
     let attach = ToGuild::Attach {
         session,
         session_id: "s".into(),

@@ -46,7 +46,7 @@ const PREPARED: Compression = ClientParams::deflate(Encoding::Json, false, 15).c
 /// The same with it.
 const TAKEOVER: Compression = ClientParams::deflate(Encoding::Json, true, 15).conn.compression;
 
-/// Whose sessions they are.
+/// Kind of account of the sessions.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Bot,
@@ -54,7 +54,7 @@ enum Kind {
     Passive,
 }
 
-/// Many JSON sessions of one account, in one guild. They stand together.
+/// Many JSON sessions of one account, in one guild. They share one log.
 struct Crowd {
     clock: FakeClock,
     partition: Partition,
@@ -92,7 +92,7 @@ impl Crowd {
         let params = ConnParams { encoding: Encoding::Json, compression };
         for _ in 0..count {
             let key = crowd.partition.accept(now, params, &mut crowd.link);
-            // Messages and members, but no presences: each session would be told of all others.
+            // Messages and members without presences: otherwise each session would receive those of all others.
             let mut identify = masked(2, &identify_payload("token", Some(1 | 1 << 9 | 1 << 15)));
             crowd.partition.handle_bytes(now, key, &mut identify, &mut crowd.link);
             let account = Account { user: account.clone(), guilds: vec![id(1)], token: 0, expires_at: None };
@@ -168,7 +168,7 @@ impl Crowd {
         info.count_total
     }
 
-    /// Allocations while passive sessions are told that something was said.
+    /// Allocations of one round of passive updates after a message.
     fn allocations_of_a_round(&mut self) -> u64 {
         let message = self.say();
         self.partition.handle_guild(self.clock.now(), message, false, &mut self.link);
@@ -179,7 +179,7 @@ impl Crowd {
         info.count_total
     }
 
-    /// Allocations while the partition handles a batch of so many messages.
+    /// Allocations while the partition handles a batch of this many messages.
     fn allocations(&mut self, messages: usize) -> u64 {
         let batch: Vec<ToRelay> = (0..messages).map(|_| self.say()).collect();
         let now = self.clock.now();
@@ -224,11 +224,12 @@ fn no_allocation_per_delivery() {
     }
 }
 
-/// What is searched and parsed is for the event. A connection's ring is full one day and then grows, which is less than once in
-/// forty rounds when it has been there for long.
+/// Search and parse are per event. A connection's ring occasionally becomes full and grows: less than once in forty
+/// rounds after a while.
 #[test]
 fn no_allocation_per_delivery_of_a_shared_match_stream() {
-    // Both get the optimal parse: what a search allocates depends on its effort, and this test is about deliveries.
+    // Both audiences get the optimal parse: the allocations of a search depend on its effort, and this test is
+    // about deliveries.
     const COUNTS: [usize; 2] = [100, 300];
     for compression in [Compression::Zstd, Compression::Zlib, TAKEOVER] {
         let [few, many] = COUNTS.map(|count| {

@@ -1,4 +1,5 @@
-//! Logs that sessions share, and their limits: who needs what was forgotten starts anew and is never sent a gap (trap 9).
+//! Logs that sessions share, and their limits: a session that needs a forgotten entry starts again, and never sees
+//! a gap (trap 9).
 
 use crate::fixture::*;
 use guildhall_codec::Encoding;
@@ -21,7 +22,7 @@ fn forgetful(change: impl FnOnce(&mut PartitionConfig)) -> Pair {
     })
 }
 
-/// A bot that stands with all others made by this.
+/// A bot that shares its log with all others of this function.
 fn member(pair: &mut Pair, params: ClientParams) -> ClientId {
     let client = live(pair, &gob(), Some(PLAIN), params);
     pair.client(client).heartbeat();
@@ -36,7 +37,7 @@ fn chat(pair: &mut Pair, count: usize) {
     }
 }
 
-/// Its socket takes so much and no more.
+/// Its socket takes this many bytes and then none.
 fn stall(pair: &mut Pair, client: ClientId, room: usize) {
     pair.stop_reading(client);
     pair.client(client).socket().set_room(room);

@@ -14,7 +14,7 @@ fn greeted(params: ClientParams) -> (Pair, ClientId) {
     (pair, client)
 }
 
-/// What a greeted client is closed with after it sent something.
+/// Checks the close code of a client that has received HELLO, after it sent something.
 fn check_greeted(params: ClientParams, send: impl FnOnce(&mut TestClient), expected: CloseCode) {
     let (mut pair, client) = greeted(params);
     send(pair.client(client));
@@ -90,7 +90,7 @@ fn c4002_what_cannot_be_decoded() {
     }
 }
 
-/// A heartbeat of exactly so many bytes.
+/// A heartbeat of exactly this many bytes.
 fn padded(bytes: usize) -> Vec<u8> {
     let frame = br#"{"op":1,"d":null,"x":""}"#;
     let mut padded = frame[..frame.len() - 2].to_vec();
@@ -226,7 +226,7 @@ fn c4014_intents_that_were_not_granted() {
         let send = identify(&gob().username, |d| d["intents"] = (1u64 << bit).into());
         check_greeted(ClientParams::JSON, send, CloseCode::DisallowedIntents);
     }
-    // User accounts are not asked for grants.
+    // User accounts need no granted intents.
     let (mut pair, client) = greeted(ClientParams::JSON);
     pair.client(client).identify(identify_payload(&bob().username, Some(u32::MAX)));
     assert_eq!(pair.names(client), [(1, "READY".to_owned())]);

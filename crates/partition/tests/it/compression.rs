@@ -53,7 +53,7 @@ pub fn with_dictionaries() -> Vec<ClientParams> {
     dictionaries().iter().map(with).collect()
 }
 
-/// Everything a bot is told in an ordinary life, without what differs by chance.
+/// All dispatches of a bot in an ordinary sequence of events, without random values.
 fn life(params: ClientParams, streams: Streams) -> Vec<(u64, String, Value)> {
     let mut pair = world_with(|config| {
         config.streams = streams;
@@ -106,7 +106,7 @@ fn payloads_are_compressed_apart_only_when_asked_for_and_worth_it() {
         let client = live(&mut pair, &pro(), Some(FULL), params);
         let inflated = pair.client(client).inflated_count;
         assert_eq!(inflated > 0, expected, "{params:?}");
-        // What is shared is not compressed for one of them.
+        // Compressed once for all recipients, not for one of them.
         say(&mut pair, &ana(), GENERAL, &"long ".repeat(390));
         assert_eq!(heard(&mut pair, client).len(), 1);
         assert_eq!(pair.client(client).inflated_count, inflated);
@@ -162,7 +162,7 @@ fn a_message_that_does_not_read_back_is_caught_counted_and_healed() {
     }
 }
 
-/// Those that were compressed together with it are whole: they are sent, and are not told again.
+/// Messages that were compressed in the same write before the faulty one are complete: they are sent, once.
 #[test]
 fn what_comes_before_a_message_that_does_not_read_back_is_sent() {
     for compression in [Compression::Zlib, Compression::Zstd] {

@@ -67,7 +67,7 @@ fn larger_contexts_are_taken_back_by_a_reconnect_that_loses_nothing() {
     assert_eq!(pair.take_back_upgrades(0, 1), 1);
     let asked: Vec<_> = clients.into_iter().filter(|client| pair.take(*client) == [Received::Reconnect]).collect();
     let [asked] = asked[..] else { panic!("{asked:?}") };
-    // Nobody is asked twice, and nobody who has a usual one.
+    // No client is asked twice, and none with a context of the usual size.
     assert_eq!(
         (pair.take_back_upgrades(0, 10), pair.take_back_upgrades(0, 10), pair.take_back_upgrades(1, 10)),
         (1, 0, 0)

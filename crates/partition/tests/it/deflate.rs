@@ -1,4 +1,4 @@
-//! permessage-deflate on whole sessions: traps 1, 2 and 4, and what it keeps for whom.
+//! permessage-deflate on whole sessions: traps 1, 2 and 4, and the state per connection.
 
 use crate::fixture::*;
 use guildhall_codec::{BodyDeflater, Encoding, SharedWindow, ZlibParams, encode_payload_to_gateway};
@@ -66,7 +66,7 @@ fn trap_1_what_goes_uncompressed_stays_out_of_the_window() {
         let mut pair = world_with(|config| config.inbound_per_minute_max = 1_000);
         let client = live(&mut pair, &pro(), Some(FULL), params);
         for n in 0..60 {
-            // Each refers to what was said before the answer to the heartbeat.
+            // Each refers to the text before the answer to the heartbeat.
             let content = format!("the same again, and again {} {}", n / 2, hex(n / 3, 40));
             say(&mut pair, &ana(), GENERAL, &content);
             pair.client(client).heartbeat();
@@ -127,7 +127,7 @@ fn trap_1_rsv1_is_refused_where_it_may_not_stand() {
     check(PREPARED, &[(head(Opcode::Text, false, true), first), (head(Opcode::Ping, true, true), b"")], Some(1002));
     check(PREPARED, &[(head(Opcode::Pong, true, true), b"")], Some(1002));
     check(PREPARED, &[(head(Opcode::Close, true, true), &[3, 232])], Some(1002));
-    // Who has not negotiated it, and who has another compression.
+    // A client that has not negotiated it, and one with another compression.
     for params in [ClientParams::JSON, ClientParams::new(Encoding::Json, guildhall_partition::Compression::Zstd)] {
         check(params, &[(head(Opcode::Text, true, true), &compressed)], Some(1002));
     }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::sync::Arc;
 
 pub const GUILD: u64 = 1;
-/// Who has it sees `HIDDEN`.
+/// Role whose members can view `HIDDEN`.
 pub const INSIDERS: u64 = 5;
 pub const GENERAL: u64 = 10;
 pub const HIDDEN: u64 = 11;
@@ -87,7 +87,7 @@ pub fn say(pair: &mut Pair, who: &Arc<User>, channel: u64, content: &str) -> Mes
     say_as(pair, who, channel, new)
 }
 
-/// Ana says all of it, before anybody is told.
+/// Ana writes all messages before any is delivered.
 pub fn say_all(pair: &mut Pair, contents: impl IntoIterator<Item = String>) {
     for content in contents {
         say(pair, &ana(), GENERAL, &content);
@@ -135,7 +135,7 @@ pub fn resumed(pair: &mut Pair, client: ClientId, account: &Arc<User>) -> (Clien
     (client, received)
 }
 
-/// A resume that must succeed: what was replayed, without RESUMED, which must be last.
+/// A resume that must succeed. Returns the replay without RESUMED, which must be last.
 pub fn replayed(pair: &mut Pair, client: ClientId, account: &Arc<User>) -> (ClientId, Vec<(u64, String)>) {
     let (client, received) = resumed(pair, client, account);
     let mut names: Vec<(u64, String)> = received

@@ -1,4 +1,4 @@
-//! GUILD_CREATE: what each kind of receiver is told of a guild (docs/protocol.md §6.11).
+//! GUILD_CREATE: its content for each kind of recipient (docs/protocol.md §6.11).
 
 use crate::fixture::*;
 use guildhall_guild::Command;
@@ -33,7 +33,7 @@ fn crowded() -> Pair {
     pair
 }
 
-/// The guild as this account is told of it.
+/// GUILD_CREATE for this account.
 fn told(pair: &mut Pair, account: &Arc<User>, intents: Option<u32>, large_threshold: Option<u64>) -> Value {
     let client = pair.connect(ClientParams::JSON);
     let mut d = identify_payload(&account.username, intents);

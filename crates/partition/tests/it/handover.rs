@@ -154,7 +154,7 @@ fn voice_ends_with_the_process_and_others_are_told() {
     assert!(left.expect("a voice state")["channel_id"].is_null());
 }
 
-/// Who saw them come in would believe them there for good.
+/// Otherwise a client that saw the user join voice would show them there for ever.
 #[test]
 fn who_left_voice_with_the_process_left_it_for_those_too_who_may_not_look_there_any_more() {
     for restarts in [1, 2] {
@@ -176,7 +176,8 @@ fn who_left_voice_with_the_process_left_it_for_those_too_who_may_not_look_there_
     }
 }
 
-/// A passive session is told by the same update where something was said, which it may not read any more, and who left voice.
+/// One update tells a passive session of a message in a channel that it may no longer read, and of a user
+/// who left voice.
 #[test]
 fn who_left_voice_with_the_process_left_it_in_what_is_left_of_an_update() {
     const ROUND_MS: u64 = 37_500;
@@ -206,8 +207,8 @@ fn who_left_voice_with_the_process_left_it_in_what_is_left_of_an_update() {
     }
 }
 
-/// The guild has let them in, but their partition has not heard of it yet. A bot, in voice in as many guilds as it likes, is no
-/// different.
+/// The guild has accepted their voice state, but their partition does not know of it yet. A bot may be in voice in any
+/// number of guilds; the same holds for it.
 #[test]
 fn who_has_just_asked_for_voice_leaves_it_as_well() {
     for speaker in [bob(), gob()] {
@@ -284,7 +285,7 @@ fn who_does_not_come_is_forgotten() {
     refused(&mut pair, client, &pro());
 }
 
-/// What was said in a group is not for who has left it, whichever process sends it, and whenever they left.
+/// Messages of a group are not sent to an account that left it, by any process, whenever it left.
 #[test]
 fn x2_of_a_group_that_was_left_nothing_is_told() {
     const GROUP: ChannelId = ChannelId::new(9_000);

@@ -1,4 +1,4 @@
-//! Heartbeats: answered always and first; overdue ones; what they trim.
+//! Heartbeats: answered always and first; overdue ones; the dispatches that they trim.
 
 use crate::fixture::*;
 use guildhall_test_kit::{ClientParams, Received, identify_payload};

@@ -250,7 +250,7 @@ fn a_user_waits_for_slow_guilds_only_so_long() {
     assert_eq!(pair.names(client), [(3, "GUILD_CREATE".to_owned())]);
 }
 
-/// What the node says for a guild that cannot be served.
+/// The node's answer for a guild that cannot be served.
 fn tell_unavailable(pair: &mut Pair, guild_id: GuildId) {
     let told: Vec<ToGuild> =
         pair.to_guilds.iter().filter(|(of, _)| *of == guild_id).map(|(_, message)| message.clone()).collect();
@@ -371,7 +371,7 @@ fn the_presence_in_identify_is_shown() {
     assert_eq!(seen[0].name, "PRESENCE_UPDATE");
     assert_eq!((&d["status"], &d["client_status"]), (&json!("dnd"), &json!({"mobile": "dnd"})));
     assert_eq!(d["activities"][0]["name"], "chess");
-    // The user account itself is not told.
+    // The session of the user account does not receive it.
     assert_eq!(pair.names(client), [(1, "READY".to_owned())]);
 
     pair.client(client).send(3, &json!({"status": "invisible", "activities": [], "since": 0, "afk": false}));

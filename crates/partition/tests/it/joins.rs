@@ -1,4 +1,4 @@
-//! Who joins, leaves and comes back while connected.
+//! Accounts that join, leave and come back while connected.
 
 use crate::fixture::*;
 use guildhall_guild::{Actor, Command};
@@ -194,7 +194,7 @@ fn a_request_to_enter_that_comes_late_leaves_nobody_behind() {
     live(&mut pair, &gob(), Some(PLAIN), ClientParams::JSON);
     pair.holds_to_guilds = true;
     let client = pair.login(&pro(), Some(FULL), ClientParams::JSON);
-    // Its relay starts anew, so it asks again, while the first request is still under way.
+    // Its relay's stream restarts, so it asks again while the first request is still on its way.
     pair.overflow(relay(0), id(GUILD));
     pair.room(relay(0), id(GUILD));
     let _keeps_the_relay = pair.login(&gob(), Some(PLAIN), ClientParams::JSON);

@@ -54,7 +54,7 @@ fn a_whole_list_comes_in_chunks_of_a_thousand() {
     }
 }
 
-/// However many ask for however much: what is said meanwhile is not behind all of it.
+/// Any number of member requests: later messages are not sent after all of their chunks.
 #[test]
 fn events_go_between_the_chunks_of_many_readers() {
     let mut pair = world();

@@ -31,7 +31,7 @@ const ALL_KINDS: [ClientParams; 11] = [
     ClientParams::deflate(Encoding::Etf, true, 8),
 ];
 
-/// A bot on partition 0 that was cut off, and said something to in the meantime; connected anew at partition 1.
+/// A bot of partition 0 whose connection was lost, with messages since; it connects again at partition 1.
 fn wanderer(params: ClientParams) -> (Pair, ClientId) {
     wanderer_with(params, Streams::Classic)
 }
@@ -109,7 +109,7 @@ fn what_was_sent_on_the_way_arrives() {
         let received = pair.take(client);
         assert_eq!(received.iter().filter(|received| **received == Received::HeartbeatAck).count(), 1);
         let dispatches = received.iter().filter(|received| matches!(received, Received::Dispatch(_))).count();
-        // The presence it has set is told to it as well: it is a bot.
+        // A bot also receives the presence that it has set.
         assert_eq!(dispatches, REPLAY.len() + 1, "{received:?}");
     }
 }

@@ -1,5 +1,5 @@
-//! Passive user accounts: what still reaches them, what they are told now and then, and that nothing is missing or comes
-//! twice when they look again (docs/protocol.md §8.5).
+//! Passive user accounts: the events that still reach them, their updates, and that nothing is missing or repeated when
+//! they become active (docs/protocol.md §8.5).
 
 use crate::fixture::*;
 use guildhall_guild::{Actor, BackendCommand, Command};
@@ -20,13 +20,13 @@ fn quiet() -> Pair {
     world_with(|config| config.passive_above_members = Some(0))
 }
 
-/// A guild of so many members, with Bob in it.
+/// A guild with this many members, Bob among them.
 fn of_size(pair: &mut Pair, members: u64) {
     let strangers = members - 4;
     pair.add_guild((0..strangers).fold(guild(), |guild, n| guild.member(&user(10_000 + n), &[])).load());
 }
 
-/// Whether a user account with this in its IDENTIFY hears what is said.
+/// Whether a user account with this in its IDENTIFY receives messages.
 fn is_active(pair: &mut Pair, change: impl FnOnce(&mut Value)) -> bool {
     let client = pair.connect(ClientParams::JSON);
     let mut d = identify_payload(&bob().username, None);
@@ -147,7 +147,7 @@ fn changes_are_told_at_the_interval_in_the_form_that_the_client_takes() {
             (&json!(channel(GENERAL).to_string()), &json!(newest))
         );
 
-        // Nothing happens, or nothing that Bob may see: nothing is told.
+        // Nothing happens, or nothing that Bob may see: no update is sent.
         pair.advance_with_heartbeats(10 * ROUND_MS);
         assert_eq!(pair.dispatches(client), []);
         say(&mut pair, &ana(), HIDDEN, "still not for Bob");
@@ -200,7 +200,7 @@ fn an_update_about_a_channel_that_was_lost_meanwhile_is_withheld() {
     assert_eq!(names(&mut pair, client), ["GUILD_MEMBER_UPDATE", "PASSIVE_UPDATE_V2"]);
 }
 
-/// What a client knows of the guild from all that it was told.
+/// A client's knowledge of the guild, from all its dispatches.
 struct Reader {
     client: ClientId,
     capabilities: u64,
@@ -361,7 +361,7 @@ fn whatever_a_client_does_nothing_is_missing_and_nothing_comes_twice() {
                 7 if !is_away => {
                     reader.take(&mut pair, &truth);
                     let typing = rng.chance(0.5);
-                    // What arrives until then was told to an active or to a passive session; both are right.
+                    // Dispatches until then were sent to an active or to a passive session; both are right.
                     reader.is_active |= typing;
                     subscribe(&mut pair, reader.client, json!({"typing": typing}));
                     reader.take(&mut pair, &truth);

@@ -1,4 +1,4 @@
-//! MESSAGE_CONTENT: who reads what a message says (docs/protocol.md §4.3).
+//! MESSAGE_CONTENT: which sessions get the content of messages (docs/protocol.md §4.3).
 
 use crate::fixture::*;
 use guildhall_guild::{Actor, Command, MessagePatch, NewMessage, ReplyTo};
@@ -12,7 +12,6 @@ struct Cast {
     /// Without MESSAGE_CONTENT.
     blind: ClientId,
     blind_etf: ClientId,
-    /// With it.
     seeing: ClientId,
     /// A user account.
     user: ClientId,
@@ -42,7 +41,7 @@ impl Cast {
         say_as(&mut self.pair, who, GENERAL, new)
     }
 
-    /// What each client was told last, blind ones first.
+    /// The last dispatch of each client, blind ones first.
     fn told(&mut self) -> [Value; 4] {
         [self.blind, self.blind_etf, self.seeing, self.user].map(|client| {
             let dispatches = self.pair.dispatches(client);

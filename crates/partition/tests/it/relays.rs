@@ -14,7 +14,7 @@ fn split() -> Pair {
     world_with(|config| config.sessions_per_relay_max = SESSIONS_PER_RELAY)
 }
 
-/// Bots that are told of messages, but not of each other. The relay of the nth is `relay(n / SESSIONS_PER_RELAY)`.
+/// Bots that receive messages, but not each other's presences. The relay of the nth is `relay(n / SESSIONS_PER_RELAY)`.
 fn crowd(pair: &mut Pair, count: usize) -> Vec<ClientId> {
     let kinds = [ClientParams::JSON, ClientParams::ETF, ClientParams::new(Encoding::Json, Compression::Zstd)];
     let login = |n| live(pair, &gob(), Some(PLAIN), kinds[n % kinds.len()]);
@@ -176,7 +176,7 @@ fn a_relay_that_fell_behind_holds_up_no_other_and_starts_again_where_the_guild_i
     }
 }
 
-/// What GUILD_CREATE says of the channel in which everything is said.
+/// The newest message of the test's channel in GUILD_CREATE.
 fn newest_message(guild_create: &Dispatch) -> Option<String> {
     let d = guild_create.d();
     let channels = d["channels"].as_array().expect("an array");
@@ -184,11 +184,11 @@ fn newest_message(guild_create: &Dispatch) -> Option<String> {
     general.expect("the channel is there")["last_message_id"].as_str().map(str::to_owned)
 }
 
-/// Holds what a client was told to what was said: after a GUILD_CREATE the next message is the one after the newest that
-/// it named, and otherwise the one after the last.
+/// Compares a client's dispatches with the messages: after a GUILD_CREATE the next message follows the newest one that
+/// it named, otherwise the last one received.
 struct Witness {
     client: ClientId,
-    /// How many of what was said it knows of, one way or the other.
+    /// Number of messages that it knows, by MESSAGE_CREATE or GUILD_CREATE.
     known: usize,
     is_out: bool,
     seq: u64,

@@ -281,7 +281,7 @@ fn a_resume_of_all_that_may_be_kept_is_not_cut_off_by_its_own_resumed() {
     let (client, names) = replayed(&mut pair, client, &gob());
     assert_eq!(names.len(), KEPT);
     assert_eq!(pair.partition().counters().slow_consumers_total, 0);
-    // What comes then is held against the limits again.
+    // The next dispatch is checked against the limits again.
     pair.stop_reading(client);
     pair.client(client).socket().set_room(10);
     say_all(&mut pair, (0..2 * KEPT).map(|n| format!("unread {n}")));
@@ -354,7 +354,7 @@ fn lost_guild_messages_are_never_passed_over() {
     assert_eq!(dispatches.iter().map(|dispatch| dispatch.name.as_str()).collect::<Vec<_>>(), outage);
     let unavailable = json!({"id": guildhall_test_kit::id::<()>(GUILD).to_string(), "unavailable": true});
     assert_eq!(dispatches[0].d(), unavailable);
-    // Who was away is told the same.
+    // A session that was detached gets the same.
     let (detached, names) = replayed(&mut pair, detached, &bob());
     assert_eq!(names.iter().map(|(_, name)| name.as_str()).collect::<Vec<_>>(), outage);
     let before = pair.partition().counters();
@@ -363,7 +363,7 @@ fn lost_guild_messages_are_never_passed_over() {
     say(&mut pair, &ana(), GENERAL, "live");
     assert_eq!(heard(&mut pair, connected), [(seen + 3, "live".to_owned())]);
     assert_eq!(heard(&mut pair, detached).len(), 1);
-    // What was told before can be asked for again: the outage is told in its place.
+    // Earlier dispatches can be replayed: the outage takes their place.
     pair.cut(connected);
     pair.client(connected).seq = seen;
     let (_, names) = replayed(&mut pair, connected, &pro());

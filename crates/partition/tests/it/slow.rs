@@ -53,7 +53,8 @@ fn a_batch_is_written_in_few_calls() {
     }
 }
 
-/// Compressed bytes cannot be taken back: they wait for who does not read, so no more of them are made than a write needs.
+/// Compressed bytes cannot be discarded: they wait for a client that does not read, so only as many are made
+/// as a write needs.
 #[test]
 fn large_messages_are_not_compressed_ahead() {
     for params in [ZSTD, ZLIB_ETF, TAKEOVER] {
@@ -194,7 +195,7 @@ fn a_flood_during_the_token_check_is_cut_short() {
     assert_eq!(pair.close_code(client), None);
     assert_eq!(pair.client(client).socket().to_server_bytes(), 300 * 1_008);
 
-    // What comes with the IDENTIFY in one read has to be kept, but only so much.
+    // Bytes that arrive in one read with the IDENTIFY are held, up to the limit.
     for (kilobytes, is_closed) in [(60, false), (70, true)] {
         let client = pair.connect(ClientParams::JSON);
         pair.client(client).identify(guildhall_test_kit::identify_payload(&pro().username, Some(FULL)));

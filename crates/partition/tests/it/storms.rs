@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 const CAP: usize = 60_000;
 const CLIENTS: usize = 200;
-/// What a socket takes at a time.
+/// Bytes that a socket takes at a time.
 const ROOM: usize = 1_500;
 
 /// A guild whose GUILD_CREATE has some size.
@@ -107,7 +107,7 @@ fn a_storm_of_slow_clients_holds_little_and_everybody_is_served() {
     let clients = storm(&mut pair);
     check_bytes(&pair, one);
     assert!(pair.partition().rendered_bytes() > CAP / 2, "they do wait for each other");
-    // What happens meanwhile waits as well.
+    // Events in the meantime wait as well.
     let hi = Command::CreateMessage(
         id(2_000),
         Box::new(guildhall_guild::NewMessage { content: "hi".into(), ..Default::default() }),
@@ -153,7 +153,8 @@ fn who_dies_in_a_storm_gives_its_room_back() {
             let told = pair.names(client);
             assert_eq!(told.first(), Some(&(1, "READY".to_owned())), "seed {seed}: {told:?}");
         }
-        // Who is closing waits for its client, and who is dead is waited for, but only so long.
+        // A closing connection waits for its client, and one that does not read holds up others, both for
+        // a limited time.
         pair.advance_with_heartbeats(30_000);
         assert_eq!((pair.partition().rendered_bytes(), held_bytes(&pair)), (0, 0), "seed {seed}");
     }

@@ -1,4 +1,4 @@
-//! Ops 14 and 37: what a user account looks at, and nothing more (docs/protocol.md §8.4).
+//! Ops 14 and 37: events that a user account subscribes to, and no others (docs/protocol.md §8.4).
 
 use crate::fixture::*;
 use guildhall_guild::{Actor, Command};
@@ -26,7 +26,7 @@ fn watch(pair: &mut Pair, client: ClientId, members: &[Arc<User>]) {
     subscribe(pair, client, json!({"members": members}));
 }
 
-/// Whose presences came, with what they show, in order. Nothing else may have come.
+/// Users and status of the presences that arrived, in order. Nothing else may have arrived.
 fn presences(pair: &mut Pair, client: ClientId) -> Vec<(String, String)> {
     let told = |dispatch: guildhall_test_kit::Dispatch| {
         assert_eq!(dispatch.name, "PRESENCE_UPDATE", "{dispatch:?}");
@@ -57,7 +57,7 @@ fn typing_makes_active_and_an_explicit_false_passive_again() {
     let everything = ["TYPING_START", "MESSAGE_CREATE"];
     expect(&mut pair, None, &[]);
     expect(&mut pair, Some(json!({"typing": true})), &everything);
-    // Whatever else is said, it stays so until `typing` is false.
+    // Whatever later requests contain, it stays until `typing` is false.
     expect(&mut pair, Some(json!({"activities": true, "members": [], "typing": null})), &everything);
     expect(&mut pair, Some(json!({})), &everything);
     expect(&mut pair, Some(json!({"typing": false})), &[]);
@@ -89,7 +89,7 @@ fn the_bulk_form_says_the_same_about_several_guilds() {
     let d = json!({"subscriptions": {
         id::<()>(1).to_string(): {"typing": true},
         id::<()>(2).to_string(): {"members": [ana().id.to_string()]},
-        // Neither is told of anything: it is not in them.
+        // It receives nothing of either guild, because it is in neither.
         id::<()>(3).to_string(): {"typing": true},
         "nonsense": {"typing": true},
     }});
@@ -118,7 +118,7 @@ fn watched_members_are_told_at_once_and_then_with_each_change() {
     shows(&mut pair, &gob(), Status::Online);
     shows(&mut pair, &pro(), Status::Online);
     assert_eq!(presences(&mut pair, client), [shown(&ana(), "dnd"), shown(&gob(), "online")]);
-    // Who is watched already is not told again; who is new is.
+    // Members that are watched already are not sent again; new ones are.
     watch(&mut pair, client, &[ana(), pro()]);
     assert_eq!(presences(&mut pair, client), [shown(&pro(), "online")]);
     shows(&mut pair, &gob(), Status::Idle);
@@ -195,7 +195,7 @@ fn a_guild_that_the_session_is_not_in_is_not_asked_anything() {
     pair.to_guilds.clear();
     subscribe(&mut pair, client, json!({"typing": true, "member_updates": true, "members": [ana().id.to_string()]}));
     assert!(pair.to_guilds.is_empty(), "{:?}", pair.to_guilds);
-    // Nor is it remembered: who joins later begins without.
+    // It is not remembered either: a member who joins later is not watched.
     system(&mut pair, Command::AddMember(stranger));
     assert_eq!(names(&mut pair, client), ["GUILD_CREATE"]);
     types(&mut pair, &ana());

@@ -1,5 +1,5 @@
-//! Threads: who is told of which, live, when a channel comes into view, after an outage, and at replay (docs/protocol.md §5.3,
-//! §7.2, and the notes' "threads").
+//! Threads: the sessions that receive each event, live, when a channel becomes visible, after an outage, and at replay
+//! (docs/protocol.md §5.3, §7.2, and the notes' "threads").
 
 use crate::fixture::*;
 use guildhall_guild::{Actor, Command, MemberPatch, NewThread, Reply};
@@ -132,7 +132,7 @@ fn a_list_of_threads_is_replayed_without_those_that_its_reader_may_not_see_any_m
     assert_eq!(synced(&replayed(&mut pair, client, &bob())), [vec![open]]);
 }
 
-/// Of the process before there are only bytes, and what was asked.
+/// Of a list that the previous process sent, only its bytes and its request exist.
 #[test]
 fn a_list_of_threads_of_the_process_before_is_made_anew_if_its_reader_may_not_see_all_of_it() {
     for restarts in [1, 2] {
@@ -155,7 +155,7 @@ fn a_list_of_threads_of_the_process_before_is_made_anew_if_its_reader_may_not_se
         }
         let since = begin(&mut pair, &ana(), GENERAL, ChannelType::PublicThread);
         assert!(!before.contains(&since));
-        // They are told of all threads once more when their guild lets them in.
+        // They receive all threads again when their guild attaches them.
         let told = synced(&replayed(&mut pair, client, &bob()));
         assert_eq!(told[0], [since], "after {restarts} restarts: {told:?}");
     }
@@ -205,7 +205,7 @@ fn comes_back_after(change: impl FnOnce(&mut Pair, ChannelId)) -> Vec<String> {
     let_in(&mut pair, thread, &gob());
     let client = live(&mut pair, &gob(), Some(PLAIN), ClientParams::JSON);
     pair.cut(client);
-    // Its relay lost something: the guild comes once more.
+    // Its relay lost something: GUILD_CREATE is sent again.
     pair.overflow(relay(0), id(GUILD));
     pair.room(relay(0), id(GUILD));
     pair.settle();

@@ -55,7 +55,7 @@ fn trap_12_a_gap_is_asked_about_until_it_is_filled() {
     assert_eq!(heard(&mut pair, client).len(), 1);
 }
 
-/// However many clients come: the guild has one subscription for all of them, and is asked once for each.
+/// With any number of clients the guild has one subscription for all of them, and one request from each.
 #[test]
 fn trap_18_a_guild_has_one_subscription_whoever_comes() {
     let mut pair = world();

@@ -5,7 +5,7 @@ use guildhall_guild::Command;
 use guildhall_model::{Overwrite, OverwriteKind, Permissions};
 use guildhall_test_kit::{ClientParams, Pair, Received, id};
 
-/// A bot that is an insider and away; something was said in both channels.
+/// An insider bot without a connection; both channels have new messages.
 fn away() -> (Pair, guildhall_test_kit::ClientId, u64) {
     let mut pair = world();
     give_role(&mut pair, &gob(), INSIDERS);
@@ -74,7 +74,7 @@ fn with_nothing_changed_everything_is_replayed() {
 
 #[test]
 fn who_lost_the_role_does_not_read_the_channel() {
-    // Own member updates are told whatever the intents.
+    // A member receives updates of itself whatever its intents.
     check(|pair| take_role(pair, &gob(), INSIDERS), &[(1, "general"), (3, "general"), (5, "GUILD_MEMBER_UPDATE")]);
 }
 
@@ -177,8 +177,8 @@ fn a_live_session_is_not_shown_what_comes_after_it_lost_the_role() {
     assert_eq!(pair.names(client).len(), 2);
 }
 
-/// What was made for one session and is lost on the way to it, asked for by `ask` and then taken away by `change`: what comes
-/// of it at replay.
+/// Result, at replay, of a dispatch for one session that is lost on the way: `ask` requests it, and `change` then takes
+/// the right to see it away.
 fn lost_on_the_way(
     account: &std::sync::Arc<guildhall_model::User>,
     ask: impl FnOnce(&mut Pair, guildhall_test_kit::ClientId),
