@@ -69,6 +69,15 @@ class NamesInDocuments(unittest.TestCase):
         self.assertEqual(self.problems(names.check_architecture, "`Picture`"), ["no code defines `Picture` of `Picture`"])
         self.assertEqual(self.problems(names.check_architecture, "`Relay::transfer`"), ["`Relay` has no `transfer`"])
 
+    def test_files_of_the_architecture_exist(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "relay" / "src" / "audience.rs"
+            file.parent.mkdir(parents=True)
+            file.touch()
+            text = "| `relay` | fan-out | `audience.rs`, `gone.rs` |\n| who? | `relay/src/audience.rs`, `relay/src/old.rs` |\n"
+            found = list(names.missing_files(text, pathlib.Path(folder)))
+            self.assertEqual(found, [(1, "there is no crates/relay/src/gone.rs"), (2, "there is no crates/relay/src/old.rs")])
+
     def test_the_glossary_says_what_code_has(self):
         self.assertEqual(self.problems(names.check_glossary, "| relay | a replica | `Relay` | |"), [])
         self.assertIn("no code defines", self.problems(names.check_glossary, "| relay | | `Replica` | |")[0])

@@ -1,6 +1,7 @@
 """Names of code in documents are names that code has.
 
-Architecture   `Type`, `Type::function` and `module::function` in ARCHITECTURE.md are defined in crates/.
+Architecture   `Type`, `Type::function` and `module::function` in ARCHITECTURE.md are defined in crates/; `crate/src/file.rs`
+               and the files of its table of crates exist.
 Glossary       A name in the third column is defined. A row with an older name in the fourth column names the future
                in the third; the older name must still occur, or the row is to be updated.
 """
@@ -13,6 +14,8 @@ GLOSSARY = ROOT / "docs" / "glossary.md"
 CODE = re.compile(r"`([^`]+)`")
 TYPE = re.compile(r"[A-Z]\w*[a-z]\w*$")
 PATH = re.compile(r"\w+(?:::\w+)+$")
+FILE = re.compile(r"[a-z][\w-]*/(?:src|tests)/[\w/.-]+$")
+ROW = re.compile(r"^\| `([\w-]+)` \|.*\| ([^|]*) \|$")
 DEFINITION = re.compile(
     r"\b(?:fn|struct|enum|trait|type|mod|const|static|macro_rules!)\s+(\w+)"  # items
     r"|^\s+(?:pub(?:\([\w:]+\))?\s+)?(\w+)(?:\s*[,({=]|:\s)",  # variants and fields
@@ -57,6 +60,15 @@ def check_architecture(text, names):
                         yield number, f"`{owner}` has no `{member}`"
 
 
+def missing_files(text, crates):
+    for number, line in enumerate(text.splitlines(), 1):
+        row = ROW.match(line)
+        named = [f"{row[1]}/src/{name}" for name in CODE.findall(row[2]) if (crates / row[1]).exists()] if row else []
+        for name in (*named, *filter(FILE.match, CODE.findall(line))):
+            if not (crates / name).exists():
+                yield number, f"there is no crates/{name}"
+
+
 def check_glossary(text, names):
     for number, line in enumerate(text.splitlines(), 1):
         cells = [cell.strip() for cell in line.split("|")]
@@ -73,6 +85,8 @@ def check_glossary(text, names):
 
 def check():
     names = read_sources()
+    for number, problem in missing_files(ARCHITECTURE.read_text(encoding="utf-8"), ROOT / "crates"):
+        yield f"{ARCHITECTURE.relative_to(ROOT)}:{number}: {problem}"
     for path, check_text in ((ARCHITECTURE, check_architecture), (GLOSSARY, check_glossary)):
         for number, problem in check_text(path.read_text(encoding="utf-8"), names):
             yield f"{path.relative_to(ROOT)}:{number}: {problem}"
