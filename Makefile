@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run chat chat-page build check test tidy commits fmt lint doc wasm unit memcheck release deb package-test sim conformance \
+.PHONY: help run chat chat-page dashboard dashboard-page build check test tidy commits fmt lint doc wasm unit memcheck release deb package-test sim conformance \
 	packages conformance-setup conformance-libraries conformance-readers conformance-documents conformance-deflate \
 	conformance-backend-api conformance-metrics conformance-autobahn build-tests build-release build-memcheck build-fuzz \
 	build-bench fuzz bench picture clean tools tools-test
@@ -133,6 +133,13 @@ chat: tools-test build-release ## The chat page: its types, its embedded files, 
 
 chat-page: ## Build web/chat/dist again, after a change in web/chat
 	cd web/chat && npm ci --silent --no-audit --no-fund && npm run --silent check && npm run --silent build
+
+dashboard: tools-test ## The dashboard: its types, whether dist is up to date, and its tests in Chromium
+	cd web/dashboard && npm ci --silent --no-audit --no-fund && npm run --silent check && npm run --silent verify
+	cd web/dashboard && npm run --silent test
+
+dashboard-page: ## Build web/dashboard/dist again, after a change in web/dashboard
+	cd web/dashboard && npm ci --silent --no-audit --no-fund && npm run --silent check && npm run --silent build
 
 # npm leaves a file behind when it has installed everything, so a second run without a network works.
 SDK = sdk/typescript

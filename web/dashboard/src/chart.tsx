@@ -1,0 +1,264 @@
+// Charts: lines or one stack over time, with labels beside the lines, a crosshair that all charts share, and a table of figures.
+
+import { useSignal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import uPlot from "uplot";
+import { clockTime, join, type Shown } from "./format.ts";
+import { zoom } from "./series.ts";
+import { theme } from "./theme.ts";
+
+export interface Line { label: string; values: (number | null)[]; dashed?: boolean; color?: string }
+
+const COLORS = ["#2f5fe0", "#d9822b", "#1a9e75", "#b04fc4", "#c2303a", "#7a869a"];
+export const colorOf = (index: number): string => COLORS[Math.min(index, COLORS.length - 1)]!;
+
+const kept = new Map<string, string>();
+/** A dispatch type keeps its colour on every page; the sixth and later ones are grey. */
+export function colorFor(name: string): string {
+  let color = kept.get(name);
+  if (!color) kept.set(name, color = colorOf(kept.size));
+  return color;
+}
+
+/** The five largest; the others become one. */
+export function largest(lines: readonly { key: string; values: (number | null)[] }[], label: (key: string) => string = (key) => key): Line[] {
+  const shown = lines.slice(0, 5).map(({ key, values }) => ({ label: label(key), values }));
+  const rest = lines.slice(5);
+  if (rest.length === 0) return shown;
+  const values = rest[0]!.values.map((_, index) => rest.reduce<number | null>((sum, { values }) => (values[index] === null || values[index] === undefined ? sum : (sum ?? 0) + values[index]!), null));
+  return [...shown, { label: `${rest.length} others`, values }];
+}
+
+interface Props {
+  title: string;
+  /** Says in a sentence what the chart shows. */
+  says?: string | undefined;
+  at: readonly number[];
+  lines: readonly Line[];
+  format: (value: number) => Shown;
+  stacked?: boolean;
+  height?: number;
+  limit?: { value: number; label: string } | undefined;
+  /** Counts up when there is something new. */
+  changed: number;
+  isLoaded: boolean;
+  empty?: string;
+}
+
+const css = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const FONT = "12px system-ui, sans-serif";
+const LABEL_WIDTH = 164;
+/** Narrower charts have their names below. */
+const NARROW = 420;
+
+function data({ at, lines, stacked }: Props): uPlot.AlignedData {
+  if (!stacked) return [at as number[], ...lines.map((line) => line.values)];
+  // From the bottom: the last of the list is drawn first, as the sum of all.
+  const sums: (number | null)[][] = [];
+  let below: (number | null)[] | undefined;
+  for (const { values } of lines) {
+    const before: (number | null)[] | undefined = below;
+    below = values.map((value, index) => (value === null && (before?.[index] ?? null) === null ? null : (value ?? 0) + (before?.[index] ?? 0)));
+    sums.push(below);
+  }
+  return [at as number[], ...sums.reverse()];
+}
+
+export function Chart(props: Props) {
+  const { title, says, at, lines, format, stacked, height = 190, changed, isLoaded } = props;
+  const frame = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | undefined>(undefined);
+  const current = useRef(props);
+  current.current = props;
+  const isTable = useSignal(false);
+  const tip = useRef<HTMLDivElement>(null);
+  const shape = `${lines.map((line) => line.label).join("\n")}|${stacked}|${theme.value}`;
+  const hasData = at.length > 1 && lines.some((line) => line.values.some((value) => value !== null));
+
+  useEffect(() => {
+    if (!frame.current || isTable.value || !hasData) return;
+    const box = frame.current;
+    const order = (index: number) => (current.current.stacked ? current.current.lines.length - 1 - index : index);
+    const color = (index: number) => current.current.lines[order(index)]?.color ?? colorOf(order(index));
+    const shownUnit = (value: number) => join(current.current.format(value));
+    const hasLabels = box.clientWidth >= NARROW && lines.length > 1;
+    const grid = { stroke: css("--line"), width: 1 };
+    const options: uPlot.Options = {
+      width: box.clientWidth,
+      height,
+      padding: [10, hasLabels ? LABEL_WIDTH : 12, 0, 0],
+      legend: { show: false },
+      cursor: { sync: { key: "page" }, drag: { x: true, y: false, setScale: false }, points: { show: !stacked, size: 6 } },
+      scales: {
+        x: { time: true, range: (_, min, max) => { const z = zoom.peek(); return z ? [z[0], z[1]] : [min, max]; } },
+        y: { range: (_, __, max) => { const limit = current.current.limit?.value ?? 0; const top = Math.max(max ?? 0, 0); return [0, (limit > 0 && limit < top * 3 ? Math.max(top, limit) : top) * 1.1 || 1]; } },
+      },
+      axes: [
+        { stroke: css("--text-2"), font: FONT, grid, ticks: { show: false }, size: 28, space: 64, values: (_, splits) => splits.map((value) => (at.length && (at.at(-1)! - at[0]!) > 900 ? clockTime(value * 1000).slice(0, 5) : clockTime(value * 1000))) },
+        { stroke: css("--text-2"), font: FONT, grid, ticks: { show: false }, size: 62, space: 36, values: (_, splits) => splits.map((value) => (value === 0 ? "0" : shownUnit(value))) },
+      ],
+      series: [{}, ...lines.map((_, index): uPlot.Series => ({
+        stroke: color(index),
+        width: 1,
+        points: { show: false },
+        ...(current.current.lines[order(index)]?.dashed ? { dash: [4, 3] } : {}),
+        ...(stacked ? { fill: blend(color(index), css("--bg")) } : {}),
+      }))],
+      hooks: {
+        setSelect: [(self) => {
+          if (self.select.width < 8) return;
+          zoom.value = [self.posToVal(self.select.left, "x"), self.posToVal(self.select.left + self.select.width, "x")];
+          self.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+        }],
+        draw: [(self) => labels(self, current.current, order, color)],
+        setCursor: [(self) => tell(self, tip.current, current.current)],
+      },
+    };
+    const made = new uPlot(options, data(current.current), box);
+    plot.current = made;
+    made.over.addEventListener("dblclick", () => { zoom.value = undefined; });
+    const sizes = new ResizeObserver(() => made.setSize({ width: box.clientWidth, height }));
+    sizes.observe(box);
+    return () => {
+      sizes.disconnect();
+      made.destroy();
+      plot.current = undefined;
+    };
+  }, [shape, isTable.value, hasData, height]);
+
+  useEffect(() => {
+    const frameOf = requestAnimationFrame(() => plot.current?.setData(data(current.current)));
+    return () => cancelAnimationFrame(frameOf);
+  }, [changed, zoom.value]);
+
+  const rows = isTable.value ? tableRows(at, lines) : [];
+  return (
+    <figure class="chart" aria-label={title}>
+      <figcaption>
+        <div>
+          <h2>{title}</h2>
+          {says && <p class="says">{says}</p>}
+        </div>
+        {hasData && <button class="quiet" aria-pressed={isTable.value} onClick={() => { isTable.value = !isTable.value; }}>{isTable.value ? "Chart" : "Table"}</button>}
+      </figcaption>
+      {isTable.value
+        ? (
+          <div class="figures" tabIndex={0} role="region" aria-label={`${title}: figures`}>
+            <table>
+              <thead><tr><th scope="col">Time</th>{lines.map((line) => <th scope="col" class="n" key={line.label}>{line.label}</th>)}</tr></thead>
+              <tbody>{rows.map(([time, values]) => <tr key={time}><th scope="row">{clockTime(time * 1000)}</th>{values.map((value, index) => <td class="n" key={index}>{value === null ? "–" : join(format(value))}</td>)}</tr>)}</tbody>
+            </table>
+          </div>
+        )
+        : <div class={`plot ${isLoaded ? "" : "skeleton"}`} ref={frame} style={{ height: `${height}px` }} role="img" aria-label={says ?? title}>
+            {isLoaded && !hasData && <p class="nothing">{props.empty ?? "No values yet: the first ones come within seconds."}</p>}
+            <div class="tip" ref={tip} hidden />
+          </div>}
+      {hasData && !isTable.value && lines.length > 1 && (
+        <ul class="keys">{lines.map((line, index) => {
+          const last = line.values.findLast((value) => value !== null);
+          return <li key={line.label}><i style={{ background: line.color ?? colorOf(index) }} />{line.label} <b>{last === undefined || last === null ? "–" : join(format(last))}</b></li>;
+        })}</ul>
+      )}
+    </figure>
+  );
+}
+
+/** Half of a colour on a ground, opaque: areas of a stack lie on each other. */
+function blend(color: string, ground: string): string {
+  // The minifier shortens #ffffff.
+  const long = (hex: string) => (hex.length === 4 ? hex.replace(/[0-9a-f]/gi, "$&$&") : hex);
+  const channels = (hex: string) => [1, 3, 5].map((at) => parseInt(long(hex).slice(at, at + 2), 16));
+  const [a, b] = [channels(color), channels(ground)];
+  return `rgb(${a.map((value, index) => Math.round((value + b[index]!) / 2)).join(" ")})`;
+}
+
+/** At most sixty rows, newest first. */
+function tableRows(at: readonly number[], lines: readonly Line[]): [number, (number | null)[]][] {
+  const step = Math.max(1, Math.ceil(at.length / 60));
+  const rows: [number, (number | null)[]][] = [];
+  for (let index = at.length - 1; index >= 0; index -= step) rows.push([at[index]!, lines.map((line) => line.values[index] ?? null)]);
+  return rows;
+}
+
+/** Names at the right end of the lines, moved apart where they would overlap; and the limit. */
+function labels(self: uPlot, { lines, limit, format, stacked }: Props, order: (index: number) => number, color: (index: number) => string): void {
+  const { ctx, bbox } = self;
+  const ratio = devicePixelRatio;
+  ctx.save();
+  ctx.font = `${12 * ratio}px system-ui, sans-serif`;
+  ctx.textAlign = "left";
+  if (limit && limit.value <= (self.scales.y!.max ?? 0)) {
+    const y = self.valToPos(limit.value, "y", true);
+    ctx.strokeStyle = css("--warn");
+    ctx.setLineDash([4 * ratio, 3 * ratio]);
+    ctx.beginPath();
+    ctx.moveTo(bbox.left, y);
+    ctx.lineTo(bbox.left + bbox.width, y);
+    ctx.stroke();
+    ctx.fillStyle = css("--warn");
+    ctx.fillText(`${limit.label} ${join(format(limit.value))}`, bbox.left + 6 * ratio, y - 4 * ratio);
+  }
+  if (self.width >= NARROW && lines.length > 1) {
+    const places = lines.map((_, index) => {
+      const values = self.data[index + 1]!;
+      let last = values.length - 1;
+      while (last > 0 && (values[last] === null || values[last] === undefined)) last--;
+      const top = values[last] ?? 0;
+      const under = stacked ? (self.data[index + 2]?.[last] ?? 0) : top;
+      return { index, y: self.valToPos(((top as number) + (under as number)) / 2, "y", true) };
+    });
+    places.sort((a, b) => b.y - a.y);
+    let free = bbox.top + bbox.height;
+    ctx.textBaseline = "middle";
+    for (const place of places) {
+      const y = Math.min(place.y, free - 7 * ratio);
+      free = y - 7 * ratio;
+      if (y < bbox.top - 4) break;
+      const name = lines[order(place.index)]?.label ?? "";
+      ctx.fillStyle = color(place.index);
+      ctx.fillRect(bbox.left + bbox.width + 6 * ratio, y - 1 * ratio, 8 * ratio, 2 * ratio);
+      ctx.fillStyle = css("--text-2");
+      const values = lines[order(place.index)]!.values;
+      const last = values.findLast((value) => value !== null && value !== undefined);
+      const value = last === undefined || last === null ? "–" : join(format(last));
+      const left = bbox.left + bbox.width + 18 * ratio;
+      const room = (LABEL_WIDTH - 26) * ratio - ctx.measureText(value).width;
+      const shown = fit(ctx, name, room);
+      ctx.fillText(shown, left, y);
+      ctx.fillStyle = css("--text");
+      ctx.fillText(value, left + ctx.measureText(`${shown} `).width, y);
+    }
+  }
+  ctx.restore();
+}
+
+function fit(ctx: CanvasRenderingContext2D, text: string, width: number): string {
+  if (ctx.measureText(text).width <= width) return text;
+  let length = text.length;
+  while (length > 3 && ctx.measureText(`${text.slice(0, length)}…`).width > width) length--;
+  return `${text.slice(0, length)}…`;
+}
+
+/** What all lines are at the crosshair. */
+function tell(self: uPlot, tip: HTMLDivElement | null, { lines, format }: Props): void {
+  if (!tip) return;
+  const { idx, left } = self.cursor;
+  if (idx === null || idx === undefined || left === undefined || left < 0) { tip.hidden = true; return; }
+  const rows = lines.map((line, index) => {
+    const row = document.createElement("div");
+    const mark = document.createElement("i");
+    mark.style.background = line.color ?? colorOf(index);
+    const value = document.createElement("b");
+    const at = line.values[idx];
+    value.textContent = at === null || at === undefined ? "–" : join(format(at));
+    row.append(mark, line.label, " ", value);
+    return row;
+  });
+  const head = document.createElement("time");
+  head.textContent = clockTime(self.data[0][idx]! * 1000);
+  tip.replaceChildren(head, ...rows);
+  tip.hidden = false;
+  const x = left + 74;
+  tip.style.left = `${x > self.width - 200 ? Math.max(0, x - 210) : x}px`;
+}

@@ -1,0 +1,82 @@
+// Bandwidth: where do the bytes go?
+
+import { signal } from "@preact/signals";
+import { useMemo } from "preact/hooks";
+import { Chart, colorFor, colorOf, largest } from "../chart.tsx";
+import { useFeed } from "../feed.ts";
+import { byteRate, bytes, duration, exact, join, number, percent, perSecond } from "../format.ts";
+import { rate, useReport } from "../report.ts";
+import type { BandwidthReport, DispatchType } from "../types.ts";
+import { Bars, Fault, Skeleton, Table, type Column } from "../ui.tsx";
+
+interface Row { name: string; count: number; raw: number; wire: number; ratio: number; bytesShare: number; countShare: number; compressS: number; wireTotal: number }
+
+const COLUMNS: Column<Row>[] = [
+  { key: "name", label: "Dispatch type", width: "248px", value: (row) => row.name, show: (row) => row.name },
+  { key: "wire", label: "Sent/s", width: "96px", isNumber: true, value: (row) => row.wire, show: (row) => <span title={`${exact(row.wireTotal)} B since the start`}>{join(byteRate(row.wire))}</span> },
+  { key: "bytesShare", label: "Of bytes", width: "80px", isNumber: true, value: (row) => row.bytesShare, show: (row) => join(percent(row.bytesShare)) },
+  { key: "countShare", label: "Of dispatches", width: "104px", isNumber: true, value: (row) => row.countShare, show: (row) => join(percent(row.countShare)) },
+  { key: "count", label: "Dispatches/s", width: "104px", isNumber: true, value: (row) => row.count },
+  { key: "size", label: "Bytes each", width: "96px", isNumber: true, value: (row) => (row.count > 0 ? row.wire / row.count : 0), show: (row) => (row.count > 0 ? join(bytes(row.wire / row.count)) : "–") },
+  { key: "raw", label: "Uncompressed/s", width: "120px", isNumber: true, value: (row) => row.raw, show: (row) => join(byteRate(row.raw)) },
+  { key: "ratio", label: "Ratio", width: "72px", isNumber: true, value: (row) => row.ratio || 0, show: (row) => (Number.isFinite(row.ratio) ? join(percent(row.ratio)) : "–") },
+  { key: "compress", label: "Compress each", width: "112px", isNumber: true, value: (row) => row.compressS || 0, show: (row) => (Number.isFinite(row.compressS) ? <span title="mean of a sample">{join(duration(row.compressS))}</span> : "–") },
+];
+const sort = signal({ key: "wire", isDescending: true });
+
+const total = (type: DispatchType | undefined, of: "count_total" | "raw_bytes_total" | "wire_bytes_total"): number => type?.ways.reduce((sum, way) => sum + way[of], 0) ?? 0;
+
+export function Bandwidth() {
+  const report = useReport<BandwidthReport>("node/bandwidth");
+  const feed = useFeed(["dispatch_wire_bytes"]);
+  const { value, before, fault } = report;
+  const rows = useMemo(() => {
+    if (!value) return [];
+    const earlier = new Map(before?.types.map((type) => [type.name, type]));
+    const known = (number: number) => (Number.isNaN(number) ? 0 : number);
+    const per = (type: DispatchType, of: "count_total" | "raw_bytes_total" | "wire_bytes_total") => known(rate(total(type, of), before ? total(earlier.get(type.name), of) : undefined, value, before));
+    const all = value.types.map((type): Row => {
+      const timed = type.ways.reduce((sum, way) => sum + way.timed_total, 0);
+      const raw = per(type, "raw_bytes_total");
+      const wire = per(type, "wire_bytes_total");
+      return { name: type.name, count: per(type, "count_total"), raw, wire, ratio: raw > 0 ? wire / raw : NaN, bytesShare: 0, countShare: 0, compressS: timed > 0 ? type.ways.reduce((sum, way) => sum + way.timed_ns_total, 0) / timed / 1e9 : NaN, wireTotal: total(type, "wire_bytes_total") };
+    });
+    const [wire, count] = [all.reduce((sum, row) => sum + row.wire, 0), all.reduce((sum, row) => sum + row.count, 0)];
+    for (const row of all) {
+      row.bytesShare = wire > 0 ? row.wire / wire : 0;
+      row.countShare = count > 0 ? row.count / count : 0;
+    }
+    return all.sort((a, b) => b.wire - a.wire);
+  }, [report.changed]);
+  if (!value) return fault ? <Fault fault={fault} retry={report.retry} /> : <><Skeleton height={40} /><div class="charts"><Skeleton height={300} /><Skeleton height={300} /></div><Skeleton height={320} /></>;
+  const wire = rows.reduce((sum, row) => sum + row.wire, 0);
+  const [first, second] = rows;
+  const ways = new Map<string, { raw: number; wire: number; count: number }>();
+  for (const type of value.types) for (const way of type.ways) {
+    const old = before?.types.find(({ name }) => name === type.name)?.ways.find((each) => each.codec === way.codec && each.encoding === way.encoding);
+    const name = `${way.codec}, ${way.encoding}`;
+    const sum = ways.get(name) ?? { raw: 0, wire: 0, count: 0 };
+    ways.set(name, { raw: sum.raw + way.raw_bytes_total - (old?.raw_bytes_total ?? 0), wire: sum.wire + way.wire_bytes_total - (old?.wire_bytes_total ?? 0), count: sum.count + way.count_total - (old?.count_total ?? 0) });
+  }
+  const bill = value.bill;
+  return (
+    <>
+      <p class="answer">{first && wire > 0
+        ? <>{first.name} is {join(percent(first.bytesShare))} of {join(byteRate(wire))}{second && second.wire > 0 ? <>, {second.name} {join(percent(second.bytesShare))}</> : null}. {rows.length > 2 && `${number(rows.filter((row) => row.wire > 0).length)} types were sent in the last seconds.`}</>
+        : <>No dispatch was sent in the last seconds.</>}</p>
+      <div class="charts">
+        <Bars title="Share of bytes by dispatch type" says="Bytes on the wire in the last seconds; the share of dispatches is on the right." format={percent} empty="Nothing is sent: a client that connects receives at least READY." rows={rows.filter((row) => row.wire > 0).slice(0, 10).map((row) => ({ label: row.name, value: row.bytesShare, color: colorFor(row.name), note: `of bytes, ${join(percent(row.countShare))} of dispatches` }))} />
+        <Chart title="Trend by dispatch type" says="Bytes on the wire per second." at={feed.series.at} lines={largest(feed.by("dispatch_wire_bytes", "type")).map((line) => ({ ...line, color: line.label.endsWith(" others") ? colorOf(5) : colorFor(line.label) }))} stacked format={byteRate} changed={feed.changed.value} isLoaded={feed.isLoaded.value} height={260} />
+        <Bars title="Ratio by codec and encoding" says="Wire bytes of uncompressed bytes in the last seconds: shorter is better." format={percent} empty="Nothing was sent in the last seconds." rows={[...ways].filter(([, way]) => way.raw > 0).sort((a, b) => b[1].wire - a[1].wire).map(([label, way]) => ({ label, value: way.wire / way.raw, note: `${join(bytes(way.wire))}`, color: "#2f5fe0" }))} />
+        <Bars title="The bandwidth bill" says={bill ? `What the same ${exact(bill.count_total)} dispatches of ${exact(bill.sessions)} sampled sessions cost in each codec.` : undefined} format={bytes} empty="No session is sampled: the bill needs clients that receive something." rows={bill && bill.count_total > 0 ? [
+          { label: "Uncompressed", value: bill.plain_bytes_total, color: "#7a869a" },
+          { label: "zlib-stream", value: bill.zlib_bytes_total, color: "#d9822b" },
+          { label: "zstd-stream, tuned", value: bill.zstd_bytes_total, color: "#1a9e75" },
+          { label: "As sent", value: bill.actual_bytes_total, color: "#2f5fe0" },
+        ].map((row) => ({ ...row, note: join(percent(row.value / Math.max(1, bill.plain_bytes_total))) })) : []} />
+      </div>
+      <Table label="Dispatch types" rows={rows} columns={COLUMNS} id={(row) => row.name} sort={sort.value} onSort={(next) => { sort.value = next; }} empty="No dispatch was sent yet." height={520} />
+      <p class="says">In all {join(perSecond(rows.reduce((sum, row) => sum + row.count, 0)))} dispatches.</p>
+    </>
+  );
+}

@@ -1,0 +1,132 @@
+// Guilds: which one is loud, and why?
+
+import { signal } from "@preact/signals";
+import { useMemo } from "preact/hooks";
+import { Chart, largest } from "../chart.tsx";
+import { byteRate, bytes, count, duration, exact, join, number, percent, perSecond, words } from "../format.ts";
+import { rate, rateOf, Track, useReport } from "../report.ts";
+import type { Guild, GuildReport, GuildsReport, Relay } from "../types.ts";
+import { Bars, Fault, Id, Skeleton, Table, Tile, type Column } from "../ui.tsx";
+import { searchFor } from "./sessions.tsx";
+
+/** Rows that the node is asked for. */
+const ROWS_MAX = 10_000;
+const sort = signal({ key: "busy", isDescending: true });
+const filter = signal("");
+
+interface Row { guild: Guild; busy: number; events: number; deliveries: number; bytes: number }
+
+/** What the table shows as 0 until there are two reports. */
+const known = (value: number): number => (Number.isNaN(value) ? 0 : value);
+
+const COLUMNS: Column<Row>[] = [
+  { key: "name", label: "Guild", width: "200px", value: ({ guild }) => guild.name || guild.id, show: ({ guild }) => <a href={`#/guilds/${guild.id}`} tabIndex={-1} title={guild.id}>{guild.name || guild.id}</a> },
+  { key: "busy", label: "Busy", width: "88px", isNumber: true, value: (row) => row.busy, show: (row) => <span title={`${exact(row.busy)} cores; ${join(duration(row.guild.busy_ns_total / 1e9))} since it was loaded`}>{join(percent(row.busy))}</span> },
+  { key: "events", label: "Events/s", width: "88px", isNumber: true, value: (row) => row.events, show: (row) => <span title={`${exact(row.guild.events_total)} in all`}>{number(row.events)}</span> },
+  { key: "deliveries", label: "Deliveries/s", width: "104px", isNumber: true, value: (row) => row.deliveries, show: (row) => <span title={`${exact(row.guild.deliveries_total)} in all`}>{number(row.deliveries)}</span> },
+  { key: "bytes", label: "Bytes/s", width: "96px", isNumber: true, value: (row) => row.bytes, show: (row) => <span title={`${exact(row.guild.bytes_total)} B in all, before compression`}>{join(byteRate(row.bytes))}</span> },
+  { key: "members", label: "Members", width: "88px", isNumber: true, value: ({ guild }) => guild.members, show: ({ guild }) => exact(guild.members) },
+  { key: "active", label: "Active", width: "80px", isNumber: true, value: ({ guild }) => guild.sessions_active, show: ({ guild }) => exact(guild.sessions_active) },
+  { key: "passive", label: "Passive", width: "80px", isNumber: true, value: ({ guild }) => guild.sessions_passive, show: ({ guild }) => exact(guild.sessions_passive) },
+  { key: "relays", label: "Relays", width: "72px", isNumber: true, value: ({ guild }) => guild.relays },
+  { key: "mailbox", label: "Mailbox", width: "80px", isNumber: true, value: ({ guild }) => guild.mailbox },
+  { key: "worker", label: "Worker", width: "72px", isNumber: true, value: ({ guild }) => guild.worker },
+];
+
+export function Guilds() {
+  const report = useReport<GuildsReport>(`node/guilds?sort=busy&limit=${ROWS_MAX}`, ({ guilds }) => (guilds.length > 500 ? 4_000 : 1_000));
+  const { value, before, fault } = report;
+  const rows = useMemo(() => {
+    if (!value) return [];
+    const earlier = new Map(before?.guilds.map((guild) => [guild.id, guild]));
+    return value.guilds.map((guild): Row => {
+      const old = earlier.get(guild.id);
+      const per = (now: number, then: number | undefined) => known(rate(now, then, value, before));
+      return { guild, busy: per(guild.busy_ns_total, old?.busy_ns_total) / 1e9, events: per(guild.events_total, old?.events_total), deliveries: per(guild.deliveries_total, old?.deliveries_total), bytes: per(guild.bytes_total, old?.bytes_total) };
+    });
+  }, [report.changed]);
+  if (!value) return fault ? <Fault fault={fault} retry={report.retry} /> : <><Skeleton height={40} /><Skeleton height={480} /></>;
+  const text = filter.value.trim().toLowerCase();
+  const shown = text ? rows.filter(({ guild }) => guild.name.toLowerCase().includes(text) || guild.id.startsWith(text)) : rows;
+  const loudest = rows.reduce<Row | undefined>((top, row) => (!top || row.busy > top.busy ? row : top), undefined);
+  const allBusy = rows.reduce((sum, row) => sum + row.busy, 0);
+  return (
+    <>
+      <p class="answer">{loudest && loudest.busy > 0
+        ? <>The loudest guild is <a href={`#/guilds/${loudest.guild.id}`}>{loudest.guild.name || loudest.guild.id}</a>: {join(percent(loudest.busy))} of a core, {number((loudest.busy / allBusy) * 100)} % of what all guilds use.</>
+        : <>No guild had work to do in the last seconds.</>}</p>
+      <div class="search">
+        <label for="guild-filter">Find</label>
+        <input id="guild-filter" type="search" placeholder="Name or id" value={filter.value} onInput={(event) => { filter.value = event.currentTarget.value; }} />
+        <span class="says" role="status">{exact(shown.length)} of {exact(value.loaded)} loaded guilds</span>
+      </div>
+      <Table label="Guilds" rows={shown} columns={COLUMNS} id={({ guild }) => guild.id} open={({ guild }) => { location.hash = `#/guilds/${guild.id}`; }} sort={sort.value} onSort={(next) => { sort.value = next; }} empty={text ? "No loaded guild has this name or id." : "No guild is loaded: one is loaded when somebody connects who is its member."} height={560} />
+    </>
+  );
+}
+
+const RELAYS: Column<{ relay: Relay; deliveries: number; bytes: number }>[] = [
+  { key: "partition", label: "Partition", width: "88px", isNumber: true, value: ({ relay }) => relay.partition },
+  { key: "index", label: "Relay", width: "72px", isNumber: true, value: ({ relay }) => relay.index },
+  { key: "active", label: "Active", width: "88px", isNumber: true, value: ({ relay }) => relay.active, show: ({ relay }) => exact(relay.active) },
+  { key: "passive", label: "Passive", width: "88px", isNumber: true, value: ({ relay }) => relay.passive, show: ({ relay }) => exact(relay.passive) },
+  { key: "deliveries", label: "Deliveries/s", width: "112px", isNumber: true, value: (row) => row.deliveries },
+  { key: "bytes", label: "Bytes/s", width: "104px", isNumber: true, value: (row) => row.bytes, show: (row) => join(byteRate(row.bytes)) },
+];
+const relaySort = signal({ key: "partition", isDescending: false });
+
+export function GuildPage({ id }: { id: string }) {
+  const report = useReport<GuildReport>(`node/guilds/${encodeURIComponent(id)}`);
+  const track = useMemo(() => new Track(), [id]);
+  const { value, before, fault } = report;
+  useMemo(() => {
+    if (!value || !before) return;
+    const earlier = new Map(before.types.map((type) => [type.name, type.times.ns_total]));
+    track.push(value.at_ms, new Map(value.types.map((type) => [type.name, rate(type.times.ns_total, earlier.get(type.name) ?? 0, value, before) / 1e9])));
+  }, [report.changed]);
+  const back = <p><a href="#/guilds">← All guilds</a></p>;
+  if (fault && (fault.status === 404 || !value)) return <>{back}<Fault fault={fault.status === 404 ? Object.assign(fault, { message: "No worker has loaded this guild: it has no connected member, or it is gone." }) : fault} retry={report.retry} /></>;
+  if (!value) return <>{back}<Skeleton height={118} /><Skeleton height={268} /></>;
+  const { guild } = value;
+  const busy = rateOf(report, ({ guild }) => guild.busy_ns_total) / 1e9;
+  const deliveries = rateOf(report, ({ guild }) => guild.deliveries_total);
+  const events = rateOf(report, ({ guild }) => guild.events_total);
+  const sent = rateOf(report, ({ guild }) => guild.bytes_total);
+  const sessions = guild.sessions_active + guild.sessions_passive;
+  const lines = [...track.lines].map(([key, values]) => ({ key, values }));
+  const sum = (values: (number | null)[]) => values.slice(-60).reduce<number>((all, each) => all + (each ?? 0), 0);
+  lines.sort((a, b) => sum(b.values) - sum(a.values));
+  const all = lines.reduce((total, { values }) => total + sum(values), 0);
+  const first = lines[0];
+  const types = value.types.map((type) => {
+    const old = before?.types.find((each) => each.name === type.name);
+    return { type, busy: known(rate(type.times.ns_total, old?.times.ns_total ?? 0, value, before)) / 1e9, perSecond: known(rate(type.times.count_total, old?.times.count_total ?? 0, value, before)) };
+  });
+  const relays = value.relays.map((relay) => {
+    const old = before?.relays.find((each) => each.partition === relay.partition && each.index === relay.index);
+    return { relay, deliveries: known(rate(relay.deliveries_total, old?.deliveries_total, value, before)), bytes: known(rate(relay.bytes_total, old?.bytes_total, value, before)) };
+  });
+  return (
+    <>
+      {back}
+      <h2 class="title">{guild.name || "Guild"} <Id id={guild.id} /></h2>
+      <p class="answer">{first && all > 0
+        ? <>“{words(first.key)}” takes {number((sum(first.values) / all) * 100)} % of this guild’s time in the last minute.</>
+        : <>This guild had no work to do in the last minute.</>} <a href="#/sessions" onClick={() => searchFor("guild_id", guild.id)}>Its sessions</a></p>
+      <div class="tiles">
+        <Tile label="Busy" shown={percent(busy)} value={busy} tone={busy > 0.5 ? "warn" : undefined} note={<>of a core, on worker {guild.worker}</>} />
+        <Tile label="Events" shown={perSecond(events)} value={events} note={<>{exact(guild.events_total)} since it was loaded</>} />
+        <Tile label="Deliveries" shown={perSecond(deliveries)} value={deliveries} note={<>{number(events > 0 ? deliveries / events : 0)} for each event</>} />
+        <Tile label="Bytes before compression" shown={byteRate(sent)} value={sent} note={<>{join(bytes(guild.bytes_total))} in all</>} />
+        <Tile label="Members" shown={count(guild.members)} value={guild.members} note={<>{exact(sessions)} places of sessions: {exact(guild.sessions_active)} active, {exact(guild.sessions_passive)} passive</>} />
+        <Tile label="Mailbox" shown={count(guild.mailbox)} value={guild.mailbox} tone={guild.mailbox > 1_000 ? "bad" : guild.mailbox > 100 ? "warn" : undefined} note="inputs that wait for its worker" />
+      </div>
+      <div class="charts">
+        <Chart title="Time by message type" says="Share of a core, collected while this page is open." at={track.at} lines={largest(lines, words)} stacked format={percent} changed={report.changed} isLoaded empty="Collecting: the first values come within seconds." height={240} />
+        <Bars title="Cost of one message" says="Mean wall time since the guild was loaded; the longest is on the right." format={duration} empty="No message was handled yet." rows={types.filter(({ type }) => type.times.count_total > 0).sort((a, b) => b.type.times.ns_total / b.type.times.count_total - a.type.times.ns_total / a.type.times.count_total).slice(0, 9).map(({ type, perSecond }) => ({ label: words(type.name), value: type.times.ns_total / type.times.count_total / 1e9, note: `${number(perSecond)}/s, max ${join(duration(type.times.max_ns / 1e9))}`, color: "#2f5fe0" }))} />
+        <Bars title="Events by channel" says="Since the guild was loaded." format={count} empty="No event of a channel was published yet." rows={value.channels.slice(0, 10).map(({ name, value }) => ({ label: name === "0" ? "no channel" : name, value, color: "#2f5fe0" }))} />
+        <section class="card"><h2>Relays</h2><Table label="Relays" rows={relays} columns={RELAYS} id={({ relay }) => `${relay.partition}-${relay.index}`} sort={relaySort.value} onSort={(next) => { relaySort.value = next; }} empty="No relay: nobody who is connected is a member." height={300} /></section>
+      </div>
+    </>
+  );
+}

@@ -1,0 +1,95 @@
+// Overview: is anything wrong?
+
+import { node } from "../api.ts";
+import { Chart, largest } from "../chart.tsx";
+import { useFeed } from "../feed.ts";
+import { byteRate, bytes, cores, count, duration, exact, join, number, perSecond, words } from "../format.ts";
+import type { Feed } from "../series.ts";
+import { useReport } from "../report.ts";
+import type { Named, OverviewReport } from "../types.ts";
+import { Ago, Bars, Fault, Skeleton, Tile } from "../ui.tsx";
+
+const SERIES = [
+  "connections", "sessions", "sockets", "dispatches", "sent_bytes", "sent_body_bytes", "received_bytes", "event_to_write_seconds:", "loop_busy_seconds",
+  "loop_waiting_seconds", "identifies", "resumes", "closes", "slow_consumers", "process_", "memory_", "store_", "tokens_refused", "guild_mailbox",
+  "compression_slab_bytes", "compression_stored", "shared_match_heap_bytes", "rest_answers",
+];
+
+interface Finding { tone: "bad" | "warn"; text: string; href: string; link: string }
+
+const lastMinute = (values: (number | null)[], step: number): number => values.slice(-Math.ceil(60 / step)).reduce<number>((sum, value) => sum + (value ?? 0) * step, 0);
+
+/** What an operator should look at, worst first. */
+function findings(feed: Feed): Finding[] {
+  const found: Finding[] = [];
+  const { at } = feed.series;
+  const step = at.length > 1 ? Math.max(1, Math.round((at.at(-1)! - at[0]!) / (at.length - 1))) : 1;
+  const add = (tone: Finding["tone"], text: string, href: string, link: string) => found.push({ tone, text, href, link });
+  if (node.value && !node.value.ready) add("bad", `Not ready: ${node.value.unready}.`, "#/operations", "Operations");
+  if (feed.now("store_writes_stopped") > 0) add("bad", "The disk is full: writes are refused.", "#/operations", "Operations");
+  const failed = lastMinute(feed.line("store_commits_failed"), step);
+  if (failed >= 1) add("bad", `${number(failed)} commits to the store failed in the last minute.`, "#/operations", "Operations");
+  const slow = lastMinute(feed.line("slow_consumers"), step);
+  if (slow >= 0.5) add("warn", `${number(Math.round(slow))} ${Math.round(slow) === 1 ? "client was" : "clients were"} cut in the last minute because ${Math.round(slow) === 1 ? "it does" : "they do"} not read.`, "#/operations", "Slow consumers");
+  const p99 = feed.now("event_to_write_seconds", "p99");
+  if (p99 > 0.25) add("warn", `One delivery in a hundred takes longer than ${join(duration(p99))}.`, "#/guilds", "Guilds");
+  for (const { key, now } of feed.by("loop_busy_seconds", "loop")) {
+    const loops = feed.of("loop_busy_seconds").filter(([, name]) => name.labels.loop === key).length;
+    if (now / Math.max(1, loops) > 0.85) add("warn", `The loop “${words(key)}” is busy ${number((now / loops) * 100)} % of the time.`, "#/guilds", "Guilds by busy time");
+  }
+  const refused = lastMinute(feed.line("sockets_refused"), step);
+  if (refused >= 1) add("warn", `${number(Math.round(refused))} sockets were refused in the last minute.`, "#/operations", "Refusals");
+  const stored = lastMinute(feed.line("compression_stored"), step);
+  if (stored >= 1) add("warn", `${number(stored)} messages were sent uncompressed in the last minute for lack of a context.`, "#/compression", "Compression");
+  return found.sort((a, b) => (a.tone === b.tone ? 0 : a.tone === "bad" ? -1 : 1));
+}
+
+const named = (list: readonly Named[], color: string) => list.filter(({ value }) => value > 0).sort((a, b) => b.value - a.value).map(({ name, value }) => ({ label: name, value, color }));
+
+export function Overview() {
+  const feed = useFeed(SERIES);
+  const { value: report } = useReport<OverviewReport>("node/overview", () => 2_000);
+  if (feed.fault.value && !feed.isLoaded.value) return <Fault fault={feed.fault.value} retry={() => feed.start()} />;
+  const { at } = feed.series;
+  const shared = { at, changed: feed.changed.value, isLoaded: feed.isLoaded.value };
+  const connections = feed.now("connections");
+  const resumable = feed.now("sessions", "", (labels) => labels.state === "resumable");
+  const deliveries = feed.now("dispatches");
+  const sent = feed.now("sent_bytes");
+  const bodies = feed.now("sent_body_bytes");
+  const [p50, p99] = [feed.now("event_to_write_seconds", "p50"), feed.now("event_to_write_seconds", "p99")];
+  const cpu = feed.now("process_cpu_seconds");
+  const memory = feed.now("process_resident_memory_bytes");
+  const loops = feed.by("loop_busy_seconds", "loop");
+  const found = findings(feed);
+  const state = node.value;
+  if (!feed.isLoaded.value) return <><Skeleton height={40} /><div class="tiles">{[0, 1, 2, 3, 4, 5].map((key) => <Skeleton key={key} height={134} />)}</div><div class="charts">{[0, 1, 2, 3].map((key) => <Skeleton key={key} height={268} />)}</div></>;
+  return (
+    <>
+      <section class="findings" aria-label="Findings">
+        {found.length === 0
+          ? <p class="good"><b>✓ Nothing needs you.</b> {state && <>Version {state.version}, started <Ago at={Date.parse(state.started_at)} />.</>}</p>
+          : <ul>{found.map((finding) => <li key={finding.text} class={finding.tone}><b>{finding.tone === "bad" ? "✕ Error" : "▲ Warning"}</b> {finding.text} <a href={finding.href}>{finding.link}</a></li>)}</ul>}
+      </section>
+      <div class="tiles">
+        <Tile label="Gateway connections" shown={count(connections)} value={connections} trend={feed.line("connections")} note={<>{exact(resumable || 0)} more can resume</>} />
+        <Tile label="Deliveries" shown={perSecond(deliveries)} value={deliveries} trend={feed.line("dispatches")} note={<>{join(perSecond(deliveries / Math.max(1, connections)))} for each connection</>} />
+        <Tile label="Sent" shown={byteRate(sent)} value={sent} trend={feed.line("sent_bytes")} note={bodies > 0 ? <>{number((sent / bodies) * 100)} % of {join(byteRate(bodies))} uncompressed</> : "nothing to send"} />
+        <Tile label="Delivery latency, p99" shown={duration(p99)} value={p99} trend={feed.line("event_to_write_seconds", "p99")} tone={p99 > 0.25 ? "warn" : undefined} note={Number.isFinite(p50) ? <>half within {join(duration(p50))}</> : "no delivery in this second"} />
+        <Tile label="CPU" shown={cores(cpu)} value={cpu} trend={feed.line("process_cpu_seconds")} note={<>{join(cores(loops.reduce((sum, { now }) => sum + now, 0)))} in accounted loops</>} />
+        <Tile label="Memory" shown={bytes(memory)} value={memory} trend={feed.line("process_resident_memory_bytes")} note={<>{join(bytes(memory / Math.max(1, connections)))} for each connection</>} />
+      </div>
+      <div class="charts">
+        <Chart {...shared} title="Deliveries per second" says={`${join(perSecond(deliveries))} now.`} format={perSecond} lines={[{ label: "Deliveries", values: feed.line("dispatches") }]} />
+        <Chart {...shared} title="Delivery latency" says="From a durable event to the last frame of a partition." format={duration} lines={[{ label: "p99", values: feed.line("event_to_write_seconds", "p99") }, { label: "p50", values: feed.line("event_to_write_seconds", "p50") }]} empty="No event was delivered in this time." />
+        <Chart {...shared} title="CPU by loop" says={loops[0] ? `The loop “${words(loops[0].key)}” uses ${join(cores(loops[0].now))}.` : undefined} stacked format={cores} lines={largest(loops, words)} empty="No loop is accounted yet." />
+        <Chart {...shared} title="Sessions started, resumed and closed" says="Closes count close frames by code; cut connections have none." format={perSecond} lines={[{ label: "Identifies", values: feed.line("identifies") }, { label: "Resumes", values: feed.line("resumes") }, { label: "Closes", values: feed.line("closes") }, { label: "Cut", values: feed.line("connections_cut") }]} />
+        <Chart {...shared} title="Bytes per second" says={`${join(byteRate(sent))} sent, ${join(byteRate(feed.now("received_bytes")))} received.`} format={byteRate} lines={[{ label: "Uncompressed", values: feed.line("sent_body_bytes"), dashed: true }, { label: "Sent", values: feed.line("sent_bytes") }, { label: "Received", values: feed.line("received_bytes") }]} />
+        <Bars title="Gateway connections by codec and encoding" says={report && `${exact(report.connections.gateway)} connections.`} format={count} empty="No connection: a client that connects appears here." rows={report ? [...named(report.connections.by_codec, "#2f5fe0"), ...named(report.connections.by_encoding, "#d9822b")] : []} />
+        <Bars title="Sessions by platform, and their places in guilds" says={report && `${exact(report.connections.active + report.connections.passive)} places: an active one receives every event, a passive one summaries.`} format={count} empty="No session." rows={report ? [...named(report.connections.by_platform, "#2f5fe0"), ...named([{ name: "active places", value: report.connections.active }, { name: "passive places", value: report.connections.passive }], "#1a9e75")] : []} />
+        <Bars title="Memory by owner" says={report && `${join(bytes(report.memory.resident_bytes))} resident${report.memory.limit_bytes ? ` of ${join(bytes(report.memory.limit_bytes))}` : ""}; “≈” marks an estimate from a sample.`} format={bytes} empty="No owner is accounted yet." rows={report ? [...report.memory.owners.map(({ name, bytes, elements, is_exact }) => ({ label: `${is_exact ? "" : "≈ "}${words(name)}`, value: bytes, note: `${exact(elements)}`, color: "#2f5fe0" })), { label: "without an owner", value: Math.max(0, report.memory.resident_bytes - report.memory.owners.reduce((sum, owner) => sum + owner.bytes, 0)), color: "#7a869a" }].sort((a, b) => b.value - a.value) : []} />
+        <Chart {...shared} title="Memory" says={`${join(bytes(memory))} resident.`} format={bytes} lines={[{ label: "Resident", values: feed.line("process_resident_memory_bytes") }, { label: "Contexts", values: feed.line("compression_slab_bytes") }, { label: "Match search", values: feed.line("shared_match_heap_bytes") }]} />
+      </div>
+    </>
+  );
+}

@@ -1,0 +1,164 @@
+// Sessions: what does this client receive, and does it keep up?
+
+import { signal } from "@preact/signals";
+import { ask, may } from "../api.ts";
+import { bytes, byteRate, count, duration, exact, join, number, percent, perSecond } from "../format.ts";
+import { rateOf, useReport } from "../report.ts";
+import type { LoggedEvent, Session, SessionReport, SessionsReport, Subscription } from "../types.ts";
+import { Fault, Id, question, Skeleton, Table, Tile, type Column } from "../ui.tsx";
+
+type By = "user_id" | "guild_id" | "id";
+const search = signal<{ by: By; text: string; connected: string; codec: string }>({ by: "user_id", text: "", connected: "", codec: "" });
+export function searchFor(by: By, text: string): void { search.value = { by, text, connected: "", codec: "" }; }
+
+const sort = signal({ key: "backlog", isDescending: true });
+const LIMIT = 10_000;
+
+const COLUMNS: Column<Session>[] = [
+  { key: "user", label: "Account", width: "160px", value: (row) => row.username || row.user_id, show: (row) => <a href={`#/sessions/${encodeURIComponent(row.id)}`} tabIndex={-1} title={row.user_id}>{row.username || row.user_id}{row.is_bot ? " (bot)" : ""}</a> },
+  { key: "state", label: "State", width: "124px", value: (row) => (row.is_connected ? "connected" : "resumable"), show: (row) => (row.is_connected ? <span class="good">● connected</span> : <span title={row.resumable_ms === null ? "" : `for another ${join(duration(row.resumable_ms / 1000))}`}>○ resumable</span>) },
+  { key: "codec", label: "Codec", width: "144px", value: (row) => row.codec ?? "", show: (row) => row.codec ?? "–" },
+  { key: "encoding", label: "Encoding", width: "80px", value: (row) => row.encoding, show: (row) => row.encoding },
+  { key: "platform", label: "Platform", width: "88px", value: (row) => row.platform, show: (row) => row.platform || "–" },
+  { key: "guilds", label: "Guilds", width: "72px", isNumber: true, value: (row) => row.guilds, show: (row) => exact(row.guilds) },
+  { key: "seq", label: "Seq", width: "88px", isNumber: true, value: (row) => row.seq, show: (row) => exact(row.seq) },
+  { key: "backlog", label: "Backlog", width: "88px", isNumber: true, value: (row) => row.backlog_events, show: (row) => <span class={row.backlog_events > 100 ? "warn" : ""}>{exact(row.backlog_events)}{row.backlog_events > 100 ? " ▲" : ""}</span> },
+  { key: "replay", label: "Replay", width: "88px", isNumber: true, value: (row) => row.buffered_events, show: (row) => exact(row.buffered_events) },
+  { key: "replay_bytes", label: "Replay bytes", width: "104px", isNumber: true, value: (row) => row.buffered_bytes, show: (row) => <span title={`${exact(row.buffered_bytes)} B`}>{join(bytes(row.buffered_bytes))}</span> },
+  { key: "partition", label: "Partition", width: "80px", isNumber: true, value: (row) => row.partition },
+];
+
+export function Sessions() {
+  const { by, text, connected, codec } = search.value;
+  const parameters = new URLSearchParams({ limit: String(LIMIT) });
+  if (text.trim() && (by === "id" || /^\d{1,19}$/.test(text.trim()))) parameters.set(by, text.trim());
+  if (connected) parameters.set("connected", connected);
+  if (codec) parameters.set("codec", codec);
+  const report = useReport<SessionsReport>(`node/sessions?${parameters}`, ({ sessions }) => (sessions.length > 500 ? 4_000 : 1_000));
+  const { value, fault } = report;
+  const change = (part: Partial<typeof search.value>) => { search.value = { ...search.value, ...part }; };
+  const isOdd = by !== "id" && text.trim() !== "" && !/^\d{1,19}$/.test(text.trim());
+  const behind = value?.sessions.filter((session) => session.backlog_events > 100).length ?? 0;
+  return (
+    <>
+      <p class="answer">{!value ? "\u00a0" : behind > 0
+        ? <><span class="warn">▲ {exact(behind)} {behind === 1 ? "session is" : "sessions are"} behind</span> by more than 100 events.</>
+        : <>Every session shown keeps up: no backlog is above 100 events.</>}</p>
+      <form class="search" role="search" onSubmit={(event) => event.preventDefault()}>
+        <label for="session-by">Find by</label>
+        <select id="session-by" value={by} onChange={(event) => change({ by: event.currentTarget.value as By })}>
+          <option value="user_id">account id</option><option value="guild_id">guild id</option><option value="id">session id</option>
+        </select>
+        <input type="search" aria-label="Id" placeholder={by === "id" ? "Beginning of the id" : "Id"} value={text} aria-invalid={isOdd} onInput={(event) => change({ text: event.currentTarget.value })} />
+        <label for="session-state">State</label>
+        <select id="session-state" value={connected} onChange={(event) => change({ connected: event.currentTarget.value })}><option value="">any</option><option value="true">connected</option><option value="false">resumable</option></select>
+        <label for="session-codec">Codec</label>
+        <select id="session-codec" value={codec} onChange={(event) => change({ codec: event.currentTarget.value })}>
+          <option value="">any</option>{["none", "zlib-stream", "zstd-stream", "permessage-deflate"].map((name) => <option key={name} value={name}>{name}</option>)}
+        </select>
+        <span class="says" role="status">{isOdd ? "An id of an account or guild has digits only." : value ? `${exact(value.sessions.length)} of ${exact(value.all)} sessions${value.is_partial ? "; there are more matches: narrow the search" : ""}` : ""}</span>
+      </form>
+      {fault && !value ? <Fault fault={fault} retry={report.retry} /> : !value ? <Skeleton height={480} /> : (
+        <Table label="Sessions" rows={value.sessions} columns={COLUMNS} id={(row) => row.id} open={(row) => { location.hash = `#/sessions/${encodeURIComponent(row.id)}`; }} sort={sort.value} onSort={(next) => { sort.value = next; }} empty={text || connected || codec ? "No session matches." : "No session: a client that connects appears here."} height={560} />
+      )}
+    </>
+  );
+}
+
+const LOG: Column<LoggedEvent>[] = [
+  { key: "seq", label: "Seq", width: "88px", isNumber: true, value: (row) => row.seq, show: (row) => exact(row.seq) },
+  { key: "name", label: "Event", width: "240px", value: (row) => row.name, show: (row) => row.name },
+  { key: "bytes", label: "Bytes", width: "88px", isNumber: true, value: (row) => row.bytes, show: (row) => exact(row.bytes) },
+  { key: "written", label: "Written", width: "88px", value: (row) => (row.is_written ? "yes" : "no"), show: (row) => (row.is_written ? "yes" : <span class="warn">waits</span>) },
+];
+const logSort = signal({ key: "seq", isDescending: true });
+const SUBSCRIPTIONS: Column<Subscription>[] = [
+  { key: "guild", label: "Guild", width: "200px", value: (row) => row.guild_id, show: (row) => <a href={`#/guilds/${row.guild_id}`}>{row.guild_id}</a> },
+  { key: "mode", label: "Receives", width: "160px", value: (row) => (row.is_active ? "every event" : "passive updates"), show: (row) => (row.is_active ? "every event" : "passive updates") },
+  { key: "membership", label: "Place", width: "96px", value: (row) => row.membership, show: (row) => row.membership },
+];
+const subscriptionSort = signal({ key: "guild", isDescending: false });
+/** Accounts of sessions that were looked at: a session that is gone does not say whose it was. */
+const accounts = new Map<string, { id: string; name: string }>();
+
+export function SessionPage({ id }: { id: string }) {
+  const report = useReport<SessionReport>(`node/sessions/${encodeURIComponent(id)}`);
+  const { value, fault } = report;
+  const back = <p><a href="#/sessions">← All sessions</a></p>;
+  if (value) accounts.set(id, { id: value.session.user_id, name: value.session.username });
+  if (fault?.status === 404) return <>{back}<Gone id={id} /></>;
+  if (!value) return <>{back}{fault ? <Fault fault={fault} retry={report.retry} /> : <><Skeleton height={118} /><Skeleton height={320} /></>}</>;
+  const { session } = value;
+  const wire = rateOf(report, (each) => each.wire_bytes_total);
+  const ratio = value.raw_bytes_total > 0 ? value.wire_bytes_total / value.raw_bytes_total : NaN;
+  const close = () => {
+    question.value = {
+      title: "Close this session?",
+      text: `1 session of ${session.username || session.user_id} is closed with code 4009. It cannot be resumed; its client starts a new one within seconds.`,
+      action: "Close session",
+      isDangerous: true,
+      act: async () => {
+        await ask(`sessions/${encodeURIComponent(id)}`, "DELETE");
+        return "1 session was closed. The audit log has an entry.";
+      },
+    };
+  };
+  const problem = value.blocked_ms !== null && value.blocked_ms > 1_000
+    ? <span class="warn">▲ Its socket has been full for {join(duration(value.blocked_ms / 1000))}: the client does not read.</span>
+    : session.backlog_events > 100 ? <span class="warn">▲ It is {exact(session.backlog_events)} events behind.</span>
+    : session.is_connected ? <>It keeps up: {exact(session.backlog_events)} events wait to be written.</>
+    : <>It has no connection, and can be resumed for another {join(duration((session.resumable_ms ?? 0) / 1000))}.</>;
+  return (
+    <>
+      {back}
+      <div class="title-row">
+        <h2 class="title">{session.username || session.user_id} <Id id={session.id} /></h2>
+        {may("sessions") ? <button class="danger" onClick={close}>Close session</button> : <span class="says">A key with the scope <code>sessions</code> can close it.</span>}
+      </div>
+      <p class="answer">{problem}</p>
+      <div class="tiles">
+        <Tile label="Codec" shown={[session.codec ?? "–", ""]} value={NaN} note={<>{session.encoding}, written by {value.writer ?? "no compressor"}</>} />
+        <Tile label="Ratio" shown={percent(ratio)} value={ratio} note={<>{join(bytes(value.wire_bytes_total))} for {join(bytes(value.raw_bytes_total))}</>} />
+        <Tile label="Sent" shown={byteRate(wire)} value={wire} note={value.window_bytes === null ? "no compression window" : <>window of {join(bytes(value.window_bytes))}</>} />
+        <Tile label="Backlog" shown={count(session.backlog_events)} value={session.backlog_events} tone={session.backlog_events > 100 ? "warn" : undefined} note="events not written yet" />
+        <Tile label="Replay buffer" shown={count(session.buffered_events)} value={session.buffered_events} note={<>{join(bytes(session.buffered_bytes))}, for a RESUME</>} />
+        <Tile label="Last sign of life" shown={value.silent_ms === null ? ["–", ""] : duration(value.silent_ms / 1000)} value={(value.silent_ms ?? NaN) / 1000} note={<>seq {exact(session.seq)}, {join(perSecond(rateOf(report, (each) => each.session.seq)))}</>} />
+      </div>
+      <dl class="facts">
+        <dt>Account</dt><dd><Id id={session.user_id} />{session.is_bot ? " bot" : ""} <a href="#/sessions" onClick={() => searchFor("user_id", session.user_id)}>all its sessions</a></dd>
+        <dt>Platform</dt><dd>{session.platform || "–"}</dd>
+        <dt>Shard</dt><dd>{session.shard ? `${session.shard[0]} of ${session.shard[1]}` : "none"}</dd>
+        <dt>Intents</dt><dd><code>{value.intents}</code></dd>
+        <dt>Capabilities</dt><dd><code>{value.capabilities}</code></dd>
+        <dt>Partition</dt><dd>{session.partition}</dd>
+      </dl>
+      <div class="charts">
+        <section class="card"><h2>Last {number(value.log.length)} events</h2><p class="says">What its replay buffer still has: names and sizes before compression, no content.</p><Table label="Events" rows={value.log} columns={LOG} id={(row) => String(row.seq)} sort={logSort.value} onSort={(next) => { logSort.value = next; }} empty="Its client has acknowledged every event." height={360} /></section>
+        <section class="card"><h2>Subscriptions</h2><p class="says">{exact(value.subscriptions.length)} guilds.</p><Table label="Subscriptions" rows={value.subscriptions} columns={SUBSCRIPTIONS} id={(row) => row.guild_id} sort={subscriptionSort.value} onSort={(next) => { subscriptionSort.value = next; }} empty="It is in no guild." height={360} /></section>
+      </div>
+    </>
+  );
+}
+
+/** The session ended: what its client does now is among the account's sessions. */
+function Gone({ id }: { id: string }) {
+  const account = accounts.get(id);
+  return (
+    <>
+      <h2 class="title">This session is gone <Id id={id} /></h2>
+      <p class="answer">It was closed, or nobody resumed it in time.</p>
+      {account && <Others account={account} />}
+    </>
+  );
+}
+
+function Others({ account }: { account: { id: string; name: string } }) {
+  const report = useReport<SessionsReport>(`node/sessions?user_id=${account.id}&limit=100`);
+  return (
+    <section class="card">
+      <h2>Sessions of {account.name || account.id}</h2>
+      <p class="says">If its client comes back, its new session appears here.</p>
+      {report.value ? <Table label="Sessions of the account" rows={report.value.sessions} columns={COLUMNS} id={(row) => row.id} open={(row) => { location.hash = `#/sessions/${encodeURIComponent(row.id)}`; }} sort={sort.value} onSort={(next) => { sort.value = next; }} empty="None: its client has left, or waits before it connects again." height={240} /> : <Skeleton height={100} />}
+    </section>
+  );
+}

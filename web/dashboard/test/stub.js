@@ -1,0 +1,157 @@
+// A node that is none: it serves the built pages and invented figures, so that every state of a page can be shown.
+
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import { extname } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const DIST = fileURLToPath(new URL("../dist", import.meta.url));
+const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8" };
+/** As the node sends it. */
+const POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'";
+const KEY = "ghk_stub";
+const COOKIE = "guildhall_dashboard=stub";
+
+const wave = (seconds, mean, swing) => mean + swing * Math.sin(seconds / 17);
+const times = (count, ns) => ({ count_total: count, ns_total: count * ns, max_ns: ns * 30, p50_ns: ns, p99_ns: ns * 6, buckets: [] });
+const guildId = (index) => String(1_100_000_000_000_000_000n + BigInt(index) * 4_194_304n);
+const accountId = (index) => String(1_200_000_000_000_000_000n + BigInt(index) * 4_194_304n);
+
+const KINDS = [["create message", 4, 90_000], ["update presence", 30, 9_000], ["typing", 8, 5_000], ["attach relay", 1, 60_000], ["read members", 1, 700_000]];
+const DISPATCHES = [["MESSAGE_CREATE", 120, 780, 0.28], ["PRESENCE_UPDATE", 1400, 310, 0.12], ["TYPING_START", 700, 190, 0.16], ["GUILD_MEMBER_LIST_UPDATE", 60, 1500, 0.2], ["READY", 0.5, 90_000, 0.18], ["control", 80, 40, 1]];
+
+export class Stub {
+  constructor({ guilds = 40, sessions = 60, scopes = ["read", "write", "sessions", "keys"], isEmpty = false } = {}) {
+    Object.assign(this, { guilds: isEmpty ? 0 : guilds, sessions: isEmpty ? 0 : sessions, scopes, isEmpty, closed: new Set(), asked: [], isBroken: false, streams: new Set() });
+    this.began = Date.now() - 4_000_000;
+  }
+
+  static async start(options) {
+    const stub = new Stub(options);
+    stub.server = createServer((request, response) => stub.answer(request, response)).listen(0, "127.0.0.1");
+    await once(stub.server, "listening");
+    stub.origin = `http://127.0.0.1:${stub.server.address().port}`;
+    return stub;
+  }
+
+  stop() {
+    this.server.closeAllConnections();
+    this.server.close();
+  }
+
+  /** Requests fail and streams end, as while a node restarts. */
+  break() {
+    this.isBroken = true;
+    for (const stream of this.streams) stream.destroy();
+  }
+
+  series(seconds) {
+    if (this.isEmpty) return { connections: 0, dispatches: 0, sent_bytes: 0, process_cpu_seconds: 0.01, process_resident_memory_bytes: 40e6 };
+    return {
+      connections: 12_840, 'sessions{state="live"}': 12_840, 'sessions{state="resumable"}': 211, dispatches: wave(seconds, 48_200, 9_000), sent_bytes: wave(seconds, 8.2e6, 1e6),
+      sent_body_bytes: wave(seconds, 41e6, 6e6), received_bytes: 42_000, "event_to_write_seconds:p50": 0.0008, "event_to_write_seconds:p99": wave(seconds, 0.006, 0.002),
+      'loop_busy_seconds{loop="partition",index="0"}': wave(seconds, 0.42, 0.1), 'loop_busy_seconds{loop="guild_worker",index="0"}': 0.18, 'loop_busy_seconds{loop="rest",index="0"}': 0.05,
+      identifies: 2, resumes: wave(seconds, 5, 4), 'closes{by="client",code="1000"}': 2, connections_cut: 0.6, slow_consumers: 0, process_cpu_seconds: 1.12,
+      process_resident_memory_bytes: 812e6, 'compression_slab_bytes{kind="zlib"}': 120e6, 'compression_contexts{kind="zlib"}': 410, shared_match_heap_bytes: 41e6,
+      shared_match_written: 41_000, 'tokens_refused{reason="expired"}': 0.4,
+      ...Object.fromEntries(DISPATCHES.map(([name, rate, bytes, ratio]) => [`dispatch_wire_bytes{type="${name}"}`, wave(seconds, rate * bytes * ratio * 40, rate * 3)])),
+    };
+  }
+
+  guild(index, seconds) {
+    const per = (rate) => Math.round((seconds * rate) / (index + 1));
+    return { id: guildId(index), name: `Guild ${index}`, worker: index % 2, busy_ns_total: per(3e8), handled_total: per(40), events_total: per(30), deliveries_total: per(9_000), bytes_total: per(3e6), members: Math.round(50_000 / (index + 1)), sessions_active: Math.round(3_000 / (index + 1)), sessions_passive: Math.round(9_000 / (index + 1)), relays: 4, mailbox: 0 };
+  }
+
+  session(index) {
+    return { id: `0${index}c8e1b2d4f60718293a4b5c6d7e8f90`, user_id: accountId(index), username: `calm-heron-${index}`, is_bot: index % 17 === 16, partition: index % 2, shard: null, encoding: index % 5 ? "json" : "etf", codec: index % 11 === 3 ? null : ["zlib-stream", "zstd-stream", "none"][index % 3], platform: ["web", "mobile", "desktop"][index % 3], is_connected: index % 11 !== 3, resumable_ms: index % 11 === 3 ? 90_000 : null, guilds: 3, seq: 1_200 + index, buffered_events: index % 90, buffered_bytes: (index % 90) * 412, backlog_events: index === 5 ? 831 : 0 };
+  }
+
+  list() { return Array.from({ length: this.sessions }, (_, index) => this.session(index)).filter(({ id }) => !this.closed.has(id)); }
+
+  /** The report of a path below `/v1/node/`; undefined for one that does not exist. */
+  report(path, query) {
+    const at_ms = Date.now();
+    const seconds = (at_ms - this.began) / 1_000;
+    const [, one] = path.split("/").map(decodeURIComponent);
+    if (path === "overview") return { at_ms, started_at_ms: this.began, version: "0.0.0", not_ready: null, connections: { sockets: 12_900, gateway: 12_840, sessions_live: 12_840, sessions_resumable: 211, by_codec: [{ name: "zlib-stream", value: 8_000 }, { name: "none", value: 4_840 }], by_encoding: [{ name: "json", value: 12_840 }], by_platform: [{ name: "web", value: 12_840 }], active: 9_000, passive: 22_000 }, totals: {}, delivery: times(10, 1_000), loops: [], memory: { resident_bytes: 812e6, limit_bytes: 4e9, owners: [{ name: "shared_match", bytes: 41e6, elements: 2, is_exact: true }, { name: "sessions", bytes: 90e6, elements: 12_840, is_exact: false }] } };
+    if (path === "bandwidth") return { at_ms, types: this.isEmpty ? [] : DISPATCHES.map(([name, rate, bytes, ratio]) => ({ name, ways: [["zlib-stream", "json", 0.6], ["none", "etf", 0.4]].map(([codec, encoding, share]) => ({ codec, encoding, count_total: Math.round(seconds * rate * 40 * share), raw_bytes_total: Math.round(seconds * rate * 40 * bytes * share), wire_bytes_total: Math.round(seconds * rate * 40 * bytes * share * (codec === "none" ? 1 : ratio)), timed_total: 400, timed_ns_total: 3_600_000 })) })), bill: null };
+    if (path === "guilds") return { at_ms, loaded: this.guilds, guilds: Array.from({ length: Math.min(this.guilds, Number(query.get("limit"))) }, (_, index) => this.guild(index, seconds)) };
+    if (path.startsWith("guilds/")) {
+      const index = Array.from({ length: this.guilds }, (_, each) => each).find((each) => guildId(each) === one);
+      return index === undefined ? undefined : { at_ms, guild: this.guild(index, seconds), types: KINDS.map(([name, rate, ns]) => ({ name, times: times(Math.round(seconds * rate), ns) })), relays: [0, 1].map((partition) => ({ partition, index: 0, active: 700, passive: 2_200, deliveries_total: Math.round(seconds * 2_000), bytes_total: Math.round(seconds * 7e5) })), channels: [{ name: "1100000000000000001", value: 4_123 }] };
+    }
+    if (path === "sessions") {
+      const sessions = this.list().filter(({ user_id }) => !query.has("user_id") || user_id === query.get("user_id"));
+      return { at_ms, all: this.sessions, is_partial: false, sessions };
+    }
+    if (path.startsWith("sessions/")) {
+      const session = this.list().find(({ id }) => id === one);
+      return session && { at_ms, session, intents: 33_281, capabilities: 0, writer: session.codec && "shared-match", window_bytes: null, raw_bytes_total: Math.round(seconds * 8_000), wire_bytes_total: Math.round(seconds * 1_700), blocked_ms: session.backlog_events ? 4_100 : null, silent_ms: 12_000, subscriptions: [0, 1, 2].map((index) => ({ guild_id: guildId(index), is_active: index === 0, membership: "inside" })), log: Array.from({ length: 100 }, (_, index) => ({ seq: session.seq - index, name: DISPATCHES[index % 4][0], bytes: 100 + index, is_written: index > 3 })) };
+    }
+    if (path === "compression") return { at_ms, streams: "shared-match", contexts: [{ kind: "zlib", used: 410, slot_bytes: 293_000, resident_bytes: 120e6, opened_total: 900, refused_total: 4 }], bytes_max: 600e6, stored_total: 0, upgrades: { standing: "room", explanation: "There is room.", share_permille: 250, granted_total: 31, denied_total: 1, reclaimed_total: 0 }, shared_match: { heap_bytes: 41e6, texts_total: 1, parses_total: Math.round(seconds * 300), written_total: Math.round(seconds * 41_000), fallbacks_total: Math.round(seconds * 900), late_total: Math.round(seconds * 120), alone_total: 9, checked_total: 4_100, mismatches_total: 0 }, bodies_deflated_total: 31_000 };
+    if (path === "operations") return { at_ms, settings: [{ name: "server.listen", value: '"0.0.0.0:8080"', origin: "guildhall.toml:2", is_live: false }, { name: "log.level", value: '"info"', origin: "default", is_live: true }], is_draining: false, refused: this.isEmpty ? [] : [{ what: "token", reason: "expired", count_total: 812 }], slow_consumers_total: 0, warnings: this.isEmpty ? [] : [{ at_ms: at_ms - 4_000, level: "warn", target: "guildhall::disk", text: "newest messages could not be read" }] };
+    return undefined;
+  }
+
+  answer(request, response) {
+    const { pathname, searchParams } = new URL(request.url, "http://stub");
+    if (this.isBroken) return void request.socket.destroy();
+    const json = (body, status = 200, headers = {}) => {
+      response.writeHead(status, { "content-type": "application/json", ...headers });
+      response.end(body === undefined ? "" : JSON.stringify(body));
+    };
+    if (!pathname.startsWith("/dashboard/api/")) {
+      const name = pathname === "/dashboard/" ? "/index.html" : pathname.slice("/dashboard".length);
+      if (name.includes("..") || !TYPES[extname(name)]) return json({}, 404);
+      response.writeHead(200, { "content-type": TYPES[extname(name)], "content-security-policy": POLICY });
+      return void response.end(readFileSync(DIST + name));
+    }
+    const path = pathname.slice("/dashboard/api/".length);
+    if (request.headers["x-guildhall-dashboard"] === undefined) return json({ code: "foreign", message: "This lacks the header." }, 403);
+    if (path === "login") {
+      let body = "";
+      request.on("data", (chunk) => { body += chunk; });
+      return void request.on("end", () => (JSON.parse(body).key === KEY ? json({}, 201, { "set-cookie": `${COOKIE}; Path=/dashboard/; HttpOnly; SameSite=Strict` }) : json({ code: "unauthorized", message: "This key is not valid here." }, 401)));
+    }
+    if (path === "logout") return json(undefined, 204, { "set-cookie": "guildhall_dashboard=; Path=/dashboard/; Max-Age=0" });
+    if (!request.headers.cookie?.includes(COOKIE)) return json({ code: "logged_out", message: "You are logged out: log in again." }, 401);
+    this.asked.push(`${request.method} ${path}`);
+    const now = Date.now();
+    const wanted = searchParams.get("series")?.split(",");
+    const isWanted = ([name]) => !wanted || wanted.some((prefix) => name.startsWith(prefix));
+    if (path === "v1/node") return json({ version: "0.0.0", started_at: new Date(this.began).toISOString(), now: new Date(now).toISOString(), ready: true, unready: null, scopes: this.scopes, key_name: "stub" });
+    if (path === "v1/node/history") {
+      const window = Number(searchParams.get("window_s"));
+      const step = window > 600 ? 10 : 1;
+      const at_ms = Array.from({ length: window / step }, (_, index) => now - (window / step - 1 - index) * step * 1_000);
+      const series = {};
+      for (const at of at_ms) for (const [name, value] of Object.entries(this.series(at / 1_000)).filter(isWanted)) (series[name] ??= []).push(value);
+      return json({ step_s: step, at_ms, series });
+    }
+    if (path === "v1/node/live") {
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      const send = () => response.write(`data: ${JSON.stringify({ at_ms: Date.now(), values: Object.fromEntries(Object.entries(this.series(Date.now() / 1_000)).filter(isWanted)) })}\n\n`);
+      send();
+      const timer = setInterval(send, 1_000);
+      this.streams.add(request.socket);
+      return void response.on("close", () => { clearInterval(timer); this.streams.delete(request.socket); });
+    }
+    if (path.startsWith("v1/node/sessions") && !this.scopes.includes("sessions")) return json({ code: "missing_scope", message: "This needs a key with the scope `sessions`." }, 403);
+    if (path.startsWith("v1/node/") && request.method === "GET") {
+      const report = this.report(path.slice("v1/node/".length), searchParams);
+      return report ? json(report) : json({ code: "not_found", message: "There is no such session." }, 404);
+    }
+    if (path === "v1/node/reload") return json({ applied: ["log.level"], need_restart: [] });
+    if (path.startsWith("v1/sessions/") && request.method === "DELETE") {
+      this.closed.add(decodeURIComponent(path.slice("v1/sessions/".length)));
+      return json(undefined, 204);
+    }
+    if (path === "v1/keys") return json([{ id: "12", name: "shop", scopes: ["read"], created_at: "2026-10-01T10:00:00Z" }]);
+    if (path === "v1/audit") return json({ entries: [{ id: "1", at: new Date(now).toISOString(), key_id: null, action: "DELETE /v1/sessions/{session_id}", object: {}, status: 204 }] });
+    return json({ code: "not_found", message: "There is nothing at this path." }, 404);
+  }
+}
+
+export { KEY, accountId, guildId };
