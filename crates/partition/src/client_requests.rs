@@ -59,7 +59,7 @@ pub enum PendingRequest {
 }
 
 impl Core {
-    /// Enqueues a request until the relays can be read.
+    /// Enqueues a request until the relays can be read, at the end of the turn.
     pub fn enqueue_request(&mut self, session: SlotKey, guild_id: GuildId, request: PendingRequest) {
         self.requests.push((session, guild_id, request));
     }
@@ -234,7 +234,7 @@ impl Partition {
         core.reply(turn, key, (EventName::ChannelSync, visibility), &ChannelSyncBody::new(guild_id, bodies));
     }
 
-    /// Op 34: the newest messages are in the store; `handle_messages` goes on.
+    /// Op 34: reads the newest messages from the store; `handle_messages` sends them.
     fn fetch_last_messages(&mut self, now: Now, session: SlotKey, guild_id: GuildId, request: &RequestLastMessages) {
         let Some(user_id) = self.core.sessions.get(session).map(|session| session.user.id) else { return };
         let Some((entry, core)) = self.relay_of(session, guild_id) else { return };
@@ -245,7 +245,7 @@ impl Partition {
         core.outputs.push_back(Output::FetchMessages { session, guild_id, messages });
     }
 
-    /// The answer to `Output::FetchMessages`.
+    /// Handles the answer to `Output::FetchMessages`.
     pub fn handle_messages(
         &mut self,
         now: Now,

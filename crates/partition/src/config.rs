@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// Every limit a partition holds its clients to. What happens past each is in its doc.
 #[derive(Clone, Debug)]
 pub struct PartitionConfig {
-    /// Which partition this is.
+    /// Number of this partition.
     pub partition: PartitionId,
     /// How many there are on this node.
     pub partitions_count: u16,
@@ -36,7 +36,7 @@ pub struct PartitionConfig {
     pub write_stall_ms: u64,
     /// Messages a client may send per minute; past it 4008.
     pub inbound_per_minute_max: u32,
-    /// Bytes of one message from a bot; past it 4002.
+    /// Bytes of one message from a bot; past it the connection is closed with 4002.
     pub bot_message_bytes_max: u32,
     /// Bytes of one message from a user account, and from anybody before IDENTIFY; past it 4002.
     pub user_message_bytes_max: u32,

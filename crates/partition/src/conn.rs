@@ -36,7 +36,7 @@ pub enum Compression {
     Zstd,
     /// `zstd-stream` with `dict`.
     ZstdDict(DictionaryId),
-    /// permessage-deflate, with these parameters.
+    /// permessage-deflate with these parameters.
     Deflate(DeflateParams),
 }
 
@@ -52,7 +52,7 @@ impl Compression {
         }
     }
 
-    /// Whether a connection with it has a compressor of its own.
+    /// Whether a connection with it has its own compressor.
     pub fn has_stream(self) -> bool {
         match self {
             Self::None => false,
@@ -89,20 +89,20 @@ pub enum Phase {
 pub enum PendingAuth {
     /// To start a session.
     Identify(Identify),
-    /// To take one up again.
+    /// Resumes a session.
     Resume(Resume),
 }
 
-/// A message outside the sequence.
+/// A payload or frame outside the sequence of dispatches.
 #[derive(Debug)]
 pub enum Control {
     /// A gateway payload: heartbeat answers, HELLO, op 7, op 9.
     Payload(Arc<[u8]>),
-    /// A finished WebSocket frame: pong, close.
+    /// A complete WebSocket frame: pong, close.
     Frame(Vec<u8>),
 }
 
-/// One socket's protocol state.
+/// See the module.
 #[derive(Debug)]
 pub struct Conn {
     /// Of the URL.
@@ -203,7 +203,7 @@ impl Conn {
     }
 }
 
-/// A connection on its way to the partition of the session it wants to resume.
+/// A connection that moves to the partition of the session that it resumes.
 #[derive(Debug)]
 pub struct MovingConn {
     /// The connection; its token was checked.

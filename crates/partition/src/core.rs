@@ -50,7 +50,7 @@ pub struct Departure {
     pub slot: u32,
 }
 
-/// Payloads that never vary, per encoding.
+/// Payloads that never change, per encoding.
 #[derive(Debug)]
 pub struct FixedPayloads {
     pub heartbeat_ack: Arc<[u8]>,
@@ -190,7 +190,7 @@ impl Core {
         self.pump(turn, key);
     }
 
-    /// Closes with a gateway code: the close frame goes out, then the socket is half-closed, then dropped.
+    /// Closes with a gateway close code. The close frame is sent, then the socket is half-closed, then dropped.
     pub fn close(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, code: CloseCode) {
         self.close_because(turn, key, code, code.reason());
     }
@@ -201,7 +201,7 @@ impl Core {
         self.begin_closing(turn, key, Some(code.code()), reason, By::Us);
     }
 
-    /// Closes with a WebSocket code, for faults below the gateway protocol.
+    /// Closes with a WebSocket close code, for faults below the gateway protocol.
     pub fn close_websocket(
         &mut self,
         turn: &mut Turn<'_, impl Transport>,

@@ -4,11 +4,11 @@
 
 use guildhall_model::CloseCode;
 
-/// WebSocket's own codes that are counted apart.
+/// WebSocket close codes with a counter each.
 const WEBSOCKET_CODES: [u16; 8] = [1000, 1001, 1002, 1003, 1007, 1008, 1009, 1011];
 const SLOTS: usize = CloseCode::ALL.len() + WEBSOCKET_CODES.len() + 1;
 
-/// Close frames by their code: a closed set, all others together.
+/// Close frames by code: a closed set; all other codes share one counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Closes([u64; SLOTS]);
 
@@ -23,7 +23,7 @@ impl Closes {
         self.0[Self::slot(code)] += 1;
     }
 
-    /// Each code with its number of closes; none stands for all others.
+    /// Each code with its number of closes; none for the other codes together.
     pub fn iter(&self) -> impl Iterator<Item = (Option<u16>, u64)> {
         let codes = CloseCode::ALL.iter().map(|code| code.code()).chain(WEBSOCKET_CODES).map(Some);
         codes.chain([None]).zip(self.0)

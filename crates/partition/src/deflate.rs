@@ -20,7 +20,7 @@ use guildhall_codec::{
 use guildhall_model::{AccountKind, CloseCode, SessionFate};
 use guildhall_stdx::SlotKey;
 
-/// How a dispatch is written to connections that have no context of their own.
+/// Form of dispatches on connections without a context of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// As it is.
@@ -46,7 +46,7 @@ impl Form {
         }
     }
 
-    /// The same in pieces, once it is prepared.
+    /// The frame in pieces, once it is prepared.
     pub fn parts(self, frame: &DispatchFrame, seq: u64) -> FrameParts<'_> {
         match self {
             Self::Plain(framing) => frame.parts(seq, framing),
@@ -56,7 +56,7 @@ impl Form {
 }
 
 impl Conn {
-    /// How dispatches are written to it, if it has no context of its own.
+    /// Form of its dispatches, if it has no context of its own.
     pub fn form(&self, encoding: Encoding) -> Form {
         match self.deflate {
             Some(params) if self.compressor.is_none() => Form::Prepared(SharedWindow::of(params.server_window_bits)),
@@ -76,7 +76,7 @@ enum Fault {
 }
 
 impl Core {
-    /// A compressed message. Goes on to `handle_payload`.
+    /// Inflates a message and passes it to `handle_payload`.
     pub fn handle_compressed(
         &mut self,
         turn: &mut Turn<'_, impl Transport>,
@@ -84,7 +84,7 @@ impl Core {
         is_text: bool,
         payload: &[u8],
     ) {
-        // It counts before it costs anything.
+        // The rate limit comes before the work.
         if !self.admit_inbound(turn, key) {
             return;
         }
@@ -92,7 +92,8 @@ impl Core {
         inflated.clear();
         match self.inflate(key, is_text, payload, &mut inflated) {
             Ok(()) => self.handle_payload(turn, key, &inflated),
-            // As without compression: too large is a fault of the gateway protocol, the rest is below it.
+            // As without compression: a message that is too large is a fault of the gateway protocol,
+            // others are below it.
             Err(Fault::TooLarge) => self.close(turn, key, CloseCode::DecodeError),
             Err(Fault::Garbled) => {
                 let reason = "a compressed message cannot be read";

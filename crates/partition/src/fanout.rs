@@ -67,7 +67,7 @@ pub struct NewestPresences {
 const PRESENCES_MIN: usize = 256;
 
 impl NewestPresences {
-    /// Removes entries whose dispatch no buffer holds: each keeps the memory of its dispatch.
+    /// Removes entries whose dispatch no buffer holds, because an entry keeps its dispatch in memory.
     pub fn sweep(&mut self) {
         self.of.retain(|_, newest| newest.strong_count() > 0);
         self.sweep_at = 2 * self.of.len();
@@ -276,7 +276,7 @@ impl<L: Transport> Recipients for Fanout<'_, L> {
 }
 
 impl<L: Transport> Fanout<'_, L> {
-    /// Whether the session is in the guild, or about to be, as the guild knows it.
+    /// Whether the session is attached to the guild, or about to be, under this key.
     fn is_in(&self, of_guild: SessionKey, guild_id: GuildId) -> bool {
         let session = self.core.sessions.get(slot_key(of_guild));
         session.is_some_and(|session| session.key_in(self.core.config.partition, guild_id) == Some(of_guild))

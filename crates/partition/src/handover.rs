@@ -32,7 +32,7 @@ use std::{
     sync::Arc,
 };
 
-/// The sessions of one partition.
+/// Sessions of one partition.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HandOver {
     /// What they may still have to be sent, each once.

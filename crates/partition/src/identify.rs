@@ -43,7 +43,7 @@ const EXPIRY_LOOK_MS_MAX: u64 = 3_600_000;
 const TOKEN_EXPIRED: &str = "The token has expired: RESUME with a new one";
 
 impl Partition {
-    /// The answer to `Output::Authenticate`.
+    /// Handles the answer to `Output::Authenticate`.
     pub fn handle_authenticated(
         &mut self,
         now: Now,
@@ -199,7 +199,7 @@ impl Partition {
         guilds
     }
 
-    /// READY at once for bots; for user accounts when their guilds are known.
+    /// Sends READY: to bots at once, to user accounts when their guilds have answered.
     fn say_ready(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, guilds_count: usize) {
         let deadline = turn.now.instant.after_ms(self.core.config.gather_deadline_ms);
         let Some(session) = self.core.sessions.get_mut(key) else { return };
@@ -233,7 +233,7 @@ impl Partition {
         }
     }
 
-    /// Takes a session up again (docs/protocol.md §1.10). A refusal is always op 9: several libraries resume for ever
+    /// Resumes a session (docs/protocol.md §1.10). A refusal is always op 9: several libraries resume for ever
     /// after a close code.
     fn resume(
         &mut self,
@@ -281,7 +281,7 @@ impl Partition {
         if let (Some(conn), Some(session)) = (self.core.conns.get_mut(key), self.core.sessions.get(session_key)) {
             conn.replay_end = session.replay.last_seq();
         }
-        // Replay and RESUMED together, oldest first.
+        // Writes the replay and RESUMED, oldest first.
         self.core.pump(turn, key);
     }
 
@@ -328,7 +328,7 @@ impl Partition {
         self.relays.get(&guild_id)?.get(&index).map(|entry| &entry.relay)
     }
 
-    /// The answer to `Output::FetchDirects`; none: they could not be read.
+    /// Handles the answer to `Output::FetchDirects`. None: the direct messages could not be read.
     pub fn handle_directs(&mut self, now: Now, key: SlotKey, directs: Option<Vec<Direct>>, link: &mut impl Transport) {
         self.turn(now, link, |partition, turn| partition.apply_directs(turn, key, directs))
     }
@@ -438,7 +438,7 @@ impl Core {
         turn.link.transfer(key, to, Box::new(moving));
     }
 
-    /// The session is served until then, or with None without an end.
+    /// Serves the session until then; none: without an end.
     fn expire_at(&mut self, now: Now, key: SlotKey, expires_at: Option<Timestamp>) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         session.profile.expires_at = expires_at;
@@ -451,8 +451,8 @@ impl Core {
         let Some(session) = self.sessions.get_mut(key) else { return };
         let Some(expires_at) = session.profile.expires_at else { return };
         let left_ms = u64::try_from(expires_at.0.saturating_sub(now.unix.0)).unwrap_or(0);
-        // The clock of the machine may be set, and far entries would pile up behind clients that resume with ever
-        // shorter tokens.
+        // Not further ahead: the system's clock may be set, and stale timers would pile up behind clients that resume
+        // with ever shorter tokens.
         let at = now.instant.after_ms(left_ms.min(EXPIRY_LOOK_MS_MAX));
         if session.profile.expiry_timer_at.is_none_or(|before| at < before) {
             session.profile.expiry_timer_at = Some(at);

@@ -30,13 +30,13 @@ use std::mem;
 
 const MINUTE_MS: u64 = 60_000;
 
-/// Codes with which a client says that it will not come back (docs/protocol.md §1.4).
+/// Whether a client's close code ends its session (docs/protocol.md §1.4).
 fn fate_of_client_close(code: Option<u16>) -> SessionFate {
     if matches!(code, Some(1000 | 1001)) { SessionFate::Drop } else { SessionFate::Keep }
 }
 
 impl Core {
-    /// Takes what came in on a connection.
+    /// Handles bytes of a connection.
     pub fn handle_bytes(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, input: &mut [u8]) {
         let Some(conn) = self.conns.get_mut(key) else { return };
         self.counters.received_bytes += input.len() as u64;
@@ -88,7 +88,7 @@ impl Core {
     }
 
     fn handle_frame_fault(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, error: &WsError) {
-        // Too large is a fault of the gateway protocol; all others are below it.
+        // A message that is too large is a fault of the gateway protocol; all others are below it.
         if error.close_code() == 1009 {
             self.close(turn, key, CloseCode::DecodeError);
         } else {
@@ -136,7 +136,7 @@ impl Core {
         }
     }
 
-    /// A message that was admitted, uncompressed.
+    /// Handles an uncompressed message within the rate limit.
     pub(crate) fn handle_payload(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, bytes: &[u8]) {
         self.counters.received_message_bytes += bytes.len() as u64;
         let Some(conn) = self.conns.get(key) else { return };
@@ -343,7 +343,7 @@ impl Core {
                 let Ok(request) = RequestChannelMemberCount::parse(d) else { return };
                 self.enqueue_request(session, request.guild_id, PendingRequest::CountMembers(request.channel_id));
             }
-            // Handled before, or safe to ignore.
+            // Handled above, or without effect.
             _ => {}
         }
     }
@@ -355,7 +355,8 @@ impl Core {
         }
     }
 
-    /// Op 8: within limits it goes to the guild; a whole list needs GUILD_MEMBERS (bots) and patience.
+    /// Op 8: passed to the guild within the rate limit. A whole list needs GUILD_MEMBERS (bots), and has a rate
+    /// limit of its own.
     fn request_members(
         &mut self,
         turn: &mut Turn<'_, impl Transport>,

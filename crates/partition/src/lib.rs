@@ -1,6 +1,6 @@
 //! Partitions: connections, sessions and relays of one thread, as a machine without I/O.
 //!
-//! See `Partition`. The driver in `guildhall-net` gives it sockets and a clock; the simulation pretends both.
+//! See `Partition`. The driver in `guildhall-net` supplies sockets and a clock; the simulation replaces both.
 #![forbid(unsafe_code)]
 
 mod client_requests;

@@ -20,7 +20,7 @@ use guildhall_stdx::{Now, SlotKey};
 use std::{collections::BTreeMap, mem, sync::Arc};
 
 impl Partition {
-    /// Pays connected sessions that stopped at an owed place, and resumes writing to them.
+    /// Sends owed states to connected sessions that stopped at an owed tombstone, and continues writing to them.
     pub(crate) fn pay_all(&mut self, turn: &mut Turn<'_, impl Transport>) {
         for (key, seq) in mem::take(&mut self.core.indebted) {
             let conn = self.core.sessions.get(key).and_then(|session| session.conn);
@@ -65,7 +65,7 @@ impl Partition {
         }
     }
 
-    /// Sends all rows that the session watches.
+    /// Sends all rows of member lists that the session watches.
     fn tell_lists_again(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, guild_id: GuildId) {
         let Some((entry, core)) = self.relay_of(key, guild_id) else { return };
         let batching = mem::replace(&mut core.batching, true);

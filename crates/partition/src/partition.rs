@@ -134,7 +134,7 @@ impl Partition {
         self.core.matchers.spoil(after);
     }
 
-    /// Searches of shared-match take this effort whatever their audience, for tests. Before the first connection.
+    /// Fixes the search effort of shared-match, for tests. Must be called before the first connection.
     #[doc(hidden)]
     pub fn set_search_effort(&mut self, effort: Option<guildhall_shared_match::Effort>) {
         self.core.matchers.set_effort(effort);
@@ -152,7 +152,7 @@ impl Partition {
         self.core.sessions.len()
     }
 
-    /// Of these, those that have a connection.
+    /// Number of sessions that have a connection.
     #[must_use]
     pub fn attached_count(&self) -> usize {
         self.core.attached_count
@@ -183,7 +183,6 @@ impl Partition {
         self.core.sessions.iter().map(|(_, session)| session)
     }
 
-    /// One session, for checkers and inspection.
     #[must_use]
     pub fn session(&self, key: SlotKey) -> Option<&Session> {
         self.core.sessions.get(key)
@@ -194,12 +193,12 @@ impl Partition {
         self.relays.values().flat_map(|relays| relays.values().map(|entry| &entry.relay))
     }
 
-    /// The next thing the rest of the node has to do. Drained by the driver after each input.
+    /// The next request to the rest of the node. The driver drains it after each input.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.core.outputs.pop_front()
     }
 
-    /// When `handle_timers` wants to be called.
+    /// Time at which `handle_timers` is due.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
         self.core.timers.next()
@@ -213,7 +212,7 @@ impl Partition {
 
     // ── connections ──────────────────────────────────────────────────────────────────────────────
 
-    /// The key that the next accepted or transferred connection will get: the driver puts its socket there first.
+    /// Key of the next accepted or transferred connection. The driver registers its socket there first.
     #[must_use]
     pub fn next_conn_key(&self) -> SlotKey {
         self.core.conns.next_key()
@@ -341,7 +340,7 @@ impl Partition {
         self.turn(now, link, |partition, turn| partition.core.handle_bytes(turn, key, input));
     }
 
-    /// The socket has room again.
+    /// Continues writing to a socket that has room again.
     pub fn handle_writable(&mut self, now: Now, key: SlotKey, link: &mut impl Transport) {
         self.turn(now, link, |partition, turn| {
             if let Some(conn) = partition.core.conns.get_mut(key) {

@@ -20,7 +20,7 @@ use std::borrow::Cow;
 const REASON_BYTES_MAX: usize = 123;
 
 faults! {
-    /// Why an IDENTIFY started no session. The texts say what to correct.
+    /// Reason why an IDENTIFY started no session. The texts say what to correct.
     IdentifyFault of "an IDENTIFY" {
         "payload" Payload "its payload cannot be read: the close reason names the field",
         "address_rate" AddressRate "its address sent too many: see limits.identifies_per_second_max",
@@ -42,7 +42,7 @@ faults! {
 }
 
 faults! {
-    /// Why a RESUME continued no session. The texts say what happened, and what the client does next.
+    /// Reason why a RESUME continued no session. The texts say what happened, and what the client does next.
     ResumeFault of "a RESUME" {
         "token" Token "its token was refused: see the reason of the token",
         "unavailable" Unavailable "its token could not be checked now: the store or the key set did not answer",

@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// Places of one page, whether somebody is there or not.
 const PLACES_PER_PAGE_MAX: u32 = 16_384;
 
-/// What happened to a session.
+/// Change of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SessionChange {
     /// It began, by IDENTIFY.
@@ -40,7 +40,7 @@ pub enum SessionChange {
     Gone,
 }
 
-/// Something happened to a session.
+/// A change of a session, for backends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionNews {
     /// What.
@@ -51,10 +51,10 @@ pub struct SessionNews {
     pub user_id: UserId,
 }
 
-/// A session at one moment.
+/// Snapshot of a session, for backends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionView {
-    /// As clients know it.
+    /// Session id, as clients send it in RESUME.
     pub id: Arc<str>,
     /// Its place, for the next page.
     pub slot: u32,
@@ -66,41 +66,41 @@ pub struct SessionView {
     pub shard: Option<ShardId>,
     /// How it is written to.
     pub encoding: Encoding,
-    /// How its connection is compressed; none without a connection.
+    /// Name of the connection's compression; none without a connection.
     pub compression: Option<&'static str>,
     /// What writes that; none without a connection, and where nothing is compressed.
     pub writer: Option<&'static str>,
-    /// Guilds it is in or about to be in.
+    /// Guilds that it is attached to or about to be.
     pub guilds_count: usize,
     /// The newest sequence number.
     pub seq: u64,
-    /// Dispatches that are kept for a resume, or wait for the client.
+    /// Dispatches in the replay buffer.
     pub buffered_events: usize,
     /// Bytes of these, as they are counted against the limits.
     pub buffered_bytes: usize,
     /// It has a connection. Otherwise it can be resumed.
     pub is_connected: bool,
-    /// For so long it can still be resumed, if it has none.
+    /// Remaining time in which it can be resumed; none with a connection.
     pub resumable_ms: Option<u64>,
 }
 
-/// Some of the sessions, by their places.
+/// A page of sessions.
 #[derive(Clone, Debug, Default)]
 pub struct SessionPage {
     /// In the order of their places.
     pub sessions: Vec<SessionView>,
-    /// Where the next page begins; none when this is the last.
+    /// First slot of the next page; none after the last.
     pub next_slot: Option<u32>,
 }
 
 /// Whose sessions are meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// The one with this id.
+    /// The session with this id.
     Session(Arc<str>),
     /// All of an account.
     User(UserId),
-    /// Those of an account that came with this token.
+    /// Sessions of an account that were started or resumed with this token.
     Token(UserId, u64),
 }
 
@@ -111,13 +111,13 @@ impl Partition {
         self.view(now, *self.core.by_id.get(id)?)
     }
 
-    /// All of an account.
+    /// All sessions of an account.
     #[must_use]
     pub fn session_views_of(&self, now: Now, user_id: UserId) -> Vec<SessionView> {
         self.core.sessions_of(user_id).into_iter().filter_map(|key| self.view(now, key)).collect()
     }
 
-    /// Up to `limit`, from a place on.
+    /// Up to `limit` sessions, from a slot on.
     #[must_use]
     pub fn session_page(&self, now: Now, from_slot: u32, limit: usize) -> SessionPage {
         let mut page = SessionPage::default();
@@ -156,7 +156,8 @@ impl Partition {
         })
     }
 
-    /// Closes connections with `code` and forgets their sessions, also those that nobody is connected to. How many.
+    /// Closes connections with `code` and forgets their sessions, including those without a connection. Returns the
+    /// number of sessions.
     pub fn close_sessions(&mut self, now: Now, whose: &Whose, code: CloseCode, link: &mut impl Transport) -> usize {
         self.turn(now, link, |partition, turn| partition.end_sessions(turn, whose, code))
     }
@@ -179,7 +180,7 @@ impl Partition {
                 Some(conn) => self.core.close(turn, conn, code),
                 None => self.core.end_session(*key),
             }
-            // A code that clients may resume after leaves nothing to resume here.
+            // Even if the code permits a RESUME, the session is forgotten.
             self.core.end_session(*key);
         }
         keys.len()
@@ -222,7 +223,7 @@ fn recipients_changed(event: &Event) -> Option<ChannelId> {
     }
 }
 
-/// In which form a session gets what is addressed to its account; none: it did not ask for such events.
+/// Redaction in which a session gets an event that is addressed to its account. None: its intents exclude the event.
 fn form_for(session: &Session, published: &Published) -> Option<Redaction> {
     let event = &published.event;
     debug_assert_eq!(event.audience.users, UserFilter::All);

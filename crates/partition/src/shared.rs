@@ -25,10 +25,10 @@ use std::{
     sync::Arc,
 };
 
-/// How `zlib-stream`, `zstd-stream` and permessage-deflate with context takeover are written.
+/// Stream codec: compression of `zlib-stream`, `zstd-stream` and permessage-deflate with context takeover.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Streams {
-    /// A library's context per connection.
+    /// A library context per connection.
     #[default]
     Classic,
     /// One search for all. With a dictionary that is too large for it: as `Classic`.
@@ -42,16 +42,16 @@ pub enum Streams {
 }
 
 const WINDOW_BITS_MAX: u8 = 15;
-/// Narrowed channels remembered per guild; past it those with the lowest ids are forgotten, and relays that lag behind
-/// that change share texts of these channels again until they have caught up.
+/// Narrowed channels that are remembered per guild. Past it those with the lowest ids are forgotten: relays that lag
+/// behind the change then share bodies of these channels until they have caught up.
 const NARROWED_MAX: usize = 1_024;
 
-/// A connection's own stream.
+/// Stream compressor of one connection.
 #[derive(Debug)]
 pub enum Compressor {
     /// By a library.
     Classic(StreamCompressor),
-    /// By this partition's matcher.
+    /// A stream of shared-match.
     Shared(SharedStream),
 }
 
@@ -77,7 +77,7 @@ impl Compressor {
         }
     }
 
-    /// Asks memory for what [`Matchers::write`] will look at when this connection is sent the newest event.
+    /// Prefetches memory that [`Matchers::write`] reads when this connection gets the newest event.
     pub fn prefetch(&self) {
         match self {
             Self::Shared(SharedStream { format: Format::Zstd(stream), .. }) => stream.prefetch(),
@@ -100,12 +100,12 @@ impl Compressor {
         }
     }
 
-    /// Whether it is a context that was made larger while there was room.
+    /// Whether it is a larger context (ADR 16).
     pub fn is_upgraded(&self) -> bool {
         matches!(self, Self::Classic(stream) if stream.is_upgraded())
     }
 
-    /// Another partition wrote it so far (S1).
+    /// Takes over a stream that another partition has written so far (S1).
     pub fn arrive(&mut self) {
         match self {
             Self::Classic(_) => {}
@@ -114,10 +114,10 @@ impl Compressor {
         }
     }
 
-    /// Appends a message as it is, in the stream's format, without making a context.
+    /// Appends a message uncompressed, in the stream's format, without creating a context.
     ///
     /// # Errors
-    /// The library's, or [`CodecError::Corrupt`] when it does not read back.
+    /// The library's, or [`CodecError::Corrupt`] if the check fails.
     pub fn store(&mut self, message: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
         let start = out.len();
         match self {
@@ -143,7 +143,7 @@ impl SharedStream {
     }
 }
 
-/// Reads what a connection is sent as its client would, and compares.
+/// Decodes a connection's messages as its client would, and compares.
 #[derive(Debug)]
 struct Check {
     reader: StreamDecompressor,
@@ -152,12 +152,12 @@ struct Check {
     read: Vec<u8>,
 }
 
-/// A zlib header, which readers want in front, and the flush that permessage-deflate leaves out.
+/// The zlib header that decoders expect, and the flush that permessage-deflate leaves out.
 const ZLIB_HEADER: &[u8] = &[0x78, 0x9C];
 const FLUSH: &[u8] = &[0x00, 0x00, 0xFF, 0xFF];
 
 impl Check {
-    /// None if there is no memory for a reader.
+    /// None if there is no memory for a decoder.
     fn new(container: Option<Container>, dictionary: Option<&Dictionary>) -> Option<Box<Self>> {
         let reader = match (container, dictionary) {
             (None, None) => StreamDecompressor::zstd(ZSTD_WINDOW_LOG),
@@ -189,7 +189,7 @@ pub struct Checked {
     pub mismatches_total: u64,
 }
 
-/// The dictionaries of a node as its matchers look them through. All partitions share them: cheap to clone.
+/// Dictionaries of a node, prepared for shared-match. All partitions share them: cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct SharedDictionaries(Arc<[KnownDictionary]>);
 
@@ -200,7 +200,7 @@ struct KnownDictionary {
 }
 
 impl SharedDictionaries {
-    /// Those that are not too large. Takes some 20 ms each.
+    /// Prepares the dictionaries that are not too large. Takes about 20 ms each.
     #[must_use]
     pub fn new(dictionaries: &Dictionaries) -> Self {
         let shared = dictionaries.iter().filter_map(|known| {
@@ -216,7 +216,7 @@ impl SharedDictionaries {
     }
 }
 
-/// A partition's matchers; they are made for the first message that needs them.
+/// Matchers of a partition, each created for the first message that needs it.
 #[derive(Debug, Default)]
 pub struct Matchers {
     limits: Limits,
@@ -253,7 +253,7 @@ impl Matchers {
         }
     }
 
-    /// The stream for what a connection asked for; none if there is none for it, or if a check has failed before.
+    /// The stream that a connection requested. None if there is no such stream, or if a check has failed.
     pub fn stream(&mut self, params: ConnParams, dictionaries: &SharedDictionaries) -> Option<Compressor> {
         if self.checked.mismatches_total > 0 {
             return None;
@@ -292,7 +292,7 @@ impl Matchers {
                 narrowed.pop_first();
             }
             for matcher in self.by_encoding.iter_mut().flatten() {
-                // Without a key the channel is gone, and the domain that they move to with it.
+                // Without a key the channel is deleted, and its domain with it.
                 matcher.restrict(guild, channel_id.get(), key.unwrap_or(channel_id.get()));
                 if key.is_none() {
                     forget_restricted(matcher, guild, channel_id.get());
@@ -300,7 +300,7 @@ impl Matchers {
             }
         }
         if !change.narrowed.is_empty() {
-            // Texts about several channels may be about one of these.
+            // Bodies about several channels may be about one of these.
             for matcher in self.by_encoding.iter_mut().flatten() {
                 matcher.restrict(guild, SEVERAL_CHANNELS, SEVERAL_CHANNELS);
                 forget_restricted(matcher, guild, SEVERAL_CHANNELS);
@@ -317,13 +317,13 @@ impl Matchers {
         }
     }
 
-    /// The last relay of a guild ended.
+    /// Handles the end of a guild's last relay.
     pub fn forget_guild(&mut self, guild_id: GuildId) {
         self.narrowed.remove(&guild_id);
         self.by_encoding.iter_mut().flatten().for_each(|matcher| matcher.forget_guild(guild_id.get()));
     }
 
-    /// The recipients of a direct message changed.
+    /// Handles a change of a direct message's recipients.
     pub fn forget_direct(&mut self, channel_id: ChannelId) {
         let domain = Domain::Direct { channel: channel_id.get() };
         self.by_encoding.iter_mut().flatten().for_each(|matcher| matcher.forget(domain));
@@ -361,7 +361,7 @@ impl Matchers {
         self.spoils_after = Some(after);
     }
 
-    /// Searches take this effort whatever their audience.
+    /// Fixes the search effort, whatever the audience.
     pub fn set_effort(&mut self, effort: Option<shared_match::Effort>) {
         self.limits.effort = effort;
     }
@@ -376,10 +376,10 @@ impl Matchers {
             .get_or_insert_with(|| Box::new(Matcher::new(form, Tables::built_in(form), limits)))
     }
 
-    /// Appends a message outside the sequence, compressed.
+    /// Appends a compressed message outside the sequence.
     ///
     /// # Errors
-    /// The library's, or [`CodecError::Corrupt`] when it does not read back: then nothing of it may be sent.
+    /// The library's, or [`CodecError::Corrupt`] if the check fails. Then nothing of it may be sent.
     pub fn compress(
         &mut self,
         compressor: &mut Compressor,
@@ -399,7 +399,7 @@ impl Matchers {
         self.check(stream, &out[start..], || message)
     }
 
-    /// Appends a dispatch under `seq`, compressed.
+    /// Appends a compressed dispatch under `seq`.
     ///
     /// # Errors
     /// As [`Matchers::compress`].
@@ -435,7 +435,7 @@ impl Matchers {
         self.compress(compressor, encoding, frame.write_for(seq, Framing::None), out)
     }
 
-    /// Reads back what is about to be sent, on connections that are checked.
+    /// On checked connections, decodes the message that is about to be sent and compares.
     #[inline]
     fn check<'m>(
         &mut self,
@@ -479,7 +479,8 @@ impl Matchers {
     }
 }
 
-/// Where an event's text is kept, and which earlier texts its recipients probably have. None: it has no shared state.
+/// The domain of an event's body, and the earlier bodies that its recipients probably have. None: it has
+/// no shared state.
 fn scope_of(event: &Event, visibility: Visibility) -> Option<Scope> {
     let guild = event.guild_id.get();
     let domain = match visibility {

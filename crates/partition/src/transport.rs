@@ -83,7 +83,7 @@ pub trait Transport {
         self.drop_conn(conn);
     }
 
-    /// Nothing more will be sent: half-close, and drop what still comes in.
+    /// Half-closes the socket, because nothing more will be sent. Drops further input.
     fn finish(&mut self, conn: SlotKey);
 
     /// Closes the socket at once. The key is not used again.
@@ -124,7 +124,7 @@ pub enum Output {
         /// Whose.
         user_id: UserId,
     },
-    /// Something happened to a session.
+    /// A session changed.
     SessionNews(SessionNews),
     /// An IDENTIFY started no session.
     IdentifyRefused(IdentifyRefused),
@@ -147,13 +147,13 @@ pub struct Account {
     pub expires_at: Option<Timestamp>,
 }
 
-/// Why a token was not accepted.
+/// Reason why a token was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuthFailure {
-    /// Wrong, revoked, expired.
+    /// The token is wrong, revoked or expired.
     #[error("the token is not valid")]
     Invalid,
-    /// It could not be checked now.
+    /// The check is not possible now.
     #[error("the token could not be checked")]
     Unavailable,
 }

@@ -13,7 +13,7 @@ pub struct Turn<'a, L> {
 }
 
 impl Partition {
-    /// Handles one input, then everything that it left for its end.
+    /// Handles one input, then the steps that follow every input.
     pub(crate) fn turn<L: Transport, T>(
         &mut self,
         now: Now,
