@@ -12,18 +12,18 @@ for (let round = 0; round < Number(rounds) + 1; round += 1) {
   const frames = unframed(readFileSync(file));
   let push;
   try {
+    count = 0;
     push = await readers[library](encoding, compression, () => void (count += 1));
   } catch (error) {
     if (!String(error).includes("cannot:")) throw error;
     console.log(JSON.stringify({ cannot: error.message }));
     process.exit(0);
   }
-  count = 0;
   const started = process.cpuUsage();
   let last;
   for (const frame of frames) last = push(frame);
   await last;
-  // detritus emits its events in a later turn of the loop, and inflates in the thread pool.
+  // detritus emits its events in a later turn of the loop; it and discordeno inflate in the thread pool.
   for (const deadline = Date.now() + 30_000; count < frames.length && Date.now() < deadline; ) {
     await new Promise((resolve) => setImmediate(resolve));
   }

@@ -6,6 +6,7 @@
  */
 
 import { createRequire } from "node:module";
+import path from "node:path";
 
 const require = createRequire(import.meta.url);
 const cannot = (what) => {
@@ -18,7 +19,7 @@ async function sdkClient(encoding, compression, listen) {
   const compressions = { none: sdk.none, "zlib-stream": codecs.zlibStream(), "zstd-stream": codecs.zstdStream() };
   let handlers;
   const client = new sdk.Client({
-    url: "ws://bench", token: "t", cache: false, encoding: encoding === "etf" ? codecs.etf : sdk.json, compression: [compressions[compression]],
+    url: "ws://bench", token: "t", cache: false, clock: { now: () => 0, setTimeout: () => 0, clearTimeout() {} }, encoding: encoding === "etf" ? codecs.etf : sdk.json, compression: [compressions[compression]],
     openSocket: (_, of) => ((handlers = of), { send() {}, close() {}, hidesWireBytes: false }),
   });
   client.on("reconnect", ({ problem }) => cannot(problem.message));
@@ -77,6 +78,53 @@ export const readers = {
     socket.on("warn", (error) => { throw error; });
     socket.socket = {};
     return (frame) => socket.onMessage(socket.socket, frame);
+  },
+
+  /** `DiscordenoShard.handleMessage`, up to the packet, before its keys are renamed. One message after the other: it cannot take two at once. */
+  async discordeno(encoding, compression, onEvent) {
+    if (encoding !== "json") cannot("discordeno has no ETF");
+    const { DiscordenoShard } = await import("@discordeno/gateway");
+    const { Server } = require("ws");
+    // `connect` makes the decompressors, so there is something to connect to.
+    const server = new Server({ port: 0, host: "127.0.0.1" });
+    await new Promise((resolve) => server.once("listening", resolve));
+    const connection = { url: `ws://127.0.0.1:${server.address().port}`, version: 10, token: "t", compress: false, transportCompression: compression === "none" ? null : compression };
+    const quiet = () => {};
+    const shard = new DiscordenoShard({ id: 0, connection, events: {}, logger: { debug: quiet, info: quiet, warn: quiet, error: quiet, fatal: quiet } });
+    await shard.connect();
+    shard.forwardToBot = onEvent;
+    if (compression === "zstd-stream") {
+      // Version 21 asks for the event after fzstd has given it: the first is lost, and each later one waits for the next message.
+      onEvent();
+      return (frame) => void shard.handleMessage({ data: frame.buffer });
+    }
+    let last = Promise.resolve();
+    return (frame) => (last = last.then(() => shard.handleMessage({ data: compression === "none" ? frame.toString() : frame.buffer })));
+  },
+
+  /** `WebsocketShard._processFrame`, up to `event`. It is in no registry: TINY_DISCORD names a clone of its repository. */
+  async "tiny-discord"(encoding, compression, onEvent) {
+    if (!process.env.TINY_DISCORD) cannot("TINY_DISCORD is not set");
+    if (compression === "zstd-stream") cannot("tiny-discord has no zstd");
+    const { createHash } = require("node:crypto");
+    const { EventEmitter } = require("node:events");
+    const https = require("node:https");
+    // Its decompressor is made when a connection is there.
+    https.request = ({ headers }) => {
+      const request = new EventEmitter();
+      request.end = () => {
+        const accept = createHash("sha1").update(`${headers["Sec-WebSocket-Key"]}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest("base64");
+        queueMicrotask(() => request.emit("upgrade", { headers: { "sec-websocket-accept": accept } }, new EventEmitter()));
+      };
+      return request;
+    };
+    const { WebsocketShard } = require(path.resolve(process.env.TINY_DISCORD));
+    const shard = new WebsocketShard({ token: "t", intents: 0, encoding, compression: compression === "none" ? 0 : 2 });
+    await shard.connect();
+    shard.on("event", onEvent);
+    shard.on("debug", (text) => { if (text instanceof Error) throw text; });
+    const opcode = encoding === "json" && compression === "none" ? 1 : 2;
+    return (frame) => shard._processFrame(opcode, frame);
   },
 };
 
