@@ -9,7 +9,10 @@ import re
 
 from . import ROOT
 
-LICENCES = {"0BSD", "Apache-2.0", "BSD-3-Clause", "BSL-1.0", "ISC", "MIT", "MIT-0", "Unicode-3.0", "Zlib"}
+# CDLA-Permissive-2.0 is for data: the certificates of public authorities (webpki-roots, by sqlx).
+LICENCES = {
+    *("0BSD", "Apache-2.0", "BSD-3-Clause", "BSL-1.0", "CDLA-Permissive-2.0", "ISC", "MIT", "MIT-0", "Unicode-3.0", "Zlib"),
+}
 REGISTRY = "registry+https://github.com/rust-lang/crates.io-index"
 # The reason for each duplicate. A package that is not listed is a new one: update the dependency that asks for the
 # older version, or add the reason here.

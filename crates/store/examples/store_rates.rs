@@ -1,12 +1,16 @@
-//! Rates: how fast this machine's disk lets the SQLite store be.
+//! Rates of the SQLite store on this machine's disk, or of a PostgreSQL database.
 //!
-//! `cargo run --release -p guildhall-store --example store_rates [directory]`: the directory is for a scratch database
-//! and is removed afterwards; it must not exist. Numbers depend on the disk's honesty about syncing.
+//! `cargo run --release -p guildhall-store --example store_rates [directory | postgres://…]`: the directory is for a scratch
+//! database and is removed afterwards; it must not exist. A PostgreSQL database must be empty, and is full afterwards.
+//! Numbers depend on the disk's honesty about syncing.
 
 use guildhall_guild::Write;
 use guildhall_model::{Channel, ChannelType, Guild, GuildId, Id, Member, Message, User};
 use guildhall_stdx::Timestamp;
-use guildhall_store::{Page, SqliteOptions, SqliteStore, Store, StoreError, Synchronous, backup_database};
+use guildhall_store::{
+    Page, PostgresOptions, PostgresStore, SqliteOptions, SqliteStore, Store, StoreError, Synchronous, WriterCounts,
+    backup_database,
+};
 use std::{
     path::PathBuf,
     sync::{
@@ -35,14 +39,18 @@ fn member(n: u64) -> Write {
     Write::PutMember(GUILD, Arc::new(Member::new(user, Timestamp(1_700_000_000_000))))
 }
 
+/// A store with the counters of its writers.
+#[derive(Clone)]
+struct Measured {
+    store: Arc<dyn Store>,
+    counts: Arc<dyn Fn() -> WriterCounts + Send + Sync>,
+}
+
 /// Each committer commits one message at a time, and waits for it.
-async fn rate_of_commits(
-    store: &Arc<SqliteStore>,
-    committers: u64,
-    next_id: &Arc<AtomicU64>,
-) -> Result<(), StoreError> {
+async fn rate_of_commits(of: &Measured, committers: u64, next_id: &Arc<AtomicU64>) -> Result<(), StoreError> {
+    let Measured { store, counts } = of;
     let author = Arc::new(User::new(Id::new(1), "author"));
-    let (before, started) = (store.writer_counts(), Instant::now());
+    let (before, started) = (counts(), Instant::now());
     let tasks = (0..committers).map(|_| {
         let (store, next_id, author) = (Arc::clone(store), Arc::clone(next_id), Arc::clone(&author));
         tokio::spawn(async move {
@@ -55,7 +63,7 @@ async fn rate_of_commits(
     for task in tasks.collect::<Vec<_>>() {
         task.await.expect("a committer panicked")?;
     }
-    let (after, seconds) = (store.writer_counts(), started.elapsed().as_secs_f64());
+    let (after, seconds) = (counts(), started.elapsed().as_secs_f64());
     let (batches, transactions) = (after.batches - before.batches, after.transactions - before.transactions);
     println!(
         "  {committers:>3} committers  {:>8.0} commits/s  {:>7.0} transactions/s  {:>6.0} µs per commit",
@@ -74,7 +82,8 @@ async fn timed<T>(what: &str, work: impl Future<Output = Result<T, StoreError>>)
 }
 
 /// How long one message takes, quiet and while a guild with over `PURGED` messages is purged.
-async fn purge(store: &Arc<SqliteStore>) -> Result<(), StoreError> {
+async fn purge(of: &Measured) -> Result<(), StoreError> {
+    let Measured { store, counts } = of;
     let author = Arc::new(User::new(Id::new(1), "author"));
     let (guild_id, channel_id) = (GuildId::new(2), Id::new(9));
     let channel = Channel::new(channel_id, guild_id, ChannelType::Text, "c");
@@ -87,7 +96,7 @@ async fn purge(store: &Arc<SqliteStore>) -> Result<(), StoreError> {
     // Takes `WINDOW` messages at a time, and says how many commits of others came in between.
     let mut next = 1;
     let mut window = async |took: &mut Vec<Duration>| -> Result<u64, StoreError> {
-        let before = store.writer_counts().batches;
+        let before = counts().batches;
         for _ in 0..WINDOW {
             let message = Message::new(Id::new(next), channel_id, guild_id, author.clone());
             next += 1;
@@ -95,7 +104,7 @@ async fn purge(store: &Arc<SqliteStore>) -> Result<(), StoreError> {
             store.commit(vec![Write::PutMessage(Arc::new(message))]).await?;
             took.push(began.elapsed());
         }
-        Ok(store.writer_counts().batches - before - WINDOW)
+        Ok(counts().batches - before - WINDOW)
     };
     let tell = |what: &str, mut took: Vec<Duration>| {
         took.sort_unstable();
@@ -116,10 +125,9 @@ async fn purge(store: &Arc<SqliteStore>) -> Result<(), StoreError> {
     Ok(())
 }
 
-async fn measure(dir: &PathBuf, synchronous: Synchronous) -> Result<(), StoreError> {
-    println!("synchronous: {synchronous:?}");
-    let options = SqliteOptions { synchronous, ..SqliteOptions::default() };
-    let store = Arc::new(SqliteStore::open(dir, options).await?);
+/// The part that all databases have in common.
+async fn rates(of: &Measured) -> Result<(), StoreError> {
+    let store = &of.store;
     let mut writes = vec![Write::PutGuild(Arc::new(Guild::new(GUILD, "g", Id::new(1))))];
     let channel = |n| Write::PutChannel(Arc::new(Channel::new(Id::new(10 + n), GUILD, ChannelType::Text, "c")));
     writes.extend((0..CHANNELS).map(channel));
@@ -127,7 +135,7 @@ async fn measure(dir: &PathBuf, synchronous: Synchronous) -> Result<(), StoreErr
 
     let next_id = Arc::new(AtomicU64::new(1_000_000));
     for committers in [1, 64, 512] {
-        rate_of_commits(&store, committers, &next_id).await?;
+        rate_of_commits(of, committers, &next_id).await?;
     }
     let author = Arc::new(User::new(Id::new(1), "author"));
     timed("200,000 messages in one channel, batches of 4,000", async {
@@ -149,10 +157,30 @@ async fn measure(dir: &PathBuf, synchronous: Synchronous) -> Result<(), StoreErr
     })
     .await?;
     timed("largest_id", store.largest_id()).await?;
+    Ok(())
+}
+
+async fn measure_postgres(url: &str) -> Result<(), StoreError> {
+    let store = Arc::new(PostgresStore::open(PostgresOptions::new(url)?).await?);
+    let counting = store.clone();
+    let of = Measured { store: store.clone(), counts: Arc::new(move || counting.writer_counts()) };
+    rates(&of).await?;
+    purge(&of).await?;
+    store.close().await;
+    Ok(())
+}
+
+async fn measure(dir: &PathBuf, synchronous: Synchronous) -> Result<(), StoreError> {
+    println!("synchronous: {synchronous:?}");
+    let options = SqliteOptions { synchronous, ..SqliteOptions::default() };
+    let store = Arc::new(SqliteStore::open(dir, options).await?);
+    let counting = store.clone();
+    let of = Measured { store: store.clone(), counts: Arc::new(move || counting.writer_counts()) };
+    rates(&of).await?;
     let file = |name: &str| dir.join(name);
     timed("backup of the open store", backup_database(dir, &file("copy.db"))).await?;
     println!("  its copy has {} MB", std::fs::metadata(file("copy.db")).map_or(0, |file| file.len() >> 20));
-    purge(&store).await?;
+    purge(&of).await?;
     timed("check of all pages", async {
         store.close().await;
         let options = SqliteOptions { synchronous, check_wait_ms: Some(u32::MAX), ..SqliteOptions::default() };
@@ -170,6 +198,9 @@ async fn measure(dir: &PathBuf, synchronous: Synchronous) -> Result<(), StoreErr
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    if let Some(url) = std::env::args().nth(1).filter(|argument| argument.starts_with("postgres")) {
+        return Ok(measure_postgres(&url).await?);
+    }
     let dir = std::env::args().nth(1).map_or_else(|| std::env::temp_dir().join("guildhall-store-rates"), PathBuf::from);
     for synchronous in [Synchronous::Full, Synchronous::Normal] {
         // Refuses what exists: it is going to be removed.

@@ -78,6 +78,59 @@ pub enum StoreError {
         /// The process that holds the lock, if it is known.
         process_id: Option<u32>,
     },
+    /// A URL that names no PostgreSQL database.
+    #[error("this is no URL of a PostgreSQL database: {problem}")]
+    Url {
+        /// The fault, without any part of the URL that may be secret.
+        problem: String,
+    },
+    /// The server cannot be reached, or refuses the account.
+    #[error("the PostgreSQL database {server} cannot be opened")]
+    Server {
+        /// Database, host and port.
+        server: String,
+        #[source]
+        source: sqlx::Error,
+    },
+    /// A database that cannot store every text.
+    #[error(
+        "the PostgreSQL database {server} has encoding {found}, and Guildhall needs UTF8: create another with \
+         `CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0`"
+    )]
+    Encoding {
+        /// Database, host and port.
+        server: String,
+        /// Its encoding.
+        found: String,
+    },
+    /// Another node has the database open.
+    #[error(
+        "the PostgreSQL database {server} is in use by another node: stop it first. If its machine is gone, the server \
+         notices within half a minute"
+    )]
+    DatabaseInUse {
+        /// Database, host and port.
+        server: String,
+    },
+    /// A copy is into an empty database only.
+    #[error("the target database is not empty (there are {table}): a copy never overwrites. Create another database")]
+    NotEmpty {
+        /// A table with rows.
+        table: &'static str,
+    },
+    /// A row was not copied.
+    #[error("some {table} were not copied; nothing was written")]
+    CopyIncomplete {
+        /// The table that lacks rows.
+        table: &'static str,
+    },
+    /// The database server cannot be reached, or all connections are in use: the outcome of a write is unknown. It may work
+    /// again at any time.
+    #[error("the database cannot be reached in time")]
+    Unreachable(#[source] Arc<sqlx::Error>),
+    /// Another node has claimed the database since this one did. Nothing can be written any more.
+    #[error("another node has claimed the database: this one can write nothing more")]
+    Fenced,
     /// The database was written by a later version of this program.
     #[error("the database has schema version {found}, this program knows versions up to {known}: use a newer program")]
     SchemaTooNew {
@@ -125,7 +178,7 @@ impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
         match error {
             sqlx::Error::PoolClosed => Self::Closed,
-            error => Self::of_database(&Arc::new(error)),
+            error => crate::postgres::of_server(error).unwrap_or_else(|error| Self::of_database(&Arc::new(error))),
         }
     }
 }

@@ -1,20 +1,23 @@
 //! Stores: what outlives the process.
 //!
-//! Owns        the `Store` trait and its drivers, `SqliteStore` and `MemoryStore`; one contract suite for all of them
-//!             (`tests/it/contract`).
+//! Owns        the `Store` trait and its drivers, `SqliteStore`, `PostgresStore` and `MemoryStore`; one contract suite for
+//!             all of them (`tests/it/contract`).
 //! Invariants  a batch is committed whole or not at all; `commit` returns only when it would survive `kill -9`;
 //!             every later call sees writes that an earlier one acknowledged.
 //! Limits      see each method: every read is bounded by an argument or by one guild.
 //! Not here    who may do what, caches, ids: `guildhall-guild`.
 #![forbid(unsafe_code)]
 
+mod accounts;
 mod content;
 mod error;
 mod external;
 mod memory;
 mod picture;
+mod postgres;
 mod retention;
 mod sqlite;
+mod stored;
 mod token;
 
 pub use content::{ContentOf, Place};
@@ -24,6 +27,7 @@ pub use memory::MemoryStore;
 pub use picture::{
     PICTURE_OWNERS_ASKED_MAX, PictureNames, PictureOwner, emoji_picture, event_picture, role_picture, sticker_picture,
 };
+pub use postgres::{Copied, PostgresOptions, PostgresStore, copy_sqlite_to_postgres, inspect_postgres};
 pub use retention::{Expired, MessageAge};
 pub use sqlite::{
     DATABASE_FILE, DataDir, Inspection, RESTORING_FILE, SqliteOptions, SqliteStore, Synchronous, WriterCounts,
@@ -189,4 +193,11 @@ pub trait Store: Send + Sync + 'static {
     /// The largest id of a stored account, guild, role, channel, message or attachment, 0 if there is none, so that new
     /// ids are above it after a restart with a wrong clock. Costs a lookup per guild and channel: call it once.
     async fn largest_id(&self) -> Result<u64, StoreError>;
+
+    /// Whether another node has claimed the database: this one can write nothing more, and should end.
+    fn is_fenced(&self) -> bool {
+        false
+    }
+    /// Commits what was handed over, then releases the database. Everything afterwards fails with `Closed`.
+    async fn close(&self) {}
 }

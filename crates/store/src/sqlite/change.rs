@@ -1,17 +1,16 @@
 //! Changes: writes in the form in which they are executed.
 //!
-//! Owns        the SQL of everything that changes the database; the stored form of members.
+//! Owns        the SQL of everything that changes the database.
 //! Doors       `encode`, on the caller's side of the queue: JSON is made there, not in the one writer.
 //! Invariants  every change is idempotent; a batch can be tried again.
 
-use crate::{ExternalKind, StoreError, TokenHash, TokenRecord};
-use guildhall_guild::Write;
-use guildhall_model::{
-    ChannelId, GuildId, GuildResource, Id, Member, MemberPictures, Message, MessageId, ReactionEmoji, ResourceKey,
-    RoleId, User, UserId,
+use crate::{
+    ExternalKind, StoreError, TokenHash, TokenRecord,
+    stored::{StoredMember, id, int, resource_columns, sorted},
 };
-use guildhall_stdx::Timestamp;
-use serde::{Deserialize, Serialize};
+use guildhall_guild::Write;
+use guildhall_model::{ChannelId, GuildId, GuildResource, Message, MessageId, ReactionEmoji, UserId};
+use serde::Serialize;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -374,22 +373,6 @@ pub(super) fn set_keep_days(id: u64, keep_days: Option<u32>) -> Change {
     }
 }
 
-/// Two accounts, in whatever order, as they are stored.
-pub(super) fn sorted(mut pair: [UserId; 2]) -> [UserId; 2] {
-    pair.sort_unstable();
-    pair
-}
-
-/// An id as a column: ids are below 2⁶³.
-pub(super) fn int<T>(id: Id<T>) -> i64 {
-    id.get() as i64
-}
-
-/// The id of a column.
-pub(super) fn id<T>(column: i64) -> Id<T> {
-    Id::new(column as u64)
-}
-
 /// An emoji as columns. A key must not be null, so unicode emoji have -1.
 pub(super) fn emoji_key(emoji: &ReactionEmoji) -> (i64, &str) {
     (emoji.id.map_or(-1, int), &emoji.name)
@@ -398,10 +381,6 @@ pub(super) fn emoji_key(emoji: &ReactionEmoji) -> (i64, &str) {
 /// The emoji of columns.
 pub(super) fn emoji(emoji_id: i64, name: String) -> ReactionEmoji {
     ReactionEmoji { id: (emoji_id >= 0).then(|| id(emoji_id)), name }
-}
-
-fn resource_columns(guild_id: GuildId, key: ResourceKey) -> [i64; 4] {
-    [int(guild_id), key.kind as i64, key.id as i64, key.part as i64]
 }
 
 fn put_resource(guild_id: GuildId, resource: &GuildResource) -> Result<Change, StoreError> {
@@ -418,52 +397,4 @@ fn put<T: Serialize>(table: Table, keys: &[i64], object: &T) -> Result<Change, S
 
 fn run<const N: usize>(what: &'static str, sql: &'static str, values: [Value; N]) -> Change {
     Change::Run { what, sql, values: values.into_iter().collect() }
-}
-
-/// A member without the account.
-#[derive(Serialize, Deserialize)]
-pub(super) struct StoredMember {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    nick: Option<String>,
-    #[serde(default, skip_serializing_if = "SmallVec::is_empty")]
-    roles: SmallVec<[RoleId; 4]>,
-    joined_at: Timestamp,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    deaf: bool,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    mute: bool,
-    #[serde(default, skip_serializing_if = "is_zero")]
-    flags: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    communication_disabled_until: Option<Timestamp>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pictures: Option<Box<MemberPictures>>,
-}
-
-impl StoredMember {
-    fn of(member: &Member) -> Self {
-        // Without `..`, so that a new field cannot be forgotten.
-        let Member { user: _, nick, roles, joined_at, deaf, mute, flags, communication_disabled_until, pictures } =
-            member;
-        Self {
-            nick: nick.clone(),
-            roles: roles.clone(),
-            joined_at: *joined_at,
-            deaf: *deaf,
-            mute: *mute,
-            flags: *flags,
-            communication_disabled_until: *communication_disabled_until,
-            pictures: pictures.clone(),
-        }
-    }
-
-    /// The member, with the account.
-    pub(super) fn with(self, user: Arc<User>) -> Member {
-        let Self { nick, roles, joined_at, deaf, mute, flags, communication_disabled_until, pictures } = self;
-        Member { user, nick, roles, joined_at, deaf, mute, flags, communication_disabled_until, pictures }
-    }
-}
-
-fn is_zero(n: &u32) -> bool {
-    *n == 0
 }

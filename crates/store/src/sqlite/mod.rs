@@ -8,7 +8,6 @@
 //!             beyond that only while a read goes on.
 //! Spec        <https://sqlite.org/wal.html>, <https://sqlite.org/lang_transaction.html>
 
-mod accounts;
 mod apply;
 mod backup;
 mod change;
@@ -27,9 +26,8 @@ pub use writer::WriterCounts;
 
 use crate::{
     ContentOf, Expired, ExternalId, ExternalKind, IdAndData, MessageAge, Page, PictureNames, PictureOwner, Place,
-    Store, StoreError, TokenHash, TokenRecord,
+    Store, StoreError, TokenHash, TokenRecord, accounts::Accounts,
 };
-use accounts::Accounts;
 use apply::Statements;
 use async_trait::async_trait;
 use change::Change;
@@ -119,7 +117,7 @@ impl Default for SqliteOptions {
 /// A store in an SQLite database. Works inside a tokio runtime, which must live until it is closed.
 pub struct SqliteStore {
     jobs: mpsc::Sender<Job>,
-    read_pool: SqlitePool,
+    pub(crate) read_pool: SqlitePool,
     accounts: Accounts,
     counters: Arc<Counters>,
     /// None once it was waited for.
@@ -457,6 +455,10 @@ impl Store for SqliteStore {
 
     async fn largest_id(&self) -> Result<u64, StoreError> {
         read::largest_id(&self.read_pool).await
+    }
+
+    async fn close(&self) {
+        Self::close(self).await;
     }
 }
 

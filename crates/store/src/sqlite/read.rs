@@ -2,13 +2,13 @@
 //!
 //! Invariants  reads of several statements run in one transaction, so that they see one state of the database.
 
-use super::{
-    accounts::Accounts,
-    change::{self, StoredMember, id, int},
-};
+use super::change;
 use crate::{
     ATTACHMENTS_ASKED_MAX, ContentOf, EXTERNAL_IDS_MAX, ExternalId, ExternalKind, IdAndData, MessageAge,
-    PICTURE_OWNERS_ASKED_MAX, Page, PictureNames, PictureOwner, Place, StoreError, TokenHash, TokenRecord, picture,
+    PICTURE_OWNERS_ASKED_MAX, Page, PictureNames, PictureOwner, Place, StoreError, TokenHash, TokenRecord,
+    accounts::Accounts,
+    picture,
+    stored::{StoredMember, id, int, sorted},
 };
 use futures_util::TryStreamExt as _;
 use guildhall_guild::{GuildRecord, MessageRecord};
@@ -324,7 +324,7 @@ pub(super) async fn have_common_guild(pool: &SqlitePool, [user, other]: [UserId;
 }
 
 pub(super) async fn direct_of_pair(pool: &SqlitePool, pair: [UserId; 2]) -> Result<Option<ChannelId>, StoreError> {
-    let [low, high] = change::sorted(pair).map(int);
+    let [low, high] = sorted(pair).map(int);
     let query = sqlx::query_scalar(DIRECT_OF_PAIR).bind(low).bind(high);
     Ok(query.fetch_optional(pool).await?.map(id))
 }

@@ -1,10 +1,13 @@
-//! Tests of the stores: one contract for all drivers, and what is special about SQLite.
+//! Tests of the stores: one contract for all drivers, and what is special about each database.
 
 mod backup;
 mod check;
 mod contract;
+mod copy;
 mod crash;
 mod drivers;
+mod postgres;
+mod postgres_server;
 mod private;
 mod purge;
 mod sqlite;

@@ -14,7 +14,7 @@ use std::{
 const SWEEP_MIN: usize = 1024;
 
 #[derive(Default)]
-pub(super) struct Accounts(Mutex<Shared>);
+pub(crate) struct Accounts(Mutex<Shared>);
 
 #[derive(Default)]
 struct Shared {
@@ -24,7 +24,7 @@ struct Shared {
 
 impl Accounts {
     /// The account as others have it already, if it is the same; else this one, for others to come.
-    pub(super) fn share(&self, user: User) -> Arc<User> {
+    pub(crate) fn share(&self, user: User) -> Arc<User> {
         // The map is whole between any two statements, so a panic elsewhere does not spoil it.
         let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = shared.users.get(&user.id).and_then(Weak::upgrade)

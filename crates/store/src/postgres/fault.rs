@@ -1,0 +1,107 @@
+//! Faults: meanings of PostgreSQL's errors.
+//!
+//! Spec  manual of PostgreSQL, appendix A, "PostgreSQL Error Codes".
+
+use crate::StoreError;
+use sqlx::postgres::PgDatabaseError;
+use std::sync::Arc;
+
+/// Raised by `guildhall_fence_1`.
+const FENCED: &str = "GH001";
+/// Two transactions waited for each other, or would have overtaken each other; one of them is to be repeated.
+const REPEAT: [&str; 2] = ["40P01", "40001"];
+/// The server stops, crashed, starts, or has no place for another connection.
+const AWAY: [&str; 4] = ["57P01", "57P02", "57P03", "53300"];
+/// Class of errors of connections.
+const CONNECTION: &str = "08";
+/// No room on the disk; a server that accepts no writes (a replica, or `default_transaction_read_only`).
+const FULL: [&str; 2] = ["53100", "25006"];
+
+/// Why a transaction failed.
+#[derive(Clone, Debug)]
+pub(super) enum Fault {
+    /// One of its batches refers to an object that is not stored.
+    Dangling(&'static str),
+    /// One of its batches has a key that belongs to another object.
+    Taken(&'static str),
+    /// Another node has claimed the database.
+    Fenced,
+    /// The transaction was rolled back and may succeed when it is repeated.
+    Conflict(Arc<sqlx::Error>),
+    /// The server cannot be reached: the outcome is unknown.
+    Away(Arc<sqlx::Error>),
+    /// Everything else.
+    Database(Arc<sqlx::Error>),
+}
+
+impl From<sqlx::Error> for Fault {
+    fn from(error: sqlx::Error) -> Self {
+        let database = error.as_database_error().and_then(|error| error.try_downcast_ref::<PgDatabaseError>());
+        let Some(database) = database else {
+            return match error {
+                sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::WorkerCrashed => {
+                    Self::Away(Arc::new(error))
+                }
+                error => Self::Database(Arc::new(error)),
+            };
+        };
+        match database.code() {
+            FENCED => Self::Fenced,
+            "23503" => Self::Dangling(what(database.table())),
+            "23505" => Self::Taken(what(database.table())),
+            code if REPEAT.contains(&code) => Self::Conflict(Arc::new(error)),
+            code if AWAY.contains(&code) || code.starts_with(CONNECTION) => Self::Away(Arc::new(error)),
+            _ => Self::Database(Arc::new(error)),
+        }
+    }
+}
+
+impl From<Fault> for StoreError {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Dangling(what) => Self::Dangling { what },
+            Fault::Taken(what) => Self::Taken { what },
+            Fault::Fenced => Self::Fenced,
+            Fault::Away(error) => match &*error {
+                sqlx::Error::PoolClosed => Self::Closed,
+                _ => Self::Unreachable(error),
+            },
+            Fault::Conflict(error) | Fault::Database(error) => {
+                let code = error.as_database_error().and_then(|error| error.code());
+                match (&*error, code.as_deref()) {
+                    (sqlx::Error::PoolClosed, _) => Self::Closed,
+                    (_, Some(code)) if FULL.contains(&code) => Self::Full(Some(error.clone())),
+                    _ => Self::Database(error.clone()),
+                }
+            }
+        }
+    }
+}
+
+/// An error of PostgreSQL or of the connection to it, as what it means to a caller; other errors are returned.
+pub(crate) fn of_server(error: sqlx::Error) -> Result<StoreError, sqlx::Error> {
+    let is_of_server = match &error {
+        sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut => true,
+        sqlx::Error::Database(error) => error.try_downcast_ref::<PgDatabaseError>().is_some(),
+        _ => false,
+    };
+    if is_of_server { Ok(Fault::from(error).into()) } else { Err(error) }
+}
+
+/// Name of the objects in a table.
+fn what(table: Option<&str>) -> &'static str {
+    match table {
+        Some("users") => "account",
+        Some("guilds") => "guild",
+        Some("roles") => "role",
+        Some("channels") => "channel",
+        Some("members") => "member",
+        Some("messages") => "message",
+        Some("reactions") => "reaction",
+        Some("attachments") => "attachment",
+        Some("guild_resources") => "guild resource",
+        Some("external_ids") => "external id",
+        Some("directs" | "direct_pairs") => "direct message",
+        _ => "object",
+    }
+}

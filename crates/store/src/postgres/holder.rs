@@ -1,0 +1,95 @@
+//! Holder: a lock on the database while a store has it open, so that a second node does not start on it by mistake.
+//!
+//! Owns        a connection with a session lock of PostgreSQL, which is released when the connection ends, however the
+//!             process ends.
+//! Invariants  the lock is a courtesy. When a server restarts it is gone for a moment; that only one node writes is
+//!             guaranteed by the epoch (`writer`, W3).
+//! Limits      one attempt per `LOOK_EVERY` to take the lock again.
+//! Spec        manual of PostgreSQL, "Explicit Locking", "Advisory Locks".
+
+use super::PostgresOptions;
+use crate::StoreError;
+use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
+use std::time::{Duration, Instant};
+use tokio::{sync::oneshot, task::JoinHandle};
+
+/// Key of the lock: `guil`, `d`. Such pairs are no keys of `guildhall_fence_1`.
+const LOCK: (i32, i32) = (0x6775_696c, 0x64);
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+const WAIT_STEP: Duration = Duration::from_millis(100);
+const CONNECT_MAX: Duration = Duration::from_secs(10);
+
+/// Opens a connection, with a limit of its own: `sqlx` has none.
+pub(super) async fn connect(options: &PostgresOptions) -> Result<PgConnection, sqlx::Error> {
+    match tokio::time::timeout(CONNECT_MAX, options.connect.connect()).await {
+        Ok(connected) => connected,
+        Err(elapsed) => Err(sqlx::Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, elapsed))),
+    }
+}
+
+async fn try_lock(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar("SELECT pg_try_advisory_lock($1, $2)").bind(LOCK.0).bind(LOCK.1).fetch_one(connection).await
+}
+
+/// Takes the lock, and waits for a node that has it to release it.
+pub(super) async fn lock(connection: &mut PgConnection, options: &PostgresOptions) -> Result<(), StoreError> {
+    let until = Instant::now() + Duration::from_millis(options.in_use_wait_ms.into());
+    let mut is_told = false;
+    while !try_lock(connection).await? {
+        if Instant::now() >= until {
+            return Err(StoreError::DatabaseInUse { server: options.server() });
+        }
+        if !std::mem::replace(&mut is_told, true) {
+            tracing::warn!(server = options.server(), "another node has the database open; waiting for it to end");
+        }
+        tokio::time::sleep(WAIT_STEP).await;
+    }
+    Ok(())
+}
+
+/// Holds the lock until it is closed or dropped.
+pub(super) struct Holder {
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+impl Holder {
+    pub(super) fn start(connection: PgConnection, options: PostgresOptions) -> Self {
+        let (stop, stopped) = oneshot::channel();
+        Self { stop, task: tokio::spawn(hold(connection, options, stopped)) }
+    }
+
+    /// Releases the lock.
+    pub(super) async fn close(self) {
+        drop(self.stop);
+        if let Err(error) = self.task.await {
+            tracing::error!(%error, "the task that holds the lock on the database failed");
+        }
+    }
+}
+
+async fn hold(connection: PgConnection, options: PostgresOptions, mut stopped: oneshot::Receiver<()>) {
+    let mut connection = Some(connection);
+    loop {
+        tokio::select! {
+            _ = &mut stopped => break,
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
+        connection = match connection.take() {
+            Some(mut held) => held.ping().await.is_ok().then_some(held),
+            None => lock_again(&options).await,
+        };
+    }
+    if let Some(connection) = connection {
+        // The server releases the lock when the connection ends, whatever this returns.
+        let _ = connection.close().await;
+    }
+}
+
+async fn lock_again(options: &PostgresOptions) -> Option<PgConnection> {
+    let mut connection = connect(options).await.ok()?;
+    match try_lock(&mut connection).await {
+        Ok(true) => Some(connection),
+        _ => None,
+    }
+}
