@@ -1,6 +1,7 @@
 //! Requests of user accounts about guilds they are in, beyond members (ops 14, 30, 31, 34 to 39, 43).
 //!
-//! Doors       `Core::enqueue_request` from the opcodes; `Partition::process_requests` before the next input, since relays know the answers.
+//! Doors       `Core::enqueue_request` from the opcodes; `Partition::process_requests` before the next input, since
+//!             relays know the answers.
 //! Invariants  a session learns nothing of guilds it is not in, nor of channels that it may not view.
 //! Limits      those of each opcode; one read of the store per LAST_MESSAGES, `LAST_MESSAGES_MAX` messages.
 //! Spec        docs/protocol.md §1.3, §8.4, §8.8.
@@ -36,25 +37,25 @@ const LAST_MESSAGES_MAX: usize = 100;
 /// A client's request about one guild.
 #[derive(Debug)]
 pub enum PendingRequest {
-    /// 14, 37: to be told of more, or less, from now on.
+    /// Ops 14 and 37: changes the session's subscription.
     Subscribe(SubscriptionPatch),
-    /// The session's view of the guild has just begun: what it subscribed to before holds from now on.
+    /// The session's view of the guild has just begun: applies the subscription that it made before.
     SubscribeAgain,
-    /// 30
+    /// Op 30: which channels, roles and emojis still exist.
     DeletedEntities(GetDeletedEntityIds),
-    /// 31
+    /// Op 31: sounds of the guild.
     Soundboard,
-    /// 34
+    /// Op 34: the newest message of some channels.
     LastMessages(RequestLastMessages),
-    /// 35
+    /// Op 35: members by time of joining.
     RecentMembers(Box<SearchRecentMembers>),
-    /// 39
+    /// Op 39: number of members that can view a channel.
     CountMembers(ChannelId),
-    /// 36
+    /// Op 36: statuses of voice channels.
     ChannelStatuses,
-    /// 38
+    /// Op 38: whole channels for obfuscated ones.
     ChannelSync(GuildChannelsResync),
-    /// 43
+    /// Op 43: fields of channels.
     ChannelInfo,
 }
 
@@ -79,12 +80,12 @@ impl Core {
 }
 
 impl Partition {
-    /// Answers what was asked since the last input.
+    /// Answers the requests of this input.
     pub(crate) fn process_requests(&mut self, turn: &mut Turn<'_, impl Transport>) {
         for (key, guild_id, request) in mem::take(&mut self.core.requests) {
             let Some(session) = self.core.sessions.get(key) else { continue };
             if session.guilds.membership(guild_id) != Some(Membership::Inside) {
-                // What a client subscribes to while its guild is out of reach holds once it is back.
+                // A subscription to an unavailable guild applies once the guild is back.
                 if let PendingRequest::Subscribe(patch) = request {
                     self.remember_subscription(key, guild_id, patch);
                 }
@@ -97,7 +98,7 @@ impl Partition {
                     let had_threads = had_threads.is_some_and(|subscription| subscription.threads);
                     self.subscribe(turn, key, guild_id, patch, had_threads);
                 }
-                // GUILD_CREATE and READY told only of threads that it joined.
+                // GUILD_CREATE and READY have only the threads that the account joined.
                 PendingRequest::SubscribeAgain => {
                     self.subscribe(turn, key, guild_id, SubscriptionPatch::default(), false);
                 }
@@ -156,7 +157,8 @@ impl Partition {
         }
     }
 
-    /// Also if that is nothing any more: until `subscribe` has told it, the relay has what the session followed before.
+    /// Merges a patch into the session's subscription. An empty result is stored too: until `subscribe` has passed it
+    /// on, the relay has the subscription from before.
     fn remember_subscription(
         &mut self,
         key: SlotKey,
@@ -169,14 +171,14 @@ impl Partition {
         Some((**subscription).clone())
     }
 
-    /// Nothing is kept for who follows nothing.
+    /// Drops a subscription that selects nothing.
     fn forget_empty_subscription(&mut self, key: SlotKey, guild_id: GuildId) {
         if let Some(guild) = self.core.sessions.get_mut(key).and_then(|session| session.guilds.get_mut(guild_id)) {
             guild.subscription.take_if(|subscription| **subscription == Subscription::default());
         }
     }
 
-    /// `knows_threads`: it was told of all open threads before.
+    /// `knows_threads`: the session has received all open threads before.
     fn subscribe(
         &mut self,
         turn: &mut Turn<'_, impl Transport>,
@@ -208,7 +210,7 @@ impl Partition {
         }
     }
 
-    /// All open threads that a session can view: it follows them from now on.
+    /// Sends all open threads that the account can view. From now on the session receives their events.
     fn sync_threads(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, guild_id: GuildId) {
         let Some(user_id) = self.core.sessions.get(key).map(|session| session.user.id) else { return };
         let Some((entry, core)) = self.relay_of(key, guild_id) else { return };
@@ -216,7 +218,7 @@ impl Partition {
         core.push(turn, key.slot, &Dispatch::direct(&Arc::new(event)), Redaction::NONE);
     }
 
-    /// Whole channels for those of a client that came obfuscated and may be viewed by now.
+    /// Sends whole channels for those that the client has obfuscated and that the account can view now.
     fn sync_channels(
         &mut self,
         turn: &mut Turn<'_, impl Transport>,
@@ -267,7 +269,7 @@ impl Partition {
         let Some(user_id) = self.core.sessions.get(session).map(|session| session.user.id) else { return };
         let Some((entry, core)) = self.relay_of(session, guild_id) else { return };
         let Some(audience) = entry.relay.audience() else { return };
-        // Once more: roles may have changed while the store was read.
+        // Checked again: roles may have changed while the store was read.
         let viewable = messages.iter().filter(|message| audience.may_view(user_id, message.channel_id, turn.now.unix));
         let viewable: Vec<&Arc<Message>> = viewable.collect();
         let visibility =
@@ -277,7 +279,8 @@ impl Partition {
     }
 }
 
-/// Who is in these threads now, as far as a user can view them: whoever is told of them follows them.
+/// Members of these threads that a user can view. A session that receives the list also receives changes of these
+/// members.
 fn members_of_threads(relay: &Relay, user_id: UserId, thread_ids: &[ChannelId], now: Timestamp) -> Vec<UserId> {
     let (Some(replica), Some(audience)) = (relay.replica(), relay.audience()) else { return Vec::new() };
     let Some(member) = audience.member(user_id) else { return Vec::new() };

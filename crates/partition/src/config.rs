@@ -6,33 +6,33 @@ use guildhall_guild_protocol::{HiddenChannels, PartitionId};
 use guildhall_session::{LogLimits, Share};
 use std::sync::Arc;
 
-/// Every limit a partition holds its clients to. What happens past each is in its doc.
+/// Limits of a partition. Each field's doc says what happens past it.
 #[derive(Clone, Debug)]
 pub struct PartitionConfig {
     /// Number of this partition.
     pub partition: PartitionId,
     /// How many there are on this node.
     pub partitions_count: u16,
-    /// Told in HELLO; a client silent for one and a half times this is closed with 4000.
+    /// Sent in HELLO. A client silent for one and a half times this is closed with 4000.
     pub heartbeat_interval_ms: u64,
     /// A connection without IDENTIFY or RESUME by then is closed with 4003.
     pub identify_deadline_ms: u64,
-    /// A session without connection is forgotten after this.
+    /// A session without connection ends after this.
     pub resume_window_ms: u64,
     /// A user's READY waits this long for guilds; later ones are left out as unavailable.
     pub gather_deadline_ms: u64,
     /// Dispatches kept for RESUME. Detached sessions past it are forgotten; connected ones keep fewer.
     pub replay_events_max: usize,
-    /// Bytes of bodies kept for RESUME, likewise.
+    /// Bytes of bodies kept for RESUME, with the same effect.
     pub replay_bytes_max: usize,
     /// Presences, voice states, typing and member lists kept for RESUME, on top of these.
     pub replay_share: Share,
     /// Dispatches a connected client may be behind. Past it the connection is closed with 4000.
     pub backlog_events_max: usize,
-    /// Bytes of bodies a connected client may be behind, likewise.
+    /// Bytes of bodies a connected client may be behind. Past it the connection is closed with 4000.
     pub backlog_bytes_max: usize,
-    /// A connection whose socket takes nothing for so long is cut, and one that takes so long over one READY or
-    /// GUILD_CREATE while others wait to be made theirs.
+    /// A connection whose socket takes nothing for this time is aborted; so is one that takes this long to read one
+    /// READY or GUILD_CREATE while other connections wait for `rendered_bytes_max`.
     pub write_stall_ms: u64,
     /// Messages a client may send per minute; past it 4008.
     pub inbound_per_minute_max: u32,
@@ -40,16 +40,17 @@ pub struct PartitionConfig {
     pub bot_message_bytes_max: u32,
     /// Bytes of one message from a user account, and from anybody before IDENTIFY; past it 4002.
     pub user_message_bytes_max: u32,
-    /// What is kept of what sessions that stand together were sent. It is what resuming clients and slow ones are sent
-    /// from: past it they cannot resume, or are closed with 4000.
+    /// Limits of the logs that sessions with the same audience share. Slow and resuming clients read from them: past
+    /// the limits a session cannot resume, or its connection is closed with 4000.
     pub log: LogLimits,
-    /// Bytes of READY and GUILD_CREATE made and not written yet, over all connections; further ones wait.
+    /// Bytes of READY and GUILD_CREATE rendered and not sent yet, over all connections. Past it connections wait their
+    /// turn.
     pub rendered_bytes_max: usize,
     /// Sessions per relay; past it a guild gets another relay here.
     pub sessions_per_relay_max: usize,
-    /// A user account is passive in guilds with more members, until it looks at them. None: its `large_threshold`.
+    /// A user account is passive in guilds with more members, until it subscribes. None: its `large_threshold`.
     pub passive_above_members: Option<u64>,
-    /// Passive sessions are told of changes about this often.
+    /// Interval between updates of passive sessions.
     pub passive_interval_ms: u64,
     /// Whether the connection of a session is closed with 4004 when its token expires.
     pub expire_sessions: bool,
@@ -57,39 +58,39 @@ pub struct PartitionConfig {
     pub hidden_channels: HiddenChannels,
     /// Guilds that one shard may hold; past it 4011.
     pub guilds_per_shard_max: usize,
-    /// Told in READY: `scheme://host[:port]` and nothing behind it.
+    /// Sent in READY: `scheme://host[:port]`, nothing after it.
     pub resume_gateway_url: Arc<str>,
-    /// New and random with every start: session ids are made from it.
+    /// Random bytes, new with every start, from which session ids are derived.
     pub session_secret: [u8; 32],
-    /// What `zlib-stream` and `zstd-stream` connections compress with: the same for all partitions of a node. Past its bound
-    /// their messages go out in the stream's format, but uncompressed.
+    /// Contexts of `zlib-stream` and `zstd-stream` connections, shared by all partitions of a node. Past their limit
+    /// messages are sent in the stream's format, but uncompressed.
     pub classic: ClassicContexts,
-    /// How connections that ask for a stream get theirs written.
+    /// Compression strategy of streams.
     pub streams: Streams,
     /// For `zstd-stream` with `dict`.
     pub dictionaries: Dictionaries,
     /// The same, made from them: see [`PartitionConfig::set_dictionaries`].
     pub shared_dictionaries: SharedDictionaries,
-    /// For permessage-deflate: contexts of connections with context takeover, and what bodies are compressed with once.
+    /// Parameters of permessage-deflate, with and without context takeover.
     pub deflate: ZlibParams,
     /// Payloads outside the sequence, compressed once. One for all partitions.
     pub prepared_cache: Arc<PreparedCache>,
 }
 
-/// Such payloads are few and small: HELLO, and whatever all clients are told at once.
+/// Bytes of cached payloads: HELLO, and payloads that all clients receive at once, are few and small.
 const PREPARED_CACHE_BYTES_MAX: usize = 1 << 20;
-/// As long as clients are told the same at once.
+/// Lifetime of a cached payload: about as long as sending it to all clients takes.
 const PREPARED_CACHE_TTL_MS: u64 = 1_000;
 
 impl PartitionConfig {
-    /// Clients may ask for these from now on. Takes some 20 ms per dictionary.
+    /// Replaces the dictionaries that clients may name. Takes about 20 ms per dictionary.
     pub fn set_dictionaries(&mut self, dictionaries: Dictionaries) {
         self.shared_dictionaries = SharedDictionaries::new(&dictionaries);
         self.dictionaries = dictionaries;
     }
 
-    /// Takes over what may change while clients are connected. The rest is told to clients at the start, or is what
-    /// partitions are made of.
+    /// Replaces the limits that may change while clients are connected. Other fields were sent to clients at their
+    /// start, or are part of the partition's structure.
     pub fn take_limits(&mut self, from: &Self) {
         self.identify_deadline_ms = from.identify_deadline_ms;
         self.resume_window_ms = from.resume_window_ms;

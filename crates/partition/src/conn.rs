@@ -20,15 +20,15 @@ pub const CONTROL_MAX: usize = 64;
 /// More bytes than this while the token is checked, and the client does not wait for an answer: cut.
 pub const STASH_BYTES_MAX: usize = 64 << 10;
 
-/// Op 9s that a connection gets; in place of the next one it is closed with 4008. Libraries that identify again on the same
-/// connection wait one to five seconds in between, and reconnect after 4008.
+/// Op 9s that a connection gets; in place of the next one it is closed with 4008. Libraries that identify again on the
+/// same connection wait one to five seconds in between, and reconnect after 4008.
 pub const INVALID_SESSIONS_MAX: u8 = 4;
 
-/// Transport compression, as the URL asked for it or as the handshake agreed on it: never both, since what is compressed
-/// does not get shorter by compressing it again.
+/// Transport compression: requested by the URL or negotiated in the handshake, never both, because compressed data does
+/// not shrink again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
-    /// None.
+    /// Messages are sent uncompressed.
     None,
     /// `zlib-stream`.
     Zlib,
@@ -41,7 +41,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// In a word.
+    /// Its name in logs and `/v1`.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -62,12 +62,12 @@ impl Compression {
     }
 }
 
-/// What the URL of the upgrade said.
+/// Parameters of a connection, from the URL of the upgrade and the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnParams {
     /// `encoding`.
     pub encoding: Encoding,
-    /// `compress`, or else what the handshake agreed on.
+    /// `compress`, or else the negotiated extension.
     pub compression: Compression,
 }
 
@@ -105,21 +105,21 @@ pub enum Control {
 /// See the module.
 #[derive(Debug)]
 pub struct Conn {
-    /// Of the URL.
+    /// From the URL.
     pub encoding: Encoding,
-    /// How it is compressed, in a word.
+    /// `Compression::name`.
     pub compression: &'static str,
-    /// A stream of its own, with its context.
+    /// Its compressed stream, with the context.
     pub compressor: Option<Box<Compressor>>,
     /// `compressor` is one of shared-match: known here, so that a fan-out need not load it.
     pub shares_search: bool,
-    /// What the handshake agreed on.
+    /// Negotiated permessage-deflate, if any.
     pub deflate: Option<DeflateParams>,
-    /// What its compressed messages may look back at, if they may.
+    /// Earlier messages of the client, if its compressed messages may refer to them.
     pub inflate_history: Option<Box<InflateHistory>>,
     /// Where it stands.
     pub phase: Phase,
-    /// From bytes to messages.
+    /// Splits bytes into WebSocket messages.
     pub decoder: Decoder,
     /// Waiting messages outside the sequence, oldest first.
     pub control: VecDeque<Control>,
@@ -143,13 +143,13 @@ pub struct Conn {
     pub waits_to_render: bool,
     /// It has waited, and its turn has come.
     pub has_turn_to_render: bool,
-    /// Since when the socket has been full.
+    /// When the socket became full. None: it has room.
     pub blocked_since: Option<Instant>,
     /// In the list of connections to flush.
     pub is_dirty: bool,
-    /// When anything last came in.
+    /// Time of the last whole frame from the client.
     pub last_inbound: Instant,
-    /// Inbound messages.
+    /// Counts inbound messages, for `inbound_per_minute_max`.
     pub inbound: RateWindow,
     /// When the connection began, or began to close.
     pub phase_since: Instant,
@@ -157,9 +157,9 @@ pub struct Conn {
     pub timer_at: Instant,
     /// What came in while the token was being checked.
     pub stash: Vec<u8>,
-    /// Op 9s it got.
+    /// Op 9s sent on it, at most `INVALID_SESSIONS_MAX`.
     pub invalid_sessions: u8,
-    /// Its client was asked to reconnect: its larger compression context is to be given back, or the node stops.
+    /// The client has received op 7, because its context is to shrink or because the node stops.
     pub is_asked_to_leave: bool,
     /// When it is closed if it is still there: it was asked to go because the node stops.
     pub leave_by: Instant,
@@ -176,7 +176,7 @@ impl Conn {
         self.unsent.extend_from_slice(rest);
     }
 
-    /// How what is compressed for it is written: as a stream of its own, by whom, or with what all share; none if nothing is.
+    /// Name of the component that compresses for it, for `/v1`. None: it has no compression.
     pub fn writer(&self) -> Option<&'static str> {
         match (&self.compressor, self.deflate) {
             (Some(compressor), _) => Some(compressor.writer()),
@@ -185,7 +185,7 @@ impl Conn {
         }
     }
 
-    /// Memory of its contexts.
+    /// Memory of its compression contexts.
     pub fn compression_bytes(&self) -> usize {
         let compressor = self.compressor.as_ref().map_or(0, |compressor| compressor.memory_bytes());
         compressor + self.inflate_history.as_ref().map_or(0, |history| history.memory_bytes())
@@ -208,12 +208,12 @@ impl Conn {
 pub struct MovingConn {
     /// The connection; its token was checked.
     pub conn: Conn,
-    /// Who it is.
+    /// The account.
     pub user_id: guildhall_model::UserId,
     /// The token it came with.
     pub token: u64,
     /// When that token expires.
     pub expires_at: Option<Timestamp>,
-    /// What it wants.
+    /// The RESUME.
     pub resume: Resume,
 }

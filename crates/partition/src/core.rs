@@ -1,8 +1,8 @@
 //! Core: everything of a partition but its relays, so that a relay can call into it while it fans out.
 //!
-//! Owns        connections, sessions, who is where, timers, and what is to be told to the rest of the node.
-//! Invariants  K1 a session's `conn` and that connection's `Serving` name each other. K2 whoever leaves a guild is in
-//!             `departed` until the relays were told, which is before the next input; likewise `requests`.
+//! Owns        connections, sessions, timers, and outputs to the rest of the node.
+//! Invariants  K1 a session's `conn` and that connection's `Serving` name each other. K2 `departed` and
+//!             `requests` are empty between inputs: `Partition::turn` sees to it.
 
 use crate::{
     client_requests::PendingRequest,
@@ -28,7 +28,7 @@ use std::{
     sync::Arc,
 };
 
-/// Dispatches remembered for a guild's next relay.
+/// Dispatches remembered for other relays of the same guild.
 const MADE_MAX: usize = 32;
 
 /// How long a connection may take to answer our close frame before it is cut.
@@ -110,9 +110,9 @@ pub struct Core {
     pub matchers: Matchers,
     /// For bodies that are compressed once; it has no context before the first.
     pub deflater: BodyDeflater,
-    /// For what clients send compressed, one message after the other; made for the first.
+    /// Inflates messages of clients, one at a time. Made for the first compressed message.
     pub inflater: Option<MessageInflater>,
-    /// The message that is being read.
+    /// The message being inflated; kept for its allocation.
     pub inflated: Vec<u8>,
     /// The newest events' dispatches: a guild's next relay here is about to get the same.
     pub made: VecDeque<Rc<Dispatch>>,
@@ -179,7 +179,8 @@ impl Core {
         &self.fixed[encoding as usize]
     }
 
-    /// Queues a message outside the sequence; a client that makes us queue too many is cut. Nothing follows a close frame.
+    /// Queues a message outside the sequence; a client that makes us queue too many is cut. Nothing follows a close
+    /// frame.
     pub fn control(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, control: Control) {
         let Some(conn) = self.conns.get_mut(key).filter(|conn| !matches!(conn.phase, Phase::Closing)) else { return };
         if conn.control.len() >= CONTROL_MAX {
@@ -195,7 +196,7 @@ impl Core {
         self.close_because(turn, key, code, code.reason());
     }
 
-    /// Closes with a text that says more than the code's.
+    /// Closes with a gateway code and a more specific reason.
     pub fn close_because(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, code: CloseCode, reason: &str) {
         self.end_service(turn.now, key, code.session_fate());
         self.begin_closing(turn, key, Some(code.code()), reason, By::Us);
@@ -248,7 +249,7 @@ impl Core {
         if conn.is_torn {
             return self.cut(turn, key);
         }
-        // What is begun is finished; what only waits is not worth sending any more.
+        // A frame in progress is completed. Waiting control messages are dropped: the client would ignore them.
         conn.control.clear();
         conn.stash = Vec::new();
         conn.control.push_back(Control::Frame(close_frame(code, reason).to_vec()));
@@ -270,13 +271,13 @@ impl Core {
         }
     }
 
-    /// Parts a connection from its session.
+    /// Ends the service of a connection's session.
     pub fn end_service(&mut self, now: Now, key: SlotKey, fate: SessionFate) {
         self.keep_partial_frame(key);
         let session_key = match self.conns.get(key).map(|conn| &conn.phase) {
             Some(Phase::Serving(session_key)) => *session_key,
             Some(Phase::Checking(claim)) => {
-                // Its client is gone before the token was checked.
+                // The client left before its token was checked.
                 if matches!(**claim, PendingAuth::Identify(_)) {
                     self.gatekeeper.refund(now);
                 }
@@ -289,7 +290,7 @@ impl Core {
         session.detached_at = now.instant;
         let expires = now.instant.after_ms(self.config.resume_window_ms);
         match fate {
-            // A session that has not said READY has nothing to resume.
+            // A session without READY has nothing to resume.
             SessionFate::Keep if session.pending_ready.is_none() => {
                 self.timers.push(expires, TimerKey::Session(session_key));
                 self.tell_news(SessionChange::Disconnected, session_key);
@@ -298,7 +299,7 @@ impl Core {
         }
     }
 
-    /// Forgets a session: its guilds and relays are told.
+    /// Removes a session, and detaches it from its guilds and relays.
     pub fn end_session(&mut self, key: SlotKey) {
         if let Some(conn) = self.sessions.get(key).and_then(|session| session.conn) {
             self.keep_partial_frame(conn);
@@ -325,7 +326,8 @@ impl Core {
         self.by_user.range((user_id, first)..=(user_id, last)).map(|(_, key)| *key).collect()
     }
 
-    /// Op 9 `false`. The connection stays open, unless it had `INVALID_SESSIONS_MAX` of them: then it is closed with 4008.
+    /// Op 9 `false`. The connection stays open, unless it had `INVALID_SESSIONS_MAX` of them: then it is closed with
+    /// 4008.
     pub fn refuse_session(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey) {
         let Some(conn) = self.conns.get_mut(key) else { return };
         if conn.invalid_sessions >= INVALID_SESSIONS_MAX {
@@ -337,8 +339,8 @@ impl Core {
         self.control(turn, key, Control::Payload(payload));
     }
 
-    /// The dispatch of an event that is about to be delivered, made once for all relays that get it in a row. Each relay has its own of
-    /// a presence: it supersedes the one before when its own sessions get the next.
+    /// The dispatch of an event that is about to be delivered, made once for all relays that get it in a row. Each
+    /// relay has its own of a presence: it supersedes the one before when its own sessions get the next.
     pub fn dispatch_of(&mut self, published: &Arc<Published>, visibility: Visibility) -> Rc<Dispatch> {
         let sharing = Sharing { visibility, turn: self.flushes_count };
         let is_shared = !matches!(published.event.retention(), Retention::Presence(_));

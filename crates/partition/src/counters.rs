@@ -51,13 +51,13 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Connections that were greeted.
+    /// Connections accepted.
     conns_total: u64,
     /// Sessions started by IDENTIFY.
     identified_total: u64,
-    /// Sessions taken up again by RESUME.
+    /// Sessions resumed by RESUME.
     resumed_total: u64,
-    /// Sessions that were taken over from the process before this one.
+    /// Sessions restored from the previous process.
     restored_total: u64,
     /// RESUMEs answered with op 9 `false`.
     resumes_refused_total: u64,
@@ -67,13 +67,13 @@ counters! {
     sessions_expired_total: u64,
     /// Dispatches that were given to sessions, connected or not.
     dispatches_total: u64,
-    /// Connections cut because they did not read.
+    /// Connections aborted because their client did not read.
     slow_consumers_total: u64,
-    /// Sessions that a guild was lost to for a moment, because its relay had fallen behind.
+    /// Outages of a guild that sessions saw because its relay fell behind.
     resets_total: u64,
-    /// Gaps in guilds' streams, after which a relay asked for all of it anew.
+    /// Gaps in guilds' streams, after each of which a relay requested a snapshot.
     resyncs_total: u64,
-    /// Messages that were compressed once for all who get them, or alone for one.
+    /// Messages compressed outside of a stream, once for all recipients or for one.
     bodies_deflated_total: u64,
     /// Dispatches kept from a RESUME because the session may no longer see them.
     replay_suppressed_total: u64,
@@ -81,14 +81,14 @@ counters! {
     closed_by_us: Closes,
     /// Close frames that clients sent first.
     closed_by_clients: Closes,
-    /// Connections that ended without a close frame: hung up, or cut.
+    /// Connections that ended without a close frame, from either side.
     cut_total: u64,
-    /// Bytes that came in.
+    /// Bytes received.
     received_bytes: u64,
-    /// Bytes of the messages in it, inflated.
+    /// Bytes of received messages, inflated.
     received_message_bytes: u64,
-    /// Bytes that sockets took.
+    /// Bytes sent.
     sent_bytes: u64,
-    /// Bytes of the dispatches written into it: their bodies before compression, without envelopes.
+    /// Bytes of sent dispatch bodies before compression, without envelopes.
     sent_body_bytes: u64,
 }

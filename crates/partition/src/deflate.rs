@@ -1,9 +1,10 @@
 //! permessage-deflate on connections: which form a dispatch goes out in, and what a compressed message says.
 //!
 //! Owns        `Form`, and the way from a compressed message to its payload.
-//! Invariants  F1 a connection with a context of its own (takeover) gets every dispatch through it, and everything else as it is:
-//!             what its client has inflated and what the context knows stay the same. F2 without takeover nothing is kept for a
-//!             connection, in either direction. F3 a message of a client inflates to no more than it may be, before it is read.
+//! Invariants  F1 a connection with a context of its own (takeover) gets every dispatch through it, and everything else
+//!             as it is: what its client has inflated and what the context knows stay the same. F2 without takeover
+//!             nothing is kept for a connection, in either direction. F3 a message of a client inflates to no more than
+//!             it may be, before it is read.
 //! Limits      `message_bytes_max`; a client with takeover is remembered its window at most, and no more than it sent.
 //! Not here    the negotiation (ws-proto), the layout of prepared frames (codec).     Spec  RFC 7692 §6, §7.2.
 
@@ -23,14 +24,14 @@ use guildhall_stdx::SlotKey;
 /// Form of dispatches on connections without a context of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// As it is.
+    /// Uncompressed.
     Plain(Framing),
-    /// Compressed once for all.
+    /// Compressed once for all recipients.
     Prepared(SharedWindow),
 }
 
 impl Form {
-    /// Makes what all recipients share, if nobody has.
+    /// Compresses the shared body, unless that is done.
     pub fn prepare(self, frame: &mut DispatchFrame, deflater: &mut BodyDeflater) {
         if let Self::Prepared(window) = self {
             frame.prepare(window, deflater);
@@ -65,13 +66,13 @@ impl Conn {
     }
 }
 
-/// What is wrong with a compressed message.
+/// Fault of a compressed message.
 enum Fault {
     /// It would be larger than it may.
     TooLarge,
     /// Not deflate, or not the text that its frame says it is.
     Garbled,
-    /// There is no memory for a reader.
+    /// No memory is left for an inflater.
     Memory,
 }
 

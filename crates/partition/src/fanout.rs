@@ -1,6 +1,7 @@
-//! Fan-out: the partition's sessions as a relay speaks to them.
+//! Fan-out: the recipients of a relay, as the sessions of a partition.
 //!
-//! Comes from `Relay::handle`; goes on to `Core::push_shared` for sessions that stand together, else to `Core::push`.
+//! Comes from `Relay::handle`; goes on to `Session::dispatch_shared` and `Core::pushed` for groups, else to
+//! `Core::push`.
 
 use crate::{
     client_requests::PendingRequest,
@@ -24,11 +25,11 @@ use std::{
     sync::Arc,
 };
 
-/// The sessions of a partition while one of its relays has the word.
+/// The sessions of a partition while one of its relays handles an input.
 pub struct Fanout<'a, L> {
     pub core: &'a mut Core,
     turn: Turn<'a, L>,
-    /// The relay's logs, by their numbers.
+    /// The relay's logs, by `LogId`.
     pub logs: &'a mut Vec<Rc<SharedLog>>,
     newest: &'a mut NewestPresences,
     /// The event that is being delivered.
@@ -38,11 +39,11 @@ pub struct Fanout<'a, L> {
     has_siblings: bool,
 }
 
-/// Sessions that stand together, and where in their log the event is.
+/// A group of sessions with the same audience, and the position of the event in their log.
 struct Group {
     log: Rc<SharedLog>,
     redaction: Redaction,
-    /// None until the first of them gets it.
+    /// None until the first session of the group receives the event.
     logged: Option<Logged>,
 }
 
@@ -53,9 +54,9 @@ pub struct Logged {
     pub size: Size,
 }
 
-/// Newest PRESENCE_UPDATE per member that one relay delivered, while a buffer holds it. The next PRESENCE_UPDATE of the member
-/// supersedes it: every session that received the older one receives the newer one, or has stopped watching the member. Each relay
-/// has its own table, because relays of one guild may lag behind each other.
+/// Newest PRESENCE_UPDATE per member that one relay delivered, while a buffer holds it. The next PRESENCE_UPDATE of the
+/// member supersedes it: every session that received the older one receives the newer one, or has stopped watching the
+/// member. Each relay has its own table, because relays of one guild may lag behind each other.
 #[derive(Debug, Default)]
 pub struct NewestPresences {
     of: HashMap<UserId, Weak<Dispatch>>,
@@ -167,8 +168,8 @@ impl<L: Transport> Recipients for Fanout<'_, L> {
         let (key, relay) = (slot_key(session), session.relay.index);
         let session = self.core.sessions.get_mut(key)?;
         let guild_id = replica.id();
-        // Who asked twice, because the first answer might have been lost, may get two: the first counts. Who left meanwhile
-        // and came back through another relay may get one by the old way.
+        // A session that asked twice, because the first answer might have been lost, may receive two: the first counts.
+        // A session that left and came back through another relay may receive an answer through the old one.
         let entry = session.guilds.get(guild_id)?;
         if entry.membership != Membership::Entering || entry.relay != relay {
             return None;
@@ -186,7 +187,7 @@ impl<L: Transport> Recipients for Fanout<'_, L> {
         };
         let passive_above = self.core.config.passive_above_members.unwrap_or(u64::from(session.large_threshold()));
         if *session.user == *view.member.user {
-            // As the guild has it: what is equal is kept once.
+            // Equal users are shared with the guild's replica.
             session.user = view.member.user.clone();
         }
         let entry = session.guilds.get_mut(guild_id)?;
@@ -195,7 +196,7 @@ impl<L: Transport> Recipients for Fanout<'_, L> {
         let is_restored = std::mem::take(&mut entry.is_restored);
         let subscriber = Subscriber { slot: key.slot, mask: session.mask(guild_id) };
         if session.guilds.get(guild_id).is_some_and(|guild| guild.subscription.is_some()) {
-            // What it subscribed to while it was not inside.
+            // The session subscribed before it was inside.
             self.core.enqueue_request(key, guild_id, PendingRequest::SubscribeAgain);
         }
         let session = self.core.sessions.get_mut(key)?;
@@ -212,7 +213,7 @@ impl<L: Transport> Recipients for Fanout<'_, L> {
         let (key, relay) = (slot_key(session), session.relay.index);
         let Some(session) = self.core.sessions.get_mut(key) else { return };
         let Some(entry) = session.guilds.get_mut(guild_id).filter(|entry| entry.relay == relay) else { return };
-        // It stays about to enter: once the guild can be served its stream begins again, and the session asks again.
+        // The session stays `Entering`: once the guild is available its stream restarts, and the session asks again.
         (entry.membership, entry.is_restored) = (Membership::Entering, false);
         let is_gathering = session.pending_ready.is_some();
         if is_gathering {
@@ -237,7 +238,7 @@ impl<L: Transport> Recipients for Fanout<'_, L> {
         let Some(session) = self.core.sessions.at_mut(slot) else { return };
         let key = session.key;
         let Some(entry) = session.guilds.get_mut(guild_id) else { return };
-        // To its client it is an outage: it is told so, and gets GUILD_CREATE once it is let in again.
+        // The client sees an outage: GUILD_DELETE now, and GUILD_CREATE once the session is attached again.
         (entry.membership, entry.is_restored) = (Membership::Entering, false);
         self.core.counters.resets_total += 1;
         if !self.core.forget_view(key, guild_id) {
@@ -248,7 +249,7 @@ impl<L: Transport> Recipients for Fanout<'_, L> {
     }
 
     fn direct(&mut self, session: SessionKey, event: &Arc<Event>) {
-        // It may have been thrown out since it asked.
+        // The session may have been removed from the guild since its request.
         if self.is_in(session, event.guild_id) {
             self.core.push(&mut self.turn, session.slot, &Dispatch::direct(event), Redaction::NONE);
         }
@@ -282,7 +283,7 @@ impl<L: Transport> Fanout<'_, L> {
         session.is_some_and(|session| session.key_in(self.core.config.partition, guild_id) == Some(of_guild))
     }
 
-    /// A session is not in a guild any more; the guild knows, unless a request to enter is still on its way to it.
+    /// Detaches a session from a guild. The guild knows, unless an `Attach` is still on its way to it.
     fn leave(&mut self, key: SlotKey, guild_id: GuildId) {
         let partition = self.core.config.partition;
         let Some(session) = self.core.sessions.get_mut(key) else { return };
@@ -296,13 +297,13 @@ impl<L: Transport> Fanout<'_, L> {
         self.core.departed.push(Departure { guild_id, relay: of_guild.relay.index, user_id, slot: key.slot });
     }
 
-    /// One guild that a user's READY waited for has answered.
+    /// A guild that a user's READY waits for has answered.
     fn gathered(&mut self, key: SlotKey, guild_id: GuildId, view: Option<(GuildReplica, GuildView)>) {
         let Some(pending_ready) = self.core.sessions.get_mut(key).and_then(|session| session.pending_ready.as_mut())
         else {
             return;
         };
-        // One that was said to be out of reach has answered already.
+        // A guild that was unavailable has answered already.
         match pending_ready.unavailable.iter().position(|id| *id == guild_id) {
             Some(at) => drop(pending_ready.unavailable.swap_remove(at)),
             None => pending_ready.waiting_count = pending_ready.waiting_count.saturating_sub(1),

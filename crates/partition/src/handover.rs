@@ -1,12 +1,12 @@
-//! Hand-over: sessions of a partition that ends go to the one that comes after it, in a process of its own.
+//! Hand-over: sessions of a partition that ends continue in the next process.
 //!
 //! Doors       `leave_voice`, then `hand_over` once the guilds have ended; `take_over` before anybody is let in, then
 //!             `is_restoring` until all guilds have answered, or `fail_pending_restores`.
-//! Invariants  H1 nothing happens to a guild between the last message its relays here got and the first `Attach` of the sessions
-//!             that return: whoever drives this sees to it. H2 so a session that returns is told nothing of a guild it was inside,
-//!             and misses nothing; of any other it is told as after an outage. H3 permissions apply again when it resumes.
-//!             (tests `tests/it/handover.rs`)
-//! Limits      `bytes_max` of bodies over all sessions; those past it are left out, and get op 9 when they come.
+//! Invariants  H1 the driver lets nothing happen to a guild between the last message to its relays here and the first
+//!             `Attach` of a restored session. H2 so a restored session misses nothing of a guild that it was inside,
+//!             and receives nothing twice; any other guild looks to its client like after an outage. H3 permissions
+//!             apply again when it resumes. (tests `tests/it/handover.rs`)
+//! Limits      `bytes_max` of bodies over all sessions. Sessions past it are left out; their clients receive op 9.
 //! Not here    files: `guildhall`.     Spec  docs/adr/0026.
 
 use crate::{
@@ -35,15 +35,16 @@ use std::{
 /// Sessions of one partition.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HandOver {
-    /// What they may still have to be sent, each once.
+    /// Dispatches in replay buffers, each once.
     pub dispatches: Vec<DispatchSnapshot>,
-    /// Their places refer to `dispatches`.
+    /// Sessions, whose places refer to `dispatches`.
     pub sessions: Vec<SessionSnapshot>,
-    /// Sessions for which there was no room.
+    /// Sessions left out because of `bytes_max`.
     pub left_out_count: usize,
 }
 
-/// In one process a form of a dispatch is known by its address.
+/// Position of each dispatch, encoding and redaction in the table. The address identifies a dispatch within the
+/// process.
 type Places = HashMap<(*const Dispatch, bool, usize), u32>;
 
 const FORGET_NOTHING: LogLimits = LogLimits {
@@ -55,8 +56,8 @@ const FORGET_NOTHING: LogLimits = LogLimits {
 };
 
 impl Partition {
-    /// Has all sessions leave voice: where they are is not stored, so it ends with the process, and others are told while
-    /// they can be.
+    /// Takes all sessions out of voice channels. Voice states end with the process; other members learn it while the
+    /// guilds still run.
     pub fn leave_voice(&mut self) {
         let partition = self.core.config.partition;
         let mut leaving = Vec::new();
@@ -77,8 +78,8 @@ impl Partition {
         }
     }
 
-    /// All sessions that can be resumed, as they are now. With `may_have_lost`, guilds may have said something that did not
-    /// arrive here: to their sessions that is an outage.
+    /// All sessions that can be resumed, as they are now. With `may_have_lost`, guilds may have said something that did
+    /// not arrive here: to their sessions that is an outage.
     pub fn hand_over(
         &mut self,
         now: Now,
@@ -126,9 +127,9 @@ impl Partition {
         over
     }
 
-    /// Takes up the sessions of the process before this one whose accounts still are. How many.
+    /// Restores sessions of the previous process whose accounts still exist. Returns their number.
     pub fn take_over(&mut self, now: Now, over: &HandOver, users: &BTreeMap<UserId, Arc<User>>) -> usize {
-        // One log for all, from which a stretch is one piece. It goes with the last session that refers to it.
+        // One log for all sessions. It is freed with the last session that refers to it.
         let log = SharedLog::new();
         let mut of_table = Vec::with_capacity(over.dispatches.len());
         for kept in &over.dispatches {
@@ -174,13 +175,13 @@ impl Partition {
         count
     }
 
-    /// Whether a session that returned still waits for a guild that it was inside.
+    /// Whether a restored session still waits for a guild that it was inside.
     #[must_use]
     pub fn is_restoring(&self) -> bool {
         self.sessions().any(|session| session.guilds.iter().any(|entry| entry.is_restored))
     }
 
-    /// Those that still wait are told of an outage, and of the guild when it answers.
+    /// Restored sessions that still wait for a guild see an outage of it; GUILD_CREATE follows when it answers.
     pub fn fail_pending_restores(&mut self, now: Now, link: &mut impl Transport) {
         self.turn(now, link, |partition, turn| {
             for key in partition.core.sessions.keys() {
@@ -201,8 +202,8 @@ fn snapshot_of(
     let mut kept = session.snapshot()?;
     let is_etf = kept.is_etf;
     let (oldest, last) = (session.replay.first_seq(), session.replay.last_seq());
-    // The next process cannot send dispatches that the logs have forgotten, and does not know owed states. A client that is past
-    // both can resume.
+    // The next process cannot send dispatches that the logs have forgotten, and does not know owed states. A client
+    // that is past both can resume.
     let is_missing = |seq: &u64| session.replay.entry(*seq).is_none_or(|entry| entry.dispatch.is_owed());
     let missing = (oldest..=last).rev().find(is_missing);
     kept.first_seq = missing.map_or(oldest, |seq| seq + 1);
@@ -234,7 +235,8 @@ fn snapshot_of(
 }
 
 impl Core {
-    /// A session whose guilds may have gone on without it is told that they are out of reach; it gets GUILD_CREATE once it is let in.
+    /// Sends GUILD_DELETE (unavailable) for guilds whose events the session may have missed; GUILD_CREATE follows once
+    /// it is attached.
     fn tell_outages(
         &mut self,
         turn: &mut Turn<'_, impl Transport>,

@@ -37,7 +37,7 @@ const JOIN_REMEMBERED_MS: u64 = 900_000;
 /// timers may be late.
 const JOIN_NEWS_SLACK_MS: u64 = 30_000;
 
-/// The expiry of a token is looked at as often as this, at least.
+/// Longest interval between two checks of a token's expiry.
 const EXPIRY_LOOK_MS_MAX: u64 = 3_600_000;
 /// With 4004; at most 123 bytes.
 const TOKEN_EXPIRED: &str = "The token has expired: RESUME with a new one";
@@ -94,7 +94,8 @@ impl Partition {
         self.take_up_reading(turn, key);
     }
 
-    /// A connection arrived whose session lives here. Its socket is at `next_conn_key` already.
+    /// A connection arrived from another partition, because its session is here. Its socket is at `next_conn_key`
+    /// already.
     pub fn handle_transferred(&mut self, now: Now, moving: MovingConn, link: &mut impl Transport) -> SlotKey {
         self.turn(now, link, |partition, turn| partition.adopt(turn, moving))
     }
@@ -108,7 +109,7 @@ impl Partition {
         conn.is_dirty = false;
         let key = self.core.conns.insert(conn);
         self.core.look_again(turn.now.instant.after_ms(self.core.config.identify_deadline_ms), key);
-        // The token was checked there, and may have been revoked since.
+        // The other partition checked the token, which may have been revoked since.
         if self.closed_tokens.contains(&(user_id, token)) {
             let refused = ResumeRefused { fault: ResumeFault::Token, user_id: Some(user_id) };
             self.core.refuse_resume(turn, key, refused);
@@ -209,7 +210,7 @@ impl Partition {
                 self.core.push(turn, key.slot, &ready, Redaction::NONE);
             }
             AccountKind::User => {
-                // Read once the session is there: what happens from now on it is told, so that nothing lies in between.
+                // Read after the session exists: it receives every later event, so nothing is missed in between.
                 let has_directs = session.is_first_shard();
                 session.pending_ready = Some(Box::new(PendingReady {
                     waiting_count: guilds_count + usize::from(has_directs),
@@ -218,7 +219,7 @@ impl Partition {
                     views: Vec::new(),
                     deadline,
                 }));
-                // What happens until then comes after all of it.
+                // Places for READY: events until then follow it.
                 let parts = 1 + usize::from(session.profile.capabilities.is_prioritized());
                 for _ in 0..parts {
                     session.dispatch(self.core.tombstone.clone(), Redaction::NONE, 0);
@@ -477,7 +478,7 @@ impl Core {
         }
     }
 
-    /// A session whose READY would not be true: its client comes back, and identifies anew.
+    /// Ends a session whose READY would be incomplete. Its client reconnects and identifies again.
     pub(crate) fn give_up(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey) {
         if let Some(conn) = self.sessions.get(key).and_then(|session| session.conn) {
             self.close(turn, conn, CloseCode::UnknownError);
@@ -501,7 +502,7 @@ impl Core {
         true
     }
 
-    /// Says READY to a user account once nothing is waited for.
+    /// Sends READY of a user account once all parts are there.
     pub(crate) fn finish_pending_ready(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         let Some(pending_ready) = session.pending_ready.take_if(|pending_ready| pending_ready.waiting_count == 0)

@@ -1,7 +1,8 @@
-//! Inbound: what a client says, from bytes to the machine it concerns.
+//! Inbound: a client's bytes, from frames to handlers by opcode.
 //!
 //! Doors       `handle_bytes` from the driver; payloads go on by opcode.
-//! Invariants  I1 nothing before IDENTIFY or RESUME but heartbeats. I2 every fault of a client has one close code, in one place.
+//! Invariants  I1 nothing before IDENTIFY or RESUME but heartbeats. I2 every fault of a client has one close code, in
+//!             one place.
 //! Limits      `inbound_per_minute_max`, message sizes, `STASH_BYTES_MAX`.     Spec  docs/protocol.md §1.3–§1.6, §1.13.
 
 use crate::{
@@ -98,7 +99,7 @@ impl Core {
     }
 
     fn handle_frame(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, event: &Event<'_>) {
-        // What is whole counts as a sign of life, not each byte of what never will be.
+        // Only whole frames count as a sign of life: a client could send one frame for ever, byte by byte.
         if let Some(conn) = self.conns.get_mut(key) {
             conn.last_inbound = turn.now.instant;
         }
@@ -164,7 +165,7 @@ impl Core {
         }
     }
 
-    /// Answers, and forgets what the client says it has.
+    /// Answers, and trims the replay buffer to the seq that the client has.
     fn handle_heartbeat(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, d: &Value) {
         let Some(conn) = self.conns.get(key) else { return };
         let payload = self.fixed(conn.encoding).heartbeat_ack.clone();
@@ -256,7 +257,7 @@ impl Core {
                 let request = RequestGuildMembers::parse(d)?;
                 self.request_members(turn, session_key, request);
             }
-            // Bots have nothing to look at, whatever they send.
+            // Bots have no user interface: these are ignored.
             Opcode::GuildSubscription
             | Opcode::GuildSubscriptionsBulk
             | Opcode::GetDeletedEntityIds
@@ -287,8 +288,8 @@ impl Core {
         self.outputs.push_back(Output::ToGuild(guild_id, ToGuild::Voice { session: of_guild, update }));
     }
 
-    /// A user account is in voice in one guild at most: whoever joins somewhere first leaves elsewhere. Only sessions of this
-    /// partition are known here; one of another partition stays until its client leaves.
+    /// A user account is in voice in one guild at most: it leaves the other guilds before it joins. Only sessions of
+    /// this partition are known here; one of another partition stays until its client leaves.
     fn leave_other_voice(&mut self, user_id: UserId, guild_id: GuildId, update: &VoiceStateUpdate) {
         for key in self.sessions_of(user_id) {
             let Some(session) = self.sessions.get_mut(key) else { continue };
@@ -303,8 +304,7 @@ impl Core {
         }
     }
 
-    /// What clients ask for their convenience. A body that cannot be read is passed over: no client deserves to lose its
-    /// session for it.
+    /// Optional requests of clients. An unreadable body is ignored: it is no reason to close the session.
     fn handle_request(&mut self, session: SlotKey, opcode: Opcode, d: &Value) {
         match opcode {
             Opcode::GetDeletedEntityIds => {
@@ -348,7 +348,7 @@ impl Core {
         }
     }
 
-    /// Ops 14 and 37: what a user account wants to be told of.
+    /// Ops 14 and 37: subscriptions of a user account.
     fn subscribe(&mut self, session: SlotKey, subscriptions: GuildSubscriptions) {
         for (guild_id, patch) in subscriptions.patches {
             self.enqueue_request(session, guild_id, PendingRequest::Subscribe(patch));
@@ -383,7 +383,7 @@ impl Core {
                     continue;
                 }
                 if is_bot && !session.intents.contains(Intents::GUILD_MEMBERS) {
-                    // One empty chunk: the request is answered, nobody is told who is there.
+                    // One empty chunk answers the request without naming a member.
                     request.query = MemberQuery::Ids(Vec::new());
                 }
             }

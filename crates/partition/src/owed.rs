@@ -1,8 +1,8 @@
 //! Owed: sends the current value of states that replay buffers dropped for lack of room.
 //!
 //! Doors       `pay` for a session that resumes; `pay_all` for connected ones that got to such a place.
-//! Invariants  Y1 a session that reads past an owed place receives the current value of each state that it missed there: voice
-//!             states and lists at once, presences when its guild answers. (tests `s6_*`)
+//! Invariants  Y1 a session that reads past an owed place receives the current value of each state that it missed
+//!             there: voice states and lists at once, presences when its guild answers. (tests `s6_*`)
 //! Limits      those of what is owed: `guildhall_session::Owed`.
 //! Spec        docs/adr/0009.
 

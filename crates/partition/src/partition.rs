@@ -30,8 +30,8 @@ use std::{
 
 /// More joins than these are not remembered; the oldest go first.
 const JOINS_REMEMBERED_MAX: usize = 4_096;
-/// More tokens than these whose sessions were ended are not remembered; the oldest go first. A connection that is on its way from
-/// another partition meanwhile would be served.
+/// More tokens than these whose sessions were ended are not remembered; the oldest go first. A connection that is on
+/// its way from another partition meanwhile would be served.
 const CLOSED_TOKENS_MAX: usize = 4_096;
 
 pub(crate) struct RelayEntry {
@@ -61,8 +61,8 @@ pub(crate) type GuildRelays = BTreeMap<u16, RelayEntry>;
 
 /// One thread's connections, sessions and relays, as a machine. Its driver calls methods of four kinds:
 ///
-/// 1. *Inputs* take the time and, with three exceptions, the [`Transport`]: `accept*`, `handle_*`, `flush`, `close_all`,
-///    `close_sessions`, `tell_users`, `take_back_upgrades`, `ask_to_leave`, `hand_over`,
+/// 1. *Inputs* take the time and, with three exceptions, the [`Transport`]: `accept*`, `handle_*`, `flush`,
+///    `close_all`, `close_sessions`, `tell_users`, `take_back_upgrades`, `ask_to_leave`, `hand_over`,
 ///    `fail_pending_restores`. The exceptions `handle_joined`, `leave_voice` and `take_over` write to no socket. Time
 ///    never decreases from one input to the next.
 /// 2. *Outputs*: [`poll_output`](Self::poll_output) returns requests to the rest of the node.
@@ -71,22 +71,23 @@ pub(crate) type GuildRelays = BTreeMap<u16, RelayEntry>;
 ///
 /// # Order of calls
 ///
-/// - A driver collects inputs, calls `flush` after the last of them, then drains `poll_output`. It may drain after each input
-///   as well. Outputs must reach each guild in the order in which they were polled.
-/// - Before `accept*` and `handle_transferred` the driver registers the socket under [`next_conn_key`](Self::next_conn_key).
-///   No other input may come in between, so that the input returns the same key.
-/// - A connection leaves by [`Transport::transfer`], [`Transport::drop_conn`] or [`Transport::reset_conn`]. Its key is free when that call
-///   returns.
+/// - A driver collects inputs, calls `flush` after the last of them, then drains `poll_output`. It may drain after each
+///   input as well. Outputs must reach each guild in the order in which they were polled.
+/// - Before `accept*` and `handle_transferred` the driver registers the socket under
+///   [`next_conn_key`](Self::next_conn_key). No other input may come in between, so that the input returns the same
+///   key.
+/// - A connection leaves by [`Transport::transfer`], [`Transport::drop_conn`] or [`Transport::reset_conn`]. Its key is
+///   free when that call returns.
 /// - `handle_timers` is due when `next_deadline` has passed. Earlier calls are harmless.
 /// - While `wants_flush` is true the driver must not wait for sockets without a `flush` before.
 /// - After `Transport::send` was short, the driver calls `handle_writable` once the socket has room again.
-/// - The answers to `Output::Authenticate`, `FetchMessages` and `FetchDirects` are inputs, at any later time. Answers for a
-///   connection or session that has ended are ignored.
+/// - The answers to `Output::Authenticate`, `FetchMessages` and `FetchDirects` are inputs, at any later time. Answers
+///   for a connection or session that has ended are ignored.
 ///
 /// # Bytes
 ///
-/// Frames leave through [`Transport`] during the input that caused them, not by a `poll_transmit`: a recipient's frame is written
-/// from the body that all recipients share, without a copy or a queue (docs/adr/0008).
+/// Frames leave through [`Transport`] during the input that caused them, not by a `poll_transmit`: a recipient's frame
+/// is written from the body that all recipients share, without a copy or a queue (docs/adr/0008).
 pub struct Partition {
     pub(crate) core: Core,
     pub(crate) relays: HashMap<GuildId, GuildRelays>,
@@ -116,19 +117,19 @@ impl Partition {
         Counters { bodies_deflated_total: self.core.deflater.compressed_count(), ..self.core.counters }
     }
 
-    /// What its shared-match streams were made of so far, and the heap that their search takes.
+    /// Counters of its shared-match streams, and the heap of their search.
     #[must_use]
     pub fn shared_match(&self) -> (guildhall_shared_match::Counters, usize) {
         self.core.matchers.counters()
     }
 
-    /// What the self-check of shared-match streams has seen.
+    /// Results of the self-check of shared-match streams.
     #[must_use]
     pub fn shared_match_checked(&self) -> Checked {
         self.core.matchers.checked()
     }
 
-    /// Spoils the message of a shared-match stream that comes after so many others, for tests of the self-check.
+    /// Corrupts the message of a shared-match stream after `after` others, for tests of the self-check.
     #[doc(hidden)]
     pub fn spoil_shared_message(&mut self, after: u32) {
         self.core.matchers.spoil(after);
@@ -158,7 +159,7 @@ impl Partition {
         self.core.attached_count
     }
 
-    /// Memory of compression contexts and of what clients may look back at, for inspection: it looks at every connection.
+    /// Memory of compression contexts and inflate histories, for inspection: it reads every connection.
     #[must_use]
     pub fn compression_bytes(&self) -> usize {
         let of_conns: usize = self.core.conns.iter().map(|(_, conn)| conn.compression_bytes()).sum();
@@ -172,7 +173,8 @@ impl Partition {
         self.core.rendered_bytes
     }
 
-    /// Whether somebody waits to have READY or GUILD_CREATE made: until others have read theirs, or are cut for not reading.
+    /// Whether somebody waits to have READY or GUILD_CREATE made: until others have read theirs, or are cut for not
+    /// reading.
     #[must_use]
     pub fn is_waited_for(&self) -> bool {
         !self.core.waiting_to_render.is_empty()
@@ -335,7 +337,7 @@ impl Partition {
         key
     }
 
-    /// Bytes came in.
+    /// The client sent bytes.
     pub fn handle_bytes(&mut self, now: Now, key: SlotKey, input: &mut [u8], link: &mut impl Transport) {
         self.turn(now, link, |partition, turn| partition.core.handle_bytes(turn, key, input));
     }
@@ -560,8 +562,8 @@ impl Partition {
         keys.len()
     }
 
-    /// Asks `count` more clients to go away and resume (op 7), whatever they are doing. Who has not gone `grace_ms` later is
-    /// closed with 4000. What came of it, over all of them.
+    /// Asks `count` more clients to go away and resume (op 7), whatever they are doing. Who has not gone `grace_ms`
+    /// later is closed with 4000. What came of it, over all of them.
     pub fn ask_to_leave(&mut self, now: Now, count: usize, grace_ms: u64, link: &mut impl Transport) -> Leaving {
         self.turn(now, link, |partition, turn| partition.send_reconnects(turn, count, grace_ms))
     }
@@ -583,8 +585,8 @@ impl Partition {
         Leaving { asked_count: unasked.len(), unasked_count: later.len(), conns_count: self.core.conns.len() }
     }
 
-    /// Takes over other limits, and how the streams of new connections are written. They hold from the next time somebody is measured by them; a connection's message size
-    /// stays what it was.
+    /// Takes over other limits, and how the streams of new connections are written. They hold from the next time
+    /// somebody is measured by them; a connection's message size stays what it was.
     pub fn take_limits(&mut self, from: &PartitionConfig) {
         self.core.config.take_limits(from);
         self.core.matchers.take_settings(from.streams);
@@ -643,7 +645,8 @@ fn who_joined(message: &RelayMessage) -> Option<UserId> {
 }
 
 impl Core {
-    /// A guild lost what it had told us: sessions that wait to enter it ask once more, since the answer may be lost too.
+    /// A guild lost what it had told us: sessions that wait to enter it ask once more, since the answer may be lost
+    /// too.
     fn ask_again(&mut self, guild_id: GuildId, relay: u16) {
         for key in self.sessions.keys() {
             let Some(session) = self.sessions.get_mut(key) else { continue };

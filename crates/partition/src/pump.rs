@@ -1,17 +1,16 @@
 //! Pump: from replay buffers and control queues to sockets.
 //!
 //! Owns        the order in which a connection's bytes leave, and every decision about a client that reads too slowly.
-//! Doors       `push` gives a session a dispatch (and writes it at once, or leaves it with the link, if nothing stands in
-//!             the way); `flush` writes what all connections have waiting, and `pump` what one can take.
+//! Doors       `push` gives a session a dispatch (and writes it at once, or leaves it with the link, if nothing stands
+//!             in the way); `flush` writes what all connections have waiting, and `pump` what one can take.
 //! Invariants  W1 a connection's dispatches leave in the order of their seq. None is skipped but, up to RESUMED,
-//!             tombstones and superseded ones, and those that a buffer dropped because the
-//!             connection is further behind than a share.
-//!             W2 nothing waits for anybody: past its limits a connection is cut, and its session can be resumed. Only
-//!             READY and GUILD_CREATE wait, in turns, and who holds up the others for too long is cut.
-//!             W4 no connection refers to a dispatch that may be dropped (`Retention`) while its frame is written in part.
+//!             tombstones and superseded ones, and those that a buffer dropped because the connection is further behind
+//!             than a share. W2 nothing waits for anybody: past its limits a connection is cut, and its session can be
+//!             resumed. Only READY and GUILD_CREATE wait, in turns, and who holds up the others for too long is cut. W4
+//!             no connection refers to a dispatch that may be dropped (`Retention`) while its frame is written in part.
 //!             W3 no allocation per delivery in steady state (tests `no_allocation_per_delivery*`).
-//! Limits      `backlog_events_max`, `backlog_bytes_max`, `write_stall_ms`, `rendered_bytes_max`; what was compressed and is
-//!             unsent is one write: `COMPRESSED_BYTES` and one message more at most.
+//! Limits      `backlog_events_max`, `backlog_bytes_max`, `write_stall_ms`, `rendered_bytes_max`; what was compressed
+//!             and is unsent is one write: `COMPRESSED_BYTES` and one message more at most.
 //! Spec        docs/protocol.md §2.3, §2.4.
 
 use crate::{
@@ -41,8 +40,8 @@ const PAYLOAD_COMPRESS_MIN_BYTES: usize = 1024;
 const LAZY_BYTES: usize = 256;
 /// Member chunks made per visit, so that one large guild does not hold up everybody else.
 const CHUNKS_PER_VISIT: usize = 4;
-/// The same for all connections between two inputs: however many ask, what happens meanwhile waits for so many at most. The others'
-/// turn comes next.
+/// The same for all connections between two inputs: however many ask, what happens meanwhile waits for so many at most.
+/// The others' turn comes next.
 const CHUNKS_PER_TURN: usize = 8;
 
 /// How many connections ahead memory is asked for what they are, ...
@@ -172,7 +171,7 @@ impl Core {
             || session.replay.share_is_past(config.backlog_events_max, config.backlog_bytes_max);
         if is_slow {
             self.counters.slow_consumers_total += 1;
-            // What is unwritten cannot be kept, so there is nothing to resume.
+            // Unwritten dispatches cannot be kept, so the session cannot resume.
             self.end_session(key);
             self.cut(turn, conn_key);
         }
@@ -192,7 +191,7 @@ impl Core {
         for (key, shortfall) in turn.link.submit() {
             match shortfall {
                 PartialSend::Rest(rest) => {
-                    // They count when they go out.
+                    // Bytes count when they are sent.
                     self.counters.sent_bytes -= rest.len() as u64;
                     if let Some(conn) = self.conns.get_mut(key) {
                         conn.keep_unsent(&rest);
@@ -236,8 +235,8 @@ impl Core {
         }
     }
 
-    /// Asks memory for what the connections need that come after the first of these: each step reads what the one before it
-    /// has asked for.
+    /// Asks memory for what the connections need that come after the first of these: each step reads what the one
+    /// before it has asked for.
     fn warm(&self, coming: &[SlotKey]) {
         if let Some(key) = coming.get(CONNS_AHEAD) {
             self.conns.prefetch(key.slot);
@@ -260,7 +259,7 @@ impl Core {
     /// Writes what a connection can take. Never called from within itself.
     pub fn pump(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey) {
         if turn.link.is_waiting(key) {
-            // What is about to be written comes after it.
+            // The queued frames go out first.
             self.submit(turn);
         }
         match self.try_pump(turn, key) {
@@ -277,7 +276,7 @@ impl Core {
             Err(PumpError::Closed) => self.cut(turn, key),
             Err(PumpError::Codec) => self.close(turn, key, CloseCode::UnknownError),
             Err(PumpError::Forgotten) => {
-                // It is so far behind that what it was to be sent next is gone: there is nothing to resume.
+                // The buffer has dropped the next dispatch: the session cannot resume.
                 self.counters.slow_consumers_total += 1;
                 if let Some(Phase::Serving(session)) = self.conns.get(key).map(|conn| &conn.phase) {
                     self.end_session(*session);
@@ -398,7 +397,8 @@ impl Core {
         !self.waiting_to_render.is_empty() && self.rendered_bytes < self.config.rendered_bytes_max
     }
 
-    /// One dispatch each and one after the other, for as long as there is room: some want little, some nothing any more.
+    /// One dispatch each and one after the other, for as long as there is room: some want little, some nothing any
+    /// more.
     fn give_turns_to_render(&mut self, turn: &mut Turn<'_, impl Transport>) {
         let conns = &self.conns;
         if self.waiting_to_render.len() > 2 * conns.len() {
@@ -417,7 +417,7 @@ impl Core {
         }
     }
 
-    /// Copies what is left of a frame whose session is about to go, so that the frame can still be finished.
+    /// Copies the rest of a frame whose session is about to end, so that the frame can still be completed.
     pub fn keep_partial_frame(&mut self, key: SlotKey) {
         let Some(conn) = self.conns.get_mut(key) else { return };
         let Phase::Serving(session_key) = conn.phase else { return };
@@ -496,7 +496,8 @@ fn control_frame(
                 let window = SharedWindow::of(params.server_window_bits);
                 Ok(cache.frame(now.instant.0, &payload, opcode, window, deflater).to_vec())
             }
-            // With takeover too: what does not go through the context must not be compressed either, and these are short.
+            // With takeover too: what does not go through the context must not be compressed either, and these are
+            // short.
             (None, None) | (Some(_), Some(_)) => {
                 let mut frame = FrameHeader::new(opcode, payload.len()).to_vec();
                 frame.extend_from_slice(&payload);
@@ -518,8 +519,8 @@ fn control_frame(
     }
 }
 
-/// Whether the dispatch is left out. Superseded ones are left out of replays only: libraries report a gap in the seqs of a connection
-/// that did not resume.
+/// Whether the dispatch is left out. Superseded ones are left out of replays only: libraries report a gap in the seqs
+/// of a connection that did not resume.
 fn is_left_out(conn: &Conn, session: &Session, dispatch: &Dispatch, seq: u64) -> bool {
     match dispatch.is_tombstone() {
         true => !dispatch.is_owed() || seq <= session.replay.paid_seq(),
@@ -558,14 +559,14 @@ fn push_next_chunk(session: &mut Session) {
     session.dispatch(dispatch, Redaction::NONE, bytes);
 }
 
-/// Whether nothing is left to write once the dispatches before `seq` are out: only then may they wait in the link, for nothing may
-/// be written behind what waits.
+/// Whether nothing is left to write once the dispatches before `seq` are out: only then may they wait in the link, for
+/// nothing may be written behind what waits.
 fn is_all(conn: &Conn, session: &Session, seq: u64) -> bool {
     seq > session.replay.last_seq() && conn.control.is_empty() && session.profile.member_requests.is_empty()
 }
 
-/// Puts a header in front of a payload, which begins `HEADER_BYTES_MAX` behind `start`. Behind another frame both move up to it.
-/// Returns where the frame begins.
+/// Puts a header in front of a payload, which begins `HEADER_BYTES_MAX` behind `start`. Behind another frame both move
+/// up to it. Returns where the frame begins.
 fn put_header(frames: &mut Vec<u8>, start: usize, header: &[u8]) -> usize {
     let gap = HEADER_BYTES_MAX - header.len();
     let mut at = start + gap;
@@ -578,8 +579,8 @@ fn put_header(frames: &mut Vec<u8>, start: usize, header: &[u8]) -> usize {
     at
 }
 
-/// Up to `GATHER_FRAMES` frames in one write, each compressed for this connection alone. One that was made for it to be written now
-/// goes out alone.
+/// Up to `GATHER_FRAMES` frames in one write, each compressed for this connection alone. One that was made for it to be
+/// written now goes out alone.
 fn write_compressed(
     conn: &mut Conn,
     key: SlotKey,
@@ -648,8 +649,8 @@ fn is_worth_compressing(conn: &Conn, session: &Session) -> bool {
         })
 }
 
-/// One self-contained zlib stream in a binary frame; only for dispatches made for this session. It goes without RSV1, so it is
-/// not compressed twice where permessage-deflate was agreed on too.
+/// One self-contained zlib stream in a binary frame; only for dispatches made for this session. It goes without RSV1,
+/// so it is not compressed twice where permessage-deflate was agreed on too.
 fn write_payload_compressed(conn: &mut Conn, session: &Session, counters: &mut Counters) -> Result<(), PumpError> {
     let Some(entry) = session.replay.entry(conn.next_seq) else { return Err(PumpError::Codec) };
     let mut compressed = Vec::new();
@@ -697,8 +698,8 @@ fn write_one(
     Ok(())
 }
 
-/// Up to `GATHER_FRAMES` frames in one write, straight from what their recipients share. A frame begun is finished alone if a
-/// control message waits behind it.
+/// Up to `GATHER_FRAMES` frames in one write, straight from what their recipients share. A frame begun is finished
+/// alone if a control message waits behind it.
 fn write_shared(
     conn: &mut Conn,
     key: SlotKey,

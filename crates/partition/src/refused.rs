@@ -2,9 +2,9 @@
 //!
 //! Owns        `IdentifyFault` and `ResumeFault`, the closed sets of reasons, each with its close code or op 9;
 //!             `Core::refuse_identify`, `Core::refuse_resume`.
-//! Invariants  every IDENTIFY that starts no session while its client is there leads to one `Output::IdentifyRefused`, every such
-//!             RESUME to one `Output::ResumeRefused`. A close reason fits a close frame (123 bytes). (tests `refusals_*` in
-//!             `tests/it/closing.rs`, `every_refused_resume_has_its_reason` in `tests/it/resume.rs`)
+//! Invariants  every IDENTIFY that starts no session while its client is there leads to one `Output::IdentifyRefused`,
+//!             every such RESUME to one `Output::ResumeRefused`. A close reason fits a close frame (123 bytes). (tests
+//!             `refusals_*` in `tests/it/closing.rs`, `every_refused_resume_has_its_reason` in `tests/it/resume.rs`)
 //! Not here    counting and logging: the driver.
 
 use crate::{
@@ -135,7 +135,8 @@ impl Core {
         self.outputs.push_back(Output::IdentifyRefused(refused));
     }
 
-    /// Answers a RESUME with op 9: several libraries resume for ever after a close code. A refused token is closed with 4004.
+    /// Answers a RESUME with op 9: several libraries resume for ever after a close code. A refused token is closed with
+    /// 4004.
     pub fn refuse_resume(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, refused: ResumeRefused) {
         match refused.fault {
             ResumeFault::Token => self.close(turn, key, CloseCode::AuthenticationFailed),

@@ -1,9 +1,10 @@
-//! Sessions from outside: what backends see of them, tell them, and end.
+//! Sessions as backends use them: list, address, end.
 //!
-//! Doors       `session_view`, `session_page`, `session_views_of` to look; `close_sessions` to end; `tell_users` for what is
-//!             addressed to accounts rather than to a guild.
-//! Invariants  V1 who was told to close gets nothing more, and there is nothing left to resume; nor does a connection that moves
-//!             here with a token whose sessions were closed resume anything. (tests `guildhall/tests/it/backend.rs`, `it/moves.rs`)
+//! Doors       `session_view`, `session_page`, `session_views_of` to look; `close_sessions` to end; `tell_users` for
+//!             events that are addressed to accounts rather than to a guild.
+//! Invariants  V1 a closed session receives nothing more and cannot be resumed; nor can a connection resume that
+//!             arrives from another partition with a closed token. (tests `guildhall/tests/it/backend.rs`,
+//!             `it/moves.rs`)
 //! Limits      `PLACES_PER_PAGE_MAX` places are looked at for one page, so that a page never holds up the partition.
 //! Spec        docs/backend-api.md "Sessions".
 
@@ -32,22 +33,22 @@ const PLACES_PER_PAGE_MAX: u32 = 16_384;
 pub enum SessionChange {
     /// It began, by IDENTIFY.
     Connected,
-    /// A connection took it up again, by RESUME.
+    /// A connection resumed it.
     Resumed,
     /// Its connection ended; it can be resumed for a while.
     Disconnected,
-    /// It is forgotten.
+    /// It ended.
     Gone,
 }
 
 /// A change of a session, for backends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionNews {
-    /// What.
+    /// The change.
     pub change: SessionChange,
-    /// To which.
+    /// The session's id, as clients know it.
     pub session_id: Arc<str>,
-    /// Whose.
+    /// The session's account.
     pub user_id: UserId,
 }
 
@@ -60,7 +61,7 @@ pub struct SessionView {
     pub slot: u32,
     /// Whose.
     pub user_id: UserId,
-    /// A bot's.
+    /// Whether the account is a bot.
     pub is_bot: bool,
     /// Its slice of the account's guilds.
     pub shard: Option<ShardId>,
@@ -93,7 +94,7 @@ pub struct SessionPage {
     pub next_slot: Option<u32>,
 }
 
-/// Whose sessions are meant.
+/// Selects sessions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Whose {
     /// The session with this id.
@@ -105,7 +106,7 @@ pub enum Whose {
 }
 
 impl Partition {
-    /// One session.
+    /// Finds a session by its id.
     #[must_use]
     pub fn session_view(&self, now: Now, id: &str) -> Option<SessionView> {
         self.view(now, *self.core.by_id.get(id)?)
@@ -186,7 +187,7 @@ impl Partition {
         keys.len()
     }
 
-    /// Tells the sessions of these accounts, whatever guilds they are in. A bot needs an intent of the event.
+    /// Sends an event to the sessions of these accounts. A bot needs an intent of the event.
     pub fn tell_users(&mut self, now: Now, published: &Arc<Published>, user_ids: &[UserId], link: &mut impl Transport) {
         self.turn(now, link, |partition, turn| partition.push_to_users(turn, published, user_ids))
     }

@@ -1,9 +1,9 @@
-//! Shared-match on connections: who has such a stream, and how a dispatch gets onto it.
+//! Shared-match on connections: choice of the stream, and writing of dispatches to it.
 //!
 //! Owns        `Compressor`, a connection's own stream of either kind, and the partition's matchers, one per encoding.
-//! Invariants  S1 a text's number belongs to this partition's matcher: a connection that comes from another forgets what
-//!             it was sent there. S2 what was made for one session is written alone and never kept for others.
-//!             S3 of a connection that is checked, no message goes out that its client could not read.
+//! Invariants  S1 a text's number belongs to this partition's matcher: a connection that comes from another forgets
+//!             what it was sent there. S2 what was made for one session is written alone and never kept for others. S3
+//!             of a connection that is checked, no message goes out that its client could not read.
 //! Not here    the streams themselves (shared-match), which connections get them (`PartitionConfig::streams`).
 
 use crate::conn::{Compression, ConnParams};
@@ -33,10 +33,11 @@ pub enum Streams {
     Classic,
     /// One search for all. With a dictionary that is too large for it: as `Classic`.
     SharedMatch {
-        /// Bytes of events that later ones may refer to, per partition and encoding; the index takes nine times as much.
+        /// Bytes of events that later ones may refer to, per partition and encoding; the index takes nine times as
+        /// much.
         history_bytes_max: usize,
-        /// One connection in so many has every message read back before it is sent: a mismatch closes it, is counted,
-        /// and turns shared-match off for new connections of the partition. 0: none.
+        /// One of this many connections has every message decoded before it is sent. A mismatch closes the connection,
+        /// is counted, and turns shared-match off for new connections of the partition. 0: no connection is checked.
         check_one_in: u32,
     },
 }
@@ -69,7 +70,7 @@ enum Format {
 }
 
 impl Compressor {
-    /// Memory it takes beside its own struct.
+    /// Heap memory in bytes.
     pub fn memory_bytes(&self) -> usize {
         match self {
             Self::Classic(stream) => stream.memory_bytes(),
@@ -91,7 +92,7 @@ impl Compressor {
         matches!(self, Self::Shared(_))
     }
 
-    /// Who writes it, in a word.
+    /// Name of the component that writes it, for `/v1`.
     pub fn writer(&self) -> &'static str {
         match self {
             Self::Classic(stream) if stream.is_upgraded() => "classic, upgraded",
@@ -180,12 +181,12 @@ impl Check {
     }
 }
 
-/// What the self-check has seen.
+/// Results of the self-check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
     /// Messages of checked connections that were read back.
     pub messages_total: u64,
-    /// Of these, not as they were to be. After the first, new connections get classic streams.
+    /// Of these, messages that decoded to other bytes. After the first, new connections get classic streams.
     pub mismatches_total: u64,
 }
 
@@ -221,19 +222,19 @@ impl SharedDictionaries {
 pub struct Matchers {
     limits: Limits,
     by_encoding: [Option<Box<Matcher>>; 2],
-    /// Channels that every member could view and that some cannot any more, while their guild has relays here. Relays may lag:
-    /// an event that one of them holds for public is compressed without shared state.
+    /// Channels that every member could view and that some cannot any more, while their guild has relays here. Relays
+    /// may lag: an event that one of them holds for public is compressed without shared state.
     narrowed: HashMap<GuildId, BTreeSet<ChannelId>>,
-    /// One connection in so many is checked; 0: none.
+    /// One of this many connections is checked; 0: no connection.
     check_one_in: u32,
     streams_total: u32,
     checked: Checked,
-    /// The message after so many others is to be spoilt, to see that it is noticed.
+    /// Number of messages after which one is corrupted, for tests of the self-check.
     spoils_after: Option<u32>,
 }
 
 impl Matchers {
-    /// None yet.
+    /// No matchers: each is made for the first message that needs it.
     pub fn new(streams: Streams) -> Self {
         match streams {
             Streams::Classic => Self::default(),
@@ -244,8 +245,8 @@ impl Matchers {
         }
     }
 
-    /// New connections are written to otherwise from now on; those that are here go on as they began. Memory of matchers that
-    /// were made already stays what it is.
+    /// New connections are written to otherwise from now on; those that are here go on as they began. Memory of
+    /// matchers that were made already stays what it is.
     pub fn take_settings(&mut self, streams: Streams) {
         if let Streams::SharedMatch { history_bytes_max, check_one_in } = streams {
             self.limits.history_bytes_max = history_bytes_max;
@@ -281,8 +282,8 @@ impl Matchers {
         Some(Compressor::Shared(SharedStream { format, check }))
     }
 
-    /// Access rules of a guild's channels changed. Texts of a channel that some members can no longer view leave the guild's public
-    /// domains; restricted domains whose rules changed end.
+    /// Access rules of a guild's channels changed. Texts of a channel that some members can no longer view leave the
+    /// guild's public domains; restricted domains whose rules changed end.
     pub fn access_changed(&mut self, guild_id: GuildId, change: &AccessChange) {
         let guild = guild_id.get();
         for (channel_id, key) in &change.narrowed {
@@ -329,8 +330,8 @@ impl Matchers {
         self.by_encoding.iter_mut().flatten().for_each(|matcher| matcher.forget(domain));
     }
 
-    /// Whether another relay here, which is ahead in the guild's stream, knows that not every member may view the event's
-    /// channel.
+    /// Whether another relay here, which is ahead in the guild's stream, knows that not every member may view the
+    /// event's channel.
     fn is_outdated(&self, event: &Event, visibility: Visibility) -> bool {
         if self.narrowed.is_empty() || !matches!(visibility, Visibility::Public(_)) {
             return false;
@@ -340,7 +341,7 @@ impl Matchers {
         narrowed.is_some_and(|narrowed| class == SEVERAL_CHANNELS || narrowed.contains(&ChannelId::new(class)))
     }
 
-    /// What they have done, and the heap they hold.
+    /// Their counters, and their heap in bytes.
     pub fn counters(&self) -> (Counters, usize) {
         let mut sum = Counters::default();
         let mut heap_bytes = 0;
@@ -351,12 +352,12 @@ impl Matchers {
         (sum, heap_bytes)
     }
 
-    /// What the self-check has seen.
+    /// Results of the self-check.
     pub fn checked(&self) -> Checked {
         self.checked
     }
 
-    /// Spoils the shared message that comes after so many others, as a fault in the codec would.
+    /// Corrupts one shared message after `after` others, as a fault in the codec would.
     pub fn spoil(&mut self, after: u32) {
         self.spoils_after = Some(after);
     }
@@ -451,8 +452,8 @@ impl Matchers {
         })
     }
 
-    /// The text of an event whose recipients may share the search, added to the history when the first of them is written it.
-    /// None: this recipient's message is written without shared state.
+    /// The text of an event whose recipients may share the search, added to the history when the first of them is
+    /// written it. None: this recipient's message is written without shared state.
     fn text_of(
         &mut self,
         (session, turn): (&Session, u64),

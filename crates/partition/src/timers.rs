@@ -1,41 +1,42 @@
-//! Timers: when to look at a connection or session again.
+//! Timers: when to check the deadlines of a connection, session or relay.
 //!
-//! Invariants  T1 an entry only says when to look; whether something is due is decided then. So activity that moves a
-//!             deadline away costs nothing here.
-//! Limits      at most a few entries per connection, session or relay: a new one is made only for an earlier time, or when the last fired.
+//! Invariants  T1 an entry says only when to check; the check decides from current state whether something is due. So
+//!             activity that postpones a deadline costs nothing here.
+//! Limits      at most a few entries per connection, session or relay: a new one is made only for an earlier time, or
+//!             when the last fired.
 
 use guildhall_model::GuildId;
 use guildhall_stdx::{Instant, SlotKey};
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-/// What to look at.
+/// Subject of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TimerKey {
-    /// A connection.
+    /// A connection: see `Core::look_at_conn`.
     Conn(SlotKey),
-    /// A session.
+    /// A session: its resume window, its READY, or its token.
     Session(SlotKey),
-    /// A relay: of which guild, which, and in which incarnation.
+    /// A relay, by guild, index and incarnation.
     Relay(GuildId, u16, u32),
 }
 
-/// A heap of times to look.
+/// A heap of check times.
 #[derive(Debug, Default)]
 pub struct Timers(BinaryHeap<Reverse<(Instant, TimerKey)>>);
 
 impl Timers {
-    /// Look at `subject` at `at`.
+    /// Adds a check.
     pub fn push(&mut self, at: Instant, subject: TimerKey) {
         self.0.push(Reverse((at, subject)));
     }
 
-    /// The next subject whose time has come.
+    /// Removes the next check that is due.
     pub fn pop_due(&mut self, now: Instant) -> Option<(Instant, TimerKey)> {
         self.0.peek().filter(|Reverse((at, _))| *at <= now)?;
         self.0.pop().map(|Reverse(entry)| entry)
     }
 
-    /// When to look next.
+    /// Time of the next check.
     #[must_use]
     pub fn next(&self) -> Option<Instant> {
         self.0.peek().map(|Reverse((at, _))| *at)

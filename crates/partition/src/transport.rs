@@ -1,6 +1,7 @@
 //! Link: what a partition needs from whoever holds the sockets, and what it asks of the rest of the node.
 //!
-//! Owns        the `Transport` trait (bytes, now), `Output` (everything else, later), and `Gatekeeper` (who may identify).
+//! Owns        the `Transport` trait (bytes, now), `Output` (everything else, later), and `Gatekeeper` (who may
+//!             identify).
 //! Not here    sockets: `guildhall-net` has real ones, the test kit pretends.
 
 use crate::{
@@ -75,9 +76,9 @@ pub trait Transport {
     /// Stops or goes on reading. Told to go on, it also delivers what came in between.
     fn set_reading(&mut self, conn: SlotKey, reading: bool);
 
-    /// Moves a connection with its socket to the partition of its session, which calls `Partition::handle_transferred`. The
-    /// socket must leave its key within this call: the next connection may get the same slot. A link that does not implement
-    /// this closes the socket, and the client connects again.
+    /// Moves a connection with its socket to the partition of its session, which calls `Partition::handle_transferred`.
+    /// The socket must leave its key within this call: the next connection may get the same slot. A link that does not
+    /// implement this closes the socket, and the client connects again.
     fn transfer(&mut self, conn: SlotKey, to: PartitionId, moving: Box<MovingConn>) {
         let _ = (to, moving);
         self.drop_conn(conn);
@@ -89,19 +90,19 @@ pub trait Transport {
     /// Closes the socket at once. The key is not used again.
     fn drop_conn(&mut self, conn: SlotKey);
 
-    /// The same where the socket was full: what it still holds is thrown away with it. Otherwise the kernel would keep those
-    /// bytes for as long as a client is there that does not read.
+    /// The same where the socket was full: what it still holds is thrown away with it. Otherwise the kernel would keep
+    /// those bytes for as long as a client is there that does not read.
     fn reset_conn(&mut self, conn: SlotKey) {
         self.drop_conn(conn);
     }
 }
 
-/// What a partition asks of the rest of the node.
+/// A request of a partition to the rest of the node.
 #[derive(Debug)]
 pub enum Output {
     /// Check a token; the answer goes to `Partition::handle_authenticated`.
     Authenticate {
-        /// For which connection.
+        /// The connection that waits.
         conn: SlotKey,
         /// As the client sent it, without prefix.
         token: String,
@@ -110,18 +111,18 @@ pub enum Output {
     },
     /// Read messages; those that are there go to `Partition::handle_messages`.
     FetchMessages {
-        /// Who asked.
+        /// The session that requested them.
         session: SlotKey,
-        /// Where they are.
+        /// Their guild.
         guild_id: GuildId,
-        /// Which.
+        /// Their channels and ids.
         messages: Vec<(ChannelId, MessageId)>,
     },
     /// Read an account's direct messages; the answer goes to `Partition::handle_directs`.
     FetchDirects {
-        /// For whose READY.
+        /// The session whose READY waits for them.
         session: SlotKey,
-        /// Whose.
+        /// The account.
         user_id: UserId,
     },
     /// A session changed.
@@ -137,11 +138,11 @@ pub enum Output {
 /// A checked token.
 #[derive(Clone, Debug)]
 pub struct Account {
-    /// Whose.
+    /// The account.
     pub user: Arc<User>,
-    /// Their guilds, ascending, if they were asked for.
+    /// Ids of their guilds, ascending; empty unless they were requested.
     pub guilds: Vec<GuildId>,
-    /// Tells the token from the account's others; it says nothing about the token itself.
+    /// A mark that differs between the account's tokens, and from which the token cannot be derived.
     pub token: u64,
     /// When the token expires. None: never.
     pub expires_at: Option<Timestamp>,
@@ -160,8 +161,8 @@ pub enum AuthFailure {
 
 /// Limits on IDENTIFY that hold for the whole node.
 pub trait Gatekeeper: Send + Sync {
-    /// Takes one IDENTIFY from the allowances of its address and its token, and then from the node's. It is called before the
-    /// token is checked.
+    /// Takes one IDENTIFY from the allowances of its address and its token, and then from the node's. It is called
+    /// before the token is checked.
     ///
     /// # Errors
     /// Which of the three is used up; the node's was not touched then.
@@ -170,8 +171,8 @@ pub trait Gatekeeper: Send + Sync {
         Ok(())
     }
 
-    /// An IDENTIFY that `may_begin` admitted started no session: the node's allowance is refunded. Those of its address and its
-    /// token are not, so that they bound the checks of one peer.
+    /// An IDENTIFY that `may_begin` admitted started no session: the node's allowance is refunded. Those of its address
+    /// and its token are not, so that they bound the checks of one peer.
     fn refund(&self, now: Now) {
         let _ = now;
     }
@@ -182,7 +183,7 @@ pub trait Gatekeeper: Send + Sync {
     /// Reason of the refusal.
     fn admit(&self, now: Now, user: &User, shard_id: u32) -> Result<(), IdentifyFault>;
 
-    /// A session came over from the process before this one: it counts among its account's, but it did not identify here.
+    /// A session was restored from the previous process. It counts as the account's, but not as an IDENTIFY.
     fn session_returned(&self, user: &User) {
         let _ = user;
     }
