@@ -224,6 +224,7 @@ export function Messages({ id }: { id: string }): VNode {
   const history = world.historyOf(id);
   const box = useRef<HTMLDivElement>(null);
   const anchor = useRef<{ id: string; top: number } | null>(null);
+  const lastTop = useRef(0);
   const channel = world.channelOf(id);
   const { items } = history;
   // What comes in while somebody reads along is not marked as new.
@@ -262,6 +263,10 @@ export function Messages({ id }: { id: string }): VNode {
     if (!there) return;
     remember();
     const fromBottom = there.scrollHeight - there.scrollTop - there.clientHeight;
+    const isUpwards = there.scrollTop < lastTop.current;
+    lastTop.current = there.scrollTop;
+    // The end moves away when messages come in: only somebody who scrolls up leaves it.
+    if (world.atBottom.value && !isUpwards && !history.hasNewer && fromBottom >= NEAR_BOTTOM) return stick();
     const isAtBottom = fromBottom < NEAR_BOTTOM && !history.hasNewer;
     if (isAtBottom !== world.atBottom.value) { world.atBottom.value = isAtBottom; if (isAtBottom) world.markRead(id); }
     if (there.scrollTop < NEAR_TOP && history.hasOlder && history.isLoaded) void world.load(id, "older");

@@ -315,6 +315,7 @@ function messageCreate(message: Message): void {
       if (atBottom.value || channelId.value !== message.channel_id) trim(history, "old");
       else if (history.items.length > ITEMS_MAX * 2) { history.items.length = ITEMS_MAX * 2; history.hasNewer = true; }
     }
+    if (history.hasNewer && channelId.value === message.channel_id && atBottom.value) void load(message.channel_id, "newer");
     touch(`messages:${message.channel_id}`);
   }
   const isSeen = channelId.value === message.channel_id && atBottom.value && !document.hidden;
