@@ -86,7 +86,7 @@ pub struct FrontCounters {
     pub full: AtomicU64,
     /// Refused because too many sockets had not sent a request yet.
     pub handshakes: AtomicU64,
-    /// Refused because their address had too many.
+    /// Sockets refused because their address had too many.
     pub address: AtomicU64,
     /// Refused because the process had no free descriptor.
     pub descriptors: AtomicU64,

@@ -49,7 +49,7 @@ pub trait Upstream: Send + Sync + 'static {
     /// Check a token and answer. Must not block.
     fn authenticate(&self, token: String, with_guilds: bool, answer: AuthAnswer);
 
-    /// Read messages and answer with those that are there. Must not block.
+    /// Reads messages, and answers with those that exist. Must not block.
     fn fetch_messages(&self, messages: Vec<(ChannelId, MessageId)>, answer: MessagesAnswer);
 
     /// Reads the direct messages of an account, and answers. Must not block.
@@ -170,7 +170,7 @@ impl Partitions {
         let (sender, receiver) = oneshot::channel();
         if let Some(mailbox) = self.mailboxes.get(usize::from(partition.0)) {
             mailbox.send(Note::Inspect(Box::new(move |now, partition, _| {
-                // Who asked may have given up.
+                // The caller may have stopped waiting.
                 let _ = sender.send(look(now, partition));
             })));
         }
@@ -215,8 +215,8 @@ impl Partitions {
         }
     }
 
-    /// Asks `count` more clients of each partition to go away and resume (op 7); who has not gone `grace_ms` later is closed
-    /// with 4000. Waits for the partitions' answers; one that has ended gives none.
+    /// Sends RECONNECT (op 7) to `count` more clients of each partition. A connection that is still open after
+    /// `grace_ms` is closed with 4000. Waits for the partitions' answers; a partition that has ended gives none.
     #[must_use]
     pub fn ask_to_leave(&self, count: usize, grace_ms: u64) -> Vec<Leaving> {
         let (answer, answers) = mpsc::channel();
@@ -235,7 +235,8 @@ impl Partitions {
         all_done.iter().for_each(drop);
     }
 
-    /// All sessions that can be resumed, a partition each, once the guilds have ended; `bytes_max` over all of them. Waits.
+    /// Snapshots of all sessions that can be resumed, one hand-over per partition. Call it once the guilds have ended.
+    /// `bytes_max` bounds all partitions together. Waits.
     #[must_use]
     pub fn hand_over(&self, bytes_max: usize) -> Vec<HandOver> {
         let bytes_max = bytes_max / self.mailboxes.len().max(1);
@@ -245,8 +246,8 @@ impl Partitions {
         answers.iter().collect()
     }
 
-    /// Gives the partitions the sessions of the process before this one, each those whose ids point to it. How many could be
-    /// taken up. Waits.
+    /// Passes the sessions of the previous process to the partitions that their ids name. Returns the number of
+    /// restored sessions. Waits.
     #[must_use]
     pub fn take_over(&self, over: Vec<HandOver>, users: &Arc<BTreeMap<UserId, Arc<User>>>) -> usize {
         let (taken, counts) = mpsc::channel();
@@ -261,8 +262,8 @@ impl Partitions {
         counts.iter().sum()
     }
 
-    /// Waits until the guilds have let all sessions in that returned. After `patience` those that still wait are told of an
-    /// outage.
+    /// Waits until the guilds have attached all restored sessions. Sessions that still wait after
+    /// `patience` see an outage.
     pub async fn all_returned(&self, patience: Duration) {
         let deadline = Instant::now() + patience;
         for partition in 0..self.mailboxes.len() as u16 {
@@ -488,7 +489,8 @@ impl Server {
                 .run();
             };
             let failure = failure.clone();
-            // A partition that panicked left its sessions in doubt: the process says so and ends in order, and clients resume or identify anew.
+            // The state of a partition that panicked cannot be trusted: the process logs it and ends in order, and its
+            // clients resume or identify again.
             let guarded = move || {
                 if std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err() {
                     tracing::error!(partition = index, "a partition panicked");
@@ -520,7 +522,8 @@ impl Server {
     }
 }
 
-/// A server whose partitions run, and who lets nobody in yet: sessions that return are to be there before anything happens.
+/// A server whose partitions run and that accepts no sockets yet, so that restored sessions exist before
+/// the first client.
 pub struct Starting {
     partitions: Partitions,
     threads: Vec<JoinHandle<()>>,
@@ -608,17 +611,17 @@ impl RunningServer {
         &self.partitions
     }
 
-    /// Most sockets at once from now on, REST included.
+    /// Sets the limit on sockets, REST included.
     pub fn set_connections_max(&self, connections_max: usize) {
         self.front.connections_max.store(connections_max, Ordering::Relaxed);
     }
 
-    /// How long a REST client of a new socket may take nothing.
+    /// Sets the time for which a REST client may read nothing. Applies to new sockets.
     pub fn set_write_stall_ms(&self, write_stall_ms: u64) {
         self.front.write_stall_ms.store(write_stall_ms, Ordering::Relaxed);
     }
 
-    /// What addresses may take up from now on.
+    /// Sets the limits per address.
     pub fn set_admission(&self, limits: AdmissionLimits) {
         self.front.admission.set_limits(limits);
     }
@@ -628,17 +631,18 @@ impl RunningServer {
         self.drain(DrainPlan::AT_ONCE)
     }
 
-    /// Refuses upgrades, asks clients to go away and resume (op 7) at the pace at which they can be taken up elsewhere, closes
-    /// who stays with a code to resume on, stops accepting, and waits for the threads. REST is answered until the clients are
-    /// gone. Blocks, no longer than the plan says and two seconds.
+    /// Refuses upgrades and sends RECONNECT (op 7) to all clients, at the rate at which other nodes can start
+    /// their sessions. Closes remaining connections with a code after which clients resume, stops accepting, and
+    /// waits for the threads. REST is answered until the clients have left. Blocks for at most the time of the
+    /// plan and two seconds.
     pub fn drain(self, plan: DrainPlan) -> DrainReport {
         let report = self.let_go(plan);
         self.end();
         report
     }
 
-    /// The first half of [`drain`](Self::drain): the clients are gone then, their sessions are still there, and nobody new is
-    /// accepted. Blocks.
+    /// First half of [`drain`](Self::drain): afterwards the clients have left, their sessions still exist, and no
+    /// socket is accepted. Blocks.
     pub fn let_go(&self, plan: DrainPlan) -> DrainReport {
         self.front.is_draining.store(true, Ordering::Release);
         let seed =
@@ -648,11 +652,11 @@ impl RunningServer {
         report
     }
 
-    /// The second half: ends the threads. Blocks.
+    /// Second half of [`drain`](Self::drain): ends the threads. Blocks.
     pub fn end(self) {
         self.partitions.mailboxes.iter().for_each(|mailbox| mailbox.send(Note::Stop));
         for thread in self.threads {
-            // Its panics were caught and told.
+            // A panic of the thread was caught and logged.
             let _ = thread.join();
         }
     }

@@ -1,9 +1,9 @@
-//! Sockets: the real `Transport`. Non-blocking, edge-triggered, written to by their partition and nobody else.
+//! Sockets: the `Transport` of a node. Non-blocking, edge-triggered; only their partition writes to them.
 //!
-//! Invariants  N1 a full socket is never written to again before it says that it has room. N2 a socket whose reading was
-//!             stopped is read again when it goes on, since the edge may have passed. N3 a batch has one send per socket.
-//!             N4 a place is empty when a socket comes to it.
-//! Limits      `LATER_BYTES_MAX` per socket and batch, the batch's own per batch.
+//! Invariants  N1 a full socket is not written to before it reports room. N2 when reading resumes, a socket is read at
+//!             once, because its edge may have passed. N3 a batch has one send per socket. N4 a slot is empty when a
+//!             socket is put into it.
+//! Limits      `LATER_BYTES_MAX` per socket and batch, and the batch's own limit.
 
 use crate::{
     admission::AddressPermit,
@@ -51,7 +51,8 @@ pub struct Sockets {
     pub readable: Vec<SlotKey>,
     /// Frames that go out together. None: each goes out by itself.
     batch: Option<SendBatch>,
-    /// Which batch is being filled, from 1; batches that were submitted because they were full count as one with the next.
+    /// Number of the batch that is being filled, from 1. Batches that were submitted because they were full have the
+    /// number of the next.
     batch_number: u32,
     /// What did not go out whole, of this batch: at most one send per socket.
     shortfalls: Vec<(SlotKey, PartialSend)>,
@@ -145,7 +146,7 @@ impl Sockets {
     fn submit_batch(&mut self) {
         let Some(batch) = &mut self.batch else { return };
         let (sockets, shortfalls) = (&self.sockets, &mut self.shortfalls);
-        // A socket that was dropped since is not there, or another one has its slot.
+        // The socket may have been dropped, and its slot may have another one.
         let fd_of = |tag| {
             let key = key_of_tag(tag);
             let socket = sockets.get(key.slot as usize)?.as_ref()?;
@@ -361,7 +362,7 @@ mod tests {
             theirs
         }
 
-        /// As the partition does: by way of the batch, or directly where there is none.
+        /// Sends as the partition does: through the batch, or directly where there is none.
         fn give(&mut self, key: SlotKey, bytes: &[u8]) -> usize {
             if self.sockets.send_later(key, bytes) { bytes.len() } else { self.sockets.send(key, bytes).unwrap() }
         }

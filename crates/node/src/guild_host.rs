@@ -168,7 +168,7 @@ impl GuildHost {
                 error!(guild_id = %self.guild_id, error = chain(&error), "commit failed; reloading the guild");
                 self.pipeline.fail();
                 if error.is_full() {
-                    // The guild is well, and can be read: it is loaded at once, however often this happens.
+                    // The guild can be read, so it is loaded without back-off.
                     self.failures_count = 0;
                 }
                 self.abandon_guild(cx);

@@ -324,21 +324,20 @@ impl Node {
         answer.await.unwrap_or(Err(Refusal::Unavailable))
     }
 
-    /// Asks something of a guild, loading it first if need be. The answer comes once what it changed is durable.
-    ///
-    /// Dropping the future takes the command back if the guild has not begun with it yet.
+    /// Sends a command to a guild, which is loaded first if necessary. Returns the reply once all changes of the
+    /// command are durable. Dropping the future cancels the command if the guild has not begun with it.
     ///
     /// # Errors
-    /// The guild's refusal; `Unavailable` when it cannot be loaded, its worker is overloaded, or what was
-    /// changed could not be made durable. In the last case it may have been all the same: read before trying again.
+    /// The guild's refusal; `Unavailable` if the guild cannot be loaded, its worker is overloaded, or the changes could
+    /// not be made durable. In the last case they may have been made all the same: read before trying again.
     pub async fn command(&self, guild_id: GuildId, actor: Actor, command: Command) -> Result<Reply, Refusal> {
         let (answer, receiver) = oneshot::channel();
         self.request(guild_id, Input::Command(CommandRequest { actor, command, answer, loads_count: 0 }), receiver)
             .await
     }
 
-    /// As `command`, but the guild has the command when this returns, not only once the future is waited for: of
-    /// several that are begun in a row each comes after the one before.
+    /// As `command`, but the guild has the command when this returns, not only when the future is polled. Commands that
+    /// begin in a row are handled in this order.
     pub fn begin(
         &self,
         guild_id: GuildId,
@@ -597,7 +596,7 @@ impl Node {
         let directs = self.inner.store.directs_of_user(user_id, directs::DIRECTS_OF_USER_MAX).await?;
         let directs = directs.into_iter().map(|direct| direct.channel.guild_id);
         for guild_id in self.guilds_of_user(user_id).await?.into_iter().chain(directs) {
-            // As it is now: a later change must not be followed by an earlier one.
+            // Read now, so that an older state never follows a newer one.
             let Some(user) = self.user(user_id).await? else { return Ok(()) };
             let refreshed = self.command(guild_id, Actor::System, Command::RefreshMember(user)).await;
             if let Err(refusal) = refreshed {
@@ -693,7 +692,7 @@ impl Node {
         self.inner.writes.hold(held);
     }
 
-    /// Whether commands that write are refused, because the disk is full or `hold_writes` said so.
+    /// Whether commands that write are refused, because the disk is full or by `hold_writes`.
     #[must_use]
     pub fn are_writes_stopped(&self) -> bool {
         self.inner.writes.are_stopped()

@@ -15,9 +15,8 @@ pub struct NodeLimits {
     /// Guilds that one worker loads from the store at once. Others wait, so that a node that starts does not read ten
     /// thousand guilds at once.
     pub guild_loads_max: usize,
-    /// Direct messages that one worker keeps in memory though nobody asks anything of them; further ones are
-    /// forgotten at once, and loaded when they are needed. 4,096: some 4 KiB each. They are forgotten after
-    /// `guild_idle_ms` as well.
+    /// Direct messages without inputs that one worker keeps in memory, about 4 KiB each. Past it they are unloaded at
+    /// once; they are also unloaded after `guild_idle_ms`.
     pub idle_directs_max: usize,
     /// Jobs of guilds (searches, counts, prunes) that run at once on the node. Others wait, and guilds take turns. The
     /// default is half the cores, so that the other half is free for work with deadlines.

@@ -127,7 +127,7 @@ impl Worker {
         }
     }
 
-    /// Comes from the mailbox; goes on to the guild's host.
+    /// Passes an input from the mailbox to the guild's host.
     fn handle_input(&self, guilds: &mut Guilds, guild_id: GuildId, input: Input) {
         self.with_host(guilds, guild_id, true, |host, cx| host.handle_input(cx, input));
     }
@@ -174,7 +174,7 @@ impl Worker {
         }
     }
 
-    /// After a host was used: begins its commit, sets its timer, or forgets it.
+    /// After a host was used: begins its commit, sets its timer, or drops it.
     fn settle(&self, guilds: &mut Guilds, guild_id: GuildId) {
         self.with_host(guilds, guild_id, false, |host, cx| host.begin_commit(cx));
         self.keep_few_directs(guilds, guild_id);

@@ -1,10 +1,11 @@
 //! Write gate: while the disk accepts no writes, commands that write are refused before a guild handles them.
 //!
-//! Owns        whether writes are stopped, and the task that finds out when the disk takes them again.
-//! Why         a guild whose commit failed is loaded again, and its sessions lose it for a moment. Without the gate every message
-//!             on a full disk would do that; with it guilds stay loaded, and reads and events that need no write continue.
-//! Doors       `failed` after a commit that found no room; `hold` for a caller that watches the free space; `are_stopped` before
-//!             a command.
+//! Owns        the state whether writes are stopped, and the task that checks when the disk accepts them again.
+//! Why         a guild whose commit failed is loaded again, and its sessions see an outage. Without the gate every
+//!             message on a full disk would cause that; with it guilds stay loaded, and reads and events without a
+//!             write continue.
+//! Doors       `failed` after a commit that found no room; `hold` for a caller that watches the free space;
+//!             `are_stopped` before a command.
 //! Invariants  W1 a stop after a failure ends only when the store has committed something since. (tests `s21_3_*`)
 //! Limits      one probe at a time, every `PROBE`.
 
@@ -26,7 +27,7 @@ const PROBE_RECORD: (&str, &[u8]) = ("probe", b"disk");
 pub(crate) struct WriteGate {
     /// A commit found no room, and none has succeeded since.
     failed: AtomicBool,
-    /// Somebody outside says so.
+    /// A caller has stopped writes.
     held: AtomicBool,
 }
 

@@ -1,8 +1,8 @@
-//! Requests of user accounts about guilds they are in, beyond members (ops 14, 30, 31, 34 to 39, 43).
+//! Requests of user accounts about their guilds, except for members (ops 14, 30, 31, 34 to 39, 43).
 //!
-//! Doors       `Core::enqueue_request` from the opcodes; `Partition::process_requests` before the next input, since
-//!             relays know the answers.
-//! Invariants  a session learns nothing of guilds it is not in, nor of channels that it may not view.
+//! Doors       `Core::enqueue_request` from the opcodes; `Partition::process_requests` at the end of the turn, because
+//!             the answers are in the relays.
+//! Invariants  a session learns nothing about guilds that it is not in, nor about channels that it may not view.
 //! Limits      those of each opcode; one read of the store per LAST_MESSAGES, `LAST_MESSAGES_MAX` messages.
 //! Spec        docs/protocol.md §1.3, §8.4, §8.8.
 

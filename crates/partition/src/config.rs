@@ -15,30 +15,30 @@ pub struct PartitionConfig {
     pub partitions_count: u16,
     /// Sent in HELLO. A client silent for one and a half times this is closed with 4000.
     pub heartbeat_interval_ms: u64,
-    /// A connection without IDENTIFY or RESUME by then is closed with 4003.
+    /// Time for IDENTIFY or RESUME after HELLO; past it the connection is closed with 4003.
     pub identify_deadline_ms: u64,
     /// A session without connection ends after this.
     pub resume_window_ms: u64,
     /// A user's READY waits this long for guilds; later ones are left out as unavailable.
     pub gather_deadline_ms: u64,
-    /// Dispatches kept for RESUME. Detached sessions past it are forgotten; connected ones keep fewer.
+    /// Dispatches stored for RESUME. Past it a detached session is forgotten, and a connected one forgets its oldest.
     pub replay_events_max: usize,
     /// Bytes of bodies kept for RESUME, with the same effect.
     pub replay_bytes_max: usize,
     /// Presences, voice states, typing and member lists kept for RESUME, on top of these.
     pub replay_share: Share,
-    /// Dispatches a connected client may be behind. Past it the connection is closed with 4000.
+    /// Dispatches by which a connected client may lag. Past it the connection is closed with 4000.
     pub backlog_events_max: usize,
     /// Bytes of bodies a connected client may be behind. Past it the connection is closed with 4000.
     pub backlog_bytes_max: usize,
     /// A connection whose socket takes nothing for this time is aborted; so is one that takes this long to read one
     /// READY or GUILD_CREATE while other connections wait for `rendered_bytes_max`.
     pub write_stall_ms: u64,
-    /// Messages a client may send per minute; past it 4008.
+    /// Messages of a client per minute; past it the connection is closed with 4008.
     pub inbound_per_minute_max: u32,
     /// Bytes of one message from a bot; past it the connection is closed with 4002.
     pub bot_message_bytes_max: u32,
-    /// Bytes of one message from a user account, and from anybody before IDENTIFY; past it 4002.
+    /// Bytes of one message from a user account, and from any client before IDENTIFY; past it 4002.
     pub user_message_bytes_max: u32,
     /// Limits of the logs that sessions with the same audience share. Slow and resuming clients read from them: past
     /// the limits a session cannot resume, or its connection is closed with 4000.
@@ -69,11 +69,11 @@ pub struct PartitionConfig {
     pub streams: Streams,
     /// For `zstd-stream` with `dict`.
     pub dictionaries: Dictionaries,
-    /// The same, made from them: see [`PartitionConfig::set_dictionaries`].
+    /// The same dictionaries, prepared for shared-match: see [`PartitionConfig::set_dictionaries`].
     pub shared_dictionaries: SharedDictionaries,
     /// Parameters of permessage-deflate, with and without context takeover.
     pub deflate: ZlibParams,
-    /// Payloads outside the sequence, compressed once. One for all partitions.
+    /// Cache of compressed payloads outside the sequence. All partitions share it.
     pub prepared_cache: Arc<PreparedCache>,
 }
 

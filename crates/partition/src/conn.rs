@@ -80,7 +80,7 @@ pub enum Phase {
     Checking(Box<PendingAuth>),
     /// It serves a session.
     Serving(SlotKey),
-    /// The close frame is queued or out; input is ignored.
+    /// A close frame is queued or sent, and input is ignored.
     Closing,
 }
 
@@ -125,7 +125,7 @@ pub struct Conn {
     pub control: VecDeque<Control>,
     /// Bytes that were committed to but did not fit the socket.
     pub unsent: Vec<u8>,
-    /// How many of `unsent` are out.
+    /// Bytes of `unsent` that are sent.
     pub unsent_at: usize,
     /// Bytes of the frame under `next_seq` that are out; only without compression.
     pub partial: usize,
@@ -133,7 +133,7 @@ pub struct Conn {
     pub is_torn: bool,
     /// The next dispatch to write.
     pub next_seq: u64,
-    /// Seq of its RESUMED; 0 before. Up to there superseded dispatches are left out.
+    /// Seq of the RESUMED of this connection; 0 without a RESUME. Superseded dispatches before it are left out.
     pub replay_end: u64,
     /// Bytes of a dispatch that was made for it alone and is not out yet.
     pub rendered_bytes: usize,
@@ -166,12 +166,12 @@ pub struct Conn {
 }
 
 impl Conn {
-    /// All that was committed to is out.
+    /// Whether all committed bytes are sent.
     pub fn is_drained(&self) -> bool {
         self.unsent.is_empty() && self.control.is_empty() && self.partial == 0
     }
 
-    /// Keeps `rest` for when the socket has room.
+    /// Stores `rest` until the socket has room.
     pub fn keep_unsent(&mut self, rest: &[u8]) {
         self.unsent.extend_from_slice(rest);
     }
@@ -191,7 +191,7 @@ impl Conn {
         compressor + self.inflate_history.as_ref().map_or(0, |history| history.memory_bytes())
     }
 
-    /// Forgets the buffer of unsent bytes once they are out.
+    /// Frees the buffer of unsent bytes once they are sent.
     pub fn clear_unsent(&mut self) {
         self.unsent = Vec::new();
         self.unsent_at = 0;

@@ -41,7 +41,7 @@ enum By {
     Client,
 }
 
-/// A session that left a guild; its relay is yet to hear of it.
+/// A session that left a guild and that its relay has not removed yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Departure {
     pub guild_id: GuildId,
@@ -91,7 +91,7 @@ pub struct Core {
     pub conns: Slots<Conn>,
     pub sessions: Slots<Session>,
     pub by_id: HashMap<Arc<str>, SlotKey>,
-    /// A set: most users have one session, and a vector for each costs more than the session's place in it.
+    /// A set, because most users have one session: a vector for each would need more memory than an entry.
     pub by_user: BTreeSet<(UserId, SlotKey)>,
     pub ids: SessionIds,
     pub timers: Timers,
@@ -100,13 +100,13 @@ pub struct Core {
     pub requests: Vec<(SlotKey, GuildId, PendingRequest)>,
     /// Connections with something to write, in the order they got it.
     pub dirty: Vec<SlotKey>,
-    /// Several events are coming: write once per connection, afterwards.
+    /// More events follow in this batch: each connection is written once, at its end.
     pub batching: bool,
     /// Within `flush`, at whose end the link sends what it was left.
     pub is_flushing: bool,
     pub scratch: Vec<u8>,
     pub flushes_count: u64,
-    /// What shared-match streams are written with.
+    /// Compressors of shared-match streams.
     pub matchers: Matchers,
     /// For bodies that are compressed once; it has no context before the first.
     pub deflater: BodyDeflater,
@@ -123,7 +123,7 @@ pub struct Core {
     pub waiting_to_render: VecDeque<SlotKey>,
     /// Of those, the ones that have chunks of members to make and had no turn.
     pub waiting_for_chunks: Vec<SlotKey>,
-    /// Chunks of members made since the last flush began.
+    /// Member chunks made since the current flush began.
     pub chunks_made: usize,
     /// Sessions that have a connection.
     pub attached_count: usize,
@@ -320,7 +320,7 @@ impl Core {
         self.gatekeeper.session_ended(&session.user);
     }
 
-    /// A user's sessions here.
+    /// Sessions of a user in this partition.
     pub fn sessions_of(&self, user_id: UserId) -> Vec<SlotKey> {
         let (first, last) = (SlotKey { slot: 0, generation: 0 }, SlotKey { slot: u32::MAX, generation: u32::MAX });
         self.by_user.range((user_id, first)..=(user_id, last)).map(|(_, key)| *key).collect()

@@ -65,7 +65,7 @@ counters! {
     sessions_ended_total: u64,
     /// Sessions whose connection was closed because their token expired.
     sessions_expired_total: u64,
-    /// Dispatches that were given to sessions, connected or not.
+    /// Dispatches appended to sessions, connected or not.
     dispatches_total: u64,
     /// Connections aborted because their client did not read.
     slow_consumers_total: u64,
@@ -75,9 +75,9 @@ counters! {
     resyncs_total: u64,
     /// Messages compressed outside of a stream, once for all recipients or for one.
     bodies_deflated_total: u64,
-    /// Dispatches kept from a RESUME because the session may no longer see them.
+    /// Dispatches that a RESUME left out because the session may no longer see them.
     replay_suppressed_total: u64,
-    /// Close frames that we sent first.
+    /// Close frames that the node sent first.
     closed_by_us: Closes,
     /// Close frames that clients sent first.
     closed_by_clients: Closes,

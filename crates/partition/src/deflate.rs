@@ -1,12 +1,13 @@
-//! permessage-deflate on connections: which form a dispatch goes out in, and what a compressed message says.
+//! permessage-deflate on connections: the form in which dispatches are written, and the inflation of
+//! compressed messages.
 //!
-//! Owns        `Form`, and the way from a compressed message to its payload.
-//! Invariants  F1 a connection with a context of its own (takeover) gets every dispatch through it, and everything else
-//!             as it is: what its client has inflated and what the context knows stay the same. F2 without takeover
-//!             nothing is kept for a connection, in either direction. F3 a message of a client inflates to no more than
-//!             it may be, before it is read.
-//! Limits      `message_bytes_max`; a client with takeover is remembered its window at most, and no more than it sent.
-//! Not here    the negotiation (ws-proto), the layout of prepared frames (codec).     Spec  RFC 7692 §6, §7.2.
+//! Owns        `Form`, and the path of a compressed message to its payload.
+//! Invariants  F1 on a connection with a context (takeover) every dispatch goes through the context and everything
+//!             else is uncompressed, so that the context and the client's history agree. F2 without takeover a
+//!             connection has no state in either direction. F3 a client's message inflates to at most its limit, and
+//!             is handled only then.
+//! Limits      `message_bytes_max`; with takeover a client's history has at most its window, and no more than it sent.
+//! Not here    negotiation (ws-proto), layout of prepared frames (codec).     Spec  RFC 7692 §6, §7.2.
 
 use crate::{
     conn::{Conn, Phase},
@@ -68,9 +69,9 @@ impl Conn {
 
 /// Fault of a compressed message.
 enum Fault {
-    /// It would be larger than it may.
+    /// It inflates to more than the limit.
     TooLarge,
-    /// Not deflate, or not the text that its frame says it is.
+    /// It is not deflate, or a text frame without valid UTF-8.
     Garbled,
     /// No memory is left for an inflater.
     Memory,

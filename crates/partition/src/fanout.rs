@@ -153,7 +153,7 @@ impl<L: Transport> Recipients for Fanout<'_, L> {
     }
 
     fn access_began(&mut self, guild_id: GuildId, change: &dyn Fn() -> AccessChange) {
-        // Without other relays the matchers hold nothing of the guild.
+        // Without other relays, shared-match has no history of the guild.
         if self.has_siblings {
             self.core.matchers.access_changed(guild_id, &change());
         }

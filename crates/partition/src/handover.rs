@@ -203,7 +203,7 @@ fn snapshot_of(
     let is_etf = kept.is_etf;
     let (oldest, last) = (session.replay.first_seq(), session.replay.last_seq());
     // The next process cannot send dispatches that the logs have forgotten, and does not know owed states. A client
-    // that is past both can resume.
+    // that has received both kinds can resume.
     let is_missing = |seq: &u64| session.replay.entry(*seq).is_none_or(|entry| entry.dispatch.is_owed());
     let missing = (oldest..=last).rev().find(is_missing);
     kept.first_seq = missing.map_or(oldest, |seq| seq + 1);

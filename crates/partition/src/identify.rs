@@ -1,10 +1,10 @@
-//! Identify: how a connection gets a session, by IDENTIFY or by RESUME.
+//! Identify: a connection gets a session, by IDENTIFY or by RESUME.
 //!
 //! Doors       `handle_authenticated` and `handle_transferred` from the driver.
-//! Invariants  N1 nothing of a session is told to a connection whose token was not checked. N2 permissions apply once
-//!             more to what a RESUME is sent. N3 READY of a user account holds the guilds that answered in time, each
-//!             once, and none that it was thrown out of meanwhile. (tests `it/directs.rs`) N4 a session is served until
-//!             its token expires, and after that only to a connection that resumes it with another token of the
+//! Invariants  N1 a connection receives nothing of a session before its token is checked. N2 a RESUME applies
+//!             current permissions to the replay. N3 READY of a user account contains each guild that answered in
+//!             time once, and no guild that the account has left. (tests `it/directs.rs`) N4 a session is served
+//!             until its token expires; after that only to a connection that resumes it with another token of the
 //!             account. (tests `s15_*`)
 //! Limits      those of `Gatekeeper::admit`; `gather_deadline_ms`; `guilds_per_shard_max`.
 //! Spec        docs/protocol.md §1.7–§1.10.
@@ -31,15 +31,15 @@ use guildhall_stdx::{Instant, Now, SlotKey, Timestamp};
 use guildhall_ws_proto::Limits;
 use std::{collections::BTreeSet, sync::Arc};
 
-/// Joins are remembered for so long: longer than a relay stays cut off.
+/// Time for which joins are remembered: longer than a relay can be without its stream.
 const JOIN_REMEMBERED_MS: u64 = 900_000;
-/// They count for sessions that start within the time that a token check may take, the deadline to identify, and this:
-/// timers may be late.
+/// Joins count for sessions that start within the deadline of IDENTIFY, the time of a token check, and this slack
+/// for late timers.
 const JOIN_NEWS_SLACK_MS: u64 = 30_000;
 
 /// Longest interval between two checks of a token's expiry.
 const EXPIRY_LOOK_MS_MAX: u64 = 3_600_000;
-/// With 4004; at most 123 bytes.
+/// Close reason with 4004; at most 123 bytes.
 const TOKEN_EXPIRED: &str = "The token has expired: RESUME with a new one";
 
 impl Partition {
@@ -186,7 +186,7 @@ impl Partition {
         }
     }
 
-    /// The account's guilds, with those it joined while its token was being checked.
+    /// The account's guilds, including those that it joined while its token was being checked.
     fn with_recent_joins(&mut self, now: Now, account: &Account) -> Vec<GuildId> {
         self.joins.retain(|(at, ..)| now.instant.ms_since(*at) < JOIN_REMEMBERED_MS);
         let mut guilds = account.guilds.clone();
@@ -276,8 +276,8 @@ impl Partition {
         self.core.expire_at(turn.now, session_key, expires_at);
         self.look_for_heartbeats(turn.now, key);
         self.pay(turn, session_key, resume.seq);
-        // Not by `push`: what is replayed was within the limits, and RESUMED must not be what takes it past them before
-        // any of it is written. The next dispatch is held against them again.
+        // Without `push`: the replay was within the limits, and RESUMED must not exceed them before any of it is
+        // written. The next dispatch is checked again.
         self.core.append(session_key, resumed(encoding));
         if let (Some(conn), Some(session)) = (self.core.conns.get_mut(key), self.core.sessions.get(session_key)) {
             conn.replay_end = session.replay.last_seq();
@@ -336,7 +336,7 @@ impl Partition {
 
     fn apply_directs(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, directs: Option<Vec<Direct>>) {
         let pending_ready = self.core.sessions.get_mut(key).and_then(|session| session.pending_ready.as_mut());
-        // It may have ended meanwhile, or have waited too long.
+        // The session may have ended, or sent READY at its deadline.
         if let Some(pending_ready) = pending_ready.filter(|pending_ready| pending_ready.directs.is_none()) {
             match directs {
                 Some(directs) => {
@@ -446,8 +446,8 @@ impl Core {
         self.look_at_expiry(now, key);
     }
 
-    /// Makes sure the session is looked at when its token expires. An entry that waits for a later time is replaced,
-    /// and one for an earlier time leads to the next: there is one per session that counts.
+    /// Arms the timer for the token's expiry. An earlier timer leads to the next one; a timer for a later time becomes
+    /// stale. One timer per session counts.
     fn look_at_expiry(&mut self, now: Now, key: SlotKey) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         let Some(expires_at) = session.profile.expires_at else { return };
@@ -472,7 +472,7 @@ impl Core {
                 let code = Some(CloseCode::AuthenticationFailed.code());
                 self.close_websocket(turn, conn, code, TOKEN_EXPIRED, SessionFate::Keep);
             }
-            // While it has no connection nothing is sent, and a RESUME brings a token that was checked.
+            // Without a connection nothing is sent, and a RESUME brings a token that is checked.
             Some(_) if !has_expired => self.look_at_expiry(turn.now, key),
             Some(_) | None => {}
         }
@@ -486,9 +486,8 @@ impl Core {
         self.end_session(key);
     }
 
-    /// A guild that a session saw is gone from it, or begins anew, before its READY was said: READY says nothing of
-    /// what it saw, and what was told of the guild since, which lies behind READY, is not for it any more. False once
-    /// READY was said.
+    /// Discards a session's view of a guild that it left, or whose stream restarts, before READY is sent. READY then
+    /// contains nothing of the guild, and later events of it are discarded. False if READY has been sent.
     pub(crate) fn forget_view(&mut self, key: SlotKey, guild_id: GuildId) -> bool {
         let Some(session) = self.sessions.get_mut(key) else { return false };
         let Some(pending_ready) = &mut session.pending_ready else { return false };

@@ -46,7 +46,7 @@ impl Core {
             Phase::Checking(_) => return self.stash(turn, key, input),
             Phase::Greeted | Phase::Serving(_) => {}
         }
-        // The decoder is taken out, so that what a message leads to may touch its connection.
+        // The decoder is taken out, so that a message can access its connection.
         let limits = Limits { message_bytes_max: self.config.user_message_bytes_max };
         let mut decoder = std::mem::replace(&mut conn.decoder, Decoder::new(Role::Server, limits));
         let input_bytes = input.len();
@@ -171,7 +171,7 @@ impl Core {
         let payload = self.fixed(conn.encoding).heartbeat_ack.clone();
         if let Phase::Serving(session) = conn.phase {
             let seen = d.get("seq").unwrap_or(d).as_u64().unwrap_or(0);
-            // Never past what was written: a client cannot have more.
+            // A client cannot have received more than was written.
             let written = conn.next_seq.saturating_sub(1);
             if let Some(session) = self.sessions.get_mut(session) {
                 session.replay.trim(seen.min(written));

@@ -1,9 +1,9 @@
-//! Owed: sends the current value of states that replay buffers dropped for lack of room.
+//! Owed states: sends the current value of states that replay buffers dropped for lack of room.
 //!
-//! Doors       `pay` for a session that resumes; `pay_all` for connected ones that got to such a place.
-//! Invariants  Y1 a session that reads past an owed place receives the current value of each state that it missed
+//! Doors       `pay` for a session that resumes; `pay_all` for connected ones that reached such a tombstone.
+//! Invariants  Y1 a session that reads past an owed tombstone receives the current value of each state that it missed
 //!             there: voice states and lists at once, presences when its guild answers. (tests `s6_*`)
-//! Limits      those of what is owed: `guildhall_session::Owed`.
+//! Limits      those of owed states: `guildhall_session::Owed`.
 //! Spec        docs/adr/0009.
 
 use crate::{

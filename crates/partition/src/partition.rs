@@ -235,7 +235,7 @@ impl Partition {
         let key = self.insert_conn(turn.now, params, compressor);
         self.core.counters.conns_total += 1;
         if is_unreadable {
-            // The client would not understand a byte.
+            // Without its compressor, the client could not decode a byte.
             self.core.cut(turn, key);
             return key;
         }
@@ -352,7 +352,7 @@ impl Partition {
         });
     }
 
-    /// The socket ended. Without a close frame that said otherwise, the session can be resumed.
+    /// Handles the end of a socket. The session can be resumed, unless a close frame ended it.
     pub fn handle_hangup(&mut self, now: Now, key: SlotKey, link: &mut impl Transport) {
         self.turn(now, link, |partition, turn| partition.core.cut(turn, key));
     }
@@ -631,7 +631,7 @@ fn attach(session: &Session, partition: PartitionId, guild_id: GuildId) -> Optio
     })
 }
 
-/// The account that a guild says has joined it.
+/// The account that joined the guild, if the message is about a join.
 fn who_joined(message: &RelayMessage) -> Option<UserId> {
     match message {
         RelayMessage::Published(published) if published.event.name == EventName::GuildMemberAdd => {

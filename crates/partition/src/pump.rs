@@ -203,7 +203,7 @@ impl Core {
         }
     }
 
-    /// Writes what every connection got since the last call. Called once per batch of inputs.
+    /// Writes to every connection that received something since the last call. Called once per batch of inputs.
     pub fn flush(&mut self, turn: &mut Turn<'_, impl Transport>) {
         self.submit(turn);
         self.batching = false;
@@ -211,7 +211,7 @@ impl Core {
         self.chunks_made = 0;
         let mut dirty = std::mem::take(&mut self.dirty);
         if !self.waiting_for_chunks.is_empty() {
-            // Who had no chunk yet comes before those who had some.
+            // Connections without a chunk in this flush come before those that had some.
             let mut first = std::mem::take(&mut self.waiting_for_chunks);
             first.append(&mut dirty);
             dirty = first;

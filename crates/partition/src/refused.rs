@@ -1,10 +1,11 @@
-//! Refused: why an IDENTIFY started no session, or a RESUME continued none.
+//! Refusals: reasons why an IDENTIFY started no session, or a RESUME continued none.
 //!
 //! Owns        `IdentifyFault` and `ResumeFault`, the closed sets of reasons, each with its close code or op 9;
 //!             `Core::refuse_identify`, `Core::refuse_resume`.
-//! Invariants  every IDENTIFY that starts no session while its client is there leads to one `Output::IdentifyRefused`,
-//!             every such RESUME to one `Output::ResumeRefused`. A close reason fits a close frame (123 bytes). (tests
-//!             `refusals_*` in `tests/it/closing.rs`, `every_refused_resume_has_its_reason` in `tests/it/resume.rs`)
+//! Invariants  every IDENTIFY that starts no session while its client is connected leads to one
+//!             `Output::IdentifyRefused`, every such RESUME to one `Output::ResumeRefused`. A close reason fits a close
+//!             frame (123 bytes). (tests `refusals_*` in `tests/it/closing.rs`, `every_refused_resume_has_its_reason`
+//!             in `tests/it/resume.rs`)
 //! Not here    counting and logging: the driver.
 
 use crate::{

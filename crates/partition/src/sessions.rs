@@ -25,7 +25,7 @@ use guildhall_session::Session;
 use guildhall_stdx::{Now, SlotKey};
 use std::sync::Arc;
 
-/// Places of one page, whether somebody is there or not.
+/// Slots that one page visits, occupied or not.
 const PLACES_PER_PAGE_MAX: u32 = 16_384;
 
 /// Change of a session.

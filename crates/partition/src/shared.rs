@@ -50,7 +50,7 @@ const NARROWED_MAX: usize = 1_024;
 /// Stream compressor of one connection.
 #[derive(Debug)]
 pub enum Compressor {
-    /// By a library.
+    /// A library context.
     Classic(StreamCompressor),
     /// A stream of shared-match.
     Shared(SharedStream),

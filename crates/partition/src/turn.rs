@@ -1,7 +1,7 @@
 //! Turn: the context of one input, and the steps that follow every input.
 //!
-//! Invariants  K2 relays learn of departures, requests are answered and owed states sent before the next input:
-//!             `Partition::turn` is the only place that does it, and every input that has a link goes through it.
+//! Invariants  K2 before the next input, relays detach departed sessions, requests are answered and owed states are
+//!             sent. Only `Partition::turn` does this, and every input with a link goes through it.
 
 use crate::{partition::Partition, transport::Transport};
 use guildhall_stdx::Now;

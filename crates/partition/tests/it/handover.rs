@@ -52,7 +52,7 @@ fn h2_x1_a_session_goes_on_where_it_was() {
         say_all(&mut pair, ["one", "two", "three"].map(str::to_owned));
         assert_eq!(restart(&mut pair), 1);
         assert_eq!((pair.partition().sessions_count(), pair.partition().is_restoring()), (1, false));
-        // It hears what is said from now on as well.
+        // It also receives later messages.
         say_all(&mut pair, ["four".to_owned()]);
         let (client, received) = resumed(&mut pair, client, &pro());
         let told = told(received);

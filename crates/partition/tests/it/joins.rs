@@ -85,7 +85,7 @@ fn who_comes_back_is_back_whichever_notice_comes_first() {
         pair.holds_mail = notice_first;
         kick(&mut pair, &gob());
         join(&mut pair, &gob());
-        // With `holds_mail` the notice of the join is handled before the stream tells of the kick.
+        // With `holds_mail` the node's report of the join is handled before the kick in the guild's stream.
         pair.settle();
         pair.holds_mail = false;
         assert_eq!(names_only(&mut pair, client), ["GUILD_DELETE", "GUILD_CREATE"], "notice first: {notice_first}");
@@ -172,7 +172,7 @@ fn who_came_back_in_messages_that_were_lost_is_back() {
     pair.holds_mail = true;
     kick(&mut pair, &gob());
     join(&mut pair, &gob());
-    // The notice comes while they are in the guild still, as far as the partition knows.
+    // The report arrives while the partition still counts them as members.
     pair.settle();
     pair.deliver_mail(0, 1);
     assert_eq!(names_only(&mut pair, client), ["GUILD_DELETE"]);

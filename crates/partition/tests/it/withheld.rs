@@ -44,7 +44,7 @@ fn check(change: impl FnOnce(&mut Pair), expected: &[(u64, &str)]) {
     let (mut pair, client, seen) = away();
     change(&mut pair);
     pair.settle();
-    // Contents are redacted for this bot: the channel tells them apart.
+    // Contents are redacted for this bot, so the channel identifies the message.
     let (_, received) = resumed(&mut pair, client, &gob());
     let mut told = Vec::new();
     for received in received {
