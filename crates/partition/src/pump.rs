@@ -229,6 +229,7 @@ impl Core {
         self.is_flushing = false;
         self.submit(turn);
         self.flushes_count += 1;
+        self.matchers.set_connections(self.conns.len());
         if self.dirty.is_empty() {
             // Keep the larger allocation.
             self.dirty = dirty;

@@ -33,8 +33,8 @@ pub enum Streams {
     Classic,
     /// One search for all. With a dictionary that is too large for it: as `Classic`.
     SharedMatch {
-        /// Bytes of events that later ones may refer to, per partition and encoding; the index takes nine times as
-        /// much.
+        /// Most bytes of events that later ones may refer to, per partition and encoding; the indexes take up to as
+        /// much again.
         history_bytes_max: usize,
         /// One of this many connections has every message decoded before it is sent. A mismatch closes the connection,
         /// is counted, and turns shared-match off for new connections of the partition. 0: no connection is checked.
@@ -221,6 +221,7 @@ impl SharedDictionaries {
 #[derive(Debug, Default)]
 pub struct Matchers {
     limits: Limits,
+    connections_count: usize,
     by_encoding: [Option<Box<Matcher>>; 2],
     /// Channels that every member could view and that some cannot any more, while their guild has relays here. Relays
     /// may lag: an event that one of them holds for public is compressed without shared state.
@@ -252,6 +253,12 @@ impl Matchers {
             self.limits.history_bytes_max = history_bytes_max;
             self.check_one_in = check_one_in;
         }
+    }
+
+    /// How many connections the partition has, whatever their compression: histories are sized by it.
+    pub fn set_connections(&mut self, count: usize) {
+        self.connections_count = count;
+        self.by_encoding.iter_mut().flatten().for_each(|matcher| matcher.set_connections(count));
     }
 
     /// The stream that a connection requested. None if there is no such stream, or if a check has failed.
@@ -372,9 +379,12 @@ impl Matchers {
             Encoding::Json => Form::Json,
             Encoding::Etf => Form::Etf,
         };
-        let limits = self.limits;
-        self.by_encoding[encoding as usize]
-            .get_or_insert_with(|| Box::new(Matcher::new(form, Tables::built_in(form), limits)))
+        let (limits, connections_count) = (self.limits, self.connections_count);
+        self.by_encoding[encoding as usize].get_or_insert_with(|| {
+            let mut matcher = Box::new(Matcher::new(form, Tables::built_in(form), limits));
+            matcher.set_connections(connections_count);
+            matcher
+        })
     }
 
     /// Appends a compressed message outside the sequence.

@@ -47,7 +47,8 @@ const ALONE_MATCH_BYTES_MAX: usize = 32 << 10;
 /// What it may hold.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes of bodies that later ones can refer to, over all domains; the indexes take three quarters as much.
+    /// Bytes of bodies that later ones can refer to, over all domains, however many connections there are; the indexes take up to
+    /// as much again. See [`Matcher::set_connections`].
     pub history_bytes_max: usize,
     /// Always this effort, whatever the audience: for tests and benches.
     pub effort: Option<Effort>,
@@ -202,6 +203,12 @@ impl Matcher {
         self.finder.find(&mut self.history, &self.coverage, &self.templates, id, &mut prepared.candidates);
         self.prepared.push_back(prepared);
         Some(id)
+    }
+
+    /// How many connections there are: the history holds 16 KiB for each, at least 4 MiB, within `Limits::history_bytes_max`. Without
+    /// a call it holds as much as the limit allows.
+    pub fn set_connections(&mut self, count: usize) {
+        self.history.set_connections(count);
     }
 
     /// Not everybody in the guild may view a channel or thread any more: bodies of that class leave the public domains of the guild for

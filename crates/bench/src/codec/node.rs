@@ -206,6 +206,7 @@ pub fn small_guilds(role: &CodecRole) -> Result<SmallGuilds> {
     let before = usage::rss_bytes()?;
     let limits = MatcherLimits { history_bytes_max: setting_bytes as usize, ..MatcherLimits::default() };
     let mut matcher = Matcher::new(Form::Json, Tables::built_in(Form::Json), limits);
+    matcher.set_connections(SESSIONS);
     for n in 0..SMALL_GUILDS * SMALL_GUILD_EVENTS {
         let event = &bodies[n as usize % bodies.len()];
         let domain = Domain::Public { guild: 1 + n % SMALL_GUILDS, view: 1 };

@@ -22,6 +22,7 @@ enum Streams {
 pub struct SharedMatch {
     matcher: Matcher,
     text: Option<BodyId>,
+    connections_count: usize,
     streams: Streams,
     /// What streams begin with, for both ends.
     dictionary: Option<(Arc<shared_match::Dictionary>, Arc<Dictionary>)>,
@@ -50,7 +51,7 @@ impl SharedMatch {
         // As a node runs that nobody has configured.
         let limits = Limits { history_bytes_max: defaults::SHARED_HISTORY_BYTES_MAX as usize, ..Limits::default() };
         let matcher = Matcher::new(Form::Json, Tables::built_in(Form::Json), limits);
-        Ok(Self { matcher, text: None, streams, dictionary })
+        Ok(Self { matcher, text: None, connections_count: 0, streams, dictionary })
     }
 }
 
@@ -64,6 +65,8 @@ impl Mode for SharedMatch {
     }
 
     fn connect(&mut self) -> Result<()> {
+        self.connections_count += 1;
+        self.matcher.set_connections(self.connections_count);
         match &mut self.streams {
             Streams::Zstd(streams) => streams.push(match &self.dictionary {
                 Some((shared, _)) => ZstdStream::with_dictionary(shared.clone()),

@@ -278,8 +278,8 @@ settings! {
         /// with a context for each connection (the settings below). "shared-match": one match search per event for all
         /// recipients, 3 KB per connection; streams with a dictionary of more than 256 KiB stay classic.
         streams: StreamMode => defaults::STREAMS;
-        /// "shared-match": bytes of events in the history that later events may refer to, per partition and encoding,
-        /// rounded up to a power of two. The index takes three quarters of it in addition.
+        /// "shared-match": most bytes of events that later events may refer to, per partition and encoding. A partition
+        /// keeps 16 KiB for each of its connections, at least 4 MiB, up to this. Indexes take up to as much again.
         shared_history_bytes_max: u32, 65_536..=268_435_456 => defaults::SHARED_HISTORY_BYTES_MAX;
         /// "shared-match": one of this many connections decodes each message again before it is sent. At a mismatch the
         /// node closes the connection, and new ones get classic streams. 0: no checks.

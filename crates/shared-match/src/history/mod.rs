@@ -5,7 +5,7 @@
 //! Invariants  V1 nothing is shared between domains: neither bytes nor buckets nor ways. V2 a body moves to a narrower domain at most,
 //!             never to a wider one.
 //! Limits      `bytes_max` over all rings, and `IDS_MAX` ids. A domain's ring grows and shrinks by powers of two: the one that gives
-//!             way is the one with the most bytes × age among `CANDIDATES` drawn, so that a loud guild does not empty quiet ones.
+//!             way is the one with the most bytes × age⁴ among `CANDIDATES` drawn, so that a loud guild does not empty quiet ones.
 
 mod domain;
 
@@ -25,6 +25,10 @@ use guildhall_stdx::Rng;
 use std::collections::{HashMap, VecDeque};
 
 const BODY_BYTES_MAX: usize = 128 << 10;
+/// What the history holds for each connection: some twenty of the latest bodies that it was sent and others were not.
+const CONNECTION_BYTES: usize = 16 << 10;
+/// For a few connections: about four thousand messages.
+const BYTES_MIN: usize = 4 << 20;
 /// Ids that are known at most; the bodies of older ones are evicted.
 const IDS_MAX: usize = 1 << 17;
 /// Bodies of a name that are remembered over all domains.
@@ -80,6 +84,8 @@ impl Entry {
 /// See the module.
 #[derive(Debug)]
 pub struct History {
+    /// The setting, and how much of it the present connections are worth.
+    setting_bytes: usize,
     bytes_max: usize,
     /// Of all rings.
     bytes: usize,
@@ -99,10 +105,13 @@ pub struct History {
 }
 
 impl History {
-    /// Keeps at most `bytes_max` bytes of bodies: 64 KiB to 1 GiB.
-    pub fn new(bytes_max: usize) -> Self {
+    /// Keeps at most `setting_bytes` of bodies, 64 KiB to 1 GiB: all of them until [`History::set_connections`] says how many
+    /// connections there are.
+    pub fn new(setting_bytes: usize) -> Self {
+        let setting_bytes = setting_bytes.clamp(1 << 16, 1 << 30);
         Self {
-            bytes_max: bytes_max.clamp(1 << 16, 1 << 30),
+            setting_bytes,
+            bytes_max: setting_bytes,
             bytes: 0,
             domains: Vec::new(),
             free: Vec::new(),
@@ -117,9 +126,15 @@ impl History {
         }
     }
 
-    /// Longest body: an eighth of the history, and no more than is parsed in some milliseconds.
+    /// Keeps [`CONNECTION_BYTES`] per connection from now on, at least [`BYTES_MIN`], within the setting. If that is less than
+    /// before, every further body makes one domain give way until it is reached.
+    pub fn set_connections(&mut self, count: usize) {
+        self.bytes_max = count.saturating_mul(CONNECTION_BYTES).max(BYTES_MIN).min(self.setting_bytes);
+    }
+
+    /// Longest body: an eighth of the setting, and no more than is parsed in some milliseconds.
     pub fn body_bytes_max(&self) -> usize {
-        (self.bytes_max / 8).min(BODY_BYTES_MAX)
+        (self.setting_bytes / 8).min(BODY_BYTES_MAX)
     }
 
     /// Adds a body as the newest; none if it is too long.
@@ -127,6 +142,10 @@ impl History {
         let id = self.new_id(span);
         if body.len() > self.body_bytes_max() {
             return None;
+        }
+        if self.bytes > self.bytes_max {
+            // There are fewer connections than there were.
+            self.shrink_other(NO_SLOT, true);
         }
         let slot = self.slot_or_new(scope.domain);
         self.make_room(slot, body.len());
@@ -226,11 +245,12 @@ impl History {
         }
     }
 
-    /// How much a domain ought to give way: bytes × age of its oldest body.
-    fn weight(&self, slot: Slot) -> u64 {
-        let Some(domain) = self.domains.get(slot as usize).and_then(Option::as_ref) else { return 0 };
+    /// How much a domain ought to give way: bytes × age⁴ of its oldest body. The power makes the oldest bodies of all domains about
+    /// equally old. A ring of twice the bytes keeps bodies only a sixth less long.
+    fn weight(&self, slot: Slot) -> f64 {
+        let Some(domain) = self.domains.get(slot as usize).and_then(Option::as_ref) else { return 0.0 };
         let age = domain.oldest().map_or(u32::MAX, |oldest| self.next_id.wrapping_sub(oldest.id));
-        domain.capacity() as u64 * u64::from(age)
+        domain.capacity() as f64 * f64::from(age).powi(4)
     }
 
     /// Halves the ring of another domain than `slot`, which has more than twice its weight unless one `has_to` give way. False if
@@ -239,12 +259,13 @@ impl History {
         let count = self.domains.len() as u64;
         let drawn =
             (0..CANDIDATES).map(|_| self.rng.below(count) as Slot).collect::<smallvec::SmallVec<[Slot; CANDIDATES]>>();
-        let others = |other: &Slot| *other != slot && self.weight(*other) > 0;
-        let mut victim = drawn.into_iter().filter(others).max_by_key(|other| self.weight(*other));
+        let others = |other: &Slot| *other != slot && self.weight(*other) > 0.0;
+        let by_weight = |one: &Slot, other: &Slot| self.weight(*one).total_cmp(&self.weight(*other));
+        let mut victim = drawn.into_iter().filter(others).max_by(by_weight);
         if victim.is_none() && has_to {
-            victim = (0..count as Slot).filter(others).max_by_key(|other| self.weight(*other));
+            victim = (0..count as Slot).filter(others).max_by(by_weight);
         }
-        let Some(victim) = victim.filter(|victim| has_to || self.weight(*victim) > 2 * self.weight(slot)) else {
+        let Some(victim) = victim.filter(|victim| has_to || self.weight(*victim) > 2.0 * self.weight(slot)) else {
             return false;
         };
         let Some(domain) = self.domains[victim as usize].as_mut() else { return false };
@@ -461,6 +482,58 @@ mod tests {
         }
         let left = quiet.iter().filter(|(id, body)| has(&history, *id, body)).count();
         assert!(left >= 36, "{left} of 40");
+    }
+
+    #[test]
+    fn history_follows_the_number_of_connections() {
+        let mut history = History::new(16 << 20);
+        let fill = |history: &mut History| {
+            for n in 0..30_000u32 {
+                let domain = if n % 3 == 0 { PUBLIC } else { Domain::Public { guild: u64::from(n % 900), view: 0 } };
+                push(history, domain, 1, &n.to_le_bytes().repeat(200));
+            }
+            history.bytes
+        };
+        history.set_connections(1);
+        let few = fill(&mut history);
+        assert!(few > BYTES_MIN / 2 && few <= BYTES_MIN, "{few} bytes");
+        history.set_connections(512);
+        let more = fill(&mut history);
+        assert!(more > few && more <= 512 * CONNECTION_BYTES, "{more} bytes");
+        history.set_connections(100_000);
+        let most = fill(&mut history);
+        assert!(most > more && most <= 16 << 20, "{most} bytes");
+        history.set_connections(1);
+        let few = fill(&mut history);
+        assert!(few > BYTES_MIN / 2 && few <= BYTES_MIN, "{few} bytes");
+        // One domain alone gives way to itself.
+        let mut history = History::new(16 << 20);
+        let alone = |history: &mut History| {
+            (0..30_000u32).for_each(|n| drop(push(history, PUBLIC, 1, &n.to_le_bytes().repeat(200))));
+            history.bytes
+        };
+        assert_eq!(alone(&mut history), 16 << 20);
+        history.set_connections(1);
+        assert_eq!(alone(&mut history), BYTES_MIN);
+    }
+
+    #[test]
+    fn a_busy_guild_and_silent_ones_keep_bodies_about_as_long() {
+        let mut history = History::new(1 << 20);
+        let mut rng = Rng::new(5);
+        let mut ids = Vec::new();
+        for n in 0..40_000u64 {
+            // One guild is as loud as four hundred others.
+            let guild = if rng.chance(0.5) { 1 } else { 2 + rng.below(400) };
+            let domain = Domain::Public { guild, view: 0 };
+            ids.push((push(&mut history, domain, 1, &n.to_le_bytes().repeat(25)), guild == 1));
+        }
+        let oldest = |loud: bool| {
+            let kept = ids.iter().filter(|(id, is_loud)| *is_loud == loud && history.text(*id).is_some());
+            kept.count()
+        };
+        let (loud, quiet) = (oldest(true), oldest(false));
+        assert!(loud > quiet / 4 && quiet > loud / 4, "{loud} of the loud guild, {quiet} of the others");
     }
 
     #[test]
