@@ -5,10 +5,7 @@
 //! Limits      `DICTIONARIES_MAX` dictionaries per text, the first that are needed: streams with another one are
 //!             written like those without. Nothing is searched before a text is written to such a stream.
 
-use crate::{
-    candidates::Candidates,
-    dictionary::{Dictionary, TEXT_BYTES_MAX},
-};
+use crate::dictionary::{Dictionary, TEXT_BYTES_MAX};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -18,7 +15,6 @@ const DICTIONARIES_MAX: usize = 4;
 #[derive(Debug)]
 struct With<P> {
     dictionary: Arc<Dictionary>,
-    candidates: Candidates,
     programs: P,
 }
 
@@ -38,29 +34,19 @@ impl<P: Default> Begun<P> {
         self.0.clear();
     }
 
-    /// Where those of a dictionary are; none if it is not to be referred to. Without the candidates of `all` none is looked for: a fast
-    /// parse finds its own.
-    pub fn find_or_make(
-        &mut self,
-        dictionary: &Arc<Dictionary>,
-        all: Option<&Candidates>,
-        text: &[u8],
-    ) -> Option<usize> {
+    /// Where those of a dictionary are; none if it is not to be referred to.
+    pub fn find_or_make(&mut self, dictionary: &Arc<Dictionary>, text: &[u8]) -> Option<usize> {
         let found = self.0.iter().position(|with| Arc::ptr_eq(&with.dictionary, dictionary));
         if found.is_some() || self.0.len() == DICTIONARIES_MAX || text.len() > TEXT_BYTES_MAX {
             return found;
         }
-        let mut candidates = Candidates::default();
-        if let Some(all) = all {
-            candidates.add_dictionary(all, text, dictionary);
-        }
-        self.0.push(Box::new(With { dictionary: dictionary.clone(), candidates, programs: P::default() }));
+        self.0.push(Box::new(With { dictionary: dictionary.clone(), programs: P::default() }));
         Some(self.0.len() - 1)
     }
 
     /// What `find_or_make` found.
-    pub fn get(&mut self, index: usize) -> (&Dictionary, &Candidates, &mut P) {
+    pub fn get(&mut self, index: usize) -> (&Dictionary, &mut P) {
         let with = &mut *self.0[index];
-        (&with.dictionary, &with.candidates, &mut with.programs)
+        (&with.dictionary, &mut with.programs)
     }
 }

@@ -1,8 +1,7 @@
-//! Candidates: where the bytes of a text stood before, by position: all that its parses are made from.
+//! Candidates: where the bytes of a body stood before, by position: what a parse is made from.
 //!
-//! Owns        per position the candidates that are longer than every nearer one; and which texts those stand in that nearly
-//!             all have, so that parses for horizons between which there is nothing are one parse.
-//! Limits      those of the search that finds them (`find`, `dictionary`).
+//! Owns        per position the candidates that are longer than every nearer one.
+//! Limits      those of the search that finds them (`fast`).
 
 use crate::ring::BodyId;
 
@@ -18,8 +17,8 @@ pub struct Candidate {
     pub from: u32,
     /// Number of equal bytes.
     pub length: u32,
-    /// Nearly all who get the text have the source.
-    pub is_common: bool,
+    /// How far back they are on the connection that the search is for.
+    pub offset: u32,
 }
 
 /// See the module.
@@ -28,8 +27,6 @@ pub struct Candidates {
     /// Of position `p`: `all[starts[p]..starts[p + 1]]`, nearest and shortest first.
     starts: Vec<u32>,
     all: Vec<Candidate>,
-    /// Every text in which a candidate stands that nearly all have, newest first.
-    common: Vec<BodyId>,
 }
 
 impl Candidates {
@@ -41,19 +38,10 @@ impl Candidates {
         }
     }
 
-    /// Greatest look-back of a parse of text `id` that contains no more common sources than a look-back of `age`
-    /// texts; at least `age`.
-    pub fn horizon(&self, id: BodyId, age: u32) -> u32 {
-        let age_of = |source: &BodyId| id.wrapping_sub(*source);
-        let next = self.common.partition_point(|source| age_of(source) <= age);
-        self.common.get(next).map_or(u32::MAX, |next| age_of(next) - 1)
-    }
-
     /// Removes everything.
     pub(crate) fn clear(&mut self) {
         self.starts.clear();
         self.all.clear();
-        self.common.clear();
     }
 
     /// Starts the next position; called again after the last.
@@ -66,32 +54,5 @@ impl Candidates {
     #[inline]
     pub(crate) fn extend(&mut self, found: impl IntoIterator<Item = Candidate>) {
         self.all.extend(found);
-    }
-
-    /// Adds common sources, in any order, possibly repeated.
-    pub(crate) fn note_common(&mut self, texts: &[BodyId]) {
-        self.common.extend_from_slice(texts);
-        self.common.sort_unstable_by_key(|text| std::cmp::Reverse(*text));
-        self.common.dedup();
-    }
-
-    /// As [`Candidates::note_common`], the same as of others.
-    pub(crate) fn note_common_of(&mut self, others: &Self) {
-        self.common.clone_from(&others.common);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn between_sources_all_horizons_are_one() {
-        let mut candidates = Candidates::default();
-        candidates.note_common(&[70, 96, 70, 99]);
-        let horizons: Vec<u32> = [0, 1, 2, 4, 29, 30, 31, 5_000].map(|age| candidates.horizon(100, age)).into();
-        assert_eq!(horizons, [0, 3, 3, 29, 29, u32::MAX, u32::MAX, u32::MAX]);
-        candidates.clear();
-        assert_eq!(candidates.horizon(100, 3), u32::MAX);
     }
 }

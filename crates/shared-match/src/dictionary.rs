@@ -12,7 +12,6 @@
 
 use crate::{
     alone::{Before, Looked, Match},
-    candidates::{Candidate, Candidates, ITSELF},
     places::equal_bytes,
     ring::BodyId,
     zstd::WINDOW_BYTES,
@@ -183,33 +182,6 @@ fn key(bytes: &[u8]) -> u64 {
     }
 }
 
-impl Candidates {
-    /// What `all` found for `text`, and behind it what stands in the dictionary, which is farther away than any text.
-    pub(crate) fn add_dictionary(&mut self, all: &Self, text: &[u8], dictionary: &Dictionary) {
-        self.clear();
-        self.note_common_of(all);
-        let mut found = 0..0;
-        for at in 0..text.len() {
-            self.start_position();
-            let nearer = all.at(at);
-            self.extend(nearer.iter().copied());
-            // Continues a long match: a new search at each of its bytes would take too long.
-            found = match found.len() > 2 * SORTED_BYTES {
-                true => found.start + 1..found.end,
-                false => dictionary.longest(&text[at..]).unwrap_or_default(),
-            };
-            let length = found.len() as u32;
-            // Everybody who may use what is nearer in the text itself has it.
-            let is_beaten = |near: &Candidate| near.source == ITSELF && near.length >= length;
-            if found.len() >= FOUND_BYTES_MIN && !nearer.iter().any(is_beaten) {
-                let from = found.start as u32;
-                self.extend([Candidate { source: DICTIONARY, from, length, is_common: true }]);
-            }
-        }
-        self.start_position();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -232,15 +204,6 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn the_same_byte_over_and_over_takes_no_time() {
-        let content = vec![b'a'; CONTENT_BYTES_MAX];
-        let dictionary = Dictionary::new(7, &content).unwrap();
-        let mut found = Candidates::default();
-        found.add_dictionary(&Candidates::default(), &content[..TEXT_BYTES_MAX], &dictionary);
-        assert_eq!(found.at(0).first().map(|found| found.length as usize), Some(TEXT_BYTES_MAX));
     }
 
     #[test]

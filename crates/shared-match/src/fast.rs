@@ -1,5 +1,5 @@
-//! Fast search and parse, for bodies that few connections are sent: the two newest positions of each of two hashes, as zstd's `dfast`
-//! has them, and a greedy or lazy choice among them; or all of them as candidates for the optimal parse.
+//! Search: the two newest positions of each of two hashes, as zstd's `dfast` has them, and a greedy or lazy choice among them; or all of
+//! them as candidates for the optimal parse.
 //!
 //! Owns        `FastIndex` (two hash tables of one domain), `FastParser` with the index of the similar bodies of one parse.
 //! Invariants  the index depends on bodies of the domain alone. The recipients of a body play no part before `FastParser::parse`; its
@@ -9,7 +9,7 @@
 use crate::{
     candidates::{Candidate, Candidates, ITSELF},
     dictionary::{DICTIONARY, Dictionary},
-    history::{DomainHistory, Entry, History},
+    history::{DomainHistory, Entry, History, PARENTS_MAX},
     matcher::Effort,
     parse::{Alignment, Offset, Sequence, best_sources},
     places::{Place, equal_bytes},
@@ -131,38 +131,63 @@ impl FastIndex {
 }
 
 /// Index of the similar bodies of one parse, and of the parsed part of the body itself.
-#[derive(Debug, Default)]
+///
+/// Bodies of all parses stand one after the other in one space of positions. Entries of earlier parses are below `begin`, so nothing is
+/// cleared between parses.
+#[derive(Debug)]
 struct NearIndex {
-    /// Number of the body, from 1, in the upper eight bits, and the position.
-    table: Vec<[u32; WAYS]>,
+    table: Box<[[u32; WAYS]; NEAR_SLOTS]>,
+    /// How many slots this parse uses, as a power of two.
     log: u32,
+    /// Where the bodies of this parse begin, and where the next one will.
+    begin: u32,
+    end: u32,
 }
 
-const POSITION_BITS: u32 = 24;
+const NEAR_LOG_MAX: u32 = 12;
+const NEAR_SLOTS: usize = 1 << NEAR_LOG_MAX;
+
+impl Default for NearIndex {
+    fn default() -> Self {
+        let table = vec![[0; WAYS]; NEAR_SLOTS].into_boxed_slice().try_into().expect("as many");
+        Self { table, log: NEAR_LOG_MAX, begin: 1, end: 1 }
+    }
+}
 
 impl NearIndex {
+    /// For another parse, with bodies of so many bytes together.
     fn start(&mut self, bytes: usize) {
-        self.log = bytes.max(1).ilog2().clamp(6, 12);
-        self.table.clear();
-        self.table.resize(1 << self.log, [0; WAYS]);
+        self.log = bytes.max(1).ilog2().clamp(6, NEAR_LOG_MAX);
+        self.begin = self.end;
+        if u32::MAX - self.begin <= bytes as u32 {
+            self.table.fill([0; WAYS]);
+            (self.begin, self.end) = (1, 1);
+        }
+    }
+
+    /// Where a body of so many bytes stands.
+    fn place(&mut self, bytes: usize) -> u32 {
+        let begin = self.end;
+        self.end += bytes as u32;
+        begin
     }
 
     #[inline]
     fn slot(&self, four: u32) -> usize {
-        (four.wrapping_mul(0x9E37_79B1) >> (32 - self.log)) as usize
+        (four.wrapping_mul(0x9E37_79B1) >> (32 - self.log)) as usize % NEAR_SLOTS
     }
 
     #[inline]
-    fn insert(&mut self, four: u32, number: usize, at: usize) {
+    fn insert(&mut self, four: u32, place: u32) {
         let slot = self.slot(four);
         let slot = &mut self.table[slot];
-        *slot = [(number as u32) << POSITION_BITS | at as u32, slot[0]];
+        *slot = [place, slot[0]];
     }
 
-    fn insert_all(&mut self, bytes: &[u8], number: usize) {
+    fn insert_all(&mut self, bytes: &[u8], begin: u32) {
         for at in (0..(bytes.len() + 1).saturating_sub(4)).step_by(SIMILAR_STEP) {
             let four = bytes[at..].first_chunk().expect("four bytes");
-            self.insert(u32::from_le_bytes(*four), number, at);
+            self.insert(u32::from_le_bytes(*four), begin + at as u32);
         }
     }
 }
@@ -181,8 +206,9 @@ pub struct FastLimits {
     pub is_lazy: bool,
     /// A match of this length ends the search at a position.
     pub enough_bytes: usize,
-    /// Similar bodies of a parse.
+    /// Similar bodies of a parse, and domains above the body's own.
     pub similar_max: usize,
+    pub parents_max: usize,
     /// How many bytes back a body may refer to itself.
     pub reach: usize,
 }
@@ -194,8 +220,8 @@ pub struct FastTask<'a> {
     pub text: &'a Entry,
     /// Bodies of the same name that the connection has, of whatever domain, newest first.
     pub similar: Similar,
-    /// The dictionary that the stream began with, while it can be referred to.
-    pub dictionary: Option<&'a Dictionary>,
+    /// The dictionary that the stream began with, while it can be referred to, and how far before the body it begins.
+    pub dictionary: Option<(&'a Dictionary, u32)>,
 }
 
 /// A body that was found at a place.
@@ -204,7 +230,8 @@ struct Source {
     id: BodyId,
     begin: Place,
     length: u32,
-    is_usable: bool,
+    /// How far back it is on the connection; 0: it must not be used.
+    distance: u32,
 }
 
 /// A match at some position.
@@ -213,8 +240,19 @@ struct Match<'a> {
     length: usize,
     alignment: Alignment,
     source: &'a [u8],
+    /// How far back it is on the connection that the search is for.
+    offset: u32,
     /// Which of the last alignments it repeats.
     repeat: Option<usize>,
+}
+
+impl<'a> Match<'a> {
+    /// Of a source that begins so far before the body.
+    #[inline]
+    fn new(length: usize, alignment: Alignment, source: &'a [u8], distance: u32) -> Self {
+        let offset = distance.wrapping_sub(alignment.shift as u32);
+        Self { length, alignment, source, offset, repeat: None }
+    }
 }
 
 impl FastLimits {
@@ -222,9 +260,9 @@ impl FastLimits {
     pub fn with(self, effort: Effort, window: u32) -> Self {
         let limits = Self { reach: window as usize, ..self };
         match effort {
-            Effort::Greedy => Self { enough_bytes: GOOD_BYTES, similar_max: 2, ..limits },
+            Effort::Greedy => Self { parents_max: 1, enough_bytes: GOOD_BYTES, similar_max: 2, ..limits },
             Effort::Lazy => Self { is_lazy: true, enough_bytes: GOOD_BYTES, similar_max: SIMILAR_MAX, ..limits },
-            Effort::Shallow | Effort::Optimal => limits,
+            Effort::Optimal => limits,
         }
     }
 
@@ -250,15 +288,25 @@ impl Default for FastParser {
     }
 }
 
+/// A body in the index of near ones: its bytes, and where they begin there.
+#[derive(Clone, Copy)]
+struct Near<'a> {
+    bytes: &'a [u8],
+    id: BodyId,
+    begin: u32,
+    /// How far back it is on the connection.
+    distance: u32,
+}
+
 /// State of one parse.
 struct Parse<'a, 'p, U> {
     task: FastTask<'a>,
     limits: FastLimits,
     bytes: &'a [u8],
-    own: &'a DomainHistory,
-    parent: Option<&'a DomainHistory>,
+    /// The body's own, and its parents.
+    domains: SmallVec<[&'a DomainHistory; PARENTS_MAX + 1]>,
     /// Similar bodies, and the body itself as the last.
-    near: SmallVec<[(&'a [u8], BodyId); SIMILAR_MAX + 1]>,
+    near: SmallVec<[Near<'a>; SIMILAR_MAX + 1]>,
     index: &'p mut NearIndex,
     sources: &'p mut [Source; SOURCES],
     usable: U,
@@ -268,12 +316,12 @@ struct Parse<'a, 'p, U> {
 }
 
 impl FastParser {
-    /// Sequences with sources that are `usable`.
+    /// Sequences with sources that are `usable`: those for which it tells how far back they are.
     pub fn parse(
         &mut self,
         task: FastTask<'_>,
         limits: FastLimits,
-        mut usable: impl FnMut(BodyId) -> bool,
+        mut usable: impl FnMut(BodyId) -> Option<u32>,
     ) -> Vec<Sequence> {
         let sequences = self.start(task, limits, &mut usable).run();
         match best_sources(&sequences) {
@@ -281,7 +329,7 @@ impl FastParser {
             Some(best) => {
                 let is_best = |id: &BodyId| best.binary_search(id).is_ok();
                 let similar = task.similar.map(|similar| similar.filter(is_best));
-                self.start(FastTask { similar, ..task }, limits, |id| is_best(&id) && usable(id)).run()
+                self.start(FastTask { similar, ..task }, limits, |id| usable(id).filter(|_| is_best(&id))).run()
             }
         }
     }
@@ -291,7 +339,7 @@ impl FastParser {
         &mut self,
         task: FastTask<'_>,
         limits: FastLimits,
-        usable: impl FnMut(BodyId) -> bool,
+        usable: impl FnMut(BodyId) -> Option<u32>,
     ) -> &Candidates {
         let mut candidates = std::mem::take(&mut self.candidates);
         self.start(task, limits, usable).collect(&mut candidates);
@@ -299,31 +347,33 @@ impl FastParser {
         &self.candidates
     }
 
-    fn start<'a, U: FnMut(BodyId) -> bool>(
+    fn start<'a, U: FnMut(BodyId) -> Option<u32>>(
         &mut self,
         task: FastTask<'a>,
         limits: FastLimits,
-        usable: U,
+        mut usable: U,
     ) -> Parse<'a, '_, U> {
         let FastTask { history, text, similar, .. } = task;
+        let parents = history.parents(text).into_iter().take(limits.parents_max);
         self.sources = [Source::default(); SOURCES];
         let bytes = history.bytes(text);
-        let mut near: SmallVec<[(&[u8], BodyId); SIMILAR_MAX + 1]> = SmallVec::new();
+        let mut near: SmallVec<[Near<'a>; SIMILAR_MAX + 1]> = SmallVec::new();
         for entry in similar.into_iter().flatten().filter_map(|id| history.text(id)) {
             let similar = history.bytes(entry);
-            near.push((&similar[..similar.len().min(SIMILAR_BYTES_MAX)], entry.id));
+            let Some(distance) = usable(entry.id) else { continue };
+            let similar = &similar[..similar.len().min(SIMILAR_BYTES_MAX)];
+            near.push(Near { bytes: similar, id: entry.id, begin: 0, distance });
         }
-        near.push((bytes, ITSELF));
-        self.near.start(near.iter().map(|(bytes, _)| bytes.len()).sum());
-        let count = near.len() - 1;
+        near.push(Near { bytes, id: ITSELF, begin: 0, distance: 0 });
+        self.near.start(near.iter().map(|near| near.bytes.len()).sum());
+        near.iter_mut().for_each(|near| near.begin = self.near.place(near.bytes.len()));
         // The newest last, so that it is found first.
-        for (number, (bytes, _)) in near[..count].iter().enumerate().rev() {
-            self.near.insert_all(bytes, number + 1);
+        for near in near[..near.len() - 1].iter().rev() {
+            self.near.insert_all(near.bytes, near.begin);
         }
         Parse {
             bytes,
-            own: history.domain(text.slot),
-            parent: history.parent(text).map(|slot| history.domain(slot)),
+            domains: std::iter::once(text.slot).chain(parents).map(|slot| history.domain(slot)).collect(),
             near,
             index: &mut self.near,
             sources: &mut self.sources,
@@ -336,7 +386,7 @@ impl FastParser {
     }
 }
 
-impl<'a, U: FnMut(BodyId) -> bool> Parse<'a, '_, U> {
+impl<'a, U: FnMut(BodyId) -> Option<u32>> Parse<'a, '_, U> {
     fn run(mut self) -> Vec<Sequence> {
         let mut sequences = Vec::with_capacity(32);
         let (mut at, mut anchor) = (0, 0);
@@ -374,10 +424,10 @@ impl<'a, U: FnMut(BodyId) -> bool> Parse<'a, '_, U> {
     /// Makes the positions of the body in front of `at` findable.
     #[inline]
     fn insert_until(&mut self, at: usize) {
-        let number = self.near.len();
+        let begin = self.near.last().map_or(0, |itself| itself.begin);
         while self.inserted < at {
             let Some(four) = self.bytes[self.inserted..].first_chunk() else { break };
-            self.index.insert(u32::from_le_bytes(*four), number, self.inserted);
+            self.index.insert(u32::from_le_bytes(*four), begin + self.inserted as u32);
             self.inserted += ITSELF_STEP;
         }
     }
@@ -392,7 +442,7 @@ impl<'a, U: FnMut(BodyId) -> bool> Parse<'a, '_, U> {
             let Ok(from) = usize::try_from(at as i32 + alignment.shift) else { continue };
             let length = self.equal(at, source, from);
             if length >= MATCH_BYTES_MIN && best.is_none_or(|best| best.length < length) {
-                best = Some(Match { length, alignment, source, repeat: Some(index) });
+                best = Some(Match { length, alignment, source, offset: 0, repeat: Some(index) });
             }
         }
         if best.is_some_and(|best| best.length >= LONG_BYTES) {
@@ -400,61 +450,68 @@ impl<'a, U: FnMut(BodyId) -> bool> Parse<'a, '_, U> {
         }
         let eight = eight_at(self.bytes, at);
         let limits = self.limits;
-        let mut add = |found: Option<Match<'a>>| {
+        let add = |best: &mut Option<Match<'a>>, found: Option<Match<'a>>| {
             if let Some(found) = found
                 && limits.gain(&found) > best.map_or(0, |best| limits.gain(&best))
             {
-                best = Some(found);
+                *best = Some(found);
             }
             best.is_some_and(|best| best.length >= limits.enough_bytes)
         };
-        let [own, parent] =
-            [Some(self.own), self.parent].map(|domain| domain.map(|domain| (domain, domain.look_up_fast(eight))));
+        for way in 0..WAYS {
+            if add(&mut best, self.near(eight, way, at)) {
+                return best;
+            }
+        }
+        let mut found = [[Place::END; 2 * WAYS]; PARENTS_MAX + 1];
+        for (found, domain) in found.iter_mut().zip(&self.domains) {
+            *found = domain.look_up_fast(eight);
+        }
         for way in 0..2 * WAYS {
-            for (domain, places) in [own, parent].into_iter().flatten() {
-                if add(self.probe(domain, places[way], at)) {
+            for (index, places) in found.iter().enumerate().take(self.domains.len()) {
+                if add(&mut best, self.probe(self.domains[index], places[way], at)) {
                     return best;
                 }
-            }
-            if way < WAYS && add(self.near(eight, way, at)) {
-                return best;
             }
         }
         if best.is_none()
             && let Some(found) = self.in_dictionary(at)
         {
-            let alignment = Alignment { source: DICTIONARY, shift: found.0 as i32 - at as i32 };
-            return Some(Match { length: found.1, alignment, source: found.2, repeat: None });
+            return Some(found);
         }
         best
     }
 
-    /// Where the dictionary has what stands at a position, how much of it, and the dictionary's bytes.
-    fn in_dictionary(&self, at: usize) -> Option<(usize, usize, &'a [u8])> {
-        let dictionary = self.task.dictionary?;
+    /// The match of the dictionary.
+    fn in_dictionary(&self, at: usize) -> Option<Match<'a>> {
+        let (dictionary, distance) = self.task.dictionary?;
         let found = dictionary.longest(&self.bytes[at..]).filter(|found| found.len() > SHORT_BYTES)?;
-        Some((found.start, found.len(), dictionary.content()))
+        let alignment = Alignment { source: DICTIONARY, shift: found.start as i32 - at as i32 };
+        Some(Match::new(found.len(), alignment, dictionary.content(), distance))
     }
 
     /// The match of a similar body or of the body itself.
     #[inline]
     fn near(&mut self, eight: u64, way: usize, at: usize) -> Option<Match<'a>> {
-        let entry = self.index.table[self.index.slot(eight as u32)][way];
-        let number = (entry >> POSITION_BITS).checked_sub(1)?;
-        let from = (entry & ((1 << POSITION_BITS) - 1)) as usize;
-        let (source, id) = self.near[number as usize];
+        let place = self.index.table[self.index.slot(eight as u32)][way];
+        if place < self.index.begin {
+            return None;
+        }
+        let Near { bytes: source, id, begin, distance } = *self.near.iter().rev().find(|near| near.begin <= place)?;
+        let from = (place - begin) as usize;
         if id == ITSELF && at - from > self.limits.reach {
             return None;
         }
         let length = self.equal(at, source, from);
         let alignment = Alignment { source: id, shift: from as i32 - at as i32 };
-        (length >= MATCH_BYTES_MIN).then_some(Match { length, alignment, source, repeat: None })
+        (length >= MATCH_BYTES_MIN).then(|| Match::new(length, alignment, source, distance))
     }
 
     /// The match at a place of a domain.
     #[inline]
     fn probe(&mut self, domain: &'a DomainHistory, place: Place, at: usize) -> Option<Match<'a>> {
-        if place == Place::END {
+        // Most places are of other bytes with the same hash, which costs one look at memory.
+        if place == Place::END || !domain.kept().begins_with(place, &self.bytes[at..]) {
             return None;
         }
         let id = domain.owner(place)?;
@@ -463,27 +520,27 @@ impl<'a, U: FnMut(BodyId) -> bool> Parse<'a, '_, U> {
             // The index may have newer bodies by now.
             *known = match domain.entry_at(place, id).filter(|entry| entry.id < self.task.text.id) {
                 Some(entry) => {
-                    let is_usable = (self.usable)(id);
-                    Source { id, begin: entry.place(0), length: entry.len() as u32, is_usable }
+                    let distance = (self.usable)(id).unwrap_or(0);
+                    Source { id, begin: entry.place(0), length: entry.len() as u32, distance }
                 }
                 None => Source { id, ..Source::default() },
             };
         }
-        let Source { begin, length, is_usable, .. } = *known;
+        let Source { begin, length, distance, .. } = *known;
         let from = place.behind(begin);
-        if !is_usable || from >= length {
+        if distance == 0 || from >= length {
             return None;
         }
         let source = domain.kept().bytes(begin, length);
         let length = self.equal(at, source, from as usize);
         let alignment = Alignment { source: id, shift: from as i32 - at as i32 };
-        (length >= MATCH_BYTES_MIN).then_some(Match { length, alignment, source, repeat: None })
+        (length >= MATCH_BYTES_MIN).then(|| Match::new(length, alignment, source, distance))
     }
 
     /// All candidates of each position, nearest first and each longer than every nearer one.
     fn collect(mut self, candidates: &mut Candidates) {
         candidates.clear();
-        let mut here: SmallVec<[Candidate; 4 * WAYS + 4]> = SmallVec::new();
+        let mut here: SmallVec<[Candidate; 2 * WAYS * (PARENTS_MAX + 2)]> = SmallVec::new();
         for at in 0..self.bytes.len() {
             candidates.start_position();
             here.retain(|known| {
@@ -498,9 +555,8 @@ impl<'a, U: FnMut(BodyId) -> bool> Parse<'a, '_, U> {
             self.insert_until(at);
             let eight = eight_at(self.bytes, at);
             let mut add = |found: Option<Match<'a>>| {
-                let Some(Match { length, alignment: Alignment { source, shift }, .. }) = found else { return };
-                let added =
-                    Candidate { source, from: (at as i32 + shift) as u32, length: length as u32, is_common: true };
+                let Some(Match { length, alignment: Alignment { source, shift }, offset, .. }) = found else { return };
+                let added = Candidate { source, from: (at as i32 + shift) as u32, length: length as u32, offset };
                 // Itself is 0, and nearest.
                 let nearness = |known: &Candidate| known.source.wrapping_sub(1);
                 let index = here.iter().take_while(|known| nearness(known) >= nearness(&added)).count();
@@ -513,7 +569,8 @@ impl<'a, U: FnMut(BodyId) -> bool> Parse<'a, '_, U> {
                     });
                 }
             };
-            for domain in [Some(self.own), self.parent].into_iter().flatten() {
+            for index in 0..self.domains.len() {
+                let domain = self.domains[index];
                 for place in domain.look_up_fast(eight) {
                     add(self.probe(domain, place, at));
                 }
@@ -522,10 +579,10 @@ impl<'a, U: FnMut(BodyId) -> bool> Parse<'a, '_, U> {
                 add(self.near(eight, way, at));
             }
             if here.is_empty()
-                && let Some((from, length, _)) = self.in_dictionary(at)
+                && let Some(Match { length, alignment, offset, .. }) = self.in_dictionary(at)
             {
-                let (from, length) = (from as u32, length as u32);
-                here.push(Candidate { source: DICTIONARY, from, length, is_common: true });
+                let from = (at as i32 + alignment.shift) as u32;
+                here.push(Candidate { source: DICTIONARY, from, length: length as u32, offset });
             }
             candidates.extend(here.iter().copied());
         }

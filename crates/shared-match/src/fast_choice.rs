@@ -1,26 +1,136 @@
-//! Which fast parse of a body serves a connection, and how one is made that does.
+//! Which parse of a body serves a connection, and how one is made that does.
 //!
-//! Why         a parse is for connections that have its sources. The first recipient's serves most others, so a body has as many
-//!             parses as its recipients differ.
-//! Invariants  a parse may refer to similar bodies of any domain that the connection it is made for was sent: only connections that were
-//!             sent all of these use it, whether it refers to them or not, so nothing of them shows to others.
-//! Limits      `FAST_PROGRAMS_MAX` parses per body and format; the last one makes way.
+//! Why         a parse is for connections that have its sources. Recipients of a body have much of the same past: those of the same
+//!             `Standing` are a group, and use the same parses. So a body has about as many parses as its recipients differ.
+//! Invariants  G1 which group a connection is in depends on what it and others were sent, never on what that holds. G2 the parses of a
+//!             group depend on bodies that all accounts with access to the event may view, and on bodies that every connection of
+//!             the group was sent: so nothing of another connection's past shows in what this one is sent.
+//! Limits      `groups_max` groups per body and format: a connection that fits none joins one without bodies of other domains, and in the
+//!             end one without any. `GROUP_PARSES_MAX` parses per group, and one of what all its connections have.
 
 use crate::{
+    candidates::ITSELF,
     dictionary::Dictionary,
     fast::{FastLimits, FastParser, FastTask, SIMILAR_MAX, Similar},
     history::{Entry, History},
     matcher::{Counters, Effort},
-    parse::{Allowed, Parser, Past, Task},
-    prepared::{Made, Programs, Variant},
+    parse::{Parser, Past, Sequence, Task},
     price::Prices,
     ring::BodyId,
-    sources::{Located, Missing},
-    workshop::{Parsed, Served, head_source, rebuilds},
+    sources::{Missing, Standpoint},
+    spans::Spans,
+    track::Track,
 };
+use smallvec::SmallVec;
 
-/// Parses of a body that are kept where each is made for one connection.
-const FAST_PROGRAMS_MAX: usize = 64;
+/// Groups of a body with few recipients; with more there is one more for each `RECIPIENTS_PER_GROUP` of them.
+const GROUPS_MAX: usize = 64;
+const RECIPIENTS_PER_GROUP: usize = 64;
+/// Groups beyond these, without bodies of other domains.
+const COMMON_GROUPS: usize = 16;
+/// Parses of a group that are made of all that one of its connections has.
+const GROUP_PARSES_MAX: usize = 4;
+/// Bodies of its domains by which recipients of a body are told apart.
+const PROBES_MAX: usize = 12;
+/// Of these, the newest of the same name, which come first.
+const NAMED_PROBES: usize = 3;
+/// Groups with bodies of other domains in which a connection is looked for.
+const OWN_TRIED_MAX: usize = 8;
+
+/// Bodies by which the recipients of a body are told apart: first the newest of its name, then ever older ones of its domains.
+#[derive(Clone, Debug, Default)]
+pub struct Probes {
+    ids: SmallVec<[BodyId; PROBES_MAX]>,
+    named_count: usize,
+}
+
+impl Probes {
+    /// Those for the newest body. A handful of recipients is not worth more than a look at bodies of the name.
+    pub fn choose(&mut self, history: &History, id: BodyId, effort: Effort) {
+        self.ids.clear();
+        let Some(text) = history.text(id) else { return };
+        let earlier = |id: &BodyId| *id < text.id;
+        self.ids.extend(history.similar(text).into_iter().filter(earlier).take(NAMED_PROBES));
+        self.named_count = self.ids.len();
+        if effort > Effort::Greedy {
+            for slot in std::iter::once(text.slot).chain(history.parents(text)) {
+                self.ids.extend(history.domain(slot).spaced(text.id));
+            }
+        }
+        self.ids.truncate(PROBES_MAX);
+    }
+}
+
+/// What of the past a connection has, as far as parses are chosen by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// How far back its stream refers.
+    window: u32,
+    /// Which of the probes.
+    had: u16,
+    /// Bodies of other domains that its parses may refer to, if they may.
+    own: Option<Similar>,
+}
+
+/// Connections of the same standing, and the parses that serve them.
+#[derive(Debug)]
+pub struct Group<P> {
+    standing: Standing,
+    /// Of all that one of the connections has.
+    parses: SmallVec<[P; 1]>,
+    /// Of what all of them have.
+    common: Option<P>,
+}
+
+/// The groups of a body, in a format.
+pub type Groups<P> = Vec<Group<P>>;
+
+/// Most groups that are kept of a body for so many recipients.
+pub fn groups_max(audience: u32) -> usize {
+    GROUPS_MAX + audience as usize / RECIPIENTS_PER_GROUP
+}
+
+/// Gives back most of what a body holds whose recipients have been written to.
+pub fn shrink<P>(groups: &mut Groups<P>) {
+    groups.truncate(GROUPS_MAX);
+    groups.shrink_to_fit();
+}
+
+/// Which text is written to which connection.
+#[derive(Clone, Copy)]
+pub struct Served<'a> {
+    pub id: BodyId,
+    /// The oldest text that the connection has within reach.
+    pub oldest_here: Option<BodyId>,
+    pub here: Standpoint<'a>,
+}
+
+impl Served<'_> {
+    /// How many texts back it can refer.
+    #[inline]
+    fn age(&self) -> Option<u32> {
+        self.oldest_here.map(|oldest| self.id.wrapping_sub(oldest))
+    }
+
+    /// How far back a text is that the connection has within reach.
+    #[inline]
+    pub fn find(&self, id: BodyId) -> Option<u32> {
+        let age = self.age()?;
+        let Standpoint { track, spans, position, .. } = self.here;
+        let distance = || track.distance(id, position, spans);
+        (self.id.wrapping_sub(id) <= age).then(distance)?
+    }
+}
+
+/// A parse and which head it goes with.
+pub struct Parsed<'a> {
+    pub bytes: &'a [u8],
+    pub sequences: Vec<Sequence>,
+    pub head_source: Option<BodyId>,
+    /// Of the connection it is made for; others are much like it.
+    pub track: &'a Track,
+    pub spans: &'a Spans,
+}
 
 /// What parses are made with.
 pub struct Parsers<'a> {
@@ -33,6 +143,8 @@ pub struct Parsers<'a> {
 pub struct FastChoice<'a> {
     pub history: &'a History,
     pub text: &'a Entry,
+    pub probes: &'a Probes,
+    pub groups_max: usize,
     /// And how far before the body it begins.
     pub dictionary: Option<(&'a Dictionary, u32)>,
     pub limits: FastLimits,
@@ -42,51 +154,124 @@ pub struct FastChoice<'a> {
 }
 
 impl FastChoice<'_> {
-    /// The parse that serves the connection; none if even its own does not.
-    pub fn get_or_make<P>(
+    /// The parse that serves the connection, which `locate` has located.
+    pub fn get_or_make<'g, P>(
         &self,
         parsers: Parsers<'_>,
-        programs: &mut Programs<P>,
-        locate: &mut impl FnMut(&P, Located) -> Result<(), Missing>,
-        prepare: impl FnOnce(Parsed<'_>) -> P,
-    ) -> Option<usize> {
-        let similar = self.similar();
-        let mut serves =
-            |made: &Made<P>| self.is_for(made.variant, similar) && locate(&made.program, Located::NOTHING).is_ok();
-        if let Some(index) = programs.iter().position(&mut serves) {
-            return Some(index);
+        groups: &'g mut Groups<P>,
+        locate: &mut impl FnMut(&P) -> Result<(), Missing>,
+        prepare: impl Fn(Parsed<'_>) -> P,
+    ) -> &'g P {
+        let Parsers { fast, optimal, counters } = parsers;
+        let mut make = |similar: Similar, allowed: Allowed| {
+            counters.parses_total += 1;
+            prepare(self.parse((&mut *fast, &mut *optimal), similar, allowed))
+        };
+        let had = self.had();
+        let Some(index) = self.join(groups, had) else {
+            // The last group is of connections that fit no other, and refers to nothing.
+            let standing = Standing { window: self.served.here.window, had: 0, own: None };
+            let program = make(Similar::default(), Allowed::Nothing);
+            locate(&program).expect("what refers to itself alone misses nothing");
+            groups.truncate(self.groups_max + COMMON_GROUPS);
+            groups.push(Group { standing, parses: SmallVec::new(), common: Some(program) });
+            let last = groups.last().and_then(|group| group.common.as_ref());
+            return last.expect("just pushed");
+        };
+        let Group { standing, parses, common } = &mut groups[index];
+        let similar = self.similar(*standing);
+        let mut served = parses.iter().position(|program| locate(program).is_ok());
+        if served.is_none() && parses.len() < GROUP_PARSES_MAX {
+            let program = make(similar, Allowed::Had);
+            if locate(&program).is_ok() {
+                served = Some(parses.len());
+                parses.push(program);
+            }
         }
-        parsers.counters.parses_total += 1;
-        let program = prepare(self.parse(parsers, similar));
-        programs.truncate(FAST_PROGRAMS_MAX - 1);
-        programs.push(Made { variant: Variant::Fast(similar), looks_back: 0, bits: 0, program });
-        programs.last().filter(|made| serves(made)).map(|_| programs.len() - 1)
+        match served {
+            Some(index) => &parses[index],
+            None => {
+                counters.fallbacks_total += 1;
+                let program = common.get_or_insert_with(|| make(similar, Allowed::Common(*standing)));
+                if locate(program).is_err() {
+                    // A body was evicted in between.
+                    *program = make(Similar::default(), Allowed::Nothing);
+                    locate(program).expect("what refers to itself alone misses nothing");
+                }
+                &*program
+            }
+        }
     }
 
-    /// Whether the connection may use a parse: it was sent every body that the parse may refer to, and has no larger set of its own.
-    fn is_for(&self, variant: Variant, similar: Similar) -> bool {
-        let Variant::Fast(with) = variant else { return false };
-        if with == similar {
-            return true;
+    /// The connection's group; none if it fits none and there are too many.
+    fn join<P>(&self, groups: &mut Groups<P>, had: u16) -> Option<usize> {
+        let window = self.served.here.window;
+        let has_named = had & ((1 << self.probes.named_count) - 1) != 0;
+        let wants_own = !has_named || self.effort < Effort::Optimal;
+        let is_alike = |standing: &Standing| standing.window == window && standing.had == had;
+        if wants_own {
+            let own = self.own(had);
+            let count = |own: &Similar| own.iter().flatten().count();
+            // One of other bodies does as well, if there are as many.
+            let serves = |other: Similar| other == own || count(&other) >= count(&own).max(1) && self.has_all(other);
+            let with_own = groups.iter().enumerate().filter(|(_, group)| is_alike(&group.standing));
+            let mut with_own =
+                with_own.filter_map(|(index, group)| Some((index, group.standing.own?))).take(OWN_TRIED_MAX);
+            if let Some((index, _)) = with_own.find(|(_, other)| serves(*other)) {
+                return Some(index);
+            }
+            if groups.len() < self.groups_max {
+                let standing = Standing { window, had, own: Some(own) };
+                groups.push(Group { standing, parses: SmallVec::new(), common: None });
+                return Some(groups.len() - 1);
+            }
         }
-        with.iter().flatten().count() >= similar.iter().flatten().count()
-            && with.into_iter().flatten().all(|id| self.served.find(id).is_some())
+        let found = groups.iter().position(|group| is_alike(&group.standing) && group.standing.own.is_none());
+        if found.is_none() && groups.len() < self.groups_max + COMMON_GROUPS {
+            groups.push(Group { standing: Standing { window, had, own: None }, parses: SmallVec::new(), common: None });
+            return Some(groups.len() - 1);
+        }
+        found
     }
 
-    fn parse(&self, parsers: Parsers<'_>, similar: Similar) -> Parsed<'_> {
+    /// How far back a body is on the connection, if it is within reach.
+    #[inline]
+    fn reached(&self, id: BodyId) -> Option<u32> {
+        let reach = self.served.here.window.saturating_sub(self.text.len() as u32);
+        self.served.find(id).filter(|distance| *distance <= reach)
+    }
+
+    #[inline]
+    fn has(&self, id: BodyId) -> bool {
+        self.reached(id).is_some()
+    }
+
+    #[inline]
+    fn had(&self) -> u16 {
+        let bits = self.probes.ids.iter().enumerate();
+        bits.fold(0, |had, (index, id)| had | u16::from(self.has(*id)) << index)
+    }
+
+    /// The connection was sent every body that the parse may refer to.
+    fn has_all(&self, own: Similar) -> bool {
+        own.into_iter().flatten().all(|id| self.has(id))
+    }
+
+    /// A parse with these similar bodies, and with others that are allowed.
+    fn parse(&self, (fast, optimal): (&mut FastParser, &mut Parser), similar: Similar, allowed: Allowed) -> Parsed<'_> {
         let Self { history, text, dictionary, limits, served, .. } = *self;
         let here = served.here;
-        let reach = here.window.saturating_sub(text.len() as u32);
-        let is_usable = |id| served.find(id).is_some_and(|located| located.distance <= reach);
-        let task = FastTask { history, text, similar, dictionary: dictionary.map(|(dictionary, _)| dictionary) };
+        let usable = |id| self.reached(id).filter(|_| self.allows(allowed, id));
+        let dictionary = dictionary.filter(|_| allowed != Allowed::Nothing);
+        let task = FastTask { history, text, similar, dictionary };
         let past = Past { history, dictionary };
         let sequences = match self.effort {
-            Effort::Shallow => {
-                let candidates = parsers.fast.candidates(task, limits, is_usable);
+            Effort::Optimal => {
+                let candidates = fast.candidates(task, limits, usable);
                 let task = Task { text, past, candidates, reach: limits.reach as u32 };
-                parsers.optimal.parse(task, self.prices, Allowed::All)
+                optimal.parse(task, self.prices)
             }
-            _ => parsers.fast.parse(task, limits, is_usable),
+            _ => fast.parse(task, limits, usable),
         };
         let bytes = history.bytes(text);
         debug_assert!(rebuilds(bytes, past, &sequences), "P1");
@@ -94,18 +279,82 @@ impl FastChoice<'_> {
         Parsed { bytes, sequences, head_source, track: here.track, spans: here.spans }
     }
 
-    /// The newest bodies of the same name that the connection has, of whatever domain: its own past.
-    fn similar(&self) -> Similar {
-        let Self { history, text, served, limits, .. } = *self;
-        let reach = served.here.window.saturating_sub(text.len() as u32);
-        let is_here = |id: &BodyId| served.find(*id).is_some_and(|located| located.distance <= reach);
-        let is_named = |id: &BodyId| *id < text.id && history.text(*id).is_some_and(|other| other.name == text.name);
-        let newest = Some(served.here.track.newest_named(text.name)).filter(|id| is_named(id) && is_here(id));
-        // Only as many are looked at as this name has on the whole thread; this connection may have few of them.
-        let others = history.named(text.name).filter(|id| *id < newest.unwrap_or(text.id) && is_here(id));
-        let mut similar = [None; SIMILAR_MAX];
-        let found = newest.into_iter().chain(others).take(limits.similar_max);
-        similar.iter_mut().zip(found).for_each(|(similar, id)| *similar = Some(id));
+    fn allows(&self, allowed: Allowed, id: BodyId) -> bool {
+        match allowed {
+            Allowed::Had => true,
+            Allowed::Nothing => false,
+            Allowed::Common(standing) => {
+                let probe = self.probes.ids.iter().position(|probe| *probe == id);
+                probe.is_some_and(|index| standing.had >> index & 1 == 1)
+                    || standing.own.is_some_and(|own| own.contains(&Some(id)))
+            }
+        }
+    }
+
+    /// Bodies of the same name that connections of a standing have: some of the body's domains, then those of other domains.
+    fn similar(&self, standing: Standing) -> Similar {
+        let similar_max = self.limits.similar_max.min(SIMILAR_MAX);
+        let own = standing.own.unwrap_or_default();
+        let own_count = own.iter().flatten().count();
+        let named = self.probes.ids[..self.probes.named_count].iter().enumerate();
+        let named = named.filter(|(index, _)| standing.had >> index & 1 == 1).map(|(_, id)| *id);
+        let named = named.take(similar_max.saturating_sub(own_count).max(1));
+        let mut similar = Similar::default();
+        similar.iter_mut().zip(named.chain(own.into_iter().flatten())).for_each(|(similar, id)| *similar = Some(id));
         similar
     }
+
+    /// The newest bodies of the same name that the connection was sent in domains that not all recipients may view: its own past.
+    fn own(&self, had: u16) -> Similar {
+        let Self { history, text, served, limits, .. } = *self;
+        let mut own = Similar::default();
+        let has_named = had & ((1 << self.probes.named_count) - 1) != 0;
+        let own_max = if has_named { limits.similar_max / 2 } else { limits.similar_max.div_ceil(2) };
+        let parents = history.parents(text);
+        let is_elsewhere = |id: &BodyId| {
+            let other = history.text(*id).filter(|other| *id < text.id && other.name == text.name);
+            other.is_some_and(|other| other.slot != text.slot && !parents.contains(&other.slot)) && self.has(*id)
+        };
+        let newest = served.here.track.newest_named(text.name).into_iter().filter(is_elsewhere);
+        own.iter_mut().zip(newest.take(own_max)).for_each(|(own, id)| *own = Some(id));
+        own
+    }
+}
+
+/// Which bodies a parse may refer to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Allowed {
+    /// All that the connection has.
+    Had,
+    /// What every connection of this standing has.
+    Common(Standing),
+    /// None but the body itself.
+    Nothing,
+}
+
+/// Whether the matches of a parse equal the bytes that they stand for (P1).
+pub fn rebuilds(bytes: &[u8], past: Past<'_>, sequences: &[Sequence]) -> bool {
+    let mut at = 0;
+    sequences.iter().all(|sequence| {
+        at += sequence.literals as usize;
+        let length = sequence.length as usize;
+        let from = (at as i32 + sequence.alignment.shift) as usize;
+        let is_equal = match sequence.alignment.source {
+            ITSELF => from < at && bytes[from..from + length] == bytes[at..at + length],
+            // An evicted source was compared when it was found.
+            source => {
+                past.bytes(source).is_none_or(|source| source.get(from..from + length) == Some(&bytes[at..at + length]))
+            }
+        };
+        at += length;
+        is_equal
+    })
+}
+
+/// The text of the same name whose head is copied, if one is among those that `sequences` refer to anyway: best the one with which
+/// the text goes on.
+pub fn head_source(history: &History, text: &Entry, sequences: &[Sequence]) -> Option<BodyId> {
+    let is_named = |id: &BodyId| history.text(*id).is_some_and(|source| source.name == text.name);
+    let first = sequences.first().filter(|first| first.alignment.shift == 0).map(|first| first.alignment.source);
+    first.filter(is_named).or_else(|| sequences.iter().map(|sequence| sequence.alignment.source).filter(is_named).max())
 }

@@ -1,17 +1,16 @@
 //! Format: what differs between streams of zstd and of deflate once it is known what a text may refer to.
 
 use crate::{
-    candidates::Candidates,
     deflate,
     dictionary::Dictionary,
     envelope::Head,
     fast::FastLimits,
-    prepared::{Prepared, Programs},
+    fast_choice::{Groups, Parsed},
+    history::PARENTS_MAX,
+    prepared::Prepared,
     price::{DeflatePrices, Prices, ZstdPrices},
     sources::{Distances, Sources},
     tables::Tables,
-    templates::Template,
-    workshop::Parsed,
     zstd::{self, alone::Room},
 };
 
@@ -47,10 +46,8 @@ pub(crate) trait Format {
 
 /// What there is of a text: what is shared by all connections that refer to the same dictionary, or to none.
 pub struct Shelf<'a, P> {
-    pub candidates: &'a Candidates,
     pub dictionary: Option<&'a Dictionary>,
-    pub templates: &'a [Template],
-    pub programs: &'a mut Programs<P>,
+    pub programs: &'a mut Groups<P>,
 }
 
 pub(crate) struct Zstd;
@@ -67,6 +64,7 @@ impl Format for Zstd {
         is_lazy: false,
         enough_bytes: usize::MAX,
         similar_max: 1,
+        parents_max: PARENTS_MAX,
         reach: 0,
     };
 
@@ -80,12 +78,11 @@ impl Format for Zstd {
 
     #[inline]
     fn programs(prepared: &mut Prepared, begun: Option<usize>) -> Shelf<'_, Self::Program> {
-        let Prepared { candidates, templates, zstd, .. } = prepared;
         match begun {
-            None => Shelf { candidates, dictionary: None, templates, programs: zstd },
+            None => Shelf { dictionary: None, programs: &mut prepared.zstd },
             Some(index) => {
-                let (dictionary, candidates, programs) = prepared.begun.get(index);
-                Shelf { candidates, dictionary: Some(dictionary), templates, programs }
+                let (dictionary, programs) = prepared.begun.get(index);
+                Shelf { dictionary: Some(dictionary), programs }
             }
         }
     }
@@ -130,6 +127,7 @@ impl Format for Deflate {
         is_lazy: false,
         enough_bytes: usize::MAX,
         similar_max: 2,
+        parents_max: PARENTS_MAX,
         reach: 0,
     };
 
@@ -143,8 +141,7 @@ impl Format for Deflate {
 
     #[inline]
     fn programs(prepared: &mut Prepared, _: Option<usize>) -> Shelf<'_, Self::Program> {
-        let Prepared { candidates, templates, deflate, .. } = prepared;
-        Shelf { candidates, dictionary: None, templates, programs: deflate }
+        Shelf { dictionary: None, programs: &mut prepared.deflate }
     }
 
     fn prepare(parsed: &Parsed<'_>, _: &Tables) -> Self::Program {

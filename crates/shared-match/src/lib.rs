@@ -19,9 +19,8 @@
 //! only a ring with the positions of recent events in its stream, from which its offsets follow. The work per connection
 //! is to encode about fifteen offsets, and the head with its sequence number.
 //!
-//! A parse fits a connection that received all of its sources. A sample of the connections estimates which earlier
-//! events the recipients of an event have (`coverage`). Newer connections use parses with shorter look-back, and
-//! connections that lack a source get a parse of the sources they have.
+//! A parse fits a connection that was sent all of its sources. Recipients of an event that were sent the same of a few
+//! probed bodies are a group, and use the same parses (`fast_choice`).
 //!
 //! A zstd stream may start with a dictionary that its client has: bytes in front of its first. Young streams with the
 //! same dictionary share parses that refer to it (`dictionary`, `begun`).
@@ -36,8 +35,8 @@
 //!
 //! Lengths are another matter, as with every compression: a short event resembles an earlier one. History and index
 //! belong to a visibility domain (`Domain`), so the length of an event on one connection depends on bodies that its
-//! account may view, on static tables, and on load: which of these bodies the other recipients have, and how far back
-//! their streams reach. See docs/security.md, "Lengths of frames".
+//! account may view, on bodies that it was sent itself, on static tables, and on load: which of these bodies the other
+//! recipients have, and how far back their streams reach. See docs/security.md, "Lengths of frames".
 #![forbid(unsafe_code)]
 
 mod alone;
@@ -45,20 +44,16 @@ mod begun;
 mod bits;
 mod candidates;
 mod codes;
-mod coverage;
 mod deflate;
 mod dictionary;
 mod envelope;
 mod fast;
 mod fast_choice;
-mod find;
 mod format;
 mod fse;
-mod had;
 mod history;
 mod huffman;
 mod matcher;
-mod owners;
 mod parse;
 mod places;
 mod prepared;
@@ -67,10 +62,8 @@ mod ring;
 mod sources;
 mod spans;
 mod tables;
-mod templates;
 mod track;
 mod train;
-mod workshop;
 mod zstd;
 
 pub use deflate::{Container, DeflateStream};

@@ -3,44 +3,37 @@
 //! Owns        the history, the parses of the newest texts, and the trained tables. One per thread and form.
 //! Doors       `push` once per text; `zstd` and `deflate` once per connection, some after its stream's `prefetch`;
 //!             `zstd_alone` and `deflate_alone` for what one connection gets and no other.
-//! Limits      `Limits`; parses of the `PREPARED_MAX` newest texts, at most about twice `workshop::PROGRAMS_MAX` per text and
-//!             format, and as many again for each of `begun::DICTIONARIES_MAX` dictionaries. An older text is written as if it were
-//!             this connection's alone.
+//! Limits      `Limits`; parses of the `PREPARED_MAX` newest texts, at most `fast_choice::PROGRAMS_MAX` per text and format, and as many
+//!             again for each of `begun::DICTIONARIES_MAX` dictionaries. An older text is written as if it were this connection's alone.
 
 use crate::{
     alone::Alone,
     begun::Begun,
-    candidates::Candidates,
-    coverage::Coverage,
     deflate::{self, DeflateStream, symbols::Symbols},
     dictionary::InFront,
     envelope::{EarlierHead, Head, NAME_BYTES_MAX, Tail, around, digits_of, span_of},
     fast::FastParser,
-    fast_choice::{FastChoice, Parsers},
-    find::Finder,
+    fast_choice::{FastChoice, Parsed, Parsers, Probes, Served, groups_max, shrink},
     format::{Deflate, Format, PricesOf, Shelf, Zstd},
-    had::Had,
     history::{Domain, History, Scope},
     parse::Parser,
     prepared::Prepared,
     price::{DeflatePrices, ZstdPrices},
     ring::BodyId,
-    sources::{Distances, Located, Standpoint},
+    sources::{Distances, Standpoint},
     tables::{Form, Tables},
-    templates::Templates,
     track::Track,
-    workshop::{self, Parsed, Served, Workshop},
     zstd::{self, ZstdStream, alone::Room},
 };
-use smallvec::SmallVec;
 use std::collections::VecDeque;
 
 /// Texts whose parses are kept.
 const PREPARED_MAX: usize = 128;
+/// Of these, texts that keep all parses. Recipients of older ones mostly have been written to.
+const WHOLE_MAX: usize = 8;
 /// Most recipients of a body that is parsed with each effort. With more, the next one costs less than contexts would.
 const GREEDY_AUDIENCE_MAX: u32 = 4;
 const LAZY_AUDIENCE_MAX: u32 = 32;
-const SHALLOW_AUDIENCE_MAX: u32 = 1_024;
 /// Longest match in a zstd message that is written alone.
 const ALONE_MATCH_BYTES_MAX: usize = 32 << 10;
 
@@ -61,9 +54,7 @@ pub enum Effort {
     Greedy,
     /// For a dozen: a match may wait for a better one.
     Lazy,
-    /// For dozens: the cheapest parse under real prices of what the fast search finds.
-    Shallow,
-    /// For hundreds: the cheapest parse under real prices.
+    /// For dozens and more: the cheapest parse under real prices of all that the search finds.
     Optimal,
 }
 
@@ -115,12 +106,7 @@ pub struct Matcher {
     history: History,
     parser: Parser,
     prepared: VecDeque<Prepared>,
-    finder: Finder,
     fast: FastParser,
-    one: Candidates,
-    had: Had,
-    coverage: Coverage,
-    templates: Templates,
     alone: Alone,
     room: Room,
     symbols: Symbols,
@@ -142,12 +128,7 @@ impl Matcher {
             history: History::new(limits.history_bytes_max),
             parser: Parser::default(),
             prepared: VecDeque::new(),
-            finder: Finder::default(),
             fast: FastParser::default(),
-            one: Candidates::default(),
-            had: Had::default(),
-            coverage: Coverage::default(),
-            templates: Templates::default(),
             alone: Alone::default(),
             room: Room::default(),
             symbols: Symbols::default(),
@@ -179,28 +160,23 @@ impl Matcher {
             .unwrap_or_else(|| Prepared {
                 id,
                 effort,
-                candidates: Candidates::default(),
-                templates: SmallVec::new(),
+                probes: Probes::default(),
+                audience,
                 zstd: Vec::new(),
                 deflate: Vec::new(),
                 begun: Begun::default(),
             });
-        (prepared.id, prepared.effort) = (id, effort);
+        (prepared.id, prepared.effort, prepared.audience) = (id, effort, audience);
         self.history.catch_up_fast(id);
         prepared.zstd.clear();
         prepared.deflate.clear();
         prepared.begun.clear();
-        prepared.templates.clear();
-        prepared.candidates.clear();
-        if effort < Effort::Optimal {
-            self.prepared.push_back(prepared);
-            return Some(id);
+        prepared.probes.choose(&self.history, id, effort);
+        if let Some(written) = self.prepared.len().checked_sub(WHOLE_MAX) {
+            let Prepared { zstd, deflate, .. } = &mut self.prepared[written];
+            shrink(zstd);
+            shrink(deflate);
         }
-        self.templates.choose(&self.history, &self.coverage, id);
-        // Behind the last one that not nearly all have, nobody asks for the others.
-        let asked = self.templates.all().iter().rposition(|template| !template.is_common).map_or(0, |last| last + 1);
-        prepared.templates.extend_from_slice(&self.templates.all()[..asked]);
-        self.finder.find(&mut self.history, &self.coverage, &self.templates, id, &mut prepared.candidates);
         self.prepared.push_back(prepared);
         Some(id)
     }
@@ -233,7 +209,6 @@ impl Matcher {
             (Domain::Direct { .. }, _) => Effort::Greedy,
             (_, ..=GREEDY_AUDIENCE_MAX) => Effort::Greedy,
             (_, ..=LAZY_AUDIENCE_MAX) => Effort::Lazy,
-            (_, ..=SHALLOW_AUDIENCE_MAX) => Effort::Shallow,
             _ => Effort::Optimal,
         })
     }
@@ -261,9 +236,7 @@ impl Matcher {
     fn begun(&mut self, stream: &ZstdStream, id: BodyId) -> Option<usize> {
         let index = self.prepared_index(id)?;
         let text = self.history.bytes(self.history.text(id)?);
-        let Prepared { begun, candidates, effort, .. } = &mut self.prepared[index];
-        let candidates = (*effort == Effort::Optimal).then_some(&*candidates);
-        begun.find_or_make(stream.dictionary()?, candidates, text)
+        self.prepared[index].begun.find_or_make(stream.dictionary()?, text)
     }
 
     /// As [`Matcher::zstd`], for a stream of deflate.
@@ -304,49 +277,29 @@ impl Matcher {
         let oldest_here = track.oldest(position, reach, self.history.spans());
         let newest = track.newest(position);
         track.number(seq, position);
-        let Shelf { candidates, dictionary, templates, programs } = F::programs(&mut self.prepared[index], begun);
+        let probes = std::mem::take(&mut self.prepared[index].probes);
+        let groups_max = groups_max(self.prepared[index].audience);
+        let Shelf { dictionary, programs } = F::programs(&mut self.prepared[index], begun);
         let dictionary = dictionary.map(|dictionary| (dictionary, dictionary.distance(position)));
         let dictionary_distance = dictionary.map_or(0, |(_, distance)| distance);
         let (tables, distances, spans) = (&self.tables, &mut self.distances, self.history.spans());
         let here = Standpoint { track, spans, position, window, dictionary: dictionary_distance };
-        let mut locate = |program: &F::Program, located| F::sources(program).locate(here, located, distances);
-        let served = Served { id, oldest_here, here };
-        let ready = match effort {
-            Effort::Optimal => workshop::ready(programs, templates, &served, &mut locate),
-            Effort::Greedy | Effort::Lazy | Effort::Shallow => {
-                let choice = FastChoice {
-                    history: &self.history,
-                    text,
-                    dictionary,
-                    limits: F::FAST.with(effort, window),
-                    effort,
-                    prices: F::prices(&self.prices),
-                    served,
-                };
-                let prepare = |parsed: Parsed<'_>| F::prepare(&parsed, tables);
-                let parsers = Parsers { fast: &mut self.fast, optimal: &mut self.parser, counters: &mut self.counters };
-                choice.get_or_make(parsers, programs, &mut locate, prepare)
-            }
+        let mut locate = |program: &F::Program| F::sources(program).locate(here, distances);
+        let choice = FastChoice {
+            history: &self.history,
+            text,
+            probes: &probes,
+            groups_max,
+            dictionary,
+            limits: F::FAST.with(effort, window),
+            effort,
+            prices: F::prices(&self.prices),
+            served: Served { id, oldest_here, here },
         };
-        let chosen = ready.unwrap_or_else(|| {
-            let mut workshop = Workshop {
-                history: &self.history,
-                prices: F::prices(&self.prices),
-                coverage: &self.coverage,
-                parser: &mut self.parser,
-                finder: &mut self.finder,
-                one: &mut self.one,
-                had: &mut self.had,
-                counters: &mut self.counters,
-                candidates,
-                dictionary,
-                templates,
-                served,
-            };
-            workshop.choose(programs, |program| locate(program, Located::NOTHING), |parsed| F::prepare(&parsed, tables))
-        });
+        let prepare = |parsed: Parsed<'_>| F::prepare(&parsed, tables);
+        let parsers = Parsers { fast: &mut self.fast, optimal: &mut self.parser, counters: &mut self.counters };
+        let program = choice.get_or_make(parsers, programs, &mut locate, prepare);
         self.counters.written_total += 1;
-        let program = &programs[chosen].program;
         if self.form == Form::Json {
             let alike = F::sources(program).head_distance(distances);
             let mut is_copied = alike.is_some_and(|distance| head.copy_from(track, distance, position, window));
@@ -366,11 +319,8 @@ impl Matcher {
         track.advance(head.len());
         track.remember(id, position, spans);
         track.note_name(name, id);
-        if let Some(sample) = self.coverage.sample_of(&mut track.membership) {
-            self.history.note_written(id, sample);
-            self.coverage.note_reach(sample, oldest_here.unwrap_or(id), window);
-        }
         track.advance(text_bytes + tail.bytes().len());
+        self.prepared[index].probes = probes;
         Ok(())
     }
 

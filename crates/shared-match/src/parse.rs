@@ -2,8 +2,7 @@
 //!
 //! Owns        the search for the cheapest path under real prices: `repeats` for zstd, where the last offsets are cheap
 //!             to repeat, `plain` for deflate, where each offset is written in full.
-//! Invariants  P1 a parse and its sources reproduce the body. P2 it refers to no body older than its horizon, beyond
-//!             its reach, or in a hole; to a dictionary only if its candidates do.
+//! Invariants  P1 a parse and its sources reproduce the body. P2 it refers to sources of its candidates only.
 //! Limits      `SOURCES_MAX` bodies that it refers to: those that provide the most bytes.
 
 mod plain;
@@ -12,15 +11,10 @@ mod repeats;
 use crate::{
     candidates::{Candidate, Candidates, ITSELF},
     dictionary::{DICTIONARY, Dictionary},
-    had::Had,
     history::{Entry, History},
     price::Prices,
     ring::BodyId,
 };
-
-/// Approximate bytes that a connection receives per body of the matcher: some bodies are large, and most are
-/// not sent to it.
-const BYTES_PER_TEXT: u32 = 700;
 
 /// Bodies that one parse may refer to: each is looked up on every connection.
 pub const SOURCES_MAX: usize = 240;
@@ -63,7 +57,7 @@ pub struct Past<'a> {
 }
 
 impl<'a> Past<'a> {
-    /// The bytes of a source other than the text itself.
+    /// The bytes of a source other than the body itself.
     pub fn bytes(&self, id: BodyId) -> Option<&'a [u8]> {
         if id == DICTIONARY {
             return self.dictionary.map(|(dictionary, _)| dictionary.content());
@@ -83,45 +77,6 @@ pub struct Task<'a> {
     pub reach: u32,
 }
 
-/// Sources that a parse may use, in addition to the body itself and a dictionary.
-#[derive(Clone, Copy, Debug)]
-pub enum Allowed<'a> {
-    /// Bodies that nearly all connections have, from `oldest` on, and one more.
-    Common { oldest: BodyId, template: Option<BodyId> },
-    /// Bodies that one connection has.
-    Had(&'a Had),
-    /// One body only.
-    Only(BodyId),
-    /// All bodies.
-    All,
-    /// No other body.
-    Nothing,
-}
-
-impl Allowed<'_> {
-    fn allows(&self, found: &Candidate) -> bool {
-        match *self {
-            // Without branches, because the CPU could not predict them.
-            Self::Common { oldest, template } => {
-                found.is_common & (found.source >= oldest) | (Some(found.source) == template)
-            }
-            Self::Had(had) => had.contains(found.source),
-            Self::Only(only) => found.source == only,
-            Self::All => true,
-            Self::Nothing => false,
-        }
-    }
-}
-
-/// Approximate distance of an alignment's bytes, before a connection is known.
-fn likely_distance(past: Past<'_>, text: &Entry, alignment: Alignment) -> u32 {
-    match alignment.source {
-        ITSELF => -alignment.shift as u32,
-        DICTIONARY => past.dictionary.map_or(0, |(_, distance)| distance).wrapping_sub(alignment.shift as u32),
-        source => text.id.wrapping_sub(source).saturating_mul(BYTES_PER_TEXT).clamp(1_000, 1 << 20),
-    }
-}
-
 /// Memory for parsing, reused between parses.
 #[derive(Debug, Default)]
 pub struct Parser {
@@ -130,18 +85,13 @@ pub struct Parser {
 }
 
 impl Parser {
-    /// The cheapest sequences under `prices` with `allowed` sources.
-    pub fn parse(&mut self, task: Task<'_>, prices: Prices<'_>, allowed: Allowed<'_>) -> Vec<Sequence> {
-        let sequences = match (prices, allowed) {
-            (Prices::Deflate(prices), Allowed::Common { oldest, template }) => {
-                self.plain.parse_common(task, prices, (oldest, template))
-            }
-            // The most frequent case has a loop of its own.
-            (_, Allowed::Common { .. }) => self.parse_with(task, prices, |found| allowed.allows(found)),
-            _ => self.parse_with(task, prices, |found| allowed.allows(found)),
-        };
-        let Some(best) = best_sources(&sequences) else { return sequences };
-        self.parse_with(task, prices, |found| best.binary_search(&found.source).is_ok() && allowed.allows(found))
+    /// The cheapest sequences under `prices`.
+    pub fn parse(&mut self, task: Task<'_>, prices: Prices<'_>) -> Vec<Sequence> {
+        let sequences = self.parse_with(task, prices, |_| true);
+        match best_sources(&sequences) {
+            None => sequences,
+            Some(best) => self.parse_with(task, prices, |found| best.binary_search(&found.source).is_ok()),
+        }
     }
 
     fn parse_with(

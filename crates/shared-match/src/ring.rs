@@ -91,6 +91,7 @@ impl Group {
         Some(used + needed)
     }
 
+    #[cfg(test)]
     fn ids(&self) -> impl Iterator<Item = BodyId> + use<> {
         let first = self.id;
         std::iter::once(first).chain(self.gaps().scan(first, |id, gap| {
@@ -420,6 +421,7 @@ impl PositionRing {
     }
 
     /// The texts that are remembered.
+    #[cfg(test)]
     pub fn ids(&self) -> impl Iterator<Item = BodyId> + '_ {
         let is_remembered = |id: &BodyId| self.newest.wrapping_sub(*id) <= self.age();
         (0..self.count).flat_map(|back| self.group(back).ids()).filter(is_remembered)

@@ -54,18 +54,6 @@ pub struct Standpoint<'a> {
     pub dictionary: u32,
 }
 
-/// Cached distances of texts in one connection's stream.
-#[derive(Clone, Copy, Debug)]
-pub struct Located {
-    pub id: BodyId,
-    pub distance: u32,
-}
-
-impl Located {
-    /// No text has this number.
-    pub const NOTHING: Self = Self { id: ITSELF, distance: 0 };
-}
-
 /// A parse does not serve a connection: it lacks one of the sources, or has it too far back, or its window is smaller than the text refers to itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missing;
@@ -120,22 +108,15 @@ impl Sources {
         }
     }
 
-    /// The distances for a connection that has all sources within reach. One is `located` already.
+    /// The distances for a connection that has all sources within reach.
     #[inline]
-    pub fn locate(&self, here: Standpoint<'_>, located: Located, distances: &mut Distances) -> Result<(), Missing> {
+    pub fn locate(&self, here: Standpoint<'_>, distances: &mut Distances) -> Result<(), Missing> {
         let Standpoint { track, spans, position, window, dictionary } = here;
         if self.own > window {
             return Err(Missing);
         }
-        debug_assert!(
-            located.id == ITSELF || track.distance(located.id, position, spans) == Some(located.distance),
-            "cached distances are relative to this position"
-        );
         for (source, slot) in self.sources.iter().zip(&mut distances.all[1..]) {
-            let distance = match source.id == located.id {
-                true => located.distance,
-                false => track.distance(source.id, position, spans).ok_or(Missing)?,
-            };
+            let distance = track.distance(source.id, position, spans).ok_or(Missing)?;
             if i64::from(distance) + i64::from(source.excess) > i64::from(window) {
                 return Err(Missing);
             }
@@ -165,7 +146,7 @@ mod tests {
         let (track, spans) = (Track::default(), Spans::default());
         let mut locate = |window| {
             let here = Standpoint { track: &track, spans: &spans, position: 5_000, window, dictionary: 0 };
-            sources.locate(here, Located::NOTHING, &mut distances)
+            sources.locate(here, &mut distances)
         };
         assert_eq!(locate(1 << 9), Err(Missing));
         assert_eq!(locate(1 << 10), Ok(()));
@@ -180,7 +161,7 @@ mod tests {
         let (track, spans) = (Track::default(), Spans::default());
         let mut locate = |dictionary| {
             let here = Standpoint { track: &track, spans: &spans, position: 5_000, window: 1 << 20, dictionary };
-            sources.locate(here, Located::NOTHING, &mut distances)
+            sources.locate(here, &mut distances)
         };
         assert_eq!(locate(0), Err(Missing), "there is none");
         assert_eq!(locate((1 << 20) - 699), Err(Missing));

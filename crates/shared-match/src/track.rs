@@ -5,7 +5,6 @@
 //! Invariants  K1 a position is that of a text that was written to this very stream, whole.
 
 use crate::{
-    coverage::Membership,
     ring::{BodyId, PositionRing},
     spans::Spans,
     zstd,
@@ -16,6 +15,8 @@ const DIGITS_MAX: usize = 10;
 
 /// Slots for event names; of names that share one, the newest body counts.
 const NAME_SLOTS: usize = 16;
+/// Newest bodies of a name that are remembered.
+const NAMED_COUNT: usize = 2;
 
 /// A hash that keeps the frequent names apart.
 #[inline]
@@ -35,10 +36,8 @@ pub struct Track {
     /// Where what is out of reach was forgotten last.
     swept_at: u32,
     ring: PositionRing,
-    /// Membership in the sample.
-    pub(crate) membership: Membership,
-    /// By event name, as `name_slot` has it: the newest body. Another name may have the same slot.
-    named: [BodyId; NAME_SLOTS],
+    /// By event name, as `name_slot` has it: the newest bodies. Another name may have the same slot.
+    named: [[BodyId; NAMED_COUNT]; NAME_SLOTS],
     seq: u64,
     /// By `k`: position of the first message whose seq shares all digits with the current one except for the last `k`.
     unchanged_since: [u32; DIGITS_MAX],
@@ -67,8 +66,7 @@ impl Track {
     /// Texts are numbered otherwise from now on.
     pub fn leave_matcher(&mut self) {
         self.ring = PositionRing::default();
-        self.membership = Membership::Undecided;
-        self.named = [0; NAME_SLOTS];
+        self.named = Default::default();
     }
 
     /// A text was written and begins at `position`.
@@ -80,12 +78,13 @@ impl Track {
     /// A text with this event name was written.
     #[inline]
     pub fn note_name(&mut self, name: &str, id: BodyId) {
-        self.named[name_slot(name)] = id;
+        let [newest, second] = &mut self.named[name_slot(name)];
+        (*second, *newest) = (*newest, id);
     }
 
-    /// The text with this event name, or with one of the same slot, that was written last; 0 for none.
+    /// The texts with this event name, or with one of the same slot, that were written last; 0 for none.
     #[inline]
-    pub fn newest_named(&self, name: &str) -> BodyId {
+    pub fn newest_named(&self, name: &str) -> [BodyId; NAMED_COUNT] {
         self.named[name_slot(name)]
     }
 
@@ -134,11 +133,6 @@ impl Track {
     #[inline]
     pub fn prefetch(&self) {
         self.ring.prefetch();
-    }
-
-    /// The texts that can be found.
-    pub fn ids(&self) -> impl Iterator<Item = BodyId> + '_ {
-        self.ring.ids()
     }
 
     /// Heap it holds.

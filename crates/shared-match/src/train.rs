@@ -4,18 +4,16 @@
 //!             for the parses depend on the prices.
 
 use crate::{
-    candidates::Candidates,
     codes,
-    coverage::Coverage,
     envelope::{Head, around, span_of},
-    find::Finder,
-    had::Had,
+    fast::{FastParser, FastTask, Similar},
+    format::{Format, Zstd},
     history::{History, Scope},
-    parse::{Allowed, Offset, Parser, Past, Sequence, Task},
+    matcher::Effort,
+    parse::{Offset, Parser, Past, Sequence, Task},
     price::{Prices, ZstdPrices},
-    sources::{Distances, Located, Sources, Standpoint},
+    sources::{Distances, Sources, Standpoint},
     tables::{Form, Histogram, Tables},
-    templates::Templates,
     track::Track,
     zstd::WINDOW_BYTES,
 };
@@ -48,9 +46,8 @@ pub fn train(form: Form, samples: &[Sample]) -> Tables {
 fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
     let connections = samples.iter().flat_map(|sample| &sample.recipients).max().map_or(0, |last| last + 1);
     let mut tracks: Vec<(Track, u64)> = vec![(Track::default(), 0); connections];
-    let (mut history, mut finder, mut parser) = (History::new(8 << 20), Finder::default(), Parser::default());
-    let (coverage, mut had, mut templates) = (Coverage::default(), Had::default(), Templates::default());
-    let mut candidates = Candidates::default();
+    let (mut history, mut fast, mut parser) = (History::new(8 << 20), FastParser::default(), Parser::default());
+    let limits = Zstd::FAST.with(Effort::Optimal, WINDOW_BYTES);
     let (prices, mut seen, mut distances) = (ZstdPrices::new(tables), Histogram::default(), Distances::default());
     for sample in samples {
         let (before, after) = around(form);
@@ -58,8 +55,7 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
         let Some(id) = history.push(sample.scope, sample.name, &bytes, span_of(form, sample.name, bytes.len())) else {
             continue;
         };
-        templates.choose(&history, &coverage, id);
-        finder.find(&mut history, &coverage, &templates, id, &mut candidates);
+        history.catch_up_fast(id);
         let text = history.text(id).expect("it was pushed just now");
         for recipient in &sample.recipients {
             let (track, seq) = &mut tracks[*recipient];
@@ -69,15 +65,19 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
                 head.begin_json(sample.name, *seq);
             }
             let position = track.position().wrapping_add(head.len() as u32);
-            let oldest = track.oldest(position, WINDOW_BYTES - bytes.len() as u32, history.spans());
+            let reach = WINDOW_BYTES - bytes.len() as u32;
             track.number(*seq, position);
-            had.fill(id, oldest, track);
+            let usable = |id| track.distance(id, position, history.spans()).filter(|distance| *distance <= reach);
+            let mut similar = Similar::default();
+            similar[0] = history.similar(text).into_iter().find(|other| *other != id && usable(*other).is_some());
+            let task = FastTask { history: &history, text, similar, dictionary: None };
+            let candidates = fast.candidates(task, limits, usable);
             let past = Past { history: &history, dictionary: None };
-            let task = Task { text, past, candidates: &candidates, reach: WINDOW_BYTES };
-            let sequences = parser.parse(task, Prices::Zstd(&prices), Allowed::Had(&had));
+            let task = Task { text, past, candidates, reach: WINDOW_BYTES };
+            let sequences = parser.parse(task, Prices::Zstd(&prices));
             let sources = Sources::of(&sequences, None);
             let here = Standpoint { track, spans: history.spans(), position, window: WINDOW_BYTES, dictionary: 0 };
-            if sources.locate(here, Located::NOTHING, &mut distances).is_ok() {
+            if sources.locate(here, &mut distances).is_ok() {
                 see(&mut seen, &bytes, &sources, &sequences, &distances);
             }
             if form == Form::Json {

@@ -7,16 +7,11 @@
 
 use super::{BodyId, Entry, HistoryKey};
 use crate::{
-    coverage::Sampled,
     fast::{FastIndex, WAYS},
-    places::{Index, Kept, Place, Places},
-    templates::LOOKED_AT_MAX,
+    places::{Kept, Place},
 };
-use foldhash::fast::FixedState;
-use std::{
-    collections::{HashMap, VecDeque},
-    ops::Range,
-};
+use smallvec::{SmallVec, smallvec};
+use std::collections::VecDeque;
 
 /// Bodies start on multiples of this.
 pub const GRAIN: usize = 64;
@@ -24,10 +19,15 @@ pub const GRAIN: usize = 64;
 const BEGIN: u64 = GRAIN as u64;
 /// Smallest ring.
 pub const CAPACITY_MIN: usize = 1 << 10;
-/// Of consecutive positions, the bytes at the matches of one in this many are prefetched.
-const PREFETCHED_ONE_IN: usize = 16;
+/// Bodies of an event name that are remembered.
+pub const NAMED_MAX: usize = 4;
 /// Bytes of bodies that one search adds to an index which lacks them.
 const CAUGHT_UP_BYTES_MAX: usize = 256 << 10;
+/// Bodies that [`DomainHistory::spaced`] tells of.
+const SPACED_MAX: u32 = 4;
+
+/// Domains above one.
+pub const PARENTS_MAX: usize = 3;
 
 /// Visibility domain: the set of events that the same accounts may view.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -36,12 +36,12 @@ pub enum Domain {
     Public {
         /// Id of the guild.
         guild: u64,
-        /// Redaction and privileged-intent class: domains of different views never share.
+        /// Redaction and privileged-intent class: everybody who has one may view domains of class 0 as well.
         view: u8,
     },
     /// Events of one channel or thread that not everybody in the guild may view.
     Restricted {
-        /// Id of the guild. Its public domain is the parent domain.
+        /// Id of the guild. Its public domain is a parent domain.
         guild: u64,
         /// The channel or thread.
         channel: u64,
@@ -56,11 +56,17 @@ pub enum Domain {
 }
 
 impl Domain {
-    /// The domain whose events all accounts of this one may view as well.
-    pub(crate) fn parent(self) -> Option<Self> {
+    /// The domains whose events all accounts of this one may view as well: those of everybody, and those without a requirement.
+    pub(crate) fn parents(self) -> SmallVec<[Self; PARENTS_MAX]> {
         match self {
-            Self::Restricted { guild, view, .. } => Some(Self::Public { guild, view }),
-            Self::Public { .. } | Self::Direct { .. } => None,
+            Self::Restricted { guild, view: 0, .. } => smallvec![Self::Public { guild, view: 0 }],
+            Self::Restricted { guild, channel, view } => smallvec![
+                Self::Public { guild, view },
+                Self::Restricted { guild, channel, view: 0 },
+                Self::Public { guild, view: 0 },
+            ],
+            Self::Public { view: 0, .. } | Self::Direct { .. } => smallvec![],
+            Self::Public { guild, .. } => smallvec![Self::Public { guild, view: 0 }],
         }
     }
 
@@ -99,16 +105,8 @@ pub struct DomainHistory {
     fast: FastIndex,
     /// The newest body in `fast`.
     fast_until: BodyId,
-    /// For bodies with many recipients; made when there is one.
-    index: Option<Index>,
-    /// The newest body in `index`.
-    indexed: BodyId,
     next_address: u64,
     entries: VecDeque<Entry>,
-    /// The newest body of a class and kind.
-    newest: HashMap<(u64, u64), BodyId, FixedState>,
-    /// The newest body of a kind, whatever its class: the best guess at the recipients of a class that has had none.
-    newest_of_kind: HashMap<u64, BodyId, FixedState>,
     /// The newest bodies of an event name, newest last.
     named: Vec<(&'static str, VecDeque<BodyId>)>,
 }
@@ -124,12 +122,8 @@ impl DomainHistory {
             evicted: 0,
             fast: FastIndex::default(),
             fast_until: 0,
-            index: None,
-            indexed: 0,
             next_address: BEGIN,
             entries: VecDeque::new(),
-            newest: HashMap::default(),
-            newest_of_kind: HashMap::default(),
             named: Vec::new(),
         }
     }
@@ -163,8 +157,9 @@ impl DomainHistory {
         address as usize & (self.bytes.len() - 1)
     }
 
-    /// Appends the body of `entry`; its class, kind and name are found by it from now on. The ring is at least as large as the
-    /// body; the oldest bodies are evicted. The body's positions are not indexed yet: see [`DomainHistory::catch_up_fast`] and [`DomainHistory::link`].
+    /// Appends the body of `entry`; it is found by its name from now on. The ring is at least as large as the
+    /// body; the oldest bodies are evicted. The body's positions are not indexed yet: see
+    /// [`DomainHistory::catch_up_fast`].
     pub fn push(&mut self, mut entry: Entry, body: &[u8]) {
         let taken = body.len().next_multiple_of(GRAIN);
         if self.next_address + 2 * self.capacity() as u64 > u64::from(u32::MAX) {
@@ -180,9 +175,6 @@ impl DomainHistory {
         self.owners[start / GRAIN..(start + taken) / GRAIN].fill(entry.id);
         let ordinal = self.evicted.wrapping_add(self.entries.len() as u32);
         self.ordinals[start / GRAIN..(start + taken) / GRAIN].fill(ordinal);
-        let (class, kind) = (entry.scope.class, entry.scope.kind);
-        self.newest.insert((class, kind), entry.id);
-        self.newest_of_kind.insert(kind, entry.id);
         let named = match self.named.iter().position(|(name, _)| *name == entry.name) {
             Some(index) => &mut self.named[index].1,
             None => {
@@ -190,7 +182,7 @@ impl DomainHistory {
                 &mut self.named.last_mut().expect("just pushed").1
             }
         };
-        if named.len() > LOOKED_AT_MAX {
+        if named.len() == NAMED_MAX {
             named.pop_front();
         }
         named.push_back(entry.id);
@@ -198,22 +190,11 @@ impl DomainHistory {
         self.entries.push_back(entry);
     }
 
-    /// Expected recipients of the next body of a class and kind: those of the last one.
-    pub fn expected(&self, class: u64, kind: u64) -> Sampled {
-        let last = self.newest.get(&(class, kind)).or_else(|| self.newest_of_kind.get(&kind));
-        last.and_then(|last| self.entry(*last)).map_or(Sampled::default(), |last| last.got)
-    }
-
     pub fn evict_oldest(&mut self) {
-        let Some(oldest) = self.entries.pop_front() else { return };
+        if self.entries.pop_front().is_none() {
+            return;
+        }
         self.evicted = self.evicted.wrapping_add(1);
-        let (class, kind) = (oldest.scope.class, oldest.scope.kind);
-        if self.newest.get(&(class, kind)) == Some(&oldest.id) {
-            self.newest.remove(&(class, kind));
-        }
-        if self.newest_of_kind.get(&kind) == Some(&oldest.id) {
-            self.newest_of_kind.remove(&kind);
-        }
     }
 
     /// Makes the ring as large as `capacity` and keeps the newest bodies that fit.
@@ -240,10 +221,7 @@ impl DomainHistory {
         self.evicted = 0;
         self.fast = FastIndex::new(capacity);
         self.fast_until = 0;
-        self.index = None;
         self.next_address = BEGIN;
-        self.newest.clear();
-        self.newest_of_kind.clear();
         self.named.clear();
         let fits = |bytes: &Vec<u8>| bytes.len().next_multiple_of(GRAIN) <= capacity;
         entries.retain(|(_, bytes)| fits(bytes));
@@ -257,10 +235,6 @@ impl DomainHistory {
             return Some(newest);
         }
         self.entries.binary_search_by_key(&id, |entry| entry.id).ok().map(|index| &self.entries[index])
-    }
-
-    pub fn entry_mut(&mut self, id: BodyId) -> Option<&mut Entry> {
-        self.entries.binary_search_by_key(&id, |entry| entry.id).ok().map(|index| &mut self.entries[index])
     }
 
     pub fn newest_id(&self) -> Option<BodyId> {
@@ -289,29 +263,16 @@ impl DomainHistory {
         self.fast.look_up(eight)
     }
 
-    /// Brings the index of positions up to the bodies before `id`; of those that are missing, the newest `CAUGHT_UP_BYTES_MAX`.
-    pub fn catch_up(&mut self, id: BodyId) {
-        let mut index = self.index.take().unwrap_or_else(|| {
-            self.indexed = 0;
-            Index::new(self.bytes.len())
-        });
-        let mut left = CAUGHT_UP_BYTES_MAX;
-        let end = self.entries.partition_point(|entry| entry.id < id);
-        let missing = self.entries.range(..end).rev().take_while(|entry| {
-            left = left.saturating_sub(entry.len());
-            entry.id > self.indexed && left > 0
-        });
-        let count = missing.count();
-        let mut found = Vec::new();
-        for entry in self.entries.range(end - count..end) {
-            index.link((self.body(entry), entry.place(0)), 0..entry.len(), 1, &mut found);
-            self.indexed = entry.id;
-        }
-        self.index = Some(index);
-    }
-
     pub fn oldest(&self) -> Option<&Entry> {
         self.entries.front()
+    }
+
+    /// Bodies before `id`, ever farther apart: the newest, the fourth, the sixteenth, and so on.
+    pub fn spaced(&self, id: BodyId) -> impl Iterator<Item = BodyId> + '_ {
+        let end = self.entries.partition_point(|entry| entry.id < id);
+        (0..SPACED_MAX)
+            .map_while(move |power| end.checked_sub(1 << (2 * power)))
+            .map(move |index| self.entries[index].id)
     }
 
     /// The newest bodies of an event name, newest first.
@@ -325,53 +286,10 @@ impl DomainHistory {
         &self.bytes[start..start + entry.length as usize]
     }
 
-    /// Where the bytes at each position of `range` of the newest body may have stood before: see [`Index::link`]. Call once per
-    /// position, in order. Prefetches the bytes of those from `oldest` on.
-    pub fn link(
-        &mut self,
-        (entry, bytes): (&Entry, &[u8]),
-        range: Range<usize>,
-        (short_max, oldest): (usize, Place),
-        found: &mut Vec<Places>,
-    ) {
-        if let Some(index) = &mut self.index {
-            index.link((bytes, Place::of(entry.address)), range, short_max, found);
-            self.indexed = entry.id;
-        }
-        self.prefetch(found, oldest);
-    }
-
-    /// As [`DomainHistory::link`] for a body of another domain, which is not indexed here.
-    pub fn look_up(
-        &self,
-        bytes: &[u8],
-        range: Range<usize>,
-        (short_max, oldest): (usize, Place),
-        found: &mut Vec<Places>,
-    ) {
-        if let Some(index) = &self.index {
-            index.look_up(bytes, range, short_max, found);
-        }
-        self.prefetch(found, oldest);
-    }
-
-    fn prefetch(&self, found: &[Places], oldest: Place) {
-        // The bytes behind it are mostly in the same cache line.
-        let kept = self.kept();
-        let places = found.iter().step_by(PREFETCHED_ONE_IN).flat_map(|places| places.newest_first(oldest));
-        places.for_each(|place| kept.prefetch(place));
-    }
-
     /// The bytes of all bodies.
     #[inline]
     pub fn kept(&self) -> Kept<'_> {
         Kept::new(&self.bytes)
-    }
-
-    /// The place of the first body from `id` on; none if all are older.
-    pub fn place_from(&self, id: BodyId) -> Option<Place> {
-        let index = self.entries.partition_point(|entry| entry.id < id);
-        self.entries.get(index).map(|entry| Place::of(entry.address))
     }
 
     /// The body at a place, which may have been evicted; none where it was overwritten.
@@ -393,7 +311,6 @@ impl DomainHistory {
             + self.bytes.len()
             + 4 * (self.owners.len() + self.ordinals.len())
             + self.fast.heap_bytes()
-            + self.index.as_ref().map_or(0, Index::heap_bytes)
             + self.entries.capacity() * size_of::<Entry>()
     }
 }

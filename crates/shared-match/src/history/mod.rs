@@ -9,19 +9,18 @@
 
 mod domain;
 
-pub use domain::{Domain, DomainHistory, Scope};
+pub use domain::{Domain, DomainHistory, PARENTS_MAX, Scope};
 
 use crate::{
-    coverage::{Coverage, Sampled},
     dictionary::DICTIONARY,
     places::Place,
     ring::BodyId,
     spans::{Span, Spans},
-    templates::LOOKED_AT_MAX,
 };
-use domain::{CAPACITY_MIN, GRAIN};
+use domain::{CAPACITY_MIN, GRAIN, NAMED_MAX};
 use foldhash::fast::FixedState;
 use guildhall_stdx::Rng;
+use smallvec::SmallVec;
 use std::collections::{HashMap, VecDeque};
 
 const BODY_BYTES_MAX: usize = 128 << 10;
@@ -31,8 +30,6 @@ const CONNECTION_BYTES: usize = 16 << 10;
 const BYTES_MIN: usize = 4 << 20;
 /// Ids that are known at most; the bodies of older ones are evicted.
 const IDS_MAX: usize = 1 << 17;
-/// Bodies of a name that are remembered over all domains.
-const NAMED_MAX: usize = 64;
 /// Domains that are drawn when one has to give way.
 const CANDIDATES: usize = 16;
 
@@ -53,11 +50,6 @@ pub struct Entry {
     pub id: BodyId,
     pub scope: Scope,
     pub name: &'static str,
-    /// The sampled connections that were sent it.
-    pub got: Sampled,
-    /// The sampled connections that are expected to receive it: those that got the last of its scope; and how many.
-    pub expected: Sampled,
-    pub expected_count: u32,
     /// Slot of the body's domain.
     pub slot: Slot,
     address: u64,
@@ -65,12 +57,6 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Whether nearly all who will get this body have got `source`; where the sample is too small to say, whether both are of the
-    /// same scope.
-    pub fn is_for_who_got(&self, source: &Self, coverage: &Coverage) -> bool {
-        coverage.covers(self.expected, source.got).unwrap_or(source.scope == self.scope)
-    }
-
     pub fn len(&self) -> usize {
         self.length as usize
     }
@@ -98,8 +84,6 @@ pub struct History {
     ids: VecDeque<Slot>,
     first: BodyId,
     spans: Spans,
-    /// The newest bodies of an event name in all domains, newest last.
-    named: HashMap<&'static str, VecDeque<BodyId>, FixedState>,
     next_id: BodyId,
     rng: Rng,
 }
@@ -120,7 +104,6 @@ impl History {
             ids: VecDeque::new(),
             first: 1,
             spans: Spans::default(),
-            named: HashMap::default(),
             next_id: 1,
             rng: Rng::new(0),
         }
@@ -150,32 +133,17 @@ impl History {
         let slot = self.slot_or_new(scope.domain);
         self.make_room(slot, body.len());
         let home = self.domains[slot as usize].as_mut()?;
-        let expected = home.expected(scope.class, scope.kind);
-        let (got, expected_count) = (Sampled::default(), expected.count());
-        home.push(Entry { id, scope, name, got, expected, expected_count, slot, address: 0, length: 0 }, body);
+        home.push(Entry { id, scope, name, slot, address: 0, length: 0 }, body);
         *self.ids.back_mut().expect("just pushed") = slot;
-        let named = self.named.entry(name).or_default();
-        if named.len() > NAMED_MAX {
-            named.pop_front();
-        }
-        named.push_back(id);
         Some(id)
     }
 
     /// Brings the fast indexes in which a body is searched up to the bodies before it.
     pub fn catch_up_fast(&mut self, id: BodyId) {
         let Some(entry) = self.text(id) else { return };
-        let (slot, parent) = (entry.slot, self.parent(entry));
+        let (slot, parents) = (entry.slot, self.parents(entry));
         self.domain_mut(slot).catch_up_fast(id);
-        if let Some(parent) = parent {
-            self.domain_mut(parent).catch_up_fast(id);
-        }
-    }
-
-    /// The newest bodies of an event name in all domains, newest first. Only a parse for one connection may refer to those
-    /// that this connection has.
-    pub fn named(&self, name: &str) -> impl Iterator<Item = BodyId> + '_ {
-        self.named.get(name).into_iter().flatten().rev().copied()
+        parents.into_iter().for_each(|parent| self.domain_mut(parent).catch_up_fast(id));
     }
 
     /// The next id. It is used up even if its body is not kept, so that ids do not depend on what bodies hold.
@@ -257,8 +225,7 @@ impl History {
     /// there is none.
     fn shrink_other(&mut self, slot: Slot, has_to: bool) -> bool {
         let count = self.domains.len() as u64;
-        let drawn =
-            (0..CANDIDATES).map(|_| self.rng.below(count) as Slot).collect::<smallvec::SmallVec<[Slot; CANDIDATES]>>();
+        let drawn = (0..CANDIDATES).map(|_| self.rng.below(count) as Slot).collect::<SmallVec<[Slot; CANDIDATES]>>();
         let others = |other: &Slot| *other != slot && self.weight(*other) > 0.0;
         let by_weight = |one: &Slot, other: &Slot| self.weight(*one).total_cmp(&self.weight(*other));
         let mut victim = drawn.into_iter().filter(others).max_by(by_weight);
@@ -347,7 +314,6 @@ impl History {
         self.free.clear();
         self.slots.clear();
         self.ids.clear();
-        self.named.clear();
         self.bytes = 0;
         self.spans = Spans::default();
         (self.first, self.next_id) = (1, 1);
@@ -379,36 +345,25 @@ impl History {
         self.domains[slot as usize].as_deref_mut().expect("the domain of a body that is kept")
     }
 
-    /// The parent of the domain of `entry`: every account that may view `entry` may view the parent's bodies.
-    pub fn parent(&self, entry: &Entry) -> Option<Slot> {
-        self.slots.get(&entry.scope.domain.parent()?).copied()
+    /// The parents of the domain of `entry` that have bodies: every account that may view `entry` may view theirs.
+    pub fn parents(&self, entry: &Entry) -> SmallVec<[Slot; PARENTS_MAX]> {
+        let parents = entry.scope.domain.parents().into_iter();
+        parents.filter_map(|parent| self.slots.get(&parent).copied()).collect()
     }
 
-    /// The newest bodies of the name of `entry` in its own domain and the parent, newest first.
-    pub fn similar(&self, entry: &Entry) -> impl Iterator<Item = BodyId> + '_ {
-        let mut own = self.domain(entry.slot).named(entry.name).peekable();
-        let parent = self.parent(entry).map(|slot| self.domain(slot).named(entry.name));
-        let mut parent = parent.into_iter().flatten().peekable();
-        std::iter::from_fn(move || match (own.peek(), parent.peek()) {
-            (Some(first), Some(second)) if second > first => parent.next(),
-            (Some(_), _) => own.next(),
-            (None, _) => parent.next(),
-        })
-        .take(LOOKED_AT_MAX)
+    /// The newest bodies of the name of `entry` in its own domain and its parents, newest first.
+    pub fn similar(&self, entry: &Entry) -> SmallVec<[BodyId; NAMED_MAX]> {
+        let parents = self.parents(entry);
+        let slots = std::iter::once(entry.slot).chain(parents);
+        let named = slots.flat_map(|slot| self.domain(slot).named(entry.name));
+        let mut similar: SmallVec<[BodyId; NAMED_MAX * (PARENTS_MAX + 1)]> = named.collect();
+        similar.sort_unstable_by_key(|id| std::cmp::Reverse(*id));
+        similar.into_iter().take(NAMED_MAX).collect()
     }
 
     /// Bytes of an entry; H2 says that they are complete.
     pub fn bytes(&self, entry: &Entry) -> &[u8] {
         self.domain(entry.slot).body(entry)
-    }
-
-    /// A sampled connection was sent a body.
-    pub fn note_written(&mut self, id: BodyId, sample: u8) {
-        let Some(slot) = self.ids.get(id.wrapping_sub(self.first) as usize) else { return };
-        let domain = self.domains.get_mut(*slot as usize).and_then(Option::as_mut);
-        if let Some(entry) = domain.and_then(|domain| domain.entry_mut(id)) {
-            entry.got.insert(sample);
-        }
     }
 
     /// Heap it holds, touched or not.
@@ -459,7 +414,10 @@ mod tests {
             assert_eq!(domain, Some(if n % 2 == 1 { restricted } else { PUBLIC }));
         }
         let newest = push(&mut history, restricted, 1, b"later");
-        assert_eq!(history.text(newest).and_then(|entry| history.parent(entry)), history.slots.get(&PUBLIC).copied());
+        assert_eq!(
+            history.text(newest).and_then(|entry| history.parents(entry).first().copied()),
+            history.slots.get(&PUBLIC).copied()
+        );
         history.forget(restricted);
         assert!(history.text(ids[1]).is_none() && history.text(newest).is_none());
         assert!(has(&history, ids[0], &[0; 300]));
@@ -476,7 +434,8 @@ mod tests {
                 (push(&mut history, Domain::Public { guild: 100 + guild, view: 0 }, 1, &body), body)
             })
             .collect();
-        for n in 0..4_000u32 {
+        // It keeps some 160 of its own, and they keep theirs more than three times as long.
+        for n in 0..500u32 {
             push(&mut history, PUBLIC, 1, &n.to_le_bytes().repeat(200));
             assert!(history.bytes <= history.bytes_max, "{} bytes", history.bytes);
         }
@@ -509,7 +468,9 @@ mod tests {
         // One domain alone gives way to itself.
         let mut history = History::new(16 << 20);
         let alone = |history: &mut History| {
-            (0..30_000u32).for_each(|n| drop(push(history, PUBLIC, 1, &n.to_le_bytes().repeat(200))));
+            for n in 0..30_000u32 {
+                push(history, PUBLIC, 1, &n.to_le_bytes().repeat(200));
+            }
             history.bytes
         };
         assert_eq!(alone(&mut history), 16 << 20);

@@ -3,17 +3,19 @@
 //! Method      one forward pass over positions, each keeping its cheapest arrival with that arrival's repeats; a repeat
 //!             is an alignment (source, shift), so it means the same on every connection.
 
-use super::{Alignment, Offset, Past, Sequence, Task, likely_distance};
+use super::{Alignment, Offset, Past, Sequence, Task};
 use crate::{
     candidates::{Candidate, ITSELF},
     dictionary::DICTIONARY,
-    history::Entry,
     places::equal_bytes,
     price::ZstdPrices,
+    ring::BodyId,
 };
 
 /// A repeat that long is taken without looking at the ways around it.
 const LONG_BYTES: usize = 64;
+/// Sources whose bytes are remembered.
+const SOURCE_SLOTS: usize = 64;
 
 #[derive(Clone, Copy, Debug)]
 struct Node {
@@ -31,10 +33,33 @@ impl Node {
         Self { price: i32::MAX, run: 0, length: 0, offset: Offset::Explicit, repeats: [Alignment::NONE; 3] };
 }
 
-/// Price of encoding an alignment explicitly.
-fn explicit_price(prices: &ZstdPrices, past: Past<'_>, text: &Entry, alignment: Alignment) -> i32 {
-    let address = if matches!(alignment.source, ITSELF | DICTIONARY) { 0 } else { prices.address() };
-    prices.offset(likely_distance(past, text, alignment) + 3) + address
+/// Price of an offset that is said in full.
+fn explicit_price(prices: &ZstdPrices, candidate: &Candidate) -> i32 {
+    let address = if matches!(candidate.source, ITSELF | DICTIONARY) { 0 } else { prices.address() };
+    prices.offset(candidate.offset + 3) + address
+}
+
+/// Bytes of sources that repeats refer to: each position compares up to three.
+struct SourceBytes<'a> {
+    past: Past<'a>,
+    known: [(BodyId, &'a [u8]); SOURCE_SLOTS],
+}
+
+impl<'a> SourceBytes<'a> {
+    fn new(past: Past<'a>) -> Self {
+        // No slot of this number is asked for.
+        Self { past, known: [(ITSELF, &[]); SOURCE_SLOTS] }
+    }
+
+    /// The bytes of a body other than the parsed one; none of one that was evicted.
+    #[inline]
+    fn get(&mut self, id: BodyId) -> &'a [u8] {
+        let slot = &mut self.known[id as usize % SOURCE_SLOTS];
+        if slot.0 != id {
+            *slot = (id, self.past.bytes(id).unwrap_or_default());
+        }
+        slot.1
+    }
 }
 
 /// Room for parsing, kept between parses.
@@ -64,12 +89,13 @@ impl Parser {
         self.nodes.clear();
         self.nodes.resize(bytes.len() + 1, Node::UNREACHED);
         self.nodes[0].price = 0;
+        let mut sources = SourceBytes::new(past);
         for at in 0..bytes.len() {
             if self.nodes[at].price == i32::MAX {
                 continue;
             }
             let end = bytes.len().min(at + prices.match_bytes_max());
-            let longest_repeat = self.repeats(past, prices, bytes, at, end);
+            let longest_repeat = self.repeats(&mut sources, prices, bytes, at, end);
             if longest_repeat >= LONG_BYTES {
                 continue;
             }
@@ -82,7 +108,7 @@ impl Parser {
                 }
                 let shift = candidate.from as i32 - at as i32;
                 let alignment = Alignment { source: candidate.source, shift };
-                let offset_price = explicit_price(prices, past, text, alignment);
+                let offset_price = explicit_price(prices, candidate);
                 let lengths = if length > LONG_BYTES { length..=length } else { shorter + 1..=length };
                 for length in lengths {
                     self.arrive(prices, at, length, Offset::Explicit, offset_price, alignment, None);
@@ -103,7 +129,14 @@ impl Parser {
     }
 
     /// Tries the three last alignments; says how long the longest was.
-    fn repeats(&mut self, past: Past<'_>, prices: &ZstdPrices, bytes: &[u8], at: usize, end: usize) -> usize {
+    fn repeats(
+        &mut self,
+        sources: &mut SourceBytes<'_>,
+        prices: &ZstdPrices,
+        bytes: &[u8],
+        at: usize,
+        end: usize,
+    ) -> usize {
         let node = self.nodes[at];
         let mut longest = 0;
         // Right behind a match its own alignment would only have made it longer, and the values mean others.
@@ -118,7 +151,7 @@ impl Parser {
                 // The copied range may overlap the written one.
                 equal_bytes(&bytes[at..end], &bytes[from..])
             } else {
-                let Some(there) = past.bytes(alignment.source).and_then(|source| source.get(from..)) else { continue };
+                let Some(there) = sources.get(alignment.source).get(from..) else { continue };
                 equal_bytes(&bytes[at..end], there)
             };
             if length < 3 || length <= longest {

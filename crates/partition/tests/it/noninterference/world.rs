@@ -61,15 +61,8 @@ impl Setup {
         Self {
             streams: if rng.chance(0.1) { Streams::Classic } else { shared },
             effort: *rng
-                .pick(&[
-                    None,
-                    None,
-                    Some(Effort::Greedy),
-                    Some(Effort::Lazy),
-                    Some(Effort::Shallow),
-                    Some(Effort::Optimal),
-                ])
-                .expect("six"),
+                .pick(&[None, None, Some(Effort::Greedy), Some(Effort::Lazy), Some(Effort::Optimal)])
+                .expect("five"),
             is_bot: rng.chance(0.4),
             all_passive: rng.chance(0.3),
             sessions_per_relay_max: *rng.pick(&[2, 5, 100]).expect("three"),
