@@ -9,12 +9,12 @@ const ASSETS: &[Asset] = &[
         brotli: include_bytes!("assets/compressors-DEOsVCDa.wasm.br"),
     },
     Asset {
-        name: "assets/index-Co8P0Kuf.js",
+        name: "assets/index-DtfaHjTn.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "8eb7e10e171d3fe9",
-        plain: include_bytes!("assets/index-Co8P0Kuf.js"),
-        gzip: include_bytes!("assets/index-Co8P0Kuf.js.gz"),
-        brotli: include_bytes!("assets/index-Co8P0Kuf.js.br"),
+        tag: "944b63c4484c25cf",
+        plain: include_bytes!("assets/index-DtfaHjTn.js"),
+        gzip: include_bytes!("assets/index-DtfaHjTn.js.gz"),
+        brotli: include_bytes!("assets/index-DtfaHjTn.js.br"),
     },
     Asset {
         name: "assets/style-3-PtLZ-7.css",
@@ -27,7 +27,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "f0cce0fad7bd00e2",
+        tag: "b9fd07db11aedb4e",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),
