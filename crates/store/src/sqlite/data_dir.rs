@@ -35,7 +35,16 @@ const PRIVATE: [&str; 9] = [
 #[derive(Debug)]
 pub struct DataDir {
     path: PathBuf,
-    _lock: File,
+    lock: File,
+}
+
+/// A process that is just being started holds copies of all open files until it runs its own program. The lock is
+/// released by name, so that no such copy keeps it.
+impl Drop for DataDir {
+    fn drop(&mut self) {
+        // A file that cannot be unlocked is unlocked when it is closed.
+        let _ = self.lock.unlock();
+    }
 }
 
 impl DataDir {
@@ -61,7 +70,7 @@ impl DataDir {
             Err(TryLockError::Error(error)) => return Err(fail(error)),
         }
         write_process_id(&mut lock).map_err(fail)?;
-        Ok(Self { path, _lock: lock })
+        Ok(Self { path, lock })
     }
 
     /// The directory, absolute.
@@ -152,4 +161,21 @@ fn read_process_id(lock: &mut File) -> Option<u32> {
     let mut text = String::new();
     lock.take(16).read_to_string(&mut text).ok()?;
     text.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_of_the_lock_file_does_not_keep_the_lock() {
+        let dir = std::env::temp_dir().join(format!("guildhall-lock-{}", std::process::id()));
+        let opened = DataDir::open(&dir).unwrap();
+        let copy = opened.lock.try_clone().unwrap();
+        assert!(matches!(DataDir::open(&dir), Err(StoreError::InUse { .. })));
+        drop(opened);
+        DataDir::open(&dir).unwrap();
+        drop(copy);
+        fs::remove_dir_all(&dir).unwrap();
+    }
 }
