@@ -54,15 +54,11 @@ impl RelayStreams {
     /// Follows subscriptions by the same rules as the guild.
     pub fn handle(&mut self, message: &ToGuild) {
         match *message {
-            ToGuild::Subscribe { relay, epoch } => {
-                if self.0.get(&relay).is_none_or(|stream| stream.epoch < epoch) {
-                    self.0.insert(relay, Stream { epoch, seq: 0, broken: false });
-                }
+            ToGuild::Subscribe { relay, epoch } if self.0.get(&relay).is_none_or(|stream| stream.epoch < epoch) => {
+                self.0.insert(relay, Stream { epoch, seq: 0, broken: false });
             }
-            ToGuild::Unsubscribe { relay, epoch } => {
-                if self.0.get(&relay).is_some_and(|stream| stream.epoch == epoch) {
-                    self.0.remove(&relay);
-                }
+            ToGuild::Unsubscribe { relay, epoch } if self.0.get(&relay).is_some_and(|stream| stream.epoch == epoch) => {
+                self.0.remove(&relay);
             }
             // After a resync the numbers go on: a relay takes a snapshot's number as it is.
             _ => {}

@@ -24,7 +24,7 @@ pub enum StoreError {
         /// Path of the database.
         path: PathBuf,
         #[source]
-        source: sqlx::Error,
+        source: Arc<sqlx::Error>,
     },
     /// The data directory cannot be created or written.
     #[error("the data directory {} cannot be used: it must be a directory that this process may write", path.display())]
@@ -90,7 +90,7 @@ pub enum StoreError {
         /// Database, host and port.
         server: String,
         #[source]
-        source: sqlx::Error,
+        source: Arc<sqlx::Error>,
     },
     /// A database that cannot store every text.
     #[error(

@@ -3,6 +3,7 @@
 use super::{ENCODING, MIGRATIONS, PostgresOptions, holder, read};
 use crate::{Inspection, StoreError};
 use sqlx::Connection as _;
+use std::sync::Arc;
 
 /// Reads what a database says of itself. None: it is empty, and the first start of a node fills it.
 ///
@@ -10,7 +11,7 @@ use sqlx::Connection as _;
 /// `Server` when it cannot be reached, `Encoding` when it has the wrong one, `Database` when it cannot be read.
 pub async fn inspect_postgres(options: &PostgresOptions) -> Result<Option<Inspection>, StoreError> {
     let server = options.server();
-    let open = |source| StoreError::Server { server: server.clone(), source };
+    let open = |error| StoreError::Server { server: server.clone(), source: Arc::new(error) };
     let mut connection = holder::connect(options).await.map_err(open)?;
     check_encoding(&mut connection, options).await?;
     let sql = "SELECT to_regclass('_sqlx_migrations') IS NOT NULL";

@@ -91,7 +91,7 @@ impl PostgresStore {
     /// when it cannot be brought up to date.
     pub async fn open(options: PostgresOptions) -> Result<Self, StoreError> {
         let server = options.server();
-        let open = |source| StoreError::Server { server: server.clone(), source };
+        let open = |error| StoreError::Server { server: server.clone(), source: Arc::new(error) };
         let mut connection = holder::connect(&options).await.map_err(open)?;
         inspect::check_encoding(&mut connection, &options).await?;
         holder::lock(&mut connection, &options).await?;

@@ -19,7 +19,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// `Open` when there is no database, `Damaged` when it cannot be read, `Database` when the copy cannot be written.
 pub async fn backup_database(data_dir: &Path, to: &Path) -> Result<(), StoreError> {
     let path = data_dir.join(DATABASE_FILE);
-    let open = |source| StoreError::Open { path: path.clone(), source };
+    let open = |error: sqlx::Error| StoreError::Open { path: path.clone(), source: error.into() };
     let options = SqliteConnectOptions::new().filename(&path).busy_timeout(BUSY_TIMEOUT).disable_statement_logging();
     let mut connection = options.connect().await.map_err(open)?;
     let to = to.to_string_lossy().into_owned();

@@ -32,7 +32,8 @@ pub async fn inspect(data_dir: &Path) -> Result<Inspection, StoreError> {
     let began = Instant::now();
     check::check(options.clone(), path.clone(), Arc::new(AtomicBool::new(false))).await?;
     let check_ms = began.elapsed().as_millis() as u64;
-    let pool = pool_options(1).connect_with(options).await.map_err(|source| StoreError::Open { path, source })?;
+    let pool =
+        pool_options(1).connect_with(options).await.map_err(|error| StoreError::Open { path, source: error.into() })?;
     let schema: Option<i64> = sqlx::query_scalar("SELECT MAX(version) FROM _sqlx_migrations").fetch_one(&pool).await?;
     let schema_known = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0);
     let largest_id = read::largest_id(&pool).await?;

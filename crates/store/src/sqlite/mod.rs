@@ -140,7 +140,7 @@ impl SqliteStore {
         let write = write_options(&options, &path);
         let open = |source: sqlx::Error| match check::is_damage(&source) {
             true => StoreError::Damaged { path: path.clone(), finding: source.to_string() },
-            false => StoreError::Open { path: path.clone(), source },
+            false => StoreError::Open { path: path.clone(), source: source.into() },
         };
         let mut connection = write.connect().await.map_err(open)?;
         let read = connect_options(&options).filename(&path).read_only(true);
