@@ -9,12 +9,12 @@ const ASSETS: &[Asset] = &[
         brotli: include_bytes!("assets/compressors-DEOsVCDa.wasm.br"),
     },
     Asset {
-        name: "assets/index-Dq7BtEWG.js",
+        name: "assets/index-Ry58xr_0.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "2c9843fc2242c36c",
-        plain: include_bytes!("assets/index-Dq7BtEWG.js"),
-        gzip: include_bytes!("assets/index-Dq7BtEWG.js.gz"),
-        brotli: include_bytes!("assets/index-Dq7BtEWG.js.br"),
+        tag: "973d786202146531",
+        plain: include_bytes!("assets/index-Ry58xr_0.js"),
+        gzip: include_bytes!("assets/index-Ry58xr_0.js.gz"),
+        brotli: include_bytes!("assets/index-Ry58xr_0.js.br"),
     },
     Asset {
         name: "assets/style-3-PtLZ-7.css",
@@ -27,7 +27,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "73b48b3e1f35d2e2",
+        tag: "876aeda565bb76bb",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

@@ -137,8 +137,17 @@ function lines(text: string, names: Names, depth: number): ComponentChildren[] {
 /** One or several emoji and nothing else: shown larger. */
 export const isJustEmoji = (text: string): boolean => /^(?:\p{Extended_Pictographic}(?:\uFE0F|\u200D\p{Extended_Pictographic}|[\u{1F3FB}-\u{1F3FF}])*\s*){1,8}$/u.test(text);
 
-/** Content on one line, for replies. */
-export function plainText(text: string, names: Names): string {
-  return text.replace(/<@!?(\d{1,20})>/g, (_, id: string) => `@${names.user(id)}`).replace(/<#(\d{1,20})>/g, (_, id: string) => `#${names.channel(id) ?? "unknown"}`)
-    .replace(/\|\|.+?\|\|/gs, "▒▒▒▒").replace(/^> /gm, "").replace(/```|\*\*|~~/g, "").replace(/\s+/g, " ").slice(0, 200);
+const BLOCKS = new Set<unknown>(["p", "li", "pre"]);
+
+/** Text of rendered markdown; a spoiler stays hidden. */
+function flat(node: ComponentChildren): string {
+  if (Array.isArray(node)) return node.map(flat).join("");
+  if (typeof node === "string" || typeof node === "number") return String(node);
+  if (!node || typeof node !== "object" || !("props" in node)) return "";
+  if (node.type === Spoiler) return "▒▒▒▒";
+  const text = flat((node.props as { children?: ComponentChildren }).children);
+  return BLOCKS.has(node.type) ? `${text} ` : text;
 }
+
+/** Content on one line without markup, for replies and pins. */
+export const plainText = (text: string, names: Names): string => flat(Markdown({ text, names })).replace(/\s+/g, " ").trim().slice(0, 200);

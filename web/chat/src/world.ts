@@ -198,12 +198,12 @@ function handleChange({ kind, guildId: inGuild, id, value }: Change): void {
   // A message moves the newest one of its channel, and may make its author known: neither changes what is drawn of others.
   const isMove = value !== null && (kind === "channel" || kind === "thread" || kind === "direct") && MOVES.has(applied ?? "");
   if (isMove) touch("marks");
+  else if (applied !== "MESSAGE_CREATE") for (const topic of TOPICS[kind] ?? []) touch(topic);
   // A passive guild's summary may come after the history that it is about: what is on the screen is read.
   if (isMove && id === channelId.value && atBottom.value && !document.hidden) {
     const { items, hasNewer } = historyOf(id), last = (value as Channel).last_message_id;
     if (!hasNewer && items.some((message) => message.id === last)) markRead(id);
   }
-  else if (applied !== "MESSAGE_CREATE") for (const topic of TOPICS[kind] ?? []) touch(topic);
   if (kind === "member" && id === me.value?.id) touch("guilds");
   if (kind === "self") me.value = client?.cache?.self ?? null;
   // A thread that began at a message has its id.

@@ -55,6 +55,14 @@ test("edit, react, reply and delete", async () => {
   assert.equal(await ben.locator(".content", { hasText: "a typo" }).count(), 0);
 });
 
+test("the preview of a reply has the text without its markup", async () => {
+  const { id } = await node.say(0, "**bold** _slanted_ `a*b` [link](https://example.net/) snake_case_name ||secret||\n> quoted\n- item");
+  await node.say(0, "a preview of it", { message_reference: { message_id: id } });
+  const quoted = message(ana, "a preview of it").locator(".quoted span");
+  await quoted.waitFor();
+  assert.equal(await quoted.innerText(), "bold slanted a*b link snake_case_name ▒▒▒▒ quoted item");
+});
+
 test("a thread begins at a message", async () => {
   await say(ana, "let us discuss lamps");
   const row = message(ana, "let us discuss lamps");
