@@ -10,7 +10,7 @@ use axum::{
     extract::FromRequestParts,
     http::{HeaderMap, header, request::Parts},
 };
-use guildhall_guild::Command;
+use guildhall_guild::{Request, request::WithReason};
 use guildhall_model::User;
 use guildhall_node::{TOKEN_BYTES_MAX, TokenFault};
 use std::{ops::Deref, sync::Arc};
@@ -35,12 +35,9 @@ impl Caller {
         self.1.clone()
     }
 
-    /// The command with the caller's reason for it.
-    pub fn with_reason(&self, command: Command) -> Command {
-        match self.reason() {
-            Some(reason) => Command::WithReason(reason, Box::new(command)),
-            None => command,
-        }
+    /// The request with the caller's reason for it.
+    pub fn with_reason<R: Request>(&self, request: R) -> WithReason<R> {
+        WithReason(self.reason(), request)
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{
     upload::Slots,
 };
 use axum::{body::HttpBody, response::Response};
-use guildhall_guild::{Actor, Command, MessageRecord, Refusal, Reply};
+use guildhall_guild::{Actor, MessageRecord, Refusal, Request, request};
 use guildhall_guild_protocol::HiddenChannels;
 use guildhall_model::{ChannelId, GuildId, MessageId, UserId};
 use guildhall_node::{Clock, Node};
@@ -140,8 +140,8 @@ impl Api {
     }
 
     /// Asks a guild on behalf of an account.
-    pub async fn ask(&self, caller: &Caller, guild_id: GuildId, command: Command) -> Result<Reply, ApiError> {
-        Ok(self.node.command(guild_id, Actor::User(caller.id), caller.with_reason(command)).await?)
+    pub async fn ask<R: Request>(&self, caller: &Caller, guild_id: GuildId, request: R) -> Result<R::Reply, ApiError> {
+        Ok(self.node.command(guild_id, Actor::User(caller.id), caller.with_reason(request)).await?)
     }
 
     /// The guild of a channel.
@@ -150,14 +150,14 @@ impl Api {
     }
 
     /// Asks the guild of a channel on behalf of an account.
-    pub async fn ask_channel(
+    pub async fn ask_channel<R: Request>(
         &self,
         caller: &Caller,
         channel_id: ChannelId,
-        command: Command,
-    ) -> Result<Reply, ApiError> {
+        request: R,
+    ) -> Result<R::Reply, ApiError> {
         let guild_id = self.guild_of(channel_id).await?;
-        let command = caller.with_reason(command);
+        let command = caller.with_reason(request);
         self.node.command(guild_id, Actor::User(caller.id), command).await.map_err(|refusal| match refusal {
             // The channel exists and is known to the caller, but they lack access.
             Refusal::UnknownGuild => ApiError::MISSING_ACCESS,
@@ -172,7 +172,7 @@ impl Api {
         channel_id: ChannelId,
         edited: Option<MessageId>,
     ) -> Result<(), ApiError> {
-        self.ask_channel(caller, channel_id, Command::AuthorizeFiles(channel_id, edited)).await.map(drop)
+        self.ask_channel(caller, channel_id, request::AuthorizeFiles(channel_id, edited)).await
     }
 
     /// A message from the store, with links in force. The caller has checked that its reader may read it.
@@ -212,14 +212,3 @@ impl Api {
         self.rates.charge(now.instant, user_id, Bucket::UserWrite, cost);
     }
 }
-
-/// BodyLimits the expected variant out of a reply; any other one is a bug in the guild.
-macro_rules! expect_reply {
-    ($reply:expr, $variant:ident) => {
-        match $reply {
-            guildhall_guild::Reply::$variant(inner) => Ok(inner),
-            _ => Err(crate::error::ApiError::Bug(stringify!($variant))),
-        }
-    };
-}
-pub(crate) use expect_reply;

@@ -17,8 +17,8 @@ use crate::{
     state::Api,
 };
 use axum::http::StatusCode;
-use guildhall_guild::{MessagePatch, NewMessage, Refusal, Reply};
-use guildhall_model::{Attachment, ChannelId, Id};
+use guildhall_guild::{MessagePatch, MessageReply, NewMessage, Refusal, ThreadReply};
+use guildhall_model::{Attachment, ChannelId, Id, Message};
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
@@ -224,13 +224,15 @@ impl Kept {
     }
 
     /// What became of the message decides what becomes of its files.
-    pub async fn settled(self, outcome: Result<Reply, ApiError>) -> Result<Reply, ApiError> {
+    pub async fn settled<T: MayShowMessage>(self, outcome: Result<T, ApiError>) -> Result<T, ApiError> {
         match &outcome {
             // A repeated request with a nonce gets the earlier message.
-            Ok(Reply::Message(told)) => {
-                self.remove(|id| told.message.attachments.iter().all(|attachment| attachment.id != id)).await;
-            }
-            Ok(_) => self.remove(|_| false).await,
+            Ok(reply) => match reply.message() {
+                Some(message) => {
+                    self.remove(|id| message.attachments.iter().all(|attachment| attachment.id != id)).await;
+                }
+                None => self.remove(|_| false).await,
+            },
             Err(
                 ApiError::Refused(Refusal::Unavailable) | ApiError::Overloaded | ApiError::Store(_) | ApiError::Bug(_),
             ) => {}
@@ -249,6 +251,24 @@ impl Kept {
             }
         }
         claim.settle();
+    }
+}
+
+/// Reply to a command that stores files.
+pub(crate) trait MayShowMessage {
+    /// The message that the files belong to, if the reply contains it.
+    fn message(&self) -> Option<&Message>;
+}
+
+impl MayShowMessage for Box<MessageReply> {
+    fn message(&self) -> Option<&Message> {
+        Some(&self.message)
+    }
+}
+
+impl MayShowMessage for ThreadReply {
+    fn message(&self) -> Option<&Message> {
+        None
     }
 }
 

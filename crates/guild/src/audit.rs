@@ -9,7 +9,7 @@
 //! Not here    what the system does: backends keep logs of their own.     Spec  docs/protocol.md "Audit log".
 
 use crate::{
-    command::{Actor, Refusal, Reply},
+    command::{Actor, Refusal},
     machine::{CommandResult, Guild},
 };
 use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate, ResourcePayload};
@@ -380,7 +380,12 @@ impl Guild {
         }
     }
 
-    pub(crate) fn list_audit_log(&self, now: Now, actor: Actor, query: &AuditQuery) -> CommandResult {
+    pub(crate) fn list_audit_log(
+        &self,
+        now: Now,
+        actor: Actor,
+        query: &AuditQuery,
+    ) -> CommandResult<Vec<Arc<AuditEntry>>> {
         self.in_guild(now, actor)?.need(Permissions::VIEW_AUDIT_LOG)?;
         if query.limit == 0 {
             return Err(Refusal::InvalidForm("limit").into());
@@ -396,7 +401,7 @@ impl Guild {
             Some(after) => entries.filter(|e| e.id > after).filter(is_meant).take(query.limit).cloned().collect(),
             None => entries.rev().filter(is_meant).take(query.limit).cloned().collect(),
         };
-        Ok(Reply::AuditLog(found))
+        Ok(found)
     }
 }
 

@@ -11,7 +11,7 @@
 
 use crate::{
     channels::is_creatable,
-    command::{Actor, Refusal, Reply},
+    command::{Actor, GuildReply, Refusal, Upserted, request::dispatch},
     machine::{CommandResult, Guild},
     record::Write,
 };
@@ -171,53 +171,47 @@ fn is_still<T: PartialEq>(expected: &InsteadOf<T>, current: Option<&Arc<T>>) -> 
     }
 }
 
-fn created(is_new: bool, reply: Reply) -> Reply {
-    if is_new { Reply::Created(Box::new(reply)) } else { reply }
-}
-
 impl Guild {
     pub(crate) fn run_backend(&mut self, now: Now, actor: Actor, command: &BackendCommand) -> CommandResult {
         self.in_guild(now, actor)?.need_system()?;
-        match command {
-            BackendCommand::PutGuild(fields, instead_of) => {
+        dispatch!(command, BackendCommand, {
+            PutGuild(fields, instead_of) => {
                 is_still(instead_of, Some(&self.structure.guild))?;
                 self.put_whole_guild(now, actor, fields)
-            }
-            BackendCommand::PutRole(role, instead_of) => {
+            },
+            PutRole(role, instead_of) => {
                 is_still(instead_of, self.structure.roles.get(&role.id))?;
                 self.put_whole_role(now, role)
-            }
-            BackendCommand::PutChannel(channel, instead_of) => {
+            },
+            PutChannel(channel, instead_of) => {
                 // What changes with every message is not looked at.
                 let plain = |channel: &Channel| Channel { last_message_id: None, ..channel.clone() };
                 let instead_of = instead_of.as_deref().map(|channel| Arc::new(plain(channel)));
                 let current = self.structure.channels.get(&channel.id).map(|channel| Arc::new(plain(channel)));
                 is_still(&instead_of, current.as_ref())?;
                 self.put_whole_channel(now, channel)
-            }
-            BackendCommand::PutMember(new, instead_of) => {
+            },
+            PutMember(new, instead_of) => {
                 is_still(instead_of, self.member(new.user.id).as_ref())?;
                 if !new.roles.iter().all(|role| self.structure.roles.contains_key(role)) {
                     return Err(Refusal::InvalidForm("roles").into());
                 }
                 let put = self.put_whole_member(now, new, true);
-                let member = self.need_member(new.user.id)?;
-                Ok(created(matches!(put, Put::Added), Reply::Member(member)))
-            }
-            BackendCommand::RefreshUser(user) => Ok(self.refresh_user(now, user)),
-            BackendCommand::ImportMembers { members, tell } => self.import_members(now, members, *tell),
-            BackendCommand::CompareMembers(members) => self.compare_members(now, members),
-            BackendCommand::RemoveMembers(user_ids) => self.remove_members(now, user_ids),
-            BackendCommand::ChangeRoles(changes) => self.change_roles(now, changes),
-            BackendCommand::PutRoles(roles) => self.put_roles(now, roles),
-            BackendCommand::ReassignMessages { channel_id, ids, to } => {
-                self.reassign_messages(now, actor, *channel_id, ids, to)
-            }
-            BackendCommand::Publish { rule, event } => self.publish_of_backend(now, rule, event),
-        }
+                Ok(Upserted { value: self.need_member(new.user.id)?, is_new: matches!(put, Put::Added) })
+            },
+            RefreshUser(user) => Ok(self.refresh_user(now, user)),
+            ImportMembers { members, tell } => self.import_members(now, members, *tell),
+            CompareMembers(members) => self.compare_members(now, members),
+            RemoveMembers(user_ids) => self.remove_members(now, user_ids),
+            ChangeRoles(changes) => self.change_roles(now, changes),
+            PutRoles(roles) => self.put_roles(now, roles),
+            ReassignMessages { channel_id, ids, to } => self.reassign_messages(now, actor, *channel_id, ids, to),
+            Publish { rule, event } => self.publish_of_backend(now, rule, event),
+            ;
+        })
     }
 
-    fn put_whole_guild(&mut self, now: Now, actor: Actor, fields: &GuildFields) -> CommandResult {
+    fn put_whole_guild(&mut self, now: Now, actor: Actor, fields: &GuildFields) -> CommandResult<Box<GuildReply>> {
         let fields = GuildFields { id: self.structure.id(), ..fields.clone() };
         if self.member(fields.owner_id).is_none() {
             return Err(Refusal::InvalidForm("owner_id").into());
@@ -235,7 +229,7 @@ impl Guild {
         self.read_guild(now, actor)
     }
 
-    fn put_whole_role(&mut self, now: Now, role: &Role) -> CommandResult {
+    fn put_whole_role(&mut self, now: Now, role: &Role) -> CommandResult<Upserted<Arc<Role>>> {
         let before = self.structure.roles.get(&role.id).cloned();
         let mut role = Role { permissions: role.permissions & Permissions::ALL, ..role.clone() };
         if role.id == self.structure.id().cast() {
@@ -247,17 +241,17 @@ impl Guild {
         // No field of the backend API: it stays.
         role.icon = before.as_ref().and_then(|before| before.icon.clone());
         match before {
-            Some(before) if *before == role => return Ok(Reply::Role(before)),
+            Some(before) if *before == role => return Ok(Upserted { value: before, is_new: false }),
             None if self.structure.roles.len() >= self.limits.roles_max => return Err(Refusal::TooManyRoles.into()),
             _ => {}
         }
         let (is_new, role) = (before.is_none(), Arc::new(role));
         let name = if is_new { EventName::GuildRoleCreate } else { EventName::GuildRoleUpdate };
         self.put_role(now, name, &role);
-        Ok(created(is_new, Reply::Role(role)))
+        Ok(Upserted { value: role, is_new })
     }
 
-    fn put_whole_channel(&mut self, now: Now, wanted: &Channel) -> CommandResult {
+    fn put_whole_channel(&mut self, now: Now, wanted: &Channel) -> CommandResult<Upserted<Arc<Channel>>> {
         let before = self.structure.channels.get(&wanted.id).cloned().map(|channel| self.with_newest_message(channel));
         if before.as_ref().is_some_and(|before| !may_become(before.kind, wanted.kind)) || !is_creatable(wanted.kind) {
             return Err(Refusal::InvalidForm("type").into());
@@ -283,26 +277,26 @@ impl Guild {
             ..wanted.clone()
         };
         if let Some(before) = before.as_ref().filter(|before| ***before == channel) {
-            return Ok(Reply::Channel(before.clone()));
+            return Ok(Upserted { value: before.clone(), is_new: false });
         }
         let (is_new, channel) = (before.is_none(), Arc::new(channel));
         let name = if is_new { EventName::ChannelCreate } else { EventName::ChannelUpdate };
         self.put_channel(now, name, channel.clone());
-        Ok(created(is_new, Reply::Channel(channel)))
+        Ok(Upserted { value: channel, is_new })
     }
 
-    fn refresh_user(&mut self, now: Now, user: &Arc<User>) -> Reply {
+    fn refresh_user(&mut self, now: Now, user: &Arc<User>) -> Option<Arc<Member>> {
         self.refresh_banned(user);
         match self.member(user.id) {
             Some(member) if member.user != *user => {
                 let member = Member { user: user.clone(), ..Member::clone(&member) };
-                Reply::Member(self.put_member(now, EventName::GuildMemberUpdate, member))
+                Some(self.put_member(now, EventName::GuildMemberUpdate, member))
             }
-            _ => Reply::Done,
+            _ => None,
         }
     }
 
-    fn import_members(&mut self, now: Now, members: &[NewMember], tell: bool) -> CommandResult {
+    fn import_members(&mut self, now: Now, members: &[NewMember], tell: bool) -> CommandResult<Box<Imported>> {
         if members.len() > IMPORT_MEMBERS_MAX {
             return Err(Refusal::InvalidForm("members").into());
         }
@@ -314,7 +308,7 @@ impl Guild {
                 Put::Unchanged => imported.unchanged += 1,
             }
         }
-        Ok(Reply::Imported(Box::new(imported)))
+        Ok(Box::new(imported))
     }
 
     /// `tell`: all members receive GUILD_MEMBER_ADD. Otherwise only the new member's sessions do. Relays need the event
@@ -353,7 +347,7 @@ impl Guild {
         }
     }
 
-    fn compare_members(&self, now: Now, members: &[NewMember]) -> CommandResult {
+    fn compare_members(&self, now: Now, members: &[NewMember]) -> CommandResult<Box<Imported>> {
         let mut imported = Imported::default();
         for new in members {
             match self.member(new.user.id) {
@@ -362,10 +356,10 @@ impl Guild {
                 Some(_) => imported.changed += 1,
             }
         }
-        Ok(Reply::Imported(Box::new(imported)))
+        Ok(Box::new(imported))
     }
 
-    fn remove_members(&mut self, now: Now, user_ids: &[UserId]) -> CommandResult {
+    fn remove_members(&mut self, now: Now, user_ids: &[UserId]) -> CommandResult<u64> {
         if user_ids.len() > IMPORT_MEMBERS_MAX {
             return Err(Refusal::InvalidForm("members").into());
         }
@@ -377,10 +371,10 @@ impl Guild {
                 removed += 1;
             }
         }
-        Ok(Reply::Count(removed))
+        Ok(removed)
     }
 
-    fn change_roles(&mut self, now: Now, changes: &[(UserId, RoleChange)]) -> CommandResult {
+    fn change_roles(&mut self, now: Now, changes: &[(UserId, RoleChange)]) -> CommandResult<u64> {
         if changes.len() > ROLE_CHANGES_MAX {
             return Err(Refusal::InvalidForm("members").into());
         }
@@ -413,10 +407,10 @@ impl Guild {
                 changed += 1;
             }
         }
-        Ok(Reply::Count(changed))
+        Ok(changed)
     }
 
-    fn put_roles(&mut self, now: Now, roles: &[Role]) -> CommandResult {
+    fn put_roles(&mut self, now: Now, roles: &[Role]) -> CommandResult<RolesPut> {
         let new_ids: BTreeSet<RoleId> =
             roles.iter().map(|role| role.id).filter(|id| !self.structure.roles.contains_key(id)).collect();
         if self.structure.roles.len() + new_ids.len() > self.limits.roles_max {
@@ -432,7 +426,7 @@ impl Guild {
                 Some(_) => put.changed += 1,
             }
         }
-        Ok(Reply::RolesPut(put))
+        Ok(put)
     }
 
     fn reassign_messages(
@@ -442,7 +436,7 @@ impl Guild {
         channel_id: ChannelId,
         ids: &[MessageId],
         to: &Arc<User>,
-    ) -> CommandResult {
+    ) -> CommandResult<u64> {
         if ids.len() > REASSIGNED_MAX {
             return Err(Refusal::InvalidForm("messages").into());
         }
@@ -467,7 +461,7 @@ impl Guild {
             self.cache.change(key, version, |cached| cached.message = message.clone());
             self.tell_message(now, EventName::MessageUpdate, &context, message, referenced, ReplicaUpdate::None);
         }
-        Ok(Reply::Count(count))
+        Ok(count)
     }
 
     fn existing_roles<B: FromIterator<RoleId>>(&self, wanted: &[RoleId]) -> B {
@@ -479,7 +473,7 @@ impl Guild {
         roles.into_iter().collect()
     }
 
-    fn publish_of_backend(&mut self, now: Now, rule: &AudienceRule, event: &Arc<BackendEvent>) -> CommandResult {
+    fn publish_of_backend(&mut self, now: Now, rule: &AudienceRule, event: &Arc<BackendEvent>) -> CommandResult<u64> {
         match rule {
             AudienceRule::Channel(channel_id) if !self.structure.channels.contains_key(channel_id) => {
                 return Err(Refusal::UnknownChannel.into());
@@ -493,7 +487,7 @@ impl Guild {
         }
         let replica_update = self.newest_of_backend(now, rule, event);
         let event = Event::of_backend(self.structure.id(), rule.clone(), event.clone());
-        Ok(Reply::Count(self.publish(event, replica_update)))
+        Ok(self.publish(event, replica_update))
     }
 
     /// A message that a backend published becomes the channel's newest for passive sessions, until the guild is loaded

@@ -11,7 +11,7 @@
 use crate::{
     audit::NewEntry,
     check::GuildContext,
-    command::{Actor, Join, NewBan, Page, Refusal, Reply},
+    command::{Actor, Join, NewBan, Page, Refusal},
     machine::{CommandResult, Guild},
     record::Write,
 };
@@ -26,7 +26,7 @@ use std::sync::Arc;
 const READERS: Permissions = Permissions(Permissions::BAN_MEMBERS.0 | Permissions::VIEW_AUDIT_LOG.0);
 
 impl Guild {
-    pub(crate) fn ban(&mut self, now: Now, actor: Actor, new: &NewBan) -> CommandResult {
+    pub(crate) fn ban(&mut self, now: Now, actor: Actor, new: &NewBan) -> CommandResult<()> {
         let guild_context = self.in_guild(now, actor)?;
         guild_context.need(Permissions::BAN_MEMBERS)?;
         let user_id = new.user.id;
@@ -38,7 +38,7 @@ impl Guild {
             guild_context.need_above(self.rank_of(member))?;
         }
         if self.resources.bans.contains_key(&user_id) {
-            return Ok(Reply::Done);
+            return Ok(());
         }
         if self.resources.bans.len() >= self.limits.bans_max {
             return Err(Refusal::TooManyBans.into());
@@ -54,17 +54,17 @@ impl Guild {
         let resource = ResourcePayload::Ban { user: new.user.clone(), delete_message_s: Some(new.delete_message_s) };
         self.tell_ban(EventName::GuildBanAdd, resource);
         self.log(now, actor, NewEntry::new(AuditAction::MemberBanAdd, user_id));
-        Ok(Reply::Done)
+        Ok(())
     }
 
-    pub(crate) fn unban(&mut self, now: Now, actor: Actor, user_id: UserId) -> CommandResult {
+    pub(crate) fn unban(&mut self, now: Now, actor: Actor, user_id: UserId) -> CommandResult<()> {
         self.in_guild(now, actor)?.need(Permissions::BAN_MEMBERS)?;
         let ban = self.resources.bans.remove(&user_id).ok_or(Refusal::UnknownBan)?;
         self.delete_resource(ResourceKey::whole(ResourceKind::Ban, user_id.get()));
         let resource = ResourcePayload::Ban { user: ban.user.clone(), delete_message_s: None };
         self.tell_ban(EventName::GuildBanRemove, resource);
         self.log(now, actor, NewEntry::new(AuditAction::MemberBanRemove, user_id));
-        Ok(Reply::Done)
+        Ok(())
     }
 
     /// A ban shows the account as it is now. Clients get no event: they read bans by REST.
@@ -80,14 +80,14 @@ impl Guild {
         self.publish(event, ReplicaUpdate::None);
     }
 
-    pub(crate) fn read_ban(&self, now: Now, actor: Actor, user_id: UserId) -> CommandResult {
+    pub(crate) fn read_ban(&self, now: Now, actor: Actor, user_id: UserId) -> CommandResult<Vec<Arc<Ban>>> {
         self.in_guild(now, actor)?.need(Permissions::BAN_MEMBERS)?;
         let ban = self.resources.bans.get(&user_id).cloned().ok_or(Refusal::UnknownBan)?;
-        Ok(Reply::Bans(vec![ban]))
+        Ok(vec![ban])
     }
 
     /// Sorted by user id, ascending. Costs time proportional to the page.
-    pub(crate) fn list_bans(&self, now: Now, actor: Actor, page: Page<UserId>) -> CommandResult {
+    pub(crate) fn list_bans(&self, now: Now, actor: Actor, page: Page<UserId>) -> CommandResult<Vec<Arc<Ban>>> {
         self.in_guild(now, actor)?.need(Permissions::BAN_MEMBERS)?;
         let bans = &self.resources.bans;
         let found = match page {
@@ -101,7 +101,7 @@ impl Guild {
                 later.take(limit).map(|(_, ban)| ban.clone()).collect()
             }
         };
-        Ok(Reply::Bans(found))
+        Ok(found)
     }
 
     pub(crate) fn need_not_banned(&self, user_id: UserId) -> Result<(), Refusal> {
@@ -109,11 +109,11 @@ impl Guild {
     }
 
     /// Adds an account that agreed, on behalf of a member who may invite. An existing member stays unchanged.
-    pub(crate) fn join(&mut self, now: Now, actor: Actor, join: &Join) -> CommandResult {
+    pub(crate) fn join(&mut self, now: Now, actor: Actor, join: &Join) -> CommandResult<Option<Arc<Member>>> {
         let guild_context = self.in_guild(now, actor)?;
         guild_context.need(Permissions::CREATE_INSTANT_INVITE)?;
         if self.member(join.user.id).is_some() {
-            return Ok(Reply::Done);
+            return Ok(None);
         }
         self.need_not_banned(join.user.id)?;
         let member = self.new_member(now, &guild_context, join)?;
@@ -121,7 +121,7 @@ impl Guild {
         if join.user.bot {
             self.log(now, actor, NewEntry::new(AuditAction::BotAdd, join.user.id));
         }
-        Ok(Reply::Member(member))
+        Ok(Some(member))
     }
 
     /// The new member, with the fields that the inviting member may set.

@@ -13,7 +13,7 @@ use crate::{
     audit::NewEntry,
     background::{BackgroundTask, STEP_ITEMS},
     check::{GuildContext, Rank},
-    command::{Actor, BulkRole, Prune, Refusal, Reply},
+    command::{Actor, BulkRole, ChannelReply, Prune, Refusal, request},
     job::{JobId, Matches, MemberFilter, Work},
     job_queue::Waiter,
     machine::{CommandResult, Guild, Stop},
@@ -64,7 +64,7 @@ impl Bulk {
 }
 
 impl Guild {
-    pub(crate) fn prune(&mut self, now: Now, actor: Actor, prune: &Prune) -> CommandResult {
+    pub(crate) fn prune(&mut self, now: Now, actor: Actor, prune: &Prune) -> CommandResult<u64> {
         let guild_context = self.in_guild(now, actor)?;
         guild_context.need(Permissions::KICK_MEMBERS)?;
         for role_id in &prune.roles {
@@ -82,7 +82,7 @@ impl Guild {
         self.begin_bulk(actor, Change::Remove, filter, prune.counts_only, days)
     }
 
-    pub(crate) fn bulk_role(&mut self, now: Now, actor: Actor, bulk: &BulkRole) -> CommandResult {
+    pub(crate) fn bulk_role(&mut self, now: Now, actor: Actor, bulk: &BulkRole) -> CommandResult<u64> {
         let guild_context = self.in_guild(now, actor)?;
         let named = bulk.filter.roles.iter().chain(bulk.filter.no_roles_but.iter().flatten());
         for role_id in named.chain([&bulk.role_id]) {
@@ -100,7 +100,7 @@ impl Guild {
         filter: MemberFilter,
         counts_only: bool,
         days: i64,
-    ) -> CommandResult {
+    ) -> CommandResult<u64> {
         self.need_room_for_slow_command()?;
         let reason = self.reason.clone();
         self.answer_later(actor, |command| {
@@ -127,7 +127,7 @@ impl Guild {
     /// The search found all affected members, or the first part.
     pub(crate) fn bulk_found(&mut self, now: Now, mut bulk: Box<Bulk>, matches: Matches) {
         if bulk.counts_only {
-            return self.answer(bulk.command, Ok(Reply::Count(matches.count)));
+            return self.answer::<request::Prune>(bulk.command, Ok(matches.count));
         }
         bulk.more_after = matches.user_ids.last().copied().filter(|_| matches.is_cut);
         bulk.user_ids = matches.user_ids.into_iter();
@@ -142,7 +142,7 @@ impl Guild {
                 Ok(is_changed) => bulk.done_count += u64::from(is_changed),
                 Err(refusal) => {
                     self.log_prune(now, &bulk);
-                    self.answer(bulk.command, Err(refusal));
+                    self.refuse(bulk.command, refusal);
                     return None;
                 }
             }
@@ -154,7 +154,10 @@ impl Guild {
             self.enqueue(Waiter::Bulk(bulk));
         } else {
             self.log_prune(now, &bulk);
-            self.answer(bulk.command, Ok(Reply::Count(bulk.done_count)));
+            match bulk.change {
+                Change::Remove => self.answer::<request::Prune>(bulk.command, Ok(bulk.done_count)),
+                Change::Role(..) => self.answer::<request::BulkRole>(bulk.command, Ok(bulk.done_count)),
+            }
         }
         None
     }
@@ -205,7 +208,12 @@ impl Guild {
     }
 
     /// `DeleteChannel` for a channel with more users than can leave at once. No one can join in the meantime.
-    pub(crate) fn delete_crowded_channel(&mut self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {
+    pub(crate) fn delete_crowded_channel(
+        &mut self,
+        now: Now,
+        actor: Actor,
+        channel_id: ChannelId,
+    ) -> CommandResult<ChannelReply> {
         self.need_room_for_slow_command()?;
         let command = self.queue.next_id();
         self.begin_background_task(now, BackgroundTask::CloseChannel(ClosingChannel { command, channel_id, actor }));
@@ -224,7 +232,7 @@ impl Guild {
         let may =
             self.in_channel(now, actor, channel_id).and_then(|context| context.need(Permissions::MANAGE_CHANNELS));
         if let Err(refusal) = may {
-            self.answer(command, Err(refusal));
+            self.refuse(command, refusal);
             return None;
         }
         self.empty_voice(channel_id, STEP_ITEMS);
@@ -232,8 +240,8 @@ impl Guild {
             return Some(closing);
         }
         match self.delete_channel(now, actor, channel_id) {
-            Ok(reply) => self.answer(command, Ok(reply)),
-            Err(Stop::Refused(refusal)) => self.answer(command, Err(refusal)),
+            Ok(reply) => self.answer::<request::DeleteChannel>(command, Ok(reply)),
+            Err(Stop::Refused(refusal)) => self.refuse(command, refusal),
             Err(Stop::Needs(..) | Stop::Later(_)) => unreachable!("nobody is in it"),
         }
         None

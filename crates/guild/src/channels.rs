@@ -10,7 +10,7 @@ use crate::{
     audit::{self, NewEntry},
     background::STEP_ITEMS,
     check::ChannelContext,
-    command::{Actor, ChannelPatch, NewChannel, Refusal, Reply},
+    command::{Actor, ChannelPatch, ChannelReply, NewChannel, Refusal},
     machine::{CommandResult, Guild},
     record::Write,
 };
@@ -26,7 +26,7 @@ use std::{
 };
 
 impl Guild {
-    pub(crate) fn create_channel(&mut self, now: Now, actor: Actor, new: &NewChannel) -> CommandResult {
+    pub(crate) fn create_channel(&mut self, now: Now, actor: Actor, new: &NewChannel) -> CommandResult<Arc<Channel>> {
         let guild_context = self.in_guild(now, actor)?;
         guild_context.need(Permissions::MANAGE_CHANNELS)?;
         if !is_creatable(new.kind) {
@@ -53,7 +53,7 @@ impl Guild {
         self.put_channel(now, EventName::ChannelCreate, channel.clone());
         let entry = NewEntry::new(AuditAction::ChannelCreate, channel.id);
         self.log(now, actor, entry.made(audit::of_channel(&channel)));
-        Ok(Reply::Channel(channel))
+        Ok(channel)
     }
 
     pub(crate) fn update_channel(
@@ -62,10 +62,10 @@ impl Guild {
         actor: Actor,
         channel_id: ChannelId,
         patch: &ChannelPatch,
-    ) -> CommandResult {
+    ) -> CommandResult<ChannelReply> {
         let context = self.in_channel(now, actor, channel_id)?;
         if context.channel.kind.is_thread() {
-            return self.update_thread(now, actor, channel_id, patch);
+            return self.update_thread(now, actor, channel_id, patch).map(ChannelReply::Thread);
         }
         context.need(Permissions::MANAGE_CHANNELS)?;
         let before = self.with_newest_message(context.channel.clone());
@@ -102,12 +102,12 @@ impl Guild {
             self.patch_forum(now, channel.forum.get_or_insert_default(), patch)?;
         }
         if channel == *before {
-            return Ok(Reply::Channel(before));
+            return Ok(ChannelReply::Channel(before));
         }
         let channel = Arc::new(channel);
         self.put_channel(now, EventName::ChannelUpdate, channel.clone());
         self.log_channel(now, actor, &before, &channel);
-        Ok(Reply::Channel(channel))
+        Ok(ChannelReply::Channel(channel))
     }
 
     /// What of a channel was changed, its overwrites apart. A new position alone is not worth an entry, as upstream.
@@ -157,10 +157,15 @@ impl Guild {
         self.publish(event, replica_update);
     }
 
-    pub(crate) fn delete_channel(&mut self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {
+    pub(crate) fn delete_channel(
+        &mut self,
+        now: Now,
+        actor: Actor,
+        channel_id: ChannelId,
+    ) -> CommandResult<ChannelReply> {
         let context = self.in_channel(now, actor, channel_id)?;
         if context.channel.kind.is_thread() {
-            return self.delete_thread(now, actor, channel_id);
+            return self.delete_thread(now, actor, channel_id).map(ChannelReply::Thread);
         }
         context.need(Permissions::MANAGE_CHANNELS)?;
         let channel = self.with_newest_message(context.channel);
@@ -201,7 +206,7 @@ impl Guild {
         self.forget_special_channel(now, channel_id);
         let entry = NewEntry::new(AuditAction::ChannelDelete, channel_id);
         self.log(now, actor, entry.gone(audit::of_channel(&channel)));
-        Ok(Reply::Channel(channel))
+        Ok(ChannelReply::Channel(channel))
     }
 
     /// The guild's own fields do not point at a channel that is gone.
@@ -222,7 +227,7 @@ impl Guild {
         actor: Actor,
         channel_id: ChannelId,
         overwrite: Overwrite,
-    ) -> CommandResult {
+    ) -> CommandResult<()> {
         let context = self.in_channel(now, actor, channel_id)?;
         need_own_overwrites(&context)?;
         context.need(Permissions::MANAGE_ROLES)?;
@@ -240,7 +245,7 @@ impl Guild {
         actor: Actor,
         channel_id: ChannelId,
         target: OverwriteKind,
-    ) -> CommandResult {
+    ) -> CommandResult<()> {
         let context = self.in_channel(now, actor, channel_id)?;
         need_own_overwrites(&context)?;
         context.need(Permissions::MANAGE_ROLES)?;
@@ -258,7 +263,7 @@ impl Guild {
         actor: Actor,
         context: &ChannelContext,
         overwrites: &[Overwrite],
-    ) -> CommandResult {
+    ) -> CommandResult<()> {
         let before = self.with_newest_message(context.channel.clone());
         let overwrites = self.check_overwrites(self.grantable(now, actor, context)?, &before.overwrites, overwrites)?;
         if overwrites != before.overwrites {
@@ -266,7 +271,7 @@ impl Guild {
             self.put_channel(now, EventName::ChannelUpdate, channel.clone());
             self.log_overwrites(now, actor, &before, &channel);
         }
-        Ok(Reply::Done)
+        Ok(())
     }
 
     /// Permissions that an actor may grant in a channel: those that they have there or in the guild.

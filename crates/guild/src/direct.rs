@@ -11,7 +11,7 @@
 use crate::{
     backend::BackendCommand,
     check::ChannelContext,
-    command::{Actor, ChannelPatch, Command, Refusal, Reply},
+    command::{Actor, ChannelPatch, ChannelReply, Command, Refusal, request::dispatch},
     limits::GuildLimits,
     machine::{CommandResult, Guild, Output, Stop},
     record::{GuildRecord, Write},
@@ -137,7 +137,17 @@ impl Guild {
 
     /// Handles a command to a direct message. `None`: it is handled as in any guild.
     pub(crate) fn run_direct(&mut self, now: Now, actor: Actor, command: &Command) -> Option<CommandResult> {
-        Some(match command {
+        Some(dispatch!(command, Command, {
+            ReadChannel(channel) => {
+                let read = self.in_channel(now, actor, *channel).and_then(|_| self.direct());
+                read.map(ChannelReply::Direct).map_err(Stop::from)
+            },
+            UpdateChannel(channel, patch) => {
+                self.update_group(now, actor, *channel, patch).map(ChannelReply::Direct)
+            },
+            DeleteChannel(channel) => self.close_direct(now, actor, *channel).map(ChannelReply::Direct),
+            RefreshMember(user) => self.refresh_recipient(now, actor, user).map(|()| None),
+            ;
             Command::AuthorizeHistory(_)
             | Command::AuthorizeFiles(..)
             | Command::CreateMessage(..)
@@ -151,12 +161,6 @@ impl Guild {
             | Command::RemoveReaction(..)
             | Command::StartTyping(_) => return None,
             Command::Backend(command) if matches!(**command, BackendCommand::ReassignMessages { .. }) => return None,
-            Command::ReadChannel(channel) => {
-                self.in_channel(now, actor, *channel).and_then(|_| self.direct()).map(Reply::Direct).map_err(Stop::from)
-            }
-            Command::UpdateChannel(channel, patch) => self.update_group(now, actor, *channel, patch),
-            Command::DeleteChannel(channel) => self.close_direct(now, actor, *channel),
-            Command::RefreshMember(user) => self.refresh_recipient(now, actor, user),
             Command::Direct(command) => self.run_direct_only(now, actor, command),
             Command::DeleteMessages(channel, _)
             | Command::ClearReactions(channel, ..)
@@ -170,26 +174,26 @@ impl Guild {
             | Command::ListWebhooks(Some(channel)) => {
                 let context = self.in_channel(now, actor, *channel);
                 Err(context.map_or_else(Stop::from, |_| Refusal::NotInDirect.into()))
-            }
+            },
             _ => Err(Refusal::UnknownGuild.into()),
-        })
+        }))
     }
 
     fn run_direct_only(&mut self, now: Now, actor: Actor, command: &DirectCommand) -> CommandResult {
         let channel_id = self.own_channel()?.id;
         let context = self.in_channel(now, actor, channel_id)?;
-        match command {
-            DirectCommand::Open => {
+        dispatch!(command, DirectCommand, {
+            Open => {
                 if let Some(member) = context.member {
                     self.open_for(now, |user_id| user_id == member.user.id);
                 }
-                Ok(Reply::Direct(self.direct()?))
-            }
-            DirectCommand::AddRecipient(user) => {
+                self.direct().map_err(Stop::from)
+            },
+            AddRecipient(user) => {
                 need_group(&context)?;
                 self.add_recipient(now, &context, user)
-            }
-            DirectCommand::RemoveRecipient(user_id) => {
+            },
+            RemoveRecipient(user_id) => {
                 need_group(&context)?;
                 let owner_id = context.channel.direct.as_ref().and_then(|direct| direct.owner_id);
                 let is_owner = context.member.as_ref().is_none_or(|member| Some(member.user.id) == owner_id);
@@ -198,9 +202,10 @@ impl Guild {
                 }
                 let member = self.member(*user_id).ok_or(Refusal::UnknownUser)?;
                 self.leave_group(now, &context, &member);
-                Ok(Reply::Done)
-            }
-        }
+                Ok(())
+            },
+            ;
+        })
     }
 
     /// Changes what the channel says of itself; `context` is as it was before.
@@ -229,9 +234,9 @@ impl Guild {
         }
     }
 
-    fn add_recipient(&mut self, now: Now, context: &ChannelContext, user: &Arc<User>) -> CommandResult {
+    fn add_recipient(&mut self, now: Now, context: &ChannelContext, user: &Arc<User>) -> CommandResult<()> {
         if self.member(user.id).is_some() {
-            return Ok(Reply::Done);
+            return Ok(());
         }
         if user.bot {
             return Err(Refusal::CannotMessage.into());
@@ -245,7 +250,7 @@ impl Guild {
         self.tell_recipient(EventName::ChannelRecipientAdd, context.channel.id, user, before);
         self.tell_direct(EventName::ChannelCreate, &[user.id]);
         self.note(now, context, Message::KIND_RECIPIENT_ADD, user, |message| message.mentions = vec![user.clone()]);
-        Ok(Reply::Done)
+        Ok(())
     }
 
     fn leave_group(&mut self, now: Now, context: &ChannelContext, member: &Member) {
@@ -272,27 +277,33 @@ impl Guild {
     }
 
     /// Closes a direct message for the actor; leaves a group.
-    fn close_direct(&mut self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {
+    fn close_direct(&mut self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult<Direct> {
         let context = self.in_channel(now, actor, channel_id)?;
         let direct = self.direct()?;
         let Some(member) = &context.member else {
             self.tell_direct(EventName::ChannelDelete, &self.recipient_ids());
             self.end_direct();
-            return Ok(Reply::Direct(direct));
+            return Ok(direct);
         };
         if context.channel.kind == ChannelType::GroupDm {
             self.leave_group(now, &context, member);
-            return Ok(Reply::Direct(direct));
+            return Ok(direct);
         }
         let user_id = member.user.id;
         if direct.is_open_for(user_id) {
             self.change_direct(now, &context.channel, |direct| direct.closed_by.push(user_id));
             self.tell_direct(EventName::ChannelDelete, &[user_id]);
         }
-        Ok(Reply::Direct(direct))
+        Ok(direct)
     }
 
-    fn update_group(&mut self, now: Now, actor: Actor, channel_id: ChannelId, patch: &ChannelPatch) -> CommandResult {
+    fn update_group(
+        &mut self,
+        now: Now,
+        actor: Actor,
+        channel_id: ChannelId,
+        patch: &ChannelPatch,
+    ) -> CommandResult<Direct> {
         let context = self.in_channel(now, actor, channel_id)?;
         need_group(&context)?;
         let before = self.with_newest_message(context.channel.clone());
@@ -309,7 +320,7 @@ impl Guild {
             channel.name.clone_from(name);
         }
         if channel == *before {
-            return Ok(Reply::Direct(self.direct()?));
+            return Ok(self.direct()?);
         }
         // Nothing is refused from here on.
         let name = (channel.name != before.name).then(|| channel.name.clone());
@@ -318,7 +329,7 @@ impl Guild {
         if let (Some(member), Some(name)) = (&context.member, name) {
             self.note(now, &context, Message::KIND_NAME_CHANGE, &member.user, |message| message.content = name);
         }
-        Ok(Reply::Direct(self.direct()?))
+        Ok(self.direct()?)
     }
 
     /// Writes a system message about a change of the group. Its author is the actor, or `of` if there is none.
@@ -331,13 +342,13 @@ impl Guild {
     }
 
     /// An account in it changed. Clients learn of that by its guilds; here the next messages are signed with it.
-    fn refresh_recipient(&mut self, now: Now, actor: Actor, user: &Arc<User>) -> CommandResult {
+    fn refresh_recipient(&mut self, now: Now, actor: Actor, user: &Arc<User>) -> CommandResult<()> {
         self.in_guild(now, actor)?.need_system()?;
         let member = self.need_member(user.id)?;
         if member.user != *user {
             self.store_member(now, Member { user: user.clone(), ..Member::clone(&member) });
         }
-        Ok(Reply::Done)
+        Ok(())
     }
 }
 

@@ -8,7 +8,7 @@
 //! Not here    when messages expire, and deleting them: `guildhall-node`.
 
 use crate::{
-    command::{Actor, Refusal, Reply},
+    command::{Actor, Refusal},
     machine::{CommandResult, Guild},
 };
 use guildhall_model::{ChannelId, MessageId};
@@ -22,7 +22,7 @@ impl Guild {
         actor: Actor,
         channel_id: ChannelId,
         before: MessageId,
-    ) -> CommandResult {
+    ) -> CommandResult<()> {
         if actor != Actor::System {
             return Err(Refusal::MissingPermissions.into());
         }
@@ -38,7 +38,7 @@ impl Guild {
             let newest = self.resources.pins.get(&channel_id).and_then(|pins| pins.values().max().copied());
             self.tell_pins(now, &context, newest);
         }
-        Ok(Reply::Done)
+        Ok(())
     }
 
     pub(crate) fn is_expired(&self, (channel_id, message_id): (ChannelId, MessageId)) -> bool {

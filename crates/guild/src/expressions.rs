@@ -11,7 +11,7 @@
 use crate::{
     audit::{self, NewEntry},
     check::GuildContext,
-    command::{Actor, EmojiPatch, NewEmoji, NewSticker, Refusal, Reply, StickerPatch},
+    command::{Actor, EmojiPatch, NewEmoji, NewSticker, Refusal, StickerPatch},
     machine::{CommandResult, Guild},
     record::Write,
 };
@@ -57,7 +57,7 @@ impl Guild {
         self.keep_fields(now, fields, None, EventName::GuildStickersUpdate, resource);
     }
 
-    pub(crate) fn create_emoji(&mut self, now: Now, actor: Actor, new: &NewEmoji) -> CommandResult {
+    pub(crate) fn create_emoji(&mut self, now: Now, actor: Actor, new: &NewEmoji) -> CommandResult<Box<Emoji>> {
         let guild_context = self.in_guild(now, actor)?;
         need_to_create(&guild_context)?;
         if self.structure.guild.emojis.len() >= self.limits.emojis_max {
@@ -74,10 +74,16 @@ impl Guild {
         emojis.push(emoji.clone());
         self.keep_emojis(now, emojis);
         self.log(now, actor, NewEntry::new(AuditAction::EmojiCreate, emoji.id).made(audit::of_emoji(&emoji)));
-        Ok(Reply::Emoji(Box::new(emoji)))
+        Ok(Box::new(emoji))
     }
 
-    pub(crate) fn update_emoji(&mut self, now: Now, actor: Actor, id: EmojiId, patch: &EmojiPatch) -> CommandResult {
+    pub(crate) fn update_emoji(
+        &mut self,
+        now: Now,
+        actor: Actor,
+        id: EmojiId,
+        patch: &EmojiPatch,
+    ) -> CommandResult<Box<Emoji>> {
         let guild_context = self.in_guild(now, actor)?;
         let mut emojis = self.structure.guild.emojis.clone();
         let emoji = emojis.iter_mut().find(|emoji| emoji.id == id).ok_or(Refusal::UnknownEmoji)?;
@@ -95,10 +101,10 @@ impl Guild {
             let entry = NewEntry::new(AuditAction::EmojiUpdate, id);
             self.log(now, actor, entry.changed(audit::of_emoji(&before), audit::of_emoji(&emoji)));
         }
-        Ok(Reply::Emoji(Box::new(emoji)))
+        Ok(Box::new(emoji))
     }
 
-    pub(crate) fn delete_emoji(&mut self, now: Now, actor: Actor, id: EmojiId) -> CommandResult {
+    pub(crate) fn delete_emoji(&mut self, now: Now, actor: Actor, id: EmojiId) -> CommandResult<()> {
         let guild_context = self.in_guild(now, actor)?;
         let mut emojis = self.structure.guild.emojis.clone();
         let at = emojis.iter().position(|emoji| emoji.id == id).ok_or(Refusal::UnknownEmoji)?;
@@ -106,10 +112,10 @@ impl Guild {
         let emoji = emojis.remove(at);
         self.keep_emojis(now, emojis);
         self.log(now, actor, NewEntry::new(AuditAction::EmojiDelete, id).gone(audit::of_emoji(&emoji)));
-        Ok(Reply::Done)
+        Ok(())
     }
 
-    pub(crate) fn create_sticker(&mut self, now: Now, actor: Actor, new: &NewSticker) -> CommandResult {
+    pub(crate) fn create_sticker(&mut self, now: Now, actor: Actor, new: &NewSticker) -> CommandResult<Box<Sticker>> {
         let guild_context = self.in_guild(now, actor)?;
         need_to_create(&guild_context)?;
         if self.structure.guild.stickers.len() >= self.limits.stickers_max {
@@ -128,7 +134,7 @@ impl Guild {
         self.keep_stickers(now, stickers);
         let entry = NewEntry::new(AuditAction::StickerCreate, sticker.id);
         self.log(now, actor, entry.made(audit::of_sticker(&sticker)));
-        Ok(Reply::Sticker(Box::new(sticker)))
+        Ok(Box::new(sticker))
     }
 
     pub(crate) fn update_sticker(
@@ -137,7 +143,7 @@ impl Guild {
         actor: Actor,
         id: StickerId,
         patch: &StickerPatch,
-    ) -> CommandResult {
+    ) -> CommandResult<Box<Sticker>> {
         let guild_context = self.in_guild(now, actor)?;
         let mut stickers = self.structure.guild.stickers.clone();
         let sticker = stickers.iter_mut().find(|sticker| sticker.id == id).ok_or(Refusal::UnknownSticker)?;
@@ -158,10 +164,10 @@ impl Guild {
             let entry = NewEntry::new(AuditAction::StickerUpdate, id);
             self.log(now, actor, entry.changed(audit::of_sticker(&before), audit::of_sticker(&sticker)));
         }
-        Ok(Reply::Sticker(Box::new(sticker)))
+        Ok(Box::new(sticker))
     }
 
-    pub(crate) fn delete_sticker(&mut self, now: Now, actor: Actor, id: StickerId) -> CommandResult {
+    pub(crate) fn delete_sticker(&mut self, now: Now, actor: Actor, id: StickerId) -> CommandResult<()> {
         let guild_context = self.in_guild(now, actor)?;
         let mut stickers = self.structure.guild.stickers.clone();
         let at = stickers.iter().position(|sticker| sticker.id == id).ok_or(Refusal::UnknownSticker)?;
@@ -169,7 +175,7 @@ impl Guild {
         let sticker = stickers.remove(at);
         self.keep_stickers(now, stickers);
         self.log(now, actor, NewEntry::new(AuditAction::StickerDelete, id).gone(audit::of_sticker(&sticker)));
-        Ok(Reply::Done)
+        Ok(())
     }
 
     // ── scheduled events and stages ──────────────────────────────────────────────────────────────
@@ -181,7 +187,7 @@ impl Guild {
         actor: Actor,
         event: &ScheduledEvent,
         is_new: bool,
-    ) -> CommandResult {
+    ) -> CommandResult<Arc<ScheduledEvent>> {
         let guild_context = self.in_guild(now, actor)?;
         let mut events = self.structure.guild.scheduled_events.clone();
         let found = events.iter().position(|of| of.id == event.id);
@@ -222,7 +228,7 @@ impl Guild {
         }
         self.keep_scheduled_events(now, events, name, event.clone());
         self.log(now, actor, entry);
-        Ok(Reply::ScheduledEvent(event))
+        Ok(event)
     }
 
     fn keep_scheduled_events(
@@ -236,7 +242,7 @@ impl Guild {
         self.keep_fields(now, fields, event.channel_id, name, |_| ResourcePayload::ScheduledEvent(event));
     }
 
-    pub(crate) fn delete_scheduled_event(&mut self, now: Now, actor: Actor, id: Id<()>) -> CommandResult {
+    pub(crate) fn delete_scheduled_event(&mut self, now: Now, actor: Actor, id: Id<()>) -> CommandResult<()> {
         let guild_context = self.in_guild(now, actor)?;
         let mut events = self.structure.guild.scheduled_events.clone();
         let at = events.iter().position(|of| of.id == id).ok_or(Refusal::UnknownScheduledEvent)?;
@@ -245,7 +251,7 @@ impl Guild {
         let entry = NewEntry::new(AuditAction::ScheduledEventDelete, id).gone(audit::of_event(&event));
         self.keep_scheduled_events(now, events, EventName::GuildScheduledEventDelete, event);
         self.log(now, actor, entry);
-        Ok(Reply::Done)
+        Ok(())
     }
 
     /// Adds or removes the actor's interest in a scheduled event.
@@ -255,7 +261,7 @@ impl Guild {
         actor: Actor,
         id: Id<()>,
         follows: bool,
-    ) -> CommandResult {
+    ) -> CommandResult<()> {
         let guild_context = self.in_guild(now, actor)?;
         let user_id: UserId = guild_context.member.as_ref().ok_or(Refusal::UnknownUser)?.user.id;
         let mut events = self.structure.guild.scheduled_events.clone();
@@ -291,11 +297,17 @@ impl Guild {
                 user_id,
             });
         }
-        Ok(Reply::Done)
+        Ok(())
     }
 
     /// Opens a stage, or changes what an open one is about.
-    pub(crate) fn put_stage(&mut self, now: Now, actor: Actor, wanted: &StageInstance, is_new: bool) -> CommandResult {
+    pub(crate) fn put_stage(
+        &mut self,
+        now: Now,
+        actor: Actor,
+        wanted: &StageInstance,
+        is_new: bool,
+    ) -> CommandResult<Box<StageInstance>> {
         let context = self.in_channel(now, actor, wanted.channel_id)?;
         if context.channel.kind != ChannelType::Stage {
             return Err(Refusal::InvalidForm("channel_id").into());
@@ -322,7 +334,7 @@ impl Guild {
         let action = if is_new { AuditAction::StageInstanceCreate } else { AuditAction::StageInstanceUpdate };
         let entry = NewEntry::new(action, stage.id).changed(before, audit::of_stage(&stage));
         self.log(now, actor, entry.option("channel_id", stage.channel_id));
-        Ok(Reply::Stage(Box::new(stage)))
+        Ok(Box::new(stage))
     }
 
     fn keep_stages(&mut self, now: Now, stages: Vec<StageInstance>, name: EventName, stage: StageInstance) {
@@ -330,7 +342,7 @@ impl Guild {
         self.keep_fields(now, fields, Some(stage.channel_id), name, |_| ResourcePayload::Stage(Box::new(stage)));
     }
 
-    pub(crate) fn delete_stage(&mut self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {
+    pub(crate) fn delete_stage(&mut self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult<()> {
         let context = self.in_channel(now, actor, channel_id)?;
         let mut stages = self.structure.guild.stage_instances.clone();
         let at = stages.iter().position(|stage| stage.channel_id == channel_id).ok_or(Refusal::UnknownStage)?;
@@ -339,7 +351,7 @@ impl Guild {
         let entry = NewEntry::new(AuditAction::StageInstanceDelete, stage.id).gone(audit::of_stage(&stage));
         self.keep_stages(now, stages, EventName::StageInstanceDelete, stage);
         self.log(now, actor, entry.option("channel_id", channel_id));
-        Ok(Reply::Done)
+        Ok(())
     }
 }
 

@@ -9,10 +9,10 @@
 
 use crate::{
     audit::{self, NewEntry},
-    command::{Actor, InviteReply, NewInvite, Refusal, Reply},
+    command::{Actor, InviteReply, NewInvite, Refusal},
     machine::{CommandResult, Guild},
 };
-use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate, ResourcePayload};
+use guildhall_guild_protocol::{AudienceRule, GuildStructure, Payload, ReplicaUpdate, ResourcePayload};
 use guildhall_model::{
     AuditAction, ChannelId, EventName, GuildResource, Invite, InviteCode, Member, Permissions, ResourceKey,
     ResourceKind, User,
@@ -27,7 +27,7 @@ impl Guild {
         actor: Actor,
         channel_id: ChannelId,
         new: &NewInvite,
-    ) -> CommandResult {
+    ) -> CommandResult<Box<InviteReply>> {
         let context = self.in_channel(now, actor, channel_id)?;
         context.need(Permissions::CREATE_INSTANT_INVITE)?;
         if context.channel.kind.is_thread() {
@@ -106,13 +106,13 @@ impl Guild {
         self.publish(event, ReplicaUpdate::None);
     }
 
-    fn invite_reply(&self, invite: Arc<Invite>) -> Reply {
-        Reply::Invite(Box::new(InviteReply {
+    fn invite_reply(&self, invite: Arc<Invite>) -> Box<InviteReply> {
+        Box::new(InviteReply {
             invite,
             structure: self.structure.clone(),
             member_count: self.members.len() as u64,
             presence_count: self.online_count,
-        }))
+        })
     }
 
     fn need_invite(&self, now: Timestamp, code: InviteCode) -> Result<Arc<Invite>, Refusal> {
@@ -121,11 +121,16 @@ impl Guild {
     }
 
     /// For every caller who knows the code.
-    pub(crate) fn read_invite(&self, now: Now, code: InviteCode) -> CommandResult {
+    pub(crate) fn read_invite(&self, now: Now, code: InviteCode) -> CommandResult<Box<InviteReply>> {
         Ok(self.invite_reply(self.need_invite(now.unix, code)?))
     }
 
-    pub(crate) fn delete_invite(&mut self, now: Now, actor: Actor, code: InviteCode) -> CommandResult {
+    pub(crate) fn delete_invite(
+        &mut self,
+        now: Now,
+        actor: Actor,
+        code: InviteCode,
+    ) -> CommandResult<Box<InviteReply>> {
         let invite = self.need_invite(now.unix, code)?;
         if self.in_guild(now, actor)?.need(Permissions::MANAGE_GUILD).is_err() {
             self.in_channel(now, actor, invite.channel_id)?.need(Permissions::MANAGE_CHANNELS)?;
@@ -138,7 +143,12 @@ impl Guild {
     }
 
     /// Of a channel (needs MANAGE_CHANNELS), or of the guild (needs MANAGE_GUILD).
-    pub(crate) fn list_invites(&self, now: Now, actor: Actor, channel_id: Option<ChannelId>) -> CommandResult {
+    pub(crate) fn list_invites(
+        &self,
+        now: Now,
+        actor: Actor,
+        channel_id: Option<ChannelId>,
+    ) -> CommandResult<(Vec<Arc<Invite>>, Arc<GuildStructure>)> {
         match channel_id {
             Some(channel_id) => self.in_channel(now, actor, channel_id)?.need(Permissions::MANAGE_CHANNELS)?,
             None => self.in_guild(now, actor)?.need(Permissions::MANAGE_GUILD)?,
@@ -147,11 +157,16 @@ impl Guild {
             !invite.is_over(now.unix) && channel_id.is_none_or(|channel_id| invite.channel_id == channel_id)
         };
         let invites = self.resources.invites.values().filter(is_meant).cloned().collect();
-        Ok(Reply::Invites(invites, self.structure.clone()))
+        Ok((invites, self.structure.clone()))
     }
 
     /// The account joins. An account that is a member already consumes no use.
-    pub(crate) fn accept_invite(&mut self, now: Now, code: InviteCode, user: &Arc<User>) -> CommandResult {
+    pub(crate) fn accept_invite(
+        &mut self,
+        now: Now,
+        code: InviteCode,
+        user: &Arc<User>,
+    ) -> CommandResult<Box<InviteReply>> {
         let invite = self.need_invite(now.unix, code)?;
         if self.member(user.id).is_some() {
             return Ok(self.invite_reply(invite));

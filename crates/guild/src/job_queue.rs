@@ -11,7 +11,7 @@
 
 use crate::{
     bulk::Bulk,
-    command::{Actor, Refusal, Reply},
+    command::{Actor, Command, Refusal, ReplyValue, Request, request},
     job::{Found, Job, JobDone, JobId, Prefix, Work},
     machine::{Guild, Output},
 };
@@ -190,11 +190,11 @@ impl Guild {
             }
             (Waiter::Search { command, actor, prefix, .. }, Found::Members(user_ids)) => {
                 let answer = self.found_members(now, actor, &prefix, &user_ids);
-                self.answer(command, answer);
+                self.answer::<request::SearchMembers>(command, answer);
             }
             (Waiter::Audience { command, actor, channel_id, .. }, Found::Audience(audience)) => {
-                let answer = self.in_channel(now, actor, channel_id).map(|_| Reply::Audience(audience));
-                self.answer(command, answer);
+                let answer = self.in_channel(now, actor, channel_id).map(|_| audience);
+                self.answer::<request::ReadAudience>(command, answer);
             }
             (Waiter::List(..), Found::List(built)) => self.handle_list_built(now, *built),
             (Waiter::Bulk(bulk), Found::Matches(matches)) => self.bulk_found(now, bulk, matches),
@@ -223,7 +223,7 @@ impl Guild {
             Waiter::Search { .. } | Waiter::Audience { .. } | Waiter::Bulk(_) => {}
         }
         if let Some(command) = waiting.command() {
-            self.answer(command, Err(refusal));
+            self.refuse(command, refusal);
         }
     }
 
@@ -236,8 +236,13 @@ impl Guild {
     }
 
     /// Answers a command later.
-    pub(crate) fn answer(&mut self, command: JobId, answer: Result<Reply, Refusal>) {
+    pub(crate) fn answer<R: Request>(&mut self, command: JobId, answer: Result<R::Reply, Refusal>) {
         self.touch();
-        self.put_out(Output::Answer(command, answer));
+        self.put_out(Output::Answer(command, answer.map(ReplyValue::into_reply)));
+    }
+
+    /// Refuses a command later.
+    pub(crate) fn refuse(&mut self, command: JobId, refusal: Refusal) {
+        self.answer::<Command>(command, Err(refusal));
     }
 }

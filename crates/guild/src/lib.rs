@@ -51,10 +51,11 @@ pub use backend::{
 };
 pub use cache::CachedMessage;
 pub use command::{
-    Actor, AllowedMentions, ArchivedThreads, BulkRole, ChannelMove, ChannelPatch, Command, EmojiPatch, GuildPatch,
-    GuildReply, InviteReply, Join, MemberPatch, MessagePatch, MessageReply, NewBan, NewChannel, NewEmoji, NewGuild,
-    NewInvite, NewMessage, NewSticker, NewThread, NewWebhook, Page, Prune, ReactionCount, Refusal, Reply, ReplyTo,
-    RolePatch, StickerPatch, ThreadList, WebhookPatch, WebhookPost,
+    Actor, AllowedMentions, ArchivedThreads, BulkRole, ChannelMove, ChannelPatch, ChannelReply, Command, EmojiPatch,
+    GuildPatch, GuildReply, HistoryGrant, InviteReply, Join, MemberPatch, MessagePatch, MessageReply, NewBan,
+    NewChannel, NewEmoji, NewGuild, NewInvite, NewMessage, NewSticker, NewThread, NewWebhook, Page, Prune,
+    ReactionCount, Refusal, Reply, ReplyTo, ReplyValue, Request, RolePatch, StickerPatch, ThreadList, ThreadReply,
+    Upserted, WebhookPatch, WebhookPost, request,
 };
 pub use direct::{DirectCommand, NewDirect};
 pub use job::{Audience, Job, JobDone, JobId, MemberFilter};

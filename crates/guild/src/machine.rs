@@ -18,7 +18,7 @@ use crate::{
     audit::AuditLog,
     background::BackgroundTasks,
     cache::{CachedMessage, MessageCache},
-    command::{Actor, Command, NewGuild, Refusal, Reply},
+    command::{Actor, Command, NewGuild, Refusal, Reply, request::dispatch},
     job::{Job, JobId},
     job_queue::JobQueue,
     limits::GuildLimits,
@@ -94,7 +94,7 @@ impl From<Refusal> for Stop {
     }
 }
 
-pub(crate) type CommandResult = Result<Reply, Stop>;
+pub(crate) type CommandResult<T = Reply> = Result<T, Stop>;
 
 /// The machine of one guild.
 #[derive(Debug)]
@@ -300,105 +300,106 @@ impl Guild {
         {
             return result;
         }
-        match command {
-            Command::ReadGuild => self.read_guild(now, actor),
-            Command::ReadChannel(channel) => self.read_channel(now, actor, *channel),
-            Command::ReadMember(user) => self.read_member(now, actor, *user),
-            Command::ReadMembers => self.read_members(now, actor),
-            Command::SearchMembers { query, limit } => self.search_members(now, actor, query, *limit),
-            Command::ReadAudience(channel) => self.read_audience(now, actor, *channel),
-            Command::AuthorizeHistory(channel) => self.authorize_history(now, actor, *channel),
-            Command::AuthorizeFiles(channel, message) => self.authorize_files(now, actor, *channel, *message),
-            Command::CreateMessage(channel, new) => self.create_message(now, actor, *channel, new),
-            Command::EditMessage(channel, message, patch) => self.edit_message(now, actor, *channel, *message, patch),
-            Command::DeleteMessage(channel, message) => self.delete_message(now, actor, *channel, *message),
-            Command::DeleteMessages(channel, messages) => self.delete_messages(now, actor, *channel, messages),
-            Command::ExpireMessages(channel, before) => self.expire_messages(now, actor, *channel, *before),
-            Command::Pin(channel, message) => self.pin(now, actor, (*channel, *message)),
-            Command::Unpin(channel, message) => self.unpin(now, actor, (*channel, *message)),
-            Command::ListPins(channel) => self.list_pins(now, actor, *channel),
-            Command::AddReaction(channel, message, emoji) => self.add_reaction(now, actor, (*channel, *message), emoji),
-            Command::RemoveReaction(channel, message, emoji, user) => {
+        dispatch!(command, Command, {
+            ReadGuild => self.read_guild(now, actor),
+            ReadChannel(channel) => self.read_channel(now, actor, *channel),
+            ReadMember(user) => self.read_member(now, actor, *user),
+            ReadMembers => self.read_members(now, actor),
+            SearchMembers { query, limit } => self.search_members(now, actor, query, *limit),
+            ReadAudience(channel) => self.read_audience(now, actor, *channel),
+            AuthorizeHistory(channel) => self.authorize_history(now, actor, *channel),
+            AuthorizeFiles(channel, message) => self.authorize_files(now, actor, *channel, *message),
+            CreateMessage(channel, new) => self.create_message(now, actor, *channel, new),
+            EditMessage(channel, message, patch) => self.edit_message(now, actor, *channel, *message, patch),
+            DeleteMessage(channel, message) => self.delete_message(now, actor, *channel, *message),
+            DeleteMessages(channel, messages) => self.delete_messages(now, actor, *channel, messages),
+            ExpireMessages(channel, before) => self.expire_messages(now, actor, *channel, *before),
+            Pin(channel, message) => self.pin(now, actor, (*channel, *message)),
+            Unpin(channel, message) => self.unpin(now, actor, (*channel, *message)),
+            ListPins(channel) => self.list_pins(now, actor, *channel),
+            AddReaction(channel, message, emoji) => self.add_reaction(now, actor, (*channel, *message), emoji),
+            RemoveReaction(channel, message, emoji, user) => {
                 self.remove_reaction(now, actor, (*channel, *message), emoji, *user)
-            }
-            Command::ClearReactions(channel, message, emoji) => {
+            },
+            ClearReactions(channel, message, emoji) => {
                 self.clear_reactions(now, actor, (*channel, *message), emoji.as_ref())
-            }
-            Command::StartTyping(channel) => self.start_typing(now, actor, *channel),
-            Command::UpdateGuild(patch) => self.update_guild(now, actor, patch),
-            Command::DeleteGuild => self.delete_guild(now, actor),
-            Command::CreateRole(role) => self.create_role(now, actor, role),
-            Command::UpdateRole(role, patch) => self.update_role(now, actor, *role, patch),
-            Command::DeleteRole(role) => self.delete_role(now, actor, *role),
-            Command::MoveRoles(moves) => self.move_roles(now, actor, moves),
-            Command::MoveChannels(moves) => self.move_channels(now, actor, moves),
-            Command::CreateEmoji(new) => self.create_emoji(now, actor, new),
-            Command::UpdateEmoji(id, patch) => self.update_emoji(now, actor, *id, patch),
-            Command::DeleteEmoji(id) => self.delete_emoji(now, actor, *id),
-            Command::CreateSticker(new) => self.create_sticker(now, actor, new),
-            Command::UpdateSticker(id, patch) => self.update_sticker(now, actor, *id, patch),
-            Command::DeleteSticker(id) => self.delete_sticker(now, actor, *id),
-            Command::PutScheduledEvent(event, is_new) => self.put_scheduled_event(now, actor, event, *is_new),
-            Command::DeleteScheduledEvent(id) => self.delete_scheduled_event(now, actor, *id),
-            Command::FollowScheduledEvent(id, follows) => self.follow_scheduled_event(now, actor, *id, *follows),
-            Command::PutStage(stage, is_new) => self.put_stage(now, actor, stage, *is_new),
-            Command::DeleteStage(channel) => self.delete_stage(now, actor, *channel),
-            Command::CreateChannel(new) => self.create_channel(now, actor, new),
-            Command::UpdateChannel(channel, patch) => self.update_channel(now, actor, *channel, patch),
-            Command::DeleteChannel(channel) => self.delete_channel(now, actor, *channel),
-            Command::CreateThread(channel, new) => self.create_thread(now, actor, *channel, new),
-            Command::AddThreadMember(thread, user) => self.add_thread_member(now, actor, *thread, *user),
-            Command::RemoveThreadMember(thread, user) => self.remove_thread_member(now, actor, *thread, *user),
-            Command::ListThreads => self.list_threads(now, actor),
-            Command::ListArchivedThreads(channel, which) => self.list_archived_threads(now, actor, *channel, *which),
-            Command::ListThreadMembers(thread) => self.list_thread_members(now, actor, *thread),
-            Command::PutOverwrite(channel, overwrite) => self.put_overwrite(now, actor, *channel, *overwrite),
-            Command::DeleteOverwrite(channel, target) => self.delete_overwrite(now, actor, *channel, *target),
-            Command::AddMember(user) => self.add_member(now, actor, user),
-            Command::RefreshMember(user) => self.refresh_member(now, actor, user),
-            Command::UpdateMember(user, patch) => self.update_member(now, actor, *user, patch),
-            Command::AddMemberRole(user, role) => self.set_member_role(now, actor, *user, *role, true),
-            Command::RemoveMemberRole(user, role) => self.set_member_role(now, actor, *user, *role, false),
-            Command::RemoveMember(user) => self.remove_member(now, actor, *user),
-            Command::Join(join) => self.join(now, actor, join),
-            Command::Ban(ban) => self.ban(now, actor, ban),
-            Command::Unban(user) => self.unban(now, actor, *user),
-            Command::ReadBan(user) => self.read_ban(now, actor, *user),
-            Command::ReadAuditLog(query) => self.list_audit_log(now, actor, query),
-            Command::ListBans(page) => self.list_bans(now, actor, *page),
-            Command::CreateInvite(channel, new) => self.create_invite(now, actor, *channel, new),
-            Command::ReadInvite(code) => self.read_invite(now, *code),
-            Command::DeleteInvite(code) => self.delete_invite(now, actor, *code),
-            Command::ListInvites(channel) => self.list_invites(now, actor, *channel),
-            Command::AcceptInvite(code, user) => self.accept_invite(now, *code, user),
-            Command::CreateWebhook(channel, new) => self.create_webhook(now, actor, *channel, new),
-            Command::ReadWebhook(id, access) => self.read_webhook(now, *id, access),
-            Command::ListWebhooks(channel) => self.list_webhooks(now, actor, *channel),
-            Command::UpdateWebhook(id, access, patch) => self.update_webhook(now, *id, access, patch),
-            Command::DeleteWebhook(id, access) => self.delete_webhook(now, *id, access),
-            Command::ExecuteWebhook(id, access, post) => self.execute_webhook(now, *id, access, post),
-            Command::ReadWebhookMessage(id, access, thread, message) => {
+            },
+            StartTyping(channel) => self.start_typing(now, actor, *channel),
+            UpdateGuild(patch) => self.update_guild(now, actor, patch),
+            DeleteGuild => self.delete_guild(now, actor),
+            CreateRole(role) => self.create_role(now, actor, role),
+            UpdateRole(role, patch) => self.update_role(now, actor, *role, patch),
+            DeleteRole(role) => self.delete_role(now, actor, *role),
+            MoveRoles(moves) => self.move_roles(now, actor, moves),
+            MoveChannels(moves) => self.move_channels(now, actor, moves),
+            CreateEmoji(new) => self.create_emoji(now, actor, new),
+            UpdateEmoji(id, patch) => self.update_emoji(now, actor, *id, patch),
+            DeleteEmoji(id) => self.delete_emoji(now, actor, *id),
+            CreateSticker(new) => self.create_sticker(now, actor, new),
+            UpdateSticker(id, patch) => self.update_sticker(now, actor, *id, patch),
+            DeleteSticker(id) => self.delete_sticker(now, actor, *id),
+            PutScheduledEvent(event, is_new) => self.put_scheduled_event(now, actor, event, *is_new),
+            DeleteScheduledEvent(id) => self.delete_scheduled_event(now, actor, *id),
+            FollowScheduledEvent(id, follows) => self.follow_scheduled_event(now, actor, *id, *follows),
+            PutStage(stage, is_new) => self.put_stage(now, actor, stage, *is_new),
+            DeleteStage(channel) => self.delete_stage(now, actor, *channel),
+            CreateChannel(new) => self.create_channel(now, actor, new),
+            UpdateChannel(channel, patch) => self.update_channel(now, actor, *channel, patch),
+            DeleteChannel(channel) => self.delete_channel(now, actor, *channel),
+            CreateThread(channel, new) => self.create_thread(now, actor, *channel, new),
+            AddThreadMember(thread, user) => self.add_thread_member(now, actor, *thread, *user),
+            RemoveThreadMember(thread, user) => self.remove_thread_member(now, actor, *thread, *user),
+            ListThreads => self.list_threads(now, actor),
+            ListArchivedThreads(channel, which) => self.list_archived_threads(now, actor, *channel, *which),
+            ListThreadMembers(thread) => self.list_thread_members(now, actor, *thread),
+            PutOverwrite(channel, overwrite) => self.put_overwrite(now, actor, *channel, *overwrite),
+            DeleteOverwrite(channel, target) => self.delete_overwrite(now, actor, *channel, *target),
+            AddMember(user) => self.add_member(now, actor, user),
+            RefreshMember(user) => self.refresh_member(now, actor, user).map(Some),
+            UpdateMember(user, patch) => self.update_member(now, actor, *user, patch),
+            AddMemberRole(user, role) => self.set_member_role(now, actor, *user, *role, true),
+            RemoveMemberRole(user, role) => self.set_member_role(now, actor, *user, *role, false),
+            RemoveMember(user) => self.remove_member(now, actor, *user),
+            Join(join) => self.join(now, actor, join),
+            Ban(ban) => self.ban(now, actor, ban),
+            Unban(user) => self.unban(now, actor, *user),
+            ReadBan(user) => self.read_ban(now, actor, *user),
+            ReadAuditLog(query) => self.list_audit_log(now, actor, query),
+            ListBans(page) => self.list_bans(now, actor, *page),
+            CreateInvite(channel, new) => self.create_invite(now, actor, *channel, new),
+            ReadInvite(code) => self.read_invite(now, *code),
+            DeleteInvite(code) => self.delete_invite(now, actor, *code),
+            ListInvites(channel) => self.list_invites(now, actor, *channel),
+            AcceptInvite(code, user) => self.accept_invite(now, *code, user),
+            CreateWebhook(channel, new) => self.create_webhook(now, actor, *channel, new),
+            ReadWebhook(id, access) => self.read_webhook(now, *id, access),
+            ListWebhooks(channel) => self.list_webhooks(now, actor, *channel),
+            UpdateWebhook(id, access, patch) => self.update_webhook(now, *id, access, patch),
+            DeleteWebhook(id, access) => self.delete_webhook(now, *id, access),
+            ExecuteWebhook(id, access, post) => self.execute_webhook(now, *id, access, post),
+            ReadWebhookMessage(id, access, thread, message) => {
                 self.read_webhook_message(now, (*id, access), *thread, *message)
-            }
-            Command::EditWebhookMessage(id, access, thread, message, patch) => {
+            },
+            EditWebhookMessage(id, access, thread, message, patch) => {
                 self.edit_webhook_message(now, (*id, access), *thread, *message, patch)
-            }
-            Command::DeleteWebhookMessage(id, access, thread, message) => {
+            },
+            DeleteWebhookMessage(id, access, thread, message) => {
                 self.delete_webhook_message(now, (*id, access), *thread, *message)
-            }
-            Command::Prune(prune) => self.prune(now, actor, prune),
-            Command::BulkRole(bulk) => self.bulk_role(now, actor, bulk),
-            Command::ShowPresence(user, presence) => self.show_presence(now, actor, *user, presence.as_ref()),
-            Command::ShowVoice(user, channel) => self.show_voice(actor, *user, *channel),
+            },
+            Prune(prune) => self.prune(now, actor, prune),
+            BulkRole(bulk) => self.bulk_role(now, actor, bulk),
+            ShowPresence(user, presence) => self.show_presence(now, actor, *user, presence.as_ref()),
+            ShowVoice(user, channel) => self.show_voice(actor, *user, *channel),
+            ;
             Command::Direct(_) => Err(Refusal::UnknownChannel.into()),
             Command::Backend(command) => self.run_backend(now, actor, command),
             Command::WithReason(_, command) => self.run(now, actor, command),
-        }
+        })
     }
 
     /// The store's answer to `Outcome::NeedsMessage`: the message (made from its record before, outside of the guild's
     /// loop), or none. Each request needs exactly one answer (this, or `handle_message_load_failed`); answers may
-    /// overtake each other. may overtake each other.
+    /// overtake each other.
     pub fn handle_message_loaded(
         &mut self,
         channel_id: ChannelId,

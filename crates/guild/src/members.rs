@@ -10,7 +10,7 @@
 use crate::{
     audit::{self, NewEntry},
     check::{GuildContext, Rank},
-    command::{Actor, MemberPatch, Refusal, Reply},
+    command::{Actor, MemberPatch, Refusal},
     machine::{CommandResult, Guild},
     record::Write,
 };
@@ -25,27 +25,27 @@ use std::sync::Arc;
 const TIMEOUT_MS_MAX: i64 = 28 * 86_400_000;
 
 impl Guild {
-    pub(crate) fn add_member(&mut self, now: Now, actor: Actor, user: &Arc<User>) -> CommandResult {
+    pub(crate) fn add_member(&mut self, now: Now, actor: Actor, user: &Arc<User>) -> CommandResult<Arc<Member>> {
         self.in_guild(now, actor)?.need_system()?;
         let (name, member) = match self.member(user.id) {
-            Some(member) if member.user == *user => return Ok(Reply::Member(member)),
+            Some(member) if member.user == *user => return Ok(member),
             Some(member) => (EventName::GuildMemberUpdate, Member { user: user.clone(), ..Member::clone(&member) }),
             None => (EventName::GuildMemberAdd, Member::new(user.clone(), now.unix)),
         };
         self.write(Write::PutUser(user.clone()));
-        Ok(Reply::Member(self.put_member(now, name, member)))
+        Ok(self.put_member(now, name, member))
     }
 
     /// The account of a member changed, and is stored: only the guild's copy is updated. A guild that wrote the account
     /// could undo a change that came meanwhile.
-    pub(crate) fn refresh_member(&mut self, now: Now, actor: Actor, user: &Arc<User>) -> CommandResult {
+    pub(crate) fn refresh_member(&mut self, now: Now, actor: Actor, user: &Arc<User>) -> CommandResult<Arc<Member>> {
         self.in_guild(now, actor)?.need_system()?;
         let before = self.need_member(user.id)?;
         if before.user == *user {
-            return Ok(Reply::Member(before));
+            return Ok(before);
         }
         let member = Member { user: user.clone(), ..Member::clone(&before) };
-        Ok(Reply::Member(self.put_member(now, EventName::GuildMemberUpdate, member)))
+        Ok(self.put_member(now, EventName::GuildMemberUpdate, member))
     }
 
     /// Stores and tells a member that is new, or changed from what `Guild::member` said (D1).
@@ -86,7 +86,7 @@ impl Guild {
         actor: Actor,
         user_id: UserId,
         patch: &MemberPatch,
-    ) -> CommandResult {
+    ) -> CommandResult<Arc<Member>> {
         let guild_context = self.in_guild(now, actor)?;
         let before = self.need_member(user_id)?;
         let mut member = Member::clone(&before);
@@ -156,7 +156,7 @@ impl Guild {
             Some(None) => self.log(now, actor, NewEntry::untargeted(AuditAction::MemberDisconnect).option("count", 1)),
             None => {}
         }
-        Ok(Reply::Member(member))
+        Ok(member)
     }
 
     /// Names that members give themselves are no moderation.
@@ -248,7 +248,7 @@ impl Guild {
         user_id: UserId,
         role_id: RoleId,
         has: bool,
-    ) -> CommandResult {
+    ) -> CommandResult<()> {
         let guild_context = self.in_guild(now, actor)?;
         let before = self.need_member(user_id)?;
         self.need_role(role_id)?;
@@ -260,14 +260,14 @@ impl Guild {
             Ok(at) if !has => {
                 member.roles.remove(at);
             }
-            _ => return Ok(Reply::Done),
+            _ => return Ok(()),
         }
         let member = self.put_member(now, EventName::GuildMemberUpdate, member);
         self.log_roles(now, actor, &before, &member);
-        Ok(Reply::Done)
+        Ok(())
     }
 
-    pub(crate) fn remove_member(&mut self, now: Now, actor: Actor, user_id: UserId) -> CommandResult {
+    pub(crate) fn remove_member(&mut self, now: Now, actor: Actor, user_id: UserId) -> CommandResult<()> {
         let guild_context = self.in_guild(now, actor)?;
         let member = self.need_member(user_id)?;
         if guild_context.is(user_id) {
@@ -284,7 +284,7 @@ impl Guild {
         if is_kick {
             self.log(now, actor, NewEntry::new(AuditAction::MemberKick, user_id));
         }
-        Ok(Reply::Done)
+        Ok(())
     }
 
     /// Removes a member.

@@ -12,7 +12,7 @@ use crate::{
     audit::NewEntry,
     cache::{CachedMessage, Lookup},
     check::ChannelContext,
-    command::{Actor, MessagePatch, MessageReply, NewMessage, Refusal, Reply},
+    command::{Actor, MessagePatch, MessageReply, NewMessage, Refusal},
     machine::{CommandResult, Guild, Stop},
     record::Write,
 };
@@ -71,7 +71,7 @@ impl Guild {
         author: UserId,
         channel_id: ChannelId,
         nonce: &Nonce,
-    ) -> Result<Option<Reply>, Stop> {
+    ) -> Result<Option<Box<MessageReply>>, Stop> {
         let Some(message_id) = self.recent.find_message(now.instant, author, channel_id, nonce) else {
             return Ok(None);
         };
@@ -81,7 +81,7 @@ impl Guild {
         let referenced = self.renewed_reference(now, referenced);
         let message = Arc::new(Message { nonce: Some(nonce.clone()), ..Message::clone(&earlier) });
         let message = self.limits.links.renewed(now.unix, message);
-        Ok(Some(Reply::Message(Box::new(MessageReply { message, reactions, referenced }))))
+        Ok(Some(Box::new(MessageReply { message, reactions, referenced })))
     }
 
     pub(crate) fn create_message(
@@ -90,7 +90,7 @@ impl Guild {
         actor: Actor,
         channel_id: ChannelId,
         new: &NewMessage,
-    ) -> CommandResult {
+    ) -> CommandResult<Box<MessageReply>> {
         let context = self.message_channel(now, actor, channel_id)?;
         let author = context.author()?;
         self.need_unlocked(&context)?;
@@ -189,7 +189,7 @@ impl Guild {
         actor: Actor,
         channel_id: ChannelId,
         edited: Option<MessageId>,
-    ) -> CommandResult {
+    ) -> CommandResult<()> {
         let context = match self.in_channel(now, actor, channel_id)? {
             // With its first message a post begins.
             context if edited.is_none() && context.channel.kind.holds_posts() => context,
@@ -209,7 +209,7 @@ impl Guild {
             }
         }
         context.need(Permissions::ATTACH_FILES)?;
-        Ok(Reply::Done)
+        Ok(())
     }
 
     /// Stores and tells a message that nothing speaks against. `referenced` is what it answers.
@@ -220,7 +220,7 @@ impl Guild {
         message: Message,
         nonce: Option<&Nonce>,
         referenced: Option<Arc<Message>>,
-    ) -> Reply {
+    ) -> Box<MessageReply> {
         if self.is_direct() {
             self.open_for(now, |_| true);
         }
@@ -243,11 +243,7 @@ impl Guild {
         self.free_evicted();
         let referenced = referenced.map(|referenced| self.limits.links.renewed(now.unix, referenced));
         self.tell_message(now, EventName::MessageCreate, context, told.clone(), referenced.clone(), replica_update);
-        Reply::Message(Box::new(MessageReply {
-            message: told,
-            reactions: Vec::new(),
-            referenced: referenced.map(Some),
-        }))
+        Box::new(MessageReply { message: told, reactions: Vec::new(), referenced: referenced.map(Some) })
     }
 
     fn check_slow_mode(&self, now: Now, context: &ChannelContext, author: UserId) -> Result<(), Refusal> {
@@ -315,7 +311,7 @@ impl Guild {
         channel_id: ChannelId,
         message_id: MessageId,
         patch: &MessagePatch,
-    ) -> CommandResult {
+    ) -> CommandResult<Box<MessageReply>> {
         let context = self.message_channel(now, actor, channel_id)?;
         let key = (channel_id, message_id);
         let before = self.need_message(key)?.message.clone();
@@ -400,7 +396,7 @@ impl Guild {
         }
         let message = self.limits.links.renewed(now.unix, message);
         let referenced = self.renewed_reference(now, referenced);
-        Ok(Reply::Message(Box::new(MessageReply { message, reactions, referenced })))
+        Ok(Box::new(MessageReply { message, reactions, referenced }))
     }
 
     pub(crate) fn delete_message(
@@ -409,7 +405,7 @@ impl Guild {
         actor: Actor,
         channel_id: ChannelId,
         message_id: MessageId,
-    ) -> CommandResult {
+    ) -> CommandResult<()> {
         let context = self.message_channel(now, actor, channel_id)?;
         let message = self.need_message((channel_id, message_id))?.message.clone();
         if !context.is(message.author.id) {
@@ -425,7 +421,7 @@ impl Guild {
             let entry = NewEntry::new(AuditAction::MessageDelete, message.author.id);
             self.log(now, actor, entry.option("channel_id", channel_id).option("count", 1));
         }
-        Ok(Reply::Done)
+        Ok(())
     }
 
     fn forget_message(&mut self, key: (ChannelId, MessageId)) {
@@ -443,7 +439,7 @@ impl Guild {
         actor: Actor,
         channel_id: ChannelId,
         message_ids: &[MessageId],
-    ) -> CommandResult {
+    ) -> CommandResult<()> {
         let context = self.message_channel(now, actor, channel_id)?;
         context.need(Permissions::MANAGE_MESSAGES)?;
         if message_ids.is_empty() || message_ids.len() > self.limits.deleted_messages_max {
@@ -464,11 +460,11 @@ impl Guild {
         self.publish(event, replica_update);
         let entry = NewEntry::new(AuditAction::MessageBulkDelete, channel_id);
         self.log(now, actor, entry.option("count", message_ids.len()));
-        Ok(Reply::Done)
+        Ok(())
     }
 
     /// Publishes each call: clients forget the state after ten seconds.
-    pub(crate) fn start_typing(&mut self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {
+    pub(crate) fn start_typing(&mut self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult<()> {
         let context = self.message_channel(now, actor, channel_id)?;
         let member = context.author()?;
         context.need(Permissions::SEND_MESSAGES)?;
@@ -476,7 +472,7 @@ impl Guild {
         let payload = Payload::Typing { channel_id, timestamp_s: now.unix.unix_s(), member };
         let event = self.event(EventName::TypingStart, self.rule_of(&context.channel), payload);
         self.publish(event, ReplicaUpdate::None);
-        Ok(Reply::Done)
+        Ok(())
     }
 }
 

@@ -7,7 +7,7 @@
 use crate::{
     audit::NewEntry,
     check::ChannelContext,
-    command::{Actor, Refusal, Reply},
+    command::{Actor, Refusal},
     machine::{CommandResult, Guild},
     record::Write,
 };
@@ -24,13 +24,13 @@ fn key_of(channel_id: ChannelId, message_id: MessageId) -> ResourceKey {
 }
 
 impl Guild {
-    pub(crate) fn pin(&mut self, now: Now, actor: Actor, key: (ChannelId, MessageId)) -> CommandResult {
+    pub(crate) fn pin(&mut self, now: Now, actor: Actor, key: (ChannelId, MessageId)) -> CommandResult<()> {
         let context = self.message_channel(now, actor, key.0)?;
         need_to_pin(&context)?;
         self.need_open(&context)?;
         let message = self.need_message(key)?.message.clone();
         if message.pinned {
-            return Ok(Reply::Done);
+            return Ok(());
         }
         let pins = self.resources.pins.get(&key.0).map_or(0, |pins| pins.len());
         if pins >= self.limits.pins_per_channel_max {
@@ -55,16 +55,16 @@ impl Guild {
             self.commit_message(now, &context, note, None, None);
         }
         self.log_pin(now, actor, AuditAction::MessagePin, &message);
-        Ok(Reply::Done)
+        Ok(())
     }
 
-    pub(crate) fn unpin(&mut self, now: Now, actor: Actor, key: (ChannelId, MessageId)) -> CommandResult {
+    pub(crate) fn unpin(&mut self, now: Now, actor: Actor, key: (ChannelId, MessageId)) -> CommandResult<()> {
         let context = self.message_channel(now, actor, key.0)?;
         need_to_pin(&context)?;
         self.need_open(&context)?;
         let message = self.need_message(key)?.message.clone();
         if !message.pinned {
-            return Ok(Reply::Done);
+            return Ok(());
         }
         let referenced = self.referenced_by(&message)?.flatten();
         // Nothing is refused from here on.
@@ -74,7 +74,7 @@ impl Guild {
         let newest = self.resources.pins.get(&key.0).and_then(|pins| pins.values().max().copied());
         self.tell_pins(now, &context, newest);
         self.log_pin(now, actor, AuditAction::MessageUnpin, &message);
-        Ok(Reply::Done)
+        Ok(())
     }
 
     fn log_pin(&mut self, now: Now, actor: Actor, action: AuditAction, message: &Message) {
@@ -123,15 +123,20 @@ impl Guild {
     }
 
     /// Newest pin first.
-    pub(crate) fn list_pins(&self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {
+    pub(crate) fn list_pins(
+        &self,
+        now: Now,
+        actor: Actor,
+        channel_id: ChannelId,
+    ) -> CommandResult<Vec<(MessageId, Timestamp)>> {
         let context = self.message_channel(now, actor, channel_id)?;
         if !context.can(Permissions::READ_MESSAGE_HISTORY) {
-            return Ok(Reply::Pins(Vec::new()));
+            return Ok(Vec::new());
         }
         let pins = self.resources.pins.get(&channel_id).into_iter().flatten();
         let mut pins: Vec<_> = pins.map(|(id, at)| (*id, *at)).collect();
         pins.sort_unstable_by_key(|(id, at)| std::cmp::Reverse((*at, *id)));
-        Ok(Reply::Pins(pins))
+        Ok(pins)
     }
 
     /// Audience of an event in a channel.

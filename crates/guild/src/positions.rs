@@ -7,7 +7,7 @@
 
 use crate::{
     check::Rank,
-    command::{Actor, ChannelMove, Refusal, Reply},
+    command::{Actor, ChannelMove, Refusal},
     machine::{CommandResult, Guild},
     record::Write,
 };
@@ -17,7 +17,7 @@ use guildhall_stdx::Now;
 use std::{collections::BTreeMap, sync::Arc};
 
 impl Guild {
-    pub(crate) fn move_channels(&mut self, now: Now, actor: Actor, moves: &[ChannelMove]) -> CommandResult {
+    pub(crate) fn move_channels(&mut self, now: Now, actor: Actor, moves: &[ChannelMove]) -> CommandResult<()> {
         let guild_context = self.in_guild(now, actor)?;
         guild_context.need(Permissions::MANAGE_CHANNELS)?;
         let mut changed: BTreeMap<ChannelId, Channel> = BTreeMap::new();
@@ -60,11 +60,11 @@ impl Guild {
                 self.log_channel(now, actor, before, channel);
             }
         }
-        Ok(Reply::Done)
+        Ok(())
     }
 
     /// Moves roles below the actor's highest role to positions below it.
-    pub(crate) fn move_roles(&mut self, now: Now, actor: Actor, moves: &[(RoleId, i32)]) -> CommandResult {
+    pub(crate) fn move_roles(&mut self, now: Now, actor: Actor, moves: &[(RoleId, i32)]) -> CommandResult<()> {
         let guild_context = self.in_guild(now, actor)?;
         guild_context.need(Permissions::MANAGE_ROLES)?;
         let mut changed: BTreeMap<RoleId, Arc<Role>> = BTreeMap::new();
@@ -98,7 +98,7 @@ impl Guild {
             let event = self.event(EventName::GuildRoleUpdate, AudienceRule::Members, Payload::Role(role));
             self.publish(event, std::mem::replace(&mut replica_update, ReplicaUpdate::None));
         }
-        Ok(Reply::Done)
+        Ok(())
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) use limiter::PresenceLimiter;
 
 use crate::{
     background::STEP_ITEMS,
-    command::{Actor, Refusal, Reply},
+    command::{Actor, Refusal},
     machine::{CommandResult, Guild},
 };
 use guildhall_guild_protocol::{AudienceRule, Payload};
@@ -118,7 +118,7 @@ impl Guild {
         actor: Actor,
         user_id: UserId,
         presence: Option<&Arc<Presence>>,
-    ) -> CommandResult {
+    ) -> CommandResult<()> {
         if actor != Actor::System {
             return Err(Refusal::MissingPermissions.into());
         }
@@ -129,6 +129,6 @@ impl Guild {
             None => self.presence_overrides.remove(&user_id),
         };
         self.refresh_presence(now, user_id);
-        Ok(Reply::Done)
+        Ok(())
     }
 }

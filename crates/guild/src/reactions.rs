@@ -9,7 +9,7 @@
 use crate::{
     cache::Reactions,
     check::ChannelContext,
-    command::{Actor, Refusal, Reply},
+    command::{Actor, Refusal},
     machine::{CommandResult, Guild},
     record::Write,
 };
@@ -24,7 +24,7 @@ impl Guild {
         actor: Actor,
         key: (ChannelId, MessageId),
         emoji: &ReactionEmoji,
-    ) -> CommandResult {
+    ) -> CommandResult<()> {
         let context = self.message_channel(now, actor, key.0)?;
         let member = context.author()?;
         context.need(Permissions::READ_MESSAGE_HISTORY)?;
@@ -35,7 +35,7 @@ impl Guild {
         let message = self.need_message(key)?;
         let author_id = message.message.author.id;
         let emoji = match message.reactions.iter().find(|reactions| reactions.is_with(emoji)) {
-            Some(reactions) if reactions.contains(user_id) => return Ok(Reply::Done),
+            Some(reactions) if reactions.contains(user_id) => return Ok(()),
             Some(reactions) => reactions.emoji.clone(),
             None => {
                 context.need(Permissions::ADD_REACTIONS)?;
@@ -60,7 +60,7 @@ impl Guild {
         let event =
             ReactionEvent { user_id, channel_id: key.0, message_id: key.1, author_id, emoji, member: Some(member) };
         self.tell_reaction(EventName::MessageReactionAdd, &context, event);
-        Ok(Reply::Done)
+        Ok(())
     }
 
     /// Unicode emoji as they are; custom ones must be the guild's own, and get the name they have there. Direct
@@ -84,7 +84,7 @@ impl Guild {
         key: (ChannelId, MessageId),
         emoji: &ReactionEmoji,
         user_id: UserId,
-    ) -> CommandResult {
+    ) -> CommandResult<()> {
         let context = self.message_channel(now, actor, key.0)?;
         if !context.is(user_id) {
             context.need(Permissions::MANAGE_MESSAGES)?;
@@ -97,7 +97,7 @@ impl Guild {
         let author_id = message.message.author.id;
         let reactions = message.reactions.iter().find(|reactions| reactions.is_with(emoji));
         let Some(reactions) = reactions.filter(|reactions| reactions.contains(user_id)) else {
-            return Ok(Reply::Done);
+            return Ok(());
         };
         let emoji = reactions.emoji.clone();
         self.write(Write::RemoveReaction(key.0, key.1, emoji.clone(), user_id));
@@ -110,7 +110,7 @@ impl Guild {
         });
         let event = ReactionEvent { user_id, channel_id: key.0, message_id: key.1, author_id, emoji, member: None };
         self.tell_reaction(EventName::MessageReactionRemove, &context, event);
-        Ok(Reply::Done)
+        Ok(())
     }
 
     pub(crate) fn clear_reactions(
@@ -119,14 +119,14 @@ impl Guild {
         actor: Actor,
         key: (ChannelId, MessageId),
         emoji: Option<&ReactionEmoji>,
-    ) -> CommandResult {
+    ) -> CommandResult<()> {
         let context = self.message_channel(now, actor, key.0)?;
         context.need(Permissions::MANAGE_MESSAGES)?;
         self.need_open(&context)?;
         let message = self.need_message(key)?;
         let is_meant = |reactions: &Reactions| emoji.is_none_or(|emoji| reactions.is_with(emoji));
         let Some(first) = message.reactions.iter().find(|reactions| is_meant(reactions)) else {
-            return Ok(Reply::Done);
+            return Ok(());
         };
         let emoji_as_used = emoji.map(|_| first.emoji.clone());
         self.write(Write::ClearReactions(key.0, key.1, emoji_as_used.clone()));
@@ -143,6 +143,6 @@ impl Guild {
         let payload = Payload::ReactionsCleared { channel_id: key.0, message_id: key.1, emoji: emoji_as_used };
         let event = self.event(name, self.rule_of(&context.channel), payload);
         self.publish(event, ReplicaUpdate::None);
-        Ok(Reply::Done)
+        Ok(())
     }
 }

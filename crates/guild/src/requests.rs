@@ -9,7 +9,7 @@
 //! Spec        docs/protocol/reference.md §8.7, §8.8
 
 use crate::{
-    command::{Actor, Refusal, Reply},
+    command::{Actor, Refusal},
     job::{Audience, Prefix},
     job_queue::{MemberQueryKind, MembersRequest, Waiter},
     machine::{CommandResult, Guild, Stop},
@@ -17,6 +17,7 @@ use crate::{
 use guildhall_guild_protocol::{
     AudienceRule, FoundMembers, MemberEntry, MembersAnswer, Payload, RelayMessage, SessionKey,
 };
+use guildhall_model::Member;
 use guildhall_model::{
     AccountKind, ChannelId, EventName, Permissions, UserId,
     to_gateway::{MemberQuery, RequestGuildMembers, SearchRecentMembers},
@@ -135,7 +136,13 @@ impl Guild {
         self.send(session.relay, RelayMessage::Direct { session, event });
     }
 
-    pub(crate) fn search_members(&mut self, now: Now, actor: Actor, query: &str, limit: usize) -> CommandResult {
+    pub(crate) fn search_members(
+        &mut self,
+        now: Now,
+        actor: Actor,
+        query: &str,
+        limit: usize,
+    ) -> CommandResult<Vec<Arc<Member>>> {
         self.in_guild(now, actor)?;
         let prefix = Prefix::new(query).ok_or(Refusal::InvalidForm("query"))?;
         let limit = limit.clamp(1, self.limits.found_members_max);
@@ -148,19 +155,23 @@ impl Guild {
         actor: Actor,
         prefix: &Prefix,
         user_ids: &[UserId],
-    ) -> Result<Reply, Refusal> {
+    ) -> Result<Vec<Arc<Member>>, Refusal> {
         self.in_guild(now, actor)?;
         let members = user_ids.iter().filter_map(|id| self.member(*id)).filter(|member| prefix.is_of(member));
-        Ok(Reply::FoundMembers(members.collect()))
+        Ok(members.collect())
     }
 
-    pub(crate) fn read_audience(&mut self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {
+    pub(crate) fn read_audience(&mut self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult<Audience> {
         self.in_channel(now, actor, channel_id)?;
         self.answer_later(actor, |command| Waiter::Audience { command, actor, channel_id, at: now.unix })
     }
 
     /// A command that needs a job.
-    pub(crate) fn answer_later(&mut self, actor: Actor, waiting: impl FnOnce(crate::JobId) -> Waiter) -> CommandResult {
+    pub(crate) fn answer_later<T>(
+        &mut self,
+        actor: Actor,
+        waiting: impl FnOnce(crate::JobId) -> Waiter,
+    ) -> CommandResult<T> {
         if !self.has_room_for_job(actor.user_id()) {
             return Err(Refusal::Unavailable.into());
         }

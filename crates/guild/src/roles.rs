@@ -9,7 +9,7 @@
 use crate::{
     audit::{self, NewEntry},
     check::Rank,
-    command::{Actor, Refusal, Reply, RolePatch},
+    command::{Actor, Refusal, RolePatch},
     machine::{CommandResult, Guild},
     record::Write,
 };
@@ -19,7 +19,7 @@ use guildhall_stdx::Now;
 use std::{collections::BTreeMap, sync::Arc};
 
 impl Guild {
-    pub(crate) fn create_role(&mut self, now: Now, actor: Actor, role: &Role) -> CommandResult {
+    pub(crate) fn create_role(&mut self, now: Now, actor: Actor, role: &Role) -> CommandResult<Arc<Role>> {
         let guild_context = self.in_guild(now, actor)?;
         guild_context.need(Permissions::MANAGE_ROLES)?;
         let permissions = role.permissions & Permissions::ALL;
@@ -39,10 +39,16 @@ impl Guild {
         });
         self.put_role(now, EventName::GuildRoleCreate, &role);
         self.log(now, actor, NewEntry::new(AuditAction::RoleCreate, role.id).made(audit::of_role(&role)));
-        Ok(Reply::Role(role))
+        Ok(role)
     }
 
-    pub(crate) fn update_role(&mut self, now: Now, actor: Actor, role_id: RoleId, patch: &RolePatch) -> CommandResult {
+    pub(crate) fn update_role(
+        &mut self,
+        now: Now,
+        actor: Actor,
+        role_id: RoleId,
+        patch: &RolePatch,
+    ) -> CommandResult<Arc<Role>> {
         let guild_context = self.in_guild(now, actor)?;
         let before = self.need_role(role_id)?;
         guild_context.need(Permissions::MANAGE_ROLES)?;
@@ -67,7 +73,7 @@ impl Guild {
             role.icon.clone_from(icon);
         }
         if role == *before {
-            return Ok(Reply::Role(before));
+            return Ok(before);
         }
         let role = Arc::new(role);
         self.put_role(now, EventName::GuildRoleUpdate, &role);
@@ -76,7 +82,7 @@ impl Guild {
         if entry.has_changes() {
             self.log(now, actor, entry);
         }
-        Ok(Reply::Role(role))
+        Ok(role)
     }
 
     pub(crate) fn put_role(&mut self, now: Now, name: EventName, role: &Arc<Role>) {
@@ -88,7 +94,7 @@ impl Guild {
         self.publish(event, replica_update);
     }
 
-    pub(crate) fn delete_role(&mut self, now: Now, actor: Actor, role_id: RoleId) -> CommandResult {
+    pub(crate) fn delete_role(&mut self, now: Now, actor: Actor, role_id: RoleId) -> CommandResult<()> {
         let guild_context = self.in_guild(now, actor)?;
         let role = self.need_role(role_id)?;
         guild_context.need(Permissions::MANAGE_ROLES)?;
@@ -123,6 +129,6 @@ impl Guild {
             self.publish(event, ReplicaUpdate::None);
         }
         self.log(now, actor, NewEntry::new(AuditAction::RoleDelete, role_id).gone(audit::of_role(&role)));
-        Ok(Reply::Done)
+        Ok(())
     }
 }

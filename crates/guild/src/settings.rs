@@ -7,29 +7,29 @@
 use crate::{
     audit::{self, NewEntry},
     check::GuildContext,
-    command::{Actor, GuildPatch, GuildReply, Refusal, Reply},
+    command::{Actor, ChannelReply, GuildPatch, GuildReply, HistoryGrant, Refusal},
     machine::{CommandResult, Guild},
     presence::PresenceLimiter,
     record::Write,
     relays::RelayLink,
 };
-use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate};
-use guildhall_model::{AuditAction, Channel, ChannelId, ChannelType, EventName, Permissions, UserId};
+use guildhall_guild_protocol::{AudienceRule, MemberTable, Payload, ReplicaUpdate};
+use guildhall_model::{AuditAction, Channel, ChannelId, ChannelType, EventName, Member, Permissions, UserId};
 use guildhall_stdx::Now;
 use std::{collections::BTreeMap, mem, sync::Arc};
 
 impl Guild {
-    pub(crate) fn read_guild(&self, now: Now, actor: Actor) -> CommandResult {
+    pub(crate) fn read_guild(&self, now: Now, actor: Actor) -> CommandResult<Box<GuildReply>> {
         let guild_context = self.in_guild(now, actor)?;
         Ok(self.guild_reply(now, &guild_context))
     }
 
-    fn guild_reply(&self, now: Now, guild_context: &GuildContext) -> Reply {
+    fn guild_reply(&self, now: Now, guild_context: &GuildContext) -> Box<GuildReply> {
         let is_visible = |channel: &Channel| match &guild_context.member {
             None => true,
             Some(member) => self.permissions_in(now, member, channel).contains(Permissions::VIEW_CHANNEL),
         };
-        Reply::Guild(Box::new(GuildReply {
+        Box::new(GuildReply {
             structure: self.structure.clone(),
             last_message_ids: self.last_message_ids.clone(),
             member_count: self.members.len() as u64,
@@ -37,15 +37,15 @@ impl Guild {
             threads: self.threads.clone(),
             visible_channels: self.structure.channels.values().filter(|c| is_visible(c)).map(|c| c.id).collect(),
             permissions: guild_context.permissions,
-        }))
+        })
     }
 
-    pub(crate) fn read_channel(&self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {
+    pub(crate) fn read_channel(&self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult<ChannelReply> {
         let context = self.in_channel(now, actor, channel_id)?;
         if context.channel.kind.is_thread() {
-            return self.thread_reply(channel_id, actor);
+            return self.thread_reply(channel_id, actor).map(ChannelReply::Thread);
         }
-        Ok(Reply::Channel(self.with_newest_message(context.channel)))
+        Ok(ChannelReply::Channel(self.with_newest_message(context.channel)))
     }
 
     /// The channel with its newest message's id, which changes too often to be kept in it.
@@ -60,22 +60,32 @@ impl Guild {
         Arc::new(Channel { last_message_id, ..Channel::clone(&channel) })
     }
 
-    pub(crate) fn read_member(&self, now: Now, actor: Actor, user_id: UserId) -> CommandResult {
+    pub(crate) fn read_member(&self, now: Now, actor: Actor, user_id: UserId) -> CommandResult<Arc<Member>> {
         self.in_guild(now, actor)?;
-        Ok(Reply::Member(self.need_member(user_id)?))
+        Ok(self.need_member(user_id)?)
     }
 
-    pub(crate) fn read_members(&self, now: Now, actor: Actor) -> CommandResult {
+    pub(crate) fn read_members(&self, now: Now, actor: Actor) -> CommandResult<MemberTable> {
         self.in_guild(now, actor)?;
-        Ok(Reply::Members(self.members.clone()))
+        Ok(self.members.clone())
     }
 
-    pub(crate) fn authorize_history(&self, now: Now, actor: Actor, channel_id: ChannelId) -> CommandResult {
+    pub(crate) fn authorize_history(
+        &self,
+        now: Now,
+        actor: Actor,
+        channel_id: ChannelId,
+    ) -> CommandResult<HistoryGrant> {
         let context = self.message_channel(now, actor, channel_id)?;
-        Ok(Reply::HistoryGrant { may_read_history: context.can(Permissions::READ_MESSAGE_HISTORY) })
+        Ok(HistoryGrant { may_read_history: context.can(Permissions::READ_MESSAGE_HISTORY) })
     }
 
-    pub(crate) fn update_guild(&mut self, now: Now, actor: Actor, patch: &GuildPatch) -> CommandResult {
+    pub(crate) fn update_guild(
+        &mut self,
+        now: Now,
+        actor: Actor,
+        patch: &GuildPatch,
+    ) -> CommandResult<Box<GuildReply>> {
         let guild_context = self.in_guild(now, actor)?;
         guild_context.need(Permissions::MANAGE_GUILD)?;
         let mut fields = guildhall_model::Guild::clone(&self.structure.guild);
@@ -174,13 +184,13 @@ impl Guild {
         // Sessions, presences and the like are as many as members, or few.
         self.dispose(remains.0.len() + remains.6.0.len() + remains.6.2.len(), remains);
         for command in [self.queue.clear(), self.background.clear()].concat() {
-            self.answer(command, Err(Refusal::UnknownGuild));
+            self.refuse(command, Refusal::UnknownGuild);
         }
         // Their sessions are gone, and what is watched there.
         self.relays.values_mut().for_each(RelayLink::forget_readers);
     }
 
-    pub(crate) fn delete_guild(&mut self, now: Now, actor: Actor) -> CommandResult {
+    pub(crate) fn delete_guild(&mut self, now: Now, actor: Actor) -> CommandResult<()> {
         let guild_context = self.in_guild(now, actor)?;
         if !guild_context.is_owner && !guild_context.is_system() {
             return Err(Refusal::MissingPermissions.into());
@@ -194,6 +204,6 @@ impl Guild {
         self.active_threads_count = 0;
         self.last_message_ids = Arc::new(BTreeMap::new());
         self.forget_everybody();
-        Ok(Reply::Done)
+        Ok(())
     }
 }

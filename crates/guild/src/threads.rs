@@ -19,7 +19,7 @@ mod members;
 use crate::{
     audit::{self, NewEntry},
     check::ChannelContext,
-    command::{Actor, ChannelPatch, Refusal, Reply},
+    command::{Actor, ChannelPatch, Refusal, ThreadReply},
     machine::{CommandResult, Guild},
     messages::is_counted,
     record::Write,
@@ -139,10 +139,10 @@ impl Guild {
         Ok(tags)
     }
 
-    pub(crate) fn thread_reply(&self, thread_id: ChannelId, actor: Actor) -> CommandResult {
+    pub(crate) fn thread_reply(&self, thread_id: ChannelId, actor: Actor) -> CommandResult<ThreadReply> {
         let entry = self.threads.get(thread_id).cloned().ok_or(Refusal::UnknownChannel)?;
         let own = actor.user_id().and_then(|user_id| entry.members.get(&user_id).copied());
-        Ok(Reply::Thread(Box::new((entry, own))))
+        Ok(Box::new((entry, own)))
     }
 
     /// Stores a thread in its current state.
@@ -257,7 +257,7 @@ impl Guild {
         actor: Actor,
         thread_id: ChannelId,
         patch: &ChannelPatch,
-    ) -> CommandResult {
+    ) -> CommandResult<ThreadReply> {
         let context = self.in_thread(now, actor, thread_id)?;
         let entry = self.need_thread(&context)?.clone();
         let mut channel = Channel::clone(&entry.channel);
@@ -308,7 +308,7 @@ impl Guild {
         self.thread_reply(thread_id, actor)
     }
 
-    pub(crate) fn delete_thread(&mut self, now: Now, actor: Actor, thread_id: ChannelId) -> CommandResult {
+    pub(crate) fn delete_thread(&mut self, now: Now, actor: Actor, thread_id: ChannelId) -> CommandResult<ThreadReply> {
         let context = self.in_thread(now, actor, thread_id)?;
         context.need(Permissions::MANAGE_THREADS)?;
         let entry = self.need_thread(&context)?.clone();
@@ -317,7 +317,7 @@ impl Guild {
         self.tell_thread(EventName::ThreadDelete, &entry, None, resource, ReplicaUpdate::Thread(thread_id, None));
         let logged = NewEntry::new(AuditAction::ThreadDelete, thread_id);
         self.log(now, actor, logged.gone(audit::of_channel(&entry.channel)));
-        Ok(Reply::Thread(Box::new((entry, None))))
+        Ok(Box::new((entry, None)))
     }
 
     fn forget_thread(&mut self, entry: &ThreadEntry) {

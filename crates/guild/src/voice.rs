@@ -10,7 +10,7 @@
 //! Not here    the rule that a user account is in voice in one guild only: a guild cannot see others.
 
 use crate::{
-    command::{Actor, Refusal, Reply},
+    command::{Actor, Refusal},
     machine::{CommandResult, Guild},
 };
 use guildhall_guild_protocol::{AudienceRule, Payload, RelayMessage, ReplicaUpdate, SessionKey, VoiceEntry};
@@ -215,14 +215,19 @@ impl Guild {
         }
     }
 
-    pub(crate) fn show_voice(&mut self, actor: Actor, user_id: UserId, channel_id: Option<ChannelId>) -> CommandResult {
+    pub(crate) fn show_voice(
+        &mut self,
+        actor: Actor,
+        user_id: UserId,
+        channel_id: Option<ChannelId>,
+    ) -> CommandResult<()> {
         if actor != Actor::System {
             return Err(Refusal::MissingPermissions.into());
         }
         let member = self.need_member(user_id)?;
         let Some(channel_id) = channel_id else {
             self.leave_voice(user_id);
-            return Ok(Reply::Done);
+            return Ok(());
         };
         let channel = self.structure.channels.get(&channel_id).ok_or(Refusal::UnknownChannel)?;
         if !channel.kind.is_voice() {
@@ -239,7 +244,7 @@ impl Guild {
             ..VoiceState::new(user_id)
         };
         self.set_voice(state, None);
-        Ok(Reply::Done)
+        Ok(())
     }
 }
 

@@ -9,7 +9,7 @@
 use crate::{
     audit::{self, NewEntry},
     check::ChannelContext,
-    command::{Actor, MessagePatch, MessageReply, NewMessage, NewWebhook, Refusal, Reply, WebhookPatch, WebhookPost},
+    command::{Actor, MessagePatch, MessageReply, NewMessage, NewWebhook, Refusal, WebhookPatch, WebhookPost},
     machine::{CommandResult, Guild, Stop},
 };
 use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate, ResourcePayload};
@@ -43,7 +43,7 @@ impl Guild {
         actor: Actor,
         channel_id: ChannelId,
         new: &NewWebhook,
-    ) -> CommandResult {
+    ) -> CommandResult<Arc<Webhook>> {
         let context = self.in_channel(now, actor, channel_id)?;
         context.need(Permissions::MANAGE_WEBHOOKS)?;
         need_place_for_webhooks(&context)?;
@@ -66,7 +66,7 @@ impl Guild {
         let webhook = self.put_webhook(webhook);
         let entry = NewEntry::new(AuditAction::WebhookCreate, webhook.id);
         self.log(now, actor, entry.made(audit::of_webhook(&webhook)));
-        Ok(Reply::Webhook(webhook))
+        Ok(webhook)
     }
 
     fn put_webhook(&mut self, webhook: Webhook) -> Arc<Webhook> {
@@ -96,12 +96,17 @@ impl Guild {
         Ok(webhook)
     }
 
-    pub(crate) fn read_webhook(&self, now: Now, id: WebhookId, access: &WebhookAccess) -> CommandResult {
-        Ok(Reply::Webhook(self.need_webhook(now, id, access)?))
+    pub(crate) fn read_webhook(&self, now: Now, id: WebhookId, access: &WebhookAccess) -> CommandResult<Arc<Webhook>> {
+        Ok(self.need_webhook(now, id, access)?)
     }
 
     /// Of one channel, or of all in which the actor may manage them.
-    pub(crate) fn list_webhooks(&self, now: Now, actor: Actor, channel_id: Option<ChannelId>) -> CommandResult {
+    pub(crate) fn list_webhooks(
+        &self,
+        now: Now,
+        actor: Actor,
+        channel_id: Option<ChannelId>,
+    ) -> CommandResult<Vec<Arc<Webhook>>> {
         match channel_id {
             Some(channel_id) => self.in_channel(now, actor, channel_id)?.need(Permissions::MANAGE_WEBHOOKS)?,
             None => self.in_guild(now, actor)?.need(Permissions::MANAGE_WEBHOOKS)?,
@@ -112,7 +117,7 @@ impl Guild {
             context.is_ok_and(|context| context.can(Permissions::MANAGE_WEBHOOKS))
         };
         let webhooks = self.resources.webhooks.values().filter(is_meant).filter(may_see).cloned();
-        Ok(Reply::Webhooks(webhooks.collect()))
+        Ok(webhooks.collect())
     }
 
     pub(crate) fn update_webhook(
@@ -121,7 +126,7 @@ impl Guild {
         id: WebhookId,
         access: &WebhookAccess,
         patch: &WebhookPatch,
-    ) -> CommandResult {
+    ) -> CommandResult<Arc<Webhook>> {
         let before = self.need_webhook(now, id, access)?;
         let mut webhook = Webhook::clone(&before);
         if let Some(name) = &patch.name {
@@ -138,7 +143,7 @@ impl Guild {
             webhook.channel_id = channel_id;
         }
         if webhook == *before {
-            return Ok(Reply::Webhook(before));
+            return Ok(before);
         }
         if webhook.channel_id != before.channel_id {
             self.tell_webhooks(before.channel_id);
@@ -146,17 +151,17 @@ impl Guild {
         let webhook = self.put_webhook(webhook);
         let entry = NewEntry::new(AuditAction::WebhookUpdate, id);
         self.log(now, access.actor(), entry.changed(audit::of_webhook(&before), audit::of_webhook(&webhook)));
-        Ok(Reply::Webhook(webhook))
+        Ok(webhook)
     }
 
-    pub(crate) fn delete_webhook(&mut self, now: Now, id: WebhookId, access: &WebhookAccess) -> CommandResult {
+    pub(crate) fn delete_webhook(&mut self, now: Now, id: WebhookId, access: &WebhookAccess) -> CommandResult<()> {
         let webhook = self.need_webhook(now, id, access)?;
         self.resources.webhooks.remove(&id);
         self.delete_resource(ResourceKey::whole(ResourceKind::Webhook, id.get()));
         self.tell_webhooks(webhook.channel_id);
         let entry = NewEntry::new(AuditAction::WebhookDelete, id);
         self.log(now, access.actor(), entry.gone(audit::of_webhook(&webhook)));
-        Ok(Reply::Done)
+        Ok(())
     }
 
     /// The channel or thread that it may post into.
@@ -177,7 +182,7 @@ impl Guild {
         id: WebhookId,
         access: &WebhookAccess,
         post: &WebhookPost,
-    ) -> CommandResult {
+    ) -> CommandResult<Box<MessageReply>> {
         let webhook = self.need_webhook(now, id, access)?;
         let context = self.webhook_channel(now, &webhook, post.thread_id)?;
         self.need_open(&context)?;
@@ -225,11 +230,11 @@ impl Guild {
         webhook: (WebhookId, &WebhookAccess),
         thread_id: Option<ChannelId>,
         message_id: MessageId,
-    ) -> CommandResult {
+    ) -> CommandResult<Box<MessageReply>> {
         let (context, message) = self.webhook_message(now, webhook, thread_id, message_id)?;
         let reactions = self.need_message((context.channel.id, message_id))?.counts(Actor::System);
         let message = self.limits.links.renewed(now.unix, message);
-        Ok(Reply::Message(Box::new(MessageReply { message, reactions, referenced: None })))
+        Ok(Box::new(MessageReply { message, reactions, referenced: None }))
     }
 
     pub(crate) fn edit_webhook_message(
@@ -239,7 +244,7 @@ impl Guild {
         thread_id: Option<ChannelId>,
         message_id: MessageId,
         patch: &MessagePatch,
-    ) -> CommandResult {
+    ) -> CommandResult<Box<MessageReply>> {
         let (context, _) = self.webhook_message(now, webhook, thread_id, message_id)?;
         self.edit_message(now, Actor::System, context.channel.id, message_id, patch)
     }
@@ -250,7 +255,7 @@ impl Guild {
         webhook: (WebhookId, &WebhookAccess),
         thread_id: Option<ChannelId>,
         message_id: MessageId,
-    ) -> CommandResult {
+    ) -> CommandResult<()> {
         let (context, _) = self.webhook_message(now, webhook, thread_id, message_id)?;
         self.delete_message(now, Actor::System, context.channel.id, message_id)
     }

@@ -12,7 +12,7 @@ use crate::{
     Node,
     mailbox::{CreateRequest, Input},
 };
-use guildhall_guild::{Actor, Command, DirectCommand, NewDirect, Refusal, Reply};
+use guildhall_guild::{Actor, NewDirect, Refusal, request};
 use guildhall_model::{ChannelId, Direct, User, UserId};
 use guildhall_stdx::Instant;
 use guildhall_store::StoreError;
@@ -230,11 +230,7 @@ impl Node {
     }
 
     async fn open(&self, user_id: UserId, id: ChannelId) -> Result<Direct, Refusal> {
-        let open = Command::Direct(DirectCommand::Open);
-        match self.command(id.cast(), Actor::User(user_id), open).await? {
-            Reply::Direct(direct) => Ok(direct),
-            _ => Err(Refusal::UnknownChannel),
-        }
+        self.command(id.cast(), Actor::User(user_id), request::Open).await
     }
 
     async fn direct_of_pair(&self, pair: [UserId; 2]) -> Result<ChannelId, StoreError> {

@@ -45,7 +45,7 @@ use commits::Commits;
 use directory::Directory;
 use directs::MadeToday;
 use guildhall_accounting::{LoopAccount, LoopReport};
-use guildhall_guild::{Actor, Command, LinkRenewer, NewGuild, Refusal, Reply};
+use guildhall_guild::{Actor, Command, LinkRenewer, NewGuild, Refusal, Reply, ReplyValue, Request};
 use guildhall_guild_protocol::{PartitionId, Published, ToGuild, ToRelay};
 use guildhall_model::{ChannelId, GuildId, Id, InviteCode, Message, User, UserId};
 use guildhall_stdx::{Now, Refusals, Timestamp};
@@ -228,6 +228,11 @@ impl Drop for Inner {
     }
 }
 
+/// The guild holds its handlers to the same table (`guildhall_guild::request`).
+fn reply_to<R: Request>(reply: Reply) -> R::Reply {
+    R::Reply::from_reply(reply).expect("a guild answers each request with a reply of its type")
+}
+
 impl Node {
     /// Starts the workers. The store is used on the runtime that this is called from.
     ///
@@ -330,26 +335,28 @@ impl Node {
     /// # Errors
     /// The guild's refusal; `Unavailable` if the guild cannot be loaded, its worker is overloaded, or the changes could
     /// not be made durable. In the last case they may have been made all the same: read before trying again.
-    pub async fn command(&self, guild_id: GuildId, actor: Actor, command: Command) -> Result<Reply, Refusal> {
+    pub async fn command<R: Request>(&self, guild_id: GuildId, actor: Actor, request: R) -> Result<R::Reply, Refusal> {
         let (answer, receiver) = oneshot::channel();
-        self.request(guild_id, Input::Command(CommandRequest { actor, command, answer, loads_count: 0 }), receiver)
-            .await
+        let command = request.into_command();
+        let input = Input::Command(CommandRequest { actor, command, answer, loads_count: 0 });
+        self.request(guild_id, input, receiver).await.map(reply_to::<R>)
     }
 
     /// As `command`, but the guild has the command when this returns, not only when the future is polled. Commands that
     /// begin in a row are handled in this order.
-    pub fn begin(
+    pub fn begin<R: Request>(
         &self,
         guild_id: GuildId,
         actor: Actor,
-        command: Command,
-    ) -> impl Future<Output = Result<Reply, Refusal>> + Send + use<> {
+        request: R,
+    ) -> impl Future<Output = Result<R::Reply, Refusal>> + Send + use<R> {
         let (answer, receiver) = oneshot::channel();
+        let command = request.into_command();
         let input = Input::Command(CommandRequest { actor, command, answer, loads_count: 0 });
         let pushed = self.mailbox(guild_id).try_push(guild_id, input).map_err(|_| Refusal::Unavailable);
         async move {
             pushed?;
-            receiver.await.unwrap_or(Err(Refusal::Unavailable))
+            receiver.await.unwrap_or(Err(Refusal::Unavailable)).map(reply_to::<R>)
         }
     }
 

@@ -10,7 +10,7 @@ use crate::{
     error::ApiError,
     form::{self, Form},
     permit::ReadPermit,
-    state::{Api, expect_reply},
+    state::Api,
 };
 use axum::{
     Json,
@@ -18,7 +18,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use guildhall_guild::{Actor, Command, Join, NewBan, Page, Prune, Refusal, Reply};
+use guildhall_guild::{Actor, Join, NewBan, Page, Prune, Refusal, request};
 use guildhall_model::{
     ChannelId, GuildId, MessageId, Permissions, RoleId, User, UserId,
     from_gateway::{BanBody, MemberBody},
@@ -49,7 +49,7 @@ pub(super) async fn list(
         let after: UserId = form.optional("after", form::id).unwrap_or(UserId::new(0));
         Some(before.map_or(Page::After(after, limit), |before| Page::Before(before, limit)))
     })?;
-    let bans = expect_reply!(api.ask(&caller, params.id("guild_id")?, Command::ListBans(page)).await?, Bans)?;
+    let bans = api.ask(&caller, params.id("guild_id")?, request::ListBans(page)).await?;
     Ok(Json(bans.iter().map(|ban| BanBody::from(&**ban)).collect::<Vec<_>>()).into_response())
 }
 
@@ -58,8 +58,8 @@ pub(super) async fn read(
     caller: Caller,
     params: PathParams,
 ) -> Result<Response, ApiError> {
-    let command = Command::ReadBan(params.id("user_id")?);
-    let bans = expect_reply!(api.ask(&caller, params.id("guild_id")?, command).await?, Bans)?;
+    let command = request::ReadBan(params.id("user_id")?);
+    let bans = api.ask(&caller, params.id("guild_id")?, command).await?;
     let ban = bans.first().ok_or(ApiError::Bug("a ban"))?;
     Ok(Json(BanBody::from(&**ban)).into_response())
 }
@@ -98,7 +98,7 @@ async fn ban(
 ) -> Result<(), ApiError> {
     let user = account(api, user_id).await?;
     let reason = caller.reason().map(|reason| reason.to_string());
-    let command = Command::Ban(Box::new(NewBan { user, reason, delete_message_s }));
+    let command = request::Ban(Box::new(NewBan { user, reason, delete_message_s }));
     api.ask(caller, guild_id, command).await?;
     if delete_message_s > 0 {
         let from = smallest_id_at(Timestamp(api.now().unix.0 - i64::from(delete_message_s) * 1000));
@@ -110,7 +110,7 @@ async fn ban(
 
 /// Deletes an account's messages in a guild since `from`. Permission to ban suffices.
 async fn delete_said(api: Arc<Api>, guild_id: GuildId, user_id: UserId, from: MessageId) -> Result<(), ApiError> {
-    let guild = expect_reply!(api.node.command(guild_id, Actor::System, Command::ReadGuild).await?, Guild)?;
+    let guild = api.node.command(guild_id, Actor::System, request::ReadGuild).await?;
     let channels = guild.structure.channels.values();
     let channels = channels.filter(|c| c.kind.holds_messages()).map(|c| c.id);
     let channels: Vec<ChannelId> = channels.chain(guild.threads.iter().map(|(id, _)| id)).collect();
@@ -119,7 +119,7 @@ async fn delete_said(api: Arc<Api>, guild_id: GuildId, user_id: UserId, from: Me
             let ids = api.node.store().messages_by(channel_id, user_id, from, DELETED_AT_ONCE).await?;
             let is_last = ids.len() < DELETED_AT_ONCE as usize;
             if !ids.is_empty() {
-                let command = Command::DeleteMessages(channel_id, ids);
+                let command = request::DeleteMessages(channel_id, ids);
                 match api.node.command(guild_id, Actor::System, command).await {
                     // The channel was deleted meanwhile.
                     Ok(_) | Err(Refusal::UnknownChannel) => {}
@@ -139,7 +139,7 @@ pub(super) async fn remove(
     caller: Caller,
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
-    api.ask(&caller, params.id("guild_id")?, Command::Unban(params.id("user_id")?)).await?;
+    api.ask(&caller, params.id("guild_id")?, request::Unban(params.id("user_id")?)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -151,7 +151,7 @@ pub(super) async fn bulk(
     input: JsonRequest,
 ) -> Result<Response, ApiError> {
     let guild_id = params.id("guild_id")?;
-    let guild = expect_reply!(api.ask(&caller, guild_id, Command::ReadGuild).await?, Guild)?;
+    let guild = api.ask(&caller, guild_id, request::ReadGuild).await?;
     if !guild.permissions.contains(Permissions::BAN_MEMBERS | Permissions::MANAGE_GUILD) {
         return Err(ApiError::MISSING_PERMISSIONS);
     }
@@ -202,11 +202,10 @@ pub(super) async fn join(
     };
     super::guilds::need_room_for_guild(&api, user_id, guild_id).await?;
     let nick = nick.filter(|nick| !nick.trim().is_empty());
-    let command = Command::Join(Box::new(Join { user, nick, roles, mute, deaf }));
+    let command = request::Join(Box::new(Join { user, nick, roles, mute, deaf }));
     match api.ask(&caller, guild_id, command).await? {
-        Reply::Member(member) => Ok((StatusCode::CREATED, Json(MemberBody::from(&*member))).into_response()),
-        Reply::Done => Ok(StatusCode::NO_CONTENT.into_response()),
-        _ => Err(ApiError::Bug("Member")),
+        Some(member) => Ok((StatusCode::CREATED, Json(MemberBody::from(&*member))).into_response()),
+        None => Ok(StatusCode::NO_CONTENT.into_response()),
     }
 }
 
@@ -231,7 +230,7 @@ fn role_ids(value: &serde_json::Value) -> form::Parsed<Vec<RoleId>> {
 }
 
 async fn pruned(api: &Api, caller: &Caller, guild_id: GuildId, prune: Prune) -> Result<u64, ApiError> {
-    expect_reply!(api.ask(caller, guild_id, Command::Prune(Box::new(prune))).await?, Count)
+    api.ask(caller, guild_id, request::Prune(Box::new(prune))).await
 }
 
 /// How many would go.

@@ -7,7 +7,7 @@ use crate::{
     error::ApiError,
     form,
     permit::ReadPermit,
-    state::{Api, expect_reply},
+    state::Api,
 };
 use axum::{
     Json,
@@ -15,7 +15,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use guildhall_guild::{ChannelMove, Command, GuildReply, Refusal, Reply};
+use guildhall_guild::{ChannelMove, ChannelReply, GuildReply, Refusal, request};
 use guildhall_guild_protocol::Redaction;
 use guildhall_model::{Channel, ChannelId, Id, OverwriteKind, from_gateway::ChannelBody};
 use std::sync::Arc;
@@ -24,20 +24,20 @@ use std::sync::Arc;
 const MOVES_MAX: usize = 500;
 
 /// A channel, thread or direct message, as it was answered.
-fn told(caller: &Caller, reply: Reply) -> Result<Response, ApiError> {
+fn told(caller: &Caller, reply: ChannelReply) -> Result<Response, ApiError> {
     match reply {
-        Reply::Direct(direct) => Ok(super::directs::body(caller, &direct)),
-        Reply::Thread(thread) => Ok(super::threads::body(&thread)),
-        reply => Ok(body(&*expect_reply!(reply, Channel)?)),
+        ChannelReply::Direct(direct) => Ok(super::directs::body(caller, &direct)),
+        ChannelReply::Thread(thread) => Ok(super::threads::body(&thread)),
+        ChannelReply::Channel(channel) => Ok(body(&channel)),
     }
 }
 
 /// A channel that has overwrites of its own.
 async fn channel(api: &Api, caller: &Caller, channel_id: ChannelId) -> Result<Arc<Channel>, ApiError> {
-    match api.ask_channel(caller, channel_id, Command::ReadChannel(channel_id)).await? {
-        Reply::Direct(_) => Err(Refusal::NotInDirect.into()),
-        Reply::Thread(_) => Err(Refusal::InvalidForm("permission_overwrites").into()),
-        reply => expect_reply!(reply, Channel),
+    match api.ask_channel(caller, channel_id, request::ReadChannel(channel_id)).await? {
+        ChannelReply::Direct(_) => Err(Refusal::NotInDirect.into()),
+        ChannelReply::Thread(_) => Err(Refusal::InvalidForm("permission_overwrites").into()),
+        ChannelReply::Channel(channel) => Ok(channel),
     }
 }
 
@@ -51,7 +51,7 @@ pub(super) async fn read(
     params: PathParams,
 ) -> Result<Response, ApiError> {
     let channel_id = params.id("channel_id")?;
-    told(&caller, api.ask_channel(&caller, channel_id, Command::ReadChannel(channel_id)).await?)
+    told(&caller, api.ask_channel(&caller, channel_id, request::ReadChannel(channel_id)).await?)
 }
 
 /// The channels of a guild, those that the caller cannot view in the form of `visibility.hidden_channels`.
@@ -60,7 +60,7 @@ pub(super) async fn list(
     caller: Caller,
     params: PathParams,
 ) -> Result<Response, ApiError> {
-    let guild = expect_reply!(api.ask(&caller, params.id("guild_id")?, Command::ReadGuild).await?, Guild)?;
+    let guild = api.ask(&caller, params.id("guild_id")?, request::ReadGuild).await?;
     let form = api.hidden_channels.form(false);
     let channels = guild.structure.channels.values().filter_map(|channel| listed(&guild, channel, form));
     Ok(Json(channels.collect::<Vec<_>>()).into_response())
@@ -93,10 +93,13 @@ pub(super) async fn create(
     let permit = ReadPermit::guild(&api, &caller, guild_id).await?;
     let read = input.read(&api, permit, BodyLimits::LIST, channel_form::create);
     let channel_form::CreateForm { new, then } = read.await?;
-    let mut channel = expect_reply!(api.ask(&caller, guild_id, Command::CreateChannel(Box::new(new))).await?, Channel)?;
+    let mut channel = api.ask(&caller, guild_id, request::CreateChannel(Box::new(new))).await?;
     if let Some(patch) = then {
-        let command = Command::UpdateChannel(channel.id, Box::new(patch));
-        channel = expect_reply!(api.ask(&caller, guild_id, command).await?, Channel)?;
+        let command = request::UpdateChannel(channel.id, Box::new(patch));
+        let ChannelReply::Channel(changed) = api.ask(&caller, guild_id, command).await? else {
+            return Err(ApiError::Bug("Channel"));
+        };
+        channel = changed;
     }
     Ok((StatusCode::CREATED, body(&channel)).into_response())
 }
@@ -122,7 +125,7 @@ pub(super) async fn move_all(
             })
         })
     })?;
-    api.ask(&caller, guild_id, Command::MoveChannels(moves)).await?;
+    api.ask(&caller, guild_id, request::MoveChannels(moves)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -135,7 +138,7 @@ pub(super) async fn update(
     let channel_id = params.id("channel_id")?;
     let permit = ReadPermit::channel(&api, &caller, channel_id).await?;
     let patch = input.read(&api, permit, BodyLimits::PICTURE, channel_form::patch).await?;
-    let command = Command::UpdateChannel(channel_id, Box::new(patch));
+    let command = request::UpdateChannel(channel_id, Box::new(patch));
     told(&caller, api.ask_channel(&caller, channel_id, command).await?)
 }
 
@@ -145,7 +148,7 @@ pub(super) async fn delete(
     params: PathParams,
 ) -> Result<Response, ApiError> {
     let channel_id = params.id("channel_id")?;
-    told(&caller, api.ask_channel(&caller, channel_id, Command::DeleteChannel(channel_id)).await?)
+    told(&caller, api.ask_channel(&caller, channel_id, request::DeleteChannel(channel_id)).await?)
 }
 
 pub(super) async fn put_overwrite(
@@ -158,7 +161,7 @@ pub(super) async fn put_overwrite(
     let id: Id<()> = params.id("overwrite_id")?;
     let permit = ReadPermit::channel(&api, &caller, channel_id).await?;
     let overwrite = input.read(&api, permit, BodyLimits::FORM, |form| channel_form::overwrite(form, id.get())).await?;
-    api.ask_channel(&caller, channel_id, Command::PutOverwrite(channel_id, overwrite)).await?;
+    api.ask_channel(&caller, channel_id, request::PutOverwrite(channel_id, overwrite)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -177,7 +180,7 @@ pub(super) async fn delete_overwrite(
     let channel = channel(&api, &caller, channel_id).await?;
     let target = channel.overwrites.iter().map(|overwrite| overwrite.target).find(has_id);
     let target = target.ok_or(ApiError::Refused(Refusal::UnknownOverwrite))?;
-    api.ask_channel(&caller, channel_id, Command::DeleteOverwrite(channel_id, target)).await?;
+    api.ask_channel(&caller, channel_id, request::DeleteOverwrite(channel_id, target)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -187,6 +190,6 @@ pub(super) async fn start_typing(
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
     let channel_id = params.id("channel_id")?;
-    api.ask_channel(&caller, channel_id, Command::StartTyping(channel_id)).await?;
+    api.ask_channel(&caller, channel_id, request::StartTyping(channel_id)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

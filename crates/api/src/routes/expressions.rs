@@ -8,7 +8,7 @@ use crate::{
     form::{self, Fault, Form, Parsed},
     permit::ReadPermit,
     pictures::{NOT_KEPT, Picture, PictureRule, STICKER_BYTES_MAX, hash_of},
-    state::{Api, expect_reply},
+    state::Api,
 };
 use axum::{
     Json,
@@ -16,7 +16,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use guildhall_guild::{Command, EmojiPatch, GuildReply, NewEmoji, NewSticker, Refusal, StickerPatch};
+use guildhall_guild::{EmojiPatch, GuildReply, NewEmoji, NewSticker, Refusal, StickerPatch, request};
 use guildhall_model::{
     ChannelId, Emoji, EmojiId, GuildId, Id, Permissions, RoleId, ScheduledEvent, StageInstance, Sticker, StickerId,
     from_gateway::{EmojiBody, ScheduledEventBody, StageInstanceBody, StickerBody},
@@ -29,7 +29,7 @@ const ROLES_MAX: usize = 250;
 const METADATA_BYTES_MAX: usize = 1024;
 
 async fn guild(api: &Api, caller: &Caller, params: &PathParams) -> Result<Box<GuildReply>, ApiError> {
-    expect_reply!(api.ask(caller, params.id("guild_id")?, Command::ReadGuild).await?, Guild)
+    api.ask(caller, params.id("guild_id")?, request::ReadGuild).await
 }
 
 /// Two to 32 letters, digits and underscores.
@@ -96,8 +96,8 @@ pub(super) async fn create_emoji(
     let new = NewEmoji { id: Some(id), name, animated: image.format.is_animated(), roles };
     let (owner, pictures) = (PictureOwner::Guild(guild_id), vec![(emoji_picture(id), image)]);
     let held = api.hold_pictures(caller.id.get(), owner, pictures).await?;
-    let created = api.ask(&caller, guild_id, Command::CreateEmoji(Box::new(new))).await;
-    let emoji = expect_reply!(held.settled(created).await?, Emoji)?;
+    let created = api.ask(&caller, guild_id, request::CreateEmoji(Box::new(new))).await;
+    let emoji = held.settled(created).await?;
     Ok((StatusCode::CREATED, Json(EmojiBody::from(&*emoji))).into_response())
 }
 
@@ -114,8 +114,8 @@ pub(super) async fn update_emoji(
         let roles = form.nullable("roles", roles).map(Option::unwrap_or_default);
         Some(EmojiPatch { name: form.optional("name", emoji_name), roles })
     });
-    let command = Command::UpdateEmoji(id, Box::new(patch.await?));
-    let emoji = expect_reply!(api.ask(&caller, guild.structure.id(), command).await?, Emoji)?;
+    let command = request::UpdateEmoji(id, Box::new(patch.await?));
+    let emoji = api.ask(&caller, guild.structure.id(), command).await?;
     Ok(Json(EmojiBody::from(&*emoji)).into_response())
 }
 
@@ -125,7 +125,7 @@ pub(super) async fn delete_emoji(
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
     let guild_id = params.id("guild_id")?;
-    api.ask(&caller, guild_id, Command::DeleteEmoji(params.id("emoji_id")?)).await?;
+    api.ask(&caller, guild_id, request::DeleteEmoji(params.id("emoji_id")?)).await?;
     api.collect_pictures(PictureOwner::Guild(guild_id)).await;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -192,8 +192,8 @@ pub(super) async fn create_sticker(
     let new = NewSticker { id: Some(id), name, description, tags, format_type };
     let (owner, pictures) = (PictureOwner::Guild(guild_id), vec![(sticker_picture(id), picture)]);
     let held = api.hold_pictures(caller.id.get(), owner, pictures).await?;
-    let created = api.ask(&caller, guild_id, Command::CreateSticker(Box::new(new))).await;
-    let sticker = expect_reply!(held.settled(created).await?, Sticker)?;
+    let created = api.ask(&caller, guild_id, request::CreateSticker(Box::new(new))).await;
+    let sticker = held.settled(created).await?;
     Ok((StatusCode::CREATED, Json(StickerBody::new(guild_id, &sticker))).into_response())
 }
 
@@ -207,8 +207,8 @@ pub(super) async fn update_sticker(
     let guild = guild(&api, &caller, &params).await?;
     let permit = ReadPermit::in_guild(&caller, &guild, find_sticker(&guild, id)?);
     let patch = input.read(&api, permit, BodyLimits::FORM, |form| Some(sticker_patch(form))).await?;
-    let command = Command::UpdateSticker(id, Box::new(patch));
-    let sticker = expect_reply!(api.ask(&caller, guild_id, command).await?, Sticker)?;
+    let command = request::UpdateSticker(id, Box::new(patch));
+    let sticker = api.ask(&caller, guild_id, command).await?;
     Ok(Json(StickerBody::new(guild_id, &sticker)).into_response())
 }
 
@@ -218,7 +218,7 @@ pub(super) async fn delete_sticker(
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
     let guild_id = params.id("guild_id")?;
-    api.ask(&caller, guild_id, Command::DeleteSticker(params.id("sticker_id")?)).await?;
+    api.ask(&caller, guild_id, request::DeleteSticker(params.id("sticker_id")?)).await?;
     api.collect_pictures(PictureOwner::Guild(guild_id)).await;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -340,12 +340,12 @@ async fn put_event(
         }
         None => None,
     };
-    let put = api.ask(caller, guild_id, Command::PutScheduledEvent(Box::new(event), is_new)).await;
+    let put = api.ask(caller, guild_id, request::PutScheduledEvent(Box::new(event), is_new)).await;
     let put = match held {
         Some(held) => held.settled(put).await,
         None => put,
     };
-    let event = expect_reply!(put?, ScheduledEvent)?;
+    let event = put?;
     Ok(Json(ScheduledEventBody::new(guild_id, &event)).into_response())
 }
 
@@ -384,7 +384,7 @@ pub(super) async fn delete_event(
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
     let guild_id = params.id("guild_id")?;
-    api.ask(&caller, guild_id, Command::DeleteScheduledEvent(params.id("event_id")?)).await?;
+    api.ask(&caller, guild_id, request::DeleteScheduledEvent(params.id("event_id")?)).await?;
     api.collect_pictures(PictureOwner::Guild(guild_id)).await;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -407,7 +407,7 @@ pub(super) async fn event_users(
 }
 
 async fn follow(api: &Api, caller: &Caller, params: &PathParams, follows: bool) -> Result<StatusCode, ApiError> {
-    let command = Command::FollowScheduledEvent(params.id("event_id")?, follows);
+    let command = request::FollowScheduledEvent(params.id("event_id")?, follows);
     api.ask(caller, params.id("guild_id")?, command).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -447,8 +447,8 @@ fn stage(form: &mut Form<'_>, channel_id: Option<ChannelId>) -> Option<StageInst
 }
 
 async fn put_stage(api: &Api, caller: &Caller, stage: StageInstance, is_new: bool) -> Result<Response, ApiError> {
-    let command = Command::PutStage(Box::new(stage.clone()), is_new);
-    let stage = expect_reply!(api.ask_channel(caller, stage.channel_id, command).await?, Stage)?;
+    let command = request::PutStage(Box::new(stage.clone()), is_new);
+    let stage = api.ask_channel(caller, stage.channel_id, command).await?;
     Ok(Json(StageInstanceBody::from(&*stage)).into_response())
 }
 
@@ -479,8 +479,8 @@ pub(super) async fn read_stage(
     params: PathParams,
 ) -> Result<Response, ApiError> {
     let channel_id: ChannelId = params.id("channel_id")?;
-    api.ask_channel(&caller, channel_id, Command::ReadChannel(channel_id)).await?;
-    let guild = expect_reply!(api.ask_channel(&caller, channel_id, Command::ReadGuild).await?, Guild)?;
+    api.ask_channel(&caller, channel_id, request::ReadChannel(channel_id)).await?;
+    let guild = api.ask_channel(&caller, channel_id, request::ReadGuild).await?;
     let stage = guild.structure.guild.stage_instances.iter().find(|stage| stage.channel_id == channel_id);
     let stage = stage.ok_or(ApiError::Refused(Refusal::UnknownStage))?;
     Ok(Json(StageInstanceBody::from(stage)).into_response())
@@ -492,6 +492,6 @@ pub(super) async fn delete_stage(
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
     let channel_id = params.id("channel_id")?;
-    api.ask_channel(&caller, channel_id, Command::DeleteStage(channel_id)).await?;
+    api.ask_channel(&caller, channel_id, request::DeleteStage(channel_id)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

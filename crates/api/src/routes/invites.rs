@@ -7,7 +7,7 @@ use crate::{
     error::ApiError,
     form,
     permit::ReadPermit,
-    state::{Api, expect_reply},
+    state::Api,
     user_policy::SelfService,
 };
 use axum::{
@@ -15,8 +15,9 @@ use axum::{
     extract::State,
     response::{IntoResponse, Response},
 };
-use guildhall_guild::{Actor, Command, InviteReply, NewInvite, Refusal};
-use guildhall_model::{GuildId, InviteCode, ResourceKind, from_gateway::InviteBody};
+use guildhall_guild::{Actor, InviteReply, NewInvite, Refusal, request};
+use guildhall_guild_protocol::GuildStructure;
+use guildhall_model::{GuildId, Invite, InviteCode, ResourceKind, from_gateway::InviteBody};
 use std::sync::Arc;
 
 const MAX_AGE_S_MAX: i64 = 604_800;
@@ -71,8 +72,8 @@ pub(super) async fn create(
             is_unique: form.optional("unique", form::boolean).unwrap_or(false),
         })
     });
-    let command = Command::CreateInvite(channel_id, Box::new(new.await?));
-    let reply = expect_reply!(api.ask_channel(&caller, channel_id, command).await?, Invite)?;
+    let command = request::CreateInvite(channel_id, Box::new(new.await?));
+    let reply = api.ask_channel(&caller, channel_id, command).await?;
     Ok(Json(managed(&reply)).into_response())
 }
 
@@ -84,8 +85,8 @@ pub(super) async fn read(
 ) -> Result<Response, ApiError> {
     let with_counts = query.read(|form| Some(form.optional("with_counts", form::boolean).unwrap_or(false)))?;
     let (code, guild_id) = found(&api, &params).await?;
-    let reply = api.node.command(guild_id, Actor::System, Command::ReadInvite(code)).await.map_err(hide_guild)?;
-    Ok(Json(known(&*expect_reply!(reply, Invite)?, with_counts)).into_response())
+    let reply = api.node.command(guild_id, Actor::System, request::ReadInvite(code)).await.map_err(hide_guild)?;
+    Ok(Json(known(&reply, with_counts)).into_response())
 }
 
 pub(super) async fn delete(
@@ -94,11 +95,11 @@ pub(super) async fn delete(
     params: PathParams,
 ) -> Result<Response, ApiError> {
     let (code, guild_id) = found(&api, &params).await?;
-    let reply = match api.node.command(guild_id, Actor::User(caller.id), Command::DeleteInvite(code)).await {
+    let reply = match api.node.command(guild_id, Actor::User(caller.id), request::DeleteInvite(code)).await {
         Err(Refusal::UnknownGuild) => return Err(ApiError::MISSING_ACCESS),
         other => other?,
     };
-    Ok(Json(managed(&*expect_reply!(reply, Invite)?)).into_response())
+    Ok(Json(managed(&reply)).into_response())
 }
 
 /// Comes in by it.
@@ -113,13 +114,12 @@ pub(super) async fn accept(
     }
     let (code, guild_id) = found(&api, &params).await?;
     super::guilds::need_room_for_guild(&api, caller.id, guild_id).await?;
-    let command = Command::AcceptInvite(code, caller.0.clone());
+    let command = request::AcceptInvite(code, caller.0.clone());
     let reply = api.node.command(guild_id, Actor::User(caller.id), command).await.map_err(hide_guild)?;
-    Ok(Json(known(&*expect_reply!(reply, Invite)?, false)).into_response())
+    Ok(Json(known(&reply, false)).into_response())
 }
 
-async fn list(reply: guildhall_guild::Reply) -> Result<Response, ApiError> {
-    let guildhall_guild::Reply::Invites(invites, structure) = reply else { return Err(ApiError::Bug("Invites")) };
+async fn list((invites, structure): (Vec<Arc<Invite>>, Arc<GuildStructure>)) -> Result<Response, ApiError> {
     let body = |invite: &Arc<guildhall_model::Invite>| {
         let channel = structure.channels.get(&invite.channel_id).map(|channel| &**channel);
         serde_json::to_value(InviteBody::managed(invite, &structure.guild, channel))
@@ -134,7 +134,7 @@ pub(super) async fn of_channel(
     params: PathParams,
 ) -> Result<Response, ApiError> {
     let channel_id = params.id("channel_id")?;
-    list(api.ask_channel(&caller, channel_id, Command::ListInvites(Some(channel_id))).await?).await
+    list(api.ask_channel(&caller, channel_id, request::ListInvites(Some(channel_id))).await?).await
 }
 
 pub(super) async fn of_guild(
@@ -142,5 +142,5 @@ pub(super) async fn of_guild(
     caller: Caller,
     params: PathParams,
 ) -> Result<Response, ApiError> {
-    list(api.ask(&caller, params.id("guild_id")?, Command::ListInvites(None)).await?).await
+    list(api.ask(&caller, params.id("guild_id")?, request::ListInvites(None)).await?).await
 }

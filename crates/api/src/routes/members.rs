@@ -12,7 +12,7 @@ use crate::{
     form::{self, Form},
     permit::ReadPermit,
     pictures::{PictureRule, hash_of},
-    state::{Api, expect_reply},
+    state::Api,
     user_policy::SelfService,
 };
 use axum::{
@@ -21,7 +21,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use guildhall_guild::{Command, MemberPatch};
+use guildhall_guild::{MemberPatch, request};
 use guildhall_guild_protocol::MemberTable;
 use guildhall_model::{GuildId, Member, User, UserId, from_gateway::MemberBody};
 use guildhall_store::PictureOwner;
@@ -33,12 +33,12 @@ const ROLES_MAX: usize = 250;
 const QUERY_CHARS_MAX: usize = 100;
 
 async fn member(api: &Api, caller: &Caller, guild_id: GuildId, user_id: UserId) -> Result<Response, ApiError> {
-    let member = expect_reply!(api.ask(caller, guild_id, Command::ReadMember(user_id)).await?, Member)?;
+    let member = api.ask(caller, guild_id, request::ReadMember(user_id)).await?;
     Ok(Json(MemberBody::from(&*member)).into_response())
 }
 
 async fn all_members(api: &Api, caller: &Caller, guild_id: GuildId) -> Result<MemberTable, ApiError> {
-    expect_reply!(api.ask(caller, guild_id, Command::ReadMembers).await?, Members)
+    api.ask(caller, guild_id, request::ReadMembers).await
 }
 
 pub(super) async fn read(
@@ -146,8 +146,8 @@ async fn change(
     user_id: UserId,
     patch: MemberPatch,
 ) -> Result<Response, ApiError> {
-    let command = Command::UpdateMember(user_id, Box::new(patch));
-    let member = expect_reply!(api.ask(caller, guild_id, command).await?, Member)?;
+    let command = request::UpdateMember(user_id, Box::new(patch));
+    let member = api.ask(caller, guild_id, command).await?;
     Ok(Json(MemberBody::from(&*member)).into_response())
 }
 
@@ -189,7 +189,7 @@ pub(super) async fn remove(
     caller: Caller,
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
-    api.ask(&caller, params.id("guild_id")?, Command::RemoveMember(params.id("user_id")?)).await?;
+    api.ask(&caller, params.id("guild_id")?, request::RemoveMember(params.id("user_id")?)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -199,7 +199,7 @@ pub(super) async fn leave(
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
     caller.need(&api, SelfService::LeaveGuilds)?;
-    api.ask(&caller, params.id("guild_id")?, Command::RemoveMember(caller.id)).await?;
+    api.ask(&caller, params.id("guild_id")?, request::RemoveMember(caller.id)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -208,7 +208,7 @@ pub(super) async fn add_role(
     caller: Caller,
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
-    let command = Command::AddMemberRole(params.id("user_id")?, params.id("role_id")?);
+    let command = request::AddMemberRole(params.id("user_id")?, params.id("role_id")?);
     api.ask(&caller, params.id("guild_id")?, command).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -218,7 +218,7 @@ pub(super) async fn remove_role(
     caller: Caller,
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
-    let command = Command::RemoveMemberRole(params.id("user_id")?, params.id("role_id")?);
+    let command = request::RemoveMemberRole(params.id("user_id")?, params.id("role_id")?);
     api.ask(&caller, params.id("guild_id")?, command).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -10,7 +10,7 @@ use crate::{
     error::ApiError,
     form,
     permit::ReadPermit,
-    state::{Api, expect_reply},
+    state::Api,
 };
 use axum::{
     Json,
@@ -18,7 +18,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use guildhall_guild::{Command, MessageRecord};
+use guildhall_guild::{MessageRecord, request};
 use guildhall_model::{ChannelId, Message, MessageId, from_gateway::MessageBody, smallest_id_at};
 use guildhall_stdx::Timestamp;
 use guildhall_store::Page;
@@ -33,11 +33,8 @@ const BULK_DELETE_AGE_MAX_MS: i64 = 14 * 86_400_000;
 
 /// Whether the caller may read a channel's history; an error when they cannot even see the channel.
 pub(crate) async fn may_read_history(api: &Api, caller: &Caller, channel_id: ChannelId) -> Result<bool, ApiError> {
-    let reply = api.ask_channel(caller, channel_id, Command::AuthorizeHistory(channel_id)).await?;
-    match reply {
-        guildhall_guild::Reply::HistoryGrant { may_read_history } => Ok(may_read_history),
-        _ => Err(ApiError::Bug("HistoryGrant")),
-    }
+    let grant = api.ask_channel(caller, channel_id, request::AuthorizeHistory(channel_id)).await?;
+    Ok(grant.may_read_history)
 }
 
 /// A message the caller may read.
@@ -131,9 +128,8 @@ pub(super) async fn create(
     message_form::need_bot(&message, caller.bot)?;
     let kept = body.uploads.keep(&api, channel_id, &files).await?;
     kept.put_into(&mut message);
-    let command = Command::CreateMessage(channel_id, Box::new(message));
+    let command = request::CreateMessage(channel_id, Box::new(message));
     let reply = kept.settled(api.ask_channel(&caller, channel_id, command).await).await?;
-    let reply = expect_reply!(reply, Message)?;
     Ok(Json(render::reply(&caller, &reply)).into_response())
 }
 
@@ -150,9 +146,8 @@ pub(super) async fn edit(
     let (mut patch, files) = message_form::message_patch(&body.value, &body.uploads.numbers())?;
     let kept = body.uploads.keep(&api, channel_id, &files).await?;
     kept.put_into_patch(&mut patch);
-    let command = Command::EditMessage(channel_id, message_id, Box::new(patch));
+    let command = request::EditMessage(channel_id, message_id, Box::new(patch));
     let reply = kept.settled(api.ask_channel(&caller, channel_id, command).await).await?;
-    let reply = expect_reply!(reply, Message)?;
     Ok(Json(render::reply(&caller, &reply)).into_response())
 }
 
@@ -162,7 +157,7 @@ pub(super) async fn delete(
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
     let channel_id = params.id("channel_id")?;
-    let command = Command::DeleteMessage(channel_id, params.id("message_id")?);
+    let command = request::DeleteMessage(channel_id, params.id("message_id")?);
     api.ask_channel(&caller, channel_id, command).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -195,6 +190,6 @@ pub(super) async fn bulk_delete(
         let message = "You can only bulk delete messages that are under 14 days old.";
         return Err(ApiError::coded(StatusCode::BAD_REQUEST, 50034, message));
     }
-    api.ask_channel(&caller, channel_id, Command::DeleteMessages(channel_id, ids)).await?;
+    api.ask_channel(&caller, channel_id, request::DeleteMessages(channel_id, ids)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -3,20 +3,14 @@
 //! Limits      a channel's pins, 250; the newer form pages by 50.
 
 use super::{PathParams, render};
-use crate::{
-    auth::Caller,
-    body::Query,
-    error::ApiError,
-    form,
-    state::{Api, expect_reply},
-};
+use crate::{auth::Caller, body::Query, error::ApiError, form, state::Api};
 use axum::{
     Json,
     extract::State,
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use guildhall_guild::{Command, MessageRecord};
+use guildhall_guild::{MessageRecord, request};
 use guildhall_model::{ChannelId, MessageId};
 use guildhall_stdx::Timestamp;
 use serde_json::json;
@@ -30,7 +24,7 @@ pub(super) async fn add(
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
     let channel_id = params.id("channel_id")?;
-    api.ask_channel(&caller, channel_id, Command::Pin(channel_id, params.id("message_id")?)).await?;
+    api.ask_channel(&caller, channel_id, request::Pin(channel_id, params.id("message_id")?)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -40,14 +34,14 @@ pub(super) async fn remove(
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
     let channel_id = params.id("channel_id")?;
-    api.ask_channel(&caller, channel_id, Command::Unpin(channel_id, params.id("message_id")?)).await?;
+    api.ask_channel(&caller, channel_id, request::Unpin(channel_id, params.id("message_id")?)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 type Pins = Vec<(MessageId, Timestamp)>;
 
 async fn pins(api: &Api, caller: &Caller, channel_id: ChannelId) -> Result<Pins, ApiError> {
-    expect_reply!(api.ask_channel(caller, channel_id, Command::ListPins(channel_id)).await?, Pins)
+    api.ask_channel(caller, channel_id, request::ListPins(channel_id)).await
 }
 
 /// The messages behind pins; one that was deleted meanwhile is left out.

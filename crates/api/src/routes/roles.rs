@@ -8,7 +8,7 @@ use crate::{
     form::{self, Form},
     permit::ReadPermit,
     pictures::{Picture, PictureRule, hash_of},
-    state::{Api, expect_reply},
+    state::Api,
 };
 use axum::{
     Json,
@@ -16,7 +16,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use guildhall_guild::{Command, GuildReply, Refusal, RolePatch};
+use guildhall_guild::{GuildReply, Refusal, RolePatch, request};
 use guildhall_model::{GuildId, Permissions, Role, RoleIcon, RoleId, from_gateway::RoleBody};
 use guildhall_store::{PictureOwner, role_picture};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ fn body(role: &Role) -> Response {
 }
 
 async fn guild(api: &Api, caller: &Caller, guild_id: GuildId) -> Result<Box<GuildReply>, ApiError> {
-    expect_reply!(api.ask(caller, guild_id, Command::ReadGuild).await?, Guild)
+    api.ask(caller, guild_id, request::ReadGuild).await
 }
 
 pub(super) async fn list(
@@ -123,8 +123,8 @@ pub(super) async fn create(
     };
     let (owner, pictures) = (PictureOwner::Guild(guild_id), named(role.id, picture));
     let held = api.hold_pictures(caller.id.get(), owner, pictures).await?;
-    let created = api.ask(&caller, guild_id, Command::CreateRole(Box::new(role))).await;
-    let role = expect_reply!(held.settled(created).await?, Role)?;
+    let created = api.ask(&caller, guild_id, request::CreateRole(Box::new(role))).await;
+    let role = held.settled(created).await?;
     Ok(body(&role))
 }
 
@@ -146,7 +146,7 @@ pub(super) async fn move_all(
         })
     })?;
     let moves = moves.into_iter().filter_map(|(id, position)| Some((id, position?))).collect();
-    api.ask(&caller, guild_id, Command::MoveRoles(moves)).await?;
+    api.ask(&caller, guild_id, request::MoveRoles(moves)).await?;
     let guild = guild(&api, &caller, guild_id).await?;
     Ok(Json(guild.structure.roles.values().map(|role| RoleBody::from(&**role)).collect::<Vec<_>>()).into_response())
 }
@@ -173,12 +173,12 @@ pub(super) async fn update(
         Some(_) => Some(api.hold_pictures(caller.id.get(), owner, pictures).await?),
         None => None,
     };
-    let updated = api.ask(&caller, guild_id, Command::UpdateRole(role_id, Box::new(patch))).await;
+    let updated = api.ask(&caller, guild_id, request::UpdateRole(role_id, Box::new(patch))).await;
     let updated = match held {
         Some(held) => held.settled(updated).await,
         None => updated,
     };
-    let role = expect_reply!(updated?, Role)?;
+    let role = updated?;
     Ok(body(&role))
 }
 
@@ -188,7 +188,7 @@ pub(super) async fn delete(
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
     let guild_id = params.id("guild_id")?;
-    api.ask(&caller, guild_id, Command::DeleteRole(params.id("role_id")?)).await?;
+    api.ask(&caller, guild_id, request::DeleteRole(params.id("role_id")?)).await?;
     api.collect_pictures(PictureOwner::Guild(guild_id)).await;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -3,17 +3,13 @@
 //! Spec  docs/protocol.md "What is served".
 
 use super::PathParams;
-use crate::{
-    auth::Caller,
-    error::ApiError,
-    state::{Api, expect_reply},
-};
+use crate::{auth::Caller, error::ApiError, state::Api};
 use axum::{
     Json,
     extract::State,
     response::{IntoResponse, Response},
 };
-use guildhall_guild::{Command, GuildReply};
+use guildhall_guild::{GuildReply, request};
 use guildhall_model::{Permissions, RoleId};
 use serde_json::json;
 use std::{collections::BTreeMap, sync::Arc};
@@ -25,8 +21,8 @@ pub(super) async fn role_member_counts(
     params: PathParams,
 ) -> Result<Response, ApiError> {
     let guild_id = params.id("guild_id")?;
-    let guild: Box<GuildReply> = expect_reply!(api.ask(&caller, guild_id, Command::ReadGuild).await?, Guild)?;
-    let members = expect_reply!(api.ask(&caller, guild_id, Command::ReadMembers).await?, Members)?;
+    let guild: Box<GuildReply> = api.ask(&caller, guild_id, request::ReadGuild).await?;
+    let members = api.ask(&caller, guild_id, request::ReadMembers).await?;
     let permit = Arc::clone(&api.searches).acquire_owned().await.map_err(|_| ApiError::Overloaded)?;
     let counted = tokio::task::spawn_blocking(move || {
         let roles = guild.structure.roles.keys().filter(|id| **id != guild_id.cast());
@@ -55,7 +51,7 @@ pub(super) async fn guild_voice_regions(
     caller: Caller,
     params: PathParams,
 ) -> Result<Response, ApiError> {
-    expect_reply!(api.ask(&caller, params.id("guild_id")?, Command::ReadGuild).await?, Guild)?;
+    api.ask(&caller, params.id("guild_id")?, request::ReadGuild).await?;
     Ok(voice_regions(caller).await)
 }
 
@@ -65,7 +61,7 @@ pub(super) async fn integrations(
     caller: Caller,
     params: PathParams,
 ) -> Result<Response, ApiError> {
-    let guild = expect_reply!(api.ask(&caller, params.id("guild_id")?, Command::ReadGuild).await?, Guild)?;
+    let guild = api.ask(&caller, params.id("guild_id")?, request::ReadGuild).await?;
     if !guild.permissions.contains(Permissions::MANAGE_GUILD) {
         return Err(ApiError::MISSING_PERMISSIONS);
     }

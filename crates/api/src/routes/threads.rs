@@ -7,7 +7,7 @@ use crate::{
     error::ApiError,
     form::{self, Fault, Form},
     permit::ReadPermit,
-    state::{Api, expect_reply},
+    state::Api,
 };
 use axum::{
     Json,
@@ -15,7 +15,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use guildhall_guild::{ArchivedThreads, Command, NewThread, Reply, ThreadList};
+use guildhall_guild::{ArchivedThreads, NewThread, ThreadList, ThreadReply, request};
 use guildhall_guild_protocol::ThreadEntry;
 use guildhall_model::{
     ChannelId, ChannelType, Member, MessageId, ThreadMember, UserId,
@@ -57,8 +57,8 @@ fn thread_kind(value: &Value) -> form::Parsed<ChannelType> {
     }
 }
 
-async fn begin(api: &Api, caller: &Caller, parent: ChannelId, new: NewThread) -> Result<Reply, ApiError> {
-    api.ask_channel(caller, parent, Command::CreateThread(parent, Box::new(new))).await
+async fn begin(api: &Api, caller: &Caller, parent: ChannelId, new: NewThread) -> Result<ThreadReply, ApiError> {
+    api.ask_channel(caller, parent, request::CreateThread(parent, Box::new(new))).await
 }
 
 /// A post, with its first message: libraries read both from the answer.
@@ -71,8 +71,8 @@ struct PostBody<'a> {
     message: Option<MessageBody<'a>>,
 }
 
-async fn begun_post(api: &Api, caller: &Caller, reply: Reply) -> Result<Response, ApiError> {
-    let (entry, own) = *expect_reply!(reply, Thread)?;
+async fn begun_post(api: &Api, caller: &Caller, reply: ThreadReply) -> Result<Response, ApiError> {
+    let (entry, own) = *reply;
     let post_id = entry.channel.id;
     let record = api.message(post_id, post_id.cast()).await?;
     let message = record.as_ref().map(|record| render::message(caller, record, None));
@@ -80,8 +80,8 @@ async fn begun_post(api: &Api, caller: &Caller, reply: Reply) -> Result<Response
     Ok((StatusCode::CREATED, Json(body)).into_response())
 }
 
-fn begun(reply: Reply) -> Result<Response, ApiError> {
-    Ok((StatusCode::CREATED, body(&*expect_reply!(reply, Thread)?)).into_response())
+fn begun(reply: &(ThreadEntry, Option<ThreadMember>)) -> Result<Response, ApiError> {
+    Ok((StatusCode::CREATED, body(reply)).into_response())
 }
 
 /// From a message. The kind is the channel's.
@@ -94,7 +94,7 @@ pub(super) async fn create_from_message(
     let (parent, from) = (params.id("channel_id")?, params.id("message_id")?);
     let permit = ReadPermit::message(&api, &caller, parent, from).await?;
     let new = input.read(&api, permit, BodyLimits::FORM, |form| new_thread(form, Some(from))).await?;
-    begun(begin(&api, &caller, parent, NewThread { kind: None, ..new }).await?)
+    begun(&*begin(&api, &caller, parent, NewThread { kind: None, ..new }).await?)
 }
 
 /// Without a message; in a forum or media channel a post, with its first message.
@@ -117,7 +117,7 @@ pub(super) async fn create(
         let reply = kept.settled(begin(&api, &caller, parent, new).await).await?;
         return begun_post(&api, &caller, reply).await;
     }
-    begun(begin(&api, &caller, parent, new).await?)
+    begun(&*begin(&api, &caller, parent, new).await?)
 }
 
 /// The account at the end of the path: `@me`, or an id.
@@ -131,7 +131,7 @@ pub(super) async fn add_member(
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
     let thread_id = params.id("channel_id")?;
-    let command = Command::AddThreadMember(thread_id, named(&params, &caller)?);
+    let command = request::AddThreadMember(thread_id, named(&params, &caller)?);
     api.ask_channel(&caller, thread_id, command).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -142,7 +142,7 @@ pub(super) async fn remove_member(
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
     let thread_id = params.id("channel_id")?;
-    let command = Command::RemoveThreadMember(thread_id, named(&params, &caller)?);
+    let command = request::RemoveThreadMember(thread_id, named(&params, &caller)?);
     api.ask_channel(&caller, thread_id, command).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -150,7 +150,7 @@ pub(super) async fn remove_member(
 type Members = Vec<(ThreadMember, Option<Arc<Member>>)>;
 
 async fn members(api: &Api, caller: &Caller, thread_id: ChannelId) -> Result<Members, ApiError> {
-    expect_reply!(api.ask_channel(caller, thread_id, Command::ListThreadMembers(thread_id)).await?, ThreadMembers)
+    api.ask_channel(caller, thread_id, request::ListThreadMembers(thread_id)).await
 }
 
 fn member_body<'a>((of, member): &'a (ThreadMember, Option<Arc<Member>>), with_member: bool) -> ThreadMemberBody<'a> {
@@ -196,8 +196,7 @@ struct ThreadsBody<'a> {
     has_more: bool,
 }
 
-fn list(reply: Reply) -> Result<Response, ApiError> {
-    let list: Box<ThreadList> = expect_reply!(reply, Threads)?;
+fn list(list: &ThreadList) -> Result<Response, ApiError> {
     let own = |entry: &ThreadEntry| list.own.iter().find(|own| own.thread_id == entry.channel.id).copied();
     let body = ThreadsBody {
         threads: list.threads.iter().map(|entry| entry.body(own(entry))).collect(),
@@ -212,7 +211,7 @@ pub(super) async fn active(
     caller: Caller,
     params: PathParams,
 ) -> Result<Response, ApiError> {
-    list(api.ask(&caller, params.id("guild_id")?, Command::ListThreads).await?)
+    list(&*api.ask(&caller, params.id("guild_id")?, request::ListThreads).await?)
 }
 
 async fn archived(
@@ -228,7 +227,7 @@ async fn archived(
         Some((form.optional("before", form::timestamp), limit))
     })?;
     let which = ArchivedThreads { are_private, are_own, before, limit };
-    list(api.ask_channel(caller, parent, Command::ListArchivedThreads(parent, which)).await?)
+    list(&*api.ask_channel(caller, parent, request::ListArchivedThreads(parent, which)).await?)
 }
 
 pub(super) async fn archived_public(

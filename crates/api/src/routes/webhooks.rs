@@ -10,7 +10,7 @@ use crate::{
     form::{self, Fault, Form, Parsed},
     permit::ReadPermit,
     pictures::{Picture, PictureRule, hash_of},
-    state::{Api, expect_reply},
+    state::Api,
 };
 use axum::{
     Json,
@@ -18,7 +18,10 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use guildhall_guild::{Actor, Command, NewWebhook, Refusal, Reply, WebhookAccess, WebhookPatch, WebhookPost};
+use guildhall_guild::{
+    Actor, NewWebhook, Refusal, Request, WebhookAccess, WebhookPatch, WebhookPost,
+    request::{self, WithReason},
+};
 use guildhall_model::{
     ChannelId, GuildId, MessageId, ResourceKind, User, UserId, Webhook, WebhookId, from_gateway::WebhookBody,
 };
@@ -62,17 +65,16 @@ pub(super) async fn create(
     })?;
     if avatar.is_some() {
         // Nobody else may list them, either.
-        api.ask_channel(&caller, channel_id, Command::ListWebhooks(Some(channel_id))).await?;
+        api.ask_channel(&caller, channel_id, request::ListWebhooks(Some(channel_id))).await?;
     }
     let id: WebhookId = api.node.next_id().await?;
     let new = NewWebhook { id: Some(id), name, avatar: avatar_hash(&avatar).flatten(), token };
     let held = api.hold_fields(caller.id.get(), PictureOwner::User(id.cast()), [avatar]).await?;
-    let created = api.ask_channel(&caller, channel_id, Command::CreateWebhook(channel_id, Box::new(new))).await;
-    Ok(body(&*expect_reply!(held.settled(created).await?, Webhook)?))
+    let created = api.ask_channel(&caller, channel_id, request::CreateWebhook(channel_id, Box::new(new))).await;
+    Ok(body(&*held.settled(created).await?))
 }
 
-fn list(reply: Reply) -> Result<Response, ApiError> {
-    let webhooks = expect_reply!(reply, Webhooks)?;
+fn list(webhooks: Vec<Arc<Webhook>>) -> Result<Response, ApiError> {
     Ok(Json(webhooks.iter().map(|webhook| WebhookBody::from(&**webhook)).collect::<Vec<_>>()).into_response())
 }
 
@@ -82,7 +84,7 @@ pub(super) async fn of_channel(
     params: PathParams,
 ) -> Result<Response, ApiError> {
     let channel_id = params.id("channel_id")?;
-    list(api.ask_channel(&caller, channel_id, Command::ListWebhooks(Some(channel_id))).await?)
+    list(api.ask_channel(&caller, channel_id, request::ListWebhooks(Some(channel_id))).await?)
 }
 
 pub(super) async fn of_guild(
@@ -90,7 +92,7 @@ pub(super) async fn of_guild(
     caller: Caller,
     params: PathParams,
 ) -> Result<Response, ApiError> {
-    list(api.ask(&caller, params.id("guild_id")?, Command::ListWebhooks(None)).await?)
+    list(api.ask(&caller, params.id("guild_id")?, request::ListWebhooks(None)).await?)
 }
 
 /// A webhook that a path names.
@@ -118,17 +120,13 @@ impl Named {
         Self::find(api, params, WebhookAccess::Token(params.text("webhook_token").to_owned())).await
     }
 
-    async fn ask(
+    async fn ask<R: Request>(
         &self,
         api: &Api,
-        command: impl FnOnce(WebhookId, WebhookAccess) -> Command,
-    ) -> Result<Reply, ApiError> {
-        let command = command(self.id, self.access.clone());
-        let command = match &self.reason {
-            Some(reason) => Command::WithReason(reason.clone(), Box::new(command)),
-            None => command,
-        };
-        match api.node.command(self.guild_id, Actor::System, command).await {
+        request: impl FnOnce(WebhookId, WebhookAccess) -> R,
+    ) -> Result<R::Reply, ApiError> {
+        let request = WithReason(self.reason.clone(), request(self.id, self.access.clone()));
+        match api.node.command(self.guild_id, Actor::System, request).await {
             Err(Refusal::UnknownGuild) => Err(ApiError::Refused(Refusal::UnknownWebhook)),
             other => Ok(other?),
         }
@@ -138,7 +136,7 @@ impl Named {
     /// before they read a body.
     async fn show(&self, api: &Api) -> Result<Arc<Webhook>, ApiError> {
         let own = Self { id: self.id, guild_id: self.guild_id, access: self.access.clone(), reason: None };
-        expect_reply!(own.ask(api, Command::ReadWebhook).await?, Webhook)
+        own.ask(api, request::ReadWebhook).await
     }
 
     /// A caller with the token sees the webhook's messages in full.
@@ -153,13 +151,13 @@ pub(super) async fn read(
     caller: Caller,
     params: PathParams,
 ) -> Result<Response, ApiError> {
-    let reply = Named::managed(&api, &params, &caller).await?.ask(&api, Command::ReadWebhook).await?;
-    Ok(body(&*expect_reply!(reply, Webhook)?))
+    let reply = Named::managed(&api, &params, &caller).await?.ask(&api, request::ReadWebhook).await?;
+    Ok(body(&reply))
 }
 
 pub(super) async fn read_by_token(State(api): State<Arc<Api>>, params: PathParams) -> Result<Response, ApiError> {
-    let reply = Named::by_token(&api, &params).await?.ask(&api, Command::ReadWebhook).await?;
-    Ok(Json(WebhookBody::from(&*expect_reply!(reply, Webhook)?).without_user()).into_response())
+    let reply = Named::by_token(&api, &params).await?.ask(&api, request::ReadWebhook).await?;
+    Ok(Json(WebhookBody::from(&*reply).without_user()).into_response())
 }
 
 /// Reads a patch and keeps its picture. The sender was found to have the right.
@@ -182,8 +180,8 @@ async fn patch(
         Some((patch, avatar))
     })?;
     let held = api.hold_fields(permit.sender(), PictureOwner::User(named.id.cast()), [avatar]).await?;
-    let updated = named.ask(api, |id, access| Command::UpdateWebhook(id, access, Box::new(patch))).await;
-    expect_reply!(held.settled(updated).await?, Webhook)
+    let updated = named.ask(api, |id, access| request::UpdateWebhook(id, access, Box::new(patch))).await;
+    held.settled(updated).await
 }
 
 pub(super) async fn update(
@@ -214,14 +212,14 @@ pub(super) async fn delete(
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
     let named = Named::managed(&api, &params, &caller).await?;
-    named.ask(&api, Command::DeleteWebhook).await?;
+    named.ask(&api, request::DeleteWebhook).await?;
     api.collect_pictures(PictureOwner::User(named.id.cast())).await;
     Ok(StatusCode::NO_CONTENT)
 }
 
 pub(super) async fn delete_by_token(State(api): State<Arc<Api>>, params: PathParams) -> Result<StatusCode, ApiError> {
     let named = Named::by_token(&api, &params).await?;
-    named.ask(&api, Command::DeleteWebhook).await?;
+    named.ask(&api, request::DeleteWebhook).await?;
     api.collect_pictures(PictureOwner::User(named.id.cast())).await;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -259,8 +257,8 @@ pub(super) async fn execute(
     kept.put_into(&mut message);
     let viewer = named.viewer();
     let post = Box::new(WebhookPost { message, username, avatar: avatar.filter(|url| !url.is_empty()), thread_id });
-    let reply = named.ask(&api, |id, access| Command::ExecuteWebhook(id, access, post)).await;
-    let reply = expect_reply!(kept.settled(reply).await?, Message)?;
+    let reply = named.ask(&api, |id, access| request::ExecuteWebhook(id, access, post)).await;
+    let reply = kept.settled(reply).await?;
     Ok(if wait { Json(render::reply(&viewer, &reply)).into_response() } else { StatusCode::NO_CONTENT.into_response() })
 }
 
@@ -282,8 +280,8 @@ pub(super) async fn read_message(
     let (thread, message) = message_of(&params, &query)?;
     let named = Named::by_token(&api, &params).await?;
     let viewer = named.viewer();
-    let reply = named.ask(&api, |id, access| Command::ReadWebhookMessage(id, access, thread, message)).await?;
-    Ok(Json(render::reply(&viewer, &*expect_reply!(reply, Message)?)).into_response())
+    let reply = named.ask(&api, |id, access| request::ReadWebhookMessage(id, access, thread, message)).await?;
+    Ok(Json(render::reply(&viewer, &reply)).into_response())
 }
 
 pub(super) async fn edit_message(
@@ -295,15 +293,15 @@ pub(super) async fn edit_message(
     let (thread, message) = message_of(&params, &query)?;
     let named = Named::by_token(&api, &params).await?;
     let webhook = named.show(&api).await?;
-    named.ask(&api, |id, access| Command::ReadWebhookMessage(id, access, thread, message)).await?;
+    named.ask(&api, |id, access| request::ReadWebhookMessage(id, access, thread, message)).await?;
     let input = request.read(&api, ReadPermit::webhook(&webhook), async { Ok(()) }).await?;
     let (mut patch, files) = message_form::message_patch(&input.value, &input.uploads.numbers())?;
     let kept = input.uploads.keep(&api, webhook.channel_id, &files).await?;
     kept.put_into_patch(&mut patch);
     let viewer = named.viewer();
-    let command = |id, access| Command::EditWebhookMessage(id, access, thread, message, Box::new(patch));
+    let command = |id, access| request::EditWebhookMessage(id, access, thread, message, Box::new(patch));
     let reply = kept.settled(named.ask(&api, command).await).await?;
-    Ok(Json(render::reply(&viewer, &*expect_reply!(reply, Message)?)).into_response())
+    Ok(Json(render::reply(&viewer, &reply)).into_response())
 }
 
 pub(super) async fn delete_message(
@@ -313,6 +311,6 @@ pub(super) async fn delete_message(
 ) -> Result<StatusCode, ApiError> {
     let (thread, message) = message_of(&params, &query)?;
     let named = Named::by_token(&api, &params).await?;
-    named.ask(&api, |id, access| Command::DeleteWebhookMessage(id, access, thread, message)).await?;
+    named.ask(&api, |id, access| request::DeleteWebhookMessage(id, access, thread, message)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -24,7 +24,7 @@ pub enum Reply {
     /// A direct message or group with its recipients.
     Direct(Direct),
     /// A thread, and the actor's own member of it.
-    Thread(Box<(ThreadEntry, Option<ThreadMember>)>),
+    Thread(ThreadReply),
     /// Threads of a channel or the guild.
     Threads(Box<ThreadList>),
     /// Members of a thread, with their guild members.
@@ -70,6 +70,9 @@ pub enum Reply {
         may_read_history: bool,
     },
 }
+
+/// A thread, and the actor's own member of it.
+pub type ThreadReply = Box<(ThreadEntry, Option<ThreadMember>)>;
 
 /// A guild, as a reply.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use super::Members;
 use crate::{
     audit::{self, NewEntry},
     check::ChannelContext,
-    command::{Actor, NewThread, Refusal},
+    command::{Actor, NewThread, Refusal, ThreadReply},
     machine::{CommandResult, Guild, Stop},
     record::Write,
 };
@@ -30,7 +30,7 @@ impl Guild {
         actor: Actor,
         parent_id: ChannelId,
         new: &NewThread,
-    ) -> CommandResult {
+    ) -> CommandResult<ThreadReply> {
         let parent = self.in_channel(now, actor, parent_id)?;
         let kind = thread_kind(&parent.channel, new)?;
         // A post of a forum is a message for users who may write there.

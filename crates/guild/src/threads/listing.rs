@@ -4,17 +4,17 @@
 
 use super::is_active;
 use crate::{
-    command::{Actor, ArchivedThreads, Reply, ThreadList},
+    command::{Actor, ArchivedThreads, ThreadList},
     machine::{CommandResult, Guild},
 };
 use guildhall_guild_protocol::{Payload, RelayMessage, ResourcePayload, SessionKey, THREAD_LISTED_MAX, ThreadEntry};
-use guildhall_model::{ChannelId, EventName, Permissions};
+use guildhall_model::{ChannelId, EventName, Member, Permissions, ThreadMember};
 use guildhall_stdx::Now;
 use std::sync::Arc;
 
 impl Guild {
     /// The open threads that the actor can view.
-    pub(crate) fn list_threads(&self, now: Now, actor: Actor) -> CommandResult {
+    pub(crate) fn list_threads(&self, now: Now, actor: Actor) -> CommandResult<Box<ThreadList>> {
         self.in_guild(now, actor)?;
         let is_viewed =
             |entry: &ThreadEntry| is_active(&entry.channel) && self.in_thread(now, actor, entry.channel.id).is_ok();
@@ -30,7 +30,7 @@ impl Guild {
         actor: Actor,
         parent_id: ChannelId,
         which: ArchivedThreads,
-    ) -> CommandResult {
+    ) -> CommandResult<Box<ThreadList>> {
         let ArchivedThreads { are_private, are_own, before, limit } = which;
         let parent = self.in_channel(now, actor, parent_id)?;
         parent.need(Permissions::READ_MESSAGE_HISTORY)?;
@@ -54,17 +54,22 @@ impl Guild {
         Ok(self.thread_list(threads, actor, has_more))
     }
 
-    pub(crate) fn list_thread_members(&self, now: Now, actor: Actor, thread_id: ChannelId) -> CommandResult {
+    pub(crate) fn list_thread_members(
+        &self,
+        now: Now,
+        actor: Actor,
+        thread_id: ChannelId,
+    ) -> CommandResult<Vec<(ThreadMember, Option<Arc<Member>>)>> {
         let context = self.in_thread(now, actor, thread_id)?;
         let entry = self.need_thread(&context)?;
         let members = entry.members.values().map(|of| (*of, self.member(of.user_id)));
-        Ok(Reply::ThreadMembers(members.collect()))
+        Ok(members.collect())
     }
 
-    fn thread_list(&self, threads: Vec<ThreadEntry>, actor: Actor, has_more: bool) -> Reply {
+    fn thread_list(&self, threads: Vec<ThreadEntry>, actor: Actor, has_more: bool) -> Box<ThreadList> {
         let own = |entry: &ThreadEntry| actor.user_id().and_then(|user_id| entry.members.get(&user_id).copied());
         let own = threads.iter().filter_map(own).collect();
-        Reply::Threads(Box::new(ThreadList { threads, own, has_more }))
+        Box::new(ThreadList { threads, own, has_more })
     }
 
     /// Members of a thread with presences, for a session that subscribes to them.

@@ -5,7 +5,7 @@
 
 use crate::{
     check::ChannelContext,
-    command::{Actor, Refusal, Reply},
+    command::{Actor, Refusal},
     machine::{CommandResult, Guild},
 };
 use guildhall_guild_protocol::{Event, Payload, ReplicaUpdate, ResourcePayload, ThreadEntry, ThreadEvent};
@@ -37,7 +37,7 @@ impl Guild {
         actor: Actor,
         thread_id: ChannelId,
         user_id: UserId,
-    ) -> CommandResult {
+    ) -> CommandResult<()> {
         let (context, entry) = self.in_open_thread(now, actor, thread_id)?;
         context.need_free()?;
         if !context.is(user_id) {
@@ -55,13 +55,13 @@ impl Guild {
             self.in_channel(now, Actor::User(user_id), parent_id)?;
         }
         if entry.members.contains_key(&user_id) {
-            return Ok(Reply::Done);
+            return Ok(());
         }
         if entry.members.len() >= self.limits.thread_members_max {
             return Err(Refusal::TooManyThreadMembers.into());
         }
         self.add_to_thread(now, &entry, user_id);
-        Ok(Reply::Done)
+        Ok(())
     }
 
     /// Oneself; others with MANAGE_THREADS, or by the creator of a private thread.
@@ -71,7 +71,7 @@ impl Guild {
         actor: Actor,
         thread_id: ChannelId,
         user_id: UserId,
-    ) -> CommandResult {
+    ) -> CommandResult<()> {
         let (context, entry) = self.in_open_thread(now, actor, thread_id)?;
         if !context.is(user_id) {
             let is_owner = entry.channel.thread.as_ref().is_some_and(|thread| context.is(thread.owner_id));
@@ -83,7 +83,7 @@ impl Guild {
             return Err(Refusal::UnknownMember.into());
         }
         self.take_from_thread(&entry, user_id);
-        Ok(Reply::Done)
+        Ok(())
     }
 
     /// An author of a message joins the thread.
