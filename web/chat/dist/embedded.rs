@@ -9,12 +9,12 @@ const ASSETS: &[Asset] = &[
         brotli: include_bytes!("assets/compressors-DEOsVCDa.wasm.br"),
     },
     Asset {
-        name: "assets/index-Ry58xr_0.js",
+        name: "assets/index-YQjcOBG_.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "973d786202146531",
-        plain: include_bytes!("assets/index-Ry58xr_0.js"),
-        gzip: include_bytes!("assets/index-Ry58xr_0.js.gz"),
-        brotli: include_bytes!("assets/index-Ry58xr_0.js.br"),
+        tag: "ea76018c46f6780e",
+        plain: include_bytes!("assets/index-YQjcOBG_.js"),
+        gzip: include_bytes!("assets/index-YQjcOBG_.js.gz"),
+        brotli: include_bytes!("assets/index-YQjcOBG_.js.br"),
     },
     Asset {
         name: "assets/style-3-PtLZ-7.css",
@@ -27,7 +27,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "876aeda565bb76bb",
+        tag: "347b4bd9b4f9ef21",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

@@ -131,7 +131,7 @@ export declare class Client extends Emitter<AllEvents> {
     }): Result;
     /** Members by name prefix, by id, or all (op 8). Collects the chunks. */
     requestMembers(guildId: string, query: MemberQuery): Promise<Result<MembersFound>>;
-    /** Changes the subscription to a guild (op 37). Changes within 50 ms are sent together. */
+    /** Changes the subscription to a guild (op 37, or `subscriptionOpcode`). Changes within 50 ms are sent together. */
     subscribe(guildId: string, patch: Subscription): void;
     /**
      * The user looks at this guild: the session becomes active in it, and everything arrives as it happens. Call the

@@ -5,7 +5,7 @@ const TABLE = {
     4000: { consequence: "resume", kind: "connection", message: "The gateway closed the connection.", advice: NOTHING },
     4001: { consequence: "resume", kind: "payload", message: "The gateway did not understand a payload.", advice: REPORT },
     4002: { consequence: "resume", kind: "payload", message: "The gateway could not decode a message, or refused the encoding or compression.", advice: "Check `encoding`, `compression` and the size of what is sent." },
-    4003: { consequence: "resume", kind: "session", message: "The gateway waited too long for IDENTIFY.", advice: NOTHING },
+    4003: { consequence: "resume", kind: "session", message: "IDENTIFY came too late.", advice: NOTHING },
     4004: { consequence: "stop", kind: "authentication", message: "The token is wrong, revoked or expired.", advice: "Get a new token and connect again." },
     4005: { consequence: "resume", kind: "payload", message: "The connection had a session already.", advice: REPORT },
     4007: { consequence: "identify", kind: "session", message: "The gateway does not know the sequence number of the RESUME.", advice: NOTHING },

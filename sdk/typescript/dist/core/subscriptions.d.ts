@@ -1,5 +1,5 @@
 /**
- * Subscriptions: what the application wants to see of each guild, sent as op 37.
+ * Subscriptions: what the application wants to see of each guild, sent as op 37 or op 14.
  *
  * Owns        the wanted subscription per guild, and which of its keys the gateway does not know yet.
  * Invariants  only changed keys are sent; after a new session, and after a RESUME, all keys are sent again, because a
@@ -27,7 +27,6 @@ export interface Subscription {
 export declare class Subscriptions {
     #private;
     get(guildId: string): Readonly<Subscription>;
-    get hasUnsent(): boolean;
     /** Changes the keys that are present. */
     set(guildId: string, patch: Subscription): void;
     /** Sets the rows wanted of one channel's member list; none ends it. */
@@ -36,10 +35,6 @@ export declare class Subscriptions {
     forget(guildId: string): void;
     /** The gateway may know nothing of all this. */
     resendAll(): void;
-    /** Bodies of op 37 for everything that is unsent. */
-    take(): {
-        subscriptions: {
-            [guildId: string]: Subscription;
-        };
-    }[];
+    /** Bodies of `op` for everything that is unsent: op 37 has many guilds in each, op 14 one. */
+    take(op: 14 | 37): object[];
 }

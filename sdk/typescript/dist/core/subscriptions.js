@@ -1,5 +1,5 @@
 /**
- * Subscriptions: what the application wants to see of each guild, sent as op 37.
+ * Subscriptions: what the application wants to see of each guild, sent as op 37 or op 14.
  *
  * Owns        the wanted subscription per guild, and which of its keys the gateway does not know yet.
  * Invariants  only changed keys are sent; after a new session, and after a RESUME, all keys are sent again, because a
@@ -15,9 +15,6 @@ export class Subscriptions {
     get(guildId) {
         return this.#wanted.get(guildId) ?? {};
     }
-    get hasUnsent() {
-        return this.#unsent.size > 0;
-    }
     /** Changes the keys that are present. */
     set(guildId, patch) {
         const wanted = this.#wanted.get(guildId) ?? {};
@@ -25,9 +22,7 @@ export class Subscriptions {
             if (JSON.stringify(wanted[key]) === JSON.stringify(patch[key]))
                 continue;
             wanted[key] = patch[key];
-            const unsent = this.#unsent.get(guildId) ?? new Set();
-            unsent.add(key);
-            this.#unsent.set(guildId, unsent);
+            this.#mark(guildId, key);
         }
         this.#wanted.set(guildId, wanted);
     }
@@ -48,32 +43,36 @@ export class Subscriptions {
     }
     /** The gateway may know nothing of all this. */
     resendAll() {
-        this.#unsent.clear();
         for (const [guildId, wanted] of this.#wanted) {
-            const keys = Object.keys(wanted);
-            if (keys.length > 0)
-                this.#unsent.set(guildId, new Set(keys));
+            for (const key of Object.keys(wanted))
+                this.#mark(guildId, key);
         }
     }
-    /** Bodies of op 37 for everything that is unsent. */
-    take() {
+    #mark(guildId, key) {
+        this.#unsent.set(guildId, (this.#unsent.get(guildId) ?? new Set()).add(key));
+    }
+    /** Bodies of `op` for everything that is unsent: op 37 has many guilds in each, op 14 one. */
+    take(op) {
         const bodies = [];
-        let current = {};
-        let chars = 0;
-        for (const [guildId, keys] of this.#unsent) {
-            const wanted = this.get(guildId);
+        let subscriptions = {};
+        // The first guild begins a body.
+        let chars = PAYLOAD_CHARS_MAX;
+        for (const [guild_id, keys] of this.#unsent) {
+            const wanted = this.get(guild_id);
             const part = Object.fromEntries([...keys].map((key) => [key, wanted[key]]));
-            const size = JSON.stringify(part).length + guildId.length + 4;
-            if (chars > 0 && chars + size > PAYLOAD_CHARS_MAX) {
-                bodies.push({ subscriptions: current });
-                current = {};
+            if (op === 14) {
+                bodies.push({ guild_id, ...part });
+                continue;
+            }
+            const size = JSON.stringify(part).length + guild_id.length + 4;
+            if (chars + size > PAYLOAD_CHARS_MAX) {
+                subscriptions = {};
+                bodies.push({ subscriptions });
                 chars = 0;
             }
-            current[guildId] = part;
+            subscriptions[guild_id] = part;
             chars += size;
         }
-        if (chars > 0)
-            bodies.push({ subscriptions: current });
         this.#unsent.clear();
         return bodies;
     }

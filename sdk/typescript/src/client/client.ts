@@ -232,7 +232,7 @@ export class Client extends Emitter<AllEvents> {
     return this.#memberRequests.request(guildId, query, (d) => this.send(opcodes.REQUEST_GUILD_MEMBERS, d));
   }
 
-  /** Changes the subscription to a guild (op 37). Changes within 50 ms are sent together. */
+  /** Changes the subscription to a guild (op 37, or `subscriptionOpcode`). Changes within 50 ms are sent together. */
   subscribe(guildId: string, patch: Subscription): void {
     this.#subscriptions.set(guildId, patch);
     this.#subscriptionsChanged();
@@ -534,12 +534,13 @@ export class Client extends Emitter<AllEvents> {
   }
 
   #subscriptionsChanged(): void {
-    if (this.#isBot || this.#subscriptionTimer !== null || !this.#subscriptions.hasUnsent) return;
+    if (this.#isBot || this.#subscriptionTimer !== null) return;
     this.#subscriptionTimer = this.#clock.setTimeout(() => {
       this.#subscriptionTimer = null;
       // A later READY or RESUMED sends everything.
       if (this.state !== "ready") return;
-      for (const body of this.#subscriptions.take()) this.send(opcodes.GUILD_SUBSCRIPTIONS_BULK, body);
+      const op = this.#options.subscriptionOpcode ?? opcodes.GUILD_SUBSCRIPTIONS_BULK;
+      for (const d of this.#subscriptions.take(op)) this.send(op, d);
     }, SUBSCRIPTION_DELAY_MS);
   }
 }

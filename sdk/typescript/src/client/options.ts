@@ -42,6 +42,11 @@ export interface ClientOptions {
   readonly encoding?: Encoding;
   /** In the order of preference; the client falls back to the next one if one does not work. Default `[none]`. */
   readonly compression?: Compression | readonly Compression[];
+  /**
+   * How `subscribe` sends its changes: by op 37, many guilds in a message (the default); or by op 14, one message per
+   * guild, for gateways that do not know op 37. Each message counts towards the limit of sends.
+   */
+  readonly subscriptionOpcode?: 14 | 37;
   /** State cache. Default on; `false` saves its memory and work. */
   readonly cache?: boolean | CacheOptions;
   /** Continues the session of another client, which ended with `close({ keepSession: true })`. */

@@ -137,24 +137,26 @@ describe("against a node", { timeout: 240_000 }, () => {
     assert.ok(!refused.ok && refused.problem.kind === "authentication");
   });
 
-  test("members, member list, presence", async () => {
-    const { client } = watched({ url: node.demo.gateway_url, token: node.demo.user_token, compression: zstdStream(), encoding: etf });
-    client.connect();
-    await client.ready();
-    const guildId = node.demo.guild_id;
-    const list = client.memberList(guildId, node.demo.channel_ids[0] as string);
-    list.setRanges([[0, 99]]);
-    await until("the rows", () => list.rows.length > 40);
-    assert.equal(list.length, list.groups.reduce((sum, group) => sum + group.count + 1, 0));
-    assert.ok(list.rows.every((row) => row !== undefined));
-    const found = await client.requestMembers(guildId, { query: "a", limit: 5 });
-    assert.ok(found.ok && found.value.members.length > 0 && found.value.members.length <= 5);
-    assert.ok(client.setPresence({ status: "dnd" }).ok);
-    const id = client.cache?.self?.id as string;
-    await until("the own presence", () => list.rows.some((row) => row && "member" in row && row.member.user.id === id && row.member.presence.status === "dnd"));
-    list.close();
-    client.close();
-  });
+  for (const subscriptionOpcode of [14, 37] as const) {
+    test(`members, member list by op ${subscriptionOpcode}, presence`, async () => {
+      const { client } = watched({ url: node.demo.gateway_url, token: node.demo.user_token, compression: zstdStream(), encoding: etf, subscriptionOpcode });
+      client.connect();
+      await client.ready();
+      const guildId = node.demo.guild_id;
+      const list = client.memberList(guildId, node.demo.channel_ids[0] as string);
+      list.setRanges([[0, 99]]);
+      await until("the rows", () => list.rows.length > 40);
+      assert.equal(list.length, list.groups.reduce((sum, group) => sum + group.count + 1, 0));
+      assert.ok(list.rows.every((row) => row !== undefined));
+      const found = await client.requestMembers(guildId, { query: "a", limit: 5 });
+      assert.ok(found.ok && found.value.members.length > 0 && found.value.members.length <= 5);
+      assert.ok(client.setPresence({ status: "dnd" }).ok);
+      const id = client.cache?.self?.id as string;
+      await until("the own presence", () => list.rows.some((row) => row && "member" in row && row.member.user.id === id && row.member.presence.status === "dnd"));
+      list.close();
+      client.close();
+    });
+  }
 });
 
 describe("a node that ends", { timeout: 180_000 }, () => {

@@ -247,6 +247,27 @@ describe("subscriptions", () => {
     assert.equal(second.take(37)?.d.subscriptions[10].typing, true);
   });
 
+  test("one message per guild by op 14, only changed keys, and all again after a RESUME", async () => {
+    const { client, clock, login, reconnected } = world({ subscriptionOpcode: 14 });
+    const first = await login({ guilds: [GUILD] });
+    client.subscribe("10", { typing: true, members: ["7"] });
+    client.subscribe("11", { threads: true });
+    clock.advance(100);
+    assert.deepEqual(first.take(14)?.d, { guild_id: "10", typing: true, members: ["7"] });
+    assert.deepEqual(first.take(14)?.d, { guild_id: "11", threads: true });
+    client.subscribe("10", { typing: true, members: ["7", "8"] });
+    clock.advance(100);
+    assert.deepEqual(first.take(14)?.d, { guild_id: "10", members: ["7", "8"] });
+    first.close(1006);
+    const second = await reconnected();
+    second.hello();
+    second.dispatch("RESUMED", 2);
+    clock.advance(100);
+    assert.deepEqual(second.take(14)?.d, { guild_id: "10", typing: true, members: ["7", "8"] });
+    assert.deepEqual(second.take(14)?.d, { guild_id: "11", threads: true });
+    assert.equal(second.take(37), undefined);
+  });
+
   test("a guild that the account left is forgotten", async () => {
     const { client, clock, login } = world();
     const connection = await login({ guilds: [GUILD] });
