@@ -130,6 +130,11 @@ impl DurationsSnapshot {
         Self { buckets: Box::new(buckets), total_ns, max_ns: self.max_ns }
     }
 
+    /// Upper bound in nanoseconds, and the number of durations up to it and above the previous bound; ascending.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.buckets.iter().enumerate().map(|(bucket, count)| (upper_bound_ns(bucket), *count))
+    }
+
     /// Number of durations of at most each bound; `bounds_ns` ascends. A bucket counts for the first bound that is not
     /// below its own upper bound.
     pub fn cumulative(&self, bounds_ns: &[u64]) -> Vec<u64> {

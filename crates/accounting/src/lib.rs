@@ -1,6 +1,7 @@
 //! Accounting: which message type costs a loop how much time.
 //!
-//! Owns        `LoopAccount` (wall time by message type, mailbox, share of a core) and `Durations` (a histogram).
+//! Owns        `LoopAccount` (wall time by message type, mailbox, share of a core), `Durations` (a histogram), and the
+//!             shapes of the node's reports (`report`).
 //! Invariants  no clock: drivers measure and pass nanoseconds. A loop's account has one writer, its own thread, and any
 //!             number of readers; neither takes a lock.
 //! Limits      all sizes are fixed when an account is made; counters wrap after 2⁶⁴.
@@ -10,6 +11,7 @@
 
 mod durations;
 mod loop_account;
+pub mod report;
 
 pub use durations::{Durations, DurationsSnapshot};
 pub use loop_account::{KindReport, LoopAccount, LoopReport};

@@ -1,0 +1,560 @@
+//! Report: shapes of the node's reports below `/v1/node`, field by field as in `web/dashboard/src/types.ts`.
+//!
+//! Owns        the shapes. Names that end in `_total` grow until the node ends; all others are values of now. Times are
+//!             Unix milliseconds (`at_ms`), or durations with their unit in the name.
+//! Invariants  a figure that is not measured is absent (`None`, or an empty list): nothing is made up.
+//! Not here    where the figures come from: `guildhall::dashboard`.
+
+use crate::{DurationsSnapshot, KindReport, LoopReport};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A number with a name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Named {
+    /// Name of the counted thing.
+    pub name: String,
+    /// Its count, or its size in bytes.
+    pub value: u64,
+}
+
+impl Named {
+    /// A number with a name.
+    pub fn new(name: impl Into<String>, value: u64) -> Self {
+        Self { name: name.into(), value }
+    }
+}
+
+/// Durations: how many, how long.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Times {
+    /// Number of durations.
+    pub count_total: u64,
+    /// Their sum, in nanoseconds.
+    pub ns_total: u64,
+    /// The longest since the start.
+    pub max_ns: u64,
+    /// The median, at most a quarter too large.
+    pub p50_ns: u64,
+    /// What 99 of 100 do not exceed, at most a quarter too large.
+    pub p99_ns: u64,
+    /// Upper bound in nanoseconds, and the number up to it and above the previous; buckets without any are left out.
+    pub buckets: Vec<(u64, u64)>,
+}
+
+impl From<&DurationsSnapshot> for Times {
+    fn from(times: &DurationsSnapshot) -> Self {
+        Self {
+            count_total: times.count(),
+            ns_total: times.total_ns,
+            max_ns: times.max_ns,
+            p50_ns: times.quantile_ns(0.5),
+            p99_ns: times.quantile_ns(0.99),
+            buckets: times.buckets().filter(|(_, count)| *count > 0).collect(),
+        }
+    }
+}
+
+/// Wall time of one message type.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct MessageType {
+    /// Name of the type.
+    pub name: String,
+    /// Time per message.
+    pub times: Times,
+}
+
+impl From<&KindReport> for MessageType {
+    fn from(kind: &KindReport) -> Self {
+        Self { name: kind.name.clone(), times: (&kind.times).into() }
+    }
+}
+
+/// A loop of the node and its times by message type.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Loop {
+    /// What kind of loop.
+    pub name: String,
+    /// Which of them.
+    pub index: usize,
+    /// Nanoseconds of work.
+    pub busy_ns_total: u64,
+    /// Messages in its mailbox when it last looked.
+    pub mailbox: u64,
+    /// Time that messages waited there.
+    pub waiting: Times,
+    /// By message type; types that did not occur are left out.
+    pub types: Vec<MessageType>,
+}
+
+impl From<&LoopReport> for Loop {
+    fn from(report: &LoopReport) -> Self {
+        Self {
+            name: report.name.to_owned(),
+            index: report.index,
+            busy_ns_total: report.busy_ns,
+            mailbox: report.mailbox,
+            waiting: (&report.waits).into(),
+            types: report.kinds.iter().map(MessageType::from).collect(),
+        }
+    }
+}
+
+/// Memory of one part of the node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Owner {
+    /// Name of the part of the node.
+    pub name: String,
+    /// Bytes that it holds.
+    pub bytes: u64,
+    /// Elements that hold them.
+    pub elements: u64,
+    /// Whether the bytes are counted; else they are estimated from a sample.
+    pub is_exact: bool,
+}
+
+/// Connections and sessions now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Connections {
+    /// Sockets of the node, those of REST included.
+    pub sockets: u64,
+    /// Connections of the gateway.
+    pub gateway: u64,
+    /// Sessions with a connection.
+    pub sessions_live: u64,
+    /// Sessions that wait for a RESUME.
+    pub sessions_resumable: u64,
+    /// Connected sessions, by codec.
+    pub by_codec: Vec<Named>,
+    /// Connected sessions, by encoding.
+    pub by_encoding: Vec<Named>,
+    /// Sessions, by the platform that their client named.
+    pub by_platform: Vec<Named>,
+    /// Pairs of session and guild that receive every event.
+    pub active: u64,
+    /// Pairs that receive passive updates.
+    pub passive: u64,
+}
+
+/// Memory of the process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Memory {
+    /// Resident bytes.
+    pub resident_bytes: u64,
+    /// Memory limit of the process, in bytes; none if it cannot be read.
+    pub limit_bytes: Option<u64>,
+    /// Largest first.
+    pub owners: Vec<Owner>,
+}
+
+/// `GET /v1/node/overview`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct OverviewReport {
+    /// When it was collected.
+    pub at_ms: u64,
+    /// When the node started.
+    pub started_at_ms: u64,
+    /// Version of the program.
+    pub version: String,
+    /// Why `/readyz` answers 503; none while it answers 200.
+    pub not_ready: Option<String>,
+    /// Connections and sessions.
+    pub connections: Connections,
+    /// Counters since the start, by the names of `/metrics` without prefix and suffix.
+    pub totals: BTreeMap<String, u64>,
+    /// From a guild's durable event to its last frame of a partition.
+    pub delivery: Times,
+    /// Loops, in the order of their names.
+    pub loops: Vec<Loop>,
+    /// Memory of the process.
+    pub memory: Memory,
+}
+
+/// Dispatches that were sent one way.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Way {
+    /// `none`, `zlib-stream`, `zstd-stream` or `permessage-deflate`.
+    pub codec: String,
+    /// `json` or `etf`.
+    pub encoding: String,
+    /// Dispatches written to sockets.
+    pub count_total: u64,
+    /// Their bytes before compression.
+    pub raw_bytes_total: u64,
+    /// Their bytes on the wire.
+    pub wire_bytes_total: u64,
+    /// Dispatches whose compression was timed.
+    pub timed_total: u64,
+    /// Nanoseconds of these.
+    pub timed_ns_total: u64,
+}
+
+/// Dispatches of one type.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DispatchType {
+    /// As in field `t`.
+    pub name: String,
+    /// Ways on which some were sent.
+    pub ways: Vec<Way>,
+}
+
+/// Cost of the traffic of sampled sessions in other codecs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Bill {
+    /// Sessions that are sampled now.
+    pub sessions: u64,
+    /// Dispatches in the sample.
+    pub count_total: u64,
+    /// Dispatches that the CPU budget left out.
+    pub skipped_total: u64,
+    /// Bytes as sent.
+    pub actual_bytes_total: u64,
+    /// Bytes without compression.
+    pub plain_bytes_total: u64,
+    /// Bytes with zlib-stream.
+    pub zlib_bytes_total: u64,
+    /// Bytes with tuned zstd-stream.
+    pub zstd_bytes_total: u64,
+    /// Time of the comparison.
+    pub cpu_ns_total: u64,
+}
+
+/// `GET /v1/node/bandwidth`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct BandwidthReport {
+    /// When it was collected.
+    pub at_ms: u64,
+    /// Dispatch types; empty while bytes are not counted by type.
+    pub types: Vec<DispatchType>,
+    /// None while no session is sampled.
+    pub bill: Option<Bill>,
+}
+
+/// A guild that is loaded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Guild {
+    /// Snowflake of the guild, as text.
+    pub id: String,
+    /// Name of the guild; empty if it is not known.
+    pub name: String,
+    /// The worker that has it.
+    pub worker: usize,
+    /// Nanoseconds that the worker spent on it.
+    pub busy_ns_total: u64,
+    /// Messages that it handled.
+    pub handled_total: u64,
+    /// Events that it published.
+    pub events_total: u64,
+    /// Deliveries of these to sessions.
+    pub deliveries_total: u64,
+    /// Bytes of these before compression.
+    pub bytes_total: u64,
+    /// Number of its members.
+    pub members: u64,
+    /// Sessions that receive every event.
+    pub sessions_active: u64,
+    /// Sessions that receive passive updates.
+    pub sessions_passive: u64,
+    /// Relays that have a replica of it.
+    pub relays: u64,
+    /// Its messages in the worker's mailbox.
+    pub mailbox: u64,
+}
+
+/// `GET /v1/node/guilds`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct GuildsReport {
+    /// When it was collected.
+    pub at_ms: u64,
+    /// Guilds in memory.
+    pub loaded: u64,
+    /// The busiest guilds, at most `limit` of the request.
+    pub guilds: Vec<Guild>,
+}
+
+/// A relay of one guild.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Relay {
+    /// Partition that runs it.
+    pub partition: u16,
+    /// Which of the partition's relays.
+    pub index: usize,
+    /// Sessions that receive every event.
+    pub active: u64,
+    /// Sessions that receive passive updates.
+    pub passive: u64,
+    /// Deliveries to its sessions.
+    pub deliveries_total: u64,
+    /// Bytes of these before compression.
+    pub bytes_total: u64,
+}
+
+/// `GET /v1/node/guilds/{guild_id}`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct GuildReport {
+    /// When it was collected.
+    pub at_ms: u64,
+    /// Its totals and its state now.
+    pub guild: Guild,
+    /// Its worker's time by message type.
+    pub types: Vec<MessageType>,
+    /// Relays with a replica of it, in the order of their partitions.
+    pub relays: Vec<Relay>,
+    /// Events by channel id, the most first.
+    pub channels: Vec<Named>,
+}
+
+/// A session of the gateway.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Session {
+    /// Session id, as in READY.
+    pub id: String,
+    /// Snowflake of its account, as text.
+    pub user_id: String,
+    /// Name of its account; empty if it is not known.
+    pub username: String,
+    /// Whether the account is a bot's.
+    pub is_bot: bool,
+    /// Partition that has the session.
+    pub partition: u16,
+    /// Shard and number of shards; none without sharding.
+    pub shard: Option<(u32, u32)>,
+    /// `json` or `etf`.
+    pub encoding: String,
+    /// Of the connection; none without one.
+    pub codec: Option<String>,
+    /// Platform that the client named; empty where that is not known.
+    pub platform: String,
+    /// Whether it has a connection.
+    pub is_connected: bool,
+    /// Time that is left for a RESUME; none with a connection.
+    pub resumable_ms: Option<u64>,
+    /// Guilds that it is in.
+    pub guilds: u64,
+    /// Last sequence.
+    pub seq: u64,
+    /// Events kept for a RESUME.
+    pub buffered_events: u64,
+    /// Bytes of these events, as they count against the replay limit.
+    pub buffered_bytes: u64,
+    /// Events that are not written yet.
+    pub backlog_events: u64,
+}
+
+/// `GET /v1/node/sessions`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SessionsReport {
+    /// When it was collected.
+    pub at_ms: u64,
+    /// Sessions of the node.
+    pub all: u64,
+    /// Whether there are more that match than are listed.
+    pub is_partial: bool,
+    /// Those that match.
+    pub sessions: Vec<Session>,
+}
+
+/// A guild of a session.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Subscription {
+    /// Snowflake of the guild, as text.
+    pub guild_id: String,
+    /// Whether every event is received; else passive updates.
+    pub is_active: bool,
+    /// `entering` until the relay has attached the session, then `inside`.
+    pub membership: String,
+}
+
+/// A dispatch that a session was given.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LoggedEvent {
+    /// Its sequence.
+    pub seq: u64,
+    /// As in field `t`.
+    pub name: String,
+    /// Bytes of its body.
+    pub bytes: u64,
+    /// Whether it was written to the socket.
+    pub is_written: bool,
+}
+
+/// `GET /v1/node/sessions/{session_id}`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SessionReport {
+    /// When it was collected.
+    pub at_ms: u64,
+    /// Its state, as in the list.
+    pub session: Session,
+    /// Bits of its IDENTIFY.
+    pub intents: u64,
+    /// Bits of its IDENTIFY.
+    pub capabilities: u64,
+    /// What compresses its stream; none without compression.
+    pub writer: Option<String>,
+    /// Window of its stream; none where that is not known.
+    pub window_bytes: Option<u64>,
+    /// Bytes for its connection before compression.
+    pub raw_bytes_total: u64,
+    /// Bytes that its socket took.
+    pub wire_bytes_total: u64,
+    /// For how long its socket has not taken anything; none while it does.
+    pub blocked_ms: Option<u64>,
+    /// Time since the client's last message.
+    pub silent_ms: Option<u64>,
+    /// Guilds of the session and its state in each.
+    pub subscriptions: Vec<Subscription>,
+    /// Its last dispatches, newest first, at most 100.
+    pub log: Vec<LoggedEvent>,
+}
+
+/// Compression contexts of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ContextKind {
+    /// `zlib`, `zstd` or `zstd_upgraded`.
+    pub kind: String,
+    /// Contexts in use.
+    pub used: u64,
+    /// Bytes of each.
+    pub slot_bytes: u64,
+    /// Resident bytes of their slabs.
+    pub resident_bytes: u64,
+    /// Contexts handed out.
+    pub opened_total: u64,
+    /// Contexts for which there was no room.
+    pub refused_total: u64,
+}
+
+/// The loop that grants larger contexts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct UpgradesReport {
+    /// Its decision, in a word.
+    pub standing: String,
+    /// Its decision, in a sentence.
+    pub explanation: String,
+    /// Share of new connections that may get one, in thousandths.
+    pub share_permille: u64,
+    /// Connections that got a larger context.
+    pub granted_total: u64,
+    /// Connections that would have got one, had there been room.
+    pub denied_total: u64,
+    /// Larger contexts that were taken back to free memory.
+    pub reclaimed_total: u64,
+}
+
+/// Streams that share one match search.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SharedMatch {
+    /// History and index.
+    pub heap_bytes: u64,
+    /// Texts searched, once for all.
+    pub texts_total: u64,
+    /// Parses made of them.
+    pub parses_total: u64,
+    /// Texts written to connections.
+    pub written_total: u64,
+    /// Of these, not with the parse that was tried first.
+    pub fallbacks_total: u64,
+    /// Of these, with no shared parse.
+    pub late_total: u64,
+    /// Messages that one connection got and no other.
+    pub alone_total: u64,
+    /// Messages read back before they were sent.
+    pub checked_total: u64,
+    /// Of these, not as they were to be.
+    pub mismatches_total: u64,
+}
+
+/// `GET /v1/node/compression`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CompressionReport {
+    /// When it was collected.
+    pub at_ms: u64,
+    /// `codec.streams`.
+    pub streams: String,
+    /// Kinds of contexts.
+    pub contexts: Vec<ContextKind>,
+    /// What all contexts may hold.
+    pub bytes_max: u64,
+    /// Messages sent uncompressed for lack of a context.
+    pub stored_total: u64,
+    /// None while `codec.upgrades` is off.
+    pub upgrades: Option<UpgradesReport>,
+    /// Streams that share one match search.
+    pub shared_match: SharedMatch,
+    /// Messages compressed once for permessage-deflate.
+    pub bodies_deflated_total: u64,
+}
+
+/// A setting in force.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Setting {
+    /// `section.key`.
+    pub name: String,
+    /// As TOML; secrets are hidden.
+    pub value: String,
+    /// File and line, variable, flag, or `default`.
+    pub origin: String,
+    /// Whether a reload applies it.
+    pub is_live: bool,
+}
+
+/// Clients that were refused for one reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Refusal {
+    /// Kind of the refused thing: `token`, `key`, `identify`, `resume` or `socket`.
+    pub what: String,
+    /// Reason, by its name in `/metrics`.
+    pub reason: String,
+    /// Number of refusals since the start.
+    pub count_total: u64,
+}
+
+/// A line of the log at level WARN or ERROR.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Warning {
+    /// When it was written.
+    pub at_ms: u64,
+    /// `warn` or `error`.
+    pub level: String,
+    /// Module that wrote it.
+    pub target: String,
+    /// Its message and fields.
+    pub text: String,
+}
+
+/// `GET /v1/node/operations`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct OperationsReport {
+    /// When it was collected.
+    pub at_ms: u64,
+    /// Settings in force.
+    pub settings: Vec<Setting>,
+    /// Whether the node is being stopped.
+    pub is_draining: bool,
+    /// By what and why; reasons that did not occur are left out.
+    pub refused: Vec<Refusal>,
+    /// Connections cut because they did not read.
+    pub slow_consumers_total: u64,
+    /// The last warnings, newest first, at most 100.
+    pub warnings: Vec<Warning>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LoopAccount;
+
+    #[test]
+    fn a_loop_is_told_with_its_times() {
+        let account = LoopAccount::new("guild worker", 1, ["create message", "timer"]);
+        account.handled(0, 2_000);
+        account.handled(0, 6_000);
+        let told = Loop::from(&account.report());
+        assert_eq!((&*told.name, told.index, told.busy_ns_total), ("guild worker", 1, 8_000));
+        let [only] = &told.types[..] else { panic!("{told:?}") };
+        assert_eq!((only.times.count_total, only.times.ns_total, only.times.max_ns), (2, 8_000, 6_000));
+        assert!((2_000..=2_500).contains(&only.times.p50_ns), "{only:?}");
+        assert_eq!(only.times.buckets.iter().map(|(_, count)| count).sum::<u64>(), 2);
+        assert!(only.times.buckets.windows(2).all(|pair| pair[0].0 < pair[1].0));
+    }
+}
