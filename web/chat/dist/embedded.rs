@@ -9,12 +9,12 @@ const ASSETS: &[Asset] = &[
         brotli: include_bytes!("assets/compressors-DEOsVCDa.wasm.br"),
     },
     Asset {
-        name: "assets/index-YQjcOBG_.js",
+        name: "assets/index-Bhvzf1pJ.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "ea76018c46f6780e",
-        plain: include_bytes!("assets/index-YQjcOBG_.js"),
-        gzip: include_bytes!("assets/index-YQjcOBG_.js.gz"),
-        brotli: include_bytes!("assets/index-YQjcOBG_.js.br"),
+        tag: "0112344aa412af6c",
+        plain: include_bytes!("assets/index-Bhvzf1pJ.js"),
+        gzip: include_bytes!("assets/index-Bhvzf1pJ.js.gz"),
+        brotli: include_bytes!("assets/index-Bhvzf1pJ.js.br"),
     },
     Asset {
         name: "assets/style-3-PtLZ-7.css",
@@ -27,7 +27,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "347b4bd9b4f9ef21",
+        tag: "fde4d54d5ed0be9c",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

@@ -420,10 +420,14 @@ export function Composer({ id }: { id: string }): VNode {
 }
 
 function Pins({ id }: { id: string }): VNode {
-  watch("pins");
+  const version = watch("pins");
   const [found, setFound] = useState<Message[] | null>(null);
   const [fault, setFault] = useState("");
-  useEffect(() => { world.pins(id).then(setFound, (error: Error) => setFault(error.message)); }, [id]);
+  useEffect(() => {
+    let isLatest = true;
+    world.pins(id).then((pins) => { if (isLatest) { setFound(pins); setFault(""); } }, (error: Error) => { if (isLatest) setFault(error.message); });
+    return () => { isLatest = false; };
+  }, [id, version]);
   const channel = world.channelOf(id);
   const names = namesFor(channel);
   return (

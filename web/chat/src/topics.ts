@@ -13,9 +13,9 @@ function topic(name: string): Signal<number> {
 }
 
 /** Renders the calling component again after the topic was touched. Its children render then only if their properties changed, or they watch
- * the topic themselves. */
-export function watch(...names: string[]): void {
-  for (const name of names) void topic(name).value;
+ * the topic themselves. Returns a number that is another one after each touch. */
+export function watch(...names: string[]): number {
+  return names.reduce((sum, name) => sum + topic(name).value, 0);
 }
 
 /** Marks a topic as changed. Watchers render in the next frame; in a hidden tab, where there are none, within a second. */

@@ -228,7 +228,7 @@ export function handleDispatch(t: string, d: any): void {
     case "CHANNEL_UNREAD_UPDATE": for (const update of d.channel_unread_updates ?? []) moved(update.id); return;
     case "TYPING_START": return startTyping(d);
     case "MESSAGE_CREATE": return messageCreate(d);
-    case "MESSAGE_UPDATE": return changeMessage(d.channel_id, d.id, (message) => ({ ...message, ...d, reactions: d.reactions ?? message.reactions, member: d.member ?? message.member }));
+    case "MESSAGE_UPDATE": if (d.pinned) touch("pins"); return changeMessage(d.channel_id, d.id, (message) => ({ ...message, ...d, reactions: d.reactions ?? message.reactions, member: d.member ?? message.member }));
     case "MESSAGE_DELETE": return removeMessages(d.channel_id, [d.id]);
     case "MESSAGE_DELETE_BULK": return removeMessages(d.channel_id, d.ids);
     case "MESSAGE_REACTION_ADD": return react(d, 1);

@@ -80,6 +80,44 @@ test("a thread begins at a message", async () => {
   await Promise.all([open(ana, "general"), open(ben, "general")]);
 });
 
+test("pinned messages are previewed without their markup, and lead to the message", async () => {
+  const pin = (method, { id }) => node.rest(method, `/channels/${node.demo.channel_ids[3]}/messages/pins/${id}`);
+  const rules = await node.say(3, "**Read** this _first_: [the rules](https://example.net/rules) ||no peeking||\n> `x < y`");
+  const hostile = await node.say(3, "<img src=x onerror=window.hit=1> stays text");
+  for (let n = 0; n < 40; n++) await node.say(3, `far below ${n}`);
+  await pin("PUT", rules);
+  const name = (await node.rest("GET", `/channels/${node.demo.channel_ids[3]}`)).name;
+  await open(ana, name);
+  await ana.getByRole("button", { name: "Pinned messages" }).click();
+  const pins = ana.getByRole("dialog", { name: "Pinned messages" });
+  const previews = pins.locator("button > span");
+  await previews.first().waitFor();
+  assert.deepEqual(await previews.allInnerTexts(), ["Read this first: the rules ▒▒▒▒ x < y"]);
+
+  // The list is open: what is pinned and unpinned now shows.
+  await pin("PUT", hostile);
+  await until("the second pin", async () => (await previews.count()) === 2);
+  assert.equal(await previews.first().innerText(), "<img src=x onerror=window.hit=1> stays text");
+  await pin("DELETE", hostile);
+  await until("the second pin to go", async () => (await previews.count()) === 1);
+  await node.rest("PATCH", `/channels/${node.demo.channel_ids[3]}/messages/${rules.id}`, { content: "**Read** this _again_" });
+  await until("the preview to change", async () => (await previews.first().innerText()) === "Read this again");
+
+  await previews.first().click();
+  await until("the dialog to close", async () => (await pins.count()) === 0);
+  const row = message(ana, "this again");
+  await until("focus on the message", () => row.evaluate((element) => document.activeElement === element));
+  await row.locator(".pinned").waitFor();
+  assert.ok(await row.evaluate((element) => { const { top, bottom } = element.getBoundingClientRect(); return top >= 0 && bottom <= innerHeight; }), "the message is in view");
+  assert.equal(await ana.evaluate(() => window.hit), undefined);
+
+  await node.rest("DELETE", `/channels/${node.demo.channel_ids[3]}/messages/${rules.id}`);
+  await ana.getByRole("button", { name: "Pinned messages" }).click();
+  await pins.locator(".empty").waitFor();
+  await ana.keyboard.press("Escape");
+  await open(ana, "general");
+});
+
 test("unread marks come and go, and mentions are counted", async () => {
   await open(ben, "music");
   await open(ben, "general");
