@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run chat chat-page dashboard dashboard-page build check test tidy commits fmt lint doc wasm unit memcheck release deb package-test sim conformance \
+.PHONY: help run chat chat-page dashboard dashboard-page deploy-test build check test tidy commits fmt lint doc wasm unit memcheck release deb package-test sim conformance \
 	packages conformance-setup conformance-libraries conformance-readers conformance-documents conformance-deflate \
 	conformance-backend-api conformance-metrics conformance-autobahn build-tests build-release build-memcheck build-fuzz \
 	build-bench fuzz bench picture clean tools tools-test
@@ -98,7 +98,7 @@ build-release: tools
 conformance: ## Real client libraries against the release build
 	tools/suite $(filter conformance-%,$(shell tools/suite --list)) build-release
 
-packages: ## In CI: install the browser and promtool
+packages: ## In CI: install the browser, Prometheus and PostgreSQL
 	.ci/packages
 
 conformance-setup: tools-test ## Install the client libraries and suites into conformance/.cache
@@ -123,6 +123,9 @@ conformance-backend-api: tools-test build-release
 
 conformance-metrics: tools-test build-release
 	conformance/metrics/run --server $(BINARY)
+
+deploy-test: build-release ## The files in deploy/ by their linters, and the alert rules by promtool
+	GUILDHALL=$(abspath $(BINARY)) deploy/test
 
 conformance-autobahn: tools-test build-release
 	conformance/autobahn/run --echo $(dir $(BINARY))examples/ws_echo
