@@ -13,9 +13,9 @@ import urllib.parse
 
 from harness.failure import Failure
 from harness.node import free_port
-from harness.toolchain import ROOT, tail
+from harness.toolchain import tail
+from queries import RULES
 
-RULES = ROOT.parent / "deploy" / "prometheus" / "guildhall.rules.yaml"
 POLL_SECONDS = 0.2
 # So that a rate has samples, and each rule was evaluated with them.
 ITERATIONS_MIN = 5
@@ -87,7 +87,7 @@ class Prometheus:
         return [rule for group in self._api("/api/v1/rules")["groups"] for rule in group["rules"]]
 
     def alerts(self):
-        """What is pending or fires."""
+        """Pending and firing alerts."""
         return self._api("/api/v1/alerts")["alerts"]
 
     def _targets(self):
