@@ -112,6 +112,8 @@ function Row({ message, isFirst, isEditing }: RowProps): VNode {
   const quoted = message.referenced_message;
   const thread = message.thread ?? guild?.threads.get(message.id);
   const color = readable(world.colorOf(message.author.id, guild));
+  // Its tools exist while the pointer or the focus is in it: those of all rows would cost more than the messages.
+  const [isActive, setActive] = useState(false);
 
   const more = (anchor: HTMLElement): void => openLayer({
     key: `more:${message.id}`, anchor, label: "More actions", content: () => (
@@ -125,8 +127,10 @@ function Row({ message, isFirst, isEditing }: RowProps): VNode {
   });
 
   return (
-    <li class={`message ${isFirst ? "first" : ""} ${isMention && !isMine ? "for-me" : ""} ${message.state ?? ""} ${isEditing ? "is-editing" : ""}`} data-id={message.id} tabIndex={-1}
-      onKeyDown={(event) => rowKeys(event, message, isMine)}>
+    <li class={`message ${isFirst ? "first" : ""} ${isMention && !isMine ? "for-me" : ""} ${message.state ?? ""} ${isEditing ? "is-editing" : ""} ${isActive ? "active" : ""}`} data-id={message.id} tabIndex={-1}
+      onPointerEnter={() => setActive(true)} onFocusIn={() => setActive(true)} onKeyDown={(event) => rowKeys(event, message, isMine)}
+      onPointerLeave={(event) => setActive(event.currentTarget.contains(document.activeElement))}
+      onFocusOut={(event) => setActive(event.currentTarget.matches(":hover") || event.currentTarget.contains(event.relatedTarget as Node | null))}>
       {quoted !== undefined && message.type === 19 && (
         <button type="button" class="quoted" onClick={() => quoted && jumpTo(quoted.id)} disabled={!quoted}>
           <Icon name="reply" />{quoted ? <><b style={{ color: readable(world.colorOf(quoted.author.id, guild)) }}>{world.nameOf(quoted.author, guild)}</b> <span>{plainText(quoted.content, names) || "a file"}</span></> : <span>The message was deleted.</span>}
@@ -156,7 +160,7 @@ function Row({ message, isFirst, isEditing }: RowProps): VNode {
         )}
         {message.state === "failed" && <p class="fault small">Not sent: {message.error} <button type="button" class="link" onClick={() => { world.discard(message); void world.sendMessage(message.channel_id, message.content, message.referenced_message ?? null, []); }}>Send again</button> <button type="button" class="link" onClick={() => world.discard(message)}>Discard</button></p>}
       </div>
-      {!message.state && !isEditing && (
+      {isActive && !message.state && !isEditing && (
         <div class="tools" role="toolbar" aria-label={`Actions on the message of ${name}`}>
           <IconButton icon="smile" label="React" onClick={(event) => pickReaction(message, event.currentTarget as HTMLElement)} />
           <IconButton icon="reply" label="Reply" onClick={() => startReply(message)} />
@@ -215,6 +219,9 @@ function jumpTo(id: string): void {
   setTimeout(() => row.classList.remove("flash"), 1500);
 }
 
+/** What the list shows of a message, and what that depends on. An element that is the same object is not compared again. */
+interface Shown { message: Message; before: Message | undefined; props: string; nodes: VNode[] }
+
 /** Whether a message begins a new block: another author, or some minutes later. */
 const begins = (message: Message, before: Message | undefined): boolean =>
   !before || before.author.id !== message.author.id || message.type !== 0 || systemText(before, "") !== null || new Date(message.timestamp).getTime() - new Date(before.timestamp).getTime() > 7 * 60_000;
@@ -225,6 +232,7 @@ export function Messages({ id }: { id: string }): VNode {
   const box = useRef<HTMLDivElement>(null);
   const anchor = useRef<{ id: string; top: number } | null>(null);
   const lastTop = useRef(0);
+  const entry = useRef<HTMLElement | null>(null);
   const channel = world.channelOf(id);
   const { items } = history;
   // What comes in while somebody reads along is not marked as new.
@@ -243,6 +251,9 @@ export function Messages({ id }: { id: string }): VNode {
   useLayoutEffect(() => {
     const there = box.current;
     if (!there) return;
+    // The newest message is where the keyboard enters the list.
+    const newest = there.querySelector<HTMLElement>(".list > :last-child");
+    if (newest !== entry.current) { entry.current?.setAttribute("tabindex", "-1"); newest?.setAttribute("tabindex", "0"); entry.current = newest; }
     if (world.atBottom.value && !history.hasNewer) { stick(); return; }
     const kept = anchor.current;
     const row = kept && there.querySelector<HTMLElement>(`[data-id="${CSS.escape(kept.id)}"]`);
@@ -261,7 +272,6 @@ export function Messages({ id }: { id: string }): VNode {
   const onScroll = (): void => {
     const there = box.current;
     if (!there) return;
-    remember();
     const fromBottom = there.scrollHeight - there.scrollTop - there.clientHeight;
     const isUpwards = there.scrollTop < lastTop.current;
     lastTop.current = there.scrollTop;
@@ -269,6 +279,7 @@ export function Messages({ id }: { id: string }): VNode {
     if (world.atBottom.value && !isUpwards && !history.hasNewer && fromBottom >= NEAR_BOTTOM) return stick();
     const isAtBottom = fromBottom < NEAR_BOTTOM && !history.hasNewer;
     if (isAtBottom !== world.atBottom.value) { world.atBottom.value = isAtBottom; if (isAtBottom) world.markRead(id); }
+    if (!isAtBottom) remember();
     if (there.scrollTop < NEAR_TOP && history.hasOlder && history.isLoaded) void world.load(id, "older");
     if (fromBottom < NEAR_TOP && history.hasNewer && !history.isLoading) void world.load(id, "newer");
   };
@@ -279,16 +290,30 @@ export function Messages({ id }: { id: string }): VNode {
     world.markRead(id);
   };
 
-  const rows: VNode[] = [];
+  const shown = useRef(new Map<string, Shown>());
+  const rows: VNode[] = [], kept = new Map<string, Shown>();
   let before: Message | undefined, isNewShown = false, fresh = 0;
+  const version = channel ? Number(world.permissionsOf(channel) & 0xffffffffn) : 0, today = new Date().toDateString();
   for (const message of items) {
-    if (!before || day(before.timestamp) !== day(message.timestamp)) rows.push(<li key={`d${message.id}`} class="divider"><span>{day(message.timestamp)}</span></li>);
     const isFresh = !!newSince && !message.state && message.author.id !== world.me.value?.id && isNewer(message.id, newSince);
     if (isFresh) fresh++;
-    if (isFresh && !isNewShown && before) { rows.push(<li key="new" class="divider new"><span>New</span></li>); isNewShown = true; }
-    rows.push(<Row key={message.nonce !== undefined && message.author.id === world.me.value?.id ? `n${message.nonce}` : message.id} message={message} isFirst={begins(message, before)} version={channel ? Number(world.permissionsOf(channel) & 0xffffffffn) : 0} isEditing={editing.value === message.id} />);
+    const isFirstNew: boolean = isFresh && !isNewShown && before !== undefined, isEditing = editing.value === message.id;
+    isNewShown ||= isFirstNew;
+    const props = `${version} ${today} ${isFirstNew} ${isEditing}`;
+    let row = shown.current.get(message.id);
+    if (row?.message !== message || row.before !== before || row.props !== props) {
+      const nodes: VNode[] = [];
+      if (!before || day(before.timestamp) !== day(message.timestamp)) nodes.push(<li key={`d${message.id}`} class="divider"><span>{day(message.timestamp)}</span></li>);
+      if (isFirstNew) nodes.push(<li key="new" class="divider new"><span>New</span></li>);
+      const key = message.nonce !== undefined && message.author.id === world.me.value?.id ? `n${message.nonce}` : message.id;
+      nodes.push(<Row key={key} message={message} isFirst={begins(message, before)} version={version} isEditing={isEditing} />);
+      row = { message, before, props, nodes };
+    }
+    kept.set(message.id, row);
+    rows.push(...row.nodes);
     before = message;
   }
+  shown.current = kept;
   const intro = channel && (isDirect(channel) ? `This is the beginning of your conversation with ${world.channelName(channel)}.` : `This is the beginning of ${isThread(channel) ? "the thread " : "#"}${world.channelName(channel)}.`);
   return (
     <div class="messages-area">

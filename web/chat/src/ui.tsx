@@ -137,7 +137,9 @@ export function Layers(): VNode | null {
   return open && <div class="layer" role="dialog" aria-label={open.label} tabIndex={-1} ref={box}>{open.content()}</div>;
 }
 
-export function time(iso: string): string { return new Date(iso).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" }); }
+const timeFormat = new Intl.DateTimeFormat([], { hour: "2-digit", minute: "2-digit" });
+const exactFormat = new Intl.DateTimeFormat([], { dateStyle: "full", timeStyle: "medium" });
+export const time = (iso: string): string => timeFormat.format(new Date(iso));
 export function day(iso: string): string {
   const date = new Date(iso), today = new Date();
   const days = Math.round((new Date(today.toDateString()).getTime() - new Date(date.toDateString()).getTime()) / 86_400_000);
@@ -145,5 +147,5 @@ export function day(iso: string): string {
   if (days === 1) return "Yesterday";
   return date.toLocaleDateString([], { weekday: "long", day: "numeric", month: "long", year: date.getFullYear() === today.getFullYear() ? undefined : "numeric" });
 }
-export const exactTime = (iso: string): string => new Date(iso).toLocaleString([], { dateStyle: "full", timeStyle: "medium" });
+export const exactTime = (iso: string): string => exactFormat.format(new Date(iso));
 export type { User };

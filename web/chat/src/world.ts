@@ -60,7 +60,7 @@ export function follow(of: Client): void {
 /** Forgets everything of the account that was logged in. */
 export function forget(): void {
   client = null; list = null; leaveGuild = null;
-  histories.clear(); typing.clear(); read.clear(); mentions.clear(); lastChannel.clear();
+  histories.clear(); typing.clear(); read.clear(); mentions.clear(); shown.clear(); lastChannel.clear();
   isReady.value = false; me.value = null; guildId.value = null; channelId.value = null;
 }
 
@@ -148,13 +148,35 @@ function loadMarks(): void {
 
 let saveTimer: ReturnType<typeof setTimeout> | undefined;
 function saveMarks(): void {
-  clearTimeout(saveTimer);
-  saveTimer = setTimeout(() => localStorage.setItem(marksKey(), JSON.stringify([...read].slice(-500))), 400);
+  saveTimer ??= setTimeout(() => { saveTimer = undefined; localStorage.setItem(marksKey(), JSON.stringify([...read].slice(-500))); }, 400);
 }
 
 export const isUnread = (channel: Channel): boolean => isNewer(channel.last_message_id, read.get(channel.id));
 export const mentionsIn = (id: Id): number => mentions.get(id) ?? 0;
 export const lastRead = (id: Id): Id | undefined => read.get(id);
+
+/** Channels whose mark may have changed. */
+const moving = new Set<Id>();
+/** Whether a channel is shown as unread, as far as it is known. */
+const shown = new Map<Id, boolean>();
+
+/** Draws the marks again if that of the channel changed: most messages are read at once, and change none. */
+function mark(id: Id): void {
+  if (moving.size === 0) queueMicrotask(settleMarks);
+  moving.add(id);
+}
+
+function settleMarks(): void {
+  for (const id of moving) {
+    const channel = channelOf(id);
+    if (!channel) continue;
+    const unread = isUnread(channel);
+    // Direct messages are listed by their newest message.
+    if (shown.get(id) !== unread || isDirect(channel)) touch("marks");
+    shown.set(id, unread);
+  }
+  moving.clear();
+}
 
 export function guildMarks(guild: Guild): { unread: boolean; mentions: number } {
   let unread = false, count = 0;
@@ -170,9 +192,9 @@ export function markRead(id: Id | null): void {
   const channel = channelOf(id);
   if (!channel?.last_message_id || (!isUnread(channel) && !mentions.has(channel.id))) return;
   read.set(channel.id, channel.last_message_id);
-  mentions.delete(channel.id);
+  if (mentions.delete(channel.id)) touch("marks");
   saveMarks();
-  touch("marks");
+  mark(channel.id);
 }
 
 /** A channel that was never opened here counts as read up to what it had at the log-in. */
@@ -197,8 +219,11 @@ const MOVES = new Set(["MESSAGE_CREATE", "PASSIVE_UPDATE_V1", "PASSIVE_UPDATE_V2
 function handleChange({ kind, guildId: inGuild, id, value }: Change): void {
   // A message moves the newest one of its channel, and may make its author known: neither changes what is drawn of others.
   const isMove = value !== null && (kind === "channel" || kind === "thread" || kind === "direct") && MOVES.has(applied ?? "");
-  if (isMove) touch("marks");
-  else if (applied !== "MESSAGE_CREATE") for (const topic of TOPICS[kind] ?? []) touch(topic);
+  if (isMove) mark(id);
+  else if (applied !== "MESSAGE_CREATE") {
+    for (const topic of TOPICS[kind] ?? []) touch(topic);
+    if (TOPICS[kind]?.includes("marks")) shown.clear();
+  }
   // A passive guild's summary may come after the history that it is about: what is on the screen is read.
   if (isMove && id === channelId.value && atBottom.value && !document.hidden) {
     const { items, hasNewer } = historyOf(id), last = (value as Channel).last_message_id;
@@ -325,13 +350,13 @@ function messageCreate(message: Message): void {
   }
   const isSeen = channelId.value === message.channel_id && atBottom.value && !document.hidden;
   if (message.author.id === me.value?.id || isSeen) markRead(message.channel_id);
-  else if (isForMe(message, guild)) mentions.set(message.channel_id, mentionsIn(message.channel_id) + 1);
-  touch("marks");
+  else if (isForMe(message, guild)) { mentions.set(message.channel_id, mentionsIn(message.channel_id) + 1); touch("marks"); }
 }
 
+/** Many at a time at the old end: all other rows move when the first one goes. */
 function trim(history: History, end: "old" | "new"): void {
   if (history.items.length <= ITEMS_MAX) return;
-  if (end === "old") { history.items = history.items.slice(-ITEMS_MAX); history.hasOlder = true; }
+  if (end === "old") { history.items = history.items.slice(PAGE - ITEMS_MAX); history.hasOlder = true; }
   else { history.items = history.items.slice(0, ITEMS_MAX); history.hasNewer = true; }
 }
 
@@ -479,6 +504,9 @@ export async function load(id: Id, where: "newest" | "older" | "newer" = "newest
       const arrived = there.isLoaded && !there.hasNewer ? there.items.filter((item) => item.state || isNewer(item.id, newest)) : there.items.filter((item) => item.state);
       there.items = [...page, ...arrived];
       there.hasOlder = page.length === PAGE; there.hasNewer = false; there.isLoaded = true;
+      // What came before there was a page to add it to was not shown.
+      const last = channelOf(id)?.last_message_id;
+      there.isOverdue ||= last !== lastBefore && isNewer(last, there.items.findLast((item) => !item.state)?.id);
     } else if (where === "older") {
       there.items = [...page, ...there.items];
       there.hasOlder = page.length === PAGE;

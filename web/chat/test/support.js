@@ -131,8 +131,8 @@ export async function openBrowser() {
 }
 export async function closeBrowser() { await browser?.close(); browser = undefined; }
 
-/** A visitor in a browser of their own. What the console says is kept in `page.complaints`. */
-export async function visit(node, { through, ...options } = {}) {
+/** A page in a browser of its own. What the console says is kept in `page.complaints`. */
+export async function newPage(options = {}) {
   const context = await (await openBrowser()).newContext({ viewport: { width: 1280, height: 800 }, reducedMotion: "reduce", ...options });
   if (process.env.CHAT_DIST) await serveDist(context);
   const page = await context.newPage();
@@ -140,6 +140,12 @@ export async function visit(node, { through, ...options } = {}) {
   page.complaints = [];
   page.on("console", (message) => { if (["error", "warning"].includes(message.type())) page.complaints.push(message.text()); });
   page.on("pageerror", (error) => page.complaints.push(String(error)));
+  return page;
+}
+
+/** A visitor in a browser of their own. */
+export async function visit(node, { through, ...options } = {}) {
+  const page = await newPage(options);
   await page.goto(`${(through ?? node).origin}/chat/`);
   await page.getByRole("button", { name: "Join as a visitor" }).click();
   await page.locator("#composer").waitFor();
@@ -147,7 +153,7 @@ export async function visit(node, { through, ...options } = {}) {
 }
 
 /** With CHAT_DIST=1 the page comes from `dist`, and not from the binary: no compiler has to run after a change. */
-export async function serveDist(context) {
+async function serveDist(context) {
   const types = { html: "text/html; charset=utf-8", css: "text/css", js: "text/javascript", wasm: "application/wasm" };
   await context.route(/\/chat\/(assets\/[^?]*)?$/, async (route) => {
     const name = new URL(route.request().url()).pathname.slice("/chat/".length) || "index.html";

@@ -186,6 +186,23 @@ test("history loads upwards, and one jumps back to the newest", async () => {
   await open(ana, "general");
 });
 
+test("a message that comes while the history is on its way is shown", async () => {
+  const page = await visit(node);
+  const name = (await node.rest("GET", `/channels/${node.demo.channel_ids[2]}`)).name;
+  await page.route(/\/messages\?limit=/, async (route) => {
+    const response = await route.fetch();
+    await node.say(2, "after the page was read");
+    // The gateway is faster than this answer.
+    await new Promise((resume) => setTimeout(resume, 1000));
+    await route.fulfill({ response });
+  }, { times: 1 });
+  await open(page, name);
+  await message(page, "after the page was read").waitFor();
+  assert.equal(await page.locator(".content", { hasText: "after the page was read" }).count(), 1);
+  assert.deepEqual(page.complaints, []);
+  await page.context().close();
+});
+
 test("a direct message to the other", async () => {
   await say(ben, "write me a direct message");
   await message(ana, "write me a direct message").locator(".author").click();
