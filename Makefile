@@ -137,9 +137,9 @@ chat: tools-test build-release ## The chat page: its types, its embedded files, 
 chat-page: ## Build web/chat/dist again, after a change in web/chat
 	cd web/chat && npm ci --silent --no-audit --no-fund && npm run --silent check && npm run --silent build
 
-dashboard: tools-test ## The dashboard: its types, whether dist is up to date, and its tests in Chromium
+dashboard: tools-test build-release ## The dashboard: its types, whether dist is up to date, and its tests in Chromium
 	cd web/dashboard && npm ci --silent --no-audit --no-fund && npm run --silent check && npm run --silent verify
-	cd web/dashboard && npm run --silent test
+	cd web/dashboard && GUILDHALL=$(abspath $(BINARY)) npm run --silent test
 
 dashboard-page: ## Build web/dashboard/dist again, after a change in web/dashboard
 	cd web/dashboard && npm ci --silent --no-audit --no-fund && npm run --silent check && npm run --silent build

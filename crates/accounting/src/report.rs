@@ -3,7 +3,7 @@
 //! Owns        the shapes. Names that end in `_total` grow until the node ends; all others are values of now. Times are
 //!             Unix milliseconds (`at_ms`), or durations with their unit in the name.
 //! Invariants  a figure that is not measured is absent (`None`, or an empty list): nothing is made up.
-//! Not here    what fills and serves them: nothing does yet.
+//! Not here    what fills and serves them: `guildhall::reports`, `guildhall_api`.
 
 use crate::{DurationsSnapshot, KindReport, LoopReport};
 use serde::Serialize;
@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 /// A number with a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeNamed))]
 pub struct Named {
     /// Name of the counted thing.
     pub name: String,
@@ -27,6 +28,7 @@ impl Named {
 
 /// Durations: how many, how long.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeTimes))]
 pub struct Times {
     /// Number of durations.
     pub count_total: u64,
@@ -57,6 +59,7 @@ impl From<&DurationsSnapshot> for Times {
 
 /// Wall time of one message type.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeMessageType))]
 pub struct MessageType {
     /// Name of the type.
     pub name: String,
@@ -72,6 +75,7 @@ impl From<&KindReport> for MessageType {
 
 /// A loop of the node and its times by message type.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeLoop))]
 pub struct Loop {
     /// What kind of loop.
     pub name: String,
@@ -102,6 +106,7 @@ impl From<&LoopReport> for Loop {
 
 /// Memory of one part of the node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeOwner))]
 pub struct Owner {
     /// Name of the part of the node.
     pub name: String,
@@ -115,6 +120,7 @@ pub struct Owner {
 
 /// Connections and sessions now.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeConnections))]
 pub struct Connections {
     /// Sockets of the node, those of REST included.
     pub sockets: u64,
@@ -138,6 +144,7 @@ pub struct Connections {
 
 /// Memory of the process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeMemory))]
 pub struct Memory {
     /// Resident bytes.
     pub resident_bytes: u64,
@@ -149,6 +156,7 @@ pub struct Memory {
 
 /// `GET /v1/node/overview`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeOverviewReport))]
 pub struct OverviewReport {
     /// When it was collected.
     pub at_ms: u64,
@@ -172,6 +180,7 @@ pub struct OverviewReport {
 
 /// Dispatches that were sent one way.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeWay))]
 pub struct Way {
     /// `none`, `zlib-stream`, `zstd-stream` or `permessage-deflate`.
     pub codec: String,
@@ -191,6 +200,7 @@ pub struct Way {
 
 /// Dispatches of one type.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeDispatchType))]
 pub struct DispatchType {
     /// As in field `t`.
     pub name: String,
@@ -200,6 +210,7 @@ pub struct DispatchType {
 
 /// Cost of the traffic of sampled sessions in other codecs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeBill))]
 pub struct Bill {
     /// Sessions that are sampled now.
     pub sessions: u64,
@@ -221,6 +232,7 @@ pub struct Bill {
 
 /// `GET /v1/node/bandwidth`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeBandwidthReport))]
 pub struct BandwidthReport {
     /// When it was collected.
     pub at_ms: u64,
@@ -232,6 +244,7 @@ pub struct BandwidthReport {
 
 /// A guild that is loaded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeGuild))]
 pub struct Guild {
     /// Snowflake of the guild, as text.
     pub id: String,
@@ -263,6 +276,7 @@ pub struct Guild {
 
 /// `GET /v1/node/guilds`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeGuildsReport))]
 pub struct GuildsReport {
     /// When it was collected.
     pub at_ms: u64,
@@ -274,6 +288,7 @@ pub struct GuildsReport {
 
 /// A relay of one guild.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeRelay))]
 pub struct Relay {
     /// Partition that runs it.
     pub partition: u16,
@@ -291,6 +306,7 @@ pub struct Relay {
 
 /// `GET /v1/node/guilds/{guild_id}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeGuildReport))]
 pub struct GuildReport {
     /// When it was collected.
     pub at_ms: u64,
@@ -306,6 +322,7 @@ pub struct GuildReport {
 
 /// A session of the gateway.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeSession))]
 pub struct Session {
     /// Session id, as in READY.
     pub id: String,
@@ -343,6 +360,7 @@ pub struct Session {
 
 /// `GET /v1/node/sessions`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeSessionsReport))]
 pub struct SessionsReport {
     /// When it was collected.
     pub at_ms: u64,
@@ -356,6 +374,7 @@ pub struct SessionsReport {
 
 /// A guild of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeSubscription))]
 pub struct Subscription {
     /// Snowflake of the guild, as text.
     pub guild_id: String,
@@ -367,6 +386,7 @@ pub struct Subscription {
 
 /// A dispatch that a session was given.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeLoggedEvent))]
 pub struct LoggedEvent {
     /// Its sequence.
     pub seq: u64,
@@ -380,6 +400,7 @@ pub struct LoggedEvent {
 
 /// `GET /v1/node/sessions/{session_id}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeSessionReport))]
 pub struct SessionReport {
     /// When it was collected.
     pub at_ms: u64,
@@ -393,10 +414,10 @@ pub struct SessionReport {
     pub writer: Option<String>,
     /// Window of its stream; none where that is not known.
     pub window_bytes: Option<u64>,
-    /// Bytes for its connection before compression.
-    pub raw_bytes_total: u64,
-    /// Bytes that its socket took.
-    pub wire_bytes_total: u64,
+    /// Bytes for its connection before compression; none where they are not counted.
+    pub raw_bytes_total: Option<u64>,
+    /// Bytes that its socket took; none where they are not counted.
+    pub wire_bytes_total: Option<u64>,
     /// For how long its socket has not taken anything; none while it does.
     pub blocked_ms: Option<u64>,
     /// Time since the client's last message.
@@ -409,6 +430,7 @@ pub struct SessionReport {
 
 /// Compression contexts of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeContextKind))]
 pub struct ContextKind {
     /// `zlib`, `zstd` or `zstd_upgraded`.
     pub kind: String,
@@ -426,6 +448,7 @@ pub struct ContextKind {
 
 /// The loop that grants larger contexts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeUpgradesReport))]
 pub struct UpgradesReport {
     /// Its decision, in a word.
     pub standing: String,
@@ -443,6 +466,7 @@ pub struct UpgradesReport {
 
 /// Streams that share one match search.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeSharedMatch))]
 pub struct SharedMatch {
     /// History and index.
     pub heap_bytes: u64,
@@ -466,6 +490,7 @@ pub struct SharedMatch {
 
 /// `GET /v1/node/compression`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeCompressionReport))]
 pub struct CompressionReport {
     /// When it was collected.
     pub at_ms: u64,
@@ -487,6 +512,7 @@ pub struct CompressionReport {
 
 /// A setting in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeSetting))]
 pub struct Setting {
     /// `section.key`.
     pub name: String,
@@ -500,6 +526,7 @@ pub struct Setting {
 
 /// Clients that were refused for one reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeRefusal))]
 pub struct Refusal {
     /// Kind of the refused thing: `token`, `key`, `identify`, `resume` or `socket`.
     pub what: String,
@@ -511,6 +538,7 @@ pub struct Refusal {
 
 /// A line of the log at level WARN or ERROR.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeWarning))]
 pub struct Warning {
     /// When it was written.
     pub at_ms: u64,
@@ -524,6 +552,7 @@ pub struct Warning {
 
 /// `GET /v1/node/operations`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeOperationsReport))]
 pub struct OperationsReport {
     /// When it was collected.
     pub at_ms: u64,

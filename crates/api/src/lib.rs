@@ -13,6 +13,7 @@
 mod auth;
 mod body;
 mod chat;
+mod dashboard;
 mod dictionaries;
 mod entry;
 mod error;
@@ -23,6 +24,7 @@ mod limits;
 mod multipart;
 mod note;
 mod ops;
+mod page;
 mod peer;
 mod permit;
 mod pictures;
@@ -36,6 +38,7 @@ mod user_policy;
 mod v1;
 
 pub use chat::{ChatPage, VisitorGuild, VisitorLimits, Visitors, chat_router};
+pub use dashboard::Cookies;
 pub use dictionaries::dictionaries_router;
 pub use files::{Files, FilesOptions, Sweeper, files_router};
 pub use limits::{ApiLimits, Bucket, RateRules, Rule};
@@ -46,8 +49,9 @@ pub use state::{ApiState, SessionStartLimit, SessionStarts};
 pub use unserved::{OTHER, Unserved};
 pub use user_policy::UserPolicy;
 pub use v1::{
-    AuditPruner, Gateway, NoGateway, SessionEvents, SessionInfo, SessionPlace, SessionsPage, V1Limits, V1State,
-    v1_document, v1_router,
+    ActionFault, AuditPruner, BackendRouters, Gateway, NoGateway, NoReports, NodeReports, NodeState, Reloaded,
+    SessionEvents, SessionFilter, SessionInfo, SessionPlace, SessionsPage, V1Limits, V1State, backend_routers,
+    v1_document,
 };
 
 use axum::{Router, extract::Request};

@@ -9,8 +9,9 @@
 
 use crate::{
     config::{
-        Allowed, AuthConfig, ChatMode, CodecConfig, Config, CreateAccounts, DatabaseCheck, DirectsFrom, ExpireSessions,
-        GatewayUrl, HiddenForm, IoUring, Secret, StreamMode, Synchronous, TlsConfig, UploadMode, UsersPreset,
+        Allowed, AuthConfig, ChatMode, CodecConfig, Config, CreateAccounts, DashboardMode, DatabaseCheck, DirectsFrom,
+        ExpireSessions, GatewayUrl, HiddenForm, IoUring, Secret, StreamMode, Synchronous, TlsConfig, UploadMode,
+        UsersPreset,
     },
     deflate,
     dictionaries::{self, DictionaryError},
@@ -18,7 +19,9 @@ use crate::{
     handover, issuers, jwks_url,
     memory::MemoryReader,
     metrics::{Listener, Metrics, metrics_router},
-    open_files, preflight, tls,
+    open_files, preflight,
+    reports::{Asked, Reports, Sampler, Sources},
+    tls,
     upgrades::{UpgradeStatus, Upgrades},
     watch::Watch,
     wiring::{
@@ -27,9 +30,9 @@ use crate::{
 };
 use axum::Router;
 use guildhall_api::{
-    ApiLimits, ApiState, AuditPruner, ChatPage, Files, FilesOptions, SessionEvents, Sweeper, Unserved, UserPolicy,
-    V1Limits, V1State, VisitorLimits, Visitors, chat_router, dictionaries_router, files_router, ops_router, router,
-    v1_router,
+    ApiLimits, ApiState, AuditPruner, BackendRouters, ChatPage, Cookies, Files, FilesOptions, SessionEvents, Sweeper,
+    Unserved, UserPolicy, V1Limits, V1State, VisitorLimits, Visitors, backend_routers, chat_router,
+    dictionaries_router, files_router, ops_router, router,
 };
 use guildhall_codec::{ClassicContexts, ClassicStats, CodecError, Dictionaries};
 use guildhall_guild::{GuildLimits, LinkRenewer, RenewLinks};
@@ -58,6 +61,7 @@ use std::{
 };
 use tokio::{
     net::{TcpListener, TcpSocket},
+    sync::mpsc,
     task::JoinHandle,
 };
 
@@ -202,6 +206,12 @@ pub struct Running {
     pub gateway_url: String,
     /// Makes accounts for visitors of the chat page, with `server.chat = "demo"`.
     pub visitors: Option<Arc<Visitors>>,
+    /// Figures for `/v1/node` and the dashboard.
+    pub reports: Arc<Reports>,
+    /// None once they were taken.
+    asked: Option<mpsc::Receiver<Asked>>,
+    /// Ends before the partitions, which it reads.
+    sampler: Sampler,
     ready: Arc<AtomicBool>,
     server: RunningServer,
     store: Arc<SqliteStore>,
@@ -365,27 +375,39 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
     };
     let trusted: Arc<[IpAddr]> = config.limits.rest_trusted_proxies.0.as_slice().into();
     let session_events = Arc::new(SessionEvents::new(SESSION_EVENTS_KEPT));
-    let backends = v1_router(V1State {
+    let (reports, asked) = Reports::new(Sources {
+        metrics: metrics.clone(),
+        clock,
+        readiness: Box::new(is_ready.clone()),
+        streams: streams_name(config),
+        memory_bytes_max: config.codec.memory_bytes_max,
+    });
+    let backend_state = V1State {
         node: node.clone(),
         gateway: Arc::new(PartitionGateway(server.partitions())),
         session_events: session_events.clone(),
+        reports: reports.clone(),
         clock: Arc::new(NodeClock(clock)),
         limits: v1_limits(config),
-    });
+    };
+    let cookies = if gateway_url.starts_with("wss:") { Cookies::Tls } else { Cookies::AnyHttp };
+    let BackendRouters { v1: backends, dashboard } = backend_routers(backend_state, cookies);
+    let dashboard = match config.server.dashboard {
+        DashboardMode::On => dashboard,
+        DashboardMode::Off => Router::new(),
+    };
     let visitors = (config.server.chat == ChatMode::Demo)
         .then(|| Arc::new(Visitors::new(node.clone(), Arc::new(NodeClock(clock)), VisitorLimits::default())));
     let chat = match config.server.chat {
         ChatMode::Off => Router::new(),
         ChatMode::On | ChatMode::Demo => {
-            let streams = match config.codec.streams {
-                StreamMode::Classic => "classic",
-                StreamMode::SharedMatch => "shared-match",
-            };
+            let streams = streams_name(config);
             chat_router(ChatPage { gateway_url: gateway_url.as_str().into(), visitors: visitors.clone(), streams })
         }
     };
     let http = with_peer(rest, trusted.clone())
         .merge(with_peer(backends, trusted.clone()))
+        .merge(with_peer(dashboard, trusted.clone()))
         .merge(ops_router(is_ready.clone()))
         .merge(dictionaries_router(dictionaries))
         .merge(with_peer(chat, trusted.clone()))
@@ -414,15 +436,21 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
         crate::config::Upgrades::Auto => {
             let settings = UpgradeConfig { memory_percent: config.codec.upgrade_memory_percent.min(100) as u8 };
             let reader = MemoryReader::new(config.codec.memory_bytes_max);
-            Some(Upgrades::start(settings, reader, clock, contexts.clone(), server.partitions().clone()))
+            let upgrades = Upgrades::start(settings, reader, clock, contexts.clone(), server.partitions().clone());
+            reports.set_upgrades(upgrades.reader());
+            Some(upgrades)
         }
     };
+    let sampler = Sampler::start(&reports);
     Ok(Running {
         node,
         local_addr,
         admin_addr,
         gateway_url,
         visitors,
+        reports,
+        asked: Some(asked),
+        sampler,
         ready,
         server,
         store,
@@ -457,6 +485,13 @@ pub(crate) fn read_tls(config: &TlsConfig) -> Result<Option<tls::Pair>, StartErr
         let path = |file: &Option<PathBuf>| file.clone().unwrap_or_default();
         StartError::Tls { cert_file: path(&config.cert_file), key_file: path(&config.key_file), source }
     })
+}
+
+fn streams_name(config: &Config) -> &'static str {
+    match config.codec.streams {
+        StreamMode::Classic => "classic",
+        StreamMode::SharedMatch => "shared-match",
+    }
 }
 
 /// What `/readyz` says.
@@ -503,6 +538,11 @@ impl Running {
     /// Completes when a part of the node has failed for good: the process should end, and be started again.
     pub async fn failed(&self) {
         self.server.failed().await;
+    }
+
+    /// The requests of operators, for a command that does them. Without such a command they are refused.
+    pub fn take_asked(&mut self) -> Option<mpsc::Receiver<Asked>> {
+        self.asked.take()
     }
 
     /// From now on `/readyz` answers 200.
@@ -555,6 +595,8 @@ impl Running {
     async fn stop_and_leave(self, is_sound: bool) -> bool {
         let DrainTimes { notice, total } = self.drain;
         self.ready.store(false, Ordering::Release);
+        self.reports.set_draining();
+        drop(self.sampler);
         if self.server.conns_count() > 0 && !notice.is_zero() {
             tracing::info!(notice_ms = notice.as_millis() as u64, "not ready any more; clients are still served");
             tokio::time::sleep(notice).await;

@@ -23,6 +23,7 @@ pub mod metrics;
 pub mod open_files;
 pub mod preflight;
 pub mod reload;
+pub mod reports;
 pub mod tls;
 pub mod upgrades;
 pub mod watch;

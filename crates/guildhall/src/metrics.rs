@@ -11,6 +11,7 @@
 mod exposition;
 mod loops;
 mod process;
+mod writer;
 
 use crate::{config::MetricsAccess, disk::DiskUse, tls};
 use axum::{
@@ -20,21 +21,21 @@ use axum::{
     routing::get,
 };
 use exposition::Exposition;
-use guildhall_accounting::LoopReport;
+use guildhall_accounting::{LoopReport, Reading};
 use guildhall_api::{Files, OTHER, Unserved};
 use guildhall_codec::{ClassicContexts, ClassicStats};
 use guildhall_net::{AccessLog, FrontState, FrontWatch, PartitionState, Partitions};
 use guildhall_node::{CommitStats, Node, RetentionCounts};
 use guildhall_partition::{Closes, Counters};
-use guildhall_stdx::{HISTOGRAM_BOUNDS_US, Histogram};
+use guildhall_stdx::Histogram;
 use prometheus_client::{
     collector::Collector,
-    encoding::{DescriptorEncoder, NoLabelSet, text},
-    metrics::MetricType,
+    encoding::{DescriptorEncoder, text},
     registry::Registry,
 };
-use std::{fmt, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
 use tokio::sync::Mutex;
+use writer::{Label, Writer};
 
 /// On the port of clients, while `server.metrics` is "local".
 const ELSEWHERE: (StatusCode, &str) = (
@@ -113,7 +114,29 @@ impl Metrics {
     /// # Errors
     /// The encoder's; there is no way for it to fail on numbers.
     pub fn render(&self) -> Result<String, fmt::Error> {
-        let snapshot = Snapshot {
+        let mut registry = Registry::with_prefix("guildhall");
+        registry.register_collector(Box::new(self.snapshot()));
+        let mut standard = Registry::default();
+        standard.register_collector(Box::new(process::Process));
+        let mut out = String::new();
+        text::encode_registry(&mut out, &registry)?;
+        text::encode_registry(&mut out, &standard)?;
+        text::encode_eof(&mut out)?;
+        Ok(out)
+    }
+
+    /// What every series says now, by its name without prefix and suffix. Blocks for a turn of the partitions.
+    #[must_use]
+    pub fn readings(&self) -> BTreeMap<String, Reading> {
+        let mut readings = BTreeMap::new();
+        let mut out = Writer::Readings(&mut readings);
+        // Readings are kept in memory, which cannot fail.
+        let _ = self.snapshot().write(&mut out).and_then(|()| process::write(&mut out));
+        readings
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot {
             partitions: self.partitions.inspect(),
             front: self.front.state(),
             contexts: self.contexts.stats(),
@@ -132,16 +155,7 @@ impl Metrics {
             retention: self.node.retention_counts(),
             files: self.files.as_ref().map(|files| (files.bytes(), files.bytes_max())),
             certificate_end_s: self.certificate.as_deref().and_then(tls::ends_at),
-        };
-        let mut registry = Registry::with_prefix("guildhall");
-        registry.register_collector(Box::new(snapshot));
-        let mut standard = Registry::default();
-        standard.register_collector(Box::new(process::Process));
-        let mut out = String::new();
-        text::encode_registry(&mut out, &registry)?;
-        text::encode_registry(&mut out, &standard)?;
-        text::encode_eof(&mut out)?;
-        Ok(out)
+        }
     }
 }
 
@@ -170,68 +184,29 @@ struct Snapshot {
     files: Option<(u64, u64)>,
 }
 
-/// Label name and value.
-type Label = (&'static str, String);
-
-/// Writes one metric after the other.
-struct Writer<'a>(DescriptorEncoder<'a>);
-
-impl Writer<'_> {
-    fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
-        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
-        metric.encode_counter::<NoLabelSet, _, u64>(&value, None)
-    }
-
-    fn counters(&mut self, name: &str, help: &str, values: &[(Vec<Label>, u64)]) -> fmt::Result {
-        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for (labels, value) in values {
-            family.encode_family(labels)?.encode_counter::<NoLabelSet, _, u64>(value, None)?;
-        }
-        Ok(())
-    }
-
-    fn gauge(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
-        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        metric.encode_gauge(&value)
-    }
-
-    fn gauges(&mut self, name: &str, help: &str, values: &[(Vec<Label>, u64)]) -> fmt::Result {
-        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for (labels, value) in values {
-            family.encode_family(labels)?.encode_gauge(value)?;
-        }
-        Ok(())
-    }
-
-    fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) -> fmt::Result {
-        let seconds = |us: u64| us as f64 / 1e6;
-        let bounds = HISTOGRAM_BOUNDS_US.iter().map(|us| seconds(*us)).chain([f64::INFINITY]);
-        let buckets: Vec<(f64, u64)> = bounds.zip(histogram.counts().iter().copied()).collect();
-        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Histogram)?;
-        metric.encode_histogram::<NoLabelSet>(seconds(histogram.sum_us()), histogram.count(), &buckets, None)
+impl Collector for Snapshot {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        self.write(&mut Writer::Text(encoder))
     }
 }
 
-impl Collector for Snapshot {
-    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut out = Writer(encoder);
+impl Snapshot {
+    fn write(&self, out: &mut Writer<'_>) -> fmt::Result {
         let mut sum = Counters::default();
         let mut latency = Histogram::default();
         for partition in &self.partitions {
             sum += partition.counters;
             latency += partition.latency;
         }
-        self.front(&mut out)?;
-        self.clients(&mut out, &sum)?;
-        self.deliveries(&mut out, &sum, &latency)?;
-        self.guilds(&mut out, &sum)?;
-        self.loops(&mut out)?;
-        self.compression(&mut out, &sum)?;
-        self.shared_match(&mut out)
+        self.front(out)?;
+        self.clients(out, &sum)?;
+        self.deliveries(out, &sum, &latency)?;
+        self.guilds(out, &sum)?;
+        self.loops(out)?;
+        self.compression(out, &sum)?;
+        self.shared_match(out)
     }
-}
 
-impl Snapshot {
     fn front(&self, out: &mut Writer<'_>) -> fmt::Result {
         let front = &self.front;
         out.gauge("sockets", "Sockets now, of the gateway, of REST and without a request yet", front.sockets as u64)?;

@@ -6,7 +6,8 @@
 //!             whether it is in force. L3 secrets are not logged, only that they changed. (tests `l2_*`, `l3_*`)
 //! Not here    applying the settings: `Running::take_settings`, `LogHandle::set_level`.
 
-use crate::config::{Config, Effective, Loaded};
+use crate::config::{Config, Effective, Loaded, Origin};
+use guildhall_accounting::report::Setting;
 
 /// Settings that hold from the moment of the reload; all others need a restart.
 pub const LIVE: &[(&str, &str)] = &[
@@ -61,6 +62,21 @@ pub struct Change {
 
 fn is_live(entry: &Effective) -> bool {
     LIVE.contains(&(entry.section, entry.key))
+}
+
+/// Every setting with its value, its source, and whether a reload applies it. No secrets (C3).
+#[must_use]
+pub fn settings(loaded: &Loaded) -> Vec<Setting> {
+    let setting = |entry: &Effective| Setting {
+        name: format!("{}.{}", entry.section, entry.key),
+        value: entry.text.clone().unwrap_or_default(),
+        origin: match &entry.origin {
+            Origin::Default => "default".to_owned(),
+            origin => origin.to_string(),
+        },
+        is_live: is_live(entry),
+    };
+    loaded.effective.iter().map(setting).collect()
 }
 
 /// Settings that differ between two configurations.

@@ -80,6 +80,12 @@ impl Upgrades {
     pub fn status(&self) -> UpgradeStatus {
         *self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Reads the same from elsewhere, also once the loop has ended.
+    pub fn reader(&self) -> impl Fn() -> UpgradeStatus + Send + Sync + use<> {
+        let status = self.status.clone();
+        move || *status.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Drop for Upgrades {

@@ -12,6 +12,7 @@ use crate::{
     conn::Conn,
     core::Core,
     partition::Partition,
+    session_reports::platform_name,
     transport::{Output, Transport},
     turn::Turn,
 };
@@ -61,6 +62,8 @@ pub struct SessionView {
     pub slot: u32,
     /// Whose.
     pub user_id: UserId,
+    /// Name of the account.
+    pub username: String,
     /// Whether the account is a bot.
     pub is_bot: bool,
     /// Its slice of the account's guilds.
@@ -79,6 +82,10 @@ pub struct SessionView {
     pub buffered_events: usize,
     /// Bytes of these, as they are counted against the limits.
     pub buffered_bytes: usize,
+    /// Dispatches that its connection has yet to be written; 0 without a connection.
+    pub backlog_events: u64,
+    /// Platform of its client, by name.
+    pub platform: &'static str,
     /// It has a connection. Otherwise it can be resumed.
     pub is_connected: bool,
     /// Remaining time in which it can be resumed; none with a connection.
@@ -135,7 +142,7 @@ impl Partition {
         page
     }
 
-    fn view(&self, now: Now, key: SlotKey) -> Option<SessionView> {
+    pub(crate) fn view(&self, now: Now, key: SlotKey) -> Option<SessionView> {
         let session = self.core.sessions.get(key)?;
         let conn = session.conn.and_then(|conn| self.core.conns.get(conn));
         let left_ms = || self.core.config.resume_window_ms.saturating_sub(now.instant.ms_since(session.detached_at));
@@ -143,6 +150,7 @@ impl Partition {
             id: session.id.clone(),
             slot: key.slot,
             user_id: session.user.id,
+            username: session.user.username.to_string(),
             is_bot: session.user.bot,
             shard: session.profile.shard,
             encoding: session.encoding,
@@ -152,6 +160,8 @@ impl Partition {
             seq: session.replay.last_seq(),
             buffered_events: session.replay.events(),
             buffered_bytes: session.replay.bytes(),
+            backlog_events: conn.map_or(0, |conn| (session.replay.last_seq() + 1).saturating_sub(conn.next_seq)),
+            platform: platform_name(session.platform()),
             is_connected: conn.is_some(),
             resumable_ms: if conn.is_none() { Some(left_ms()) } else { None },
         })

@@ -291,6 +291,20 @@ impl Dispatch {
         matches!(self.source, Source::Tombstone { is_owed: true })
     }
 
+    /// Event name, and bytes of the body in one form; 0 where that would have to be made for the question.
+    #[must_use]
+    pub fn outline(&self, encoding: Encoding, redaction: Redaction) -> (String, usize) {
+        let held = self.cell(encoding, redaction).borrow();
+        let name = match (&self.source, held.as_ref()) {
+            (Source::Published(_) | Source::Direct(_), _) => self.event().map_or("", Event::wire_name).to_owned(),
+            (_, Some(frame)) => String::from_utf8_lossy(frame.name()).into_owned(),
+            (Source::Lazy(_, Some(_)), None) => EventName::GuildCreate.as_str().to_owned(),
+            (Source::Lazy(_, None), None) => EventName::Ready.as_str().to_owned(),
+            (_, None) => "(left out)".to_owned(),
+        };
+        (name, held.as_ref().map_or(0, |frame| frame.body().len()))
+    }
+
     fn cell(&self, encoding: Encoding, redaction: Redaction) -> &RefCell<Option<Box<DispatchFrame>>> {
         &self.frames[encoding as usize][redaction.index()]
     }

@@ -1,12 +1,12 @@
 // Written by web/dashboard/build.js.
 const ASSETS: &[Asset] = &[
     Asset {
-        name: "assets/index-B6jkrPKW.js",
+        name: "assets/index-BtLMjgG6.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "6e4d9263c716e040",
-        plain: include_bytes!("assets/index-B6jkrPKW.js"),
-        gzip: include_bytes!("assets/index-B6jkrPKW.js.gz"),
-        brotli: include_bytes!("assets/index-B6jkrPKW.js.br"),
+        tag: "e85198649b15cd94",
+        plain: include_bytes!("assets/index-BtLMjgG6.js"),
+        gzip: include_bytes!("assets/index-BtLMjgG6.js.gz"),
+        brotli: include_bytes!("assets/index-BtLMjgG6.js.br"),
     },
     Asset {
         name: "assets/style-C0c2iWMf.css",
@@ -19,7 +19,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "b29092d139628cdd",
+        tag: "36eaeab8517e9241",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

@@ -20,7 +20,7 @@ const PATIENCE_MS = 15_000;
 async function send(path: string, init: RequestInit): Promise<Response> {
   let response: Response;
   try {
-    response = await fetch(`/dashboard/api/${path}`, { ...init, headers: { ...HEADERS, ...(init.body ? { "content-type": "application/json" } : {}) }, credentials: "same-origin" });
+    response = await fetch(`/dashboard/api/${path}`, { ...init, headers: { ...HEADERS, ...init.headers, ...(init.body ? { "content-type": "application/json" } : {}) }, credentials: "same-origin" });
   } catch (error) {
     if (init.signal?.aborted && error instanceof DOMException && error.name === "AbortError") throw error;
     throw new Refused(0, "unreachable", "The node does not answer. It may be restarting; this page keeps trying.");
@@ -42,7 +42,7 @@ export async function ask<T>(path: string, method = "GET", body?: unknown, signa
 }
 
 export async function logIn(key: string): Promise<void> {
-  await send("login", { method: "POST", body: JSON.stringify({ key }) });
+  await send("login", { method: "POST", headers: { authorization: `Bearer ${key}` } });
   await whoAmI();
 }
 

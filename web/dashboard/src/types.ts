@@ -36,8 +36,8 @@ export interface SessionsReport { at_ms: number; all: number; is_partial: boolea
 export interface Subscription { guild_id: string; is_active: boolean; membership: string }
 export interface LoggedEvent { seq: number; name: string; bytes: number; is_written: boolean }
 export interface SessionReport {
-  at_ms: number; session: Session; intents: number; capabilities: number; writer: string | null; window_bytes: number | null; raw_bytes_total: number;
-  wire_bytes_total: number; blocked_ms: number | null; silent_ms: number | null; subscriptions: Subscription[]; log: LoggedEvent[];
+  at_ms: number; session: Session; intents: number; capabilities: number; writer: string | null; window_bytes: number | null; raw_bytes_total: number | null;
+  wire_bytes_total: number | null; blocked_ms: number | null; silent_ms: number | null; subscriptions: Subscription[]; log: LoggedEvent[];
 }
 export interface ContextKind { kind: string; used: number; slot_bytes: number; resident_bytes: number; opened_total: number; refused_total: number }
 export interface UpgradesReport { standing: string; explanation: string; share_permille: number; granted_total: number; denied_total: number; reclaimed_total: number }

@@ -111,9 +111,7 @@ export class Stub {
     const path = pathname.slice("/dashboard/api/".length);
     if (request.headers["x-guildhall-dashboard"] === undefined) return json({ code: "foreign", message: "This lacks the header." }, 403);
     if (path === "login") {
-      let body = "";
-      request.on("data", (chunk) => { body += chunk; });
-      return void request.on("end", () => (JSON.parse(body).key === KEY ? json({}, 201, { "set-cookie": `${COOKIE}; Path=/dashboard/; HttpOnly; SameSite=Strict` }) : json({ code: "unauthorized", message: "This key is not valid here." }, 401)));
+      return request.headers.authorization === `Bearer ${KEY}` ? json(undefined, 201, { "set-cookie": `${COOKIE}; Path=/dashboard/; HttpOnly; SameSite=Strict` }) : json({ code: "unauthorized", message: "This key is not valid here." }, 401);
     }
     if (path === "logout") return json(undefined, 204, { "set-cookie": "guildhall_dashboard=; Path=/dashboard/; Max-Age=0" });
     if (!request.headers.cookie?.includes(COOKIE)) return json({ code: "logged_out", message: "You are logged out: log in again." }, 401);

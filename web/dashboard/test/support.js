@@ -9,7 +9,7 @@ export const CHROMIUM = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr
 export const PATIENCE_MS = Number(process.env.PATIENCE_MS ?? 30_000);
 
 let browser;
-async function openBrowser() {
+export async function openBrowser() {
   browser ??= await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
   return browser;
 }

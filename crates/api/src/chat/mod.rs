@@ -1,9 +1,8 @@
 //! Chat page: a client for browsers below `/chat/`, embedded in the binary.
 //!
-//! Owns        the page's files as `web/chat/build.js` writes them, their headers, and the accounts of visitors (`visitors`).
+//! Owns        the page's files as `web/chat/build.js` writes them, and the accounts of visitors (`visitors`).
 //! Doors       `chat_router`.
-//! Invariants  H1 a file whose name has a hash is cached for ever; the page that names it is revalidated. H2 the page loads nothing from
-//!             other origins, runs no inline code, and is shown in no frame. (tests `h*_*`)
+//! Invariants  H2 the page loads nothing from other origins, runs no inline code, and is shown in no frame. (test `h2_*`)
 //! Price       anybody can load the page without a token: it contains nothing that its source code does not.
 //! Not here    the page itself: `web/chat`. It is a client of REST and gateway like any other.
 
@@ -11,29 +10,19 @@ mod visitors;
 
 pub use visitors::{VisitorGuild, VisitorLimits, Visitors};
 
-use crate::{dictionaries::names, error::ApiError};
+use crate::{
+    error::ApiError,
+    page::{self, Asset},
+};
 use axum::{
     Json, Router,
-    body::Body,
     extract::{Path, State},
-    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse as _, Redirect, Response},
     routing::{get, post},
 };
 use serde::Serialize;
 use std::sync::Arc;
-
-/// A file of the page, in three encodings.
-#[derive(Debug)]
-struct Asset {
-    name: &'static str,
-    content_type: &'static str,
-    /// SHA-256, the first 16 hex digits.
-    tag: &'static str,
-    plain: &'static [u8],
-    gzip: &'static [u8],
-    brotli: &'static [u8],
-}
 
 include!("../../../../web/chat/dist/embedded.rs");
 
@@ -82,62 +71,11 @@ fn policy(gateway_url: &str) -> HeaderValue {
 }
 
 async fn index(State(served): State<Arc<Served>>, asked: HeaderMap) -> Response {
-    let Some(index) = ASSETS.iter().find(|asset| asset.name == "index.html") else {
-        return ApiError::NotFound.into_response();
-    };
-    let mut response = respond(index, &asked, "no-cache");
-    response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, served.policy.clone());
-    response
+    page::index(ASSETS, &asked, &served.policy)
 }
 
 async fn file(Path(name): Path<String>, asked: HeaderMap) -> Response {
-    let found = ASSETS.iter().find(|asset| asset.name.strip_prefix("assets/") == Some(&name));
-    found.map_or_else(
-        || ApiError::NotFound.into_response(),
-        |asset| respond(asset, &asked, "public, max-age=31536000, immutable"),
-    )
-}
-
-fn respond(asset: &Asset, asked: &HeaderMap, cache: &'static str) -> Response {
-    let (encoding, bytes) = if accepts(asked, "br") {
-        (Some("br"), asset.brotli)
-    } else if accepts(asked, "gzip") {
-        (Some("gzip"), asset.gzip)
-    } else {
-        (None, asset.plain)
-    };
-    // Each encoding has a tag of its own: a strong tag names bytes.
-    let tag = format!("\"{}-{}\"", asset.tag, encoding.unwrap_or("plain"));
-    let is_known = asked.get_all(header::IF_NONE_MATCH).iter().any(|tags| names(tags, &tag));
-    let mut response =
-        if is_known { StatusCode::NOT_MODIFIED.into_response() } else { Response::new(Body::from(bytes)) };
-    let headers = response.headers_mut();
-    let mut put = |name: HeaderName, value: &'static str| headers.insert(name, HeaderValue::from_static(value));
-    put(header::CONTENT_TYPE, asset.content_type);
-    put(header::CACHE_CONTROL, cache);
-    put(header::VARY, "accept-encoding");
-    put(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
-    put(header::REFERRER_POLICY, "no-referrer");
-    put(HeaderName::from_static("cross-origin-opener-policy"), "same-origin");
-    put(HeaderName::from_static("cross-origin-resource-policy"), "same-origin");
-    if let Some(encoding) = encoding {
-        put(header::CONTENT_ENCODING, encoding);
-    }
-    if let Ok(tag) = HeaderValue::from_str(&tag) {
-        headers.insert(header::ETAG, tag);
-    }
-    response
-}
-
-/// Whether `Accept-Encoding` names this coding with a weight above 0.
-fn accepts(asked: &HeaderMap, coding: &str) -> bool {
-    let lists = asked.get_all(header::ACCEPT_ENCODING).iter().filter_map(|list| list.to_str().ok());
-    lists.flat_map(|list| list.split(',')).any(|item| {
-        let mut parts = item.split(';').map(str::trim);
-        let is_it = parts.next().is_some_and(|name| name.eq_ignore_ascii_case(coding));
-        let weight = parts.find_map(|part| part.strip_prefix("q=")).map_or(Some(1.0), |q| q.parse::<f32>().ok());
-        is_it && weight.is_some_and(|weight| weight > 0.0)
-    })
+    page::file(ASSETS, &name, &asked)
 }
 
 /// Facts about the node that the page reads before a user logs in.
@@ -187,7 +125,7 @@ async fn visit(State(served): State<Arc<Served>>, request: axum::extract::Reques
 #[cfg(test)]
 mod tests {
     use super::*;
-    use axum::http::Request;
+    use axum::{body::Body, http::Request};
     use http_body_util::BodyExt as _;
     use tower::ServiceExt as _;
 

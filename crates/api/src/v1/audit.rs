@@ -73,7 +73,7 @@ struct Record {
 }
 
 /// Middleware between the router and the handlers.
-pub(super) async fn observe(
+pub(crate) async fn observe(
     State(v1): State<Arc<V1>>,
     route: Option<MatchedPath>,
     params: Result<RawPathParams, axum::extract::rejection::RawPathParamsRejection>,

@@ -26,16 +26,22 @@ use std::{
     sync::{Arc, PoisonError},
 };
 
-/// Scope that a handler requires.
+/// Scope that a handler requires; none: any key will do.
 pub(crate) trait Needs: Send + Sync {
-    const SCOPE: Scope;
+    const SCOPE: Option<Scope>;
+}
+
+/// Any key will do.
+pub(crate) struct AnyScope;
+impl Needs for AnyScope {
+    const SCOPE: Option<Scope> = None;
 }
 
 macro_rules! scopes {
     ($($name:ident),*) => { $(
         pub(crate) struct $name;
         impl Needs for $name {
-            const SCOPE: Scope = Scope::$name;
+            const SCOPE: Option<Scope> = Some(Scope::$name);
         }
     )* };
 }
@@ -49,6 +55,10 @@ pub(crate) struct Caller<S> {
     _place: Reservation,
     _needs: PhantomData<S>,
 }
+
+/// The key of a login of the dashboard, which checked it: an extension of the login's requests.
+#[derive(Clone)]
+pub(crate) struct Granted(pub Key, pub KeyLife);
 
 /// Place of a stream, released at its end.
 pub(crate) struct StreamSlot {
@@ -91,10 +101,12 @@ impl<S: Needs> FromRequestParts<Arc<V1>> for Caller<S> {
         let wrong_rule = Rule { limit: v1.limits.wrong_keys_per_min, period_ms: 60_000 };
         let wrong_keys = || v1.wrong_keys.lock().unwrap_or_else(PoisonError::into_inner);
         let text = token_of(&parts.headers).map(|text| text.strip_prefix("Bearer ").unwrap_or(text).trim());
-        let key = match text {
-            Err(TokenFault::Missing) => Err((KeyFault::Missing, NO_KEY)),
-            Err(_) => Err((KeyFault::Unknown, WRONG_KEY)),
-            Ok(text) => v1.node.check_key(text).await?.ok_or((KeyFault::Unknown, WRONG_KEY)),
+        let granted = parts.extensions.get::<Granted>().filter(|Granted(_, life)| !life.is_over());
+        let key = match (granted, text) {
+            (Some(Granted(key, life)), _) => Ok((key.clone(), life.clone())),
+            (None, Err(TokenFault::Missing)) => Err((KeyFault::Missing, NO_KEY)),
+            (None, Err(_)) => Err((KeyFault::Unknown, WRONG_KEY)),
+            (None, Ok(text)) => v1.node.check_key(text).await?.ok_or((KeyFault::Unknown, WRONG_KEY)),
         };
         let (key, life) = match key {
             Ok(key) => key,
@@ -118,9 +130,9 @@ impl<S: Needs> FromRequestParts<Arc<V1>> for Caller<S> {
         if let Some(slot) = parts.extensions.get::<KeySlot>() {
             slot.set(key.id.unwrap_or(0));
         }
-        if !key.may(S::SCOPE) {
+        if let Some(scope) = S::SCOPE.filter(|scope| !key.may(*scope)) {
             v1.node.count_refused_key(KeyFault::Scope);
-            let (needed, name) = (S::SCOPE.as_str(), &key.name);
+            let (needed, name) = (scope.as_str(), &key.name);
             let has = key.scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(", ");
             return Err(V1Error::forbidden(format!(
                 "This needs a key with the scope `{needed}`; the key `{name}` has: {has}. Make one with \

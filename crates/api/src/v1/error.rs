@@ -30,7 +30,7 @@ pub(crate) struct FieldError {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Problem)]
 pub(crate) struct V1Error {
-    /// For programs: `invalid`, `unauthorized`, `missing_scope`, `not_found`, `method_not_allowed`, `conflict`,
+    /// For programs: `invalid`, `unauthorized`, `logged_out`, `foreign`, `missing_scope`, `not_found`, `method_not_allowed`, `conflict`,
     /// `too_large`, `encoded`, `too_slow`, `rate_limited`, `unavailable`, `internal`.
     pub code: &'static str,
     /// Reason and remedy, for people.
@@ -57,6 +57,20 @@ impl V1Error {
 
     pub fn revoked() -> Self {
         Self::unauthorized("This key was revoked: nothing more is taken with it. Take another key.")
+    }
+
+    /// The login of a dashboard's request has ended, or there was none.
+    pub fn logged_out() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "logged_out", "You are logged out: log in with a key.")
+    }
+
+    /// A request below `/dashboard/api/` that a page of another site may have sent.
+    pub fn foreign() -> Self {
+        Self::new(
+            StatusCode::FORBIDDEN,
+            "foreign",
+            "Requests of the dashboard need the header `x-guildhall-dashboard: 1`. Programs use /v1 with a key.",
+        )
     }
 
     pub fn forbidden(message: String) -> Self {

@@ -2,23 +2,23 @@
 //!
 //! Owns        its routes, keys' scopes, bodies, errors, limits, and the OpenAPI document that is made from the same
 //!             code.
-//! Doors       `v1_router`; `Gateway`, the interface to the partitions; `SessionEvents`, which receives the events of
-//!             sessions.
+//! Doors       `backend_routers`; `Gateway`, the interface to the partitions; `NodeReports`, the one to the node's own
+//!             figures; `SessionEvents`, which receives the events of sessions.
 //! Invariants  every handler but that of the document takes a `Caller`, which says the scope it needs. No handler reads
 //!             a body before it found the object in the path (`crate::permit`). Everything goes through the doors that
 //!             others use: commands to guilds, the directory, tokens.
 //! Limits      `V1Limits`.
 //! Not here    what clients ask: `crate::routes`.     Spec  docs/backend-api.md.
 
-mod audit;
+pub(crate) mod audit;
 mod bodies;
-mod caller;
+pub(crate) mod caller;
 mod canonical;
 mod channels;
 mod delete_user;
 mod directs;
 mod document;
-mod error;
+pub(crate) mod error;
 mod external;
 mod guilds;
 mod idempotency;
@@ -28,6 +28,7 @@ mod jobs;
 mod keys;
 mod lines;
 mod members;
+mod node;
 mod openapi;
 mod publish;
 mod retention;
@@ -42,11 +43,13 @@ mod users;
 mod wording;
 
 pub use audit::AuditPruner;
+pub use node::{ActionFault, NoReports, NodeReports, NodeState, Reloaded, SessionFilter};
 pub use session_events::SessionEvents;
 pub use sessions::{Gateway, NoGateway, SessionInfo, SessionPlace, SessionsPage};
 
 use crate::{
     body::{BodyQuotas, detach_body},
+    dashboard::{self, Cookies},
     limits::Limiter,
     quota::Quota,
     v1::{document::Document, error::V1Error, external::ExternalLocks, idempotency::Idempotency, jobs::Jobs},
@@ -136,6 +139,8 @@ pub struct V1State {
     pub gateway: Arc<dyn Gateway>,
     /// Events of sessions, for `GET /v1/sessions/events`.
     pub session_events: Arc<SessionEvents>,
+    /// Figures of the node, for `/v1/node`.
+    pub reports: Arc<dyn NodeReports>,
     /// Clock of the limits.
     pub clock: Arc<dyn Clock>,
     /// Sizes and rates of requests.
@@ -147,6 +152,7 @@ pub(crate) struct V1 {
     node: Node,
     gateway: Arc<dyn Gateway>,
     session_events: Arc<SessionEvents>,
+    reports: Arc<dyn NodeReports>,
     clock: Arc<dyn Clock>,
     limits: V1Limits,
     requests: Mutex<Limiter<u64>>,
@@ -173,7 +179,7 @@ const USER_LOCKS: usize = 64;
 
 impl V1 {
     fn new(state: V1State) -> Self {
-        let V1State { node, gateway, session_events, clock, limits } = state;
+        let V1State { node, gateway, session_events, reports, clock, limits } = state;
         Self {
             requests: Mutex::new(Limiter::new(WINDOWS_MAX)),
             wrong_keys: Mutex::new(Limiter::new(WINDOWS_MAX)),
@@ -189,6 +195,7 @@ impl V1 {
             node,
             gateway,
             session_events,
+            reports,
             clock,
             limits,
         }
@@ -199,7 +206,7 @@ impl V1 {
         &self.users[((user_id.get() >> 22) ^ user_id.get()) as usize % USER_LOCKS]
     }
 
-    fn now(&self) -> Now {
+    pub(crate) fn now(&self) -> Now {
         self.clock.now()
     }
 
@@ -215,14 +222,26 @@ impl V1 {
     }
 }
 
-/// The API for backends: everything below `/v1`. Unknown paths are answered with 404, in JSON. Jobs run as long as the
-/// router exists.
+/// The routers that need a key: the API for backends, and the dashboard on top of it.
+pub struct BackendRouters {
+    /// Everything below `/v1`. Unknown paths are answered with 404, in JSON.
+    pub v1: Router,
+    /// Everything below `/dashboard`. Its requests end at `v1`, with the key of their login.
+    pub dashboard: Router,
+}
+
+/// Both routers. Jobs run as long as one of them exists. `cookies` says over what the dashboard's cookie is sent.
 ///
 /// # Panics
 /// Outside a tokio runtime.
-pub fn v1_router(state: V1State) -> Router {
+pub fn backend_routers(state: V1State, cookies: Cookies) -> BackendRouters {
     let v1 = Arc::new(V1::new(state));
     Jobs::start(&v1);
+    let backends = v1_router(&v1);
+    BackendRouters { dashboard: dashboard::router(&v1, backends.clone(), cookies), v1: backends }
+}
+
+fn v1_router(v1: &Arc<V1>) -> Router {
     let (router, document) = routes().split_for_parts();
     let document = Arc::new(Document::new(openapi::text(document)));
     let document = move |asked: HeaderMap| {
@@ -233,9 +252,9 @@ pub fn v1_router(state: V1State) -> Router {
         .route("/v1/openapi.json", get(document))
         .route("/v1/{*rest}", axum::routing::any(async || V1Error::no_route()))
         .method_not_allowed_fallback(async || V1Error::method_not_allowed())
-        .layer(middleware::from_fn_with_state(Arc::clone(&v1), audit::observe))
+        .layer(middleware::from_fn_with_state(Arc::clone(v1), audit::observe))
         .layer(middleware::from_fn(detach))
-        .with_state(v1)
+        .with_state(Arc::clone(v1))
 }
 
 async fn detach(mut request: Request, next: Next) -> Response {
@@ -281,6 +300,19 @@ fn routes() -> OpenApiRouter<Arc<V1>> {
         .routes(routes!(sessions::list))
         .routes(routes!(session_events::follow))
         .routes(routes!(sessions::read, sessions::close))
+        .routes(routes!(node::state))
+        .routes(routes!(node::overview))
+        .routes(routes!(node::bandwidth))
+        .routes(routes!(node::guilds))
+        .routes(routes!(node::guild))
+        .routes(routes!(node::sessions))
+        .routes(routes!(node::session))
+        .routes(routes!(node::compression))
+        .routes(routes!(node::operations))
+        .routes(routes!(node::history))
+        .routes(routes!(node::live))
+        .routes(routes!(node::reload))
+        .routes(routes!(node::drain))
 }
 
 /// BodyLimits the expected variant out of a reply, whether or not what was put is new; any other one

@@ -3,6 +3,7 @@
 mod bodies;
 mod bootstrap;
 mod channels;
+mod dashboard;
 mod delete_user;
 mod entry;
 mod external_ids;

@@ -9,7 +9,8 @@ use axum::{
 };
 use futures_util::{FutureExt as _, stream};
 use guildhall_api::{
-    ApiLimits, AuditPruner, NoGateway, Peer, SessionEvents, V1Limits, V1State, v1_document, v1_router,
+    ApiLimits, AuditPruner, BackendRouters, Cookies, NoGateway, NoReports, Peer, SessionEvents, V1Limits, V1State,
+    backend_routers, v1_document,
 };
 use guildhall_node::Scope;
 use serde_json::{Value, json};
@@ -19,6 +20,7 @@ use tower::ServiceExt as _;
 pub struct Backend {
     pub world: World,
     pub api: Router,
+    pub dashboard: Router,
     pub key: String,
 }
 
@@ -29,14 +31,16 @@ impl Backend {
 
     pub async fn of(world: World, limits: V1Limits) -> Self {
         let (_, key) = world.node.create_key("all", &Scope::ALL).await.unwrap();
-        let api = v1_router(V1State {
+        let state = V1State {
             node: world.node.clone(),
             gateway: Arc::new(NoGateway),
             session_events: Arc::new(SessionEvents::new(16)),
+            reports: Arc::new(NoReports::default()),
             clock: world.clock.clone(),
             limits,
-        });
-        Self { world, api, key }
+        };
+        let BackendRouters { v1: api, dashboard } = backend_routers(state, Cookies::Tls);
+        Self { world, api, dashboard, key }
     }
 
     pub async fn ask(&self, key: &str, method: &str, path: &str, body: impl Into<Body>) -> Answer {

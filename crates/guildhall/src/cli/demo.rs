@@ -5,11 +5,16 @@ use crate::{
     assemble::{Running, assemble, random, reachable, secret},
     config::{ChatMode, Config, DEMO_STORE_DIR, Flag, Secret, changed_line, effective_line},
     logging,
+    reports::Asked,
 };
 use clap::Args;
-use guildhall_api::VisitorGuild;
+use guildhall_api::{ActionFault, VisitorGuild};
 use guildhall_demo::{ChatFile, Demo, DemoOptions, Lobby, Previous, Site};
-use std::{future::Future, path::PathBuf};
+use std::{
+    future::{Future, pending},
+    path::PathBuf,
+};
+use tokio::sync::mpsc;
 
 pub(super) const HELP: &str = "\
 Examples:
@@ -96,18 +101,29 @@ pub(super) async fn run(
     tracing::debug!(config = %effective_line(&loaded), "all settings");
     let options = DemoOptions { members: args.members, rate: args.rate, seed: args.seed, chat };
     tokio::pin!(stop);
-    let (running, demo) = tokio::select! {
+    let (mut running, demo) = tokio::select! {
         started = start(&loaded.config, options) => started.map_err(start_failure)?,
         // A stop during seeding is harmless: the next start completes it.
         () = &mut stop => return Ok(()),
     };
     say(&demo.what_to_try());
+    running.reports.set_settings(&loaded);
+    let asked = running.take_asked();
     let has_failed = tokio::select! {
         () = demo.talk(&running.node, stop) => false,
+        () = drained(asked) => false,
         () = running.failed() => true,
     };
     running.end(has_failed).await?;
     Ok(())
+}
+
+/// Completes when an operator stops the node from the dashboard.
+async fn drained(asked: Option<mpsc::Receiver<Asked>>) {
+    let Some(mut asked) = asked else { return pending().await };
+    while let Some(Asked::Reload(answer)) = asked.recv().await {
+        let _ = answer.send(Err(ActionFault::NotHere));
+    }
 }
 
 /// Starts the node and seeds the demo. The node reports ready once the demo is complete.

@@ -6,11 +6,16 @@ use crate::{
     config::{ChatMode, Loaded, changed_line, effective_line},
     logging::{self, LogHandle},
     reload,
+    reports::Asked,
 };
 use anyhow::anyhow;
 use clap::Args;
+use guildhall_api::{ActionFault, Reloaded};
 use std::{future::Future, pin::pin};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::mpsc,
+};
 
 pub(super) const HELP: &str = "\
 Examples:
@@ -79,42 +84,65 @@ pub(super) async fn run(
     running.set_ready();
     let admin_listen = running.admin_addr.map(tracing::field::display);
     tracing::info!(listen = %running.local_addr, admin_listen, gateway_url = running.gateway_url, "ready");
+    running.reports.set_settings(&loaded);
+    let mut asked = running.take_asked();
     let mut stop = pin!(stop);
     let failed = loop {
         tokio::select! {
             () = &mut stop => break false,
             () = running.failed() => break true,
             Some(()) = hangups.recv() => {
-                running.reopen_logs();
-                match read() {
-                    Ok(read) => loaded = take_over(&mut running, &log, &loaded, &read),
-                    Err(Failure::Usage(error) | Failure::Other(error)) => {
-                        tracing::error!(error = format!("{error:#}"), "the configuration is wrong: nothing was changed");
-                    }
-                }
+                // The log has the reason.
+                let _ = reload(&mut running, &log, &mut loaded, read());
+            }
+            Some(asked) = next(&mut asked) => match asked {
+                Asked::Drain => break false,
+                // An operator who has gone needs no answer.
+                Asked::Reload(answer) => drop(answer.send(reload(&mut running, &log, &mut loaded, read()))),
             }
         }
     };
     Ok(running.end(failed).await?)
 }
 
-/// Applies the live settings of `read`; returns the configuration in force.
-fn take_over(running: &mut Running, log: &LogHandle, in_force: &Loaded, read: &Loaded) -> Loaded {
-    let changes = reload::changes(in_force, read);
-    let merged = reload::merged(in_force, read);
+/// The next request of an operator.
+async fn next(asked: &mut Option<mpsc::Receiver<Asked>>) -> Option<Asked> {
+    asked.as_mut()?.recv().await
+}
+
+/// Applies the live settings of a configuration that was read again. The reason why it is wrong is logged, too.
+fn reload(
+    running: &mut Running,
+    log: &LogHandle,
+    loaded: &mut Loaded,
+    read: Result<Loaded, Failure>,
+) -> Result<Reloaded, ActionFault> {
+    running.reopen_logs();
+    let read = read.map_err(|(Failure::Usage(error) | Failure::Other(error))| {
+        let error = format!("{error:#}");
+        tracing::error!(error, "the configuration is wrong: nothing was changed");
+        ActionFault::Configuration(error)
+    })?;
+    let changes = reload::changes(loaded, &read);
+    let merged = reload::merged(loaded, &read);
     if let Err(error) = running.take_settings(&merged.config) {
         tracing::error!(error = &error as &dyn std::error::Error, "nothing was changed");
-        return in_force.clone();
+        return Err(ActionFault::Configuration(error.to_string()));
     }
     log.set_level(&merged.config.log.level);
+    running.reports.set_settings(&merged);
+    *loaded = merged;
     let live_count = changes.iter().filter(|change| change.is_live).count();
     tracing::info!(changed = live_count, need_restart = changes.len() - live_count, "configuration read again");
+    let mut reloaded = Reloaded::default();
     for reload::Change { setting, from, to, is_live } in changes {
         if is_live {
             tracing::info!(setting, from, to, "a setting changed");
+            reloaded.applied.push(setting);
         } else {
             tracing::warn!(setting, from, to, "a setting changed that needs a restart");
+            reloaded.need_restart.push(setting);
         }
     }
-    merged
+    Ok(reloaded)
 }

@@ -1,8 +1,8 @@
 //! Defaults: each a named constant with its reason.
 
 use super::value::{
-    ChatMode, ClientTakeover, CreateAccounts, DatabaseCheck, DeflateMode, ExpireSessions, HiddenForm, IoUring,
-    LogFilter, LogFormat, MetricsAccess, StreamMode, SubjectIs, Synchronous, Upgrades, UploadMode,
+    ChatMode, ClientTakeover, CreateAccounts, DashboardMode, DatabaseCheck, DeflateMode, ExpireSessions, HiddenForm,
+    IoUring, LogFilter, LogFormat, MetricsAccess, StreamMode, SubjectIs, Synchronous, Upgrades, UploadMode,
 };
 use guildhall_codec::{ZlibParams, ZstdParams};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -126,6 +126,7 @@ pub const UPGRADE_MEMORY_PERCENT: u16 = 80;
 
 /// Most communities have their own client, and a page that is not served needs no attention.
 pub const CHAT: ChatMode = ChatMode::Off;
+pub const DASHBOARD: DashboardMode = DashboardMode::On;
 
 /// Clients expect it.
 pub const UPLOAD_MODE: UploadMode = UploadMode::On;

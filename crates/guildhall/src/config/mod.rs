@@ -27,9 +27,9 @@ pub use settings::{
     TlsConfig, UploadsConfig, UsersConfig, VisibilityConfig, VoiceConfig,
 };
 pub use value::{
-    Addresses, Allowed, ChatMode, ClientTakeover, CreateAccounts, DatabaseCheck, DeflateMode, DirectsFrom,
-    ExpireSessions, GatewayUrl, HiddenForm, IoUring, LogFilter, LogFormat, MetricsAccess, Secret, StreamMode,
-    SubjectIs, Synchronous, Text, Upgrades, UploadMode, UsersPreset, VoiceEndpoint,
+    Addresses, Allowed, ChatMode, ClientTakeover, CreateAccounts, DashboardMode, DatabaseCheck, DeflateMode,
+    DirectsFrom, ExpireSessions, GatewayUrl, HiddenForm, IoUring, LogFilter, LogFormat, MetricsAccess, Secret,
+    StreamMode, SubjectIs, Synchronous, Text, Upgrades, UploadMode, UsersPreset, VoiceEndpoint,
 };
 
 use guildhall_codec::{ClassicContexts, ClassicParams, ZlibParams, ZstdParams};

@@ -7,9 +7,9 @@ use super::{
     jwks::JwksUrl,
     raw::RawConfig,
     value::{
-        Addresses, Allowed, ChatMode, ClientTakeover, CreateAccounts, DatabaseCheck, DeflateMode, DirectsFrom,
-        ExpireSessions, GatewayUrl, HiddenForm, IoUring, LogFilter, LogFormat, MetricsAccess, Secret, StreamMode,
-        SubjectIs, Synchronous, Text, Upgrades, UploadMode, UsersPreset, Value, VoiceEndpoint,
+        Addresses, Allowed, ChatMode, ClientTakeover, CreateAccounts, DashboardMode, DatabaseCheck, DeflateMode,
+        DirectsFrom, ExpireSessions, GatewayUrl, HiddenForm, IoUring, LogFilter, LogFormat, MetricsAccess, Secret,
+        StreamMode, SubjectIs, Synchronous, Text, Upgrades, UploadMode, UsersPreset, Value, VoiceEndpoint,
     },
 };
 use std::{net::SocketAddr, path::PathBuf};
@@ -117,6 +117,9 @@ settings! {
         /// A chat client for browsers at `/chat/`. "on": people log in with a user token; "demo": each visitor may also
         /// get a new account, which only `guildhall demo` can create; "off": the node does not serve it.
         chat: ChatMode => defaults::CHAT;
+        /// The operator's page at `/dashboard/`, to which a key of the backend API logs in. "on": the node serves it; "off":
+        /// it does not, and `/v1/node` has the same figures.
+        dashboard: DashboardMode => defaults::DASHBOARD;
         /// Send to many clients with one system call, by io_uring. "auto": if the system supports and
         /// allows it; "off": never.
         io_uring: IoUring => defaults::IO_URING;

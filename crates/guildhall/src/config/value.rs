@@ -239,6 +239,16 @@ choices! {
 }
 
 choices! {
+    /// Whether the node serves the dashboard.
+    DashboardMode {
+        /// Operators log in with a key of the backend API.
+        On = "on",
+        /// The page is not served.
+        Off = "off",
+    }
+}
+
+choices! {
     /// Allowed recipients of direct messages and groups of accounts.
     DirectsFrom {
         /// Members of a common guild.

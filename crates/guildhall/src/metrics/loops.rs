@@ -1,8 +1,7 @@
 //! Metrics of loops: what each spends its time on, by message type.
 
-use super::{Label, Snapshot, Writer};
+use super::{Snapshot, Writer};
 use guildhall_accounting::DurationsSnapshot;
-use prometheus_client::{encoding::NoLabelSet, metrics::MetricType};
 use std::{collections::BTreeMap, fmt};
 
 /// Upper bounds of handling one message: 10 µs to 1 s.
@@ -33,36 +32,5 @@ impl Snapshot {
         let waiting = waiting.iter().map(|(name, times)| (vec![("loop", (*name).to_owned())], times));
         let help = "Time that the oldest message of a batch waited in the mailbox";
         out.durations("loop_waiting_seconds", help, waiting, &WAITING_NS)
-    }
-}
-
-impl Writer<'_> {
-    fn counters_f64(&mut self, name: &str, help: &str, values: &[(Vec<Label>, f64)]) -> fmt::Result {
-        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for (labels, value) in values {
-            family.encode_family(labels)?.encode_counter::<NoLabelSet, _, u64>(value, None)?;
-        }
-        Ok(())
-    }
-
-    fn durations<'a>(
-        &mut self,
-        name: &str,
-        help: &str,
-        values: impl Iterator<Item = (Vec<Label>, &'a DurationsSnapshot)>,
-        bounds_ns: &[u64],
-    ) -> fmt::Result {
-        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Histogram)?;
-        for (labels, times) in values {
-            let count = times.count();
-            let cumulative = times.cumulative(bounds_ns).into_iter().chain([count]);
-            let mut below = 0;
-            let own = cumulative.map(|n| n - std::mem::replace(&mut below, n));
-            let bounds = bounds_ns.iter().map(|ns| *ns as f64 / 1e9).chain([f64::INFINITY]);
-            let buckets: Vec<(f64, u64)> = bounds.zip(own).collect();
-            let sum = times.total_ns as f64 / 1e9;
-            family.encode_family(&labels)?.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
-        }
-        Ok(())
     }
 }

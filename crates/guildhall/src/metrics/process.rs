@@ -2,9 +2,10 @@
 //!
 //! Source      prometheus.io "Standard and runtime collectors". Read from `/proc`; where that is missing, left out.
 
+use super::Writer;
 use prometheus_client::{
     collector::Collector,
-    encoding::{DescriptorEncoder, EncodeMetric as _, NoLabelSet},
+    encoding::{DescriptorEncoder, EncodeMetric as _},
     metrics::{MetricType, info::Info},
 };
 use std::{fmt, fs};
@@ -45,32 +46,44 @@ impl Stat {
 }
 
 impl Collector for Process {
-    fn encode(&self, mut out: DescriptorEncoder<'_>) -> fmt::Result {
-        if let Some(stat) = Stat::read() {
-            let help = "Total user and system CPU time spent in seconds";
-            let mut metric = out.encode_descriptor("process_cpu_seconds", help, None, MetricType::Counter)?;
-            metric.encode_counter::<NoLabelSet, _, u64>(&stat.cpu_seconds, None)?;
-            let mut gauge = |name: &str, help: &str, value: f64| {
-                out.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
-            };
-            let start = "Start time of the process since the Unix epoch in seconds";
-            gauge("process_start_time_seconds", start, stat.start_seconds)?;
-            gauge("process_resident_memory_bytes", "Resident memory size in bytes", stat.resident_bytes as f64)?;
-            gauge("process_virtual_memory_bytes", "Virtual memory size in bytes", stat.virtual_bytes as f64)?;
-            gauge("process_threads", "Number of threads", stat.threads as f64)?;
-        }
-        let mut gauge = |name: &str, help: &str, value: u64| {
-            out.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
-        };
-        if let Ok(files) = fs::read_dir("/proc/self/fd") {
-            // The directory itself is open while it is read.
-            gauge("process_open_fds", "Number of open file descriptors", files.count().saturating_sub(1) as u64)?;
-        }
-        if let Some(max) = rustix::process::getrlimit(rustix::process::Resource::Nofile).current {
-            gauge("process_max_fds", "Maximum number of open file descriptors", max)?;
-        }
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut out = Writer::Text(encoder);
+        write(&mut out)?;
+        write_files(&mut out)?;
         let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION")), ("arch", std::env::consts::ARCH)]);
         let help = "Version of this node and the processor architecture it was built for";
-        build.encode(out.encode_descriptor("guildhall_build", help, None, MetricType::Info)?)
+        match out {
+            Writer::Text(mut text) => {
+                build.encode(text.encode_descriptor("guildhall_build", help, None, MetricType::Info)?)
+            }
+            Writer::Readings(_) => Ok(()),
+        }
+    }
+}
+
+/// CPU and memory.
+pub(super) fn write(out: &mut Writer<'_>) -> fmt::Result {
+    if let Some(stat) = Stat::read() {
+        let help = "Total user and system CPU time spent in seconds";
+        out.counter_f64("process_cpu_seconds", help, stat.cpu_seconds)?;
+        let start = "Start time of the process since the Unix epoch in seconds";
+        out.gauge_f64("process_start_time_seconds", start, stat.start_seconds)?;
+        out.gauge_f64("process_resident_memory_bytes", "Resident memory size in bytes", stat.resident_bytes as f64)?;
+        out.gauge_f64("process_virtual_memory_bytes", "Virtual memory size in bytes", stat.virtual_bytes as f64)?;
+        out.gauge_f64("process_threads", "Number of threads", stat.threads as f64)?;
+    }
+    Ok(())
+}
+
+/// Open files. Counting them takes milliseconds where there are ten thousands, which is too long for every second.
+fn write_files(out: &mut Writer<'_>) -> fmt::Result {
+    if let Ok(files) = fs::read_dir("/proc/self/fd") {
+        // The directory itself is open while it is read.
+        let open = files.count().saturating_sub(1) as u64;
+        out.gauge("process_open_fds", "Number of open file descriptors", open)?;
+    }
+    match rustix::process::getrlimit(rustix::process::Resource::Nofile).current {
+        Some(max) => out.gauge("process_max_fds", "Maximum number of open file descriptors", max),
+        None => Ok(()),
     }
 }

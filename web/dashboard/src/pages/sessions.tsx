@@ -89,8 +89,9 @@ export function SessionPage({ id }: { id: string }) {
   if (fault?.status === 404) return <>{back}<Gone id={id} /></>;
   if (!value) return <>{back}{fault ? <Fault fault={fault} retry={report.retry} /> : <><Skeleton height={118} /><Skeleton height={320} /></>}</>;
   const { session } = value;
-  const wire = rateOf(report, (each) => each.wire_bytes_total);
-  const ratio = value.raw_bytes_total > 0 ? value.wire_bytes_total / value.raw_bytes_total : NaN;
+  const wire = rateOf(report, (each) => each.wire_bytes_total ?? undefined);
+  const { raw_bytes_total: raw, wire_bytes_total: sent } = value;
+  const ratio = raw !== null && sent !== null && raw > 0 ? sent / raw : NaN;
   const close = () => {
     question.value = {
       title: "Close this session?",
@@ -118,7 +119,7 @@ export function SessionPage({ id }: { id: string }) {
       <p class="answer">{problem}</p>
       <div class="tiles">
         <Tile label="Codec" shown={[session.codec ?? "–", ""]} value={NaN} note={<>{session.encoding}, written by {value.writer ?? "no compressor"}</>} />
-        <Tile label="Ratio" shown={percent(ratio)} value={ratio} note={<>{join(bytes(value.wire_bytes_total))} for {join(bytes(value.raw_bytes_total))}</>} />
+        <Tile label="Ratio" shown={percent(ratio)} value={ratio} note={raw === null || sent === null ? "not counted" : <>{join(bytes(sent))} for {join(bytes(raw))}</>} />
         <Tile label="Sent" shown={byteRate(wire)} value={wire} note={value.window_bytes === null ? "no compression window" : <>window of {join(bytes(value.window_bytes))}</>} />
         <Tile label="Backlog" shown={count(session.backlog_events)} value={session.backlog_events} tone={session.backlog_events > 100 ? "warn" : undefined} note="events not written yet" />
         <Tile label="Replay buffer" shown={count(session.buffered_events)} value={session.buffered_events} note={<>{join(bytes(session.buffered_bytes))}, for a RESUME</>} />

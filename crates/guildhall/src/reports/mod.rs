@@ -1,0 +1,208 @@
+//! Reports: the figures of a running node for `/v1/node` and the dashboard.
+//!
+//! Owns        `Reports`, which collects a report when somebody asks for it; the history, which a task of its own samples
+//!             each second (`Sampler`); the requests of operators (`Asked`), which the command that runs the node does.
+//! Invariants  R1 nothing here is on the path of a delivery: figures are read where they are counted. R2 what is not
+//!             measured is absent. R3 no secret is in a report: settings come from `Effective`, which hides them.
+//! Limits      see `sessions`, `warnings`; `ASKED_MAX` requests of operators wait, further ones are refused.
+//! Not here    routes: `guildhall_api`. Shapes: `guildhall_accounting::report`.
+
+mod compression;
+mod operations;
+mod overview;
+mod sampler;
+mod sessions;
+
+pub use sampler::Sampler;
+
+use crate::{config::Loaded, metrics::Metrics, reload, upgrades::UpgradeStatus};
+use async_trait::async_trait;
+use guildhall_accounting::{
+    History, HistoryReport, Sample,
+    report::{
+        BandwidthReport, CompressionReport, GuildReport, GuildsReport, OperationsReport, OverviewReport, SessionReport,
+        SessionsReport, Setting,
+    },
+};
+use guildhall_api::{ActionFault, NodeReports, NodeState, Reloaded, SessionFilter};
+use guildhall_model::GuildId;
+use guildhall_net::SystemClock;
+use guildhall_stdx::Timestamp;
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// Requests of operators that wait for the command.
+const ASKED_MAX: usize = 4;
+
+/// A request of an operator to the command that runs the node.
+#[derive(Debug)]
+pub enum Asked {
+    /// Read the configuration again.
+    Reload(oneshot::Sender<Result<Reloaded, ActionFault>>),
+    /// Stop, as a signal does.
+    Drain,
+}
+
+/// Reads the last decision of the loop of upgrades.
+type ReadUpgrades = Box<dyn Fn() -> UpgradeStatus + Send + Sync>;
+
+/// All figures of one node. It is shared by everything that reads them.
+pub struct Reports {
+    metrics: Metrics,
+    clock: SystemClock,
+    started_at: Timestamp,
+    readiness: Box<dyn Fn() -> Result<(), &'static str> + Send + Sync>,
+    streams: &'static str,
+    memory_bytes_max: Option<u64>,
+    /// None while `codec.upgrades` is off.
+    upgrades: Mutex<Option<ReadUpgrades>>,
+    settings: Mutex<Vec<Setting>>,
+    history: Mutex<History>,
+    /// None once the node is being stopped: streams that follow it end.
+    samples: Mutex<Option<watch::Sender<Arc<Sample>>>>,
+    asked: mpsc::Sender<Asked>,
+    is_draining: AtomicBool,
+}
+
+/// Parts of the node that `Reports` reads.
+pub struct Sources {
+    /// Counters of every part.
+    pub metrics: Metrics,
+    /// Clock of the node.
+    pub clock: SystemClock,
+    /// What `/readyz` says.
+    pub readiness: Box<dyn Fn() -> Result<(), &'static str> + Send + Sync>,
+    /// `codec.streams`.
+    pub streams: &'static str,
+    /// `codec.memory_bytes_max`.
+    pub memory_bytes_max: Option<u64>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Reports {
+    /// Reports, and the requests of operators: a command that does not read them drops the receiver.
+    #[must_use]
+    pub fn new(sources: Sources) -> (Arc<Self>, mpsc::Receiver<Asked>) {
+        let Sources { metrics, clock, readiness, streams, memory_bytes_max } = sources;
+        let (asked, requests) = mpsc::channel(ASKED_MAX);
+        let reports = Self {
+            metrics,
+            clock,
+            started_at: clock.now().unix,
+            readiness,
+            streams,
+            memory_bytes_max,
+            upgrades: Mutex::new(None),
+            settings: Mutex::default(),
+            history: Mutex::default(),
+            samples: Mutex::new(Some(watch::Sender::new(Arc::default()))),
+            asked,
+            is_draining: AtomicBool::new(false),
+        };
+        (Arc::new(reports), requests)
+    }
+
+    /// The loop of upgrades has begun.
+    pub fn set_upgrades(&self, read: impl Fn() -> UpgradeStatus + Send + Sync + 'static) {
+        *lock(&self.upgrades) = Some(Box::new(read));
+    }
+
+    /// The settings in force, from now on.
+    pub fn set_settings(&self, loaded: &Loaded) {
+        *lock(&self.settings) = reload::settings(loaded);
+    }
+
+    /// The node is being stopped: live streams end.
+    pub fn set_draining(&self) {
+        self.is_draining.store(true, Ordering::Relaxed);
+        drop(lock(&self.samples).take());
+    }
+
+    fn at_ms(&self) -> u64 {
+        u64::try_from(self.clock.now().unix.0).unwrap_or(0)
+    }
+
+    /// Collects on a thread that may wait for a turn of the partitions.
+    async fn collect<T: Send + 'static>(&self, collect: impl FnOnce(Metrics) -> T + Send + 'static) -> Option<T> {
+        let metrics = self.metrics.clone();
+        tokio::task::spawn_blocking(move || collect(metrics)).await.ok()
+    }
+
+    fn ask(&self, asked: Asked) -> Result<(), ActionFault> {
+        self.asked.try_send(asked).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => ActionFault::Busy,
+            mpsc::error::TrySendError::Closed(_) => ActionFault::NotHere,
+        })
+    }
+}
+
+#[async_trait]
+impl NodeReports for Reports {
+    fn state(&self) -> NodeState {
+        NodeState {
+            version: env!("CARGO_PKG_VERSION"),
+            started_at: self.started_at,
+            not_ready: (self.readiness)().err(),
+        }
+    }
+
+    async fn overview(&self) -> OverviewReport {
+        self.overview_report().await
+    }
+
+    async fn bandwidth(&self) -> BandwidthReport {
+        BandwidthReport { at_ms: self.at_ms(), ..BandwidthReport::default() }
+    }
+
+    async fn guilds(&self, _limit: usize) -> GuildsReport {
+        GuildsReport { at_ms: self.at_ms(), ..GuildsReport::default() }
+    }
+
+    async fn guild(&self, _guild_id: GuildId) -> Option<GuildReport> {
+        None
+    }
+
+    async fn sessions(&self, filter: SessionFilter, limit: usize) -> SessionsReport {
+        self.sessions_report(filter, limit).await
+    }
+
+    async fn session(&self, id: &str) -> Option<SessionReport> {
+        self.session_report(id).await
+    }
+
+    async fn compression(&self) -> CompressionReport {
+        self.compression_report().await
+    }
+
+    async fn operations(&self) -> OperationsReport {
+        self.operations_report().await
+    }
+
+    fn history(&self, window_s: u64, prefixes: &[String]) -> HistoryReport {
+        let is_wanted = |name: &str| prefixes.is_empty() || prefixes.iter().any(|prefix| name.starts_with(&**prefix));
+        lock(&self.history).window(window_s, is_wanted)
+    }
+
+    fn samples(&self) -> watch::Receiver<Arc<Sample>> {
+        // Of a sender that is gone: its streams end after the first sample.
+        let ended = || watch::channel(Arc::default()).1;
+        lock(&self.samples).as_ref().map_or_else(ended, watch::Sender::subscribe)
+    }
+
+    async fn reload(&self) -> Result<Reloaded, ActionFault> {
+        let (answer, answered) = oneshot::channel();
+        self.ask(Asked::Reload(answer))?;
+        // The command ends before it answers when the node is being stopped.
+        answered.await.unwrap_or(Err(ActionFault::Busy))
+    }
+
+    async fn drain(&self) -> Result<(), ActionFault> {
+        self.ask(Asked::Drain)
+    }
+}

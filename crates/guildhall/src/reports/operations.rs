@@ -1,0 +1,44 @@
+//! Operations: settings in force, refusals by reason, and recent warnings.
+
+use super::{Reports, lock};
+use crate::logging;
+use guildhall_accounting::report::{OperationsReport, Refusal};
+use std::sync::atomic::Ordering;
+
+impl Reports {
+    pub(super) async fn operations_report(&self) -> OperationsReport {
+        let states = self.collect(|metrics| metrics.partitions.inspect()).await.unwrap_or_default();
+        OperationsReport {
+            at_ms: self.at_ms(),
+            settings: lock(&self.settings).clone(),
+            is_draining: self.is_draining.load(Ordering::Relaxed),
+            refused: self.refused(),
+            slow_consumers_total: states.iter().map(|state| state.counters.slow_consumers_total).sum(),
+            warnings: logging::recent_warnings(),
+        }
+    }
+
+    fn refused(&self) -> Vec<Refusal> {
+        let (node, partitions, front) = (&self.metrics.node, &self.metrics.partitions, self.metrics.front.state());
+        let sockets = vec![
+            ("full", front.refused_full_total),
+            ("handshakes", front.refused_handshakes_total),
+            ("address", front.refused_address_total),
+            ("descriptors", front.refused_descriptors_total),
+        ];
+        let all = [
+            ("token", node.refused_tokens()),
+            ("key", node.refused_keys()),
+            ("identify", partitions.refused_identifies()),
+            ("resume", partitions.refused_resumes()),
+            ("socket", sockets),
+        ];
+        let refusal = |what: &str, (reason, count_total): (&str, u64)| Refusal {
+            what: what.to_owned(),
+            reason: reason.to_owned(),
+            count_total,
+        };
+        let each = all.into_iter().flat_map(|(what, counts)| counts.into_iter().map(move |count| refusal(what, count)));
+        each.filter(|refusal| refusal.count_total > 0).collect()
+    }
+}

@@ -1,0 +1,51 @@
+//! Sampler: what all series say, once a second, into the history and to those who follow.
+//!
+//! Limits      a sample that takes longer than its second delays the next one; none is made up. It costs a turn of the
+//!             partitions and some hundred numbers.
+
+use super::{Reports, lock};
+use std::{sync::Arc, time::Duration};
+use tokio::{task::JoinHandle, time::MissedTickBehavior};
+
+const SAMPLE_EVERY: Duration = Duration::from_secs(1);
+
+/// Samples until it is dropped.
+#[derive(Debug)]
+pub struct Sampler(JoinHandle<()>);
+
+impl Sampler {
+    /// Begins. Call within a tokio runtime.
+    #[must_use]
+    pub fn start(reports: &Arc<Reports>) -> Self {
+        let reports = Arc::downgrade(reports);
+        Self(tokio::spawn(async move {
+            let mut timer = tokio::time::interval(SAMPLE_EVERY);
+            timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            let mut left_out = 0;
+            loop {
+                timer.tick().await;
+                let Some(reports) = reports.upgrade() else { return };
+                let Some(readings) = reports.collect(|metrics| metrics.readings()).await else { continue };
+                let mut history = lock(&reports.history);
+                let sample = history.push(reports.at_ms(), readings);
+                if history.left_out() > left_out {
+                    left_out = history.left_out();
+                    tracing::warn!(
+                        series = left_out,
+                        "the history has no room for some series: the dashboard lacks them"
+                    );
+                }
+                drop(history);
+                if let Some(samples) = &*lock(&reports.samples) {
+                    samples.send_replace(Arc::new(sample));
+                }
+            }
+        }))
+    }
+}
+
+impl Drop for Sampler {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

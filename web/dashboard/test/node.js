@@ -1,0 +1,77 @@
+// A real node: `guildhall demo` under load, with a client of its own that identifies and stays.
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { openBrowser, PATIENCE_MS, until } from "./support.js";
+
+const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
+const targets = process.env.CARGO_TARGET_DIR ?? join(ROOT, "target");
+export const SERVER = process.env.GUILDHALL ?? ["release", "debug"].map((profile) => join(targets, profile, "guildhall")).find(existsSync);
+
+async function freePort() {
+  const probe = createServer().listen(0, "127.0.0.1");
+  await once(probe, "listening");
+  const { port } = probe.address();
+  probe.close();
+  await once(probe, "close");
+  return port;
+}
+
+export class Node {
+  static async start({ rate = 20, settings = [] } = {}) {
+    const node = new Node();
+    node.dir = mkdtempSync(join(tmpdir(), "guildhall-dashboard-test-"));
+    node.origin = `http://127.0.0.1:${await freePort()}`;
+    const listen = node.origin.slice("http://".length);
+    const all = ["limits.rest_rate_percent=0", ...settings].flatMap((pair) => ["--set", pair]);
+    node.process = spawn(SERVER, ["demo", "--listen", listen, "--data", node.dir, "--members", "60", "--rate", String(rate), ...all], { stdio: ["ignore", "ignore", "pipe"], cwd: node.dir });
+    node.log = "";
+    node.process.stderr.on("data", (chunk) => { node.log = (node.log + chunk).slice(-20_000); });
+    await until("the node", async () => {
+      if (node.process.exitCode !== null) throw new Error(`the node ended:\n${node.log}`);
+      return fetch(`${node.origin}/readyz`).then((response) => response.ok, () => false);
+    });
+    node.demo = JSON.parse(readFileSync(join(node.dir, "demo.json"), "utf8"));
+    return node;
+  }
+
+  /** Connects as the demo's bot, by a browser's WebSocket; resolves when READY has come. */
+  async connect() {
+    const page = await (await openBrowser()).newPage();
+    // A page of the node that has no policy and no script.
+    await page.goto(`${this.origin}/healthz`);
+    await page.evaluate(({ url, token }) => {
+      const client = { sessionId: undefined, events: 0, closes: [] };
+      globalThis.client = client;
+      const socket = new WebSocket(url);
+      socket.addEventListener("close", ({ code }) => client.closes.push(code));
+      socket.addEventListener("message", ({ data }) => {
+        const { op, t, d } = JSON.parse(data);
+        const properties = { os: "linux", browser: "Discord Client", device: "" };
+        if (op === 10) socket.send(JSON.stringify({ op: 2, d: { token, intents: 33_281, properties } }));
+        if (t === "READY") client.sessionId = d.session_id;
+        if (op === 0) client.events++;
+      });
+    }, { url: `${this.demo.gateway_url}/?v=10&encoding=json`, token: this.demo.bot_token });
+    const client = { state: () => page.evaluate(() => globalThis.client) };
+    client.sessionId = await until("READY", async () => (await client.state()).sessionId);
+    return client;
+  }
+
+  /** Ends by itself within the patience of the tests, or is killed. */
+  async stop() {
+    if (this.process.exitCode === null && this.process.signalCode === null) {
+      const ended = once(this.process, "exit");
+      this.process.kill("SIGTERM");
+      const timer = setTimeout(() => this.process.kill("SIGKILL"), PATIENCE_MS);
+      await ended;
+      clearTimeout(timer);
+    }
+    rmSync(this.dir, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,84 @@
+// The pages on a real node under load: log in, every page, one guild, one session and its end, the actions.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { Node } from "./node.js";
+import { closeBrowser, overflow, until, violations, visit } from "./support.js";
+
+const PAGES = ["overview", "bandwidth", "guilds", "sessions", "compression", "operations"];
+let node;
+let client;
+before(async () => {
+  node = await Node.start();
+  client = await node.connect();
+});
+after(async () => {
+  await closeBrowser();
+  await node?.stop();
+});
+
+const open = (options) => visit(node, { key: node.demo.admin_key, ...options });
+
+test("every page shows this node: no fault, no complaint, no violation, no overflow", async () => {
+  for (const options of [{ colorScheme: "light" }, { colorScheme: "dark", viewport: { width: 390, height: 844 }, hasTouch: true }]) {
+    const page = await open(options);
+    for (const path of PAGES) {
+      await page.evaluate((to) => { location.hash = `#/${to}`; }, path);
+      await page.locator(".answer, .findings").first().waitFor();
+      await until(`${path} to load`, async () => (await page.locator(".skeleton").count()) === 0);
+      assert.equal(await page.locator(".fault").count(), 0, path);
+      assert.equal(await overflow(page), 0, path);
+      assert.deepEqual(await violations(page), [], path);
+    }
+    assert.deepEqual(page.complaints, []);
+    await page.context().close();
+  }
+});
+
+test("the overview counts what a client receives", async () => {
+  const page = await open();
+  await page.locator(".status", { hasText: "Live" }).waitFor();
+  const tile = (label) => page.locator(".tile", { hasText: label }).locator(".value");
+  await until("one connection", async () => (await tile("Gateway connections").textContent()).trim() === "1");
+  await until("deliveries", async () => Number.parseFloat(await tile("Deliveries").textContent()) > 0);
+  await until("memory", async () => Number.parseFloat(await tile("Memory").textContent()) > 0);
+  assert.deepEqual(page.complaints, []);
+  await page.context().close();
+});
+
+test("a session is found, looked at, and closed; its client sees that", async () => {
+  const page = await open({ path: "sessions" });
+  const row = page.locator(".table tbody tr").first();
+  await row.waitFor();
+  assert.match(await row.textContent(), /connected.*json.*desktop/s);
+  await page.locator(".table tbody a").first().click();
+  await page.locator(".answer", { hasText: "It keeps up" }).waitFor();
+  assert.match(page.url(), new RegExp(client.sessionId));
+  await until("its events", async () => (await page.locator("table[aria-label=Events], [aria-label=Events] table").locator("tbody tr").count()) > 0);
+  await page.getByRole("button", { name: "Close session" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Close session" }).click();
+  const closes = await until("the close", async () => (await client.state()).closes.length > 0 && (await client.state()).closes);
+  assert.deepEqual(closes, [4009]);
+  await page.locator("h2", { hasText: "This session is gone" }).waitFor();
+  await page.goto(`${node.origin}/dashboard/#/operations`);
+  await page.locator(".audit", { hasText: "DELETE /v1/sessions/{session_id}" }).waitFor();
+  await page.context().close();
+});
+
+test("a demo does not reload, and says so; a drained node ends", async () => {
+  const page = await open({ path: "operations" });
+  const act = async (name) => {
+    await page.getByRole("button", { name }).click();
+    await page.getByRole("dialog").getByRole("button", { name }).click();
+  };
+  await page.getByLabel("Find").fill("server.listen");
+  await page.locator(".table tbody tr", { hasText: "server.listen" }).filter({ hasText: "command line, --listen" }).waitFor();
+  await act("Reload configuration");
+  await page.getByText("Only a node that `guildhall serve` runs can do this.").waitFor();
+  await page.keyboard.press("Escape");
+  await act("Drain and stop node");
+  await until("the end", () => node.process.exitCode !== null);
+  assert.equal(node.process.exitCode, 0, node.log);
+  await page.locator(".status", { hasText: "Disconnected" }).waitFor();
+  await page.context().close();
+});
