@@ -95,7 +95,7 @@ export function Chart(props: Props) {
       },
       axes: [
         { stroke: css("--text-2"), font: FONT, grid, ticks: { show: false }, size: 28, space: 64, values: (_, splits) => splits.map((value) => (at.length && (at.at(-1)! - at[0]!) > 900 ? clockTime(value * 1000).slice(0, 5) : clockTime(value * 1000))) },
-        { stroke: css("--text-2"), font: FONT, grid, ticks: { show: false }, size: 62, space: 36, values: (_, splits) => splits.map((value) => (value === 0 ? "0" : shownUnit(value))) },
+        { stroke: css("--text-2"), font: FONT, grid, ticks: { show: false }, size: 74, space: 36, values: (_, splits) => splits.map((value) => (value === 0 ? "0" : shownUnit(value))) },
       ],
       series: [{}, ...lines.map((_, index): uPlot.Series => ({
         stroke: color(index),

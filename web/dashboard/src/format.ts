@@ -15,16 +15,17 @@ export const exact = (value: number): string => (Number.isFinite(value) ? new In
 export type Shown = readonly [text: string, unit: string];
 
 function scaled(value: number, steps: readonly (readonly [number, string])[]): Shown {
+  if (!Number.isFinite(value)) return ["–", ""];
   const [size, unit] = steps.find(([size]) => Math.abs(value) >= size) ?? steps.at(-1)!;
   return [number(value / size), unit];
 }
 
 /** kB is 1,000 bytes. */
 export const bytes = (value: number): Shown => scaled(value, [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]]);
-export const byteRate = (value: number): Shown => { const [text, unit] = bytes(value); return [text, `${unit}/s`]; };
+export const byteRate = (value: number): Shown => { const [text, unit] = bytes(value); return [text, unit && `${unit}/s`]; };
 export const count = (value: number): Shown => (Math.abs(value) >= 1e7 ? scaled(value, [[1e9, "G"], [1e6, "M"]]) : [number(value), ""]);
-export const perSecond = (value: number): Shown => { const [text, unit] = count(value); return [text, `${unit}/s`]; };
-export const percent = (share: number): Shown => [number(share * 100), "%"];
+export const perSecond = (value: number): Shown => { const [text, unit] = count(value); return [text, Number.isFinite(value) ? `${unit}/s` : ""]; };
+export const percent = (share: number): Shown => [number(share * 100), Number.isFinite(share) ? "%" : ""];
 export const cores = (value: number): Shown => [number(value), value === 1 ? "core" : "cores"];
 
 export function duration(seconds: number): Shown {
@@ -50,6 +51,9 @@ const dateTime = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeSty
 export const exactTime = (at: number): string => dateTime.format(at);
 const clock = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
 export const clockTime = (at: number): string => clock.format(at);
+
+/** A number of things: `1 guild`, `1,200 guilds`. */
+export const counted = (value: number, thing: string): string => `${exact(value)} ${thing}${value === 1 ? "" : "s"}`;
 
 /** `A_B_C` and `guild_worker` as words. */
 export const words = (name: string): string => name.replaceAll("_", " ");

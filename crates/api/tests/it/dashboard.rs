@@ -85,8 +85,8 @@ async fn d2_other_sites_reach_nothing() {
             assert_eq!((refused.status, refused.code().as_str()), (403, "foreign"), "{method} {path}");
         }
     }
-    let own = ask(&backend, "GET", "/api/v1/node", &[OWN, ("cookie", &cookie), ("sec-fetch-site", "same-origin")]);
-    assert_eq!(own.await.status, 200);
+    let own = [OWN, ("cookie", &cookie), ("sec-fetch-site", "same-origin")];
+    assert_eq!(ask(&backend, "GET", "/api/v1/node", &own).await.status, 200);
 }
 
 #[tokio::test]

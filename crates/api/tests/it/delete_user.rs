@@ -183,7 +183,7 @@ async fn j1_a_job_goes_on_after_a_restart() {
         assert_eq!((put, minted), (409, 409));
     }
     // The API ends in the middle, and another begins on the same store.
-    let Backend { world, api, key } = backend;
+    let Backend { world, api, key, .. } = backend;
     drop((api, key));
     let backend = Backend::of(world, V1Limits::default()).await;
     let done = backend.ended(&job).await;

@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import { ask, may } from "../api.ts";
-import { bytes, byteRate, count, duration, exact, join, number, percent, perSecond } from "../format.ts";
+import { bytes, byteRate, count, counted, duration, exact, join, number, percent, perSecond } from "../format.ts";
 import { rateOf, useReport } from "../report.ts";
 import type { LoggedEvent, Session, SessionReport, SessionsReport, Subscription } from "../types.ts";
 import { Fault, Id, question, Skeleton, Table, Tile, type Column } from "../ui.tsx";
@@ -135,7 +135,7 @@ export function SessionPage({ id }: { id: string }) {
       </dl>
       <div class="charts">
         <section class="card"><h2>Last {number(value.log.length)} events</h2><p class="says">What its replay buffer still has: names and sizes before compression, no content.</p><Table label="Events" rows={value.log} columns={LOG} id={(row) => String(row.seq)} sort={logSort.value} onSort={(next) => { logSort.value = next; }} empty="Its client has acknowledged every event." height={360} /></section>
-        <section class="card"><h2>Subscriptions</h2><p class="says">{exact(value.subscriptions.length)} guilds.</p><Table label="Subscriptions" rows={value.subscriptions} columns={SUBSCRIPTIONS} id={(row) => row.guild_id} sort={subscriptionSort.value} onSort={(next) => { subscriptionSort.value = next; }} empty="It is in no guild." height={360} /></section>
+        <section class="card"><h2>Subscriptions</h2><p class="says">{counted(value.subscriptions.length, "guild")}.</p><Table label="Subscriptions" rows={value.subscriptions} columns={SUBSCRIPTIONS} id={(row) => row.guild_id} sort={subscriptionSort.value} onSort={(next) => { subscriptionSort.value = next; }} empty="It is in no guild." height={360} /></section>
       </div>
     </>
   );
