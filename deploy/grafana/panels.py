@@ -52,7 +52,12 @@ OVERVIEW = {
             "histogram_quantile(0.99, sum by (le) (rate(guildhall_event_to_write_seconds_bucket{@}[~])))",
             red_from=1,
         ),
-        stat("Sent", "Bytes per second to gateway connections.", BYTES_PER_S, "sum(rate(guildhall_sent_bytes_total{@}[~]))"),
+        stat(
+            "Sent",
+            "Bytes per second to gateway connections.",
+            BYTES_PER_S,
+            "sum(rate(guildhall_sent_bytes_total{@}[~]))",
+        ),
         stat("Memory", "Resident memory of all chosen nodes.", BYTES, "sum(process_resident_memory_bytes{@})"),
     ),
     "Clients": (
@@ -77,7 +82,12 @@ OVERVIEW = {
         ),
     ),
     "Deliveries": (
-        Panel("Dispatches", "Dispatches to sessions.", RATE, rate("guildhall_dispatches_total", "instance", "{{instance}}")),
+        Panel(
+            "Dispatches",
+            "Dispatches to sessions.",
+            RATE,
+            rate("guildhall_dispatches_total", "instance", "{{instance}}"),
+        ),
         Panel(
             "Latency",
             "From a durable event to its last frame of a partition, per event and relay.",
@@ -333,16 +343,24 @@ OPERATIONS = {
             rate("guildhall_rest_answers_total", "status", "{{status}}"),
         ),
         Panel(
-            "Sockets",
+            "Refused sockets",
             "full and descriptors: no place is left. address: one address has too many.",
             RATE,
             rate("guildhall_sockets_refused_total", "why", "{{why}}"),
         ),
-        Panel("Tokens", "By reason.", RATE, rate("guildhall_tokens_refused_total", "reason", "{{reason}}")),
-        Panel("IDENTIFYs", "By reason.", RATE, rate("guildhall_identifies_refused_total", "reason", "{{reason}}")),
-        Panel("RESUMEs", "By reason.", RATE, rate("guildhall_resumes_refused_total", "reason", "{{reason}}")),
+        Panel("Refused tokens", "By reason.", RATE, rate("guildhall_tokens_refused_total", "reason", "{{reason}}")),
         Panel(
-            "Keys of the backend API", "By reason.", RATE, rate("guildhall_keys_refused_total", "reason", "{{reason}}")
+            "Refused IDENTIFYs",
+            "By reason.",
+            RATE,
+            rate("guildhall_identifies_refused_total", "reason", "{{reason}}"),
+        ),
+        Panel("Refused RESUMEs", "By reason.", RATE, rate("guildhall_resumes_refused_total", "reason", "{{reason}}")),
+        Panel(
+            "Refused keys of the backend API",
+            "By reason.",
+            RATE,
+            rate("guildhall_keys_refused_total", "reason", "{{reason}}"),
         ),
     ),
     "Ends and gaps": (
