@@ -10,7 +10,7 @@ import tempfile
 import time
 import unittest
 
-from house import ROOT, citations, comments, crates, names, stages, supply
+from house import ROOT, citations, comments, crates, names, runbook, stages, supply
 
 TABLE = """## The map
 | crate | idea |
@@ -52,6 +52,28 @@ class Links(unittest.TestCase):
             self.assertEqual(problems("[a](page.md#no-heading)"), ["page.md has no heading #no-heading"])
             self.assertEqual(problems("[a](#three)"), ["this page has no heading #three"])
             self.assertEqual(problems("[a](other.md#one)"), ["the link to other.md leads nowhere"])
+
+
+class Runbook(unittest.TestCase):
+    RULE = '  - alert: Down\n    annotations:\n      do: "x"\n      runbook: "docs/operations.md#down"\n'
+    PAGE = "# Page\n\n## Runbook\n\n### Down\n\n- **Means:** a\n- **Look at:** b\n- **Do:** c\n"
+
+    def problems(self, rules, page):
+        return [f"{number}: {problem}" for _, number, problem in runbook.problems(rules, page)]
+
+    def test_each_alert_has_its_section(self):
+        self.assertEqual(self.problems(self.RULE, self.PAGE), [])
+        self.assertEqual(self.problems(self.RULE, "# Page\n\n### Down\n"), ["1: the runbook has no section Down"])
+        second = self.RULE + '  - alert: Full\n    annotations:\n      runbook: "docs/operations.md#down"\n'
+        self.assertEqual(self.problems(second, self.PAGE), [
+            '5: Full lacks the annotation runbook: "docs/operations.md#full"',
+            "5: the runbook has no section Full",
+        ])
+        self.assertEqual(self.problems("", self.PAGE), ["1: there is no alert", "5: there is no alert Down"])
+
+    def test_a_section_says_what_to_do(self):
+        text = self.PAGE.replace("- **Do:** c\n", "\n## Next\n\n- **Do:** c\n")
+        self.assertEqual(self.problems(self.RULE, text), ["5: Down needs one line that begins with - **Do:**"])
 
 
 class NamesInDocuments(unittest.TestCase):
