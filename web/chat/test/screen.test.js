@@ -1,11 +1,9 @@
 // What is on the screen: member list far down, keyboard alone, a phone, both themes by axe, many messages a second.
 
 import assert from "node:assert/strict";
-import { createRequire } from "node:module";
 import { after, before, test } from "node:test";
-import { closeBrowser, message, messages, newPage, Node, open, until, visit } from "./support.js";
+import { closeBrowser, message, messages, newPage, Node, open, overflow, until, violations, visit } from "./support.js";
 
-const axe = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 let node;
 
 before(async () => { node = await Node.start({ members: 23_000, rate: 0 }); });
@@ -13,17 +11,6 @@ after(async () => {
   await closeBrowser();
   await node?.stop();
 });
-
-/** Violations by axe, each with the elements that it means. */
-async function violations(page) {
-  // The page permits no foreign script: the test's is put in through the debugger.
-  const source = (await import("node:fs")).readFileSync(axe, "utf8");
-  await page.evaluate(source);
-  const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
-  return found.violations.map((violation) => `${violation.id}: ${violation.nodes.slice(0, 3).map((each) => `${each.target} ${each.any[0]?.message ?? ""}`).join("; ")}`);
-}
-
-const overflow = (page) => page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
 
 test("the member list scrolls to row 5,000 of 10,000 and draws a screenful", async () => {
   const page = await visit(node);

@@ -2,32 +2,20 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { chromium } from "playwright-core";
+import { browserFor, freePort, PATIENCE_MS, SERVER } from "../../test-page.mjs";
+
+export { overflow, until } from "../../test-page.mjs";
 
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
-export const CHROMIUM = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync);
-/** How long a state may take: the machine may be busy. */
-export const PATIENCE_MS = Number(process.env.PATIENCE_MS ?? 30_000);
-
-const server = process.env.GUILDHALL ?? ["release", "debug"].map((profile) => join(process.env.CARGO_TARGET_DIR ?? join(ROOT, "target"), profile, "guildhall")).find(existsSync);
-
-async function freePort() {
-  const probe = createServer().listen(0, "127.0.0.1");
-  await once(probe, "listening");
-  const { port } = probe.address();
-  probe.close();
-  await once(probe, "close");
-  return port;
-}
 
 export class Node {
   static async start({ members = 60, rate = 0, settings = ["limits.rest_rate_percent=0"], network } = {}) {
-    if (!server) throw new Error("no guildhall to test: cargo build -p guildhall, or set GUILDHALL");
+    if (!SERVER) throw new Error("no guildhall to test: cargo build -p guildhall, or set GUILDHALL");
     const node = new Node();
     node.dir = mkdtempSync(join(tmpdir(), "guildhall-chat-test-"));
     node.port = await freePort();
@@ -40,7 +28,7 @@ export class Node {
 
   async run() {
     this.log = "";
-    this.process = spawn(server, this.arguments, { stdio: ["ignore", "pipe", "pipe"], cwd: this.dir });
+    this.process = spawn(SERVER, this.arguments, { stdio: ["ignore", "pipe", "pipe"], cwd: this.dir });
     for (const stream of [this.process.stdout, this.process.stderr]) stream.on("data", (chunk) => { this.log = (this.log + chunk).slice(-20_000); });
     const deadline = Date.now() + PATIENCE_MS;
     for (;;) {
@@ -124,24 +112,11 @@ export class Network {
   close() { this.cut(); this.server.close(); }
 }
 
-let browser;
-export async function openBrowser() {
-  browser ??= await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox", ...(process.env.CHAT_DIST ? ["--disable-features=LocalNetworkAccessChecks"] : [])] });
-  return browser;
-}
-export async function closeBrowser() { await browser?.close(); browser = undefined; }
-
-/** A page in a browser of its own. What the console says is kept in `page.complaints`. */
-export async function newPage(options = {}) {
-  const context = await (await openBrowser()).newContext({ viewport: { width: 1280, height: 800 }, reducedMotion: "reduce", ...options });
-  if (process.env.CHAT_DIST) await serveDist(context);
-  const page = await context.newPage();
-  page.setDefaultTimeout(PATIENCE_MS);
-  page.complaints = [];
-  page.on("console", (message) => { if (["error", "warning"].includes(message.type())) page.complaints.push(message.text()); });
-  page.on("pageerror", (error) => page.complaints.push(String(error)));
-  return page;
-}
+const toDist = Boolean(process.env.CHAT_DIST);
+export const { newPage, closeBrowser, violations } = browserFor(import.meta.url, {
+  viewport: { width: 1280, height: 800 }, arguments: toDist ? ["--disable-features=LocalNetworkAccessChecks"] : [],
+  prepare: (context) => toDist && serveDist(context),
+});
 
 /** A visitor in a browser of their own. */
 export async function visit(node, { through, ...options } = {}) {
@@ -173,15 +148,4 @@ export async function say(page, text) {
 export async function open(page, channel) {
   await page.locator(`.channel[data-channel="${channel}"]`).click();
   await page.locator(".channel-head h2", { hasText: channel }).waitFor();
-}
-
-/** Waits until `check` returns something true. */
-export async function until(what, check) {
-  const deadline = Date.now() + PATIENCE_MS;
-  for (;;) {
-    const result = await check();
-    if (result) return result;
-    if (Date.now() > deadline) throw new Error(`waited in vain for ${what}`);
-    await new Promise((resume) => setTimeout(resume, 50));
-  }
 }

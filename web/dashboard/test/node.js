@@ -2,25 +2,11 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { openBrowser, PATIENCE_MS, until } from "./support.js";
-
-const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
-const targets = process.env.CARGO_TARGET_DIR ?? join(ROOT, "target");
-export const SERVER = process.env.GUILDHALL ?? ["release", "debug"].map((profile) => join(targets, profile, "guildhall")).find(existsSync);
-
-async function freePort() {
-  const probe = createServer().listen(0, "127.0.0.1");
-  await once(probe, "listening");
-  const { port } = probe.address();
-  probe.close();
-  await once(probe, "close");
-  return port;
-}
+import { freePort, PATIENCE_MS, SERVER, until } from "../../test-page.mjs";
+import { openBrowser } from "./support.js";
 
 export class Node {
   static async start({ rate = 20, settings = [] } = {}) {
