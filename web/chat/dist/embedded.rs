@@ -1,20 +1,20 @@
 // Written by web/chat/build.js.
 const ASSETS: &[Asset] = &[
     Asset {
-        name: "assets/compressors-DEOsVCDa.wasm",
+        name: "assets/compressors-ys7O5fTV.wasm",
         content_type: "application/wasm",
-        tag: "f3e359fb4979c5cf",
-        plain: include_bytes!("assets/compressors-DEOsVCDa.wasm"),
-        gzip: include_bytes!("assets/compressors-DEOsVCDa.wasm.gz"),
-        brotli: include_bytes!("assets/compressors-DEOsVCDa.wasm.br"),
+        tag: "d915a3a3398ee07c",
+        plain: include_bytes!("assets/compressors-ys7O5fTV.wasm"),
+        gzip: include_bytes!("assets/compressors-ys7O5fTV.wasm.gz"),
+        brotli: include_bytes!("assets/compressors-ys7O5fTV.wasm.br"),
     },
     Asset {
-        name: "assets/index-DzJD5KdO.js",
+        name: "assets/index-YsVyeyuM.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "f3c6964e6e7505cd",
-        plain: include_bytes!("assets/index-DzJD5KdO.js"),
-        gzip: include_bytes!("assets/index-DzJD5KdO.js.gz"),
-        brotli: include_bytes!("assets/index-DzJD5KdO.js.br"),
+        tag: "2d6870e2a270e286",
+        plain: include_bytes!("assets/index-YsVyeyuM.js"),
+        gzip: include_bytes!("assets/index-YsVyeyuM.js.gz"),
+        brotli: include_bytes!("assets/index-YsVyeyuM.js.br"),
     },
     Asset {
         name: "assets/style-CQ2A3e2j.css",
@@ -27,7 +27,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "da5cf4c33c7c3471",
+        tag: "64f28ef44010fd7c",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

@@ -5,61 +5,15 @@
  *             the end of a message, and return the bytes that came out, or -1. `alone_push` compresses each message without the
  *             others, as permessage-deflate without takeover does. `output` holds the bytes, if they are fewer than
  *             OUTPUT_BYTES: the meter wants their number only, its tests the bytes.
- * Invariants  one instance is one connection: its streams keep their history. Nothing is freed; the instance goes as a whole.
+ * Invariants  one instance is one connection: its streams keep their history.
  */
 #define ZSTD_STATIC_LINKING_ONLY
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#include "runtime.h"
 #include "zlib.h"
 #include "zstd.h"
 
-#define EXPORT(name) __attribute__((export_name(name)))
 #define INPUT_BYTES (64 << 10)
 #define OUTPUT_BYTES (128 << 10)
-#define PAGE 65536u
-
-extern unsigned char __heap_base;
-static uintptr_t heap_end;
-
-void *malloc(size_t size) {
-    if (!heap_end) heap_end = (uintptr_t)&__heap_base;
-    uintptr_t start = (heap_end + 63) & ~(uintptr_t)63;
-    uintptr_t have = __builtin_wasm_memory_size(0) * PAGE;
-    if (size > 0x10000000u) return NULL;
-    if (start + size > have && __builtin_wasm_memory_grow(0, (start + size - have + PAGE - 1) / PAGE) == (size_t)-1) return NULL;
-    heap_end = start + size;
-    return (void *)start;
-}
-
-void *calloc(size_t count, size_t size) {
-    /* Pages of a new instance are zero, and no page is used twice. */
-    if (size && count > 0x10000000u / size) return NULL;
-    return malloc(count * size);
-}
-
-void free(void *at) { (void)at; }
-
-void *memcpy(void *restrict to, const void *restrict from, size_t size) { return __builtin_memcpy(to, from, size); }
-void *memmove(void *to, const void *from, size_t size) { return __builtin_memmove(to, from, size); }
-void *memset(void *to, int value, size_t size) { return __builtin_memset(to, value, size); }
-
-int memcmp(const void *left, const void *right, size_t size) {
-    const unsigned char *a = left, *b = right;
-    for (size_t i = 0; i < size; i++) if (a[i] != b[i]) return a[i] - b[i];
-    return 0;
-}
-
-/* What zlib allocates with. */
-voidpf zcalloc(voidpf opaque, unsigned items, unsigned size) {
-    (void)opaque;
-    return calloc(items, size);
-}
-
-void zcfree(voidpf opaque, voidpf at) {
-    (void)opaque;
-    (void)at;
-}
 
 /* Texts of zlib's errors: nobody reads them. */
 z_const char *const z_errmsg[10] = { "", "", "", "", "", "", "", "", "", "" };

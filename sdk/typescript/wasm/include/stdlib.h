@@ -1,4 +1,4 @@
-/* What the C libraries use of it; codecs.c defines it. */
+/* What the C libraries use of it; runtime.c defines it. */
 #pragma once
 #include <stddef.h>
 void *malloc(size_t size);
