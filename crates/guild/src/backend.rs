@@ -60,8 +60,8 @@ pub enum BackendCommand {
     ImportMembers {
         /// New and changed members, with their accounts.
         members: Vec<NewMember>,
-        /// Whether all members receive GUILD_MEMBER_ADD, or only the new members themselves.
-        tell: bool,
+        /// Recipients of GUILD_MEMBER_ADD.
+        audience: JoinAudience,
     },
     /// What `ImportMembers` would do. Changes nothing.
     CompareMembers(Vec<NewMember>),
@@ -89,6 +89,14 @@ pub enum BackendCommand {
         rule: AudienceRule,
         event: Arc<BackendEvent>,
     },
+}
+
+/// Recipients of the GUILD_MEMBER_ADD of an imported member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JoinAudience {
+    AllMembers,
+    /// Only the sessions of the new member.
+    NewMember,
 }
 
 /// What becomes of a member's roles.
@@ -196,11 +204,11 @@ impl Guild {
                 if !new.roles.iter().all(|role| self.structure.roles.contains_key(role)) {
                     return Err(Refusal::InvalidForm("roles").into());
                 }
-                let put = self.put_whole_member(now, new, true);
+                let put = self.put_whole_member(now, new, JoinAudience::AllMembers);
                 Ok(Upserted { value: self.need_member(new.user.id)?, is_new: matches!(put, Put::Added) })
             },
             RefreshUser(user) => Ok(self.refresh_user(now, user)),
-            ImportMembers { members, tell } => self.import_members(now, members, *tell),
+            ImportMembers { members, audience } => self.import_members(now, members, *audience),
             CompareMembers(members) => self.compare_members(now, members),
             RemoveMembers(user_ids) => self.remove_members(now, user_ids),
             ChangeRoles(changes) => self.change_roles(now, changes),
@@ -296,13 +304,18 @@ impl Guild {
         }
     }
 
-    fn import_members(&mut self, now: Now, members: &[NewMember], tell: bool) -> CommandResult<Box<Imported>> {
+    fn import_members(
+        &mut self,
+        now: Now,
+        members: &[NewMember],
+        audience: JoinAudience,
+    ) -> CommandResult<Box<Imported>> {
         if members.len() > IMPORT_MEMBERS_MAX {
             return Err(Refusal::InvalidForm("members").into());
         }
         let mut imported = Imported::default();
         for new in members {
-            match self.put_whole_member(now, new, tell) {
+            match self.put_whole_member(now, new, audience) {
                 Put::Added => imported.added.push(new.user.id),
                 Put::Changed => imported.changed += 1,
                 Put::Unchanged => imported.unchanged += 1,
@@ -311,9 +324,8 @@ impl Guild {
         Ok(Box::new(imported))
     }
 
-    /// `tell`: all members receive GUILD_MEMBER_ADD. Otherwise only the new member's sessions do. Relays need the event
-    /// in either case, in the order of their stream.
-    fn put_whole_member(&mut self, now: Now, new: &NewMember, tell: bool) -> Put {
+    /// Relays need GUILD_MEMBER_ADD for any `audience`, in the order of their stream.
+    fn put_whole_member(&mut self, now: Now, new: &NewMember, audience: JoinAudience) -> Put {
         let before = self.member(new.user.id);
         let member = self.as_put(now, new, before.as_deref());
         if before.as_ref().is_some_and(|before| **before == member) {
@@ -323,7 +335,10 @@ impl Guild {
             self.write(Write::PutUser(member.user.clone()));
         }
         let Some(_) = before else {
-            let rule = if tell { AudienceRule::Members } else { AudienceRule::User(new.user.id) };
+            let rule = match audience {
+                JoinAudience::AllMembers => AudienceRule::Members,
+                JoinAudience::NewMember => AudienceRule::User(new.user.id),
+            };
             self.put_member_for(now, EventName::GuildMemberAdd, rule, member);
             return Put::Added;
         };

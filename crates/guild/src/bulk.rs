@@ -13,7 +13,7 @@ use crate::{
     audit::NewEntry,
     background::{BackgroundTask, STEP_ITEMS},
     check::{GuildContext, Rank},
-    command::{Actor, BulkRole, ChannelReply, Prune, Refusal, request},
+    command::{Actor, BulkRole, ChannelReply, Prune, Refusal, RoleAction, request},
     job::{JobId, Matches, MemberFilter, Work},
     job_queue::Waiter,
     machine::{CommandResult, Guild, Stop},
@@ -44,7 +44,7 @@ pub(crate) struct Bulk {
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Remove,
-    Role(RoleId, bool),
+    Role(RoleId, RoleAction),
 }
 
 /// A voice channel that is deleted once it is empty.
@@ -90,7 +90,7 @@ impl Guild {
         }
         guild_context.need(Permissions::MANAGE_ROLES)?;
         self.check_hand_out(&guild_context, bulk.role_id)?;
-        self.begin_bulk(actor, Change::Role(bulk.role_id, bulk.has), bulk.filter.clone(), false, 0)
+        self.begin_bulk(actor, Change::Role(bulk.role_id, bulk.action), bulk.filter.clone(), false, 0)
     }
 
     fn begin_bulk(
@@ -180,9 +180,9 @@ impl Guild {
         }
         Ok(match bulk.change {
             Change::Remove => may_go && self.prune_one(now, &guild_context, user_id),
-            Change::Role(role_id, has) => {
-                entry.member.roles.contains(&role_id) != has
-                    && self.set_member_role(now, bulk.actor, user_id, role_id, has).is_ok()
+            Change::Role(role_id, action) => {
+                entry.member.roles.contains(&role_id) != (action == RoleAction::Grant)
+                    && self.change_member_role(now, bulk.actor, user_id, role_id, action).is_ok()
             }
         })
     }

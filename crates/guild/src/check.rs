@@ -62,6 +62,21 @@ impl GuildContext {
         if self.is_silenced { Err(Refusal::MissingPermissions) } else { Ok(()) }
     }
 
+    /// Whether the actor may add an emoji or sticker.
+    pub fn need_to_create_expressions(&self) -> Result<(), Refusal> {
+        let any = Permissions::CREATE_GUILD_EXPRESSIONS | Permissions::MANAGE_GUILD_EXPRESSIONS;
+        if self.permissions.intersects(any) { Ok(()) } else { Err(Refusal::MissingPermissions) }
+    }
+
+    /// Whether the actor may change an emoji or sticker that `creator_id` added.
+    pub fn need_to_change_expression(&self, creator_id: Option<UserId>) -> Result<(), Refusal> {
+        let is_own = creator_id.is_some_and(|user_id| self.is(user_id));
+        if is_own && self.permissions.contains(Permissions::CREATE_GUILD_EXPRESSIONS) {
+            return Ok(());
+        }
+        self.need(Permissions::MANAGE_GUILD_EXPRESSIONS)
+    }
+
     pub fn need_system(&self) -> Result<(), Refusal> {
         if self.is_system() { Ok(()) } else { Err(Refusal::MissingPermissions) }
     }

@@ -11,24 +11,28 @@ mod people;
 mod refusal;
 mod reply;
 pub mod request;
+mod scheduled_event;
+mod stage;
 mod structure;
 mod thread;
 mod webhook;
 
 use crate::{audit::AuditQuery, backend::BackendCommand, direct::DirectCommand, webhooks::WebhookAccess};
 use guildhall_model::{
-    ChannelId, EmojiId, Id, InviteCode, MessageId, Overwrite, OverwriteKind, Presence, ReactionEmoji, Role, RoleId,
-    ScheduledEvent, StageInstance, StickerId, User, UserId, WebhookId,
+    ChannelId, EmojiId, Id, InviteCode, MessageId, Overwrite, OverwriteKind, Presence, ReactionEmoji, RoleId,
+    StickerId, User, UserId, WebhookId,
 };
 use std::sync::Arc;
 
 pub use expression::{EmojiPatch, NewEmoji, NewSticker, StickerPatch};
 pub use message::{AllowedMentions, MessagePatch, NewMessage, ReplyTo};
-pub use people::{BulkRole, Join, MemberPatch, NewBan, NewInvite, Page, Prune};
+pub use people::{BulkRole, Join, MemberPatch, NewBan, NewInvite, Page, Prune, RoleAction};
 pub use refusal::Refusal;
 pub use reply::{GuildReply, InviteReply, MessageReply, ReactionCount, Reply, ThreadList, ThreadReply};
 pub use request::{ChannelReply, HistoryGrant, ReplyValue, Request, Upserted};
-pub use structure::{ChannelMove, ChannelPatch, GuildPatch, NewChannel, NewGuild, RolePatch};
+pub use scheduled_event::{NewScheduledEvent, ScheduledEventContent};
+pub use stage::StageContent;
+pub use structure::{ChannelMove, ChannelPatch, GuildPatch, NewChannel, NewGuild, NewRole, RolePatch};
 pub use thread::{ArchivedThreads, NewThread};
 pub use webhook::{NewWebhook, WebhookPatch, WebhookPost};
 
@@ -117,8 +121,8 @@ pub enum Command {
     UpdateGuild(Box<GuildPatch>),
     /// Deletes the guild.
     DeleteGuild,
-    /// Adds a role. The guild assigns its id, unless `Node::next_id` made one (not 0) for a picture.
-    CreateRole(Box<Role>),
+    /// Adds a role.
+    CreateRole(Box<NewRole>),
     /// Changes a role.
     UpdateRole(RoleId, Box<RolePatch>),
     /// Removes a role, also from every member who has it.
@@ -139,14 +143,20 @@ pub enum Command {
     UpdateSticker(StickerId, Box<StickerPatch>),
     /// Removes a sticker.
     DeleteSticker(StickerId),
-    /// Schedules an event (`true`), under its id or with id 0 under one of the guild, or replaces the content of one.
-    PutScheduledEvent(Box<ScheduledEvent>, bool),
-    /// Takes it back.
+    /// Schedules an event.
+    CreateScheduledEvent(Box<NewScheduledEvent>),
+    /// Replaces the content of a scheduled event.
+    UpdateScheduledEvent(Id<()>, Box<ScheduledEventContent>),
+    /// Removes a scheduled event.
     DeleteScheduledEvent(Id<()>),
-    /// Adds or removes the actor's interest in a scheduled event.
-    FollowScheduledEvent(Id<()>, bool),
-    /// Opens a stage (true), or changes one that is open.
-    PutStage(Box<StageInstance>, bool),
+    /// Adds the actor to the followers of a scheduled event.
+    FollowScheduledEvent(Id<()>),
+    /// Removes the actor from the followers of a scheduled event.
+    UnfollowScheduledEvent(Id<()>),
+    /// Opens a stage in a stage channel.
+    CreateStage(ChannelId, Box<StageContent>),
+    /// Replaces the content of an open stage.
+    UpdateStage(ChannelId, Box<StageContent>),
     /// Closes a stage.
     DeleteStage(ChannelId),
     /// Adds a channel. Its id is assigned.

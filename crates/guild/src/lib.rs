@@ -16,8 +16,8 @@ mod channels;
 mod check;
 mod command;
 mod direct;
+mod emojis;
 mod expired;
-mod expressions;
 mod invites;
 mod job;
 mod job_queue;
@@ -38,7 +38,10 @@ mod relays;
 mod requests;
 mod resource_index;
 mod roles;
+mod scheduled_events;
 mod settings;
+mod stages;
+mod stickers;
 mod temporary_members;
 mod threads;
 mod voice;
@@ -46,16 +49,17 @@ mod webhooks;
 
 pub use audit::AuditQuery;
 pub use backend::{
-    BackendCommand, IMPORT_MEMBERS_MAX, Imported, InsteadOf, NewMember, REASSIGNED_MAX, ROLE_CHANGES_MAX, RoleChange,
-    RolesPut,
+    BackendCommand, IMPORT_MEMBERS_MAX, Imported, InsteadOf, JoinAudience, NewMember, REASSIGNED_MAX, ROLE_CHANGES_MAX,
+    RoleChange, RolesPut,
 };
 pub use cache::CachedMessage;
 pub use command::{
     Actor, AllowedMentions, ArchivedThreads, BulkRole, ChannelMove, ChannelPatch, ChannelReply, Command, EmojiPatch,
     GuildPatch, GuildReply, HistoryGrant, InviteReply, Join, MemberPatch, MessagePatch, MessageReply, NewBan,
-    NewChannel, NewEmoji, NewGuild, NewInvite, NewMessage, NewSticker, NewThread, NewWebhook, Page, Prune,
-    ReactionCount, Refusal, Reply, ReplyTo, ReplyValue, Request, RolePatch, StickerPatch, ThreadList, ThreadReply,
-    Upserted, WebhookPatch, WebhookPost, request,
+    NewChannel, NewEmoji, NewGuild, NewInvite, NewMessage, NewRole, NewScheduledEvent, NewSticker, NewThread,
+    NewWebhook, Page, Prune, ReactionCount, Refusal, Reply, ReplyTo, ReplyValue, Request, RoleAction, RolePatch,
+    ScheduledEventContent, StageContent, StickerPatch, ThreadList, ThreadReply, Upserted, WebhookPatch, WebhookPost,
+    request,
 };
 pub use direct::{DirectCommand, NewDirect};
 pub use job::{Audience, Job, JobDone, JobId, MemberFilter};

@@ -10,7 +10,7 @@
 use crate::{
     audit::{self, NewEntry},
     check::{GuildContext, Rank},
-    command::{Actor, MemberPatch, Refusal},
+    command::{Actor, MemberPatch, Refusal, RoleAction},
     machine::{CommandResult, Guild},
     record::Write,
 };
@@ -241,13 +241,13 @@ impl Guild {
         Ok(Some(context.channel))
     }
 
-    pub(crate) fn set_member_role(
+    pub(crate) fn change_member_role(
         &mut self,
         now: Now,
         actor: Actor,
         user_id: UserId,
         role_id: RoleId,
-        has: bool,
+        action: RoleAction,
     ) -> CommandResult<()> {
         let guild_context = self.in_guild(now, actor)?;
         let before = self.need_member(user_id)?;
@@ -255,12 +255,10 @@ impl Guild {
         guild_context.need(Permissions::MANAGE_ROLES)?;
         self.check_hand_out(&guild_context, role_id)?;
         let mut member = Member::clone(&before);
-        match member.roles.binary_search(&role_id) {
-            Err(at) if has => member.roles.insert(at, role_id),
-            Ok(at) if !has => {
-                member.roles.remove(at);
-            }
-            _ => return Ok(()),
+        match (member.roles.binary_search(&role_id), action) {
+            (Err(at), RoleAction::Grant) => member.roles.insert(at, role_id),
+            (Ok(at), RoleAction::Revoke) => drop(member.roles.remove(at)),
+            (Ok(_), RoleAction::Grant) | (Err(_), RoleAction::Revoke) => return Ok(()),
         }
         let member = self.put_member(now, EventName::GuildMemberUpdate, member);
         self.log_roles(now, actor, &before, &member);

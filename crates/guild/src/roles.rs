@@ -9,7 +9,7 @@
 use crate::{
     audit::{self, NewEntry},
     check::Rank,
-    command::{Actor, Refusal, RolePatch},
+    command::{Actor, NewRole, Refusal, RolePatch},
     machine::{CommandResult, Guild},
     record::Write,
 };
@@ -19,23 +19,26 @@ use guildhall_stdx::Now;
 use std::{collections::BTreeMap, sync::Arc};
 
 impl Guild {
-    pub(crate) fn create_role(&mut self, now: Now, actor: Actor, role: &Role) -> CommandResult<Arc<Role>> {
+    pub(crate) fn create_role(&mut self, now: Now, actor: Actor, new: &NewRole) -> CommandResult<Arc<Role>> {
         let guild_context = self.in_guild(now, actor)?;
         guild_context.need(Permissions::MANAGE_ROLES)?;
-        let permissions = role.permissions & Permissions::ALL;
+        let permissions = new.permissions & Permissions::ALL;
         guild_context.need(permissions)?;
         if self.structure.roles.len() >= self.limits.roles_max {
             return Err(Refusal::TooManyRoles.into());
         }
-        // A new role whose picture is kept has an id already, from `Node::next_id`.
-        let has_id = role.id.get() != 0 && !self.structure.roles.contains_key(&role.id);
+        let id = new.id.filter(|id| !self.structure.roles.contains_key(id));
         let role = Arc::new(Role {
-            id: if has_id { role.id } else { self.next_id(now) },
+            id: id.unwrap_or_else(|| self.next_id(now)),
+            name: new.name.clone(),
+            color: new.color,
+            hoist: new.hoist,
+            // A member's new role starts at the bottom; the system chooses the position.
+            position: if guild_context.is_system() { new.position.max(1) } else { 1 },
             permissions,
-            // A member's new role starts at the bottom; a backend says where.
-            position: if guild_context.is_system() { role.position.max(1) } else { 1 },
-            managed: role.managed && guild_context.is_system(),
-            ..role.clone()
+            managed: new.managed && guild_context.is_system(),
+            mentionable: new.mentionable,
+            icon: new.icon.clone(),
         });
         self.put_role(now, EventName::GuildRoleCreate, &role);
         self.log(now, actor, NewEntry::new(AuditAction::RoleCreate, role.id).made(audit::of_role(&role)));

@@ -13,7 +13,7 @@ use crate::{
     record::Write,
     relays::RelayLink,
 };
-use guildhall_guild_protocol::{AudienceRule, MemberTable, Payload, ReplicaUpdate};
+use guildhall_guild_protocol::{AudienceRule, MemberTable, Payload, ReplicaUpdate, ResourcePayload};
 use guildhall_model::{AuditAction, Channel, ChannelId, ChannelType, EventName, Member, Permissions, UserId};
 use guildhall_stdx::Now;
 use std::{collections::BTreeMap, mem, sync::Arc};
@@ -158,6 +158,26 @@ impl Guild {
         self.write(Write::PutGuild(fields.clone()));
         let replica_update = self.change_structure(now, |structure| structure.guild = fields);
         let event = self.event(EventName::GuildUpdate, AudienceRule::Members, Payload::Guild(self.structure.clone()));
+        self.publish(event, replica_update);
+    }
+
+    /// Stores base fields that hold a changed resource, and publishes `name` instead of GUILD_UPDATE. With a
+    /// `channel_id` the viewers of the channel are the audience; all members if there is no such channel.
+    pub(crate) fn put_embedded(
+        &mut self,
+        now: Now,
+        fields: guildhall_model::Guild,
+        channel_id: Option<ChannelId>,
+        name: EventName,
+        resource: impl FnOnce(&Self) -> ResourcePayload,
+    ) {
+        let fields = Arc::new(fields);
+        self.write(Write::PutGuild(fields.clone()));
+        let replica_update = self.change_structure(now, |structure| structure.guild = fields);
+        let resource = resource(self);
+        let channel_id = channel_id.filter(|id| self.structure.channels.contains_key(id));
+        let rule = channel_id.map_or(AudienceRule::Members, AudienceRule::Channel);
+        let event = self.event(name, rule, Payload::Resource(Box::new(resource)));
         self.publish(event, replica_update);
     }
 

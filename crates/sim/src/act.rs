@@ -12,7 +12,7 @@ mod threads;
 pub use setup::setup;
 
 use crate::{checker::Fault, client::Phase, world::World};
-use guildhall_guild::{Actor, Command};
+use guildhall_guild::{Actor, Command, NewRole};
 use guildhall_guild_protocol::{RelayMessage, ToRelay};
 use guildhall_model::{ChannelId, GuildId, InviteCode, MessageId, Permissions, Role, RoleId, User, UserId};
 use guildhall_stdx::Rng;
@@ -97,6 +97,20 @@ fn role(role_id: RoleId, permissions: Permissions) -> Role {
         permissions,
         managed: false,
         mentionable: role_id.get().is_multiple_of(2),
+        icon: None,
+    }
+}
+
+fn new_role(permissions: Permissions) -> NewRole {
+    NewRole {
+        id: None,
+        name: "role 0".to_owned(),
+        color: 0,
+        hoist: true,
+        position: 1,
+        permissions,
+        managed: false,
+        mentionable: true,
         icon: None,
     }
 }

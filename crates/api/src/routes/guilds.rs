@@ -48,7 +48,7 @@ pub(super) fn need(guild: &GuildReply, permissions: Permissions) -> Result<(), A
     if guild.permissions.contains(permissions) { Ok(()) } else { Err(ApiError::MISSING_PERMISSIONS) }
 }
 
-async fn guild(api: &Api, caller: &Caller, guild_id: GuildId) -> Result<Box<GuildReply>, ApiError> {
+pub(super) async fn guild(api: &Api, caller: &Caller, guild_id: GuildId) -> Result<Box<GuildReply>, ApiError> {
     api.ask(caller, guild_id, request::ReadGuild).await
 }
 

@@ -13,7 +13,7 @@ mod channels;
 mod commands;
 mod directs;
 mod embeds;
-mod expressions;
+mod emojis;
 mod guilds;
 mod invites;
 mod members;
@@ -23,7 +23,10 @@ mod pins;
 mod reactions;
 mod render;
 mod roles;
+mod scheduled_events;
 mod small;
+mod stages;
+mod stickers;
 mod threads;
 mod webhooks;
 
@@ -108,25 +111,22 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
             "/guilds/{guild_id}/members/{user_id}",
             get(members::read).put(bans::join).patch(members::update).delete(members::remove),
         )
-        .route("/guilds/{guild_id}/emojis", get(expressions::list_emojis).post(expressions::create_emoji))
-        .route(
-            "/guilds/{guild_id}/emojis/{emoji_id}",
-            get(expressions::read_emoji).patch(expressions::update_emoji).delete(expressions::delete_emoji),
-        )
-        .route("/guilds/{guild_id}/stickers", get(expressions::list_stickers).post(expressions::create_sticker))
+        .route("/guilds/{guild_id}/emojis", get(emojis::list).post(emojis::create))
+        .route("/guilds/{guild_id}/emojis/{emoji_id}", get(emojis::read).patch(emojis::update).delete(emojis::delete))
+        .route("/guilds/{guild_id}/stickers", get(stickers::list).post(stickers::create))
         .route(
             "/guilds/{guild_id}/stickers/{sticker_id}",
-            get(expressions::read_sticker).patch(expressions::update_sticker).delete(expressions::delete_sticker),
+            get(stickers::read).patch(stickers::update).delete(stickers::delete),
         )
-        .route("/guilds/{guild_id}/scheduled-events", get(expressions::list_events).post(expressions::create_event))
+        .route("/guilds/{guild_id}/scheduled-events", get(scheduled_events::list).post(scheduled_events::create))
         .route(
             "/guilds/{guild_id}/scheduled-events/{event_id}",
-            get(expressions::read_event).patch(expressions::update_event).delete(expressions::delete_event),
+            get(scheduled_events::read).patch(scheduled_events::update).delete(scheduled_events::delete),
         )
-        .route("/guilds/{guild_id}/scheduled-events/{event_id}/users", get(expressions::event_users))
+        .route("/guilds/{guild_id}/scheduled-events/{event_id}/users", get(scheduled_events::list_followers))
         .route(
             "/guilds/{guild_id}/scheduled-events/{event_id}/users/@me",
-            put(expressions::follow_event).delete(expressions::unfollow_event),
+            put(scheduled_events::follow).delete(scheduled_events::unfollow),
         )
         .route("/guilds/{guild_id}/audit-logs", get(guilds::audit_log))
         .route("/guilds/{guild_id}/bans", get(bans::list))
@@ -171,11 +171,8 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
             get(commands::read).patch(commands::update).delete(commands::delete),
         );
     let codes = Router::new()
-        .route("/stage-instances", post(expressions::create_stage))
-        .route(
-            "/stage-instances/{channel_id}",
-            get(expressions::read_stage).patch(expressions::update_stage).delete(expressions::delete_stage),
-        )
+        .route("/stage-instances", post(stages::create))
+        .route("/stage-instances/{channel_id}", get(stages::read).patch(stages::update).delete(stages::delete))
         .route("/invites/{code}", get(invites::read).post(invites::accept).delete(invites::delete))
         .route("/webhooks/{webhook_id}", get(webhooks::read).patch(webhooks::update).delete(webhooks::delete))
         .route(

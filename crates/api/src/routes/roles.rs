@@ -1,6 +1,9 @@
 //! Roles of a guild. Spec  docs/protocol.md §6.3, §10.4.
 
-use super::{PathParams, guilds::need};
+use super::{
+    PathParams,
+    guilds::{guild, need},
+};
 use crate::{
     auth::Caller,
     body::{BodyLimits, JsonRequest},
@@ -16,8 +19,8 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use guildhall_guild::{GuildReply, Refusal, RolePatch, request};
-use guildhall_model::{GuildId, Permissions, Role, RoleIcon, RoleId, from_gateway::RoleBody};
+use guildhall_guild::{NewRole, Refusal, RolePatch, request};
+use guildhall_model::{Permissions, Role, RoleIcon, RoleId, from_gateway::RoleBody};
 use guildhall_store::{PictureOwner, role_picture};
 use std::sync::Arc;
 
@@ -30,10 +33,6 @@ const EMOJI_CHARS_MAX: usize = 32;
 
 fn body(role: &Role) -> Response {
     Json(RoleBody::from(role)).into_response()
-}
-
-async fn guild(api: &Api, caller: &Caller, guild_id: GuildId) -> Result<Box<GuildReply>, ApiError> {
-    api.ask(caller, guild_id, request::ReadGuild).await
 }
 
 pub(super) async fn list(
@@ -110,8 +109,9 @@ pub(super) async fn create(
     let everyone = guild.structure.roles.get(&guild_id.cast());
     // Unless told otherwise, a new role grants what everybody has anyway.
     let permissions = wish.permissions.or(everyone.map(|everyone| everyone.permissions)).unwrap_or(Permissions::NONE);
-    let role = Role {
-        id: api.node.next_id().await?,
+    let id: RoleId = api.node.next_id().await?;
+    let new = NewRole {
+        id: Some(id),
         name: wish.name.unwrap_or_else(|| "new role".to_owned()),
         color: wish.color.unwrap_or(0),
         hoist: wish.hoist.unwrap_or(false),
@@ -121,9 +121,9 @@ pub(super) async fn create(
         mentionable: wish.mentionable.unwrap_or(false),
         icon: icon.flatten(),
     };
-    let (owner, pictures) = (PictureOwner::Guild(guild_id), named(role.id, picture));
+    let (owner, pictures) = (PictureOwner::Guild(guild_id), named(id, picture));
     let held = api.hold_pictures(caller.id.get(), owner, pictures).await?;
-    let created = api.ask(&caller, guild_id, request::CreateRole(Box::new(role))).await;
+    let created = api.ask(&caller, guild_id, request::CreateRole(Box::new(new))).await;
     let role = held.settled(created).await?;
     Ok(body(&role))
 }

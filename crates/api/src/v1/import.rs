@@ -20,7 +20,7 @@ use super::{
     types::{AnyId, Snowflake, check_new_id},
 };
 use axum::{extract::State, response::Response};
-use guildhall_guild::{BackendCommand, Command, IMPORT_MEMBERS_MAX, Reply};
+use guildhall_guild::{BackendCommand, Command, IMPORT_MEMBERS_MAX, JoinAudience, Reply};
 use guildhall_model::{GuildId, Id, RoleId, UserId};
 use guildhall_store::ExternalKind;
 use serde::{Deserialize, Serialize};
@@ -138,7 +138,10 @@ pub(super) async fn import(
         v1: v1.clone(),
         guild_id,
         skip: how.skip.unwrap_or(0),
-        tell: how.events.unwrap_or(false),
+        audience: match how.events {
+            Some(true) => JoinAudience::AllMembers,
+            _ => JoinAudience::NewMember,
+        },
         dry_run,
         unseen,
         batch: Vec::with_capacity(IMPORT_MEMBERS_MAX),
@@ -194,7 +197,7 @@ struct Import {
     guild_id: GuildId,
     lines: Lines,
     skip: u64,
-    tell: bool,
+    audience: JoinAudience,
     dry_run: bool,
     /// With `replace`.
     unseen: Option<Unseen>,
@@ -288,7 +291,7 @@ impl Import {
             }
             let command = match self.dry_run {
                 true => BackendCommand::CompareMembers(members),
-                false => BackendCommand::ImportMembers { members, tell: self.tell },
+                false => BackendCommand::ImportMembers { members, audience: self.audience },
             };
             let imported = expect_read!(ask(&self.v1, self.guild_id, command).await?, Imported)?;
             self.progress.added += imported.added.len() as u64;

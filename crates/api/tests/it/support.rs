@@ -6,10 +6,10 @@ use axum::{
     http::{HeaderMap, Request, StatusCode},
 };
 use guildhall_api::{ApiLimits, ApiState, Files, FilesOptions, Peer, SessionStartLimit, files_router, router};
-use guildhall_guild::{Actor, Command, NewChannel, NewGuild, Reply};
+use guildhall_guild::{Actor, Command, NewChannel, NewGuild, NewRole, Reply};
 use guildhall_guild_protocol::{HiddenChannels, PartitionId, ToRelay};
 use guildhall_model::{
-    Channel, ChannelId, ChannelType, Guild, GuildId, Overwrite, OverwriteKind, Permissions, Role, RoleId, User, UserId,
+    Channel, ChannelId, ChannelType, Guild, GuildId, Overwrite, OverwriteKind, Permissions, RoleId, User, UserId,
 };
 use guildhall_node::{Clock, Node, NodeConfig, RelaySink};
 use guildhall_stdx::Now;
@@ -204,8 +204,8 @@ impl World {
 
     /// Gives a member a new role.
     pub async fn grant(&self, member: &Account, permissions: Permissions) -> RoleId {
-        let role = Role {
-            id: RoleId::new(0),
+        let role = NewRole {
+            id: None,
             name: "granted".to_owned(),
             color: 0,
             hoist: false,

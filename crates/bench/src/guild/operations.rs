@@ -7,13 +7,12 @@ use super::{GUILD, Lab, Often, SYSTEM, by, presence, session, shared, slow};
 use crate::{crowd, text};
 use anyhow::{Context, Result, bail};
 use guildhall_guild::{
-    Actor, ChannelPatch, Command, GuildPatch, MemberPatch, MessagePatch, NewChannel, NewMessage, Reply, ReplyTo,
-    RolePatch,
+    Actor, ChannelPatch, Command, GuildPatch, MemberPatch, MessagePatch, NewChannel, NewMessage, NewRole, Reply,
+    ReplyTo, RolePatch,
 };
 use guildhall_guild_protocol::{MemberTable, MembersWanted, PartitionId, RelayId, ToGuild};
 use guildhall_model::{
-    ChannelId, ChannelType, MessageId, Overwrite, OverwriteKind, Permissions, Presence, ReactionEmoji, Role, RoleId,
-    Status,
+    ChannelId, ChannelType, MessageId, Overwrite, OverwriteKind, Permissions, Presence, ReactionEmoji, RoleId, Status,
     to_gateway::{MemberQuery, RequestGuildMembers, VoiceStateUpdate},
 };
 use std::time::{Duration, Instant};
@@ -72,8 +71,8 @@ impl Lab {
     }
 
     fn make_role(&mut self) -> Result<(Duration, RoleId)> {
-        let role = Role {
-            id: RoleId::new(0),
+        let role = NewRole {
+            id: None,
             name: "made for a bench".to_owned(),
             color: 0,
             hoist: false,

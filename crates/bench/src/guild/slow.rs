@@ -6,7 +6,7 @@
 use super::{GUILD, Lab, Often, SYSTEM, beside::by_name, session, shared};
 use crate::crowd;
 use anyhow::{Result, bail};
-use guildhall_guild::{BulkRole, ChannelPatch, Command, MemberFilter, NewChannel, Prune, Reply};
+use guildhall_guild::{BulkRole, ChannelPatch, Command, MemberFilter, NewChannel, Prune, Reply, RoleAction};
 use guildhall_guild_protocol::{PartitionId, RelayId, ToGuild};
 use guildhall_member_list::{Interval, ListId};
 use guildhall_model::{ChannelId, ChannelType, UserId, to_gateway::SearchRecentMembers};
@@ -101,14 +101,14 @@ fn prune(lab: &mut Lab) -> Result<()> {
 
 fn bulk_role(lab: &mut Lab) -> Result<()> {
     let joined_before = Some(joined_at(BULK.min(lab.members / 2)));
-    let change = |has| {
+    let change = |action| {
         let filter = MemberFilter { joined_before, ..MemberFilter::default() };
-        Command::BulkRole(Box::new(BulkRole { role_id: crowd::role_id(crowd::ROLES_MIN + 1), has, filter }))
+        Command::BulkRole(Box::new(BulkRole { role_id: crowd::role_id(crowd::ROLES_MIN + 1), action, filter }))
     };
     lab.measure_each("role for 20,000 members, each slice", Often::Seldom, |lab, _| {
         let mut slices = Vec::new();
-        for has in [true, false] {
-            lab.later(SYSTEM, &change(has))?;
+        for action in [RoleAction::Grant, RoleAction::Revoke] {
+            lab.later(SYSTEM, &change(action))?;
             slices.extend(lab.settle()?.timers);
         }
         Ok(slices)

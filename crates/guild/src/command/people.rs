@@ -85,11 +85,17 @@ pub struct Prune {
     pub counts_only: bool,
 }
 
-/// A role for many.
+/// Change of a member's role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RoleAction {
+    Grant,
+    Revoke,
+}
+
+/// A change of one role for many members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BulkRole {
     pub role_id: RoleId,
-    /// Whether they have it from then on.
-    pub has: bool,
+    pub action: RoleAction,
     pub filter: MemberFilter,
 }

@@ -6,12 +6,13 @@
 
 use super::{
     ArchivedThreads, ChannelMove, ChannelPatch, Command, EmojiPatch, GuildPatch, GuildReply, InviteReply, MemberPatch,
-    MessagePatch, MessageReply, NewBan, NewChannel, NewEmoji, NewInvite, NewMessage, NewSticker, NewThread, NewWebhook,
-    Page, Reply, RolePatch, StickerPatch, ThreadList, ThreadReply, WebhookPatch, WebhookPost,
+    MessagePatch, MessageReply, NewBan, NewChannel, NewEmoji, NewInvite, NewMessage, NewRole, NewScheduledEvent,
+    NewSticker, NewThread, NewWebhook, Page, Reply, RolePatch, ScheduledEventContent, StageContent, StickerPatch,
+    ThreadList, ThreadReply, WebhookPatch, WebhookPost,
 };
 use crate::{
     audit::AuditQuery,
-    backend::{BackendCommand, Imported, InsteadOf, NewMember, RoleChange, RolesPut},
+    backend::{BackendCommand, Imported, InsteadOf, JoinAudience, NewMember, RoleChange, RolesPut},
     direct::DirectCommand,
     job::Audience,
     machine::CommandResult,
@@ -269,7 +270,7 @@ requests! {
     StartTyping(channel: ChannelId) -> ();
     UpdateGuild(patch: Box<GuildPatch>) -> Box<GuildReply>;
     DeleteGuild -> ();
-    CreateRole(role: Box<Role>) -> Arc<Role>;
+    CreateRole(new: Box<NewRole>) -> Arc<Role>;
     UpdateRole(role: RoleId, patch: Box<RolePatch>) -> Arc<Role>;
     DeleteRole(role: RoleId) -> ();
     MoveRoles(moves: Vec<(RoleId, i32)>) -> ();
@@ -280,10 +281,13 @@ requests! {
     CreateSticker(new: Box<NewSticker>) -> Box<Sticker>;
     UpdateSticker(sticker: StickerId, patch: Box<StickerPatch>) -> Box<Sticker>;
     DeleteSticker(sticker: StickerId) -> ();
-    PutScheduledEvent(event: Box<ScheduledEvent>, is_new: bool) -> Arc<ScheduledEvent>;
+    CreateScheduledEvent(new: Box<NewScheduledEvent>) -> Arc<ScheduledEvent>;
+    UpdateScheduledEvent(event: Id<()>, content: Box<ScheduledEventContent>) -> Arc<ScheduledEvent>;
     DeleteScheduledEvent(event: Id<()>) -> ();
-    FollowScheduledEvent(event: Id<()>, follows: bool) -> ();
-    PutStage(stage: Box<StageInstance>, is_new: bool) -> Box<StageInstance>;
+    FollowScheduledEvent(event: Id<()>) -> ();
+    UnfollowScheduledEvent(event: Id<()>) -> ();
+    CreateStage(channel: ChannelId, content: Box<StageContent>) -> Box<StageInstance>;
+    UpdateStage(channel: ChannelId, content: Box<StageContent>) -> Box<StageInstance>;
     DeleteStage(channel: ChannelId) -> ();
     CreateChannel(new: Box<NewChannel>) -> Arc<Channel>;
     UpdateChannel(channel: ChannelId, patch: Box<ChannelPatch>) -> ChannelReply;
@@ -351,7 +355,7 @@ requests! {
     PutChannel(channel: Box<Channel>, instead_of: InsteadOf<Channel>) -> Upserted<Arc<Channel>>;
     PutMember(new: Box<NewMember>, instead_of: InsteadOf<Member>) -> Upserted<Arc<Member>>;
     RefreshUser(user: Arc<User>) -> Option<Arc<Member>>;
-    ImportMembers { members: Vec<NewMember>, tell: bool } -> Box<Imported>;
+    ImportMembers { members: Vec<NewMember>, audience: JoinAudience } -> Box<Imported>;
     CompareMembers(members: Vec<NewMember>) -> Box<Imported>;
     RemoveMembers(users: Vec<UserId>) -> u64;
     ChangeRoles(changes: Vec<(UserId, RoleChange)>) -> u64;

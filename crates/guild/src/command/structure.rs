@@ -1,7 +1,8 @@
 //! A guild's base fields, roles and channels: made, changed, put into order.
 
 use guildhall_model::{
-    ChannelId, ChannelType, DefaultReaction, ForumTag, Guild, Id, Overwrite, Permissions, RoleIcon, User, UserId,
+    ChannelId, ChannelType, DefaultReaction, ForumTag, Guild, Id, Overwrite, Permissions, RoleIcon, RoleId, User,
+    UserId,
 };
 use std::sync::Arc;
 
@@ -43,6 +44,28 @@ pub struct NewGuild {
     pub guild: Guild,
     /// Its first member.
     pub owner: Arc<User>,
+}
+
+/// A role to be made.
+#[derive(Clone, Debug)]
+pub struct NewRole {
+    /// From `Node::next_id`, if its picture is stored under it. None, or the id of a role that exists: the guild
+    /// assigns one.
+    pub id: Option<RoleId>,
+    /// 1–100 characters.
+    pub name: String,
+    /// RGB, 0 for none.
+    pub color: u32,
+    /// Whether its members are shown in a group of their own.
+    pub hoist: bool,
+    /// At least 1. Only the system chooses it; a member's new role is at 1.
+    pub position: i32,
+    pub permissions: Permissions,
+    /// Whether it belongs to an integration; only the system sets it.
+    pub managed: bool,
+    /// Everybody may mention it.
+    pub mentionable: bool,
+    pub icon: Option<RoleIcon>,
 }
 
 /// Changes to a role; `None` leaves a field as it is.

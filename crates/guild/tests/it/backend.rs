@@ -2,8 +2,8 @@
 
 use crate::fixture::*;
 use guildhall_guild::{
-    Actor, BackendCommand, Command, IMPORT_MEMBERS_MAX, Imported, NewMember, ROLE_CHANGES_MAX, Refusal, Reply,
-    RoleChange, RolesPut,
+    Actor, BackendCommand, Command, IMPORT_MEMBERS_MAX, Imported, JoinAudience, NewMember, ROLE_CHANGES_MAX, Refusal,
+    Reply, RoleChange, RolesPut,
 };
 use guildhall_guild_protocol::{AudienceRule, BackendEvent};
 use guildhall_model::{
@@ -28,7 +28,7 @@ fn new_member(id: UserId) -> NewMember {
 }
 
 fn role() -> Role {
-    Role { id: ROLE, ..new_role(Permissions::VIEW_CHANNEL, 3) }
+    crate::fixture::role(ROLE, Permissions::VIEW_CHANNEL, 3)
 }
 
 fn channel(name: &str) -> Channel {
@@ -66,7 +66,7 @@ fn h1_what_is_there_already_changes_and_tells_nothing() {
         assert!(!matches!(reply, Reply::Created(_)), "{reply:?}");
     }
     assert_eq!(world.guild.version(), version, "nothing happened");
-    let everyone = Role { id: GUILD.cast(), name: "else".into(), ..new_role(Permissions::NONE, 9) };
+    let everyone = Role { name: "else".into(), ..crate::fixture::role(GUILD.cast(), Permissions::NONE, 9) };
     let Ok(Reply::Role(everyone)) = world.backend(BackendCommand::PutRole(Box::new(everyone), None)) else { panic!() };
     assert_eq!((everyone.name.as_str(), everyone.position), ("@everyone", 0));
 }
@@ -90,7 +90,11 @@ fn h2_the_rules_hold() {
     let fields = GuildFields::new(GUILD, "g", NOBODY);
     refused(&mut world, BackendCommand::PutGuild(Box::new(fields), None), Refusal::InvalidForm("owner_id"));
     let members = (0..=IMPORT_MEMBERS_MAX as u64).map(|n| new_member(UserId::new(9_000 + n))).collect();
-    refused(&mut world, BackendCommand::ImportMembers { members, tell: false }, Refusal::InvalidForm("members"));
+    refused(
+        &mut world,
+        BackendCommand::ImportMembers { members, audience: JoinAudience::NewMember },
+        Refusal::InvalidForm("members"),
+    );
 }
 
 #[test]
@@ -112,7 +116,7 @@ fn imports_say_what_became_of_whom() {
         new_member(EVE),
         new_member(NOBODY),
     ];
-    let reply = world.backend(BackendCommand::ImportMembers { members, tell: false }).unwrap();
+    let reply = world.backend(BackendCommand::ImportMembers { members, audience: JoinAudience::NewMember }).unwrap();
     let Reply::Imported(imported) = reply else { panic!("{reply:?}") };
     assert_eq!(*imported, Imported { added: vec![EVE, NOBODY], changed: 1, unchanged: 1 });
 }
@@ -154,7 +158,7 @@ fn h4_a_bulk_change_is_applied_whole_or_not_at_all() {
     let reply = world.backend(BackendCommand::CompareMembers(members.clone()));
     let Ok(Reply::Imported(would)) = reply else { panic!("{reply:?}") };
     assert_eq!((would.added.as_slice(), world.guild.version()), (&[EVE][..], version), "a comparison changes nothing");
-    world.backend(BackendCommand::ImportMembers { members, tell: false }).unwrap();
+    world.backend(BackendCommand::ImportMembers { members, audience: JoinAudience::NewMember }).unwrap();
     assert_eq!(count(world.backend(BackendCommand::RemoveMembers(vec![EVE, OWNER, NOBODY]))), 1, "the owner stays");
     assert!(world.command(Actor::System, Command::ReadMember(OWNER)).is_ok());
 }

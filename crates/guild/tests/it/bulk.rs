@@ -2,7 +2,7 @@
 
 use crate::fixture::*;
 use guildhall_guild::{
-    Actor, BulkRole, Command, GuildLimits, JobId, MemberFilter, NewChannel, Outcome, Prune, Refusal, Reply,
+    Actor, BulkRole, Command, GuildLimits, JobId, MemberFilter, NewChannel, Outcome, Prune, Refusal, Reply, RoleAction,
 };
 use guildhall_guild_protocol::{ReplicaUpdate, ToGuild};
 use guildhall_model::{ChannelType, EventName, Permissions, RoleId, Status, UserId};
@@ -36,8 +36,8 @@ fn start(world: &mut World, actor: Actor, command: &Command) -> JobId {
     id
 }
 
-fn role_for_all(role_id: RoleId, has: bool) -> Command {
-    Command::BulkRole(Box::new(BulkRole { role_id, has, filter: MemberFilter::default() }))
+fn role_for_all(role_id: RoleId, action: RoleAction) -> Command {
+    Command::BulkRole(Box::new(BulkRole { role_id, action, filter: MemberFilter::default() }))
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn a_slice_at_a_time_and_others_between() {
     let channel = world.text_channel();
     let role = world.role(Permissions::NONE, 1);
     world.sent.clear();
-    let (give, prune) = (role_for_all(role, true), Command::Prune(Box::new(prune())));
+    let (give, prune) = (role_for_all(role, RoleAction::Grant), Command::Prune(Box::new(prune())));
     let giving = start(&mut world, Actor::System, &give);
     let pruning = start(&mut world, Actor::System, &prune);
     world.run_jobs();
@@ -119,15 +119,15 @@ fn a_role_for_many() {
     let mut world = crowd(200);
     let (low, high) = (world.role(Permissions::NONE, 1), world.role(Permissions::NONE, 9));
     world.grant(ANA, Permissions::MANAGE_ROLES, 5);
-    assert_eq!(count(world.by(ANA, role_for_all(low, true))), Ok(204));
-    assert_eq!(count(world.by(ANA, role_for_all(low, true))), Ok(0), "they have it");
-    assert_eq!(count(world.by(ANA, role_for_all(high, true))), Err(Refusal::MissingPermissions));
-    assert_eq!(count(world.by(ANA, role_for_all(GUILD.cast(), true))), Err(Refusal::InvalidRole));
-    assert_eq!(count(world.by(BOB, role_for_all(low, false))), Err(Refusal::MissingPermissions));
-    assert_eq!(count(world.by(ANA, role_for_all(RoleId::new(6), true))), Err(Refusal::UnknownRole));
+    assert_eq!(count(world.by(ANA, role_for_all(low, RoleAction::Grant))), Ok(204));
+    assert_eq!(count(world.by(ANA, role_for_all(low, RoleAction::Grant))), Ok(0), "they have it");
+    assert_eq!(count(world.by(ANA, role_for_all(high, RoleAction::Grant))), Err(Refusal::MissingPermissions));
+    assert_eq!(count(world.by(ANA, role_for_all(GUILD.cast(), RoleAction::Grant))), Err(Refusal::InvalidRole));
+    assert_eq!(count(world.by(BOB, role_for_all(low, RoleAction::Revoke))), Err(Refusal::MissingPermissions));
+    assert_eq!(count(world.by(ANA, role_for_all(RoleId::new(6), RoleAction::Grant))), Err(Refusal::UnknownRole));
     // Only some.
     let filter = MemberFilter { roles: vec![low], none_of: vec![ANA, BOB], ..MemberFilter::default() };
-    let take = Command::BulkRole(Box::new(BulkRole { role_id: low, has: false, filter }));
+    let take = Command::BulkRole(Box::new(BulkRole { role_id: low, action: RoleAction::Revoke, filter }));
     assert_eq!(count(world.by(ANA, take)), Ok(202));
     let have: Vec<UserId> =
         world.store.members.values().filter(|m| m.roles.contains(&low)).map(|m| m.user.id).collect();

@@ -6,7 +6,7 @@
 
 use guildhall_guild::{
     Actor, BackendCommand, Command, Guild, GuildLimits, GuildRecord, Job, JobId, MessageRecord, MessageReply,
-    NewChannel, NewGuild, NewMessage, Outcome, Output, ReactionCount, Refusal, Reply, Write,
+    NewChannel, NewGuild, NewMessage, NewRole, Outcome, Output, ReactionCount, Refusal, Reply, Write,
 };
 use guildhall_guild_protocol::{
     AudienceRule, GuildView, MembersWanted, PartitionId, Payload, Published, RelayId, RelayMessage, RelayStreams,
@@ -64,9 +64,24 @@ pub fn new_channel(name: &str, kind: ChannelType) -> NewChannel {
     }
 }
 
-pub fn new_role(permissions: Permissions, position: i32) -> Role {
+pub fn new_role(permissions: Permissions, position: i32) -> NewRole {
+    NewRole {
+        id: None,
+        name: "role".to_owned(),
+        color: 0,
+        hoist: false,
+        position,
+        permissions,
+        managed: false,
+        mentionable: false,
+        icon: None,
+    }
+}
+
+/// A role as the store or a backend has it.
+pub fn role(id: RoleId, permissions: Permissions, position: i32) -> Role {
     Role {
-        id: RoleId::new(0),
+        id,
         name: "role".to_owned(),
         color: 0,
         hoist: false,

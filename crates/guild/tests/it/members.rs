@@ -1,7 +1,7 @@
 //! Members: joins, changes and departures.
 
 use crate::fixture::*;
-use guildhall_guild::{Actor, Command, MemberPatch, Refusal, Reply};
+use guildhall_guild::{Actor, Command, MemberPatch, NewRole, Refusal, Reply};
 use guildhall_guild_protocol::{AudienceRule, Payload, Published, ReplicaUpdate};
 use guildhall_model::{EventName, Member, Permissions, RoleId, User, UserId};
 use guildhall_stdx::Timestamp;
@@ -114,10 +114,9 @@ fn e1_roles_are_handed_out_from_above() {
     let low = world.role(Permissions::NONE, 1);
     let own = world.grant(BOB, Permissions::MANAGE_ROLES, 2);
     let high = world.role(Permissions::NONE, 3);
-    let managed = match world.system(Command::CreateRole(Box::new(guildhall_model::Role {
-        managed: true,
-        ..new_role(Permissions::NONE, 1)
-    }))) {
+    let managed = match world
+        .system(Command::CreateRole(Box::new(NewRole { managed: true, ..new_role(Permissions::NONE, 1) })))
+    {
         Reply::Role(role) => role.id,
         other => panic!("{other:?}"),
     };

@@ -1,7 +1,9 @@
 //! The permission matrix: each command against each permission alone, and against who is nobody.
 
 use crate::fixture::*;
-use guildhall_guild::{Actor, ChannelPatch, Command, GuildPatch, MemberPatch, MessagePatch, Refusal, RolePatch};
+use guildhall_guild::{
+    Actor, ChannelPatch, Command, GuildPatch, MemberPatch, MessagePatch, NewRole, Refusal, RolePatch,
+};
 use guildhall_guild_protocol::ToGuild;
 use guildhall_model::{ChannelId, ChannelType, MessageId, OverwriteKind, Permissions, ReactionEmoji, RoleId, Status};
 use guildhall_stdx::Timestamp;
@@ -146,7 +148,7 @@ fn each_permission_alone() {
         for bit in (0..53).chain([63]) {
             let (mut world, things) = scene();
             let permission = Permissions(1 << bit);
-            let role = guildhall_model::Role { permissions: permission, ..new_role(permission, 5) };
+            let role = NewRole { permissions: permission, ..new_role(permission, 5) };
             let guildhall_guild::Reply::Role(role) = world.system(Command::CreateRole(Box::new(role))) else {
                 panic!()
             };

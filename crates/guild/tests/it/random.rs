@@ -5,7 +5,8 @@
 use crate::fixture::*;
 use guildhall_guild::{
     Actor, AllowedMentions, BulkRole, ChannelPatch, Command, Guild, GuildLimits, GuildPatch, JobId, MemberFilter,
-    MemberPatch, MessagePatch, MessageRecord, NewMessage, Outcome, Prune, Refusal, Reply, ReplyTo, RolePatch,
+    MemberPatch, MessagePatch, MessageRecord, NewMessage, Outcome, Prune, Refusal, Reply, ReplyTo, RoleAction,
+    RolePatch,
 };
 use guildhall_guild_protocol::{
     GuildReplica, GuildView, MembersWanted, PartitionId, RelayId, RelayMessage, SessionKey, SessionPresence, ToGuild,
@@ -467,7 +468,7 @@ impl Walk {
             })),
             42 => Command::BulkRole(Box::new(BulkRole {
                 role_id: self.role(),
-                has: self.rng.chance(0.5),
+                action: if self.rng.chance(0.5) { RoleAction::Grant } else { RoleAction::Revoke },
                 filter: MemberFilter { offline: self.rng.chance(0.3), ..MemberFilter::default() },
             })),
             _ if self.rng.chance(0.5) => Command::ShowVoice(self.user(), self.rng.chance(0.7).then(|| self.channel())),

@@ -8,15 +8,15 @@
 use crate::fixture::*;
 use guildhall_guild::{
     Actor, ArchivedThreads, BackendCommand, BulkRole, CachedMessage, ChannelPatch, Command, Guild, GuildLimits,
-    GuildPatch, GuildRecord, IMPORT_MEMBERS_MAX, Job, MemberFilter, MemberPatch, MessagePatch, MessageRecord, NewBan,
-    NewInvite, NewMember, NewMessage, NewThread, NewWebhook, Outcome, Output, Page, Prune, Reply, RolePatch,
-    WebhookAccess, WebhookPost,
+    GuildPatch, GuildRecord, IMPORT_MEMBERS_MAX, Job, JoinAudience, MemberFilter, MemberPatch, MessagePatch,
+    MessageRecord, NewBan, NewInvite, NewMember, NewMessage, NewThread, NewWebhook, Outcome, Output, Page, Prune,
+    Reply, RoleAction, RolePatch, WebhookAccess, WebhookPost,
 };
 use guildhall_guild_protocol::{MembersWanted, ToGuild};
 use guildhall_member_list::{Interval, ListId};
 use guildhall_model::{
     AccountKind, Channel, ChannelId, ChannelType, Guild as GuildFields, InviteCode, Member, Message, MessageId, Nonce,
-    OverwriteKind, Permissions, Presence, ReactionEmoji, Role, RoleId, Status, UserId,
+    OverwriteKind, Permissions, Presence, ReactionEmoji, RoleId, Status, UserId,
     to_gateway::{MemberQuery, RequestGuildMembers, SearchRecentMembers},
 };
 use guildhall_stdx::{Now, Timestamp, steps_taken};
@@ -52,7 +52,7 @@ fn message_id(outcome: &Outcome) -> MessageId {
 impl Lab {
     fn new(members_count: u64) -> Self {
         let now = Now::new(1_000, 1_700_000_000_000);
-        let everyone = Role { id: GUILD.cast(), ..new_role(Permissions::DEFAULT_EVERYONE, 0) };
+        let everyone = role(GUILD.cast(), Permissions::DEFAULT_EVERYONE, 0);
         let make = |n| {
             let mut member = Member::new(user(member(n)), now.unix);
             member.roles.extend((n % 2 == 0).then_some(ROLE));
@@ -63,11 +63,7 @@ impl Lab {
         slow.rate_limit_per_user = 1;
         let record = GuildRecord {
             guild: GuildFields::new(GUILD, "guild", OWNER),
-            roles: vec![
-                everyone,
-                Role { id: ROLE, ..new_role(Permissions::NONE, 2) },
-                Role { id: LOW_ROLE, ..new_role(Permissions::NONE, 1) },
-            ],
+            roles: vec![everyone, role(ROLE, Permissions::NONE, 2), role(LOW_ROLE, Permissions::NONE, 1)],
             channels: vec![slow, channel(VOICE, ChannelType::Voice), channel(CROWDED, ChannelType::Voice)],
             members: (0..members_count).map(make).collect(),
             resources: Vec::new(),
@@ -455,7 +451,10 @@ impl Lab {
             communication_disabled_until: None,
         };
         let members = (0..IMPORT_MEMBERS_MAX as u64).map(import).collect();
-        self.system(Command::Backend(Box::new(BackendCommand::ImportMembers { members, tell: false })));
+        self.system(Command::Backend(Box::new(BackendCommand::ImportMembers {
+            members,
+            audience: JoinAudience::NewMember,
+        })));
         self.owner(Command::UpdateMember(half, Box::new(patch)));
         self.owner(Command::AddMemberRole(half, LOW_ROLE));
         self.owner(Command::RemoveMemberRole(half, LOW_ROLE));
@@ -467,7 +466,7 @@ impl Lab {
 
     fn bulk(&mut self) {
         let filter = MemberFilter { roles: vec![ROLE], ..MemberFilter::default() };
-        self.owner(Command::BulkRole(Box::new(BulkRole { role_id: LOW_ROLE, has: true, filter })));
+        self.owner(Command::BulkRole(Box::new(BulkRole { role_id: LOW_ROLE, action: RoleAction::Grant, filter })));
         // Only slices are measured here: a thousand of them are enough.
         let joined_before = Timestamp(i64::MAX);
         self.owner(Command::Prune(Box::new(Prune { roles: vec![], joined_before, counts_only: true })));

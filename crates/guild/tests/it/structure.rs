@@ -1,11 +1,11 @@
 //! Structure: base fields, roles, channels and overwrites.
 
 use crate::fixture::*;
-use guildhall_guild::{Actor, ChannelPatch, Command, GuildLimits, GuildPatch, NewChannel, Refusal, Reply, RolePatch};
-use guildhall_guild_protocol::{AudienceRule, Payload, Published, ReplicaUpdate};
-use guildhall_model::{
-    Channel, ChannelId, ChannelType, EventName, Overwrite, OverwriteKind, Permissions, Role, RoleId,
+use guildhall_guild::{
+    Actor, ChannelPatch, Command, GuildLimits, GuildPatch, NewChannel, NewRole, Refusal, Reply, RolePatch,
 };
+use guildhall_guild_protocol::{AudienceRule, Payload, Published, ReplicaUpdate};
+use guildhall_model::{Channel, ChannelId, ChannelType, EventName, Overwrite, OverwriteKind, Permissions, RoleId};
 
 fn child(parent: ChannelId) -> NewChannel {
     NewChannel { parent_id: Some(parent), ..new_channel("child", ChannelType::Text) }
@@ -102,7 +102,7 @@ fn roles() {
     let mut world = World::populated();
     let own = world.grant(BOB, Permissions::MANAGE_ROLES | Permissions::KICK_MEMBERS, 5);
     world.sent.clear();
-    let wanted = Role { managed: true, ..new_role(Permissions::KICK_MEMBERS, 9) };
+    let wanted = NewRole { managed: true, ..new_role(Permissions::KICK_MEMBERS, 9) };
     let Ok(Reply::Role(role)) = world.by(BOB, Command::CreateRole(Box::new(wanted))) else { panic!() };
     assert!(role.id > own && role.position == 1 && !role.managed);
     check_structure(&world.only_event(EventName::GuildRoleCreate));

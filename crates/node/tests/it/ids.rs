@@ -1,8 +1,8 @@
 //! Ids: above everything stored, each made once on the whole node, growing in every channel.
 
 use crate::support::{OWNER, World, bounded, config, new_guild, user};
-use guildhall_guild::{Command, Refusal, Reply, Write};
-use guildhall_model::{ChannelId, GuildId, MessageId, Permissions, Role, RoleId};
+use guildhall_guild::{Command, NewRole, Refusal, Reply, Write};
+use guildhall_model::{ChannelId, GuildId, MessageId, Permissions, RoleId};
 use guildhall_node::{NodeConfig, NodeLimits};
 use guildhall_store::{MemoryStore, Store};
 use std::{
@@ -57,8 +57,8 @@ const CHANNELS_PER_GUILD: usize = 5;
 const MESSAGES_PER_CHANNEL: usize = 60;
 
 async fn role(world: &World, guild_id: GuildId) -> RoleId {
-    let new = Role {
-        id: RoleId::new(0),
+    let new = NewRole {
+        id: None,
         name: "a role".to_owned(),
         color: 0,
         hoist: false,

@@ -1,9 +1,11 @@
 //! Hidden channels (S13): the three forms in which members receive channels that they cannot view.
 
 use crate::fixture::*;
-use guildhall_guild::{Actor, ChannelPatch, Command, NewChannel, Reply};
+use guildhall_guild::{
+    Actor, ChannelPatch, Command, NewChannel, NewScheduledEvent, Reply, ScheduledEventContent, StageContent,
+};
 use guildhall_guild_protocol::HiddenChannels::{self, Absent, Listed, Obfuscated};
-use guildhall_model::{ChannelType, Id, Overwrite, OverwriteKind, Permissions, ScheduledEvent, StageInstance, User};
+use guildhall_model::{ChannelType, Overwrite, OverwriteKind, Permissions, User};
 use guildhall_partition::PartitionConfig;
 use guildhall_stdx::Timestamp;
 use guildhall_test_kit::{ClientId, ClientParams, Dispatch, Pair, Received, identify_payload};
@@ -266,34 +268,27 @@ fn s13_stages_and_scheduled_events_of_hidden_channels_are_for_their_viewers() {
     };
     let made = pair.command(Actor::System, Command::CreateChannel(Box::new(new)));
     let Ok(Reply::Channel(stage)) = made else { panic!("{made:?}") };
-    let instance = StageInstance {
-        id: Id::new(0),
-        guild_id: stage.guild_id,
-        channel_id: stage.id,
-        topic: "merger".to_owned(),
-        privacy_level: 2,
-        guild_scheduled_event_id: None,
-    };
-    let event = |channel_id| ScheduledEvent {
-        id: Id::new(0),
-        creator_id: None,
-        channel_id,
-        name: "party".to_owned(),
-        description: None,
-        scheduled_start_time: Timestamp(1_800_000_000_000),
-        scheduled_end_time: None,
-        privacy_level: 2,
-        status: 1,
-        entity_type: 1,
-        entity_metadata: None,
-        image: None,
-        followers: Vec::new(),
+    let stage_content = StageContent { topic: "merger".to_owned(), privacy_level: 2, guild_scheduled_event_id: None };
+    let event = |channel_id| {
+        let content = ScheduledEventContent {
+            channel_id,
+            name: "party".to_owned(),
+            description: None,
+            scheduled_start_time: Timestamp(1_800_000_000_000),
+            scheduled_end_time: None,
+            privacy_level: 2,
+            status: 1,
+            entity_type: 1,
+            entity_metadata: None,
+            image: None,
+        };
+        Command::CreateScheduledEvent(Box::new(NewScheduledEvent { id: None, content }))
     };
     pair.settle();
     [insider, outsider].iter().for_each(|client| drop(pair.take(*client)));
-    system(&mut pair, Command::PutStage(Box::new(instance), true));
-    system(&mut pair, Command::PutScheduledEvent(Box::new(event(Some(stage.id))), true));
-    system(&mut pair, Command::PutScheduledEvent(Box::new(event(None)), true));
+    system(&mut pair, Command::CreateStage(stage.id, Box::new(stage_content)));
+    system(&mut pair, event(Some(stage.id)));
+    system(&mut pair, event(None));
     assert_eq!(
         names(&mut pair, insider),
         ["STAGE_INSTANCE_CREATE", "GUILD_SCHEDULED_EVENT_CREATE", "GUILD_SCHEDULED_EVENT_CREATE"]

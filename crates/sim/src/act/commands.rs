@@ -1,6 +1,6 @@
 //! Actions in the guild: commands.
 
-use super::{GUILD, Said, role, some_permissions};
+use super::{GUILD, Said, new_role, some_permissions};
 use crate::{checker::Fault, naive::NaiveChannel, world::World};
 use guildhall_guild::{
     Actor, AllowedMentions, ChannelPatch, Command, GuildPatch, MemberPatch, MessagePatch, NewChannel, NewMessage,
@@ -51,7 +51,7 @@ impl World {
                 )
             }
             62..64 if state.roles.len() < ROLES_MAX => {
-                (Actor::System, Command::CreateRole(Box::new(role(RoleId::new(0), some_permissions(&mut self.rng)))))
+                (Actor::System, Command::CreateRole(Box::new(new_role(some_permissions(&mut self.rng)))))
             }
             64..65 => match some_role {
                 Some(role) => (Actor::System, Command::DeleteRole(role)),

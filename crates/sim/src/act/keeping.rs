@@ -3,10 +3,10 @@
 use super::Said;
 use crate::{checker::Fault, world::World};
 use guildhall_guild::{
-    Actor, ChannelMove, Command, EmojiPatch, MessagePatch, NewEmoji, NewMessage, NewSticker, NewWebhook, Reply,
-    WebhookAccess, WebhookPost,
+    Actor, ChannelMove, Command, EmojiPatch, MessagePatch, NewEmoji, NewMessage, NewScheduledEvent, NewSticker,
+    NewWebhook, Reply, ScheduledEventContent, StageContent, WebhookAccess, WebhookPost,
 };
-use guildhall_model::{ChannelId, EmojiId, Id, RoleId, ScheduledEvent, StageInstance, UserId, Webhook};
+use guildhall_model::{ChannelId, EmojiId, Id, RoleId, UserId, Webhook};
 use guildhall_stdx::Timestamp;
 use std::sync::Arc;
 
@@ -88,29 +88,25 @@ impl World {
 
     fn announce(&mut self, by: Actor, follower: Actor) -> Result<(), Fault> {
         let known = self.rng.pick(&self.actions.kept.events).copied();
-        let event = |id: Id<()>, name: String| {
-            Box::new(ScheduledEvent {
-                id,
-                creator_id: None,
-                channel_id: None,
-                name,
-                description: None,
-                scheduled_start_time: Timestamp(1_800_000_000_000),
-                scheduled_end_time: None,
-                privacy_level: 2,
-                status: 1,
-                entity_type: 3,
-                entity_metadata: None,
-                image: None,
-                followers: Vec::new(),
-            })
+        let content = |name: String| ScheduledEventContent {
+            channel_id: None,
+            name,
+            description: None,
+            scheduled_start_time: Timestamp(1_800_000_000_000),
+            scheduled_end_time: None,
+            privacy_level: 2,
+            status: 1,
+            entity_type: 3,
+            entity_metadata: None,
+            image: None,
         };
         let name = format!("event {}", self.rng.below(10));
         let (by, command) = match (known, self.rng.below(6)) {
             (Some(known), 0) => (by, Command::DeleteScheduledEvent(known)),
-            (Some(known), 1) => (by, Command::PutScheduledEvent(event(known, name), false)),
-            (Some(known), 2..5) => (follower, Command::FollowScheduledEvent(known, self.rng.chance(0.6))),
-            _ => (by, Command::PutScheduledEvent(event(Id::new(0), name), true)),
+            (Some(known), 1) => (by, Command::UpdateScheduledEvent(known, Box::new(content(name)))),
+            (Some(known), 2..5) if self.rng.chance(0.6) => (follower, Command::FollowScheduledEvent(known)),
+            (Some(known), 2..5) => (follower, Command::UnfollowScheduledEvent(known)),
+            _ => (by, Command::CreateScheduledEvent(Box::new(NewScheduledEvent { id: None, content: content(name) }))),
         };
         if let Some(Reply::ScheduledEvent(event)) = self.command(by, &command)?
             && !self.actions.kept.events.contains(&event.id)
@@ -125,17 +121,15 @@ impl World {
         let stages = self.checker.state.channels.iter().filter(|(_, channel)| channel.kind == 13);
         let stages: Vec<u64> = stages.map(|(id, _)| *id).collect();
         let Some(channel_id) = self.rng.pick(&stages).map(|id| ChannelId::new(*id)) else { return Ok(()) };
-        let stage = StageInstance {
-            id: Id::new(0),
-            guild_id: self.guild_id(),
-            channel_id,
+        let content = StageContent {
             topic: format!("topic {}", self.rng.below(10)),
             privacy_level: 2,
             guild_scheduled_event_id: None,
         };
         let command = match self.rng.below(3) {
             0 => Command::DeleteStage(channel_id),
-            n => Command::PutStage(Box::new(stage), n == 1),
+            1 => Command::CreateStage(channel_id, Box::new(content)),
+            _ => Command::UpdateStage(channel_id, Box::new(content)),
         };
         self.command(by, &command)?;
         Ok(())

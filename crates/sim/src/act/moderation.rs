@@ -7,7 +7,8 @@ use crate::{
     world::World,
 };
 use guildhall_guild::{
-    Actor, BackendCommand, BulkRole, Command, Join, MemberFilter, MemberPatch, NewBan, NewInvite, NewMember, Prune,
+    Actor, BackendCommand, BulkRole, Command, Join, JoinAudience, MemberFilter, MemberPatch, NewBan, NewInvite,
+    NewMember, Prune, RoleAction,
 };
 use guildhall_model::{ChannelId, InviteCode, MessageId, RoleId, User, UserId};
 use guildhall_stdx::Timestamp;
@@ -36,8 +37,9 @@ impl World {
             }
             7 => {
                 if let Some(role_id) = role {
-                    let (has, filter) = (self.rng.chance(0.5), MemberFilter::default());
-                    self.command(by, &Command::BulkRole(Box::new(BulkRole { role_id, has, filter })))?;
+                    let action = if self.rng.chance(0.5) { RoleAction::Grant } else { RoleAction::Revoke };
+                    let bulk = BulkRole { role_id, action, filter: MemberFilter::default() };
+                    self.command(by, &Command::BulkRole(Box::new(bulk)))?;
                 }
             }
             8..11 => self.join(by, role)?,
@@ -156,15 +158,15 @@ impl World {
                 communication_disabled_until: self.rng.chance(0.1).then_some(until),
             });
         }
-        let tell = self.rng.chance(0.5);
+        let audience = if self.rng.chance(0.5) { JoinAudience::AllMembers } else { JoinAudience::NewMember };
         let command = match members.pop() {
             Some(one) if members.is_empty() => BackendCommand::PutMember(Box::new(one), None),
             one => {
                 members.extend(one);
-                BackendCommand::ImportMembers { members, tell }
+                BackendCommand::ImportMembers { members, audience }
             }
         };
-        if matches!(command, BackendCommand::ImportMembers { tell: false, .. }) {
+        if matches!(command, BackendCommand::ImportMembers { audience: JoinAudience::NewMember, .. }) {
             self.checker.telling = Telling::Untold;
         }
         self.command(Actor::System, &Command::Backend(Box::new(command)))?;

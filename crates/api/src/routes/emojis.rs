@@ -1,0 +1,123 @@
+//! Emoji of a guild. Spec  docs/protocol.md §6.7, §10.4.
+
+use super::{PathParams, guilds::guild};
+use crate::{
+    auth::Caller,
+    body::{BodyLimits, JsonRequest},
+    error::ApiError,
+    form::{self, Fault, Parsed},
+    permit::ReadPermit,
+    pictures::PictureRule,
+    state::Api,
+};
+use axum::{
+    Json,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use guildhall_guild::{EmojiPatch, GuildReply, NewEmoji, request};
+use guildhall_model::{Emoji, EmojiId, Permissions, RoleId, from_gateway::EmojiBody};
+use guildhall_store::{PictureOwner, emoji_picture};
+use serde_json::Value;
+use std::sync::Arc;
+
+const ROLES_MAX: usize = 250;
+
+/// Two to 32 letters, digits and underscores.
+fn emoji_name(value: &Value) -> Parsed<String> {
+    let name = form::text(value, 2, 32)?;
+    if name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+        return Ok(name);
+    }
+    Err(Fault::new("STRING_TYPE_REGEX", "String value did not match validation regex.").into())
+}
+
+/// Checks the permission to add an emoji or sticker before its picture is written. The guild checks again.
+pub(super) fn need_to_create(guild: &GuildReply) -> Result<(), ApiError> {
+    let any = Permissions::CREATE_GUILD_EXPRESSIONS | Permissions::MANAGE_GUILD_EXPRESSIONS;
+    if guild.permissions.intersects(any) { Ok(()) } else { Err(ApiError::MISSING_PERMISSIONS) }
+}
+
+fn roles(value: &Value) -> Parsed<Vec<RoleId>> {
+    form::list(value, 0, ROLES_MAX, form::id)
+}
+
+pub(super) async fn list(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<Response, ApiError> {
+    let guild = guild(&api, &caller, params.id("guild_id")?).await?;
+    Ok(Json(guild.structure.guild.emojis.iter().map(EmojiBody::from).collect::<Vec<_>>()).into_response())
+}
+
+fn find(guild: &GuildReply, id: EmojiId) -> Result<&Emoji, ApiError> {
+    guild.structure.guild.emojis.iter().find(|emoji| emoji.id == id).ok_or(ApiError::UNKNOWN_EMOJI)
+}
+
+pub(super) async fn read(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<Response, ApiError> {
+    let id: EmojiId = params.id("emoji_id")?;
+    let guild = guild(&api, &caller, params.id("guild_id")?).await?;
+    Ok(Json(EmojiBody::from(find(&guild, id)?)).into_response())
+}
+
+pub(super) async fn create(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    input: JsonRequest,
+) -> Result<Response, ApiError> {
+    let guild_id = params.id("guild_id")?;
+    let guild = guild(&api, &caller, params.id("guild_id")?).await?;
+    let permit = ReadPermit::in_guild(&caller, &guild, &guild.structure.guild);
+    let rule = PictureRule::small(&api);
+    let input = input.json(&api, permit, BodyLimits::PICTURE).await?;
+    let (name, image, roles) = input.read(|form| {
+        let name = form.required("name", emoji_name);
+        let image = form.required("image", |v| rule.parse(v));
+        let roles = form.optional("roles", roles).unwrap_or_default();
+        Some((name?, image?, roles))
+    })?;
+    need_to_create(&guild)?;
+    let id: EmojiId = api.node.next_id().await?;
+    let new = NewEmoji { id: Some(id), name, animated: image.format.is_animated(), roles };
+    let (owner, pictures) = (PictureOwner::Guild(guild_id), vec![(emoji_picture(id), image)]);
+    let held = api.hold_pictures(caller.id.get(), owner, pictures).await?;
+    let created = api.ask(&caller, guild_id, request::CreateEmoji(Box::new(new))).await;
+    let emoji = held.settled(created).await?;
+    Ok((StatusCode::CREATED, Json(EmojiBody::from(&*emoji))).into_response())
+}
+
+pub(super) async fn update(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    input: JsonRequest,
+) -> Result<Response, ApiError> {
+    let id: EmojiId = params.id("emoji_id")?;
+    let guild = guild(&api, &caller, params.id("guild_id")?).await?;
+    let permit = ReadPermit::in_guild(&caller, &guild, find(&guild, id)?);
+    let patch = input.read(&api, permit, BodyLimits::FORM, |form| {
+        let roles = form.nullable("roles", roles).map(Option::unwrap_or_default);
+        Some(EmojiPatch { name: form.optional("name", emoji_name), roles })
+    });
+    let command = request::UpdateEmoji(id, Box::new(patch.await?));
+    let emoji = api.ask(&caller, guild.structure.id(), command).await?;
+    Ok(Json(EmojiBody::from(&*emoji)).into_response())
+}
+
+pub(super) async fn delete(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<StatusCode, ApiError> {
+    let guild_id = params.id("guild_id")?;
+    api.ask(&caller, guild_id, request::DeleteEmoji(params.id("emoji_id")?)).await?;
+    api.collect_pictures(PictureOwner::Guild(guild_id)).await;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,234 @@
+//! Scheduled events of a guild. Spec  docs/protocol.md §6.10, §10.4.
+
+use super::{PathParams, guilds::guild};
+use crate::{
+    auth::Caller,
+    body::{BodyLimits, JsonRequest},
+    error::ApiError,
+    form::{self, Fault, Form, Parsed},
+    permit::ReadPermit,
+    pictures::{HeldPictures, Picture, PictureRule, hash_of},
+    state::Api,
+};
+use axum::{
+    Json,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use guildhall_guild::{GuildReply, NewScheduledEvent, Refusal, ScheduledEventContent, request};
+use guildhall_model::{Id, Permissions, ScheduledEvent, from_gateway::ScheduledEventBody};
+use guildhall_store::{PictureOwner, event_picture};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+const METADATA_BYTES_MAX: usize = 1024;
+
+pub(super) async fn list(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<Response, ApiError> {
+    let guild = guild(&api, &caller, params.id("guild_id")?).await?;
+    let events = guild.structure.guild.scheduled_events.iter().filter(|event| is_open(&guild, event));
+    let bodies: Vec<_> = events.map(|event| ScheduledEventBody::new(guild.structure.id(), event)).collect();
+    Ok(Json(bodies).into_response())
+}
+
+fn find<'a>(guild: &'a GuildReply, params: &PathParams) -> Result<&'a Arc<ScheduledEvent>, ApiError> {
+    let id: Id<()> = params.id("event_id")?;
+    let event = guild.structure.guild.scheduled_events.iter().find(|event| event.id == id);
+    event.filter(|event| is_open(guild, event)).ok_or(ApiError::Refused(Refusal::UnknownScheduledEvent))
+}
+
+/// It is not in a channel that the caller cannot view.
+fn is_open(guild: &GuildReply, event: &ScheduledEvent) -> bool {
+    let is_hidden =
+        |id| guild.structure.channels.contains_key(&id) && guild.visible_channels.binary_search(&id).is_err();
+    !event.channel_id.is_some_and(is_hidden)
+}
+
+pub(super) async fn read(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<Response, ApiError> {
+    let guild = guild(&api, &caller, params.id("guild_id")?).await?;
+    Ok(Json(ScheduledEventBody::new(guild.structure.id(), find(&guild, &params)?)).into_response())
+}
+
+/// Free-form, within reason.
+fn metadata(value: &Value) -> Parsed<Value> {
+    if value.is_object() && value.to_string().len() <= METADATA_BYTES_MAX {
+        return Ok(value.clone());
+    }
+    Err(Fault::new("MODEL_TYPE_CONVERT", "Only dictionaries of at most 1024 bytes may be used here").into())
+}
+
+/// The content of a form, based on that of `before`; `None`: a new event.
+fn content(
+    form: &mut Form<'_>,
+    before: Option<&ScheduledEvent>,
+    rule: PictureRule,
+) -> Option<(ScheduledEventContent, Option<Option<Picture>>)> {
+    let picture = rule.field(form, "image");
+    let number = |v: &Value| Ok(form::integer(v, 1, 4)? as u8);
+    let name = form.optional("name", |v| form::text(v, 1, 100));
+    let start = form.optional("scheduled_start_time", form::timestamp);
+    let entity_type = form.optional("entity_type", number);
+    if before.is_none() {
+        for (key, is_missing) in [
+            ("name", name.is_none()),
+            ("scheduled_start_time", start.is_none()),
+            ("entity_type", entity_type.is_none()),
+        ] {
+            if is_missing && form.has_no_faults() {
+                form.fault(key, Fault::required());
+            }
+        }
+    }
+    let content = ScheduledEventContent {
+        channel_id: form.nullable("channel_id", form::id).unwrap_or(before.and_then(|before| before.channel_id)),
+        name: name.or_else(|| before.map(|before| before.name.clone()))?,
+        description: form
+            .nullable("description", |v| form::text(v, 0, 1000))
+            .unwrap_or_else(|| before.and_then(|before| before.description.clone())),
+        scheduled_start_time: start.or(before.map(|before| before.scheduled_start_time))?,
+        scheduled_end_time: form
+            .nullable("scheduled_end_time", form::timestamp)
+            .unwrap_or(before.and_then(|before| before.scheduled_end_time)),
+        privacy_level: 2,
+        status: form.optional("status", number).or(before.map(|before| before.status)).unwrap_or(1),
+        entity_type: entity_type.or(before.map(|before| before.entity_type))?,
+        entity_metadata: form
+            .nullable("entity_metadata", metadata)
+            .unwrap_or_else(|| before.and_then(|before| before.entity_metadata.clone())),
+        image: hash_of(&picture).unwrap_or_else(|| before.and_then(|before| before.image.clone())),
+    };
+    Some((content, picture))
+}
+
+/// Whether the caller may change an event, or create one: before its picture is written.
+fn need_event(caller: &Caller, guild: &GuildReply, before: Option<&ScheduledEvent>) -> Result<(), ApiError> {
+    let is_own = before.is_none_or(|before| before.creator_id == Some(caller.id));
+    let may_create = is_own && guild.permissions.contains(Permissions::CREATE_EVENTS);
+    let may = may_create || guild.permissions.contains(Permissions::MANAGE_EVENTS);
+    if may { Ok(()) } else { Err(ApiError::MISSING_PERMISSIONS) }
+}
+
+async fn hold_picture<'a>(
+    api: &'a Api,
+    caller: &Caller,
+    guild: &GuildReply,
+    (id, picture): (Id<()>, Option<Picture>),
+) -> Result<HeldPictures<'a>, ApiError> {
+    let named = |picture: Picture| (event_picture(id, &picture.hash), picture);
+    let pictures = picture.map(named).into_iter().collect();
+    api.hold_pictures(caller.id.get(), PictureOwner::Guild(guild.structure.id()), pictures).await
+}
+
+/// Settles the picture by the guild's answer, if the form had one.
+async fn answer(
+    guild: &GuildReply,
+    held: Option<HeldPictures<'_>>,
+    put: Result<Arc<ScheduledEvent>, ApiError>,
+) -> Result<Response, ApiError> {
+    let event = match held {
+        Some(held) => held.settled(put).await?,
+        None => put?,
+    };
+    Ok(Json(ScheduledEventBody::new(guild.structure.id(), &event)).into_response())
+}
+
+pub(super) async fn create(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    input: JsonRequest,
+) -> Result<Response, ApiError> {
+    let guild = guild(&api, &caller, params.id("guild_id")?).await?;
+    let permit = ReadPermit::in_guild(&caller, &guild, &guild.structure.guild);
+    let rule = PictureRule::large(&api);
+    let input = input.json(&api, permit, BodyLimits::PROFILE).await?;
+    let (content, picture) = input.read(|form| content(form, None, rule))?;
+    let (mut id, mut held) = (None, None);
+    if let Some(picture) = picture {
+        need_event(&caller, &guild, None)?;
+        let picture_id = api.node.next_id().await?;
+        id = Some(picture_id);
+        held = Some(hold_picture(&api, &caller, &guild, (picture_id, picture)).await?);
+    }
+    let new = NewScheduledEvent { id, content };
+    let created = api.ask(&caller, guild.structure.id(), request::CreateScheduledEvent(Box::new(new))).await;
+    answer(&guild, held, created).await
+}
+
+pub(super) async fn update(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    input: JsonRequest,
+) -> Result<Response, ApiError> {
+    let guild = guild(&api, &caller, params.id("guild_id")?).await?;
+    let before = find(&guild, &params)?;
+    let permit = ReadPermit::in_guild(&caller, &guild, before);
+    let rule = PictureRule::large(&api);
+    let input = input.json(&api, permit, BodyLimits::PROFILE).await?;
+    let (content, picture) = input.read(|form| content(form, Some(before), rule))?;
+    let mut held = None;
+    if let Some(picture) = picture {
+        need_event(&caller, &guild, Some(before))?;
+        held = Some(hold_picture(&api, &caller, &guild, (before.id, picture)).await?);
+    }
+    let update = request::UpdateScheduledEvent(before.id, Box::new(content));
+    let updated = api.ask(&caller, guild.structure.id(), update).await;
+    answer(&guild, held, updated).await
+}
+
+pub(super) async fn delete(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<StatusCode, ApiError> {
+    let guild_id = params.id("guild_id")?;
+    api.ask(&caller, guild_id, request::DeleteScheduledEvent(params.id("event_id")?)).await?;
+    api.collect_pictures(PictureOwner::Guild(guild_id)).await;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn list_followers(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<Response, ApiError> {
+    let guild = guild(&api, &caller, params.id("guild_id")?).await?;
+    let event = find(&guild, &params)?;
+    let mut users = Vec::new();
+    for user_id in event.followers.iter().take(100) {
+        if let Some(user) = api.node.user(*user_id).await? {
+            let user = guildhall_model::from_gateway::UserBody::from(&*user);
+            users.push(json!({"guild_scheduled_event_id": event.id, "user": user}));
+        }
+    }
+    Ok(Json(users).into_response())
+}
+
+pub(super) async fn follow(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<StatusCode, ApiError> {
+    let command = request::FollowScheduledEvent(params.id("event_id")?);
+    api.ask(&caller, params.id("guild_id")?, command).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn unfollow(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<StatusCode, ApiError> {
+    let command = request::UnfollowScheduledEvent(params.id("event_id")?);
+    api.ask(&caller, params.id("guild_id")?, command).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

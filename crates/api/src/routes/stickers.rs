@@ -1,0 +1,115 @@
+//! Stickers of a guild. Spec  docs/protocol.md §6.7, §10.4.
+
+use super::{PathParams, emojis::need_to_create, guilds::guild};
+use crate::{
+    auth::Caller,
+    body::{BodyLimits, JsonRequest, MessageRequest},
+    error::ApiError,
+    form::{self, Fault, Form},
+    permit::ReadPermit,
+    pictures::{NOT_KEPT, Picture, STICKER_BYTES_MAX},
+    state::Api,
+};
+use axum::{
+    Json,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use guildhall_guild::{GuildReply, NewSticker, Refusal, StickerPatch, request};
+use guildhall_model::{GuildId, Sticker, StickerId, from_gateway::StickerBody};
+use guildhall_store::{PictureOwner, sticker_picture};
+use std::sync::Arc;
+
+pub(super) async fn list(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<Response, ApiError> {
+    let guild = guild(&api, &caller, params.id("guild_id")?).await?;
+    let body = |sticker| StickerBody::new(guild.structure.id(), sticker);
+    Ok(Json(guild.structure.guild.stickers.iter().map(body).collect::<Vec<_>>()).into_response())
+}
+
+fn find(guild: &GuildReply, id: StickerId) -> Result<&Sticker, ApiError> {
+    let sticker = guild.structure.guild.stickers.iter().find(|sticker| sticker.id == id);
+    sticker.ok_or(ApiError::Refused(Refusal::UnknownSticker))
+}
+
+pub(super) async fn read(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<Response, ApiError> {
+    let id: StickerId = params.id("sticker_id")?;
+    let guild = guild(&api, &caller, params.id("guild_id")?).await?;
+    Ok(Json(StickerBody::new(guild.structure.id(), find(&guild, id)?)).into_response())
+}
+
+fn patch(form: &mut Form<'_>) -> StickerPatch {
+    StickerPatch {
+        name: form.optional("name", |v| form::text(v, 2, 30)),
+        description: form.nullable("description", |v| form::text(v, 0, 100)),
+        tags: form.optional("tags", |v| form::text(v, 1, 200)),
+    }
+}
+
+pub(super) async fn create(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    request: MessageRequest,
+) -> Result<Response, ApiError> {
+    let guild_id: GuildId = params.id("guild_id")?;
+    let guild = guild(&api, &caller, params.id("guild_id")?).await?;
+    let permit = ReadPermit::in_guild(&caller, &guild, &guild.structure.guild);
+    if api.files.is_none() {
+        return Err(form::Faults::at("file", Fault::new("UNSUPPORTED", NOT_KEPT)).into());
+    }
+    let input = request.read_form(&api, permit, std::future::ready(need_to_create(&guild))).await?;
+    let has_file = !input.uploads.numbers().is_empty();
+    let (name, description, tags) = form::object(&input.value, |form| {
+        let StickerPatch { name, description, tags } = patch(form);
+        for (key, is_missing) in [("name", name.is_none()), ("tags", tags.is_none()), ("file", !has_file)] {
+            if is_missing && form.has_no_faults() {
+                form.fault(key, Fault::required());
+            }
+        }
+        Some((name?, description.flatten().filter(|d| !d.is_empty()), tags?))
+    })?;
+    let bytes = input.uploads.into_bytes(STICKER_BYTES_MAX as u64).await?.unwrap_or_default();
+    let (picture, format_type) = Picture::of_sticker(bytes).map_err(|faults| form::Faults::within("file", faults))?;
+    let id: StickerId = api.node.next_id().await?;
+    let new = NewSticker { id: Some(id), name, description, tags, format_type };
+    let (owner, pictures) = (PictureOwner::Guild(guild_id), vec![(sticker_picture(id), picture)]);
+    let held = api.hold_pictures(caller.id.get(), owner, pictures).await?;
+    let created = api.ask(&caller, guild_id, request::CreateSticker(Box::new(new))).await;
+    let sticker = held.settled(created).await?;
+    Ok((StatusCode::CREATED, Json(StickerBody::new(guild_id, &sticker))).into_response())
+}
+
+pub(super) async fn update(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+    input: JsonRequest,
+) -> Result<Response, ApiError> {
+    let (guild_id, id): (GuildId, StickerId) = (params.id("guild_id")?, params.id("sticker_id")?);
+    let guild = guild(&api, &caller, params.id("guild_id")?).await?;
+    let permit = ReadPermit::in_guild(&caller, &guild, find(&guild, id)?);
+    let patch = input.read(&api, permit, BodyLimits::FORM, |form| Some(patch(form))).await?;
+    let command = request::UpdateSticker(id, Box::new(patch));
+    let sticker = api.ask(&caller, guild_id, command).await?;
+    Ok(Json(StickerBody::new(guild_id, &sticker)).into_response())
+}
+
+pub(super) async fn delete(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    params: PathParams,
+) -> Result<StatusCode, ApiError> {
+    let guild_id = params.id("guild_id")?;
+    api.ask(&caller, guild_id, request::DeleteSticker(params.id("sticker_id")?)).await?;
+    api.collect_pictures(PictureOwner::Guild(guild_id)).await;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,14 @@
+//! Input of commands that open and change stages.
+
+use guildhall_model::Id;
+
+/// The fields of a stage instance that a moderator sets.
+#[derive(Clone, Debug)]
+pub struct StageContent {
+    /// 1–120 characters.
+    pub topic: String,
+    /// Always 2: visible to the guild only.
+    pub privacy_level: u8,
+    /// Scheduled event that this stage belongs to.
+    pub guild_scheduled_event_id: Option<Id<()>>,
+}

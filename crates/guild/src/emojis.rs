@@ -1,0 +1,83 @@
+//! Emoji of a guild, stored in its base fields.
+//!
+//! Owns        `CreateEmoji`, `UpdateEmoji`, `DeleteEmoji`.
+//! Invariants  the creator of an emoji may change it with CREATE_GUILD_EXPRESSIONS; others need MANAGE.
+//! Limits      `emojis_max`.
+//! Not here    pictures: the caller stores them, under the id that it passes to `CreateEmoji`.
+//! Spec        docs/protocol.md §6.7, §7.1.
+
+use crate::{
+    audit::{self, NewEntry},
+    command::{Actor, EmojiPatch, NewEmoji, Refusal},
+    machine::{CommandResult, Guild},
+};
+use guildhall_guild_protocol::ResourcePayload;
+use guildhall_model::{AuditAction, Emoji, EmojiId, EventName, Guild as GuildFields};
+use guildhall_stdx::Now;
+
+impl Guild {
+    fn put_emojis(&mut self, now: Now, emojis: Vec<Emoji>) {
+        let fields = GuildFields { emojis, ..GuildFields::clone(&self.structure.guild) };
+        self.put_embedded(now, fields, None, EventName::GuildEmojisUpdate, |guild| {
+            ResourcePayload::Emojis(guild.structure.guild.clone())
+        });
+    }
+
+    pub(crate) fn create_emoji(&mut self, now: Now, actor: Actor, new: &NewEmoji) -> CommandResult<Box<Emoji>> {
+        let guild_context = self.in_guild(now, actor)?;
+        guild_context.need_to_create_expressions()?;
+        if self.structure.guild.emojis.len() >= self.limits.emojis_max {
+            return Err(Refusal::TooManyEmojis.into());
+        }
+        let emoji = Emoji {
+            id: new.id.unwrap_or_else(|| self.next_id(now)),
+            name: new.name.clone(),
+            animated: new.animated,
+            roles: new.roles.clone(),
+            user: guild_context.member.as_ref().map(|member| member.user.clone()),
+        };
+        let mut emojis = self.structure.guild.emojis.clone();
+        emojis.push(emoji.clone());
+        self.put_emojis(now, emojis);
+        self.log(now, actor, NewEntry::new(AuditAction::EmojiCreate, emoji.id).made(audit::of_emoji(&emoji)));
+        Ok(Box::new(emoji))
+    }
+
+    pub(crate) fn update_emoji(
+        &mut self,
+        now: Now,
+        actor: Actor,
+        id: EmojiId,
+        patch: &EmojiPatch,
+    ) -> CommandResult<Box<Emoji>> {
+        let guild_context = self.in_guild(now, actor)?;
+        let mut emojis = self.structure.guild.emojis.clone();
+        let emoji = emojis.iter_mut().find(|emoji| emoji.id == id).ok_or(Refusal::UnknownEmoji)?;
+        guild_context.need_to_change_expression(emoji.user.as_ref().map(|user| user.id))?;
+        let before = emoji.clone();
+        if let Some(name) = &patch.name {
+            emoji.name.clone_from(name);
+        }
+        if let Some(roles) = &patch.roles {
+            emoji.roles.clone_from(roles);
+        }
+        let emoji = emoji.clone();
+        if emoji != before {
+            self.put_emojis(now, emojis);
+            let entry = NewEntry::new(AuditAction::EmojiUpdate, id);
+            self.log(now, actor, entry.changed(audit::of_emoji(&before), audit::of_emoji(&emoji)));
+        }
+        Ok(Box::new(emoji))
+    }
+
+    pub(crate) fn delete_emoji(&mut self, now: Now, actor: Actor, id: EmojiId) -> CommandResult<()> {
+        let guild_context = self.in_guild(now, actor)?;
+        let mut emojis = self.structure.guild.emojis.clone();
+        let at = emojis.iter().position(|emoji| emoji.id == id).ok_or(Refusal::UnknownEmoji)?;
+        guild_context.need_to_change_expression(emojis[at].user.as_ref().map(|user| user.id))?;
+        let emoji = emojis.remove(at);
+        self.put_emojis(now, emojis);
+        self.log(now, actor, NewEntry::new(AuditAction::EmojiDelete, id).gone(audit::of_emoji(&emoji)));
+        Ok(())
+    }
+}
