@@ -133,7 +133,10 @@ impl ApiError {
 
     /// Whether a command may still be executed after this answer.
     pub fn is_unsettled(&self) -> bool {
-        matches!(self, Self::Refused(Refusal::Unavailable) | Self::Overloaded | Self::Store(_) | Self::Bug(_))
+        matches!(
+            self,
+            Self::Refused(Refusal::Unavailable | Refusal::Internal) | Self::Overloaded | Self::Store(_) | Self::Bug(_)
+        )
     }
 
     /// When to come back, and whether that holds for all requests of the account.

@@ -17,7 +17,7 @@ use crate::{
     state::Api,
 };
 use axum::http::StatusCode;
-use guildhall_guild::{MessagePatch, MessageReply, NewMessage, Refusal, ThreadReply};
+use guildhall_guild::{MessagePatch, MessageReply, NewMessage, ThreadReply};
 use guildhall_model::{Attachment, ChannelId, Id, Message};
 use serde_json::Value;
 use std::{
@@ -233,9 +233,7 @@ impl Kept {
                 }
                 None => self.remove(|_| false).await,
             },
-            Err(
-                ApiError::Refused(Refusal::Unavailable) | ApiError::Overloaded | ApiError::Store(_) | ApiError::Bug(_),
-            ) => {}
+            Err(error) if error.is_unsettled() => {}
             Err(_) => self.remove(|_| true).await,
         }
         outcome

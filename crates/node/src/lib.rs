@@ -228,9 +228,16 @@ impl Drop for Inner {
     }
 }
 
-/// The guild holds its handlers to the same table (`guildhall_guild::request`).
-fn reply_to<R: Request>(reply: Reply) -> R::Reply {
-    R::Reply::from_reply(reply).expect("a guild answers each request with a reply of its type")
+/// The reply in the type that the request names. The guild holds its handlers to the same table
+/// (`guildhall_guild::request`), so only a request outside of that table is refused.
+fn reply_to<R: Request>(reply: Reply) -> Result<R::Reply, Refusal> {
+    R::Reply::from_reply(reply).ok_or_else(|| {
+        tracing::error!(
+            request = std::any::type_name::<R>(),
+            "a guild's reply has another type than the request names"
+        );
+        Refusal::Internal
+    })
 }
 
 impl Node {
@@ -339,7 +346,7 @@ impl Node {
         let (answer, receiver) = oneshot::channel();
         let command = request.into_command();
         let input = Input::Command(CommandRequest { actor, command, answer, loads_count: 0 });
-        self.request(guild_id, input, receiver).await.map(reply_to::<R>)
+        self.request(guild_id, input, receiver).await.and_then(reply_to::<R>)
     }
 
     /// As `command`, but the guild has the command when this returns, not only when the future is polled. Commands that
@@ -356,7 +363,7 @@ impl Node {
         let pushed = self.mailbox(guild_id).try_push(guild_id, input).map_err(|_| Refusal::Unavailable);
         async move {
             pushed?;
-            receiver.await.unwrap_or(Err(Refusal::Unavailable)).map(reply_to::<R>)
+            receiver.await.unwrap_or(Err(Refusal::Unavailable)).and_then(reply_to::<R>)
         }
     }
 

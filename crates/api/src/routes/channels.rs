@@ -23,8 +23,8 @@ use std::sync::Arc;
 /// As many as a guild can have channels.
 const MOVES_MAX: usize = 500;
 
-/// A channel, thread or direct message, as it was answered.
-fn told(caller: &Caller, reply: ChannelReply) -> Result<Response, ApiError> {
+/// A channel, thread or direct message, of a guild's reply.
+fn rendered(caller: &Caller, reply: ChannelReply) -> Result<Response, ApiError> {
     match reply {
         ChannelReply::Direct(direct) => Ok(super::directs::body(caller, &direct)),
         ChannelReply::Thread(thread) => Ok(super::threads::body(&thread)),
@@ -51,7 +51,7 @@ pub(super) async fn read(
     params: PathParams,
 ) -> Result<Response, ApiError> {
     let channel_id = params.id("channel_id")?;
-    told(&caller, api.ask_channel(&caller, channel_id, request::ReadChannel(channel_id)).await?)
+    rendered(&caller, api.ask_channel(&caller, channel_id, request::ReadChannel(channel_id)).await?)
 }
 
 /// The channels of a guild, those that the caller cannot view in the form of `visibility.hidden_channels`.
@@ -93,15 +93,12 @@ pub(super) async fn create(
     let permit = ReadPermit::guild(&api, &caller, guild_id).await?;
     let read = input.read(&api, permit, BodyLimits::LIST, channel_form::create);
     let channel_form::CreateForm { new, then } = read.await?;
-    let mut channel = api.ask(&caller, guild_id, request::CreateChannel(Box::new(new))).await?;
+    let channel = api.ask(&caller, guild_id, request::CreateChannel(Box::new(new))).await?;
+    let mut reply = ChannelReply::Channel(channel.clone());
     if let Some(patch) = then {
-        let command = request::UpdateChannel(channel.id, Box::new(patch));
-        let ChannelReply::Channel(changed) = api.ask(&caller, guild_id, command).await? else {
-            return Err(ApiError::Bug("Channel"));
-        };
-        channel = changed;
+        reply = api.ask(&caller, guild_id, request::UpdateChannel(channel.id, Box::new(patch))).await?;
     }
-    Ok((StatusCode::CREATED, body(&channel)).into_response())
+    Ok((StatusCode::CREATED, rendered(&caller, reply)?).into_response())
 }
 
 /// Puts several into order.
@@ -139,7 +136,7 @@ pub(super) async fn update(
     let permit = ReadPermit::channel(&api, &caller, channel_id).await?;
     let patch = input.read(&api, permit, BodyLimits::PICTURE, channel_form::patch).await?;
     let command = request::UpdateChannel(channel_id, Box::new(patch));
-    told(&caller, api.ask_channel(&caller, channel_id, command).await?)
+    rendered(&caller, api.ask_channel(&caller, channel_id, command).await?)
 }
 
 pub(super) async fn delete(
@@ -148,7 +145,7 @@ pub(super) async fn delete(
     params: PathParams,
 ) -> Result<Response, ApiError> {
     let channel_id = params.id("channel_id")?;
-    told(&caller, api.ask_channel(&caller, channel_id, request::DeleteChannel(channel_id)).await?)
+    rendered(&caller, api.ask_channel(&caller, channel_id, request::DeleteChannel(channel_id)).await?)
 }
 
 pub(super) async fn put_overwrite(

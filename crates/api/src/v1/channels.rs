@@ -6,14 +6,14 @@ use super::{
     caller::{Caller, Read, Write},
     change,
     error::V1Error,
-    expect_put, expect_read,
     external::{self, Target},
     guilds,
     input::{Body, Changes, Check, Faults, Path, Query},
+    put_status,
     types::{AnyId, check_new_id},
 };
 use axum::{Json, extract::State, http::StatusCode};
-use guildhall_guild::{Actor, BackendCommand, Command, InsteadOf, Refusal};
+use guildhall_guild::{Actor, ChannelReply, InsteadOf, Refusal, request};
 use guildhall_model::{Channel, ChannelId, GuildId, Overwrite, OverwriteKind};
 use guildhall_store::ExternalKind;
 use serde::Deserialize;
@@ -21,7 +21,10 @@ use std::sync::Arc;
 use utoipa::IntoParams;
 
 async fn channel(v1: &V1, guild_id: GuildId, channel_id: ChannelId) -> Result<Arc<Channel>, V1Error> {
-    expect_read!(v1.ask(guild_id, Command::ReadChannel(channel_id)).await?, Channel)
+    match v1.ask(guild_id, request::ReadChannel(channel_id)).await? {
+        ChannelReply::Channel(channel) => Ok(channel),
+        ChannelReply::Thread(_) | ChannelReply::Direct(_) => Err(V1Error::not_found("channel")),
+    }
 }
 
 async fn put_channel(
@@ -30,14 +33,13 @@ async fn put_channel(
     instead_of: InsteadOf<Channel>,
 ) -> Result<(StatusCode, ChannelBody), V1Error> {
     let (guild_id, overwrites) = (channel.guild_id, channel.overwrites.clone());
-    let command = Command::Backend(Box::new(BackendCommand::PutChannel(Box::new(channel), instead_of)));
-    let reply = match v1.in_time(v1.node.command(guild_id, Actor::System, command)).await? {
-        Ok(reply) => reply,
+    let request = request::PutChannel(Box::new(channel), instead_of);
+    let put = match v1.in_time(v1.node.command(guild_id, Actor::System, request)).await? {
+        Ok(put) => put,
         Err(Refusal::UnknownRole) => return Err(unknown_role(v1, guild_id, &overwrites).await),
         Err(refusal) => return Err(refusal.into()),
     };
-    let (status, channel) = expect_put!(reply, Channel)?;
-    Ok((status, ChannelBody::from(&*channel)))
+    Ok((put_status(&put), ChannelBody::from(&*put.value)))
 }
 
 /// Fault for an overwrite of an unknown role.
@@ -182,6 +184,6 @@ pub(super) async fn update(
     params(("guild_id" = AnyId, Path), ("channel_id" = AnyId, Path)),
     responses((status = 204, description = "It is gone"), (status = 404, body = V1Error)))]
 pub(super) async fn delete(_: Caller<Write>, State(v1): State<Arc<V1>>, path: Path) -> Result<StatusCode, V1Error> {
-    v1.ask(path.id("guild_id")?, Command::DeleteChannel(path.id("channel_id")?)).await?;
+    v1.ask(path.id("guild_id")?, request::DeleteChannel(path.id("channel_id")?)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

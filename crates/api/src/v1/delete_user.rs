@@ -7,7 +7,7 @@
 //! Spec        docs/backend-api.md "Deleting accounts".
 
 use super::{V1, bodies::GuildPut, error::V1Error, external, guilds, tokens, users};
-use guildhall_guild::{Actor, BackendCommand, Command, DirectCommand, NewMember, REASSIGNED_MAX, Refusal, Reply};
+use guildhall_guild::{Actor, NewMember, REASSIGNED_MAX, Refusal, request};
 use guildhall_model::{ChannelId, GuildId, Id, MessageId, User, UserId};
 use guildhall_store::{ContentOf, ExternalKind, StoreError};
 use serde::{Deserialize, Serialize};
@@ -102,12 +102,12 @@ impl Deletion {
         tokens::revoke_all_of(v1, user_id).await?;
         for guild_id in v1.node.guilds_of_user(user_id).await? {
             self.give_away(v1, guild_id).await?;
-            let left = v1.node.command(guild_id, Actor::System, Command::RemoveMember(user_id)).await;
+            let left = v1.node.command(guild_id, Actor::System, request::RemoveMember(user_id)).await;
             self.guilds += u64::from(done(left)?.is_some());
         }
         let directs = v1.node.store().directs_of_user(user_id, DIRECTS_MAX).await?;
         for group in directs.into_iter().filter(guildhall_model::Direct::is_group) {
-            let leave = Command::Direct(DirectCommand::RemoveRecipient(user_id));
+            let leave = request::RemoveRecipient(user_id);
             done(v1.node.command(group.channel.guild_id, Actor::System, leave).await)?;
         }
         let gone = User { bot: before.bot, ..User::new(user_id, &users::deleted_name(user_id)) };
@@ -128,7 +128,7 @@ impl Deletion {
             let Some(last) = guilds.last() else { return Ok(()) };
             after = *last;
             for guild_id in guilds {
-                let refresh = Command::Backend(Box::new(BackendCommand::RefreshUser(gone.clone())));
+                let refresh = request::RefreshUser(gone.clone());
                 done(v1.node.command(guild_id, Actor::System, refresh).await)?;
             }
         }
@@ -152,7 +152,7 @@ impl Deletion {
             )));
         };
         let heir_id = heir.id;
-        if v1.node.command(guild_id, Actor::System, Command::ReadMember(heir_id)).await.is_err() {
+        if v1.node.command(guild_id, Actor::System, request::ReadMember(heir_id)).await.is_err() {
             let member = NewMember {
                 user: heir,
                 nick: None,
@@ -163,12 +163,12 @@ impl Deletion {
                 flags: 0,
                 communication_disabled_until: None,
             };
-            let put = Command::Backend(Box::new(BackendCommand::PutMember(Box::new(member), None)));
+            let put = request::PutMember(Box::new(member), None);
             done(v1.node.command(guild_id, Actor::System, put).await)?;
         }
         let before = guild.structure.guild.clone();
         let after = GuildPut::from(&*before).into_guild(guild_id, heir_id, Some(&before));
-        let put = Command::Backend(Box::new(BackendCommand::PutGuild(Box::new(after), Some(before))));
+        let put = request::PutGuild(Box::new(after), Some(before));
         done(v1.node.command(guild_id, Actor::System, put).await)?;
         Ok(())
     }
@@ -177,7 +177,7 @@ impl Deletion {
         let user_id = self.user_id;
         for ((channel_id, message_id), emoji) in found.reactions {
             let Some(guild_id) = v1.node.guild_of_channel(channel_id).await? else { continue };
-            let remove = Command::RemoveReaction(channel_id, message_id, emoji, user_id);
+            let remove = request::RemoveReaction(channel_id, message_id, emoji, user_id);
             let removed = tried(v1.node.command(guild_id, Actor::System, remove).await)?;
             self.reactions += u64::from(removed.is_some());
         }
@@ -198,13 +198,9 @@ impl Deletion {
                 Some(heir) => {
                     for ids in ids.chunks(REASSIGNED_MAX) {
                         let (ids, to) = (ids.to_vec(), heir.clone());
-                        let reassign = BackendCommand::ReassignMessages { channel_id, ids, to };
-                        let reassign = Command::Backend(Box::new(reassign));
-                        if let Some(Reply::Count(count)) =
-                            tried(v1.node.command(guild_id, Actor::System, reassign).await)?
-                        {
-                            self.messages += count;
-                        }
+                        let reassign = request::ReassignMessages(channel_id, ids, to);
+                        let reassigned = tried(v1.node.command(guild_id, Actor::System, reassign).await)?;
+                        self.messages += reassigned.unwrap_or(0);
                     }
                 }
                 None => self.delete(v1, guild_id, channel_id, &ids).await?,
@@ -223,11 +219,14 @@ impl Deletion {
         // Direct messages know no bulk.
         let is_direct = guild_id.get() == channel_id.get();
         for ids in ids.chunks(if is_direct { 1 } else { DELETED_MAX }) {
-            let delete = match ids {
-                [id] => Command::DeleteMessage(channel_id, *id),
-                ids => Command::DeleteMessages(channel_id, ids.to_vec()),
+            let deleted = match ids {
+                [id] => v1.node.command(guild_id, Actor::System, request::DeleteMessage(channel_id, *id)).await,
+                ids => {
+                    let delete = request::DeleteMessages(channel_id, ids.to_vec());
+                    v1.node.command(guild_id, Actor::System, delete).await
+                }
             };
-            if tried(v1.node.command(guild_id, Actor::System, delete).await)?.is_some() {
+            if tried(deleted)?.is_some() {
                 self.messages += ids.len() as u64;
             }
         }
@@ -236,7 +235,7 @@ impl Deletion {
 }
 
 /// Reply of a guild; none if the object of the command is gone.
-fn done(reply: Result<Reply, Refusal>) -> Result<Option<Reply>, Stopped> {
+fn done<T>(reply: Result<T, Refusal>) -> Result<Option<T>, Stopped> {
     match reply {
         Ok(reply) => Ok(Some(reply)),
         Err(
@@ -252,7 +251,7 @@ fn done(reply: Result<Reply, Refusal>) -> Result<Option<Reply>, Stopped> {
 }
 
 /// As `done`; a refusal leaves out one message or reaction, and the rest is still removed.
-fn tried(reply: Result<Reply, Refusal>) -> Result<Option<Reply>, Stopped> {
+fn tried<T>(reply: Result<T, Refusal>) -> Result<Option<T>, Stopped> {
     match done(reply) {
         Err(Stopped::Failed(message)) => {
             tracing::warn!(message, "content of a deleted account was skipped");

@@ -160,9 +160,14 @@ impl V1Error {
         Self::invalid(vec![FieldError { field: field.into(), message: message.into() }])
     }
 
-    pub fn bug(what: &'static str) -> Self {
-        tracing::error!(what, "a guild's reply had the wrong type");
+    /// A bug that is in the log already.
+    fn internal() -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "This is a fault of the node: its log says more.")
+    }
+
+    pub fn bug(what: &'static str) -> Self {
+        tracing::error!(what, "a value that cannot be wrong is wrong");
+        Self::internal()
     }
 
     /// Another request changed the object first.
@@ -180,6 +185,7 @@ impl From<Refusal> for V1Error {
             Refusal::UnknownMember => Self::not_found("member"),
             Refusal::UnknownUser => Self::not_found("user"),
             Refusal::Unavailable => Self::unavailable(),
+            Refusal::Internal => Self::internal(),
             Refusal::Changed => {
                 Self::new(StatusCode::CONFLICT, "changed", "It was changed by others all the time: try again.")
             }

@@ -15,7 +15,7 @@ use super::{
     input::{Faults, Path},
     types::AnyId,
 };
-use guildhall_guild::{Actor, Command, Refusal};
+use guildhall_guild::{Actor, Refusal, request};
 use guildhall_model::Id;
 use guildhall_store::{EXTERNAL_IDS_MAX, ExternalId, ExternalKind, StoreError, is_external_id};
 use std::{
@@ -124,7 +124,7 @@ async fn exists(v1: &V1, kind: ExternalKind, id: u64) -> Result<bool, V1Error> {
         ExternalKind::User => v1.in_time(v1.node.user(Id::new(id))).await??.is_some(),
         ExternalKind::Channel => v1.in_time(v1.node.guild_of_channel(Id::new(id))).await??.is_some(),
         ExternalKind::Guild => {
-            match v1.in_time(v1.node.command(Id::new(id), Actor::System, Command::ReadGuild)).await? {
+            match v1.in_time(v1.node.command(Id::new(id), Actor::System, request::ReadGuild)).await? {
                 Ok(_) => true,
                 Err(Refusal::UnknownGuild) => false,
                 Err(refusal) => return Err(refusal.into()),

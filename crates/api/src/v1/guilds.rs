@@ -6,13 +6,12 @@ use super::{
     caller::{Caller, Read, Write},
     change,
     error::V1Error,
-    expect_read,
     external::{self, Target},
     input::{Body, Changes, Check, Faults, Path, Query},
     types::{AnyId, Snowflake, check_new_id},
 };
 use axum::{Json, extract::State, http::StatusCode};
-use guildhall_guild::{BackendCommand, Command, GuildReply, InsteadOf, NewGuild};
+use guildhall_guild::{GuildReply, InsteadOf, NewGuild, request};
 use guildhall_model::{Guild, GuildId};
 use guildhall_store::ExternalKind;
 use serde::{Deserialize, Serialize};
@@ -22,12 +21,11 @@ use utoipa::{IntoParams, ToSchema};
 const PAGE_MAX: u32 = 1_000;
 
 pub(super) async fn reply(v1: &V1, guild_id: GuildId) -> Result<Box<GuildReply>, V1Error> {
-    expect_read!(v1.ask(guild_id, Command::ReadGuild).await?, Guild)
+    v1.ask(guild_id, request::ReadGuild).await
 }
 
 async fn put_fields(v1: &V1, guild: Guild, instead_of: InsteadOf<Guild>) -> Result<GuildBody, V1Error> {
-    let command = BackendCommand::PutGuild(Box::new(guild.clone()), instead_of);
-    let reply = expect_read!(v1.ask(guild.id, Command::Backend(Box::new(command))).await?, Guild)?;
+    let reply = v1.ask(guild.id, request::PutGuild(Box::new(guild), instead_of)).await?;
     Ok(GuildBody::from(&*reply))
 }
 
@@ -213,6 +211,6 @@ pub(super) async fn update(
 #[utoipa::path(delete, path = "/v1/guilds/{guild_id}", tag = "guilds", params(("guild_id" = AnyId, Path)),
     responses((status = 204, description = "It is gone"), (status = 404, body = V1Error)))]
 pub(super) async fn delete(_: Caller<Write>, State(v1): State<Arc<V1>>, path: Path) -> Result<StatusCode, V1Error> {
-    v1.ask(path.id("guild_id")?, Command::DeleteGuild).await?;
+    v1.ask(path.id("guild_id")?, request::DeleteGuild).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -14,13 +14,13 @@ use super::{
     bodies::{ImportLine, check_not_everyone},
     caller::{Caller, Write},
     error::{FieldError, V1Error},
-    expect_read, external, guilds,
+    external, guilds,
     input::{Arriving, Check, Faults, Path, Query, parse},
     lines::{Answer, Gone, Lines},
     types::{AnyId, Snowflake, check_new_id},
 };
 use axum::{extract::State, response::Response};
-use guildhall_guild::{BackendCommand, Command, IMPORT_MEMBERS_MAX, JoinAudience, Reply};
+use guildhall_guild::{IMPORT_MEMBERS_MAX, JoinAudience, Request, request};
 use guildhall_model::{GuildId, Id, RoleId, UserId};
 use guildhall_store::ExternalKind;
 use serde::{Deserialize, Serialize};
@@ -169,7 +169,7 @@ struct Unseen {
 
 impl Unseen {
     async fn of(v1: &V1, guild_id: GuildId) -> Result<Self, V1Error> {
-        let table = expect_read!(v1.ask(guild_id, Command::ReadMembers).await?, Members)?;
+        let table = v1.ask(guild_id, request::ReadMembers).await?;
         let members = tokio::task::spawn_blocking(move || {
             let mut members: Vec<UserId> = table.iter().map(|entry| entry.member.user.id).collect();
             members.sort_unstable();
@@ -289,11 +289,11 @@ impl Import {
                     Err(error) => self.fail(answer, number, error).await?,
                 }
             }
-            let command = match self.dry_run {
-                true => BackendCommand::CompareMembers(members),
-                false => BackendCommand::ImportMembers { members, audience: self.audience },
+            let imported = if self.dry_run {
+                ask(&self.v1, self.guild_id, request::CompareMembers(members)).await?
+            } else {
+                ask(&self.v1, self.guild_id, request::ImportMembers(members, self.audience)).await?
             };
-            let imported = expect_read!(ask(&self.v1, self.guild_id, command).await?, Imported)?;
             self.progress.added += imported.added.len() as u64;
             self.progress.changed += imported.changed;
             self.progress.unchanged += imported.unchanged;
@@ -333,8 +333,7 @@ impl Import {
         }
         let mut told = 0;
         for some in rest.chunks(IMPORT_MEMBERS_MAX) {
-            let command = BackendCommand::RemoveMembers(some.to_vec());
-            let removed = expect_read!(ask(&self.v1, self.guild_id, command).await?, Count)?;
+            let removed = ask(&self.v1, self.guild_id, request::RemoveMembers(some.to_vec())).await?;
             self.progress.removed += removed;
             if self.progress.removed - told >= PROGRESS_MEMBERS {
                 told = self.progress.removed;
@@ -345,13 +344,12 @@ impl Import {
     }
 }
 
-/// Runs a command that may be repeated. The pause afterwards leaves the guild half of its time for its members.
-async fn ask(v1: &V1, guild_id: GuildId, command: BackendCommand) -> Result<Reply, V1Error> {
-    let command = Command::Backend(Box::new(command));
+/// Sends a request that may be repeated. The pause afterwards leaves the guild half of its time for its members.
+async fn ask<R: Request + Clone>(v1: &V1, guild_id: GuildId, request: R) -> Result<R::Reply, V1Error> {
     let mut tries = 1;
     let began = Instant::now();
     loop {
-        match v1.ask(guild_id, command.clone()).await {
+        match v1.ask(guild_id, request.clone()).await {
             // Doing twice what was done already changes nothing.
             Err(error) if error.code == "unavailable" && tries < BATCH_TRIES => {
                 tries += 1;

@@ -8,19 +8,20 @@ use super::{
     caller::{Caller, Read, Write},
     change,
     error::V1Error,
-    expect_put, expect_read, external, guilds,
+    external, guilds,
     guilds::Page,
     input::{Body, Changes, Path, Query},
+    put_status,
     types::AnyId,
 };
 use axum::{Json, extract::State, http::StatusCode};
-use guildhall_guild::{BackendCommand, Command, InsteadOf, NewMember};
+use guildhall_guild::{InsteadOf, NewMember, request};
 use guildhall_model::{GuildId, Member, User, UserId};
 use guildhall_store::ExternalKind;
 use std::sync::Arc;
 
 async fn member(v1: &V1, guild_id: GuildId, user_id: UserId) -> Result<Arc<Member>, V1Error> {
-    expect_read!(v1.ask(guild_id, Command::ReadMember(user_id)).await?, Member)
+    v1.ask(guild_id, request::ReadMember(user_id)).await
 }
 
 async fn account(v1: &V1, user_id: UserId) -> Result<Arc<User>, V1Error> {
@@ -33,9 +34,8 @@ async fn put_member(
     new: NewMember,
     instead_of: InsteadOf<Member>,
 ) -> Result<(StatusCode, Json<MemberBody>), V1Error> {
-    let command = BackendCommand::PutMember(Box::new(new), instead_of);
-    let (status, member) = expect_put!(v1.ask(guild_id, Command::Backend(Box::new(command))).await?, Member)?;
-    Ok((status, Json(body_of(v1, &member).await?)))
+    let put = v1.ask(guild_id, request::PutMember(Box::new(new), instead_of)).await?;
+    Ok((put_status(&put), Json(body_of(v1, &put.value).await?)))
 }
 
 async fn body_of(v1: &V1, member: &Member) -> Result<MemberBody, V1Error> {
@@ -54,7 +54,7 @@ pub(super) async fn list(
     path: Path,
     Query(page): Query<Page>,
 ) -> Result<Json<Vec<MemberBody>>, V1Error> {
-    let members = expect_read!(v1.ask(path.id("guild_id")?, Command::ReadMembers).await?, Members)?;
+    let members = v1.ask(path.id("guild_id")?, request::ReadMembers).await?;
     let some = members.iter_after(page.after()).take(page.limit() as usize);
     let mut bodies: Vec<_> = some.map(|entry| MemberBody::from(&*entry.member)).collect();
     let mut texts = external::texts(&v1, ExternalKind::User, bodies.iter().map(|body| body.user.id.0)).await?;
@@ -128,6 +128,6 @@ pub(super) async fn delete(_: Caller<Write>, State(v1): State<Arc<V1>>, path: Pa
     if guilds::reply(&v1, guild_id).await?.structure.guild.owner_id == user_id {
         return Err(V1Error::conflict("The owner stays: PATCH the guild's owner_id first, or delete the guild."));
     }
-    v1.ask(guild_id, Command::RemoveMember(user_id)).await?;
+    v1.ask(guild_id, request::RemoveMember(user_id)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -57,12 +57,12 @@ use crate::{
 use axum::{
     Router,
     extract::Request,
-    http::HeaderMap,
+    http::{HeaderMap, StatusCode},
     middleware::{self, Next},
     response::Response,
     routing::get,
 };
-use guildhall_guild::{Actor, Command, Refusal, Reply};
+use guildhall_guild::{Actor, Refusal, Request as GuildRequest, Upserted};
 use guildhall_model::{GuildId, UserId};
 use guildhall_node::{Clock, Node};
 use guildhall_stdx::{LogGate, Now};
@@ -210,9 +210,9 @@ impl V1 {
         self.clock.now()
     }
 
-    /// Asks a guild in the name of the backend.
-    async fn ask(&self, guild_id: GuildId, command: Command) -> Result<Reply, V1Error> {
-        self.in_time(self.node.command(guild_id, Actor::System, command)).await?.map_err(V1Error::from)
+    /// Sends a request of the backend to a guild.
+    async fn ask<R: GuildRequest>(&self, guild_id: GuildId, request: R) -> Result<R::Reply, V1Error> {
+        self.in_time(self.node.command(guild_id, Actor::System, request)).await?.map_err(V1Error::from)
     }
 
     /// Waits for an answer until a deadline. The request may take effect after it.
@@ -315,32 +315,10 @@ fn routes() -> OpenApiRouter<Arc<V1>> {
         .routes(routes!(node::drain))
 }
 
-/// BodyLimits the expected variant out of a reply, whether or not what was put is new; any other one
-/// is a bug in the guild.
-macro_rules! expect_put {
-    ($reply:expr, $variant:ident) => {
-        match $reply {
-            guildhall_guild::Reply::Created(reply) => match *reply {
-                guildhall_guild::Reply::$variant(inner) => Ok((axum::http::StatusCode::CREATED, inner)),
-                _ => Err(crate::v1::error::V1Error::bug(stringify!($variant))),
-            },
-            guildhall_guild::Reply::$variant(inner) => Ok((axum::http::StatusCode::OK, inner)),
-            _ => Err(crate::v1::error::V1Error::bug(stringify!($variant))),
-        }
-    };
+/// Status of the answer to a PUT.
+fn put_status<T>(put: &Upserted<T>) -> StatusCode {
+    if put.is_new { StatusCode::CREATED } else { StatusCode::OK }
 }
-pub(crate) use expect_put;
-
-/// BodyLimits the expected variant out of a reply; any other one is a bug in the guild.
-macro_rules! expect_read {
-    ($reply:expr, $variant:ident) => {
-        match $reply {
-            guildhall_guild::Reply::$variant(inner) => Ok(inner),
-            _ => Err(crate::v1::error::V1Error::bug(stringify!($variant))),
-        }
-    };
-}
-pub(crate) use expect_read;
 
 /// How often a change is tried again that somebody else came before.
 const CHANGES_TRIED_MAX: usize = 8;

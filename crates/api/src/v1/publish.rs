@@ -25,7 +25,7 @@ use axum::{
     http::HeaderMap,
     response::{IntoResponse, Response},
 };
-use guildhall_guild::{Actor, BackendCommand, Command, DirectCommand, Refusal, Reply};
+use guildhall_guild::{Actor, Refusal, request};
 use guildhall_guild_protocol::{
     AudienceRule, BackendEvent, BackendEventError, Event, Published, Receipt, ReplicaUpdate,
 };
@@ -347,8 +347,7 @@ impl Prepared {
             let tellers = match tellers {
                 Ok(partitions) => partitions,
                 Err((answer, guild_id, rule)) => match answer.await {
-                    Ok(Reply::Count(relays)) => relays,
-                    Ok(_) => return Err(V1Error::bug("Count")),
+                    Ok(relays) => relays,
                     Err(refusal) => return Err(refused(&v1, guild_id, &rule, refusal).await),
                 },
             };
@@ -384,11 +383,8 @@ async fn recipients(v1: &V1, guild_id: GuildId, channel_id: ChannelId) -> Result
     if guild_id.get() != channel_id.get() {
         return Ok(None);
     }
-    let open = Command::Direct(DirectCommand::Open);
-    match v1.in_time(v1.node.begin(guild_id, Actor::System, open)).await? {
-        Ok(Reply::Direct(direct)) => Ok(Some(direct.recipients.iter().map(|user| user.id).collect())),
-        _ => Ok(None),
-    }
+    let direct = v1.in_time(v1.node.begin(guild_id, Actor::System, request::Open)).await?.ok();
+    Ok(direct.map(|direct| direct.recipients.iter().map(|user| user.id).collect()))
 }
 
 /// Number of partitions that will report a count.
@@ -402,9 +398,8 @@ fn to_guild(
     guild_id: GuildId,
     rule: AudienceRule,
     event: Arc<BackendEvent>,
-) -> impl Future<Output = Result<Reply, guildhall_guild::Refusal>> + Send + use<> {
-    let command = Command::Backend(Box::new(BackendCommand::Publish { rule, event }));
-    v1.node.begin(guild_id, Actor::System, command)
+) -> impl Future<Output = Result<u64, Refusal>> + Send + use<> {
+    v1.node.begin(guild_id, Actor::System, request::Publish(rule, event))
 }
 
 /// Publishes events

@@ -6,12 +6,13 @@ use super::{
     caller::{Caller, Read, Write},
     change,
     error::V1Error,
-    expect_put, guilds,
+    guilds,
     input::{Body, Changes, Path},
+    put_status,
     types::{AnyId, Snowflake, check_new_id},
 };
 use axum::{Json, extract::State, http::StatusCode};
-use guildhall_guild::{BackendCommand, Command, InsteadOf};
+use guildhall_guild::{InsteadOf, request};
 use guildhall_model::{GuildId, Role, RoleId};
 use std::sync::Arc;
 
@@ -26,9 +27,8 @@ async fn put_role(
     role: Role,
     instead_of: InsteadOf<Role>,
 ) -> Result<(StatusCode, Json<RoleBody>), V1Error> {
-    let command = BackendCommand::PutRole(Box::new(role), instead_of);
-    let (status, role) = expect_put!(v1.ask(guild_id, Command::Backend(Box::new(command))).await?, Role)?;
-    Ok((status, Json(RoleBody::from(&*role))))
+    let put = v1.ask(guild_id, request::PutRole(Box::new(role), instead_of)).await?;
+    Ok((put_status(&put), Json(RoleBody::from(&*put.value))))
 }
 
 /// Lists the roles of a guild
@@ -101,6 +101,6 @@ pub(super) async fn update(
     responses((status = 204, description = "It is gone"), (status = 404, body = V1Error),
               (status = 409, description = "`@everyone` stays", body = V1Error)))]
 pub(super) async fn delete(_: Caller<Write>, State(v1): State<Arc<V1>>, path: Path) -> Result<StatusCode, V1Error> {
-    v1.ask(path.id("guild_id")?, Command::DeleteRole(path.id("role_id")?)).await?;
+    v1.ask(path.id("guild_id")?, request::DeleteRole(path.id("role_id")?)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

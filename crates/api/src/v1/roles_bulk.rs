@@ -10,12 +10,12 @@ use super::{
     bodies::RoleWithId,
     caller::{Caller, Write},
     error::V1Error,
-    expect_read, external, guilds,
+    external, guilds,
     input::{Body, Check, Faults, Path},
     types::{AnyId, Snowflake, check_new_id},
 };
 use axum::{Json, extract::State};
-use guildhall_guild::{Actor, BackendCommand, Command, ROLE_CHANGES_MAX, Refusal, Reply, RoleChange};
+use guildhall_guild::{Actor, ROLE_CHANGES_MAX, Refusal, Request, RoleChange, request};
 use guildhall_model::{GuildId, RoleId, UserId};
 use guildhall_store::ExternalKind;
 use serde::{Deserialize, Serialize};
@@ -144,11 +144,10 @@ pub(super) struct RolesPutBody {
     unchanged: u64,
 }
 
-/// Runs the command, then pauses for the time that it took.
-async fn paced(v1: &V1, guild_id: GuildId, command: BackendCommand) -> Result<Result<Reply, Refusal>, V1Error> {
+/// Sends the request, then pauses for the time that it took.
+async fn paced<R: Request>(v1: &V1, guild_id: GuildId, request: R) -> Result<Result<R::Reply, Refusal>, V1Error> {
     let began = Instant::now();
-    let command = Command::Backend(Box::new(command));
-    let reply = v1.in_time(v1.node.command(guild_id, Actor::System, command)).await?;
+    let reply = v1.in_time(v1.node.command(guild_id, Actor::System, request)).await?;
     tokio::time::sleep(began.elapsed().min(PAUSE_MAX)).await;
     Ok(reply)
 }
@@ -171,9 +170,8 @@ async fn change(v1: &V1, guild_id: GuildId, named: Vec<Named>) -> Result<Json<Ro
     faults.done()?;
     let changes: Vec<_> = named.iter().map(|named| (named.user_id, named.change.clone())).collect();
     let count = changes.len() as u64;
-    match paced(v1, guild_id, BackendCommand::ChangeRoles(changes)).await? {
-        Ok(Reply::Count(changed)) => Ok(Json(RolesChanged { changed, unchanged: count - changed })),
-        Ok(_) => Err(V1Error::bug("Count")),
+    match paced(v1, guild_id, request::ChangeRoles(changes)).await? {
+        Ok(changed) => Ok(Json(RolesChanged { changed, unchanged: count - changed })),
         Err(Refusal::UnknownMember) => Err(no_members(v1, guild_id, &named).await),
         Err(Refusal::UnknownRole | Refusal::InvalidRole) => Err(no_roles(v1, guild_id, &named).await),
         Err(refusal) => Err(refusal.into()),
@@ -182,8 +180,7 @@ async fn change(v1: &V1, guild_id: GuildId, named: Vec<Named>) -> Result<Json<Ro
 
 /// Faults for accounts that are no members.
 async fn no_members(v1: &V1, guild_id: GuildId, named: &[Named]) -> V1Error {
-    let members = async { expect_read!(v1.ask(guild_id, Command::ReadMembers).await?, Members) };
-    let members = match members.await {
+    let members = match v1.ask(guild_id, request::ReadMembers).await {
         Ok(members) => members,
         Err(error) => return error,
     };
@@ -247,7 +244,7 @@ pub(super) async fn put_members(
     need_role(&v1, guild_id, role_id).await?;
     let input = body.read(&v1, caller.permit_for(&role_id)).await?;
     let wanted = users(&v1, "user_ids", &input.user_ids).await?;
-    let members = expect_read!(v1.ask(guild_id, Command::ReadMembers).await?, Members)?;
+    let members = v1.ask(guild_id, request::ReadMembers).await?;
     let keep: BTreeSet<UserId> = wanted.iter().copied().collect();
     // Off the runtime: it looks at every member of the guild.
     let losing = tokio::task::spawn_blocking(move || {
@@ -348,10 +345,6 @@ pub(super) async fn put_roles(
         }
     }
     let roles = input.roles.into_iter().map(|role| role.fields().into_role(role.id.id())).collect();
-    match paced(&v1, guild_id, BackendCommand::PutRoles(roles)).await?? {
-        Reply::RolesPut(put) => {
-            Ok(Json(RolesPutBody { added: put.added, changed: put.changed, unchanged: put.unchanged }))
-        }
-        _ => Err(V1Error::bug("RolesPut")),
-    }
+    let put = paced(&v1, guild_id, request::PutRoles(roles)).await??;
+    Ok(Json(RolesPutBody { added: put.added, changed: put.changed, unchanged: put.unchanged }))
 }

@@ -403,3 +403,18 @@ async fn retention_is_set_read_and_removed() {
         assert_eq!(backend.ask(&backend.key, "PUT", &unknown, r#"{"keep_days": 1}"#).await.status, 404);
     }
 }
+
+/// Threads have no place in this API. Their ids were answered with an internal error.
+#[tokio::test]
+async fn a_thread_is_no_channel_of_the_backend_api() {
+    let backend = Backend::new(V1Limits::default()).await;
+    let (world, guild) = (&backend.world, backend.world.guild);
+    let channel = world.general;
+    let thread = json!({"name": "a thread", "type": 11});
+    let thread = world.post(&world.ana, &format!("/channels/{channel}/threads"), thread).await;
+    let path = format!("/guilds/{guild}/channels/{}", thread.json()["id"].as_str().unwrap());
+    for (method, body) in [("GET", ""), ("PATCH", r#"{"name": "other"}"#)] {
+        let answer = backend.ask(&backend.key, method, &path, body).await;
+        assert_eq!((answer.status, &answer.json()["code"]), (404, &json!("not_found")), "{method}");
+    }
+}

@@ -165,6 +165,9 @@ pub enum Refusal {
     /// The guild cannot be loaded, or its worker is overloaded: retry.
     #[error("Service Unavailable")]
     Unavailable,
+    /// The guild's reply has another type than the request names: a bug. The command may have been applied.
+    #[error("500: Internal Server Error")]
+    Internal,
 }
 
 impl Refusal {
@@ -225,6 +228,7 @@ impl Refusal {
             Self::SlowMode { .. } => (429, 20016),
             Self::Changed => (409, 0),
             Self::Unavailable => (503, 0),
+            Self::Internal => (500, 0),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Guilds are loaded by the first who needs them, and unloaded when nobody does.
 
 use crate::support::{OWNER, World, attach, bounded, config, session};
-use guildhall_guild::{Actor, Command, Refusal};
-use guildhall_guild_protocol::{RelayMessage, ToGuild};
+use guildhall_guild::{Actor, Command, Refusal, Request};
+use guildhall_guild_protocol::{MemberTable, RelayMessage, ToGuild};
 use guildhall_node::{GUILD_IDLE_MS, NodeConfig, NodeLimits};
 use guildhall_store::MemoryStore;
 use std::sync::Arc;
@@ -27,6 +27,29 @@ async fn many_who_ask_at_once_make_one_load() {
     relay.snapshot().await;
     while !matches!(relay.next().await, RelayMessage::Attached { view: Some(_), .. }) {}
     assert_eq!(world.store.counts().loads_begun, 1);
+}
+
+/// Names a reply that `ReadGuild` does not have.
+struct Mispaired;
+
+impl Request for Mispaired {
+    type Reply = MemberTable;
+
+    fn into_command(self) -> Command {
+        Command::ReadGuild
+    }
+}
+
+#[tokio::test]
+async fn a_reply_of_another_type_than_the_request_names_is_a_refusal() {
+    let world = World::new();
+    let guild_id = world.guild().await;
+    let refused = bounded(world.node.command(guild_id, Actor::System, Mispaired)).await.map(drop);
+    assert_eq!(refused, Err(Refusal::Internal));
+    let refused = bounded(world.node.begin(guild_id, Actor::System, Mispaired)).await.map(drop);
+    assert_eq!(refused, Err(Refusal::Internal));
+    assert_eq!(Refusal::Internal.status_and_code(), (500, 0));
+    bounded(world.node.command(guild_id, Actor::System, Command::ReadGuild)).await.expect("the guild still answers");
 }
 
 #[tokio::test]
