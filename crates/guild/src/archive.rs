@@ -1,7 +1,7 @@
 //! Archive: threads without messages for a configured time are archived.
 //!
 //! Owns        `Archive`: the next time to check each open thread.
-//! Doors       `load`, `follow` and `forget` from `threads`; `Guild::archive_threads` from `Guild::handle_timer`.
+//! Doors       `load`, `follow`, `pop` and `forget` from the table of `threads`; `Guild::archive_threads` from `Guild::handle_timer`.
 //! Invariants  A1 an open thread is archived once its duration has passed since it was created, reopened or last
 //!             written in, and not before. A message costs nothing here: the check at the due time looks for one. (test
 //!             `threads::a1_*`)
@@ -66,14 +66,16 @@ impl Archive {
         self.of_thread.insert(thread_id, at);
     }
 
-    fn arm(&mut self, now: Now) {
+    /// Sets the time of the next check.
+    pub fn arm(&mut self, now: Now) {
         self.due_at = self.looks.first().map(|(at, _)| {
             let wait_ms = at.saturating_sub(now.unix.0);
             now.instant.after_ms(u64::try_from(wait_ms).unwrap_or(0).max(STEP_EVERY_MS))
         });
     }
 
-    fn pop(&mut self, now: Now) -> Option<ChannelId> {
+    /// The next thread to check, if it is due.
+    pub fn pop(&mut self, now: Now) -> Option<ChannelId> {
         let (_, thread_id) = self.looks.first().copied().filter(|(at, _)| *at <= now.unix.0)?;
         self.forget(thread_id);
         Some(thread_id)
@@ -83,12 +85,11 @@ impl Archive {
 impl Guild {
     /// Archives the threads that are due.
     pub(crate) fn archive_threads(&mut self, now: Now) {
-        if self.archive.due_at.is_none_or(|at| at > now.instant) {
+        if self.threads.archive_at().is_none_or(|at| at > now.instant) {
             return;
         }
         for _ in 0..STEP_ITEMS {
-            let Some(thread_id) = self.archive.pop(now) else { break };
-            let Some(entry) = self.threads.get(thread_id).cloned() else { continue };
+            let Some(entry) = self.threads.next_to_check(now) else { break };
             match closes_at(&entry.channel) {
                 Some(at) if at <= now.unix.0 => {
                     let mut channel = Channel::clone(&entry.channel);
@@ -97,9 +98,9 @@ impl Guild {
                     }
                     self.put_thread(now, &entry, channel);
                 }
-                _ => self.archive.follow(now, &entry.channel),
+                _ => self.threads.check_later(now, &entry),
             }
         }
-        self.archive.arm(now);
+        self.threads.arm_archive(now);
     }
 }

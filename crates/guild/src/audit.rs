@@ -53,9 +53,19 @@ pub struct AuditQuery {
 pub(crate) struct AuditLog {
     entries: BTreeMap<Id<()>, Arc<AuditEntry>>,
     of_members: BTreeSet<Id<()>>,
+    /// Reason of the actor of the current command.
+    reason: Option<Arc<str>>,
 }
 
 impl AuditLog {
+    pub fn reason(&self) -> Option<Arc<str>> {
+        self.reason.clone()
+    }
+
+    pub fn set_reason(&mut self, reason: Option<Arc<str>>) {
+        self.reason = reason;
+    }
+
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -268,7 +278,7 @@ impl Guild {
             return;
         }
         let NewEntry { action, target_id, changes, options } = new;
-        let reason = self.reason.as_ref().map(|reason| reason.to_string());
+        let reason = self.audit.reason.as_ref().map(|reason| reason.to_string());
         if action == AuditAction::MessageDelete && self.counts_as_one(now, user_id, target_id, &options, &reason) {
             return;
         }

@@ -473,7 +473,7 @@ impl Guild {
             let message = Arc::new(Message { author: to.clone(), ..Message::clone(&message) });
             self.write(Write::PutMessage(message.clone()));
             let version = self.touch();
-            self.cache.change(key, version, |cached| cached.message = message.clone());
+            self.messages.change(key, version, |cached| cached.message = message.clone());
             self.tell_message(now, EventName::MessageUpdate, &context, message, referenced, ReplicaUpdate::None);
         }
         Ok(count)
@@ -510,11 +510,11 @@ impl Guild {
     fn newest_of_backend(&mut self, now: Now, rule: &AudienceRule, event: &BackendEvent) -> ReplicaUpdate {
         let AudienceRule::Channel(channel_id) = rule else { return ReplicaUpdate::None };
         let Some(message_id) = event.newest_in(*channel_id) else { return ReplicaUpdate::None };
-        let is_news = self.last_message_ids.get(channel_id).is_none_or(|newest| *newest < message_id);
+        let is_news = self.messages.newest_in(*channel_id).is_none_or(|newest| newest < message_id);
         if !is_news || timestamp_of(message_id).0 > now.unix.0 + CLOCKS_APART_MS_MAX {
             return ReplicaUpdate::None;
         }
-        Arc::make_mut(&mut self.last_message_ids).insert(*channel_id, message_id);
+        self.messages.set_newest(*channel_id, message_id);
         ReplicaUpdate::Message(*channel_id, message_id)
     }
 }

@@ -129,12 +129,12 @@ impl Guild {
     /// Removes one step of a relay's sessions and watches. None when nothing is left.
     fn forget_relay(&mut self, now: Now, mut gone: RelayGone) -> Option<RelayGone> {
         if gone.has_sessions {
-            let (sessions, after) = self.sessions.of_relay(gone.relay, gone.epoch, gone.after, STEP_ITEMS);
+            let (sessions, after) = self.relays.sessions_of_relay(gone.relay, gone.epoch, gone.after, STEP_ITEMS);
             sessions.into_iter().for_each(|key| self.detach(now, key));
             gone.has_sessions = after.is_some();
             gone.after = after;
         }
-        let has_watched = self.watchers.forget(gone.relay, gone.epoch, WATCHED_STEP_ITEMS) == WATCHED_STEP_ITEMS;
+        let has_watched = self.relays.forget_watched(gone.relay, gone.epoch, WATCHED_STEP_ITEMS) == WATCHED_STEP_ITEMS;
         let has_lists = self.lists.forget_watched(&mut gone.watched, WATCHED_STEP_ITEMS);
         (gone.has_sessions || has_watched || has_lists).then_some(gone)
     }

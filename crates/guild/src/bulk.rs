@@ -102,7 +102,7 @@ impl Guild {
         days: i64,
     ) -> CommandResult<u64> {
         self.need_room_for_slow_command()?;
-        let reason = self.reason.clone();
+        let reason = self.audit.reason();
         self.answer_later(actor, |command| {
             Waiter::Bulk(Box::new(Bulk {
                 command,
@@ -201,9 +201,9 @@ impl Guild {
         let Change::Remove = bulk.change else { return };
         if bulk.done_count > 0 {
             let entry = NewEntry::untargeted(AuditAction::MemberPrune).option("delete_member_days", bulk.days);
-            self.reason.clone_from(&bulk.reason);
+            self.audit.set_reason(bulk.reason.clone());
             self.log(now, bulk.actor, entry.option("members_removed", bulk.done_count));
-            self.reason = None;
+            self.audit.set_reason(None);
         }
     }
 

@@ -190,13 +190,8 @@ impl Guild {
             channels.remove(&channel_id);
             channels.extend(children.clone());
         });
-        self.expired.remove(&channel_id);
-        if self.last_message_ids.contains_key(&channel_id) {
-            Arc::make_mut(&mut self.last_message_ids).remove(&channel_id);
-        }
         self.forget_channel_resources(channel_id);
-        self.cache.forget_channel(channel_id);
-        self.free_evicted();
+        self.messages.forget_channel(channel_id);
         let event = self.event(EventName::ChannelDelete, AudienceRule::Members, Payload::Channel(channel.clone()));
         self.publish(event, replica_update);
         for child in children.into_values() {

@@ -118,7 +118,7 @@ impl Guild {
     fn tell_users(&mut self, name: EventName, to: Arc<[UserId]>, payload: Payload) {
         self.touch();
         let event = Event::direct(name, to, payload);
-        self.put_out(Output::Users(Arc::new(Published { event, replica_update: ReplicaUpdate::None })));
+        self.outbox.push(Output::Users(Arc::new(Published { event, replica_update: ReplicaUpdate::None })));
     }
 
     /// Tells these how it is. Each sees it without themselves.
@@ -256,7 +256,7 @@ impl Guild {
     fn leave_group(&mut self, now: Now, context: &ChannelContext, member: &Member) {
         let user = &member.user;
         self.tell_direct(EventName::ChannelDelete, &[user.id]);
-        self.members.remove(user.id);
+        self.remove_entry(now, user.id);
         self.write(Write::DeleteMember(self.structure.id(), user.id));
         let Some(next) = self.members.iter().map(|entry| &entry.member).min_by_key(|m| (m.joined_at, m.user.id)) else {
             return self.end_direct();

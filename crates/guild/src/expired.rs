@@ -1,10 +1,10 @@
 //! Expired messages: those that the operator's retention deletes.
 //!
-//! Owns        `ExpireMessages`; the first message of each channel that is not expired.
+//! Owns        `ExpireMessages`.
 //! Invariants  X1 from the command on, no other command finds an expired message, so nothing is written that refers to one. The
 //!             store deletes them only after the command was answered, a slice at a time. X2 an expired message is not pinned.
 //!             (test `x1_*`)
-//! Limits      16 bytes per channel with expired messages, until the guild is unloaded; a channel has `pins_per_channel_max` pins.
+//! Limits      a channel has `pins_per_channel_max` pins.
 //! Not here    when messages expire, and deleting them: `guildhall-node`.
 
 use crate::{
@@ -27,8 +27,7 @@ impl Guild {
             return Err(Refusal::MissingPermissions.into());
         }
         let context = self.message_channel(now, actor, channel_id)?;
-        let floor = self.expired.entry(channel_id).or_insert(before);
-        *floor = before.max(*floor);
+        self.messages.expire(channel_id, before);
         let pins = self.resources.pins.get(&channel_id);
         let pins: Vec<MessageId> = pins.map_or_else(Vec::new, |pins| pins.range(..before).map(|(id, _)| *id).collect());
         for message_id in &pins {
@@ -39,9 +38,5 @@ impl Guild {
             self.tell_pins(now, &context, newest);
         }
         Ok(())
-    }
-
-    pub(crate) fn is_expired(&self, (channel_id, message_id): (ChannelId, MessageId)) -> bool {
-        self.expired.get(&channel_id).is_some_and(|floor| message_id < *floor)
     }
 }

@@ -111,7 +111,7 @@ impl Guild {
             invite,
             structure: self.structure.clone(),
             member_count: self.members.len() as u64,
-            presence_count: self.online_count,
+            presence_count: self.members.online_count(),
         })
     }
 

@@ -154,7 +154,7 @@ impl Guild {
                 Some(work) => {
                     let id = self.queue.next_id();
                     self.queue.running.insert(id, waiting);
-                    self.put_out(Output::Job(Job { id, work }));
+                    self.outbox.push(Output::Job(Job { id, work }));
                 }
                 None => self.job_failed(waiting, Refusal::UnknownChannel),
             }
@@ -163,7 +163,7 @@ impl Guild {
 
     /// None if the waiter has become obsolete.
     fn work_for(&mut self, waiting: &Waiter) -> Option<Work> {
-        let members = self.members.clone();
+        let members = self.members.snapshot();
         Some(match waiting {
             Waiter::Members(MembersRequest { kind: MemberQueryKind::Named { prefix, limit }, .. })
             | Waiter::Search { prefix, limit, .. } => Work::Search { members, prefix: prefix.clone(), limit: *limit },
@@ -181,7 +181,10 @@ impl Guild {
 
     /// Takes the result of a job, wherever it ran. May start further jobs.
     pub fn handle_job_done(&mut self, now: Now, done: JobDone) {
-        self.is_touched = false;
+        self.input(|guild| guild.job_done(now, done));
+    }
+
+    fn job_done(&mut self, now: Now, done: JobDone) {
         let Some(waiting) = self.queue.running.remove(&done.id) else { return };
         match (waiting, done.found) {
             (Waiter::Members(request), Found::Members(user_ids)) => self.tell_members(&request, &user_ids),
@@ -208,10 +211,11 @@ impl Guild {
 
     /// A job was not completed: notifies its waiter.
     pub fn handle_job_lost(&mut self, _now: Now, id: JobId) {
-        self.is_touched = false;
-        let Some(waiting) = self.queue.running.remove(&id) else { return };
-        self.job_failed(waiting, Refusal::Unavailable);
-        self.begin_jobs();
+        self.input(|guild| {
+            let Some(waiting) = guild.queue.running.remove(&id) else { return };
+            guild.job_failed(waiting, Refusal::Unavailable);
+            guild.begin_jobs();
+        });
     }
 
     fn job_failed(&mut self, waiting: Waiter, refusal: Refusal) {
@@ -231,14 +235,14 @@ impl Guild {
     pub(crate) fn dispose(&mut self, size: usize, what: impl fmt::Debug + Send + Sync + 'static) {
         if size > DISPOSED_AT_ONCE_MAX {
             let id = self.queue.next_id();
-            self.put_out(Output::Job(Job { id, work: Work::Dispose(Box::new(what)) }));
+            self.outbox.push(Output::Job(Job { id, work: Work::Dispose(Box::new(what)) }));
         }
     }
 
     /// Answers a command later.
     pub(crate) fn answer<R: Request>(&mut self, command: JobId, answer: Result<R::Reply, Refusal>) {
         self.touch();
-        self.put_out(Output::Answer(command, answer.map(ReplyValue::into_reply)));
+        self.outbox.push(Output::Answer(command, answer.map(ReplyValue::into_reply)));
     }
 
     /// Refuses a command later.

@@ -14,38 +14,35 @@
 //! Spec        docs/protocol.md §5–§7, §9, §10.
 
 use crate::{
-    archive::Archive,
     audit::AuditLog,
     background::BackgroundTasks,
-    cache::{CachedMessage, MessageCache},
+    cache::CachedMessage,
     command::{Actor, Command, NewGuild, Refusal, Reply, RoleAction, request::dispatch},
+    entries::Members,
     job::{Job, JobId},
     job_queue::JobQueue,
     limits::GuildLimits,
     member_lists::MemberLists,
-    presence::{CommonPresences, PresenceLimiter},
-    recent::Recent,
+    message_state::Messages,
+    outbox::Outbox,
+    presence::Presences,
     record::{GuildRecord, Write},
-    relays::{Client, RelayLink, Sessions, Watchers},
+    relays::{Client, Relays},
     resource_index::ResourceIndex,
     scheduled_events::Interest,
     temporary_members::TemporaryMembers,
+    threads::Threads,
     voice::VoiceTable,
 };
 use guildhall_guild_protocol::{
-    AudienceRule, Event, GuildStructure, MemberTable, Payload, Published, RelayId, RelayMessage, RelayOutput,
-    ReplicaUpdate, ThreadEntry, ToGuild,
+    AudienceRule, Event, GuildStructure, Payload, Published, RelayId, RelayMessage, RelayOutput, ReplicaUpdate, ToGuild,
 };
 use guildhall_model::{
-    ChannelId, EventName, Guild as GuildFields, GuildId, GuildResource, Id, Member, MessageId, Permissions, Presence,
-    Role, SnowflakeGenerator, UserId,
+    ChannelId, EventName, Guild as GuildFields, GuildId, GuildResource, Id, Member, MessageId, Permissions, Role,
+    SnowflakeGenerator, UserId,
 };
-use guildhall_stdx::{CowMap, Instant, Now, Rng, count_steps};
-use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    mem,
-    sync::Arc,
-};
+use guildhall_stdx::{Instant, Now, Rng};
+use std::{collections::BTreeMap, mem, sync::Arc};
 
 /// What became of a command.
 #[derive(Clone, Debug)]
@@ -101,49 +98,23 @@ pub(crate) type CommandResult<T = Reply> = Result<T, Stop>;
 #[derive(Debug)]
 pub struct Guild {
     pub(crate) structure: Arc<GuildStructure>,
-    pub(crate) members: MemberTable,
-    /// Members with a presence.
-    pub(crate) online_count: u64,
-    /// Newest message per channel; it may have been deleted since.
-    pub(crate) last_message_ids: Arc<BTreeMap<ChannelId, MessageId>>,
-    pub(crate) cache: MessageCache,
-    /// Messages of a channel below this one are deleted by retention.
-    pub(crate) expired: BTreeMap<ChannelId, MessageId>,
-    pub(crate) recent: Recent,
-    pub(crate) relays: BTreeMap<RelayId, RelayLink>,
-    pub(crate) sessions: Sessions,
-    pub(crate) watchers: Watchers,
+    pub(crate) members: Members,
+    pub(crate) threads: Threads,
+    pub(crate) messages: Messages,
+    pub(crate) resources: ResourceIndex,
+    pub(crate) temporary: TemporaryMembers,
+    pub(crate) audit: AuditLog,
+    pub(crate) relays: Relays,
+    pub(crate) presences: Presences,
+    pub(crate) voice: VoiceTable,
     pub(crate) lists: MemberLists,
-    pub(crate) presences: PresenceLimiter,
-    pub(crate) common_presences: CommonPresences,
     pub(crate) queue: JobQueue,
     pub(crate) background: BackgroundTasks,
-    /// Presences shown without a session.
-    pub(crate) presence_overrides: BTreeMap<UserId, Arc<Presence>>,
-    pub(crate) voice: VoiceTable,
-    pub(crate) resources: ResourceIndex,
-    pub(crate) audit: AuditLog,
-    /// Why the actor of the current command wants it.
-    pub(crate) reason: Option<Arc<str>>,
-    pub(crate) temporary: TemporaryMembers,
-    /// Open and closed ones.
-    pub(crate) threads: CowMap<ChannelId, ThreadEntry>,
-    pub(crate) active_threads_count: usize,
-    pub(crate) archive: Archive,
-    /// Pairs of member and thread.
-    pub(crate) in_threads: BTreeSet<(UserId, ChannelId)>,
     pub(crate) limits: GuildLimits,
     pub(crate) rng: Rng,
     pub(crate) is_deleted: bool,
+    pub(crate) outbox: Outbox,
     ids: SnowflakeGenerator,
-    version: u64,
-    /// Whether `version` counts the input that is being handled already.
-    pub(crate) is_touched: bool,
-    /// Version of the newest write.
-    written: u64,
-    /// Version up to which everything is durable.
-    committed: u64,
-    outputs: VecDeque<Output>,
 }
 
 impl Guild {
@@ -193,7 +164,8 @@ impl Guild {
         let last_message_ids: BTreeMap<_, _> =
             channels.iter().filter_map(|channel| Some((channel.id, channel.last_message_id?))).collect();
         let guild_id = record.guild.id;
-        let thread_members: Vec<_> = record.resources.iter().filter_map(GuildResource::thread_member).collect();
+        let thread_members = record.resources.iter().filter_map(GuildResource::thread_member);
+        let threads = Threads::new(threads, thread_members);
         let mut audit = AuditLog::default();
         for resource in &record.resources {
             if let GuildResource::AuditEntry(entry) = resource {
@@ -206,45 +178,24 @@ impl Guild {
                 roles: Arc::new(record.roles.into_iter().map(|role| (role.id, Arc::new(role))).collect()),
                 channels: Arc::new(channels.into_iter().map(|channel| (channel.id, Arc::new(channel))).collect()),
             }),
-            members: record.members.into_iter().collect(),
-            online_count: 0,
-            last_message_ids: Arc::new(last_message_ids),
-            cache: MessageCache::new(limits.cached_messages_max),
-            expired: BTreeMap::new(),
-            recent: Recent::default(),
-            relays: BTreeMap::new(),
-            sessions: Sessions::default(),
-            watchers: Watchers::default(),
-            lists: MemberLists::default(),
-            presences: PresenceLimiter::new(
-                limits.presence_events_per_s_max,
-                limits.presence_burst_max,
-                limits.presence_waiting_max,
-            ),
-            common_presences: CommonPresences::default(),
-            queue: JobQueue::default(),
-            background: BackgroundTasks::default(),
-            presence_overrides: BTreeMap::new(),
-            voice: VoiceTable::default(),
+            members: Members::new(record.members),
+            threads,
+            messages: Messages::new(limits.cached_messages_max, last_message_ids),
             temporary: TemporaryMembers::load(&record.resources),
             resources: ResourceIndex::new(record.resources),
             audit,
-            reason: None,
-            threads: CowMap::default(),
-            active_threads_count: 0,
-            archive: Archive::default(),
-            in_threads: BTreeSet::new(),
+            relays: Relays::default(),
+            presences: Presences::new(&limits),
+            voice: VoiceTable::default(),
+            lists: MemberLists::default(),
+            queue: JobQueue::default(),
+            background: BackgroundTasks::default(),
             rng: Rng::new(limits.seed ^ guild_id.get()),
             limits,
             is_deleted: false,
+            outbox: Outbox::default(),
             ids: SnowflakeGenerator::new(origin),
-            version: 0,
-            is_touched: false,
-            written: 0,
-            committed: 0,
-            outputs: VecDeque::new(),
         };
-        guild.load_threads(threads, thread_members.into_iter());
         guild.ids.skip_past(Id::<()>::new(guild.newest_id()));
         guild
     }
@@ -256,7 +207,7 @@ impl Guild {
         let emojis = guild.emojis.iter().map(|emoji| emoji.id.get());
         let roles = roles.keys().map(|id| id.get());
         let channels = channels.keys().map(|id| id.get());
-        let messages = self.last_message_ids.values().map(|id| id.get());
+        let messages = self.messages.newest().values().map(|id| id.get());
         let threads = self
             .threads
             .iter()
@@ -274,25 +225,41 @@ impl Guild {
 
     /// Applies a command whole, refuses it whole, or asks for a message first.
     pub fn handle_command(&mut self, now: Now, actor: Actor, command: &Command) -> Outcome {
-        self.is_touched = false;
-        let (reason, command) = match command {
-            Command::WithReason(reason, command) => (Some(reason.clone()), &**command),
-            command => (None, command),
-        };
-        self.reason = reason;
-        let result = if self.is_deleted { Err(Refusal::UnknownGuild.into()) } else { self.run(now, actor, command) };
-        self.reason = None;
-        let changed_nothing = matches!(result, Err(Stop::Refused(_) | Stop::Needs(..)));
-        debug_assert!(!changed_nothing || !self.is_touched, "G2: a refused {command:?} changed something");
-        match result {
+        match self.input(|guild| guild.run_with_reason(now, actor, command)) {
             Ok(reply) => Outcome::Reply(Ok(reply)),
             Err(Stop::Refused(refusal)) => Outcome::Reply(Err(refusal)),
             Err(Stop::Later(command)) => Outcome::Later(command),
             Err(Stop::Needs(channel_id, message_id)) => {
-                self.cache.load_began((channel_id, message_id));
+                self.messages.load_began((channel_id, message_id));
                 Outcome::NeedsMessage(channel_id, message_id)
             }
         }
+    }
+
+    /// Runs one input: `version` counts it once if it changes something, and messages that it evicts are freed. Every
+    /// input runs in here.
+    pub(crate) fn input<T>(&mut self, run: impl FnOnce(&mut Self) -> T) -> T {
+        self.outbox.begin_input();
+        let result = run(self);
+        let (size, evicted) = self.messages.take_evicted();
+        self.dispose(size, evicted);
+        result
+    }
+
+    fn run_with_reason(&mut self, now: Now, actor: Actor, command: &Command) -> CommandResult {
+        if self.is_deleted {
+            return Err(Refusal::UnknownGuild.into());
+        }
+        let (reason, command) = match command {
+            Command::WithReason(reason, command) => (Some(reason.clone()), &**command),
+            command => (None, command),
+        };
+        self.audit.set_reason(reason);
+        let result = self.run(now, actor, command);
+        self.audit.set_reason(None);
+        let changed_nothing = matches!(result, Err(Stop::Refused(_) | Stop::Needs(..)));
+        debug_assert!(!changed_nothing || !self.outbox.is_touched(), "G2: a refused {command:?} changed something");
+        result
     }
 
     fn run(&mut self, now: Now, actor: Actor, command: &Command) -> CommandResult {
@@ -410,23 +377,22 @@ impl Guild {
         message_id: MessageId,
         message: Option<CachedMessage>,
     ) {
-        self.is_touched = false;
-        self.cache.load_ended((channel_id, message_id), Some(message));
-        self.free_evicted();
+        self.input(|guild| guild.messages.load_ended((channel_id, message_id), Some(message)));
     }
 
     /// The store could not answer `Outcome::NeedsMessage`; the driver refuses the command.
     pub fn handle_message_load_failed(&mut self, channel_id: ChannelId, message_id: MessageId) {
-        self.is_touched = false;
-        self.cache.load_ended((channel_id, message_id), None);
-        self.free_evicted();
+        self.input(|guild| guild.messages.load_ended((channel_id, message_id), None));
     }
 
     /// A relay, or a backend that acts for a session, says something.
     ///
     /// Comes from `Relay` or the session's partition; goes on to the relays' `Relay::handle`.
     pub fn handle_relay(&mut self, now: Now, message: ToGuild) {
-        self.is_touched = false;
+        self.input(|guild| guild.run_relay(now, message));
+    }
+
+    fn run_relay(&mut self, now: Now, message: ToGuild) {
         match message {
             ToGuild::Subscribe { relay, epoch } => self.subscribe(now, relay, epoch),
             ToGuild::Unsubscribe { relay, epoch } => self.unsubscribe(now, relay, epoch),
@@ -441,8 +407,8 @@ impl Guild {
             ToGuild::RecentMembers { session, request } => self.recent_members(session, *request),
             ToGuild::ListThread { session, thread_id } => self.tell_thread_list(now, session, thread_id),
             ToGuild::CountMembers { session, channel_id } => self.count_members(now, session, channel_id),
-            ToGuild::WantPresences { relay, all } => self.want_presences(relay, all),
-            ToGuild::WatchMembers { relay, added, removed } => self.watch_members(relay, &added, &removed),
+            ToGuild::WantPresences { relay, all } => self.relays.want_presences(relay, all),
+            ToGuild::WatchMembers { relay, added, removed } => self.relays.watch(relay, &added, &removed),
             ToGuild::WatchList { relay, list, channel_id, added, removed } => {
                 self.watch_list(now, relay, list, channel_id, &added, &removed);
             }
@@ -453,54 +419,50 @@ impl Guild {
     /// The link to a relay overflowed: its stream ends here, and the guild sends nothing to it until
     /// `handle_relay_room` or its `Resync`. Messages to it that were not polled yet are dropped.
     pub fn handle_relay_lost(&mut self, relay: RelayId) {
-        self.is_touched = false;
-        if let Some(link) = self.relays.get_mut(&relay) {
-            link.is_cut = true;
-            self.outputs.retain(|output| !matches!(output, Output::Relay(output) if output.relay == relay));
-        }
+        self.input(|guild| {
+            if guild.relays.cut(relay) {
+                guild.outbox.drop_messages_to(relay);
+            }
+        });
     }
 
     /// The link to a lost relay has room again: its stream restarts with a snapshot.
     pub fn handle_relay_room(&mut self, relay: RelayId) {
-        self.is_touched = false;
-        if self.relays.get(&relay).is_some_and(|link| link.is_cut) {
-            self.restart_stream(relay);
-        }
+        self.input(|guild| {
+            if guild.relays.is_cut(relay) {
+                guild.restart_stream(relay);
+            }
+        });
     }
 
     /// Everything up to `version` is durable.
     pub fn handle_committed(&mut self, version: u64) {
-        self.is_touched = false;
-        self.committed = self.committed.max(version);
-        self.cache.committed(version);
-        self.free_evicted();
-    }
-
-    /// Frees messages that the cache evicted.
-    pub(crate) fn free_evicted(&mut self) {
-        let (size, evicted) = self.cache.take_evicted();
-        self.dispose(size, evicted);
+        self.input(|guild| {
+            guild.outbox.commit(version);
+            guild.messages.commit(version);
+        });
     }
 
     /// Does a slice of what is done in slices, tells presences whose turn has come, and throws away what is remembered
     /// for a while only. Due at `next_deadline`; sooner or later does no harm.
     pub fn handle_timer(&mut self, now: Now) {
-        self.is_touched = false;
-        self.recent.forget(now.instant);
-        self.flush_lists(now);
-        self.run_background_task(now);
-        self.archive_threads(now);
-        self.end_temporary(now);
-        self.tell_waiting(now);
+        self.input(|guild| {
+            guild.messages.sweep(now.instant);
+            guild.flush_lists(now);
+            guild.run_background_task(now);
+            guild.archive_threads(now);
+            guild.end_temporary(now);
+            guild.tell_waiting(now);
+        });
     }
 
     /// When `handle_timer` should be called.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        let archive = self.archive.due_at().filter(|_| !self.is_deleted);
-        let (recent, background, temporary) =
-            (self.recent.sweep_at(), self.background.due_at(), self.temporary.due_at());
-        [recent, background, self.presences.due_at(), self.lists.deadline(), archive, temporary]
+        let archive = self.threads.archive_at().filter(|_| !self.is_deleted);
+        let (sweep, background, temporary) =
+            (self.messages.sweep_at(), self.background.due_at(), self.temporary.due_at());
+        [sweep, background, self.presences.due_at(), self.lists.deadline(), archive, temporary]
             .into_iter()
             .flatten()
             .min()
@@ -508,13 +470,13 @@ impl Guild {
 
     /// The next thing to do; none when all is done.
     pub fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        self.outbox.pop()
     }
 
     /// Grows with each input that changed anything or had an output.
     #[must_use]
     pub fn version(&self) -> u64 {
-        self.version
+        self.outbox.version()
     }
 
     /// The guild's id.
@@ -534,38 +496,25 @@ impl Guild {
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.relays.is_empty()
-            && self.sessions.is_empty()
-            && self.watchers.is_empty()
             && self.queue.is_empty()
             && self.background.is_empty()
-            && self.presence_overrides.is_empty()
+            && !self.presences.has_overrides()
             && self.voice.is_empty()
-            && self.outputs.is_empty()
-            && self.committed >= self.written
-            && !self.cache.is_loading()
+            && self.outbox.is_settled()
+            && !self.messages.is_loading()
     }
 
     /// Counts the current input in `version`, once.
     pub(crate) fn touch(&mut self) -> u64 {
-        if !self.is_touched {
-            self.is_touched = true;
-            self.version += 1;
-        }
-        self.version
+        self.outbox.touch()
     }
 
     pub(crate) fn next_id<T>(&mut self, now: Now) -> Id<T> {
         self.ids.next(now.unix)
     }
 
-    pub(crate) fn put_out(&mut self, output: Output) {
-        count_steps(1);
-        self.outputs.push_back(output);
-    }
-
     pub(crate) fn write(&mut self, write: Write) {
-        self.written = self.touch();
-        self.put_out(Output::Write(write));
+        self.outbox.write(write);
     }
 
     /// Tells every relay, and says how many; of a direct message those in it. Cost: one message per relay,
@@ -576,41 +525,29 @@ impl Guild {
             return 0;
         }
         self.touch();
-        let mut told = 0;
-        let published = Arc::new(Published { event, replica_update });
-        let guild_id = self.structure.id();
-        for (relay, link) in &self.relays {
-            if let Some(output) = link.output(guild_id, *relay, RelayMessage::Published(published.clone())) {
-                count_steps(1);
-                self.outputs.push_back(Output::Relay(output));
-                told += 1;
-            }
+        let mut sent_count = 0;
+        let message = RelayMessage::Published(Arc::new(Published { event, replica_update }));
+        for output in self.relays.to_all(self.structure.id(), &message) {
+            self.outbox.push(Output::Relay(output));
+            sent_count += 1;
         }
-        told
+        sent_count
     }
 
     /// Tells what a member shows to the relays that have somebody who watches them, or everybody.
     pub(crate) fn publish_presence(&mut self, user_id: UserId, event: Event) {
         self.touch();
-        let published = Arc::new(Published { event, replica_update: ReplicaUpdate::None });
-        let guild_id = self.structure.id();
-        for (relay, link) in &self.relays {
-            if !link.reads_presences() && !self.watchers.has(user_id, *relay, link.epoch) {
-                continue;
-            }
-            if let Some(output) = link.output(guild_id, *relay, RelayMessage::Published(published.clone())) {
-                count_steps(1);
-                self.outputs.push_back(Output::Relay(output));
-            }
+        let message = RelayMessage::Published(Arc::new(Published { event, replica_update: ReplicaUpdate::None }));
+        for output in self.relays.to_watchers(self.structure.id(), user_id, &message) {
+            self.outbox.push(Output::Relay(output));
         }
     }
 
     /// Tells one relay; nothing if it is not subscribed or its stream is cut.
     pub(crate) fn send(&mut self, relay: RelayId, message: RelayMessage) {
         self.touch();
-        let guild_id = self.structure.id();
-        if let Some(output) = self.relays.get(&relay).and_then(|link| link.output(guild_id, relay, message)) {
-            self.outputs.push_back(Output::Relay(output));
+        if let Some(output) = self.relays.to_one(self.structure.id(), relay, message) {
+            self.outbox.push(Output::Relay(output));
         }
     }
 

@@ -238,7 +238,7 @@ impl Guild {
         added: &[Interval],
         removed: &[Interval],
     ) {
-        if !self.relays.contains_key(&relay) {
+        if self.relays.epoch(relay).is_none() {
             return;
         }
         if let Some(list) = self.lists.lists.get_mut(&id) {
@@ -323,7 +323,7 @@ impl Guild {
 
     /// Work on the current members. None if the list is no longer wanted.
     pub(crate) fn begin_build(&mut self, id: ListId, number: u64) -> Option<ListBuild> {
-        let members = self.members.clone();
+        let members = self.members.snapshot();
         let list = self.lists.lists.get_mut(&id).filter(|list| list.number == number)?;
         let Rows::Building { touched, before } = &mut list.rows else { return None };
         let (touched, rows) = (mem::take(touched), before.take());
@@ -378,7 +378,7 @@ impl Guild {
         Arc::new(ListUpdate {
             list: id,
             member_count: self.members.len() as u64,
-            online_count: self.online_count,
+            online_count: self.members.online_count(),
             groups: self.lists.lists.get(&id).map(|list| list.groups.clone()).unwrap_or_default(),
             intervals,
         })

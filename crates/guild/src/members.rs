@@ -70,11 +70,8 @@ impl Guild {
 
     /// Stores a new or changed member; the caller publishes the event.
     pub(crate) fn store_member(&mut self, now: Now, member: Member) -> Arc<Member> {
-        let user_id = member.user.id;
         let member = Arc::new(member);
-        let before = self.members.entry(user_id).cloned();
-        self.members.insert(member.clone());
-        self.lists_follow(now, user_id, before.as_ref());
+        self.put_entry(now, member.clone());
         self.write(Write::PutMember(self.structure.id(), member.clone()));
         self.voice.set_member(&member);
         member
@@ -293,14 +290,10 @@ impl Guild {
         self.leave_voice(user_id);
         self.write(Write::DeleteMember(self.structure.id(), user_id));
         self.forget_temporary(user_id);
-        let sessions: Vec<_> = self.sessions.of_user(user_id).map(|(key, _)| key).collect();
-        sessions.into_iter().for_each(|key| drop(self.drop_session(key)));
-        self.presence_overrides.remove(&user_id);
+        let sessions: Vec<_> = self.relays.sessions_of(user_id).map(|(key, _)| key).collect();
+        sessions.into_iter().for_each(|key| drop(self.relays.remove_session(key)));
         self.presences.forget(user_id);
-        if let Some(entry) = self.members.remove(user_id) {
-            self.online_count -= u64::from(entry.presence.is_some());
-            self.lists_follow(now, user_id, Some(&entry));
-        }
+        self.remove_entry(now, user_id);
         let payload = Payload::MemberRemove(member.user.clone());
         let event = self.event(EventName::GuildMemberRemove, AudienceRule::Members, payload).about(user_id);
         self.publish(event, ReplicaUpdate::Member(user_id, None));

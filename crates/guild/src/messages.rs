@@ -39,10 +39,7 @@ impl Guild {
 
     /// A message, or that there is none; `Stop::Needs` if only the store knows.
     pub(crate) fn find_message(&mut self, key: (ChannelId, MessageId)) -> Result<Option<&CachedMessage>, Stop> {
-        if self.is_expired(key) {
-            return Ok(None);
-        }
-        match self.cache.lookup(key) {
+        match self.messages.lookup(key) {
             Lookup::Found(message) => Ok(Some(message)),
             Lookup::Absent => Ok(None),
             Lookup::Unknown => Err(Stop::Needs(key.0, key.1)),
@@ -72,7 +69,7 @@ impl Guild {
         channel_id: ChannelId,
         nonce: &Nonce,
     ) -> Result<Option<Box<MessageReply>>, Stop> {
-        let Some(message_id) = self.recent.find_message(now.instant, author, channel_id, nonce) else {
+        let Some(message_id) = self.messages.nonces.find(now.instant, author, channel_id, nonce) else {
             return Ok(None);
         };
         let Some(earlier) = self.find_message((channel_id, message_id))? else { return Ok(None) };
@@ -233,14 +230,13 @@ impl Guild {
         let replica_update = match self.thread_after_message(context, &message) {
             Some(replica_update) => replica_update,
             None => {
-                Arc::make_mut(&mut self.last_message_ids).insert(key.0, key.1);
+                self.messages.set_newest(key.0, key.1);
                 ReplicaUpdate::Message(key.0, key.1)
             }
         };
         self.write(Write::PutMessage(message.clone()));
         let version = self.touch();
-        self.cache.put(key, CachedMessage::new(message), version);
-        self.free_evicted();
+        self.messages.put(key, CachedMessage::new(message), version);
         let referenced = referenced.map(|referenced| self.limits.links.renewed(now.unix, referenced));
         self.tell_message(now, EventName::MessageCreate, context, told.clone(), referenced.clone(), replica_update);
         Box::new(MessageReply { message: told, reactions: Vec::new(), referenced: referenced.map(Some) })
@@ -251,7 +247,7 @@ impl Guild {
         if rate_limit_s == 0 || is_exempt_from_slow_mode(context) {
             return Ok(());
         }
-        match self.recent.wait_ms(now.instant, context.channel.id, author, rate_limit_s) {
+        match self.messages.slow_mode.wait_ms(now.instant, context.channel.id, author, rate_limit_s) {
             0 => Ok(()),
             retry_after_ms => Err(Refusal::SlowMode { retry_after_ms }),
         }
@@ -268,10 +264,10 @@ impl Guild {
         let (channel, user) = (context.channel.id, author.user.id);
         if context.channel.rate_limit_per_user > 0 && !is_exempt_from_slow_mode(context) {
             let (rate_limit_s, max) = (context.channel.rate_limit_per_user, self.limits.slow_mode_entries_max);
-            self.recent.record_sent(now.instant, channel, user, rate_limit_s, max);
+            self.messages.slow_mode.record_sent(now.instant, channel, user, rate_limit_s, max);
         }
         if let Some(nonce) = nonce {
-            self.recent.record_nonce(now.instant, user, channel, nonce, id, self.limits.nonces_max);
+            self.messages.nonces.record(now.instant, user, channel, nonce, id, self.limits.nonces_max);
         }
     }
 
@@ -379,7 +375,7 @@ impl Guild {
         if is_changed {
             self.write(Write::PutMessage(message.clone()));
             let version = self.touch();
-            self.cache.change(key, version, |cached| cached.message = message.clone());
+            self.messages.change(key, version, |cached| cached.message = message.clone());
             // Read aloud once.
             let told = match message.tts {
                 true => Arc::new(Message { tts: false, ..Message::clone(&message) }),
@@ -427,8 +423,7 @@ impl Guild {
     fn forget_message(&mut self, key: (ChannelId, MessageId)) {
         self.write(Write::DeleteMessage(key.0, key.1));
         let version = self.touch();
-        self.cache.remove(key, version);
-        self.free_evicted();
+        self.messages.remove(key, version);
         self.forget_pin(key);
     }
 
@@ -448,7 +443,7 @@ impl Guild {
         let mut counted = 0;
         for message_id in message_ids {
             // Of those that are not in memory nobody knows whether they were there.
-            if let Lookup::Found(cached) = self.cache.lookup((channel_id, *message_id)) {
+            if let Some(cached) = self.messages.cached((channel_id, *message_id)) {
                 counted += usize::from(is_counted(&cached.message));
             }
             self.forget_message((channel_id, *message_id));

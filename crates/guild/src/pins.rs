@@ -105,7 +105,7 @@ impl Guild {
         let message = Arc::new(Message { pinned, ..message.clone() });
         self.write(Write::PutMessage(message.clone()));
         let version = self.touch();
-        self.cache.change((message.channel_id, message.id), version, |cached| cached.message = message.clone());
+        self.messages.change((message.channel_id, message.id), version, |cached| cached.message = message.clone());
         self.tell_message(now, EventName::MessageUpdate, context, message, referenced, ReplicaUpdate::None);
     }
 

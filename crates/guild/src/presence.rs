@@ -12,21 +12,62 @@
 
 mod limiter;
 
-pub(crate) use limiter::PresenceLimiter;
+use limiter::PresenceLimiter;
 
 use crate::{
     background::STEP_ITEMS,
     command::{Actor, Refusal},
+    limits::GuildLimits,
     machine::{CommandResult, Guild},
 };
 use guildhall_guild_protocol::{AudienceRule, Payload};
 use guildhall_model::{ClientStatus, EventName, Presence, Status, UserId, activity};
-use guildhall_stdx::Now;
+use guildhall_stdx::{Instant, Now};
 use std::{collections::BTreeMap, sync::Arc};
+
+/// Presences of a guild's members, apart from the member table.
+#[derive(Debug)]
+pub(crate) struct Presences {
+    limiter: PresenceLimiter,
+    common: CommonPresences,
+    /// Presences shown without a session.
+    overrides: BTreeMap<UserId, Arc<Presence>>,
+}
+
+impl Presences {
+    pub fn new(limits: &GuildLimits) -> Self {
+        let limiter = PresenceLimiter::new(
+            limits.presence_events_per_s_max,
+            limits.presence_burst_max,
+            limits.presence_waiting_max,
+        );
+        Self { limiter, common: CommonPresences::default(), overrides: BTreeMap::new() }
+    }
+
+    /// A session's view or answer contained presences: later changes of them must be published.
+    pub fn table_was_read(&mut self) {
+        self.limiter.table_was_read();
+    }
+
+    /// Time at which a queued presence is due.
+    pub fn due_at(&self) -> Option<Instant> {
+        self.limiter.due_at()
+    }
+
+    pub fn has_overrides(&self) -> bool {
+        !self.overrides.is_empty()
+    }
+
+    /// Forgets a former member.
+    pub fn forget(&mut self, user_id: UserId) {
+        self.overrides.remove(&user_id);
+        self.limiter.forget(user_id);
+    }
+}
 
 /// Interned presences without activities, by statuses: most members share one of a few.
 #[derive(Debug, Default)]
-pub(crate) struct CommonPresences(BTreeMap<u16, Arc<Presence>>);
+struct CommonPresences(BTreeMap<u16, Arc<Presence>>);
 
 impl CommonPresences {
     /// Two bits for the total and two per platform: at most 4,096 values.
@@ -46,15 +87,11 @@ impl Guild {
             return;
         }
         let before = entry.presence.clone();
-        self.online_count += u64::from(presence.is_some());
-        self.online_count -= u64::from(before.is_some());
-        let row = entry.clone();
-        self.members.set_presence(user_id, presence.clone());
-        self.lists_follow(now, user_id, Some(&row));
+        self.set_presence_of(now, user_id, presence.clone());
         self.touch();
-        if !self.is_watched(user_id) {
-            self.presences.forget(user_id);
-        } else if self.presences.admit(now.instant, user_id, before, &presence) {
+        if !self.relays.is_watched(user_id) {
+            self.presences.limiter.forget(user_id);
+        } else if self.presences.limiter.admit(now.instant, user_id, before, &presence) {
             self.tell_presence(user_id, presence.unwrap_or_default());
         }
     }
@@ -62,9 +99,9 @@ impl Guild {
     /// Publishes queued presences that are due, a slice at most.
     pub(crate) fn tell_waiting(&mut self, now: Now) {
         for _ in 0..STEP_ITEMS {
-            let Some(user_id) = self.presences.next(now.instant) else { break };
+            let Some(user_id) = self.presences.limiter.next(now.instant) else { break };
             // The last watcher may have gone.
-            if let Some(entry) = self.members.entry(user_id).filter(|_| self.is_watched(user_id)) {
+            if let Some(entry) = self.members.entry(user_id).filter(|_| self.relays.is_watched(user_id)) {
                 let presence = entry.presence.clone().unwrap_or_default();
                 self.tell_presence(user_id, presence);
             }
@@ -79,13 +116,13 @@ impl Guild {
 
     /// None if offline.
     fn aggregate(&mut self, user_id: UserId) -> Option<Arc<Presence>> {
-        let shown = self.presence_overrides.get(&user_id);
+        let shown = self.presences.overrides.get(&user_id);
         let (mut status, mut client_status) = (Status::Offline, ClientStatus::default());
         if let Some(shown) = shown {
             (status, client_status) = (shown.status, shown.client_status);
         }
         let mut platforms = [Status::Offline; 5];
-        for (_, session) in self.sessions.of_user(user_id).take(self.limits.presence_sessions_max) {
+        for (_, session) in self.relays.sessions_of(user_id).take(self.limits.presence_sessions_max) {
             let presence = &session.client.presence;
             if presence.status == Status::Offline {
                 continue;
@@ -98,7 +135,7 @@ impl Guild {
         if status == Status::Offline {
             return None;
         }
-        let of_sessions = self.sessions.of_user(user_id).take(self.limits.presence_sessions_max);
+        let of_sessions = self.relays.sessions_of(user_id).take(self.limits.presence_sessions_max);
         let of_sessions = of_sessions.map(|(_, session)| &session.client.presence);
         let of_sessions = of_sessions.filter(|presence| presence.status != Status::Offline);
         let all = shown.iter().flat_map(|shown| &shown.activities);
@@ -107,7 +144,7 @@ impl Guild {
         let whole = Presence { status, activities: activities.cloned().collect(), client_status };
         Some(match shown {
             Some(shown) if **shown == whole => shown.clone(),
-            None if whole.activities.is_empty() => self.common_presences.share(status, &platforms, client_status),
+            None if whole.activities.is_empty() => self.presences.common.share(status, &platforms, client_status),
             _ => Arc::new(whole),
         })
     }
@@ -125,8 +162,8 @@ impl Guild {
         self.need_member(user_id)?;
         self.touch();
         match presence.filter(|presence| presence.status != Status::Offline) {
-            Some(presence) => self.presence_overrides.insert(user_id, presence.clone()),
-            None => self.presence_overrides.remove(&user_id),
+            Some(presence) => self.presences.overrides.insert(user_id, presence.clone()),
+            None => self.presences.overrides.remove(&user_id),
         };
         self.refresh_presence(now, user_id);
         Ok(())

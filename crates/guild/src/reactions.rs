@@ -47,7 +47,7 @@ impl Guild {
         };
         self.write(Write::AddReaction(key.0, key.1, emoji.clone(), user_id));
         let version = self.touch();
-        self.cache.change(key, version, |message| {
+        self.messages.change(key, version, |message| {
             match message.reactions.iter_mut().find(|reactions| reactions.is_with(&emoji)) {
                 Some(reactions) => reactions.add(user_id),
                 None => {
@@ -102,7 +102,7 @@ impl Guild {
         let emoji = reactions.emoji.clone();
         self.write(Write::RemoveReaction(key.0, key.1, emoji.clone(), user_id));
         let version = self.touch();
-        self.cache.change(key, version, |message| {
+        self.messages.change(key, version, |message| {
             for reactions in message.reactions.iter_mut().filter(|reactions| reactions.is_with(&emoji)) {
                 reactions.remove(user_id);
             }
@@ -132,7 +132,7 @@ impl Guild {
         self.write(Write::ClearReactions(key.0, key.1, emoji_as_used.clone()));
         let version = self.touch();
         let mut cleared = Vec::new();
-        self.cache.change(key, version, |message| {
+        self.messages.change(key, version, |message| {
             cleared = message.reactions.extract_if(.., |reactions| is_meant(reactions)).collect();
         });
         self.dispose(cleared.iter().map(Reactions::len).sum(), cleared);

@@ -35,7 +35,7 @@ impl Guild {
             self.presences.table_was_read();
         }
         let members = match query {
-            MemberQuery::All if self.may_list(now, key) => FoundMembers::Whole(self.members.clone()),
+            MemberQuery::All if self.may_list(now, key) => FoundMembers::Whole(self.members.snapshot()),
             MemberQuery::All => FoundMembers::default(),
             MemberQuery::Ids(user_ids) => self.members_by_id(&user_ids),
             MemberQuery::Prefix { prefix, limit } => {

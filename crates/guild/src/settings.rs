@@ -9,14 +9,13 @@ use crate::{
     check::GuildContext,
     command::{Actor, ChannelReply, GuildPatch, GuildReply, HistoryGrant, Refusal},
     machine::{CommandResult, Guild},
-    presence::PresenceLimiter,
+    presence::Presences,
     record::Write,
-    relays::RelayLink,
 };
 use guildhall_guild_protocol::{AudienceRule, MemberTable, Payload, ReplicaUpdate, ResourcePayload};
 use guildhall_model::{AuditAction, Channel, ChannelId, ChannelType, EventName, Member, Permissions, UserId};
 use guildhall_stdx::Now;
-use std::{collections::BTreeMap, mem, sync::Arc};
+use std::{mem, sync::Arc};
 
 impl Guild {
     pub(crate) fn read_guild(&self, now: Now, actor: Actor) -> CommandResult<Box<GuildReply>> {
@@ -31,10 +30,10 @@ impl Guild {
         };
         Box::new(GuildReply {
             structure: self.structure.clone(),
-            last_message_ids: self.last_message_ids.clone(),
+            last_message_ids: self.messages.newest().clone(),
             member_count: self.members.len() as u64,
-            presence_count: self.online_count,
-            threads: self.threads.clone(),
+            presence_count: self.members.online_count(),
+            threads: self.threads.snapshot(),
             visible_channels: self.structure.channels.values().filter(|c| is_visible(c)).map(|c| c.id).collect(),
             permissions: guild_context.permissions,
         })
@@ -53,7 +52,7 @@ impl Guild {
         if channel.kind.is_thread() {
             return channel;
         }
-        let last_message_id = self.last_message_ids.get(&channel.id).copied();
+        let last_message_id = self.messages.newest_in(channel.id);
         if channel.last_message_id == last_message_id {
             return channel;
         }
@@ -67,7 +66,7 @@ impl Guild {
 
     pub(crate) fn read_members(&self, now: Now, actor: Actor) -> CommandResult<MemberTable> {
         self.in_guild(now, actor)?;
-        Ok(self.members.clone())
+        Ok(self.members.snapshot())
     }
 
     pub(crate) fn authorize_history(
@@ -183,31 +182,21 @@ impl Guild {
 
     /// Drops all sessions. Pending requests are answered.
     fn forget_everybody(&mut self) {
-        let limits = &self.limits;
-        let presence_limiter = PresenceLimiter::new(
-            limits.presence_events_per_s_max,
-            limits.presence_burst_max,
-            limits.presence_waiting_max,
-        );
+        let size = self.members.len() + self.resources.len() + self.audit.len();
         let remains = (
             mem::take(&mut self.members),
-            mem::take(&mut self.sessions),
-            mem::take(&mut self.watchers),
+            self.relays.take_sessions(),
             mem::take(&mut self.lists),
-            mem::take(&mut self.presence_overrides),
             mem::take(&mut self.voice),
             (mem::take(&mut self.resources), mem::take(&mut self.temporary), mem::take(&mut self.audit)),
             mem::take(&mut self.threads),
-            mem::take(&mut self.in_threads),
-            mem::replace(&mut self.presences, presence_limiter),
+            mem::replace(&mut self.presences, Presences::new(&self.limits)),
         );
         // Sessions, presences and the like are as many as members, or few.
-        self.dispose(remains.0.len() + remains.6.0.len() + remains.6.2.len(), remains);
+        self.dispose(size, remains);
         for command in [self.queue.clear(), self.background.clear()].concat() {
             self.refuse(command, Refusal::UnknownGuild);
         }
-        // Their sessions are gone, and what is watched there.
-        self.relays.values_mut().for_each(RelayLink::forget_readers);
     }
 
     pub(crate) fn delete_guild(&mut self, now: Now, actor: Actor) -> CommandResult<()> {
@@ -220,9 +209,7 @@ impl Guild {
         self.publish(event, ReplicaUpdate::Deleted);
         // Later attaches are refused: the account is no member.
         self.is_deleted = true;
-        self.online_count = 0;
-        self.active_threads_count = 0;
-        self.last_message_ids = Arc::new(BTreeMap::new());
+        self.messages.forget_newest();
         self.forget_everybody();
         Ok(())
     }

@@ -15,6 +15,7 @@
 mod begin;
 mod listing;
 mod members;
+mod table;
 
 use crate::{
     audit::{self, NewEntry},
@@ -40,23 +41,11 @@ const LOCKED: Permissions = Permissions(
         | Permissions::USE_EXTERNAL_EMOJIS.0,
 );
 
+pub(crate) use table::Threads;
+
 type Members = Arc<BTreeMap<UserId, ThreadMember>>;
 
 impl Guild {
-    pub(crate) fn load_threads(&mut self, threads: Vec<Channel>, members: impl Iterator<Item = ThreadMember>) {
-        let mut by_thread: BTreeMap<ChannelId, BTreeMap<UserId, ThreadMember>> = BTreeMap::new();
-        for member in members {
-            by_thread.entry(member.thread_id).or_default().insert(member.user_id, member);
-        }
-        for thread in threads {
-            let members = Arc::new(by_thread.remove(&thread.id).unwrap_or_default());
-            self.active_threads_count += usize::from(is_active(&thread));
-            self.archive.load(&thread);
-            self.in_threads.extend(members.keys().map(|user_id: &UserId| (*user_id, thread.id)));
-            self.threads.insert(thread.id, ThreadEntry { channel: Arc::new(thread), members });
-        }
-    }
-
     /// A thread that the actor can view. Permissions are those of the parent, except for writing and locks.
     pub(crate) fn in_thread(&self, now: Now, actor: Actor, thread_id: ChannelId) -> Result<ChannelContext, Refusal> {
         let thread = self.threads.get(thread_id).ok_or(Refusal::UnknownChannel)?;
@@ -148,9 +137,7 @@ impl Guild {
     /// Stores a thread in its current state.
     pub(crate) fn keep_thread(&mut self, entry: ThreadEntry) -> ReplicaUpdate {
         self.touch();
-        let thread_id = entry.channel.id;
-        self.threads.insert(thread_id, entry.clone());
-        ReplicaUpdate::Thread(thread_id, Some(entry))
+        ReplicaUpdate::Thread(entry.channel.id, Some(self.threads.put(entry)))
     }
 
     pub(crate) fn rule_of_thread(entry: &ThreadEntry, only: Option<UserId>) -> AudienceRule {
@@ -221,21 +208,15 @@ impl Guild {
     pub(crate) fn put_thread(&mut self, now: Now, before: &ThreadEntry, channel: Channel) {
         let was_active = is_active(&before.channel);
         let is_active = is_active(&channel);
-        self.active_threads_count = self.active_threads_count + usize::from(is_active) - usize::from(was_active);
-        let entry = ThreadEntry { channel: Arc::new(channel), members: before.members.clone() };
-        self.archive.follow(now, &entry.channel);
+        let entry = self.threads.change(now, before, channel);
         self.write(Write::PutChannel(entry.channel.clone()));
-        let replica_update = self.keep_thread(entry.clone());
+        let replica_update = ReplicaUpdate::Thread(entry.channel.id, Some(entry.clone()));
         let event = ThreadEvent { entry: entry.clone(), own: None, newly_created: false };
         self.tell_thread(EventName::ThreadUpdate, &entry, None, ResourcePayload::Thread(event), replica_update);
         if is_active && !was_active {
             // Clients forget archived threads; after reopening, connected members receive their membership again.
-            let context: Vec<_> = entry
-                .members
-                .values()
-                .filter(|of| self.sessions.of_user(of.user_id).next().is_some())
-                .copied()
-                .collect();
+            let context: Vec<_> =
+                entry.members.values().filter(|of| self.relays.has_sessions_of(of.user_id)).copied().collect();
             for member in context {
                 let resource = ResourcePayload::ThreadMember(member);
                 self.tell_thread(
@@ -280,7 +261,7 @@ impl Guild {
             return Err(Refusal::ArchivedThread.into());
         }
         if let Some(archived) = patch.archived.filter(|archived| *archived != thread.archived) {
-            if !archived && self.active_threads_count >= self.limits.active_threads_max {
+            if !archived && self.threads.active_count() >= self.limits.active_threads_max {
                 return Err(Refusal::TooManyThreads.into());
             }
             (thread.archived, thread.archive_timestamp) = (archived, now.unix);
@@ -322,18 +303,12 @@ impl Guild {
 
     fn forget_thread(&mut self, entry: &ThreadEntry) {
         let thread_id = entry.channel.id;
-        self.threads.remove(thread_id);
-        self.archive.forget(thread_id);
-        for user_id in entry.members.keys() {
-            self.in_threads.remove(&(*user_id, thread_id));
-        }
-        self.active_threads_count -= usize::from(is_active(&entry.channel));
+        self.threads.remove(entry);
         self.write(Write::DeleteChannel(self.structure.id(), thread_id));
         let members = ResourceKey::whole(ResourceKind::ThreadMember, thread_id.get());
         self.write(Write::DeleteResources(self.structure.id(), members));
         self.forget_pins_of(thread_id);
-        self.cache.forget_channel(thread_id);
-        self.free_evicted();
+        self.messages.forget_channel(thread_id);
     }
 
     /// Deletes the threads of a channel before the channel. Relays do the same by themselves.

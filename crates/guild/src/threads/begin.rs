@@ -41,7 +41,7 @@ impl Guild {
             _ => Permissions::CREATE_PUBLIC_THREADS,
         })?;
         let limits = &self.limits;
-        if self.active_threads_count >= limits.active_threads_max || self.threads.len() >= limits.threads_max {
+        if self.threads.active_count() >= limits.active_threads_max || self.threads.len() >= limits.threads_max {
             return Err(Refusal::TooManyThreads.into());
         }
         let starter = match new.from {
@@ -98,12 +98,10 @@ impl Guild {
         let own = ThreadMember { thread_id, user_id: owner.user.id, join_timestamp: now.unix, flags: 0 };
         let members: Members = Arc::new([(own.user_id, own)].into());
         let entry = ThreadEntry { channel: Arc::new(thread), members };
-        self.active_threads_count += 1;
-        self.archive.follow(now, &entry.channel);
-        self.in_threads.insert((own.user_id, thread_id));
+        self.threads.add(now, entry.clone());
         self.write(Write::PutChannel(entry.channel.clone()));
         self.put_resource(GuildResource::ThreadMember(own));
-        let replica_update = self.keep_thread(entry.clone());
+        let replica_update = ReplicaUpdate::Thread(thread_id, Some(entry.clone()));
         let event = ThreadEvent { entry: entry.clone(), own: None, newly_created: true };
         self.tell_thread(EventName::ThreadCreate, &entry, None, ResourcePayload::Thread(event), replica_update);
         self.tell_thread_members(&entry, Some(own), None);
@@ -112,7 +110,7 @@ impl Guild {
             let message = Arc::new(Message { flags: starter.flags | HAS_THREAD, ..Message::clone(&starter) });
             self.write(Write::PutMessage(message.clone()));
             let version = self.touch();
-            self.cache.change((parent_id, message.id), version, |cached| cached.message = message.clone());
+            self.messages.change((parent_id, message.id), version, |cached| cached.message = message.clone());
             began_from = Some(message.clone());
             self.tell_message(now, EventName::MessageUpdate, &parent, message, starter_referenced, ReplicaUpdate::None);
         }

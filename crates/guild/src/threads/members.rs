@@ -13,7 +13,6 @@ use guildhall_model::{
     ChannelId, EventName, GuildResource, Permissions, ResourceKey, ResourceKind, ThreadMember, UserId,
 };
 use guildhall_stdx::Now;
-use std::{collections::BTreeMap, sync::Arc};
 
 impl Guild {
     /// A thread that the actor can view, if it is open to changes of its members.
@@ -96,12 +95,8 @@ impl Guild {
 
     fn add_to_thread(&mut self, now: Now, entry: &ThreadEntry, user_id: UserId) {
         let member = ThreadMember { thread_id: entry.channel.id, user_id, join_timestamp: now.unix, flags: 0 };
-        let mut members = BTreeMap::clone(&entry.members);
-        members.insert(user_id, member);
-        let entry = ThreadEntry { members: Arc::new(members), ..entry.clone() };
-        self.in_threads.insert((user_id, entry.channel.id));
+        let entry = self.threads.add_member(entry, member);
         self.put_resource(GuildResource::ThreadMember(member));
-        self.keep_thread(entry.clone());
         self.tell_thread_members(&entry, Some(member), None);
         // To a member who just joined, the thread is new.
         let event = ThreadEvent { entry: entry.clone(), own: Some(member), newly_created: false };
@@ -115,20 +110,15 @@ impl Guild {
     }
 
     fn take_from_thread(&mut self, entry: &ThreadEntry, user_id: UserId) {
-        let mut members = BTreeMap::clone(&entry.members);
-        members.remove(&user_id);
-        let entry = ThreadEntry { members: Arc::new(members), ..entry.clone() };
+        let entry = self.threads.remove_member(entry, user_id);
         let key = ResourceKey { kind: ResourceKind::ThreadMember, id: entry.channel.id.get(), part: user_id.get() };
         self.delete_resource(key);
-        self.in_threads.remove(&(user_id, entry.channel.id));
-        self.keep_thread(entry.clone());
         self.tell_thread_members(&entry, None, Some(user_id));
     }
 
     /// Removes a former member of the guild from all threads.
     pub(crate) fn take_from_threads(&mut self, user_id: UserId) {
-        let of_user = self.in_threads.range((user_id, ChannelId::new(0))..=(user_id, ChannelId::new(u64::MAX)));
-        let threads: Vec<_> = of_user.filter_map(|(_, id)| self.threads.get(*id).cloned()).collect();
+        let threads = self.threads.of_member(user_id);
         threads.iter().for_each(|entry| self.take_from_thread(entry, user_id));
     }
 

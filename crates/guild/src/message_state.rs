@@ -1,0 +1,137 @@
+//! Messages of a guild as far as they are in memory.
+//!
+//! Owns        `Messages`: the cache, each channel's newest id, the first id that is not expired, nonces, slow mode.
+//! Invariants  M1 `lookup` finds no expired message. M2 nothing remains of a deleted channel, except nonces and waits
+//!             of slow mode, which end by themselves.
+//! Limits      those of `cache`, `nonces` and `slow_mode`; one newest id per channel; 16 bytes per channel with expired
+//!             messages, until the guild is unloaded.
+//! Not here    the rules of commands: `messages`.
+
+use crate::{
+    cache::{CachedMessage, Lookup, MessageCache, Reactions},
+    nonces::Nonces,
+    slow_mode::SlowMode,
+};
+use guildhall_model::{ChannelId, MessageId};
+use guildhall_stdx::Instant;
+use std::{collections::BTreeMap, sync::Arc};
+
+type Key = (ChannelId, MessageId);
+
+#[derive(Debug)]
+pub(crate) struct Messages {
+    cache: MessageCache,
+    /// Newest message per channel; it may have been deleted since. Relays share it.
+    newest: Arc<BTreeMap<ChannelId, MessageId>>,
+    /// Messages of a channel below this one are deleted by retention.
+    floors: BTreeMap<ChannelId, MessageId>,
+    pub nonces: Nonces,
+    pub slow_mode: SlowMode,
+}
+
+impl Messages {
+    pub fn new(cached_messages_max: usize, newest: BTreeMap<ChannelId, MessageId>) -> Self {
+        Self {
+            cache: MessageCache::new(cached_messages_max),
+            newest: Arc::new(newest),
+            floors: BTreeMap::new(),
+            nonces: Nonces::default(),
+            slow_mode: SlowMode::default(),
+        }
+    }
+
+    pub fn lookup(&mut self, key: Key) -> Lookup<'_> {
+        if self.is_expired(key) { Lookup::Absent } else { self.cache.lookup(key) }
+    }
+
+    /// The message if it is in memory, expired or not.
+    pub fn cached(&mut self, key: Key) -> Option<&CachedMessage> {
+        if let Lookup::Found(message) = self.cache.lookup(key) { Some(message) } else { None }
+    }
+
+    /// Stores a new or replaced message.
+    pub fn put(&mut self, key: Key, message: CachedMessage, version: u64) {
+        self.cache.put(key, message, version);
+    }
+
+    /// Changes a message; no effect if it is not in memory.
+    pub fn change(&mut self, key: Key, version: u64, change: impl FnOnce(&mut CachedMessage)) {
+        self.cache.change(key, version, change);
+    }
+
+    /// Records the deletion of a message.
+    pub fn remove(&mut self, key: Key, version: u64) {
+        self.cache.remove(key, version);
+    }
+
+    /// A load from the store starts.
+    pub fn load_began(&mut self, key: Key) {
+        self.cache.load_began(key);
+    }
+
+    /// A load ended with a message, with none (`Some(None)`), or (`None`) with an error.
+    pub fn load_ended(&mut self, key: Key, answer: Option<Option<CachedMessage>>) {
+        self.cache.load_ended(key, answer);
+    }
+
+    pub fn is_loading(&self) -> bool {
+        self.cache.is_loading()
+    }
+
+    /// Everything up to `version` is durable.
+    pub fn commit(&mut self, version: u64) {
+        self.cache.committed(version);
+    }
+
+    /// Takes the reactions of evicted messages, and their number.
+    pub fn take_evicted(&mut self) -> (usize, Vec<Reactions>) {
+        self.cache.take_evicted()
+    }
+
+    /// Newest message per channel.
+    pub fn newest(&self) -> &Arc<BTreeMap<ChannelId, MessageId>> {
+        &self.newest
+    }
+
+    pub fn newest_in(&self, channel_id: ChannelId) -> Option<MessageId> {
+        self.newest.get(&channel_id).copied()
+    }
+
+    pub fn set_newest(&mut self, channel_id: ChannelId, message_id: MessageId) {
+        Arc::make_mut(&mut self.newest).insert(channel_id, message_id);
+    }
+
+    pub fn forget_newest(&mut self) {
+        self.newest = Arc::default();
+    }
+
+    /// Messages of the channel below `before` are expired.
+    pub fn expire(&mut self, channel_id: ChannelId, before: MessageId) {
+        let floor = self.floors.entry(channel_id).or_insert(before);
+        *floor = before.max(*floor);
+    }
+
+    fn is_expired(&self, (channel_id, message_id): Key) -> bool {
+        self.floors.get(&channel_id).is_some_and(|floor| message_id < *floor)
+    }
+
+    /// Forgets a deleted channel or thread.
+    pub fn forget_channel(&mut self, channel_id: ChannelId) {
+        self.floors.remove(&channel_id);
+        if self.newest.contains_key(&channel_id) {
+            Arc::make_mut(&mut self.newest).remove(&channel_id);
+        }
+        self.cache.forget_channel(channel_id);
+    }
+
+    /// Removes expired nonces and ended waits, or part of them.
+    pub fn sweep(&mut self, now: Instant) {
+        self.nonces.sweep(now);
+        self.slow_mode.sweep(now);
+    }
+
+    /// Time at which `sweep` should be called even without other input.
+    pub fn sweep_at(&self) -> Option<Instant> {
+        self.nonces.sweep_at().into_iter().chain(self.slow_mode.sweep_at()).min()
+    }
+}

@@ -1,0 +1,135 @@
+//! Nonces of new messages, for `enforce_nonce`.
+//!
+//! Owns        `Nonces`.
+//! Invariants  nothing here is stored: a reloaded guild starts without nonces.
+//! Limits      `nonces_max`; past it the oldest is dropped. A nonce counts for `NONCE_MS`.
+
+use crate::sweep::{SWEPT_MAX, Sweep};
+use guildhall_model::{ChannelId, MessageId, Nonce, UserId};
+use guildhall_stdx::Instant;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Lifetime of a nonce: five minutes, longer than any client retries.
+pub(crate) const NONCE_MS: u64 = 300_000;
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct NonceKey {
+    author: UserId,
+    channel: ChannelId,
+    nonce: NonceText,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum NonceText {
+    Number(i64),
+    Text(String),
+}
+
+impl NonceKey {
+    fn new(author: UserId, channel: ChannelId, nonce: &Nonce) -> Self {
+        let nonce = match nonce {
+            Nonce::Number(n) => NonceText::Number(*n),
+            Nonce::Text(text) => NonceText::Text(text.clone()),
+        };
+        Self { author, channel, nonce }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Nonces {
+    messages: BTreeMap<NonceKey, (Instant, MessageId)>,
+    /// By time; may refer to a nonce that has been reused since.
+    in_order: VecDeque<(Instant, NonceKey)>,
+    sweep: Sweep,
+}
+
+impl Nonces {
+    /// The message that this author sent to this channel with this nonce.
+    pub fn find(&self, now: Instant, author: UserId, channel: ChannelId, nonce: &Nonce) -> Option<MessageId> {
+        let (at, message_id) = self.messages.get(&NonceKey::new(author, channel, nonce))?;
+        (now.ms_since(*at) < NONCE_MS).then_some(*message_id)
+    }
+
+    pub fn record(
+        &mut self,
+        now: Instant,
+        author: UserId,
+        channel: ChannelId,
+        nonce: &Nonce,
+        message_id: MessageId,
+        max: usize,
+    ) {
+        let key = NonceKey::new(author, channel, nonce);
+        self.messages.insert(key.clone(), (now, message_id));
+        self.in_order.push_back((now, key));
+        while self.in_order.len() > max {
+            self.forget_oldest();
+        }
+        self.sweep(now);
+    }
+
+    /// Removes expired nonces, or part of them if there are many. Expired nonces never count.
+    pub fn sweep(&mut self, now: Instant) {
+        for _ in 0..SWEPT_MAX {
+            if !self.has_expired(now) {
+                break;
+            }
+            self.forget_oldest();
+        }
+        self.sweep.arm(now, self.in_order.is_empty(), self.has_expired(now));
+    }
+
+    /// Time at which `sweep` should be called even without other input.
+    pub fn sweep_at(&self) -> Option<Instant> {
+        self.sweep.at()
+    }
+
+    fn has_expired(&self, now: Instant) -> bool {
+        self.in_order.front().is_some_and(|(at, _)| now.ms_since(*at) >= NONCE_MS)
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some((at, key)) = self.in_order.pop_front()
+            && self.messages.get(&key).is_some_and(|(used_at, _)| *used_at == at)
+        {
+            self.messages.remove(&key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ANA: UserId = UserId::new(7);
+    const BOB: UserId = UserId::new(8);
+    const HERE: ChannelId = ChannelId::new(1);
+
+    fn text(text: &str) -> Nonce {
+        Nonce::Text(text.to_owned())
+    }
+
+    #[test]
+    fn a_nonce_lasts_five_minutes_and_at_most_max_are_kept() {
+        let mut nonces = Nonces::default();
+        let found = |nonces: &Nonces, at, user, nonce: &Nonce| {
+            nonces.find(Instant(at), user, HERE, nonce).map(guildhall_model::Id::get)
+        };
+        for n in 1..=4 {
+            nonces.record(Instant(n), ANA, HERE, &Nonce::Number(n as i64), MessageId::new(n), 3);
+        }
+        assert_eq!(found(&nonces, 4, ANA, &Nonce::Number(1)), None, "the fourth pushed it out");
+        assert_eq!(found(&nonces, 4, ANA, &Nonce::Number(2)), Some(2));
+        assert_eq!(found(&nonces, 4, ANA, &text("2")), None, "a text is not a number");
+        assert_eq!(found(&nonces, 4, BOB, &Nonce::Number(2)), None);
+        assert_eq!(found(&nonces, 1 + NONCE_MS, ANA, &Nonce::Number(2)), Some(2));
+        assert_eq!(found(&nonces, 2 + NONCE_MS, ANA, &Nonce::Number(2)), None);
+        // The nonce was reused: expiry of the older use keeps the newer.
+        nonces.record(Instant(10), ANA, HERE, &Nonce::Number(2), MessageId::new(9), 3);
+        nonces.record(Instant(11), ANA, HERE, &Nonce::Number(7), MessageId::new(10), 3);
+        assert_eq!(found(&nonces, 11, ANA, &Nonce::Number(2)), Some(9));
+        nonces.sweep(Instant(11 + NONCE_MS));
+        assert!(nonces.messages.is_empty() && nonces.in_order.is_empty());
+        assert_eq!(nonces.sweep_at(), None);
+    }
+}
