@@ -4,6 +4,8 @@ Architecture   `Type`, `Type::function` and `module::function` in ARCHITECTURE.m
                and the files of its table of crates exist.
 Glossary       A name in the third column is defined. A row with an older name in the fourth column names the future
                in the third; the older name must still occur, or the row is to be updated.
+Retired        A name in the glossary's table of retired names is defined nowhere, or nowhere in the crate that its row
+               names: not as an item, a variant, a field or a file of crates/.
 """
 import re
 
@@ -15,6 +17,7 @@ CODE = re.compile(r"`([^`]+)`")
 TYPE = re.compile(r"[A-Z]\w*[a-z]\w*$")
 PATH = re.compile(r"\w+(?:::\w+)+$")
 FILE = re.compile(r"[a-z][\w-]*/(?:src|tests)/[\w/.-]+$")
+RETIRED = re.compile(r"^\| `([\w.]+)` \| (?:`([\w-]+)`|everywhere) \| (.*\S) \|$")
 ROW = re.compile(r"^\| `([\w-]+)` \|.*\| ([^|]*) \|$")
 DEFINITION = re.compile(
     r"\b(?:fn|struct|enum|trait|type|mod|const|static|macro_rules!)\s+(\w+)"  # items
@@ -83,8 +86,40 @@ def check_glossary(text, names):
                 yield number, f"no code defines `{name}`"
 
 
+def read_retired(text):
+    """Rows of the table of retired names: name, crate or None, and what is written instead."""
+    section = text.partition("\n## Retired names\n")[2].partition("\n## ")[0]
+    return [found.groups() for line in section.splitlines() if (found := RETIRED.match(line))]
+
+
+def definitions(text):
+    """Lines on which a source defines a name, as pairs of number and name."""
+    for found in DEFINITION.finditer(text):
+        for group, name in enumerate(found.groups(), 1):
+            if name:
+                yield text.count("\n", 0, found.start(group)) + 1, name
+
+
+def check_retired(rows, crates):
+    """Definitions of retired names below a folder of crates, as file, line and problem."""
+    words = re.compile(r"\b(?:%s)\b" % "|".join(re.escape(name) for name, _, _ in rows))
+    for path in sorted(crates.glob("*/*/**/*.rs")):
+        crate = path.relative_to(crates).parts[0]
+        here = {name: instead for name, only, instead in rows if only in (None, crate)}
+        if path.name in here:
+            yield path, 1, f"`{path.name}` is a retired name: use {here[path.name]}"
+        text = path.read_text(encoding="utf-8")
+        if words.search(text):
+            for number, name in definitions(text):
+                if name in here:
+                    yield path, number, f"`{name}` is a retired name: use {here[name]}"
+
+
 def check():
     names = read_sources()
+    rows = read_retired(GLOSSARY.read_text(encoding="utf-8"))
+    for path, number, problem in check_retired(rows, ROOT / "crates"):
+        yield f"{path.relative_to(ROOT)}:{number}: {problem}"
     for number, problem in missing_files(ARCHITECTURE.read_text(encoding="utf-8"), ROOT / "crates"):
         yield f"{ARCHITECTURE.relative_to(ROOT)}:{number}: {problem}"
     for path, check_text in ((ARCHITECTURE, check_architecture), (GLOSSARY, check_glossary)):
