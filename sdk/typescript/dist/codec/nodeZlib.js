@@ -1,43 +1,70 @@
 /**
- * zlib and zstd of Node. `node:zlib` decompresses synchronously only by `_processChunk`, which is not documented but
- * has not changed since Node 0.12; the self-test of `chooseBackend` finds out whether it works. zstd: Node ≥ 22.15.
+ * zlib and zstd of Node. What `node:zlib` offers to decompress synchronously allocates for each message, so its handles
+ * are called as its own functions call them. Handles are not documented: only releases of Node that were tried are
+ * trusted, and the self-test of `chooseBackend` finds out whether they work. zstd: Node ≥ 22.15.
+ *
+ * Limits  one output per connection; it grows to the message, to `MESSAGE_BYTES_MAX` at most, then `push` throws.
  */
 import * as zlib from "node:zlib";
 import { MESSAGE_BYTES_MAX, ZSTD_WINDOW_LOG_MAX } from "./compression.js";
-const nothing = () => { };
+/** Handles abort the process if their arguments changed, so a newer Node uses WebAssembly until it was tried. */
+const NODE_MAJOR_MAX = 24;
+const OUTPUT_BYTES_FIRST = 64 * 1024;
+/** A larger output is given up after its message. */
+const OUTPUT_BYTES_KEPT = 1024 * 1024;
+/** Writes into one output, which the next message overwrites. */
 class NodeStream {
-    #stream;
-    #flush;
-    /** `_processChunk` is meant for one call: it closes the handle, so the handle is kept here. */
     #handle;
-    #closeHandle;
+    #state;
+    #flush;
+    #output = Buffer.allocUnsafeSlow(OUTPUT_BYTES_FIRST);
+    #fault = null;
     constructor(stream, flush) {
-        this.#stream = stream;
-        this.#flush = flush;
-        const handle = stream._handle;
-        if (!handle)
+        if (Number.parseInt(process.versions.node, 10) > NODE_MAJOR_MAX)
+            throw new Error("its handles were not tried in this Node");
+        const { _handle: handle, _writeState: state } = stream;
+        if (!handle || !state)
             throw new Error("this Node keeps no handle");
+        handle.onerror = (message) => (this.#fault = message);
         this.#handle = handle;
-        this.#closeHandle = handle.close.bind(handle);
-        handle.close = nothing;
+        this.#state = state;
+        this.#flush = flush;
     }
     push(data) {
-        this.#stream._handle = this.#handle;
-        const out = this.#stream._processChunk(data, this.#flush);
-        // Each call adds one. After an error, which is thrown and emitted, the listener stays.
-        this.#stream.removeAllListeners("error");
-        return out ?? new Uint8Array();
+        if (this.#output.length > OUTPUT_BYTES_KEPT)
+            this.#output = Buffer.allocUnsafeSlow(OUTPUT_BYTES_FIRST);
+        let read = 0;
+        let written = 0;
+        for (;;) {
+            const { length } = this.#output;
+            this.#handle.writeSync(this.#flush, data, read, data.length - read, this.#output, written, length - written);
+            if (this.#fault !== null)
+                throw new Error(this.#fault);
+            const room = this.#state[0];
+            const left = this.#state[1];
+            written = length - room;
+            read = data.length - left;
+            if (room > 0) {
+                if (left > 0)
+                    throw new Error("bytes follow the end of the stream");
+                return this.#output.subarray(0, written);
+            }
+            if (length >= MESSAGE_BYTES_MAX)
+                throw new Error("the message is too large");
+            const grown = Buffer.allocUnsafeSlow(length * 2);
+            this.#output.copy(grown);
+            this.#output = grown;
+        }
     }
     free() {
-        this.#closeHandle();
+        this.#handle.close();
     }
 }
-const CHUNK_BYTES = 64 * 1024;
 export const zlibNode = {
     name: "node:zlib",
     load: () => Promise.resolve(() => {
-        const stream = zlib.createInflate({ chunkSize: CHUNK_BYTES, flush: zlib.constants.Z_SYNC_FLUSH, maxOutputLength: MESSAGE_BYTES_MAX });
-        return new NodeStream(stream, zlib.constants.Z_SYNC_FLUSH);
+        const { Z_SYNC_FLUSH: flush } = zlib.constants;
+        return new NodeStream(zlib.createInflate({ flush }), flush);
     }),
 };
 export const zstdNode = {
@@ -49,8 +76,7 @@ export const zstdNode = {
         const { ZSTD_e_flush: flush, ZSTD_d_windowLogMax: windowLogMax } = zlib.constants;
         return Promise.resolve((dictionary) => {
             const params = { [windowLogMax]: ZSTD_WINDOW_LOG_MAX };
-            const stream = create({ chunkSize: CHUNK_BYTES, maxOutputLength: MESSAGE_BYTES_MAX, params, ...(dictionary && { dictionary }) });
-            return new NodeStream(stream, flush);
+            return new NodeStream(create({ params, ...(dictionary && { dictionary }) }), flush);
         });
     },
 };

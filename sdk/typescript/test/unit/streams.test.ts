@@ -56,6 +56,12 @@ for (const backend of [zlibWasm, zlibNode]) {
       assert.deepEqual(warnings, []);
     });
 
+    test("bytes behind the end of the stream throw", async () => {
+      const whole = zlib.deflateSync(Buffer.from("all of it"));
+      const decompressor = (await backend.load())();
+      assert.throws(() => decompressor.push(Buffer.concat([whole, Buffer.from("more")])));
+    });
+
     test("a broken stream throws", async () => {
       const decompressor = (await backend.load())();
       assert.throws(() => decompressor.push(new Uint8Array([1, 2, 3, 4, 5, 6])));
@@ -113,4 +119,12 @@ describe("the choice", () => {
       }
     }
   });
+});
+
+test("node:zlib: the memory of a large message is given back at the next one", async () => {
+  const decompressor = (await zlibNode.load())();
+  const pieces = await deflated([Buffer.alloc(5_000_000), Buffer.from("small")]);
+  assert.ok(decompressor.push(pieces[0] as Uint8Array).buffer.byteLength >= 5_000_000);
+  assert.ok(decompressor.push(pieces[1] as Uint8Array).buffer.byteLength <= 65_536);
+  decompressor.free();
 });
