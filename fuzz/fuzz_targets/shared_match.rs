@@ -177,7 +177,7 @@ fuzz_target!(|data: &[u8]| {
                     0 => Domain::Public { guild, view: 0 },
                     _ => Domain::Restricted { guild, channel, view: 0 },
                 };
-                let scope = Scope { domain, class: class.into(), kind: (operation & 3).into() };
+                let scope = Scope { domain, class: class.into() };
                 let name = NAMES[usize::from(operation & 3) % NAMES.len()];
                 let id = matcher.push(scope, connections.len() as u32, name, &body);
                 for connection in &mut connections {

@@ -32,25 +32,13 @@ impl TrafficKind {
 #[must_use]
 pub fn scope_of(event: &Event) -> Scope {
     let channel = event.channel.unwrap_or(0);
-    // The product's kind is the intents that an event needs.
-    let kind = match event.to {
-        To::Active if event.name.starts_with("MESSAGE_REACTION") => 1,
-        To::Active if channel != 0 => 2,
-        To::Everyone | To::Guild | To::Active => 0,
-        To::Typing => 3,
-        To::Passive => 4,
-        To::Watching => 5,
-        To::Following(_) => 6,
-        To::Members => 7,
-        To::One(_) | To::Direct(_) => 8,
-    };
     let (guild, view) = (event.guild, clearance_of(event) as u8);
     let domain = match (event.to, event.channel.filter(|_| event.is_hidden)) {
         (To::Direct(_), _) => Domain::Direct { channel },
         (_, Some(channel)) => Domain::Restricted { guild, channel, view },
         (_, None) => Domain::Public { guild, view },
     };
-    Scope { domain, class: channel, kind }
+    Scope { domain, class: channel }
 }
 
 /// Clearance of an event, as `guildhall_relay` decides it.

@@ -11,7 +11,7 @@ use guildhall_codec::{
     CodecError, Dictionaries, Dictionary, DictionaryId, Encoding, Framing, StreamCompressor, StreamDecompressor,
 };
 use guildhall_guild_protocol::{
-    AccessChange, AudienceRule, Clearance, Event, Redaction, SEVERAL_CHANNELS, Visibility, visibility_class,
+    AccessChange, Clearance, Event, Redaction, SEVERAL_CHANNELS, Visibility, visibility_class,
 };
 use guildhall_model::{ChannelId, GuildId};
 use guildhall_session::{Dispatch, Session};
@@ -21,7 +21,6 @@ use guildhall_shared_match::{
 };
 use std::{
     collections::{BTreeSet, HashMap},
-    hash::{Hash, Hasher},
     sync::Arc,
 };
 
@@ -504,21 +503,11 @@ fn scope_of(event: &Event, visibility: Visibility) -> Option<Scope> {
         Visibility::Direct(channel_id) => Domain::Direct { channel: channel_id.get() },
         Visibility::Alone => return None,
     };
-    let thread = match &event.audience.rule {
-        AudienceRule::Thread { thread, .. } => thread.get(),
-        _ => 0,
-    };
-    Some(Scope { domain, class: visibility_class(event), kind: hash_of(&(event.audience.intents, thread)) })
+    Some(Scope { domain, class: visibility_class(event) })
 }
 
 fn forget_restricted(matcher: &mut Matcher, guild: u64, key: u64) {
     for clearance in Clearance::ALL {
         matcher.forget(Domain::Restricted { guild, channel: key, view: clearance as u8 });
     }
-}
-
-fn hash_of(what: &impl Hash) -> u64 {
-    let mut hasher = std::hash::DefaultHasher::new();
-    what.hash(&mut hasher);
-    hasher.finish()
 }

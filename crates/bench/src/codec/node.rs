@@ -210,7 +210,7 @@ pub fn small_guilds(role: &CodecRole) -> Result<SmallGuilds> {
     for n in 0..SMALL_GUILDS * SMALL_GUILD_EVENTS {
         let event = &bodies[n as usize % bodies.len()];
         let domain = Domain::Public { guild: 1 + n % SMALL_GUILDS, view: 1 };
-        matcher.push(Scope { domain, class: 1, kind: 1 }, 5, event.name, &event.body_json);
+        matcher.push(Scope { domain, class: 1 }, 5, event.name, &event.body_json);
     }
     let resident = usage::rss_bytes()?.saturating_sub(before);
     Ok(SmallGuilds {

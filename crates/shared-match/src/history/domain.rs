@@ -86,8 +86,6 @@ pub struct Scope {
     pub domain: Domain,
     /// Recipients within the domain: a channel, a member list; 0 for all.
     pub class: u64,
-    /// Subscription that a recipient needs: an intent.
-    pub kind: u64,
 }
 
 /// See the module.

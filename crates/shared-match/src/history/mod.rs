@@ -380,7 +380,7 @@ mod tests {
     const PUBLIC: Domain = Domain::Public { guild: 1, view: 0 };
 
     fn push(history: &mut History, domain: Domain, class: u64, body: &[u8]) -> BodyId {
-        let scope = Scope { domain, class, kind: 1 };
+        let scope = Scope { domain, class };
         history.push(scope, "X", body, Span { after: body.len() as u32, before: 20 }).expect("it is short")
     }
 

@@ -260,7 +260,7 @@ fn nothing_out_of_the_window_is_referred_to() {
             body.extend_from_within(1..400.min(body.len()));
             body.push(b'"');
             let id = matcher.push(
-                Scope { domain: Domain::Public { guild: 1, view: 0 }, class: 0, kind: 0 },
+                Scope { domain: Domain::Public { guild: 1, view: 0 }, class: 0 },
                 100,
                 "MESSAGE_CREATE",
                 &body,
@@ -287,7 +287,7 @@ fn a_text_may_quote_hundreds_of_others() {
         let mut connections: Vec<Connection> = (0..3).map(|_| connect(&mut rng, kind)).collect();
         let mut send = |rng: &mut Rng, body: &[u8]| {
             let id = matcher.push(
-                Scope { domain: Domain::Public { guild: 1, view: 0 }, class: 0, kind: 0 },
+                Scope { domain: Domain::Public { guild: 1, view: 0 }, class: 0 },
                 100,
                 "MESSAGE_CREATE",
                 body,

@@ -247,7 +247,7 @@ fn example() -> String {
         let views = |connection: &Connection| connection.is_staff || !is_private;
         let audience = connections.iter().filter(|connection| views(connection)).count() as u32;
         let _ = writeln!(out, "**Event {}**, in {}:\n\n```json\n{}\n```\n", index + 1, event.channel, event.body);
-        let scope = Scope { domain: event.domain, class: event.class, kind: 1 };
+        let scope = Scope { domain: event.domain, class: event.class };
         let id = matcher.push(scope, audience, NAME, event.body.as_bytes()).expect("it is short");
         for connection in connections.iter_mut().filter(|connection| views(connection)) {
             let mut wire = Vec::new();

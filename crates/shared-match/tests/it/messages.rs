@@ -44,7 +44,7 @@ pub fn event(rng: &mut Rng, form: Form, id: u64) -> Event {
         2 => Domain::Public { guild: 2, view: 0 },
         _ => Domain::Direct { channel: 3 },
     };
-    let scope = Scope { domain, class, kind: name.len() as u64 };
+    let scope = Scope { domain, class };
     let words = match rng.below(40) {
         0 => 3_000,
         1 => 0,

@@ -83,7 +83,7 @@ fn attack(
         // Recipients of the last body of a class are expected to receive the next.
         let class = if domain == public(2) { 1 } else { 2 };
         let domain = if is_merged { public(1) } else { domain };
-        let id = matcher.push(Scope { domain, class, kind: 1 }, 4, NAMES[0], body.as_bytes());
+        let id = matcher.push(Scope { domain, class }, 4, NAMES[0], body.as_bytes());
         stream.map_or(Vec::new(), |stream| stream.write(matcher, id, seq, (NAMES[0], body.as_bytes())))
     };
     let around = |rng: &mut Rng| format!("{}{guess}{}", random(rng, 10), random(rng, 10));
@@ -167,7 +167,7 @@ fn observed(seed: u64, hidden: u64, effort: Option<Effort>, is_zstd: bool) -> Ve
         let name = NAMES[rng.below(3) as usize];
         let audience = views.iter().filter(|view| *view >> at & 1 == 1).count() as u32;
         let misses: Vec<bool> = (0..CONNECTIONS).map(|_| rng.chance(0.15)).collect();
-        let id = matcher.push(Scope { domain, class, kind: 1 }, audience, name, body.as_bytes());
+        let id = matcher.push(Scope { domain, class }, audience, name, body.as_bytes());
         for (index, (stream, seq)) in streams.iter_mut().enumerate() {
             if views[index] >> at & 1 == 0 || misses[index] {
                 continue;
@@ -216,7 +216,7 @@ fn a_parent_that_is_forgotten_serves_no_parse() {
         let mut matcher = matcher(Some(effort));
         let mut stream = Stream::new(is_zstd);
         let push = |matcher: &mut Matcher, domain, body: &str| {
-            matcher.push(Scope { domain, class: 1, kind: 1 }, 4, name, body.as_bytes())
+            matcher.push(Scope { domain, class: 1 }, 4, name, body.as_bytes())
         };
         let public = Domain::Public { guild: 1, view: 0 };
         let (first, restricted) = (body(1), body(2));

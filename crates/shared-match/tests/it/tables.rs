@@ -15,7 +15,7 @@ fn built_in_tables_are_what_they_were_stored_as() {
 #[test]
 fn training_gives_tables_that_can_be_stored() {
     let body = |number: u64| format!("{{\"id\":\"{number}\",\"content\":\"sample {number}\"}}").into_bytes();
-    let scope = Scope { domain: Domain::Public { guild: 1, view: 0 }, class: 1, kind: 1 };
+    let scope = Scope { domain: Domain::Public { guild: 1, view: 0 }, class: 1 };
     let samples: Vec<Sample> = (0..300)
         .map(|number| Sample { scope, name: "MESSAGE_CREATE", body: body(number * 7_919), recipients: vec![0, 1] })
         .collect();

@@ -26,7 +26,7 @@ impl<S: Clone> Crowd<S> {
     fn send(&mut self, class: u64, name: &'static str, body: &[u8], to: std::ops::Range<usize>) -> Vec<usize> {
         let id = self
             .matcher
-            .push(Scope { domain: Domain::Public { guild: 1, view: 0 }, class, kind: 1 }, 1_000, name, body)
+            .push(Scope { domain: Domain::Public { guild: 1, view: 0 }, class }, 1_000, name, body)
             .unwrap();
         let write = |stream| {
             let mut out = Vec::new();
