@@ -2,7 +2,7 @@
 //!
 //! JSON has the seq in front of the body, in the head; ETF behind it, in the tail.     Spec  docs/protocol.md 1.2, 2.2.
 
-use crate::{spans::Span, tables::Form, track::Track};
+use crate::{alone::Copy, spans::Span, tables::Form, track::Track};
 
 /// Longest head.
 pub const HEAD_BYTES_MAX: usize = 96;
@@ -190,6 +190,31 @@ impl Head {
     #[inline]
     pub fn is_copied_whole(&self) -> bool {
         self.is_copied_whole
+    }
+
+    /// Puts what is copied of it in front of the copies of a body.
+    pub fn put_in_front(&self, copies: &mut Vec<Copy>) {
+        if let Some(first) = copies.first_mut() {
+            first.literals += self.last_run();
+        }
+        let own =
+            self.copies().iter().map(|copy| Copy { literals: copy.run, length: copy.length, distance: copy.distance });
+        copies.splice(..0, own);
+    }
+
+    /// Appends the whole of it, copied or not.
+    pub fn append_to(&self, out: &mut Vec<u8>) {
+        if self.length == 0 {
+            return;
+        }
+        let start = out.len();
+        [BEFORE_NAME, self.name.as_bytes(), BEFORE_SEQ].into_iter().for_each(|piece| out.extend_from_slice(piece));
+        out.resize(start + self.len(), 0);
+        let mut rest = self.seq;
+        for digit in out[start..].iter_mut().rev().take(self.digits_count.into()) {
+            *digit = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
     }
 
     /// Literals behind what is copied.

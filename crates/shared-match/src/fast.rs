@@ -7,9 +7,10 @@
 //! Limits      the two newest positions of each hash; `FastIndex` takes as many bytes as its domain's ring at most.
 
 use crate::{
+    alone::Copy,
     candidates::{Candidate, Candidates, ITSELF},
     dictionary::{DICTIONARY, Dictionary},
-    history::{DomainHistory, Entry, History, PARENTS_MAX},
+    history::{DomainHistory, Entry, History, PARENTS_MAX, Searched},
     matcher::Effort,
     parse::{Alignment, Offset, Sequence, best_sources},
     places::{Place, equal_bytes},
@@ -32,10 +33,14 @@ const LONG_STEP: usize = 4;
 const SHORT_STEP: usize = 3;
 const SIMILAR_STEP: usize = 3;
 const ITSELF_STEP: usize = 4;
-/// Positions ahead of the one that is inserted, whose slots are prefetched.
-const PREFETCHED_AHEAD: usize = 36;
+/// The same for a body with a recipient or a few, into both tables: half of the inserts for two hundredths of the bytes.
+const SPARSE_STEP: usize = 6;
+/// Positions whose slots are prefetched before they are written to.
+const BATCH: usize = 16;
 /// Literals without a match after which the search skips one more position at a time, as a power of two.
 const SKIP_LOG: usize = 6;
+/// The same where each recipient has a parse of its own: a match that was skipped into is extended backwards.
+const FAST_SKIP_LOG: usize = 4;
 /// Resolved sources that are remembered per parse.
 const SOURCES: usize = 128;
 /// A match of this length is taken without a look at other candidates or the next position.
@@ -69,6 +74,37 @@ fn eight_at(bytes: &[u8], at: usize) -> u64 {
     }
 }
 
+/// Slots of a position's long and short hash, in tables of 2^`log` slots.
+#[inline]
+fn slots_of(eight: u64, log: u32) -> [usize; 2] {
+    let long = eight.wrapping_mul(0xCF1B_BCDC_B7A5_6463) >> (64 - log);
+    let short = (eight << (64 - 8 * SHORT_BYTES)).wrapping_mul(0x9E37_79B1_85EB_CA87) >> (64 - log);
+    [long as usize, short as usize]
+}
+
+/// Calls `put` with the slots of every `step`-th position of a body that has eight bytes: for each of a batch first without the
+/// position, to prefetch, then with it.
+#[inline(always)]
+fn in_batches<S: std::marker::Copy + Default>(
+    body: &[u8],
+    step: usize,
+    slots_of: impl Fn(u64) -> S,
+    mut put: impl FnMut(S, Option<usize>),
+) {
+    let end = (body.len() + 1).saturating_sub(LONG_BYTES);
+    let mut batch = [S::default(); BATCH];
+    for first in (0..end).step_by(step * BATCH) {
+        let count = (end - first).div_ceil(step).min(BATCH);
+        for (index, slots) in batch[..count].iter_mut().enumerate() {
+            *slots = slots_of(eight_at(body, first + step * index));
+            put(*slots, None);
+        }
+        for (index, slots) in batch[..count].iter().enumerate() {
+            put(*slots, Some(first + step * index));
+        }
+    }
+}
+
 impl FastIndex {
     /// An empty index for a ring of `capacity` bytes.
     pub fn new(capacity: usize) -> Self {
@@ -76,16 +112,33 @@ impl FastIndex {
         Self { long: vec![[0; WAYS]; 1 << log], short: vec![[0; WAYS]; 1 << log] }
     }
 
-    #[inline]
-    fn slots(&self, eight: u64) -> [usize; 2] {
-        let shift = 64 - self.long.len().ilog2();
-        let long = eight.wrapping_mul(0xCF1B_BCDC_B7A5_6463) >> shift;
-        let short = (eight << (64 - 8 * SHORT_BYTES)).wrapping_mul(0x9E37_79B1_85EB_CA87) >> shift;
-        [long as usize, short as usize]
+    /// Makes the tables as large as for a ring of these bytes; keeps positions from `oldest` on, which did not change.
+    pub fn resize(&mut self, ring: &[u8], oldest: Place) {
+        let old = std::mem::replace(self, Self::new(ring.len()));
+        let is_kept = |position: &u32| u64::from(*position) >= oldest.address();
+        let eight = |position: u32| eight_at(ring, position as usize & (ring.len() - 1));
+        let put = |slot: &mut [u32; WAYS], position: u32| match position {
+            newest if newest > slot[0] => *slot = [newest, slot[0]],
+            second if second > slot[1] => slot[1] = second,
+            _ => {}
+        };
+        for position in old.long.into_iter().flatten().filter(is_kept) {
+            let [long, _] = self.slots(eight(position));
+            put(&mut self.long[long], position);
+        }
+        for position in old.short.into_iter().flatten().filter(is_kept) {
+            let [_, short] = self.slots(eight(position));
+            put(&mut self.short[short], position);
+        }
     }
 
-    /// Inserts each position of a body that begins at `begin`. A slot keeps one position of it.
-    pub fn insert(&mut self, body: &[u8], begin: Place) {
+    #[inline]
+    fn slots(&self, eight: u64) -> [usize; 2] {
+        slots_of(eight, self.long.len().ilog2())
+    }
+
+    /// Inserts positions of a body that begins at `begin`. A slot keeps one position of it.
+    pub fn insert(&mut self, body: &[u8], begin: Place, is_sparse: bool) {
         if self.long.is_empty() {
             return;
         }
@@ -96,21 +149,43 @@ impl FastIndex {
             }
             slot[0] = begin + at as u32;
         };
-        let end = (body.len() + 1).saturating_sub(LONG_BYTES);
-        for at in (0..end).step_by(LONG_STEP) {
-            let ahead = at + PREFETCHED_AHEAD;
-            if ahead < end {
-                let [long, short] = self.slots(eight_at(body, ahead));
-                prefetch(&self.long[long]);
-                prefetch(&self.short[short]);
-            }
-            let [long, _] = self.slots(eight_at(body, at));
-            put(&mut self.long[long], at);
+        let log = self.long.len().ilog2();
+        if is_sparse {
+            in_batches(
+                body,
+                SPARSE_STEP,
+                |eight| slots_of(eight, log),
+                |slots, at| match at {
+                    None => {
+                        prefetch(&self.long[slots[0]]);
+                        prefetch(&self.short[slots[1]]);
+                    }
+                    Some(at) => {
+                        put(&mut self.long[slots[0]], at);
+                        put(&mut self.short[slots[1]], at);
+                    }
+                },
+            );
+            return;
         }
-        for at in (0..end).step_by(SHORT_STEP) {
-            let [_, short] = self.slots(eight_at(body, at));
-            put(&mut self.short[short], at);
-        }
+        in_batches(
+            body,
+            LONG_STEP,
+            |eight| slots_of(eight, log)[0],
+            |long, at| match at {
+                None => prefetch(&self.long[long]),
+                Some(at) => put(&mut self.long[long], at),
+            },
+        );
+        in_batches(
+            body,
+            SHORT_STEP,
+            |eight| slots_of(eight, log)[1],
+            |short, at| match at {
+                None => prefetch(&self.short[short]),
+                Some(at) => put(&mut self.short[short], at),
+            },
+        );
     }
 
     /// Positions with, probably, the same eight bytes, then those with the same five.
@@ -218,6 +293,7 @@ pub struct FastLimits {
 pub struct FastTask<'a> {
     pub history: &'a History,
     pub text: &'a Entry,
+    pub searched: &'a Searched,
     /// Bodies of the same name that the connection has, of whatever domain, newest first.
     pub similar: Similar,
     /// The dictionary that the stream began with, while it can be referred to, and how far before the body it begins.
@@ -232,6 +308,14 @@ struct Source {
     length: u32,
     /// How far back it is on the connection; 0: it must not be used.
     distance: u32,
+}
+
+/// An alignment that was used, the bytes of its source, and its offset on the connection that the search is for.
+#[derive(Clone, Copy)]
+struct Repeat<'a> {
+    alignment: Alignment,
+    source: &'a [u8],
+    offset: u32,
 }
 
 /// A match at some position.
@@ -260,7 +344,7 @@ impl FastLimits {
     pub fn with(self, effort: Effort, window: u32) -> Self {
         let limits = Self { reach: window as usize, ..self };
         match effort {
-            Effort::Greedy => Self { parents_max: 1, enough_bytes: GOOD_BYTES, similar_max: 2, ..limits },
+            Effort::Greedy => Self { parents_max: 1, similar_max: 1, ..limits },
             Effort::Lazy => Self { is_lazy: true, enough_bytes: GOOD_BYTES, similar_max: SIMILAR_MAX, ..limits },
             Effort::Optimal => limits,
         }
@@ -310,7 +394,8 @@ struct Parse<'a, 'p, U> {
     index: &'p mut NearIndex,
     sources: &'p mut [Source; SOURCES],
     usable: U,
-    repeats: [Option<(Alignment, &'a [u8])>; 3],
+    /// The last alignments, with the bytes of their sources and their offsets on the connection that the search is for.
+    repeats: [Option<Repeat<'a>>; 3],
     /// Positions of the body in front of this one are in the index.
     inserted: usize,
 }
@@ -323,15 +408,32 @@ impl FastParser {
         limits: FastLimits,
         mut usable: impl FnMut(BodyId) -> Option<u32>,
     ) -> Vec<Sequence> {
-        let sequences = self.start(task, limits, &mut usable).run();
+        let sequences = self.start(task, limits, &mut usable).sequences();
         match best_sources(&sequences) {
             None => sequences,
             Some(best) => {
                 let is_best = |id: &BodyId| best.binary_search(id).is_ok();
                 let similar = task.similar.map(|similar| similar.filter(is_best));
-                self.start(FastTask { similar, ..task }, limits, |id| usable(id).filter(|_| is_best(&id))).run()
+                self.start(FastTask { similar, ..task }, limits, |id| usable(id).filter(|_| is_best(&id))).sequences()
             }
         }
+    }
+
+    /// The parse of one connection, for it alone: appends its matches to `copies` with their offsets there, and says which source
+    /// the body begins to agree with, if it is aligned with the body's beginning.
+    pub fn copies(
+        &mut self,
+        task: FastTask<'_>,
+        limits: FastLimits,
+        usable: impl FnMut(BodyId) -> Option<u32>,
+        copies: &mut Vec<Copy>,
+    ) -> Option<BodyId> {
+        let mut first = None;
+        self.start(task, limits, usable).run(|Sequence { literals, length, alignment, .. }, distance| {
+            first.get_or_insert(alignment);
+            copies.push(Copy { literals, length, distance });
+        });
+        first.filter(|first| first.shift == 0 && !matches!(first.source, ITSELF | DICTIONARY)).map(|first| first.source)
     }
 
     /// Candidates that are `usable`, for the optimal parse.
@@ -353,8 +455,7 @@ impl FastParser {
         limits: FastLimits,
         mut usable: U,
     ) -> Parse<'a, '_, U> {
-        let FastTask { history, text, similar, .. } = task;
-        let parents = history.parents(text).into_iter().take(limits.parents_max);
+        let FastTask { history, text, searched, similar, .. } = task;
         self.sources = [Source::default(); SOURCES];
         let bytes = history.bytes(text);
         let mut near: SmallVec<[Near<'a>; SIMILAR_MAX + 1]> = SmallVec::new();
@@ -373,7 +474,7 @@ impl FastParser {
         }
         Parse {
             bytes,
-            domains: std::iter::once(text.slot).chain(parents).map(|slot| history.domain(slot)).collect(),
+            domains: history.domains(searched).take(1 + limits.parents_max).collect(),
             near,
             index: &mut self.near,
             sources: &mut self.sources,
@@ -387,12 +488,19 @@ impl FastParser {
 }
 
 impl<'a, U: FnMut(BodyId) -> Option<u32>> Parse<'a, '_, U> {
-    fn run(mut self) -> Vec<Sequence> {
+    fn sequences(self) -> Vec<Sequence> {
         let mut sequences = Vec::with_capacity(32);
+        self.run(|sequence, _| sequences.push(sequence));
+        sequences
+    }
+
+    /// Emits the sequences of the parse, each with its offset on the connection that the search is for.
+    fn run(mut self, mut emit: impl FnMut(Sequence, u32)) {
         let (mut at, mut anchor) = (0, 0);
         while at + MATCH_BYTES_MIN <= self.bytes.len() {
-            let Some(mut found) = self.longest(at, anchor) else {
-                at += 1 + ((at - anchor) >> SKIP_LOG);
+            let is_lazy = self.limits.is_lazy;
+            let Some(mut found) = (if is_lazy { self.longest(at, anchor) } else { self.first(at, anchor) }) else {
+                at += 1 + ((at - anchor) >> if is_lazy { SKIP_LOG } else { FAST_SKIP_LOG });
                 continue;
             };
             if self.limits.is_lazy {
@@ -414,11 +522,10 @@ impl<'a, U: FnMut(BodyId) -> Option<u32>> Parse<'a, '_, U> {
                 at -= 1;
                 found.length += 1;
             }
-            self.push(&mut sequences, at - anchor, found);
+            self.push(&mut emit, at - anchor, found);
             at += found.length;
             anchor = at;
         }
-        sequences
     }
 
     /// Makes the positions of the body in front of `at` findable.
@@ -436,19 +543,23 @@ impl<'a, U: FnMut(BodyId) -> Option<u32>> Parse<'a, '_, U> {
     #[inline]
     fn longest(&mut self, at: usize, anchor: usize) -> Option<Match<'a>> {
         self.insert_until(at);
+        let eight = eight_at(self.bytes, at);
         let mut best: Option<Match<'a>> = None;
         for index in usize::from(at == anchor)..3 {
-            let Some((alignment, source)) = self.repeats[index] else { break };
+            let Some(Repeat { alignment, source, offset }) = self.repeats[index] else { break };
             let Ok(from) = usize::try_from(at as i32 + alignment.shift) else { continue };
+            let Some(there) = source.get(from..).and_then(|rest| rest.first_chunk::<4>()) else { continue };
+            if u32::from_le_bytes(*there) != eight as u32 {
+                continue;
+            }
             let length = self.equal(at, source, from);
             if length >= MATCH_BYTES_MIN && best.is_none_or(|best| best.length < length) {
-                best = Some(Match { length, alignment, source, offset: 0, repeat: Some(index) });
+                best = Some(Match { length, alignment, source, offset, repeat: Some(index) });
             }
         }
         if best.is_some_and(|best| best.length >= LONG_BYTES) {
             return best;
         }
-        let eight = eight_at(self.bytes, at);
         let limits = self.limits;
         let add = |best: &mut Option<Match<'a>>, found: Option<Match<'a>>| {
             if let Some(found) = found
@@ -480,6 +591,40 @@ impl<'a, U: FnMut(BodyId) -> Option<u32>> Parse<'a, '_, U> {
             return Some(found);
         }
         best
+    }
+
+    /// A match at a position, behind literals from `anchor` on: the first repeat, or else the better of what is near and of the newest
+    /// positions of both hashes. Domains above the body's own are looked at where it has none.
+    #[inline]
+    fn first(&mut self, at: usize, anchor: usize) -> Option<Match<'a>> {
+        self.insert_until(at);
+        let eight = eight_at(self.bytes, at);
+        let four = (eight as u32).to_le_bytes();
+        for index in usize::from(at == anchor)..3 {
+            let Some(Repeat { alignment, source, offset }) = self.repeats[index] else { break };
+            // A negative position is beyond any source.
+            let from = (at as i32 + alignment.shift) as u32 as usize;
+            if source.get(from..).and_then(|rest| rest.first_chunk()) == Some(&four) {
+                let length = self.equal(at, source, from);
+                return Some(Match { length, alignment, source, offset, repeat: Some(index) });
+            }
+        }
+        let mut best = self.near(eight, 0, at);
+        for index in 0..self.domains.len() {
+            let domain = self.domains[index];
+            let places = domain.look_up_fast(eight);
+            for way in [0, WAYS] {
+                if best.is_some_and(|best| best.length >= LONG_BYTES) {
+                    return best;
+                }
+                let found = self.probe(domain, places[way], at);
+                best = found.filter(|found| best.is_none_or(|best| found.length > best.length)).or(best);
+            }
+            if best.is_some() {
+                return best;
+            }
+        }
+        self.in_dictionary(at)
     }
 
     /// The match of the dictionary.
@@ -594,17 +739,18 @@ impl<'a, U: FnMut(BodyId) -> Option<u32>> Parse<'a, '_, U> {
         equal_bytes(&self.bytes[at..], source.get(from..).unwrap_or_default())
     }
 
-    fn push(&mut self, sequences: &mut Vec<Sequence>, literals: usize, found: Match<'a>) {
-        let Match { alignment, source, .. } = found;
+    fn push(&mut self, emit: &mut impl FnMut(Sequence, u32), literals: usize, found: Match<'a>) {
+        let Match { alignment, source, offset: distance, .. } = found;
+        let used = Some(Repeat { alignment, source, offset: distance });
         let first = usize::from(literals == 0);
-        let known = self.repeats.iter().position(|known| known.is_some_and(|(known, _)| known == alignment));
+        let known = self.repeats.iter().position(|known| known.is_some_and(|known| known.alignment == alignment));
         let mut offset = match known.filter(|index| *index >= first) {
             Some(index) => {
                 self.repeats[..=index].rotate_right(1);
                 Offset::Repeat((index + 1 - first) as u8)
             }
             None => {
-                self.repeats = [Some((alignment, source)), self.repeats[0], self.repeats[1]];
+                self.repeats = [used, self.repeats[0], self.repeats[1]];
                 Offset::Explicit
             }
         };
@@ -619,12 +765,12 @@ impl<'a, U: FnMut(BodyId) -> Option<u32>> Parse<'a, '_, U> {
                 left if left > longest && left < longest + 4 => left - 4,
                 left => left.min(longest),
             };
-            sequences.push(Sequence { literals, length: piece as u32, alignment, offset });
+            emit(Sequence { literals, length: piece as u32, alignment, offset }, distance);
             (left, literals) = (left - piece, 0);
             if left > 0 && self.limits.has_repeats {
                 // No repeat: behind no literals the last offset is not the first of the repeats.
                 offset = Offset::Explicit;
-                self.repeats = [Some((alignment, source)), self.repeats[0], self.repeats[1]];
+                self.repeats = [used, self.repeats[0], self.repeats[1]];
             }
         }
     }

@@ -12,7 +12,7 @@ use crate::{
     candidates::ITSELF,
     dictionary::Dictionary,
     fast::{FastLimits, FastParser, FastTask, SIMILAR_MAX, Similar},
-    history::{Entry, History},
+    history::{Entry, History, Searched},
     matcher::{Counters, Effort},
     parse::{Parser, Past, Sequence, Task},
     price::Prices,
@@ -45,17 +45,17 @@ pub struct Probes {
 }
 
 impl Probes {
-    /// Those for the newest body. A handful of recipients is not worth more than a look at bodies of the name.
-    pub fn choose(&mut self, history: &History, id: BodyId, effort: Effort) {
+    /// Those for the newest body. Where each recipient has a parse of its own, nobody needs to be told apart.
+    pub fn choose(&mut self, history: &History, text: &Entry, searched: &Searched, effort: Effort) {
         self.ids.clear();
-        let Some(text) = history.text(id) else { return };
+        if effort == Effort::Greedy {
+            return;
+        }
         let earlier = |id: &BodyId| *id < text.id;
-        self.ids.extend(history.similar(text).into_iter().filter(earlier).take(NAMED_PROBES));
+        self.ids.extend(history.similar(text, searched).into_iter().filter(earlier).take(NAMED_PROBES));
         self.named_count = self.ids.len();
-        if effort > Effort::Greedy {
-            for slot in std::iter::once(text.slot).chain(history.parents(text)) {
-                self.ids.extend(history.domain(slot).spaced(text.id));
-            }
+        for domain in history.domains(searched) {
+            self.ids.extend(domain.spaced(text.id));
         }
         self.ids.truncate(PROBES_MAX);
     }
@@ -144,6 +144,7 @@ pub struct FastChoice<'a> {
     pub history: &'a History,
     pub text: &'a Entry,
     pub probes: &'a Probes,
+    pub searched: &'a Searched,
     pub groups_max: usize,
     /// And how far before the body it begins.
     pub dictionary: Option<(&'a Dictionary, u32)>,
@@ -259,11 +260,11 @@ impl FastChoice<'_> {
 
     /// A parse with these similar bodies, and with others that are allowed.
     fn parse(&self, (fast, optimal): (&mut FastParser, &mut Parser), similar: Similar, allowed: Allowed) -> Parsed<'_> {
-        let Self { history, text, dictionary, limits, served, .. } = *self;
+        let Self { history, text, searched, dictionary, limits, served, .. } = *self;
         let here = served.here;
         let usable = |id| self.reached(id).filter(|_| self.allows(allowed, id));
         let dictionary = dictionary.filter(|_| allowed != Allowed::Nothing);
-        let task = FastTask { history, text, similar, dictionary };
+        let task = FastTask { history, text, searched, similar, dictionary };
         let past = Past { history, dictionary };
         let sequences = match self.effort {
             Effort::Optimal => {
@@ -310,10 +311,10 @@ impl FastChoice<'_> {
         let mut own = Similar::default();
         let has_named = had & ((1 << self.probes.named_count) - 1) != 0;
         let own_max = if has_named { limits.similar_max / 2 } else { limits.similar_max.div_ceil(2) };
-        let parents = history.parents(text);
+        let is_searched = |slot| history.domains(self.searched).any(|domain| domain.key.slot() == slot);
         let is_elsewhere = |id: &BodyId| {
             let other = history.text(*id).filter(|other| *id < text.id && other.name == text.name);
-            other.is_some_and(|other| other.slot != text.slot && !parents.contains(&other.slot)) && self.has(*id)
+            other.is_some_and(|other| !is_searched(other.slot)) && self.has(*id)
         };
         let newest = served.here.track.newest_named(text.name).into_iter().filter(is_elsewhere);
         own.iter_mut().zip(newest.take(own_max)).for_each(|(own, id)| *own = Some(id));

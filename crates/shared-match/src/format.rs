@@ -1,7 +1,8 @@
 //! Format: what differs between streams of zstd and of deflate once it is known what a text may refer to.
 
 use crate::{
-    deflate,
+    alone::Copy,
+    deflate::{self, symbols::Symbols},
     dictionary::Dictionary,
     envelope::Head,
     fast::FastLimits,
@@ -40,6 +41,14 @@ pub(crate) trait Format {
         distances: &Distances,
         around: (&Head, &[u8]),
         room: &mut Room,
+        out: &mut Vec<u8>,
+    );
+    /// Appends a whole message, of which `copies` repeat what stands before.
+    fn write_copies(
+        stream: (&mut Self::State, &Tables),
+        scratch: (&mut Room, &mut Symbols),
+        message: &[u8],
+        copies: &[Copy],
         out: &mut Vec<u8>,
     );
 }
@@ -111,6 +120,16 @@ impl Format for Zstd {
             zstd::alone::write(state, tables, room, tail, &[], out);
         }
     }
+
+    fn write_copies(
+        (state, tables): (&mut Self::State, &Tables),
+        (room, _): (&mut Room, &mut Symbols),
+        message: &[u8],
+        copies: &[Copy],
+        out: &mut Vec<u8>,
+    ) {
+        zstd::alone::write(state, tables, room, message, copies, out);
+    }
 }
 
 pub(crate) struct Deflate;
@@ -166,5 +185,15 @@ impl Format for Deflate {
         out: &mut Vec<u8>,
     ) {
         program.write(state, distances, head, tail, out);
+    }
+
+    fn write_copies(
+        (state, _): (&mut Self::State, &Tables),
+        (_, symbols): (&mut Room, &mut Symbols),
+        message: &[u8],
+        copies: &[Copy],
+        out: &mut Vec<u8>,
+    ) {
+        deflate::alone::write(state, symbols, message, copies, out);
     }
 }

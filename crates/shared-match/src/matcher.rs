@@ -7,15 +7,15 @@
 //!             again for each of `begun::DICTIONARIES_MAX` dictionaries. An older text is written as if it were this connection's alone.
 
 use crate::{
-    alone::Alone,
+    alone::{Alone, Copy},
     begun::Begun,
     deflate::{self, DeflateStream, symbols::Symbols},
-    dictionary::InFront,
+    dictionary::{Dictionary, InFront, TEXT_BYTES_MAX as DICTIONARY_TEXT_BYTES_MAX},
     envelope::{EarlierHead, Head, NAME_BYTES_MAX, Tail, around, digits_of, span_of},
-    fast::FastParser,
+    fast::{FastParser, FastTask, Similar},
     fast_choice::{FastChoice, Parsed, Parsers, Probes, Served, groups_max, shrink},
     format::{Deflate, Format, PricesOf, Shelf, Zstd},
-    history::{Domain, History, Scope},
+    history::{Domain, History, Scope, Searched},
     parse::Parser,
     prepared::Prepared,
     price::{DeflatePrices, ZstdPrices},
@@ -37,6 +37,29 @@ const LAZY_AUDIENCE_MAX: u32 = 32;
 /// Longest match in a zstd message that is written alone.
 const ALONE_MATCH_BYTES_MAX: usize = 32 << 10;
 
+/// Copies what it can of a head: from the head of a body of the same name that stands `alike` before this one's, or else from that of
+/// the newest message: its body, the distance, and its seq.
+fn copy_head(
+    head: &mut Head,
+    track: &Track,
+    (alike, newest): (Option<u32>, Option<(BodyId, u32, u64)>),
+    history: &History,
+    (position, window): (u32, u32),
+) {
+    let mut is_copied = alike.is_some_and(|distance| head.copy_from(track, distance, position, window));
+    if !is_copied
+        && let Some((id, distance, seq)) = newest
+        && let Some(other) = history.text(id)
+    {
+        let digits = digits_of(seq);
+        let changed = track.changed_digits(distance, position, digits);
+        is_copied = head.copy_from_other(EarlierHead { name: other.name, distance, digits }, changed, window);
+    }
+    if !is_copied {
+        head.spell_out();
+    }
+}
+
 /// What it may hold.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -50,7 +73,8 @@ pub struct Limits {
 /// How much a body's search may cost, by the number of its recipients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Effort {
-    /// For a handful of recipients: its next match is the first that is found.
+    /// For a handful of recipients, and direct messages: each recipient has a parse of its own, which takes the first match that is
+    /// found. The recipients share the index of the domain, and nothing else.
     Greedy,
     /// For a dozen: a match may wait for a better one.
     Lazy,
@@ -114,6 +138,7 @@ pub struct Matcher {
     head: Head,
     tail: Tail,
     text: Vec<u8>,
+    copies: Vec<Copy>,
     counters: Counters,
 }
 
@@ -136,6 +161,7 @@ impl Matcher {
             head: Head::NONE,
             tail: Tail::NONE,
             text: Vec::new(),
+            copies: Vec::new(),
             counters: Counters::default(),
         }
     }
@@ -156,10 +182,15 @@ impl Matcher {
         let effort = self.effort(scope.domain, audience);
         let id = self.history.push(scope, name, &self.text, span_of(self.form, name, self.text.len()))?;
         self.counters.texts_total += 1;
+        if effort == Effort::Greedy {
+            let slot = self.history.text(id)?.slot;
+            self.history.domain_mut(slot).index_sparsely();
+        }
         let mut prepared = if self.prepared.len() >= PREPARED_MAX { self.prepared.pop_front() } else { None }
             .unwrap_or_else(|| Prepared {
                 id,
                 effort,
+                searched: Searched::default(),
                 probes: Probes::default(),
                 audience,
                 zstd: Vec::new(),
@@ -167,11 +198,13 @@ impl Matcher {
                 begun: Begun::default(),
             });
         (prepared.id, prepared.effort, prepared.audience) = (id, effort, audience);
-        self.history.catch_up_fast(id);
         prepared.zstd.clear();
         prepared.deflate.clear();
         prepared.begun.clear();
-        prepared.probes.choose(&self.history, id, effort);
+        let text = self.history.text(id)?;
+        prepared.searched = self.history.searched(text);
+        prepared.probes.choose(&self.history, text, &prepared.searched, effort);
+        self.history.catch_up_fast(&prepared.searched, id);
         if let Some(written) = self.prepared.len().checked_sub(WHOLE_MAX) {
             let Prepared { zstd, deflate, .. } = &mut self.prepared[written];
             shrink(zstd);
@@ -227,8 +260,14 @@ impl Matcher {
     /// # Errors
     /// [`Forgotten`], and nothing was written: write it alone.
     pub fn zstd(&mut self, stream: &mut ZstdStream, id: BodyId, seq: u64, out: &mut Vec<u8>) -> Result<(), Forgotten> {
-        let begun = if stream.has_dictionary() { self.begun(stream, id) } else { None };
-        self.write::<Zstd>(&mut stream.track, &mut stream.state, begun, (id, seq), out)
+        let has_dictionary = stream.has_dictionary();
+        let index = self.prepared_index(id).ok_or(Forgotten).inspect_err(|_| self.counters.late_total += 1)?;
+        if self.prepared[index].effort == Effort::Greedy {
+            let dictionary = stream.dictionary.as_deref();
+            return self.write_own::<Zstd>(&mut stream.track, &mut stream.state, dictionary, (index, id, seq), out);
+        }
+        let begun = if has_dictionary { self.begun(stream, id) } else { None };
+        self.write::<Zstd>(&mut stream.track, &mut stream.state, begun, (index, id, seq), out)
     }
 
     /// Which of the text's dictionaries the stream may refer to; it is looked through for the text now if it was not before.
@@ -250,7 +289,65 @@ impl Matcher {
         seq: u64,
         out: &mut Vec<u8>,
     ) -> Result<(), Forgotten> {
-        self.write::<Deflate>(&mut stream.track, &mut stream.state, None, (id, seq), out)
+        let index = self.prepared_index(id).ok_or(Forgotten).inspect_err(|_| self.counters.late_total += 1)?;
+        if self.prepared[index].effort == Effort::Greedy {
+            return self.write_own::<Deflate>(&mut stream.track, &mut stream.state, None, (index, id, seq), out);
+        }
+        self.write::<Deflate>(&mut stream.track, &mut stream.state, None, (index, id, seq), out)
+    }
+
+    /// Writes a body to a connection with a parse of its own.
+    fn write_own<F: Format>(
+        &mut self,
+        track: &mut Track,
+        state: &mut F::State,
+        dictionary: Option<&Dictionary>,
+        (index, id, seq): (usize, BodyId, u64),
+        out: &mut Vec<u8>,
+    ) -> Result<(), Forgotten> {
+        let (history, head, tail) = (&self.history, &mut self.head, &mut self.tail);
+        let text = history.text(id).ok_or(Forgotten)?;
+        let (name, bytes, spans) = (text.name, history.bytes(text), history.spans());
+        match self.form {
+            Form::Json => head.begin_json(name, seq),
+            Form::Etf => tail.begin_etf(name, seq),
+        }
+        let window = F::window(state);
+        let position = track.position().wrapping_add(head.len() as u32);
+        // An offset says how far before the byte it is for, so up to a text's length more than the distance of the texts.
+        let reach = window.saturating_sub(bytes.len() as u32);
+        let newest = track.newest(position);
+        track.number(seq, position);
+        let reached = |id| track.distance(id, position, spans).filter(|distance| *distance <= reach);
+        let is_named = |other: &BodyId| history.text(*other).is_some_and(|other| other.name == name);
+        let mut similar = Similar::default();
+        let limits = F::FAST.with(Effort::Greedy, window);
+        let named = track.newest_named(name).into_iter().filter(is_named).take(limits.similar_max);
+        similar.iter_mut().zip(named).for_each(|(similar, id)| *similar = Some(id));
+        let dictionary = dictionary.filter(|_| bytes.len() <= DICTIONARY_TEXT_BYTES_MAX);
+        let dictionary = dictionary.map(|dictionary| (dictionary, dictionary.distance(position)));
+        let searched = &self.prepared[index].searched;
+        let task = FastTask { history, text, searched, similar, dictionary };
+        self.copies.clear();
+        let first = self.fast.copies(task, limits, reached, &mut self.copies);
+        if self.form == Form::Json {
+            let alike = first.filter(is_named).or(similar[0]).and_then(reached);
+            copy_head(head, track, (alike, newest), history, (position, window));
+        }
+        self.counters.parses_total += 1;
+        self.counters.written_total += 1;
+        head.put_in_front(&mut self.copies);
+        self.text.clear();
+        head.append_to(&mut self.text);
+        self.text.extend_from_slice(bytes);
+        self.text.extend_from_slice(tail.bytes());
+        F::write_copies((state, &self.tables), (&mut self.room, &mut self.symbols), &self.text, &self.copies, out);
+        let after = bytes.len() + tail.bytes().len();
+        track.advance(head.len());
+        track.remember(id, position, spans);
+        track.note_name(name, id);
+        track.advance(after);
+        Ok(())
     }
 
     fn write<F: Format>(
@@ -258,10 +355,9 @@ impl Matcher {
         track: &mut Track,
         state: &mut F::State,
         begun: Option<usize>,
-        (id, seq): (BodyId, u64),
+        (index, id, seq): (usize, BodyId, u64),
         out: &mut Vec<u8>,
     ) -> Result<(), Forgotten> {
-        let index = self.prepared_index(id).ok_or(Forgotten).inspect_err(|_| self.counters.late_total += 1)?;
         let text = self.history.text(id).ok_or(Forgotten)?;
         let (name, text_bytes) = (text.name, text.len());
         let effort = self.prepared[index].effort;
@@ -278,6 +374,7 @@ impl Matcher {
         let newest = track.newest(position);
         track.number(seq, position);
         let probes = std::mem::take(&mut self.prepared[index].probes);
+        let searched = std::mem::take(&mut self.prepared[index].searched);
         let groups_max = groups_max(self.prepared[index].audience);
         let Shelf { dictionary, programs } = F::programs(&mut self.prepared[index], begun);
         let dictionary = dictionary.map(|dictionary| (dictionary, dictionary.distance(position)));
@@ -289,6 +386,7 @@ impl Matcher {
             history: &self.history,
             text,
             probes: &probes,
+            searched: &searched,
             groups_max,
             dictionary,
             limits: F::FAST.with(effort, window),
@@ -302,25 +400,14 @@ impl Matcher {
         self.counters.written_total += 1;
         if self.form == Form::Json {
             let alike = F::sources(program).head_distance(distances);
-            let mut is_copied = alike.is_some_and(|distance| head.copy_from(track, distance, position, window));
-            if !is_copied
-                && let Some((id, distance, seq)) = newest
-                && let Some(other) = self.history.text(id)
-            {
-                let digits = digits_of(seq);
-                let changed = track.changed_digits(distance, position, digits);
-                is_copied = head.copy_from_other(EarlierHead { name: other.name, distance, digits }, changed, window);
-            }
-            if !is_copied {
-                head.spell_out();
-            }
+            copy_head(head, track, (alike, newest), &self.history, (position, window));
         }
         F::write(program, state, tables, distances, (head, tail.bytes()), &mut self.room, out);
         track.advance(head.len());
         track.remember(id, position, spans);
         track.note_name(name, id);
         track.advance(text_bytes + tail.bytes().len());
-        self.prepared[index].probes = probes;
+        (self.prepared[index].probes, self.prepared[index].searched) = (probes, searched);
         Ok(())
     }
 

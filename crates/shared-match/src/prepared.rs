@@ -7,6 +7,7 @@ use crate::{
     begun::Begun,
     deflate,
     fast_choice::{Groups, Probes},
+    history::Searched,
     matcher::Effort,
     ring::BodyId,
     zstd,
@@ -19,6 +20,7 @@ pub struct Prepared {
     pub effort: Effort,
     /// How many connections are expected to be sent it.
     pub audience: u32,
+    pub searched: Searched,
     pub probes: Probes,
     pub zstd: Groups<zstd::Program>,
     pub deflate: Groups<deflate::Program>,

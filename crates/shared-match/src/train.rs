@@ -55,7 +55,8 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
         let Some(id) = history.push(sample.scope, sample.name, &bytes, span_of(form, sample.name, bytes.len())) else {
             continue;
         };
-        history.catch_up_fast(id);
+        let searched = history.searched(history.text(id).expect("it was pushed just now"));
+        history.catch_up_fast(&searched, id);
         let text = history.text(id).expect("it was pushed just now");
         for recipient in &sample.recipients {
             let (track, seq) = &mut tracks[*recipient];
@@ -69,8 +70,9 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
             track.number(*seq, position);
             let usable = |id| track.distance(id, position, history.spans()).filter(|distance| *distance <= reach);
             let mut similar = Similar::default();
-            similar[0] = history.similar(text).into_iter().find(|other| *other != id && usable(*other).is_some());
-            let task = FastTask { history: &history, text, similar, dictionary: None };
+            let mut named = history.similar(text, &searched).into_iter();
+            similar[0] = named.find(|other| *other != id && usable(*other).is_some());
+            let task = FastTask { history: &history, text, searched: &searched, similar, dictionary: None };
             let candidates = fast.candidates(task, limits, usable);
             let past = Past { history: &history, dictionary: None };
             let task = Task { text, past, candidates, reach: WINDOW_BYTES };

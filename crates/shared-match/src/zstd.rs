@@ -35,7 +35,7 @@ pub struct ZstdStream {
     pub(crate) track: Track,
     pub(crate) state: ZstdState,
     /// Dictionary of the stream, while it is worth referring to.
-    dictionary: Option<Arc<Dictionary>>,
+    pub(crate) dictionary: Option<Arc<Dictionary>>,
 }
 
 /// State of the decoder.

@@ -104,6 +104,8 @@ pub struct DomainHistory {
     /// The newest body in `fast`.
     fast_until: BodyId,
     next_address: u64,
+    /// A larger ring was refused: the domain asks again from this address on.
+    refused_until: u64,
     entries: VecDeque<Entry>,
     /// The newest bodies of an event name, newest last.
     named: Vec<(&'static str, VecDeque<BodyId>)>,
@@ -121,6 +123,7 @@ impl DomainHistory {
             fast: FastIndex::default(),
             fast_until: 0,
             next_address: BEGIN,
+            refused_until: 0,
             entries: VecDeque::new(),
             named: Vec::new(),
         }
@@ -141,10 +144,22 @@ impl DomainHistory {
         self.entries.front().is_none_or(|oldest| oldest.address + self.capacity() as u64 >= end)
     }
 
-    /// Address of the next body, which takes `taken` bytes (H1: it does not wrap around the end of the ring).
+    /// Whether it may ask for a larger ring, which costs a look at other domains.
+    pub fn may_grow(&self) -> bool {
+        self.next_address >= self.refused_until
+    }
+
+    /// It did not get a larger ring. It asks again once a quarter of its bodies has been evicted.
+    pub fn refuse_growth(&mut self) {
+        self.refused_until = self.next_address + self.capacity() as u64 / 4;
+    }
+
+    /// Address of the next body, which takes `taken` bytes (H1: it does not wrap around the end of the ring). Short ones do not lie
+    /// across the ring's middle either, so that they still fit when it is halved.
     fn address_for(&self, taken: usize) -> u64 {
-        match self.at(self.next_address) + taken > self.capacity() {
-            true => self.next_address.next_multiple_of(self.capacity() as u64),
+        let unit = if taken <= self.capacity() / 8 { self.capacity() / 2 } else { self.capacity() };
+        match (self.next_address as usize & (unit - 1)) + taken > unit {
+            true => self.next_address.next_multiple_of(unit as u64),
             false => self.next_address,
         }
     }
@@ -195,8 +210,38 @@ impl DomainHistory {
         self.evicted = self.evicted.wrapping_add(1);
     }
 
-    /// Makes the ring as large as `capacity` and keeps the newest bodies that fit.
-    pub fn rebuild(&mut self, capacity: usize) {
+    /// Makes the ring as large as `capacity`, a power of two, and keeps the newest bodies that fit. Bodies keep their addresses, and
+    /// the index its positions.
+    pub fn resize(&mut self, capacity: usize) {
+        let old = self.bytes.len();
+        if old == 0 {
+            return self.rebuild(capacity);
+        }
+        let fits = |entry: &Entry| {
+            let (begin, end) = (entry.address, entry.address + entry.length.next_multiple_of(GRAIN as u32) as u64);
+            // H1: in a smaller ring it may wrap around.
+            begin + capacity as u64 >= self.next_address && begin / capacity as u64 == (end - 1) / capacity as u64
+        };
+        let evicted = self.entries.iter().rposition(|entry| !fits(entry)).map_or(0, |last| last + 1);
+        (0..evicted).for_each(|_| self.evict_oldest());
+        let bytes = std::mem::replace(&mut self.bytes, vec![0; capacity]);
+        let owners = std::mem::replace(&mut self.owners, vec![0; capacity / GRAIN]);
+        let ordinals = std::mem::replace(&mut self.ordinals, vec![0; capacity / GRAIN]);
+        for entry in &self.entries {
+            let taken = (entry.length as usize).next_multiple_of(GRAIN);
+            let (from, to) = (entry.address as usize & (old - 1), entry.address as usize & (capacity - 1));
+            self.bytes[to..to + taken].copy_from_slice(&bytes[from..from + taken]);
+            let (from, to, taken) = (from / GRAIN, to / GRAIN, taken / GRAIN);
+            self.owners[to..to + taken].copy_from_slice(&owners[from..from + taken]);
+            self.ordinals[to..to + taken].copy_from_slice(&ordinals[from..from + taken]);
+        }
+        let oldest = self.entries.front().map_or(self.next_address, |oldest| oldest.address);
+        self.fast.resize(&self.bytes, Place::of(oldest));
+        self.refused_until = 0;
+    }
+
+    /// Writes all bodies anew, from the first address on; the index begins empty.
+    fn rebuild(&mut self, capacity: usize) {
         let entries = self.take_entries();
         self.restore(entries, capacity);
     }
@@ -219,7 +264,7 @@ impl DomainHistory {
         self.evicted = 0;
         self.fast = FastIndex::new(capacity);
         self.fast_until = 0;
-        self.next_address = BEGIN;
+        (self.next_address, self.refused_until) = (BEGIN, 0);
         self.named.clear();
         let fits = |bytes: &Vec<u8>| bytes.len().next_multiple_of(GRAIN) <= capacity;
         entries.retain(|(_, bytes)| fits(bytes));
@@ -241,7 +286,12 @@ impl DomainHistory {
 
     /// Inserts bodies before `id` that the fast index lacks.
     pub fn catch_up_fast(&mut self, id: BodyId) {
-        let end = self.entries.partition_point(|entry| entry.id < id);
+        // Mostly the body is the newest here, or newer than all.
+        let end = match self.entries.back() {
+            Some(newest) if newest.id == id => self.entries.len() - 1,
+            Some(newest) if newest.id < id => self.entries.len(),
+            _ => self.entries.partition_point(|entry| entry.id < id),
+        };
         let mut left = CAUGHT_UP_BYTES_MAX;
         let missing = self.entries.range(..end).rev().take_while(|entry| {
             left = left.saturating_sub(entry.len());
@@ -250,7 +300,7 @@ impl DomainHistory {
         let from = end - missing.count();
         for entry in self.entries.range(from..end) {
             let start = entry.address as usize & (self.bytes.len() - 1);
-            self.fast.insert(&self.bytes[start..start + entry.length as usize], entry.place(0));
+            self.fast.insert(&self.bytes[start..start + entry.length as usize], entry.place(0), entry.is_sparse);
             self.fast_until = entry.id;
         }
     }
@@ -259,6 +309,13 @@ impl DomainHistory {
     #[inline]
     pub fn look_up_fast(&self, eight: u64) -> [Place; 2 * WAYS] {
         self.fast.look_up(eight)
+    }
+
+    /// The newest body has one recipient: it is indexed at fewer positions.
+    pub fn index_sparsely(&mut self) {
+        if let Some(newest) = self.entries.back_mut() {
+            newest.is_sparse = true;
+        }
     }
 
     pub fn oldest(&self) -> Option<&Entry> {

@@ -44,6 +44,15 @@ pub struct HistoryKey {
     serial: u64,
 }
 
+impl HistoryKey {
+    pub fn slot(self) -> Slot {
+        self.slot
+    }
+}
+
+/// Where a body is searched: its own domain, then those above it that have bodies.
+pub type Searched = SmallVec<[HistoryKey; PARENTS_MAX + 1]>;
+
 /// A body in the history.
 #[derive(Clone, Debug)]
 pub struct Entry {
@@ -54,6 +63,8 @@ pub struct Entry {
     pub slot: Slot,
     address: u64,
     length: u32,
+    /// Few positions of it are indexed.
+    is_sparse: bool,
 }
 
 impl Entry {
@@ -133,17 +144,16 @@ impl History {
         let slot = self.slot_or_new(scope.domain);
         self.make_room(slot, body.len());
         let home = self.domains[slot as usize].as_mut()?;
-        home.push(Entry { id, scope, name, slot, address: 0, length: 0 }, body);
+        home.push(Entry { id, scope, name, slot, address: 0, length: 0, is_sparse: false }, body);
         *self.ids.back_mut().expect("just pushed") = slot;
         Some(id)
     }
 
-    /// Brings the fast indexes in which a body is searched up to the bodies before it.
-    pub fn catch_up_fast(&mut self, id: BodyId) {
-        let Some(entry) = self.text(id) else { return };
-        let (slot, parents) = (entry.slot, self.parents(entry));
-        self.domain_mut(slot).catch_up_fast(id);
-        parents.into_iter().for_each(|parent| self.domain_mut(parent).catch_up_fast(id));
+    /// Brings the indexes in which a body is searched up to the bodies before it.
+    pub fn catch_up_fast(&mut self, searched: &Searched, id: BodyId) {
+        for key in searched {
+            self.domain_mut(key.slot).catch_up_fast(id);
+        }
     }
 
     /// The next id. It is used up even if its body is not kept, so that ids do not depend on what bodies hold.
@@ -199,17 +209,20 @@ impl History {
         let (capacity, needed) = (home.capacity(), bytes.next_multiple_of(GRAIN).next_power_of_two());
         let larger = (2 * capacity).max(needed).max(CAPACITY_MIN);
         let has_to = capacity < needed;
-        if larger > self.bytes_max && !has_to {
+        if !has_to && (larger > self.bytes_max || !home.may_grow()) {
             return;
         }
         while self.bytes + larger - capacity > self.bytes_max {
             if !self.shrink_other(slot, has_to) {
+                if let Some(home) = self.domains[slot as usize].as_mut() {
+                    home.refuse_growth();
+                }
                 return;
             }
         }
         if let Some(home) = self.domains[slot as usize].as_mut() {
             self.bytes += larger - capacity;
-            home.rebuild(larger);
+            home.resize(larger);
         }
     }
 
@@ -225,20 +238,21 @@ impl History {
     /// there is none.
     fn shrink_other(&mut self, slot: Slot, has_to: bool) -> bool {
         let count = self.domains.len() as u64;
-        let drawn = (0..CANDIDATES).map(|_| self.rng.below(count) as Slot).collect::<SmallVec<[Slot; CANDIDATES]>>();
-        let others = |other: &Slot| *other != slot && self.weight(*other) > 0.0;
-        let by_weight = |one: &Slot, other: &Slot| self.weight(*one).total_cmp(&self.weight(*other));
-        let mut victim = drawn.into_iter().filter(others).max_by(by_weight);
-        if victim.is_none() && has_to {
-            victim = (0..count as Slot).filter(others).max_by(by_weight);
-        }
-        let Some(victim) = victim.filter(|victim| has_to || self.weight(*victim) > 2.0 * self.weight(slot)) else {
-            return false;
+        let drawn: SmallVec<[Slot; CANDIDATES]> = (0..CANDIDATES).map(|_| self.rng.below(count) as Slot).collect();
+        let heaviest = |slots: &mut dyn Iterator<Item = Slot>| {
+            let weights = slots.filter(|other| *other != slot).map(|other| (self.weight(other), other));
+            weights.filter(|(weight, _)| *weight > 0.0).max_by(|one, other| one.0.total_cmp(&other.0))
         };
+        let mut victim = heaviest(&mut drawn.into_iter());
+        if victim.is_none() && has_to {
+            victim = heaviest(&mut (0..count as Slot));
+        }
+        let worth = if has_to { 0.0 } else { 2.0 * self.weight(slot) };
+        let Some((_, victim)) = victim.filter(|(weight, _)| *weight > worth) else { return false };
         let Some(domain) = self.domains[victim as usize].as_mut() else { return false };
         let capacity = domain.capacity();
         if capacity > CAPACITY_MIN {
-            domain.rebuild(capacity / 2);
+            domain.resize(capacity / 2);
             self.bytes -= capacity / 2;
         }
         if capacity <= CAPACITY_MIN
@@ -345,17 +359,22 @@ impl History {
         self.domains[slot as usize].as_deref_mut().expect("the domain of a body that is kept")
     }
 
-    /// The parents of the domain of `entry` that have bodies: every account that may view `entry` may view theirs.
-    pub fn parents(&self, entry: &Entry) -> SmallVec<[Slot; PARENTS_MAX]> {
+    /// Where `entry` is searched: every account that may view it may view the bodies there.
+    pub fn searched(&self, entry: &Entry) -> Searched {
         let parents = entry.scope.domain.parents().into_iter();
-        parents.filter_map(|parent| self.slots.get(&parent).copied()).collect()
+        let slots = parents.filter_map(|parent| self.slots.get(&parent).copied());
+        std::iter::once(entry.slot).chain(slots).map(|slot| self.domain(slot).key).collect()
     }
 
-    /// The newest bodies of the name of `entry` in its own domain and its parents, newest first.
-    pub fn similar(&self, entry: &Entry) -> SmallVec<[BodyId; NAMED_MAX]> {
-        let parents = self.parents(entry);
-        let slots = std::iter::once(entry.slot).chain(parents);
-        let named = slots.flat_map(|slot| self.domain(slot).named(entry.name));
+    /// Those of these domains that still have bodies.
+    pub fn domains<'a>(&'a self, searched: &'a Searched) -> impl Iterator<Item = &'a DomainHistory> {
+        let domains = searched.iter().map(|key| (key, self.domains[key.slot as usize].as_deref()));
+        domains.filter_map(|(key, domain)| domain.filter(|domain| domain.key == *key))
+    }
+
+    /// The newest bodies of the name of `entry` where it is searched, newest first.
+    pub fn similar(&self, entry: &Entry, searched: &Searched) -> SmallVec<[BodyId; NAMED_MAX]> {
+        let named = self.domains(searched).flat_map(|domain| domain.named(entry.name));
         let mut similar: SmallVec<[BodyId; NAMED_MAX * (PARENTS_MAX + 1)]> = named.collect();
         similar.sort_unstable_by_key(|id| std::cmp::Reverse(*id));
         similar.into_iter().take(NAMED_MAX).collect()
@@ -415,7 +434,7 @@ mod tests {
         }
         let newest = push(&mut history, restricted, 1, b"later");
         assert_eq!(
-            history.text(newest).and_then(|entry| history.parents(entry).first().copied()),
+            history.text(newest).and_then(|entry| history.searched(entry).get(1).map(|key| key.slot)),
             history.slots.get(&PUBLIC).copied()
         );
         history.forget(restricted);

@@ -53,7 +53,7 @@ pub fn write(
     let Room { literals, sequences } = room;
     literals.clear();
     sequences.clear();
-    let mut block = Block { state, tables, literals, sequences, last_offset: 0 };
+    let mut block = Block { state, tables, literals, sequences, last_offsets: [0; 3] };
     let (mut at, mut begun) = (0, 0);
     for copy in copies {
         let mut run = copy.literals as usize;
@@ -86,16 +86,25 @@ struct Block<'a> {
     tables: &'a Tables,
     literals: &'a mut Vec<u8>,
     sequences: &'a mut Vec<CodedSequence>,
-    /// Of this message; 0 before its first.
-    last_offset: u32,
+    /// The last offsets of this message, newest first; 0 before there is one. Those of earlier messages are not repeated (Z2).
+    last_offsets: [u32; 3],
 }
 
 impl Block<'_> {
     fn push(&mut self, run: u32, copy: &Copy) {
-        // The value 1 means the last offset behind literals only.
-        let is_repeat = copy.distance == self.last_offset && run > 0;
-        let value = if is_repeat { 1 } else { copy.distance + 3 };
-        self.last_offset = copy.distance;
+        // Behind no literals the value 1 means the second of them, and so on (RFC 8878 §3.1.1.5).
+        let first = usize::from(run == 0);
+        let known = self.last_offsets.iter().skip(first).position(|offset| *offset == copy.distance);
+        let value = match known {
+            Some(known) => {
+                self.last_offsets[..=known + first].rotate_right(1);
+                known as u32 + 1
+            }
+            None => {
+                self.last_offsets = [copy.distance, self.last_offsets[0], self.last_offsets[1]];
+                copy.distance + 3
+            }
+        };
         self.sequences.push(CodedSequence::new(run, copy.length, codes::offset(value)));
     }
 
