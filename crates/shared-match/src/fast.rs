@@ -41,6 +41,8 @@ const BATCH: usize = 16;
 const SKIP_LOG: usize = 6;
 /// The same where each recipient has a parse of its own: a match that was skipped into is extended backwards.
 const FAST_SKIP_LOG: usize = 4;
+/// How far ahead of a position its slots are prefetched.
+const FAST_AHEAD: usize = 5;
 /// Resolved sources that are remembered per parse.
 const SOURCES: usize = 128;
 /// A match of this length is taken without a look at other candidates or the next position.
@@ -198,6 +200,16 @@ impl FastIndex {
         let [a, b] = self.long[long];
         let [c, d] = self.short[short];
         [a, b, c, d].map(|place| Place::of(place.into()))
+    }
+
+    /// Asks memory for what `look_up` will read.
+    #[inline]
+    pub fn prefetch(&self, eight: u64) {
+        if !self.long.is_empty() {
+            let [long, short] = self.slots(eight);
+            prefetch(&self.long[long]);
+            prefetch(&self.short[short]);
+        }
     }
 
     pub fn heap_bytes(&self) -> usize {
@@ -522,6 +534,9 @@ impl<'a, U: FnMut(BodyId) -> Option<u32>> Parse<'a, '_, U> {
                 at -= 1;
                 found.length += 1;
             }
+            if !is_lazy {
+                self.prefetch(at + found.length);
+            }
             self.push(&mut emit, at - anchor, found);
             at += found.length;
             anchor = at;
@@ -593,11 +608,21 @@ impl<'a, U: FnMut(BodyId) -> Option<u32>> Parse<'a, '_, U> {
         best
     }
 
+    /// Asks memory for what the indexes hold for a position.
+    #[inline]
+    fn prefetch(&self, at: usize) {
+        if at + LONG_BYTES <= self.bytes.len() {
+            let eight = eight_at(self.bytes, at);
+            self.domains.iter().for_each(|domain| domain.prefetch_fast(eight));
+        }
+    }
+
     /// A match at a position, behind literals from `anchor` on: the first repeat, or else the better of what is near and of the newest
     /// positions of both hashes. Domains above the body's own are looked at where it has none.
     #[inline]
     fn first(&mut self, at: usize, anchor: usize) -> Option<Match<'a>> {
         self.insert_until(at);
+        self.prefetch(at + FAST_AHEAD);
         let eight = eight_at(self.bytes, at);
         let four = (eight as u32).to_le_bytes();
         for index in usize::from(at == anchor)..3 {

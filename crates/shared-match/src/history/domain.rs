@@ -3,7 +3,8 @@
 //! Owns        `DomainHistory`: a ring of bytes with the bodies of one domain, newest last, and the index of every position in it.
 //! Invariants  H1 a body is contiguous and starts on a `GRAIN`, so every position identifies its body. H2 overwritten bytes are never
 //!             read: a body that is found is complete. H3 ids are ascending.
-//! Limits      `History` decides how large the ring is: a power of two. The oldest bodies are evicted.
+//! Limits      `History` decides how large the ring is: a power of two. The oldest bodies are evicted. `NAMED_MAX` bodies of each event
+//!             name; `CAUGHT_UP_BYTES_MAX` of bodies enter the index with one search, and older ones never do.
 
 use super::{BodyId, Entry, HistoryKey};
 use crate::{
@@ -316,6 +317,12 @@ impl DomainHistory {
         if let Some(newest) = self.entries.back_mut() {
             newest.is_sparse = true;
         }
+    }
+
+    /// Asks memory for what `look_up_fast` will read.
+    #[inline]
+    pub fn prefetch_fast(&self, eight: u64) {
+        self.fast.prefetch(eight);
     }
 
     pub fn oldest(&self) -> Option<&Entry> {

@@ -4,8 +4,12 @@
 //! Doors       `push` once per event; `restrict` and `forget` when permissions change.
 //! Invariants  V1 nothing is shared between domains: neither bytes nor buckets nor ways. V2 a body moves to a narrower domain at most,
 //!             never to a wider one.
-//! Limits      `bytes_max` over all rings, and `IDS_MAX` ids. A domain's ring grows and shrinks by powers of two: the one that gives
-//!             way is the one with the most bytes × age⁴ among `CANDIDATES` drawn, so that a loud guild does not empty quiet ones.
+//! Limits      `bytes_max` over all rings: 16 KiB per connection, at least 4 MiB, at most the setting. The indexes take as much again.
+//!             A ring has a power of two of bytes. When a body does not fit, its ring doubles if another domain gives way: of
+//!             `CANDIDATES` drawn the one with the most bytes × age⁴, if that is twice the body's own domain. It is halved, and
+//!             removed below `CAPACITY_MIN`. Otherwise the domain's own oldest bodies are evicted. A body longer than
+//!             `body_bytes_max` is not kept. `IDS_MAX` ids: a body with an older one is evicted. References to an evicted body are
+//!             not written any more; streams stay valid, for they hold what was sent.
 
 mod domain;
 
