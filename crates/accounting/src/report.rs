@@ -182,15 +182,16 @@ pub struct OverviewReport {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeWay))]
 pub struct Way {
-    /// `none`, `zlib-stream`, `zstd-stream` or `permessage-deflate`.
+    /// `none`, `zlib-stream`, `zstd-stream`, `permessage-deflate`, or `zlib-payload` for dispatches that are compressed
+    /// alone because IDENTIFY asked for it.
     pub codec: String,
     /// `json` or `etf`.
     pub encoding: String,
     /// Dispatches written to sockets.
     pub count_total: u64,
-    /// Their bytes before compression.
+    /// Bytes of their payloads before compression.
     pub raw_bytes_total: u64,
-    /// Their bytes on the wire.
+    /// Bytes of their frames, without TLS.
     pub wire_bytes_total: u64,
     /// Dispatches whose compression was timed.
     pub timed_total: u64,
@@ -202,7 +203,7 @@ pub struct Way {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeDispatchType))]
 pub struct DispatchType {
-    /// As in field `t`.
+    /// As in field `t`; `BACKEND` for names that backends chose, `other` for everything that is no dispatch.
     pub name: String,
     /// Ways on which some were sent.
     pub ways: Vec<Way>,

@@ -287,6 +287,15 @@ impl DispatchFrame {
         &self.buffer[self.body.clone()]
     }
 
+    /// Bytes of the uncompressed payload under `seq`: envelope and body, without framing.
+    pub fn payload_bytes(&self, seq: u64) -> usize {
+        let envelope = match self.encoding {
+            Encoding::Json => seq.checked_ilog10().unwrap_or(0) as usize + 1 + JSON_OP.len() + JSON_END.len(),
+            Encoding::Etf => ETF_HEAD.len() + ETF_OP.len() + IntBytes::from_u64(seq).len(),
+        };
+        self.name_piece_bytes + envelope + self.body.len()
+    }
+
     /// Writes the head and tail for `seq` around the body and returns the whole frame, ready for one `send`.
     ///
     /// Takes some tens of nanoseconds for a body of any size: it allocates nothing and does not move the body.

@@ -3,14 +3,16 @@
 //! Owns        the names, the help texts, and where they are served (`Listener`).
 //! Invariants  M1 the hot paths count in plain numbers of their own threads; everything is collected and summed when
 //!             somebody asks. M2 labels come from closed sets: close codes, kinds of contexts, guild workers, message
-//!             types. No ids, names, or addresses. M3 both formats are accepted by strict parsers (tests in
-//!             `conformance/metrics`).
-//! Limits      one scrape at a time, further ones wait; an answer has some 20 KB, whatever the number of clients.
+//!             types, dispatch types. No ids, names, or addresses. M3 both formats are accepted by strict parsers
+//!             (tests in `conformance/metrics`).
+//! Limits      one scrape at a time, further ones wait; an answer has some 20 KB, and 300 bytes per dispatch type,
+//!             codec and encoding that was sent, whatever the number of clients.
 //! Not here    what is counted: `guildhall_partition::Counters`, `guildhall_net::PartitionState`, `Node`.
 
 mod exposition;
 mod loops;
 mod process;
+mod sent;
 mod writer;
 
 use crate::{config::MetricsAccess, disk::DiskUse, tls};
@@ -201,6 +203,7 @@ impl Snapshot {
         self.front(out)?;
         self.clients(out, &sum)?;
         self.deliveries(out, &sum, &latency)?;
+        self.sent(out)?;
         self.guilds(out, &sum)?;
         self.loops(out)?;
         self.compression(out, &sum)?;

@@ -18,7 +18,7 @@ use axum::Router;
 use guildhall_guild_protocol::{PartitionId, Published, ToGuild, ToRelay};
 use guildhall_model::{ChannelId, CloseCode, GuildId, MessageId, User, UserId};
 use guildhall_partition::{
-    Checked, Counters, Gatekeeper, HandOver, Leaving, Partition, PartitionConfig, SessionNews, Whose,
+    Checked, Counters, Gatekeeper, HandOver, Leaving, Partition, PartitionConfig, SentTable, SessionNews, Whose,
 };
 use guildhall_session::partition_of;
 use guildhall_stdx::{Histogram, LogGate, Now};
@@ -299,6 +299,7 @@ impl Partitions {
                     latency: *latency,
                     shared_match: partition.shared_match(),
                     shared_match_checked: partition.shared_match_checked(),
+                    sent: partition.sent().clone(),
                 });
             })));
         }
@@ -308,7 +309,7 @@ impl Partitions {
 }
 
 /// A partition at one moment.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct PartitionState {
     /// Since the start.
     pub counters: Counters,
@@ -324,6 +325,8 @@ pub struct PartitionState {
     pub shared_match: (guildhall_shared_match::Counters, usize),
     /// What their self-check has seen.
     pub shared_match_checked: Checked,
+    /// Bytes by dispatch type, codec and encoding.
+    pub sent: SentTable,
 }
 
 struct Prepared {

@@ -7,7 +7,7 @@
 //!             while the token was being checked.
 //! Not here    what was sent and may be sent again: the session's replay buffer.
 
-use crate::shared::Compressor;
+use crate::{sent::Way, shared::Compressor};
 use guildhall_codec::{DictionaryId, Encoding, InflateHistory};
 use guildhall_model::to_gateway::{Identify, Resume};
 use guildhall_session::RateWindow;
@@ -109,6 +109,8 @@ pub struct Conn {
     pub encoding: Encoding,
     /// `Compression::name`.
     pub compression: &'static str,
+    /// Rows of the table of sent bytes that count for it.
+    pub way: Way,
     /// Its compressed stream, with the context.
     pub compressor: Option<Box<Compressor>>,
     /// `compressor` is one of shared-match: known here, so that a fan-out need not load it.

@@ -9,6 +9,7 @@ use crate::{
     config::PartitionConfig,
     conn::{CONTROL_MAX, Conn, Control, INVALID_SESSIONS_MAX, PendingAuth, Phase},
     counters::Counters,
+    sent::SentTable,
     sessions::SessionChange,
     shared::Matchers,
     timers::{TimerKey, Timers},
@@ -133,6 +134,7 @@ pub struct Core {
     /// Sessions whose connection stopped at an owed state, with its seq.
     pub indebted: Vec<(SlotKey, u64)>,
     pub counters: Counters,
+    pub sent: SentTable,
 }
 
 impl Core {
@@ -172,6 +174,7 @@ impl Core {
             owed: Dispatch::owed(),
             indebted: Vec::new(),
             counters: Counters::default(),
+            sent: SentTable::default(),
         }
     }
 

@@ -10,6 +10,7 @@ use crate::{
     core::{Core, Departure},
     counters::Counters,
     fanout::{Fanout, NewestPresences},
+    sent::{SentTable, Way},
     shared::{Checked, Compressor, Streams},
     timers::TimerKey,
     transport::{Gatekeeper, Output, Transport},
@@ -115,6 +116,12 @@ impl Partition {
     #[must_use]
     pub fn counters(&self) -> Counters {
         Counters { bodies_deflated_total: self.core.deflater.compressed_count(), ..self.core.counters }
+    }
+
+    /// Bytes by dispatch type, codec and encoding.
+    #[must_use]
+    pub fn sent(&self) -> &SentTable {
+        &self.core.sent
     }
 
     /// Counters of its shared-match streams, and the heap of their search.
@@ -305,6 +312,7 @@ impl Partition {
         let key = self.core.conns.insert(Conn {
             encoding: params.encoding,
             compression: params.compression.name(),
+            way: Way::of(params.compression, params.encoding),
             shares_search: compressor.as_ref().is_some_and(|compressor| compressor.shares_search()),
             compressor,
             deflate,

@@ -17,6 +17,7 @@ use crate::{
     conn::{Conn, Control, Phase},
     core::Core,
     counters::Counters,
+    sent::{Tally, Way},
     shared::Matchers,
     transport::{Closed, PartialSend, Transport},
     turn::Turn,
@@ -121,23 +122,24 @@ impl Core {
             let bytes = conn.form(session.encoding).write(&mut frame, seq, &mut self.deflater);
             let sent =
                 if turn.link.send_later(conn_key, bytes) { Ok(bytes.len()) } else { turn.link.send(conn_key, bytes) };
-            let is_whole = sent == Ok(bytes.len());
+            let all = bytes.len();
             let is_apart = may_be_dropped(dispatch);
             if let Ok(sent) = sent
                 && is_apart
             {
                 conn.keep_unsent(&bytes[sent..]);
             }
-            if sent.is_ok_and(|sent| sent > 0) {
-                self.counters.sent_body_bytes += frame.body().len() as u64;
+            let mut tally = Tally { counters: &mut self.counters, sent: &mut self.sent };
+            if sent.is_ok_and(|sent| sent > 0 || is_apart) {
+                tally.begun(dispatch, conn.way, &frame, seq, all);
             }
             match sent {
-                Ok(sent) if is_whole => {
-                    self.counters.sent_bytes += sent as u64;
+                Ok(sent) if sent == all => {
+                    tally.took(sent);
                     conn.next_seq += 1;
                 }
                 Ok(sent) => {
-                    self.counters.sent_bytes += sent as u64;
+                    tally.took(sent);
                     if is_apart {
                         conn.next_seq += 1;
                     } else {
@@ -304,6 +306,7 @@ impl Core {
                     // C2: a queue keeps room for four.
                     conn.control = VecDeque::new();
                 }
+                let raw_bytes = control.raw_bytes();
                 let frame = control_frame(
                     conn,
                     control,
@@ -312,6 +315,7 @@ impl Core {
                     &mut self.deflater,
                     &mut self.matchers,
                 )?;
+                self.sent.add(None, conn.way, raw_bytes, frame.len());
                 conn.keep_unsent(&frame);
                 continue;
             }
@@ -363,16 +367,17 @@ impl Core {
                 self.rendered_bytes += conn.rendered_bytes;
             }
             let may_wait = self.is_flushing;
+            let tally = &mut Tally { counters: &mut self.counters, sent: &mut self.sent };
             let written = if conn.compressor.is_some() {
                 let writer = (&mut self.matchers, &mut self.scratch, self.flushes_count);
-                write_compressed(conn, key, session, writer, (turn.link, may_wait), &mut self.counters)
+                write_compressed(conn, key, session, writer, (turn.link, may_wait), tally)
             } else if session.compress_payloads
                 && session.encoding == Encoding::Json
                 && is_worth_compressing(conn, session)
             {
-                write_payload_compressed(conn, session, &mut self.counters)
+                write_payload_compressed(conn, session, tally)
             } else {
-                write_shared(conn, key, session, &mut self.deflater, (turn.link, may_wait), &mut self.counters)
+                write_shared(conn, key, session, &mut self.deflater, (turn.link, may_wait), tally)
             };
             if entry.dispatch.is_lazy() && conn.partial == 0 {
                 entry.dispatch.was_written(session.encoding);
@@ -588,7 +593,7 @@ fn write_compressed(
     session: &Session,
     (matchers, scratch, turn): (&mut Matchers, &mut Vec<u8>, u64),
     (link, may_wait): (&mut impl Transport, bool),
-    counters: &mut Counters,
+    tally: &mut Tally<'_>,
 ) -> Result<(), PumpError> {
     let mut result = Ok(());
     let mut begin = 0;
@@ -610,14 +615,15 @@ fn write_compressed(
             result = Err(PumpError::Codec);
             break;
         }
-        counters.sent_body_bytes += entry.dispatch.frame(session.encoding, entry.redaction).body().len() as u64;
-        conn.next_seq += 1;
         let payload_bytes = scratch.len() - start - HEADER_BYTES_MAX;
         let header = match conn.deflate {
             Some(_) => FrameHeader::new(Head::compressed(opcode_of(session.encoding)), payload_bytes),
             None => FrameHeader::new(Opcode::Binary, payload_bytes),
         };
         let frame_at = put_header(scratch, start, &header);
+        let frame = entry.dispatch.frame(session.encoding, entry.redaction);
+        tally.begun(&entry.dispatch, conn.way, &frame, conn.next_seq, header.len() + payload_bytes);
+        conn.next_seq += 1;
         if count == 0 {
             begin = frame_at;
         }
@@ -630,11 +636,11 @@ fn write_compressed(
         return result;
     }
     if may_wait && result.is_ok() && is_all(conn, session, conn.next_seq) && link.send_later(key, frames) {
-        counters.sent_bytes += frames.len() as u64;
+        tally.took(frames.len());
         return Ok(());
     }
     let sent = link.send(key, frames)?;
-    counters.sent_bytes += sent as u64;
+    tally.took(sent);
     if sent < frames.len() {
         conn.keep_unsent(&frames[sent..]);
         return result.and(Err(PumpError::Full));
@@ -652,13 +658,15 @@ fn is_worth_compressing(conn: &Conn, session: &Session) -> bool {
 
 /// One self-contained zlib stream in a binary frame; only for dispatches made for this session. It goes without RSV1,
 /// so it is not compressed twice where permessage-deflate was agreed on too.
-fn write_payload_compressed(conn: &mut Conn, session: &Session, counters: &mut Counters) -> Result<(), PumpError> {
+fn write_payload_compressed(conn: &mut Conn, session: &Session, tally: &mut Tally<'_>) -> Result<(), PumpError> {
     let Some(entry) = session.replay.entry(conn.next_seq) else { return Err(PumpError::Codec) };
     let mut compressed = Vec::new();
     let mut frame = entry.dispatch.frame(session.encoding, entry.redaction);
-    counters.sent_body_bytes += frame.body().len() as u64;
     deflate_once(frame.write_for(conn.next_seq, Framing::None), &mut compressed).map_err(|_| PumpError::Codec)?;
-    conn.keep_unsent(&FrameHeader::new(Opcode::Binary, compressed.len()));
+    let header = FrameHeader::new(Opcode::Binary, compressed.len());
+    let way = Way::of_payload(session.encoding);
+    tally.begun(&entry.dispatch, way, &frame, conn.next_seq, header.len() + compressed.len());
+    conn.keep_unsent(&header);
     conn.keep_unsent(&compressed);
     conn.next_seq += 1;
     Ok(())
@@ -671,7 +679,7 @@ fn write_one(
     session: &Session,
     deflater: &mut BodyDeflater,
     (link, may_wait): (&mut impl Transport, bool),
-    counters: &mut Counters,
+    tally: &mut Tally<'_>,
 ) -> Result<(), PumpError> {
     let entry = session.replay.entry(conn.next_seq).ok_or(PumpError::Forgotten)?;
     let may_wait = may_wait && is_all(conn, session, conn.next_seq + 1);
@@ -683,9 +691,9 @@ fn write_one(
     if is_apart {
         conn.keep_unsent(&bytes[sent..]);
     }
-    counters.sent_bytes += sent as u64;
-    if sent > 0 {
-        counters.sent_body_bytes += frame.body().len() as u64;
+    tally.took(sent);
+    if sent > 0 || is_apart {
+        tally.begun(&entry.dispatch, conn.way, &frame, conn.next_seq, all);
     }
     if sent < all {
         if is_apart {
@@ -707,10 +715,10 @@ fn write_shared(
     session: &Session,
     deflater: &mut BodyDeflater,
     (link, may_wait): (&mut impl Transport, bool),
-    counters: &mut Counters,
+    tally: &mut Tally<'_>,
 ) -> Result<(), PumpError> {
     if conn.partial == 0 && conn.next_seq == session.replay.last_seq() {
-        return write_one(conn, key, session, deflater, (link, may_wait), counters);
+        return write_one(conn, key, session, deflater, (link, may_wait), tally);
     }
     let form = conn.form(session.encoding);
     let mut entries: [Option<ReplayEntry>; GATHER_FRAMES] = Default::default();
@@ -753,14 +761,14 @@ fn write_shared(
     }
     let total: usize = slices[..slices_count].iter().map(|slice| slice.len()).sum();
     let sent = link.send_vectored(key, &slices[..slices_count])?;
-    counters.sent_bytes += sent as u64;
+    tally.took(sent);
     let mut left = sent;
     let of_entries = entries.iter().flatten();
     for ((parts, frame), entry) in parts.iter().flatten().zip(frames.iter().flatten()).zip(of_entries) {
         let wanted = parts.len() - conn.partial;
         // A frame counts when it is begun.
         if conn.partial == 0 && left > 0 {
-            counters.sent_body_bytes += frame.body().len() as u64;
+            tally.begun(&entry.dispatch, conn.way, frame, conn.next_seq, wanted);
         }
         if left < wanted {
             conn.partial += left;

@@ -49,6 +49,8 @@ pub fn frame_of(encoding: Encoding, name: EventName, body: &impl Serialize) -> D
 /// What a session is sent under one sequence number.
 pub struct Dispatch {
     source: Source,
+    /// None for placeholders, which are never written.
+    name: Option<EventName>,
     frames: [[RefCell<Option<Box<DispatchFrame>>>; Redaction::COUNT]; 2],
     texts: [[Cell<Option<SharedText>>; Redaction::COUNT]; 2],
     sharing: Cell<Sharing>,
@@ -86,9 +88,10 @@ impl From<Option<u32>> for SharedText {
 }
 
 impl Dispatch {
-    fn new(source: Source) -> Rc<Self> {
+    fn new(name: Option<EventName>, source: Source) -> Rc<Self> {
         Rc::new(Self {
             source,
+            name,
             frames: Default::default(),
             texts: Default::default(),
             sharing: Cell::default(),
@@ -100,13 +103,13 @@ impl Dispatch {
     /// An event that many sessions get.
     #[must_use]
     pub fn published(published: &Arc<Published>) -> Rc<Self> {
-        Self::new(Source::Published(published.clone()))
+        Self::new(Some(published.event.name), Source::Published(published.clone()))
     }
 
     /// An event that the guild made for one session.
     #[must_use]
     pub fn direct(event: &Arc<Event>) -> Rc<Self> {
-        Self::new(Source::Direct(event.clone()))
+        Self::new(Some(event.name), Source::Direct(event.clone()))
     }
 
     /// A dispatch made here for one session, in its encoding. A replay leaves it out for a reader that `visibility`
@@ -118,7 +121,7 @@ impl Dispatch {
         body: &impl Serialize,
         visibility: Option<ReplayVisibility>,
     ) -> Rc<Self> {
-        let dispatch = Self::new(Source::Local(visibility.map(Box::new)));
+        let dispatch = Self::new(Some(name), Source::Local(visibility.map(Box::new)));
         *dispatch.cell(encoding, Redaction::NONE).borrow_mut() = Some(Box::new(frame_of(encoding, name, body)));
         dispatch
     }
@@ -131,7 +134,9 @@ impl Dispatch {
         body: &[u8],
     ) -> Option<Rc<Self>> {
         let frame = DispatchFrame::from_body(encoding, name, body).ok()?;
-        let dispatch = Self::new(Source::Restored(visibility.map(Box::new)));
+        // Any other name is one that a backend chose.
+        let known = EventName::from_wire(name).unwrap_or(EventName::Backend);
+        let dispatch = Self::new(Some(known), Source::Restored(visibility.map(Box::new)));
         *dispatch.cell(encoding, Redaction::NONE).borrow_mut() = Some(Box::new(frame));
         Some(dispatch)
     }
@@ -139,8 +144,18 @@ impl Dispatch {
     /// A large dispatch made here for one session: READY, or GUILD_CREATE with its `places`. What `make` makes it from
     /// should be cheap to keep.
     #[must_use]
-    pub(crate) fn lazy(make: impl Fn() -> DispatchFrame + 'static, places: Option<GuildPlaces>) -> Rc<Self> {
-        Self::new(Source::Lazy(Box::new(make), places))
+    pub(crate) fn lazy(
+        name: EventName,
+        make: impl Fn() -> DispatchFrame + 'static,
+        places: Option<GuildPlaces>,
+    ) -> Rc<Self> {
+        Self::new(Some(name), Source::Lazy(Box::new(make), places))
+    }
+
+    /// Its dispatch type, for accounting; `Backend` for names that backends chose. None for placeholders.
+    #[must_use]
+    pub fn name(&self) -> Option<EventName> {
+        self.name
     }
 
     /// What decides at a RESUME whether the session may still see the dispatch; none if it always may.
@@ -160,13 +175,13 @@ impl Dispatch {
     /// Stands in for what a session may no longer see; never written.
     #[must_use]
     pub fn tombstone() -> Rc<Self> {
-        Self::new(Source::Tombstone { is_owed: false })
+        Self::new(None, Source::Tombstone { is_owed: false })
     }
 
     /// Placeholder for dropped states; the partition sends their current values. Never written.
     #[must_use]
     pub fn owed() -> Rc<Self> {
-        Self::new(Source::Tombstone { is_owed: true })
+        Self::new(None, Source::Tombstone { is_owed: true })
     }
 
     /// A newer dispatch with the same recipients replaces it: from now on replays leave it out. Drops the frames; a

@@ -81,11 +81,11 @@ pub fn user_ready(
         let make = move || {
             ready.with_body(|body| frame_of(ready.encoding, EventName::ReadySupplemental, &body.supplemental()))
         };
-        Dispatch::lazy(make, None)
+        Dispatch::lazy(EventName::ReadySupplemental, make, None)
     });
     // No visibility rule: RESUME never replays READY of a user account.
     let make = move || ready.with_body(|body| frame_of(ready.encoding, EventName::Ready, &body));
-    let first = Dispatch::lazy(make, None);
+    let first = Dispatch::lazy(EventName::Ready, make, None);
     (first, supplemental)
 }
 
@@ -172,7 +172,7 @@ pub fn guild_create(
         let people = people_of(&replica, &view);
         frame_of(encoding, EventName::GuildCreate, &GatewayGuildBody::event(capabilities, &snapshot, &people))
     };
-    Dispatch::lazy(make, Some(places))
+    Dispatch::lazy(EventName::GuildCreate, make, Some(places))
 }
 
 /// GUILD_DELETE: an outage with `unavailable`, otherwise the session's membership has ended.

@@ -113,6 +113,7 @@ fn f2_parts_are_the_same_bytes() {
                         DispatchFrame::from_body(encoding, name, &body).unwrap().write_for(seq, framing).to_vec();
                     assert!(fresh == pieces, "{encoding:?} {name} {length} {seq} {framing:?}");
                     assert!(frame.write_for(seq, framing) == pieces, "{encoding:?} {name} {length} {seq} {framing:?}");
+                    assert_eq!(frame.payload_bytes(seq), frame.parts(seq, Framing::None).len());
                     if framing != Framing::None {
                         payload_lengths.insert(parse_websocket(&pieces).1.len());
                     }

@@ -130,6 +130,15 @@ fn the_numbers_are_what_clients_did() {
     expect(&after, "received_message_bytes_total", a.sent + b.sent - 16);
     let bodies = value(&after, "sent_body_bytes_total");
     assert!(bodies > 0 && bodies < value(&after, "sent_bytes_total"), "{bodies}");
+    let sent = |what: &str, event: &str| {
+        value(&after, &format!("sent_frame{what}_total{{event=\"{event}\",codec=\"none\",encoding=\"json\"}}"))
+    };
+    assert_eq!(["READY", "GUILD_CREATE", "MESSAGE_CREATE"].map(|event| sent("s", event)), [2, 2, 20]);
+    let (raw, wire) = (sent("_raw_bytes", "MESSAGE_CREATE"), sent("_wire_bytes", "MESSAGE_CREATE"));
+    assert_eq!(wire - raw, 20 * 4, "a header each");
+    let events = ["READY", "GUILD_CREATE", "MESSAGE_CREATE", "other"];
+    let wire_bytes = events.map(|event| sent("_wire_bytes", event)).iter().sum();
+    expect(&after, "sent_bytes_total", wire_bytes);
     assert!(value(&after, "event_to_write_seconds_count") >= 10);
     assert!(after["guildhall_event_to_write_seconds_sum"] > 0.0);
     assert!(value(&after, "store_commit_seconds_count") >= 10 && value(&after, "store_commits_failed_total") == 0);
@@ -161,8 +170,9 @@ fn the_numbers_are_what_clients_did() {
     expect(&last, "closes_total{by=\"client\",code=\"1000\"}", 1);
     expect(&last, "closes_total{by=\"server\",code=\"1000\"}", 0);
     expect(&last, "connections_cut_total", 1);
-    // Message types have series once they occurred: as many as there are types, whatever clients do.
-    let others = |series: &Series| series.keys().filter(|name| !name.contains("_loop_handling_")).count();
+    // Message types and dispatch types have series once they occurred: as many as there are types, whatever clients do.
+    let is_by_type = |name: &str| name.contains("_loop_handling_") || name.contains("_sent_frame");
+    let others = |series: &Series| series.keys().filter(|name| !is_by_type(name)).count();
     assert_eq!(others(&before), others(&last), "what clients do makes no new series");
 
     assert_eq!(demo.terminate(), Some(0));

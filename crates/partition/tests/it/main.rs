@@ -24,6 +24,7 @@ mod passive;
 mod redaction;
 mod relays;
 mod resume;
+mod sent;
 mod slow;
 mod storms;
 mod subscriptions;

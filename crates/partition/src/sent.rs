@@ -1,0 +1,154 @@
+//! Sent: which dispatch type takes how many bytes, by codec and encoding.
+//!
+//! Owns        the table of a partition, and `Tally`, through which the pump counts.
+//! Invariants  S1 a frame counts when it is begun or put with the unsent bytes: in full and once. So wire bytes of all
+//!             rows are the bytes that sockets took, those that are unsent, and those that ended connections left.
+//!             (test `s1_*`) S2 a delivery costs an addition to one row: no allocation, no search.
+//! Limits      one row per event name, codec and encoding; everything that is no dispatch shares one name.
+
+use crate::{
+    conn::{Compression, Control},
+    counters::Counters,
+};
+use guildhall_accounting::{Sent, SentRow};
+use guildhall_codec::{DispatchFrame, Encoding};
+use guildhall_model::EventName;
+use guildhall_session::Dispatch;
+
+/// The name of rows of heartbeat answers, HELLO, pongs, and all others that are no dispatch.
+const OTHER: &str = "other";
+const TYPES: usize = EventName::ALL.len() + 1;
+const CODECS: [&str; 5] = ["none", "zlib-stream", "zstd-stream", "permessage-deflate", "zlib-payload"];
+const ENCODINGS: [&str; 2] = ["json", "etf"];
+const WAYS: usize = CODECS.len() * ENCODINGS.len();
+
+/// Codec and encoding of what a connection is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way(u8);
+
+impl Way {
+    /// Way of a connection.
+    pub fn of(compression: Compression, encoding: Encoding) -> Self {
+        let codec = match compression {
+            Compression::None => 0,
+            Compression::Zlib => 1,
+            Compression::Zstd | Compression::ZstdDict(_) => 2,
+            Compression::Deflate(_) => 3,
+        };
+        Self::new(codec, encoding)
+    }
+
+    /// Way of a dispatch that is compressed alone.
+    pub fn of_payload(encoding: Encoding) -> Self {
+        Self::new(4, encoding)
+    }
+
+    fn new(codec: u8, encoding: Encoding) -> Self {
+        Self(codec * ENCODINGS.len() as u8 + encoding as u8)
+    }
+
+    fn codec(self) -> &'static str {
+        CODECS[usize::from(self.0) / ENCODINGS.len()]
+    }
+
+    fn encoding(self) -> &'static str {
+        ENCODINGS[usize::from(self.0) % ENCODINGS.len()]
+    }
+}
+
+/// Bytes by dispatch type, codec and encoding, since the partition's start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SentTable(Box<[[Sent; WAYS]]>);
+
+impl Default for SentTable {
+    fn default() -> Self {
+        Self(vec![[Sent::default(); WAYS]; TYPES].into())
+    }
+}
+
+impl SentTable {
+    /// Counts a frame; `name` is none if it is no dispatch.
+    pub(crate) fn add(&mut self, name: Option<EventName>, way: Way, raw_bytes: usize, wire_bytes: usize) {
+        let of_type = &mut self.0[name.map_or(TYPES - 1, |name| name as usize)];
+        of_type[usize::from(way.0)] += Sent { count: 1, raw_bytes: raw_bytes as u64, wire_bytes: wire_bytes as u64 };
+    }
+
+    /// Rows with at least one dispatch.
+    pub fn rows(&self) -> impl Iterator<Item = SentRow> + '_ {
+        let names = EventName::ALL.iter().map(|name| name.as_str()).chain([OTHER]);
+        let of_type = |(event, ways): (&'static str, &[Sent; WAYS])| {
+            let row = move |(way, sent): (usize, Sent)| {
+                let way = Way(way as u8);
+                SentRow { event, codec: way.codec(), encoding: way.encoding(), sent }
+            };
+            ways.to_owned().into_iter().enumerate().map(row)
+        };
+        names.zip(self.0.iter()).flat_map(of_type).filter(|row| row.sent.count > 0)
+    }
+}
+
+impl std::ops::AddAssign<&Self> for SentTable {
+    fn add_assign(&mut self, other: &Self) {
+        let (mine, theirs) = (self.0.as_flattened_mut(), other.0.as_flattened());
+        mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine += *theirs);
+    }
+}
+
+/// Where the pump counts what it writes.
+pub struct Tally<'a> {
+    pub counters: &'a mut Counters,
+    pub sent: &'a mut SentTable,
+}
+
+impl Tally<'_> {
+    /// A socket took these bytes, or the link will send them.
+    pub fn took(&mut self, bytes: usize) {
+        self.counters.sent_bytes += bytes as u64;
+    }
+
+    /// The frame of a dispatch was begun: all of it is written, or kept until the socket has room.
+    pub fn begun(&mut self, dispatch: &Dispatch, way: Way, frame: &DispatchFrame, seq: u64, wire_bytes: usize) {
+        self.counters.sent_body_bytes += frame.body().len() as u64;
+        self.sent.add(dispatch.name(), way, frame.payload_bytes(seq), wire_bytes);
+    }
+}
+
+impl Control {
+    /// Its bytes before compression; of a frame that is ready, all of them.
+    pub fn raw_bytes(&self) -> usize {
+        match self {
+            Self::Payload(payload) => payload.len(),
+            Self::Frame(frame) => frame.len(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_have_the_names_of_what_was_added() {
+        let mut table = SentTable::default();
+        let zstd = Way::of(Compression::Zstd, Encoding::Etf);
+        table.add(Some(EventName::MessageCreate), zstd, 400, 60);
+        table.add(Some(EventName::MessageCreate), zstd, 300, 40);
+        table.add(None, Way::of_payload(Encoding::Json), 20, 22);
+        let copy = table.clone();
+        table += &copy;
+        let sent = |count, raw_bytes, wire_bytes| Sent { count, raw_bytes, wire_bytes };
+        let expected = [
+            SentRow { event: "MESSAGE_CREATE", codec: "zstd-stream", encoding: "etf", sent: sent(4, 1_400, 200) },
+            SentRow { event: "other", codec: "zlib-payload", encoding: "json", sent: sent(2, 40, 44) },
+        ];
+        assert_eq!(table.rows().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn an_event_name_is_its_own_index() {
+        for (index, name) in EventName::ALL.iter().enumerate() {
+            assert_eq!(*name as usize, index, "{name:?}");
+        }
+        assert_eq!((Encoding::Json as usize, Encoding::Etf as usize), (0, 1));
+    }
+}

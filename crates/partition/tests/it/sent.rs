@@ -1,0 +1,110 @@
+//! The table of sent bytes, against the bytes that sockets took.
+
+use crate::fixture::*;
+use guildhall_accounting::SentRow;
+use guildhall_codec::Encoding;
+use guildhall_guild::{Actor, Command};
+use guildhall_partition::Compression;
+use guildhall_test_kit::{ClientId, ClientParams, Pair, PairConfig, id};
+
+const ZSTD: ClientParams = ClientParams::new(Encoding::Etf, Compression::Zstd);
+const PREPARED: ClientParams = ClientParams::deflate(Encoding::Json, false, 15);
+
+fn all() -> [(&'static str, &'static str, ClientParams); 6] {
+    [
+        ("none", "json", ClientParams::JSON),
+        ("none", "etf", ClientParams::ETF),
+        ("zlib-stream", "json", ClientParams::new(Encoding::Json, Compression::Zlib)),
+        ("zstd-stream", "etf", ZSTD),
+        ("permessage-deflate", "json", PREPARED),
+        ("permessage-deflate", "etf", ClientParams::deflate(Encoding::Etf, true, 15)),
+    ]
+}
+
+/// One typing, then a message, then more than fit a socket at once.
+fn talk(pair: &mut Pair) {
+    let typing = || Command::StartTyping(id(GENERAL));
+    pair.command(Actor::User(ana().id), typing()).expect("everybody may");
+    pair.settle();
+    say(pair, &ana(), GENERAL, &"alone ".repeat(40));
+    pair.settle();
+    pair.advance_with_heartbeats(20_000);
+    pair.command(Actor::User(ana().id), typing()).expect("everybody may");
+    say_all(pair, (0..7).map(|n| format!("{n} {}", "word ".repeat(40))));
+    pair.settle();
+}
+
+fn read_all(pair: &mut Pair, client: ClientId) {
+    let socket = pair.client(client).socket().clone();
+    socket.set_room(usize::MAX);
+    socket.set_write_max(usize::MAX);
+    pair.take(client);
+    pair.settle();
+    pair.take(client);
+}
+
+fn rows(pair: &Pair) -> Vec<SentRow> {
+    pair.partition().sent().rows().collect()
+}
+
+#[test]
+fn s1_wire_bytes_are_what_sockets_took() {
+    for (codec, encoding, params) in all() {
+        let mut bodies = Vec::new();
+        for batches in [false, true] {
+            for (room, write_max) in [(usize::MAX, usize::MAX), (0, usize::MAX), (300, 7), (usize::MAX, 3)] {
+                let which = format!("{codec} {encoding}, batches {batches}, room {room}, {write_max} at a time");
+                let mut pair = world_of(PairConfig { batches, ..PairConfig::default() });
+                let client = live(&mut pair, &pro(), Some(FULL), params);
+                let socket = pair.client(client).socket().clone();
+                socket.set_room(room);
+                socket.set_write_max(write_max);
+                talk(&mut pair);
+                read_all(&mut pair, client);
+                let rows = rows(&pair);
+                let counters = pair.partition().counters();
+                assert_eq!(rows.iter().map(|row| row.sent.wire_bytes).sum::<u64>(), counters.sent_bytes, "{which}");
+                assert!(rows.iter().all(|row| (row.codec, row.encoding) == (codec, encoding)), "{rows:?}");
+                let count = |event: &str| rows.iter().find(|row| row.event == event).map_or(0, |row| row.sent.count);
+                let of_events = ["READY", "GUILD_CREATE", "TYPING_START", "MESSAGE_CREATE"].map(count);
+                assert_eq!(of_events, [1, 1, 2, 8], "{which}");
+                assert!(count("other") > 1, "HELLO and heartbeat answers: {which}");
+                bodies.push(counters.sent_body_bytes);
+                let dispatches = rows.iter().filter(|row| row.event != "other");
+                let raw_bytes = dispatches.map(|row| row.sent.raw_bytes).sum::<u64>();
+                assert!((1..12 * 120).contains(&(raw_bytes - counters.sent_body_bytes)), "twelve envelopes: {which}");
+            }
+        }
+        assert!(bodies.windows(2).all(|pair| pair[0] == pair[1]), "however slow the client reads: {bodies:?}");
+    }
+}
+
+#[test]
+fn a_compressed_dispatch_has_fewer_wire_bytes_and_a_plain_one_its_header_more() {
+    let mut pair = world();
+    let clients = all().map(|(_, _, params)| live(&mut pair, &pro(), Some(FULL), params));
+    talk(&mut pair);
+    clients.into_iter().for_each(|client| read_all(&mut pair, client));
+    let rows = rows(&pair);
+    for (codec, encoding, _) in all() {
+        let of_messages = |row: &&SentRow| (row.event, row.codec, row.encoding) == ("MESSAGE_CREATE", codec, encoding);
+        let sent = rows.iter().find(of_messages).expect("each was sent messages").sent;
+        assert_eq!(sent.count, 8);
+        match codec {
+            // Each is longer than 125 bytes and shorter than 64 KiB.
+            "none" => assert_eq!(sent.wire_bytes, sent.raw_bytes + 8 * 4),
+            _ => assert!(sent.wire_bytes < sent.raw_bytes, "{codec} {encoding}: {sent:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_dispatch_that_is_compressed_alone_has_its_own_codec() {
+    let mut pair = world();
+    let client = live(&mut pair, &ana(), None, ClientParams::JSON.with_compressed_payloads());
+    say(&mut pair, &ana(), GENERAL, "hello");
+    pair.take(client);
+    let rows = rows(&pair);
+    let codec = |event: &str| rows.iter().find(|row| row.event == event).map(|row| row.codec);
+    assert_eq!([codec("READY"), codec("MESSAGE_CREATE")], [Some("zlib-payload"), Some("none")]);
+}
