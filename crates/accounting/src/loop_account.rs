@@ -58,6 +58,12 @@ impl LoopAccount {
         Self { name, index, kinds, times, waits: Durations::default(), busy_ns: 0.into(), mailbox: 0.into() }
     }
 
+    /// Name of a message type; empty for a kind beyond the table.
+    #[must_use]
+    pub fn kind_name(&self, kind: usize) -> &str {
+        self.kinds.get(kind).map_or("", |name| name)
+    }
+
     /// One message of type `kind` took `ns`. Only the loop's thread calls this. A kind beyond the table is ignored.
     pub fn handled(&self, kind: usize, ns: u64) {
         if let Some(times) = self.times.get(kind) {

@@ -3,7 +3,7 @@
 //! Owns        the shapes. Names that end in `_total` grow until the node ends; all others are values of now. Times are
 //!             Unix milliseconds (`at_ms`), or durations with their unit in the name.
 //! Invariants  a figure that is not measured is absent (`None`, or an empty list): nothing is made up.
-//! Not here    what fills and serves them: `guildhall::reports`, `guildhall_api`.
+//! Not here    what fills them (`bandwidth`, `guilds`, the loops, `guildhall::reports`) and serves them (`guildhall_api`).
 
 use crate::{DurationsSnapshot, KindReport, LoopReport};
 use serde::Serialize;
@@ -26,7 +26,8 @@ impl Named {
     }
 }
 
-/// Durations: how many, how long.
+/// Durations: how many, how long. The message types of one guild have no histogram: there the median and the 99 % are 0,
+/// and there are no buckets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeTimes))]
 pub struct Times {
@@ -253,15 +254,15 @@ pub struct Guild {
     pub name: String,
     /// The worker that has it.
     pub worker: usize,
-    /// Nanoseconds that the worker spent on it.
+    /// Nanoseconds that the worker spent on it since it was loaded.
     pub busy_ns_total: u64,
     /// Messages that it handled.
     pub handled_total: u64,
-    /// Events that it published.
+    /// Events that it published to relays or accounts; one that goes to several relays counts once.
     pub events_total: u64,
-    /// Deliveries of these to sessions.
+    /// Deliveries of these to sessions, since each relay began.
     pub deliveries_total: u64,
-    /// Bytes of these before compression.
+    /// Bytes of the delivered bodies before compression.
     pub bytes_total: u64,
     /// Number of its members.
     pub members: u64,

@@ -29,7 +29,8 @@ pub use passive::{PassiveDelta, PassiveSnapshot, Unreads};
 pub use payload::{ListChange, MessageEvent, Payload, ReactionEvent};
 pub use protocol::{
     FoundMembers, GuildView, IntervalUpdate, ListUpdate, MembersAnswer, MembersWanted, PartitionId, Published, RelayId,
-    RelayMessage, RelayOutput, ReplicaUpdate, SessionKey, SessionPresence, ToGuild, ToGuildKind, ToRelay,
+    RelayMessage, RelayMessageKind, RelayOutput, ReplicaUpdate, SessionKey, SessionPresence, ToGuild, ToGuildKind,
+    ToRelay,
 };
 pub use relay_streams::RelayStreams;
 pub use replica::{GuildReplica, VoiceEntry};

@@ -219,7 +219,14 @@ impl ToRelay {
 }
 
 /// Content of a message to a relay.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, strum::EnumDiscriminants)]
+#[strum_discriminants(
+    name(RelayMessageKind),
+    derive(strum::VariantNames),
+    strum(serialize_all = "snake_case"),
+    allow(missing_docs),
+    doc = "Which message it is: for accounts of time."
+)]
 pub enum RelayMessage {
     /// Initial state of the replica. With `reset`, events were lost and the relay's sessions must start over.
     Snapshot {

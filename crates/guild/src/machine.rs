@@ -485,6 +485,18 @@ impl Guild {
         self.structure.id()
     }
 
+    /// Display name of the guild.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.structure.guild.name
+    }
+
+    /// Number of members.
+    #[must_use]
+    pub fn members_count(&self) -> usize {
+        self.members.len()
+    }
+
     /// It was deleted: it refuses everything, and may be dropped once that is durable and no relay is left.
     #[must_use]
     pub fn is_deleted(&self) -> bool {

@@ -143,7 +143,8 @@ impl Metrics {
             front: self.front.state(),
             contexts: self.contexts.stats(),
             mailboxes: self.node.mailbox_places_taken(),
-            loops: self.node.worker_reports(),
+            loops: [self.node.worker_reports(), self.partitions.loop_reports(), vec![self.node.store_report()]]
+                .concat(),
             commits: self.node.commit_stats(),
             tokens_refused: self.node.refused_tokens(),
             keys_refused: self.node.refused_keys(),

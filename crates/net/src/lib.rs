@@ -13,6 +13,7 @@ mod clock;
 mod drain;
 mod front;
 mod gatekeeper;
+mod loop_timer;
 mod mailbox;
 mod partition_loop;
 mod progress;

@@ -41,6 +41,13 @@ pub struct MovedSocket {
 pub type Look = dyn FnOnce(Now, &Partition, &Histogram) + Send;
 
 /// Everything that is no guild's message.
+#[derive(strum::EnumDiscriminants)]
+#[strum_discriminants(
+    name(NoteKind),
+    derive(strum::VariantNames),
+    strum(serialize_all = "snake_case"),
+    doc = "Which note it is: for accounts of time."
+)]
 pub enum Note {
     /// A socket finished its upgrade.
     Accepted {

@@ -5,6 +5,7 @@
 
 use crate::{
     clock::SystemClock,
+    loop_timer::{Kind, LoopTimer},
     mailbox::{Mailbox, MailboxReceiver, MovedSocket, Note},
     server::Upstream,
     sockets::{Sockets, Transfer, WAKE},
@@ -30,8 +31,8 @@ const GUILD_MESSAGES_PER_TURN: usize = 256;
 const RETRY_MS: u64 = 1;
 /// The longest sleep, so that the clock is looked at now and then.
 const SLEEP_MS_MAX: u64 = 1_000;
-/// A guild that found the mailbox full tries again within milliseconds, and its sessions hear of an outage then. What was lost
-/// before this is told by now.
+/// A guild that found the mailbox full tries again within milliseconds, and its sessions hear of an outage then. What
+/// was lost before this is told by now.
 const LOST_LATELY: Duration = Duration::from_secs(60);
 /// After the close frame, clients have so long to answer it; then the loop ends.
 const CLOSING_MS: u64 = 1_000;
@@ -127,6 +128,7 @@ pub struct PartitionLoop {
     pub latency: Histogram,
     /// When those messages were handed over that this turn took.
     pub taken_at: Vec<std::time::Instant>,
+    pub timer: LoopTimer,
 }
 
 impl PartitionLoop {
@@ -143,13 +145,16 @@ impl PartitionLoop {
                 tracing::error!(%error, "a partition's poll failed");
                 return;
             }
+            self.timer.begin();
             let now = self.clock.now();
+            let mut has_written = false;
             for event in &events {
                 if event.token() == WAKE {
                     continue;
                 }
                 let Some(key) = self.sockets.key_of(event.token()) else { continue };
                 if event.is_writable() {
+                    has_written = true;
                     match self.sockets.make_way(key) {
                         Ok(true) => self.partition.handle_writable(now, key, &mut self.sockets),
                         Ok(false) => {}
@@ -160,19 +165,26 @@ impl PartitionLoop {
                     self.sockets.queue(key);
                 }
             }
+            if has_written {
+                self.timer.handled(Kind::WRITE_SOCKETS);
+            }
             self.receiver.begin();
             has_more = self.take_guild_messages(now);
             self.take_notes(now);
+            self.timer.took_all();
             if self.go_on_ending(now) {
                 return;
             }
             self.read_sockets(now, &mut buffer);
             if self.partition.next_deadline().is_some_and(|at| at <= now.instant) {
                 self.partition.handle_timers(now, &mut self.sockets);
+                self.timer.handled(Kind::TIMERS);
             }
             self.partition.flush(now, &mut self.sockets);
+            self.timer.handled(Kind::FLUSH);
             self.measure_turn();
             self.hand_out_outputs();
+            self.timer.handled(Kind::HAND_OUT_OUTPUTS);
         }
     }
 
@@ -212,10 +224,10 @@ impl PartitionLoop {
             // What comes alone is written straight to the sockets, also if it goes to several relays; several messages
             // to the same are coalesced per connection.
             more |= next.as_ref().is_some_and(|next| !message.is_continued_by(next));
-            self.partition.handle_guild(now, message, more, &mut self.sockets);
+            self.pass_to_relay(now, message, more);
             if taken >= GUILD_MESSAGES_PER_TURN {
                 if let Some(message) = next {
-                    self.partition.handle_guild(now, message, true, &mut self.sockets);
+                    self.pass_to_relay(now, message, true);
                 }
                 return true;
             }
@@ -223,18 +235,25 @@ impl PartitionLoop {
         false
     }
 
+    fn pass_to_relay(&mut self, now: Now, message: ToRelay, more: bool) {
+        let kind = Kind::of_relay(&message.message);
+        self.partition.handle_guild(now, message, more, &mut self.sockets);
+        self.timer.handled(kind);
+    }
+
     fn next_guild_message(&mut self) -> Option<ToRelay> {
         let (handed_over_at, message) = self.receiver.guild.try_recv().ok()?;
         self.taken_at.push(handed_over_at);
+        self.timer.took(handed_over_at);
         Some(message)
     }
 
-    /// One look at the clock per turn, whatever it delivered.
+    /// Called after the flush: the end of the flush is the time of the deliveries.
     fn measure_turn(&mut self) {
         if self.taken_at.is_empty() {
             return;
         }
-        let now = std::time::Instant::now();
+        let now = self.timer.stamp();
         for at in self.taken_at.drain(..) {
             self.latency.record(now.saturating_duration_since(at).as_micros() as u64);
         }
@@ -242,7 +261,9 @@ impl PartitionLoop {
 
     fn take_notes(&mut self, now: Now) {
         while let Ok(note) = self.receiver.notes.try_recv() {
+            let kind = Kind::of_note(&note);
             self.take_note(now, note);
+            self.timer.handled(kind);
         }
     }
 
@@ -327,7 +348,11 @@ impl PartitionLoop {
 
     /// One buffer per socket; who has more comes again next turn.
     fn read_sockets(&mut self, now: Now, buffer: &mut [u8]) {
-        for key in std::mem::take(&mut self.sockets.readable) {
+        let readable = std::mem::take(&mut self.sockets.readable);
+        if readable.is_empty() {
+            return;
+        }
+        for key in readable {
             match self.sockets.read(key, buffer) {
                 Ok(None) => {}
                 Ok(Some(0)) | Err(_) => self.partition.handle_hangup(now, key, &mut self.sockets),
@@ -338,6 +363,7 @@ impl PartitionLoop {
                 }
             }
         }
+        self.timer.handled(Kind::READ_SOCKETS);
     }
 
     fn hand_out_outputs(&mut self) {
@@ -426,6 +452,7 @@ mod tests {
     use super::*;
     use crate::{
         gatekeeper::IdentifyGate,
+        loop_timer::partition_account,
         mailbox::{ConnPermit, mailbox},
     };
     use guildhall_codec::Encoding;
@@ -490,6 +517,7 @@ mod tests {
                 ending: Ending::No,
                 latency: Histogram::default(),
                 taken_at: Vec::new(),
+                timer: LoopTimer::new(Arc::new(partition_account(0))),
             };
             Self { partition, second, upstream, _second_poll: second_poll }
         }

@@ -9,12 +9,14 @@ use crate::{
     drain::{DrainPlan, DrainReport, ask_all},
     front::{ANSWER_KINDS, FULL_LOG_EVERY_MS, Front, FrontCounters, accept},
     gatekeeper::{IdentifyGate, IdentifyLimits},
+    loop_timer::{LoopTimer, partition_account},
     mailbox::{Mailbox, Note, mailbox},
     partition_loop::{AuthAnswer, DirectsAnswer, Ending, MessagesAnswer, PartitionLoop, Refused},
     sockets::{Sockets, WAKE},
     tls::{Certificates, acceptor},
 };
 use axum::Router;
+use guildhall_accounting::{LoopAccount, LoopReport, report};
 use guildhall_guild_protocol::{PartitionId, Published, ToGuild, ToRelay};
 use guildhall_model::{ChannelId, CloseCode, GuildId, MessageId, User, UserId};
 use guildhall_partition::{
@@ -106,6 +108,7 @@ pub struct ServerConfig {
 #[derive(Clone)]
 pub struct Partitions {
     mailboxes: Arc<[Mailbox]>,
+    accounts: Arc<[Arc<LoopAccount>]>,
     refused: Arc<Refused>,
 }
 
@@ -143,6 +146,12 @@ impl Partitions {
         }
     }
 
+    /// Wall time of each partition's loop by message type.
+    #[must_use]
+    pub fn loop_reports(&self) -> Vec<LoopReport> {
+        self.accounts.iter().map(|account| account.report()).collect()
+    }
+
     /// IDENTIFYs that started no session, by reason.
     #[must_use]
     pub fn refused_identifies(&self) -> Vec<(&'static str, u64)> {
@@ -175,6 +184,25 @@ impl Partitions {
             })));
         }
         receiver
+    }
+
+    /// Relays of these guilds on every partition, each with its guild. Partitions that have ended are left out. The
+    /// cost on a partition's thread grows with the number of guilds: callers bound it.
+    pub async fn relays_of(&self, guild_ids: Arc<[GuildId]>) -> Vec<(GuildId, report::Relay)> {
+        let look = |partition: u16| {
+            let guild_ids = guild_ids.clone();
+            self.look(PartitionId(partition), move |_, partition| {
+                let of_guild =
+                    |id: &GuildId| partition.relay_reports(*id).map(|relay| (*id, relay)).collect::<Vec<_>>();
+                guild_ids.iter().flat_map(of_guild).collect::<Vec<_>>()
+            })
+        };
+        let looks: Vec<_> = (0..self.mailboxes.len() as u16).map(look).collect();
+        let mut all = Vec::new();
+        for answer in looks {
+            all.extend(answer.await.unwrap_or_default());
+        }
+        all
     }
 
     /// Closes sessions on every partition. Each partition answers with its number of closed sessions.
@@ -406,14 +434,15 @@ impl Server {
             let (mailbox, receiver) = mailbox(waker);
             prepared.push(Prepared { poll, receiver, mailbox });
         }
-        let mailboxes = prepared.iter().map(|prepared| prepared.mailbox.clone()).collect();
+        let mailboxes: Arc<[Mailbox]> = prepared.iter().map(|prepared| prepared.mailbox.clone()).collect();
+        let accounts = (0..mailboxes.len()).map(|index| Arc::new(partition_account(index))).collect();
         let gate = Arc::new(IdentifyGate::new(config.identify));
         let watch = FrontWatch {
             conns_count: Arc::default(),
             admission: Arc::new(Admission::new(config.admission)),
             counters: Arc::default(),
         };
-        let partitions = Partitions { mailboxes, refused: Arc::new(Refused::new(REFUSED_LOG_EVERY_MS)) };
+        let partitions = Partitions { mailboxes, accounts, refused: Arc::new(Refused::new(REFUSED_LOG_EVERY_MS)) };
         Ok(Self { config, clock, prepared, partitions, gate, watch })
     }
 
@@ -466,6 +495,7 @@ impl Server {
             let gatekeeper: Arc<dyn Gatekeeper> = self.gate.clone();
             let (upstream, mailboxes, clock) = (upstream.clone(), self.partitions.mailboxes.clone(), self.clock);
             let refused = self.partitions.refused.clone();
+            let account = self.partitions.accounts[index].clone();
             let registry = poll.registry().try_clone()?;
             let run = move || {
                 // Created here, because a partition never leaves its thread.
@@ -488,6 +518,7 @@ impl Server {
                     ending: Ending::No,
                     latency: Histogram::default(),
                     taken_at: Vec::new(),
+                    timer: LoopTimer::new(account),
                 }
                 .run();
             };

@@ -1,6 +1,6 @@
 //! Accounts: the wall time of guild workers by message type.
 //!
-//! Owns        the numbers and names of a worker's message types.
+//! Owns        the numbers and names of a worker's message types, and the time stamp that goes through a batch.
 //! Not here    exposition: `guildhall::metrics`.
 
 use crate::{jobs::JobEnd, mailbox::Input};
@@ -17,6 +17,7 @@ enum Own {
     Create,
     Timer,
     BeginCommit,
+    Unload,
     Committed,
     Loaded,
     MessageLoaded,
@@ -24,12 +25,18 @@ enum Own {
 }
 
 /// The number of a worker's message type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Kind(usize);
 
 impl Kind {
     pub(crate) const TIMER: Self = Self(Own::Timer as usize);
     pub(crate) const BEGIN_COMMIT: Self = Self(Own::BeginCommit as usize);
+    pub(crate) const UNLOAD: Self = Self(Own::Unload as usize);
+
+    /// Its place in the account of a worker.
+    pub(crate) fn index(self) -> usize {
+        self.0
+    }
 
     pub(crate) fn of_input(input: &Input) -> Self {
         let relays = Own::VARIANTS.len();
@@ -61,9 +68,28 @@ pub(crate) fn worker_account(index: usize) -> LoopAccount {
     LoopAccount::new("guild_worker", index, Kind::names())
 }
 
-/// Records a message whose handling began at `begun`. Returns the current time, at which the next one begins.
-pub(crate) fn handled(account: &LoopAccount, kind: Kind, begun: Instant) -> Instant {
-    let now = Instant::now();
-    account.handled(kind.0, now.duration_since(begun).as_nanos() as u64);
-    now
+/// The time stamp with which a worker's measurements end, and the next ones begin.
+pub(crate) struct LoopTimer<'a> {
+    account: &'a LoopAccount,
+    stamp: Instant,
+}
+
+impl<'a> LoopTimer<'a> {
+    /// The worker begins with a batch whose oldest message arrived at `oldest_since`.
+    pub(crate) fn begin(account: &'a LoopAccount, oldest_since: Option<Instant>) -> Self {
+        let stamp = Instant::now();
+        if let Some(since) = oldest_since {
+            account.waited(stamp.duration_since(since).as_nanos() as u64);
+        }
+        Self { account, stamp }
+    }
+
+    /// A message of this type is handled. Returns the nanoseconds since the one before.
+    pub(crate) fn handled(&mut self, kind: Kind) -> u64 {
+        let now = Instant::now();
+        let ns = now.duration_since(self.stamp).as_nanos() as u64;
+        self.account.handled(kind.0, ns);
+        self.stamp = now;
+        ns
+    }
 }

@@ -21,6 +21,7 @@ mod tests;
 use crate::{
     RelaySink,
     directory::Directory,
+    guild_account::GuildTally,
     jobs::{JobEnd, Jobs},
     limits::NodeLimits,
     mailbox::{Answer, CommandRequest, Input},
@@ -116,6 +117,8 @@ pub(crate) struct GuildHost {
     pub(crate) armed_at: Option<Instant>,
     /// The worker visits this host before it sleeps.
     pub(crate) is_touched: bool,
+    /// Its cost, since the host was made.
+    pub(crate) tally: GuildTally,
 }
 
 /// Result of sending a message to a relay.
@@ -150,6 +153,7 @@ impl GuildHost {
             failures_count: 0,
             armed_at: None,
             is_touched: false,
+            tally: GuildTally::default(),
         }
     }
 
@@ -226,6 +230,14 @@ impl GuildHost {
         }
     }
 
+    /// The guild, if it is loaded.
+    pub(crate) fn guild(&self) -> Option<&Guild> {
+        match &self.state {
+            HostState::Live(guild) => Some(guild),
+            _ => None,
+        }
+    }
+
     /// Whether the worker can remove the host.
     pub(crate) fn is_evictable(&self) -> bool {
         match self.state {
@@ -292,6 +304,7 @@ impl GuildHost {
             }
             let Some(unit) = self.pipeline.pop_ready() else { return };
             let deletes_guild = unit.deletes_guild();
+            self.tally.published(&unit);
             unit.changes.iter().for_each(|change| cx.directory.apply(*change));
             let mut cut_off = BTreeSet::new();
             for output in unit.relay {

@@ -13,6 +13,7 @@ mod cache;
 mod commits;
 mod directory;
 mod directs;
+mod guild_account;
 mod guild_host;
 mod ids;
 mod issuers;
@@ -26,12 +27,14 @@ mod refusals;
 mod retention;
 mod sign_on;
 mod telling;
+mod timed_store;
 mod tokens;
 mod worker;
 mod writes;
 
 pub use commits::CommitStats;
 pub use directs::{DirectLimits, DirectsWho};
+pub use guild_account::{GUILDS_LISTED_MAX, GuildAccount, GuildAccounts};
 pub use issuers::{Issuers, IssuersError, Terms};
 pub use keys::{KEY_ACCOUNTS_MAX, KEYS_MAX, Key, KeyError, KeyLife, Scope};
 pub use limits::{GUILD_IDLE_MS, NodeLimits};
@@ -57,8 +60,9 @@ use mailbox::{Answer, CommandRequest, CreateRequest, Input, Mailbox};
 use pool::Pool;
 use refusals::{LOG_EVERY_MS, refuse};
 use sign_on::{SignOn, Subject};
-use std::{fmt, sync::Arc, thread::JoinHandle};
+use std::{cmp::Reverse, fmt, sync::Arc, thread::JoinHandle};
 use telling::Telling;
+use timed_store::TimedStore;
 use tokens::Tokens;
 use tokio::{runtime::Handle, sync::oneshot};
 use worker::Worker;
@@ -211,6 +215,7 @@ struct Inner {
     ids: Arc<Ids>,
     mailboxes: Vec<Arc<Mailbox>>,
     accounts: Vec<Arc<LoopAccount>>,
+    store_account: Arc<LoopAccount>,
     commits: Arc<Commits>,
     direct_limits: DirectLimits,
     made_today: MadeToday,
@@ -260,6 +265,9 @@ impl Node {
         clock: Arc<dyn Clock>,
         relays: Arc<dyn RelaySink>,
     ) -> Self {
+        let store = TimedStore::new(store);
+        let store_account = store.account();
+        let store: Arc<dyn Store> = Arc::new(store);
         limits.guild.seed ^= u64::from_le_bytes(tokens::random_bytes());
         let directory = Arc::new(Directory::new(store.clone()));
         let ids = Arc::new(Ids::new(store.clone()));
@@ -314,6 +322,7 @@ impl Node {
             ids,
             mailboxes,
             accounts,
+            store_account,
             commits,
             writes,
             direct_limits,
@@ -728,6 +737,33 @@ impl Node {
     #[must_use]
     pub fn worker_reports(&self) -> Vec<LoopReport> {
         self.inner.accounts.iter().map(|account| account.report()).collect()
+    }
+
+    /// Wall time of the store's operations by name. They overlap, so its busy time is no share of a core.
+    #[must_use]
+    pub fn store_report(&self) -> LoopReport {
+        self.inner.store_account.report()
+    }
+
+    /// The guilds that kept their workers busiest, at most `limit` and `GUILDS_LISTED_MAX`. Guilds of a worker that
+    /// answers too many such requests already are left out.
+    pub async fn guild_accounts(&self, limit: usize) -> GuildAccounts {
+        let limit = limit.min(GUILDS_LISTED_MAX);
+        let looks = self.inner.mailboxes.iter().map(|mailbox| mailbox.look(move |guilds| guilds.busiest(limit)));
+        let mut all = GuildAccounts::default();
+        for answer in looks.collect::<Vec<_>>() {
+            let Ok(GuildAccounts { loaded, guilds }) = answer.await else { continue };
+            all.loaded += loaded;
+            all.guilds.extend(guilds);
+        }
+        all.guilds.sort_by_key(|guild| Reverse(guild.busy_ns_total));
+        all.guilds.truncate(limit);
+        all
+    }
+
+    /// One guild by message type and channel. None if it is not loaded, or its worker answers too many such requests.
+    pub async fn guild_account(&self, guild_id: GuildId) -> Option<GuildAccount> {
+        self.mailbox(guild_id).look(move |guilds| guilds.account_of(guild_id)).await.ok()?
     }
 
     /// Makes the workers read the clock: for clocks that jump, as in tests.

@@ -6,9 +6,10 @@
 //!             So inputs that wait in guilds (loading, committing) count too. (test `b1_*`) B2 one guild holds at most
 //!             half of the permits: if it is stuck, the others continue. (test `b2_*`)
 //! Limits      `permits_max`. When full, `try_push` returns the input at once, and the caller answers its own caller.
-//!             Reports need no permits: each belongs to one job, and the worker bounds jobs.
+//!             Reports need no permits: each belongs to one job, and the worker bounds jobs. `LOOKS_MAX` looks: past it
+//!             they are dropped, and the caller gets no answer.
 
-use crate::jobs::Report;
+use crate::{guild_account::LoadedGuilds, jobs::Report};
 use guildhall_guild::{Actor, Command, NewDirect, NewGuild, Refusal, Reply};
 use guildhall_guild_protocol::ToGuild;
 use guildhall_model::GuildId;
@@ -18,6 +19,12 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::sync::oneshot;
+
+/// Looks that may wait.
+const LOOKS_MAX: usize = 16;
+
+/// Looks at the guilds of a worker, on its thread.
+pub(crate) type Look = Box<dyn FnOnce(&LoadedGuilds<'_>) + Send>;
 
 pub(crate) type Answer = Result<Reply, Refusal>;
 
@@ -53,7 +60,8 @@ pub(crate) struct Mailbox {
 struct State {
     inputs: VecDeque<(GuildId, Input)>,
     reports: Vec<Report>,
-    /// Arrival of the first of them.
+    looks: Vec<Look>,
+    /// Arrival of the first input or report.
     oldest_since: Option<Instant>,
     /// Places taken: those of `inputs`, and of inputs that wait inside the worker.
     taken: HashMap<GuildId, usize>,
@@ -69,7 +77,8 @@ struct State {
 pub(crate) struct Batch {
     pub(crate) inputs: VecDeque<(GuildId, Input)>,
     pub(crate) reports: Vec<Report>,
-    /// Arrival of the first of them; none if there are none.
+    pub(crate) looks: Vec<Look>,
+    /// Arrival of the first input or report; none if there are none.
     pub(crate) oldest_since: Option<Instant>,
     /// No input will come any more.
     pub(crate) closed: bool,
@@ -113,6 +122,24 @@ impl Mailbox {
         self.wake(state);
     }
 
+    /// Runs `look` on the worker's thread, after the inputs that have arrived. The receiver fails if the worker has
+    /// ended, or too many looks wait.
+    pub(crate) fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&LoadedGuilds<'_>) -> T + Send + 'static,
+    ) -> oneshot::Receiver<T> {
+        let (sender, receiver) = oneshot::channel();
+        let mut state = self.lock();
+        if !state.closed && state.looks.len() < LOOKS_MAX {
+            state.looks.push(Box::new(move |guilds: &LoadedGuilds<'_>| {
+                // The caller may have stopped waiting.
+                let _ = sender.send(look(guilds));
+            }));
+            self.wake(state);
+        }
+        receiver
+    }
+
     /// Makes the worker read the clock.
     pub(crate) fn poke(&self) {
         let mut state = self.lock();
@@ -123,6 +150,11 @@ impl Mailbox {
     /// Permits in use: inputs that wait in the mailbox or in the worker.
     pub(crate) fn taken_count(&self) -> usize {
         self.lock().taken_count
+    }
+
+    /// Permits in use by one guild.
+    pub(crate) fn taken_by(&self, guild_id: GuildId) -> usize {
+        self.lock().taken.get(&guild_id).copied().unwrap_or(0)
     }
 
     /// Accepts no more inputs.
@@ -153,7 +185,8 @@ impl Mailbox {
     pub(crate) fn take(&self, patience: Option<Duration>, known_closed: bool) -> Batch {
         let mut state = self.lock();
         let idle = |state: &State| {
-            state.inputs.is_empty() && state.reports.is_empty() && !state.poked && (known_closed || !state.closed)
+            let is_empty = state.inputs.is_empty() && state.reports.is_empty() && state.looks.is_empty();
+            is_empty && !state.poked && (known_closed || !state.closed)
         };
         // After a spurious wake-up the worker returns at once and comes back.
         if idle(&state) && patience != Some(Duration::ZERO) {
@@ -168,6 +201,7 @@ impl Mailbox {
         Batch {
             inputs: std::mem::take(&mut state.inputs),
             reports: std::mem::take(&mut state.reports),
+            looks: std::mem::take(&mut state.looks),
             oldest_since: state.oldest_since.take(),
             closed: state.closed,
         }

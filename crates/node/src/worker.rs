@@ -8,13 +8,14 @@
 
 use crate::{
     Clock, RelaySink,
-    accounts::{Kind, handled},
+    accounts::{Kind, LoopTimer},
     directory::Directory,
+    guild_account::LoadedGuilds,
     guild_host::{Context, GuildHost},
     ids::worker_ids,
     jobs::{JobEnd, Jobs, Report},
     limits::NodeLimits,
-    mailbox::{Batch, Input, Mailbox},
+    mailbox::{Batch, Mailbox},
 };
 use guildhall_accounting::LoopAccount;
 use guildhall_model::{GuildId, SnowflakeGenerator};
@@ -22,7 +23,6 @@ use guildhall_stdx::Instant;
 use std::{
     collections::{BTreeSet, HashMap, HashSet, VecDeque},
     sync::Arc,
-    time,
     time::Duration,
 };
 
@@ -88,36 +88,29 @@ impl Worker {
     }
 
     fn handle(&self, guilds: &mut Guilds, batch: Batch) {
-        let mut begun = time::Instant::now();
-        if let Some(since) = batch.oldest_since {
-            self.account.waited(begun.duration_since(since).as_nanos() as u64);
-        }
+        let mut timer = LoopTimer::begin(&self.account, batch.oldest_since);
         self.account.set_mailbox(batch.inputs.len() + batch.reports.len());
         for Report { guild_id, end } in batch.reports {
             if matches!(end, JobEnd::Loaded(_)) {
                 guilds.loading_count -= 1;
             }
             let kind = Kind::of_report(&end);
-            self.with_host(guilds, guild_id, false, |host, cx| host.handle_report(cx, end));
-            begun = handled(&self.account, kind, begun);
+            self.with_host(guilds, guild_id, false, (kind, &mut timer), |host, cx| host.handle_report(cx, end));
         }
         for (guild_id, input) in batch.inputs {
             let kind = Kind::of_input(&input);
-            self.handle_input(guilds, guild_id, input);
-            begun = handled(&self.account, kind, begun);
+            self.with_host(guilds, guild_id, true, (kind, &mut timer), |host, cx| host.handle_input(cx, input));
         }
         let now = self.clock.now().instant;
         while let Some((_, guild_id)) = guilds.timers.first().copied().filter(|(at, _)| *at <= now) {
             guilds.timers.pop_first();
-            self.with_host(guilds, guild_id, false, |host, cx| {
+            self.with_host(guilds, guild_id, false, (Kind::TIMER, &mut timer), |host, cx| {
                 host.armed_at = None;
                 host.handle_timer(cx);
             });
-            begun = handled(&self.account, Kind::TIMER, begun);
         }
         for guild_id in std::mem::take(&mut guilds.touched) {
-            self.settle(guilds, guild_id);
-            begun = handled(&self.account, Kind::BEGIN_COMMIT, begun);
+            self.settle(guilds, guild_id, &mut timer);
         }
         while guilds.loading_count < self.limits.guild_loads_max.max(1)
             && let Some(guild_id) = guilds.loads.pop_front()
@@ -125,18 +118,23 @@ impl Worker {
             guilds.loading_count += 1;
             self.jobs.load(guild_id);
         }
+        for look in batch.looks {
+            look(&LoadedGuilds {
+                hosts: &guilds.hosts,
+                worker: self.index,
+                account: &self.account,
+                mailbox: &self.jobs.mailbox,
+            });
+        }
     }
 
-    /// Passes an input from the mailbox to the guild's host.
-    fn handle_input(&self, guilds: &mut Guilds, guild_id: GuildId, input: Input) {
-        self.with_host(guilds, guild_id, true, |host, cx| host.handle_input(cx, input));
-    }
-
+    /// Runs `work` on a guild's host, and counts its time for the worker and the guild.
     fn with_host(
         &self,
         guilds: &mut Guilds,
         guild_id: GuildId,
         make: bool,
+        (kind, timer): (Kind, &mut LoopTimer<'_>),
         work: impl FnOnce(&mut GuildHost, &mut Context<'_>),
     ) {
         let mut cx = Context {
@@ -155,29 +153,33 @@ impl Worker {
             Some(host) => host,
             None if make => guilds.hosts.entry(guild_id).or_insert(GuildHost::new(&mut cx, guild_id)),
             // Forgotten since.
-            None => return,
+            None => {
+                timer.handled(kind);
+                return;
+            }
         };
         work(host, &mut cx);
+        host.tally.handled(kind, timer.handled(kind));
         if !std::mem::replace(&mut host.is_touched, true) {
             guilds.touched.push(guild_id);
         }
     }
 
     /// Keeps `idle_directs_max` idle direct messages in memory, and unloads one more.
-    fn keep_few_directs(&self, guilds: &mut Guilds, guild_id: GuildId) {
+    fn keep_few_directs(&self, guilds: &mut Guilds, guild_id: GuildId, timer: &mut LoopTimer<'_>) {
         if !guilds.hosts.get(&guild_id).is_some_and(GuildHost::is_idle_direct) {
             guilds.idle_directs.remove(&guild_id);
         } else if guilds.idle_directs.len() < self.limits.idle_directs_max || guilds.idle_directs.contains(&guild_id) {
             guilds.idle_directs.insert(guild_id);
         } else {
-            self.with_host(guilds, guild_id, false, |host, cx| host.unload(cx));
+            self.with_host(guilds, guild_id, false, (Kind::UNLOAD, timer), |host, cx| host.unload(cx));
         }
     }
 
     /// After a host was used: begins its commit, sets its timer, or drops it.
-    fn settle(&self, guilds: &mut Guilds, guild_id: GuildId) {
-        self.with_host(guilds, guild_id, false, |host, cx| host.begin_commit(cx));
-        self.keep_few_directs(guilds, guild_id);
+    fn settle(&self, guilds: &mut Guilds, guild_id: GuildId, timer: &mut LoopTimer<'_>) {
+        self.with_host(guilds, guild_id, false, (Kind::BEGIN_COMMIT, timer), |host, cx| host.begin_commit(cx));
+        self.keep_few_directs(guilds, guild_id, timer);
         let Some(host) = guilds.hosts.get_mut(&guild_id) else { return };
         host.is_touched = false;
         if host.is_evictable() {

@@ -196,7 +196,7 @@ impl Partition {
         let (user_id, mask) = (session.user.id, session.mask(guild_id));
         let Some(of_guild) = session.key_in(self.core.config.partition, guild_id) else { return };
         let Some((entry, core)) = self.relay_of(key, guild_id) else { return };
-        let mut fanout = Fanout::new(core, turn, (&mut entry.logs, &mut entry.newest));
+        let mut fanout = Fanout::new(core, turn, (&mut entry.logs, &mut entry.newest, &mut entry.tally));
         entry.relay.set_mask(user_id, key.slot, mask, &mut fanout);
         let mut to_guild = entry.relay.watch_lists(user_id, key.slot, subscription.channels, &mut fanout);
         let mut followed = subscription.members;

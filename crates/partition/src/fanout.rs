@@ -32,6 +32,7 @@ pub struct Fanout<'a, L> {
     /// The relay's logs, by `LogId`.
     pub logs: &'a mut Vec<Rc<SharedLog>>,
     newest: &'a mut NewestPresences,
+    tally: &'a mut RelayTally,
     /// The event that is being delivered.
     current: Option<Rc<Dispatch>>,
     group: Option<Group>,
@@ -52,6 +53,22 @@ pub struct Logged {
     pub place: u64,
     /// Its size in the encoding of the first recipient.
     pub size: Size,
+    body_bytes: usize,
+}
+
+/// Deliveries of events to sessions by one relay, without GUILD_CREATE and GUILD_DELETE.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RelayTally {
+    pub deliveries: u64,
+    /// Bytes of their bodies before compression.
+    pub bytes: u64,
+}
+
+impl RelayTally {
+    fn count(&mut self, body_bytes: usize) {
+        self.deliveries += 1;
+        self.bytes += body_bytes as u64;
+    }
 }
 
 /// Newest PRESENCE_UPDATE per member that one relay delivered, while a buffer holds it. The next PRESENCE_UPDATE of the
@@ -94,10 +111,10 @@ impl<'a, L: Transport> Fanout<'a, L> {
     pub fn new(
         core: &'a mut Core,
         turn: &'a mut Turn<'_, L>,
-        (logs, newest): (&'a mut Vec<Rc<SharedLog>>, &'a mut NewestPresences),
+        (logs, newest, tally): (&'a mut Vec<Rc<SharedLog>>, &'a mut NewestPresences, &'a mut RelayTally),
     ) -> Self {
         let turn = Turn { now: turn.now, link: turn.link };
-        Self { core, turn, logs, newest, current: None, group: None, has_siblings: false }
+        Self { core, turn, logs, newest, tally, current: None, group: None, has_siblings: false }
     }
 
     /// Whether the guild has other relays in this partition.
@@ -118,22 +135,24 @@ impl<L: Transport> Deliver for Fanout<'_, L> {
     fn deliver(&mut self, slot: u32) {
         let (Some(dispatch), Some(Group { log, redaction, logged })) = (&self.current, &mut self.group) else { return };
         let Some(session) = self.core.sessions.at_mut(slot) else { return };
-        let Logged { place, size } = *logged.get_or_insert_with(|| {
+        let Logged { place, size, body_bytes } = *logged.get_or_insert_with(|| {
             let bytes = dispatch.frame(session.encoding, *redaction).body().len();
             // The relay's and ours: no session refers to it.
             if Rc::strong_count(log) == 2 {
                 log.clear();
             }
             let place = log.push(self.turn.now.instant, dispatch, *redaction, bytes, &self.core.config.log);
-            Logged { place, size: Size::of(dispatch, bytes) }
+            Logged { place, size: Size::of(dispatch, bytes), body_bytes: bytes }
         });
         let seq = session.dispatch_shared(log, place, size);
+        self.tally.count(body_bytes);
         self.core.pushed(&mut self.turn, slot, seq, dispatch, *redaction);
     }
 
     fn deliver_alone(&mut self, slot: u32, redaction: Redaction) {
         if let Some(dispatch) = &self.current {
-            self.core.push(&mut self.turn, slot, dispatch, redaction);
+            let body_bytes = self.core.push(&mut self.turn, slot, dispatch, redaction);
+            self.tally.count(body_bytes);
         }
     }
 }
@@ -251,7 +270,9 @@ impl<L: Transport> Recipients for Fanout<'_, L> {
     fn direct(&mut self, session: SessionKey, event: &Arc<Event>) {
         // The session may have been removed from the guild since its request.
         if self.is_in(session, event.guild_id) {
-            self.core.push(&mut self.turn, session.slot, &Dispatch::direct(event), Redaction::NONE);
+            let dispatch = Dispatch::direct(event);
+            let body_bytes = self.core.push(&mut self.turn, session.slot, &dispatch, Redaction::NONE);
+            self.tally.count(body_bytes);
         }
     }
 

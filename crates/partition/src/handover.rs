@@ -103,7 +103,8 @@ impl Partition {
         for (guild_id, relays) in by_guild {
             for (index, entry) in relays {
                 let now = turn.now;
-                let mut fanout = Fanout::new(&mut self.core, turn, (&mut entry.logs, &mut entry.newest));
+                let mut fanout =
+                    Fanout::new(&mut self.core, turn, (&mut entry.logs, &mut entry.newest, &mut entry.tally));
                 entry.relay.update_passive(now, &mut fanout);
                 if may_have_lost || entry.relay.is_behind() {
                     behind.insert((*guild_id, *index));

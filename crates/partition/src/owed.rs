@@ -69,7 +69,7 @@ impl Partition {
     fn tell_lists_again(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, guild_id: GuildId) {
         let Some((entry, core)) = self.relay_of(key, guild_id) else { return };
         let batching = mem::replace(&mut core.batching, true);
-        let mut fanout = Fanout::new(core, turn, (&mut entry.logs, &mut entry.newest));
+        let mut fanout = Fanout::new(core, turn, (&mut entry.logs, &mut entry.newest, &mut entry.tally));
         let to_guild = entry.relay.tell_lists_again(key.slot, &mut fanout);
         core.batching = batching;
         core.outputs.extend(to_guild.into_iter().map(|message| Output::ToGuild(guild_id, message)));

@@ -9,13 +9,14 @@ use crate::{
     conn::{Compression, Conn, ConnParams, Control, Phase},
     core::{Core, Departure},
     counters::Counters,
-    fanout::{Fanout, NewestPresences},
+    fanout::{Fanout, NewestPresences, RelayTally},
     sent::{SentTable, Way},
     shared::{Checked, Compressor, Streams},
     timers::TimerKey,
     transport::{Gatekeeper, Output, Transport},
     turn::Turn,
 };
+use guildhall_accounting::report;
 use guildhall_codec::{DictionaryId, MessageInflater, StreamCompressor};
 use guildhall_guild_protocol::{PartitionId, Redaction, RelayId, RelayMessage, ReplicaUpdate, ToGuild, ToRelay};
 use guildhall_model::{CloseCode, EventName, GuildId, User, UserId, from_gateway::SelfUserBody, shard_of};
@@ -40,6 +41,8 @@ pub(crate) struct RelayEntry {
     /// By their numbers.
     pub logs: Vec<Rc<SharedLog>>,
     pub newest: NewestPresences,
+    /// Its deliveries, since it began.
+    pub tally: RelayTally,
     /// Sessions that are in the guild or about to be; the relay ends with the last.
     sessions_count: usize,
     /// The entry in the timers that counts.
@@ -200,6 +203,11 @@ impl Partition {
     /// All relays, for checkers and inspection.
     pub fn relays(&self) -> impl Iterator<Item = &Relay> {
         self.relays.values().flat_map(|relays| relays.values().map(|entry| &entry.relay))
+    }
+
+    /// The relays of a guild here, with their deliveries. It visits the relay's groups of sessions.
+    pub fn relay_reports(&self, guild_id: GuildId) -> impl Iterator<Item = report::Relay> + '_ {
+        self.relays.get(&guild_id).into_iter().flat_map(|relays| relays.values().map(RelayEntry::report))
     }
 
     /// The next request to the rest of the node. The driver drains it after each input.
@@ -381,7 +389,7 @@ impl Partition {
         let joined = who_joined(&message.message);
         let mut to_guild = ToGuilds::new();
         let now = turn.now;
-        let mut fanout = Fanout::new(&mut self.core, turn, (&mut entry.logs, &mut entry.newest));
+        let mut fanout = Fanout::new(&mut self.core, turn, (&mut entry.logs, &mut entry.newest, &mut entry.tally));
         fanout = fanout.with_siblings(has_siblings);
         let progress = entry.relay.handle(now, message, &mut fanout, &mut to_guild);
         match progress {
@@ -477,6 +485,7 @@ impl Partition {
                 relay,
                 logs: Vec::new(),
                 newest: NewestPresences::default(),
+                tally: RelayTally::default(),
                 sessions_count: 0,
                 timer_at: None,
             }
@@ -498,7 +507,7 @@ impl Partition {
         entry.logs.iter().for_each(|log| log.forget_old(turn.now.instant, &self.core.config.log));
         entry.newest.sweep();
         let now = turn.now;
-        let mut fanout = Fanout::new(&mut self.core, turn, (&mut entry.logs, &mut entry.newest));
+        let mut fanout = Fanout::new(&mut self.core, turn, (&mut entry.logs, &mut entry.newest, &mut entry.tally));
         entry.relay.handle_timer(now, &mut fanout);
         entry.look_again(guild_id, &mut self.core);
     }
@@ -611,6 +620,19 @@ impl Partition {
 }
 
 impl RelayEntry {
+    fn report(&self) -> report::Relay {
+        let RelayId { partition, index } = self.relay.id();
+        let passive_count = self.relay.passive_count();
+        report::Relay {
+            partition: partition.0,
+            index: usize::from(index),
+            active: (self.relay.sessions_count() - passive_count) as u64,
+            passive: passive_count as u64,
+            deliveries_total: self.tally.deliveries,
+            bytes_total: self.tally.bytes,
+        }
+    }
+
     /// Makes sure the relay is looked at when it wants to be.
     fn look_again(&mut self, guild_id: GuildId, core: &mut Core) {
         let Some(at) = self.relay.next_deadline() else { return };

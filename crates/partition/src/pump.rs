@@ -61,15 +61,16 @@ enum Pumped {
 }
 
 impl Core {
-    /// Gives a session its next dispatch, one that the sessions it stands with do not get, or not like this.
+    /// Appends a dispatch to one session that the others of its group do not receive, or not in this form. Returns the
+    /// bytes that the dispatch counts for.
     pub fn push(
         &mut self,
         turn: &mut Turn<'_, impl Transport>,
         slot: u32,
         dispatch: &Rc<Dispatch>,
         redaction: Redaction,
-    ) {
-        let Some(session) = self.sessions.at_mut(slot) else { return };
+    ) -> usize {
+        let Some(session) = self.sessions.at_mut(slot) else { return 0 };
         let bytes = match dispatch.is_lazy() {
             // It is made when it is written, and can be made again: it costs what it is made from.
             true => LAZY_BYTES,
@@ -77,6 +78,7 @@ impl Core {
         };
         let seq = session.dispatch(dispatch.clone(), redaction, bytes);
         self.pushed(turn, slot, seq, dispatch, redaction);
+        bytes
     }
 
     /// Gives a session its next dispatch beyond any limit, and leaves it to `pump` to write it.

@@ -273,6 +273,13 @@ impl AudienceIndex {
         self.subscribers_count
     }
 
+    /// Number of passive sessions.
+    #[must_use]
+    pub fn passive_count(&self) -> usize {
+        let groups = self.classes.iter().flat_map(|class| &class.groups);
+        groups.filter(|group| group.mask.is_passive()).map(|group| group.listeners.len()).sum()
+    }
+
     /// Whether there is no session.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -202,6 +202,12 @@ impl Relay {
         self.audience().map_or(0, AudienceIndex::len)
     }
 
+    /// Of these, sessions that receive passive updates. It visits every group of sessions.
+    #[must_use]
+    pub fn passive_count(&self) -> usize {
+        self.audience().map_or(0, AudienceIndex::passive_count)
+    }
+
     /// When `handle_timer` has something to do.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {

@@ -1,5 +1,6 @@
 //! Integration tests of the node: a store with faults on one side, relays that listen on the other.
 
+mod accounts;
 mod directory;
 mod directs;
 mod durable;

@@ -60,6 +60,11 @@ fn everybody_gets_each_message_once_and_in_order() {
         }
     }
     assert_eq!(pair.partition().counters().dispatches_total, 20 * (2 + 1 + 7 + 50));
+    let reports: Vec<_> = pair.partition().relay_reports(id(GUILD)).collect();
+    assert_eq!(reports.iter().map(|relay| relay.index).collect::<Vec<_>>(), (0..7).collect::<Vec<_>>());
+    assert_eq!(reports.iter().map(|relay| relay.deliveries_total).sum::<u64>(), 20 * (1 + 7 + 50));
+    assert_eq!(reports.iter().map(|relay| relay.active + relay.passive).sum::<u64>(), 20);
+    assert!(reports.iter().all(|relay| relay.bytes_total > 100 * relay.deliveries_total), "{reports:?}");
 }
 
 #[test]

@@ -1,0 +1,233 @@
+//! Guild account: the time and the events of one guild, since it was loaded.
+//!
+//! Owns        `GuildTally`, the figures that a host keeps, and `LoadedGuilds`, through which a worker reports them.
+//! Invariants  G1 the busy time of a guild is the sum over its message types. (test `g1_*`)
+//! Limits      32 bytes per message type that occurred, and `CHANNELS_MAX` channels. A report has `GUILDS_LISTED_MAX`
+//!             guilds; making it visits every host of the worker, and nothing is done while nobody asks.
+//! Not here    clocks (`worker`); deliveries and sessions, which partitions count by relay.
+
+use crate::{accounts::Kind, guild_host::GuildHost, mailbox::Mailbox, pipeline::CommitUnit};
+use guildhall_accounting::{
+    LoopAccount,
+    report::{self, Named, Times},
+};
+use guildhall_guild_protocol::{AudienceRule, Event, Published, RelayMessage};
+use guildhall_model::{ChannelId, GuildId};
+use std::{cmp::Reverse, collections::HashMap, sync::Arc};
+
+/// Guilds of a report.
+pub const GUILDS_LISTED_MAX: usize = 1_000;
+/// Channels that a guild's events are counted by.
+const CHANNELS_MAX: usize = 64;
+
+/// The guilds of a node that keep their workers busiest.
+#[derive(Clone, Debug, Default)]
+pub struct GuildAccounts {
+    /// Guilds in memory, without direct messages.
+    pub loaded: u64,
+    /// The busiest first. Figures of their relays are 0: `report::Guild::add_relay` adds them.
+    pub guilds: Vec<report::Guild>,
+}
+
+/// One guild by message type and channel.
+#[derive(Clone, Debug, Default)]
+pub struct GuildAccount {
+    /// Its totals, without those of its relays.
+    pub guild: report::Guild,
+    /// Its worker's time by message type; these times have no histogram.
+    pub types: Vec<report::MessageType>,
+    /// Events by channel id, the most first. Of more than 64 channels, those with the most are right, and a channel
+    /// that took another's place has its count as well.
+    pub channels: Vec<Named>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct KindTally {
+    kind: Kind,
+    count: u64,
+    total_ns: u64,
+    max_ns: u64,
+}
+
+/// Figures of one guild.
+#[derive(Debug, Default)]
+pub(crate) struct GuildTally {
+    /// Message types that occurred, ascending.
+    kinds: Vec<KindTally>,
+    events: u64,
+    channels: Vec<(ChannelId, u64)>,
+}
+
+impl GuildTally {
+    /// A message of this type took `ns`.
+    pub(crate) fn handled(&mut self, kind: Kind, ns: u64) {
+        let at = self.kinds.binary_search_by_key(&kind, |tally| tally.kind).unwrap_or_else(|at| {
+            self.kinds.insert(at, KindTally { kind, count: 0, total_ns: 0, max_ns: 0 });
+            at
+        });
+        let tally = &mut self.kinds[at];
+        tally.count += 1;
+        tally.total_ns += ns;
+        tally.max_ns = tally.max_ns.max(ns);
+    }
+
+    /// The events of a unit are published. An event for several relays counts once.
+    pub(crate) fn published(&mut self, unit: &CommitUnit) {
+        let mut last: Option<&Arc<Published>> = None;
+        for output in &unit.relay {
+            let RelayMessage::Published(published) = &output.message else { continue };
+            if !last.is_some_and(|last| Arc::ptr_eq(last, published)) {
+                self.count(&published.event);
+                last = Some(published);
+            }
+        }
+        unit.users.iter().for_each(|published| self.count(&published.event));
+    }
+
+    fn count(&mut self, event: &Event) {
+        self.events += 1;
+        let Some(channel_id) = channel_of(&event.audience.rule) else { return };
+        if let Some((_, count)) = self.channels.iter_mut().find(|(known, _)| *known == channel_id) {
+            *count += 1;
+        } else if self.channels.len() < CHANNELS_MAX {
+            self.channels.push((channel_id, 1));
+        } else if let Some(least) = self.channels.iter_mut().min_by_key(|(_, count)| *count) {
+            // The algorithm is Space-Saving: the channels with the most events are never lost.
+            *least = (channel_id, least.1 + 1);
+        }
+    }
+
+    fn busy_ns(&self) -> u64 {
+        self.kinds.iter().map(|tally| tally.total_ns).sum()
+    }
+}
+
+fn channel_of(rule: &AudienceRule) -> Option<ChannelId> {
+    match rule {
+        AudienceRule::Channel(channel_id)
+        | AudienceRule::ChannelExcept(channel_id, _)
+        | AudienceRule::ChannelPermission(channel_id, _)
+        | AudienceRule::Thread { thread: channel_id, .. } => Some(*channel_id),
+        AudienceRule::Members
+        | AudienceRule::GuildPermission(_)
+        | AudienceRule::Channels(_)
+        | AudienceRule::List(_)
+        | AudienceRule::User(_)
+        | AudienceRule::Users(_)
+        | AudienceRule::Roles(_) => None,
+    }
+}
+
+/// Hosts of a worker at one moment, on its thread.
+pub(crate) struct LoadedGuilds<'a> {
+    pub(crate) hosts: &'a HashMap<GuildId, GuildHost>,
+    pub(crate) worker: usize,
+    pub(crate) account: &'a LoopAccount,
+    pub(crate) mailbox: &'a Mailbox,
+}
+
+impl LoadedGuilds<'_> {
+    /// The busiest guilds, at most `limit`.
+    pub(crate) fn busiest(&self, limit: usize) -> GuildAccounts {
+        let loaded = self.hosts.iter().filter(|(_, host)| host.guild().is_some_and(|guild| !guild.is_direct()));
+        let mut busy: Vec<(u64, GuildId)> = loaded.map(|(id, host)| (host.tally.busy_ns(), *id)).collect();
+        let loaded = busy.len() as u64;
+        if busy.len() > limit {
+            busy.select_nth_unstable_by_key(limit, |entry| Reverse(*entry));
+            busy.truncate(limit);
+        }
+        busy.sort_unstable_by_key(|entry| Reverse(*entry));
+        let guilds = busy.iter().filter_map(|(_, guild_id)| self.totals(*guild_id)).collect();
+        GuildAccounts { loaded, guilds }
+    }
+
+    /// One guild, if it is loaded.
+    pub(crate) fn account_of(&self, guild_id: GuildId) -> Option<GuildAccount> {
+        let guild = self.totals(guild_id)?;
+        let tally = &self.hosts.get(&guild_id)?.tally;
+        let mut channels = tally.channels.clone();
+        channels.sort_unstable_by_key(|(channel_id, count)| (Reverse(*count), *channel_id));
+        let channels = channels.iter().map(|(channel_id, count)| Named::new(channel_id.to_string(), *count)).collect();
+        let of_type = |tally: &KindTally| report::MessageType {
+            name: self.account.kind_name(tally.kind.index()).to_owned(),
+            times: Times {
+                count_total: tally.count,
+                ns_total: tally.total_ns,
+                max_ns: tally.max_ns,
+                ..Times::default()
+            },
+        };
+        Some(GuildAccount { guild, types: tally.kinds.iter().map(of_type).collect(), channels })
+    }
+
+    fn totals(&self, guild_id: GuildId) -> Option<report::Guild> {
+        let host = self.hosts.get(&guild_id)?;
+        let guild = host.guild()?;
+        Some(report::Guild {
+            id: guild_id.to_string(),
+            name: guild.name().to_owned(),
+            worker: self.worker,
+            busy_ns_total: host.tally.busy_ns(),
+            handled_total: host.tally.kinds.iter().map(|tally| tally.count).sum(),
+            events_total: host.tally.events,
+            members: guild.members_count() as u64,
+            mailbox: self.mailbox.taken_by(guild_id) as u64,
+            ..report::Guild::default()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guildhall_guild_protocol::{Payload, RelayId, RelayOutput, ReplicaUpdate};
+    use guildhall_model::{EventName, MessageId};
+
+    fn event(rule: AudienceRule) -> Arc<Published> {
+        let payload = Payload::MessageDelete { id: MessageId::new(3), channel_id: ChannelId::new(1) };
+        let event = Event::new(GuildId::new(9), EventName::MessageDelete, rule, payload);
+        Arc::new(Published { event, replica_update: ReplicaUpdate::None })
+    }
+
+    #[test]
+    fn g1_the_busy_time_is_the_sum_over_message_types() {
+        let mut tally = GuildTally::default();
+        for (kind, ns) in [(Kind::TIMER, 500), (Kind::BEGIN_COMMIT, 40), (Kind::TIMER, 700)] {
+            tally.handled(kind, ns);
+        }
+        assert_eq!(tally.busy_ns(), 1_240);
+        let timer = tally.kinds.iter().find(|tally| tally.kind == Kind::TIMER).unwrap();
+        assert_eq!((timer.count, timer.total_ns, timer.max_ns), (2, 1_200, 700));
+    }
+
+    #[test]
+    fn an_event_counts_once_for_all_relays() {
+        let mut tally = GuildTally::default();
+        let (first, second) = (event(AudienceRule::Members), event(AudienceRule::Channel(ChannelId::new(1))));
+        let mut unit = CommitUnit::default();
+        for published in [&first, &second] {
+            for partition in 0..3 {
+                let relay = RelayId::first(guildhall_guild_protocol::PartitionId(partition));
+                let message = RelayMessage::Published(published.clone());
+                unit.relay.push(RelayOutput { guild_id: GuildId::new(9), relay, epoch: 1, message });
+            }
+        }
+        tally.published(&unit);
+        assert_eq!(tally.events, 2);
+        assert_eq!(tally.channels, [(ChannelId::new(1), 1)]);
+    }
+
+    #[test]
+    fn the_loudest_channels_are_never_lost() {
+        let mut tally = GuildTally::default();
+        let mut say = |channel: u64| tally.count(&event(AudienceRule::Channel(ChannelId::new(channel))).event);
+        (0..100).for_each(|_| say(1));
+        for channel in 2..1_000 {
+            say(channel);
+            say(2);
+        }
+        assert_eq!(tally.channels.len(), CHANNELS_MAX);
+        let count = |channel: u64| tally.channels.iter().find(|(id, _)| id.get() == channel).map(|(_, count)| *count);
+        assert_eq!((count(1), count(2)), (Some(100), Some(999)));
+    }
+}
