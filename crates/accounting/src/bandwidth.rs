@@ -17,6 +17,10 @@ pub struct Sent {
     pub raw_bytes: u64,
     /// Bytes of their frames, with WebSocket headers and without TLS.
     pub wire_bytes: u64,
+    /// Compressions that were timed: a sample.
+    pub timed: u64,
+    /// Nanoseconds of these.
+    pub timed_ns: u64,
 }
 
 impl std::ops::AddAssign for Sent {
@@ -24,6 +28,8 @@ impl std::ops::AddAssign for Sent {
         self.count += other.count;
         self.raw_bytes += other.raw_bytes;
         self.wire_bytes += other.wire_bytes;
+        self.timed += other.timed;
+        self.timed_ns += other.timed_ns;
     }
 }
 
@@ -61,8 +67,8 @@ fn type_of(name: &str, ways: BTreeMap<(&str, &str), Sent>) -> DispatchType {
         count_total: sent.count,
         raw_bytes_total: sent.raw_bytes,
         wire_bytes_total: sent.wire_bytes,
-        timed_total: 0,
-        timed_ns_total: 0,
+        timed_total: sent.timed,
+        timed_ns_total: sent.timed_ns,
     };
     DispatchType { name: name.to_owned(), ways: ways.into_iter().map(way).collect() }
 }
@@ -72,7 +78,12 @@ mod tests {
     use super::*;
 
     fn row(event: &'static str, codec: &'static str, count: u64, raw_bytes: u64, wire_bytes: u64) -> SentRow {
-        SentRow { event, codec, encoding: "json", sent: Sent { count, raw_bytes, wire_bytes } }
+        SentRow {
+            event,
+            codec,
+            encoding: "json",
+            sent: Sent { count, raw_bytes, wire_bytes, timed: count, timed_ns: 100 * count },
+        }
     }
 
     #[test]
@@ -86,6 +97,7 @@ mod tests {
         let ways: Vec<_> = report.types[0].ways.iter().map(|way| (&*way.codec, way.count_total)).collect();
         assert_eq!(ways, [("none", 1), ("zstd-stream", 15)]);
         let zstd = &report.types[0].ways[1];
+        assert_eq!((zstd.timed_total, zstd.timed_ns_total), (15, 1_500));
         assert_eq!((zstd.raw_bytes_total, zstd.wire_bytes_total, &*zstd.encoding), (6_000, 900, "json"));
     }
 }

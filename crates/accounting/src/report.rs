@@ -3,7 +3,8 @@
 //! Owns        the shapes. Names that end in `_total` grow until the node ends; all others are values of now. Times are
 //!             Unix milliseconds (`at_ms`), or durations with their unit in the name.
 //! Invariants  a figure that is not measured is absent (`None`, or an empty list): nothing is made up.
-//! Not here    what fills them (`bandwidth`, `guilds`, the loops, `guildhall::reports`) and serves them (`guildhall_api`).
+//! Not here    what fills them (`bandwidth`, `guilds`, the loops, `guildhall::reports`) and serves them
+//!             (`guildhall_api`).
 
 use crate::{DurationsSnapshot, KindReport, LoopReport};
 use serde::Serialize;
@@ -26,8 +27,8 @@ impl Named {
     }
 }
 
-/// Durations: how many, how long. The message types of one guild have no histogram: there the median and the 99 % are 0,
-/// and there are no buckets.
+/// Durations: how many, how long. The message types of one guild have no histogram: there the median and the 99 % are
+/// 0, and there are no buckets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeTimes))]
 pub struct Times {
@@ -194,7 +195,8 @@ pub struct Way {
     pub raw_bytes_total: u64,
     /// Bytes of their frames, without TLS.
     pub wire_bytes_total: u64,
-    /// Dispatches whose compression was timed.
+    /// Compressions that were timed, one in 64; one for all recipients of `permessage-deflate` without context
+    /// takeover.
     pub timed_total: u64,
     /// Nanoseconds of these.
     pub timed_ns_total: u64,

@@ -22,7 +22,7 @@ use std::{
     mem,
     net::{IpAddr, Shutdown},
     os::fd::AsFd as _,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// Larger frames are sent directly: copying them into a batch would cost more than it saves.
@@ -58,6 +58,8 @@ pub struct Sockets {
     shortfalls: Vec<(SlotKey, PartialSend)>,
     /// Connections that left for other partitions, in order, until `take_transfers`.
     transfers: Vec<Transfer>,
+    /// `nanos` counts from here.
+    started: Instant,
 }
 
 /// A connection and its socket that move to another partition.
@@ -77,6 +79,7 @@ impl Sockets {
             batch_number: 1,
             shortfalls: Vec::new(),
             transfers: Vec::new(),
+            started: Instant::now(),
         }
     }
 
@@ -209,6 +212,10 @@ fn written(result: io::Result<usize>) -> Option<Result<usize, Closed>> {
 }
 
 impl Transport for Sockets {
+    fn nanos(&self) -> Option<u64> {
+        Some(self.started.elapsed().as_nanos() as u64)
+    }
+
     fn note_account(&mut self, conn: SlotKey, user_id: UserId) {
         if let Some(access) = self.get(conn).and_then(|socket| socket.permit.access.as_mut()) {
             access.user_id = Some(user_id.get());

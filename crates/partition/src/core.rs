@@ -9,7 +9,7 @@ use crate::{
     config::PartitionConfig,
     conn::{CONTROL_MAX, Conn, Control, INVALID_SESSIONS_MAX, PendingAuth, Phase},
     counters::Counters,
-    sent::SentTable,
+    sent::{Sampler, SentTable},
     sessions::SessionChange,
     shared::Matchers,
     timers::{TimerKey, Timers},
@@ -135,6 +135,7 @@ pub struct Core {
     pub indebted: Vec<(SlotKey, u64)>,
     pub counters: Counters,
     pub sent: SentTable,
+    pub sampler: Sampler,
 }
 
 impl Core {
@@ -175,6 +176,7 @@ impl Core {
             indebted: Vec::new(),
             counters: Counters::default(),
             sent: SentTable::default(),
+            sampler: Sampler::default(),
         }
     }
 

@@ -32,6 +32,11 @@ pub enum Form {
 }
 
 impl Form {
+    /// Whether bodies are compressed in it.
+    pub fn compresses(self) -> bool {
+        matches!(self, Self::Prepared(_))
+    }
+
     /// Compresses the shared body, unless that is done.
     pub fn prepare(self, frame: &mut DispatchFrame, deflater: &mut BodyDeflater) {
         if let Self::Prepared(window) = self {

@@ -120,8 +120,12 @@ impl Core {
             && !dispatch.is_lazy();
         let straight = straight && conn.blocked_since.is_none() && conn.is_drained() && session.pending_ready.is_none();
         if straight && !turn.link.is_waiting(conn_key) {
+            let mut tally = Tally { counters: &mut self.counters, sent: &mut self.sent, sampler: &mut self.sampler };
             let mut frame = dispatch.frame(session.encoding, redaction);
-            let bytes = conn.form(session.encoding).write(&mut frame, seq, &mut self.deflater);
+            let form = conn.form(session.encoding);
+            let begun = if form.compresses() { tally.time(turn.link) } else { None };
+            let bytes = form.write(&mut frame, seq, &mut self.deflater);
+            tally.timed(begun, turn.link, dispatch, conn.way);
             let sent =
                 if turn.link.send_later(conn_key, bytes) { Ok(bytes.len()) } else { turn.link.send(conn_key, bytes) };
             let all = bytes.len();
@@ -131,7 +135,6 @@ impl Core {
             {
                 conn.keep_unsent(&bytes[sent..]);
             }
-            let mut tally = Tally { counters: &mut self.counters, sent: &mut self.sent };
             if sent.is_ok_and(|sent| sent > 0 || is_apart) {
                 tally.begun(dispatch, conn.way, &frame, seq, all);
             }
@@ -369,7 +372,7 @@ impl Core {
                 self.rendered_bytes += conn.rendered_bytes;
             }
             let may_wait = self.is_flushing;
-            let tally = &mut Tally { counters: &mut self.counters, sent: &mut self.sent };
+            let tally = &mut Tally { counters: &mut self.counters, sent: &mut self.sent, sampler: &mut self.sampler };
             let written = if conn.compressor.is_some() {
                 let writer = (&mut self.matchers, &mut self.scratch, self.flushes_count);
                 write_compressed(conn, key, session, writer, (turn.link, may_wait), tally)
@@ -377,7 +380,7 @@ impl Core {
                 && session.encoding == Encoding::Json
                 && is_worth_compressing(conn, session)
             {
-                write_payload_compressed(conn, session, tally)
+                write_payload_compressed(conn, session, turn.link, tally)
             } else {
                 write_shared(conn, key, session, &mut self.deflater, (turn.link, may_wait), tally)
             };
@@ -611,7 +614,10 @@ fn write_compressed(
         scratch.resize(start + HEADER_BYTES_MAX, 0);
         let what = (&*entry.dispatch, entry.redaction);
         let Some(compressor) = &mut conn.compressor else { return Err(PumpError::Codec) };
-        if matchers.write(compressor, (session, turn), what, conn.next_seq, scratch).is_err() {
+        let begun = tally.time(link);
+        let written = matchers.write(compressor, (session, turn), what, conn.next_seq, scratch);
+        tally.timed(begun, link, &entry.dispatch, conn.way);
+        if written.is_err() {
             // Those before it are whole.
             scratch.truncate(start);
             result = Err(PumpError::Codec);
@@ -660,13 +666,20 @@ fn is_worth_compressing(conn: &Conn, session: &Session) -> bool {
 
 /// One self-contained zlib stream in a binary frame; only for dispatches made for this session. It goes without RSV1,
 /// so it is not compressed twice where permessage-deflate was agreed on too.
-fn write_payload_compressed(conn: &mut Conn, session: &Session, tally: &mut Tally<'_>) -> Result<(), PumpError> {
+fn write_payload_compressed(
+    conn: &mut Conn,
+    session: &Session,
+    link: &impl Transport,
+    tally: &mut Tally<'_>,
+) -> Result<(), PumpError> {
     let Some(entry) = session.replay.entry(conn.next_seq) else { return Err(PumpError::Codec) };
     let mut compressed = Vec::new();
     let mut frame = entry.dispatch.frame(session.encoding, entry.redaction);
-    deflate_once(frame.write_for(conn.next_seq, Framing::None), &mut compressed).map_err(|_| PumpError::Codec)?;
-    let header = FrameHeader::new(Opcode::Binary, compressed.len());
     let way = Way::of_payload(session.encoding);
+    let begun = tally.time(link);
+    deflate_once(frame.write_for(conn.next_seq, Framing::None), &mut compressed).map_err(|_| PumpError::Codec)?;
+    tally.timed(begun, link, &entry.dispatch, way);
+    let header = FrameHeader::new(Opcode::Binary, compressed.len());
     tally.begun(&entry.dispatch, way, &frame, conn.next_seq, header.len() + compressed.len());
     conn.keep_unsent(&header);
     conn.keep_unsent(&compressed);
@@ -686,7 +699,10 @@ fn write_one(
     let entry = session.replay.entry(conn.next_seq).ok_or(PumpError::Forgotten)?;
     let may_wait = may_wait && is_all(conn, session, conn.next_seq + 1);
     let mut frame = entry.dispatch.frame(session.encoding, entry.redaction);
-    let bytes = conn.form(session.encoding).write(&mut frame, conn.next_seq, deflater);
+    let form = conn.form(session.encoding);
+    let begun = if form.compresses() { tally.time(link) } else { None };
+    let bytes = form.write(&mut frame, conn.next_seq, deflater);
+    tally.timed(begun, link, &entry.dispatch, conn.way);
     let all = bytes.len();
     let sent = if may_wait && link.send_later(key, bytes) { all } else { link.send(key, bytes)? };
     let is_apart = sent < all && may_be_dropped(&entry.dispatch);
@@ -740,14 +756,15 @@ fn write_shared(
         count += 1;
     }
     // The same dispatch cannot be here twice, so no frame is borrowed twice.
-    let frames: [Option<RefMut<'_, guildhall_codec::DispatchFrame>>; GATHER_FRAMES] = entries
-        .each_ref()
-        .map(|entry| entry.as_ref().map(|entry| entry.dispatch.frame(session.encoding, entry.redaction)));
-    let frames = frames.map(|frame| {
-        frame.map(|mut frame| {
+    let frames: [Option<RefMut<'_, guildhall_codec::DispatchFrame>>; GATHER_FRAMES] = entries.each_ref().map(|entry| {
+        let entry = entry.as_ref()?;
+        let mut frame = entry.dispatch.frame(session.encoding, entry.redaction);
+        if form.compresses() {
+            let begun = tally.time(link);
             form.prepare(&mut frame, deflater);
-            frame
-        })
+            tally.timed(begun, link, &entry.dispatch, conn.way);
+        }
+        Some(frame)
     });
     let parts: [Option<FrameParts<'_>>; GATHER_FRAMES] =
         std::array::from_fn(|i| frames[i].as_ref().map(|frame| form.parts(frame, conn.next_seq + i as u64)));

@@ -3,12 +3,15 @@
 //! Owns        the table of a partition, and `Tally`, through which the pump counts.
 //! Invariants  S1 a frame counts when it is begun or put with the unsent bytes: in full and once. So wire bytes of all
 //!             rows are the bytes that sockets took, those that are unsent, and those that ended connections left.
-//!             (test `s1_*`) S2 a delivery costs an addition to one row: no allocation, no search.
+//!             (test `s1_*`) S2 a delivery costs an addition to one row: no allocation, no search. S3 one compression
+//!             in `TIMED_ONE_IN` is timed, by the clock of the link and in no fixed rhythm, so that the sample has its
+//!             share of the dispatches that make a search or a body for others.
 //! Limits      one row per event name, codec and encoding; everything that is no dispatch shares one name.
 
 use crate::{
     conn::{Compression, Control},
     counters::Counters,
+    transport::Transport,
 };
 use guildhall_accounting::{Sent, SentRow};
 use guildhall_codec::{DispatchFrame, Encoding};
@@ -20,6 +23,8 @@ const OTHER: &str = "other";
 const TYPES: usize = EventName::ALL.len() + 1;
 const CODECS: [&str; 5] = ["none", "zlib-stream", "zstd-stream", "permessage-deflate", "zlib-payload"];
 const ENCODINGS: [&str; 2] = ["json", "etf"];
+/// Compressions per one that is timed.
+const TIMED_ONE_IN: u64 = 64;
 const WAYS: usize = CODECS.len() * ENCODINGS.len();
 
 /// Codec and encoding of what a connection is sent.
@@ -70,10 +75,16 @@ impl SentTable {
     /// Counts a frame; `name` is none if it is no dispatch.
     pub(crate) fn add(&mut self, name: Option<EventName>, way: Way, raw_bytes: usize, wire_bytes: usize) {
         let of_type = &mut self.0[name.map_or(TYPES - 1, |name| name as usize)];
-        of_type[usize::from(way.0)] += Sent { count: 1, raw_bytes: raw_bytes as u64, wire_bytes: wire_bytes as u64 };
+        let (raw_bytes, wire_bytes) = (raw_bytes as u64, wire_bytes as u64);
+        of_type[usize::from(way.0)] += Sent { count: 1, raw_bytes, wire_bytes, ..Sent::default() };
     }
 
-    /// Rows with at least one dispatch.
+    fn add_time(&mut self, name: Option<EventName>, way: Way, ns: u64) {
+        let of_type = &mut self.0[name.map_or(TYPES - 1, |name| name as usize)];
+        of_type[usize::from(way.0)] += Sent { timed: 1, timed_ns: ns, ..Sent::default() };
+    }
+
+    /// Rows that are not empty.
     pub fn rows(&self) -> impl Iterator<Item = SentRow> + '_ {
         let names = EventName::ALL.iter().map(|name| name.as_str()).chain([OTHER]);
         let of_type = |(event, ways): (&'static str, &[Sent; WAYS])| {
@@ -83,7 +94,7 @@ impl SentTable {
             };
             ways.to_owned().into_iter().enumerate().map(row)
         };
-        names.zip(self.0.iter()).flat_map(of_type).filter(|row| row.sent.count > 0)
+        names.zip(self.0.iter()).flat_map(of_type).filter(|row| row.sent != Sent::default())
     }
 }
 
@@ -94,10 +105,22 @@ impl std::ops::AddAssign<&Self> for SentTable {
     }
 }
 
+/// Decides which compressions are timed: one in `TIMED_ONE_IN` on average, by a congruential sequence.
+#[derive(Debug, Default)]
+pub struct Sampler(u64);
+
+impl Sampler {
+    fn is_due(&mut self) -> bool {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 >> 32 & (TIMED_ONE_IN - 1) == 0
+    }
+}
+
 /// Where the pump counts what it writes.
 pub struct Tally<'a> {
     pub counters: &'a mut Counters,
     pub sent: &'a mut SentTable,
+    pub sampler: &'a mut Sampler,
 }
 
 impl Tally<'_> {
@@ -110,6 +133,20 @@ impl Tally<'_> {
     pub fn begun(&mut self, dispatch: &Dispatch, way: Way, frame: &DispatchFrame, seq: u64, wire_bytes: usize) {
         self.counters.sent_body_bytes += frame.body().len() as u64;
         self.sent.add(dispatch.name(), way, frame.payload_bytes(seq), wire_bytes);
+    }
+
+    /// A compression begins. Returns the time, if this one is timed.
+    pub fn time(&mut self, link: &impl Transport) -> Option<u64> {
+        if self.sampler.is_due() { link.nanos() } else { None }
+    }
+
+    /// A compression ended that `begun` was returned for.
+    pub fn timed(&mut self, begun: Option<u64>, link: &impl Transport, dispatch: &Dispatch, way: Way) {
+        if let Some(begun) = begun
+            && let Some(now) = link.nanos()
+        {
+            self.sent.add_time(dispatch.name(), way, now.saturating_sub(begun));
+        }
     }
 }
 
@@ -136,12 +173,30 @@ mod tests {
         table.add(None, Way::of_payload(Encoding::Json), 20, 22);
         let copy = table.clone();
         table += &copy;
-        let sent = |count, raw_bytes, wire_bytes| Sent { count, raw_bytes, wire_bytes };
+        table.add_time(Some(EventName::MessageCreate), zstd, 70);
+        let sent =
+            |count, raw_bytes, wire_bytes, timed, timed_ns| Sent { count, raw_bytes, wire_bytes, timed, timed_ns };
         let expected = [
-            SentRow { event: "MESSAGE_CREATE", codec: "zstd-stream", encoding: "etf", sent: sent(4, 1_400, 200) },
-            SentRow { event: "other", codec: "zlib-payload", encoding: "json", sent: sent(2, 40, 44) },
+            SentRow {
+                event: "MESSAGE_CREATE",
+                codec: "zstd-stream",
+                encoding: "etf",
+                sent: sent(4, 1_400, 200, 1, 70),
+            },
+            SentRow { event: "other", codec: "zlib-payload", encoding: "json", sent: sent(2, 40, 44, 0, 0) },
         ];
         assert_eq!(table.rows().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn s3_one_in_64_is_due_in_no_fixed_rhythm() {
+        let mut sampler = Sampler::default();
+        let due: Vec<usize> = (0..64_000).filter(|_| sampler.is_due()).collect();
+        assert!((800..1_200).contains(&due.len()), "{}", due.len());
+        let mut gaps: Vec<usize> = due.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        gaps.sort_unstable();
+        gaps.dedup();
+        assert!(gaps.len() > 50, "{gaps:?}");
     }
 
     #[test]

@@ -58,6 +58,11 @@ pub trait Transport {
         Vec::new()
     }
 
+    /// Monotonic time in nanoseconds, to measure sampled compressions. None: none is measured.
+    fn nanos(&self) -> Option<u64> {
+        None
+    }
+
     /// Address that an IDENTIFY of this connection counts for. None: its address has no limit of its own.
     fn address(&self, _conn: SlotKey) -> Option<IpAddr> {
         None

@@ -9,7 +9,7 @@ use guildhall_guild_protocol::PartitionId;
 use guildhall_partition::{Closed, MovingConn, PartialSend, Transport};
 use guildhall_stdx::SlotKey;
 use std::{
-    cell::{RefCell, RefMut},
+    cell::{Cell, RefCell, RefMut},
     collections::HashMap,
     io::IoSlice,
     rc::Rc,
@@ -249,6 +249,8 @@ pub struct FakeLink {
     batches: bool,
     queued: Vec<(SlotKey, Vec<u8>)>,
     transfers: Vec<Transfer>,
+    /// Calls of `nanos`.
+    clock_reads: Cell<u64>,
 }
 
 impl FakeLink {
@@ -285,6 +287,12 @@ impl FakeLink {
 }
 
 impl Transport for FakeLink {
+    /// Each call is a microsecond after the one before.
+    fn nanos(&self) -> Option<u64> {
+        self.clock_reads.set(self.clock_reads.get() + 1);
+        Some(1_000 * self.clock_reads.get())
+    }
+
     fn send(&mut self, conn: SlotKey, bytes: &[u8]) -> Result<usize, Closed> {
         self.send_vectored(conn, &[IoSlice::new(bytes)])
     }

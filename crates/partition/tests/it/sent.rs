@@ -108,3 +108,24 @@ fn a_dispatch_that_is_compressed_alone_has_its_own_codec() {
     let codec = |event: &str| rows.iter().find(|row| row.event == event).map(|row| row.codec);
     assert_eq!([codec("READY"), codec("MESSAGE_CREATE")], [Some("zlib-payload"), Some("none")]);
 }
+
+#[test]
+fn s3_a_sample_of_the_compressions_is_timed() {
+    for (codec, _, params) in all() {
+        let mut pair = world();
+        let client = live(&mut pair, &pro(), Some(FULL), params);
+        for round in 0..8 {
+            say_all(&mut pair, (0..100).map(|n| format!("{round} {n} {}", "word ".repeat(40))));
+            pair.settle();
+            pair.take(client);
+            pair.advance_with_heartbeats(1_000);
+        }
+        let rows = rows(&pair);
+        let timed: u64 = rows.iter().map(|row| row.sent.timed).sum();
+        assert_eq!(rows.iter().map(|row| row.sent.timed_ns).sum::<u64>(), 1_000 * timed, "the link's clock");
+        match codec {
+            "none" => assert_eq!(timed, 0, "nothing is compressed"),
+            _ => assert!((2..60).contains(&timed), "{codec}: {timed} of some 800"),
+        }
+    }
+}
