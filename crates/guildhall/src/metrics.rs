@@ -137,6 +137,11 @@ impl Metrics {
         readings
     }
 
+    /// Guild workers, partitions, and the store's operations.
+    pub(crate) fn loop_reports(&self) -> Vec<LoopReport> {
+        [self.node.worker_reports(), self.partitions.loop_reports(), vec![self.node.store_report()]].concat()
+    }
+
     fn snapshot(&self) -> Snapshot {
         Snapshot {
             partitions: self.partitions.inspect(),

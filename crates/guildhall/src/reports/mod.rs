@@ -8,6 +8,7 @@
 //! Not here    routes: `guildhall_api`. Shapes: `guildhall_accounting::report`.
 
 mod compression;
+mod guilds;
 mod operations;
 mod overview;
 mod sampler;
@@ -157,15 +158,16 @@ impl NodeReports for Reports {
     }
 
     async fn bandwidth(&self) -> BandwidthReport {
-        BandwidthReport { at_ms: self.at_ms(), ..BandwidthReport::default() }
+        let states = self.collect(|metrics| metrics.partitions.inspect()).await.unwrap_or_default();
+        BandwidthReport::of_rows(self.at_ms(), states.iter().flat_map(|state| state.sent.rows()), None)
     }
 
-    async fn guilds(&self, _limit: usize) -> GuildsReport {
-        GuildsReport { at_ms: self.at_ms(), ..GuildsReport::default() }
+    async fn guilds(&self, limit: usize) -> GuildsReport {
+        self.guilds_report(limit).await
     }
 
-    async fn guild(&self, _guild_id: GuildId) -> Option<GuildReport> {
-        None
+    async fn guild(&self, guild_id: GuildId) -> Option<GuildReport> {
+        self.guild_report(guild_id).await
     }
 
     async fn sessions(&self, filter: SessionFilter, limit: usize) -> SessionsReport {

@@ -27,7 +27,7 @@ impl Reports {
                 connections: Connections { sockets, ..connections(&states, census) },
                 totals: totals(&metrics),
                 delivery: times(&delivery),
-                loops: metrics.node.worker_reports().iter().map(Loop::from).collect(),
+                loops: metrics.loop_reports().iter().map(Loop::from).collect(),
                 memory: memory(&metrics, &states, memory_bytes_max),
                 ..OverviewReport::default()
             }

@@ -20,6 +20,7 @@ mod places;
 mod private;
 mod refusals;
 mod reload;
+mod reports;
 mod secrecy;
 mod stalled;
 mod support;

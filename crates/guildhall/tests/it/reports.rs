@@ -1,0 +1,68 @@
+//! Reports of `/v1/node`: bandwidth by dispatch type, and guilds by busy time, against the actions of clients.
+
+use crate::{
+    support::{Demo, Http},
+    ws::Ws,
+};
+use serde_json::{Value, json};
+
+const MESSAGES: u64 = 12;
+
+/// The element with this name.
+fn named<'a>(list: &'a Value, name: &str) -> &'a Value {
+    let found = list.as_array().unwrap().iter().find(|each| each["name"] == name);
+    found.unwrap_or_else(|| panic!("{name} is not in {list}"))
+}
+
+#[test]
+fn bandwidth_and_guilds_are_reported() {
+    let dir = tempfile::tempdir().unwrap();
+    let demo = Demo::start(dir.path(), &["--members", "5", "--rate", "0", "--set", "limits.rest_rate_percent=0"]);
+    let (token, channel) = (demo.token("bot_token"), demo.channels()[0].clone());
+    let mut sessions = [Ws::session(demo.addr, &token), Ws::session(demo.addr, &token)];
+    let mut bot = demo.client("bot_token");
+    for number in 0..MESSAGES {
+        let message = json!({"content": format!("number {number} {}", "words and words ".repeat(20))});
+        assert_eq!(
+            bot.request("POST", &format!("/api/v10/channels/{channel}/messages"), Some(&message)).unwrap().status,
+            200
+        );
+    }
+    for session in &mut sessions {
+        (0..MESSAGES).for_each(|_| drop(session.expect_event("MESSAGE_CREATE")));
+    }
+    let mut admin = Http::new(demo.addr, &format!("Bearer {}", demo.manifest["admin_key"].as_str().unwrap()));
+    let mut report = |path: &str| {
+        let answer = admin.get(&format!("/v1/node/{path}")).unwrap();
+        assert_eq!(answer.status, 200, "{answer:?}");
+        answer.body
+    };
+
+    let bandwidth = report("bandwidth");
+    let [way] = &named(&bandwidth["types"], "MESSAGE_CREATE")["ways"].as_array().unwrap()[..] else {
+        panic!("{bandwidth}")
+    };
+    assert_eq!((&way["codec"], &way["encoding"]), (&json!("none"), &json!("json")));
+    assert_eq!(way["count_total"], 2 * MESSAGES);
+    let bytes = |name: &str| way[name].as_u64().unwrap();
+    assert_eq!(bytes("wire_bytes_total") - bytes("raw_bytes_total"), 2 * MESSAGES * 4, "a header each");
+    assert_eq!(named(&bandwidth["types"], "READY")["ways"][0]["count_total"], 2);
+
+    let guilds = report("guilds?limit=1");
+    let guild_id = demo.manifest["guild_id"].as_str().unwrap();
+    let guild = report(&format!("guilds/{guild_id}"));
+    assert!(guilds["loaded"].as_u64().unwrap() >= 1 && guilds["guilds"].as_array().unwrap().len() == 1, "{guilds}");
+    assert_eq!(named(&guild["types"], "create_message")["times"]["count_total"], MESSAGES);
+    let totals = &guild["guild"];
+    assert!(totals["busy_ns_total"].as_u64().unwrap() > 0 && totals["members"].as_u64().unwrap() >= 5, "{totals}");
+    assert!(totals["deliveries_total"].as_u64().unwrap() >= 2 * MESSAGES, "{totals}");
+    let sessions_count = |of: &Value| of["active"].as_u64().unwrap() + of["passive"].as_u64().unwrap();
+    assert!(guild["relays"].as_array().unwrap().iter().map(sessions_count).sum::<u64>() >= 2, "{guild}");
+    assert_eq!(named(&guild["channels"], &channel)["value"], MESSAGES);
+
+    let overview = report("overview");
+    let loops: Vec<&str> =
+        overview["loops"].as_array().unwrap().iter().map(|each| each["name"].as_str().unwrap()).collect();
+    assert!(["guild_worker", "partition", "store"].iter().all(|name| loops.contains(name)), "{loops:?}");
+    assert_eq!(demo.terminate(), Some(0));
+}
