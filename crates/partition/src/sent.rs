@@ -87,14 +87,13 @@ impl SentTable {
     /// Rows that are not empty.
     pub fn rows(&self) -> impl Iterator<Item = SentRow> + '_ {
         let names = EventName::ALL.iter().map(|name| name.as_str()).chain([OTHER]);
-        let of_type = |(event, ways): (&'static str, &[Sent; WAYS])| {
-            let row = move |(way, sent): (usize, Sent)| {
+        let rows = names.zip(self.0.iter()).flat_map(|(event, ways)| {
+            ways.iter().enumerate().map(move |(way, sent)| {
                 let way = Way(way as u8);
-                SentRow { event, codec: way.codec(), encoding: way.encoding(), sent }
-            };
-            ways.to_owned().into_iter().enumerate().map(row)
-        };
-        names.zip(self.0.iter()).flat_map(of_type).filter(|row| row.sent != Sent::default())
+                SentRow { event, codec: way.codec(), encoding: way.encoding(), sent: *sent }
+            })
+        });
+        rows.filter(|row| row.sent != Sent::default())
     }
 }
 
