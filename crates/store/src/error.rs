@@ -85,7 +85,7 @@ pub enum StoreError {
         problem: String,
     },
     /// The server cannot be reached, or refuses the account.
-    #[error("the PostgreSQL database {server} cannot be opened")]
+    #[error("the PostgreSQL database {server} cannot be opened{}", crate::postgres::advice(source))]
     Server {
         /// Database, host and port.
         server: String,
@@ -190,6 +190,12 @@ impl StoreError {
             Some(code) if DISK_FULL.contains(&code) => Self::Full(Some(Arc::clone(error))),
             _ => Self::Database(Arc::clone(error)),
         }
+    }
+
+    /// Whether the server of the database cannot be reached. It may work again at any time.
+    #[must_use]
+    pub fn is_unreachable(&self) -> bool {
+        matches!(self, Self::Unreachable(_))
     }
 
     /// Whether writes fail for lack of room while reads still work.

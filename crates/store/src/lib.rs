@@ -27,7 +27,9 @@ pub use memory::MemoryStore;
 pub use picture::{
     PICTURE_OWNERS_ASKED_MAX, PictureNames, PictureOwner, emoji_picture, event_picture, role_picture, sticker_picture,
 };
-pub use postgres::{Copied, PostgresOptions, PostgresStore, copy_sqlite_to_postgres, inspect_postgres};
+pub use postgres::{
+    Copied, PostgresOptions, PostgresStore, copy_sqlite_to_postgres, inspect_postgres, redacted as redacted_url,
+};
 pub use retention::{Expired, MessageAge};
 pub use sqlite::{
     DATABASE_FILE, DataDir, Inspection, RESTORING_FILE, SqliteOptions, SqliteStore, Synchronous, WriterCounts,
@@ -196,6 +198,10 @@ pub trait Store: Send + Sync + 'static {
 
     /// Whether another node has claimed the database: this one can write nothing more, and should end.
     fn is_fenced(&self) -> bool {
+        false
+    }
+    /// Whether the database cannot be reached now. Found out within seconds.
+    fn is_away(&self) -> bool {
         false
     }
     /// Commits what was handed over, then releases the database. Everything afterwards fails with `Closed`.

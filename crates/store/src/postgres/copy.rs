@@ -7,7 +7,7 @@
 //!             the target waits for it.
 //! Not here    files: they stay in the data directory.
 
-use super::{PostgresStore, writer::fence};
+use super::PostgresStore;
 use crate::{SqliteStore, StoreError};
 use futures_util::TryStreamExt as _;
 use sqlx::{AssertSqlSafe, PgConnection, Row as _, SqliteConnection, sqlite::SqliteRow};
@@ -94,18 +94,18 @@ const TABLES: [Table; 17] = [
     table("settings", &[("name", "name", Kind::Text), ("value", "value", Kind::Bytes)]),
 ];
 
-/// Copies a database. `to` must be empty. `progress` is called with each table and its rows so far.
+/// Copies a database. `to` must be empty. `progress` is called with each table, its rows so far, and all its rows.
 ///
 /// # Errors
-/// `NotEmpty` when the target has content; those of both databases. Nothing was written then.
+/// `NotEmpty` when the target has content, `CopyIncomplete` when its rows are not as many as those of the source; those of
+/// both databases. Nothing was written then.
 pub async fn copy_sqlite_to_postgres(
     from: &SqliteStore,
     to: &PostgresStore,
-    mut progress: impl FnMut(&'static str, u64),
+    mut progress: impl FnMut(&'static str, u64, u64),
 ) -> Result<Copied, StoreError> {
     let mut source = from.read_pool.begin().await?;
-    let mut target = to.write_pool.begin().await?;
-    fence(&mut target, to.claim.epoch).await?;
+    let mut target = to.claim.begin(&to.write_pool).await?;
     for table in &TABLES {
         let sql = format!("SELECT EXISTS (SELECT 1 FROM {} {})", table.name, table.rows);
         let has_rows: bool = sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&mut *target).await?;
@@ -115,7 +115,13 @@ pub async fn copy_sqlite_to_postgres(
     }
     let mut copied = Copied::default();
     for table in &TABLES {
+        let rows_total: i64 = sqlx::query_scalar(count_sql(table)).fetch_one(&mut *source).await?;
+        let mut progress = |rows| progress(table.name, rows, rows_total as u64);
         let rows = copy_table(table, &mut source, &mut target, &mut progress).await?;
+        let counted: i64 = sqlx::query_scalar(count_sql(table)).fetch_one(&mut *target).await?;
+        if rows_total != counted || rows != counted as u64 {
+            return Err(StoreError::CopyIncomplete { table: table.name });
+        }
         copied.tables.push((table.name, rows));
     }
     // Reactions continue where they were.
@@ -133,7 +139,7 @@ async fn copy_table(
     table: &Table,
     source: &mut SqliteConnection,
     target: &mut PgConnection,
-    progress: &mut impl FnMut(&'static str, u64),
+    progress: &mut impl FnMut(u64),
 ) -> Result<u64, StoreError> {
     let select: Vec<&str> = table.columns.iter().map(|(_, expression, _)| *expression).collect();
     let select = format!("SELECT {} FROM {} {}", select.join(", "), table.name, table.rows);
@@ -154,12 +160,17 @@ async fn copy_table(
                 return Err(StoreError::CopyIncomplete { table: table.name });
             }
             copied += inserted;
-            progress(table.name, copied);
+            progress(copied);
         }
         if row.is_none() {
             return Ok(copied);
         }
     }
+}
+
+/// Number of the rows to copy; the same for both databases.
+fn count_sql(table: &Table) -> AssertSqlSafe<String> {
+    AssertSqlSafe(format!("SELECT COUNT(*) FROM {} {}", table.name, table.rows))
 }
 
 fn insert_sql(table: &Table) -> String {

@@ -14,6 +14,8 @@ const REPEAT: [&str; 2] = ["40P01", "40001"];
 const AWAY: [&str; 4] = ["57P01", "57P02", "57P03", "53300"];
 /// Class of errors of connections.
 const CONNECTION: &str = "08";
+/// The account may not do this, such as create tables.
+const FORBIDDEN: &str = "42501";
 /// No room on the disk; a server that accepts no writes (a replica, or `default_transaction_read_only`).
 const FULL: [&str; 2] = ["53100", "25006"];
 
@@ -86,6 +88,33 @@ pub(crate) fn of_server(error: sqlx::Error) -> Result<StoreError, sqlx::Error> {
         _ => false,
     };
     if is_of_server { Ok(Fault::from(error).into()) } else { Err(error) }
+}
+
+/// Whether the account lacks a right.
+pub(super) fn is_forbidden(error: &sqlx::Error) -> bool {
+    error.as_database_error().and_then(|error| error.code()).as_deref() == Some(FORBIDDEN)
+}
+
+/// Advice to the operator of a database that cannot be opened, after a colon; may be empty.
+pub(crate) fn advice(error: &sqlx::Error) -> &'static str {
+    match error {
+        sqlx::Error::Tls(_) => {
+            ": let sslrootcert= name the certificate authority, or sslmode= say that the server has no certificate"
+        }
+        sqlx::Error::Io(error) if error.kind() == std::io::ErrorKind::TimedOut => {
+            ": nothing answers at this address; see its firewall"
+        }
+        sqlx::Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
+            ": see that the server runs and listens there"
+        }
+        _ => match error.as_database_error().and_then(|error| error.code()).as_deref() {
+            Some("28P01" | "28000") => ": see its user and password, and pg_hba.conf of the server",
+            Some("3D000") => ": create it, such as by `createdb --encoding=UTF8 --template=template0`",
+            Some(FORBIDDEN) => ": let its user own the database, or GRANT CREATE ON SCHEMA public",
+            Some("53300") => ": the server has no place for further connections; a node has 13 (max_connections)",
+            _ => "",
+        },
+    }
 }
 
 /// Name of the objects in a table.

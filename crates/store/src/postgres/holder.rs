@@ -1,21 +1,27 @@
-//! Holder: a lock on the database while a store has it open, so that a second node does not start on it by mistake.
+//! Holder: a lock on the database while a store has it open, so that a second node does not start on it by mistake; and
+//! whether the server can be reached.
 //!
 //! Owns        a connection with a session lock of PostgreSQL, which is released when the connection ends, however the
 //!             process ends.
 //! Invariants  the lock is a courtesy. When a server restarts it is gone for a moment; that only one node writes is
 //!             guaranteed by the epoch (`writer`, W3).
-//! Limits      one attempt per `LOOK_EVERY` to take the lock again.
+//! Limits      one check per `LOOK_EVERY`, and then one attempt to take the lock again. A server that does not answer for
+//!             `ANSWER_MAX` is away.
 //! Spec        manual of PostgreSQL, "Explicit Locking", "Advisory Locks".
 
-use super::PostgresOptions;
+use super::{PostgresOptions, claim::Claim};
 use crate::StoreError;
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 use tokio::{sync::oneshot, task::JoinHandle};
 
 /// Key of the lock: `guil`, `d`. Such pairs are no keys of `guildhall_fence_1`.
 const LOCK: (i32, i32) = (0x6775_696c, 0x64);
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+const ANSWER_MAX: Duration = Duration::from_secs(5);
 const WAIT_STEP: Duration = Duration::from_millis(100);
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
@@ -54,9 +60,9 @@ pub(super) struct Holder {
 }
 
 impl Holder {
-    pub(super) fn start(connection: PgConnection, options: PostgresOptions) -> Self {
+    pub(super) fn start(connection: PgConnection, options: PostgresOptions, claim: Arc<Claim>) -> Self {
         let (stop, stopped) = oneshot::channel();
-        Self { stop, task: tokio::spawn(hold(connection, options, stopped)) }
+        Self { stop, task: tokio::spawn(hold(connection, options, claim, stopped)) }
     }
 
     /// Releases the lock.
@@ -68,17 +74,23 @@ impl Holder {
     }
 }
 
-async fn hold(connection: PgConnection, options: PostgresOptions, mut stopped: oneshot::Receiver<()>) {
+async fn hold(
+    connection: PgConnection,
+    options: PostgresOptions,
+    claim: Arc<Claim>,
+    mut stopped: oneshot::Receiver<()>,
+) {
     let mut connection = Some(connection);
     loop {
         tokio::select! {
             _ = &mut stopped => break,
             () = tokio::time::sleep(LOOK_EVERY) => {}
         }
-        connection = match connection.take() {
-            Some(mut held) => held.ping().await.is_ok().then_some(held),
-            None => lock_again(&options).await,
-        };
+        let held = connection.take();
+        tokio::select! {
+            _ = &mut stopped => break,
+            checked = look(held, &options, &claim) => connection = checked,
+        }
     }
     if let Some(connection) = connection {
         // The server releases the lock when the connection ends, whatever this returns.
@@ -86,8 +98,35 @@ async fn hold(connection: PgConnection, options: PostgresOptions, mut stopped: o
     }
 }
 
-async fn lock_again(options: &PostgresOptions) -> Option<PgConnection> {
-    let mut connection = connect(options).await.ok()?;
+/// The connection with the lock, or another one if it is lost.
+async fn look(held: Option<PgConnection>, options: &PostgresOptions, claim: &Claim) -> Option<PgConnection> {
+    if let Some(mut held) = held
+        && tokio::time::timeout(ANSWER_MAX, held.ping()).await.is_ok_and(|answer| answer.is_ok())
+    {
+        return Some(held);
+    }
+    lock_again(options, claim).await
+}
+
+/// A new connection with the lock. Notes whether the server is away and whether the claim is lost.
+async fn lock_again(options: &PostgresOptions, claim: &Claim) -> Option<PgConnection> {
+    let mut connection = match connect(options).await {
+        Ok(connection) => connection,
+        Err(error) => {
+            if !claim.set_away(true) {
+                tracing::error!(
+                    server = options.server(),
+                    error = &error as &dyn std::error::Error,
+                    "the database cannot be reached"
+                );
+            }
+            return None;
+        }
+    };
+    if claim.set_away(false) {
+        tracing::info!(server = options.server(), "the database can be reached again");
+    }
+    claim.fence(&mut connection).await.ok()?;
     match try_lock(&mut connection).await {
         Ok(true) => Some(connection),
         _ => None,

@@ -7,6 +7,7 @@
 //!             since: two nodes cannot both write, however long one of them was paused.
 //! Limits      `PostgresOptions`.
 
+mod claim;
 mod copy;
 mod encode;
 mod fault;
@@ -18,9 +19,9 @@ mod read;
 mod writer;
 
 pub use copy::{Copied, copy_sqlite_to_postgres};
-pub(crate) use fault::of_server;
+pub(crate) use fault::{advice, of_server};
 pub use inspect::inspect_postgres;
-pub use options::PostgresOptions;
+pub use options::{PostgresOptions, redacted};
 
 use crate::{
     ContentOf, Expired, ExternalId, ExternalKind, IdAndData, MessageAge, Page, PictureNames, PictureOwner, Place,
@@ -29,6 +30,7 @@ use crate::{
     stored::{int, sorted},
 };
 use async_trait::async_trait;
+use claim::Claim;
 use fault::Fault;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
 use guildhall_model::{ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, ResourceKind, User, UserId};
@@ -41,17 +43,14 @@ use sqlx::{
 };
 use std::{
     collections::BTreeSet,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
 use tokio::{
     sync::{Mutex, Notify, mpsc, oneshot},
     task::JoinHandle,
 };
-use writer::{Batch, Claim, Counters, Job, SCOPE, Writer, fence};
+use writer::{Batch, Counters, Job, Writer};
 
 static MIGRATIONS: Migrator = sqlx::migrate!("./migrations-postgres");
 
@@ -95,17 +94,16 @@ impl PostgresStore {
         let mut connection = holder::connect(&options).await.map_err(open)?;
         inspect::check_encoding(&mut connection, &options).await?;
         holder::lock(&mut connection, &options).await?;
-        migrate(&mut connection).await?;
-        let epoch: i64 =
-            sqlx::query_scalar("SELECT guildhall_claim_1($1)").bind(SCOPE).fetch_one(&mut connection).await?;
+        migrate(&mut connection, open).await?;
+        let claim = Claim::take(&mut connection).await?;
         let read_pool =
             pool_options(options.read_connections).connect_with(options.connect.clone()).await.map_err(open)?;
         let write_pool = pool_options(options.write_connections).test_before_acquire(false);
         // A writer retries by itself, and each has a connection of its own.
         let write_pool = write_pool.acquire_timeout(Duration::from_secs(2));
         let write_pool = write_pool.connect_with(options.connect.clone()).await.map_err(open)?;
-        tracing::info!(server, epoch, "the database is claimed");
-        Ok(Self::start(options, connection, Claim { epoch, is_lost: AtomicBool::new(false) }, read_pool, write_pool))
+        tracing::info!(server, epoch = claim.epoch, "the database is claimed");
+        Ok(Self::start(options, connection, claim, read_pool, write_pool))
     }
 
     fn start(
@@ -116,8 +114,8 @@ impl PostgresStore {
         write_pool: PgPool,
     ) -> Self {
         let (jobs, queue) = mpsc::channel(options.queued_batches_max.max(1));
-        let holder = Holder::start(connection, options.clone());
         let (queue, options, claim) = (Arc::new(Mutex::new(queue)), Arc::new(options), Arc::new(claim));
+        let holder = Holder::start(connection, PostgresOptions::clone(&options), claim.clone());
         let (counters, purge) = (Arc::new(Counters::default()), Arc::new(Notify::new()));
         let writer = |_| {
             let writer = Writer {
@@ -168,7 +166,7 @@ impl PostgresStore {
     /// Whether another store has claimed the database: this one can write nothing more.
     #[must_use]
     pub fn is_fenced(&self) -> bool {
-        self.claim.is_lost.load(Relaxed)
+        self.claim.is_lost()
     }
 
     /// Executes one statement in a transaction of its own that states the epoch. Returns how many rows it changed.
@@ -182,8 +180,7 @@ impl PostgresStore {
         queries: impl IntoIterator<Item = Query<'q, Postgres, PgArguments>, IntoIter: Send> + Send,
     ) -> Result<u64, StoreError> {
         let changed = async {
-            let mut transaction = self.read_pool.begin().await?;
-            fence(&mut transaction, self.claim.epoch).await?;
+            let mut transaction = self.claim.begin(&self.read_pool).await?;
             let mut changed = 0;
             for query in queries {
                 changed = query.execute(&mut *transaction).await?.rows_affected();
@@ -191,12 +188,7 @@ impl PostgresStore {
             transaction.commit().await?;
             Ok::<_, Fault>(changed)
         };
-        changed.await.map_err(|fault| {
-            if matches!(fault, Fault::Fenced) {
-                self.claim.is_lost.store(true, Relaxed);
-            }
-            fault.into()
-        })
+        changed.await.map_err(StoreError::from)
     }
 }
 
@@ -210,10 +202,14 @@ fn pool_options(connections_max: u32) -> PgPoolOptions {
         })
 }
 
-async fn migrate(connection: &mut PgConnection) -> Result<(), StoreError> {
+async fn migrate(
+    connection: &mut PgConnection,
+    forbidden: impl Fn(sqlx::Error) -> StoreError,
+) -> Result<(), StoreError> {
     let known = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0);
     MIGRATIONS.run_direct(None, connection, false).await.map_err(|error| match error {
         MigrateError::VersionMissing(found) if found > known => StoreError::SchemaTooNew { found, known },
+        MigrateError::Execute(error) if fault::is_forbidden(&error) => forbidden(error),
         error => StoreError::Migrate(error),
     })
 }
@@ -443,6 +439,10 @@ impl Store for PostgresStore {
 
     fn is_fenced(&self) -> bool {
         Self::is_fenced(self)
+    }
+
+    fn is_away(&self) -> bool {
+        self.claim.is_away()
     }
 
     async fn close(&self) {

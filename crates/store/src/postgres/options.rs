@@ -1,14 +1,15 @@
 //! Options: how a store reaches its PostgreSQL database.
 //!
-//! Invariants  the password is in no text: neither in `Debug`, nor in an error, nor in the log.
+//! Invariants  the password is in no text: neither in `Debug`, nor in an error, nor in the log (`redacted` shows the URL).
 //!             A server on another machine is authenticated by its certificate, unless the URL says otherwise.
 
 use crate::StoreError;
+use percent_encoding::percent_decode_str;
 use sqlx::{
     ConnectOptions as _,
     postgres::{PgConnectOptions, PgSslMode},
 };
-use std::{fmt, net::IpAddr, str::FromStr as _};
+use std::{fmt, net::IpAddr, path::PathBuf, str::FromStr as _};
 
 /// Parameters that a URL may have.
 const PARAMETERS: [&str; 11] = [
@@ -25,10 +26,19 @@ const PARAMETERS: [&str; 11] = [
     "options",
 ];
 
+/// Of these, those that name a file.
+const FILES: [&str; 3] = ["sslrootcert", "sslcert", "sslkey"];
+/// Text in place of a password.
+const HIDDEN: &str = "(hidden)";
+const ENCODE: &str =
+    "special characters of a password must be percent-encoded, like %40 for @, %2F for /, %23 for #, %3F for ?";
+
 /// How a PostgreSQL database is opened.
 #[derive(Clone)]
 pub struct PostgresOptions {
     pub(super) connect: PgConnectOptions,
+    /// Files that the URL names, by parameter.
+    files: Vec<(&'static str, PathBuf)>,
     /// Connections that commit, at least 1. Default: 4.
     pub write_connections: u32,
     /// Connections that read, at least 1. Further reads wait, and fail after five seconds. Default: 8.
@@ -55,17 +65,14 @@ impl PostgresOptions {
         if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
             return Err(wrong("it must begin with `postgres://`".to_owned()));
         }
-        let query = url.split_once('?').map_or("", |(_, query)| query);
-        let keys = query.split('&').filter(|pair| !pair.is_empty());
-        let keys: Vec<&str> = keys.map(|pair| pair.split_once('=').map_or(pair, |(key, _)| key)).collect();
-        if let Some(unknown) = keys.iter().find(|key| !PARAMETERS.contains(key)) {
-            let known = PARAMETERS.join(", ");
-            return Err(wrong(format!("`{unknown}` is not a parameter; there are {known}")));
-        }
-        // The error of the parser has no part of the URL in it.
-        let mut connect = PgConnectOptions::from_str(url).map_err(|error| wrong(error.to_string()))?;
+        let parameters = parameters(url).map_err(wrong)?;
+        let files = files(&parameters).map_err(wrong)?;
+        // The error of the parser has no part of the URL's password in it.
+        let connect = PgConnectOptions::from_str(url);
+        let mut connect = connect.map_err(|error| wrong(format!("{}; {ENCODE}", cause(&error))))?;
         let is_local = connect.get_socket().is_some() || is_loopback(connect.get_host());
-        if !keys.contains(&"sslmode") && !is_local && std::env::var_os("PGSSLMODE").is_none() {
+        if !parameters.iter().any(|(key, _)| *key == "sslmode") && !is_local && std::env::var_os("PGSSLMODE").is_none()
+        {
             connect = connect.ssl_mode(PgSslMode::VerifyFull);
         }
         if connect.get_application_name().is_none() {
@@ -76,6 +83,7 @@ impl PostgresOptions {
             [("tcp_keepalives_idle", "10"), ("tcp_keepalives_interval", "5"), ("tcp_keepalives_count", "3")];
         Ok(Self {
             connect: connect.options(keepalive).disable_statement_logging(),
+            files,
             write_connections: 4,
             read_connections: 8,
             queued_batches_max: 1024,
@@ -83,6 +91,12 @@ impl PostgresOptions {
             outage_ms: 5000,
             in_use_wait_ms: 10_000,
         })
+    }
+
+    /// Files that the URL names, each with its parameter: certificates and a key, which must be readable.
+    #[must_use]
+    pub fn files(&self) -> &[(&'static str, PathBuf)] {
+        &self.files
     }
 
     /// Server and database for errors and the log, without the password.
@@ -103,6 +117,63 @@ impl fmt::Debug for PostgresOptions {
         debug.field("server", &self.server()).field("write_connections", write_connections);
         debug.field("read_connections", read_connections).finish_non_exhaustive()
     }
+}
+
+/// A URL of a PostgreSQL database, which `PostgresOptions::new` accepted, without its passwords.
+#[must_use]
+pub fn redacted(url: &str) -> String {
+    let (place, query) = url.split_once('?').map_or((url, None), |(place, query)| (place, Some(query)));
+    let (scheme, rest) = place.split_once("://").unwrap_or(("postgres", place));
+    let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
+    let authority = match authority.rsplit_once('@') {
+        Some((account, server)) => match account.split_once(':') {
+            Some((user, _)) => format!("{user}:{HIDDEN}@{server}"),
+            None => format!("{account}@{server}"),
+        },
+        None => authority.to_owned(),
+    };
+    let shown = |pair: &str| match pair.split_once('=') {
+        Some(("password", _)) => format!("password={HIDDEN}"),
+        _ => pair.to_owned(),
+    };
+    let query = query.map(|query| format!("?{}", query.split('&').map(shown).collect::<Vec<_>>().join("&")));
+    format!("{scheme}://{authority}{path}{}", query.unwrap_or_default())
+}
+
+/// The parameters of a URL, or the fault in them, without any part of a password.
+fn parameters(url: &str) -> Result<Vec<(&'static str, String)>, String> {
+    let (place, query) = url.split_once('?').unwrap_or((url, ""));
+    let path = place.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map_or("", |(_, path)| path);
+    // They would be in a name or parameter, and a part of the password with them.
+    if url.contains('#') || path.contains('@') || query.contains('@') {
+        return Err(format!("it has `#`, or `@` after `/` or `?`: {ENCODE}"));
+    }
+    let mut parameters = Vec::new();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let Some(known) = PARAMETERS.into_iter().find(|known| *known == key) else {
+            return Err(format!("`{key}` is not a parameter; there are {}", PARAMETERS.join(", ")));
+        };
+        parameters.push((known, percent_decode_str(value).decode_utf8_lossy().into_owned()));
+    }
+    Ok(parameters)
+}
+
+/// The files that parameters name. Their content in the URL itself, which the driver would accept, could be a secret.
+fn files(parameters: &[(&'static str, String)]) -> Result<Vec<(&'static str, PathBuf)>, String> {
+    let named = parameters.iter().filter(|(key, _)| FILES.contains(key));
+    named
+        .map(|(key, value)| match value.trim_start().starts_with("-----") || value.is_empty() {
+            true => Err(format!("{key} must be the path of a PEM file")),
+            false => Ok((*key, PathBuf::from(value))),
+        })
+        .collect()
+}
+
+/// The innermost source of an error.
+fn cause(error: &dyn std::error::Error) -> String {
+    let sources = std::iter::successors(Some(error), |error| error.source());
+    sources.last().map_or_else(String::new, ToString::to_string)
 }
 
 fn is_loopback(host: &str) -> bool {
@@ -134,9 +205,34 @@ mod tests {
         let options = PostgresOptions::new("postgres://ana:hunter2@db.example.net:6432/guildhall").unwrap();
         assert_eq!(options.server(), "guildhall at db.example.net:6432");
         assert!(!format!("{options:?}").contains("hunter2"), "{options:?}");
-        for url in ["mysql://ana:hunter2@db/x", "postgres://ana:hunter2@db:port/x", "postgres://ana:hunter2@db/x?a=b"] {
+        for url in [
+            "mysql://ana:hunter2@db/x",
+            "postgres://ana:hunter2@db:port/x",
+            "postgres://ana:hunter2@db/x?a=b",
+            "postgres://ana:a?hunter2=b@db/x",
+            "postgres://ana:1/hunter2@db/x",
+            "postgres://ana:1#hunter2@db/x",
+            "postgres://ana:hunter2@db/x?password=hunter2&sslmode=maybe",
+            "postgres://db/x?sslkey=-----BEGIN%20PRIVATE%20KEY-----hunter2",
+        ] {
             assert!(!problem(url).contains("hunter2"), "{}", problem(url));
         }
+        let check = |url: &str, expected: &str| {
+            PostgresOptions::new(url).unwrap();
+            assert_eq!(redacted(url), expected);
+        };
+        let url = "postgres://ana:a%40b:c@db.example.net:6432/guildhall?sslmode=require";
+        check(url, "postgres://ana:(hidden)@db.example.net:6432/guildhall?sslmode=require");
+        check("postgresql://db/x?user=ana&password=hunter2", "postgresql://db/x?user=ana&password=(hidden)");
+        check("postgres://ana@localhost", "postgres://ana@localhost");
+        check("postgres://ana:hunter2@localhost?dbname=x", "postgres://ana:(hidden)@localhost?dbname=x");
+    }
+
+    #[test]
+    fn files_of_a_url() {
+        let options = PostgresOptions::new("postgres://db/x?sslrootcert=/etc/a%20b.pem&sslkey=k.pem").unwrap();
+        assert_eq!(options.files(), [("sslrootcert", "/etc/a b.pem".into()), ("sslkey", PathBuf::from("k.pem"))]);
+        assert!(problem("postgres://db/x?sslcert=").contains("sslcert must be the path of a PEM file"));
     }
 
     #[test]

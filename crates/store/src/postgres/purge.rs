@@ -7,8 +7,8 @@
 //!             resumes. R2 a slice deletes only what is marked when it is executed: an id that was used again is left alone.
 //! Limits      `SLICE_ROWS` per transaction; a pause as long as the slice before it; after a failure `RETRY`.
 
-use super::writer::{Claim, fence};
-use crate::{StoreError, postgres::fault::Fault};
+use super::{claim::Claim, fault::Fault};
+use crate::StoreError;
 use sqlx::PgPool;
 use std::{
     sync::Arc,
@@ -94,8 +94,7 @@ async fn purge(pool: &PgPool, claim: &Claim) -> Result<(), StoreError> {
 async fn slice(pool: &PgPool, claim: &Claim, sql: &'static str, id: i64) -> Result<u64, StoreError> {
     let began = Instant::now();
     let deleted = async {
-        let mut transaction = pool.begin().await?;
-        fence(&mut transaction, claim.epoch).await?;
+        let mut transaction = claim.begin(pool).await?;
         let deleted = sqlx::query(sql).bind(id).bind(SLICE_ROWS).execute(&mut *transaction).await?.rows_affected();
         transaction.commit().await?;
         Ok::<_, Fault>(deleted)

@@ -11,6 +11,7 @@
 
 use super::{
     PostgresOptions,
+    claim::{Claim, SCOPE},
     encode::{Kind, Operation},
     fault::Fault,
 };
@@ -20,7 +21,7 @@ use std::{
     collections::HashSet,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
@@ -55,17 +56,6 @@ pub(super) struct Counters {
     pub(super) batches: AtomicU64,
     pub(super) retries: AtomicU64,
 }
-
-/// Right to write: the epoch that the store claimed.
-#[derive(Debug)]
-pub(super) struct Claim {
-    pub(super) epoch: i64,
-    /// Another store has claimed the database.
-    pub(super) is_lost: AtomicBool,
-}
-
-/// The whole database.
-pub(super) const SCOPE: i64 = 0;
 
 pub(super) struct Writer {
     pub(super) jobs: Arc<Mutex<mpsc::Receiver<Job>>>,
@@ -165,12 +155,7 @@ impl Writer {
                     pause = (pause * 2).min(AWAY_PAUSES.1);
                 }
                 Fault::Fenced => {
-                    if !self.claim.is_lost.swap(true, Relaxed) {
-                        tracing::error!(
-                            epoch = self.claim.epoch,
-                            "another node has claimed the database: this one can write nothing more. Stop it"
-                        );
-                    }
+                    self.claim.set_lost();
                     return Err(Fault::Fenced);
                 }
                 // An attempt that seemed to fail may have been committed, and refused itself when it was repeated.
@@ -193,7 +178,7 @@ impl Writer {
             return self.apply(&mut connection, operations).await;
         }
         let mut transaction = sqlx::Connection::begin(&mut *connection).await?;
-        fence(&mut transaction, self.claim.epoch).await?;
+        self.claim.fence(&mut transaction).await?;
         for part in &parts {
             match part {
                 Part::Each(operations) => self.apply(&mut transaction, operations).await?,
@@ -215,12 +200,6 @@ impl Writer {
         query.execute(connection).await?;
         Ok(())
     }
-}
-
-/// Fails unless `epoch` is the current one; holds off other claims until the transaction ends.
-pub(super) async fn fence(connection: &mut PgConnection, epoch: i64) -> Result<(), Fault> {
-    sqlx::query("SELECT guildhall_fence_1($1, $2)").bind(SCOPE).bind(epoch).execute(connection).await?;
-    Ok(())
 }
 
 /// Operations of a transaction that become one statement.

@@ -91,8 +91,12 @@ async fn everything_is_the_same_afterwards() {
     let database = server.create_database();
     let to = postgres::open(&server.url(&database)).await;
     let mut seen = Vec::new();
-    let copied = copy_sqlite_to_postgres(&from, &to, |table, rows| seen.push((table, rows))).await.unwrap();
-    assert!(copied.rows() > 5_000 && seen.contains(&("messages", 2_000)), "{copied:?} {seen:?}");
+    let copied = copy_sqlite_to_postgres(&from, &to, |table, rows, of| seen.push((table, rows, of))).await.unwrap();
+    assert!(
+        copied.rows() > 5_000
+            && seen.iter().any(|(table, rows, of)| *table == "messages" && *rows == 2_000 && *of > 5_000),
+        "{copied:?} {seen:?}"
+    );
     let (before, after) = (content(&from).await, content(&to).await);
     for (before, after) in before.iter().zip(&after) {
         assert_eq!(before, after);
@@ -104,7 +108,7 @@ async fn everything_is_the_same_afterwards() {
     assert_eq!(order, [unicode("👍"), custom(9, "party"), unicode("🔥")]);
 
     // A second copy overwrites nothing.
-    let error = copy_sqlite_to_postgres(&from, &to, |_, _| {}).await.unwrap_err();
+    let error = copy_sqlite_to_postgres(&from, &to, |_, _, _| {}).await.unwrap_err();
     assert!(matches!(error, StoreError::NotEmpty { .. }), "{error:?}");
     to.close().await;
     from.close().await;
@@ -123,14 +127,14 @@ async fn a_copy_that_fails_leaves_nothing() {
         "CREATE FUNCTION fail() RETURNS TRIGGER LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$; \
          CREATE TRIGGER fail BEFORE INSERT ON settings FOR EACH ROW EXECUTE FUNCTION fail()",
     );
-    let error = copy_sqlite_to_postgres(&from, &to, |_, _| {}).await.unwrap_err();
+    let error = copy_sqlite_to_postgres(&from, &to, |_, _, _| {}).await.unwrap_err();
     assert!(matches!(error, StoreError::Database(_)), "{error:?}");
     for table in ["users", "messages", "members"] {
         assert_eq!(server.sql(&database, &format!("SELECT count(*) FROM {table}")), "0");
     }
     // Nor when another node claims the target meanwhile.
     server.sql(&database, "DROP TRIGGER fail ON settings; SELECT guildhall_claim_1(0)");
-    let error = copy_sqlite_to_postgres(&from, &to, |_, _| {}).await.unwrap_err();
+    let error = copy_sqlite_to_postgres(&from, &to, |_, _, _| {}).await.unwrap_err();
     assert!(matches!(error, StoreError::Fenced), "{error:?}");
     to.close().await;
     from.close().await;

@@ -27,6 +27,17 @@ async fn failure(options: PostgresOptions) -> StoreError {
     PostgresStore::open(options).await.err().expect("opening should fail")
 }
 
+/// Waits for a state that comes within seconds.
+async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..6_000 {
+        if is_so() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{what}");
+}
+
 /// Another node takes the database, as after a failure of the network.
 fn claim(server: &PostgresServer, database: &str) {
     server.sql(database, "SELECT guildhall_claim_1(0)");
@@ -107,6 +118,19 @@ async fn w3_a_node_that_lost_the_database_writes_nothing() {
     assert!(store.is_fenced());
     assert!(load(&store, id(100)).await.is_some(), "it can still read");
     assert_eq!(page(&store, 101, Page::Newest, 10).await, NONE);
+    store.close().await;
+}
+
+/// A node without writes finds out as well, when its connection is lost.
+#[tokio::test]
+async fn w3_a_node_without_writes_finds_out() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let database = server.create_database();
+    let store = open(&server.url(&database)).await;
+    claim(server, &database);
+    let others = "datname = current_database() AND pid <> pg_backend_pid()";
+    server.sql(&database, &format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}"));
+    until("the claim is noticed", || store.is_fenced()).await;
     store.close().await;
 }
 
@@ -206,7 +230,9 @@ async fn an_outage_fails_commits_after_its_limit_and_passes() {
     assert!(matches!(error, StoreError::Unreachable(_)), "{error:?}");
     let error = failure(options).await;
     assert!(matches!(error, StoreError::Server { .. }), "{error:?}");
+    until("the outage is noticed", || store.is_away()).await;
     tokio::task::block_in_place(|| server.start_again());
+    until("the end of the outage is noticed", || !store.is_away()).await;
     store.commit(vec![put_message(100, 101, 2)]).await.unwrap();
     assert_eq!(page(&store, 101, Page::Newest, 10).await, [2]);
     store.close().await;
