@@ -126,7 +126,7 @@ impl ApiError {
             }
             Self::Coded { status, code, .. } => (*status, *code),
             Self::Overloaded | Self::OverQuota(_) => (StatusCode::SERVICE_UNAVAILABLE, 0),
-            Self::Store(error) if error.is_full() => (StatusCode::SERVICE_UNAVAILABLE, 0),
+            Self::Store(error) if error.is_full() || error.is_unreachable() => (StatusCode::SERVICE_UNAVAILABLE, 0),
             Self::Store(_) | Self::Bug(_) => (StatusCode::INTERNAL_SERVER_ERROR, 0),
         }
     }
@@ -220,7 +220,8 @@ struct ErrorBody<'a> {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         match &self {
-            Self::Store(error) => {
+            // The store itself logs the outage of its server, once.
+            Self::Store(error) if !error.is_unreachable() => {
                 tracing::error!(error = error as &dyn std::error::Error, "the store failed a request");
             }
             Self::Bug(what) => tracing::error!(what, "a guild's reply had the wrong type"),

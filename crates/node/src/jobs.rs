@@ -110,8 +110,8 @@ impl Jobs {
             let begun = Instant::now();
             let done = store.commit(writes).await;
             commits.count(begun.elapsed(), done.is_ok());
-            if done.as_ref().is_err_and(StoreError::is_full) {
-                gate.failed(&runtime, &store);
+            if let Err(error) = &done {
+                gate.failed(&runtime, &store, error);
             }
             JobEnd::Committed(done)
         });

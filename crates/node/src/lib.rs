@@ -42,6 +42,7 @@ pub use refusals::{KeyFault, TokenFault};
 pub use retention::{Retention, RetentionCounts};
 pub use sign_on::{SignOnAccounts, SubjectKind};
 pub use tokens::{TOKEN_BYTES_MAX, TokenKind, TokenRef};
+pub use writes::WritesStopped;
 
 use accounts::worker_account;
 use commits::Commits;
@@ -718,7 +719,13 @@ impl Node {
     /// Whether commands that write are refused, because the disk is full or by `hold_writes`.
     #[must_use]
     pub fn are_writes_stopped(&self) -> bool {
-        self.inner.writes.are_stopped()
+        self.writes_stopped().is_some()
+    }
+
+    /// Why commands that write are refused; none if they are not.
+    #[must_use]
+    pub fn writes_stopped(&self) -> Option<WritesStopped> {
+        self.inner.writes.stopped()
     }
 
     /// How long the store's commits take.

@@ -231,7 +231,9 @@ impl From<BodyFault> for V1Error {
 
 impl From<StoreError> for V1Error {
     fn from(error: StoreError) -> Self {
-        tracing::error!(error = &error as &dyn std::error::Error, "the store failed a request of a backend");
+        if !error.is_unreachable() {
+            tracing::error!(error = &error as &dyn std::error::Error, "the store failed a request of a backend");
+        }
         Self::unavailable()
     }
 }
