@@ -285,7 +285,7 @@ STORE = {
         ),
         stat(
             "Nodes that refuse writes",
-            "Their disk is full.",
+            "Their disk is full, or their database away.",
             COUNT,
             "sum(guildhall_store_writes_stopped{@})",
             red_from=1,

@@ -9,11 +9,10 @@
 
 use crate::{
     config::{
-        Allowed, AuthConfig, ChatMode, CodecConfig, Config, CreateAccounts, DashboardMode, DatabaseCheck, DirectsFrom,
-        ExpireSessions, GatewayUrl, HiddenForm, IoUring, Secret, StreamMode, Synchronous, TlsConfig, UploadMode,
-        UsersPreset,
+        Allowed, AuthConfig, ChatMode, CodecConfig, Config, CreateAccounts, DashboardMode, DirectsFrom, ExpireSessions,
+        GatewayUrl, HiddenForm, IoUring, Secret, StreamMode, TlsConfig, UploadMode, UsersPreset,
     },
-    deflate,
+    database, deflate,
     dictionaries::{self, DictionaryError},
     disk::DiskWatch,
     handover, issuers, jwks_url,
@@ -42,16 +41,18 @@ use guildhall_net::{
     AccessLog, AdmissionLimits, CertificateError, DrainPlan, DrainReport, IdentifyGate, IdentifyLimits, Partitions,
     RunningServer, Server, ServerConfig, SystemClock, serve_admin,
 };
-use guildhall_node::{DirectLimits, DirectsWho, Node, NodeConfig, NodeLimits, Retention, SignOnAccounts};
+use guildhall_node::{
+    DirectLimits, DirectsWho, Node, NodeConfig, NodeLimits, Retention, SignOnAccounts, WritesStopped,
+};
 use guildhall_partition::{PartitionConfig, Streams};
 use guildhall_session::{LogLimits, Share};
-use guildhall_store::{SqliteOptions, SqliteStore, Store, StoreError};
+use guildhall_store::{DataDir, Store, StoreError};
 use std::{
     collections::BTreeMap,
     future::Future,
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -76,9 +77,6 @@ const JWT_SECRET_SETTING: &str = "jwt_secret";
 
 /// Name under which the store has the secret that signs links to files.
 const FILES_SECRET_SETTING: &str = "files_secret";
-/// Longest time that a start waits for the check of the database; a longer check continues in the background. Below
-/// the time that clients wait for a restart.
-const CHECK_WAIT_MS: u32 = 10_000;
 /// In the data directory.
 const FILES_DIR: &str = "files";
 /// Interval of sweeps. The files of a deleted message cannot be read, and use disk space until the next one.
@@ -97,6 +95,15 @@ pub enum StartError {
     /// The store cannot be opened or read.
     #[error("the store cannot be used")]
     Store(#[from] StoreError),
+    /// A file that `store.url` names cannot be read.
+    #[error("store.url: {parameter} names {}, which cannot be read", .path.display())]
+    StoreUrlFile {
+        /// Parameter of the URL.
+        parameter: &'static str,
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
     /// A secret's file cannot be read.
     #[error("{setting}: {} cannot be read", .path.display())]
     SecretFile {
@@ -181,7 +188,8 @@ impl StartError {
     pub fn is_configuration(&self) -> bool {
         match self {
             Self::Store(error) => matches!(error, StoreError::DataDir { .. } | StoreError::Readable { .. }),
-            Self::SecretFile { .. }
+            Self::StoreUrlFile { .. }
+            | Self::SecretFile { .. }
             | Self::SecretTooShort { .. }
             | Self::Tls { .. }
             | Self::Issuers { .. }
@@ -214,7 +222,9 @@ pub struct Running {
     sampler: Sampler,
     ready: Arc<AtomicBool>,
     server: RunningServer,
-    store: Arc<SqliteStore>,
+    store: Arc<dyn Store>,
+    /// Ends with it.
+    _data_dir: Option<DataDir>,
     drain: DrainTimes,
     handover: HandOverTo,
     gate: Arc<IdentifyGate>,
@@ -225,8 +235,8 @@ pub struct Running {
     /// Ends with it.
     _sweeper: Option<Sweeper>,
     retention: Retention,
-    /// Ends with it.
-    disk: DiskWatch,
+    /// Ends with it. None: the database is on another disk, or another machine.
+    disk: Option<DiskWatch>,
     /// Ends with it.
     _fetching: Option<jwks_url::Fetching>,
     tls: Option<tls::Pair>,
@@ -309,6 +319,7 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
         None => Dictionaries::default(),
     };
     let (store, jwt_secret) = open_store(config).await?;
+    let data_dir = database::lock_data_dir(config)?;
 
     let clock = SystemClock::default();
     let contexts = classic_contexts(&config.codec)?;
@@ -347,11 +358,12 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
 
     let ready = Arc::new(AtomicBool::new(false));
     let is_ready = {
-        let (ready, node) = (ready.clone(), node.clone());
-        move || readiness(&ready, &node)
+        let (ready, node, store) = (ready.clone(), node.clone(), store.clone());
+        move || readiness(&ready, &node, &*store)
     };
     let unserved = Arc::new(Unserved::default());
-    let disk = DiskWatch::start(config.store.dir.clone(), node.clone(), config.store.free_bytes_min);
+    let disk = config.store.sqlite_dir();
+    let disk = disk.map(|dir| DiskWatch::start(dir.to_owned(), node.clone(), config.store.free_bytes_min));
     let rest = router(ApiState {
         unserved: unserved.clone(),
         node: node.clone(),
@@ -369,6 +381,8 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
         contexts: contexts.clone(),
         files: files.clone(),
         unserved,
+        store: store.clone(),
+        sqlite_dir: config.store.sqlite_dir().map(Path::to_owned),
         store_dir: config.store.dir.clone(),
         access: access.clone(),
         certificate: config.tls.cert_file.clone(),
@@ -454,6 +468,7 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
         ready,
         server,
         store,
+        _data_dir: data_dir,
         drain,
         handover: HandOverTo { dir: config.store.dir.clone(), bytes_max: config.server.handover_bytes_max as usize },
         gate,
@@ -495,13 +510,19 @@ fn streams_name(config: &Config) -> &'static str {
 }
 
 /// What `/readyz` says.
-fn readiness(is_ready: &AtomicBool, node: &Node) -> Result<(), &'static str> {
+fn readiness(is_ready: &AtomicBool, node: &Node, store: &dyn Store) -> Result<(), &'static str> {
+    const AWAY: &str = "the database cannot be reached: writes are refused, and what is not in memory cannot be read";
     if !is_ready.load(Ordering::Acquire) {
-        Err("the node is starting or stopping")
-    } else if node.are_writes_stopped() {
-        Err("the disk is full: writes are refused, reads continue")
-    } else {
-        Ok(())
+        return Err("the node is starting or stopping");
+    }
+    if store.is_fenced() {
+        return Err("another node has claimed the database: this one ends");
+    }
+    match node.writes_stopped() {
+        Some(WritesStopped::Unreachable) => Err(AWAY),
+        Some(WritesStopped::Full) => Err("the disk is full: writes are refused, reads continue"),
+        None if store.is_away() => Err(AWAY),
+        None => Ok(()),
     }
 }
 
@@ -537,7 +558,10 @@ impl Running {
 
     /// Completes when a part of the node has failed for good: the process should end, and be started again.
     pub async fn failed(&self) {
-        self.server.failed().await;
+        tokio::select! {
+            () = self.server.failed() => {}
+            () = database::fenced(&*self.store) => {}
+        }
     }
 
     /// The requests of operators, for a command that does them. Without such a command they are refused.
@@ -574,7 +598,7 @@ impl Running {
         self.server.set_write_stall_ms(config.limits.write_stall_ms.into());
         self.gate.set_limits(identify_limits(config));
         self.drain = DrainTimes::of(config);
-        self.disk.set_bytes_min(config.store.free_bytes_min);
+        self.disk.iter().for_each(|disk| disk.set_bytes_min(config.store.free_bytes_min));
         self.retention.set_keep_days(config.messages.keep_days);
         self.tls.iter().for_each(tls::Pair::read_again);
         Ok(())
@@ -702,16 +726,8 @@ async fn in_time<T>(deadline: Instant, part: &'static str, work: impl Future<Out
 ///
 /// # Errors
 /// `Store`, `SecretFile`, `SecretTooShort`, `Randomness`.
-pub async fn open_store(config: &Config) -> Result<(Arc<SqliteStore>, Vec<u8>), StartError> {
-    let options = SqliteOptions {
-        synchronous: match config.store.synchronous {
-            Synchronous::Full => guildhall_store::Synchronous::Full,
-            Synchronous::Normal => guildhall_store::Synchronous::Normal,
-        },
-        check_wait_ms: (config.store.check == DatabaseCheck::Quick).then_some(CHECK_WAIT_MS),
-        ..SqliteOptions::default()
-    };
-    let store = Arc::new(SqliteStore::open(&config.store.dir, options).await?);
+pub async fn open_store(config: &Config) -> Result<(Arc<dyn Store>, Vec<u8>), StartError> {
+    let store = database::open(config).await?;
     let AuthConfig { jwt_secret, jwt_secret_file, .. } = &config.auth;
     let jwt_secret = match secret("auth.jwt_secret_file", jwt_secret, jwt_secret_file)? {
         Some(secret) => secret.reveal().as_bytes().to_owned(),
@@ -729,7 +745,7 @@ fn open_access_log(config: &Config, clock: SystemClock) -> Result<Option<Arc<Acc
 async fn open_files_folder(
     config: &Config,
     gateway_url: &str,
-    store: &SqliteStore,
+    store: &Arc<dyn Store>,
     clock: SystemClock,
 ) -> Result<Option<Files>, StartError> {
     if config.uploads.mode == UploadMode::Off {

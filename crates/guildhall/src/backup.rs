@@ -9,7 +9,7 @@
 //!             interruption leaves nothing that a node would start on. (tests `it::backup`)
 //! Limits      one file at a time, in pieces of `PIECE_BYTES`. A file whose message is deleted during the backup may
 //!             be missing in it.
-//! Not here    `handover.ndjson` and tokens in `demo.json`, which belong to the running node.
+//! Not here    databases of PostgreSQL, which have tools of their own. `handover.ndjson` and tokens in `demo.json`, which belong to the running node.
 
 use crate::handover::{Foot, Hashed, hex, line};
 use anyhow::{Context as _, bail, ensure};
@@ -72,12 +72,13 @@ impl Summary {
     }
 }
 
-/// Copies the database and the files of `data` to `to`, which must not exist or be empty. Blocks.
+/// Copies the database in `database_dir` and the files of `data` to `to`, which must not exist or be empty. Blocks.
 ///
 /// # Errors
 /// There is no database, it is damaged, or the copy cannot be written.
-pub async fn backup(data: &Path, to: &Path) -> anyhow::Result<Summary> {
-    ensure!(data.join(DATABASE_FILE).exists(), "{} has no {DATABASE_FILE}: name the data directory", data.display());
+pub async fn backup(database_dir: &Path, data: &Path, to: &Path) -> anyhow::Result<Summary> {
+    let shown = database_dir.display();
+    ensure!(database_dir.join(DATABASE_FILE).exists(), "{shown} has no {DATABASE_FILE}: name the data directory");
     create_empty(to)?;
     let mut manifest = Hashed::new(BufWriter::new(create(&to.join(format!("{MANIFEST}.part")))?));
     let created_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64);
@@ -86,7 +87,7 @@ pub async fn backup(data: &Path, to: &Path) -> anyhow::Result<Summary> {
     let mut summary = Summary::default();
 
     let database = to.join(DATABASE_FILE);
-    backup_database(data, &database).await?;
+    backup_database(database_dir, &database).await?;
     let (bytes, sha256) = hash(&database)?;
     let entry = Entry { path: DATABASE_FILE.to_owned(), bytes, sha256 };
     summary.add(&entry);

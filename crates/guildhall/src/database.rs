@@ -68,12 +68,13 @@ mod tests {
     async fn the_data_directory_has_one_lock() {
         let dir = tempfile::tempdir().unwrap();
         let (data, other) = (dir.path().join("data"), dir.path().join("other"));
+        fs::create_dir(&other).unwrap();
         let config = |url: &Path| {
             let url = Flag::new("--set", "store.url", format!("sqlite:{}", url.display()));
             let data = Flag::new("--data", "store.dir", data.display().to_string());
             load(&Sources { flags: vec![data, url], ..Sources::default() }).unwrap().config
         };
-        for (url, is_apart) in [(data.join("."), false), (other.clone(), true)] {
+        for (url, is_apart) in [(other.join("../data"), false), (other, true)] {
             let config = config(&url);
             let store = open(&config).await.unwrap();
             let lock = lock_data_dir(&config).unwrap();

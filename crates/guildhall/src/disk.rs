@@ -1,6 +1,7 @@
 //! Disk: watches the free space for the data directory, and stops writes when there is too little.
 //!
 //! Owns        the task that checks the free space and stops the node's writes (`DiskWatch`).
+//! Why         the database is there: with PostgreSQL there is no watch.
 //! Invariants  D1 below `store.free_bytes_min` nothing is written, and the node reports it (`/readyz`, the log,
 //!             `/metrics`); reads continue. D2 writes are accepted again a quarter above it, so that they do not start
 //!             and stop with every message. (test `disk::s21_3_*`)

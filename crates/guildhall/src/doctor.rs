@@ -6,18 +6,18 @@
 //! Not here    clocks of other machines, which would need a network.
 
 use crate::{
-    config::{Config, DatabaseCheck},
+    config::{Config, Database, DatabaseCheck},
     disk::DiskUse,
     memory::MemoryReader,
     open_files, preflight, tls,
 };
 use guildhall_model::{Id, timestamp_of};
-use guildhall_store::{DATABASE_FILE, Inspection, StoreError, inspect};
+use guildhall_store::{DATABASE_FILE, Inspection, PostgresOptions, StoreError, inspect, inspect_postgres};
 use std::{
     fmt, fs, io,
     os::unix::fs::MetadataExt as _,
     path::Path,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
 /// Severity of a finding.
@@ -65,6 +65,8 @@ fn wrong(what: &'static str, text: impl Into<String>) -> Finding {
     Finding { level: Level::Wrong, what, text: text.into() }
 }
 
+/// Name of the checks of the database.
+const DATABASE: &str = "database";
 /// Days of validity below which a certificate is reported.
 const CERTIFICATE_DAYS_MIN: i64 = 14;
 const DAY_S: i64 = 86_400;
@@ -79,6 +81,7 @@ const BACKLOG_MIN: u64 = 1024;
 pub async fn examine(config: &Config) -> Vec<Finding> {
     let mut findings = vec![configuration(config)];
     findings.push(private(&config.store.dir));
+    findings.extend(config.store.sqlite_dir().filter(|dir| *dir != config.store.dir).map(private));
     findings.extend(database(config).await);
     findings.extend(files(config));
     findings.push(disk(config));
@@ -114,25 +117,55 @@ fn private(dir: &Path) -> Finding {
 }
 
 async fn database(config: &Config) -> Vec<Finding> {
-    const WHAT: &str = "database";
-    let dir = &config.store.dir;
+    match config.store.database() {
+        Database::Sqlite(dir) => sqlite(config, dir).await,
+        Database::Postgres(options) => postgres(options).await,
+    }
+}
+
+async fn postgres(options: &PostgresOptions) -> Vec<Finding> {
+    let server = options.server();
+    let began = Instant::now();
+    let found = match inspect_postgres(options).await {
+        Ok(found) => found,
+        Err(error) => return vec![wrong(DATABASE, chain(&error))],
+    };
+    let ms = began.elapsed().as_millis();
+    let Some(Inspection { schema, schema_known, largest_id, .. }) = found else {
+        return vec![fine(DATABASE, format!("{server} answers in {ms} ms and is empty: the first start fills it"))];
+    };
+    let state = schema_state(schema, schema_known).unwrap_or_else(|| {
+        fine(DATABASE, format!("{server} answers in {ms} ms, schema version {schema}; PostgreSQL checks its own pages"))
+    });
+    vec![state, clock(largest_id)]
+}
+
+/// A fault in the version of a schema.
+fn schema_state(schema: i64, schema_known: i64) -> Option<Finding> {
+    (schema > schema_known).then(|| {
+        wrong(
+            DATABASE,
+            format!("schema version {schema} is newer than this program's {schema_known}: use a newer program"),
+        )
+    })
+}
+
+async fn sqlite(config: &Config, dir: &Path) -> Vec<Finding> {
     if !dir.join(DATABASE_FILE).exists() {
-        return vec![fine(WHAT, "there is none yet")];
+        return vec![fine(DATABASE, "there is none yet")];
     }
     let found = match inspect(dir).await {
         Ok(found) => found,
-        Err(error @ StoreError::Damaged { .. }) => return vec![wrong(WHAT, chain(&error))],
-        Err(error) => return vec![wrong(WHAT, format!("it cannot be read: {}", chain(&error)))],
+        Err(error @ StoreError::Damaged { .. }) => return vec![wrong(DATABASE, chain(&error))],
+        Err(error) => return vec![wrong(DATABASE, format!("it cannot be read: {}", chain(&error)))],
     };
     let Inspection { schema, schema_known, largest_id, check_ms } = found;
     let bytes = DiskUse::of(dir).database_bytes;
-    let mut findings = vec![if schema > schema_known {
-        wrong(WHAT, format!("schema version {schema} is newer than this program's {schema_known}: use a newer program"))
-    } else {
-        fine(WHAT, format!("{} in order, checked in {check_ms} ms, schema version {schema}", megabytes(bytes)))
-    }];
+    let mut findings = vec![schema_state(schema, schema_known).unwrap_or_else(|| {
+        fine(DATABASE, format!("{} in order, checked in {check_ms} ms, schema version {schema}", megabytes(bytes)))
+    })];
     if config.store.check == DatabaseCheck::Off {
-        findings.push(warning(WHAT, "store.check is \"off\": damage is found only where it is read"));
+        findings.push(warning(DATABASE, "store.check is \"off\": damage is found only where it is read"));
     }
     findings.push(clock(largest_id));
     findings
@@ -210,7 +243,8 @@ fn files_in(dir: &Path, depth: u32) -> io::Result<(u64, u64)> {
 
 fn disk(config: &Config) -> Finding {
     const WHAT: &str = "disk";
-    let mut dir = config.store.dir.as_path();
+    let is_sqlite = config.store.sqlite_dir().is_some();
+    let mut dir = config.store.sqlite_dir().unwrap_or(&config.store.dir);
     while !dir.exists() {
         match dir.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => dir = parent,
@@ -221,7 +255,7 @@ fn disk(config: &Config) -> Finding {
         return warning(WHAT, format!("the free space of {} cannot be read", dir.display()));
     };
     let (least, files) = (config.store.free_bytes_min, config.uploads.bytes_max);
-    if free < least {
+    if is_sqlite && free < least {
         let text = "are free, less than store.free_bytes_min: writes are refused. Make room";
         wrong(WHAT, format!("{} {text}", megabytes(free)))
     } else if free < least.saturating_add(files) {

@@ -10,6 +10,7 @@ pub mod assemble;
 pub mod backup;
 pub mod cli;
 pub mod config;
+pub mod database;
 mod deflate;
 pub mod dictionaries;
 pub mod disk;

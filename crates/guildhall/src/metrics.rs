@@ -30,6 +30,7 @@ use guildhall_net::{AccessLog, FrontState, FrontWatch, PartitionState, Partition
 use guildhall_node::{CommitStats, Node, RetentionCounts};
 use guildhall_partition::{Closes, Counters};
 use guildhall_stdx::Histogram;
+use guildhall_store::Store;
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, text},
@@ -60,6 +61,10 @@ pub struct Metrics {
     pub files: Option<Files>,
     /// Requests for routes that are not served.
     pub unserved: Arc<Unserved>,
+    /// The database.
+    pub store: Arc<dyn Store>,
+    /// Its directory; none with PostgreSQL.
+    pub sqlite_dir: Option<PathBuf>,
     /// The data directory.
     pub store_dir: PathBuf,
     /// The access log; none where there is none.
@@ -158,7 +163,9 @@ impl Metrics {
             sign_on_accounts: self.node.sign_on_accounts_made(),
             access_dropped: self.access.as_ref().map(|access| access.dropped_total()),
             unserved: self.unserved.counts().filter(|(route, count)| *count > 0 || *route == OTHER).collect(),
-            disk: DiskUse::of(&self.store_dir),
+            disk: DiskUse::of(self.sqlite_dir.as_deref().unwrap_or(&self.store_dir)),
+            is_sqlite: self.sqlite_dir.is_some(),
+            is_away: self.store.is_away(),
             are_writes_stopped: self.node.are_writes_stopped(),
             retention: self.node.retention_counts(),
             files: self.files.as_ref().map(|files| (files.bytes(), files.bytes_max())),
@@ -184,6 +191,8 @@ struct Snapshot {
     /// By the route of upstream; those that nobody asked for are left out.
     unserved: Vec<(&'static str, u64)>,
     disk: DiskUse,
+    is_sqlite: bool,
+    is_away: bool,
     /// Unix seconds. None without TLS, or if it cannot be read.
     certificate_end_s: Option<i64>,
     are_writes_stopped: bool,
@@ -333,20 +342,20 @@ impl Snapshot {
             out.gauge("files_bytes", "Bytes of all files that came with messages", bytes)?;
             out.gauge("files_bytes_max", "How many there may be", bytes_max)?;
         }
-        out.gauge(
-            "store_database_bytes",
-            "Bytes of the database, without its write-ahead log",
-            self.disk.database_bytes,
-        )?;
-        out.gauge("store_log_bytes", "Bytes of its write-ahead log", self.disk.log_bytes)?;
+        if self.is_sqlite {
+            let help = "Bytes of the database, without its write-ahead log";
+            out.gauge("store_database_bytes", help, self.disk.database_bytes)?;
+            out.gauge("store_log_bytes", "Bytes of its write-ahead log", self.disk.log_bytes)?;
+        }
         if let Some(free_bytes) = self.disk.free_bytes {
             out.gauge("store_disk_free_bytes", "Free bytes on the disk of the data directory", free_bytes)?;
         }
         out.gauge(
             "store_writes_stopped",
-            "1 while writes are refused because the disk is full, else 0",
+            "1 while writes are refused because the disk is full or the database away, else 0",
             self.are_writes_stopped.into(),
         )?;
+        out.gauge("store_unreachable", "1 while the database server cannot be reached, else 0", self.is_away.into())?;
         out.counter("store_commits_failed", "Commits to the store that failed", self.commits.failed_total)
     }
 

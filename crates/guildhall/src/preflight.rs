@@ -6,13 +6,13 @@
 
 use crate::{
     assemble::{StartError, classic_contexts, read_tls, secret},
-    config::Config,
+    config::{Config, Database},
     dictionaries, issuers, jwks_url,
 };
-use guildhall_store::StoreError;
+use guildhall_store::{PostgresOptions, StoreError};
 use rustix::fs::{Access, access};
 use std::{
-    io,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -32,6 +32,19 @@ pub fn check(config: &Config) -> Result<(), StartError> {
     }
     classic_contexts(&config.codec)?;
     check_data_dir(&config.store.dir)?;
+    match config.store.database() {
+        Database::Sqlite(dir) => check_data_dir(dir)?,
+        Database::Postgres(options) => check_files(options)?,
+    }
+    Ok(())
+}
+
+/// Whether the files of a URL can be read.
+fn check_files(options: &PostgresOptions) -> Result<(), StartError> {
+    for (parameter, path) in options.files() {
+        let unreadable = |source| StartError::StoreUrlFile { parameter, path: path.clone(), source };
+        fs::read(path).map_err(unreadable)?;
+    }
     Ok(())
 }
 

@@ -6,7 +6,7 @@
 //!             whether it is in force. L3 secrets are not logged, only that they changed. (tests `l2_*`, `l3_*`)
 //! Not here    applying the settings: `Running::take_settings`, `LogHandle::set_level`.
 
-use crate::config::{Config, Effective, Loaded, Origin};
+use crate::config::{Config, Effective, Loaded, Origin, Secret, StoreUrl};
 use guildhall_accounting::report::Setting;
 
 /// Settings that hold from the moment of the reload; all others need a restart.
@@ -79,6 +79,15 @@ pub fn settings(loaded: &Loaded) -> Vec<Setting> {
     loaded.effective.iter().map(setting).collect()
 }
 
+/// Settings with secrets, which are not shown.
+fn secrets(config: &Config) -> [(&'static str, Option<&str>); 3] {
+    [
+        ("auth.jwt_secret", config.auth.jwt_secret.as_ref().map(Secret::reveal)),
+        ("auth.admin_key", config.auth.admin_key.as_ref().map(Secret::reveal)),
+        ("store.url", config.store.url.as_ref().map(StoreUrl::reveal)),
+    ]
+}
+
 /// Settings that differ between two configurations.
 #[must_use]
 pub fn changes(in_force: &Loaded, read: &Loaded) -> Vec<Change> {
@@ -91,10 +100,9 @@ pub fn changes(in_force: &Loaded, read: &Loaded) -> Vec<Change> {
         }
     }
     // All secrets are shown the same.
-    let secrets = |config: &Config| [config.auth.jwt_secret.clone(), config.auth.admin_key.clone()];
-    let names = ["auth.jwt_secret", "auth.admin_key"];
-    for ((name, old), new) in names.into_iter().zip(secrets(&in_force.config)).zip(secrets(&read.config)) {
-        if old.is_some() && new.is_some() && old != new {
+    for (old, new) in secrets(&in_force.config).into_iter().zip(secrets(&read.config)) {
+        let (name, is_told) = (old.0, changes.iter().any(|change| change.setting == old.0));
+        if old.1.is_some() && new.1.is_some() && old.1 != new.1 && !is_told {
             let hidden = || "(hidden)".to_owned();
             changes.push(Change { setting: name.to_owned(), from: hidden(), to: hidden(), is_live: false });
         }
@@ -170,5 +178,16 @@ mod tests {
         assert_eq!(told.len(), 1);
         assert_eq!((told[0].setting.as_str(), told[0].to.as_str()), ("auth.jwt_secret", "(hidden)"));
         assert!(changes(&secret("a"), &secret("a")).is_empty());
+        let url = |password: &str, host: &str| {
+            loaded(&[("store.url", &format!("postgres://ana:{password}@{host}/guildhall"))])
+        };
+        for (new, shown) in [
+            (url("hunter2", "db"), "(hidden)"),
+            (url("hunter2", "other"), "\"postgres://ana:(hidden)@other/guildhall\""),
+        ] {
+            let told = changes(&url("hunter1", "db"), &new);
+            assert_eq!(told.len(), 1);
+            assert_eq!((told[0].setting.as_str(), told[0].to.as_str()), ("store.url", shown));
+        }
     }
 }

@@ -1,7 +1,11 @@
 //! `guildhall backup` and `guildhall restore`.
 
 use super::{Common, Failure, flags, load_config, say};
-use crate::backup::{self, Summary};
+use crate::{
+    backup::{self, Summary},
+    config::StoreConfig,
+};
+use anyhow::anyhow;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -59,22 +63,45 @@ struct Of {
 }
 
 impl Of {
-    fn dir(self, environment: Vec<(String, String)>) -> Result<PathBuf, Failure> {
+    fn store(self, environment: Vec<(String, String)>) -> Result<StoreConfig, Failure> {
         let flags = flags([("--data", "store.dir", self.data)]);
-        Ok(load_config(&self.common.sources(environment, flags, true)?)?.config.store.dir)
+        Ok(load_config(&self.common.sources(environment, flags, true)?)?.config.store)
     }
 }
 
 pub(super) async fn backup(args: BackupArgs, environment: Vec<(String, String)>) -> Result<(), Failure> {
-    let data = args.of.dir(environment)?;
-    let summary = backup::backup(&data, &args.to).await?;
+    let store = args.of.store(environment)?;
+    let Some(database_dir) = store.sqlite_dir() else {
+        return Err(Failure::Usage(anyhow!(
+            "store.url is a PostgreSQL database, which `guildhall backup` does not copy: use `pg_dump --format=custom`, \
+             and then copy {}/files (docs/operations/recipes.md, \"PostgreSQL\")",
+            store.dir.display()
+        )));
+    };
+    let summary = backup::backup(database_dir, &store.dir, &args.to).await?;
     say(&told(&summary, "backed up"));
     Ok(())
 }
 
 pub(super) fn restore(args: RestoreArgs, environment: Vec<(String, String)>) -> Result<(), Failure> {
-    let data = args.of.dir(environment)?;
-    let summary = backup::restore(&args.from, &data)?;
+    let store = args.of.store(environment)?;
+    match store.sqlite_dir() {
+        Some(dir) if dir == store.dir => {}
+        Some(_) => {
+            return Err(Failure::Usage(anyhow!(
+                "a restore puts the database and the files into one directory, and store.url names another: restore with \
+                 --set store.url= and then move guildhall.db there"
+            )));
+        }
+        None => {
+            return Err(Failure::Usage(anyhow!(
+                "store.url is a PostgreSQL database, which `guildhall restore` does not fill: use `pg_restore` for a dump; \
+                 or restore with --set store.url= and then `guildhall store copy` (docs/operations/recipes.md, \
+                 \"PostgreSQL\")"
+            )));
+        }
+    }
+    let summary = backup::restore(&args.from, &store.dir)?;
     say(&told(&summary, "restored"));
     Ok(())
 }

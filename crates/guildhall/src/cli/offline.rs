@@ -14,6 +14,9 @@ use guildhall_node::Node;
 use guildhall_store::StoreError;
 use std::sync::Arc;
 
+/// How long a command waits for a node that ends on the same PostgreSQL database.
+const IN_USE_WAIT_MS: u32 = 1_000;
+
 /// The node whose store is used.
 #[derive(Args, Debug)]
 pub(super) struct OfflineArgs {
@@ -35,9 +38,13 @@ pub(super) async fn run(
     let mut config = load_config(&args.common.sources(environment, flags, true)?)?.config;
     // A token needs few rows, so the database is not checked.
     config.store.check = DatabaseCheck::Off;
+    config.store.url.iter_mut().for_each(|url| url.set_in_use_wait_ms(IN_USE_WAIT_MS));
     let (store, jwt_secret) = open_store(&config).await.map_err(|error| match error {
         StartError::Store(error @ StoreError::InUse { .. }) => {
             Failure::Other(anyhow::Error::from(error).context(format!("a node runs on this data directory: {instead}")))
+        }
+        StartError::Store(error @ StoreError::DatabaseInUse { .. }) => {
+            Failure::Other(anyhow::Error::from(error).context(format!("a node runs on this database: {instead}")))
         }
         error => start_failure(error.into()),
     })?;

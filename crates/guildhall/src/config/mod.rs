@@ -11,6 +11,7 @@ mod jwks;
 mod print;
 mod raw;
 mod settings;
+mod store_url;
 mod suggest;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ pub use settings::{
     AuthConfig, CodecConfig, Config, DeflateConfig, DirectsConfig, LimitsConfig, LogConfig, ServerConfig, StoreConfig,
     TlsConfig, UploadsConfig, UsersConfig, VisibilityConfig, VoiceConfig,
 };
+pub use store_url::{Database, StoreUrl};
 pub use value::{
     Addresses, Allowed, ChatMode, ClientTakeover, CreateAccounts, DashboardMode, DatabaseCheck, DeflateMode,
     DirectsFrom, ExpireSessions, GatewayUrl, HiddenForm, IoUring, LogFilter, LogFormat, MetricsAccess, Secret,

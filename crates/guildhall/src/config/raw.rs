@@ -199,7 +199,8 @@ impl RawConfig {
             return (value, origin);
         }
         let given = if T::SECRET { "what is given".to_owned() } else { scalar.to_string() };
-        let what = format!("cannot be {given}: expected {}", T::expected(rule));
+        let fault = T::fault(&scalar).unwrap_or_else(|| format!("expected {}", T::expected(rule)));
+        let what = format!("cannot be {given}: {fault}");
         self.problems.push(Problem::about(origin.clone(), section, key, what));
         (default, origin)
     }

@@ -6,6 +6,7 @@ use super::{
     Effective, Loaded, defaults,
     jwks::JwksUrl,
     raw::RawConfig,
+    store_url::StoreUrl,
     value::{
         Addresses, Allowed, ChatMode, ClientTakeover, CreateAccounts, DashboardMode, DatabaseCheck, DeflateMode,
         DirectsFrom, ExpireSessions, GatewayUrl, HiddenForm, IoUring, LogFilter, LogFormat, MetricsAccess, Secret,
@@ -322,16 +323,21 @@ settings! {
     }
     /// Storage of the node's state.
     store: StoreConfig {
-        /// The data directory, created if missing. One node at a time.
+        /// The data directory, created if missing. One node at a time. It has the files of messages, and the database
+        /// unless `url` is set.
         dir: PathBuf => PathBuf::from(defaults::STORE_DIR);
-        /// "full": an acknowledged write survives a power cut. "normal": it survives kill -9, and is faster.
+        /// The database. "sqlite:DIR": the file guildhall.db in DIR. "postgres://user:password@host:5432/name": a
+        /// PostgreSQL database, of one node at a time; servers on other machines need a certificate, unless `?sslmode=`
+        /// says otherwise. Not set: SQLite in `dir`.
+        url: Option<StoreUrl> => None;
+        /// Of SQLite. "full": an acknowledged write survives a power cut. "normal": it survives kill -9, and is faster.
         synchronous: Synchronous => defaults::SYNCHRONOUS;
-        /// "quick": the node reads and checks every page of the database at the start; a damaged one prevents
+        /// Of SQLite. "quick": the node reads and checks every page of the database at the start; a damaged one prevents
         /// it. After ten seconds the node starts, and the check continues in the background. "off": damage is
         /// found when it is read.
         check: DatabaseCheck => defaults::STORE_CHECK;
-        /// Free bytes on the disk below which the node refuses writes (503); reads continue. It accepts writes again a
-        /// quarter above.
+        /// Of SQLite. Free bytes on the disk below which the node refuses writes (503); reads continue. It accepts
+        /// writes again a quarter above.
         free_bytes_min: u64, 0..=1_125_899_906_842_624 => defaults::STORE_FREE_BYTES_MIN;
     }
     /// Retention of messages.

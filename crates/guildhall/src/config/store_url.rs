@@ -25,10 +25,10 @@ pub struct StoreUrl {
 #[derive(Clone)]
 enum Names {
     Sqlite(PathBuf),
-    Postgres(PostgresOptions),
+    Postgres(Box<PostgresOptions>),
 }
 
-/// A database.
+/// The place of a database.
 #[derive(Clone, Copy, Debug)]
 pub enum Database<'a> {
     /// The file `guildhall.db` in a directory.
@@ -41,12 +41,12 @@ impl StoreUrl {
     /// Parses a URL.
     ///
     /// # Errors
-    /// What is wrong with it, without any part of its password.
+    /// A description of the fault, without any part of the password.
     pub fn parse(text: &str) -> Result<Self, String> {
         let names = match text.strip_prefix(SQLITE) {
             Some(path) => Names::Sqlite(sqlite_dir(path)?),
             None if text.starts_with("postgres:") || text.starts_with("postgresql:") => {
-                Names::Postgres(PostgresOptions::new(text).map_err(|error| error.to_string())?)
+                Names::Postgres(Box::new(PostgresOptions::new(text).map_err(|error| error.to_string())?))
             }
             None => return Err(format!("expected {}", Self::expected(&()))),
         };
@@ -59,7 +59,7 @@ impl StoreUrl {
         Self { text: format!("{SQLITE}{}", dir.display()), names: Names::Sqlite(dir.to_owned()) }
     }
 
-    /// What the URL names.
+    /// The database that the URL names.
     #[must_use]
     pub fn database(&self) -> Database<'_> {
         match &self.names {

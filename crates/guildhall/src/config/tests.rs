@@ -181,6 +181,16 @@ fn c3_secrets_are_never_shown() {
         assert!(!shown.contains("horse"), "{shown}");
         assert!(shown.contains("(hidden)"), "{shown}");
     }
+    let url = "postgres://ana:horse@db.example.net/guildhall";
+    let good = load(&sources("", &[("GUILDHALL__STORE__URL", url)], &[])).unwrap();
+    for shown in [effective_toml(&good), changed_line(&good), format!("{good:?}")] {
+        assert!(!shown.contains("horse"), "{shown}");
+        assert!(shown.contains("postgres://ana:(hidden)@db.example.net/guildhall"), "{shown}");
+    }
+    let wrong = problems(&sources("[store]\nurl = \"postgres://ana:horse@db:x/y\"", &[], &[]));
+    assert!(wrong.len() == 1 && !wrong[0].contains("horse"), "{wrong:?}");
+    assert!(wrong[0].starts_with("guildhall.toml:2: store.url cannot be what is given: "), "{wrong:?}");
+    assert!(wrong[0].contains("invalid port number"), "{wrong:?}");
     let short = problems(&sources("", &[("GUILDHALL__AUTH__JWT_SECRET", "hunter2")], &[]));
     assert_eq!(
         short,

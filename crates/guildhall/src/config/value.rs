@@ -18,6 +18,10 @@ pub(super) trait Value: Sized {
     fn read(raw: &Scalar, rule: &Self::Rule) -> Option<Self>;
     /// Description of allowed values, to follow "expected".
     fn expected(rule: &Self::Rule) -> String;
+    /// Why a value is not valid, where that says more than [`Value::expected`]. No part of a secret is in it.
+    fn fault(_raw: &Scalar) -> Option<String> {
+        None
+    }
     /// The value as TOML; `None` if it is not set. A secret is masked.
     fn to_toml(&self) -> Option<String>;
     /// Whether messages must not repeat the value.
@@ -112,6 +116,9 @@ impl<T: Value> Value for Option<T> {
     }
     fn expected(rule: &T::Rule) -> String {
         format!("{}, or \"\" for none", T::expected(rule))
+    }
+    fn fault(raw: &Scalar) -> Option<String> {
+        T::fault(raw)
     }
     fn to_toml(&self) -> Option<String> {
         self.as_ref().and_then(T::to_toml)
