@@ -18,6 +18,7 @@ mod publish;
 mod remote;
 mod serve;
 mod shell;
+mod store;
 mod token;
 
 use crate::{
@@ -86,6 +87,9 @@ pub enum Command {
     /// Copy a backup into an empty data directory
     #[command(after_long_help = backup::RESTORE_HELP)]
     Restore(backup::RestoreArgs),
+    /// Copy a node's database from SQLite into PostgreSQL, while no node runs
+    #[command(after_long_help = store::HELP)]
+    Store(store::StoreArgs),
     /// Check this machine, the configuration and the data for problems
     #[command(after_long_help = doctor::HELP)]
     Doctor(doctor::DoctorArgs),
@@ -167,6 +171,7 @@ pub async fn run(
         Command::Publish(args) => publish::run(args, &environment).await,
         Command::Backup(args) => backup::backup(args, environment).await,
         Command::Restore(args) => backup::restore(args, environment),
+        Command::Store(args) => store::run(args, environment).await,
         Command::Doctor(args) => doctor::run(args, environment).await,
         Command::Config(args) => config::run(args, environment),
         Command::Dictionary(args) => dictionary::run(&args),
@@ -274,6 +279,9 @@ mod tests {
         check("guildhall backup d --data n", true);
         check("guildhall backup", false);
         check("guildhall restore d --data n", true);
+        check("guildhall store copy --from sqlite:d --to postgres://a@b/c", true);
+        check("guildhall store copy --config f", true);
+        check("guildhall store", false);
         check("guildhall doctor --config f", true);
         check("guildhall publish --event X --data 1 --guild 5", true);
         check("guildhall publish --event X --guild 5 --role 6 --role 7", true);
@@ -315,6 +323,7 @@ mod tests {
             ("publish", publish::HELP),
             ("backup", backup::BACKUP_HELP),
             ("restore", backup::RESTORE_HELP),
+            ("store", store::HELP),
             ("doctor", doctor::HELP),
             ("config", config::HELP),
             ("dictionary", dictionary::HELP),
@@ -328,7 +337,7 @@ mod tests {
         }
         // The terminal shows the examples as they are written.
         let mut cli = Cli::command().term_width(80);
-        for (name, help) in &helps[..11] {
+        for (name, help) in &helps[..12] {
             let shown = cli.find_subcommand_mut(name).unwrap().render_long_help().to_string();
             assert!(shown.contains(help.trim_end()), "{name}: {shown}");
         }
@@ -337,7 +346,7 @@ mod tests {
     #[test]
     fn every_command_explains_itself() {
         let mut cli = Cli::command();
-        let names = ["serve", "demo", "token", "key", "import", "publish", "backup", "restore", "doctor"];
+        let names = ["serve", "demo", "token", "key", "import", "publish", "backup", "restore", "store", "doctor"];
         for name in names.into_iter().chain(["config", "dictionary"]) {
             let help = cli.find_subcommand_mut(name).unwrap().render_long_help().to_string();
             assert!(help.contains("Examples:") && help.contains("guildhall "), "{name}: {help}");

@@ -28,8 +28,8 @@ the rows of both databases are counted at the end. The source stays as it is,
 but for its schema, which is brought up to date.
 
 Files and pictures are not in the database: keep store.dir. Tokens, keys and
-secrets are copied. Then set store.url, and start the node. A password is better
-in PGPASSWORD or ~/.pgpass than in a command line. See
+secrets are copied. Then set store.url, and start the node. A password belongs
+into PGPASSWORD or ~/.pgpass, because other users can see a command line. See
 docs/operations/recipes.md, \"PostgreSQL\".";
 
 /// Between two lines about the progress.
@@ -85,7 +85,8 @@ fn parse(flag: &str, url: Option<String>) -> Result<Option<StoreUrl>, Failure> {
 async fn copy(from: &Path, to: &PostgresOptions) -> anyhow::Result<()> {
     ensure!(from.join(DATABASE_FILE).exists(), "{} has no {DATABASE_FILE}: name the data directory", from.display());
     let source = SqliteStore::open(from, SqliteOptions::default()).await?;
-    let options = PostgresOptions { in_use_wait_ms: IN_USE_WAIT_MS, ..to.clone() };
+    let mut options = to.clone();
+    options.in_use_wait_ms = IN_USE_WAIT_MS;
     let copied = into(&source, options).await;
     source.close().await;
     say(&told(&copied?));

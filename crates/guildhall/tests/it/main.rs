@@ -17,6 +17,10 @@ mod kill;
 mod logs;
 mod metrics;
 mod places;
+mod postgres;
+#[expect(dead_code, reason = "the store's tests use more of it")]
+#[path = "../../../store/tests/it/postgres_server.rs"]
+mod postgres_server;
 mod private;
 mod refusals;
 mod reload;

@@ -18,7 +18,7 @@ const ARGS: &[&str] = &["--members", "5", "--rate", "0", "--set", "limits.rest_r
 /// Name with labels → value.
 type Series = BTreeMap<String, f64>;
 
-fn get(addr: SocketAddr, more: &str) -> (u16, String) {
+pub fn get(addr: SocketAddr, more: &str) -> (u16, String) {
     ask(addr, &format!("GET /metrics HTTP/1.1\r\nHost: t\r\nConnection: close\r\n{more}\r\n"))
 }
 

@@ -1,4 +1,4 @@
-//! A node on PostgreSQL: what it acknowledged survives `kill -9`, an outage of the server passes, and no output has the
+//! A node on PostgreSQL: acknowledged writes survive `kill -9`, an outage of the server passes, and no output has the
 //! password. Skipped where PostgreSQL is not installed.
 
 use crate::{
@@ -132,6 +132,67 @@ fn a_node_that_lost_its_database_ends() {
     let log: Vec<Value> = log.iter().collect();
     assert!(log.iter().any(|line| line["message"].to_string().contains("another node has claimed")), "{log:?}");
     assert!(!log.iter().any(|line| line.to_string().contains("a%2Fb")), "the password is in the log: {log:?}");
+}
+
+/// A node on SQLite, its database copied, and a node on the copy: all answers are the same.
+#[test]
+fn a_copied_database_gives_the_same_answers() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let (dir, database) = (tempfile::tempdir().unwrap(), server.create_database());
+    let (data, url) = (dir.path().join("data"), server.tcp_url(&database));
+    let from = format!("sqlite:{}", data.display());
+    let copy = |from: &str, to: &str| guildhall(["store", "copy", "--from", from, "--to", to]).output().unwrap();
+    let refused = |from: &str, to: &str, code: i32, told: &str| {
+        let output = copy(from, to);
+        assert_eq!(output.status.code(), Some(code), "{}", text(&output));
+        assert!(text(&output).contains(told), "{told}: {}", text(&output));
+    };
+    refused(&from, &url, 1, "has no guildhall.db");
+    refused(&url, &from, 2, "--from must be sqlite:DIR");
+    refused(&from, &from, 2, "--to must be postgres://");
+    refused(&from, &url.replace("127.0.0.1:", "127.0.0.1:x"), 2, "--to: ");
+
+    let args = ["--members", "30", "--rate", "0", "--set", "limits.rest_rate_percent=0"];
+    let demo = Demo::start(&data, &args);
+    let channel = demo.channels()[0].clone();
+    let mut http = demo.client("bot_token");
+    for n in 0..50 {
+        post(&mut http, &channel, &format!("number {n}")).unwrap();
+    }
+    refused(&from, &url, 1, "is in use by another process");
+    let guild = demo.manifest["guild_id"].as_str().expect("guild_id").to_owned();
+    let answers = |demo: &Demo| -> Vec<(u16, Value)> {
+        let paths = [
+            format!("/api/v10/guilds/{guild}"),
+            format!("/api/v10/guilds/{guild}/channels"),
+            format!("/api/v10/guilds/{guild}/roles"),
+            format!("/api/v10/guilds/{guild}/members?limit=100"),
+            format!("/api/v10/channels/{channel}"),
+            format!("/api/v10/channels/{channel}/messages?limit=100"),
+            "/api/v10/users/@me".to_owned(),
+        ];
+        let mut http = demo.client("bot_token");
+        let answers = paths.iter().map(|path| http.get(path).unwrap());
+        answers.map(|answer| (answer.status, answer.body)).collect()
+    };
+    let before = answers(&demo);
+    assert!(before.iter().all(|(status, _)| *status == 200), "{before:?}");
+    let (bot, user) = (demo.token("bot_token"), demo.token("user_token"));
+    assert_eq!(demo.terminate(), Some(0));
+
+    let copied = copy(&from, &url);
+    assert!(copied.status.success(), "{}", text(&copied));
+    assert!(text(&copied).contains("both databases have the same numbers of rows"), "{}", text(&copied));
+    refused(&from, &url, 1, "the target database is not empty");
+
+    let demo = start(&data, &url);
+    assert_eq!(
+        (demo.token("bot_token"), Http::new(demo.addr, &user).get("/api/v10/users/@me").unwrap().status),
+        (bot, 200)
+    );
+    assert_eq!(answers(&demo), before);
+    post(&mut demo.client("bot_token"), &channel, "and on").unwrap();
+    assert_eq!(demo.terminate(), Some(0));
 }
 
 #[test]
