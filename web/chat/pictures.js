@@ -42,6 +42,8 @@ for (const colorScheme of ["light", "dark"]) {
   for (const [name, page] of pages) {
     if (name === "chat" || name === "meter" || name === "phone-channels") await page.locator(".rail-item .pip").first().waitFor().catch(() => console.log(`${name}: no mark`));
     await until("no skeletons", async () => (await page.locator(".skeleton:visible").count()) === 0);
+    // No row is under the pointer.
+    await page.mouse.move(0, 0);
     await page.screenshot({ path: `${folder}/${name}-${colorScheme}.png` });
     console.log(`${name}-${colorScheme}`);
     await page.context().close();

@@ -170,6 +170,7 @@ const measure = () => {
   requestAnimationFrame(tick);
 };
 
+const FIRST_PAINT_MS_MAX = 1000;
 for (const viewport of [{ width: 1440, height: 900 }, { width: 390, height: 844 }]) {
   test(`the first paint, and nothing moves while the page fills, ${viewport.width} px`, async () => {
     const page = await newPage({ viewport, reducedMotion: "no-preference" });
@@ -177,17 +178,22 @@ for (const viewport of [{ width: 1440, height: 900 }, { width: 390, height: 844 
     await page.goto(`${node.origin}/chat/`);
     await page.getByRole("button", { name: "Join as a visitor" }).click();
     await page.locator(".message .content").first().waitFor();
-    // Again, as somebody who comes back: from the first byte to messages and members.
-    await page.reload();
-    await page.locator(".message .content").first().waitFor();
-    if (viewport.width > 700) await page.locator(".member .name").first().waitFor();
-    await until("the meter to have compared", async () => !(await page.locator(".strip-top b").innerText()).includes("…"));
-    await new Promise((resume) => setTimeout(resume, 500));
-    const { paint, messagesAt, shift, shifts } = await page.evaluate(() => ({
-      paint: performance.getEntriesByName("first-contentful-paint")[0]?.startTime, messagesAt: performance.getEntriesByName("messages")[0]?.startTime, ...window.measured,
-    }));
-    console.log(`# ${viewport.width} px: first paint ${Math.round(paint)} ms, messages ${messagesAt === undefined ? "?" : Math.round(messagesAt)} ms, layout shift ${shift.toFixed(4)}`);
-    assert.ok(shift < 0.01, `${shift}: ${shifts.join("; ")}`);
+    // Again, as somebody who comes back: from the first byte to messages and members. A busy machine gets three tries.
+    const paints = [];
+    do {
+      await page.reload();
+      await page.locator(".message .content").first().waitFor();
+      if (viewport.width > 700) await page.locator(".member .name").first().waitFor();
+      await until("the meter to have compared", async () => !(await page.locator(".strip-top b").innerText()).includes("…"));
+      await new Promise((resume) => setTimeout(resume, 500));
+      const { paint, messagesAt, shift, shifts } = await page.evaluate(() => ({
+        paint: performance.getEntriesByName("first-contentful-paint")[0]?.startTime, messagesAt: performance.getEntriesByName("messages")[0]?.startTime, ...window.measured,
+      }));
+      console.log(`# ${viewport.width} px: first paint ${Math.round(paint)} ms, messages ${messagesAt === undefined ? "?" : Math.round(messagesAt)} ms, layout shift ${shift.toFixed(4)}`);
+      assert.ok(shift < 0.01, `${shift}: ${shifts.join("; ")}`);
+      paints.push(paint);
+    } while (paints.length < 3 && paints.at(-1) >= FIRST_PAINT_MS_MAX);
+    assert.ok(Math.min(...paints) < FIRST_PAINT_MS_MAX, `first paints after ${paints} ms`);
     await page.context().close();
   });
 }
