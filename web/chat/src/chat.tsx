@@ -9,7 +9,7 @@ import { openProfile } from "./profile.tsx";
 import { view } from "./sidebar.tsx";
 import { touch, watch } from "./topics.ts";
 import { type Channel, isDirect, isNewer, isThread, type Member, type Message, type User } from "./types.ts";
-import { Avatar, closeLayer, day, exactTime, Icon, IconButton, openLayer, readable, time } from "./ui.tsx";
+import { Avatar, closeLayer, day, exactTime, Icon, IconButton, layer, openLayer, readable, time } from "./ui.tsx";
 import * as world from "./world.ts";
 import { bytes } from "./meter.ts";
 
@@ -129,8 +129,8 @@ function Row({ message, isFirst, isEditing }: RowProps): VNode {
   return (
     <li class={`message ${isFirst ? "first" : ""} ${isMention && !isMine ? "for-me" : ""} ${message.state ?? ""} ${isEditing ? "is-editing" : ""} ${isActive ? "active" : ""}`} data-id={message.id} tabIndex={-1}
       onPointerEnter={() => setActive(true)} onFocusIn={() => setActive(true)} onKeyDown={(event) => rowKeys(event, message, isMine)}
-      onPointerLeave={(event) => setActive(event.currentTarget.contains(document.activeElement))}
-      onFocusOut={(event) => setActive(event.currentTarget.matches(":hover") || event.currentTarget.contains(event.relatedTarget as Node | null))}>
+      onPointerLeave={(event) => setActive(keepsTools(event.currentTarget, document.activeElement))}
+      onFocusOut={(event) => setActive(event.currentTarget.matches(":hover") || keepsTools(event.currentTarget, event.relatedTarget as Element | null))}>
       {quoted !== undefined && message.type === 19 && (
         <button type="button" class="quoted" onClick={() => quoted && jumpTo(quoted.id)} disabled={!quoted}>
           <Icon name="reply" />{quoted ? <><b style={{ color: readable(world.colorOf(quoted.author.id, guild)) }}>{world.nameOf(quoted.author, guild)}</b> <span>{plainText(quoted.content, names) || "a file"}</span></> : <span>The message was deleted.</span>}
@@ -170,6 +170,12 @@ function Row({ message, isFirst, isEditing }: RowProps): VNode {
       )}
     </li>
   );
+}
+
+/** Whether the focus is in a row, or in a layer that its tools opened: closed, it gives the focus back to them. */
+function keepsTools(row: HTMLElement, focus: Element | null): boolean {
+  const opener = layer.peek()?.anchor;
+  return row.contains(focus) || (opener !== undefined && row.contains(opener));
 }
 
 function startReply(message: Message): void {

@@ -73,6 +73,14 @@ test("with the keyboard alone: log in, write, react, reply, edit, switch", async
   for (let presses = 0; presses < 6 && !(await isOn("typed by hand, twice")); presses++) await page.keyboard.press("Shift+Tab");
   assert.ok(await isOn("typed by hand, twice"));
   await message(page, "typed by hand, twice").getByRole("toolbar").waitFor();
+  // From the message to its buttons; a menu gives the focus back to the one that opened it.
+  const focused = () => page.evaluate(() => document.activeElement?.getAttribute("aria-label"));
+  for (let presses = 0; presses < 8 && (await focused()) !== "More"; presses++) await page.keyboard.press("Tab");
+  await page.keyboard.press("Enter");
+  await page.getByRole("dialog").waitFor();
+  await page.keyboard.press("Escape");
+  await until("focus on the button again", async () => (await focused()) === "More");
+  for (let presses = 0; presses < 8 && !(await isOn("typed by hand, twice")); presses++) await page.keyboard.press("Shift+Tab");
   await page.keyboard.press("ArrowUp");
   await page.keyboard.press("ArrowDown");
   await page.keyboard.press("+");
