@@ -146,17 +146,21 @@ test("the log-in, by axe and at both widths", async () => {
   }
 });
 
-/** What the page's main thread does meanwhile: CPU time of all of its tasks and of the longest one, in ms. Other programs do not add to it. */
+/** What the page's main thread does meanwhile: CPU time of all of its tasks and of the longest one, in ms. Other programs add little to it. */
 async function mainThread(page, run) {
   const browser = page.context().browser();
-  await browser.startTracing(page, { categories: ["disabled-by-default-devtools.timeline"] });
+  await browser.startTracing(page, { categories: ["disabled-by-default-devtools.timeline", "blink.user_timing"] });
+  const mark = (name) => page.evaluate((of) => { performance.mark(of); }, name);
+  await mark("run begins");
   await run();
+  await mark("run ends");
   const { traceEvents } = JSON.parse((await browser.stopTracing()).toString());
+  const [begin, end] = ["run begins", "run ends"].map((of) => traceEvents.find(({ name }) => name === of).ts);
   // The page is the busiest of the renderers.
   const threads = new Map(traceEvents.filter(({ name, args }) => name === "thread_name" && args.name === "CrRendererMain").map(({ pid, tid }) => [`${pid}/${tid}`, { total: 0, longest: 0 }]));
-  for (const { name, pid, tid, tdur } of traceEvents) {
+  for (const { name, pid, tid, ts, tdur } of traceEvents) {
     const thread = threads.get(`${pid}/${tid}`);
-    if (name !== "RunTask" || !thread || !tdur) continue;
+    if (name !== "RunTask" || !thread || !tdur || ts < begin || ts > end) continue;
     thread.total += tdur / 1000;
     thread.longest = Math.max(thread.longest, tdur / 1000);
   }
@@ -206,7 +210,7 @@ for (const viewport of [{ width: 1440, height: 900 }, { width: 390, height: 844 
   });
 }
 
-test("fifty messages a second: half of a frame's time for each, the end stays in view, and nothing else moves", async () => {
+test("fifty messages a second: half of the main thread's time at most, no long task, and the end stays in view", async () => {
   const page = await visit(node, { viewport: { width: 1440, height: 900 } });
   await page.locator(".member .name").first().waitFor();
   const burst = async (name, count) => {
@@ -233,8 +237,8 @@ test("fifty messages a second: half of a frame's time for each, the end stays in
   const sum = frames.reduce((all, frame) => all + frame, 0);
   console.log(`# ${rate.toFixed(0)} messages a second, ${frames.length} frames, ${((frames.length * 1000) / sum).toFixed(1)} a second: median ${at(0.5)} ms, p95 ${at(0.95)} ms, p99 ${at(0.99)} ms, longest ${at(1)} ms`);
   console.log(`# main thread, CPU time: ${(total / 250).toFixed(2)} ms a message, longest task ${longest.toFixed(1)} ms`);
-  // At fifty a second each message mostly has a frame of its own, of 16.7 ms. Half of it is left for the compositor and for people.
-  assert.ok(total / 250 < 1000 / 60 / 2, `${total / 250} ms a message`);
+  // At fifty a second a message has 20 ms, and 1.2 frames. Half of the time is left for the compositor and for people.
+  assert.ok(total / 250 < 10, `${total / 250} ms a message`);
   assert.ok(longest < 50, `a task of ${longest} ms`);
   assert.ok(fromBottom < 60, `${fromBottom} px from the end`);
   assert.equal(await messages(page).filter({ hasText: "burst 249" }).count(), 1);
