@@ -132,7 +132,9 @@ async function serveDist(context) {
   const types = { html: "text/html; charset=utf-8", css: "text/css", js: "text/javascript", wasm: "application/wasm" };
   await context.route(/\/chat\/(assets\/[^?]*)?$/, async (route) => {
     const name = new URL(route.request().url()).pathname.slice("/chat/".length) || "index.html";
-    await route.fulfill({ body: readFileSync(join(ROOT, "web/chat/dist", name)), contentType: types[name.split(".").at(-1)] });
+    // The policy of the document is the node's.
+    const policy = name === "index.html" ? (await route.fetch()).headers()["content-security-policy"] : "";
+    await route.fulfill({ body: readFileSync(join(ROOT, "web/chat/dist", name)), headers: { "content-type": types[name.split(".").at(-1)], "content-security-policy": policy } });
   });
 }
 
