@@ -504,7 +504,7 @@ export async function load(id: Id, where: "newest" | "older" | "newer" = "newest
       const arrived = there.isLoaded && !there.hasNewer ? there.items.filter((item) => item.state || isNewer(item.id, newest)) : there.items.filter((item) => item.state);
       there.items = [...page, ...arrived];
       there.hasOlder = page.length === PAGE; there.hasNewer = false; there.isLoaded = true;
-      // What came before there was a page to add it to was not shown.
+      // A message that arrived while the page was requested may be in neither of them.
       const last = channelOf(id)?.last_message_id;
       there.isOverdue ||= last !== lastBefore && isNewer(last, there.items.findLast((item) => !item.state)?.id);
     } else if (where === "older") {

@@ -94,7 +94,7 @@ test("pinned messages are previewed without their markup, and lead to the messag
   await previews.first().waitFor();
   assert.deepEqual(await previews.allInnerTexts(), ["Read this first: the rules ▒▒▒▒ x < y"]);
 
-  // The list is open: what is pinned and unpinned now shows.
+  // The open list follows pins, unpins and edits.
   await pin("PUT", hostile);
   await until("the second pin", async () => (await previews.count()) === 2);
   assert.equal(await previews.first().innerText(), "<img src=x onerror=window.hit=1> stays text");

@@ -1,4 +1,4 @@
-// Voice rooms: who is in them, in the side bar of somebody who watches.
+// Voice rooms: the list of people in each, in the side bar of a visitor.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";

@@ -121,7 +121,7 @@ describe("the choice", () => {
   });
 });
 
-test("node:zlib: the memory of a large message is given back at the next one", async () => {
+test("node:zlib: the next message releases the memory of a large one", async () => {
   const decompressor = (await zlibNode.load())();
   const pieces = await deflated([Buffer.alloc(5_000_000), Buffer.from("small")]);
   assert.ok(decompressor.push(pieces[0] as Uint8Array).buffer.byteLength >= 5_000_000);
