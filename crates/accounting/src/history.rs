@@ -7,7 +7,7 @@
 //! Limits      `SERIES_MAX` series, each 3,840 bytes; further ones are not kept, and `left_out` counts them.
 //! Not here    the clock and the task that samples: `guildhall::reports`.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Series of one node; a node has some 300.
@@ -42,7 +42,7 @@ pub struct Sample {
 }
 
 /// A part of the history, as `GET /v1/node/history` sends it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeHistoryReport))]
 pub struct HistoryReport {
     /// Seconds between two values.

@@ -7,11 +7,11 @@
 //!             (`guildhall_api`).
 
 use crate::{DurationsSnapshot, KindReport, LoopReport};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A number with a name.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeNamed))]
 pub struct Named {
     /// Name of the counted thing.
@@ -29,7 +29,7 @@ impl Named {
 
 /// Durations: how many, how long. The message types of one guild have no histogram: there the median and the 99 % are
 /// 0, and there are no buckets.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeTimes))]
 pub struct Times {
     /// Number of durations.
@@ -60,7 +60,7 @@ impl From<&DurationsSnapshot> for Times {
 }
 
 /// Wall time of one message type.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeMessageType))]
 pub struct MessageType {
     /// Name of the type.
@@ -76,7 +76,7 @@ impl From<&KindReport> for MessageType {
 }
 
 /// A loop of the node and its times by message type.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeLoop))]
 pub struct Loop {
     /// What kind of loop.
@@ -107,7 +107,7 @@ impl From<&LoopReport> for Loop {
 }
 
 /// Memory of one part of the node.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeOwner))]
 pub struct Owner {
     /// Name of the part of the node.
@@ -121,7 +121,7 @@ pub struct Owner {
 }
 
 /// Connections and sessions now.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeConnections))]
 pub struct Connections {
     /// Sockets of the node, those of REST included.
@@ -145,7 +145,7 @@ pub struct Connections {
 }
 
 /// Memory of the process.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeMemory))]
 pub struct Memory {
     /// Resident bytes.
@@ -157,7 +157,7 @@ pub struct Memory {
 }
 
 /// `GET /v1/node/overview`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeOverviewReport))]
 pub struct OverviewReport {
     /// When it was collected.
@@ -181,7 +181,7 @@ pub struct OverviewReport {
 }
 
 /// Dispatches that were sent one way.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeWay))]
 pub struct Way {
     /// `none`, `zlib-stream`, `zstd-stream`, `permessage-deflate`, or `zlib-payload` for dispatches that are compressed
@@ -203,7 +203,7 @@ pub struct Way {
 }
 
 /// Dispatches of one type.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeDispatchType))]
 pub struct DispatchType {
     /// As in field `t`; `BACKEND` for names that backends chose, `other` for everything that is no dispatch.
@@ -213,7 +213,7 @@ pub struct DispatchType {
 }
 
 /// Cost of the traffic of sampled sessions in other codecs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeBill))]
 pub struct Bill {
     /// Sessions that are sampled now.
@@ -235,7 +235,7 @@ pub struct Bill {
 }
 
 /// `GET /v1/node/bandwidth`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeBandwidthReport))]
 pub struct BandwidthReport {
     /// When it was collected.
@@ -247,7 +247,7 @@ pub struct BandwidthReport {
 }
 
 /// A guild that is loaded.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeGuild))]
 pub struct Guild {
     /// Snowflake of the guild, as text.
@@ -279,7 +279,7 @@ pub struct Guild {
 }
 
 /// `GET /v1/node/guilds`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeGuildsReport))]
 pub struct GuildsReport {
     /// When it was collected.
@@ -291,7 +291,7 @@ pub struct GuildsReport {
 }
 
 /// A relay of one guild.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeRelay))]
 pub struct Relay {
     /// Partition that runs it.
@@ -309,7 +309,7 @@ pub struct Relay {
 }
 
 /// `GET /v1/node/guilds/{guild_id}`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeGuildReport))]
 pub struct GuildReport {
     /// When it was collected.
@@ -325,7 +325,7 @@ pub struct GuildReport {
 }
 
 /// A session of the gateway.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeSession))]
 pub struct Session {
     /// Session id, as in READY.
@@ -363,7 +363,7 @@ pub struct Session {
 }
 
 /// `GET /v1/node/sessions`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeSessionsReport))]
 pub struct SessionsReport {
     /// When it was collected.
@@ -377,7 +377,7 @@ pub struct SessionsReport {
 }
 
 /// A guild of a session.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeSubscription))]
 pub struct Subscription {
     /// Snowflake of the guild, as text.
@@ -389,7 +389,7 @@ pub struct Subscription {
 }
 
 /// A dispatch that a session was given.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeLoggedEvent))]
 pub struct LoggedEvent {
     /// Its sequence.
@@ -403,7 +403,7 @@ pub struct LoggedEvent {
 }
 
 /// `GET /v1/node/sessions/{session_id}`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeSessionReport))]
 pub struct SessionReport {
     /// When it was collected.
@@ -433,7 +433,7 @@ pub struct SessionReport {
 }
 
 /// Compression contexts of one kind.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeContextKind))]
 pub struct ContextKind {
     /// `zlib`, `zstd` or `zstd_upgraded`.
@@ -451,7 +451,7 @@ pub struct ContextKind {
 }
 
 /// The loop that grants larger contexts.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeUpgradesReport))]
 pub struct UpgradesReport {
     /// Its decision, in a word.
@@ -469,7 +469,7 @@ pub struct UpgradesReport {
 }
 
 /// Streams that share one match search.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeSharedMatch))]
 pub struct SharedMatch {
     /// History and index.
@@ -493,7 +493,7 @@ pub struct SharedMatch {
 }
 
 /// `GET /v1/node/compression`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeCompressionReport))]
 pub struct CompressionReport {
     /// When it was collected.
@@ -515,7 +515,7 @@ pub struct CompressionReport {
 }
 
 /// A setting in force.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeSetting))]
 pub struct Setting {
     /// `section.key`.
@@ -529,7 +529,7 @@ pub struct Setting {
 }
 
 /// Clients that were refused for one reason.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeRefusal))]
 pub struct Refusal {
     /// Kind of the refused thing: `token`, `key`, `identify`, `resume` or `socket`.
@@ -541,7 +541,7 @@ pub struct Refusal {
 }
 
 /// A line of the log at level WARN or ERROR.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeWarning))]
 pub struct Warning {
     /// When it was written.
@@ -555,7 +555,7 @@ pub struct Warning {
 }
 
 /// `GET /v1/node/operations`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeOperationsReport))]
 pub struct OperationsReport {
     /// When it was collected.

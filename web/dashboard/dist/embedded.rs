@@ -1,12 +1,12 @@
 // Written by web/dashboard/build.js.
 const ASSETS: &[Asset] = &[
     Asset {
-        name: "assets/index-DjlpyPij.js",
+        name: "assets/index-DZCuiXls.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "1e18d8679e85dca2",
-        plain: include_bytes!("assets/index-DjlpyPij.js"),
-        gzip: include_bytes!("assets/index-DjlpyPij.js.gz"),
-        brotli: include_bytes!("assets/index-DjlpyPij.js.br"),
+        tag: "01525bf79ecb500b",
+        plain: include_bytes!("assets/index-DZCuiXls.js"),
+        gzip: include_bytes!("assets/index-DZCuiXls.js.gz"),
+        brotli: include_bytes!("assets/index-DZCuiXls.js.br"),
     },
     Asset {
         name: "assets/style-C0c2iWMf.css",
@@ -19,7 +19,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "b5149e555fb513b6",
+        tag: "6ee14e51c960d00e",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

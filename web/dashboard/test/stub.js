@@ -55,7 +55,7 @@ export class Stub {
       identifies: 2, resumes: wave(seconds, 5, 4), 'closes{by="client",code="1000"}': 2, connections_cut: 0.6, slow_consumers: 0, process_cpu_seconds: 1.12,
       process_resident_memory_bytes: 812e6, 'compression_slab_bytes{kind="zlib"}': 120e6, 'compression_contexts{kind="zlib"}': 410, shared_match_heap_bytes: 41e6,
       shared_match_written: 41_000, 'tokens_refused{reason="expired"}': 0.4,
-      ...Object.fromEntries(DISPATCHES.map(([name, rate, bytes, ratio]) => [`dispatch_wire_bytes{type="${name}"}`, wave(seconds, rate * bytes * ratio * 40, rate * 3)])),
+      ...Object.fromEntries(DISPATCHES.map(([name, rate, bytes, ratio]) => [`sent_frame_wire_bytes{event="${name}"}`, wave(seconds, rate * bytes * ratio * 40, rate * 3)])),
     };
   }
 

@@ -20,6 +20,7 @@ mod serve;
 mod shell;
 mod store;
 mod token;
+mod top;
 
 use crate::{
     assemble::StartError,
@@ -81,6 +82,9 @@ pub enum Command {
     /// Publish events to the clients of a running node
     #[command(after_long_help = publish::HELP)]
     Publish(publish::PublishArgs),
+    /// Watch a running node: loops, guilds, sessions, bandwidth
+    #[command(after_long_help = top::HELP)]
+    Top(top::TopArgs),
     /// Copy a node's database and files to a new directory, also while the node runs
     #[command(after_long_help = backup::BACKUP_HELP)]
     Backup(backup::BackupArgs),
@@ -169,6 +173,7 @@ pub async fn run(
         Command::Key(args) => key::run(args, environment).await,
         Command::Import(args) => import::run(args, &environment).await,
         Command::Publish(args) => publish::run(args, &environment).await,
+        Command::Top(args) => top::run(args, &environment, stop).await,
         Command::Backup(args) => backup::backup(args, environment).await,
         Command::Restore(args) => backup::restore(args, environment),
         Command::Store(args) => store::run(args, environment).await,
@@ -290,6 +295,8 @@ mod tests {
         check("guildhall publish --file f", true);
         check("guildhall publish --file f --event X", false);
         check("guildhall publish", false);
+        check("guildhall top --once --server http://127.0.0.1:1 --key-file k", true);
+        check("guildhall top loops", false);
         check("guildhall key list", true);
         check("guildhall key revoke 5", true);
         check("guildhall config", true);
@@ -321,6 +328,7 @@ mod tests {
             ("key", key::HELP),
             ("import", import::HELP),
             ("publish", publish::HELP),
+            ("top", top::HELP),
             ("backup", backup::BACKUP_HELP),
             ("restore", backup::RESTORE_HELP),
             ("store", store::HELP),

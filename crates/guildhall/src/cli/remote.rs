@@ -4,19 +4,21 @@
 //! Invariants  a key is never an argument, because every user of the machine can read arguments. The body is sent after
 //!             the node's `100 Continue`, so that a refusal is not lost when the node closes a connection with an
 //!             unread body. (test `n1_1_*` in `it/exact.rs`)
-//! Limits      `PIECES_AHEAD` pieces of the file wait to be sent; `LINE_BYTES_MAX` per line of the answer. A proxy that
+//! Limits      `PIECES_AHEAD` pieces of the file wait to be sent; `LINE_BYTES_MAX` per line of the answer, and
+//!             `ANSWER_BYTES_MAX` for an answer without lines. A proxy that
 //!             does not forward `100 Continue` delays the body by `GO_ON_WITHIN`. With TLS the node's certificate must
 //!             be trusted by `--ca` or the system's roots. Redirects are not followed.
 
 use crate::jwks_url::trust;
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use bytes::Bytes;
 use clap::Args;
 use futures_util::StreamExt as _;
-use http_body_util::{BodyExt as _, StreamBody};
-use hyper::{Request, StatusCode, body::Frame, header};
+use http_body_util::{BodyExt as _, Empty, Limited, StreamBody};
+use hyper::{Request, StatusCode, body::Frame, client::conn::http1::SendRequest, header};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::{
     convert::Infallible,
@@ -34,6 +36,8 @@ use tokio::{
 const PIECE_BYTES: usize = 64 << 10;
 const PIECES_AHEAD: usize = 4;
 const LINE_BYTES_MAX: usize = 1 << 20;
+/// Largest answer without lines.
+const ANSWER_BYTES_MAX: usize = 16 << 20;
 const GO_ON_WITHIN: Duration = Duration::from_secs(2);
 const KEY_VARIABLE: &str = "GUILDHALL_KEY";
 
@@ -90,6 +94,15 @@ trait Carrier: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Carrier for T {}
 
 impl Server {
+    /// What a connection means that ended without an answer.
+    fn closed(&self) -> &'static str {
+        if self.is_tls {
+            "the node closed the connection"
+        } else {
+            "the node closed the connection: with [tls] it speaks only TLS (--server https://…)"
+        }
+    }
+
     /// Connects. With TLS, trusts the certificates in `ca`, or those that the system trusts.
     async fn connect(&self, ca: Option<&Path>) -> anyhow::Result<Box<dyn Carrier>> {
         let Self { is_tls, host, port, authority } = self;
@@ -126,6 +139,23 @@ impl Remote {
         }
     }
 
+    /// A client for requests without a body.
+    ///
+    /// # Errors
+    /// There is no key.
+    pub fn asking(&self, environment: &[(String, String)]) -> anyhow::Result<Asking> {
+        self.check()?;
+        Ok(Asking { remote: self.clone(), key: self.key(environment)?, sender: None })
+    }
+
+    fn check(&self) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            self.ca.is_none() || self.server.is_tls,
+            "--ca is for https://: name the node by --server https://…"
+        );
+        Ok(())
+    }
+
     /// Sends the lines of `input`, and passes each line of the answer to `take` when it arrives.
     ///
     /// # Errors
@@ -139,10 +169,7 @@ impl Remote {
     ) -> anyhow::Result<()> {
         let server = &self.server;
         let key = self.key(environment)?;
-        anyhow::ensure!(
-            self.ca.is_none() || server.is_tls,
-            "--ca is for https://: name the node by --server https://…"
-        );
+        self.check()?;
         let stream = server.connect(self.ca.as_deref()).await?;
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
@@ -165,11 +192,7 @@ impl Remote {
             .header(header::EXPECT, "100-continue")
             .body(StreamBody::new(Box::pin(body)))
             .context("the key has invalid characters")?;
-        let closed = if server.is_tls {
-            "the node closed the connection"
-        } else {
-            "the node closed the connection: with [tls] it speaks only TLS (--server https://…)"
-        };
+        let closed = server.closed();
         hyper::ext::on_informational(&mut request, move |answer| {
             if answer.status() == StatusCode::CONTINUE {
                 said_so.notify_one();
@@ -192,11 +215,59 @@ impl Remote {
         }
         if status != StatusCode::OK {
             reading.abort();
-            let problem: Value = serde_json::from_slice(&line).unwrap_or_default();
-            bail!("{status}: {}", problem["message"].as_str().unwrap_or("the node refused without a reason"));
+            return Err(refusal(status, &line));
         }
         reading.await?
     }
+}
+
+/// Requests without a body, over one connection for as long as the node keeps it.
+pub(super) struct Asking {
+    remote: Remote,
+    key: String,
+    sender: Option<SendRequest<Empty<Bytes>>>,
+}
+
+impl Asking {
+    /// The answer to `GET path`.
+    ///
+    /// # Errors
+    /// The node cannot be reached or refuses the request, or the answer is not what was expected.
+    pub async fn get<T: DeserializeOwned>(&mut self, path: &str) -> anyhow::Result<T> {
+        let server = &self.remote.server;
+        let kept = match self.sender.take() {
+            Some(mut sender) => sender.ready().await.is_ok().then_some(sender),
+            None => None,
+        };
+        let mut sender = match kept {
+            Some(sender) => sender,
+            None => {
+                let stream = server.connect(self.remote.ca.as_deref()).await?;
+                let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+                tokio::spawn(connection);
+                sender
+            }
+        };
+        let request = Request::get(path)
+            .header(header::HOST, &server.authority)
+            .header(header::AUTHORIZATION, format!("Bearer {}", self.key))
+            .body(Empty::new())
+            .context("the key has invalid characters")?;
+        let answer = sender.send_request(request).await.context(server.closed())?;
+        let status = answer.status();
+        let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
+        let body = body.map_err(|error| anyhow!("the answer broke off: {error}"))?.to_bytes();
+        if status != StatusCode::OK {
+            return Err(refusal(status, &body));
+        }
+        self.sender = Some(sender);
+        serde_json::from_slice(&body).context("the answer is not that of a Guildhall node of this version")
+    }
+}
+
+fn refusal(status: StatusCode, body: &[u8]) -> anyhow::Error {
+    let problem: Value = serde_json::from_slice(body).unwrap_or_default();
+    anyhow!("{status}: {}", problem["message"].as_str().unwrap_or("the node refused without a reason"))
 }
 
 async fn read_pieces(mut input: impl AsyncRead + Unpin, pieces: mpsc::Sender<Bytes>) -> anyhow::Result<()> {

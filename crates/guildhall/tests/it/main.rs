@@ -30,6 +30,7 @@ mod stalled;
 mod support;
 mod surface;
 mod tls;
+mod top;
 mod town;
 mod users_policy;
 mod ws;

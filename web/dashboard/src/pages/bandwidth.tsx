@@ -28,7 +28,7 @@ const total = (type: DispatchType | undefined, of: "count_total" | "raw_bytes_to
 
 export function Bandwidth() {
   const report = useReport<BandwidthReport>("node/bandwidth");
-  const feed = useFeed(["dispatch_wire_bytes"]);
+  const feed = useFeed(["sent_frame_wire_bytes"]);
   const { value, before, fault } = report;
   const rows = useMemo(() => {
     if (!value) return [];
@@ -66,7 +66,7 @@ export function Bandwidth() {
         : <>No dispatch was sent in the last seconds.</>}</p>
       <div class="charts">
         <Bars title="Share of bytes by dispatch type" says="Bytes on the wire in the last seconds; the share of dispatches is on the right." format={percent} empty="Nothing is sent: a client that connects receives at least READY." rows={rows.filter((row) => row.wire > 0).slice(0, 10).map((row) => ({ label: row.name, value: row.bytesShare, color: colorFor(row.name), note: `of bytes, ${join(percent(row.countShare))} of dispatches` }))} />
-        <Chart title="Trend by dispatch type" says="Bytes on the wire per second." at={feed.series.at} lines={largest(feed.by("dispatch_wire_bytes", "type")).map((line) => ({ ...line, color: line.label.endsWith(" others") ? colorOf(5) : colorFor(line.label) }))} stacked format={byteRate} changed={feed.changed.value} isLoaded={feed.isLoaded.value} height={260} />
+        <Chart title="Trend by dispatch type" says="Bytes on the wire per second." at={feed.series.at} lines={largest(feed.by("sent_frame_wire_bytes", "event")).map((line) => ({ ...line, color: line.label.endsWith(" others") ? colorOf(5) : colorFor(line.label) }))} stacked format={byteRate} changed={feed.changed.value} isLoaded={feed.isLoaded.value} height={260} />
         <Bars title="Ratio by codec and encoding" says="Wire bytes of uncompressed bytes in the last seconds: shorter is better." format={percent} empty="Nothing was sent in the last seconds." rows={[...ways].filter(([, way]) => way.raw > 0).sort((a, b) => b[1].wire - a[1].wire).map(([label, way]) => ({ label, value: way.wire / way.raw, note: `${join(bytes(way.wire))}`, color: "#2f5fe0" }))} />
         <Bars title="The bandwidth bill" says={bill ? `What the same ${exact(bill.count_total)} dispatches of ${exact(bill.sessions)} sampled sessions cost in each codec.` : undefined} format={bytes} empty="No session is sampled: the bill needs clients that receive something." rows={bill && bill.count_total > 0 ? [
           { label: "Uncompressed", value: bill.plain_bytes_total, color: "#7a869a" },

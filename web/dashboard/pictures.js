@@ -1,0 +1,40 @@
+// Takes the pictures of docs/dashboard.md again, from a demo of its own under the load of some clients.
+//
+//   GUILDHALL=…/guildhall node pictures.js [FOLDER] [SECONDS]     default: docs/pictures, after 60 seconds
+
+import { mkdirSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { Node } from "./test/node.js";
+import { closeBrowser, until, visit } from "./test/support.js";
+
+const [folder = fileURLToPath(new URL("../../docs/pictures", import.meta.url)), seconds = "60"] = process.argv.slice(2);
+mkdirSync(folder, { recursive: true });
+const CLIENTS = 12;
+const desktop = { viewport: { width: 1280, height: 800 } };
+const phone = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true };
+
+const node = await Node.start({ rate: 25 });
+const clients = [];
+for (let index = 0; index < CLIENTS; index++) clients.push(await node.connect());
+await new Promise((resume) => setTimeout(resume, Number(seconds) * 1_000));
+
+const PICTURES = {
+  overview: "overview", bandwidth: "bandwidth", guilds: "guilds", guild: `guilds/${node.demo.guild_id}`, sessions: "sessions",
+  session: `sessions/${clients[0].sessionId}`, compression: "compression", operations: "operations",
+};
+for (const [size, options] of [["", desktop], ["-phone", phone]]) {
+  for (const colorScheme of ["light", "dark"]) {
+    const page = await visit(node, { key: node.demo.admin_key, colorScheme, ...options });
+    for (const [name, path] of Object.entries(PICTURES)) {
+      await page.evaluate((to) => { location.hash = `#/${to}`; }, path);
+      await until("no skeletons", async () => (await page.locator(".skeleton:visible").count()) === 0);
+      // Two reports, from which rates are computed, and a line to see.
+      await page.waitForTimeout(name === "guild" && size === "" ? 12_000 : 5_500);
+      await page.screenshot({ path: `${folder}/dashboard-${name}${size}-${colorScheme}.png` });
+      console.log(`dashboard-${name}${size}-${colorScheme}`);
+    }
+    await page.context().close();
+  }
+}
+await closeBrowser();
+await node.stop();
