@@ -1,8 +1,8 @@
 //! Authentication: from the header to the account.
 //!
 //! Owns        the three forms of the Authorization header, and `Caller`, the account behind a request.
-//! Invariants  a handler that takes `Caller` runs only for an authenticated request: `crate::gate` puts the account
-//!             into the request's extensions, nobody else does.
+//! Invariants  a handler that takes `Caller` runs only for an authenticated request: `crate::middleware` puts the
+//!             account into the request's extensions, nobody else does.
 //!             Spec  docs/protocol.md §10: `Bot TOKEN`, `Bearer TOKEN`, `TOKEN`.
 
 use crate::error::ApiError;

@@ -6,7 +6,7 @@
 
 use crate::{
     body::BodyFault,
-    form::{Fault, Faults},
+    form::{FieldError, FieldErrors},
     limits,
     quota::OverQuota,
 };
@@ -63,7 +63,7 @@ pub(crate) enum ApiError {
     BodyTooSlow,
     /// Fields are wrong.
     #[error("Invalid Form Body")]
-    Form(Faults),
+    Form(FieldErrors),
     /// Too many requests.
     #[error("You are being rate limited.")]
     RateLimited {
@@ -152,15 +152,16 @@ impl ApiError {
 impl From<Refusal> for ApiError {
     fn from(refusal: Refusal) -> Self {
         match refusal {
-            Refusal::UnknownReference => {
-                Self::Form(Faults::at("message_reference", Fault::new("REPLIES_UNKNOWN_MESSAGE", "Unknown message")))
-            }
+            Refusal::UnknownReference => Self::Form(FieldErrors::at(
+                "message_reference",
+                FieldError::new("REPLIES_UNKNOWN_MESSAGE", "Unknown message"),
+            )),
             Refusal::InvalidForm(field) => {
                 let fault = match field {
-                    "parent_id" => Fault::new("CHANNEL_PARENT_INVALID_TYPE", "Not a category"),
-                    _ => Fault::new("INVALID_VALUE", "This field cannot have that value here."),
+                    "parent_id" => FieldError::new("CHANNEL_PARENT_INVALID_TYPE", "Not a category"),
+                    _ => FieldError::new("INVALID_VALUE", "This field cannot have that value here."),
                 };
-                Self::Form(Faults::at(field, fault))
+                Self::Form(FieldErrors::at(field, fault))
             }
             Refusal::Unavailable => Self::Overloaded,
             other => Self::Refused(other),
@@ -198,8 +199,8 @@ impl From<BodyFault> for ApiError {
     }
 }
 
-impl From<Faults> for ApiError {
-    fn from(faults: Faults) -> Self {
+impl From<FieldErrors> for ApiError {
+    fn from(faults: FieldErrors) -> Self {
         Self::Form(faults)
     }
 }
@@ -209,7 +210,7 @@ struct ErrorBody<'a> {
     message: String,
     code: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
-    errors: Option<&'a Faults>,
+    errors: Option<&'a FieldErrors>,
     /// Time to wait, seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after: Option<f64>,

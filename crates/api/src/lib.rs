@@ -15,13 +15,13 @@ mod body;
 mod chat;
 mod dashboard;
 mod dictionaries;
-mod entry;
 mod error;
 mod files;
 mod form;
-mod gate;
 mod limits;
+mod middleware;
 mod multipart;
+mod normalize_path;
 mod note;
 mod ops;
 mod page;
@@ -62,5 +62,5 @@ use std::sync::Arc;
 pub fn router(state: ApiState) -> Router {
     let api = Arc::new(Api::new(state));
     let routes = routes::routes(Arc::clone(&api));
-    Router::new().fallback(move |request: Request| entry::enter(Arc::clone(&api), routes.clone(), request))
+    Router::new().fallback(move |request: Request| normalize_path::normalize(Arc::clone(&api), routes.clone(), request))
 }

@@ -7,15 +7,15 @@
 //! Invariants  no picture is written before the caller has checked that its sender has the right.
 //! Limits      `EMOJI_BYTES_MAX`, `STICKER_BYTES_MAX`, `uploads.picture_bytes_max`, and the limit of the request's
 //!             body. The decoded bytes are fewer than their text: handlers hold its reservation until the picture is
-//!             written. `crate::upload::Slots` bounds the requests that write at once.
+//!             written. `crate::upload::UploadPermits` bounds the requests that write at once.
 //! Not here    the folder: `crate::files`.     Spec  docs/protocol/choices.md "Pictures".
 
 use crate::{
     error::ApiError,
     files::{Format, HASH_DIGITS, Held},
-    form::{Fault, Form, Parsed},
+    form::{FieldError, Form, Parsed},
     state::Api,
-    upload::{Slot, refused},
+    upload::{UploadPermit, refused},
 };
 use aws_lc_rs::digest;
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -55,12 +55,12 @@ impl Picture {
         }
         let picture = Self::new(bytes).and_then(|picture| picture.format.sticker_type().map(|kind| (picture, kind)));
         let message = "Invalid Asset: a sticker is PNG, APNG, GIF or Lottie.";
-        picture.ok_or_else(|| Fault::new("IMAGE_INVALID", message).into())
+        picture.ok_or_else(|| FieldError::new("IMAGE_INVALID", message).into())
     }
 }
 
-fn too_large(bytes_max: usize) -> Fault {
-    Fault::new("BINARY_TYPE_MAX_SIZE", format!("File cannot be larger than {} kb.", bytes_max as f64 / 1024.0))
+fn too_large(bytes_max: usize) -> FieldError {
+    FieldError::new("BINARY_TYPE_MAX_SIZE", format!("File cannot be larger than {} kb.", bytes_max as f64 / 1024.0))
 }
 
 /// Formats and sizes that a field accepts.
@@ -84,8 +84,8 @@ impl PictureRule {
 
     /// Reads `data:image/…;base64,…`. The bytes determine the format, whatever the text says.
     pub fn parse(self, value: &Value) -> Parsed<Picture> {
-        let invalid = |message: &'static str| Fault::new("IMAGE_INVALID", message);
-        let bytes_max = self.bytes_max.ok_or_else(|| Fault::new("UNSUPPORTED", NOT_KEPT))?;
+        let invalid = |message: &'static str| FieldError::new("IMAGE_INVALID", message);
+        let bytes_max = self.bytes_max.ok_or_else(|| FieldError::new("UNSUPPORTED", NOT_KEPT))?;
         let text = value.as_str().and_then(|text| text.strip_prefix("data:image/"));
         let (_, encoded) = text.and_then(|text| text.split_once(";base64,")).ok_or_else(|| invalid(EXPECTED))?;
         // Four digits are three bytes, the last two of which may be missing.
@@ -117,7 +117,7 @@ pub(crate) fn hash_of(field: &Option<Option<Picture>>) -> Option<Option<Box<str>
 pub(crate) struct HeldPictures<'a> {
     api: &'a Api,
     held: Option<Held>,
-    _slot: Option<Slot>,
+    _slot: Option<UploadPermit>,
 }
 
 impl Api {

@@ -1,11 +1,11 @@
 //! Quotas: a bounded amount that requests reserve from, with a share per party.
 //!
 //! Owns        the amounts reserved, in total and per party.
-//! Invariants  Q1 the total and every share are the sums of the live reservations; a party without one is forgotten. Q2 no caller
-//!             waits: a reservation past a limit fails at once. (tests `q1_*`, `q2_*`)
+//! Invariants  Q1 the total and every share are the sums of the live reservations; a party without one is forgotten. Q2
+//!             no caller waits: a reservation past a limit fails at once. (tests `q1_*`, `q2_*`)
 //! Limits      `total_max`; `share_max` per party, so that one account or address leaves quota for others.
-//! Not here    the unit: bytes of bodies (`crate::body`), bytes of JSON trees (`crate::tree`), requests (`crate::gate`), streams
-//!             (`crate::v1`).
+//! Not here    the unit: bytes of bodies (`crate::body`), bytes of JSON trees (`crate::tree`), requests
+//!             (`crate::middleware`), streams (`crate::v1`).
 
 use std::{
     collections::HashMap,

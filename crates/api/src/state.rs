@@ -13,7 +13,7 @@ use crate::{
     limits::{Bucket, RateLimits},
     quota::Quota,
     unserved::Unserved,
-    upload::Slots,
+    upload::UploadPermits,
 };
 use axum::{body::HttpBody, response::Response};
 use guildhall_guild::{Actor, MessageRecord, Refusal, Request, request};
@@ -104,7 +104,7 @@ pub(crate) struct Api {
     pub searches: Arc<Semaphore>,
     pub files: Option<Files>,
     /// One per request with files.
-    pub uploads: Slots,
+    pub uploads: UploadPermits,
     pub unserved: Arc<Unserved>,
     /// Held while commands of an application are read, changed and kept.
     pub commands: Mutex<()>,
@@ -124,7 +124,7 @@ impl Api {
             body_quotas: BodyQuotas::new(bodies_bytes_max, trees_bytes_max, json_bytes_max),
             searches: semaphore(state.limits.searches_in_flight_max),
             files: state.files,
-            uploads: Slots::new(state.limits.uploads_in_flight_max),
+            uploads: UploadPermits::new(state.limits.uploads_in_flight_max),
             unserved: state.unserved,
             commands: Mutex::new(()),
             node: state.node,

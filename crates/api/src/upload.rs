@@ -1,8 +1,9 @@
 //! Uploads: the files of one request, from its form data to the message that has them.
 //!
-//! Owns        `Uploads` (received files), `FileForm` (the message's description of a file), `Kept` (stored files).
+//! Owns        `Uploads` (received files), `FileForm` (the message's description of a file), `StoredFiles` (stored
+//!             files).
 //! Invariants  U1 the node writes no byte of a file before the sender is authorized. U2 the files of a refused message
-//!             are deleted; if the result of the message is unknown, the sweep checks (`files::Claim`).
+//!             are deleted; if the result of the message is unknown, the sweep checks (`files::FileReservation`).
 //! Limits      `FILES_MAX` files; `ApiLimits::uploads_in_flight_max` requests with files at once: further ones are
 //!             refused (503); `UPLOADS_PER_SENDER_MAX` of one sender: further ones wait for these, until their
 //!             deadline.
@@ -10,8 +11,8 @@
 
 use crate::{
     error::ApiError,
-    files::{Claim, FileError, Files, Incoming, Received, clean_name, content_type},
-    form::{Fault, Faults},
+    files::{FileError, FileReservation, Files, Incoming, Received, clean_name, content_type},
+    form::{FieldError, FieldErrors},
     multipart::{FileHead, FilePiece},
     quota::OverQuota,
     state::Api,
@@ -35,24 +36,24 @@ pub(crate) const NO_FILES: &str = "This server does not store attachments.";
 
 /// Limits of concurrent uploads.
 #[derive(Debug)]
-pub(crate) struct Slots {
+pub(crate) struct UploadPermits {
     all: Arc<Semaphore>,
     /// By account or webhook. Those that nobody uses are forgotten when others come.
     senders: Mutex<BTreeMap<u64, Weak<Semaphore>>>,
 }
 
 /// While it lives, its request counts.
-pub(crate) struct Slot {
+pub(crate) struct UploadPermit {
     _of_sender: OwnedSemaphorePermit,
     _of_all: OwnedSemaphorePermit,
 }
 
-impl Slots {
+impl UploadPermits {
     pub fn new(uploads_max: usize) -> Self {
         Self { all: Arc::new(Semaphore::new(uploads_max)), senders: Mutex::default() }
     }
 
-    pub async fn take(&self, sender: u64) -> Result<Slot, ApiError> {
+    pub async fn take(&self, sender: u64) -> Result<UploadPermit, ApiError> {
         let of_sender = {
             let mut senders = self.senders.lock().unwrap_or_else(PoisonError::into_inner);
             senders.retain(|_, semaphore| semaphore.strong_count() > 0);
@@ -65,7 +66,7 @@ impl Slots {
         let of_sender = of_sender.acquire_owned().await.map_err(|_| ApiError::Overloaded)?;
         // A request never waits for files of other senders, which may stall.
         let of_all = Arc::clone(&self.all).try_acquire_owned().map_err(|_| OverQuota::Total)?;
-        Ok(Slot { _of_sender: of_sender, _of_all: of_all })
+        Ok(UploadPermit { _of_sender: of_sender, _of_all: of_all })
     }
 }
 
@@ -82,7 +83,7 @@ struct Upload {
 pub(crate) struct Uploads {
     done: Vec<Upload>,
     current: Option<(usize, FileHead, Incoming)>,
-    slot: Option<Slot>,
+    slot: Option<UploadPermit>,
 }
 
 /// Description of an uploaded file in a message.
@@ -101,7 +102,7 @@ impl Uploads {
     }
 
     /// It may go on (U1).
-    pub fn admit(&mut self, slot: Slot) {
+    pub fn admit(&mut self, slot: UploadPermit) {
         self.slot = Some(slot);
     }
 
@@ -115,7 +116,7 @@ impl Uploads {
             FilePiece::Begin(head) => {
                 if self.done.len() == FILES_MAX {
                     let message = format!("Must be {FILES_MAX} or fewer in length.");
-                    return Err(Faults::at("files", Fault::new("BASE_TYPE_MAX_LENGTH", message)).into());
+                    return Err(FieldErrors::at("files", FieldError::new("BASE_TYPE_MAX_LENGTH", message)).into());
                 }
                 let number = self.number_of(&head.name)?;
                 self.current = Some((number, head, files.begin().await.map_err(refused)?));
@@ -144,8 +145,8 @@ impl Uploads {
         match digits.parse() {
             Ok(number) if is_free(&number) => Ok(number),
             Ok(_) => {
-                let fault = Fault::new("FILE_DUPLICATE", format!("There is more than one file {digits}."));
-                Err(Faults::at("files", fault).into())
+                let fault = FieldError::new("FILE_DUPLICATE", format!("There is more than one file {digits}."));
+                Err(FieldErrors::at("files", fault).into())
             }
             Err(_) => Ok((0..).find(is_free).unwrap_or_default()),
         }
@@ -161,10 +162,10 @@ impl Uploads {
     }
 
     /// Stores every file, and describes it for the message. `forms` are the descriptions of the request.
-    pub async fn keep(self, api: &Api, channel_id: ChannelId, forms: &[FileForm]) -> Result<Kept, ApiError> {
-        let mut kept = Kept { channel_id, attachments: Vec::new(), files: None };
+    pub async fn keep(self, api: &Api, channel_id: ChannelId, forms: &[FileForm]) -> Result<StoredFiles, ApiError> {
+        let mut kept = StoredFiles { channel_id, attachments: Vec::new(), files: None };
         let Some(files) = api.files.as_ref().filter(|_| !self.done.is_empty()) else { return Ok(kept) };
-        kept.files = Some((files.clone(), Claim::new(files.clone())));
+        kept.files = Some((files.clone(), FileReservation::new(files.clone())));
         let mut uploads = self.done;
         uploads.sort_by_key(|upload| upload.number);
         for Upload { number, filename, content_type: claimed, received } in uploads {
@@ -182,8 +183,8 @@ impl Uploads {
                 width,
                 filename,
             };
-            if let Some((_, claim)) = &mut kept.files {
-                claim.add(id);
+            if let Some((_, reservation)) = &mut kept.files {
+                reservation.add(id);
             }
             if let Err(error) = received.keep(channel_id, id).await {
                 kept.remove(|_| true).await;
@@ -196,14 +197,14 @@ impl Uploads {
 }
 
 /// Files that have their place, and wait for their message.
-pub(crate) struct Kept {
+pub(crate) struct StoredFiles {
     channel_id: ChannelId,
     /// Descriptions for the message.
     attachments: Vec<Attachment>,
-    files: Option<(Files, Claim)>,
+    files: Option<(Files, FileReservation)>,
 }
 
-impl Kept {
+impl StoredFiles {
     /// A message gets them.
     pub fn put_into(&self, message: &mut NewMessage) {
         message.attachments.extend_from_slice(&self.attachments);
@@ -241,14 +242,14 @@ impl Kept {
 
     /// Removes some, and is done with the others.
     async fn remove(self, is_in_vain: impl Fn(Id<()>) -> bool) {
-        let Some((files, claim)) = self.files else { return };
+        let Some((files, reservation)) = self.files else { return };
         for attachment in self.attachments.iter().filter(|attachment| is_in_vain(attachment.id)) {
             // The sweep finds what is left.
             if let Err(error) = files.remove(self.channel_id, attachment.id).await {
                 tracing::warn!(%error, "a file whose message was refused cannot be removed yet");
             }
         }
-        claim.settle();
+        reservation.settle();
     }
 }
 
@@ -308,5 +309,5 @@ pub(crate) fn refused(error: FileError) -> ApiError {
 
 /// Why nothing is taken in where files are not kept.
 pub(crate) fn no_files() -> ApiError {
-    Faults::at("attachments", Fault::new("UNSUPPORTED", NO_FILES)).into()
+    FieldErrors::at("attachments", FieldError::new("UNSUPPORTED", NO_FILES)).into()
 }

@@ -7,34 +7,34 @@
 //!             `sweep` (in `sweep`).
 //! Invariants  F1 a stored file is on disk before its message is published. F2 all files together, including uploads in
 //!             progress, never exceed `bytes_max`. F3 a file is deleted only if no message has it and no request is
-//!             about to use it (`Claims`). F4 paths consist of numbers only.
+//!             about to use it (`PendingFiles`). F4 paths consist of numbers only.
 //! Limits      `FilesOptions`. Past `bytes_max` uploads are refused.
 //! Not here    permission to upload (`crate::upload`) and to download (`serve`).     Spec  docs/adr/0030.
 
 mod cdn;
-mod claims;
 mod image;
 mod incoming;
 mod kind;
 mod link;
+mod pending;
 mod pictures;
 mod serve;
 mod sweep;
 
-pub(crate) use claims::Claim;
 pub(crate) use image::Format;
 pub(crate) use incoming::{Incoming, Received};
 pub(crate) use kind::{clean_name, content_type};
+pub(crate) use pending::FileReservation;
 pub(crate) use pictures::{HASH_DIGITS, Held};
 pub use serve::files_router;
 pub use sweep::Sweeper;
 
-use claims::Claims;
 use guildhall_guild::RenewLinks;
 use guildhall_model::{ChannelId, Id, Message};
 use guildhall_node::Clock;
 use guildhall_stdx::Timestamp;
 use link::Links;
+use pending::PendingFiles;
 use pictures::Pictures;
 use std::{
     fs, io,
@@ -84,7 +84,7 @@ struct Folder {
     bytes: AtomicU64,
     /// For names in `incoming/`.
     begun: AtomicU64,
-    claims: Claims,
+    pending: PendingFiles,
     pictures: Pictures,
     picture_bytes_max: u64,
     /// Notified when an upload finds the folder full.
@@ -155,7 +155,7 @@ impl Files {
             sweep_every,
             bytes: AtomicU64::new(bytes),
             begun: AtomicU64::new(0),
-            claims: Claims::default(),
+            pending: PendingFiles::default(),
             pictures,
             picture_bytes_max,
             full: Notify::new(),

@@ -73,7 +73,7 @@ impl Files {
             };
             for ids in ids.chunks(ATTACHMENTS_ASKED_MAX) {
                 let unclaimed: Vec<Id<()>> =
-                    ids.iter().map(|id| Id::new(*id)).filter(|id| !self.0.claims.holds(*id)).collect();
+                    ids.iter().map(|id| Id::new(*id)).filter(|id| !self.0.pending.holds(*id)).collect();
                 let in_use = store.attachments_in_use(&unclaimed).await?;
                 for id in unclaimed.iter().filter(|id| !in_use.contains(id)) {
                     self.remove(ChannelId::new(channel), *id).await?;

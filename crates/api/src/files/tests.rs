@@ -86,19 +86,19 @@ async fn f3_the_sweep_takes_only_what_nobody_claims() {
     let dir = tempfile::tempdir().unwrap();
     let files = open(dir.path(), 10_000);
     let store = MemoryStore::new();
-    let mut claim = Claim::new(files.clone());
-    claim.add(Id::new(10));
+    let mut reservation = FileReservation::new(files.clone());
+    reservation.add(Id::new(10));
     for n in 10..13 {
         received(&files, b"bytes").await.keep(CHANNEL, Id::new(n)).await.unwrap();
     }
     assert_eq!(files.sweep(&store).await.unwrap(), 2, "no message has any of them");
     assert_eq!(names(&dir.path().join("files/5")), ["10"]);
     // An aborted request: its message may still be published.
-    drop(claim);
+    drop(reservation);
     assert_eq!(files.sweep(&store).await.unwrap(), 0);
-    let mut claim = Claim::new(files.clone());
-    claim.add(Id::new(10));
-    claim.settle();
+    let mut reservation = FileReservation::new(files.clone());
+    reservation.add(Id::new(10));
+    reservation.settle();
     assert_eq!(files.sweep(&store).await.unwrap(), 1);
     let folders = vec![INCOMING.to_owned(), pictures::PICTURES.to_owned()];
     assert_eq!((names(&dir.path().join("files")), files.bytes()), (folders, 0));

@@ -1,7 +1,7 @@
 //! Forms: parsing of JSON bodies and queries, with exact errors.
 //!
-//! Owns        `Faults`, the tree of errors for a client; `Form`, which reads the fields of one object and collects the
-//!             errors under their keys.
+//! Owns        `FieldErrors`, the tree of errors for a client; `Form`, which reads the fields of one object and
+//!             collects the errors under their keys.
 //! Invariants  a form is read to its end, so that one answer names every fault. F1 `object` succeeds only without an
 //!             error. (test `f1_*`)
 //! Limits      the length of a list is checked before its items are read, and quoted values are truncated, so the
@@ -18,12 +18,12 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 /// One complaint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Fault {
+pub(crate) struct FieldError {
     code: &'static str,
     message: Cow<'static, str>,
 }
 
-impl Fault {
+impl FieldError {
     pub fn new(code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
         Self { code, message: message.into() }
     }
@@ -35,14 +35,14 @@ impl Fault {
 
 /// Errors, in the shape of the object that they are about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Faults {
-    here: Vec<Fault>,
-    inside: BTreeMap<String, Faults>,
+pub(crate) struct FieldErrors {
+    here: Vec<FieldError>,
+    inside: BTreeMap<String, FieldErrors>,
 }
 
-impl Faults {
+impl FieldErrors {
     /// One complaint about one field.
-    pub fn at(key: &str, fault: Fault) -> Self {
+    pub fn at(key: &str, fault: FieldError) -> Self {
         let mut faults = Self::default();
         faults.add(key, fault.into());
         faults
@@ -69,13 +69,13 @@ impl Faults {
     }
 }
 
-impl From<Fault> for Faults {
-    fn from(fault: Fault) -> Self {
+impl From<FieldError> for FieldErrors {
+    fn from(fault: FieldError) -> Self {
         Self { here: vec![fault], inside: BTreeMap::new() }
     }
 }
 
-impl Serialize for Faults {
+impl Serialize for FieldErrors {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         for (key, faults) in &self.inside {
@@ -89,29 +89,29 @@ impl Serialize for Faults {
 }
 
 /// A parsed value, or the errors of its form.
-pub(crate) type Parsed<T> = Result<T, Faults>;
+pub(crate) type Parsed<T> = Result<T, FieldErrors>;
 
 /// The fields of one object, while they are read.
 #[derive(Debug)]
 pub(crate) struct Form<'a> {
     fields: &'a Map<String, Value>,
-    faults: Faults,
+    faults: FieldErrors,
 }
 
 /// Reads an object. `read` returns none only after a complaint (a required field was missing or wrong).
 pub(crate) fn object<T>(value: &Value, read: impl FnOnce(&mut Form<'_>) -> Option<T>) -> Parsed<T> {
     let not_an_object =
-        || Faults::from(Fault::new("MODEL_TYPE_CONVERT", "Only dictionaries may be used in a ModelType"));
+        || FieldErrors::from(FieldError::new("MODEL_TYPE_CONVERT", "Only dictionaries may be used in a ModelType"));
     fields(value.as_object().ok_or_else(not_an_object)?, read)
 }
 
 /// Reads the fields of an object, or of a query.
 pub(crate) fn fields<T>(fields: &Map<String, Value>, read: impl FnOnce(&mut Form<'_>) -> Option<T>) -> Parsed<T> {
-    let mut form = Form { fields, faults: Faults::default() };
+    let mut form = Form { fields, faults: FieldErrors::default() };
     let built = read(&mut form);
     match built {
         Some(built) if form.faults.is_empty() => Ok(built),
-        None if form.faults.is_empty() => Err(Fault::required().into()),
+        None if form.faults.is_empty() => Err(FieldError::required().into()),
         _ => Err(form.faults),
     }
 }
@@ -139,7 +139,7 @@ impl Form<'_> {
     /// A field that must be there. None only after a complaint.
     pub fn required<T>(&mut self, key: &str, parse: impl FnOnce(&Value) -> Parsed<T>) -> Option<T> {
         if self.fields.get(key).is_none_or(Value::is_null) {
-            self.fault(key, Fault::required());
+            self.fault(key, FieldError::required());
             return None;
         }
         self.optional(key, parse)
@@ -148,12 +148,12 @@ impl Form<'_> {
     /// Refuses a field that this server does not store. Null and missing fields pass.
     pub fn unsupported(&mut self, key: &str, message: &'static str) {
         if self.fields.get(key).is_some_and(|value| !value.is_null()) {
-            self.fault(key, Fault::new("UNSUPPORTED", message));
+            self.fault(key, FieldError::new("UNSUPPORTED", message));
         }
     }
 
     /// Complains about a field.
-    pub fn fault(&mut self, key: &str, fault: Fault) {
+    pub fn fault(&mut self, key: &str, fault: FieldError) {
         self.faults.add(key, fault.into());
     }
 
@@ -163,7 +163,7 @@ impl Form<'_> {
     }
 
     /// Complains about the object itself.
-    pub fn fault_here(&mut self, fault: Fault) {
+    pub fn fault_here(&mut self, fault: FieldError) {
         self.faults.here.push(fault);
     }
 }
@@ -233,8 +233,8 @@ mod tests {
 
     #[test]
     fn complaints_about_one_field_add_up() {
-        let mut faults = Faults::at("a", Fault::new("X", "x"));
-        faults.add("a", Faults::at("b", Fault::new("Y", "y")));
+        let mut faults = FieldErrors::at("a", FieldError::new("X", "x"));
+        faults.add("a", FieldErrors::at("b", FieldError::new("Y", "y")));
         assert_eq!(
             serde_json::to_value(faults).unwrap(),
             json!({"a": {"_errors": [{"code": "X", "message": "x"}], "b": {"_errors": [{"code": "Y", "message": "y"}]}}})

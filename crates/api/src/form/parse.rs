@@ -3,7 +3,7 @@
 //! Invariants  numbers and booleans may also be strings: queries and form fields have nothing else, and upstream
 //!             coerces bodies the same way. Text is counted in Unicode scalar values.
 
-use super::{Fault, Faults, Parsed};
+use super::{FieldError, FieldErrors, Parsed};
 use guildhall_model::{Id, Permissions};
 use guildhall_stdx::Timestamp;
 use serde_json::Value;
@@ -27,23 +27,25 @@ fn quoted(value: &Value) -> String {
     text
 }
 
-fn length(len: usize, min: usize, max: usize) -> Result<(), Fault> {
+fn length(len: usize, min: usize, max: usize) -> Result<(), FieldError> {
     if (min..=max).contains(&len) {
         return Ok(());
     }
     Err(if min == 0 {
-        Fault::new("BASE_TYPE_MAX_LENGTH", format!("Must be {max} or fewer in length."))
+        FieldError::new("BASE_TYPE_MAX_LENGTH", format!("Must be {max} or fewer in length."))
     } else {
-        Fault::new("BASE_TYPE_BAD_LENGTH", format!("Must be between {min} and {max} in length."))
+        FieldError::new("BASE_TYPE_BAD_LENGTH", format!("Must be between {min} and {max} in length."))
     })
 }
 
 /// Text of `min` to `max` characters.
 pub(crate) fn text(value: &Value, min: usize, max: usize) -> Parsed<String> {
     let Value::String(text) = value else {
-        return Err(
-            Fault::new("STRING_TYPE_CONVERT", format!("Could not interpret \"{}\" as string.", quoted(value))).into()
-        );
+        return Err(FieldError::new(
+            "STRING_TYPE_CONVERT",
+            format!("Could not interpret \"{}\" as string.", quoted(value)),
+        )
+        .into());
     };
     length(text.chars().count(), min, max)?;
     Ok(text.clone())
@@ -57,15 +59,17 @@ pub(crate) fn integer(value: &Value, min: i64, max: i64) -> Parsed<i64> {
         _ => None,
     };
     let Some(number) = number else {
-        return Err(Fault::new("NUMBER_TYPE_COERCE", format!("Value \"{}\" is not int.", quoted(value))).into());
+        return Err(FieldError::new("NUMBER_TYPE_COERCE", format!("Value \"{}\" is not int.", quoted(value))).into());
     };
     if number < min {
         return Err(
-            Fault::new("NUMBER_TYPE_MIN", format!("int value should be greater than or equal to {min}.")).into()
+            FieldError::new("NUMBER_TYPE_MIN", format!("int value should be greater than or equal to {min}.")).into()
         );
     }
     if number > max {
-        return Err(Fault::new("NUMBER_TYPE_MAX", format!("int value should be less than or equal to {max}.")).into());
+        return Err(
+            FieldError::new("NUMBER_TYPE_MAX", format!("int value should be less than or equal to {max}.")).into()
+        );
     }
     Ok(number)
 }
@@ -85,11 +89,14 @@ pub(crate) fn id<T>(value: &Value) -> Parsed<Id<T>> {
         _ => None,
     };
     match raw {
-        None => Err(Fault::new("NUMBER_TYPE_COERCE", format!("Value \"{}\" is not snowflake.", quoted(value))).into()),
-        Some(raw) if i64::try_from(raw).is_err() => {
-            Err(Fault::new("NUMBER_TYPE_MAX", format!("snowflake value should be less than or equal to {}.", i64::MAX))
-                .into())
+        None => {
+            Err(FieldError::new("NUMBER_TYPE_COERCE", format!("Value \"{}\" is not snowflake.", quoted(value))).into())
         }
+        Some(raw) if i64::try_from(raw).is_err() => Err(FieldError::new(
+            "NUMBER_TYPE_MAX",
+            format!("snowflake value should be less than or equal to {}.", i64::MAX),
+        )
+        .into()),
         Some(raw) => Ok(Id::new(raw)),
     }
 }
@@ -105,7 +112,7 @@ pub(crate) fn boolean(value: &Value) -> Parsed<bool> {
         },
         _ => None,
     };
-    truth.ok_or_else(|| Fault::new("BOOLEAN_TYPE_CONVERT", "Must be either true or false.").into())
+    truth.ok_or_else(|| FieldError::new("BOOLEAN_TYPE_CONVERT", "Must be either true or false.").into())
 }
 
 /// A permission set: a decimal number, as a string or not.
@@ -117,13 +124,13 @@ pub(crate) fn permissions(value: &Value) -> Parsed<Permissions> {
     };
     // Unknown bits are dropped, as upstream does.
     bits.map(|bits| Permissions(bits) & Permissions::ALL)
-        .ok_or_else(|| Fault::new("NUMBER_TYPE_COERCE", format!("Value \"{}\" is not int.", quoted(value))).into())
+        .ok_or_else(|| FieldError::new("NUMBER_TYPE_COERCE", format!("Value \"{}\" is not int.", quoted(value))).into())
 }
 
 /// A date and time with an offset.
 pub(crate) fn timestamp(value: &Value) -> Parsed<Timestamp> {
     value.as_str().and_then(|text| Timestamp::parse(text).ok()).ok_or_else(|| {
-        Fault::new("DATE_TIME_TYPE_PARSE", format!("Could not parse {}. Should be ISO8601.", quoted(value))).into()
+        FieldError::new("DATE_TIME_TYPE_PARSE", format!("Could not parse {}. Should be ISO8601.", quoted(value))).into()
     })
 }
 
@@ -135,10 +142,10 @@ pub(crate) fn list<T>(
     mut item: impl FnMut(&Value) -> Parsed<T>,
 ) -> Parsed<Vec<T>> {
     let Value::Array(values) = value else {
-        return Err(Fault::new("LIST_TYPE_CONVERT", "Only iterables may be used in a ListType").into());
+        return Err(FieldError::new("LIST_TYPE_CONVERT", "Only iterables may be used in a ListType").into());
     };
     length(values.len(), min, max)?;
-    let (mut items, mut faults) = (Vec::with_capacity(values.len()), Faults::default());
+    let (mut items, mut faults) = (Vec::with_capacity(values.len()), FieldErrors::default());
     for (index, value) in values.iter().enumerate() {
         match item(value) {
             Ok(parsed) => items.push(parsed),

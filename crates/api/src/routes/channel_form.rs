@@ -1,6 +1,6 @@
 //! Channel forms: channels, overwrites and their changes, checked. Spec  docs/protocol.md §6.4, §6.5, §10.3.
 
-use crate::form::{self, Fault, Form, Parsed};
+use crate::form::{self, FieldError, Form, Parsed};
 use guildhall_guild::{ChannelPatch, NewChannel};
 use guildhall_model::{
     ChannelType, DefaultReaction, EmojiId, ForumFields, ForumTag, Id, Overwrite, OverwriteKind, Permissions,
@@ -90,7 +90,7 @@ fn emoji(form: &mut Form<'_>) -> (Option<EmojiId>, Option<String>) {
     let name = form.optional("emoji_name", |v| form::text(v, 0, ReactionEmoji::NAME_BYTES_MAX));
     let name = name.filter(|name| !name.is_empty());
     if id.is_some() && name.is_some() {
-        form.fault("emoji_name", Fault::new("INVALID_VALUE", "Set one of emoji_id and emoji_name."));
+        form.fault("emoji_name", FieldError::new("INVALID_VALUE", "Set one of emoji_id and emoji_name."));
     }
     (id, name)
 }
@@ -119,7 +119,7 @@ fn default_reaction(value: &Value) -> Parsed<DefaultReaction> {
 fn flags(value: &Value) -> Parsed<u32> {
     let flags = form::integer(value, 0, i64::from(u32::MAX))? as u32;
     if flags & !ForumFields::REQUIRE_TAG != 0 {
-        return Err(Fault::new("INVALID_VALUE", "Of a channel's flags, only REQUIRE_TAG (16) can be set.").into());
+        return Err(FieldError::new("INVALID_VALUE", "Of a channel's flags, only REQUIRE_TAG (16) can be set.").into());
     }
     Ok(flags)
 }
@@ -163,7 +163,7 @@ fn kind(value: &Value) -> Parsed<ChannelType> {
     let n = form::integer(value, 0, i64::from(u8::MAX))?;
     match u8::try_from(n).ok().and_then(T::from_wire) {
         Some(kind @ (T::Text | T::Voice | T::Category | T::Announcement | T::Stage | T::Forum | T::Media)) => Ok(kind),
-        _ => Err(Fault::new("BASE_TYPE_CHOICES", "Value must be one of (0, 2, 4, 5, 13, 15, 16).").into()),
+        _ => Err(FieldError::new("BASE_TYPE_CHOICES", "Value must be one of (0, 2, 4, 5, 13, 15, 16).").into()),
     }
 }
 
@@ -184,7 +184,7 @@ pub(crate) fn slow_mode(value: &Value) -> Parsed<u16> {
 pub(crate) fn auto_archive(value: &Value) -> Parsed<u16> {
     match form::integer(value, 0, i64::from(u16::MAX))? {
         minutes @ (60 | 1_440 | 4_320 | 10_080) => Ok(minutes as u16),
-        _ => Err(Fault::new("BASE_TYPE_CHOICES", "Value must be one of (60, 1440, 4320, 10080).").into()),
+        _ => Err(FieldError::new("BASE_TYPE_CHOICES", "Value must be one of (60, 1440, 4320, 10080).").into()),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::{
     auth::Caller,
     body::{BodyLimits, JsonBody, JsonRequest},
     error::ApiError,
-    form::{self, Fault, Faults, Form, Parsed},
+    form::{self, FieldError, FieldErrors, Form, Parsed},
     permit::ReadPermit,
     state::Api,
 };
@@ -121,8 +121,9 @@ fn key(fields: &Fields) -> (u64, &str) {
 fn check_all(commands: &[Fields]) -> Result<(), ApiError> {
     for (index, command) in commands.iter().enumerate() {
         if commands[..index].iter().any(|other| key(other) == key(command)) {
-            let fault = Fault::new("APPLICATION_COMMANDS_DUPLICATE_NAME", "Application command names must be unique");
-            return Err(Faults::at(&index.to_string(), fault).into());
+            let fault =
+                FieldError::new("APPLICATION_COMMANDS_DUPLICATE_NAME", "Application command names must be unique");
+            return Err(FieldErrors::at(&index.to_string(), fault).into());
         }
     }
     for (kind, max) in TYPES {
@@ -143,7 +144,7 @@ fn chat_name(value: &Value) -> Parsed<String> {
         return Ok(name);
     }
     let message = "Must be in lower case, and of letters, digits, \"-\", \"_\" and \"'\" only.";
-    Err(Fault::new("APPLICATION_COMMAND_INVALID_NAME", message).into())
+    Err(FieldError::new("APPLICATION_COMMAND_INVALID_NAME", message).into())
 }
 
 /// Vowel signs of Devanagari and Thai, which are no letters by themselves.
@@ -153,15 +154,15 @@ fn is_mark(c: char) -> bool {
 
 fn localizations(max: usize) -> impl Fn(&Value) -> Parsed<Value> {
     move |value| {
-        let not_a_map = || Fault::new("MODEL_TYPE_CONVERT", "Only dictionaries may be used in a ModelType");
+        let not_a_map = || FieldError::new("MODEL_TYPE_CONVERT", "Only dictionaries may be used in a ModelType");
         let map = value.as_object().ok_or_else(not_a_map)?;
         if map.len() > LOCALES_MAX {
-            return Err(Fault::new("BASE_TYPE_MAX_LENGTH", "Must be 40 or fewer in length.").into());
+            return Err(FieldError::new("BASE_TYPE_MAX_LENGTH", "Must be 40 or fewer in length.").into());
         }
-        let mut faults = Faults::default();
+        let mut faults = FieldErrors::default();
         for (locale, text) in map {
             if locale.len() > 10 {
-                faults.add(locale, Fault::new("BASE_TYPE_CHOICES", "This is no locale.").into());
+                faults.add(locale, FieldError::new("BASE_TYPE_CHOICES", "This is no locale.").into());
             }
             if let Err(fault) = form::text(text, 1, max) {
                 faults.add(locale, fault);
@@ -189,11 +190,11 @@ fn choice(value: &Value) -> Parsed<Value> {
     form::object(value, |form| {
         let mut fields = Fields::new();
         if !keep(form, &mut fields, "name", |v| form::text(v, 1, DESCRIPTION_CHARS_MAX)) && form.has_no_faults() {
-            form.fault("name", Fault::required());
+            form.fault("name", FieldError::required());
         }
         keep(form, &mut fields, "name_localizations", localizations(DESCRIPTION_CHARS_MAX));
         if !keep(form, &mut fields, "value", scalar) && form.has_no_faults() {
-            form.fault("value", Fault::required());
+            form.fault("value", FieldError::required());
         }
         Some(Value::Object(fields))
     })
@@ -203,12 +204,12 @@ fn scalar(value: &Value) -> Parsed<()> {
     match value {
         Value::String(text) if text.chars().count() <= DESCRIPTION_CHARS_MAX => Ok(()),
         Value::Number(_) => Ok(()),
-        _ => Err(Fault::new("INVALID_VALUE", "Must be a text of at most 100 characters, or a number.").into()),
+        _ => Err(FieldError::new("INVALID_VALUE", "Must be a text of at most 100 characters, or a number.").into()),
     }
 }
 
 fn number(value: &Value) -> Parsed<()> {
-    if value.is_number() { Ok(()) } else { Err(Fault::new("NUMBER_TYPE_COERCE", "Value is not a number.").into()) }
+    if value.is_number() { Ok(()) } else { Err(FieldError::new("NUMBER_TYPE_COERCE", "Value is not a number.").into()) }
 }
 
 fn option(value: &Value, depth: u8) -> Parsed<Value> {
@@ -236,7 +237,10 @@ fn option(value: &Value, depth: u8) -> Parsed<Value> {
         let holds_options = matches!(kind, Some(SUBCOMMAND | SUBCOMMAND_GROUP));
         if let Some(options) = options(form, depth + 1) {
             if !holds_options && !options.is_empty() {
-                form.fault("options", Fault::new("INVALID_VALUE", "Only subcommands and their groups have options."));
+                form.fault(
+                    "options",
+                    FieldError::new("INVALID_VALUE", "Only subcommands and their groups have options."),
+                );
             }
             fields.insert("options".to_owned(), Value::Array(options));
         }
@@ -251,7 +255,7 @@ fn option(value: &Value, depth: u8) -> Parsed<Value> {
 fn options(form: &mut Form<'_>, depth: u8) -> Option<Vec<Value>> {
     let read = |value: &Value| {
         if depth > OPTIONS_DEPTH_MAX {
-            return Err(Fault::new("INVALID_VALUE", "Options are nested too deep.").into());
+            return Err(FieldError::new("INVALID_VALUE", "Options are nested too deep.").into());
         }
         form::list(value, 0, OPTIONS_MAX, |value| option(value, depth))
     };
@@ -259,12 +263,12 @@ fn options(form: &mut Form<'_>, depth: u8) -> Option<Vec<Value>> {
     let is_required = |option: &Value| option["required"] == true;
     if options.windows(2).any(|pair| !is_required(&pair[0]) && is_required(&pair[1])) {
         let message = "Required options must be placed before non-required options";
-        form.fault("options", Fault::new("APPLICATION_COMMAND_OPTIONS_REQUIRED_INVALID", message));
+        form.fault("options", FieldError::new("APPLICATION_COMMAND_OPTIONS_REQUIRED_INVALID", message));
     }
     for (index, option) in options.iter().enumerate() {
         if options[..index].iter().any(|other| other["name"] == option["name"]) {
             let message = "Option names must be unique";
-            form.fault("options", Fault::new("APPLICATION_COMMAND_OPTIONS_NAME_ALREADY_EXISTS", message));
+            form.fault("options", FieldError::new("APPLICATION_COMMAND_OPTIONS_NAME_ALREADY_EXISTS", message));
         }
     }
     Some(options)
@@ -279,13 +283,13 @@ fn command(value: &Value, before: Option<&Fields>) -> Parsed<Fields> {
         let kind = old_kind.unwrap_or(kind);
         let name = |v: &Value| if kind == CHAT { chat_name(v) } else { form::text(v, 1, NAME_CHARS_MAX) };
         if !keep(form, &mut fields, "name", name) && before.is_none() && form.has_no_faults() {
-            form.fault("name", Fault::required());
+            form.fault("name", FieldError::required());
         }
         let min = usize::from(kind == CHAT);
         let max = if kind == CHAT || kind == 4 { DESCRIPTION_CHARS_MAX } else { 0 };
         let has_description = keep(form, &mut fields, "description", |v| form::text(v, min, max));
         if kind == CHAT && !has_description && before.is_none() && form.has_no_faults() {
-            form.fault("description", Fault::required());
+            form.fault("description", FieldError::required());
         }
         keep(form, &mut fields, "name_localizations", localizations(NAME_CHARS_MAX));
         keep(form, &mut fields, "description_localizations", localizations(DESCRIPTION_CHARS_MAX));
@@ -302,7 +306,7 @@ fn command(value: &Value, before: Option<&Fields>) -> Parsed<Fields> {
         keep(form, &mut fields, "handler", |v| form::integer(v, 1, 2));
         if let Some(options) = options(form, 1) {
             if kind != CHAT && !options.is_empty() {
-                form.fault("options", Fault::new("INVALID_VALUE", "Only chat commands have options."));
+                form.fault("options", FieldError::new("INVALID_VALUE", "Only chat commands have options."));
             }
             fields.insert("options".to_owned(), Value::Array(options));
         }
@@ -312,7 +316,7 @@ fn command(value: &Value, before: Option<&Fields>) -> Parsed<Fields> {
     let bytes = serde_json::to_string(&fields).map_or(usize::MAX, |text| text.len());
     if bytes > COMMAND_BYTES_MAX {
         let message = format!("A command may have {COMMAND_BYTES_MAX} bytes; it has {bytes}.");
-        return Err(Fault::new("APPLICATION_COMMAND_TOO_LARGE", message).into());
+        return Err(FieldError::new("APPLICATION_COMMAND_TOO_LARGE", message).into());
     }
     Ok(fields)
 }

@@ -5,7 +5,7 @@
 //! Limits      10 embeds, 6000 characters in all; per field as upstream.
 //! Spec        docs/protocol.md §6.6, §10.3.
 
-use crate::form::{self, Fault, Form, Parsed};
+use crate::form::{self, FieldError, Form, Parsed};
 use serde_json::{Map, Value, json};
 
 const EMBEDS_MAX: usize = 10;
@@ -20,7 +20,7 @@ pub(crate) fn embeds(value: &Value) -> Parsed<Vec<Value>> {
     let embeds = form::list(value, 0, EMBEDS_MAX, |value| embed(value, &mut total_chars))?;
     if total_chars > TOTAL_CHARS_MAX {
         let message = format!("Embed size exceeds maximum size of {TOTAL_CHARS_MAX}");
-        return Err(Fault::new("MAX_EMBED_SIZE_EXCEEDED", message).into());
+        return Err(FieldError::new("MAX_EMBED_SIZE_EXCEEDED", message).into());
     }
     Ok(embeds)
 }
@@ -40,7 +40,7 @@ fn embed(value: &Value, total_chars: &mut usize) -> Parsed<Value> {
         put(form, &mut out, "author", |v| part(v, "name", 256, &["url", "icon_url"], total_chars));
         put(form, &mut out, "fields", |v| Ok(Value::Array(form::list(v, 0, FIELDS_MAX, |v| field(v, total_chars))?)));
         if out.len() == 1 && form.has_no_faults() {
-            form.fault("description", Fault::required());
+            form.fault("description", FieldError::required());
         }
         Some(Value::Object(out))
     })
@@ -94,15 +94,15 @@ fn field(value: &Value, total_chars: &mut usize) -> Parsed<Value> {
 fn url(value: &Value) -> Parsed<Value> {
     let text = form::text(value, 0, URL_CHARS_MAX)?;
     let Some((scheme, rest)) = text.split_once("://") else {
-        return Err(Fault::new("URL_TYPE_INVALID_URL", "Not a well formed URL.").into());
+        return Err(FieldError::new("URL_TYPE_INVALID_URL", "Not a well formed URL.").into());
     };
     if !matches!(scheme, "http" | "https" | "attachment") {
         let scheme: String = scheme.chars().take(20).collect();
         let message = format!("Scheme \"{scheme}\" is not supported. Scheme must be one of ('http', 'https').");
-        return Err(Fault::new("URL_TYPE_INVALID_SCHEME", message).into());
+        return Err(FieldError::new("URL_TYPE_INVALID_SCHEME", message).into());
     }
     if rest.is_empty() || rest.chars().any(|c| c.is_whitespace() || c.is_control()) {
-        return Err(Fault::new("URL_TYPE_INVALID_URL", "Not a well formed URL.").into());
+        return Err(FieldError::new("URL_TYPE_INVALID_URL", "Not a well formed URL.").into());
     }
     Ok(Value::String(text))
 }

@@ -5,7 +5,7 @@ use crate::{
     auth::Caller,
     body::{BodyLimits, JsonRequest},
     error::ApiError,
-    form::{self, Fault, Parsed},
+    form::{self, FieldError, Parsed},
     permit::ReadPermit,
     pictures::PictureRule,
     state::Api,
@@ -30,7 +30,7 @@ fn emoji_name(value: &Value) -> Parsed<String> {
     if name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
         return Ok(name);
     }
-    Err(Fault::new("STRING_TYPE_REGEX", "String value did not match validation regex.").into())
+    Err(FieldError::new("STRING_TYPE_REGEX", "String value did not match validation regex.").into())
 }
 
 /// Checks the permission to add an emoji or sticker before its picture is written. The guild checks again.

@@ -5,7 +5,7 @@ use crate::{
     auth::Caller,
     body::{BodyLimits, JsonRequest, Query},
     error::ApiError,
-    form::{self, Fault, Form, Parsed},
+    form::{self, FieldError, Form, Parsed},
     permit::ReadPermit,
     pictures::{PictureRule, hash_of},
     state::Api,
@@ -115,7 +115,7 @@ fn level(form: &mut Form<'_>, key: &str, max: i64) -> Option<u8> {
 fn afk_timeout(value: &Value) -> Parsed<u16> {
     match form::integer(value, 0, 3_600)? {
         seconds @ (60 | 300 | 900 | 1_800 | 3_600) => Ok(seconds as u16),
-        _ => Err(Fault::new("BASE_TYPE_CHOICES", "Value must be one of (60, 300, 900, 1800, 3600).").into()),
+        _ => Err(FieldError::new("BASE_TYPE_CHOICES", "Value must be one of (60, 300, 900, 1800, 3600).").into()),
     }
 }
 
@@ -221,7 +221,7 @@ fn named_in(entry: &AuditEntry) -> impl Iterator<Item = UserId> + use<> {
 
 fn audit_action(value: &Value) -> Parsed<AuditAction> {
     let n = form::integer(value, 0, i64::from(u8::MAX))? as u8;
-    let unknown = || Fault::new("BASE_TYPE_CHOICES", "This server logs no such action.").into();
+    let unknown = || FieldError::new("BASE_TYPE_CHOICES", "This server logs no such action.").into();
     AuditAction::from_wire(n).ok_or_else(unknown)
 }
 

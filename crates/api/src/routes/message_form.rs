@@ -7,7 +7,7 @@
 use super::embeds::embeds;
 use crate::{
     error::ApiError,
-    form::{self, Fault, Form, Parsed},
+    form::{self, FieldError, Form, Parsed},
     upload::{FILES_MAX, FileForm, NO_FILES},
 };
 use guildhall_guild::{AllowedMentions, MessagePatch, NewMessage, Refusal, ReplyTo};
@@ -26,8 +26,8 @@ const URL_CHARS_MAX: usize = 2048;
 const FLAGS: i64 = 4 | 4096 | 8192 | 32768;
 
 /// A field that this server does not support.
-fn unsupported(message: &'static str) -> Fault {
-    Fault::new("UNSUPPORTED", message)
+fn unsupported(message: &'static str) -> FieldError {
+    FieldError::new("UNSUPPORTED", message)
 }
 
 /// An entry of `attachments`.
@@ -128,11 +128,11 @@ pub(crate) fn need_bot(message: &NewMessage, is_bot: bool) -> Result<(), ApiErro
     if message.attachments.is_empty() || is_bot {
         return Ok(());
     }
-    Err(form::Faults::at("attachments", unsupported(NO_FILES)).into())
+    Err(form::FieldErrors::at("attachments", unsupported(NO_FILES)).into())
 }
 
-fn too_many() -> Fault {
-    Fault::new("BASE_TYPE_MAX_LENGTH", format!("Must be {FILES_MAX} or fewer in length."))
+fn too_many() -> FieldError {
+    FieldError::new("BASE_TYPE_MAX_LENGTH", format!("Must be {FILES_MAX} or fewer in length."))
 }
 
 /// A file by where it lies, or by the number it came with.
@@ -150,7 +150,7 @@ fn uploaded(value: &Value, uploads: &[usize]) -> Parsed<Named> {
     let Some(number) = number else {
         let fault = match uploads {
             [] => unsupported("No file came with this."),
-            _ => Fault::new("ATTACHMENT_NOT_FOUND", "No file came with this id."),
+            _ => FieldError::new("ATTACHMENT_NOT_FOUND", "No file came with this id."),
         };
         return Err(fault.into());
     };
@@ -186,12 +186,12 @@ fn linked(value: &Value) -> Parsed<Attachment> {
 pub(super) fn url(value: &Value) -> Parsed<String> {
     let url = form::text(value, 1, URL_CHARS_MAX)?;
     if url.chars().any(|c| c.is_whitespace() || c.is_control()) {
-        return Err(Fault::new("URL_TYPE_INVALID_URL", "Not a well formed URL.").into());
+        return Err(FieldError::new("URL_TYPE_INVALID_URL", "Not a well formed URL.").into());
     }
     if url.starts_with("https://") || url.starts_with("http://") {
         return Ok(url);
     }
-    Err(Fault::new("URL_TYPE_INVALID_SCHEME", "Scheme must be one of ('http', 'https').").into())
+    Err(FieldError::new("URL_TYPE_INVALID_SCHEME", "Scheme must be one of ('http', 'https').").into())
 }
 
 /// Attachments to keep, and descriptions of new ones.
@@ -225,9 +225,9 @@ fn nonce(value: &Value) -> Parsed<Nonce> {
         Value::String(text) if text.chars().count() <= NONCE_CHARS_MAX => Ok(Nonce::Text(text.clone())),
         Value::String(_) => {
             let message = format!("Must be {NONCE_CHARS_MAX} or fewer characters long.");
-            Err(Fault::new("NONCE_TYPE_TOO_LONG", message).into())
+            Err(FieldError::new("NONCE_TYPE_TOO_LONG", message).into())
         }
-        _ => Err(Fault::new("NONCE_TYPE_INVALID_TYPE", "This field must be a string or integer.").into()),
+        _ => Err(FieldError::new("NONCE_TYPE_INVALID_TYPE", "This field must be a string or integer.").into()),
     }
 }
 
@@ -241,7 +241,7 @@ fn components(value: &Value) -> Parsed<Vec<Value>> {
     let bytes = serde_json::to_vec(&components).map_or(usize::MAX, |json| json.len());
     if bytes > COMPONENTS_BYTES_MAX {
         let message = format!("Must be {COMPONENTS_BYTES_MAX} or fewer in length.");
-        return Err(Fault::new("BASE_TYPE_MAX_LENGTH", message).into());
+        return Err(FieldError::new("BASE_TYPE_MAX_LENGTH", message).into());
     }
     Ok(components)
 }
@@ -257,7 +257,7 @@ fn allowed_mentions(value: &Value) -> Parsed<AllowedMentions> {
                     Some("everyone") => allowed.everyone = true,
                     _ => {
                         let message = "Value must be one of ('roles', 'users', 'everyone').";
-                        return Err(Fault::new("BASE_TYPE_CHOICES", message).into());
+                        return Err(FieldError::new("BASE_TYPE_CHOICES", message).into());
                     }
                 }
                 Ok(())
@@ -273,7 +273,7 @@ fn allowed_mentions(value: &Value) -> Parsed<AllowedMentions> {
         for (kind, is_excluded) in excluded {
             if is_excluded {
                 let message = format!("parse:[\"{kind}\"] and {kind}: [ids...] are mutually exclusive.");
-                form.fault_here(Fault::new("MESSAGE_ALLOWED_MENTIONS_PARSE_EXCLUSIVE", message));
+                form.fault_here(FieldError::new("MESSAGE_ALLOWED_MENTIONS_PARSE_EXCLUSIVE", message));
             }
         }
         Some(allowed)
@@ -287,7 +287,7 @@ fn reply_to(value: &Value, channel_id: ChannelId) -> Parsed<ReplyTo> {
         }
         let elsewhere = form.optional("channel_id", form::id).is_some_and(|id: ChannelId| id != channel_id);
         if elsewhere {
-            form.fault_here(Fault::new(
+            form.fault_here(FieldError::new(
                 "REPLIES_CANNOT_REFERENCE_OTHER_CHANNEL",
                 "Cannot reply to a message in a different channel",
             ));

@@ -179,7 +179,7 @@ pub(super) async fn bulk_delete(
                 let id: MessageId = form::id(v)?;
                 if !seen.insert(id) {
                     let message = "The set already contains this value";
-                    return Err(form::Fault::new("SET_TYPE_ALREADY_CONTAINS_VALUE", message).into());
+                    return Err(form::FieldError::new("SET_TYPE_ALREADY_CONTAINS_VALUE", message).into());
                 }
                 Ok(id)
             })

@@ -1,7 +1,7 @@
 //! Routes: every path of the API and its handler.
 //!
 //! Owns        the table, a file per resource, and `PathParams`.
-//! Invariants  R1 every route passes `crate::gate`; unknown paths, and methods that a route does not have, get an
+//! Invariants  R1 every route passes `crate::middleware`; unknown paths, and methods that a route does not have, get an
 //!             answer in JSON. (tests in `tests/it`)
 //! Spec        docs/protocol.md §10.2–§10.4.
 
@@ -32,8 +32,8 @@ mod webhooks;
 
 use crate::{
     error::ApiError,
-    form::{self, Faults},
-    gate,
+    form::{self, FieldErrors},
+    middleware,
     state::Api,
     unserved::{OTHER, Unserved},
 };
@@ -41,7 +41,7 @@ use axum::{
     Router,
     extract::{FromRequestParts, RawPathParams, Request, State},
     http::request::Parts,
-    middleware,
+    middleware::from_fn_with_state,
     response::{IntoResponse, Response},
     routing::{delete, get, patch, post, put},
 };
@@ -190,7 +190,7 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
         .merge(guild)
         .merge(account)
         .merge(codes)
-        .route_layer(middleware::from_fn_with_state(Arc::clone(&api), gate::gate))
+        .route_layer(from_fn_with_state(Arc::clone(&api), middleware::admit_request))
         .method_not_allowed_fallback(async |state, request| unrouted(state, request, ApiError::MethodNotAllowed))
         .fallback(async |state, request| unrouted(state, request, ApiError::NotFound))
         .with_state(api)
@@ -199,7 +199,7 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
 /// Both answers need no token; the limit per peer applies. A method that a route lacks counts as unserved only if
 /// upstream has another route with that path.
 fn unrouted(State(api): State<Arc<Api>>, request: Request, error: ApiError) -> Response {
-    match gate::anonymous(&api, &request) {
+    match middleware::anonymous(&api, &request) {
         Ok(()) => {
             let path = request.uri().path();
             if matches!(error, ApiError::MethodNotAllowed) && !Unserved::is_known(path) {
@@ -225,7 +225,7 @@ impl PathParams {
     /// A piece that is an id.
     fn id<T>(&self, name: &str) -> Result<Id<T>, ApiError> {
         form::id(&Value::String(self.text(name).to_owned())).map_err(|faults| {
-            let mut tree = Faults::default();
+            let mut tree = FieldErrors::default();
             tree.add(name, faults);
             tree.into()
         })

@@ -5,7 +5,7 @@ use crate::{
     auth::Caller,
     body::{BodyLimits, JsonRequest},
     error::ApiError,
-    form::{self, Fault, Form, Parsed},
+    form::{self, FieldError, Form, Parsed},
     permit::ReadPermit,
     pictures::{HeldPictures, Picture, PictureRule, hash_of},
     state::Api,
@@ -62,7 +62,7 @@ fn metadata(value: &Value) -> Parsed<Value> {
     if value.is_object() && value.to_string().len() <= METADATA_BYTES_MAX {
         return Ok(value.clone());
     }
-    Err(Fault::new("MODEL_TYPE_CONVERT", "Only dictionaries of at most 1024 bytes may be used here").into())
+    Err(FieldError::new("MODEL_TYPE_CONVERT", "Only dictionaries of at most 1024 bytes may be used here").into())
 }
 
 /// The content of a form, based on that of `before`; `None`: a new event.
@@ -83,7 +83,7 @@ fn content(
             ("entity_type", entity_type.is_none()),
         ] {
             if is_missing && form.has_no_faults() {
-                form.fault(key, Fault::required());
+                form.fault(key, FieldError::required());
             }
         }
     }

@@ -5,7 +5,7 @@ use crate::{
     auth::Caller,
     body::{BodyLimits, JsonRequest, MessageRequest},
     error::ApiError,
-    form::{self, Fault, Form},
+    form::{self, FieldError, Form},
     permit::ReadPermit,
     pictures::{NOT_KEPT, Picture, STICKER_BYTES_MAX},
     state::Api,
@@ -64,7 +64,7 @@ pub(super) async fn create(
     let guild = guild(&api, &caller, params.id("guild_id")?).await?;
     let permit = ReadPermit::in_guild(&caller, &guild, &guild.structure.guild);
     if api.files.is_none() {
-        return Err(form::Faults::at("file", Fault::new("UNSUPPORTED", NOT_KEPT)).into());
+        return Err(form::FieldErrors::at("file", FieldError::new("UNSUPPORTED", NOT_KEPT)).into());
     }
     let input = request.read_form(&api, permit, std::future::ready(need_to_create(&guild))).await?;
     let has_file = !input.uploads.numbers().is_empty();
@@ -72,13 +72,14 @@ pub(super) async fn create(
         let StickerPatch { name, description, tags } = patch(form);
         for (key, is_missing) in [("name", name.is_none()), ("tags", tags.is_none()), ("file", !has_file)] {
             if is_missing && form.has_no_faults() {
-                form.fault(key, Fault::required());
+                form.fault(key, FieldError::required());
             }
         }
         Some((name?, description.flatten().filter(|d| !d.is_empty()), tags?))
     })?;
     let bytes = input.uploads.into_bytes(STICKER_BYTES_MAX as u64).await?.unwrap_or_default();
-    let (picture, format_type) = Picture::of_sticker(bytes).map_err(|faults| form::Faults::within("file", faults))?;
+    let (picture, format_type) =
+        Picture::of_sticker(bytes).map_err(|faults| form::FieldErrors::within("file", faults))?;
     let id: StickerId = api.node.next_id().await?;
     let new = NewSticker { id: Some(id), name, description, tags, format_type };
     let (owner, pictures) = (PictureOwner::Guild(guild_id), vec![(sticker_picture(id), picture)]);

@@ -5,7 +5,7 @@ use crate::{
     auth::Caller,
     body::{BodyLimits, JsonRequest, MessageRequest, Query},
     error::ApiError,
-    form::{self, Fault, Form},
+    form::{self, FieldError, Form},
     permit::ReadPermit,
     state::Api,
 };
@@ -53,7 +53,7 @@ fn thread_kind(value: &Value) -> form::Parsed<ChannelType> {
         10 => Ok(ChannelType::AnnouncementThread),
         11 => Ok(ChannelType::PublicThread),
         12 => Ok(ChannelType::PrivateThread),
-        _ => Err(Fault::new("BASE_TYPE_CHOICES", "Value must be one of (10, 11, 12).").into()),
+        _ => Err(FieldError::new("BASE_TYPE_CHOICES", "Value must be one of (10, 11, 12).").into()),
     }
 }
 

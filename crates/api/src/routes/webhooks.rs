@@ -7,7 +7,7 @@ use crate::{
     auth::Caller,
     body::{BodyLimits, JsonRequest, MessageRequest, Query},
     error::ApiError,
-    form::{self, Fault, Form, Parsed},
+    form::{self, FieldError, Form, Parsed},
     permit::ReadPermit,
     pictures::{Picture, PictureRule, hash_of},
     state::Api,
@@ -35,7 +35,7 @@ const NAME_CHARS_MAX: usize = 80;
 fn name(value: &Value) -> Parsed<String> {
     let name = form::text(value, 1, NAME_CHARS_MAX)?;
     if name.trim().is_empty() {
-        return Err(Fault::new("BASE_TYPE_BAD_LENGTH", "Must be between 1 and 80 in length.").into());
+        return Err(FieldError::new("BASE_TYPE_BAD_LENGTH", "Must be between 1 and 80 in length.").into());
     }
     Ok(name)
 }
@@ -250,8 +250,8 @@ pub(super) async fn execute(
         Some((username, form.optional("avatar_url", avatar_url)))
     })?;
     if message.reply_to.is_some() {
-        let fault = Fault::new("UNSUPPORTED", "A webhook answers no messages.");
-        return Err(form::Faults::at("message_reference", fault).into());
+        let fault = FieldError::new("UNSUPPORTED", "A webhook answers no messages.");
+        return Err(form::FieldErrors::at("message_reference", fault).into());
     }
     let kept = input.uploads.keep(&api, webhook.channel_id, &files).await?;
     kept.put_into(&mut message);

@@ -13,8 +13,8 @@ use super::{
     V1,
     caller::{Caller, Keys},
     error::V1Error,
+    extract::Query,
     guilds::Page,
-    input::Query,
     types::{Snowflake, Time},
 };
 use crate::note::RequestNote;

@@ -8,7 +8,7 @@
 //!             per key; for streams instead `streams_max` and `streams_per_key_max`.
 //! Spec        docs/backend-api.md "Keys".
 
-use super::{V1, audit::KeySlot, error::V1Error, input::Path};
+use super::{V1, audit::KeySlot, error::V1Error, extract::Path};
 use crate::{
     auth::token_of,
     limits::{Rule, network},

@@ -2,14 +2,13 @@
 
 use super::{
     V1,
-    bodies::{ChannelBody, ChannelChange, ChannelPut},
     caller::{Caller, Read, Write},
     change,
+    dto::{ChannelBody, ChannelChange, ChannelPut},
     error::V1Error,
     external::{self, Target},
-    guilds,
-    input::{Body, Changes, Check, Faults, Path, Query},
-    put_status,
+    extract::{Body, Changes, Check, FieldErrors, Path, Query},
+    guilds, put_status,
     types::{AnyId, check_new_id},
 };
 use axum::{Json, extract::State, http::StatusCode};
@@ -72,7 +71,7 @@ pub(super) struct Which {
 }
 
 impl Check for Which {
-    fn check(&self, faults: &mut Faults) {
+    fn check(&self, faults: &mut FieldErrors) {
         external::check("external_id", self.external_id.as_deref(), faults);
     }
 }

@@ -6,7 +6,7 @@
 //! Limits      `SCANNED_MAX` messages a step; `DELETED_MAX` messages of a MESSAGE_DELETE_BULK, `REASSIGNED_MAX` of a command.
 //! Spec        docs/backend-api.md "Deleting accounts".
 
-use super::{V1, bodies::GuildPut, error::V1Error, external, guilds, tokens, users};
+use super::{V1, dto::GuildPut, error::V1Error, external, guilds, tokens, users};
 use guildhall_guild::{Actor, NewMember, REASSIGNED_MAX, Refusal, request};
 use guildhall_model::{ChannelId, GuildId, Id, MessageId, User, UserId};
 use guildhall_store::{ContentOf, ExternalKind, StoreError};

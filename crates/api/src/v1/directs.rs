@@ -7,7 +7,7 @@ use super::{
     caller::{Caller, Write},
     error::V1Error,
     external,
-    input::{Body, Check, Faults},
+    extract::{Body, Check, FieldErrors},
     types::{AnyId, Snowflake},
 };
 use axum::{Json, extract::State};
@@ -30,7 +30,7 @@ pub(super) struct DirectPut {
 }
 
 impl Check for DirectPut {
-    fn check(&self, faults: &mut Faults) {
+    fn check(&self, faults: &mut FieldErrors) {
         faults.count("user_ids", self.user_ids.len(), 2, Direct::RECIPIENTS_MAX);
     }
 }

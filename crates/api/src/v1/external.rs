@@ -12,7 +12,7 @@
 use super::{
     V1,
     error::V1Error,
-    input::{Faults, Path},
+    extract::{FieldErrors, Path},
     types::AnyId,
 };
 use guildhall_guild::{Actor, Refusal, request};
@@ -53,7 +53,7 @@ impl ExternalLocks {
     }
 }
 
-pub(crate) fn check(field: &str, text: Option<&str>, faults: &mut Faults) {
+pub(crate) fn check(field: &str, text: Option<&str>, faults: &mut FieldErrors) {
     if text.is_some_and(|text| !is_external_id(text)) {
         faults.add(field, FORM);
     }
@@ -240,7 +240,7 @@ pub(crate) async fn ids_of<T>(
         let found = v1.in_time(v1.node.store().with_external_ids(kind, asked)).await??;
         known.extend(found.into_iter().map(|ExternalId { id, text }| (text, id)));
     }
-    let mut faults = Faults::default();
+    let mut faults = FieldErrors::default();
     let id = |(index, named): (usize, &AnyId)| match named {
         AnyId::Id(id) => id.id(),
         AnyId::External(text) => Id::new(known.get(text).copied().unwrap_or_else(|| {

@@ -2,12 +2,12 @@
 
 use super::{
     V1,
-    bodies::{GuildBody, GuildChange, GuildPut},
     caller::{Caller, Read, Write},
     change,
+    dto::{GuildBody, GuildChange, GuildPut},
     error::V1Error,
     external::{self, Target},
-    input::{Body, Changes, Check, Faults, Path, Query},
+    extract::{Body, Changes, Check, FieldErrors, Path, Query},
     types::{AnyId, Snowflake, check_new_id},
 };
 use axum::{Json, extract::State, http::StatusCode};
@@ -42,7 +42,7 @@ pub(super) struct Page {
 }
 
 impl Check for Page {
-    fn check(&self, faults: &mut Faults) {
+    fn check(&self, faults: &mut FieldErrors) {
         faults.number("limit", self.limit().into(), 1, PAGE_MAX.into());
     }
 }
@@ -73,7 +73,7 @@ pub(super) struct Which {
 }
 
 impl Check for Which {
-    fn check(&self, faults: &mut Faults) {
+    fn check(&self, faults: &mut FieldErrors) {
         faults.number("limit", self.limit().into(), 1, PAGE_MAX.into());
         external::check("external_id", self.external_id.as_deref(), faults);
     }

@@ -11,12 +11,13 @@
 
 use super::{
     V1,
-    bodies::{ImportLine, check_not_everyone},
     caller::{Caller, Write},
+    dto::{ImportLine, check_not_everyone},
     error::{FieldError, V1Error},
-    external, guilds,
-    input::{Arriving, Check, Faults, Path, Query, parse},
-    lines::{Answer, Gone, Lines},
+    external,
+    extract::{Arriving, Check, FieldErrors, Path, Query, parse},
+    guilds,
+    ndjson::{Answer, Gone, Lines},
     types::{AnyId, Snowflake, check_new_id},
 };
 use axum::{extract::State, response::Response};
@@ -57,7 +58,7 @@ pub(super) struct How {
 }
 
 impl Check for How {
-    fn check(&self, faults: &mut Faults) {
+    fn check(&self, faults: &mut FieldErrors) {
         if self.replace == Some(true) && self.skip.is_some_and(|skip| skip > 0) {
             faults.add("skip", "Must be left out with `replace`, which has to see the whole file.");
         }

@@ -15,7 +15,7 @@ use super::{
     caller::{Caller, Read},
     delete_user::{Deletion, StepFault, Stopped},
     error::V1Error,
-    input::Path,
+    extract::Path,
     types::{Snowflake, Time},
 };
 use axum::{Json, extract::State};

@@ -7,7 +7,7 @@ use super::{
     audit::Made,
     caller::{Caller, Keys},
     error::V1Error,
-    input::{Body, Check, Faults, Path},
+    extract::{Body, Check, FieldErrors, Path},
     types::{Snowflake, Time},
 };
 use axum::{Extension, Json, extract::State, http::StatusCode};
@@ -80,7 +80,7 @@ pub(super) struct NewKey {
 }
 
 impl Check for NewKey {
-    fn check(&self, faults: &mut Faults) {
+    fn check(&self, faults: &mut FieldErrors) {
         if let Some(accounts) = &self.accounts {
             faults.count("accounts", accounts.len(), 1, KEY_ACCOUNTS_MAX);
             if self.scopes != [ScopeName::Tokens] {

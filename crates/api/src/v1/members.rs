@@ -4,13 +4,14 @@
 
 use super::{
     V1,
-    bodies::{MemberBody, MemberChange, MemberPut, check_not_everyone},
     caller::{Caller, Read, Write},
     change,
+    dto::{MemberBody, MemberChange, MemberPut, check_not_everyone},
     error::V1Error,
-    external, guilds,
+    external,
+    extract::{Body, Changes, Path, Query},
+    guilds,
     guilds::Page,
-    input::{Body, Changes, Path, Query},
     put_status,
     types::AnyId,
 };

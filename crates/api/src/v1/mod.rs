@@ -11,23 +11,23 @@
 //! Not here    what clients ask: `crate::routes`.     Spec  docs/backend-api.md.
 
 pub(crate) mod audit;
-mod bodies;
 pub(crate) mod caller;
 mod canonical;
 mod channels;
 mod delete_user;
 mod directs;
 mod document;
+mod dto;
 pub(crate) mod error;
 mod external;
+mod extract;
 mod guilds;
 mod idempotency;
 mod import;
-mod input;
 mod jobs;
 mod keys;
-mod lines;
 mod members;
+mod ndjson;
 mod node;
 mod openapi;
 mod publish;

@@ -4,7 +4,7 @@
 //! Not here    routes and bodies: with their handlers.
 
 use super::{
-    bodies::{ImportLine, ImportUser},
+    dto::{ImportLine, ImportUser},
     error::V1Error,
     import::{ImportFailure, ImportProgress},
     session_events::{Lost, SessionEventBody},

@@ -12,10 +12,11 @@ use super::{
     caller::{Caller, Publish},
     canonical::fingerprint,
     error::V1Error,
-    external, guilds,
+    external,
+    extract::{Arriving, Check, FieldErrors, parse},
+    guilds,
     idempotency::Outcome,
-    input::{Arriving, Check, Faults, parse},
-    lines::{Answer, Lines, is_ndjson},
+    ndjson::{Answer, Lines, is_ndjson},
     types::{AnyId, Snowflake},
     wording::not_json,
 };
@@ -149,7 +150,7 @@ impl From<Result<ResultBody, V1Error>> for OutcomeBody {
 }
 
 impl Check for Publication {
-    fn check(&self, faults: &mut Faults) {
+    fn check(&self, faults: &mut FieldErrors) {
         if let Some(key) = &self.key {
             faults.text("key", key, 1, 128);
         }
@@ -504,7 +505,7 @@ async fn publish_lines(
     by: &Publisher,
     mut lines: Lines,
     answer: Answer,
-) -> Result<Lines, super::lines::Gone> {
+) -> Result<Lines, super::ndjson::Gone> {
     let mut under_way = VecDeque::new();
     loop {
         // Before waiting for the next event, sends pending results to the client.

@@ -4,8 +4,8 @@ use super::{
     V1,
     caller::{Caller, Read, Write},
     error::V1Error,
+    extract::{Body, Check, FieldErrors, Path},
     guilds,
-    input::{Body, Check, Faults, Path},
     types::AnyId,
 };
 use axum::{Json, extract::State, http::StatusCode};
@@ -27,7 +27,7 @@ pub(super) struct RetentionPut {
 }
 
 impl Check for RetentionPut {
-    fn check(&self, faults: &mut Faults) {
+    fn check(&self, faults: &mut FieldErrors) {
         faults.number("keep_days", self.keep_days.into(), 0, KEEP_DAYS_MAX.into());
     }
 }

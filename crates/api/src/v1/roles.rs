@@ -2,13 +2,12 @@
 
 use super::{
     V1,
-    bodies::{RoleBody, RoleChange, RolePut},
     caller::{Caller, Read, Write},
     change,
+    dto::{RoleBody, RoleChange, RolePut},
     error::V1Error,
-    guilds,
-    input::{Body, Changes, Path},
-    put_status,
+    extract::{Body, Changes, Path},
+    guilds, put_status,
     types::{AnyId, Snowflake, check_new_id},
 };
 use axum::{Json, extract::State, http::StatusCode};

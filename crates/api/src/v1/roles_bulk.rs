@@ -7,11 +7,12 @@
 
 use super::{
     V1,
-    bodies::RoleWithId,
     caller::{Caller, Write},
+    dto::RoleWithId,
     error::V1Error,
-    external, guilds,
-    input::{Body, Check, Faults, Path},
+    external,
+    extract::{Body, Check, FieldErrors, Path},
+    guilds,
     types::{AnyId, Snowflake, check_new_id},
 };
 use axum::{Json, extract::State};
@@ -41,7 +42,7 @@ pub(super) struct RoleMembersPut {
 }
 
 impl Check for RoleMembersPut {
-    fn check(&self, faults: &mut Faults) {
+    fn check(&self, faults: &mut FieldErrors) {
         faults.count("user_ids", self.user_ids.len(), 0, ROLE_CHANGES_MAX);
     }
 }
@@ -62,7 +63,7 @@ pub(super) struct RoleMembersChange {
 }
 
 impl Check for RoleMembersChange {
-    fn check(&self, faults: &mut Faults) {
+    fn check(&self, faults: &mut FieldErrors) {
         let count = self.add.len() + self.remove.len();
         if count > ROLE_CHANGES_MAX {
             faults.add(
@@ -94,7 +95,7 @@ pub(super) struct MembersRolesPut {
 }
 
 impl Check for MembersRolesPut {
-    fn check(&self, faults: &mut Faults) {
+    fn check(&self, faults: &mut FieldErrors) {
         faults.count("members", self.members.len(), 1, ROLE_CHANGES_MAX);
         for (index, member) in self.members.iter().enumerate() {
             faults.count(&format!("members[{index}].roles"), member.roles.len(), 0, ROLES_OF_MEMBER_MAX);
@@ -121,7 +122,7 @@ pub(super) struct RolesOfGuild {
 }
 
 impl Check for RolesOfGuild {
-    fn check(&self, faults: &mut Faults) {
+    fn check(&self, faults: &mut FieldErrors) {
         faults.count("roles", self.roles.len(), 1, ROLES_PUT_MAX);
         let mut seen = HashSet::new();
         for (index, role) in self.roles.iter().enumerate() {
@@ -160,7 +161,7 @@ struct Named {
 }
 
 async fn change(v1: &V1, guild_id: GuildId, named: Vec<Named>) -> Result<Json<RolesChanged>, V1Error> {
-    let mut faults = Faults::default();
+    let mut faults = FieldErrors::default();
     let mut seen = HashSet::new();
     for named in &named {
         if !seen.insert(named.user_id) {
@@ -184,7 +185,7 @@ async fn no_members(v1: &V1, guild_id: GuildId, named: &[Named]) -> V1Error {
         Ok(members) => members,
         Err(error) => return error,
     };
-    let mut faults = Faults::default();
+    let mut faults = FieldErrors::default();
     for named in named.iter().filter(|named| members.entry(named.user_id).is_none()) {
         faults.add(&named.field, "This account is no member of the guild: put the member first.");
     }
@@ -198,7 +199,7 @@ async fn no_roles(v1: &V1, guild_id: GuildId, named: &[Named]) -> V1Error {
         Ok(guild) => guild,
         Err(error) => return error,
     };
-    let mut faults = Faults::default();
+    let mut faults = FieldErrors::default();
     for named in named {
         let RoleChange::Set(roles) = &named.change else { return V1Error::not_found("role") };
         let field = named.field.trim_end_matches("user_id");

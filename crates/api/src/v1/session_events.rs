@@ -11,8 +11,8 @@ use super::{
     V1,
     caller::{Caller, Sessions},
     error::V1Error,
-    input::{Check, Faults, Query},
-    lines::{Answer, Gone},
+    extract::{Check, FieldErrors, Query},
+    ndjson::{Answer, Gone},
     types::{Snowflake, Time},
 };
 use axum::{extract::State, response::Response};
@@ -105,7 +105,7 @@ pub(super) struct Begin {
 }
 
 impl Check for Begin {
-    fn check(&self, _: &mut Faults) {}
+    fn check(&self, _: &mut FieldErrors) {}
 }
 
 /// An event of a session.

@@ -8,7 +8,7 @@ use super::{
     V1,
     caller::{Caller, Sessions},
     error::V1Error,
-    input::{Check, Faults, Path, Query},
+    extract::{Check, FieldErrors, Path, Query},
     types::Snowflake,
 };
 use async_trait::async_trait;
@@ -165,7 +165,7 @@ pub(super) struct Which {
 }
 
 impl Check for Which {
-    fn check(&self, faults: &mut Faults) {
+    fn check(&self, faults: &mut FieldErrors) {
         faults.number("limit", self.limit.unwrap_or(100).into(), 1, 1_000);
         if self.after.as_deref().is_some_and(|after| place(after).is_none()) {
             faults.add("after", "Must be the `next` of the page before.");

@@ -6,7 +6,7 @@ use super::{
     V1,
     caller::{Caller, Tokens},
     error::V1Error,
-    input::{Body, Check, Faults, Path},
+    extract::{Body, Check, FieldErrors, Path},
     types::{AnyId, Snowflake, Time},
 };
 use axum::{Json, extract::State, http::StatusCode};
@@ -35,7 +35,7 @@ pub(super) struct NewToken {
 }
 
 impl Check for NewToken {
-    fn check(&self, faults: &mut Faults) {
+    fn check(&self, faults: &mut FieldErrors) {
         let ttl_s = i64::try_from(self.ttl_s.unwrap_or(TTL_S)).unwrap_or(i64::MAX);
         faults.number("ttl_s", ttl_s, 1, TTL_S_MAX as i64);
     }
@@ -203,7 +203,7 @@ pub(super) struct AnyToken {
 }
 
 impl Check for AnyToken {
-    fn check(&self, faults: &mut Faults) {
+    fn check(&self, faults: &mut FieldErrors) {
         faults.text("token", &self.token, 1, TOKEN_BYTES_MAX);
     }
 }

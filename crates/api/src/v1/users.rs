@@ -5,13 +5,13 @@
 
 use super::{
     V1,
-    bodies::{UserBody, UserChange, UserPut},
     caller::{Caller, Read, Write},
     delete_user::Deletion,
+    dto::{UserBody, UserChange, UserPut},
     error::V1Error,
     external::{self, Target},
+    extract::{Body, Changes, Check, FieldErrors, Path, Query},
     guilds::{self, Which},
-    input::{Body, Changes, Check, Faults, Path, Query},
     jobs::JobBody,
     tokens,
     types::{AnyId, Snowflake, check_new_id},
@@ -199,7 +199,7 @@ pub(super) struct Content {
 }
 
 impl Check for Content {
-    fn check(&self, faults: &mut Faults) {
+    fn check(&self, faults: &mut FieldErrors) {
         if self.erase == Some(true) && self.reassign.is_some() {
             faults.add("erase", "Content is erased or reassigned: leave one of them out.");
         }

@@ -110,7 +110,7 @@ fn wanted(expected: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::input::{Check, Faults, parse};
+    use super::super::extract::{Check, FieldErrors, parse};
     use serde::Deserialize;
     use serde_json::value::RawValue;
 
@@ -135,7 +135,7 @@ mod tests {
     }
 
     impl Check for Form {
-        fn check(&self, _: &mut Faults) {}
+        fn check(&self, _: &mut FieldErrors) {}
     }
 
     #[track_caller]

@@ -7,7 +7,7 @@ use super::super::{
     V1,
     caller::{Caller, Read, StreamSlot},
     error::V1Error,
-    input::{Check, Faults, Query},
+    extract::{Check, FieldErrors, Query},
 };
 use axum::{
     Json,
@@ -31,7 +31,7 @@ fn prefixes(series: Option<&str>) -> Vec<String> {
     series.into_iter().flat_map(|series| series.split(',')).map(ToOwned::to_owned).collect()
 }
 
-fn check_series(series: Option<&str>, faults: &mut Faults) {
+fn check_series(series: Option<&str>, faults: &mut FieldErrors) {
     faults.optional_text("series", series, SERIES_CHARS_MAX);
     let count = series.map_or(0, |series| series.split(',').count());
     faults.count("series", count, 0, PREFIXES_MAX);
@@ -51,7 +51,7 @@ pub(in super::super) struct HistoryQuery {
 }
 
 impl Check for HistoryQuery {
-    fn check(&self, faults: &mut Faults) {
+    fn check(&self, faults: &mut FieldErrors) {
         let window_s = i64::try_from(self.window_s.unwrap_or(300)).unwrap_or(i64::MAX);
         faults.number("window_s", window_s, 1, WINDOW_S_MAX as i64);
         check_series(self.series.as_deref(), faults);
@@ -81,7 +81,7 @@ pub(in super::super) struct LiveQuery {
 }
 
 impl Check for LiveQuery {
-    fn check(&self, faults: &mut Faults) {
+    fn check(&self, faults: &mut FieldErrors) {
         check_series(self.series.as_deref(), faults);
     }
 }

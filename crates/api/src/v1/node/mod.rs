@@ -19,7 +19,7 @@ use super::{
     V1,
     caller::{AnyScope, Caller, Read, Sessions},
     error::V1Error,
-    input::{Check, Faults, Path, Query},
+    extract::{Check, FieldErrors, Path, Query},
     types::{Snowflake, Time},
 };
 use async_trait::async_trait;
@@ -224,7 +224,7 @@ pub(super) struct GuildsQuery {
 }
 
 impl Check for GuildsQuery {
-    fn check(&self, faults: &mut Faults) {
+    fn check(&self, faults: &mut FieldErrors) {
         let GuildOrder::Busy = self.sort.unwrap_or_default();
         faults.number("limit", self.limit.unwrap_or(100).into(), 1, GUILDS_MAX.into());
     }
@@ -280,7 +280,7 @@ pub(super) struct SessionsQuery {
 }
 
 impl Check for SessionsQuery {
-    fn check(&self, faults: &mut Faults) {
+    fn check(&self, faults: &mut FieldErrors) {
         faults.number("limit", self.limit.unwrap_or(100).into(), 1, SESSIONS_MAX.into());
         faults.optional_text("id", self.id.as_deref(), 64);
         faults.optional_text("codec", self.codec.as_deref(), 32);

@@ -5,7 +5,7 @@ use crate::{
     quota::Reservation,
     v1::{
         error::V1Error,
-        input::{Check, parse},
+        extract::{Check, parse},
         types::{AnyId, Bits, Snowflake, Time, nullable},
     },
 };

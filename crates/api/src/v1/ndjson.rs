@@ -6,7 +6,7 @@
 //! Limits      a line: `json_bytes_max`, and the quota for bodies; silence: `body_deadline_ms`; unread lines of the
 //!             answer: `ANSWER_LINES_MAX`, then the work waits, and ends after `answer_deadline_ms`.
 
-use super::{V1, error::V1Error, input::Arriving};
+use super::{V1, error::V1Error, extract::Arriving};
 use crate::{body::BODY_BYTES, permit::ReadPermit, quota::Reservation};
 use axum::{
     body::{Body, BodyDataStream, Bytes},

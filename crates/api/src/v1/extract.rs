@@ -1,6 +1,7 @@
 //! Input: bodies, queries and paths, with every fault named by its field.
 //!
-//! Owns        the extractors `Body`, `Changes`, `Query` and `Path`; `Faults`, which collects faults beyond the types.
+//! Owns        the extractors `Body`, `Changes`, `Query` and `Path`; `FieldErrors`, which collects faults beyond the
+//!             types.
 //! Invariants  unknown fields are faults: otherwise a misspelt one would be ignored silently. An array is not accepted
 //!             as an object. Reading a body needs a `ReadPermit`.
 //! Limits      `OBJECT_BYTES_MAX` and `OBJECT_VALUES_MAX` for objects, `json_bytes_max` for batches,
@@ -8,7 +9,7 @@
 
 use super::{
     V1,
-    bodies::Patch,
+    dto::Patch,
     error::{FieldError, V1Error},
     external,
     strict::Strict,
@@ -31,9 +32,9 @@ use std::{marker::PhantomData, sync::Arc};
 
 /// Faults of a body, beyond its types.
 #[derive(Debug, Default)]
-pub(crate) struct Faults(Vec<FieldError>);
+pub(crate) struct FieldErrors(Vec<FieldError>);
 
-impl Faults {
+impl FieldErrors {
     pub fn add(&mut self, field: impl Into<String>, message: impl Into<String>) {
         self.0.push(FieldError { field: field.into(), message: message.into() });
     }
@@ -74,7 +75,7 @@ impl Faults {
 
 /// Checks beyond the types.
 pub(crate) trait Check {
-    fn check(&self, faults: &mut Faults);
+    fn check(&self, faults: &mut FieldErrors);
 }
 
 /// Reads JSON, and checks it.
@@ -91,7 +92,7 @@ pub(crate) fn parse<T: DeserializeOwned + Check>(json: &[u8]) -> Result<T, V1Err
         }
     })?;
     reader.end().map_err(|error| not_json(json, &error))?;
-    let mut faults = Faults::default();
+    let mut faults = FieldErrors::default();
     parsed.check(&mut faults);
     faults.done()?;
     Ok(parsed)
@@ -153,7 +154,7 @@ impl Changes {
 struct NoFields {}
 
 impl Check for NoFields {
-    fn check(&self, _: &mut Faults) {}
+    fn check(&self, _: &mut FieldErrors) {}
 }
 
 /// An unread body, with the life of the key that sends it.
@@ -198,7 +199,7 @@ impl<T: DeserializeOwned + Check> FromRequestParts<Arc<V1>> for Query<T> {
                 _ => V1Error::field("", format!("{text}.")),
             }
         })?;
-        let mut faults = Faults::default();
+        let mut faults = FieldErrors::default();
         parsed.0.check(&mut faults);
         faults.done()?;
         Ok(Self(parsed.0))

@@ -1,10 +1,10 @@
-//! Gate: middleware around all routes.
+//! Middleware around all routes: authentication, limits, deadline.
 //!
 //! Owns        the order of checks: quota for requests, wrong-token limit of the peer, token, limit of the
 //!             account, limit of the bucket, share of the account and peer; the deadline of the answer, and its
 //!             rate-limit headers.
-//! Doors       `gate` around all routes, `anonymous` for unknown paths.
-//! Invariants  the gate detaches the body before a handler runs (`crate::body`). It reads and discards the body of a
+//! Doors       `admit_request` around all routes, `anonymous` for unknown paths.
+//! Invariants  it detaches the body before a handler runs (`crate::body`). It reads and discards the body of a
 //!             refused request of a known sender while the answer is sent, so that the sender gets the answer.
 //! Spec        docs/protocol.md §10, §10.1.
 
@@ -34,7 +34,7 @@ use std::{
 };
 
 /// Around every route.
-pub(crate) async fn gate(
+pub(crate) async fn admit_request(
     State(api): State<Arc<Api>>,
     route: MatchedPath,
     params: Result<RawPathParams, RawPathParamsRejection>,

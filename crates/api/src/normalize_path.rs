@@ -1,11 +1,11 @@
-//! Entry: from the raw request to a path that the routes know.
+//! Path normalisation: from the raw request to a path that the routes know.
 //!
 //! Owns        the version prefix, percent-encoded path segments, and the preflight requests of browsers (CORS).
 //! Invariants  E1 normalising does not change the meaning of a path: only characters that need no encoding are
 //!             decoded. (test `e1_*`)
 //! Spec        docs/protocol.md §10: `/api/v10`, `/api/v9`, `/api`; docs/protocol.md §12.
 
-use crate::{error::ApiError, gate, state::Api};
+use crate::{error::ApiError, middleware, state::Api};
 use axum::{
     Router,
     extract::Request,
@@ -17,7 +17,7 @@ use std::{borrow::Cow, sync::Arc};
 use tower::ServiceExt;
 
 /// Normalises the path, and hands over to the routes.
-pub(crate) async fn enter(api: Arc<Api>, routes: Router, mut request: Request) -> Response {
+pub(crate) async fn normalize(api: Arc<Api>, routes: Router, mut request: Request) -> Response {
     let mut response = if request.method() == Method::OPTIONS {
         // The answer is the same for every path, so that it needs no token.
         StatusCode::NO_CONTENT.into_response()
@@ -33,7 +33,7 @@ pub(crate) async fn enter(api: Arc<Api>, routes: Router, mut request: Request) -
                 }
                 None => ApiError::NotFound.into_response(),
             },
-            Err(error) => match gate::anonymous(&api, &request) {
+            Err(error) => match middleware::anonymous(&api, &request) {
                 Ok(()) => error.into_response(),
                 Err(refused) => refused.into_response(),
             },

@@ -3,7 +3,7 @@
 use super::{NAME_CHARS_MAX, no_permissions};
 use crate::v1::{
     external,
-    input::{Check, Faults},
+    extract::{Check, FieldErrors},
     types::{Bits, Snowflake, nullable},
 };
 use guildhall_model::{Channel, ChannelId, ChannelType, GuildId, Overwrite, OverwriteKind};
@@ -101,7 +101,7 @@ pub(crate) struct ChannelPut {
 }
 
 impl Check for ChannelPut {
-    fn check(&self, faults: &mut Faults) {
+    fn check(&self, faults: &mut FieldErrors) {
         faults.text("name", &self.name, 1, NAME_CHARS_MAX);
         external::check("external_id", self.external_id.as_ref().and_then(Option::as_deref), faults);
         if ChannelType::from_wire(self.kind).is_none() {

@@ -3,7 +3,7 @@
 use super::{HASH_CHARS_MAX, NAME_CHARS_MAX};
 use crate::v1::{
     external,
-    input::{Check, Faults},
+    extract::{Check, FieldErrors},
     types::{AnyId, Snowflake, nullable},
 };
 use guildhall_guild::GuildReply;
@@ -73,7 +73,7 @@ pub(crate) struct GuildPut {
 }
 
 impl Check for GuildPut {
-    fn check(&self, faults: &mut Faults) {
+    fn check(&self, faults: &mut FieldErrors) {
         faults.text("name", &self.name, 1, NAME_CHARS_MAX);
         faults.optional_text("icon", self.icon.as_deref(), HASH_CHARS_MAX);
         faults.optional_text("description", self.description.as_deref(), 300);

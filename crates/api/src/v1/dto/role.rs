@@ -2,7 +2,7 @@
 
 use super::{NAME_CHARS_MAX, no_permissions};
 use crate::v1::{
-    input::{Check, Faults},
+    extract::{Check, FieldErrors},
     types::{Bits, Snowflake},
 };
 use guildhall_model::{Role, RoleId};
@@ -41,7 +41,7 @@ pub(crate) struct RolePut {
 }
 
 impl Check for RolePut {
-    fn check(&self, faults: &mut Faults) {
+    fn check(&self, faults: &mut FieldErrors) {
         self.check_within("", faults);
     }
 }
@@ -85,7 +85,7 @@ impl RoleWithId {
 }
 
 impl RolePut {
-    pub fn check_within(&self, within: &str, faults: &mut Faults) {
+    pub fn check_within(&self, within: &str, faults: &mut FieldErrors) {
         faults.text(&format!("{within}name"), &self.name, 1, NAME_CHARS_MAX);
         faults.number(&format!("{within}color"), self.color.into(), 0, COLOR_MAX.into());
         faults.number(&format!("{within}position"), self.position.into(), 0, i32::MAX.into());

@@ -4,7 +4,7 @@ use super::user::{UserBody, UserPut, no_discriminator};
 use crate::v1::{
     error::V1Error,
     external::Named,
-    input::{Check, Faults},
+    extract::{Check, FieldErrors},
     types::{Snowflake, Time},
 };
 use guildhall_guild::NewMember;
@@ -46,12 +46,12 @@ pub(crate) struct MemberPut {
 }
 
 impl Check for MemberPut {
-    fn check(&self, faults: &mut Faults) {
+    fn check(&self, faults: &mut FieldErrors) {
         check_fields(self.nick.as_deref(), &self.roles, faults);
     }
 }
 
-fn check_fields(nick: Option<&str>, roles: &[Snowflake], faults: &mut Faults) {
+fn check_fields(nick: Option<&str>, roles: &[Snowflake], faults: &mut FieldErrors) {
     faults.optional_text("nick", nick, 32);
     faults.count("roles", roles.len(), 0, ROLES_MAX);
     let mut seen = HashSet::new();
@@ -218,7 +218,7 @@ impl ImportUser {
 }
 
 impl Check for ImportLine {
-    fn check(&self, faults: &mut Faults) {
+    fn check(&self, faults: &mut FieldErrors) {
         self.user.clone().into_fields().check_within("user.", faults);
         if self.user.id.is_none() && self.user.external_id.is_none() {
             faults.add("user.id", "Must be there, or `external_id`.");

@@ -3,7 +3,7 @@
 use super::HASH_CHARS_MAX;
 use crate::v1::{
     external,
-    input::{Check, Faults},
+    extract::{Check, FieldErrors},
     types::{Snowflake, nullable},
 };
 use guildhall_model::{User, UserId};
@@ -56,13 +56,13 @@ pub(super) fn no_discriminator() -> String {
 }
 
 impl Check for UserPut {
-    fn check(&self, faults: &mut Faults) {
+    fn check(&self, faults: &mut FieldErrors) {
         self.check_within("", faults);
     }
 }
 
 impl UserPut {
-    pub fn check_within(&self, within: &str, faults: &mut Faults) {
+    pub fn check_within(&self, within: &str, faults: &mut FieldErrors) {
         faults.text(&format!("{within}username"), &self.username, 1, 32);
         let digits = self.discriminator.bytes().all(|b| b.is_ascii_digit());
         if !digits || !matches!(self.discriminator.len(), 1 | 4) {
