@@ -4,8 +4,8 @@ mod backend;
 mod clients;
 mod commands;
 mod directs;
-mod keeping;
 mod moderation;
+mod resource_actions;
 mod setup;
 mod threads;
 
@@ -17,7 +17,7 @@ use guildhall_guild_protocol::{RelayMessage, ToRelay};
 use guildhall_model::{ChannelId, GuildId, InviteCode, MessageId, Permissions, Role, RoleId, User, UserId};
 use guildhall_stdx::Rng;
 use guildhall_test_kit::{FakeSocket, id};
-use keeping::Kept;
+use resource_actions::KnownResources;
 use std::{collections::VecDeque, sync::Arc};
 
 const GUILD: GuildId = id(1);
@@ -31,7 +31,7 @@ pub struct Actions {
     messages: VecDeque<Said>,
     said: u64,
     invites: VecDeque<InviteCode>,
-    kept: Kept,
+    kept: KnownResources,
     published: u64,
     /// Connections that moved.
     pub moved: u64,

@@ -18,7 +18,7 @@ mod restart;
 mod sessions;
 
 use crate::{
-    naive::{Event, Shown, State, Telling, Texts},
+    naive::{Event, PresenceModel, State, Telling, Texts},
     session::{Capabilities, Session},
     world::SIDES,
 };
@@ -45,7 +45,7 @@ pub fn fault<T>(text: impl Into<String>) -> Result<T, Fault> {
 
 /// A guild's message on its way to a relay, with the guild as it was when the message was made.
 #[derive(Clone, Debug)]
-pub struct Carried {
+pub struct InTransit {
     pub message: ToRelay,
     pub state: Rc<State>,
     pub event: Option<Rc<Event>>,
@@ -87,7 +87,7 @@ pub struct Checker {
     by_key: HashMap<SessionKey, usize, FixedState>,
     by_id: HashMap<Arc<str>, usize>,
     relays: BTreeMap<RelayId, Relay>,
-    shown: Shown,
+    shown: PresenceModel,
     /// What everybody was last told that a member shows.
     told: BTreeMap<u64, (&'static str, usize)>,
     pace: Pace,
@@ -132,7 +132,7 @@ impl Checker {
             by_key: HashMap::default(),
             by_id: HashMap::new(),
             relays: BTreeMap::new(),
-            shown: Shown::default(),
+            shown: PresenceModel::default(),
             told: BTreeMap::new(),
             pace: Pace::default(),
             given_total: 0,

@@ -4,7 +4,7 @@
 //! Invariants  nothing of an input leaves before its own writes and everything before it: as in `guildhall-node`.
 
 use crate::{
-    checker::{Carried, Fault},
+    checker::{Fault, InTransit},
     naive::{NaiveDirect, ToldDirect},
     store::Store,
 };
@@ -17,7 +17,7 @@ use std::{collections::VecDeque, rc::Rc, sync::Arc};
 #[derive(Debug, Default)]
 pub struct Group {
     pub writes: Vec<Write>,
-    pub relay: Vec<Carried>,
+    pub relay: Vec<InTransit>,
     /// Accounts that joined.
     pub joined: Vec<UserId>,
     /// Events for the recipients of a direct message.
@@ -93,6 +93,6 @@ impl Pipeline {
 
     /// A relay lost something: nothing that waits goes to it any more.
     pub fn cut_off(&mut self, relay: RelayId) {
-        self.groups.iter_mut().for_each(|group| group.relay.retain(|carried| carried.message.relay != relay));
+        self.groups.iter_mut().for_each(|group| group.relay.retain(|in_transit| in_transit.message.relay != relay));
     }
 }

@@ -67,7 +67,7 @@ const EVERY: u64 = 7;
 
 /// Changes what passes by.
 #[derive(Debug)]
-pub struct Saboteur {
+pub struct FaultInjector {
     kind: Sabotage,
     count: u64,
     streams: BTreeMap<RelayId, Stream>,
@@ -84,7 +84,7 @@ struct Stream {
     held: Option<ToRelay>,
 }
 
-impl Saboteur {
+impl FaultInjector {
     pub fn new(kind: Sabotage) -> Self {
         Self { kind, count: 0, streams: BTreeMap::new(), written_to: BTreeMap::new() }
     }

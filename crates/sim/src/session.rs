@@ -4,10 +4,10 @@
 //! Doors       `membership` follows the guild, `gathering` what READY waits for, `given` an input of the product,
 //!             `replay` a RESUME, `received` the client; `end` says why it may be gone.
 
+mod delivery_check;
 mod end;
 mod expected;
 mod gathering;
-mod given;
 mod membership;
 mod received;
 mod replay;
@@ -17,7 +17,7 @@ pub use expected::{Expected, Given, What, Withheld};
 
 use crate::{
     checker::Identified,
-    naive::{Known, PassiveForm, Reader, State, Untold},
+    naive::{ClientModel, PassiveForm, PendingUpdates, Reader, State},
 };
 use gathering::Gathering;
 use guildhall_codec::Encoding;
@@ -94,11 +94,11 @@ pub struct Session {
     /// It has been passive since its view of the guild began.
     pub was_never_active: bool,
     /// What its client knows.
-    pub known: Known,
+    pub known: ClientModel,
     /// Its client asked for what it had got already, and did not go back.
     pub is_confused: bool,
     /// Update that the current input has to send to a passive session.
-    due: Option<Untold>,
+    due: Option<PendingUpdates>,
     /// The session ended during a passive update, which may have been written unchecked.
     may_end_with_update: bool,
     /// Seq 1 comes first.
@@ -158,7 +158,7 @@ impl Session {
             told: Default::default(),
             doubtful: BTreeSet::new(),
             was_never_active: false,
-            known: Known::default(),
+            known: ClientModel::default(),
             is_confused: false,
             due: None,
             may_end_with_update: false,

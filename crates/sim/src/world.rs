@@ -17,11 +17,11 @@ mod restart;
 use crate::{
     Options, Summary, Violation,
     act::Actions,
-    checker::{Carried, Checker, Fault, SessionLimits},
+    checker::{Checker, Fault, InTransit, SessionLimits},
     client::{Client, ConnInfo},
     naive::{Publication, State, ToldDirect},
     pipeline::Pipeline,
-    sabotage::Saboteur,
+    sabotage::FaultInjector,
     store::Store,
 };
 use accounts::Tokens;
@@ -72,7 +72,7 @@ struct TokenCheck {
 pub struct Side {
     pub partition: Partition,
     pub link: FakeLink,
-    inbox: VecDeque<Carried>,
+    inbox: VecDeque<InTransit>,
     to_guild: VecDeque<ToGuild>,
     notes: VecDeque<Note>,
     token_checks: VecDeque<TokenCheck>,
@@ -115,7 +115,7 @@ pub struct World {
     pipeline: Pipeline,
     pub directs: Directs,
     store: Store,
-    saboteur: Saboteur,
+    fault_injector: FaultInjector,
     step: u32,
     at_client: Option<usize>,
     resets: u64,
@@ -283,7 +283,7 @@ impl World {
             pipeline: Pipeline::default(),
             directs,
             store,
-            saboteur: Saboteur::new(options.sabotage),
+            fault_injector: FaultInjector::new(options.sabotage),
             step: 0,
             at_client: None,
             resets: 0,

@@ -3,7 +3,7 @@
 use super::{GUILD, role, some_permissions};
 use crate::{
     checker::Fault,
-    naive::{Publication, PublicationKind, Telling, Who},
+    naive::{AudienceModel, Publication, PublicationKind, Telling},
     world::World,
 };
 use guildhall_guild::{Actor, BackendCommand, Command};
@@ -23,7 +23,7 @@ impl World {
             12..14 => {
                 let mut publication = self.some_publication();
                 let users = self.some_users(5);
-                publication.who = Who::Users(users.clone());
+                publication.who = AudienceModel::Users(users.clone());
                 let event = backend_event(&publication)?;
                 self.tell_accounts(&users, &publication, event);
                 Ok(())
@@ -94,9 +94,9 @@ impl World {
     fn publish(&mut self) -> Result<(), Fault> {
         let publication = self.some_publication();
         let rule = match &publication.who {
-            Who::Viewers(channel) => AudienceRule::Channel(ChannelId::new(*channel)),
-            Who::Roles(roles) => AudienceRule::Roles(roles.iter().map(|role| RoleId::new(*role)).collect()),
-            Who::Users(users) => AudienceRule::Users(users.iter().map(|user| UserId::new(*user)).collect()),
+            AudienceModel::Viewers(channel) => AudienceRule::Channel(ChannelId::new(*channel)),
+            AudienceModel::Roles(roles) => AudienceRule::Roles(roles.iter().map(|role| RoleId::new(*role)).collect()),
+            AudienceModel::Users(users) => AudienceRule::Users(users.iter().map(|user| UserId::new(*user)).collect()),
             _ => AudienceRule::Members,
         };
         let event = Arc::new(backend_event(&publication)?);
@@ -112,10 +112,10 @@ impl World {
         let channels: Vec<u64> = state.channels.keys().copied().collect();
         let roles: Vec<u64> = state.roles.keys().copied().collect();
         let who = match (self.rng.below(4), self.rng.pick(&channels)) {
-            (0, Some(channel)) => Who::Viewers(*channel),
-            (1, _) => Who::Roles(roles.into_iter().filter(|_| self.rng.chance(0.3)).collect()),
-            (2, _) => Who::Users(self.some_users(5)),
-            _ => Who::Members,
+            (0, Some(channel)) => AudienceModel::Viewers(*channel),
+            (1, _) => AudienceModel::Roles(roles.into_iter().filter(|_| self.rng.chance(0.3)).collect()),
+            (2, _) => AudienceModel::Users(self.some_users(5)),
+            _ => AudienceModel::Members,
         };
         let kind = match self.rng.below(4) {
             0 => PublicationKind::Typing(self.some_user()),

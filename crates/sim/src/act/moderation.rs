@@ -167,7 +167,7 @@ impl World {
             }
         };
         if matches!(command, BackendCommand::ImportMembers { audience: JoinAudience::NewMember, .. }) {
-            self.checker.telling = Telling::Untold;
+            self.checker.telling = Telling::ToNewMember;
         }
         self.command(Actor::System, &Command::Backend(Box::new(command)))?;
         self.checker.telling = Telling::Usual;

@@ -2,7 +2,7 @@
 
 use super::{Checker, Fault, fault};
 use crate::{
-    naive::{Publication, Reader, Who},
+    naive::{AudienceModel, Publication, Reader},
     session::{Session, What},
 };
 use guildhall_model::User;
@@ -46,7 +46,7 @@ impl Checker {
 
     /// A partition is about to tell accounts something: bots that asked for such events, user accounts always.
     pub fn tell(&mut self, side: usize, publication: &Publication) {
-        let Who::Users(users) = &publication.who else { return };
+        let AudienceModel::Users(users) = &publication.who else { return };
         for session in self.living(side).filter(|session| users.contains(&session.user)) {
             let reader: Reader<'_> = session.reader();
             if !reader.is_bot || publication.intents() == 0 || reader.intents & publication.intents() != 0 {

@@ -1,7 +1,7 @@
 //! Clients: decoded dispatches, compared with those that their sessions had to receive.
 
 use super::{Checker, Fault, fault};
-use crate::naive::Known;
+use crate::naive::ClientModel;
 use foldhash::fast::FixedState;
 use guildhall_test_kit::Dispatch;
 use std::hash::BuildHasher;
@@ -22,7 +22,7 @@ impl Checker {
         self.digest = FixedState::with_seed(self.digest).hash_one((at, dispatch.seq, &said.text));
         let session = &mut self.sessions[at];
         session.received(seq, dispatch.seq, &dispatch.name, &said.text)?;
-        if Known::concerns(&dispatch.name, session.is_bot) {
+        if ClientModel::concerns(&dispatch.name, session.is_bot) {
             let applied = session.known.apply(&dispatch.name, &said.d);
             // A client that receives row operations twice cannot always apply them.
             applied.or_else(|what| if session.is_confused { Ok(()) } else { fault(what) })?;

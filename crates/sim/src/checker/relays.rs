@@ -1,6 +1,6 @@
 //! Relays: effects of the guild's streams on a partition's sessions, and passive updates.
 
-use super::{Carried, Checker, Fault, SessionKey, fault};
+use super::{Checker, Fault, InTransit, SessionKey, fault};
 use crate::{
     naive::{Change, Gained, State, chunk_text, found_members, status_text, told_by, view_changes},
     session::{Membership, Session, What},
@@ -50,8 +50,8 @@ impl Checker {
     }
 
     /// A guild's message is about to be handled by a partition: what its sessions must be sent follows.
-    pub fn deliver(&mut self, now: Now, carried: &Carried) -> Result<(), Fault> {
-        let message = &carried.message;
+    pub fn deliver(&mut self, now: Now, in_transit: &InTransit) -> Result<(), Fault> {
+        let message = &in_transit.message;
         let Some(relay) = self.relays.get_mut(&message.relay).filter(|relay| relay.epoch == message.epoch) else {
             return Ok(());
         };
@@ -60,21 +60,21 @@ impl Checker {
             return Ok(());
         }
         relay.seq = message.seq;
-        let before = relay.state.replace(carried.state.clone());
+        let before = relay.state.replace(in_transit.state.clone());
         let changes_count = relay.changes.len();
         match &message.message {
             RelayMessage::Snapshot { replica, reset } => {
-                carried.state.agrees_with(replica).or_else(|difference| fault(format!("snapshot: {difference}")))?;
+                in_transit.state.agrees_with(replica).or_else(|difference| fault(format!("snapshot: {difference}")))?;
                 relay.changes.clear();
                 if *reset {
                     let inside = self.sessions.iter_mut().filter(|session| session.is_served_by(message.relay));
-                    inside.for_each(|session| session.lose_sight(carried.state.guild_id));
+                    inside.for_each(|session| session.lose_sight(in_transit.state.guild_id));
                 }
             }
             RelayMessage::Published(_) => {
                 self.given_total += 1;
-                relay.changes.extend(carried.event.as_ref().and_then(|event| event.change));
-                self.fan_out(now.unix.0, message.relay, before.as_deref(), carried);
+                relay.changes.extend(in_transit.event.as_ref().and_then(|event| event.change));
+                self.fan_out(now.unix.0, message.relay, before.as_deref(), in_transit);
             }
             RelayMessage::Attached { session, view } => {
                 let passive_above = self.limits.passive_above_members;
@@ -85,13 +85,13 @@ impl Checker {
                 let is_awaited = session.membership == Membership::Entering && session.relay == message.relay.index;
                 if session.gone.is_none() && is_awaited {
                     match view {
-                        Some(_) => session.enter(now.unix.0, &carried.state, passive_above, changes_count),
-                        None => session.leave(now.unix.0, carried.state.guild_id),
+                        Some(_) => session.enter(now.unix.0, &in_transit.state, passive_above, changes_count),
+                        None => session.leave(now.unix.0, in_transit.state.guild_id),
                     }
                 }
             }
             RelayMessage::Direct { session, event } => {
-                if let (Some(at), Some(expected)) = (self.by_key.get(&key_of(*session)), &carried.event) {
+                if let (Some(at), Some(expected)) = (self.by_key.get(&key_of(*session)), &in_transit.event) {
                     let session = &mut self.sessions[*at];
                     // It may be out of sight of the guild for a while, but has not left.
                     let is_here = session.gone.is_none()
@@ -99,10 +99,10 @@ impl Checker {
                         && session.relay_id() == message.relay;
                     let is_theirs = match &event.payload {
                         Payload::VoiceServer { .. } => {
-                            carried.state.voice.get(&session.user).is_some_and(|(_, id)| **id == *session.id)
+                            in_transit.state.voice.get(&session.user).is_some_and(|(_, id)| **id == *session.id)
                         }
                         Payload::Presence { user_id, presence } => {
-                            let shown = carried.state.presences.get(&user_id.get()).copied();
+                            let shown = in_transit.state.presences.get(&user_id.get()).copied();
                             let said = (status_text(presence.status), presence.activities.len());
                             user_id.get() != session.user && said == shown.unwrap_or(("offline", 0))
                         }
@@ -118,7 +118,7 @@ impl Checker {
             }
             RelayMessage::Members { session, answer } => {
                 if let Some(at) = self.by_key.get(&key_of(*session)).copied() {
-                    self.members(at, message.relay, answer, carried)?;
+                    self.members(at, message.relay, answer, in_transit)?;
                 }
             }
             RelayMessage::List(_) => {}
@@ -127,13 +127,13 @@ impl Checker {
         Ok(())
     }
 
-    fn fan_out(&mut self, now_unix_ms: i64, relay: RelayId, before: Option<&State>, carried: &Carried) {
-        let Some(event) = &carried.event else { return };
+    fn fan_out(&mut self, now_unix_ms: i64, relay: RelayId, before: Option<&State>, in_transit: &InTransit) {
+        let Some(event) = &in_transit.event else { return };
         let hidden = self.limits.hidden_channels;
-        let gained = before.map(|before| Gained::between(before, &carried.state)).unwrap_or_default();
+        let gained = before.map(|before| Gained::between(before, &in_transit.state)).unwrap_or_default();
         for session in self.sessions.iter_mut().filter(|session| session.is_served_by(relay)) {
-            if event.left == Some(session.user) || carried.state.is_deleted {
-                session.leave(now_unix_ms, carried.state.guild_id);
+            if event.left == Some(session.user) || in_transit.state.is_deleted {
+                session.leave(now_unix_ms, in_transit.state.guild_id);
                 continue;
             }
             if event.is_for(session.reader(), now_unix_ms) {
@@ -151,7 +151,7 @@ impl Checker {
                 changes.into_iter().for_each(|told| session.expect(What::Channel(told)));
             }
             if let Some(channels) = gained.by(session.user) {
-                session.gain(now_unix_ms, &carried.state, channels);
+                session.gain(now_unix_ms, &in_transit.state, channels);
             }
         }
     }
@@ -190,9 +190,15 @@ impl Checker {
         }
     }
 
-    fn members(&mut self, at: usize, relay: RelayId, answer: &MembersAnswer, carried: &Carried) -> Result<(), Fault> {
+    fn members(
+        &mut self,
+        at: usize,
+        relay: RelayId,
+        answer: &MembersAnswer,
+        in_transit: &InTransit,
+    ) -> Result<(), Fault> {
         const GUILD_MEMBERS: u32 = 1 << 1;
-        let state = &carried.state;
+        let state = &in_transit.state;
         let session = &mut self.sessions[at];
         if session.gone.is_some() || session.membership == Membership::None || session.relay_id() != relay {
             return Ok(());
@@ -206,12 +212,12 @@ impl Checker {
         };
         let may_list = match session.is_bot {
             true => session.intents & GUILD_MEMBERS != 0,
-            false => state.may_list_members(session.user, carried.made_at_unix_ms),
+            false => state.may_list_members(session.user, in_transit.made_at_unix_ms),
         };
         let (mut found, not_found) = found_members(state, &request.query, names, may_list);
         if let MemberQuery::Prefix { limit, .. } = request.query {
             // Looked for a while ago, when somebody else may have been there.
-            let before = carried.begun.as_ref().map(|begun| found_members(begun, &request.query, names, may_list).0);
+            let before = in_transit.begun.as_ref().map(|begun| found_members(begun, &request.query, names, may_list).0);
             let before: Vec<u64> = before.unwrap_or_default().into_iter().take(limit).collect();
             found.retain(|user| before.contains(user));
         }

@@ -2,7 +2,7 @@
 
 use super::{Checker, Fault, fault};
 use crate::{
-    naive::{Shown, State},
+    naive::{PresenceModel, State},
     session::{Membership, Session},
 };
 use guildhall_guild::GuildRecord;
@@ -46,7 +46,7 @@ impl Checker {
         }
         self.state = Rc::new(state);
         self.relays.clear();
-        self.shown = Shown::default();
+        self.shown = PresenceModel::default();
         self.told.clear();
         self.pace = Default::default();
         Ok(())

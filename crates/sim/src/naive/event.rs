@@ -2,9 +2,9 @@
 
 use super::{
     Publication, State, Telling,
+    audience_model::AudienceModel,
     resource::{NoticeAudience, notice_audience},
     text::payload_text,
-    who::Who,
 };
 use guildhall_guild_protocol::Payload;
 use guildhall_model::{Channel, Message};
@@ -58,7 +58,7 @@ struct Mentions {
 #[derive(Debug)]
 pub struct Event {
     pub name: &'static str,
-    who: Who,
+    who: AudienceModel,
     intents: u32,
     users: Users,
     /// Subject of the event: they receive it in any case.
@@ -142,7 +142,7 @@ impl Event {
     ) -> Self {
         let name = event.name.as_str();
         let payload = event.payload.clone();
-        let channel = |n: guildhall_model::ChannelId| Who::at(&state, n.get());
+        let channel = |n: guildhall_model::ChannelId| AudienceModel::at(&state, n.get());
         let member = |user: guildhall_model::UserId| Some(user.get());
         let (who, intents, users, own, about) = match &payload {
             Payload::Message(event) => (channel(event.message.channel_id), GUILD_MESSAGES, Users::Active, None, None),
@@ -157,30 +157,32 @@ impl Event {
                 (channel(*channel_id), GUILD_MESSAGE_TYPING, Users::Typing, None, None)
             }
             Payload::Presence { user_id, .. } => {
-                (Who::Members, GUILD_PRESENCES, Users::Watchers, None, member(*user_id))
+                (AudienceModel::Members, GUILD_PRESENCES, Users::Watchers, None, member(*user_id))
             }
-            Payload::Member(of) if name == "GUILD_MEMBER_ADD" && matches!(telling, Telling::Untold) => {
+            Payload::Member(of) if name == "GUILD_MEMBER_ADD" && matches!(telling, Telling::ToNewMember) => {
                 let user = of.user.id;
-                (Who::Users([user.get()].into()), GUILD_MEMBERS, Users::Members, member(user), member(user))
+                (AudienceModel::Users([user.get()].into()), GUILD_MEMBERS, Users::Members, member(user), member(user))
             }
             Payload::Member(of) => {
-                (Who::Members, GUILD_MEMBERS, Users::Members, member(of.user.id), member(of.user.id))
+                (AudienceModel::Members, GUILD_MEMBERS, Users::Members, member(of.user.id), member(of.user.id))
             }
-            Payload::MemberRemove(user) => (Who::Members, GUILD_MEMBERS, Users::Members, None, member(user.id)),
+            Payload::MemberRemove(user) => {
+                (AudienceModel::Members, GUILD_MEMBERS, Users::Members, None, member(user.id))
+            }
             Payload::Guild(_)
             | Payload::GuildGone
             | Payload::Role(_)
             | Payload::RoleDelete(_)
-            | Payload::Channel(_) => (Who::Members, GUILDS, Users::All, None, None),
+            | Payload::Channel(_) => (AudienceModel::Members, GUILDS, Users::All, None, None),
             Payload::Voice { state: voice, .. } => {
                 let was_in = before.voice.get(&voice.user_id.get()).map(|(channel, _)| *channel);
                 let who = match (voice.channel_id, was_in, next.map(|next| &next.payload)) {
-                    (Some(channel), ..) => Who::Viewers(channel.get()),
+                    (Some(channel), ..) => AudienceModel::Viewers(channel.get()),
                     // Only who does not see where to sees them leave.
                     (None, Some(left), Some(Payload::Voice { state: to, .. })) if is_half_a_move(event, next) => {
-                        Who::ViewersOfOne(left, to.channel_id.map_or(0, |to| to.get()))
+                        AudienceModel::ViewersOfOne(left, to.channel_id.map_or(0, |to| to.get()))
                     }
-                    (None, left, _) => Who::Viewers(left.unwrap_or(0)),
+                    (None, left, _) => AudienceModel::Viewers(left.unwrap_or(0)),
                 };
                 let own = if is_half_a_move(event, next) { None } else { member(voice.user_id) };
                 (who, GUILD_VOICE_STATES, Users::Voice, own, None)
@@ -190,10 +192,12 @@ impl Event {
             | Payload::PassiveSnapshot(_)
             | Payload::Unread(_)
             | Payload::ChannelMemberCount { .. }
-            | Payload::MemberList(_) => (Who::Members, 0, Users::Watchers, None, None),
+            | Payload::MemberList(_) => (AudienceModel::Members, 0, Users::Watchers, None, None),
             Payload::Backend(_) => match telling {
                 Telling::Publication(of) => (of.who.clone(), of.intents(), of.users(), None, None),
-                Telling::Usual | Telling::Untold => (Who::Users(BTreeSet::new()), 0, Users::Watchers, None, None),
+                Telling::Usual | Telling::ToNewMember => {
+                    (AudienceModel::Users(BTreeSet::new()), 0, Users::Watchers, None, None)
+                }
             },
             Payload::Resource(resource) => {
                 let NoticeAudience { who, intents, users, own } = notice_audience(resource, &before, &state);
@@ -244,7 +248,7 @@ impl Event {
             return true;
         }
         // The deletion of a thread goes to its former members.
-        let is_end = matches!(self.who, Who::Thread(thread) if thread.is_end);
+        let is_end = matches!(self.who, AudienceModel::Thread(thread) if thread.is_end);
         if !self.who.admits(if is_end { &self.before } else { &self.state }, reader.user, now_unix_ms) {
             return false;
         }
@@ -271,13 +275,13 @@ impl Event {
 
     fn is_for_thread_member(&self, user: u64) -> bool {
         match &self.who {
-            Who::Thread(thread) => {
+            AudienceModel::Thread(thread) => {
                 // For a deleted thread: its former members.
                 let states = [&self.state, &self.before];
                 let thread = states.iter().find_map(|state| state.threads.get(&thread.id));
                 thread.is_some_and(|thread| thread.members.contains(&user))
             }
-            Who::OneOfThread(..) => true,
+            AudienceModel::OneOfThread(..) => true,
             _ => false,
         }
     }
@@ -310,7 +314,7 @@ impl Mentions {
     /// Users that a publication names are called by it.
     fn of_publication(publication: &Publication) -> Self {
         match publication.who {
-            Who::Users(_) => Self::default(),
+            AudienceModel::Users(_) => Self::default(),
             _ => Self { users: publication.readers().into_iter().flatten().collect(), ..Self::default() },
         }
     }

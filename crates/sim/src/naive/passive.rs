@@ -9,7 +9,7 @@ use std::{
 
 /// Changes that a passive session has not received: everything between two moments.
 #[derive(Clone, Debug)]
-pub struct Untold {
+pub struct PendingUpdates {
     pub form: PassiveForm,
     pub user: u64,
     /// The guild as the session knows it.
@@ -21,7 +21,7 @@ pub struct Untold {
     pub changes: Vec<Change>,
 }
 
-impl Untold {
+impl PendingUpdates {
     fn views(&self, channel: u64) -> bool {
         self.now.viewers(channel).contains(&self.user)
     }

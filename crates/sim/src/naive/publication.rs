@@ -3,8 +3,8 @@
 
 use super::{
     Reader,
+    audience_model::AudienceModel,
     event::{GUILD_MESSAGES, MESSAGE_CONTENT, Users},
-    who::Who,
 };
 use std::collections::BTreeSet;
 
@@ -16,14 +16,14 @@ pub enum Telling {
     #[default]
     Usual,
     /// Only new members themselves receive GUILD_MEMBER_ADD.
-    Untold,
+    ToNewMember,
     Publication(Publication),
 }
 
 /// An event in a backend's words.
 #[derive(Clone, Debug)]
 pub struct Publication {
-    pub who: Who,
+    pub who: AudienceModel,
     pub kind: PublicationKind,
     /// Tells it from others.
     pub number: u64,
@@ -110,7 +110,7 @@ impl Publication {
     /// Users that it names receive it even if their client does not display the guild.
     pub fn users(&self) -> Users {
         match (&self.who, self.kind) {
-            (Who::Users(_), _) | (_, PublicationKind::Round) => Users::All,
+            (AudienceModel::Users(_), _) | (_, PublicationKind::Round) => Users::All,
             (_, PublicationKind::Typing(_)) => Users::Typing,
             (_, PublicationKind::Message(..)) => Users::Active,
         }

@@ -2,11 +2,11 @@
 
 use super::{
     State,
+    audience_model::{AudienceModel, ThreadPlace},
     event::{GUILD_MEMBERS, GUILD_MESSAGES, GUILDS, Users},
     permissions::{BAN_MEMBERS, MANAGE_CHANNELS, MANAGE_WEBHOOKS, VIEW_AUDIT_LOG},
     text::list,
     thread::thread_notice_text,
-    who::{ThreadPlace, Who},
 };
 use guildhall_guild_protocol::ResourcePayload;
 use guildhall_model::ChannelId;
@@ -19,7 +19,7 @@ const GUILD_SCHEDULED_EVENTS: u32 = 1 << 16;
 
 /// Recipients of a notice.
 pub struct NoticeAudience {
-    pub who: Who,
+    pub who: AudienceModel,
     pub intents: u32,
     pub users: Users,
     /// Receives it in any case.
@@ -34,34 +34,38 @@ pub fn notice_audience(resource: &ResourcePayload, before: &State, state: &State
         }
         _ => None,
     };
-    let at = |channel: ChannelId| Who::at(state, channel.get());
+    let at = |channel: ChannelId| AudienceModel::at(state, channel.get());
     let thread = |id: ChannelId| {
         let gone = before.thread_place(id.get()).map(|thread| ThreadPlace { is_end: true, ..thread });
         state.thread_place(id.get()).or(gone)
     };
     let thread_for = |id: ChannelId, only: Option<u64>| match (thread(id), only) {
-        (Some(thread), Some(only)) => Who::OneOfThread(thread, only),
-        (Some(thread), None) => Who::Thread(thread),
-        (None, _) => Who::Users(Default::default()),
+        (Some(thread), Some(only)) => AudienceModel::OneOfThread(thread, only),
+        (Some(thread), None) => AudienceModel::Thread(thread),
+        (None, _) => AudienceModel::Users(Default::default()),
     };
     let (who, intents, users) = match resource {
-        ResourcePayload::Ban { .. } => (Who::Guild(BAN_MEMBERS | VIEW_AUDIT_LOG), GUILD_MODERATION, Users::All),
-        ResourcePayload::AuditEntry(_) => (Who::Guild(VIEW_AUDIT_LOG), GUILD_MODERATION, Users::All),
+        ResourcePayload::Ban { .. } => {
+            (AudienceModel::Guild(BAN_MEMBERS | VIEW_AUDIT_LOG), GUILD_MODERATION, Users::All)
+        }
+        ResourcePayload::AuditEntry(_) => (AudienceModel::Guild(VIEW_AUDIT_LOG), GUILD_MODERATION, Users::All),
         ResourcePayload::Invite(invite) => {
-            (Who::Channel(invite.channel_id.get(), MANAGE_CHANNELS), GUILD_INVITES, Users::Watchers)
+            (AudienceModel::Channel(invite.channel_id.get(), MANAGE_CHANNELS), GUILD_INVITES, Users::Watchers)
         }
         ResourcePayload::InviteGone { channel_id, .. } => {
-            (Who::Channel(channel_id.get(), MANAGE_CHANNELS), GUILD_INVITES, Users::Watchers)
+            (AudienceModel::Channel(channel_id.get(), MANAGE_CHANNELS), GUILD_INVITES, Users::Watchers)
         }
         ResourcePayload::Webhooks(channel) => {
-            (Who::Channel(channel.get(), MANAGE_WEBHOOKS), GUILD_WEBHOOKS, Users::All)
+            (AudienceModel::Channel(channel.get(), MANAGE_WEBHOOKS), GUILD_WEBHOOKS, Users::All)
         }
         ResourcePayload::Pins { channel_id, .. } => (at(*channel_id), GUILDS, Users::Active),
         ResourcePayload::MessagesGone { channel_id, .. } => (at(*channel_id), GUILD_MESSAGES, Users::Active),
-        ResourcePayload::Emojis(_) | ResourcePayload::Stickers(_) => (Who::Members, GUILD_EXPRESSIONS, Users::All),
+        ResourcePayload::Emojis(_) | ResourcePayload::Stickers(_) => {
+            (AudienceModel::Members, GUILD_EXPRESSIONS, Users::All)
+        }
         // They are of no channel.
         ResourcePayload::ScheduledEvent(_) | ResourcePayload::ScheduledEventUser { .. } => {
-            (Who::Members, GUILD_SCHEDULED_EVENTS, Users::All)
+            (AudienceModel::Members, GUILD_SCHEDULED_EVENTS, Users::All)
         }
         ResourcePayload::Stage(stage) => (at(stage.channel_id), GUILDS, Users::All),
         ResourcePayload::Thread(event) => {
@@ -78,7 +82,7 @@ pub fn notice_audience(resource: &ResourcePayload, before: &State, state: &State
         ResourcePayload::ThreadList { .. }
         | ResourcePayload::ThreadMemberList { .. }
         | ResourcePayload::Direct { .. }
-        | ResourcePayload::Recipient { .. } => (Who::Users(Default::default()), GUILDS, Users::Watchers),
+        | ResourcePayload::Recipient { .. } => (AudienceModel::Users(Default::default()), GUILDS, Users::Watchers),
     };
     NoticeAudience { who, intents, users, own }
 }

@@ -1,4 +1,4 @@
-//! Expected content of a dispatch as text: key fields only, in a fixed order. `got.rs` makes the same of received ones.
+//! Expected content of a dispatch as text: key fields only, in a fixed order. `received.rs` makes the same of received ones.
 
 use super::{NaiveChannel, State, event::Reader, passive::made_text, resource::notice_text, state::status_text};
 use guildhall_guild_protocol::{HiddenChannels, ListChange, MessageEvent, Payload};

@@ -2,8 +2,8 @@
 
 use super::{
     State,
+    audience_model::{AudienceModel, ThreadPlace},
     text::list,
-    who::{ThreadPlace, Who},
 };
 use guildhall_guild_protocol::{HiddenChannels, ResourcePayload};
 use guildhall_model::{Channel, UserId};
@@ -74,7 +74,7 @@ impl State {
             thread.is_open()
                 && (!joined_only || thread.members.contains(&user))
                 && of.is_none_or(|channels| channels.contains(&thread.parent))
-                && Who::at(self, **id).admits(self, user, now_unix_ms)
+                && AudienceModel::at(self, **id).admits(self, user, now_unix_ms)
         };
         self.threads.iter().filter(is_told).map(|(id, _)| *id).collect()
     }
@@ -91,7 +91,7 @@ impl State {
 
     /// Whether a member views a channel or thread.
     pub fn sees_place(&self, user: u64, place: u64, now_unix_ms: i64) -> bool {
-        Who::at(self, place).admits(self, user, now_unix_ms)
+        AudienceModel::at(self, place).admits(self, user, now_unix_ms)
     }
 
     /// A thread, with the member that `user` is in it.
@@ -150,7 +150,7 @@ impl ThreadList {
 
     /// Whether all of it may be shown again.
     pub fn is_still_seen(&self, state: &State, user: u64, now_unix_ms: i64) -> bool {
-        let sees = |thread: &u64| Who::at(state, *thread).admits(state, user, now_unix_ms);
+        let sees = |thread: &u64| AudienceModel::at(state, *thread).admits(state, user, now_unix_ms);
         let views = |channel: &u64| state.viewers(*channel).contains(&user);
         state.members.contains_key(&user)
             && self.channels.iter().flat_map(|channels| channels.iter()).all(views)

@@ -2,7 +2,7 @@
 
 use super::{Membership, Session, What};
 use crate::naive::ThreadList;
-use crate::naive::{Change, People, State, Untold, guild_create_text, guild_delete_text};
+use crate::naive::{Change, PendingUpdates, People, State, guild_create_text, guild_delete_text};
 use guildhall_model::to_gateway::Subscription;
 use std::rc::Rc;
 
@@ -115,7 +115,7 @@ impl Session {
     /// The next input brings it up to date.
     pub fn owe(&mut self, state: &Rc<State>, changes: &[Change]) {
         let (told_count, before) = std::mem::take(&mut self.told);
-        self.due = Some(Untold {
+        self.due = Some(PendingUpdates {
             form: self.capabilities.passive(),
             user: self.user,
             before,

@@ -1,6 +1,6 @@
 //! RESUME: replayed dispatches, and those that must be withheld.
 
-use super::{Membership, Session, What, Withheld, given::may_look_at};
+use super::{Membership, Session, What, Withheld, delivery_check::may_look_at};
 use crate::{
     checker::{Fault, fault},
     naive::{OutOfView, State, payload_text},

@@ -85,7 +85,7 @@ impl World {
         self.checker.close(side, whose);
         let now = self.now();
         let of_side = &mut self.sides[side];
-        if self.saboteur.lets_close(side) {
+        if self.fault_injector.lets_close(side) {
             of_side.partition.close_sessions(now, whose, code, &mut of_side.link);
         }
         self.outputs(side)?;

@@ -252,7 +252,7 @@ impl World {
         self.checker.tell_direct(side, told);
         let now = self.now();
         let to = published.event.audience.rule.users().to_vec();
-        let to = self.saboteur.tells(side, published, to);
+        let to = self.fault_injector.tells(side, published, to);
         let Side { partition, link, .. } = &mut self.sides[side];
         partition.tell_users(now, published, &to, link);
         self.after(side)

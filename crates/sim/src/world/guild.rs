@@ -2,7 +2,7 @@
 
 use super::{SIDES, TokenCheck, World};
 use crate::{
-    checker::{Carried, Fault},
+    checker::{Fault, InTransit},
     naive::{Event, State},
     pipeline::Group,
     world::Note,
@@ -100,14 +100,14 @@ impl World {
             };
             // The observer has no partition: its stream is not numbered.
             if let Some(message) = self.streams.send(output) {
-                let carried = Carried {
+                let in_transit = InTransit {
                     message,
                     state: self.checker.state.clone(),
                     event,
                     made_at_unix_ms: now.unix.0,
                     begun: begun.clone(),
                 };
-                group.relay.push(carried);
+                group.relay.push(in_transit);
             }
         }
         self.pipeline.push(group);
@@ -120,15 +120,15 @@ impl World {
         while let Some(group) = self.pipeline.pop_ready() {
             // Relays that lost a message of this group receive nothing else of it; the guild restarts their streams.
             let mut cut_off: BTreeSet<RelayId> = BTreeSet::new();
-            for carried in group.relay {
-                let relay = carried.message.relay;
+            for in_transit in group.relay {
+                let relay = in_transit.message.relay;
                 if cut_off.contains(&relay) {
                     continue;
                 }
                 let inbox = &mut self.sides[usize::from(relay.partition.0)].inbox;
                 let waiting_count = inbox.iter().filter(|waiting| waiting.message.relay == relay).count();
                 if self.is_calm || waiting_count < self.link_capacity {
-                    inbox.push_back(carried);
+                    inbox.push_back(in_transit);
                     continue;
                 }
                 self.trace(|| format!("the link to {relay:?} is full"));

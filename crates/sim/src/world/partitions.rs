@@ -2,7 +2,7 @@
 
 use super::{Note, Side, TokenCheck, World};
 use crate::{
-    checker::{Carried, Fault, Identified, fault},
+    checker::{Fault, Identified, InTransit, fault},
     client::{Claim, ConnInfo},
     session::Capabilities,
 };
@@ -18,9 +18,9 @@ impl World {
         let count = if self.is_calm { usize::MAX } else { self.rng.below(24) as usize };
         let mut more = false;
         for n in 0..count {
-            let Some(carried) = self.sides[side].inbox.pop_front() else { break };
+            let Some(in_transit) = self.sides[side].inbox.pop_front() else { break };
             more |= n + 1 < count && !self.sides[side].inbox.is_empty();
-            self.deliver(side, &carried, more)?;
+            self.deliver(side, &in_transit, more)?;
         }
         self.take_notes(side)?;
         self.sockets(side)?;
@@ -51,16 +51,20 @@ impl World {
         self.checker.reconcile(now, side, &self.sides[side].partition)
     }
 
-    fn deliver(&mut self, side: usize, carried: &Carried, more: bool) -> Result<(), Fault> {
-        let is_reset = matches!(carried.message.message, RelayMessage::Snapshot { reset: true, .. });
+    fn deliver(&mut self, side: usize, in_transit: &InTransit, more: bool) -> Result<(), Fault> {
+        let is_reset = matches!(in_transit.message.message, RelayMessage::Snapshot { reset: true, .. });
         self.resets += u64::from(is_reset);
         self.trace(|| {
-            let text = carried.event.as_ref().map(|event| event.text(0)).unwrap_or_default();
-            format!("to {side}: {} {}", crate::act::brief(&carried.message), text.chars().take(200).collect::<String>())
+            let text = in_transit.event.as_ref().map(|event| event.text(0)).unwrap_or_default();
+            format!(
+                "to {side}: {} {}",
+                crate::act::brief(&in_transit.message),
+                text.chars().take(200).collect::<String>()
+            )
         });
         let now = self.now();
-        self.checker.deliver(now, carried)?;
-        let messages = self.saboteur.pass(side, carried.message.clone());
+        self.checker.deliver(now, in_transit)?;
+        let messages = self.fault_injector.pass(side, in_transit.message.clone());
         let Side { partition, link, .. } = &mut self.sides[side];
         for message in messages {
             partition.handle_guild(now, message, more, link);
@@ -248,7 +252,7 @@ impl World {
             self.trace(|| format!("session {at} subscribes: {patch:?}"));
             self.checker.subscribed(self.clock.now(), at, |subscription| subscription.merge(patch));
         }
-        if is_whole && !self.saboteur.lets_subscribe(side) {
+        if is_whole && !self.fault_injector.lets_subscribe(side) {
             return Ok(());
         }
         let now = self.now();

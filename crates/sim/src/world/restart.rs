@@ -90,7 +90,7 @@ impl World {
             if over.left_out_count > 0 && bytes_max == BYTES_MAX[0] {
                 return fault(format!("{} sessions are left out, and there is room", over.left_out_count));
             }
-            self.saboteur.hand_over(side, &mut over);
+            self.fault_injector.hand_over(side, &mut over);
             let closed_tokens = std::mem::take(&mut self.sides[side].closed_tokens);
             self.sides[side] = Side { closed_tokens, ..self.begun_with.side(side) };
             self.sides[side].partition.take_over(now, &over, &users);

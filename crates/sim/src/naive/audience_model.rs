@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 /// Members an event is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Who {
+pub enum AudienceModel {
     Members,
     /// Viewers of the channel.
     Viewers(u64),
@@ -43,7 +43,7 @@ impl ThreadPlace {
     }
 }
 
-impl Who {
+impl AudienceModel {
     /// Audience of an event about a message in a channel or thread.
     pub fn at(state: &State, channel: u64) -> Self {
         match state.thread_place(channel) {

@@ -1,7 +1,7 @@
 //! Content of a received dispatch, in the words of `text.rs`.
 
 use super::{
-    got_notice::{notice_text_of, thread_text},
+    received_notice::{notice_text_of, thread_text},
     text::list,
 };
 use foldhash::fast::FixedState;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// Objects created so far.
 #[derive(Debug, Default)]
-pub struct Kept {
+pub struct KnownResources {
     emojis: Vec<EmojiId>,
     events: Vec<Id<()>>,
     webhooks: Vec<Arc<Webhook>>,

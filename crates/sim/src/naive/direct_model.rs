@@ -17,15 +17,15 @@ const KIND_REPLY: u8 = 19;
 
 /// An event that has to come.
 #[derive(Debug)]
-struct Due {
+struct ExpectedEvent {
     name: &'static str,
     to: BTreeSet<u64>,
     is_left: bool,
-    says: Says,
+    content: ExpectedContent,
 }
 
 #[derive(Debug)]
-enum Says {
+enum ExpectedContent {
     This(String),
     /// A new message: author, kinds that it may be of, and its content if that follows.
     Message(u64, [u8; 2], Option<String>),
@@ -33,9 +33,9 @@ enum Says {
     About(Option<u64>),
 }
 
-impl Due {
-    fn to(name: &'static str, to: BTreeSet<u64>, says: Says) -> Self {
-        Self { name, to, is_left: false, says }
+impl ExpectedEvent {
+    fn to(name: &'static str, to: BTreeSet<u64>, content: ExpectedContent) -> Self {
+        Self { name, to, is_left: false, content }
     }
 }
 
@@ -48,7 +48,7 @@ fn user_of(actor: Actor) -> Option<u64> {
 
 impl NaiveDirect {
     /// Whether a command must succeed; none: that depends on what it is about.
-    fn verdict(&self, actor: Actor, command: &Command) -> Option<bool> {
+    fn must_succeed(&self, actor: Actor, command: &Command) -> Option<bool> {
         let user = user_of(actor);
         let is_in = user.is_none_or(|user| self.people.contains_key(&user));
         if self.is_gone || !is_in {
@@ -84,33 +84,41 @@ impl NaiveDirect {
         }
     }
 
-    fn seen_by_each(&self, name: &'static str, readers: impl IntoIterator<Item = u64>) -> Vec<Due> {
-        let says = |reader| Says::This(format!("{name} {}", self.text_for(reader, self.newest)));
-        readers.into_iter().map(|reader| Due::to(name, [reader].into(), says(reader))).collect()
+    fn seen_by_each(&self, name: &'static str, readers: impl IntoIterator<Item = u64>) -> Vec<ExpectedEvent> {
+        let content = |reader| ExpectedContent::This(format!("{name} {}", self.text_for(reader, self.newest)));
+        readers.into_iter().map(|reader| ExpectedEvent::to(name, [reader].into(), content(reader))).collect()
     }
 
     /// Recipients who closed it have it in their list again.
-    fn open(&mut self, is_meant: impl Fn(u64) -> bool) -> Vec<Due> {
+    fn open(&mut self, is_meant: impl Fn(u64) -> bool) -> Vec<ExpectedEvent> {
         let back: Vec<u64> = self.closed_by.iter().copied().filter(|user| is_meant(*user)).collect();
         self.closed_by.retain(|user| !back.contains(user));
         self.seen_by_each("CHANNEL_CREATE", back)
     }
 
-    fn say(&mut self, author: u64, kinds: [u8; 2], content: Option<String>) -> Vec<Due> {
+    fn say(&mut self, author: u64, kinds: [u8; 2], content: Option<String>) -> Vec<ExpectedEvent> {
         let mut due = self.open(|_| true);
-        due.push(Due::to("MESSAGE_CREATE", self.everybody(), Says::Message(author, kinds, content)));
+        due.push(ExpectedEvent::to(
+            "MESSAGE_CREATE",
+            self.everybody(),
+            ExpectedContent::Message(author, kinds, content),
+        ));
         due
     }
 
-    fn recipient(&self, name: &'static str, user: u64) -> Due {
-        Due::to(name, self.everybody(), Says::This(format!("{name} channel={} user={user}", self.id)))
+    fn recipient(&self, name: &'static str, user: u64) -> ExpectedEvent {
+        ExpectedEvent::to(
+            name,
+            self.everybody(),
+            ExpectedContent::This(format!("{name} channel={} user={user}", self.id)),
+        )
     }
 
-    fn about(&self, name: &'static str, message: Option<u64>) -> Due {
-        Due::to(name, self.everybody(), Says::About(message))
+    fn about(&self, name: &'static str, message: Option<u64>) -> ExpectedEvent {
+        ExpectedEvent::to(name, self.everybody(), ExpectedContent::About(message))
     }
 
-    fn leave(&mut self, actor: Actor, user: u64) -> Vec<Due> {
+    fn leave(&mut self, actor: Actor, user: u64) -> Vec<ExpectedEvent> {
         let mut due = self.seen_by_each("CHANNEL_DELETE", [user]);
         due.iter_mut().for_each(|due| due.is_left = true);
         self.people.remove(&user);
@@ -128,7 +136,7 @@ impl NaiveDirect {
     }
 
     /// Events of a command that succeeded.
-    fn done(&mut self, now_unix_ms: i64, actor: Actor, command: &Command) -> Vec<Due> {
+    fn done(&mut self, now_unix_ms: i64, actor: Actor, command: &Command) -> Vec<ExpectedEvent> {
         let user = user_of(actor);
         match command {
             Command::Direct(DirectCommand::Open) => self.open(|of| Some(of) == user),
@@ -206,7 +214,7 @@ impl NaiveDirect {
         }
     }
 
-    fn changed_pins(&self, message: u64) -> Vec<Due> {
+    fn changed_pins(&self, message: u64) -> Vec<ExpectedEvent> {
         vec![self.about("MESSAGE_UPDATE", Some(message)), self.about("CHANNEL_PINS_UPDATE", None)]
     }
 
@@ -228,7 +236,7 @@ impl NaiveDirect {
         succeeded: bool,
         published: &[Arc<Published>],
     ) -> Result<Vec<ToldDirect>, String> {
-        if self.verdict(actor, command).is_some_and(|must| must != succeeded) {
+        if self.must_succeed(actor, command).is_some_and(|must| must != succeeded) {
             return Err(format!("{actor:?} {command:?}: ok {succeeded}, in {self:?}"));
         }
         let due = if succeeded { self.done(now_unix_ms, actor, command) } else { Vec::new() };
@@ -236,7 +244,7 @@ impl NaiveDirect {
     }
 
     /// Holds events against those that had to come.
-    fn agree(&mut self, due: Vec<Due>, published: &[Arc<Published>]) -> Result<Vec<ToldDirect>, String> {
+    fn agree(&mut self, due: Vec<ExpectedEvent>, published: &[Arc<Published>]) -> Result<Vec<ToldDirect>, String> {
         let names = || published.iter().map(|published| published.event.name.as_str()).collect::<Vec<_>>();
         if due.len() != published.len() {
             return Err(format!("{due:?} had to be published, but not {:?}", names()));
@@ -244,7 +252,7 @@ impl NaiveDirect {
         due.into_iter().zip(published).map(|(due, published)| self.agree_on(due, published)).collect()
     }
 
-    fn agree_on(&mut self, due: Due, published: &Published) -> Result<ToldDirect, String> {
+    fn agree_on(&mut self, due: ExpectedEvent, published: &Published) -> Result<ToldDirect, String> {
         let event = &published.event;
         let to: BTreeSet<u64> = match &event.audience.rule {
             AudienceRule::Users(users) => users.iter().map(|user| user.get()).collect(),
@@ -257,12 +265,12 @@ impl NaiveDirect {
         if to != due.to {
             return wrong("others are told");
         }
-        let text = match &due.says {
-            Says::This(text) => text.clone(),
-            says if about(&event.payload, self.id, says) => direct_text(due.name, &event.payload),
+        let text = match &due.content {
+            ExpectedContent::This(text) => text.clone(),
+            content if about(&event.payload, self.id, content) => direct_text(due.name, &event.payload),
             _ => return wrong("something else is told"),
         };
-        if let (Says::Message(author, ..), Payload::Message(said)) = (&due.says, &event.payload) {
+        if let (ExpectedContent::Message(author, ..), Payload::Message(said)) = (&due.content, &event.payload) {
             let id = said.message.id.get();
             if id <= self.newest {
                 return wrong("an older message");
@@ -275,7 +283,7 @@ impl NaiveDirect {
 }
 
 /// Whether an event is in this channel, and about what it has to be.
-fn about(payload: &Payload, channel: u64, says: &Says) -> bool {
+fn about(payload: &Payload, channel: u64, content: &ExpectedContent) -> bool {
     let (place, message) = match payload {
         Payload::Message(event) => (event.message.channel_id, Some(event.message.id)),
         Payload::Reaction(event) => (event.channel_id, Some(event.message_id)),
@@ -287,14 +295,14 @@ fn about(payload: &Payload, channel: u64, says: &Says) -> bool {
         },
         _ => return false,
     };
-    let is_it = match (says, payload) {
-        (Says::Message(author, kinds, content), Payload::Message(event)) => {
+    let is_it = match (content, payload) {
+        (ExpectedContent::Message(author, kinds, content), Payload::Message(event)) => {
             let message = &event.message;
             message.author.id.get() == *author
                 && kinds.contains(&message.kind)
                 && content.as_ref().is_none_or(|content| *content == message.content)
         }
-        (Says::About(of), _) => message.map(|id| id.get()) == *of,
+        (ExpectedContent::About(of), _) => message.map(|id| id.get()) == *of,
         _ => false,
     };
     place.get() == channel && is_it

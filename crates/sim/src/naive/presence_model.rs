@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 
 /// Sessions as a guild counts them.
 #[derive(Debug, Default)]
-pub struct Shown {
+pub struct PresenceModel {
     relays: BTreeMap<RelayId, u32>,
     sessions: BTreeMap<SessionKey, (u64, SessionPresence)>,
 }
 
-impl Shown {
+impl PresenceModel {
     /// A message is about to be handled by the guild, which is in this `state`.
     pub fn hear(&mut self, message: &ToGuild, state: &State) {
         match message {
@@ -47,7 +47,7 @@ impl Shown {
             | ToGuild::WantPresences { .. }
             | ToGuild::WatchMembers { .. }
             | ToGuild::WatchList { .. }
-            | ToGuild::TellPresences { .. } => {}
+            | ToGuild::RequestPresences { .. } => {}
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub struct Known {
+pub struct ClientModel {
     /// Newest message by channel.
     pub newest: BTreeMap<u64, u64>,
     /// Where people are in voice.
@@ -41,7 +41,7 @@ fn row(item: &Value) -> String {
     }
 }
 
-impl Known {
+impl ClientModel {
     /// Whether a dispatch says anything that is kept here.
     pub fn concerns(name: &str, is_bot: bool) -> bool {
         match name {

@@ -3,7 +3,7 @@
 use super::{Expected, Given, Membership, Session, What, Withheld};
 use crate::{
     checker::{Fault, fault},
-    naive::{NaiveChannel, State, Untold, list_id, made_text, payload_text},
+    naive::{NaiveChannel, PendingUpdates, State, list_id, made_text, payload_text},
 };
 use guildhall_guild_protocol::{AudienceRule, Event as RelayEvent, Payload};
 use guildhall_member_list::ListOp;
@@ -45,7 +45,7 @@ impl Session {
         if let Some(missing) = self.pending.front() {
             return fault(format!("session {} of {} is not given {}", self.id, self.user, missing.text()));
         }
-        if let Some(due) = self.due.take().filter(Untold::is_due) {
+        if let Some(due) = self.due.take().filter(PendingUpdates::is_due) {
             return fault(format!("session {} of {} does not receive {:?}", self.id, self.user, due.changes));
         }
         Ok(())

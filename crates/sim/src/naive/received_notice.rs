@@ -1,7 +1,7 @@
 //! Content of a received small event, in the words of `resource.rs` and `thread.rs`.
 
 use super::{
-    got::{id, items, plain, quoted},
+    received::{id, items, plain, quoted},
     text::list,
 };
 use serde_json::Value;
