@@ -178,7 +178,7 @@ pub enum ToGuild {
         removed: Vec<Interval>,
     },
     /// A session requests the current presences of these members.
-    TellPresences {
+    RequestPresences {
         session: SessionKey,
         /// Members whose presences to send.
         user_ids: Vec<UserId>,

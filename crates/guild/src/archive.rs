@@ -1,7 +1,8 @@
 //! Archive: threads without messages for a configured time are archived.
 //!
 //! Owns        `Archive`: the next time to check each open thread.
-//! Doors       `load`, `follow`, `pop` and `forget` from the table of `threads`; `Guild::archive_threads` from `Guild::handle_timer`.
+//! Doors       `load`, `follow`, `pop` and `forget` from the table of `threads`; `Guild::archive_threads` from
+//!             `Guild::handle_timer`.
 //! Invariants  A1 an open thread is archived once its duration has passed since it was created, reopened or last
 //!             written in, and not before. A message costs nothing here: the check at the due time looks for one. (test
 //!             `threads::a1_*`)

@@ -474,7 +474,7 @@ impl Guild {
             self.write(Write::PutMessage(message.clone()));
             let version = self.touch();
             self.messages.change(key, version, |cached| cached.message = message.clone());
-            self.tell_message(now, EventName::MessageUpdate, &context, message, referenced, ReplicaUpdate::None);
+            self.publish_message(now, EventName::MessageUpdate, &context, message, referenced, ReplicaUpdate::None);
         }
         Ok(count)
     }

@@ -129,7 +129,7 @@ impl Guild {
     /// Removes one step of a relay's sessions and watches. None when nothing is left.
     fn forget_relay(&mut self, now: Now, mut gone: RelayGone) -> Option<RelayGone> {
         if gone.has_sessions {
-            let (sessions, after) = self.relays.sessions_of_relay(gone.relay, gone.epoch, gone.after, STEP_ITEMS);
+            let (sessions, after) = self.relays.relay_sessions(gone.relay, gone.epoch, gone.after, STEP_ITEMS);
             sessions.into_iter().for_each(|key| self.detach(now, key));
             gone.has_sessions = after.is_some();
             gone.after = after;

@@ -52,7 +52,7 @@ impl Guild {
         self.resources.bans.insert(user_id, ban.clone());
         self.put_resource(GuildResource::Ban(ban));
         let resource = ResourcePayload::Ban { user: new.user.clone(), delete_message_s: Some(new.delete_message_s) };
-        self.tell_ban(EventName::GuildBanAdd, resource);
+        self.publish_ban(EventName::GuildBanAdd, resource);
         self.log(now, actor, NewEntry::new(AuditAction::MemberBanAdd, user_id));
         Ok(())
     }
@@ -62,7 +62,7 @@ impl Guild {
         let ban = self.resources.bans.remove(&user_id).ok_or(Refusal::UnknownBan)?;
         self.delete_resource(ResourceKey::whole(ResourceKind::Ban, user_id.get()));
         let resource = ResourcePayload::Ban { user: ban.user.clone(), delete_message_s: None };
-        self.tell_ban(EventName::GuildBanRemove, resource);
+        self.publish_ban(EventName::GuildBanRemove, resource);
         self.log(now, actor, NewEntry::new(AuditAction::MemberBanRemove, user_id));
         Ok(())
     }
@@ -75,7 +75,7 @@ impl Guild {
         self.put_resource(GuildResource::Ban(ban));
     }
 
-    fn tell_ban(&mut self, name: EventName, resource: ResourcePayload) {
+    fn publish_ban(&mut self, name: EventName, resource: ResourcePayload) {
         let event = self.event(name, AudienceRule::GuildPermission(READERS), Payload::Resource(Box::new(resource)));
         self.publish(event, ReplicaUpdate::None);
     }

@@ -81,7 +81,7 @@ impl Guild {
         members.into_iter().for_each(|member| guild.write(Write::PutMember(guild_id, member)));
         let channels: Vec<_> = guild.structure.channels.values().cloned().collect();
         channels.into_iter().for_each(|channel| guild.write(Write::PutChannel(channel)));
-        guild.tell_direct(EventName::ChannelCreate, &guild.recipient_ids());
+        guild.publish_own_channel(EventName::ChannelCreate, &guild.recipient_ids());
         guild
     }
 
@@ -112,27 +112,27 @@ impl Guild {
     /// Tells an event of a direct message to those in it.
     pub(crate) fn publish_direct(&mut self, event: Event) {
         let to = self.recipient_ids();
-        self.tell_users(event.name, to, event.payload);
+        self.publish_to_users(event.name, to, event.payload);
     }
 
-    fn tell_users(&mut self, name: EventName, to: Arc<[UserId]>, payload: Payload) {
+    fn publish_to_users(&mut self, name: EventName, to: Arc<[UserId]>, payload: Payload) {
         self.touch();
         let event = Event::direct(name, to, payload);
         self.outbox.push(Output::Users(Arc::new(Published { event, replica_update: ReplicaUpdate::None })));
     }
 
     /// Tells these how it is. Each sees it without themselves.
-    fn tell_direct(&mut self, name: EventName, readers: &[UserId]) {
+    fn publish_own_channel(&mut self, name: EventName, readers: &[UserId]) {
         let Ok(direct) = self.direct() else { return };
         for reader in readers {
             let resource = ResourcePayload::Direct { direct: direct.clone(), reader: *reader };
-            self.tell_users(name, [*reader].into(), Payload::Resource(Box::new(resource)));
+            self.publish_to_users(name, [*reader].into(), Payload::Resource(Box::new(resource)));
         }
     }
 
-    fn tell_recipient(&mut self, name: EventName, channel_id: ChannelId, user: &Arc<User>, to: Arc<[UserId]>) {
+    fn publish_recipient(&mut self, name: EventName, channel_id: ChannelId, user: &Arc<User>, to: Arc<[UserId]>) {
         let resource = ResourcePayload::Recipient { channel_id, user: user.clone() };
-        self.tell_users(name, to, Payload::Resource(Box::new(resource)));
+        self.publish_to_users(name, to, Payload::Resource(Box::new(resource)));
     }
 
     /// Handles a command to a direct message. `None`: it is handled as in any guild.
@@ -230,7 +230,7 @@ impl Guild {
         let back: Vec<UserId> = closed.filter(|user_id| is_meant(*user_id)).collect();
         if !back.is_empty() {
             self.change_direct(now, &channel, |direct| direct.closed_by.retain(|user_id| !back.contains(user_id)));
-            self.tell_direct(EventName::ChannelCreate, &back);
+            self.publish_own_channel(EventName::ChannelCreate, &back);
         }
     }
 
@@ -247,25 +247,25 @@ impl Guild {
         // Nothing is refused from here on.
         let before = self.recipient_ids();
         self.store_member(now, Member::new(user.clone(), now.unix));
-        self.tell_recipient(EventName::ChannelRecipientAdd, context.channel.id, user, before);
-        self.tell_direct(EventName::ChannelCreate, &[user.id]);
+        self.publish_recipient(EventName::ChannelRecipientAdd, context.channel.id, user, before);
+        self.publish_own_channel(EventName::ChannelCreate, &[user.id]);
         self.note(now, context, Message::KIND_RECIPIENT_ADD, user, |message| message.mentions = vec![user.clone()]);
         Ok(())
     }
 
     fn leave_group(&mut self, now: Now, context: &ChannelContext, member: &Member) {
         let user = &member.user;
-        self.tell_direct(EventName::ChannelDelete, &[user.id]);
+        self.publish_own_channel(EventName::ChannelDelete, &[user.id]);
         self.remove_entry(now, user.id);
         self.write(Write::DeleteMember(self.structure.id(), user.id));
         let Some(next) = self.members.iter().map(|entry| &entry.member).min_by_key(|m| (m.joined_at, m.user.id)) else {
             return self.end_direct();
         };
         let (next_id, left) = (next.user.id, self.recipient_ids());
-        self.tell_recipient(EventName::ChannelRecipientRemove, context.channel.id, user, left.clone());
+        self.publish_recipient(EventName::ChannelRecipientRemove, context.channel.id, user, left.clone());
         if context.channel.direct.as_ref().is_some_and(|direct| direct.owner_id == Some(user.id)) {
             self.change_direct(now, &context.channel, |direct| direct.owner_id = Some(next_id));
-            self.tell_direct(EventName::ChannelUpdate, &left);
+            self.publish_own_channel(EventName::ChannelUpdate, &left);
         }
         self.note(now, context, Message::KIND_RECIPIENT_REMOVE, user, |message| message.mentions = vec![user.clone()]);
     }
@@ -281,7 +281,7 @@ impl Guild {
         let context = self.in_channel(now, actor, channel_id)?;
         let direct = self.direct()?;
         let Some(member) = &context.member else {
-            self.tell_direct(EventName::ChannelDelete, &self.recipient_ids());
+            self.publish_own_channel(EventName::ChannelDelete, &self.recipient_ids());
             self.end_direct();
             return Ok(direct);
         };
@@ -292,7 +292,7 @@ impl Guild {
         let user_id = member.user.id;
         if direct.is_open_for(user_id) {
             self.change_direct(now, &context.channel, |direct| direct.closed_by.push(user_id));
-            self.tell_direct(EventName::ChannelDelete, &[user_id]);
+            self.publish_own_channel(EventName::ChannelDelete, &[user_id]);
         }
         Ok(direct)
     }
@@ -325,7 +325,7 @@ impl Guild {
         // Nothing is refused from here on.
         let name = (channel.name != before.name).then(|| channel.name.clone());
         self.put_direct(now, channel);
-        self.tell_direct(EventName::ChannelUpdate, &self.recipient_ids());
+        self.publish_own_channel(EventName::ChannelUpdate, &self.recipient_ids());
         if let (Some(member), Some(name)) = (&context.member, name) {
             self.note(now, &context, Message::KIND_NAME_CHANGE, &member.user, |message| message.content = name);
         }

@@ -35,7 +35,7 @@ impl Guild {
         }
         if !pins.is_empty() {
             let newest = self.resources.pins.get(&channel_id).and_then(|pins| pins.values().max().copied());
-            self.tell_pins(now, &context, newest);
+            self.publish_pins(now, &context, newest);
         }
         Ok(())
     }

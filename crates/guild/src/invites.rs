@@ -60,7 +60,7 @@ impl Guild {
         });
         self.resources.invites.insert(invite.code, invite.clone());
         self.put_resource(GuildResource::Invite(invite.clone()));
-        self.tell_invite(EventName::InviteCreate, channel_id, ResourcePayload::Invite(invite.clone()));
+        self.publish_invite(EventName::InviteCreate, channel_id, ResourcePayload::Invite(invite.clone()));
         let entry = NewEntry::untargeted(AuditAction::InviteCreate).made(audit::of_invite(&invite));
         self.log(now, actor, entry);
         Ok(self.invite_reply(invite))
@@ -97,10 +97,10 @@ impl Guild {
         self.resources.invites.remove(&invite.code);
         self.delete_resource(ResourceKey::whole(ResourceKind::Invite, invite.code.number()));
         let resource = ResourcePayload::InviteGone { code: invite.code, channel_id: invite.channel_id };
-        self.tell_invite(EventName::InviteDelete, invite.channel_id, resource);
+        self.publish_invite(EventName::InviteDelete, invite.channel_id, resource);
     }
 
-    fn tell_invite(&mut self, name: EventName, channel_id: ChannelId, resource: ResourcePayload) {
+    fn publish_invite(&mut self, name: EventName, channel_id: ChannelId, resource: ResourcePayload) {
         let rule = AudienceRule::ChannelPermission(channel_id, Permissions::MANAGE_CHANNELS);
         let event = self.event(name, rule, Payload::Resource(Box::new(resource)));
         self.publish(event, ReplicaUpdate::None);

@@ -187,9 +187,9 @@ impl Guild {
     fn job_done(&mut self, now: Now, done: JobDone) {
         let Some(waiting) = self.queue.running.remove(&done.id) else { return };
         match (waiting, done.found) {
-            (Waiter::Members(request), Found::Members(user_ids)) => self.tell_members(&request, &user_ids),
+            (Waiter::Members(request), Found::Members(user_ids)) => self.send_found_members(&request, &user_ids),
             (Waiter::Count { session, channel_id, .. }, Found::Audience(audience)) => {
-                self.tell_count(now, session, channel_id, audience);
+                self.send_count(now, session, channel_id, audience);
             }
             (Waiter::Search { command, actor, prefix, .. }, Found::Members(user_ids)) => {
                 let answer = self.found_members(now, actor, &prefix, &user_ids);
@@ -220,7 +220,7 @@ impl Guild {
 
     fn job_failed(&mut self, waiting: Waiter, refusal: Refusal) {
         match &waiting {
-            Waiter::Members(request) => self.tell_members(request, &[]),
+            Waiter::Members(request) => self.send_found_members(request, &[]),
             // Clients that need the count request it again.
             Waiter::Count { .. } => {}
             Waiter::List(list, number) => self.list_build_lost(*list, *number),

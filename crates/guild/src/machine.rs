@@ -405,14 +405,14 @@ impl Guild {
             ToGuild::Voice { session, update } => self.set_session_voice(now, session, update),
             ToGuild::RequestMembers { session, request } => self.request_members(now, session, *request),
             ToGuild::RecentMembers { session, request } => self.recent_members(session, *request),
-            ToGuild::ListThread { session, thread_id } => self.tell_thread_list(now, session, thread_id),
+            ToGuild::ListThread { session, thread_id } => self.send_thread_list(now, session, thread_id),
             ToGuild::CountMembers { session, channel_id } => self.count_members(now, session, channel_id),
             ToGuild::WantPresences { relay, all } => self.relays.want_presences(relay, all),
             ToGuild::WatchMembers { relay, added, removed } => self.relays.watch(relay, &added, &removed),
             ToGuild::WatchList { relay, list, channel_id, added, removed } => {
                 self.watch_list(now, relay, list, channel_id, &added, &removed);
             }
-            ToGuild::TellPresences { session, user_ids } => self.tell_presences(session, &user_ids),
+            ToGuild::RequestPresences { session, user_ids } => self.send_presences(session, &user_ids),
         }
     }
 
@@ -452,7 +452,7 @@ impl Guild {
             guild.run_background_task(now);
             guild.archive_threads(now);
             guild.end_temporary(now);
-            guild.tell_waiting(now);
+            guild.publish_waiting(now);
         });
     }
 
@@ -547,7 +547,7 @@ impl Guild {
     }
 
     /// Tells what a member shows to the relays that have somebody who watches them, or everybody.
-    pub(crate) fn publish_presence(&mut self, user_id: UserId, event: Event) {
+    pub(crate) fn publish_to_watchers(&mut self, user_id: UserId, event: Event) {
         self.touch();
         let message = RelayMessage::Published(Arc::new(Published { event, replica_update: ReplicaUpdate::None }));
         for output in self.relays.to_watchers(self.structure.id(), user_id, &message) {

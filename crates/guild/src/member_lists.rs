@@ -357,16 +357,16 @@ impl Guild {
         list.groups = rows.groups().collect();
         let mut answers = Vec::new();
         for (relay, intervals) in mem::take(&mut list.unanswered) {
-            let mut told = Vec::new();
+            let mut sent = Vec::new();
             for interval in intervals {
                 let is_kept = list.watches.contains_key(&interval) || list.watches.len() < max;
-                let now_told: Arc<[Item]> = match is_kept {
+                let now_sent: Arc<[Item]> = match is_kept {
                     true => list.watches.entry(interval).or_insert_with(|| Watch::new(rows, interval)).rows().clone(),
                     false => rows.rows(interval.rows()).map(|row| row.to_item()).collect(),
                 };
-                told.push(IntervalUpdate { interval, ops: Vec::new(), rows: now_told });
+                sent.push(IntervalUpdate { interval, ops: Vec::new(), rows: now_sent });
             }
-            answers.push((relay, told));
+            answers.push((relay, sent));
         }
         for (relay, intervals) in answers.into_iter().filter(|(_, intervals)| !intervals.is_empty()) {
             let update = self.list_update(id, intervals);

@@ -290,7 +290,7 @@ impl Guild {
         self.leave_voice(user_id);
         self.write(Write::DeleteMember(self.structure.id(), user_id));
         self.forget_temporary(user_id);
-        let sessions: Vec<_> = self.relays.sessions_of(user_id).map(|(key, _)| key).collect();
+        let sessions: Vec<_> = self.relays.user_sessions(user_id).map(|(key, _)| key).collect();
         sessions.into_iter().for_each(|key| drop(self.relays.remove_session(key)));
         self.presences.forget(user_id);
         self.remove_entry(now, user_id);

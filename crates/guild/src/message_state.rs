@@ -1,4 +1,4 @@
-//! Messages of a guild as far as they are in memory.
+//! Messages of a guild in memory.
 //!
 //! Owns        `Messages`: the cache, each channel's newest id, the first id that is not expired, nonces, slow mode.
 //! Invariants  M1 `lookup` finds no expired message. M2 nothing remains of a deleted channel, except nonces and waits

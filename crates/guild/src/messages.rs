@@ -142,7 +142,7 @@ impl Guild {
             }),
             ..Message::new(id, channel_id, guild_id, author.user.clone())
         };
-        self.remember_sent(now, &context, &author, new.nonce.as_ref(), id);
+        self.record_sent(now, &context, &author, new.nonce.as_ref(), id);
         if context.channel.kind.is_thread() {
             self.open_thread(now, &context);
             self.join_by_writing(now, &context, author.user.id);
@@ -222,11 +222,11 @@ impl Guild {
             self.open_for(now, |_| true);
         }
         let key = (message.channel_id, message.id);
-        let told = match nonce {
+        let published = match nonce {
             Some(nonce) => Arc::new(Message { nonce: Some(nonce.clone()), ..message.clone() }),
             None => Arc::new(message.clone()),
         };
-        let message = if nonce.is_none() { told.clone() } else { Arc::new(message) };
+        let message = if nonce.is_none() { published.clone() } else { Arc::new(message) };
         let replica_update = match self.thread_after_message(context, &message) {
             Some(replica_update) => replica_update,
             None => {
@@ -238,8 +238,15 @@ impl Guild {
         let version = self.touch();
         self.messages.put(key, CachedMessage::new(message), version);
         let referenced = referenced.map(|referenced| self.limits.links.renewed(now.unix, referenced));
-        self.tell_message(now, EventName::MessageCreate, context, told.clone(), referenced.clone(), replica_update);
-        Box::new(MessageReply { message: told, reactions: Vec::new(), referenced: referenced.map(Some) })
+        self.publish_message(
+            now,
+            EventName::MessageCreate,
+            context,
+            published.clone(),
+            referenced.clone(),
+            replica_update,
+        );
+        Box::new(MessageReply { message: published, reactions: Vec::new(), referenced: referenced.map(Some) })
     }
 
     fn check_slow_mode(&self, now: Now, context: &ChannelContext, author: UserId) -> Result<(), Refusal> {
@@ -253,7 +260,7 @@ impl Guild {
         }
     }
 
-    fn remember_sent(
+    fn record_sent(
         &mut self,
         now: Now,
         context: &ChannelContext,
@@ -271,7 +278,7 @@ impl Guild {
         }
     }
 
-    pub(crate) fn tell_message(
+    pub(crate) fn publish_message(
         &mut self,
         now: Now,
         name: EventName,
@@ -377,15 +384,15 @@ impl Guild {
             let version = self.touch();
             self.messages.change(key, version, |cached| cached.message = message.clone());
             // Read aloud once.
-            let told = match message.tts {
+            let published = match message.tts {
                 true => Arc::new(Message { tts: false, ..Message::clone(&message) }),
                 false => message.clone(),
             };
-            self.tell_message(
+            self.publish_message(
                 now,
                 EventName::MessageUpdate,
                 &context,
-                told,
+                published,
                 referenced.clone().flatten(),
                 ReplicaUpdate::None,
             );

@@ -43,7 +43,7 @@ impl Guild {
         let pin = Pin { channel_id: key.0, message_id: key.1, pinned_at: now.unix };
         self.put_resource(GuildResource::Pin(pin));
         self.set_pinned(now, &context, &message, referenced, true);
-        self.tell_pins(now, &context, Some(now.unix));
+        self.publish_pins(now, &context, Some(now.unix));
         if let Some(member) = &context.member {
             let reference =
                 MessageReference { message_id: key.1, channel_id: key.0, guild_id: self.guild_of_messages() };
@@ -72,7 +72,7 @@ impl Guild {
         self.forget_pin(key);
         self.set_pinned(now, &context, &message, referenced, false);
         let newest = self.resources.pins.get(&key.0).and_then(|pins| pins.values().max().copied());
-        self.tell_pins(now, &context, newest);
+        self.publish_pins(now, &context, newest);
         self.log_pin(now, actor, AuditAction::MessageUnpin, &message);
         Ok(())
     }
@@ -106,11 +106,11 @@ impl Guild {
         self.write(Write::PutMessage(message.clone()));
         let version = self.touch();
         self.messages.change((message.channel_id, message.id), version, |cached| cached.message = message.clone());
-        self.tell_message(now, EventName::MessageUpdate, context, message, referenced, ReplicaUpdate::None);
+        self.publish_message(now, EventName::MessageUpdate, context, message, referenced, ReplicaUpdate::None);
     }
 
     /// Also what the channel itself says of its newest pin, which is no CHANNEL_UPDATE.
-    pub(crate) fn tell_pins(&mut self, now: Now, context: &ChannelContext, last_pin_timestamp: Option<Timestamp>) {
+    pub(crate) fn publish_pins(&mut self, now: Now, context: &ChannelContext, last_pin_timestamp: Option<Timestamp>) {
         let channel =
             Channel { last_pin_timestamp, ..Channel::clone(&self.with_newest_message(context.channel.clone())) };
         let channel = Arc::new(channel);

@@ -2,7 +2,7 @@
 //!
 //! Owns        the aggregate of reference.md §6.9, stored in the member table; presences without a session.
 //! Doors       `refresh_presence` after anything that may change one; `Command::ShowPresence`;
-//!             `tell_waiting` from the timer.
+//!             `publish_waiting` from the timer.
 //! Invariants  S1 the table holds the aggregate of the user's sessions, none if that is offline. S2 only a change of
 //!             the aggregate causes an event: at once, or, past the rate limit, when it is its turn, with the presence
 //!             of that moment. S3 once the guild has been quiet for long enough, every watcher has the newest
@@ -92,26 +92,26 @@ impl Guild {
         if !self.relays.is_watched(user_id) {
             self.presences.limiter.forget(user_id);
         } else if self.presences.limiter.admit(now.instant, user_id, before, &presence) {
-            self.tell_presence(user_id, presence.unwrap_or_default());
+            self.publish_presence(user_id, presence.unwrap_or_default());
         }
     }
 
     /// Publishes queued presences that are due, a slice at most.
-    pub(crate) fn tell_waiting(&mut self, now: Now) {
+    pub(crate) fn publish_waiting(&mut self, now: Now) {
         for _ in 0..STEP_ITEMS {
             let Some(user_id) = self.presences.limiter.next(now.instant) else { break };
             // The last watcher may have gone.
             if let Some(entry) = self.members.entry(user_id).filter(|_| self.relays.is_watched(user_id)) {
                 let presence = entry.presence.clone().unwrap_or_default();
-                self.tell_presence(user_id, presence);
+                self.publish_presence(user_id, presence);
             }
         }
     }
 
-    fn tell_presence(&mut self, user_id: UserId, presence: Arc<Presence>) {
+    fn publish_presence(&mut self, user_id: UserId, presence: Arc<Presence>) {
         let payload = Payload::Presence { user_id, presence };
         let event = self.event(EventName::PresenceUpdate, AudienceRule::Members, payload).about(user_id);
-        self.publish_presence(user_id, event.never_to_user_account(user_id));
+        self.publish_to_watchers(user_id, event.never_to_user_account(user_id));
     }
 
     /// None if offline.
@@ -122,7 +122,7 @@ impl Guild {
             (status, client_status) = (shown.status, shown.client_status);
         }
         let mut platforms = [Status::Offline; 5];
-        for (_, session) in self.relays.sessions_of(user_id).take(self.limits.presence_sessions_max) {
+        for (_, session) in self.relays.user_sessions(user_id).take(self.limits.presence_sessions_max) {
             let presence = &session.client.presence;
             if presence.status == Status::Offline {
                 continue;
@@ -135,7 +135,7 @@ impl Guild {
         if status == Status::Offline {
             return None;
         }
-        let of_sessions = self.relays.sessions_of(user_id).take(self.limits.presence_sessions_max);
+        let of_sessions = self.relays.user_sessions(user_id).take(self.limits.presence_sessions_max);
         let of_sessions = of_sessions.map(|(_, session)| &session.client.presence);
         let of_sessions = of_sessions.filter(|presence| presence.status != Status::Offline);
         let all = shown.iter().flat_map(|shown| &shown.activities);

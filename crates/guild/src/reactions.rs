@@ -59,7 +59,7 @@ impl Guild {
         });
         let event =
             ReactionEvent { user_id, channel_id: key.0, message_id: key.1, author_id, emoji, member: Some(member) };
-        self.tell_reaction(EventName::MessageReactionAdd, &context, event);
+        self.publish_reaction(EventName::MessageReactionAdd, &context, event);
         Ok(())
     }
 
@@ -71,7 +71,7 @@ impl Guild {
         Ok(ReactionEmoji { id: Some(id), name: own.name.clone() })
     }
 
-    fn tell_reaction(&mut self, name: EventName, context: &ChannelContext, event: ReactionEvent) {
+    fn publish_reaction(&mut self, name: EventName, context: &ChannelContext, event: ReactionEvent) {
         let rule = self.rule_of(&context.channel);
         let event = self.event(name, rule, Payload::Reaction(Box::new(event)));
         self.publish(event, ReplicaUpdate::None);
@@ -109,7 +109,7 @@ impl Guild {
             message.reactions.retain(|reactions| !reactions.is_empty());
         });
         let event = ReactionEvent { user_id, channel_id: key.0, message_id: key.1, author_id, emoji, member: None };
-        self.tell_reaction(EventName::MessageReactionRemove, &context, event);
+        self.publish_reaction(EventName::MessageReactionRemove, &context, event);
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Relays and sessions of a guild.
 //!
 //! Owns        P2 and P3 of `guildhall_guild_protocol`'s protocol, on the table of relays.
-//! Doors       `subscribe` to `tell_presences`, from `Guild::handle_relay`.
+//! Doors       `subscribe` to `send_presences`, from `Guild::handle_relay`.
 //! Invariants  L1 after a loss a relay receives nothing until a `Snapshot { reset: true }`. L2 a session counts only
 //!             while its relay is subscribed and its user is a member; sessions of a removed relay are removed in
 //!             slices (`background`), and their messages are ignored. L3 an `Attached` follows every event that its
@@ -128,7 +128,7 @@ impl Guild {
     }
 
     /// Sends presences to a session that started to watch these members.
-    pub(crate) fn tell_presences(&mut self, session: SessionKey, user_ids: &[UserId]) {
+    pub(crate) fn send_presences(&mut self, session: SessionKey, user_ids: &[UserId]) {
         // A session that was removed since gets nothing; after attaching again it repeats the request.
         let Some(own) = self.relays.session_of_any_epoch(session).map(|session| session.client.user_id) else { return };
         self.presences.table_was_read();

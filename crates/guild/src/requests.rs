@@ -1,8 +1,8 @@
 //! Requests for members by sessions and commands.
 //!
 //! Owns        ops 8, 35 and 39; `SearchMembers`, `ReadAudience`.
-//! Doors       `request_members`, `recent_members`, `count_members` from `Guild::handle_relay`; `tell_members`,
-//!             `tell_count`, `found_members` when a job is done.
+//! Doors       `request_members`, `recent_members`, `count_members` from `Guild::handle_relay`; `send_found_members`,
+//!             `send_count`, `found_members` when a job is done.
 //! Invariants  A1 an answer contains the members' current state, even if the search was earlier. A2 a session without
 //!             permission gets an empty answer.
 //! Limits      members looked up at once: `RequestGuildMembers::IDS_MAX`, `RECENT_PAGE`.
@@ -65,7 +65,7 @@ impl Guild {
         if self.has_room_for_job(Some(request.user_id)) {
             self.enqueue(Waiter::Members(request));
         } else {
-            self.tell_members(&request, &[]);
+            self.send_found_members(&request, &[]);
         }
     }
 
@@ -90,7 +90,7 @@ impl Guild {
 
     /// Sends the members found for a session, in their current state (A1); members who left or were renamed
     /// since are omitted.
-    pub(crate) fn tell_members(&mut self, request: &MembersRequest, user_ids: &[UserId]) {
+    pub(crate) fn send_found_members(&mut self, request: &MembersRequest, user_ids: &[UserId]) {
         if self.session(request.session).is_none() {
             return;
         }
@@ -124,7 +124,7 @@ impl Guild {
         }
     }
 
-    pub(crate) fn tell_count(&mut self, now: Now, session: SessionKey, channel_id: ChannelId, audience: Audience) {
+    pub(crate) fn send_count(&mut self, now: Now, session: SessionKey, channel_id: ChannelId, audience: Audience) {
         let Some(user_id) = self.session(session).map(|session| session.client.user_id) else { return };
         if self.in_channel(now, Actor::User(user_id), channel_id).is_err() {
             return;

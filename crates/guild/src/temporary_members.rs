@@ -87,7 +87,7 @@ impl Guild {
 
     /// A member's session ended.
     pub(crate) fn left(&mut self, now: Now, user_id: UserId) {
-        if self.temporary.members.contains_key(&user_id) && !self.relays.has_sessions_of(user_id) {
+        if self.temporary.members.contains_key(&user_id) && !self.relays.has_sessions(user_id) {
             self.temporary.set_timer(user_id, now.instant.after_ms(self.limits.temporary_away_ms));
             self.temporary.arm(now);
         }
@@ -113,7 +113,7 @@ impl Guild {
                 self.temporary.set_timer(user_id, loaded_at.after_ms(LOADED_MS));
                 continue;
             }
-            if self.relays.has_sessions_of(user_id) {
+            if self.relays.has_sessions(user_id) {
                 continue;
             }
             match self.member(user_id) {

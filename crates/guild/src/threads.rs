@@ -145,7 +145,7 @@ impl Guild {
         AudienceRule::Thread { parent, thread: entry.channel.id, is_private: entry.is_private(), only }
     }
 
-    fn tell_thread(
+    fn publish_thread(
         &mut self,
         name: EventName,
         entry: &ThreadEntry,
@@ -212,14 +212,14 @@ impl Guild {
         self.write(Write::PutChannel(entry.channel.clone()));
         let replica_update = ReplicaUpdate::Thread(entry.channel.id, Some(entry.clone()));
         let event = ThreadEvent { entry: entry.clone(), own: None, newly_created: false };
-        self.tell_thread(EventName::ThreadUpdate, &entry, None, ResourcePayload::Thread(event), replica_update);
+        self.publish_thread(EventName::ThreadUpdate, &entry, None, ResourcePayload::Thread(event), replica_update);
         if is_active && !was_active {
             // Clients forget archived threads; after reopening, connected members receive their membership again.
             let context: Vec<_> =
-                entry.members.values().filter(|of| self.relays.has_sessions_of(of.user_id)).copied().collect();
+                entry.members.values().filter(|of| self.relays.has_sessions(of.user_id)).copied().collect();
             for member in context {
                 let resource = ResourcePayload::ThreadMember(member);
-                self.tell_thread(
+                self.publish_thread(
                     EventName::ThreadMemberUpdate,
                     &entry,
                     Some(member.user_id),
@@ -295,7 +295,7 @@ impl Guild {
         let entry = self.need_thread(&context)?.clone();
         self.forget_thread(&entry);
         let resource = ResourcePayload::ThreadGone(entry.channel.clone());
-        self.tell_thread(EventName::ThreadDelete, &entry, None, resource, ReplicaUpdate::Thread(thread_id, None));
+        self.publish_thread(EventName::ThreadDelete, &entry, None, resource, ReplicaUpdate::Thread(thread_id, None));
         let logged = NewEntry::new(AuditAction::ThreadDelete, thread_id);
         self.log(now, actor, logged.gone(audit::of_channel(&entry.channel)));
         Ok(Box::new((entry, None)))

@@ -140,10 +140,10 @@ impl Guild {
         let state = Arc::new(state);
         let Some(member) = self.member(state.user_id) else { return };
         self.voice.insert(VoiceEntry { state: state.clone(), member }, session);
-        self.tell_voice(before, &state);
+        self.publish_voice(before, &state);
     }
 
-    fn tell_voice(&mut self, before: Option<ChannelId>, state: &Arc<VoiceState>) {
+    fn publish_voice(&mut self, before: Option<ChannelId>, state: &Arc<VoiceState>) {
         self.touch();
         let member = self.member(state.user_id);
         let update = |guild: &Self, rule, state: Arc<VoiceState>| {
@@ -173,7 +173,7 @@ impl Guild {
         let Some(entry) = self.voice.remove(user_id) else { return };
         let before = entry.state.channel_id;
         let state = Arc::new(VoiceState { channel_id: None, ..VoiceState::clone(&entry.state) });
-        self.tell_voice(before, &state);
+        self.publish_voice(before, &state);
     }
 
     /// Disconnects a user if connected by that session.

@@ -73,11 +73,11 @@ impl Guild {
         let webhook = Arc::new(webhook);
         self.resources.webhooks.insert(webhook.id, webhook.clone());
         self.put_resource(GuildResource::Webhook(webhook.clone()));
-        self.tell_webhooks(webhook.channel_id);
+        self.publish_webhooks(webhook.channel_id);
         webhook
     }
 
-    fn tell_webhooks(&mut self, channel_id: ChannelId) {
+    fn publish_webhooks(&mut self, channel_id: ChannelId) {
         let rule = AudienceRule::ChannelPermission(channel_id, Permissions::MANAGE_WEBHOOKS);
         let payload = Payload::Resource(Box::new(ResourcePayload::Webhooks(channel_id)));
         let event = self.event(EventName::WebhooksUpdate, rule, payload);
@@ -146,7 +146,7 @@ impl Guild {
             return Ok(before);
         }
         if webhook.channel_id != before.channel_id {
-            self.tell_webhooks(before.channel_id);
+            self.publish_webhooks(before.channel_id);
         }
         let webhook = self.put_webhook(webhook);
         let entry = NewEntry::new(AuditAction::WebhookUpdate, id);
@@ -158,7 +158,7 @@ impl Guild {
         let webhook = self.need_webhook(now, id, access)?;
         self.resources.webhooks.remove(&id);
         self.delete_resource(ResourceKey::whole(ResourceKind::Webhook, id.get()));
-        self.tell_webhooks(webhook.channel_id);
+        self.publish_webhooks(webhook.channel_id);
         let entry = NewEntry::new(AuditAction::WebhookDelete, id);
         self.log(now, access.actor(), entry.gone(audit::of_webhook(&webhook)));
         Ok(())

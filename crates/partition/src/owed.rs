@@ -49,7 +49,7 @@ impl Partition {
         for (guild_id, user_ids) in presences {
             let Some(session) = session.key_in(self.core.config.partition, guild_id) else { continue };
             for user_ids in user_ids.chunks(Subscription::MEMBERS_MAX) {
-                let ask = ToGuild::TellPresences { session, user_ids: user_ids.to_vec() };
+                let ask = ToGuild::RequestPresences { session, user_ids: user_ids.to_vec() };
                 self.core.outputs.push_back(Output::ToGuild(guild_id, ask));
             }
         }

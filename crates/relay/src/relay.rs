@@ -270,7 +270,7 @@ impl Relay {
         let mut messages = self.tell_watched(watched);
         let is_here = self.audience().and_then(|audience| audience.mask(user_id, session.slot)).is_some();
         if is_here && !user_ids.is_empty() {
-            messages.push(ToGuild::TellPresences { session, user_ids });
+            messages.push(ToGuild::RequestPresences { session, user_ids });
         }
         messages
     }
@@ -363,7 +363,7 @@ impl Relay {
                     // Members that the session watched before the reset may have changed.
                     let user_ids = self.subscriptions.of(subscriber.slot).to_vec();
                     if !user_ids.is_empty() {
-                        to_guild.push(ToGuild::TellPresences { session, user_ids });
+                        to_guild.push(ToGuild::RequestPresences { session, user_ids });
                     }
                 }
             }

@@ -26,7 +26,7 @@ struct Wait {
     /// Position in the queue.
     number: u64,
     /// Presence last published.
-    told: Option<Arc<Presence>>,
+    sent: Option<Arc<Presence>>,
     /// `reads_count` when the user was queued.
     reads_count: u64,
 }
@@ -91,7 +91,7 @@ impl PresenceLimiter {
             return false;
         }
         if let Some(wait) = self.waiting.get(&user_id) {
-            if wait.told == *after && wait.reads_count == self.reads_count {
+            if wait.sent == *after && wait.reads_count == self.reads_count {
                 self.forget(user_id);
             }
             return false;
@@ -104,7 +104,7 @@ impl PresenceLimiter {
             self.numbers_count += 1;
             self.order.insert(self.numbers_count, user_id);
             let (number, reads_count) = (self.numbers_count, self.reads_count);
-            self.waiting.insert(user_id, Wait { number, told: before, reads_count });
+            self.waiting.insert(user_id, Wait { number, sent: before, reads_count });
         } else {
             self.late.insert(user_id);
         }
@@ -183,9 +183,9 @@ mod tests {
     fn t1_t2_a_burst_is_told_at_once_and_the_rest_in_turn() {
         let mut presence_limiter = PresenceLimiter::new(100, 3, 10);
         let now = Instant(1_000);
-        let told: Vec<bool> =
+        let sent: Vec<bool> =
             (1..=6).map(|n| change(&mut presence_limiter, now, n, Status::Offline, Status::Idle)).collect();
-        assert_eq!(told, [true, true, true, false, false, false]);
+        assert_eq!(sent, [true, true, true, false, false, false]);
         // Published once with the latest presence; no user overtakes another.
         assert!(!change(&mut presence_limiter, now, 4, Status::Idle, Status::Dnd));
         assert_eq!(presence_limiter.due_at(), Some(Instant(1_010)));
@@ -231,12 +231,12 @@ mod tests {
         }
         // The first change was published at once; the second is queued.
         assert_eq!((presence_limiter.waiting.len(), presence_limiter.late.len()), (4, 96));
-        let mut told = Vec::new();
+        let mut sent = Vec::new();
         while let Some(at) = presence_limiter.due_at() {
-            told.extend(due(&mut presence_limiter, at));
+            sent.extend(due(&mut presence_limiter, at));
         }
         let expected: Vec<u64> = [100, 99, 98, 97].into_iter().chain(1..=96).collect();
-        assert_eq!(told, expected);
+        assert_eq!(sent, expected);
     }
 
     #[test]
@@ -245,7 +245,7 @@ mod tests {
             let mut rng = Rng::new(seed);
             let (per_s, burst) = (1 + rng.below(500), 1 + rng.below(5));
             let mut presence_limiter = PresenceLimiter::new(per_s as u32, burst as u32, rng.below(6) as usize);
-            let (mut shown, mut told) = ([Status::Offline; 12], [Status::Offline; 12]);
+            let (mut shown, mut sent) = ([Status::Offline; 12], [Status::Offline; 12]);
             let (mut now, mut events_count) = (Instant(0), 0);
             for _ in 0..400 {
                 now = now.after_ms(rng.below(4));
@@ -255,22 +255,22 @@ mod tests {
                     let is_told = change(&mut presence_limiter, now, n + 1, shown[n as usize], status);
                     shown[n as usize] = status;
                     if is_told {
-                        told[n as usize] = status;
+                        sent[n as usize] = status;
                         events_count += 1;
                     }
                 }
                 while let Some(user_id) = presence_limiter.next(now) {
-                    told[user_id.get() as usize - 1] = shown[user_id.get() as usize - 1];
+                    sent[user_id.get() as usize - 1] = shown[user_id.get() as usize - 1];
                     events_count += 1;
                 }
                 assert!(events_count <= burst + now.0 * per_s / 1_000, "seed {seed}");
             }
             while let Some(at) = presence_limiter.due_at() {
                 while let Some(user_id) = presence_limiter.next(at) {
-                    told[user_id.get() as usize - 1] = shown[user_id.get() as usize - 1];
+                    sent[user_id.get() as usize - 1] = shown[user_id.get() as usize - 1];
                 }
             }
-            assert_eq!(told, shown, "seed {seed}");
+            assert_eq!(sent, shown, "seed {seed}");
         }
     }
 }

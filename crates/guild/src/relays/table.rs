@@ -251,16 +251,16 @@ impl Relays {
     }
 
     /// A user's sessions, ordered by key.
-    pub fn sessions_of(&self, user_id: UserId) -> impl Iterator<Item = (SessionKey, &Session)> {
+    pub fn user_sessions(&self, user_id: UserId) -> impl Iterator<Item = (SessionKey, &Session)> {
         self.sessions.of_user(user_id)
     }
 
-    pub fn has_sessions_of(&self, user_id: UserId) -> bool {
+    pub fn has_sessions(&self, user_id: UserId) -> bool {
         self.sessions.of_user(user_id).next().is_some()
     }
 
     /// As `Sessions::of_relay`.
-    pub fn sessions_of_relay(
+    pub fn relay_sessions(
         &self,
         relay: RelayId,
         epoch: u32,

@@ -103,8 +103,8 @@ impl Guild {
         self.put_resource(GuildResource::ThreadMember(own));
         let replica_update = ReplicaUpdate::Thread(thread_id, Some(entry.clone()));
         let event = ThreadEvent { entry: entry.clone(), own: None, newly_created: true };
-        self.tell_thread(EventName::ThreadCreate, &entry, None, ResourcePayload::Thread(event), replica_update);
-        self.tell_thread_members(&entry, Some(own), None);
+        self.publish_thread(EventName::ThreadCreate, &entry, None, ResourcePayload::Thread(event), replica_update);
+        self.publish_thread_members(&entry, Some(own), None);
         let mut began_from = None;
         if let Some(starter) = starter {
             let message = Arc::new(Message { flags: starter.flags | HAS_THREAD, ..Message::clone(&starter) });
@@ -112,7 +112,14 @@ impl Guild {
             let version = self.touch();
             self.messages.change((parent_id, message.id), version, |cached| cached.message = message.clone());
             began_from = Some(message.clone());
-            self.tell_message(now, EventName::MessageUpdate, &parent, message, starter_referenced, ReplicaUpdate::None);
+            self.publish_message(
+                now,
+                EventName::MessageUpdate,
+                &parent,
+                message,
+                starter_referenced,
+                ReplicaUpdate::None,
+            );
         }
         if let Some(post) = &new.message {
             let context = self.in_thread(now, Actor::System, thread_id)?;
@@ -134,7 +141,7 @@ impl Guild {
             };
             self.commit_message(now, &context, message, post.nonce.as_ref(), None);
         }
-        self.say_that_it_began(now, &parent, &owner, thread_id, began_from);
+        self.announce_thread(now, &parent, &owner, thread_id, began_from);
         let logged = NewEntry::new(AuditAction::ThreadCreate, thread_id);
         self.log(now, actor, logged.made(audit::of_channel(&entry.channel)));
         self.thread_reply(thread_id, actor)
@@ -142,7 +149,7 @@ impl Guild {
 
     /// Adds the starter message to the thread; a thread without one gets a notice in the channel. Posts of forums and
     /// private threads get no notice.
-    fn say_that_it_began(
+    fn announce_thread(
         &mut self,
         now: Now,
         parent: &ChannelContext,

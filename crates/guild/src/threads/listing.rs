@@ -73,7 +73,7 @@ impl Guild {
     }
 
     /// Members of a thread with presences, for a session that subscribes to them.
-    pub(crate) fn tell_thread_list(&mut self, now: Now, session: SessionKey, thread_id: ChannelId) {
+    pub(crate) fn send_thread_list(&mut self, now: Now, session: SessionKey, thread_id: ChannelId) {
         let Some(user_id) = self.session(session).map(|session| session.client.user_id) else { return };
         if self.in_thread(now, Actor::User(user_id), thread_id).is_err() {
             return;

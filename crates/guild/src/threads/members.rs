@@ -97,10 +97,10 @@ impl Guild {
         let member = ThreadMember { thread_id: entry.channel.id, user_id, join_timestamp: now.unix, flags: 0 };
         let entry = self.threads.add_member(entry, member);
         self.put_resource(GuildResource::ThreadMember(member));
-        self.tell_thread_members(&entry, Some(member), None);
+        self.publish_thread_members(&entry, Some(member), None);
         // To a member who just joined, the thread is new.
         let event = ThreadEvent { entry: entry.clone(), own: Some(member), newly_created: false };
-        self.tell_thread(
+        self.publish_thread(
             EventName::ThreadCreate,
             &entry,
             Some(user_id),
@@ -113,17 +113,17 @@ impl Guild {
         let entry = self.threads.remove_member(entry, user_id);
         let key = ResourceKey { kind: ResourceKind::ThreadMember, id: entry.channel.id.get(), part: user_id.get() };
         self.delete_resource(key);
-        self.tell_thread_members(&entry, None, Some(user_id));
+        self.publish_thread_members(&entry, None, Some(user_id));
     }
 
     /// Removes a former member of the guild from all threads.
     pub(crate) fn take_from_threads(&mut self, user_id: UserId) {
-        let threads = self.threads.of_member(user_id);
+        let threads = self.threads.member_threads(user_id);
         threads.iter().for_each(|entry| self.take_from_thread(entry, user_id));
     }
 
     /// THREAD_MEMBERS_UPDATE: the affected account receives it whatever its intents.
-    pub(super) fn tell_thread_members(
+    pub(super) fn publish_thread_members(
         &mut self,
         entry: &ThreadEntry,
         added: Option<ThreadMember>,

@@ -62,7 +62,7 @@ impl Threads {
     }
 
     /// Threads that a user is a member of.
-    pub fn of_member(&self, user_id: UserId) -> Vec<ThreadEntry> {
+    pub fn member_threads(&self, user_id: UserId) -> Vec<ThreadEntry> {
         let keys = self.by_member.range((user_id, ChannelId::new(0))..=(user_id, ChannelId::new(u64::MAX)));
         keys.filter_map(|(_, id)| self.entries.get(*id).cloned()).collect()
     }

@@ -293,7 +293,7 @@ fn who_asks_is_told_what_members_show_now() {
     world.attach(session(0, 1), ANA, Status::Idle);
     world.attach(session(0, 2), EVE, Status::Offline);
     world.sent.clear();
-    world.relay(ToGuild::TellPresences { session: session(0, 2), user_ids: vec![ANA, NOBODY, BOB] });
+    world.relay(ToGuild::RequestPresences { session: session(0, 2), user_ids: vec![ANA, NOBODY, BOB] });
     let told: Vec<_> = world
         .take()
         .into_iter()
@@ -312,7 +312,7 @@ fn who_asks_is_told_what_members_show_now() {
     // The question of somebody who was thrown out may come late.
     world.system(Command::RemoveMember(EVE));
     world.sent.clear();
-    world.relay(ToGuild::TellPresences { session: session(0, 2), user_ids: vec![ANA, EVE] });
+    world.relay(ToGuild::RequestPresences { session: session(0, 2), user_ids: vec![ANA, EVE] });
     assert_eq!(world.sent.len(), 0);
 }
 

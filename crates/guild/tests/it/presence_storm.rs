@@ -129,7 +129,7 @@ fn s3_whoever_watches_ends_with_the_newest() {
                     world.attach(session(partition, slot), OWNER, Status::Offline);
                     let (added, user_ids) = (vec![extra(n)], vec![extra(n)]);
                     world.relay(ToGuild::WatchMembers { relay, added, removed: vec![] });
-                    world.relay(ToGuild::TellPresences { session: session(partition, slot), user_ids });
+                    world.relay(ToGuild::RequestPresences { session: session(partition, slot), user_ids });
                     mirrors.get_mut(&relay).expect("it is one of them").watched.insert(extra(n), ());
                 }
                 2 => {

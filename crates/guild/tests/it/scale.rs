@@ -185,7 +185,7 @@ impl Lab {
         // All but the first few wait for their turn.
         let watched: Vec<UserId> = (0..self.members_count).take(100).map(member).collect();
         self.relay(ToGuild::WatchMembers { relay: P0, added: watched.clone(), removed: Vec::new() });
-        self.relay(ToGuild::TellPresences { session: session(0, 1), user_ids: watched });
+        self.relay(ToGuild::RequestPresences { session: session(0, 1), user_ids: watched });
         for n in 0..count {
             self.relay(ToGuild::Presence { session: session(0, n as u32), presence: presence(Status::Dnd) });
         }

@@ -129,7 +129,7 @@ impl GuildHost {
             | ToGuild::WantPresences { .. }
             | ToGuild::WatchMembers { .. }
             | ToGuild::WatchList { .. }
-            | ToGuild::TellPresences { .. } => Delivery::Done,
+            | ToGuild::RequestPresences { .. } => Delivery::Done,
         }
     }
 

@@ -112,7 +112,7 @@ fn words(messages: ToGuilds) -> Vec<String> {
     let word = |message| match message {
         ToGuild::WantPresences { relay: RELAY, all } => format!("want {all}"),
         ToGuild::WatchMembers { relay: RELAY, added, removed } => format!("watch +{} -{}", list(added), list(removed)),
-        ToGuild::TellPresences { session, user_ids } => format!("tell {} {}", session.slot, list(user_ids)),
+        ToGuild::RequestPresences { session, user_ids } => format!("tell {} {}", session.slot, list(user_ids)),
         other => panic!("not about interests: {other:?}"),
     };
     messages.into_iter().map(word).collect()
