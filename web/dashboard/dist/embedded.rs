@@ -1,12 +1,12 @@
 // Written by web/dashboard/build.js.
 const ASSETS: &[Asset] = &[
     Asset {
-        name: "assets/index-DZCuiXls.js",
+        name: "assets/index-Dqe-X7jS.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "01525bf79ecb500b",
-        plain: include_bytes!("assets/index-DZCuiXls.js"),
-        gzip: include_bytes!("assets/index-DZCuiXls.js.gz"),
-        brotli: include_bytes!("assets/index-DZCuiXls.js.br"),
+        tag: "9db9dcaf2c1e1570",
+        plain: include_bytes!("assets/index-Dqe-X7jS.js"),
+        gzip: include_bytes!("assets/index-Dqe-X7jS.js.gz"),
+        brotli: include_bytes!("assets/index-Dqe-X7jS.js.br"),
     },
     Asset {
         name: "assets/style-C0c2iWMf.css",
@@ -19,7 +19,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "6ee14e51c960d00e",
+        tag: "67632e065d8489fa",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

@@ -26,7 +26,7 @@ function findings(feed: Feed): Finding[] {
   const step = at.length > 1 ? Math.max(1, Math.round((at.at(-1)! - at[0]!) / (at.length - 1))) : 1;
   const add = (tone: Finding["tone"], text: string, href: string, link: string) => found.push({ tone, text, href, link });
   if (node.value && !node.value.ready) add("bad", `Not ready: ${node.value.unready}.`, "#/operations", "Operations");
-  if (feed.now("store_writes_stopped") > 0) add("bad", "The disk is full: writes are refused.", "#/operations", "Operations");
+  if (feed.now("store_writes_stopped") > 0) add("bad", "Writes are refused; reads continue.", "#/operations", "Operations");
   const failed = lastMinute(feed.line("store_commits_failed"), step);
   if (failed >= 1) add("bad", `${number(failed)} commits to the store failed in the last minute.`, "#/operations", "Operations");
   const slow = lastMinute(feed.line("slow_consumers"), step);
