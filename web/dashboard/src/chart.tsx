@@ -20,10 +20,11 @@ export function colorFor(name: string): string {
   return color;
 }
 
-/** The five largest; the others become one. */
+/** The six largest; of more than six the five largest, and the others become one. */
 export function largest(lines: readonly { key: string; values: (number | null)[] }[], label: (key: string) => string = (key) => key): Line[] {
-  const shown = lines.slice(0, 5).map(({ key, values }) => ({ label: label(key), values }));
-  const rest = lines.slice(5);
+  const own = lines.length > 6 ? 5 : 6;
+  const shown = lines.slice(0, own).map(({ key, values }) => ({ label: label(key), values }));
+  const rest = lines.slice(own);
   if (rest.length === 0) return shown;
   const values = rest[0]!.values.map((_, index) => rest.reduce<number | null>((sum, { values }) => (values[index] === null || values[index] === undefined ? sum : (sum ?? 0) + values[index]!), null));
   return [...shown, { label: `${rest.length} others`, values }];

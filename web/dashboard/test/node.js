@@ -39,7 +39,7 @@ export class Node {
       socket.addEventListener("message", ({ data }) => {
         const { op, t, d } = JSON.parse(data);
         const properties = { os: "linux", browser: "Discord Client", device: "" };
-        if (op === 10) socket.send(JSON.stringify({ op: 2, d: { token, intents: 33_281, properties } }));
+        if (op === 10) socket.send(JSON.stringify({ op: 2, d: { token, intents: 3_276_799, properties } }));
         if (t === "READY") client.sessionId = d.session_id;
         if (op === 0) client.events++;
       });
