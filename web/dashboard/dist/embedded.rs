@@ -1,12 +1,12 @@
 // Written by web/dashboard/build.js.
 const ASSETS: &[Asset] = &[
     Asset {
-        name: "assets/index-CAZUqYsV.js",
+        name: "assets/index-Kix_UCB2.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "c07036683e50b4f2",
-        plain: include_bytes!("assets/index-CAZUqYsV.js"),
-        gzip: include_bytes!("assets/index-CAZUqYsV.js.gz"),
-        brotli: include_bytes!("assets/index-CAZUqYsV.js.br"),
+        tag: "555c8ccf05a8a27a",
+        plain: include_bytes!("assets/index-Kix_UCB2.js"),
+        gzip: include_bytes!("assets/index-Kix_UCB2.js.gz"),
+        brotli: include_bytes!("assets/index-Kix_UCB2.js.br"),
     },
     Asset {
         name: "assets/style-hjwOkrFd.css",
@@ -19,7 +19,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "eb3d499e08e79172",
+        tag: "c9d4b682602ac826",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

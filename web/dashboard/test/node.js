@@ -32,12 +32,14 @@ export class Node {
     // A page of the node that has no policy and no script.
     await page.goto(`${this.origin}/healthz`);
     await page.evaluate(({ url, token }) => {
-      const client = { sessionId: undefined, events: 0, closes: [] };
+      const client = { sessionId: undefined, seq: null, events: 0, closes: [] };
       globalThis.client = client;
       const socket = new WebSocket(url);
       socket.addEventListener("close", ({ code }) => client.closes.push(code));
       socket.addEventListener("message", ({ data }) => {
-        const { op, t, d } = JSON.parse(data);
+        const { op, t, s, d } = JSON.parse(data);
+        client.seq = s ?? client.seq;
+        if (op === 10) setInterval(() => { if (socket.readyState === 1) socket.send(JSON.stringify({ op: 1, d: client.seq })); }, d.heartbeat_interval / 2);
         const properties = { os: "linux", browser: "Discord Client", device: "" };
         if (op === 10) socket.send(JSON.stringify({ op: 2, d: { token, intents: 3_276_799, properties } }));
         if (t === "READY") client.sessionId = d.session_id;

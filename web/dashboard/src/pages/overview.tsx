@@ -15,6 +15,9 @@ const SERIES = [
   "compression_slab_bytes", "compression_stored", "shared_match_heap_bytes", "rest_answers",
 ];
 
+/** Operations of the store overlap and wait: their time is no share of a core. */
+const cpuLoops = (feed: Feed) => feed.by("loop_busy_seconds", "loop").filter(({ key }) => key !== "store");
+
 interface Finding { tone: "bad" | "warn"; text: string; href: string; link: string }
 
 const lastMinute = (values: (number | null)[], step: number): number => values.slice(-Math.ceil(60 / step)).reduce<number>((sum, value) => sum + (value ?? 0) * step, 0);
@@ -33,7 +36,7 @@ function findings(feed: Feed): Finding[] {
   if (slow >= 0.5) add("warn", `${number(Math.round(slow))} ${Math.round(slow) === 1 ? "client was" : "clients were"} cut in the last minute because ${Math.round(slow) === 1 ? "it does" : "they do"} not read.`, "#/operations", "Slow consumers");
   const p99 = feed.now("event_to_write_seconds", "p99");
   if (p99 > 0.25) add("warn", `One delivery in a hundred takes longer than ${join(duration(p99))}.`, "#/guilds", "Guilds");
-  for (const { key, now } of feed.by("loop_busy_seconds", "loop")) {
+  for (const { key, now } of cpuLoops(feed)) {
     const loops = feed.of("loop_busy_seconds").filter(([, name]) => name.labels.loop === key).length;
     if (now / Math.max(1, loops) > 0.85) add("warn", `The loop “${words(key)}” is busy ${number((now / loops) * 100)} % of the time.`, "#/guilds", "Guilds by busy time");
   }
@@ -60,7 +63,7 @@ export function Overview() {
   const [p50, p99] = [feed.now("event_to_write_seconds", "p50"), feed.now("event_to_write_seconds", "p99")];
   const cpu = feed.now("process_cpu_seconds");
   const memory = feed.now("process_resident_memory_bytes");
-  const loops = feed.by("loop_busy_seconds", "loop");
+  const loops = cpuLoops(feed);
   const found = findings(feed);
   const state = node.value;
   if (!feed.isLoaded.value) return <><Skeleton height={40} /><div class="tiles">{[0, 1, 2, 3, 4, 5].map((key) => <Skeleton key={key} height={134} />)}</div><div class="charts">{[0, 1, 2, 3].map((key) => <Skeleton key={key} height={268} />)}</div></>;
