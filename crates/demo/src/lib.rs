@@ -38,6 +38,7 @@ use std::{
     path::{Path, PathBuf},
     time::{SystemTime, UNIX_EPOCH},
 };
+use try_next::Pages;
 
 /// A month; a new one is minted at every start.
 const USER_TOKEN_TTL_S: u64 = 30 * 86_400;
@@ -66,6 +67,8 @@ pub struct Site {
     pub admin_key: String,
     /// The chat page, if the node serves it: `http://127.0.0.1:8080/chat/`.
     pub page: Option<String>,
+    /// The dashboard, if the node serves it.
+    pub dashboard: Option<String>,
 }
 
 /// The guilds that visitors of the chat page join.
@@ -103,6 +106,7 @@ pub struct Demo {
     data_dir: PathBuf,
     summary: String,
     page: Option<String>,
+    dashboard: Option<String>,
     lobby: Lobby,
 }
 
@@ -147,13 +151,14 @@ impl Demo {
         let second = Director::new(&plan.second.community(), options.seed ^ 1, rate, words);
         let words = Words { chat: options.chat, script: script(&plan.script) };
         let director = Director::new(&plan.community(), options.seed, options.rate - rate, words);
-        Ok(Self { director, second, manifest, data_dir, summary, page: site.page, lobby })
+        Ok(Self { director, second, manifest, data_dir, summary, page: site.page, dashboard: site.dashboard, lobby })
     }
 
     /// Text for the terminal: addresses, and commands to try.
     #[must_use]
     pub fn what_to_try(&self) -> String {
-        try_next::text(&self.summary, &self.manifest, &manifest::path_in(&self.data_dir), self.page.as_deref())
+        let pages = Pages { chat: self.page.as_deref(), dashboard: self.dashboard.as_deref() };
+        try_next::text(&self.summary, &self.manifest, &manifest::path_in(&self.data_dir), pages)
     }
 
     /// Where visitors go.

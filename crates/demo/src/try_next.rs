@@ -3,19 +3,28 @@
 use super::manifest::Manifest;
 use std::path::Path;
 
+/// Pages for browsers that the node serves.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pages<'a> {
+    pub chat: Option<&'a str>,
+    pub dashboard: Option<&'a str>,
+}
+
 /// For people, with commands to paste. The tokens stay in the file, which only its owner can read.
-pub(super) fn text(summary: &str, manifest: &Manifest, path: &Path, page: Option<&str>) -> String {
+pub(super) fn text(summary: &str, manifest: &Manifest, path: &Path, pages: Pages<'_>) -> String {
     let Manifest { api_base, gateway_url, .. } = manifest;
     let channel = manifest.channel_ids.first().copied().unwrap_or_else(|| guildhall_model::ChannelId::new(0));
     let file = path.display();
-    let page = page.map_or_else(String::new, |page| format!("\nOpen {page} and talk.\n"));
+    let page = pages.chat.map_or_else(String::new, |page| format!("\nOpen {page} and talk.\n"));
+    let dashboard =
+        pages.dashboard.map_or_else(String::new, |page| format!("\n  Dashboard {page} (log in with its admin_key)"));
     format!(
         r##"{page}
 Guildhall demo is ready. {summary}.
 
   REST      {api_base}
   Gateway   {gateway_url}
-  Tokens    {file}
+  Tokens    {file}{dashboard}
 
 Say something, and read it back:
   DEMO={file}
@@ -73,15 +82,13 @@ mod tests {
             guild_id: GuildId::new(u64::MAX),
             channel_ids: vec![ChannelId::new(u64::MAX)],
         };
-        let text = text(
-            "40 members in 1 guild",
-            &manifest,
-            Path::new("data/demo/demo.json"),
-            Some("http://127.0.0.1:8080/chat/"),
-        );
+        let pages =
+            Pages { chat: Some("http://127.0.0.1:8080/chat/"), dashboard: Some("http://127.0.0.1:8080/dashboard/") };
+        let text = text("40 members in 1 guild", &manifest, Path::new("data/demo/demo.json"), pages);
         let too_long: Vec<&str> = text.lines().filter(|line| line.chars().count() > 80).collect();
         assert_eq!(too_long, Vec::<&str>::new());
         assert!(!text.contains("secret"), "tokens stay in the file");
         assert_eq!(text.trim_start().lines().next(), Some("Open http://127.0.0.1:8080/chat/ and talk."));
+        assert!(text.contains("\n  Dashboard http://127.0.0.1:8080/dashboard/"), "{text}");
     }
 }

@@ -3,7 +3,7 @@
 use super::{Common, Failure, flags, load_config, say, start_failure};
 use crate::{
     assemble::{Running, assemble, random, reachable, secret},
-    config::{ChatMode, Config, DEMO_STORE_DIR, Flag, Secret, changed_line, effective_line},
+    config::{ChatMode, Config, DEMO_STORE_DIR, DashboardMode, Flag, Secret, changed_line, effective_line},
     logging,
     reports::Asked,
 };
@@ -12,6 +12,7 @@ use guildhall_api::{ActionFault, VisitorGuild};
 use guildhall_demo::{ChatFile, Demo, DemoOptions, Lobby, Previous, Site};
 use std::{
     future::{Future, pending},
+    io::{self, IsTerminal as _},
     path::PathBuf,
 };
 use tokio::sync::mpsc;
@@ -93,6 +94,10 @@ pub(super) async fn run(
     sources.defaults.push(Flag::new("", "server.chat", "demo"));
     // Small enough that the guild which is not on the screen is passive: the chat page shows what that saves.
     sources.defaults.push(Flag::new("", "limits.passive_above_members", "49"));
+    // On a terminal the address comes first, and no line of the log before it.
+    if io::stderr().is_terminal() {
+        sources.defaults.push(Flag::new("", "log.level", "warn"));
+    }
     let loaded = load_config(&sources)?;
     let chat =
         args.chat.as_deref().map(ChatFile::check_and_open).transpose().map_err(|error| Failure::Usage(error.into()))?;
@@ -139,6 +144,8 @@ async fn start(config: &Config, options: DemoOptions) -> anyhow::Result<(Running
         admin_key: admin_key(config, &previous)?,
         page: (config.server.chat != ChatMode::Off)
             .then(|| format!("{scheme}://{}/chat/", reachable(running.local_addr))),
+        dashboard: (config.server.dashboard == DashboardMode::On)
+            .then(|| format!("{scheme}://{}/dashboard/", reachable(running.local_addr))),
     };
     let demo = Demo::start(&running.node, site, &previous, options).await?;
     if let Some(visitors) = &running.visitors {
