@@ -195,8 +195,8 @@ pub struct Way {
     pub raw_bytes_total: u64,
     /// Bytes of their frames, without TLS.
     pub wire_bytes_total: u64,
-    /// Compressions that were timed, one in 64; one for all recipients of `permessage-deflate` without context
-    /// takeover.
+    /// Compressions that were timed, one in 64. Without context takeover, `permessage-deflate` compresses once for all
+    /// recipients, which counts as one.
     pub timed_total: u64,
     /// Nanoseconds of these.
     pub timed_ns_total: u64,

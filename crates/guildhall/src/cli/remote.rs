@@ -94,7 +94,7 @@ trait Carrier: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Carrier for T {}
 
 impl Server {
-    /// What a connection means that ended without an answer.
+    /// Message for a connection that ended without an answer.
     fn closed(&self) -> &'static str {
         if self.is_tls {
             "the node closed the connection"

@@ -241,7 +241,7 @@ impl DomainHistory {
         self.refused_until = 0;
     }
 
-    /// Writes all bodies anew, from the first address on; the index begins empty.
+    /// Rewrites all bodies from the first address on, with an empty index.
     fn rebuild(&mut self, capacity: usize) {
         let entries = self.take_entries();
         self.restore(entries, capacity);

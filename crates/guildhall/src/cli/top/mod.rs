@@ -43,7 +43,7 @@ Keys: 1 to 4 or Tab choose a view (loops, guilds, sessions, bandwidth),
 q or Esc ends it. The key needs the scope `read`, and `sessions` for the
 view of sessions: guildhall key create --name top --scopes read,sessions";
 
-/// Rows of a view that the node is asked for.
+/// Maximum number of guilds or sessions that the command requests.
 const ROWS_MAX: usize = 200;
 const REFRESH: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -60,7 +60,7 @@ pub struct TopArgs {
     once: bool,
 }
 
-/// A view.
+/// One of the four tables, chosen by a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum View {
     #[default]
@@ -88,7 +88,7 @@ impl View {
     }
 }
 
-/// What is on the screen.
+/// State of the screen.
 #[derive(Debug, Default)]
 struct Shown {
     pub view: View,
