@@ -200,12 +200,12 @@ COMPRESSION = {
         ),
         Panel(
             "Contexts opened and refused",
-            "Refused: codec.classic_bytes_max is reached, and messages are stored uncompressed.",
+            "Refused: codec.contexts_bytes_max is reached, and messages are stored uncompressed.",
             RATE,
             (
                 *rate("guildhall_compression_contexts_opened_total", "kind", "{{kind}} opened"),
                 *rate("guildhall_compression_contexts_refused_total", "kind", "{{kind}} refused"),
-                ("sum(rate(guildhall_compression_stored_total{@}[~]))", "messages stored"),
+                ("sum(rate(guildhall_compression_uncompressed_messages_total{@}[~]))", "messages stored"),
             ),
         ),
         Panel(
@@ -221,7 +221,7 @@ COMPRESSION = {
             "permessage-deflate",
             "Bodies that were compressed once for all recipients.",
             RATE,
-            rate("guildhall_bodies_deflated_total", "instance", "{{instance}}"),
+            rate("guildhall_deflate_shared_bodies_total", "instance", "{{instance}}"),
         ),
     ),
     "Shared-match": (
@@ -232,7 +232,7 @@ COMPRESSION = {
             (
                 ("sum(rate(guildhall_shared_match_texts_total{@}[~]))", "texts"),
                 ("sum(rate(guildhall_shared_match_parses_total{@}[~]))", "parses"),
-                ("sum(rate(guildhall_shared_match_written_total{@}[~]))", "written"),
+                ("sum(rate(guildhall_shared_match_messages_total{@}[~]))", "written"),
             ),
         ),
         Panel(
@@ -242,7 +242,7 @@ COMPRESSION = {
             tuple(
                 (
                     f"sum(rate(guildhall_shared_match_{part}_total{{@}}[~]))"
-                    " / sum(rate(guildhall_shared_match_written_total{@}[~]))",
+                    " / sum(rate(guildhall_shared_match_messages_total{@}[~]))",
                     legend,
                 )
                 for part, legend in (("fallbacks", "another parse than the first"), ("late", "no shared parse"))
@@ -252,7 +252,7 @@ COMPRESSION = {
             "Messages for one connection",
             "Answers and READY: no other connection receives them.",
             RATE,
-            rate("guildhall_shared_match_alone_total", "instance", "{{instance}}"),
+            rate("guildhall_shared_match_standalone_total", "instance", "{{instance}}"),
         ),
         Panel("Memory", "The history and its index.", BYTES, each("guildhall_shared_match_heap_bytes{@}")),
         Panel(
@@ -306,7 +306,7 @@ STORE = {
             "Uploaded files",
             "At the limit uploads get 507.",
             BYTES,
-            (("guildhall_files_bytes{@}", "{{instance}}"), ("guildhall_files_bytes_max{@}", "{{instance}} limit")),
+            (("guildhall_upload_bytes{@}", "{{instance}}"), ("guildhall_upload_bytes_max{@}", "{{instance}} limit")),
         ),
     ),
     "Retention": (
@@ -368,14 +368,14 @@ OPERATIONS = {
             "Close frames",
             "The ten most frequent codes, by sender of the first frame.",
             RATE,
-            each("topk(10, sum by (by, code) (rate(guildhall_closes_total{@}[~])))", "{{by}} {{code}}"),
+            each("topk(10, sum by (by, code) (rate(guildhall_connection_closes_total{@}[~])))", "{{by}} {{code}}"),
         ),
         Panel(
             "Connections that ended badly",
             "Cut: no close frame. Slow: the client did not read. Stalled: the same at REST.",
             RATE,
             (
-                ("sum(rate(guildhall_connections_cut_total{@}[~]))", "cut"),
+                ("sum(rate(guildhall_connections_aborted_total{@}[~]))", "cut"),
                 ("sum(rate(guildhall_slow_consumers_total{@}[~]))", "slow"),
                 ("sum(rate(guildhall_sockets_stalled_total{@}[~]))", "stalled"),
             ),

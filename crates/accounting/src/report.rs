@@ -511,7 +511,7 @@ pub struct CompressionReport {
     /// Streams that share one match search.
     pub shared_match: SharedMatch,
     /// Messages compressed once for permessage-deflate.
-    pub bodies_deflated_total: u64,
+    pub deflate_shared_bodies_total: u64,
 }
 
 /// A setting in force.

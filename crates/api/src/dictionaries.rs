@@ -71,11 +71,11 @@ async fn list(State(served): State<Arc<[Served]>>) -> Response {
     (headers, Json(listed.collect::<Vec<_>>())).into_response()
 }
 
-async fn read(State(served): State<Arc<[Served]>>, Path(id): Path<String>, asked: HeaderMap) -> Response {
+async fn read(State(served): State<Arc<[Served]>>, Path(id): Path<String>, request_headers: HeaderMap) -> Response {
     let found = id.parse().ok().and_then(|id: DictionaryId| served.iter().find(|served| served.id == id));
     let Some(found) = found else { return ApiError::NotFound.into_response() };
     let tag = format!("\"{id}\"");
-    let is_known = asked.get_all(header::IF_NONE_MATCH).iter().any(|tags| names(tags, &tag));
+    let is_known = request_headers.get_all(header::IF_NONE_MATCH).iter().any(|tags| names(tags, &tag));
     let mut response = if is_known {
         StatusCode::NOT_MODIFIED.into_response()
     } else {
@@ -121,7 +121,7 @@ mod tests {
         KnownDictionary { encoding: Encoding::Etf, dictionary }
     }
 
-    async fn ask(
+    async fn send_request(
         router: &Router,
         method: &str,
         path: &str,
@@ -142,7 +142,7 @@ mod tests {
         let id = known.dictionary.id().to_string();
         let router = dictionaries_router(Dictionaries::new(vec![known.clone()]).unwrap());
         let path = format!("/dictionaries/{id}");
-        let (status, headers, body) = ask(&router, "GET", &path, None).await;
+        let (status, headers, body) = send_request(&router, "GET", &path, None).await;
         assert_eq!((status, &body[..]), (StatusCode::OK, &known.dictionary.bytes()[..]));
         assert_eq!(headers[header::CACHE_CONTROL], "public, max-age=31536000, immutable");
         assert_eq!(headers[header::CONTENT_TYPE], "application/octet-stream");
@@ -153,12 +153,12 @@ mod tests {
         assert_eq!(DictionaryId::of(&body).to_string(), id);
 
         for tags in [format!("\"{id}\""), format!("\"x\", W/\"{id}\""), "*".to_owned()] {
-            let (status, headers, body) = ask(&router, "GET", &path, Some(&tags)).await;
+            let (status, headers, body) = send_request(&router, "GET", &path, Some(&tags)).await;
             assert_eq!((status, body.len()), (StatusCode::NOT_MODIFIED, 0), "{tags}");
             assert!(headers.contains_key(header::ETAG));
         }
-        assert_eq!(ask(&router, "GET", &path, Some("\"other\"")).await.0, StatusCode::OK);
-        let (status, headers, body) = ask(&router, "HEAD", &path, None).await;
+        assert_eq!(send_request(&router, "GET", &path, Some("\"other\"")).await.0, StatusCode::OK);
+        let (status, headers, body) = send_request(&router, "HEAD", &path, None).await;
         assert_eq!((status, body.len()), (StatusCode::OK, 0));
         assert_eq!(headers[header::CONTENT_LENGTH], known.dictionary.bytes().len().to_string());
     }
@@ -167,15 +167,15 @@ mod tests {
     async fn what_there_is_and_what_there_is_not() {
         let known = known();
         let router = dictionaries_router(Dictionaries::new(vec![known.clone()]).unwrap());
-        let (_, headers, body) = ask(&router, "GET", "/dictionaries", None).await;
+        let (_, headers, body) = send_request(&router, "GET", "/dictionaries", None).await;
         assert_eq!(headers[header::CACHE_CONTROL], "no-cache");
         let listed: serde_json::Value = serde_json::from_slice(&body).unwrap();
         assert_eq!((&listed[0]["encoding"], listed.as_array().unwrap().len()), (&"etf".into(), 1));
         assert_eq!(listed[0]["path"], format!("/dictionaries/{}", known.dictionary.id()));
         for path in ["/dictionaries/nonsense", "/dictionaries/00000000000000000000000000000000", "/dictionaries/"] {
-            assert_eq!(ask(&router, "GET", path, None).await.0, StatusCode::NOT_FOUND, "{path}");
+            assert_eq!(send_request(&router, "GET", path, None).await.0, StatusCode::NOT_FOUND, "{path}");
         }
         let none = dictionaries_router(Dictionaries::default());
-        assert_eq!(&ask(&none, "GET", "/dictionaries", None).await.2[..], b"[]");
+        assert_eq!(&send_request(&none, "GET", "/dictionaries", None).await.2[..], b"[]");
     }
 }

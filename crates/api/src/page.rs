@@ -25,35 +25,35 @@ pub(crate) struct Asset {
 }
 
 /// The page itself, with its Content-Security-Policy.
-pub(crate) fn index(assets: &'static [Asset], asked: &HeaderMap, policy: &HeaderValue) -> Response {
+pub(crate) fn index(assets: &'static [Asset], request_headers: &HeaderMap, policy: &HeaderValue) -> Response {
     let Some(index) = assets.iter().find(|asset| asset.name == "index.html") else {
         return ApiError::NotFound.into_response();
     };
-    let mut response = respond(index, asked, "no-cache");
+    let mut response = respond(index, request_headers, "no-cache");
     response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy.clone());
     response
 }
 
 /// A file that the page names.
-pub(crate) fn file(assets: &'static [Asset], name: &str, asked: &HeaderMap) -> Response {
+pub(crate) fn file(assets: &'static [Asset], name: &str, request_headers: &HeaderMap) -> Response {
     let found = assets.iter().find(|asset| asset.name.strip_prefix("assets/") == Some(name));
     found.map_or_else(
         || ApiError::NotFound.into_response(),
-        |asset| respond(asset, asked, "public, max-age=31536000, immutable"),
+        |asset| respond(asset, request_headers, "public, max-age=31536000, immutable"),
     )
 }
 
-fn respond(asset: &Asset, asked: &HeaderMap, cache: &'static str) -> Response {
-    let (encoding, bytes) = if accepts(asked, "br") {
+fn respond(asset: &Asset, request_headers: &HeaderMap, cache: &'static str) -> Response {
+    let (encoding, bytes) = if accepts(request_headers, "br") {
         (Some("br"), asset.brotli)
-    } else if accepts(asked, "gzip") {
+    } else if accepts(request_headers, "gzip") {
         (Some("gzip"), asset.gzip)
     } else {
         (None, asset.plain)
     };
     // Each encoding has a tag of its own: a strong tag names bytes.
     let tag = format!("\"{}-{}\"", asset.tag, encoding.unwrap_or("plain"));
-    let is_known = asked.get_all(header::IF_NONE_MATCH).iter().any(|tags| names(tags, &tag));
+    let is_known = request_headers.get_all(header::IF_NONE_MATCH).iter().any(|tags| names(tags, &tag));
     let mut response =
         if is_known { StatusCode::NOT_MODIFIED.into_response() } else { Response::new(Body::from(bytes)) };
     let headers = response.headers_mut();
@@ -75,8 +75,8 @@ fn respond(asset: &Asset, asked: &HeaderMap, cache: &'static str) -> Response {
 }
 
 /// Whether `Accept-Encoding` names this coding with a weight above 0.
-fn accepts(asked: &HeaderMap, coding: &str) -> bool {
-    let lists = asked.get_all(header::ACCEPT_ENCODING).iter().filter_map(|list| list.to_str().ok());
+fn accepts(request_headers: &HeaderMap, coding: &str) -> bool {
+    let lists = request_headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|list| list.to_str().ok());
     lists.flat_map(|list| list.split(',')).any(|item| {
         let mut parts = item.split(';').map(str::trim);
         let is_it = parts.next().is_some_and(|name| name.eq_ignore_ascii_case(coding));

@@ -23,7 +23,7 @@ impl ReadPermit {
 
     /// For a channel, thread or direct message that the caller can view.
     pub async fn channel(api: &Api, caller: &Caller, channel_id: ChannelId) -> Result<Self, ApiError> {
-        api.ask_channel(caller, channel_id, Command::ReadChannel(channel_id)).await?;
+        api.request_in_channel(caller, channel_id, Command::ReadChannel(channel_id)).await?;
         Ok(Self::caller(caller))
     }
 
@@ -46,7 +46,7 @@ impl ReadPermit {
 
     /// For a member of a guild of which the caller is a member.
     pub async fn member(api: &Api, caller: &Caller, guild_id: GuildId, user_id: UserId) -> Result<Self, ApiError> {
-        api.ask(caller, guild_id, Command::ReadMember(user_id)).await?;
+        api.request(caller, guild_id, Command::ReadMember(user_id)).await?;
         Ok(Self::caller(caller))
     }
 

@@ -140,7 +140,12 @@ impl Api {
     }
 
     /// Asks a guild on behalf of an account.
-    pub async fn ask<R: Request>(&self, caller: &Caller, guild_id: GuildId, request: R) -> Result<R::Reply, ApiError> {
+    pub async fn request<R: Request>(
+        &self,
+        caller: &Caller,
+        guild_id: GuildId,
+        request: R,
+    ) -> Result<R::Reply, ApiError> {
         Ok(self.node.command(guild_id, Actor::User(caller.id), caller.with_reason(request)).await?)
     }
 
@@ -150,7 +155,7 @@ impl Api {
     }
 
     /// Asks the guild of a channel on behalf of an account.
-    pub async fn ask_channel<R: Request>(
+    pub async fn request_in_channel<R: Request>(
         &self,
         caller: &Caller,
         channel_id: ChannelId,
@@ -172,7 +177,7 @@ impl Api {
         channel_id: ChannelId,
         edited: Option<MessageId>,
     ) -> Result<(), ApiError> {
-        self.ask_channel(caller, channel_id, request::AuthorizeFiles(channel_id, edited)).await
+        self.request_in_channel(caller, channel_id, request::AuthorizeFiles(channel_id, edited)).await
     }
 
     /// A message from the store, with links in force. The caller has checked that its reader may read it.

@@ -19,7 +19,7 @@ use super::{
 };
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use guildhall_codec::{BodyDeflater, ClassicContexts, Encoding, SharedWindow};
+use guildhall_codec::{BodyDeflater, ContextPool, Encoding, SharedWindow};
 use guildhall_guild::{Actor, Command, Guild, GuildLimits, NewMessage, Output as GuildOutput};
 use guildhall_guild_protocol::{PartitionId, RelayStreams, ToRelay};
 use guildhall_model::{Member, User};
@@ -194,7 +194,7 @@ struct Room {
     mode: Mode,
     clock: SystemClock,
     partition: Partition,
-    contexts: ClassicContexts,
+    contexts: ContextPool,
     guild: Guild,
     link: Sink,
     streams: RelayStreams,
@@ -229,7 +229,7 @@ impl Room {
         let mut room = Self {
             mode,
             clock: SystemClock::default(),
-            contexts: config.classic.clone(),
+            contexts: config.contexts.clone(),
             partition: Partition::new(config, gate),
             guild: Guild::load(record, GuildLimits::default(), 1),
             link,
@@ -315,7 +315,7 @@ impl Room {
             // All but those for which there was no room for a context.
             Mode::Takeover => counters.dispatches_total.saturating_sub(self.contexts.stats().stored_total),
             Mode::PerConnection => self.link.deflater.as_ref().map_or(0, BodyDeflater::compressed_count),
-            Mode::Plain | Mode::Prepared => counters.bodies_deflated_total,
+            Mode::Plain | Mode::Prepared => counters.deflate_shared_bodies_total,
         };
         Counts { deliveries: counters.dispatches_total, bytes: self.link.bytes, compressions }
     }

@@ -4,29 +4,29 @@
 //! Invariants  the guild, its jobs, relays, partitions, sessions, compression and replay buffers are the node's own.
 //!             The sessions are those of user accounts with a current client, one per member, in JSON. A share is
 //!             passive from its first day on; the others look at the guild.
-//! Limits      a step without progress is given up (`stage`). `classic-zstd` is refused where the contexts would not
+//! Limits      a step without progress is given up (`driver`). `classic-zstd` is refused where the contexts would not
 //!             fit.
 //! Not here    sockets: `guildhall-bench sockets`. The store: commits are done when they begin.
 
 mod clients;
+mod driver;
 mod guild;
-mod mix;
 mod partition;
-mod stage;
+mod workload;
 
-use super::{spread::Spread, usage};
+use super::{stats::Spread, usage};
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
+use driver::Driver;
 use guild::GuildReport;
-use mix::{Kind, People, Said};
 use partition::{LIST_UPDATES, PASSIVE_UPDATES, PartitionReport};
 use serde::Serialize;
-use stage::Stage;
 use std::{
     collections::BTreeMap,
     thread,
     time::{Duration, Instant},
 };
+use workload::{Kind, People, Said};
 
 /// Memory of a tuned zstd context: `ZstdParams::default`.
 const ZSTD_CONTEXT_BYTES: u64 = 640 << 10;
@@ -211,24 +211,24 @@ pub fn run(args: FanoutArgs) -> Result<()> {
     let partitions = thread::available_parallelism().map_or(1, |n| n.get()).min(sessions);
 
     let empty = usage::rss_bytes()?;
-    let mut stage = Stage::set(args, people, partitions)?;
-    let settled = |stage: &mut Stage| (!args.no_memory).then(|| stage.settled_bytes()).transpose();
-    let loaded = settled(&mut stage)?;
+    let mut driver = Driver::set(args, people, partitions)?;
+    let settled = |driver: &mut Driver| (!args.no_memory).then(|| driver.settled_bytes()).transpose();
+    let loaded = settled(&mut driver)?;
     let mut setup = Setup { wall: Duration::ZERO, cpu: Duration::ZERO };
-    setup.time(|| stage.bring_up(people.active..sessions, None))?;
-    let with_passive = settled(&mut stage)?;
-    setup.time(|| stage.bring_up(0..people.active, Some(people.active)))?;
-    let with_active = settled(&mut stage)?;
+    setup.time(|| driver.bring_up(people.active..sessions, None))?;
+    let with_passive = settled(&mut driver)?;
+    setup.time(|| driver.bring_up(0..people.active, Some(people.active)))?;
+    let with_active = settled(&mut driver)?;
 
-    stage.post_in_turn(WARM_UP_EVENTS)?;
-    stage.begin()?;
+    driver.post_in_turn(WARM_UP_EVENTS)?;
+    driver.begin()?;
     let started = Instant::now();
-    if rate > 0.0 { stage.post_at_rate(events, rate) } else { stage.post_in_turn(events) }?;
-    let wall = stage.events.last_delivery().map_or(Duration::ZERO, |at| at.duration_since(started));
+    if rate > 0.0 { driver.post_at_rate(events, rate) } else { driver.post_in_turn(events) }?;
+    let wall = driver.events.last_delivery().map_or(Duration::ZERO, |at| at.duration_since(started));
     let footprint = Footprint { empty, loaded, with_passive, with_active, after: usage::rss_bytes()? };
-    stage.end()?;
+    driver.end()?;
 
-    let result = FanoutResult::new(&args, people, &stage, wall, &setup, &footprint)?;
+    let result = FanoutResult::new(&args, people, &driver, wall, &setup, &footprint)?;
     if args.json {
         println!("{}", serde_json::to_string(&result)?);
     } else {
@@ -251,14 +251,14 @@ impl FanoutResult {
     fn new(
         args: &FanoutArgs,
         people: People,
-        stage: &Stage,
+        driver: &Driver,
         wall: Duration,
         setup: &Setup,
         footprint: &Footprint,
     ) -> Result<Self> {
         let FanoutArgs { sessions, events, .. } = *args;
-        let guild = stage.guild_report.as_ref().context("the guild's report")?;
-        let reports = &stage.partition_reports;
+        let guild = driver.guild_report.as_ref().context("the guild's report")?;
+        let reports = &driver.partition_reports;
         let still_there: usize = reports.iter().map(|report| report.sessions).sum();
         ensure!(still_there == sessions, "only {still_there} of {sessions} sessions outlived the bench");
 
@@ -274,7 +274,7 @@ impl FanoutResult {
         let (partitions_us, heartbeats_us) = (cpu_us(|report| report.cpu), cpu_us(|report| report.heartbeats_cpu));
         let guild_us = (guild.cpu + guild.jobs_cpu).as_secs_f64() * 1e6;
         let operations = Spread::of(guild.operations_us.clone());
-        let latencies = Spread::of(stage.events.latencies_ms(stage.events.len() - events));
+        let latencies = Spread::of(driver.events.latencies_ms(driver.events.len() - events));
         let each = |total: f64, count: u64| total / count.max(1) as f64;
         let passive = sessions - people.active;
         Ok(Self {
@@ -285,7 +285,7 @@ impl FanoutResult {
             mode: args.mode,
             partitions: reports.len(),
             events,
-            events_of: stage.events_of.clone(),
+            events_of: driver.events_of.clone(),
             rate: args.rate,
             wall_s: wall.as_secs_f64(),
             deliveries,
@@ -365,18 +365,18 @@ mod tests {
         for mode in FanoutMode::value_variants().iter().copied() {
             let args = FanoutArgs { mode, ..ARGS };
             let people = People { active: 20, online: 40, members: 60 };
-            let mut stage = Stage::set(args, people, 2).unwrap();
-            stage.bring_up(20..40, None).unwrap();
-            stage.bring_up(0..20, Some(20)).unwrap();
-            stage.begin().unwrap();
-            stage.post_in_turn(100).unwrap();
-            stage.post_at_rate(10, 1000.0).unwrap();
-            stage.end().unwrap();
-            assert_eq!(stage.partition_reports.iter().map(|report| report.sessions).sum::<usize>(), 40);
-            assert_eq!(stage.events.latencies_ms(0).len(), 110);
-            assert!(stage.guild_report.as_ref().is_some_and(|report| report.operations_us.len() >= 110));
+            let mut driver = Driver::set(args, people, 2).unwrap();
+            driver.bring_up(20..40, None).unwrap();
+            driver.bring_up(0..20, Some(20)).unwrap();
+            driver.begin().unwrap();
+            driver.post_in_turn(100).unwrap();
+            driver.post_at_rate(10, 1000.0).unwrap();
+            driver.end().unwrap();
+            assert_eq!(driver.partition_reports.iter().map(|report| report.sessions).sum::<usize>(), 40);
+            assert_eq!(driver.events.latencies_ms(0).len(), 110);
+            assert!(driver.guild_report.as_ref().is_some_and(|report| report.operations_us.len() >= 110));
             let messages: u64 =
-                stage.partition_reports.iter().filter_map(|report| report.deliveries_of.get("MESSAGE_CREATE")).sum();
+                driver.partition_reports.iter().filter_map(|report| report.deliveries_of.get("MESSAGE_CREATE")).sum();
             // Some 31 messages, most to all 20 that look, few to those that do not.
             assert!((300..1_000).contains(&messages), "{messages}");
         }

@@ -1,20 +1,20 @@
 //! Guild bench: how long each operation of one guild holds up everything else in it.
 //!
-//! Owns        `guildhall-bench guild`: a guild of any size, alone on this thread; `Lab`, which times one input at a
+//! Owns        `guildhall-bench guild`: a guild of any size, alone on this thread; `Harness`, which times one input at a
 //!             time.
 //! Invariants  an operation is one input of the machine with all its outputs; making the input, dropping the outputs,
 //!             and interruptions by the kernel are excluded. The bench holds the same data as relays, so that
 //!             copy-on-write behaves as in a node. A refused command ends the bench. Each operation is timed twice:
-//!             alone, and while jobs work on all members (`beside`).
+//!             alone, and while jobs work on all members (`background_load`).
 //! Not here    commits, channels, threads: `guildhall-bench fanout`, `guildhall-bench sockets`.
 
-mod beside;
+mod background_load;
 mod operations;
 mod slow;
 
-use super::{crowd, sched::SchedFile, spread::Spread, usage};
+use super::{crowd, sched::SchedFile, stats::Spread, usage};
 use anyhow::{Context, Result, bail, ensure};
-use beside::Beside;
+use background_load::BackgroundLoad;
 use clap::Args;
 use guildhall_guild::{Actor, Command, Guild, GuildLimits, Job, JobDone, Outcome, Output, Reply};
 use guildhall_guild_protocol::{
@@ -51,7 +51,7 @@ pub struct GuildArgs {
     /// of how many people it is, it is of all members if there are fewer.
     #[arg(long, default_value_t = 100_000)]
     members: usize,
-    /// How often each quick operation is timed; slow ones are timed less often.
+    /// How often each quick operation is timed; slow ones less often.
     #[arg(long, default_value_t = 2_000)]
     repeats: usize,
     /// Print JSON instead of a table.
@@ -59,9 +59,9 @@ pub struct GuildArgs {
     json: bool,
 }
 
-/// How often an operation is timed.
+/// How many times an operation is timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Often {
+pub enum Samples {
     /// `--repeats`.
     Always,
     /// A tenth of that, for operations with a long preparation.
@@ -72,7 +72,7 @@ pub enum Often {
     Once,
 }
 
-impl Often {
+impl Samples {
     fn count(self, repeats: usize) -> usize {
         match self {
             Self::Always => repeats.max(1),
@@ -88,7 +88,7 @@ impl Often {
 struct Operation {
     name: &'static str,
     /// While a snapshot was read, an audience counted, and members searched.
-    beside: bool,
+    under_load: bool,
     count: usize,
     p50_us: f64,
     p99_us: f64,
@@ -111,14 +111,14 @@ struct GuildResult {
     /// With all that the operations made.
     rss_bytes_after: u64,
     /// Number of restarts of the concurrent jobs.
-    rounds_beside: u64,
+    background_rounds: u64,
     /// Operations with a p99 above a millisecond.
     longer_than_1_ms: Vec<String>,
     operations: Vec<Operation>,
 }
 
 /// A guild, and a clock that moves on by a millisecond with each input.
-pub struct Lab {
+pub struct Harness {
     guild: Guild,
     now: Now,
     pub rng: Rng,
@@ -133,8 +133,8 @@ pub struct Lab {
     outputs: Vec<Output>,
     /// Put out and not run yet.
     jobs: Vec<Job>,
-    beside: Option<Beside>,
-    rounds_beside: u64,
+    background_load: Option<BackgroundLoad>,
+    background_rounds: u64,
     /// The first members without a session that left and returned.
     pub pruned: usize,
     /// Times at which results of concurrent jobs were handled.
@@ -145,7 +145,7 @@ pub struct Lab {
     operations: Vec<Operation>,
 }
 
-impl Lab {
+impl Harness {
     fn new(guild: Guild, members: usize, repeats: usize) -> Result<Self> {
         Ok(Self {
             guild,
@@ -158,8 +158,8 @@ impl Lab {
             epoch: 0,
             outputs: Vec::new(),
             jobs: Vec::new(),
-            beside: None,
-            rounds_beside: 0,
+            background_load: None,
+            background_rounds: 0,
             pruned: 0,
             job_ends_us: Vec::new(),
             held: None,
@@ -212,7 +212,7 @@ impl Lab {
 
     /// Runs the jobs that were put out, and the timer for what is due soon, until nothing is left. The times of
     /// each of these inputs.
-    pub fn settle(&mut self) -> Result<Settled> {
+    pub fn run_until_idle(&mut self) -> Result<Settled> {
         let mut settled = Settled::default();
         loop {
             if let Some(job) = self.jobs.pop() {
@@ -270,22 +270,22 @@ impl Lab {
     pub fn measure(
         &mut self,
         name: &'static str,
-        often: Often,
+        samples: Samples,
         mut operation: impl FnMut(&mut Self, usize) -> Result<Duration>,
     ) -> Result<()> {
-        self.measure_each(name, often, |lab, n| Ok(vec![operation(lab, n)?]))
+        self.measure_each(name, samples, |harness, n| Ok(vec![operation(harness, n)?]))
     }
 
     /// As `measure`, for what consists of any number of inputs.
     pub fn measure_each(
         &mut self,
         name: &'static str,
-        often: Often,
+        samples: Samples,
         mut operation: impl FnMut(&mut Self, usize) -> Result<Vec<Duration>>,
     ) -> Result<()> {
         let mut times_us = Vec::new();
-        for n in 0..often.count(self.repeats) {
-            self.keep_beside()?;
+        for n in 0..samples.count(self.repeats) {
+            self.continue_background_load()?;
             let took = operation(self, n).with_context(|| format!("timing \"{name}\""))?;
             times_us.extend(took.into_iter().map(|took| took.as_secs_f64() * 1e6));
         }
@@ -295,9 +295,9 @@ impl Lab {
     }
 
     fn tell(&mut self, name: &'static str, times_us: Vec<f64>) {
-        let (count, beside) = (times_us.len(), self.beside.is_some());
+        let (count, under_load) = (times_us.len(), self.background_load.is_some());
         let Spread { p50, p99, max } = Spread::of(times_us);
-        self.operations.push(Operation { name, beside, count, p50_us: p50, p99_us: p99, max_us: max });
+        self.operations.push(Operation { name, under_load, count, p50_us: p50, p99_us: p99, max_us: max });
     }
 
     /// One of the members, at random.
@@ -406,40 +406,40 @@ fn measure(args: GuildArgs) -> Result<GuildResult> {
     let load_ms = started.elapsed().as_secs_f64() * 1e3;
     let rss_loaded = usage::settled_rss_bytes()?;
 
-    let mut lab = Lab::new(guild, members, args.repeats)?;
-    lab.subscribe()?;
-    lab.sessions = SESSIONS.min(members / 2);
-    for n in 0..lab.sessions {
-        lab.attach(n, MembersWanted::OwnAndVoice)?;
+    let mut harness = Harness::new(guild, members, args.repeats)?;
+    harness.subscribe()?;
+    harness.sessions = SESSIONS.min(members / 2);
+    for n in 0..harness.sessions {
+        harness.attach(n, MembersWanted::OwnAndVoice)?;
     }
     let rss_peopled = usage::settled_rss_bytes()?;
-    operations::all(&mut lab)?;
-    lab.begin_beside()?;
-    operations::all(&mut lab)?;
-    let job_ends_us = std::mem::take(&mut lab.job_ends_us);
-    lab.tell("end of what runs beside", job_ends_us);
-    lab.end_beside()?;
+    operations::all(&mut harness)?;
+    harness.begin_background_load()?;
+    operations::all(&mut harness)?;
+    let job_ends_us = std::mem::take(&mut harness.job_ends_us);
+    harness.tell("end of the background load", job_ends_us);
+    harness.end_background_load()?;
     let rss_bytes_after = usage::rss_bytes()?;
-    operations::last(&mut lab)?;
-    let longer = lab.operations.iter().filter(|operation| operation.p99_us > LONG_US);
+    operations::last(&mut harness)?;
+    let longer = harness.operations.iter().filter(|operation| operation.p99_us > LONG_US);
     Ok(GuildResult {
         members,
-        sessions: lab.sessions,
+        sessions: harness.sessions,
         roles: ROLES + 1,
         channels: CHANNELS,
         load_ms,
         bytes_per_member: rss_loaded.saturating_sub(rss_empty) / members as u64,
-        bytes_per_session: rss_peopled.saturating_sub(rss_loaded) / lab.sessions as u64,
+        bytes_per_session: rss_peopled.saturating_sub(rss_loaded) / harness.sessions as u64,
         rss_bytes: rss_peopled,
         rss_bytes_after,
-        rounds_beside: lab.rounds_beside,
-        longer_than_1_ms: longer.map(|of| format!("{}{}", of.name, marked(of.beside))).collect(),
-        operations: lab.operations,
+        background_rounds: harness.background_rounds,
+        longer_than_1_ms: longer.map(|of| format!("{}{}", of.name, marked(of.under_load))).collect(),
+        operations: harness.operations,
     })
 }
 
-fn marked(beside: bool) -> &'static str {
-    if beside { " *" } else { "" }
+fn marked(under_load: bool) -> &'static str {
+    if under_load { " *" } else { "" }
 }
 
 fn print_table(result: &GuildResult) {
@@ -447,10 +447,13 @@ fn print_table(result: &GuildResult) {
         "{} members, {} of them there, {} roles, {} channels; loaded in {:.0} ms; {} bytes per member",
         result.members, result.sessions, result.roles, result.channels, result.load_ms, result.bytes_per_member
     );
-    println!("* while a snapshot was read, @everyone counted, and members searched: {} times", result.rounds_beside);
+    println!(
+        "* while a snapshot was read, @everyone counted, and members searched: {} times",
+        result.background_rounds
+    );
     println!("{:<58} {:>7} {:>11} {:>11} {:>11}", "µs", "times", "p50", "p99", "max");
-    for Operation { name, beside, count, p50_us, p99_us, max_us } in &result.operations {
-        let name = format!("{name}{}", marked(*beside));
+    for Operation { name, under_load, count, p50_us, p99_us, max_us } in &result.operations {
+        let name = format!("{name}{}", marked(*under_load));
         println!("{name:<58} {count:>7} {p50_us:>11.2} {p99_us:>11.2} {max_us:>11.2}");
     }
     println!("p99 above a millisecond: {}", if result.longer_than_1_ms.is_empty() { "none" } else { "" });
@@ -482,11 +485,11 @@ mod tests {
         let result = measure(GuildArgs { members: 2_000, repeats: 10, json: true }).unwrap();
         assert!(result.operations.len() > 100, "{}", result.operations.len());
         assert!(result.operations.iter().all(|operation| operation.count > 0), "{:?}", result.operations);
-        assert!(result.rounds_beside > 0);
+        assert!(result.background_rounds > 0);
         let in_order =
             |operation: &Operation| operation.p50_us <= operation.p99_us && operation.p99_us <= operation.max_us;
         assert!(result.operations.iter().all(in_order));
-        let mut names: Vec<_> = result.operations.iter().map(|of| (of.name, of.beside)).collect();
+        let mut names: Vec<_> = result.operations.iter().map(|of| (of.name, of.under_load)).collect();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), result.operations.len(), "a name stands for two operations");

@@ -2,23 +2,23 @@
 //!
 //! Owns        `guildhall-bench sockets` and the processes it is made of; `fanout` and `guild` measure without sockets,
 //!             in this process; `load` measures `guildhall serve` from outside.
-//! Invariants  `sockets`: server and floor alternate in rounds, so that other load on the machine affects both; results
+//! Invariants  `sockets`: server and baseline alternate in rounds, so that other load on the machine affects both; results
 //!             are medians over the rounds.
 #![deny(unsafe_code)]
 
+mod baseline;
 mod broadcast;
 mod client;
 mod codec;
 mod crowd;
 mod fanout;
-mod floor;
 mod frames;
 mod guild;
 mod load;
 mod role;
 mod sched;
 mod server;
-mod spread;
+mod stats;
 mod text;
 mod upgrades;
 mod usage;
@@ -31,7 +31,7 @@ use anyhow::{Context, Result, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use guildhall::config::defaults;
 use guildhall_lab::{TablesArgs, train_tables};
-use guildhall_partition::Streams;
+use guildhall_partition::StreamCodec;
 use guildhall_ws_proto::DeflateParams;
 use role::{Role, number};
 use serde::Serialize;
@@ -58,7 +58,7 @@ struct Cli {
 enum Bench {
     /// One guild, N real loopback connections: CPU per delivery against a plain send() of the same bytes.
     ///
-    /// The server, its clients, and both ends of the floor run as processes of their own. Each message is delivered to
+    /// The server, its clients, and both ends of the baseline run as processes of their own. Each message is delivered to
     /// every connection before the next is sent, so nothing is coalesced.
     Sockets(SocketsArgs),
     /// One guild, N sessions in this process, no sockets: CPU per delivery, latency and memory above the kernel.
@@ -116,7 +116,7 @@ enum Bench {
 }
 
 /// The default configuration of a node.
-const SHARED: Streams = Streams::SharedMatch {
+const SHARED: StreamCodec = StreamCodec::SharedMatch {
     history_bytes_max: defaults::SHARED_HISTORY_BYTES_MAX as usize,
     check_one_in: defaults::SHARED_CHECK_ONE_IN,
 };
@@ -150,9 +150,9 @@ impl Mode {
     }
 
     /// How the server writes streams.
-    fn streams(self) -> Streams {
+    fn stream_codec(self) -> StreamCodec {
         match self {
-            Self::Plain | Self::Zlib | Self::Zstd | Self::Prepared | Self::Deflate => Streams::Classic,
+            Self::Plain | Self::Zlib | Self::Zstd | Self::Prepared | Self::Deflate => StreamCodec::PerConnection,
             Self::SharedZstd | Self::SharedZlib => SHARED,
         }
     }
@@ -193,7 +193,7 @@ pub struct SocketsArgs {
     /// Transport compression.
     #[arg(long, value_enum, default_value_t = Mode::Plain)]
     mode: Mode,
-    /// Whether the server may send to many with one system call. The floor never does.
+    /// Whether the server may send to many with one system call. The baseline never does.
     #[arg(long, value_enum, default_value_t = IoUring::Auto)]
     io_uring: IoUring,
     /// Print JSON instead of a table.
@@ -208,10 +208,10 @@ pub enum BenchRole {
     Server { members: usize, dir: PathBuf, io_uring: IoUring, mode: Mode },
     /// The clients of the server.
     Client { port: u16, tokens: PathBuf, mode: Mode },
-    /// The sender of the floor.
-    FloorSender { port: u16 },
-    /// The reader of the floor.
-    FloorReader,
+    /// The sender of the baseline.
+    BaselineSender { port: u16 },
+    /// The reader of the baseline.
+    BaselineReader,
     /// One mode of the codec bench.
     Codec(codec::CodecRole),
 }
@@ -223,8 +223,8 @@ struct SocketsResult {
     deliveries: u64,
     io_uring: bool,
     cpu_us_per_delivery: f64,
-    floor_cpu_us_per_send: f64,
-    ratio_to_floor: f64,
+    baseline_cpu_us_per_send: f64,
+    ratio_to_baseline: f64,
     bytes_per_delivery: f64,
     rss_bytes_per_connection: u64,
 }
@@ -255,8 +255,8 @@ fn run(bench: &Bench) -> Result<()> {
         Bench::Tables(args) => train_tables(args),
         Bench::Role(BenchRole::Server { members, dir, io_uring, mode }) => server::run(*members, dir, *io_uring, *mode),
         Bench::Role(BenchRole::Client { port, tokens, mode }) => client::run(*port, tokens, *mode),
-        Bench::Role(BenchRole::FloorSender { port }) => floor::run_sender(*port),
-        Bench::Role(BenchRole::FloorReader) => floor::run_reader(),
+        Bench::Role(BenchRole::BaselineSender { port }) => baseline::run_sender(*port),
+        Bench::Role(BenchRole::BaselineReader) => baseline::run_reader(),
         Bench::Role(BenchRole::Codec(role)) => codec::run_role(role),
     }
 }
@@ -296,9 +296,9 @@ fn sockets(args: SocketsArgs) -> Result<()> {
     let sample = client.ask("sample")?;
     let frame = sample["hex"].as_str().context("the sample")?.to_owned();
 
-    let mut reader = Role::start("floor-reader", &[])?;
-    let floor_port = number(&reader.answer()?, "port")?;
-    let mut sender = Role::start("floor-sender", &[floor_port.to_string()])?;
+    let mut reader = Role::start("baseline-reader", &[])?;
+    let baseline_port = number(&reader.answer()?, "port")?;
+    let mut sender = Role::start("baseline-sender", &[baseline_port.to_string()])?;
     sender.answer()?;
     for connected in (0..connections).step_by(CONNECTING_MAX) {
         let count = CONNECTING_MAX.min(connections - connected);
@@ -306,11 +306,11 @@ fn sockets(args: SocketsArgs) -> Result<()> {
         reader.ask(&format!("accept {}", connected + count))?;
     }
     let frame_bytes = number(&sender.ask(&format!("frame {frame}"))?, "bytes")?;
-    let mut floor_bytes = 0;
+    let mut baseline_bytes = 0;
 
     client.ask("reset")?;
     expected = 0;
-    let (mut costs, mut floors, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut costs, mut baselines, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     let mut left = messages;
     while left > 0 {
         let count = left.min(MESSAGES_PER_ROUND);
@@ -328,13 +328,13 @@ fn sockets(args: SocketsArgs) -> Result<()> {
         let before = sender.ask_number("usage", "cpu_ns")?;
         for _ in 0..count {
             sender.ask("send")?;
-            floor_bytes += frame_bytes * connections as u64;
-            reader.ask(&format!("await {floor_bytes}"))?;
+            baseline_bytes += frame_bytes * connections as u64;
+            reader.ask(&format!("await {baseline_bytes}"))?;
         }
-        let floor = (sender.ask_number("usage", "cpu_ns")? - before) as f64 / sends / 1000.0;
+        let baseline = (sender.ask_number("usage", "cpu_ns")? - before) as f64 / sends / 1000.0;
         costs.push(cost);
-        floors.push(floor);
-        ratios.push(cost / floor);
+        baselines.push(baseline);
+        ratios.push(cost / baseline);
     }
     let totals = client.ask(&format!("await {expected}"))?;
     let deliveries = number(&totals, "messages")?;
@@ -344,8 +344,8 @@ fn sockets(args: SocketsArgs) -> Result<()> {
         deliveries,
         io_uring: started["io_uring"] == true,
         cpu_us_per_delivery: median(costs),
-        floor_cpu_us_per_send: median(floors),
-        ratio_to_floor: median(ratios),
+        baseline_cpu_us_per_send: median(baselines),
+        ratio_to_baseline: median(ratios),
         bytes_per_delivery: number(&totals, "bytes")? as f64 / deliveries as f64,
         rss_bytes_per_connection: rss_idle.saturating_sub(rss_before) / connections as u64,
     };
@@ -356,8 +356,8 @@ fn sockets(args: SocketsArgs) -> Result<()> {
         println!("deliveries                {}", result.deliveries);
         println!("sent by                   {}", if result.io_uring { "io_uring" } else { "send()" });
         println!("CPU per delivery          {:.2} µs", result.cpu_us_per_delivery);
-        println!("floor: CPU per send       {:.2} µs", result.floor_cpu_us_per_send);
-        println!("ratio to the floor        {:.2}", result.ratio_to_floor);
+        println!("baseline: CPU per send       {:.2} µs", result.baseline_cpu_us_per_send);
+        println!("ratio to the baseline        {:.2}", result.ratio_to_baseline);
         println!("bytes per delivery        {:.1}", result.bytes_per_delivery);
         println!("RSS per idle connection   {} bytes", result.rss_bytes_per_connection);
     }

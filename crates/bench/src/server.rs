@@ -102,7 +102,7 @@ pub fn run(members_count: usize, dir: &Path, io_uring: IoUring, mode: Mode) -> R
             heartbeat_interval_ms: HEARTBEAT_INTERVAL_MS,
             // All sessions are active, since the bench measures deliveries.
             passive_above_members: Some(u64::MAX),
-            streams: mode.streams(),
+            stream_codec: mode.stream_codec(),
             ..PartitionConfig::new(PartitionId(0), "ws://127.0.0.1".into(), [7; 32])
         },
     };

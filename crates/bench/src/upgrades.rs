@@ -6,7 +6,7 @@
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use guildhall_codec::{ClassicContexts, Upgrade, UpgradeGate};
+use guildhall_codec::{ContextPool, Upgrade, UpgradeGate};
 use guildhall_memory_budget::{Reading, UpgradeConfig, UpgradeLoop};
 use guildhall_stdx::{Instant, Rng};
 use serde::Serialize;
@@ -164,7 +164,7 @@ struct Sizes {
 
 impl Sizes {
     fn new() -> Result<Self> {
-        let contexts = ClassicContexts::default();
+        let contexts = ContextPool::default();
         let extra_bytes = contexts.extra_bytes().context("there are no larger contexts")?;
         Ok(Self { context_bytes: contexts.stats().zstd.slot_bytes, extra_bytes })
     }

@@ -1,6 +1,6 @@
 //! Codec: encodings, envelopes and compression.
 //!
-//! Owns        JSON and ETF bodies, the envelope around a shared body, classic compression contexts, inbound payloads.
+//! Owns        JSON and ETF bodies, the envelope around a shared body, the pool of compression contexts, inbound payloads.
 //! Doors       `encode_json`, `encode_etf`, `transcode_json` make bodies; `DispatchFrame` puts a recipient's seq around
 //!             one; `StreamCompressor` compresses per connection, `DispatchFrame::prepare` once for all;
 //!             `decode_payload` reads a client's message.
@@ -11,7 +11,7 @@
 #![deny(unsafe_code)]
 
 #[cfg(feature = "stream")]
-pub mod classic;
+pub mod context_pool;
 pub mod error;
 pub mod etf;
 pub mod frame;
@@ -27,7 +27,7 @@ pub mod stream;
 mod upgrade;
 
 #[cfg(feature = "stream")]
-pub use classic::{ClassicContexts, ClassicParams, ClassicStats};
+pub use context_pool::{ContextParams, ContextPool, ContextStats};
 #[cfg(feature = "stream")]
 pub use error::CodecError;
 pub use error::{DecodeError, EncodeError, EtfError};

@@ -3,7 +3,7 @@
 //! Owns        the gate (`UpgradeGate`), which applies the last decision to the connections of all partitions: its
 //!             share by counting, its bytes by subtracting each upgrade's.
 //! Invariants  U1 larger contexts never hold more than the last decision allows, also between two readings of memory.
-//! Not here    the decision (`guildhall-memory-budget`), contexts (`classic`).     Spec  docs/adr/0016.
+//! Not here    the decision (`guildhall-memory-budget`), contexts (`context_pool`).     Spec  docs/adr/0016.
 
 use std::sync::{
     Arc,

@@ -2,7 +2,7 @@
 //! that nothing else grows in it.
 #![cfg(all(feature = "stream", target_os = "linux"))]
 
-use guildhall_codec::{ClassicContexts, ClassicParams, StreamCompressor};
+use guildhall_codec::{ContextParams, ContextPool, StreamCompressor};
 use guildhall_stdx::Rng;
 use std::{f64::consts::TAU, fs};
 
@@ -26,7 +26,7 @@ fn wanted(step: usize) -> usize {
 
 #[test]
 fn resident_memory_is_what_is_accounted_for() {
-    let contexts = ClassicContexts::new(ClassicParams::default()).unwrap();
+    let contexts = ContextPool::new(ContextParams::default()).unwrap();
     let mut rng = Rng::new(2026);
     let mut out = Vec::with_capacity(1 << 20);
     let text: Vec<u8> = (0..200_000).map(|_| b"abcdefghij klmnop"[rng.below(17) as usize]).collect();

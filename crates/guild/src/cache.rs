@@ -158,7 +158,7 @@ impl MessageCache {
 
     /// Looks up a message and marks it as used.
     pub fn lookup(&mut self, key: Key) -> Lookup<'_> {
-        self.settle(key);
+        self.update_eviction_order(key);
         match self.entries.get(&key) {
             Some(Entry { content: Some(message), .. }) => Lookup::Found(message),
             Some(_) => Lookup::Absent,
@@ -216,7 +216,7 @@ impl MessageCache {
             Some(Some(unneeded)) => self.evicted.extend(unneeded.reactions),
             Some(None) | None => {}
         }
-        self.settle(key);
+        self.update_eviction_order(key);
         self.shrink();
     }
 
@@ -236,7 +236,7 @@ impl MessageCache {
             self.changed.pop_front();
             if let Some(entry) = self.entries.get_mut(&key).filter(|entry| entry.changed_at == Some(at)) {
                 entry.changed_at = None;
-                self.settle(key);
+                self.update_eviction_order(key);
             }
         }
         self.shrink();
@@ -255,11 +255,11 @@ impl MessageCache {
         if entry.changed_at.replace(version) != Some(version) {
             self.changed.push_back((version, key));
         }
-        self.settle(key);
+        self.update_eviction_order(key);
     }
 
     /// Moves an entry to the end of the eviction order, or removes it from the order while it must stay.
-    fn settle(&mut self, key: Key) {
+    fn update_eviction_order(&mut self, key: Key) {
         let Some(entry) = self.entries.get_mut(&key) else { return };
         if let Some(stamp) = entry.stamp.take() {
             self.evictable.remove(&stamp);

@@ -512,7 +512,7 @@ impl Guild {
             && self.background.is_empty()
             && !self.presences.has_overrides()
             && self.voice.is_empty()
-            && self.outbox.is_settled()
+            && self.outbox.is_all_durable()
             && !self.messages.is_loading()
     }
 

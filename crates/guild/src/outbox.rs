@@ -72,7 +72,7 @@ impl Outbox {
     }
 
     /// Whether every output was polled and every write is durable.
-    pub fn is_settled(&self) -> bool {
+    pub fn is_all_durable(&self) -> bool {
         self.outputs.is_empty() && self.committed >= self.written
     }
 }

@@ -1,6 +1,6 @@
 //! Assembly: a configuration becomes a running node, and a running node stops.
 //!
-//! Owns        the order in which the parts start (`assemble`) and end (`Running::stop`).
+//! Owns        the order in which the parts start (`assemble`) and end (`RunningNode::stop`).
 //! Invariants  A1 the port is taken before anything is written, and served before anything is ready.
 //!             A2 nothing that was acknowledged is lost by stopping: sockets go first, the store last.
 //! Limits      stopping takes `server.drain_notice_ms` and at most `server.drain_timeout_ms`, and `PART_MS_MIN` per
@@ -33,7 +33,7 @@ use guildhall_api::{
     Unserved, UserPolicy, V1Limits, V1State, VisitorLimits, Visitors, backend_routers, chat_router,
     dictionaries_router, files_router, ops_router, router,
 };
-use guildhall_codec::{ClassicContexts, ClassicStats, CodecError, Dictionaries};
+use guildhall_codec::{CodecError, ContextPool, ContextStats, Dictionaries};
 use guildhall_guild::{GuildLimits, LinkRenewer, RenewLinks};
 use guildhall_guild_protocol::{HiddenChannels, PartitionId};
 use guildhall_memory_budget::UpgradeConfig;
@@ -44,7 +44,7 @@ use guildhall_net::{
 use guildhall_node::{
     DirectLimits, DirectsWho, Node, NodeConfig, NodeLimits, Retention, SignOnAccounts, WritesStopped,
 };
-use guildhall_partition::{PartitionConfig, Streams};
+use guildhall_partition::{PartitionConfig, StreamCodec};
 use guildhall_session::{LogLimits, Share};
 use guildhall_store::{DataDir, Store, StoreError};
 use std::{
@@ -203,7 +203,7 @@ impl StartError {
 }
 
 /// A node that serves.
-pub struct Running {
+pub struct RunningNode {
     /// Guilds and accounts.
     pub node: Node,
     /// Address of the listener, with the actual port.
@@ -228,7 +228,7 @@ pub struct Running {
     drain: DrainTimes,
     handover: HandOverTo,
     gate: Arc<IdentifyGate>,
-    contexts: ClassicContexts,
+    contexts: ContextPool,
     upgrades: Option<Upgrades>,
     /// Ends with it.
     _issuers: Option<Watch>,
@@ -293,7 +293,7 @@ const PART_MS_MIN: u64 = 1_000;
 ///
 /// # Errors
 /// See [`StartError`]. No part is left running.
-pub async fn assemble(config: &Config) -> Result<Running, StartError> {
+pub async fn assemble(config: &Config) -> Result<RunningNode, StartError> {
     preflight::check(config)?;
     let files_allowed = open_files::raise_limit();
     let places = open_files::places(config.server.connections_max, files_allowed);
@@ -322,7 +322,7 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
     let data_dir = database::lock_data_dir(config)?;
 
     let clock = SystemClock::default();
-    let contexts = classic_contexts(&config.codec)?;
+    let contexts = context_pool(&config.codec)?;
     // Read here, because the check at the start creates contexts too.
     let stats = contexts.stats();
     tracing::info!(
@@ -376,7 +376,7 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
     });
     let metrics = Metrics {
         partitions: server.partitions(),
-        front: server.front_watch(),
+        http: server.http_watch(),
         node: node.clone(),
         contexts: contexts.clone(),
         files: files.clone(),
@@ -456,7 +456,7 @@ pub async fn assemble(config: &Config) -> Result<Running, StartError> {
         }
     };
     let sampler = Sampler::start(&reports);
-    Ok(Running {
+    Ok(RunningNode {
         node,
         local_addr,
         admin_addr,
@@ -504,7 +504,7 @@ pub(crate) fn read_tls(config: &TlsConfig) -> Result<Option<tls::Pair>, StartErr
 
 fn streams_name(config: &Config) -> &'static str {
     match config.codec.streams {
-        StreamMode::Classic => "classic",
+        StreamMode::PerConnection => "per-connection",
         StreamMode::SharedMatch => "shared-match",
     }
 }
@@ -530,23 +530,23 @@ fn readiness(is_ready: &AtomicBool, node: &Node, store: &dyn Store) -> Result<()
 ///
 /// # Errors
 /// `Codec`.
-pub(crate) fn classic_contexts(codec: &CodecConfig) -> Result<ClassicContexts, StartError> {
-    let bytes_max = codec.classic_bytes_max.unwrap_or_else(|| match MemoryReader::new(codec.memory_bytes_max).read() {
+pub(crate) fn context_pool(codec: &CodecConfig) -> Result<ContextPool, StartError> {
+    let bytes_max = codec.contexts_bytes_max.unwrap_or_else(|| match MemoryReader::new(codec.memory_bytes_max).read() {
         Ok(memory) => (u128::from(memory.limit_bytes) * u128::from(CLASSIC_PERCENT) / 100) as u64,
         Err(error) => {
-            tracing::warn!(%error, "memory cannot be read: compression contexts have no bound; set codec.classic_bytes_max");
+            tracing::warn!(%error, "memory cannot be read: compression contexts have no bound; set codec.contexts_bytes_max");
             u64::MAX
         }
     });
-    let contexts = ClassicContexts::new(codec.classic_params(bytes_max))?;
+    let contexts = ContextPool::new(codec.context_params(bytes_max))?;
     contexts.check()?;
     Ok(contexts)
 }
 
-impl Running {
+impl RunningNode {
     /// The account of compression contexts.
     #[must_use]
-    pub fn classic_stats(&self) -> ClassicStats {
+    pub fn context_stats(&self) -> ContextStats {
         self.contexts.stats()
     }
 
@@ -629,7 +629,7 @@ impl Running {
         let plan = DrainPlan::within(total);
         let server = self.server;
         let letting_go = tokio::task::spawn_blocking(move || {
-            tell_drained(server.let_go(plan));
+            log_drained(server.let_go(plan));
             // Ended while other members can still receive the change.
             server.partitions().leave_voice();
             server
@@ -657,7 +657,7 @@ impl Running {
     }
 }
 
-fn tell_drained(report: DrainReport) {
+fn log_drained(report: DrainReport) {
     let DrainReport { asked_count, asking_ms, stayed_count } = report;
     tracing::info!(asked = asked_count, asking_ms, stayed = stayed_count, "clients have disconnected");
 }
@@ -862,9 +862,9 @@ fn partition_config(config: &Config, gateway_url: &str) -> Result<PartitionConfi
         guilds_per_shard_max: limits.guilds_per_shard_max as usize,
         expire_sessions: config.auth.expire_sessions == ExpireSessions::On,
         hidden_channels: hidden_channels(config),
-        streams: match config.codec.streams {
-            StreamMode::Classic => Streams::Classic,
-            StreamMode::SharedMatch => Streams::SharedMatch {
+        stream_codec: match config.codec.streams {
+            StreamMode::PerConnection => StreamCodec::PerConnection,
+            StreamMode::SharedMatch => StreamCodec::SharedMatch {
                 history_bytes_max: config.codec.shared_history_bytes_max as usize,
                 check_one_in: config.codec.shared_check_one_in,
             },
@@ -899,10 +899,10 @@ fn server_config(
     config: &Config,
     gateway_url: &str,
     places: open_files::Places,
-    classic: ClassicContexts,
+    contexts: ContextPool,
 ) -> Result<ServerConfig, StartError> {
     let partition = PartitionConfig {
-        classic,
+        contexts,
         deflate: deflate::params(&config.deflate),
         ..partition_config(config, gateway_url)?
     };

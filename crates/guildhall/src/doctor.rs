@@ -309,7 +309,7 @@ fn kernel() -> Vec<Finding> {
 fn memory(config: &Config) -> Finding {
     match MemoryReader::new(config.codec.memory_bytes_max).read() {
         Ok(memory) => fine("memory", format!("the node may use {}", megabytes(memory.limit_bytes))),
-        Err(error) => warning("memory", format!("cannot be read ({error}): set codec.classic_bytes_max")),
+        Err(error) => warning("memory", format!("cannot be read ({error}): set codec.contexts_bytes_max")),
     }
 }
 

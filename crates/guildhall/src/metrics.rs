@@ -25,8 +25,8 @@ use axum::{
 use exposition::Exposition;
 use guildhall_accounting::{LoopReport, Reading};
 use guildhall_api::{Files, OTHER, Unserved};
-use guildhall_codec::{ClassicContexts, ClassicStats};
-use guildhall_net::{AccessLog, FrontState, FrontWatch, PartitionState, Partitions};
+use guildhall_codec::{ContextPool, ContextStats};
+use guildhall_net::{AccessLog, HttpState, HttpWatch, PartitionState, Partitions};
 use guildhall_node::{CommitStats, Node, RetentionCounts};
 use guildhall_partition::{Closes, Counters};
 use guildhall_stdx::Histogram;
@@ -52,11 +52,11 @@ pub struct Metrics {
     /// Connections, sessions, deliveries.
     pub partitions: Partitions,
     /// Sockets of the node, refused ones included.
-    pub front: FrontWatch,
+    pub http: HttpWatch,
     /// Guilds, commits.
     pub node: Node,
     /// Compression contexts.
-    pub contexts: ClassicContexts,
+    pub contexts: ContextPool,
     /// What messages carry; none where that is switched off.
     pub files: Option<Files>,
     /// Requests for routes that are not served.
@@ -150,7 +150,7 @@ impl Metrics {
     fn snapshot(&self) -> Snapshot {
         Snapshot {
             partitions: self.partitions.inspect(),
-            front: self.front.state(),
+            http: self.http.state(),
             contexts: self.contexts.stats(),
             mailboxes: self.node.mailbox_places_taken(),
             loops: [self.node.worker_reports(), self.partitions.loop_reports(), vec![self.node.store_report()]]
@@ -177,8 +177,8 @@ impl Metrics {
 #[derive(Debug)]
 struct Snapshot {
     partitions: Vec<PartitionState>,
-    front: FrontState,
-    contexts: ClassicStats,
+    http: HttpState,
+    contexts: ContextStats,
     mailboxes: Vec<usize>,
     loops: Vec<LoopReport>,
     commits: CommitStats,
@@ -215,7 +215,7 @@ impl Snapshot {
             sum += partition.counters;
             latency += partition.latency;
         }
-        self.front(out)?;
+        self.http(out)?;
         self.clients(out, &sum)?;
         self.deliveries(out, &sum, &latency)?;
         self.sent(out)?;
@@ -225,23 +225,23 @@ impl Snapshot {
         self.shared_match(out)
     }
 
-    fn front(&self, out: &mut Writer<'_>) -> fmt::Result {
-        let front = &self.front;
-        out.gauge("sockets", "Sockets now, of the gateway, of REST and without a request yet", front.sockets as u64)?;
-        out.gauge("sockets_rest", "Of these, sockets of REST", front.rest_sockets as u64)?;
+    fn http(&self, out: &mut Writer<'_>) -> fmt::Result {
+        let http = &self.http;
+        out.gauge("sockets", "Sockets now, of the gateway, of REST and without a request yet", http.sockets as u64)?;
+        out.gauge("sockets_rest", "Of these, sockets of REST", http.rest_sockets as u64)?;
         let why = |name: &str| vec![("why", name.to_owned())];
         out.counters(
             "sockets_refused",
             "Sockets and upgrades that were refused before their request was looked at",
             &[
-                (why("full"), front.refused_full_total),
-                (why("handshakes"), front.refused_handshakes_total),
-                (why("address"), front.refused_address_total),
-                (why("descriptors"), front.refused_descriptors_total),
+                (why("full"), http.refused_full_total),
+                (why("handshakes"), http.refused_handshakes_total),
+                (why("address"), http.refused_address_total),
+                (why("descriptors"), http.refused_descriptors_total),
             ],
         )?;
-        out.counter("sockets_stalled", "Sockets of REST ended because their client did not read", front.stalled_total)?;
-        let answers = front.answers_total.map(|(status, count)| (vec![("status", status.to_owned())], count));
+        out.counter("sockets_stalled", "Sockets of REST ended because their client did not read", http.stalled_total)?;
+        let answers = http.answers_total.map(|(status, count)| (vec![("status", status.to_owned())], count));
         out.counters("rest_answers", "Answers of REST and of the backend API, by status", &answers)?;
         match self.certificate_end_s.and_then(|seconds| u64::try_from(seconds).ok()) {
             Some(seconds) => {
@@ -289,8 +289,8 @@ impl Snapshot {
         };
         let mut all = closes("server", &sum.closed_by_us);
         all.extend(closes("client", &sum.closed_by_clients));
-        out.counters("closes", "Close frames, by code and by sender of the first", &all)?;
-        out.counter("connections_cut", "Connections that ended without a close frame", sum.cut_total)?;
+        out.counters("connection_closes", "Close frames, by code and by sender of the first", &all)?;
+        out.counter("connections_aborted", "Connections that ended without a close frame", sum.aborted_total)?;
         out.counter("slow_consumers", "Connections cut because they did not read", sum.slow_consumers_total)
     }
 
@@ -339,8 +339,8 @@ impl Snapshot {
         out.counter("retention_failures", "Passes of retention that failed", failures)?;
         out.gauge("retention_progress_channels", "Channels that the current or last pass has looked at", progress)?;
         if let Some((bytes, bytes_max)) = self.files {
-            out.gauge("files_bytes", "Bytes of all files that came with messages", bytes)?;
-            out.gauge("files_bytes_max", "How many there may be", bytes_max)?;
+            out.gauge("upload_bytes", "Bytes of all files that came with messages", bytes)?;
+            out.gauge("upload_bytes_max", "How many there may be", bytes_max)?;
         }
         if self.is_sqlite {
             let help = "Bytes of the database, without its write-ahead log";
@@ -374,7 +374,11 @@ impl Snapshot {
             &of(|pool| pool.refused_total),
         )?;
         out.gauge("compression_bytes_max", "What all contexts may hold", stats.bytes_max)?;
-        out.counter("compression_stored", "Messages sent uncompressed for lack of a context", stats.stored_total)?;
+        out.counter(
+            "compression_uncompressed_messages",
+            "Messages sent uncompressed for lack of a context",
+            stats.stored_total,
+        )?;
         let upgrades = &stats.upgrades;
         out.counter("compression_upgrades", "Connections that got a larger context", upgrades.granted_total)?;
         out.counter(
@@ -382,7 +386,11 @@ impl Snapshot {
             "Those that would have, had there been room",
             upgrades.denied_total,
         )?;
-        out.counter("bodies_deflated", "Messages compressed once for permessage-deflate", sum.bodies_deflated_total)
+        out.counter(
+            "deflate_shared_bodies",
+            "Messages compressed once for permessage-deflate",
+            sum.deflate_shared_bodies_total,
+        )
     }
 
     fn shared_match(&self, out: &mut Writer<'_>) -> fmt::Result {
@@ -398,14 +406,10 @@ impl Snapshot {
         out.gauge("shared_match_heap_bytes", "Memory of the search that streams share", heap_bytes)?;
         out.counter("shared_match_texts", "Texts searched for matches, once for all", sum.texts_total)?;
         out.counter("shared_match_parses", "Parses made of them", sum.parses_total)?;
-        out.counter("shared_match_written", "Texts written to connections by shared-match", sum.written_total)?;
-        out.counter(
-            "shared_match_fallbacks",
-            "Of these, not with the parse that was tried first",
-            sum.fallbacks_total,
-        )?;
-        out.counter("shared_match_late", "Of these, with no shared parse", sum.late_total)?;
-        out.counter("shared_match_alone", "Messages that one connection got and no other", sum.alone_total)?;
+        out.counter("shared_match_messages", "Texts written to connections by shared-match", sum.written_total)?;
+        out.counter("shared_match_retries", "Of these, not with the parse that was tried first", sum.fallbacks_total)?;
+        out.counter("shared_match_evicted", "Of these, with no shared parse", sum.late_total)?;
+        out.counter("shared_match_standalone", "Messages that one connection got and no other", sum.alone_total)?;
         out.counter("shared_match_checked", "Messages that were read back before they were sent", checked)?;
         out.counter("shared_match_mismatches", "Of these, not as they were to be", mismatches)
     }

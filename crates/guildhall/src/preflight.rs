@@ -5,7 +5,7 @@
 //! Not here    the port, and the content of the database, which depend on other processes and on earlier runs.
 
 use crate::{
-    assemble::{StartError, classic_contexts, read_tls, secret},
+    assemble::{StartError, context_pool, read_tls, secret},
     config::{Config, Database},
     dictionaries, issuers, jwks_url,
 };
@@ -30,7 +30,7 @@ pub fn check(config: &Config) -> Result<(), StartError> {
     if let Some(dir) = &config.codec.dictionaries_dir {
         dictionaries::load(dir)?;
     }
-    classic_contexts(&config.codec)?;
+    context_pool(&config.codec)?;
     check_data_dir(&config.store.dir)?;
     match config.store.database() {
         Database::Sqlite(dir) => check_data_dir(dir)?,

@@ -4,7 +4,7 @@
 //! Owns        the list of live settings (`LIVE`), and the difference of two configurations (`changes`).
 //! Invariants  L1 a faulty configuration changes nothing. L2 every changed setting is logged once per SIGHUP, with
 //!             whether it is in force. L3 secrets are not logged, only that they changed. (tests `l2_*`, `l3_*`)
-//! Not here    applying the settings: `Running::take_settings`, `LogHandle::set_level`.
+//! Not here    applying the settings: `RunningNode::take_settings`, `LogHandle::set_level`.
 
 use crate::config::{Config, Effective, Loaded, Origin, Secret, StoreUrl};
 use guildhall_accounting::report::Setting;

@@ -5,7 +5,7 @@
 //! Not here    the decision: `guildhall-memory-budget`.     Spec  docs/adr/0016.
 
 use crate::memory::{Memory, MemoryReader};
-use guildhall_codec::ClassicContexts;
+use guildhall_codec::ContextPool;
 use guildhall_memory_budget::{BudgetState, Decision, Reading, UpgradeConfig, UpgradeLoop};
 use guildhall_net::{Partitions, SystemClock};
 use std::{
@@ -41,7 +41,7 @@ impl Upgrades {
         config: UpgradeConfig,
         reader: MemoryReader,
         clock: SystemClock,
-        contexts: ClassicContexts,
+        contexts: ContextPool,
         partitions: Partitions,
     ) -> Self {
         let status = Arc::new(Mutex::new(UpgradeStatus::default()));
@@ -65,7 +65,7 @@ impl Upgrades {
                     partitions.take_back_upgrades(decision.reclaim_count as usize);
                 }
                 if last.replace(decision.state) != Some(decision.state) {
-                    tell(memory, &decision);
+                    log_decision(memory, &decision);
                 }
                 let taken_back_total = control.reclaimed_total();
                 *shared.lock().unwrap_or_else(PoisonError::into_inner) =
@@ -95,12 +95,7 @@ impl Drop for Upgrades {
 }
 
 /// One turn of the loop.
-fn decide(
-    control: &mut UpgradeLoop,
-    clock: &SystemClock,
-    memory: Option<Memory>,
-    contexts: &ClassicContexts,
-) -> Decision {
+fn decide(control: &mut UpgradeLoop, clock: &SystemClock, memory: Option<Memory>, contexts: &ContextPool) -> Decision {
     let gate = contexts.gate().stats();
     let reading = memory.map(|memory| Reading {
         limit_bytes: memory.limit_bytes,
@@ -113,7 +108,7 @@ fn decide(
     decision
 }
 
-fn tell(memory: Option<Memory>, decision: &Decision) {
+fn log_decision(memory: Option<Memory>, decision: &Decision) {
     let Some(memory) = memory else { return };
     tracing::info!(
         state = ?decision.state,
@@ -137,7 +132,7 @@ mod tests {
     /// Real contexts and slots; a simulated limit close to their memory.
     #[test]
     fn new_connections_get_larger_contexts_while_there_is_room() {
-        let contexts = ClassicContexts::default();
+        let contexts = ContextPool::default();
         let mut control = UpgradeLoop::new(UpgradeConfig { memory_percent: 80 });
         let mut at = guildhall_stdx::Instant(0);
         let mut streams: Vec<StreamCompressor> = Vec::new();
@@ -176,7 +171,7 @@ mod tests {
 
     #[tokio::test]
     async fn it_reads_this_system_and_opens_the_gate() {
-        let contexts = ClassicContexts::default();
+        let contexts = ContextPool::default();
         let clock = SystemClock::default();
         let mut control = UpgradeLoop::new(UpgradeConfig { memory_percent: 95 });
         let memory = MemoryReader::new(None).read().ok();

@@ -54,12 +54,12 @@ impl RelaySink for PartitionSink {
         self.0.announce_user(user);
     }
 
-    fn tell_users(&self, published: &Arc<Published>) {
-        self.0.tell_direct(published);
+    fn publish_to_users(&self, published: &Arc<Published>) {
+        self.0.publish_direct(published);
     }
 
-    fn may_tell_users(&self) -> bool {
-        self.0.may_tell_direct()
+    fn may_publish_to_users(&self) -> bool {
+        self.0.has_room_for_directs()
     }
 }
 
@@ -206,7 +206,7 @@ impl Gateway for PartitionGateway {
     async fn of_user(&self, user_id: UserId) -> Vec<SessionInfo> {
         let mut all = Vec::new();
         for partition in 0..self.0.count() as u16 {
-            let look = self.0.look(PartitionId(partition), move |now, p| p.session_views_of(now, user_id));
+            let look = self.0.look(PartitionId(partition), move |now, p| p.user_session_views(now, user_id));
             all.extend(look.await.unwrap_or_default().into_iter().map(|view| (partition, view)));
         }
         all
@@ -228,15 +228,15 @@ impl Gateway for PartitionGateway {
         count
     }
 
-    fn tell_users(&self, published: &Arc<Published>, user_ids: &Arc<[UserId]>) -> usize {
-        self.0.tell_users(published, user_ids)
+    fn publish_to_users(&self, published: &Arc<Published>, user_ids: &Arc<[UserId]>) -> usize {
+        self.0.publish_to_users(published, user_ids)
     }
 }
 
 /// Tells the gateway the client address of an upgrade.
 pub fn peers(trusted: Arc<[IpAddr]>) -> Peers {
     let proxies = trusted.clone();
-    Peers { address_of: Arc::new(move |socket, headers| peer_of(socket, headers, &trusted)), proxies }
+    Peers { client_address: Arc::new(move |socket, headers| peer_of(socket, headers, &trusted)), proxies }
 }
 
 fn peer_of(socket: IpAddr, headers: &HeaderMap, trusted: &[IpAddr]) -> IpAddr {

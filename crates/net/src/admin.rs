@@ -4,7 +4,7 @@
 //!         `WRITE_STALL` for a client that does not read. It has no TLS and takes no upgrades.
 
 use crate::{
-    front::{FrontCounters, HEAD_BYTES_MAX, HEAD_TIMEOUT},
+    http::{HEAD_BYTES_MAX, HEAD_TIMEOUT, HttpCounters},
     progress::{Progress, Watched},
 };
 use axum::{Router, body::Body};
@@ -39,7 +39,7 @@ pub async fn serve_admin(listener: TcpListener, http: Router) {
 }
 
 async fn serve(stream: TcpStream, router: Router) {
-    let progress = Progress::new(WRITE_STALL, Arc::new(FrontCounters::default()));
+    let progress = Progress::new(WRITE_STALL, Arc::new(HttpCounters::default()));
     progress.set_rest();
     let service = service_fn(move |request: Request<Incoming>| {
         let router = router.clone();

@@ -70,13 +70,13 @@ impl AdmissionLimits {
 }
 
 /// Client address of a request, from the socket's address and the headers of proxies.
-pub type AddressOf = Arc<dyn Fn(IpAddr, &HeaderMap) -> IpAddr + Send + Sync>;
+pub type ClientAddress = Arc<dyn Fn(IpAddr, &HeaderMap) -> IpAddr + Send + Sync>;
 
 /// Proxies in front of this node, and the addresses behind them.
 #[derive(Clone)]
 pub struct Peers {
     /// Evaluates the headers of proxies.
-    pub address_of: AddressOf,
+    pub client_address: ClientAddress,
     /// Addresses of proxies. Many clients share one, so these are not limited.
     pub proxies: Arc<[IpAddr]>,
 }
@@ -90,7 +90,7 @@ impl fmt::Debug for Peers {
 impl Default for Peers {
     /// No proxies: the client is the socket's address.
     fn default() -> Self {
-        Self { address_of: Arc::new(|socket, _| socket), proxies: Arc::from([]) }
+        Self { client_address: Arc::new(|socket, _| socket), proxies: Arc::from([]) }
     }
 }
 

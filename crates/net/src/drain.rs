@@ -1,10 +1,10 @@
 //! Drain: asks clients to leave at the rate at which other nodes can accept them.
 //!
-//! Owns        the plan (`DrainPlan`), its pace (`Pace`), and the loop that asks (`ask_all`).
+//! Owns        the plan (`DrainPlan`), its pace (`Pace`), and the loop that asks (`reconnect_all`).
 //! Invariants  D1 every client receives op 7 within `asking_ms_max`, however slow the pace would be. D2 the pace is
 //!             jittered: each tick asks between 0.5 and 1.5 times its share. (tests `d1_*`, `d2_*`)
 //! Limits      `asking_ms_max` for asking, `grace_ms` for leaving; remaining connections are closed with 4000.
-//! Not here    op 7 itself (`Partition::ask_to_leave`), the rate of IDENTIFYs (`IdentifyGate`).     Spec
+//! Not here    op 7 itself (`Partition::send_reconnects`), the rate of IDENTIFYs (`IdentifyGate`).     Spec
 //!             docs/protocol.md §1.12.
 
 use crate::server::Partitions;
@@ -81,9 +81,9 @@ impl Pace {
 }
 
 /// Sends op 7 to all clients, and waits until they have left or `grace_ms` is over. Blocks.
-pub(crate) fn ask_all(partitions: &Partitions, starts_per_s: u32, plan: DrainPlan, seed: u64) -> DrainReport {
+pub(crate) fn reconnect_all(partitions: &Partitions, starts_per_s: u32, plan: DrainPlan, seed: u64) -> DrainReport {
     let started = Instant::now();
-    let all = partitions.ask_to_leave(0, plan.grace_ms);
+    let all = partitions.send_reconnects(0, plan.grace_ms);
     let conns_count: usize = all.iter().map(|leaving| leaving.conns_count).sum();
     let mut pace = Pace::new(conns_count, starts_per_s, plan, seed);
     tracing::info!(conns = conns_count, per_s = pace.per_s as u64, "asking clients to leave");
@@ -93,7 +93,7 @@ pub(crate) fn ask_all(partitions: &Partitions, starts_per_s: u32, plan: DrainPla
         let is_late = started.elapsed().as_millis() as u64 >= plan.asking_ms_max;
         let count = if is_late { usize::MAX } else { pace.next(last.elapsed()) };
         last = Instant::now();
-        let leaving = ask_some(partitions, count, plan.grace_ms);
+        let leaving = reconnect_some(partitions, count, plan.grace_ms);
         report.asked_count += leaving.asked_count;
         if leaving.unasked_count == 0 {
             break;
@@ -104,7 +104,7 @@ pub(crate) fn ask_all(partitions: &Partitions, starts_per_s: u32, plan: DrainPla
     let deadline = Instant::now() + Duration::from_millis(plan.grace_ms);
     loop {
         // Includes clients that connected in the meantime.
-        let leaving = ask_some(partitions, usize::MAX, plan.grace_ms);
+        let leaving = reconnect_some(partitions, usize::MAX, plan.grace_ms);
         report.asked_count += leaving.asked_count;
         report.stayed_count = leaving.conns_count;
         if leaving.conns_count == 0 || Instant::now() >= deadline {
@@ -115,11 +115,11 @@ pub(crate) fn ask_all(partitions: &Partitions, starts_per_s: u32, plan: DrainPla
 }
 
 /// Sends op 7 to about `count` clients, distributed over the partitions by their remaining clients.
-fn ask_some(partitions: &Partitions, count: usize, grace_ms: u64) -> Leaving {
+fn reconnect_some(partitions: &Partitions, count: usize, grace_ms: u64) -> Leaving {
     let mut sum = Leaving::default();
     let share = count.div_ceil(partitions.count().max(1));
     let answers =
-        if count == 0 { partitions.ask_to_leave(0, grace_ms) } else { partitions.ask_to_leave(share, grace_ms) };
+        if count == 0 { partitions.send_reconnects(0, grace_ms) } else { partitions.send_reconnects(share, grace_ms) };
     for Leaving { asked_count, unasked_count, conns_count } in answers {
         sum.asked_count += asked_count;
         sum.unasked_count += unasked_count;

@@ -11,8 +11,8 @@ mod admission;
 mod body;
 mod clock;
 mod drain;
-mod front;
 mod gatekeeper;
+mod http;
 mod loop_timer;
 mod mailbox;
 mod partition_loop;
@@ -24,14 +24,13 @@ mod url;
 
 pub use access::{AccessLog, AccessNote};
 pub use admin::serve_admin;
-pub use admission::{AddressOf, AdmissionLimits, Peers};
+pub use admission::{AdmissionLimits, ClientAddress, Peers};
 pub use clock::SystemClock;
 pub use drain::{DrainPlan, DrainReport};
 pub use gatekeeper::{IdentifyGate, IdentifyLimits, SessionStartLimit};
 pub use guildhall_partition::HandOver;
 pub use partition_loop::{AuthAnswer, DirectsAnswer, MessagesAnswer};
 pub use server::{
-    FrontState, FrontWatch, IoUring, PartitionState, Partitions, RunningServer, Server, ServerConfig, Starting,
-    Upstream,
+    HttpState, HttpWatch, IoUring, PartitionState, Partitions, RunningServer, Server, ServerConfig, Starting, Upstream,
 };
 pub use tls::{CertificateError, Certificates};

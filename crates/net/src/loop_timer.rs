@@ -7,13 +7,13 @@
 //!             are.
 //! Not here    exposition: `guildhall::metrics`.
 
-use crate::mailbox::{Note, NoteKind};
+use crate::mailbox::{CommandKind, PartitionCommand};
 use guildhall_accounting::LoopAccount;
 use guildhall_guild_protocol::{RelayMessage, RelayMessageKind};
 use std::{sync::Arc, time::Instant};
 use strum::VariantNames;
 
-/// Message types of the loop; those of guilds and notes follow.
+/// Message types of the loop; those of guilds and commands follow.
 #[derive(Clone, Copy, Debug, strum::VariantNames)]
 #[strum(serialize_all = "snake_case")]
 enum Own {
@@ -42,14 +42,14 @@ impl Kind {
         Self(Own::VARIANTS.len() + RelayMessageKind::from(message) as usize)
     }
 
-    pub fn of_note(note: &Note) -> Self {
-        Self(Own::VARIANTS.len() + RelayMessageKind::VARIANTS.len() + NoteKind::from(note) as usize)
+    pub fn of_command(command: &PartitionCommand) -> Self {
+        Self(Own::VARIANTS.len() + RelayMessageKind::VARIANTS.len() + CommandKind::from(command) as usize)
     }
 
     fn names() -> impl Iterator<Item = String> {
         let own = Own::VARIANTS.iter().map(|name| (*name).to_owned());
         let relays = RelayMessageKind::VARIANTS.iter().map(|name| format!("relay_{name}"));
-        own.chain(relays).chain(NoteKind::VARIANTS.iter().map(|name| format!("note_{name}")))
+        own.chain(relays).chain(CommandKind::VARIANTS.iter().map(|name| format!("command_{name}")))
     }
 }
 
@@ -113,7 +113,7 @@ mod tests {
         let mut timer = LoopTimer::new(account.clone());
         timer.begin();
         let handed_over_at = timer.stamp();
-        timer.handled(Kind::of_note(&Note::Stop));
+        timer.handled(Kind::of_command(&PartitionCommand::Stop));
         timer.took(handed_over_at);
         timer.took(handed_over_at);
         timer.took_all();
@@ -121,7 +121,7 @@ mod tests {
         let report = account.report();
         assert_eq!((report.name, report.index, report.mailbox, report.waits.count()), ("partition", 3, 2, 1));
         let names: Vec<&str> = report.kinds.iter().map(|kind| &*kind.name).collect();
-        assert_eq!(names, ["flush", "note_stop"]);
+        assert_eq!(names, ["flush", "command_stop"]);
         assert_eq!(report.busy_ns, report.kinds.iter().map(|kind| kind.times.total_ns).sum::<u64>());
     }
 
@@ -129,12 +129,12 @@ mod tests {
     fn each_type_has_its_name() {
         let names: Vec<String> = Kind::names().collect();
         let name = |kind: Kind| &*names[kind.0];
-        let close = Note::Close {
+        let close = PartitionCommand::Close {
             whose: guildhall_partition::Whose::User(UserId::new(1)),
             code: CloseCode::UnknownError,
             closed: Box::new(drop),
         };
-        assert_eq!(name(Kind::of_note(&close)), "note_close");
+        assert_eq!(name(Kind::of_command(&close)), "command_close");
         assert_eq!(name(Kind::HAND_OUT_OUTPUTS), "hand_out_outputs");
         let session = guildhall_guild_protocol::SessionKey {
             relay: guildhall_guild_protocol::RelayId::first(guildhall_guild_protocol::PartitionId(0)),

@@ -38,17 +38,17 @@ pub struct MovedSocket {
 }
 
 /// Looks at a partition, on its thread, and at how long its deliveries take.
-pub type Look = dyn FnOnce(Now, &Partition, &Histogram) + Send;
+pub type InspectFn = dyn FnOnce(Now, &Partition, &Histogram) + Send;
 
 /// Everything that is no guild's message.
 #[derive(strum::EnumDiscriminants)]
 #[strum_discriminants(
-    name(NoteKind),
+    name(CommandKind),
     derive(strum::VariantNames),
     strum(serialize_all = "snake_case"),
-    doc = "Which note it is: for accounts of time."
+    doc = "Which command it is: for accounts of time."
 )]
-pub enum Note {
+pub enum PartitionCommand {
     /// A socket finished its upgrade.
     Accepted {
         stream: std::net::TcpStream,
@@ -77,9 +77,9 @@ pub enum Note {
     /// Close these sessions; who asked is told how many there were.
     Close { whose: Whose, code: CloseCode, closed: Box<dyn FnOnce(usize) + Send> },
     /// Tell the sessions of these accounts, whatever guilds they are in. `permit`: it counts for `DIRECT_EVENTS_MAX`.
-    TellUsers { published: Arc<Published>, user_ids: Arc<[UserId]>, permit: Option<DirectPermit> },
+    PublishToUsers { published: Arc<Published>, user_ids: Arc<[UserId]>, permit: Option<DirectPermit> },
     /// Ask so many more clients to go away and resume (op 7), and say how far that is.
-    AskToLeave { count: usize, grace_ms: u64, answer: Sender<Leaving> },
+    SendReconnects { count: usize, grace_ms: u64, answer: Sender<Leaving> },
     /// Have all sessions leave voice.
     LeaveVoice { done: Sender<()> },
     /// The guilds have ended: give all sessions away that can be resumed.
@@ -93,7 +93,7 @@ pub enum Note {
     /// Close who is there, and end.
     Stop,
     /// Say what was counted so far.
-    Inspect(Box<Look>),
+    Inspect(Box<InspectFn>),
 }
 
 /// Counts one connection of the node for as long as it lives.
@@ -133,7 +133,7 @@ impl Drop for DirectPermit {
 pub struct Mailbox {
     directs_count: Arc<AtomicUsize>,
     guild: SyncSender<(Instant, ToRelay)>,
-    notes: Sender<Note>,
+    commands: Sender<PartitionCommand>,
     waker: Arc<mio::Waker>,
     is_awake: Arc<AtomicBool>,
     lost_at: Arc<Mutex<Option<Instant>>>,
@@ -143,7 +143,7 @@ pub struct Mailbox {
 pub struct MailboxReceiver {
     /// With the time it was handed over.
     pub guild: Receiver<(Instant, ToRelay)>,
-    pub notes: Receiver<Note>,
+    pub commands: Receiver<PartitionCommand>,
     is_awake: Arc<AtomicBool>,
     lost_at: Arc<Mutex<Option<Instant>>>,
 }
@@ -151,17 +151,17 @@ pub struct MailboxReceiver {
 /// A mailbox whose owner sleeps in the poll behind `waker`.
 pub fn mailbox(waker: mio::Waker) -> (Mailbox, MailboxReceiver) {
     let (guild, guild_receiver) = mpsc::sync_channel(GUILD_MESSAGES_MAX);
-    let (notes, notes_receiver) = mpsc::channel();
+    let (commands, commands_receiver) = mpsc::channel();
     let is_awake = Arc::new(AtomicBool::new(false));
     let directs_count = Arc::new(AtomicUsize::new(0));
     let lost_at = Arc::new(Mutex::new(None));
     let receiver = MailboxReceiver {
         guild: guild_receiver,
-        notes: notes_receiver,
+        commands: commands_receiver,
         is_awake: is_awake.clone(),
         lost_at: lost_at.clone(),
     };
-    (Mailbox { directs_count, guild, notes, waker: Arc::new(waker), is_awake, lost_at }, receiver)
+    (Mailbox { directs_count, guild, commands, waker: Arc::new(waker), is_awake, lost_at }, receiver)
 }
 
 impl Mailbox {
@@ -193,8 +193,8 @@ impl Mailbox {
     }
 
     /// Hands over anything else; dropped when the owner is gone.
-    pub fn send(&self, note: Note) {
-        if self.notes.send(note).is_ok() {
+    pub fn send(&self, command: PartitionCommand) {
+        if self.commands.send(command).is_ok() {
             self.wake();
         }
     }

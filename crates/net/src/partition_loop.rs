@@ -6,7 +6,7 @@
 use crate::{
     clock::SystemClock,
     loop_timer::{Kind, LoopTimer},
-    mailbox::{Mailbox, MailboxReceiver, MovedSocket, Note},
+    mailbox::{Mailbox, MailboxReceiver, MovedSocket, PartitionCommand},
     server::Upstream,
     sockets::{Sockets, Transfer, WAKE},
     url::Refusal,
@@ -33,13 +33,13 @@ const RETRY_MS: u64 = 1;
 const SLEEP_MS_MAX: u64 = 1_000;
 /// A guild that found the mailbox full tries again within milliseconds, and its sessions hear of an outage then. What
 /// was lost before this is told by now.
-const LOST_LATELY: Duration = Duration::from_secs(60);
+const RECENT_LOSS: Duration = Duration::from_secs(60);
 /// After the close frame, clients have so long to answer it; then the loop ends.
 const CLOSING_MS: u64 = 1_000;
 
 /// How a partition ends: close frames, then no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum Shutdown {
     /// It does not.
     No,
     /// Clients were closed; the loop ends at this time.
@@ -57,7 +57,7 @@ impl AuthAnswer {
     /// Sends the result to the partition.
     pub fn send(mut self, result: Result<Account, AuthFailure>) {
         self.is_sent = true;
-        self.mailbox.send(Note::Authenticated { conn: self.conn, result });
+        self.mailbox.send(PartitionCommand::Authenticated { conn: self.conn, result });
     }
 }
 
@@ -66,7 +66,7 @@ impl Drop for AuthAnswer {
     fn drop(&mut self) {
         if !self.is_sent {
             let result = Err(AuthFailure::Unavailable);
-            self.mailbox.send(Note::Authenticated { conn: self.conn, result });
+            self.mailbox.send(PartitionCommand::Authenticated { conn: self.conn, result });
         }
     }
 }
@@ -82,7 +82,7 @@ impl MessagesAnswer {
     /// Sends the messages to the partition.
     pub fn send(self, messages: Vec<Arc<Message>>) {
         let Self { mailbox, session, guild_id } = self;
-        mailbox.send(Note::Messages { session, guild_id, messages });
+        mailbox.send(PartitionCommand::Messages { session, guild_id, messages });
     }
 }
 
@@ -97,7 +97,7 @@ impl DirectsAnswer {
     /// Sends the direct messages to the partition.
     pub fn send(mut self, directs: Vec<Direct>) {
         self.is_sent = true;
-        self.mailbox.send(Note::Directs { session: self.session, directs: Some(directs) });
+        self.mailbox.send(PartitionCommand::Directs { session: self.session, directs: Some(directs) });
     }
 }
 
@@ -105,7 +105,7 @@ impl Drop for DirectsAnswer {
     /// The upstream could not read them: the client may try again.
     fn drop(&mut self) {
         if !self.is_sent {
-            self.mailbox.send(Note::Directs { session: self.session, directs: None });
+            self.mailbox.send(PartitionCommand::Directs { session: self.session, directs: None });
         }
     }
 }
@@ -123,7 +123,7 @@ pub struct PartitionLoop {
     pub refused: Arc<Refused>,
     /// Messages to guilds whose mailbox was full, oldest first. They come from sessions here, whose limits bound them.
     pub stalled: VecDeque<(GuildId, ToGuild)>,
-    pub ending: Ending,
+    pub shutdown: Shutdown,
     /// From the hand-over of a guild's message to its last frame: written, or left to a socket that was full.
     pub latency: Histogram,
     /// When those messages were handed over that this turn took.
@@ -170,9 +170,9 @@ impl PartitionLoop {
             }
             self.receiver.begin();
             has_more = self.take_guild_messages(now);
-            self.take_notes(now);
+            self.take_commands(now);
             self.timer.took_all();
-            if self.go_on_ending(now) {
+            if self.is_shut_down(now) {
                 return;
             }
             self.read_sockets(now, &mut buffer);
@@ -189,11 +189,11 @@ impl PartitionLoop {
     }
 
     /// Whether the end is reached: nobody is left, or nobody is waited for any more.
-    fn go_on_ending(&mut self, now: Now) -> bool {
+    fn is_shut_down(&mut self, now: Now) -> bool {
         let nobody = self.partition.conns_count() == 0;
-        match self.ending {
-            Ending::No => false,
-            Ending::Closed(until) => nobody || now.instant >= until,
+        match self.shutdown {
+            Shutdown::No => false,
+            Shutdown::Closed(until) => nobody || now.instant >= until,
         }
     }
 
@@ -204,12 +204,12 @@ impl PartitionLoop {
         let now = self.clock.now().instant;
         let until = |at: Instant| at.ms_since(now);
         let retry = if self.stalled.is_empty() { SLEEP_MS_MAX } else { RETRY_MS };
-        let ending = match self.ending {
-            Ending::No => SLEEP_MS_MAX,
-            Ending::Closed(at) => until(at),
+        let shutdown = match self.shutdown {
+            Shutdown::No => SLEEP_MS_MAX,
+            Shutdown::Closed(at) => until(at),
         };
         let deadline = self.partition.next_deadline().map_or(SLEEP_MS_MAX, until);
-        let sleep_ms = deadline.min(retry).min(ending).min(SLEEP_MS_MAX);
+        let sleep_ms = deadline.min(retry).min(shutdown).min(SLEEP_MS_MAX);
         Duration::from_millis(sleep_ms)
     }
 
@@ -259,53 +259,57 @@ impl PartitionLoop {
         }
     }
 
-    fn take_notes(&mut self, now: Now) {
-        while let Ok(note) = self.receiver.notes.try_recv() {
-            let kind = Kind::of_note(&note);
-            self.take_note(now, note);
+    fn take_commands(&mut self, now: Now) {
+        while let Ok(command) = self.receiver.commands.try_recv() {
+            let kind = Kind::of_command(&command);
+            self.handle_command(now, command);
             self.timer.handled(kind);
         }
     }
 
-    fn take_note(&mut self, now: Now, note: Note) {
+    fn handle_command(&mut self, now: Now, command: PartitionCommand) {
         let Self { partition, sockets, .. } = self;
-        match note {
-            Note::Accepted { stream, tls, early, params, permit } => {
+        match command {
+            PartitionCommand::Accepted { stream, tls, early, params, permit } => {
                 let socket = MovedSocket { stream: mio::net::TcpStream::from_std(stream), tls, permit };
                 self.accept(now, socket, early, params);
             }
-            Note::Moved { socket, conn } => self.accept_moved(now, socket, *conn),
-            Note::Authenticated { conn, result } => partition.handle_authenticated(now, conn, result, sockets),
-            Note::Messages { session, guild_id, messages } => {
+            PartitionCommand::Moved { socket, conn } => self.accept_moved(now, socket, *conn),
+            PartitionCommand::Authenticated { conn, result } => {
+                partition.handle_authenticated(now, conn, result, sockets)
+            }
+            PartitionCommand::Messages { session, guild_id, messages } => {
                 partition.handle_messages(now, session, guild_id, &messages, sockets);
             }
-            Note::Directs { session, directs } => partition.handle_directs(now, session, directs, sockets),
-            Note::Joined { user_id, guild_id } => partition.handle_joined(now, user_id, guild_id),
-            Note::UserChanged(user) => partition.handle_user_changed(now, &user, sockets),
-            Note::TakeBackUpgrades { count } => {
+            PartitionCommand::Directs { session, directs } => partition.handle_directs(now, session, directs, sockets),
+            PartitionCommand::Joined { user_id, guild_id } => partition.handle_joined(now, user_id, guild_id),
+            PartitionCommand::UserChanged(user) => partition.handle_user_changed(now, &user, sockets),
+            PartitionCommand::TakeBackUpgrades { count } => {
                 partition.take_back_upgrades(now, count, sockets);
             }
-            Note::Inspect(look) => look(now, partition, &self.latency),
-            Note::Close { whose, code, closed } => closed(partition.close_sessions(now, &whose, code, sockets)),
-            Note::TellUsers { published, user_ids, permit: _permit } => {
-                partition.tell_users(now, &published, &user_ids, sockets);
+            PartitionCommand::Inspect(look) => look(now, partition, &self.latency),
+            PartitionCommand::Close { whose, code, closed } => {
+                closed(partition.close_sessions(now, &whose, code, sockets))
             }
-            Note::AskToLeave { count, grace_ms, answer } => {
-                reply(&answer, partition.ask_to_leave(now, count, grace_ms, sockets));
+            PartitionCommand::PublishToUsers { published, user_ids, permit: _permit } => {
+                partition.publish_to_users(now, &published, &user_ids, sockets);
             }
-            Note::LeaveVoice { done } => {
+            PartitionCommand::SendReconnects { count, grace_ms, answer } => {
+                reply(&answer, partition.send_reconnects(now, count, grace_ms, sockets));
+            }
+            PartitionCommand::LeaveVoice { done } => {
                 partition.leave_voice();
                 // The requester ends the guilds after this reply: they must have the messages by then.
                 self.hand_out_outputs();
                 reply(&done, ());
             }
-            Note::HandOver { bytes_max, answer } => reply(&answer, self.hand_over(now, bytes_max)),
-            Note::TakeOver { over, users, taken } => reply(&taken, partition.take_over(now, &over, &users)),
-            Note::FailPendingRestores => partition.fail_pending_restores(now, sockets),
-            Note::Limits(limits) => partition.take_limits(&limits),
-            Note::Stop => {
+            PartitionCommand::HandOver { bytes_max, answer } => reply(&answer, self.hand_over(now, bytes_max)),
+            PartitionCommand::TakeOver { over, users, taken } => reply(&taken, partition.take_over(now, &over, &users)),
+            PartitionCommand::FailPendingRestores => partition.fail_pending_restores(now, sockets),
+            PartitionCommand::Limits(limits) => partition.take_limits(&limits),
+            PartitionCommand::Stop => {
                 partition.close_all(now, sockets);
-                self.ending = Ending::Closed(now.instant.after_ms(CLOSING_MS));
+                self.shutdown = Shutdown::Closed(now.instant.after_ms(CLOSING_MS));
             }
         }
     }
@@ -342,7 +346,7 @@ impl PartitionLoop {
         while let Some(message) = self.next_guild_message() {
             self.partition.handle_guild(now, message, true, &mut self.sockets);
         }
-        let may_have_lost = self.receiver.has_lost_within(LOST_LATELY);
+        let may_have_lost = self.receiver.has_lost_within(RECENT_LOSS);
         self.partition.hand_over(now, bytes_max, may_have_lost, &mut self.sockets)
     }
 
@@ -411,12 +415,12 @@ impl PartitionLoop {
             }
         }
         for Transfer { to, socket, conn } in self.sockets.take_transfers() {
-            self.mailboxes[usize::from(to.0)].send(Note::Moved { socket, conn });
+            self.mailboxes[usize::from(to.0)].send(PartitionCommand::Moved { socket, conn });
         }
     }
 }
 
-/// Replies to a note. A requester that has stopped waiting has dropped its end, which is no error.
+/// Replies to a command. A requester that has stopped waiting has dropped its end, which is no error.
 fn reply<T>(to: &Sender<T>, result: T) {
     let _ = to.send(result);
 }
@@ -514,7 +518,7 @@ mod tests {
                 clock: SystemClock::default(),
                 refused: Arc::new(Refused::new(1)),
                 stalled: VecDeque::new(),
-                ending: Ending::No,
+                shutdown: Shutdown::No,
                 latency: Histogram::default(),
                 taken_at: Vec::new(),
                 timer: LoopTimer::new(Arc::new(partition_account(0))),
@@ -530,7 +534,7 @@ mod tests {
             stream.set_nonblocking(true).unwrap();
             let params = Ok(ConnParams { encoding: Encoding::Json, compression: Compression::None });
             let permit = ConnPermit::new(Arc::new(AtomicUsize::new(1)));
-            self.partition.own_mailbox.send(Note::Accepted { stream, tls: None, early, params, permit });
+            self.partition.own_mailbox.send(PartitionCommand::Accepted { stream, tls: None, early, params, permit });
             theirs
         }
 
@@ -538,7 +542,7 @@ mod tests {
         fn turn(&mut self) {
             let now = self.partition.clock.now();
             self.partition.receiver.begin();
-            self.partition.take_notes(now);
+            self.partition.take_commands(now);
             self.partition.read_sockets(now, &mut vec![0; READ_BUFFER_BYTES]);
             self.partition.partition.flush(now, &mut self.partition.sockets);
             self.partition.hand_out_outputs();
@@ -576,7 +580,7 @@ mod tests {
         let mut new = world.accept(Vec::new());
         world.turn();
         assert!(hears_something(&mut new), "HELLO");
-        let Ok(Note::Moved { socket, .. }) = world.second.notes.try_recv() else {
+        let Ok(PartitionCommand::Moved { socket, .. }) = world.second.commands.try_recv() else {
             panic!("the connection does not move")
         };
         assert_eq!(socket.stream.peer_addr().unwrap(), resuming.local_addr().unwrap());

@@ -1,4 +1,4 @@
-//! Progress: sockets of the front, which end when their client stops reading its answers.
+//! Progress: sockets of the HTTP server, which end when their client stops reading its answers.
 //!
 //! Owns        the deadline on writes (`Watched`), and the state that it shares with the request handler (`Progress`).
 //! Invariants  P1 a write that the socket refuses for `write_stall_ms` ends the connection, and its unsent bytes are discarded. P2 a
@@ -6,9 +6,9 @@
 //!             P3 a pipelined request waits until the answer before it is in the kernel. (tests `guildhall/tests/it/places.rs`)
 //! Limits      `SEND_BUFFER_BYTES` in the kernel per REST socket, one answer in user space. With a full buffer the kernel reports
 //!             room when a third of it is free, so a client that reads less than some 3 KB/s counts as stalled by default.
-//! Not here    deadlines on request heads (`front`) and bodies (`body`, `guildhall-api`); gateway sockets (`guildhall-partition`).
+//! Not here    deadlines on request heads (`http`) and bodies (`body`, `guildhall-api`); gateway sockets (`guildhall-partition`).
 
-use crate::front::FrontCounters;
+use crate::http::HttpCounters;
 use rustix::net::sockopt::{set_socket_linger, set_socket_send_buffer_size, set_tcp_user_timeout};
 use std::{
     future::Future as _,
@@ -38,11 +38,11 @@ pub struct Progress {
     is_rest: AtomicBool,
     is_blocked: AtomicBool,
     unblocked: Notify,
-    counters: Arc<FrontCounters>,
+    counters: Arc<HttpCounters>,
 }
 
 impl Progress {
-    pub fn new(write_stall: Duration, counters: Arc<FrontCounters>) -> Arc<Self> {
+    pub fn new(write_stall: Duration, counters: Arc<HttpCounters>) -> Arc<Self> {
         let (is_rest, is_blocked) = (AtomicBool::new(false), AtomicBool::new(false));
         Arc::new(Self { write_stall, is_rest, is_blocked, unblocked: Notify::new(), counters })
     }

@@ -1,4 +1,4 @@
-//! Server: partitions on their threads, and the front before them.
+//! Server: partitions on their threads, and the HTTP server before them.
 //!
 //! Doors       `Server::bind`, then `start`; `Partitions` is how guilds reach relays.
 
@@ -6,12 +6,12 @@ use crate::{
     access::AccessLog,
     admission::{Admission, AdmissionLimits, Peers},
     clock::SystemClock,
-    drain::{DrainPlan, DrainReport, ask_all},
-    front::{ANSWER_KINDS, FULL_LOG_EVERY_MS, Front, FrontCounters, accept},
+    drain::{DrainPlan, DrainReport, reconnect_all},
     gatekeeper::{IdentifyGate, IdentifyLimits},
+    http::{ANSWER_KINDS, FULL_LOG_EVERY_MS, HttpCounters, HttpServer, accept},
     loop_timer::{LoopTimer, partition_account},
-    mailbox::{Mailbox, Note, mailbox},
-    partition_loop::{AuthAnswer, DirectsAnswer, Ending, MessagesAnswer, PartitionLoop, Refused},
+    mailbox::{Mailbox, PartitionCommand, mailbox},
+    partition_loop::{AuthAnswer, DirectsAnswer, MessagesAnswer, PartitionLoop, Refused, Shutdown},
     sockets::{Sockets, WAKE},
     tls::{Certificates, acceptor},
 };
@@ -127,14 +127,14 @@ impl Partitions {
     /// An account joined a guild: its sessions are attached to it.
     pub fn announce_joined(&self, user_id: UserId, guild_id: GuildId) {
         for mailbox in self.mailboxes.iter() {
-            mailbox.send(Note::Joined { user_id, guild_id });
+            mailbox.send(PartitionCommand::Joined { user_id, guild_id });
         }
     }
 
     /// An account changed: its sessions receive USER_UPDATE.
     pub fn announce_user(&self, user: &Arc<User>) {
         for mailbox in self.mailboxes.iter() {
-            mailbox.send(Note::UserChanged(user.clone()));
+            mailbox.send(PartitionCommand::UserChanged(user.clone()));
         }
     }
 
@@ -142,7 +142,7 @@ impl Partitions {
     /// Partitions with fewer such clients send fewer.
     pub fn take_back_upgrades(&self, count: usize) {
         for mailbox in self.mailboxes.iter() {
-            mailbox.send(Note::TakeBackUpgrades { count: count.div_ceil(self.mailboxes.len()) });
+            mailbox.send(PartitionCommand::TakeBackUpgrades { count: count.div_ceil(self.mailboxes.len()) });
         }
     }
 
@@ -178,7 +178,7 @@ impl Partitions {
     ) -> oneshot::Receiver<T> {
         let (sender, receiver) = oneshot::channel();
         if let Some(mailbox) = self.mailboxes.get(usize::from(partition.0)) {
-            mailbox.send(Note::Inspect(Box::new(move |now, partition, _| {
+            mailbox.send(PartitionCommand::Inspect(Box::new(move |now, partition, _| {
                 // The caller may have stopped waiting.
                 let _ = sender.send(look(now, partition));
             })));
@@ -213,43 +213,47 @@ impl Partitions {
                 // The caller may have stopped waiting.
                 let _ = sender.send(count);
             });
-            mailbox.send(Note::Close { whose: whose.clone(), code, closed });
+            mailbox.send(PartitionCommand::Close { whose: whose.clone(), code, closed });
             receiver
         };
         self.mailboxes.iter().map(close).collect()
     }
 
     /// Sends an event to the sessions of these accounts, on every partition. Returns the number of partitions.
-    pub fn tell_users(&self, published: &Arc<Published>, user_ids: &Arc<[UserId]>) -> usize {
+    pub fn publish_to_users(&self, published: &Arc<Published>, user_ids: &Arc<[UserId]>) -> usize {
         for mailbox in self.mailboxes.iter() {
             let (published, user_ids) = (published.clone(), user_ids.clone());
-            mailbox.send(Note::TellUsers { published, user_ids, permit: None });
+            mailbox.send(PartitionCommand::PublishToUsers { published, user_ids, permit: None });
         }
         self.mailboxes.len()
     }
 
     /// Whether every partition has room for another event of a direct message.
     #[must_use]
-    pub fn may_tell_direct(&self) -> bool {
+    pub fn has_room_for_directs(&self) -> bool {
         self.mailboxes.iter().all(Mailbox::has_room_for_direct)
     }
 
     /// Sends an event of a direct message to its recipients, on every partition.
-    pub fn tell_direct(&self, published: &Arc<Published>) {
+    pub fn publish_direct(&self, published: &Arc<Published>) {
         let user_ids: Arc<[UserId]> = published.event.audience.rule.users().into();
         for mailbox in self.mailboxes.iter() {
             let (published, user_ids) = (published.clone(), user_ids.clone());
-            mailbox.send(Note::TellUsers { published, user_ids, permit: Some(mailbox.direct_permit()) });
+            mailbox.send(PartitionCommand::PublishToUsers {
+                published,
+                user_ids,
+                permit: Some(mailbox.direct_permit()),
+            });
         }
     }
 
     /// Sends RECONNECT (op 7) to `count` more clients of each partition. A connection that is still open after
     /// `grace_ms` is closed with 4000. Waits for the partitions' answers; a partition that has ended gives none.
     #[must_use]
-    pub fn ask_to_leave(&self, count: usize, grace_ms: u64) -> Vec<Leaving> {
+    pub fn send_reconnects(&self, count: usize, grace_ms: u64) -> Vec<Leaving> {
         let (answer, answers) = mpsc::channel();
         for mailbox in self.mailboxes.iter() {
-            mailbox.send(Note::AskToLeave { count, grace_ms, answer: answer.clone() });
+            mailbox.send(PartitionCommand::SendReconnects { count, grace_ms, answer: answer.clone() });
         }
         drop(answer);
         answers.iter().collect()
@@ -258,7 +262,7 @@ impl Partitions {
     /// Ends the voice states of all sessions. Waits until the guilds have the messages.
     pub fn leave_voice(&self) {
         let (done, all_done) = mpsc::channel();
-        self.mailboxes.iter().for_each(|mailbox| mailbox.send(Note::LeaveVoice { done: done.clone() }));
+        self.mailboxes.iter().for_each(|mailbox| mailbox.send(PartitionCommand::LeaveVoice { done: done.clone() }));
         drop(done);
         all_done.iter().for_each(drop);
     }
@@ -269,7 +273,9 @@ impl Partitions {
     pub fn hand_over(&self, bytes_max: usize) -> Vec<HandOver> {
         let bytes_max = bytes_max / self.mailboxes.len().max(1);
         let (answer, answers) = mpsc::channel();
-        self.mailboxes.iter().for_each(|mailbox| mailbox.send(Note::HandOver { bytes_max, answer: answer.clone() }));
+        self.mailboxes
+            .iter()
+            .for_each(|mailbox| mailbox.send(PartitionCommand::HandOver { bytes_max, answer: answer.clone() }));
         drop(answer);
         answers.iter().collect()
     }
@@ -284,7 +290,7 @@ impl Partitions {
             let Some(mailbox) = first.and_then(|partition| self.mailboxes.get(usize::from(partition.0))) else {
                 continue;
             };
-            mailbox.send(Note::TakeOver { over, users: users.clone(), taken: taken.clone() });
+            mailbox.send(PartitionCommand::TakeOver { over, users: users.clone(), taken: taken.clone() });
         }
         drop(taken);
         counts.iter().sum()
@@ -298,7 +304,7 @@ impl Partitions {
             while self.look(PartitionId(partition), |_, partition| partition.is_restoring()).await == Ok(true) {
                 if Instant::now() >= deadline {
                     tracing::warn!("not all guilds came back in time: their sessions are told of an outage");
-                    self.mailboxes.iter().for_each(|mailbox| mailbox.send(Note::FailPendingRestores));
+                    self.mailboxes.iter().for_each(|mailbox| mailbox.send(PartitionCommand::FailPendingRestores));
                     return;
                 }
                 tokio::time::sleep(LOOK_AGAIN).await;
@@ -309,7 +315,7 @@ impl Partitions {
     /// Replaces the limits of every partition; see `PartitionConfig::take_limits`.
     pub fn take_limits(&self, config: PartitionConfig) {
         let config = Arc::new(config);
-        self.mailboxes.iter().for_each(|mailbox| mailbox.send(Note::Limits(config.clone())));
+        self.mailboxes.iter().for_each(|mailbox| mailbox.send(PartitionCommand::Limits(config.clone())));
     }
 
     /// Counters of every partition, and its current numbers of connections and sessions.
@@ -318,7 +324,7 @@ impl Partitions {
         let (sender, receiver) = mpsc::channel();
         for mailbox in self.mailboxes.iter() {
             let sender = sender.clone();
-            mailbox.send(Note::Inspect(Box::new(move |_, partition, latency| {
+            mailbox.send(PartitionCommand::Inspect(Box::new(move |_, partition, latency| {
                 let _ = sender.send(PartitionState {
                     counters: partition.counters(),
                     conns_count: partition.conns_count(),
@@ -370,20 +376,20 @@ pub struct Server {
     prepared: Vec<Prepared>,
     partitions: Partitions,
     gate: Arc<IdentifyGate>,
-    watch: FrontWatch,
+    watch: HttpWatch,
 }
 
-/// The front's counters, for metrics. Cheap to clone.
+/// Counters of the HTTP server, for metrics. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct FrontWatch {
+pub struct HttpWatch {
     conns_count: Arc<AtomicUsize>,
     admission: Arc<Admission>,
-    counters: Arc<FrontCounters>,
+    counters: Arc<HttpCounters>,
 }
 
-/// The front at one moment.
+/// The HTTP server at one moment.
 #[derive(Clone, Copy, Debug)]
-pub struct FrontState {
+pub struct HttpState {
     /// Sockets of all kinds.
     pub sockets: usize,
     /// Those that send requests.
@@ -402,13 +408,13 @@ pub struct FrontState {
     pub answers_total: [(&'static str, u64); ANSWER_KINDS.len()],
 }
 
-impl FrontWatch {
+impl HttpWatch {
     /// The counters at this moment.
     #[must_use]
-    pub fn state(&self) -> FrontState {
+    pub fn state(&self) -> HttpState {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let FrontCounters { full, handshakes, address, descriptors, stalled, answers } = &*self.counters;
-        FrontState {
+        let HttpCounters { full, handshakes, address, descriptors, stalled, answers } = &*self.counters;
+        HttpState {
             sockets: self.conns_count.load(Ordering::Relaxed),
             rest_sockets: self.admission.rest_count(),
             refused_full_total: of(full),
@@ -437,7 +443,7 @@ impl Server {
         let mailboxes: Arc<[Mailbox]> = prepared.iter().map(|prepared| prepared.mailbox.clone()).collect();
         let accounts = (0..mailboxes.len()).map(|index| Arc::new(partition_account(index))).collect();
         let gate = Arc::new(IdentifyGate::new(config.identify));
-        let watch = FrontWatch {
+        let watch = HttpWatch {
             conns_count: Arc::default(),
             admission: Arc::new(Admission::new(config.admission)),
             counters: Arc::default(),
@@ -446,9 +452,9 @@ impl Server {
         Ok(Self { config, clock, prepared, partitions, gate, watch })
     }
 
-    /// The front's counters.
+    /// Counters of the HTTP server.
     #[must_use]
-    pub fn front_watch(&self) -> FrontWatch {
+    pub fn http_watch(&self) -> HttpWatch {
         self.watch.clone()
     }
 
@@ -471,11 +477,11 @@ impl Server {
     pub fn start(
         self,
         listener: TcpListener,
-        http: Router,
+        router: Router,
         upstream: Arc<dyn Upstream>,
         peers: Peers,
     ) -> io::Result<RunningServer> {
-        let running = self.start_partitions(http, upstream, peers)?;
+        let running = self.start_partitions(router, upstream, peers)?;
         running.open(listener)
     }
 
@@ -483,7 +489,7 @@ impl Server {
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub fn start_partitions(self, http: Router, upstream: Arc<dyn Upstream>, peers: Peers) -> io::Result<Starting> {
+    pub fn start_partitions(self, router: Router, upstream: Arc<dyn Upstream>, peers: Peers) -> io::Result<Starting> {
         let partitions_count = self.prepared.len() as u16;
         let failure = Arc::new(Notify::new());
         let batches = may_batch(self.config.io_uring, || SendBatch::new().map(drop));
@@ -515,7 +521,7 @@ impl Server {
                     clock,
                     refused,
                     stalled,
-                    ending: Ending::No,
+                    shutdown: Shutdown::No,
                     latency: Histogram::default(),
                     taken_at: Vec::new(),
                     timer: LoopTimer::new(account),
@@ -534,8 +540,8 @@ impl Server {
             threads.push(std::thread::Builder::new().name(format!("partition-{index}")).spawn(guarded)?);
         }
         let tls = self.config.certificates.map(acceptor).transpose().map_err(io::Error::other)?;
-        let front = Arc::new(Front {
-            http,
+        let http = Arc::new(HttpServer {
+            router,
             mailboxes: self.partitions.mailboxes.clone(),
             conns_count: self.watch.conns_count,
             connections_max: AtomicUsize::new(self.config.connections_max),
@@ -552,7 +558,7 @@ impl Server {
             clock: self.clock,
             access: self.config.access,
         });
-        Ok(Starting { partitions: self.partitions, threads, front, gate: self.gate, failure, batches })
+        Ok(Starting { partitions: self.partitions, threads, http, gate: self.gate, failure, batches })
     }
 }
 
@@ -561,7 +567,7 @@ impl Server {
 pub struct Starting {
     partitions: Partitions,
     threads: Vec<JoinHandle<()>>,
-    front: Arc<Front>,
+    http: Arc<HttpServer>,
     gate: Arc<IdentifyGate>,
     failure: Arc<Notify>,
     batches: bool,
@@ -574,9 +580,9 @@ impl Starting {
     /// The listener is not usable.
     pub fn open(self, listener: TcpListener) -> io::Result<RunningServer> {
         let local_addr = listener.local_addr()?;
-        let Self { partitions, threads, front, gate, failure, batches } = self;
-        let acceptor = tokio::spawn(accept(front.clone(), listener));
-        Ok(RunningServer { partitions, threads, acceptor, local_addr, front, gate, failure, batches })
+        let Self { partitions, threads, http, gate, failure, batches } = self;
+        let acceptor = tokio::spawn(accept(http.clone(), listener));
+        Ok(RunningServer { partitions, threads, acceptor, local_addr, http, gate, failure, batches })
     }
 
     /// The partitions.
@@ -609,7 +615,7 @@ pub struct RunningServer {
     threads: Vec<JoinHandle<()>>,
     acceptor: tokio::task::JoinHandle<()>,
     local_addr: SocketAddr,
-    front: Arc<Front>,
+    http: Arc<HttpServer>,
     gate: Arc<IdentifyGate>,
     failure: Arc<Notify>,
     batches: bool,
@@ -625,7 +631,7 @@ impl RunningServer {
     /// Number of sockets, REST included.
     #[must_use]
     pub fn conns_count(&self) -> usize {
-        self.front.conns_count.load(Ordering::Relaxed)
+        self.http.conns_count.load(Ordering::Relaxed)
     }
 
     /// Whether frames are sent in batches.
@@ -647,17 +653,17 @@ impl RunningServer {
 
     /// Sets the limit on sockets, REST included.
     pub fn set_connections_max(&self, connections_max: usize) {
-        self.front.connections_max.store(connections_max, Ordering::Relaxed);
+        self.http.connections_max.store(connections_max, Ordering::Relaxed);
     }
 
     /// Sets the time for which a REST client may read nothing. Applies to new sockets.
     pub fn set_write_stall_ms(&self, write_stall_ms: u64) {
-        self.front.write_stall_ms.store(write_stall_ms, Ordering::Relaxed);
+        self.http.write_stall_ms.store(write_stall_ms, Ordering::Relaxed);
     }
 
     /// Sets the limits per address.
     pub fn set_admission(&self, limits: AdmissionLimits) {
-        self.front.admission.set_limits(limits);
+        self.http.admission.set_limits(limits);
     }
 
     /// Drains with [`DrainPlan::AT_ONCE`].
@@ -678,17 +684,17 @@ impl RunningServer {
     /// First half of [`drain`](Self::drain): afterwards the clients have left, their sessions still exist, and no
     /// socket is accepted. Blocks.
     pub fn let_go(&self, plan: DrainPlan) -> DrainReport {
-        self.front.is_draining.store(true, Ordering::Release);
+        self.http.is_draining.store(true, Ordering::Release);
         let seed =
             std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
-        let report = ask_all(&self.partitions, self.gate.starts_per_s_seen(), plan, seed);
+        let report = reconnect_all(&self.partitions, self.gate.starts_per_s_seen(), plan, seed);
         self.acceptor.abort();
         report
     }
 
     /// Second half of [`drain`](Self::drain): ends the threads. Blocks.
     pub fn end(self) {
-        self.partitions.mailboxes.iter().for_each(|mailbox| mailbox.send(Note::Stop));
+        self.partitions.mailboxes.iter().for_each(|mailbox| mailbox.send(PartitionCommand::Stop));
         for thread in self.threads {
             // A panic of the thread was caught and logged.
             let _ = thread.join();

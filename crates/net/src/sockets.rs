@@ -252,7 +252,7 @@ impl Transport for Sockets {
         }
     }
 
-    fn send_later(&mut self, conn: SlotKey, bytes: &[u8]) -> bool {
+    fn queue_send(&mut self, conn: SlotKey, bytes: &[u8]) -> bool {
         if self.batch.is_none() || bytes.len() > LATER_BYTES_MAX {
             return false;
         }
@@ -274,13 +274,13 @@ impl Transport for Sockets {
         false
     }
 
-    fn is_waiting(&self, conn: SlotKey) -> bool {
+    fn has_queued(&self, conn: SlotKey) -> bool {
         let socket = self.sockets.get(conn.slot as usize).and_then(Option::as_ref);
         // Also while its shortfall has not been collected.
         socket.is_some_and(|socket| socket.generation == conn.generation && socket.waits_in == self.batch_number)
     }
 
-    fn submit(&mut self) -> Vec<(SlotKey, PartialSend)> {
+    fn flush_batch(&mut self) -> Vec<(SlotKey, PartialSend)> {
         if self.batch.as_ref().is_some_and(|batch| !batch.is_empty()) {
             self.submit_batch();
         }
@@ -371,7 +371,7 @@ mod tests {
 
         /// Sends as the partition does: through the batch, or directly where there is none.
         fn give(&mut self, key: SlotKey, bytes: &[u8]) -> usize {
-            if self.sockets.send_later(key, bytes) { bytes.len() } else { self.sockets.send(key, bytes).unwrap() }
+            if self.sockets.queue_send(key, bytes) { bytes.len() } else { self.sockets.send(key, bytes).unwrap() }
         }
     }
 
@@ -395,11 +395,11 @@ mod tests {
             let mut clients: Vec<_> = (0..200).map(|slot| world.connect(key(slot, 1))).collect();
             for round in 0..3u8 {
                 for slot in 0..200 {
-                    assert!(!world.sockets.is_waiting(key(slot, 1)));
+                    assert!(!world.sockets.has_queued(key(slot, 1)));
                     assert_eq!(world.give(key(slot, 1), &[round ^ slot as u8; BYTES]), BYTES);
-                    assert_eq!(world.sockets.is_waiting(key(slot, 1)), world.sockets.batch.is_some());
+                    assert_eq!(world.sockets.has_queued(key(slot, 1)), world.sockets.batch.is_some());
                 }
-                assert_eq!(world.sockets.submit(), []);
+                assert_eq!(world.sockets.flush_batch(), []);
             }
             for (slot, theirs) in clients.iter_mut().enumerate() {
                 for round in 0..3 {
@@ -420,7 +420,7 @@ mod tests {
             let mut taken = 0;
             let rest = loop {
                 let mut sent = world.give(key(0, 1), &frame);
-                if let Some((of, shortfall)) = world.sockets.submit().pop() {
+                if let Some((of, shortfall)) = world.sockets.flush_batch().pop() {
                     let PartialSend::Rest(rest) = shortfall else { panic!("it lives") };
                     assert_eq!(of, key(0, 1));
                     assert!(frame.ends_with(&rest));
@@ -456,9 +456,9 @@ mod tests {
             assert_eq!(world.give(key(0, 1), b"for the first"), 13);
             world.sockets.drop_conn(key(0, 1));
             let mut after = world.connect(key(0, 2));
-            assert!(!world.sockets.is_waiting(key(0, 2)));
+            assert!(!world.sockets.has_queued(key(0, 2)));
             assert_eq!(world.give(key(0, 2), b"hello"), 5);
-            assert_eq!(world.sockets.submit(), []);
+            assert_eq!(world.sockets.flush_batch(), []);
             assert_eq!(read(&mut after, 5), b"hello");
             let mut nothing = Vec::new();
             before.read_to_end(&mut nothing).unwrap();
@@ -494,8 +494,8 @@ mod tests {
         for mut world in worlds() {
             let _theirs = world.connect(key(0, 1));
             world.sockets.finish(key(0, 1));
-            if world.sockets.send_later(key(0, 1), b"too late") {
-                assert_eq!(world.sockets.submit(), [(key(0, 1), PartialSend::Closed)]);
+            if world.sockets.queue_send(key(0, 1), b"too late") {
+                assert_eq!(world.sockets.flush_batch(), [(key(0, 1), PartialSend::Closed)]);
             } else {
                 assert_eq!(world.sockets.send(key(0, 1), b"too late"), Err(Closed));
             }
@@ -506,8 +506,8 @@ mod tests {
     fn large_frames_are_not_queued() {
         for mut world in worlds() {
             let _theirs = world.connect(key(0, 1));
-            assert!(!world.sockets.send_later(key(0, 1), &vec![0; LATER_BYTES_MAX + 1]));
-            assert!(!world.sockets.is_waiting(key(0, 1)));
+            assert!(!world.sockets.queue_send(key(0, 1), &vec![0; LATER_BYTES_MAX + 1]));
+            assert!(!world.sockets.has_queued(key(0, 1)));
         }
     }
 }

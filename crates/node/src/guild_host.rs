@@ -298,7 +298,7 @@ impl GuildHost {
     /// Publishes commit units that are durable, in order.
     fn publish_ready(&mut self, cx: &mut Context<'_>) {
         loop {
-            if self.pipeline.tells_users_next() && !cx.closing && !cx.relays.may_tell_users() {
+            if self.pipeline.publishes_to_users_next() && !cx.closing && !cx.relays.may_publish_to_users() {
                 // The message must not be lost or overtaken: it waits, and the unit's answers with it.
                 return self.retry_soon(cx);
             }
@@ -315,7 +315,7 @@ impl GuildHost {
                     self.relay_lost(cx, relay);
                 }
             }
-            unit.users.iter().for_each(|published| cx.relays.tell_users(published));
+            unit.users.iter().for_each(|published| cx.relays.publish_to_users(published));
             for user_id in unit.joined {
                 cx.relays.announce_joined(user_id, self.guild_id);
             }

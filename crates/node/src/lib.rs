@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod accounts;
+mod announcements;
 mod cache;
 mod commits;
 mod directory;
@@ -26,7 +27,6 @@ mod pool;
 mod refusals;
 mod retention;
 mod sign_on;
-mod telling;
 mod timed_store;
 mod tokens;
 mod worker;
@@ -45,6 +45,7 @@ pub use tokens::{TOKEN_BYTES_MAX, TokenKind, TokenRef};
 pub use writes::WritesStopped;
 
 use accounts::worker_account;
+use announcements::Announcements;
 use commits::Commits;
 use directory::Directory;
 use directs::MadeToday;
@@ -62,7 +63,6 @@ use pool::Pool;
 use refusals::{LOG_EVERY_MS, refuse};
 use sign_on::{SignOn, Subject};
 use std::{cmp::Reverse, fmt, sync::Arc, thread::JoinHandle};
-use telling::Telling;
 use timed_store::TimedStore;
 use tokens::Tokens;
 use tokio::{runtime::Handle, sync::oneshot};
@@ -92,13 +92,13 @@ pub trait RelaySink: Send + Sync + 'static {
     }
 
     /// Sends an event to the sessions of the accounts in its audience rule, in the order of the calls. Guild workers
-    /// call this after `may_tell_users` returned true, so it must not wait or panic.
-    fn tell_users(&self, published: &Arc<Published>) {
+    /// call this after `may_publish_to_users` returned true, so it must not wait or panic.
+    fn publish_to_users(&self, published: &Arc<Published>) {
         let _ = published;
     }
 
     /// Whether there is room for another such event. False: guilds hold the event and try again within milliseconds.
-    fn may_tell_users(&self) -> bool {
+    fn may_publish_to_users(&self) -> bool {
         true
     }
 
@@ -220,7 +220,7 @@ struct Inner {
     commits: Arc<Commits>,
     direct_limits: DirectLimits,
     made_today: MadeToday,
-    telling: Arc<Telling>,
+    announcements: Arc<Announcements>,
     links: LinkRenewer,
     sign_on: Arc<SignOn>,
     writes: Arc<WriteGate>,
@@ -328,7 +328,7 @@ impl Node {
             writes,
             direct_limits,
             made_today,
-            telling: Arc::default(),
+            announcements: Arc::default(),
             links: limits.guild.links,
             sign_on,
             retention: retention::Counters::default(),
@@ -606,17 +606,17 @@ impl Node {
         let done = tokio::spawn(async move {
             node.inner.directory.put_user(user.clone()).await?;
             node.inner.relays.announce_user(&user);
-            let Some(mut telling) = node.inner.telling.begin(user.id) else { return Ok(()) };
-            let mut told = Ok(());
-            while telling.take_change() {
-                told = node.tell_guilds_of(user.id).await;
+            let Some(mut announcement) = node.inner.announcements.begin(user.id) else { return Ok(()) };
+            let mut announced = Ok(());
+            while announcement.take_change() {
+                announced = node.announce_to_guilds(user.id).await;
             }
-            told
+            announced
         });
         done.await.unwrap_or(Err(guildhall_store::StoreError::Closed))
     }
 
-    async fn tell_guilds_of(&self, user_id: UserId) -> Result<(), guildhall_store::StoreError> {
+    async fn announce_to_guilds(&self, user_id: UserId) -> Result<(), guildhall_store::StoreError> {
         let directs = self.inner.store.directs_of_user(user_id, directs::DIRECTS_OF_USER_MAX).await?;
         let directs = directs.into_iter().map(|direct| direct.channel.guild_id);
         for guild_id in self.guilds_of_user(user_id).await?.into_iter().chain(directs) {

@@ -24,7 +24,7 @@ use tokio::sync::oneshot;
 const LOOKS_MAX: usize = 16;
 
 /// Looks at the guilds of a worker, on its thread.
-pub(crate) type Look = Box<dyn FnOnce(&LoadedGuilds<'_>) + Send>;
+pub(crate) type InspectFn = Box<dyn FnOnce(&LoadedGuilds<'_>) + Send>;
 
 pub(crate) type Answer = Result<Reply, Refusal>;
 
@@ -60,7 +60,7 @@ pub(crate) struct Mailbox {
 struct State {
     inputs: VecDeque<(GuildId, Input)>,
     reports: Vec<Report>,
-    looks: Vec<Look>,
+    looks: Vec<InspectFn>,
     /// Arrival of the first input or report.
     oldest_since: Option<Instant>,
     /// Places taken: those of `inputs`, and of inputs that wait inside the worker.
@@ -77,7 +77,7 @@ struct State {
 pub(crate) struct Batch {
     pub(crate) inputs: VecDeque<(GuildId, Input)>,
     pub(crate) reports: Vec<Report>,
-    pub(crate) looks: Vec<Look>,
+    pub(crate) looks: Vec<InspectFn>,
     /// Arrival of the first input or report; none if there are none.
     pub(crate) oldest_since: Option<Instant>,
     /// No input will come any more.

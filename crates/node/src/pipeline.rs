@@ -95,7 +95,7 @@ impl Pipeline {
     }
 
     /// Whether the next ready unit has events for accounts.
-    pub(crate) fn tells_users_next(&self) -> bool {
+    pub(crate) fn publishes_to_users_next(&self) -> bool {
         self.committing_count == 0 && self.units.front().is_some_and(|unit| !unit.uncommitted && !unit.users.is_empty())
     }
 

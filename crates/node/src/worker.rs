@@ -110,7 +110,7 @@ impl Worker {
             });
         }
         for guild_id in std::mem::take(&mut guilds.touched) {
-            self.settle(guilds, guild_id, &mut timer);
+            self.finish_turn(guilds, guild_id, &mut timer);
         }
         while guilds.loading_count < self.limits.guild_loads_max.max(1)
             && let Some(guild_id) = guilds.loads.pop_front()
@@ -177,7 +177,7 @@ impl Worker {
     }
 
     /// After a host was used: begins its commit, sets its timer, or drops it.
-    fn settle(&self, guilds: &mut Guilds, guild_id: GuildId, timer: &mut LoopTimer<'_>) {
+    fn finish_turn(&self, guilds: &mut Guilds, guild_id: GuildId, timer: &mut LoopTimer<'_>) {
         self.with_host(guilds, guild_id, false, (Kind::BEGIN_COMMIT, timer), |host, cx| host.begin_commit(cx));
         self.keep_few_directs(guilds, guild_id, timer);
         let Some(host) = guilds.hosts.get_mut(&guild_id) else { return };

@@ -128,16 +128,16 @@ impl Partition {
                         continue;
                     };
                     let is_absent = core.config.hidden_channels == HiddenChannels::Absent;
-                    let is_told = |id: ChannelId| !is_absent || audience.may_view(user_id, id, turn.now.unix);
-                    let body = DeletedEntityIdsBody::new(&request, existing(replica, is_told));
+                    let is_disclosed = |id: ChannelId| !is_absent || audience.may_view(user_id, id, turn.now.unix);
+                    let body = DeletedEntityIdsBody::new(&request, existing(replica, is_disclosed));
                     self.core.reply(turn, key, (EventName::DeletedEntityIds, visibility), &body);
                 }
                 PendingRequest::ChannelSync(request) => self.sync_channels(turn, key, guild_id, &request),
                 PendingRequest::RecentMembers(request) => {
-                    self.tell_guild(key, guild_id, |session| ToGuild::RecentMembers { session, request });
+                    self.send_to_guild(key, guild_id, |session| ToGuild::RecentMembers { session, request });
                 }
                 PendingRequest::CountMembers(channel_id) => {
-                    self.tell_guild(key, guild_id, |session| ToGuild::CountMembers { session, channel_id });
+                    self.send_to_guild(key, guild_id, |session| ToGuild::CountMembers { session, channel_id });
                 }
                 PendingRequest::LastMessages(request) => self.fetch_last_messages(turn.now, key, guild_id, &request),
             }
@@ -150,7 +150,7 @@ impl Partition {
         Some((self.relays.get_mut(&guild_id)?.get_mut(&index)?, &mut self.core))
     }
 
-    fn tell_guild(&mut self, key: SlotKey, guild_id: GuildId, message: impl FnOnce(SessionKey) -> ToGuild) {
+    fn send_to_guild(&mut self, key: SlotKey, guild_id: GuildId, message: impl FnOnce(SessionKey) -> ToGuild) {
         let session = self.core.sessions.get(key);
         if let Some(of_guild) = session.and_then(|session| session.key_in(self.core.config.partition, guild_id)) {
             self.core.outputs.push_back(Output::ToGuild(guild_id, message(of_guild)));
@@ -289,9 +289,9 @@ fn members_of_threads(relay: &Relay, user_id: UserId, thread_ids: &[ChannelId], 
     viewed.flat_map(|entry| entry.members.keys().take(THREAD_LISTED_MAX).copied()).collect()
 }
 
-fn existing(replica: &GuildReplica, is_told: impl Fn(ChannelId) -> bool) -> ExistingEntities {
+fn existing(replica: &GuildReplica, is_disclosed: impl Fn(ChannelId) -> bool) -> ExistingEntities {
     ExistingEntities {
-        channels: replica.structure.channels.keys().copied().filter(|id| is_told(*id)).collect(),
+        channels: replica.structure.channels.keys().copied().filter(|id| is_disclosed(*id)).collect(),
         roles: replica.structure.roles.keys().copied().collect(),
         emojis: replica.structure.guild.emojis.iter().map(|emoji| emoji.id).collect(),
     }

@@ -1,7 +1,7 @@
 //! Limits and settings of a partition.
 
-use crate::shared::{SharedDictionaries, Streams};
-use guildhall_codec::{ClassicContexts, Dictionaries, PreparedCache, ZlibParams};
+use crate::shared::{SharedDictionaries, StreamCodec};
+use guildhall_codec::{ContextPool, Dictionaries, PreparedCache, ZlibParams};
 use guildhall_guild_protocol::{HiddenChannels, PartitionId};
 use guildhall_session::{LogLimits, Share};
 use std::sync::Arc;
@@ -64,9 +64,9 @@ pub struct PartitionConfig {
     pub session_secret: [u8; 32],
     /// Contexts of `zlib-stream` and `zstd-stream` connections, shared by all partitions of a node. Past their limit
     /// messages are sent in the stream's format, but uncompressed.
-    pub classic: ClassicContexts,
-    /// Compression strategy of streams.
-    pub streams: Streams,
+    pub contexts: ContextPool,
+    /// Compression of streams.
+    pub stream_codec: StreamCodec,
     /// For `zstd-stream` with `dict`.
     pub dictionaries: Dictionaries,
     /// The same dictionaries, prepared for shared-match: see [`PartitionConfig::set_dictionaries`].
@@ -109,7 +109,7 @@ impl PartitionConfig {
         self.user_message_bytes_max = from.user_message_bytes_max;
         self.guilds_per_shard_max = from.guilds_per_shard_max;
         self.expire_sessions = from.expire_sessions;
-        self.streams = from.streams;
+        self.stream_codec = from.stream_codec;
     }
 
     /// The defaults of docs/protocol.md §1.5 and §1.13.
@@ -147,8 +147,8 @@ impl PartitionConfig {
             guilds_per_shard_max: 2_500,
             resume_gateway_url,
             session_secret,
-            classic: ClassicContexts::default(),
-            streams: Streams::default(),
+            contexts: ContextPool::default(),
+            stream_codec: StreamCodec::default(),
             dictionaries: Dictionaries::default(),
             shared_dictionaries: SharedDictionaries::default(),
             deflate: ZlibParams::default(),

@@ -3,7 +3,7 @@
 //! Owns        the WebSocket decoder, the compression context, and the place up to which it was written to.
 //! Invariants  C1 bytes leave in the order they were committed: a frame begun is finished before the next. C2 an idle
 //!             connection without compression holds no heap but this struct. C3 it is `Send`: it can move.
-//! Limits      `CONTROL_MAX` waiting control messages, one unfinished frame, `STASH_BYTES_MAX` bytes that arrived
+//! Limits      `CONTROL_MAX` waiting control messages, one unfinished frame, `PENDING_INPUT_BYTES_MAX` bytes that arrived
 //!             while the token was being checked.
 //! Not here    what was sent and may be sent again: the session's replay buffer.
 
@@ -18,7 +18,7 @@ use std::{collections::VecDeque, mem, sync::Arc};
 /// More waiting control messages (pongs, heartbeat answers) than this, and the client is flooding without reading: cut.
 pub const CONTROL_MAX: usize = 64;
 /// More bytes than this while the token is checked, and the client does not wait for an answer: cut.
-pub const STASH_BYTES_MAX: usize = 64 << 10;
+pub const PENDING_INPUT_BYTES_MAX: usize = 64 << 10;
 
 /// Op 9s that a connection gets; in place of the next one it is closed with 4008. Libraries that identify again on the
 /// same connection wait one to five seconds in between, and reconnect after 4008.
@@ -75,11 +75,11 @@ pub struct ConnParams {
 #[derive(Debug)]
 pub enum Phase {
     /// HELLO is out; the client has not said who it is.
-    Greeted,
+    AwaitingIdentify,
     /// A token is being checked; reading is paused.
-    Checking(Box<PendingAuth>),
+    Authenticating(Box<PendingAuth>),
     /// It serves a session.
-    Serving(SlotKey),
+    Established(SlotKey),
     /// A close frame is queued or sent, and input is ignored.
     Closing,
 }
@@ -130,9 +130,9 @@ pub struct Conn {
     /// Bytes of `unsent` that are sent.
     pub unsent_at: usize,
     /// Bytes of the frame under `next_seq` that are out; only without compression.
-    pub partial: usize,
+    pub frame_offset: usize,
     /// A frame was begun and the rest of it is gone: whatever followed would be taken for that rest.
-    pub is_torn: bool,
+    pub is_frame_truncated: bool,
     /// The next dispatch to write.
     pub next_seq: u64,
     /// Seq of the RESUMED of this connection; 0 without a RESUME. Superseded dispatches before it are left out.
@@ -158,7 +158,7 @@ pub struct Conn {
     /// The entry in the timers that counts.
     pub timer_at: Instant,
     /// What came in while the token was being checked.
-    pub stash: Vec<u8>,
+    pub pending_input: Vec<u8>,
     /// Op 9s sent on it, at most `INVALID_SESSIONS_MAX`.
     pub invalid_sessions: u8,
     /// The client has received op 7, because its context is to shrink or because the node stops.
@@ -170,7 +170,7 @@ pub struct Conn {
 impl Conn {
     /// Whether all committed bytes are sent.
     pub fn is_drained(&self) -> bool {
-        self.unsent.is_empty() && self.control.is_empty() && self.partial == 0
+        self.unsent.is_empty() && self.control.is_empty() && self.frame_offset == 0
     }
 
     /// Stores `rest` until the socket has room.
@@ -200,8 +200,8 @@ impl Conn {
     }
 
     /// What was stashed.
-    pub fn take_stash(&mut self) -> Vec<u8> {
-        mem::take(&mut self.stash)
+    pub fn take_pending_input(&mut self) -> Vec<u8> {
+        mem::take(&mut self.pending_input)
     }
 }
 

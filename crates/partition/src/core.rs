@@ -1,7 +1,7 @@
 //! Core: everything of a partition but its relays, so that a relay can call into it while it fans out.
 //!
 //! Owns        connections, sessions, timers, and outputs to the rest of the node.
-//! Invariants  K1 a session's `conn` and that connection's `Serving` name each other. K2 `departed` and
+//! Invariants  K1 a session's `conn` and that connection's `Established` name each other. K2 `departed` and
 //!             `requests` are empty between inputs: `Partition::turn` sees to it.
 
 use crate::{
@@ -30,7 +30,7 @@ use std::{
 };
 
 /// Dispatches remembered for other relays of the same guild.
-const MADE_MAX: usize = 32;
+const RECENT_DISPATCHES_MAX: usize = 32;
 
 /// How long a connection may take to answer our close frame before it is cut.
 const CLOSING_MS: u64 = 5_000;
@@ -116,7 +116,7 @@ pub struct Core {
     /// The message being inflated; kept for its allocation.
     pub inflated: Vec<u8>,
     /// The newest events' dispatches: a guild's next relay here is about to get the same.
-    pub made: VecDeque<Rc<Dispatch>>,
+    pub recent_dispatches: VecDeque<Rc<Dispatch>>,
     /// Bytes of READY and GUILD_CREATE that were made and are not written yet, over all connections.
     pub rendered_bytes: usize,
     /// Connections that wait for room among these, first come first served; those that are gone among them are never
@@ -140,7 +140,7 @@ pub struct Core {
 
 impl Core {
     pub fn new(config: PartitionConfig, gatekeeper: Arc<dyn Gatekeeper>) -> Self {
-        let matchers = Matchers::new(config.streams);
+        let matchers = Matchers::new(config.stream_codec);
         let deflater = BodyDeflater::new(config.deflate).unwrap_or_else(|_| BodyDeflater::default());
         Self {
             ids: SessionIds::new(config.partition, config.session_secret),
@@ -165,7 +165,7 @@ impl Core {
             deflater,
             inflater: None,
             inflated: Vec::new(),
-            made: VecDeque::new(),
+            recent_dispatches: VecDeque::new(),
             rendered_bytes: 0,
             waiting_to_render: VecDeque::new(),
             waiting_for_chunks: Vec::new(),
@@ -189,7 +189,7 @@ impl Core {
     pub fn control(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, control: Control) {
         let Some(conn) = self.conns.get_mut(key).filter(|conn| !matches!(conn.phase, Phase::Closing)) else { return };
         if conn.control.len() >= CONTROL_MAX {
-            self.cut(turn, key);
+            self.abort(turn, key);
             return;
         }
         conn.control.push_back(control);
@@ -251,23 +251,23 @@ impl Core {
         turn.link.note_close(key, code, matches!(by, By::Client));
         conn.phase = Phase::Closing;
         conn.phase_since = turn.now.instant;
-        if conn.is_torn {
-            return self.cut(turn, key);
+        if conn.is_frame_truncated {
+            return self.abort(turn, key);
         }
         // A frame in progress is completed. Waiting control messages are dropped: the client would ignore them.
         conn.control.clear();
-        conn.stash = Vec::new();
+        conn.pending_input = Vec::new();
         conn.control.push_back(Control::Frame(close_frame(code, reason).to_vec()));
-        self.look_again(turn.now.instant.after_ms(CLOSING_MS), key);
+        self.arm_timer(turn.now.instant.after_ms(CLOSING_MS), key);
         turn.link.set_reading(key, true);
         self.pump(turn, key);
     }
 
     /// Drops a connection without a word: its socket is dead or takes nothing. The session lives on.
-    pub fn cut(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey) {
+    pub fn abort(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey) {
         self.end_service(turn.now, key, SessionFate::Keep);
         if let Some(conn) = self.conns.remove(key) {
-            self.counters.cut_total += u64::from(!matches!(conn.phase, Phase::Closing));
+            self.counters.aborted_total += u64::from(!matches!(conn.phase, Phase::Closing));
             self.give_back_rendered(conn.rendered_bytes);
             match conn.blocked_since {
                 Some(_) => turn.link.reset_conn(key),
@@ -280,15 +280,15 @@ impl Core {
     pub fn end_service(&mut self, now: Now, key: SlotKey, fate: SessionFate) {
         self.keep_partial_frame(key);
         let session_key = match self.conns.get(key).map(|conn| &conn.phase) {
-            Some(Phase::Serving(session_key)) => *session_key,
-            Some(Phase::Checking(claim)) => {
+            Some(Phase::Established(session_key)) => *session_key,
+            Some(Phase::Authenticating(claim)) => {
                 // The client left before its token was checked.
                 if matches!(**claim, PendingAuth::Identify(_)) {
                     self.gatekeeper.refund(now);
                 }
                 return;
             }
-            Some(Phase::Greeted | Phase::Closing) | None => return,
+            Some(Phase::AwaitingIdentify | Phase::Closing) | None => return,
         };
         let Some(session) = self.sessions.get_mut(session_key) else { return };
         self.attached_count -= usize::from(session.conn.take().is_some());
@@ -298,7 +298,7 @@ impl Core {
             // A session without READY has nothing to resume.
             SessionFate::Keep if session.pending_ready.is_none() => {
                 self.timers.push(expires, TimerKey::Session(session_key));
-                self.tell_news(SessionChange::Disconnected, session_key);
+                self.output_session_change(SessionChange::Disconnected, session_key);
             }
             SessionFate::Keep | SessionFate::Drop => self.end_session(session_key),
         }
@@ -309,7 +309,7 @@ impl Core {
         if let Some(conn) = self.sessions.get(key).and_then(|session| session.conn) {
             self.keep_partial_frame(conn);
         }
-        self.tell_news(SessionChange::Gone, key);
+        self.output_session_change(SessionChange::Gone, key);
         let Some(session) = self.sessions.remove(key) else { return };
         self.counters.sessions_ended_total += 1;
         self.attached_count -= usize::from(session.conn.is_some());
@@ -326,7 +326,7 @@ impl Core {
     }
 
     /// Sessions of a user in this partition.
-    pub fn sessions_of(&self, user_id: UserId) -> Vec<SlotKey> {
+    pub fn user_sessions(&self, user_id: UserId) -> Vec<SlotKey> {
         let (first, last) = (SlotKey { slot: 0, generation: 0 }, SlotKey { slot: u32::MAX, generation: u32::MAX });
         self.by_user.range((user_id, first)..=(user_id, last)).map(|(_, key)| *key).collect()
     }
@@ -349,24 +349,24 @@ impl Core {
     pub fn dispatch_of(&mut self, published: &Arc<Published>, visibility: Visibility) -> Rc<Dispatch> {
         let sharing = Sharing { visibility, turn: self.flushes_count };
         let is_shared = !matches!(published.event.retention(), Retention::Presence(_));
-        if let Some(made) = self.made.iter().find(|made| is_shared && made.is_of(published)) {
-            made.share(sharing);
-            return made.clone();
+        if let Some(recent) = self.recent_dispatches.iter().find(|recent| is_shared && recent.is_of(published)) {
+            recent.share(sharing);
+            return recent.clone();
         }
         let dispatch = Dispatch::published(published);
         dispatch.share(sharing);
         if !is_shared {
             return dispatch;
         }
-        if self.made.len() >= MADE_MAX {
-            self.made.pop_front();
+        if self.recent_dispatches.len() >= RECENT_DISPATCHES_MAX {
+            self.recent_dispatches.pop_front();
         }
-        self.made.push_back(dispatch.clone());
+        self.recent_dispatches.push_back(dispatch.clone());
         dispatch
     }
 
     /// Makes sure a connection is looked at by `at`.
-    pub fn look_again(&mut self, at: guildhall_stdx::Instant, key: SlotKey) {
+    pub fn arm_timer(&mut self, at: guildhall_stdx::Instant, key: SlotKey) {
         let Some(conn) = self.conns.get_mut(key) else { return };
         if at < conn.timer_at {
             conn.timer_at = at;

@@ -74,7 +74,7 @@ counters! {
     /// Gaps in guilds' streams, after each of which a relay requested a snapshot.
     resyncs_total: u64,
     /// Messages compressed outside of a stream, once for all recipients or for one.
-    bodies_deflated_total: u64,
+    deflate_shared_bodies_total: u64,
     /// Dispatches that a RESUME left out because the session may no longer see them.
     replay_suppressed_total: u64,
     /// Close frames that the node sent first.
@@ -82,7 +82,7 @@ counters! {
     /// Close frames that clients sent first.
     closed_by_clients: Closes,
     /// Connections that ended without a close frame, from either side.
-    cut_total: u64,
+    aborted_total: u64,
     /// Bytes received.
     received_bytes: u64,
     /// Bytes of received messages, inflated.

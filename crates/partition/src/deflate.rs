@@ -136,7 +136,7 @@ impl Core {
 
     fn message_bytes_max(&self, key: SlotKey) -> usize {
         let is_bot = match self.conns.get(key).map(|conn| &conn.phase) {
-            Some(Phase::Serving(session)) => {
+            Some(Phase::Established(session)) => {
                 self.sessions.get(*session).is_some_and(|session| session.kind() == AccountKind::Bot)
             }
             _ => false,

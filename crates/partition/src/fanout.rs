@@ -50,7 +50,7 @@ struct Group {
 
 #[derive(Clone, Copy)]
 pub struct Logged {
-    pub place: u64,
+    pub offset: u64,
     /// Its size in the encoding of the first recipient.
     pub size: Size,
     body_bytes: usize,
@@ -135,16 +135,16 @@ impl<L: Transport> Deliver for Fanout<'_, L> {
     fn deliver(&mut self, slot: u32) {
         let (Some(dispatch), Some(Group { log, redaction, logged })) = (&self.current, &mut self.group) else { return };
         let Some(session) = self.core.sessions.at_mut(slot) else { return };
-        let Logged { place, size, body_bytes } = *logged.get_or_insert_with(|| {
+        let Logged { offset, size, body_bytes } = *logged.get_or_insert_with(|| {
             let bytes = dispatch.frame(session.encoding, *redaction).body().len();
             // The relay's and ours: no session refers to it.
             if Rc::strong_count(log) == 2 {
                 log.clear();
             }
-            let place = log.push(self.turn.now.instant, dispatch, *redaction, bytes, &self.core.config.log);
-            Logged { place, size: Size::of(dispatch, bytes), body_bytes: bytes }
+            let offset = log.push(self.turn.now.instant, dispatch, *redaction, bytes, &self.core.config.log);
+            Logged { offset, size: Size::of(dispatch, bytes), body_bytes: bytes }
         });
-        let seq = session.dispatch_shared(log, place, size);
+        let seq = session.dispatch_shared(log, offset, size);
         self.tally.count(body_bytes);
         self.core.pushed(&mut self.turn, slot, seq, dispatch, *redaction);
     }
@@ -196,11 +196,11 @@ impl<L: Transport> Recipients for Fanout<'_, L> {
         let Some(view) = view else {
             // Not a member (any more).
             let is_gathering = session.pending_ready.is_some();
-            self.leave(key, guild_id);
+            self.detach(key, guild_id);
             if is_gathering {
                 self.gathered(key, guild_id, None)
             } else {
-                self.tell_gone(key, guild_id, false)
+                self.push_guild_delete(key, guild_id, false)
             }
             return None;
         };
@@ -221,7 +221,7 @@ impl<L: Transport> Recipients for Fanout<'_, L> {
         let session = self.core.sessions.get_mut(key)?;
         if session.pending_ready.is_some() {
             self.gathered(key, guild_id, Some((replica.clone(), view.clone())));
-        } else if session.is_told_of_guilds() && !is_restored {
+        } else if session.gets_guild_events() && !is_restored {
             let dispatch = guild_create(session, replica, view, self.core.config.hidden_channels, self.turn.now.unix);
             self.core.push(&mut self.turn, key.slot, &dispatch, Redaction::NONE);
         }
@@ -240,16 +240,16 @@ impl<L: Transport> Recipients for Fanout<'_, L> {
             let pending_ready = self.core.sessions.get_mut(key).and_then(|session| session.pending_ready.as_mut());
             pending_ready.into_iter().for_each(|pending_ready| pending_ready.unavailable.push(guild_id));
         } else {
-            self.tell_gone(key, guild_id, true);
+            self.push_guild_delete(key, guild_id, true);
         }
     }
 
     fn lost(&mut self, slot: u32, guild_id: GuildId) {
         let Some(session) = self.core.sessions.at_mut(slot) else { return };
         let key = session.key;
-        self.leave(key, guild_id);
+        self.detach(key, guild_id);
         if !self.core.forget_view(key, guild_id) {
-            self.tell_gone(key, guild_id, false);
+            self.push_guild_delete(key, guild_id, false);
         }
     }
 
@@ -261,7 +261,7 @@ impl<L: Transport> Recipients for Fanout<'_, L> {
         (entry.membership, entry.is_restored) = (Membership::Entering, false);
         self.core.counters.resets_total += 1;
         if !self.core.forget_view(key, guild_id) {
-            return self.tell_gone(key, guild_id, true);
+            return self.push_guild_delete(key, guild_id, true);
         }
         let pending_ready = self.core.sessions.get_mut(key).and_then(|session| session.pending_ready.as_mut());
         pending_ready.into_iter().for_each(|pending_ready| pending_ready.waiting_count += 1);
@@ -305,7 +305,7 @@ impl<L: Transport> Fanout<'_, L> {
     }
 
     /// Detaches a session from a guild. The guild knows, unless an `Attach` is still on its way to it.
-    fn leave(&mut self, key: SlotKey, guild_id: GuildId) {
+    fn detach(&mut self, key: SlotKey, guild_id: GuildId) {
         let partition = self.core.config.partition;
         let Some(session) = self.core.sessions.get_mut(key) else { return };
         let Some(of_guild) = session.key_in(partition, guild_id) else { return };
@@ -333,9 +333,9 @@ impl<L: Transport> Fanout<'_, L> {
         self.core.finish_pending_ready(&mut self.turn, key);
     }
 
-    fn tell_gone(&mut self, key: SlotKey, guild_id: GuildId, unavailable: bool) {
+    fn push_guild_delete(&mut self, key: SlotKey, guild_id: GuildId, unavailable: bool) {
         let Some(session) = self.core.sessions.get(key) else { return };
-        if session.is_told_of_guilds() {
+        if session.gets_guild_events() {
             let dispatch = guild_delete(session.encoding, guild_id, unavailable);
             self.core.push(&mut self.turn, key.slot, &dispatch, Redaction::NONE);
         }

@@ -112,7 +112,7 @@ impl Partition {
             }
         }
         for key in self.core.sessions.keys() {
-            self.core.tell_outages(turn, key, |guild_id, relay| behind.contains(&(guild_id, relay)));
+            self.core.push_outages(turn, key, |guild_id, relay| behind.contains(&(guild_id, relay)));
         }
         let (mut over, mut places, mut bytes) = (HandOver::default(), Places::new(), 0);
         for key in self.core.sessions.keys() {
@@ -136,8 +136,8 @@ impl Partition {
         for kept in &over.dispatches {
             let bytes = kept.body.len();
             of_table.push(Dispatch::restore(kept).map(|dispatch| {
-                let place = log.push(now.instant, &dispatch, Redaction::NONE, bytes, &FORGET_NOTHING);
-                (place, Size::of(&dispatch, bytes))
+                let offset = log.push(now.instant, &dispatch, Redaction::NONE, bytes, &FORGET_NOTHING);
+                (offset, Size::of(&dispatch, bytes))
             }));
         }
         let mut count = 0;
@@ -153,8 +153,8 @@ impl Partition {
                     session.dispatch(self.core.tombstone.clone(), Redaction::NONE, 0);
                     true
                 }
-                Some(place) => of_table.get(place as usize).copied().flatten().is_some_and(|(place, size)| {
-                    session.dispatch_shared(&log, place, size);
+                Some(place) => of_table.get(place as usize).copied().flatten().is_some_and(|(offset, size)| {
+                    session.dispatch_shared(&log, offset, size);
                     true
                 }),
             });
@@ -168,8 +168,8 @@ impl Partition {
             self.core.by_user.insert((kept.user_id, key));
             let expires = now.instant.after_ms(self.core.config.resume_window_ms);
             self.core.timers.push(expires, TimerKey::Session(key));
-            self.core.tell_news(SessionChange::Disconnected, key);
-            guilds.into_iter().for_each(|guild_id| self.enter(key, guild_id));
+            self.core.output_session_change(SessionChange::Disconnected, key);
+            guilds.into_iter().for_each(|guild_id| self.attach(key, guild_id));
             count += 1;
         }
         self.core.counters.restored_total += count as u64;
@@ -186,7 +186,7 @@ impl Partition {
     pub fn fail_pending_restores(&mut self, now: Now, link: &mut impl Transport) {
         self.turn(now, link, |partition, turn| {
             for key in partition.core.sessions.keys() {
-                partition.core.tell_outages(turn, key, |_, _| true);
+                partition.core.push_outages(turn, key, |_, _| true);
             }
         });
     }
@@ -238,7 +238,7 @@ fn snapshot_of(
 impl Core {
     /// Sends GUILD_DELETE (unavailable) for guilds whose events the session may have missed; GUILD_CREATE follows once
     /// it is attached.
-    fn tell_outages(
+    fn push_outages(
         &mut self,
         turn: &mut Turn<'_, impl Transport>,
         key: SlotKey,
@@ -254,7 +254,7 @@ impl Core {
             }
         }
         let encoding = session.encoding;
-        if session.is_told_of_guilds() {
+        if session.gets_guild_events() {
             for guild_id in lost {
                 self.push(turn, key.slot, &guild_delete(encoding, guild_id, true), Redaction::NONE);
             }

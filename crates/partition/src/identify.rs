@@ -38,7 +38,7 @@ const JOIN_REMEMBERED_MS: u64 = 900_000;
 const JOIN_NEWS_SLACK_MS: u64 = 30_000;
 
 /// Longest interval between two checks of a token's expiry.
-const EXPIRY_LOOK_MS_MAX: u64 = 3_600_000;
+const EXPIRY_CHECK_MS_MAX: u64 = 3_600_000;
 /// Close reason with 4004; at most 123 bytes.
 const TOKEN_EXPIRED: &str = "The token has expired: RESUME with a new one";
 
@@ -61,10 +61,10 @@ impl Partition {
         result: Result<Account, AuthFailure>,
     ) {
         let Some(conn) = self.core.conns.get_mut(key) else { return };
-        if !matches!(conn.phase, Phase::Checking(_)) {
+        if !matches!(conn.phase, Phase::Authenticating(_)) {
             return;
         }
-        let Phase::Checking(claim) = std::mem::replace(&mut conn.phase, Phase::Greeted) else { return };
+        let Phase::Authenticating(claim) = std::mem::replace(&mut conn.phase, Phase::AwaitingIdentify) else { return };
         let begun = self.core.counters.identified_total;
         let is_identify = matches!(*claim, PendingAuth::Identify(_));
         match (result, *claim) {
@@ -91,7 +91,7 @@ impl Partition {
         if is_identify && self.core.counters.identified_total == begun {
             self.core.gatekeeper.refund(turn.now);
         }
-        self.take_up_reading(turn, key);
+        self.resume_reading(turn, key);
     }
 
     /// A connection arrived from another partition, because its session is here. Its socket is at `next_conn_key`
@@ -108,25 +108,26 @@ impl Partition {
         conn.timer_at = Instant(u64::MAX);
         conn.is_dirty = false;
         let key = self.core.conns.insert(conn);
-        self.core.look_again(turn.now.instant.after_ms(self.core.config.identify_deadline_ms), key);
+        self.core.arm_timer(turn.now.instant.after_ms(self.core.config.identify_deadline_ms), key);
         // The other partition checked the token, which may have been revoked since.
         if self.closed_tokens.contains(&(user_id, token)) {
             let refused = ResumeRefused { fault: ResumeFault::Token, user_id: Some(user_id) };
             self.core.refuse_resume(turn, key, refused);
         } else {
             self.resume(turn, key, (user_id, token, expires_at), &resume);
-            self.take_up_reading(turn, key);
+            self.resume_reading(turn, key);
         }
         key
     }
 
-    fn take_up_reading(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey) {
+    fn resume_reading(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey) {
         let Some(conn) = self.core.conns.get_mut(key) else { return };
-        let mut stash = conn.take_stash();
-        if !stash.is_empty() {
-            self.core.handle_bytes(turn, key, &mut stash);
+        let mut pending_input = conn.take_pending_input();
+        if !pending_input.is_empty() {
+            self.core.handle_bytes(turn, key, &mut pending_input);
         }
-        let still_reading = self.core.conns.get(key).is_some_and(|conn| !matches!(conn.phase, Phase::Checking(_)));
+        let still_reading =
+            self.core.conns.get(key).is_some_and(|conn| !matches!(conn.phase, Phase::Authenticating(_)));
         if still_reading {
             turn.link.set_reading(key, true);
         }
@@ -166,7 +167,7 @@ impl Partition {
             guilds: &guilds,
             token: account.token,
         });
-        conn.phase = Phase::Serving(slot);
+        conn.phase = Phase::Established(slot);
         turn.link.note_account(key, account.user.id);
         conn.next_seq = 1;
         if account.user.bot {
@@ -177,12 +178,12 @@ impl Partition {
         self.core.by_id.insert(id, slot);
         self.core.by_user.insert((account.user.id, slot));
         self.core.counters.identified_total += 1;
-        self.core.tell_news(SessionChange::Connected, slot);
+        self.core.output_session_change(SessionChange::Connected, slot);
         self.core.expire_at(turn.now, slot, account.expires_at);
-        self.look_for_heartbeats(turn.now, key);
+        self.arm_heartbeat_timer(turn.now, key);
         self.say_ready(turn, slot, guilds.len());
         for guild_id in guilds {
-            self.enter(slot, guild_id);
+            self.attach(slot, guild_id);
         }
     }
 
@@ -265,16 +266,16 @@ impl Partition {
         turn.link.note_account(key, user_id);
         self.core.attached_count += 1;
         if let Some(conn) = self.core.conns.get_mut(key) {
-            conn.phase = Phase::Serving(session_key);
+            conn.phase = Phase::Established(session_key);
             conn.next_seq = resume.seq + 1;
             if is_bot {
                 conn.decoder.set_limits(Limits { message_bytes_max: self.core.config.bot_message_bytes_max });
             }
         }
         self.core.counters.resumed_total += 1;
-        self.core.tell_news(SessionChange::Resumed, session_key);
+        self.core.output_session_change(SessionChange::Resumed, session_key);
         self.core.expire_at(turn.now, session_key, expires_at);
-        self.look_for_heartbeats(turn.now, key);
+        self.arm_heartbeat_timer(turn.now, key);
         self.pay(turn, session_key, resume.seq);
         // Without `push`: the replay was within the limits, and RESUMED must not exceed them before any of it is
         // written. The next dispatch is checked again.
@@ -406,9 +407,9 @@ impl Partition {
         }
     }
 
-    fn look_for_heartbeats(&mut self, now: Now, key: SlotKey) {
+    fn arm_heartbeat_timer(&mut self, now: Now, key: SlotKey) {
         let at = now.instant.after_ms(self.core.heartbeat_grace_ms());
-        self.core.look_again(at, key);
+        self.core.arm_timer(at, key);
     }
 }
 
@@ -443,18 +444,18 @@ impl Core {
     fn expire_at(&mut self, now: Now, key: SlotKey, expires_at: Option<Timestamp>) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         session.profile.expires_at = expires_at;
-        self.look_at_expiry(now, key);
+        self.arm_expiry_timer(now, key);
     }
 
     /// Arms the timer for the token's expiry. An earlier timer leads to the next one; a timer for a later time becomes
     /// stale. One timer per session counts.
-    fn look_at_expiry(&mut self, now: Now, key: SlotKey) {
+    fn arm_expiry_timer(&mut self, now: Now, key: SlotKey) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         let Some(expires_at) = session.profile.expires_at else { return };
         let left_ms = u64::try_from(expires_at.0.saturating_sub(now.unix.0)).unwrap_or(0);
         // Not further ahead: the system's clock may be set, and stale timers would pile up behind clients that resume
         // with ever shorter tokens.
-        let at = now.instant.after_ms(left_ms.min(EXPIRY_LOOK_MS_MAX));
+        let at = now.instant.after_ms(left_ms.min(EXPIRY_CHECK_MS_MAX));
         if session.profile.expiry_timer_at.is_none_or(|before| at < before) {
             session.profile.expiry_timer_at = Some(at);
             self.timers.push(at, TimerKey::Session(key));
@@ -473,7 +474,7 @@ impl Core {
                 self.close_websocket(turn, conn, code, TOKEN_EXPIRED, SessionFate::Keep);
             }
             // Without a connection nothing is sent, and a RESUME brings a token that is checked.
-            Some(_) if !has_expired => self.look_at_expiry(turn.now, key),
+            Some(_) if !has_expired => self.arm_expiry_timer(turn.now, key),
             Some(_) | None => {}
         }
     }

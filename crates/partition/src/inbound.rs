@@ -3,11 +3,11 @@
 //! Doors       `handle_bytes` from the driver; payloads go on by opcode.
 //! Invariants  I1 nothing before IDENTIFY or RESUME but heartbeats. I2 every fault of a client has one close code, in
 //!             one place.
-//! Limits      `inbound_per_minute_max`, message sizes, `STASH_BYTES_MAX`.     Spec  docs/protocol.md §1.3–§1.6, §1.13.
+//! Limits      `inbound_per_minute_max`, message sizes, `PENDING_INPUT_BYTES_MAX`.     Spec  docs/protocol.md §1.3–§1.6, §1.13.
 
 use crate::{
     client_requests::PendingRequest,
-    conn::{Control, PendingAuth, Phase, STASH_BYTES_MAX},
+    conn::{Control, PENDING_INPUT_BYTES_MAX, PendingAuth, Phase},
     core::Core,
     refused::{IdentifyFault, IdentifyRefused},
     transport::{Output, Transport},
@@ -43,8 +43,8 @@ impl Core {
         self.counters.received_bytes += input.len() as u64;
         match conn.phase {
             Phase::Closing => return,
-            Phase::Checking(_) => return self.stash(turn, key, input),
-            Phase::Greeted | Phase::Serving(_) => {}
+            Phase::Authenticating(_) => return self.keep_pending_input(turn, key, input),
+            Phase::AwaitingIdentify | Phase::Established(_) => {}
         }
         // The decoder is taken out, so that a message can access its connection.
         let limits = Limits { message_bytes_max: self.config.user_message_bytes_max };
@@ -63,28 +63,28 @@ impl Core {
             }
             match self.conns.get(key).map(|conn| &conn.phase) {
                 None | Some(Phase::Closing) => return,
-                Some(Phase::Checking(_)) => {
+                Some(Phase::Authenticating(_)) => {
                     unread = events.unread_bytes();
                     break;
                 }
-                Some(Phase::Greeted | Phase::Serving(_)) => {}
+                Some(Phase::AwaitingIdentify | Phase::Established(_)) => {}
             }
         }
         if let Some(conn) = self.conns.get_mut(key) {
             conn.decoder = decoder;
         }
         if unread > 0 {
-            self.stash(turn, key, &input[input_bytes - unread..]);
+            self.keep_pending_input(turn, key, &input[input_bytes - unread..]);
         }
     }
 
     /// Keeps what came while the token is being checked. Well-behaved clients wait; a flood is cut.
-    fn stash(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, input: &[u8]) {
+    fn keep_pending_input(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, input: &[u8]) {
         let Some(conn) = self.conns.get_mut(key) else { return };
-        if conn.stash.len() + input.len() > STASH_BYTES_MAX {
+        if conn.pending_input.len() + input.len() > PENDING_INPUT_BYTES_MAX {
             self.close(turn, key, CloseCode::RateLimited);
         } else {
-            conn.stash.extend_from_slice(input);
+            conn.pending_input.extend_from_slice(input);
         }
     }
 
@@ -155,9 +155,9 @@ impl Core {
             return self.handle_heartbeat(turn, key, &d);
         }
         let handled = match conn.phase {
-            Phase::Greeted => self.handle_greeted(turn, key, opcode, &d),
-            Phase::Serving(session) => self.handle_serving(turn, key, session, opcode, &d),
-            Phase::Checking(_) | Phase::Closing => Ok(()),
+            Phase::AwaitingIdentify => self.handle_unidentified(turn, key, opcode, &d),
+            Phase::Established(session) => self.handle_established(turn, key, session, opcode, &d),
+            Phase::Authenticating(_) | Phase::Closing => Ok(()),
         };
         if let Err(PayloadError { opcode, problem }) = handled {
             let code = CloseCode::UnknownOpcode;
@@ -169,7 +169,7 @@ impl Core {
     fn handle_heartbeat(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, d: &Value) {
         let Some(conn) = self.conns.get(key) else { return };
         let payload = self.fixed(conn.encoding).heartbeat_ack.clone();
-        if let Phase::Serving(session) = conn.phase {
+        if let Phase::Established(session) = conn.phase {
             let seen = d.get("seq").unwrap_or(d).as_u64().unwrap_or(0);
             // A client cannot have received more than was written.
             let written = conn.next_seq.saturating_sub(1);
@@ -180,7 +180,7 @@ impl Core {
         self.control(turn, key, Control::Payload(payload));
     }
 
-    fn handle_greeted(
+    fn handle_unidentified(
         &mut self,
         turn: &mut Turn<'_, impl Transport>,
         key: SlotKey,
@@ -215,14 +215,14 @@ impl Core {
             PendingAuth::Resume(resume) => (resume.token.clone(), false),
         };
         if let Some(conn) = self.conns.get_mut(key) {
-            conn.phase = Phase::Checking(Box::new(claim));
+            conn.phase = Phase::Authenticating(Box::new(claim));
             turn.link.set_reading(key, false);
             self.outputs.push_back(Output::Authenticate { conn: key, token, with_guilds });
         }
         Ok(())
     }
 
-    fn handle_serving(
+    fn handle_established(
         &mut self,
         turn: &mut Turn<'_, impl Transport>,
         key: SlotKey,
@@ -291,7 +291,7 @@ impl Core {
     /// A user account is in voice in one guild at most: it leaves the other guilds before it joins. Only sessions of
     /// this partition are known here; one of another partition stays until its client leaves.
     fn leave_other_voice(&mut self, user_id: UserId, guild_id: GuildId, update: &VoiceStateUpdate) {
-        for key in self.sessions_of(user_id) {
+        for key in self.user_sessions(user_id) {
             let Some(session) = self.sessions.get_mut(key) else { continue };
             let entries = session.guilds.iter_mut().filter(|entry| entry.guild_id != guild_id);
             let left = entries.filter_map(|entry| mem::take(&mut entry.asked_for_voice).then_some(entry.guild_id));

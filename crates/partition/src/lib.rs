@@ -34,5 +34,5 @@ pub use refused::{IdentifyFault, IdentifyRefused, ResumeFault, ResumeRefused};
 pub use sent::SentTable;
 pub use session_reports::{Census, LoggedDispatch, SessionDetail, SessionMatch};
 pub use sessions::{SessionChange, SessionNews, SessionPage, SessionView, Whose};
-pub use shared::{Checked, SharedDictionaries, Streams};
+pub use shared::{Checked, SharedDictionaries, StreamCodec};
 pub use transport::{Account, AuthFailure, Closed, Gatekeeper, Output, PartialSend, Transport};

@@ -41,8 +41,8 @@ impl Partition {
         for state in owed {
             match state {
                 Owed::Presence(guild_id, user_id) => presences.entry(guild_id).or_default().push(user_id),
-                Owed::Voice(guild_id, user_id) => self.tell_voice(turn.now, key, guild_id, user_id),
-                Owed::Lists(guild_id) => self.tell_lists_again(turn, key, guild_id),
+                Owed::Voice(guild_id, user_id) => self.append_voice(turn.now, key, guild_id, user_id),
+                Owed::Lists(guild_id) => self.resend_lists(turn, key, guild_id),
             }
         }
         let Some(session) = self.core.sessions.get(key) else { return };
@@ -55,7 +55,7 @@ impl Partition {
         }
     }
 
-    fn tell_voice(&mut self, now: Now, key: SlotKey, guild_id: GuildId, of: UserId) {
+    fn append_voice(&mut self, now: Now, key: SlotKey, guild_id: GuildId, of: UserId) {
         let Some((entry, core)) = self.relay_of(key, guild_id) else { return };
         let Some(reader) = core.sessions.get(key).map(|session| session.user.id) else { return };
         let (rule, state) = (AudienceRule::Members, Box::new(VoiceState::new(of)));
@@ -66,11 +66,11 @@ impl Partition {
     }
 
     /// Sends all rows of member lists that the session watches.
-    fn tell_lists_again(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, guild_id: GuildId) {
+    fn resend_lists(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, guild_id: GuildId) {
         let Some((entry, core)) = self.relay_of(key, guild_id) else { return };
         let batching = mem::replace(&mut core.batching, true);
         let mut fanout = Fanout::new(core, turn, (&mut entry.logs, &mut entry.newest, &mut entry.tally));
-        let to_guild = entry.relay.tell_lists_again(key.slot, &mut fanout);
+        let to_guild = entry.relay.resend_lists(key.slot, &mut fanout);
         core.batching = batching;
         core.outputs.extend(to_guild.into_iter().map(|message| Output::ToGuild(guild_id, message)));
     }

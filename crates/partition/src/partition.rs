@@ -11,7 +11,7 @@ use crate::{
     counters::Counters,
     fanout::{Fanout, NewestPresences, RelayTally},
     sent::{SentTable, Way},
-    shared::{Checked, Compressor, Streams},
+    shared::{Checked, Compressor, StreamCodec},
     timers::TimerKey,
     transport::{Gatekeeper, Output, Transport},
     turn::Turn,
@@ -66,7 +66,7 @@ pub(crate) type GuildRelays = BTreeMap<u16, RelayEntry>;
 /// One thread's connections, sessions and relays, as a machine. Its driver calls methods of four kinds:
 ///
 /// 1. *Inputs* take the time and, with three exceptions, the [`Transport`]: `accept*`, `handle_*`, `flush`,
-///    `close_all`, `close_sessions`, `tell_users`, `take_back_upgrades`, `ask_to_leave`, `hand_over`,
+///    `close_all`, `close_sessions`, `publish_to_users`, `take_back_upgrades`, `send_reconnects`, `hand_over`,
 ///    `fail_pending_restores`. The exceptions `handle_joined`, `leave_voice` and `take_over` write to no socket. Time
 ///    never decreases from one input to the next.
 /// 2. *Outputs*: [`poll_output`](Self::poll_output) returns requests to the rest of the node.
@@ -118,7 +118,7 @@ impl Partition {
     /// What has happened so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        Counters { bodies_deflated_total: self.core.deflater.compressed_count(), ..self.core.counters }
+        Counters { deflate_shared_bodies_total: self.core.deflater.compressed_count(), ..self.core.counters }
     }
 
     /// Bytes by dispatch type, codec and encoding.
@@ -241,17 +241,17 @@ impl Partition {
     }
 
     fn greet(&mut self, turn: &mut Turn<'_, impl Transport>, params: ConnParams) -> SlotKey {
-        let compressor = match self.core.config.streams {
-            Streams::SharedMatch { .. } => self.core.matchers.stream(params, &self.core.config.shared_dictionaries),
-            Streams::Classic => None,
+        let compressor = match self.core.config.stream_codec {
+            StreamCodec::SharedMatch { .. } => self.core.matchers.stream(params, &self.core.config.shared_dictionaries),
+            StreamCodec::PerConnection => None,
         };
-        let compressor = compressor.or_else(|| self.classic(params).map(Compressor::Classic)).map(Box::new);
+        let compressor = compressor.or_else(|| self.library_stream(params).map(Compressor::Library)).map(Box::new);
         let is_unreadable = compressor.is_none() && params.compression.has_stream();
         let key = self.insert_conn(turn.now, params, compressor);
         self.core.counters.conns_total += 1;
         if is_unreadable {
             // Without its compressor, the client could not decode a byte.
-            self.core.cut(turn, key);
+            self.core.abort(turn, key);
             return key;
         }
         let hello = self.core.fixed(params.encoding).hello.clone();
@@ -260,12 +260,12 @@ impl Partition {
     }
 
     /// A library's stream for what a connection asked for.
-    fn classic(&self, params: ConnParams) -> Option<StreamCompressor> {
-        let classic = &self.core.config.classic;
+    fn library_stream(&self, params: ConnParams) -> Option<StreamCompressor> {
+        let contexts = &self.core.config.contexts;
         match params.compression {
             Compression::None => None,
-            Compression::Zlib => Some(classic.zlib()),
-            Compression::Zstd => Some(classic.zstd()),
+            Compression::Zlib => Some(contexts.zlib()),
+            Compression::Zstd => Some(contexts.zstd()),
             Compression::ZstdDict(id) => self.with_dictionary(id),
             Compression::Deflate(params) if params.server_no_context_takeover => None,
             // A failure means that the configured parameters are out of range.
@@ -279,7 +279,7 @@ impl Partition {
     fn with_dictionary(&self, id: DictionaryId) -> Option<StreamCompressor> {
         let config = &self.core.config;
         let known = config.dictionaries.find(id)?;
-        Some(config.classic.zstd_with(known.dictionary.clone()))
+        Some(config.contexts.zstd_with(known.dictionary.clone()))
     }
 
     /// A socket finished its upgrade, but what its URL asks for is not served: it is closed with the code for that.
@@ -325,13 +325,13 @@ impl Partition {
             compressor,
             deflate,
             inflate_history: None,
-            phase: Phase::Greeted,
+            phase: Phase::AwaitingIdentify,
             decoder,
             control: Default::default(),
             unsent: Vec::new(),
             unsent_at: 0,
-            partial: 0,
-            is_torn: false,
+            frame_offset: 0,
+            is_frame_truncated: false,
             next_seq: 1,
             replay_end: 0,
             rendered_bytes: 0,
@@ -344,12 +344,12 @@ impl Partition {
             inbound: Default::default(),
             phase_since: now.instant,
             timer_at: Instant(u64::MAX),
-            stash: Vec::new(),
+            pending_input: Vec::new(),
             invalid_sessions: 0,
             is_asked_to_leave: false,
             leave_by: Instant(u64::MAX),
         });
-        self.core.look_again(deadline, key);
+        self.core.arm_timer(deadline, key);
         key
     }
 
@@ -370,7 +370,7 @@ impl Partition {
 
     /// Handles the end of a socket. The session can be resumed, unless a close frame ended it.
     pub fn handle_hangup(&mut self, now: Now, key: SlotKey, link: &mut impl Transport) {
-        self.turn(now, link, |partition, turn| partition.core.cut(turn, key));
+        self.turn(now, link, |partition, turn| partition.core.abort(turn, key));
     }
 
     // ── guilds ───────────────────────────────────────────────────────────────────────────────────
@@ -401,20 +401,20 @@ impl Partition {
             Progress::Restarted => to_guild.extend(entry.relay.interests()),
         }
         self.core.outputs.extend(to_guild.into_iter().map(|message| Output::ToGuild(guild_id, message)));
-        entry.look_again(guild_id, &mut self.core);
+        entry.arm_timer(guild_id, &mut self.core);
         match progress {
             Progress::Steady | Progress::Gap => {}
             Progress::Restarted => {
-                self.core.ask_again(guild_id, index);
+                self.core.attach_again(guild_id, index);
                 // What was lost may have told that somebody is back who had left.
                 let in_guild = self.joins.iter().filter(|(.., guild)| *guild == guild_id);
                 let joined: Vec<UserId> = in_guild.map(|(_, user, _)| *user).collect();
-                joined.into_iter().for_each(|user_id| self.let_in(user_id, guild_id));
+                joined.into_iter().for_each(|user_id| self.attach_user(user_id, guild_id));
             }
         }
         // The node tells of joins too, but that may overtake the stream: who left and came back is here for certain.
         if let Some(user_id) = joined {
-            self.let_in(user_id, guild_id);
+            self.attach_user(user_id, guild_id);
         }
     }
 
@@ -424,7 +424,7 @@ impl Partition {
             self.joins.pop_front();
         }
         self.joins.push_back((now.instant, user_id, guild_id));
-        self.let_in(user_id, guild_id);
+        self.attach_user(user_id, guild_id);
     }
 
     /// Nobody takes up a session here with this token any more.
@@ -441,7 +441,7 @@ impl Partition {
     }
 
     fn change_user(&mut self, turn: &mut Turn<'_, impl Transport>, user: &Arc<User>) {
-        for key in self.core.sessions_of(user.id) {
+        for key in self.core.user_sessions(user.id) {
             let Some(session) = self.core.sessions.get_mut(key) else { continue };
             session.user = user.clone();
             if session.profile.shard.is_none_or(|shard| shard.id == 0) {
@@ -453,8 +453,8 @@ impl Partition {
     }
 
     /// Sessions of an account enter a guild, unless they are in it or about to be.
-    fn let_in(&mut self, user_id: UserId, guild_id: GuildId) {
-        for key in self.core.sessions_of(user_id) {
+    fn attach_user(&mut self, user_id: UserId, guild_id: GuildId) {
+        for key in self.core.user_sessions(user_id) {
             let Some(session) = self.core.sessions.get_mut(key) else { continue };
             let shard = session.profile.shard;
             let in_shard = shard.is_none_or(|shard| shard_of(guild_id, shard.count) == shard.id);
@@ -463,13 +463,13 @@ impl Partition {
                 if let Some(pending_ready) = &mut session.pending_ready {
                     pending_ready.waiting_count += 1;
                 }
-                self.enter(key, guild_id);
+                self.attach(key, guild_id);
             }
         }
     }
 
     /// Asks a guild to let a session in, through the relay here, which begins if there is none yet.
-    pub(crate) fn enter(&mut self, key: SlotKey, guild_id: GuildId) {
+    pub(crate) fn attach(&mut self, key: SlotKey, guild_id: GuildId) {
         let Core { sessions, outputs, config, .. } = &mut self.core;
         let Some(session) = sessions.get_mut(key) else { return };
         let last_epoch = &mut self.last_epoch;
@@ -494,11 +494,13 @@ impl Partition {
         if let Some(guild) = session.guilds.get_mut(guild_id) {
             guild.relay = index;
         }
-        outputs.extend(attach(session, config.partition, guild_id).map(|attach| Output::ToGuild(guild_id, attach)));
+        outputs.extend(
+            attach_message(session, config.partition, guild_id).map(|attach| Output::ToGuild(guild_id, attach)),
+        );
     }
 
     /// Passive sessions of a relay are told what changed.
-    fn look_at_relay(&mut self, turn: &mut Turn<'_, impl Transport>, guild_id: GuildId, index: u16, at: Instant) {
+    fn fire_relay_timer(&mut self, turn: &mut Turn<'_, impl Transport>, guild_id: GuildId, index: u16, at: Instant) {
         let Some(entry) = self.relays.get_mut(&guild_id).and_then(|relays| relays.get_mut(&index)) else { return };
         if entry.timer_at != Some(at) {
             return;
@@ -509,7 +511,7 @@ impl Partition {
         let now = turn.now;
         let mut fanout = Fanout::new(&mut self.core, turn, (&mut entry.logs, &mut entry.newest, &mut entry.tally));
         entry.relay.handle_timer(now, &mut fanout);
-        entry.look_again(guild_id, &mut self.core);
+        entry.arm_timer(guild_id, &mut self.core);
     }
 
     /// Writes what connections got in a batch.
@@ -518,7 +520,7 @@ impl Partition {
     }
 
     /// Tells the relays who left, and ends those that nobody needs.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn flush_departures(&mut self) {
         for departure in std::mem::take(&mut self.core.departed) {
             let Departure { guild_id, relay, user_id, slot } = departure;
             let Some(relays) = self.relays.get_mut(&guild_id) else { continue };
@@ -547,12 +549,12 @@ impl Partition {
     fn fire_timers(&mut self, turn: &mut Turn<'_, impl Transport>) {
         while let Some((at, subject)) = self.core.timers.pop_due(turn.now.instant) {
             match subject {
-                TimerKey::Conn(key) => self.core.look_at_conn(turn, key, at),
+                TimerKey::Conn(key) => self.core.check_conn_deadlines(turn, key, at),
                 TimerKey::Session(key) => {
-                    self.core.look_at_session(turn, key);
+                    self.core.check_session_deadlines(turn, key);
                     self.core.expire(turn, key, at);
                 }
-                TimerKey::Relay(guild_id, index, _) => self.look_at_relay(turn, guild_id, index, at),
+                TimerKey::Relay(guild_id, index, _) => self.fire_relay_timer(turn, guild_id, index, at),
             }
         }
     }
@@ -566,7 +568,7 @@ impl Partition {
     fn reclaim_upgrades(&mut self, turn: &mut Turn<'_, impl Transport>, count: usize) -> usize {
         let is_larger = |conn: &&Conn| conn.compressor.as_ref().is_some_and(|stream| stream.is_upgraded());
         let chosen =
-            |conn: &&Conn| is_larger(conn) && !conn.is_asked_to_leave && matches!(conn.phase, Phase::Serving(_));
+            |conn: &&Conn| is_larger(conn) && !conn.is_asked_to_leave && matches!(conn.phase, Phase::Established(_));
         let conns = self.core.conns.iter().filter(|(_, conn)| chosen(conn));
         let keys: Vec<SlotKey> = conns.map(|(key, _)| key).take(count).collect();
         for key in &keys {
@@ -581,11 +583,11 @@ impl Partition {
 
     /// Asks `count` more clients to go away and resume (op 7), whatever they are doing. Who has not gone `grace_ms`
     /// later is closed with 4000. What came of it, over all of them.
-    pub fn ask_to_leave(&mut self, now: Now, count: usize, grace_ms: u64, link: &mut impl Transport) -> Leaving {
-        self.turn(now, link, |partition, turn| partition.send_reconnects(turn, count, grace_ms))
+    pub fn send_reconnects(&mut self, now: Now, count: usize, grace_ms: u64, link: &mut impl Transport) -> Leaving {
+        self.turn(now, link, |partition, turn| partition.reconnect_some(turn, count, grace_ms))
     }
 
-    fn send_reconnects(&mut self, turn: &mut Turn<'_, impl Transport>, count: usize, grace_ms: u64) -> Leaving {
+    fn reconnect_some(&mut self, turn: &mut Turn<'_, impl Transport>, count: usize, grace_ms: u64) -> Leaving {
         let is_unasked = |conn: &Conn| conn.leave_by == Instant(u64::MAX) && !matches!(conn.phase, Phase::Closing);
         let mut unasked: Vec<SlotKey> =
             self.core.conns.iter().filter(|(_, conn)| is_unasked(conn)).map(|(key, _)| key).collect();
@@ -596,7 +598,7 @@ impl Partition {
             (conn.is_asked_to_leave, conn.leave_by) = (true, leave_by);
             let encoding = conn.encoding;
             let payload = self.core.fixed(encoding).reconnect.clone();
-            self.core.look_again(leave_by, *key);
+            self.core.arm_timer(leave_by, *key);
             self.core.control(turn, *key, Control::Payload(payload));
         }
         Leaving { asked_count: unasked.len(), unasked_count: later.len(), conns_count: self.core.conns.len() }
@@ -606,7 +608,7 @@ impl Partition {
     /// somebody is measured by them; a connection's message size stays what it was.
     pub fn take_limits(&mut self, from: &PartitionConfig) {
         self.core.config.take_limits(from);
-        self.core.matchers.take_settings(from.streams);
+        self.core.matchers.take_settings(from.stream_codec);
     }
 
     /// Closes every connection so that its client comes back and resumes.
@@ -634,7 +636,7 @@ impl RelayEntry {
     }
 
     /// Makes sure the relay is looked at when it wants to be.
-    fn look_again(&mut self, guild_id: GuildId, core: &mut Core) {
+    fn arm_timer(&mut self, guild_id: GuildId, core: &mut Core) {
         let Some(at) = self.relay.next_deadline() else { return };
         if self.timer_at.is_none_or(|before| at < before) {
             self.timer_at = Some(at);
@@ -650,7 +652,7 @@ fn relay_with_room(relays: &GuildRelays, sessions_max: usize) -> u16 {
 }
 
 /// What a session says when it enters a guild.
-fn attach(session: &Session, partition: PartitionId, guild_id: GuildId) -> Option<ToGuild> {
+fn attach_message(session: &Session, partition: PartitionId, guild_id: GuildId) -> Option<ToGuild> {
     Some(ToGuild::Attach {
         session: session.key_in(partition, guild_id)?,
         session_id: session.id.clone(),
@@ -677,13 +679,13 @@ fn who_joined(message: &RelayMessage) -> Option<UserId> {
 impl Core {
     /// A guild lost what it had told us: sessions that wait to enter it ask once more, since the answer may be lost
     /// too.
-    fn ask_again(&mut self, guild_id: GuildId, relay: u16) {
+    fn attach_again(&mut self, guild_id: GuildId, relay: u16) {
         for key in self.sessions.keys() {
             let Some(session) = self.sessions.get_mut(key) else { continue };
             let Some(guild) = session.guilds.get(guild_id) else { continue };
             if guild.membership == Membership::Entering && guild.relay == relay {
                 session.profile.asked_again = true;
-                let attach = attach(session, self.config.partition, guild_id);
+                let attach = attach_message(session, self.config.partition, guild_id);
                 self.outputs.extend(attach.map(|attach| Output::ToGuild(guild_id, attach)));
             }
         }
@@ -694,7 +696,7 @@ impl Core {
         self.config.heartbeat_interval_ms.saturating_mul(3) / 2
     }
 
-    fn look_at_conn(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, at: Instant) {
+    fn check_conn_deadlines(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, at: Instant) {
         let grace_ms = self.heartbeat_grace_ms();
         let identify_ms = self.config.identify_deadline_ms;
         let Some(conn) = self.conns.get_mut(key) else { return };
@@ -703,18 +705,20 @@ impl Core {
         }
         conn.timer_at = Instant(u64::MAX);
         let mut next = match conn.phase {
-            Phase::Closing => return self.cut(turn, key),
-            Phase::Greeted | Phase::Checking(_) | Phase::Serving(_) if conn.leave_by <= turn.now.instant => {
+            Phase::Closing => return self.abort(turn, key),
+            Phase::AwaitingIdentify | Phase::Authenticating(_) | Phase::Established(_)
+                if conn.leave_by <= turn.now.instant =>
+            {
                 return self.close(turn, key, CloseCode::UnknownError);
             }
-            Phase::Greeted | Phase::Checking(_) => {
+            Phase::AwaitingIdentify | Phase::Authenticating(_) => {
                 let deadline = conn.phase_since.after_ms(identify_ms);
                 if deadline <= turn.now.instant {
                     return self.close(turn, key, CloseCode::NotAuthenticated);
                 }
                 deadline
             }
-            Phase::Serving(_) => {
+            Phase::Established(_) => {
                 let deadline = conn.last_inbound.after_ms(grace_ms);
                 if deadline <= turn.now.instant {
                     return self.close(turn, key, CloseCode::UnknownError);
@@ -727,7 +731,7 @@ impl Core {
             let stalled = since.after_ms(self.config.write_stall_ms);
             if stalled <= turn.now.instant {
                 self.counters.slow_consumers_total += 1;
-                return self.cut(turn, key);
+                return self.abort(turn, key);
             }
             next = next.min(stalled);
         }
@@ -736,14 +740,14 @@ impl Core {
             let is_waited_for = !self.waiting_to_render.is_empty();
             if too_long <= turn.now.instant && is_waited_for {
                 self.counters.slow_consumers_total += 1;
-                return self.cut(turn, key);
+                return self.abort(turn, key);
             }
             next = next.min(too_long.max(turn.now.instant.after_ms(self.config.write_stall_ms / 2)));
         }
-        self.look_again(next, key);
+        self.arm_timer(next, key);
     }
 
-    fn look_at_session(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey) {
+    fn check_session_deadlines(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey) {
         let window_ms = self.config.resume_window_ms;
         let Some(session) = self.sessions.get_mut(key) else { return };
         if session.conn.is_none() && turn.now.instant.ms_since(session.detached_at) >= window_ms {

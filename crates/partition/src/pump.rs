@@ -119,7 +119,7 @@ impl Core {
             && !(session.compress_payloads && dispatch.is_local())
             && !dispatch.is_lazy();
         let straight = straight && conn.blocked_since.is_none() && conn.is_drained() && session.pending_ready.is_none();
-        if straight && !turn.link.is_waiting(conn_key) {
+        if straight && !turn.link.has_queued(conn_key) {
             let mut tally = Tally { counters: &mut self.counters, sent: &mut self.sent, sampler: &mut self.sampler };
             let mut frame = dispatch.frame(session.encoding, redaction);
             let form = conn.form(session.encoding);
@@ -127,7 +127,7 @@ impl Core {
             let bytes = form.write(&mut frame, seq, &mut self.deflater);
             tally.timed(begun, turn.link, dispatch, conn.way);
             let sent =
-                if turn.link.send_later(conn_key, bytes) { Ok(bytes.len()) } else { turn.link.send(conn_key, bytes) };
+                if turn.link.queue_send(conn_key, bytes) { Ok(bytes.len()) } else { turn.link.send(conn_key, bytes) };
             let all = bytes.len();
             let is_apart = may_be_dropped(dispatch);
             if let Ok(sent) = sent
@@ -148,13 +148,13 @@ impl Core {
                     if is_apart {
                         conn.next_seq += 1;
                     } else {
-                        conn.partial = sent;
+                        conn.frame_offset = sent;
                     }
                     self.block(turn.now, conn_key);
                 }
                 Err(Closed) => {
                     drop(frame);
-                    self.cut(turn, conn_key);
+                    self.abort(turn, conn_key);
                     return;
                 }
             }
@@ -180,7 +180,7 @@ impl Core {
             self.counters.slow_consumers_total += 1;
             // Unwritten dispatches cannot be kept, so the session cannot resume.
             self.end_session(key);
-            self.cut(turn, conn_key);
+            self.abort(turn, conn_key);
         }
     }
 
@@ -189,13 +189,13 @@ impl Core {
         if conn.blocked_since.is_none() {
             conn.blocked_since = Some(now.instant);
             let at = now.instant.after_ms(self.config.write_stall_ms);
-            self.look_again(at, key);
+            self.arm_timer(at, key);
         }
     }
 
     /// Sends what `push` left with the link, and keeps what did not fit.
-    fn submit(&mut self, turn: &mut Turn<'_, impl Transport>) {
-        for (key, shortfall) in turn.link.submit() {
+    fn flush_batch(&mut self, turn: &mut Turn<'_, impl Transport>) {
+        for (key, shortfall) in turn.link.flush_batch() {
             match shortfall {
                 PartialSend::Rest(rest) => {
                     // Bytes count when they are sent.
@@ -205,14 +205,14 @@ impl Core {
                         self.block(turn.now, key);
                     }
                 }
-                PartialSend::Closed => self.cut(turn, key),
+                PartialSend::Closed => self.abort(turn, key),
             }
         }
     }
 
     /// Writes to every connection that received something since the last call. Called once per batch of inputs.
     pub fn flush(&mut self, turn: &mut Turn<'_, impl Transport>) {
-        self.submit(turn);
+        self.flush_batch(turn);
         self.batching = false;
         self.is_flushing = true;
         self.chunks_made = 0;
@@ -224,7 +224,7 @@ impl Core {
             dirty = first;
         }
         for at in 0..dirty.len() {
-            self.warm(&dirty[at..]);
+            self.prefetch_conns(&dirty[at..]);
             let key = dirty[at];
             if let Some(conn) = self.conns.get_mut(key) {
                 conn.is_dirty = false;
@@ -234,7 +234,7 @@ impl Core {
         dirty.clear();
         self.give_turns_to_render(turn);
         self.is_flushing = false;
-        self.submit(turn);
+        self.flush_batch(turn);
         self.flushes_count += 1;
         self.matchers.set_connections(self.conns.len());
         if self.dirty.is_empty() {
@@ -245,12 +245,12 @@ impl Core {
 
     /// Asks memory for what the connections need that come after the first of these: each step reads what the one
     /// before it has asked for.
-    fn warm(&self, coming: &[SlotKey]) {
+    fn prefetch_conns(&self, coming: &[SlotKey]) {
         if let Some(key) = coming.get(CONNS_AHEAD) {
             self.conns.prefetch(key.slot);
         }
         if let Some(conn) = coming.get(COMPRESSORS_AHEAD).and_then(|key| self.conns.get(*key)) {
-            if let Phase::Serving(session) = conn.phase {
+            if let Phase::Established(session) = conn.phase {
                 self.sessions.prefetch(session.slot);
             }
             if let Some(compressor) = &conn.compressor {
@@ -266,9 +266,9 @@ impl Core {
 
     /// Writes what a connection can take. Never called from within itself.
     pub fn pump(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey) {
-        if turn.link.is_waiting(key) {
+        if turn.link.has_queued(key) {
             // The queued frames go out first.
-            self.submit(turn);
+            self.flush_batch(turn);
         }
         match self.try_pump(turn, key) {
             Ok(Pumped::Drained) => {
@@ -281,15 +281,15 @@ impl Core {
             }
             Ok(Pumped::Waiting) => {}
             Err(PumpError::Full) => self.block(turn.now, key),
-            Err(PumpError::Closed) => self.cut(turn, key),
+            Err(PumpError::Closed) => self.abort(turn, key),
             Err(PumpError::Codec) => self.close(turn, key, CloseCode::UnknownError),
             Err(PumpError::Forgotten) => {
                 // The buffer has dropped the next dispatch: the session cannot resume.
                 self.counters.slow_consumers_total += 1;
-                if let Some(Phase::Serving(session)) = self.conns.get(key).map(|conn| &conn.phase) {
+                if let Some(Phase::Established(session)) = self.conns.get(key).map(|conn| &conn.phase) {
                     self.end_session(*session);
                 }
-                self.cut(turn, key);
+                self.abort(turn, key);
             }
         }
     }
@@ -299,12 +299,12 @@ impl Core {
         loop {
             let Some(conn) = self.conns.get_mut(key) else { return Ok(Pumped::Drained) };
             send_unsent(conn, key, turn.link, &mut self.counters)?;
-            if conn.partial == 0 {
+            if conn.frame_offset == 0 {
                 let rendered_bytes = std::mem::take(&mut conn.rendered_bytes);
                 self.give_back_rendered(rendered_bytes);
             }
             let Some(conn) = self.conns.get_mut(key) else { return Ok(Pumped::Drained) };
-            if conn.partial == 0
+            if conn.frame_offset == 0
                 && let Some(control) = conn.control.pop_front()
             {
                 if conn.control.is_empty() {
@@ -324,7 +324,7 @@ impl Core {
                 conn.keep_unsent(&frame);
                 continue;
             }
-            let Phase::Serving(session_key) = conn.phase else { return Ok(Pumped::Drained) };
+            let Phase::Established(session_key) = conn.phase else { return Ok(Pumped::Drained) };
             let Some(session) = self.sessions.get_mut(session_key) else { return Ok(Pumped::Drained) };
             if session.pending_ready.is_some() {
                 return Ok(Pumped::Drained);
@@ -355,7 +355,7 @@ impl Core {
                 self.indebted.push((session_key, conn.next_seq));
                 return Ok(Pumped::Waiting);
             }
-            if entry.dispatch.is_lazy() && conn.partial == 0 {
+            if entry.dispatch.is_lazy() && conn.frame_offset == 0 {
                 let has_turn = std::mem::take(&mut conn.has_turn_to_render) || self.waiting_to_render.is_empty();
                 if !has_turn || self.rendered_bytes >= self.config.rendered_bytes_max {
                     if !std::mem::replace(&mut conn.waits_to_render, true) {
@@ -384,7 +384,7 @@ impl Core {
             } else {
                 write_shared(conn, key, session, &mut self.deflater, (turn.link, may_wait), tally)
             };
-            if entry.dispatch.is_lazy() && conn.partial == 0 {
+            if entry.dispatch.is_lazy() && conn.frame_offset == 0 {
                 entry.dispatch.was_written(session.encoding);
                 if conn.unsent.is_empty() {
                     self.rendered_bytes -= std::mem::take(&mut conn.rendered_bytes);
@@ -431,9 +431,9 @@ impl Core {
     /// Copies the rest of a frame whose session is about to end, so that the frame can still be completed.
     pub fn keep_partial_frame(&mut self, key: SlotKey) {
         let Some(conn) = self.conns.get_mut(key) else { return };
-        let Phase::Serving(session_key) = conn.phase else { return };
+        let Phase::Established(session_key) = conn.phase else { return };
         let Some(session) = self.sessions.get(session_key) else { return };
-        if conn.partial == 0 {
+        if conn.frame_offset == 0 {
             return;
         }
         match session.replay.entry(conn.next_seq) {
@@ -442,15 +442,15 @@ impl Core {
                 let form = conn.form(session.encoding);
                 form.prepare(&mut frame, &mut self.deflater);
                 let parts = form.parts(&frame, conn.next_seq);
-                for slice in parts.slices(conn.partial) {
+                for slice in parts.slices(conn.frame_offset) {
                     conn.unsent.extend_from_slice(slice);
                 }
                 drop(frame);
                 entry.dispatch.was_written(session.encoding);
             }
-            None => conn.is_torn = true,
+            None => conn.is_frame_truncated = true,
         }
-        conn.partial = 0;
+        conn.frame_offset = 0;
     }
 }
 
@@ -517,9 +517,11 @@ fn control_frame(
             (Some(compressor), None) => {
                 let mut compressed = Vec::new();
                 let result = match conn.phase {
-                    Phase::Serving(_) => matchers.compress(compressor, conn.encoding, &payload, &mut compressed),
+                    Phase::Established(_) => matchers.compress(compressor, conn.encoding, &payload, &mut compressed),
                     // Nobody is owed a context before they have said who they are.
-                    Phase::Greeted | Phase::Checking(_) | Phase::Closing => compressor.store(&payload, &mut compressed),
+                    Phase::AwaitingIdentify | Phase::Authenticating(_) | Phase::Closing => {
+                        compressor.store(&payload, &mut compressed)
+                    }
                 };
                 result.map_err(|_| PumpError::Codec)?;
                 let mut frame = FrameHeader::new(Opcode::Binary, compressed.len()).to_vec();
@@ -545,7 +547,7 @@ fn ends_write(conn: &Conn, dispatch: &Dispatch, seq: u64) -> bool {
 }
 
 fn skip_suppressed(conn: &mut Conn, session: &Session) {
-    while conn.partial == 0
+    while conn.frame_offset == 0
         && let Some(ReplayEntry { dispatch, .. }) = session.replay.entry(conn.next_seq)
         && is_left_out(conn, session, &dispatch, conn.next_seq)
     {
@@ -643,7 +645,7 @@ fn write_compressed(
     if frames.is_empty() {
         return result;
     }
-    if may_wait && result.is_ok() && is_all(conn, session, conn.next_seq) && link.send_later(key, frames) {
+    if may_wait && result.is_ok() && is_all(conn, session, conn.next_seq) && link.queue_send(key, frames) {
         tally.took(frames.len());
         return Ok(());
     }
@@ -657,7 +659,7 @@ fn write_compressed(
 }
 
 fn is_worth_compressing(conn: &Conn, session: &Session) -> bool {
-    conn.partial == 0
+    conn.frame_offset == 0
         && session.replay.entry(conn.next_seq).is_some_and(|entry| {
             entry.dispatch.is_local()
                 && entry.dispatch.frame(session.encoding, entry.redaction).body().len() >= PAYLOAD_COMPRESS_MIN_BYTES
@@ -704,7 +706,7 @@ fn write_one(
     let bytes = form.write(&mut frame, conn.next_seq, deflater);
     tally.timed(begun, link, &entry.dispatch, conn.way);
     let all = bytes.len();
-    let sent = if may_wait && link.send_later(key, bytes) { all } else { link.send(key, bytes)? };
+    let sent = if may_wait && link.queue_send(key, bytes) { all } else { link.send(key, bytes)? };
     let is_apart = sent < all && may_be_dropped(&entry.dispatch);
     if is_apart {
         conn.keep_unsent(&bytes[sent..]);
@@ -717,7 +719,7 @@ fn write_one(
         if is_apart {
             conn.next_seq += 1;
         } else {
-            conn.partial = sent;
+            conn.frame_offset = sent;
         }
         return Err(PumpError::Full);
     }
@@ -735,7 +737,7 @@ fn write_shared(
     (link, may_wait): (&mut impl Transport, bool),
     tally: &mut Tally<'_>,
 ) -> Result<(), PumpError> {
-    if conn.partial == 0 && conn.next_seq == session.replay.last_seq() {
+    if conn.frame_offset == 0 && conn.next_seq == session.replay.last_seq() {
         return write_one(conn, key, session, deflater, (link, may_wait), tally);
     }
     let form = conn.form(session.encoding);
@@ -771,7 +773,7 @@ fn write_shared(
     let mut slices = [IoSlice::new(&[]); GATHER_FRAMES * 3];
     let mut slices_count = 0;
     for (i, parts) in parts.iter().flatten().enumerate() {
-        for piece in parts.slices(if i == 0 { conn.partial } else { 0 }) {
+        for piece in parts.slices(if i == 0 { conn.frame_offset } else { 0 }) {
             if !piece.is_empty() {
                 slices[slices_count] = IoSlice::new(piece);
                 slices_count += 1;
@@ -784,22 +786,22 @@ fn write_shared(
     let mut left = sent;
     let of_entries = entries.iter().flatten();
     for ((parts, frame), entry) in parts.iter().flatten().zip(frames.iter().flatten()).zip(of_entries) {
-        let wanted = parts.len() - conn.partial;
+        let wanted = parts.len() - conn.frame_offset;
         // A frame counts when it is begun.
-        if conn.partial == 0 && left > 0 {
+        if conn.frame_offset == 0 && left > 0 {
             tally.begun(&entry.dispatch, conn.way, frame, conn.next_seq, wanted);
         }
         if left < wanted {
-            conn.partial += left;
-            if conn.partial > 0 && may_be_dropped(&entry.dispatch) {
-                parts.slices(conn.partial).iter().for_each(|rest| conn.keep_unsent(rest));
-                conn.partial = 0;
+            conn.frame_offset += left;
+            if conn.frame_offset > 0 && may_be_dropped(&entry.dispatch) {
+                parts.slices(conn.frame_offset).iter().for_each(|rest| conn.keep_unsent(rest));
+                conn.frame_offset = 0;
                 conn.next_seq += 1;
             }
             break;
         }
         left -= wanted;
-        conn.partial = 0;
+        conn.frame_offset = 0;
         conn.next_seq += 1;
     }
     if sent < total { Err(PumpError::Full) } else { Ok(()) }

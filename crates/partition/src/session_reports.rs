@@ -119,13 +119,13 @@ impl Partition {
 
     /// The sessions of an account that match.
     #[must_use]
-    pub fn session_matches_of(&self, now: Now, user_id: UserId, which: &SessionMatch) -> Vec<SessionView> {
+    pub fn user_session_matches(&self, now: Now, user_id: UserId, which: &SessionMatch) -> Vec<SessionView> {
         let matches = |key: &SlotKey| {
             let session = self.core.sessions.get(*key)?;
             let conn = session.conn.and_then(|conn| self.core.conns.get(conn));
             which.takes(session, conn).then_some(())
         };
-        let keys = self.core.sessions_of(user_id);
+        let keys = self.core.user_sessions(user_id);
         keys.into_iter().filter(|key| matches(key).is_some()).filter_map(|key| self.view(now, key)).collect()
     }
 

@@ -1,6 +1,6 @@
 //! Sessions as backends use them: list, address, end.
 //!
-//! Doors       `session_view`, `session_page`, `session_views_of` to look; `close_sessions` to end; `tell_users` for
+//! Doors       `session_view`, `session_page`, `user_session_views` to look; `close_sessions` to end; `publish_to_users` for
 //!             events that are addressed to accounts rather than to a guild.
 //! Invariants  V1 a closed session receives nothing more and cannot be resumed; nor can a connection resume that
 //!             arrives from another partition with a closed token. (tests `guildhall/tests/it/backend.rs`,
@@ -121,8 +121,8 @@ impl Partition {
 
     /// All sessions of an account.
     #[must_use]
-    pub fn session_views_of(&self, now: Now, user_id: UserId) -> Vec<SessionView> {
-        self.core.sessions_of(user_id).into_iter().filter_map(|key| self.view(now, key)).collect()
+    pub fn user_session_views(&self, now: Now, user_id: UserId) -> Vec<SessionView> {
+        self.core.user_sessions(user_id).into_iter().filter_map(|key| self.view(now, key)).collect()
     }
 
     /// Up to `limit` sessions, from a slot on.
@@ -179,10 +179,10 @@ impl Partition {
         }
         let keys: Vec<SlotKey> = match whose {
             Whose::Session(id) => self.core.by_id.get(id).copied().into_iter().collect(),
-            Whose::User(user_id) => self.core.sessions_of(*user_id),
+            Whose::User(user_id) => self.core.user_sessions(*user_id),
             Whose::Token(user_id, token) => {
                 let came_with = |key: &SlotKey| self.core.sessions.get(*key).is_some_and(|s| s.profile.token == *token);
-                self.core.sessions_of(*user_id).into_iter().filter(came_with).collect()
+                self.core.user_sessions(*user_id).into_iter().filter(came_with).collect()
             }
         };
         for key in &keys {
@@ -198,7 +198,13 @@ impl Partition {
     }
 
     /// Sends an event to the sessions of these accounts. A bot needs an intent of the event.
-    pub fn tell_users(&mut self, now: Now, published: &Arc<Published>, user_ids: &[UserId], link: &mut impl Transport) {
+    pub fn publish_to_users(
+        &mut self,
+        now: Now,
+        published: &Arc<Published>,
+        user_ids: &[UserId],
+        link: &mut impl Transport,
+    ) {
         self.turn(now, link, |partition, turn| partition.push_to_users(turn, published, user_ids))
     }
 
@@ -209,7 +215,7 @@ impl Partition {
         let dispatch = self.core.dispatch_of(published, visibility_of_direct(&published.event));
         let mut reached = 0;
         for user_id in user_ids {
-            for key in self.core.sessions_of(*user_id) {
+            for key in self.core.user_sessions(*user_id) {
                 let Some(session) = self.core.sessions.get(key) else { continue };
                 let Some(redaction) = form_for(session, published) else { continue };
                 reached += 1;
@@ -250,7 +256,7 @@ fn form_for(session: &Session, published: &Published) -> Option<Redaction> {
 }
 
 impl Core {
-    pub(crate) fn tell_news(&mut self, change: SessionChange, key: SlotKey) {
+    pub(crate) fn output_session_change(&mut self, change: SessionChange, key: SlotKey) {
         let Some(session) = self.sessions.get(key) else { return };
         let news = SessionNews { change, session_id: session.id.clone(), user_id: session.user.id };
         self.outputs.push_back(Output::SessionNews(news));

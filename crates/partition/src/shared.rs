@@ -4,7 +4,7 @@
 //! Invariants  S1 a text's number belongs to this partition's matcher: a connection that comes from another forgets
 //!             what it was sent there. S2 what was made for one session is written alone and never kept for others. S3
 //!             of a connection that is checked, no message goes out that its client could not read.
-//! Not here    the streams themselves (shared-match), which connections get them (`PartitionConfig::streams`).
+//! Not here    the streams themselves (shared-match), which connections get them (`PartitionConfig::stream_codec`).
 
 use crate::conn::{Compression, ConnParams};
 use guildhall_codec::{
@@ -26,11 +26,11 @@ use std::{
 
 /// Stream codec: compression of `zlib-stream`, `zstd-stream` and permessage-deflate with context takeover.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Streams {
+pub enum StreamCodec {
     /// A library context per connection.
     #[default]
-    Classic,
-    /// One search for all. With a dictionary that is too large for it: as `Classic`.
+    PerConnection,
+    /// One search for all. With a dictionary that is too large for it: as `PerConnection`.
     SharedMatch {
         /// Most bytes of events that later ones may refer to, per partition and encoding; the indexes take up to as
         /// much again.
@@ -54,7 +54,7 @@ const NARROWED_MAX: usize = 1_024;
 #[derive(Debug)]
 pub enum Compressor {
     /// A library context.
-    Classic(StreamCompressor),
+    Library(StreamCompressor),
     /// A stream of shared-match.
     Shared(SharedStream),
 }
@@ -76,7 +76,7 @@ impl Compressor {
     /// Heap memory in bytes.
     pub fn memory_bytes(&self) -> usize {
         match self {
-            Self::Classic(stream) => stream.memory_bytes(),
+            Self::Library(stream) => stream.memory_bytes(),
             Self::Shared(stream) => stream.memory_bytes(),
         }
     }
@@ -86,7 +86,7 @@ impl Compressor {
         match self {
             Self::Shared(SharedStream { format: Format::Zstd(stream), .. }) => stream.prefetch(),
             Self::Shared(SharedStream { format: Format::Deflate(stream), .. }) => stream.prefetch(),
-            Self::Classic(_) => {}
+            Self::Library(_) => {}
         }
     }
 
@@ -98,21 +98,21 @@ impl Compressor {
     /// Name of the component that writes it, for `/v1`.
     pub fn writer(&self) -> &'static str {
         match self {
-            Self::Classic(stream) if stream.is_upgraded() => "classic, upgraded",
-            Self::Classic(_) => "classic",
+            Self::Library(stream) if stream.is_upgraded() => "per-connection, upgraded",
+            Self::Library(_) => "per-connection",
             Self::Shared(_) => "shared-match",
         }
     }
 
     /// Whether it is a larger context (ADR 16).
     pub fn is_upgraded(&self) -> bool {
-        matches!(self, Self::Classic(stream) if stream.is_upgraded())
+        matches!(self, Self::Library(stream) if stream.is_upgraded())
     }
 
     /// Takes over a stream that another partition has written so far (S1).
     pub fn arrive(&mut self) {
         match self {
-            Self::Classic(_) => {}
+            Self::Library(_) => {}
             Self::Shared(SharedStream { format: Format::Zstd(stream), .. }) => stream.leave_matcher(),
             Self::Shared(SharedStream { format: Format::Deflate(stream), .. }) => stream.leave_matcher(),
         }
@@ -125,7 +125,7 @@ impl Compressor {
     pub fn store(&mut self, message: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
         let start = out.len();
         match self {
-            Self::Classic(stream) => stream.store(message, out),
+            Self::Library(stream) => stream.store(message, out),
             Self::Shared(SharedStream { format, check }) => {
                 match format {
                     Format::Zstd(stream) => stream.store(message, out),
@@ -189,7 +189,7 @@ impl Check {
 pub struct Checked {
     /// Messages of checked connections that were read back.
     pub messages_total: u64,
-    /// Of these, messages that decoded to other bytes. After the first, new connections get classic streams.
+    /// Of these, messages that decoded to other bytes. After the first, new connections get library contexts.
     pub mismatches_total: u64,
 }
 
@@ -239,10 +239,10 @@ pub struct Matchers {
 
 impl Matchers {
     /// No matchers: each is made for the first message that needs it.
-    pub fn new(streams: Streams) -> Self {
+    pub fn new(streams: StreamCodec) -> Self {
         match streams {
-            Streams::Classic => Self::default(),
-            Streams::SharedMatch { history_bytes_max, check_one_in } => {
+            StreamCodec::PerConnection => Self::default(),
+            StreamCodec::SharedMatch { history_bytes_max, check_one_in } => {
                 let limits = Limits { history_bytes_max, ..Limits::default() };
                 Self { limits, check_one_in, ..Self::default() }
             }
@@ -251,8 +251,8 @@ impl Matchers {
 
     /// New connections are written to otherwise from now on; those that are here go on as they began. Memory of
     /// matchers that were made already stays what it is.
-    pub fn take_settings(&mut self, streams: Streams) {
-        if let Streams::SharedMatch { history_bytes_max, check_one_in } = streams {
+    pub fn take_settings(&mut self, streams: StreamCodec) {
+        if let StreamCodec::SharedMatch { history_bytes_max, check_one_in } = streams {
             self.limits.history_bytes_max = history_bytes_max;
             self.check_one_in = check_one_in;
         }
@@ -403,7 +403,7 @@ impl Matchers {
     ) -> Result<(), CodecError> {
         let start = out.len();
         let stream = match compressor {
-            Compressor::Classic(stream) => return stream.compress(&[message], out),
+            Compressor::Library(stream) => return stream.compress(&[message], out),
             Compressor::Shared(stream) => stream,
         };
         match &mut stream.format {

@@ -12,7 +12,7 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 /// Subject of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TimerKey {
-    /// A connection: see `Core::look_at_conn`.
+    /// A connection: see `Core::check_conn_deadlines`.
     Conn(SlotKey),
     /// A session: its resume window, its READY, or its token.
     Session(SlotKey),

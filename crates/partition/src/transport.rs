@@ -42,19 +42,19 @@ pub trait Transport {
     /// `Closed`.
     fn send_vectored(&mut self, conn: SlotKey, slices: &[IoSlice<'_>]) -> Result<usize, Closed>;
 
-    /// Takes whole frames that may go out later, together with others': with the next `submit` at the latest. False:
-    /// not taken, use `send`. Nothing else is written to a connection that `is_waiting`.
-    fn send_later(&mut self, _conn: SlotKey, _bytes: &[u8]) -> bool {
+    /// Takes whole frames that may go out later, together with others': with the next `flush_batch` at the latest. False:
+    /// not taken, use `send`. Nothing else is written to a connection that `has_queued`.
+    fn queue_send(&mut self, _conn: SlotKey, _bytes: &[u8]) -> bool {
         false
     }
 
-    /// Whether frames of this connection wait for `submit`.
-    fn is_waiting(&self, _conn: SlotKey) -> bool {
+    /// Whether frames of this connection wait for `flush_batch`.
+    fn has_queued(&self, _conn: SlotKey) -> bool {
         false
     }
 
     /// Sends what was queued, and tells of each frame that did not go out whole.
-    fn submit(&mut self) -> Vec<(SlotKey, PartialSend)> {
+    fn flush_batch(&mut self) -> Vec<(SlotKey, PartialSend)> {
         Vec::new()
     }
 

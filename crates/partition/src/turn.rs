@@ -24,7 +24,7 @@ impl Partition {
         let result = input(self, &mut turn);
         self.process_requests(&mut turn);
         self.pay_all(&mut turn);
-        self.settle();
+        self.flush_departures();
         result
     }
 }

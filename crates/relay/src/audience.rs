@@ -182,9 +182,9 @@ struct UserSubscribers {
 }
 
 /// Which of some channels users view.
-pub(crate) struct ViewersOf(Map<UserId, BitSet>);
+pub(crate) struct ChannelViewers(Map<UserId, BitSet>);
 
-impl ViewersOf {
+impl ChannelViewers {
     /// Users who view more of these channels in `now`, with the indexes of the new ones, ordered by user id.
     pub fn gained(&self, now: &Self, channels_count: usize) -> Vec<(UserId, Vec<usize>)> {
         let none = BitSet::default();
@@ -366,7 +366,7 @@ impl AudienceIndex {
 
     /// Removes all sessions of a user and returns their places.
     pub fn remove_user(&mut self, user_id: UserId) -> SmallVec<[u32; 2]> {
-        let slots: SmallVec<[u32; 2]> = self.slots_of(user_id).collect();
+        let slots: SmallVec<[u32; 2]> = self.user_slots(user_id).collect();
         slots.iter().for_each(|slot| self.remove_subscriber(user_id, *slot));
         slots
     }
@@ -378,7 +378,7 @@ impl AudienceIndex {
     }
 
     /// The places of a user's sessions.
-    pub fn slots_of(&self, user_id: UserId) -> impl Iterator<Item = u32> + '_ {
+    pub fn user_slots(&self, user_id: UserId) -> impl Iterator<Item = u32> + '_ {
         self.users
             .get(&user_id)
             .into_iter()
@@ -392,7 +392,7 @@ impl AudienceIndex {
     }
 
     /// Which of these channels each user here views, by their place. Looks at every user: ask it only where it matters.
-    pub(crate) fn viewers_of(&self, channels: &[ChannelId]) -> ViewersOf {
+    pub(crate) fn channel_viewers(&self, channels: &[ChannelId]) -> ChannelViewers {
         let of_view = |view: &View| {
             let mut viewed = BitSet::default();
             let bits = channels.iter().map(|id| self.channel_bits.get(id)).enumerate();
@@ -404,7 +404,7 @@ impl AudienceIndex {
         let of_user = |(id, user_subscribers): (&UserId, &UserSubscribers)| {
             (*id, by_view[self.classes[user_subscribers.class].view].clone())
         };
-        ViewersOf(self.users.iter().map(of_user).collect())
+        ChannelViewers(self.users.iter().map(of_user).collect())
     }
 
     /// A user's sessions that receive all threads, and those that receive only threads that the user joined.

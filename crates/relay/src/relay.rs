@@ -12,7 +12,8 @@
 
 use crate::{
     audience::{
-        AudienceIndex, Deliver, Listener, LogId, Map, PassiveGroup, ReplayDecision, Replayed, Subscriber, ViewersOf,
+        AudienceIndex, ChannelViewers, Deliver, Listener, LogId, Map, PassiveGroup, ReplayDecision, Replayed,
+        Subscriber,
     },
     member_lists::{ChannelView, Delivery, MemberLists},
     passive::{ChangeLog, channels_of, snapshot},
@@ -227,7 +228,7 @@ impl Relay {
             self.count_presence_reader(mask, false, &mut messages);
         }
         let watched = self.subscriptions.remove(slot);
-        messages.extend(self.tell_watched(watched));
+        messages.extend(self.watch_request(watched));
         self.lists.remove(self.id, slot, &mut messages);
         messages
     }
@@ -267,7 +268,7 @@ impl Relay {
     /// it begins. Returns messages for the guild.
     pub fn watch_members(&mut self, session: SessionKey, user_id: UserId, members: &[UserId]) -> ToGuilds {
         let (watched, user_ids) = self.subscriptions.set(user_id, session.slot, members);
-        let mut messages = self.tell_watched(watched);
+        let mut messages = self.watch_request(watched);
         let is_here = self.audience().and_then(|audience| audience.mask(user_id, session.slot)).is_some();
         if is_here && !user_ids.is_empty() {
             messages.push(ToGuild::RequestPresences { session, user_ids });
@@ -293,12 +294,12 @@ impl Relay {
             Some(ChannelView { list, is_in_view: state.audience.views(user_id, channel_id) })
         };
         let told = self.lists.set(self.guild_id, self.id, (user_id, slot), channels, look_at, &mut messages);
-        tell_lists(told, &state.audience, recipients);
+        deliver_lists(told, &state.audience, recipients);
         messages
     }
 
     /// Sends a session all rows that it watches, because it missed changes of them. Returns messages for the guild.
-    pub fn tell_lists_again(&mut self, slot: u32, recipients: &mut impl Recipients) -> ToGuilds {
+    pub fn resend_lists(&mut self, slot: u32, recipients: &mut impl Recipients) -> ToGuilds {
         let mut messages = ToGuilds::new();
         if let Some((user_id, channels)) = self.lists.channels_of(slot) {
             self.lists.remove(self.id, slot, &mut messages);
@@ -316,7 +317,7 @@ impl Relay {
         }
     }
 
-    fn tell_watched(&self, watched: Watched) -> ToGuilds {
+    fn watch_request(&self, watched: Watched) -> ToGuilds {
         let Watched { added, removed } = watched;
         let is_news = !added.is_empty() || !removed.is_empty();
         is_news.then_some(ToGuild::WatchMembers { relay: self.id, added, removed }).into_iter().collect()
@@ -370,7 +371,7 @@ impl Relay {
             RelayMessage::List(update) => {
                 let told = self.lists.handle(self.guild_id, &update);
                 if let Some(state) = &self.state {
-                    tell_lists(told, &state.audience, recipients);
+                    deliver_lists(told, &state.audience, recipients);
                 }
             }
             RelayMessage::Unavailable { session } => recipients.unavailable(session, self.guild_id),
@@ -438,11 +439,11 @@ impl Relay {
             }
             ReplicaUpdate::Member(user_id, Some(member)) => {
                 state.audience.set_member(member, &mut state.changes);
-                let slots = state.audience.slots_of(*user_id).collect();
+                let slots = state.audience.user_slots(*user_id).collect();
                 self.renew_lists(slots, recipients, to_guild);
             }
             ReplicaUpdate::Member(user_id, None) => {
-                let slots: SmallVec<[u32; 2]> = state.audience.slots_of(*user_id).collect();
+                let slots: SmallVec<[u32; 2]> = state.audience.user_slots(*user_id).collect();
                 for slot in slots {
                     to_guild.extend(self.detach(*user_id, slot));
                     recipients.lost(slot, self.guild_id);
@@ -476,10 +477,10 @@ impl Relay {
             state.audience.set_threads(&state.replica.threads);
         }
         if let ReplicaUpdate::Structure(_) | ReplicaUpdate::Member(_, Some(_)) = &published.replica_update {
-            state.tell_view_changes(self.guild_id, &published.event, recipients);
+            state.deliver_view_changes(self.guild_id, &published.event, recipients);
         }
         if let Some((parents, before)) = viewed_before {
-            state.tell_threads(&parents, &before, now.unix, recipients);
+            state.deliver_threads(&parents, &before, now.unix, recipients);
         }
     }
 
@@ -493,7 +494,7 @@ impl Relay {
         self.rounds_count += 1;
         self.passive_at = Some(now.instant.after_ms(self.next_interval_ms()));
         if let Some(state) = &mut self.state {
-            state.tell_passive(self.guild_id, recipients);
+            state.deliver_passive(self.guild_id, recipients);
         }
     }
 
@@ -571,7 +572,7 @@ impl<R: Deliver> Deliver for Counted<'_, R> {
     }
 }
 
-fn tell_lists(told: Vec<Delivery>, audience: &AudienceIndex, recipients: &mut impl Recipients) {
+fn deliver_lists(told: Vec<Delivery>, audience: &AudienceIndex, recipients: &mut impl Recipients) {
     for (published, slots) in told {
         recipients.begin(&published, audience.visibility(&published.event));
         slots.into_iter().for_each(|slot| recipients.deliver_alone(slot, Redaction::NONE));
@@ -599,7 +600,7 @@ struct Apart {
 impl State {
     /// Users who view channels with open threads, if the effect may change that. Costs nothing if there
     /// are no such channels.
-    fn thread_viewers(&self, replica_update: &ReplicaUpdate) -> Option<(Vec<ChannelId>, ViewersOf)> {
+    fn thread_viewers(&self, replica_update: &ReplicaUpdate) -> Option<(Vec<ChannelId>, ChannelViewers)> {
         if !matches!(replica_update, ReplicaUpdate::Structure(_) | ReplicaUpdate::Member(_, Some(_)))
             || self.replica.threads.is_empty()
         {
@@ -612,13 +613,13 @@ impl State {
         let mut parents: Vec<ChannelId> = open.filter_map(|entry| entry.channel.parent_id).collect();
         parents.sort_unstable();
         parents.dedup();
-        let viewers = self.audience.viewers_of(&parents);
+        let viewers = self.audience.channel_viewers(&parents);
         (!parents.is_empty()).then_some((parents, viewers))
     }
 
     /// Delivers channels that entered or left views to the sessions concerned, after the event that changed the views.
     /// With `HiddenChannels::Listed` nobody receives anything more.
-    fn tell_view_changes(&self, guild_id: GuildId, cause: &Event, recipients: &mut impl Recipients) {
+    fn deliver_view_changes(&self, guild_id: GuildId, cause: &Event, recipients: &mut impl Recipients) {
         let hidden = self.audience.hidden();
         if hidden == HiddenChannels::Listed {
             return;
@@ -674,14 +675,14 @@ impl State {
     }
 
     /// Sends the open threads of channels to users who can newly view them.
-    fn tell_threads(
+    fn deliver_threads(
         &self,
         parents: &[ChannelId],
-        before: &ViewersOf,
+        before: &ChannelViewers,
         now_unix: Timestamp,
         recipients: &mut impl Recipients,
     ) {
-        let now = self.audience.viewers_of(parents);
+        let now = self.audience.channel_viewers(parents);
         for (user_id, places) in before.gained(&now, parents.len()) {
             let gained: Arc<[ChannelId]> = places.into_iter().map(|place| parents[place]).collect();
             for (slots, joined_only) in self.audience.thread_listeners_of(user_id).into_iter().zip([false, true]) {
@@ -696,7 +697,7 @@ impl State {
     }
 
     /// One round: sends every passive session its changes since its last update.
-    fn tell_passive(&mut self, guild_id: GuildId, recipients: &mut impl Recipients) {
+    fn deliver_passive(&mut self, guild_id: GuildId, recipients: &mut impl Recipients) {
         if self.changes.is_empty() {
             return;
         }

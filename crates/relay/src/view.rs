@@ -119,7 +119,7 @@ pub fn people_of<'a>(replica: &'a GuildReplica, view: &'a GuildView) -> GuildPeo
 /// Threads and channels in GUILD_CREATE that other members may not see: open threads, channels with others in voice,
 /// and all channels in view unless hidden channels are listed.
 #[must_use]
-pub fn told_places(
+pub fn view_places(
     replica: &GuildReplica,
     view: &GuildView,
     only_joined_threads: bool,

@@ -7,19 +7,19 @@
 mod dispatch;
 mod guilds;
 mod ids;
-mod log;
 mod ready;
 mod replay;
 mod session;
+mod shared_log;
 mod snapshot;
 
 pub use dispatch::{Dispatch, Sharing};
 pub use guilds::{GuildEntry, Guilds, Membership};
 pub use ids::{SessionIds, partition_of};
-pub use log::{LogLimits, Logged, Owed, SharedLog, Size};
 pub use ready::{bot_ready, guild_create, guild_delete, next_chunk, rate_limited, resumed, user_ready};
 pub use replay::{ReplayBuffer, ReplayEntry, Share};
 pub use session::{
     MEMBER_REQUESTS_MAX, MEMBERS_INTERVAL_MS, MemberRequest, NewSession, PendingReady, Profile, RateWindow, Session,
 };
+pub use shared_log::{LogLimits, Logged, Owed, SharedLog, Size};
 pub use snapshot::{DispatchSnapshot, MembershipSnapshot, SessionSnapshot, SubscriptionSnapshot};

@@ -16,7 +16,7 @@ use guildhall_model::{
     },
     to_gateway::ShardId,
 };
-use guildhall_relay::{ReplayVisibility, people_of, snapshot_of, told_places};
+use guildhall_relay::{ReplayVisibility, people_of, snapshot_of, view_places};
 use guildhall_stdx::Timestamp;
 use serde::Serialize;
 use std::{rc::Rc, sync::Arc};
@@ -165,7 +165,7 @@ pub fn guild_create(
     let places = {
         let (replica, view) = (replica.clone(), view.clone());
         let guild_id = replica.id();
-        GuildPlaces { guild_id, find: Box::new(move || told_places(&replica, &view, is_user, hidden, now)) }
+        GuildPlaces { guild_id, find: Box::new(move || view_places(&replica, &view, is_user, hidden, now)) }
     };
     let make = move || {
         let snapshot = snapshot_of(&replica, &view, large_threshold, capabilities, is_user, hidden, now);

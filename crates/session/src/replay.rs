@@ -15,7 +15,7 @@
 
 use crate::{
     dispatch::Dispatch,
-    log::{Owed, SharedLog, Size},
+    shared_log::{Owed, SharedLog, Size},
 };
 use guildhall_guild_protocol::{Redaction, Retention};
 use guildhall_model::GuildId;
@@ -43,8 +43,8 @@ enum Source {
 #[derive(Clone, Debug)]
 struct Piece {
     source: Source,
-    /// Low bits of the first dispatch's place in its log.
-    place: u32,
+    /// Low bits of the first dispatch's offset in its log.
+    offset: u32,
     /// Low bits of the first dispatch's seq. No buffer holds 2³² dispatches.
     seq: u32,
     /// Bytes of its remaining bodies. For one dispatch with a share: bytes against that share.
@@ -148,13 +148,13 @@ impl ReplayBuffer {
         self.append(Source::Own(dispatch, redaction), 0, Size { events, bytes: bytes as u32 })
     }
 
-    /// Appends the dispatch at `place` of a log; returns its seq.
-    pub fn push_shared(&mut self, log: &Rc<SharedLog>, place: u64, size: Size) -> u64 {
+    /// Appends the dispatch at `offset` of a log; returns its seq.
+    pub fn push_shared(&mut self, log: &Rc<SharedLog>, offset: u64, size: Size) -> u64 {
         let next = (self.last_seq + 1) as u32;
         if let Some(piece) = self.pieces.back_mut()
             && let Source::Shared(of) = &piece.source
             && Rc::ptr_eq(of, log)
-            && piece.place.wrapping_add(next.wrapping_sub(piece.seq)) == place as u32
+            && piece.offset.wrapping_add(next.wrapping_sub(piece.seq)) == offset as u32
         {
             piece.bytes = piece.bytes.saturating_add(size.bytes);
             piece.events += size.events;
@@ -164,13 +164,13 @@ impl ReplayBuffer {
             self.last_seq += 1;
             return self.last_seq;
         }
-        self.append(Source::Shared(log.clone()), place as u32, size)
+        self.append(Source::Shared(log.clone()), offset as u32, size)
     }
 
-    fn append(&mut self, source: Source, place: u32, size: Size) -> u64 {
+    fn append(&mut self, source: Source, offset: u32, size: Size) -> u64 {
         self.last_seq += 1;
         self.len += 1;
-        let piece = Piece { source, place, seq: self.last_seq as u32, bytes: size.bytes, events: size.events };
+        let piece = Piece { source, offset, seq: self.last_seq as u32, bytes: size.bytes, events: size.events };
         self.count(&piece);
         if self.pieces.capacity() == 0 {
             // The default capacity would be four.
@@ -220,7 +220,7 @@ impl ReplayBuffer {
         match &piece.source {
             Source::Own(dispatch, redaction) => Some(ReplayEntry { dispatch: dispatch.clone(), redaction: *redaction }),
             Source::Shared(log) => {
-                let logged = log.get(piece.place_in(log, ahead))?;
+                let logged = log.get(piece.offset_in(log, ahead))?;
                 Some(ReplayEntry { dispatch: logged.dispatch, redaction: logged.redaction })
             }
         }
@@ -244,11 +244,11 @@ impl ReplayBuffer {
         }
         let Size { events, .. } = Size::of(&dispatch, bytes);
         let source = Source::Own(dispatch, redaction);
-        pieces.push(Piece { source, place: 0, seq: seq as u32, bytes: bytes as u32, events });
+        pieces.push(Piece { source, offset: 0, seq: seq as u32, bytes: bytes as u32, events });
         if ahead + 1 < len {
             let rest = whole.size_of(ahead + 1, len);
             (whole.bytes, whole.events) = (rest.bytes, rest.events);
-            whole.place = whole.place.wrapping_add(ahead + 1);
+            whole.offset = whole.offset.wrapping_add(ahead + 1);
             whole.seq = whole.seq.wrapping_add(ahead + 1);
             pieces.push(whole);
         }
@@ -273,7 +273,7 @@ impl ReplayBuffer {
         let Some((index, ahead)) = self.find(seq + 1) else { return true };
         let is_kept = |piece: &Piece, ahead: u32| match &piece.source {
             Source::Own(..) => true,
-            Source::Shared(log) => log.first() <= piece.place_in(log, ahead),
+            Source::Shared(log) => log.first() <= piece.offset_in(log, ahead),
         };
         is_kept(&self.pieces[index], ahead) && self.pieces.range(index + 1..).all(|piece| is_kept(piece, 0))
     }
@@ -328,7 +328,7 @@ impl ReplayBuffer {
         let rest = piece.size_of(by, len);
         let lost = Size { events: piece.events - rest.events, bytes: piece.bytes - rest.bytes };
         piece.lose(lost);
-        piece.place = piece.place.wrapping_add(by);
+        piece.offset = piece.offset.wrapping_add(by);
         piece.seq = piece.seq.wrapping_add(by);
         // Among own pieces only runs of tombstones are shortened, and these have no size.
         self.bytes -= lost.bytes as usize;
@@ -396,7 +396,7 @@ impl ReplayBuffer {
                 self.uncount(&piece);
                 let tombstone = if dropped.len() > before { owed } else { tombstone };
                 let source = Source::Own(tombstone.clone(), Redaction::NONE);
-                piece = Piece { source, place: 0, seq: piece.seq, bytes: 0, events: 0 };
+                piece = Piece { source, offset: 0, seq: piece.seq, bytes: 0, events: 0 };
             }
             match kept.back_mut().filter(|before| before.is_empty_tombstone() && piece.is_empty_tombstone()) {
                 // A run with an owed tombstone is owed as a whole.
@@ -462,7 +462,7 @@ impl ReplayBuffer {
         for (index, piece) in self.pieces.iter().enumerate().skip(begin) {
             if let Source::Shared(log) = &piece.source {
                 let ahead = if index == begin { begin_ahead } else { 0 };
-                let (from, to) = (piece.place_in(log, ahead), piece.place_in(log, self.piece_len(index)));
+                let (from, to) = (piece.offset_in(log, ahead), piece.offset_in(log, self.piece_len(index)));
                 log.owed_between(from, to, |owed| {
                     found.insert(owed);
                 });
@@ -473,8 +473,8 @@ impl ReplayBuffer {
 }
 
 impl Piece {
-    fn place_in(&self, log: &SharedLog, ahead: u32) -> u64 {
-        log.place(self.place) + u64::from(ahead)
+    fn offset_in(&self, log: &SharedLog, ahead: u32) -> u64 {
+        log.full_offset(self.offset) + u64::from(ahead)
     }
 
     fn size(&self) -> Size {
@@ -492,7 +492,7 @@ impl Piece {
             // The range is the whole piece: one dispatch, or a run of tombstones, which have no size.
             Source::Own(..) => self.size(),
             Source::Shared(log) => {
-                let Size { events, bytes } = log.size_between(self.place_in(log, from), self.place_in(log, to));
+                let Size { events, bytes } = log.size_between(self.offset_in(log, from), self.offset_in(log, to));
                 Size { events: events.min(self.events), bytes: bytes.min(self.bytes) }
             }
         }
@@ -526,7 +526,7 @@ impl Piece {
     fn all(&self, len: u32, mut is_so: impl FnMut(&Dispatch) -> bool) -> bool {
         match &self.source {
             Source::Own(dispatch, _) => is_so(dispatch),
-            Source::Shared(log) => log.all_between(self.place_in(log, 0), self.place_in(log, len), is_so),
+            Source::Shared(log) => log.all_between(self.offset_in(log, 0), self.offset_in(log, len), is_so),
         }
     }
 
@@ -534,7 +534,7 @@ impl Piece {
     fn is_superseded(&self, len: u32) -> bool {
         let mut is_superseded = self.all(len, Dispatch::is_suppressed) && !self.is_owed();
         if let Source::Shared(log) = &self.source {
-            log.owed_between(self.place_in(log, 0), self.place_in(log, len), |_| is_superseded = false);
+            log.owed_between(self.offset_in(log, 0), self.offset_in(log, len), |_| is_superseded = false);
         }
         is_superseded
     }
@@ -547,7 +547,7 @@ impl Piece {
             true
         });
         if let Source::Shared(log) = &self.source {
-            log.owed_between(self.place_in(log, 0), self.place_in(log, len), then);
+            log.owed_between(self.offset_in(log, 0), self.offset_in(log, len), then);
         }
     }
 }
@@ -555,7 +555,7 @@ impl Piece {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::{
+    use crate::shared_log::{
         LogLimits,
         tests::{fleeting, in_voice},
     };
@@ -616,7 +616,7 @@ mod tests {
         assert_eq!(buffer.first_seq(), 10);
     }
 
-    /// One dispatch of the model: its id, its size, and its place in a log.
+    /// One dispatch of the model: its id, its size, and its offset in a log.
     type Naive = (Rc<Dispatch>, usize, Option<(usize, u64)>);
 
     #[test]
@@ -633,12 +633,12 @@ mod tests {
                     0..=6 => {
                         let which = rng.below(2) as usize;
                         let (dispatch, bytes) = (Dispatch::tombstone(), rng.below(50) as usize);
-                        let place = logs[which].push(Instant(0), &dispatch, Redaction::NONE, bytes, &LIMITS);
+                        let offset = logs[which].push(Instant(0), &dispatch, Redaction::NONE, bytes, &LIMITS);
                         // The log also holds dispatches of other sessions.
                         if rng.chance(0.8) {
                             last_seq += 1;
-                            assert_eq!(buffer.push_shared(&logs[which], place, Size::of(&dispatch, bytes)), last_seq);
-                            model.push_back((dispatch, bytes, Some((which, place))));
+                            assert_eq!(buffer.push_shared(&logs[which], offset, Size::of(&dispatch, bytes)), last_seq);
+                            model.push_back((dispatch, bytes, Some((which, offset))));
                         }
                     }
                     7 => {
@@ -669,7 +669,8 @@ mod tests {
                             model.pop_front();
                         }
                         // Dispatches that logs forgot stop counting once the buffer trims up to them.
-                        let is_kept = |(_, _, place): &Naive| place.is_none_or(|(n, place)| logs[n].first() <= place);
+                        let is_kept =
+                            |(_, _, offset): &Naive| offset.is_none_or(|(n, offset)| logs[n].first() <= offset);
                         let kept_count = model.iter().filter(|naive| is_kept(naive)).count();
                         assert!(kept_count <= events_max || buffer.first_seq() >= keep_from, "nothing more has to go");
                     }
@@ -682,7 +683,7 @@ mod tests {
     fn check(buffer: &ReplayBuffer, model: &VecDeque<Naive>, last_seq: u64, logs: &[Rc<SharedLog>; 2]) {
         let first_seq = last_seq + 1 - model.len() as u64;
         assert_eq!((buffer.first_seq(), buffer.last_seq(), buffer.len()), (first_seq, last_seq, model.len()));
-        let is_kept = |(_, _, place): &Naive| place.is_none_or(|(which, place)| logs[which].first() <= place);
+        let is_kept = |(_, _, offset): &Naive| offset.is_none_or(|(which, offset)| logs[which].first() <= offset);
         for seq in first_seq.saturating_sub(1)..=last_seq + 1 {
             let expected =
                 seq.checked_sub(first_seq).and_then(|n| model.get(n as usize)).filter(|naive| is_kept(naive));
@@ -724,8 +725,8 @@ mod tests {
                     buffer.push(dispatch.clone(), Redaction::NONE, bytes);
                 } else {
                     let log = &logs[rng.below(2) as usize];
-                    let place = log.push(Instant(n), &dispatch, Redaction::NONE, bytes, &limits);
-                    buffer.push_shared(log, place, Size::of(&dispatch, bytes));
+                    let offset = log.push(Instant(n), &dispatch, Redaction::NONE, bytes, &limits);
+                    buffer.push_shared(log, offset, Size::of(&dispatch, bytes));
                 }
                 sent.push(dispatch);
                 if rng.chance(0.01) {

@@ -10,8 +10,8 @@
 use crate::{
     dispatch::Dispatch,
     guilds::{GuildEntry, Guilds, Membership},
-    log::{SharedLog, Size},
     replay::ReplayBuffer,
+    shared_log::{SharedLog, Size},
     snapshot::{MembershipSnapshot, PLATFORMS, SessionSnapshot},
 };
 use guildhall_codec::Encoding;
@@ -303,7 +303,7 @@ impl Session {
 
     /// Whether it receives GUILD_CREATE and GUILD_DELETE.
     #[must_use]
-    pub fn is_told_of_guilds(&self) -> bool {
+    pub fn gets_guild_events(&self) -> bool {
         self.kind() == AccountKind::User || self.intents.contains(Intents::GUILDS)
     }
 
@@ -355,9 +355,9 @@ impl Session {
         self.replay.push(dispatch, redaction, bytes)
     }
 
-    /// Appends the dispatch at `place` of a shared log; returns its seq.
-    pub fn dispatch_shared(&mut self, log: &Rc<SharedLog>, place: u64, size: Size) -> u64 {
-        self.replay.push_shared(log, place, size)
+    /// Appends the dispatch at `offset` of a shared log; returns its seq.
+    pub fn dispatch_shared(&mut self, log: &Rc<SharedLog>, offset: u64, size: Size) -> u64 {
+        self.replay.push_shared(log, offset, size)
     }
 
     /// Whether an op 3 is within the rate limit; the partition drops those that are not.

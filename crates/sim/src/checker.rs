@@ -1,6 +1,6 @@
 //! Checker: what every session must have been sent, and whether its client got exactly that.
 //!
-//! Owns        one `Session` per session the partitions made: the list of its dispatches in order, as the naive
+//! Owns        one `Session` per session the partitions made: the list of its dispatches in order, as the
 //!             model says they must be, and how far its client has come.
 //! Doors       `guild` and `relays` follow the guild's events and streams; `sessions` follows the partitions; `clients`
 //!             holds what a client decoded against all that, `at_rest` what it knows against what is;
@@ -18,7 +18,7 @@ mod restart;
 mod sessions;
 
 use crate::{
-    naive::{Event, PresenceModel, State, Telling, Texts},
+    model::{Event, PresenceModel, State, Telling, Texts},
     session::{Capabilities, Session},
     world::SIDES,
 };

@@ -2,7 +2,7 @@
 //! process, with faults drawn from a seed.
 //!
 //! Owns        the drawing of what happens (`world`, `act`), what stands between the machines (`pipeline`, `store`,
-//!             `sabotage`), and the judgement (`checker`, `session`, and `naive`, the model it rests on).
+//!             `faults`), and the judgement (`checker`, `session`, and `model`, which it rests on).
 //! Doors       `run`, one seed.
 //! Invariants  the same seed, options and build give the same run: no clock, no threads, no other randomness.
 //! Limits      `Options::steps`; accounts, clients and limits of the partitions are drawn within `world`'s constants.
@@ -13,14 +13,14 @@
 mod act;
 mod checker;
 mod client;
-mod naive;
+mod faults;
+mod model;
 mod pipeline;
-mod sabotage;
 mod session;
 mod store;
 mod world;
 
-pub use sabotage::Sabotage;
+pub use faults::InjectedFault;
 
 use std::fmt;
 
@@ -30,14 +30,14 @@ pub struct Options {
     /// How many things happen.
     pub steps: u32,
     /// The fault to inject.
-    pub sabotage: Sabotage,
+    pub injected_fault: InjectedFault,
     /// Says on standard error what happens.
     pub trace: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { steps: 500, sabotage: Sabotage::None, trace: false }
+        Self { steps: 500, injected_fault: InjectedFault::None, trace: false }
     }
 }
 

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use clap::Parser;
-use guildhall_sim::{Options, Sabotage, Summary, run};
+use guildhall_sim::{InjectedFault, Options, Summary, run};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     process::ExitCode,
@@ -25,8 +25,8 @@ struct Args {
     steps: u32,
     /// Inject a fault: permissions, staleness, redaction, loss, duplication, reordering, passive, lists, switch,
     /// threads, joins, moderators, timeouts, kicks, audiences, tokens, dms, leavers or handover.
-    #[arg(long = "break", value_parser = sabotage, default_value = "nothing")]
-    broken: Sabotage,
+    #[arg(long = "break", value_parser = injected_fault, default_value = "nothing")]
+    broken: InjectedFault,
     /// The same as `--break permissions`.
     #[arg(long)]
     break_permissions: bool,
@@ -36,32 +36,32 @@ struct Args {
 }
 
 /// What can be broken, by name.
-const SABOTAGES: [(&str, Sabotage); 20] = [
-    ("nothing", Sabotage::None),
-    ("permissions", Sabotage::Permissions),
-    ("staleness", Sabotage::Staleness),
-    ("redaction", Sabotage::Redaction),
-    ("loss", Sabotage::Loss),
-    ("duplication", Sabotage::Duplication),
-    ("reordering", Sabotage::Reordering),
-    ("passive", Sabotage::Passive),
-    ("lists", Sabotage::Lists),
-    ("switch", Sabotage::Switch),
-    ("threads", Sabotage::Threads),
-    ("joins", Sabotage::Joins),
-    ("moderators", Sabotage::Moderators),
-    ("timeouts", Sabotage::Timeouts),
-    ("kicks", Sabotage::Kicks),
-    ("audiences", Sabotage::Audiences),
-    ("tokens", Sabotage::Tokens),
-    ("dms", Sabotage::Dms),
-    ("leavers", Sabotage::Leavers),
-    ("handover", Sabotage::Handover),
+const INJECTED_FAULTS: [(&str, InjectedFault); 20] = [
+    ("nothing", InjectedFault::None),
+    ("permissions", InjectedFault::Permissions),
+    ("staleness", InjectedFault::Staleness),
+    ("redaction", InjectedFault::Redaction),
+    ("loss", InjectedFault::Loss),
+    ("duplication", InjectedFault::Duplication),
+    ("reordering", InjectedFault::Reordering),
+    ("passive", InjectedFault::Passive),
+    ("lists", InjectedFault::Lists),
+    ("switch", InjectedFault::Switch),
+    ("threads", InjectedFault::Threads),
+    ("joins", InjectedFault::Joins),
+    ("moderators", InjectedFault::Moderators),
+    ("timeouts", InjectedFault::Timeouts),
+    ("kicks", InjectedFault::Kicks),
+    ("audiences", InjectedFault::Audiences),
+    ("tokens", InjectedFault::Tokens),
+    ("dms", InjectedFault::Dms),
+    ("leavers", InjectedFault::Leavers),
+    ("handover", InjectedFault::Handover),
 ];
 
-fn sabotage(text: &str) -> Result<Sabotage, String> {
-    let found = SABOTAGES.iter().find(|(name, _)| *name == text).map(|(_, sabotage)| *sabotage);
-    found.ok_or_else(|| format!("one of {}", SABOTAGES.map(|(name, _)| name).join(", ")))
+fn injected_fault(text: &str) -> Result<InjectedFault, String> {
+    let found = INJECTED_FAULTS.iter().find(|(name, _)| *name == text).map(|(_, injected_fault)| *injected_fault);
+    found.ok_or_else(|| format!("one of {}", INJECTED_FAULTS.map(|(name, _)| name).join(", ")))
 }
 
 fn main() -> ExitCode {
@@ -70,8 +70,8 @@ fn main() -> ExitCode {
         Some(seed) => seed..seed + 1,
         None => args.start..args.start + args.seeds,
     };
-    let broken = if args.break_permissions { Sabotage::Permissions } else { args.broken };
-    let options = Options { steps: args.steps, sabotage: broken, trace: args.trace };
+    let broken = if args.break_permissions { InjectedFault::Permissions } else { args.broken };
+    let options = Options { steps: args.steps, injected_fault: broken, trace: args.trace };
     println!("seeds {} to {}, {} steps each", seeds.start, seeds.end - 1, options.steps);
     let mut total = Summary::default();
     for seed in seeds.clone() {
@@ -93,7 +93,7 @@ fn main() -> ExitCode {
         };
         println!("{failure}");
         let switch =
-            if broken == Sabotage::None { String::new() } else { format!(" --break {broken:?}").to_lowercase() };
+            if broken == InjectedFault::None { String::new() } else { format!(" --break {broken:?}").to_lowercase() };
         println!(
             "again: cargo run -p guildhall-sim --release -- --seed {seed} --steps {}{switch} --trace",
             options.steps

@@ -5,7 +5,7 @@
 
 use crate::{
     checker::{Fault, InTransit},
-    naive::{NaiveDirect, ToldDirect},
+    model::{DirectModel, ToldDirect},
     store::Store,
 };
 use guildhall_guild::Write;
@@ -23,7 +23,7 @@ pub struct Group {
     /// Events for the recipients of a direct message.
     pub told: Vec<(Arc<Published>, Rc<ToldDirect>)>,
     /// The direct message after it.
-    pub direct: Option<Rc<NaiveDirect>>,
+    pub direct: Option<Rc<DirectModel>>,
     /// Of the guild, after it.
     pub version: u64,
     is_uncommitted: bool,
@@ -41,7 +41,7 @@ pub struct Durable {
     /// Of the guild.
     pub version: u64,
     /// The direct message, as it is in the store from now on.
-    pub direct: Option<Rc<NaiveDirect>>,
+    pub direct: Option<Rc<DirectModel>>,
 }
 
 /// See the module.

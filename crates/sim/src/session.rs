@@ -1,29 +1,29 @@
 //! One session as the checker knows it.
 //!
 //! Owns        what its client must be sent, in order (`expected`), and what the product gave it of that.
-//! Doors       `membership` follows the guild, `gathering` what READY waits for, `given` an input of the product,
+//! Doors       `membership` follows the guild, `pending_ready` what READY waits for, `given` an input of the product,
 //!             `replay` a RESUME, `received` the client; `end` says why it may be gone.
 
 mod delivery_check;
 mod end;
 mod expected;
-mod gathering;
 mod membership;
+mod pending_ready;
 mod received;
 mod replay;
-mod returning;
+mod restore;
 
-pub use expected::{Expected, Given, What, Withheld};
+pub use expected::{DeliveryTime, Expected, What, Withheld};
 
 use crate::{
     checker::Identified,
-    naive::{ClientModel, PassiveForm, PendingUpdates, Reader, State},
+    model::{ClientModel, PassiveForm, PendingUpdates, Reader, State},
 };
-use gathering::Gathering;
 use guildhall_codec::Encoding;
 use guildhall_guild_protocol::{HiddenChannels, PartitionId, RelayId};
 use guildhall_model::to_gateway::{RequestGuildMembers, Subscription};
 use guildhall_stdx::{Instant, SlotKey};
+use pending_ready::PendingReady;
 use std::{
     collections::{BTreeSet, VecDeque},
     rc::Rc,
@@ -114,9 +114,9 @@ pub struct Session {
     /// The highest number that its client ever claimed to have; the server may have forgotten all up to it.
     pub claimed: u64,
     /// It waits for the guild that it was in when the process ended.
-    is_returning: bool,
+    is_restoring: bool,
     /// Whether the session came from another process, and has not received the guild again since.
-    pub has_returned: bool,
+    pub was_restored: bool,
     /// Why it does not exist any more.
     pub gone: Option<&'static str>,
     /// The client said goodbye on its connection with this serial number.
@@ -127,7 +127,7 @@ pub struct Session {
     /// Of its account's shards the first, or its only one.
     pub is_first_shard: bool,
     /// What its READY waits for, while it does.
-    gathering: Option<Gathering>,
+    pending_ready: Option<PendingReady>,
 }
 
 impl Session {
@@ -168,18 +168,18 @@ impl Session {
             requests: Vec::new(),
             received_floor: 0,
             claimed: 0,
-            is_returning: false,
-            has_returned: false,
+            is_restoring: false,
+            was_restored: false,
             gone: None,
             goodbye_on: None,
             conn_serial: new.conn_serial,
             conn: Some(new.conn),
             detached_since: None,
             is_first_shard: new.is_first_shard,
-            gathering: None,
+            pending_ready: None,
         };
         let guilds = if new.in_shard { new.guilds } else { Vec::new() };
-        session.gather(guilds.first().copied(), gather_deadline);
+        session.begin_ready(guilds.first().copied(), gather_deadline);
         session
     }
 

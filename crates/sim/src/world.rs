@@ -19,18 +19,18 @@ use crate::{
     act::Actions,
     checker::{Checker, Fault, InTransit, SessionLimits},
     client::{Client, ConnInfo},
-    naive::{Publication, State, ToldDirect},
+    faults::FaultInjector,
+    model::{Publication, State, ToldDirect},
     pipeline::Pipeline,
-    sabotage::FaultInjector,
     store::Store,
 };
 use accounts::Tokens;
 use directs::{Directs, DirectsRead};
-use guildhall_codec::{ClassicContexts, ClassicParams, ZlibParams, ZstdParams};
+use guildhall_codec::{ContextParams, ContextPool, ZlibParams, ZstdParams};
 use guildhall_guild::{Guild, GuildLimits, GuildRecord, Job};
 use guildhall_guild_protocol::{HiddenChannels, PartitionId, Published, RelayId, RelayStreams, ToGuild};
 use guildhall_model::{CloseCode, GuildId, User, UserId};
-use guildhall_partition::{Account, AuthFailure, Counters, MovingConn, Partition, PartitionConfig, Streams, Whose};
+use guildhall_partition::{Account, AuthFailure, Counters, MovingConn, Partition, PartitionConfig, StreamCodec, Whose};
 use guildhall_relay::Relay;
 use guildhall_stdx::{Now, Rng, SlotKey};
 use guildhall_test_kit::{FakeClock, FakeLink, FakeSocket, ScriptedGate};
@@ -49,7 +49,7 @@ const OBSERVER: RelayId = RelayId::first(PartitionId(99));
 const TIMERS_MAX: usize = 64;
 
 /// Inputs of a partition other than its guilds' messages and its sockets.
-enum Note {
+enum PartitionCommand {
     Authenticated { conn: SlotKey, result: Result<Account, AuthFailure> },
     Joined(UserId),
     UserChanged(Arc<User>),
@@ -74,7 +74,7 @@ pub struct Side {
     pub link: FakeLink,
     inbox: VecDeque<InTransit>,
     to_guild: VecDeque<ToGuild>,
-    notes: VecDeque<Note>,
+    commands: VecDeque<PartitionCommand>,
     token_checks: VecDeque<TokenCheck>,
     /// Serial numbers of the connections here.
     serials: BTreeMap<SlotKey, u64>,
@@ -139,7 +139,7 @@ impl BegunWith {
             link: if n == 0 { FakeLink::default() } else { FakeLink::batching() },
             inbox: VecDeque::new(),
             to_guild: VecDeque::new(),
-            notes: VecDeque::new(),
+            commands: VecDeque::new(),
             token_checks: VecDeque::new(),
             serials: BTreeMap::new(),
             closed_tokens: BTreeSet::new(),
@@ -160,12 +160,12 @@ impl BegunWith {
 
 /// Small ones: making them is most of what a short connection costs. In some worlds there is no room for all of them,
 /// and in some connections have larger ones.
-fn classic_contexts(seed: u64) -> ClassicContexts {
+fn context_pool(seed: u64) -> ContextPool {
     let mut rng = Rng::new(seed ^ 0xC1A5_51C5);
     let zlib = ZlibParams { level: 1, window_bits: 12, mem_level: 5 };
     let zstd = ZstdParams { level: 1, window_log: 14, chain_log: 8, hash_log: 10, block_bytes_max: 4 << 10 };
     let bytes_max = *rng.pick(&[u64::MAX, u64::MAX, 300_000]).expect("there are some");
-    let contexts = ClassicContexts::new(ClassicParams { zlib, zstd, bytes_max }).expect("the libraries take these");
+    let contexts = ContextPool::new(ContextParams { zlib, zstd, bytes_max }).expect("the libraries take these");
     contexts.gate().set(*rng.pick(&[0, 400, 1_000]).expect("there are some"), 200_000);
     contexts
 }
@@ -223,10 +223,10 @@ impl World {
         let gate = Arc::new(ScriptedGate::default());
         let secret = secret(&mut rng);
         let streams = match seed % 3 {
-            0 => Streams::Classic,
+            0 => StreamCodec::PerConnection,
             // The smaller history turns over while a world lasts.
-            1 => Streams::SharedMatch { history_bytes_max: 64 << 10, check_one_in: 2 },
-            _ => Streams::SharedMatch { history_bytes_max: 1 << 20, check_one_in: 0 },
+            1 => StreamCodec::SharedMatch { history_bytes_max: 64 << 10, check_one_in: 2 },
+            _ => StreamCodec::SharedMatch { history_bytes_max: 1 << 20, check_one_in: 0 },
         };
         let mut config = PartitionConfig::new(PartitionId(0), "wss://sim.example.net".into(), secret);
         config.partitions_count = SIDES as u16;
@@ -239,8 +239,8 @@ impl World {
         config.sessions_per_relay_max = sessions_per_relay_max;
         config.passive_interval_ms = passive_interval_ms;
         config.hidden_channels = limits.hidden_channels;
-        config.classic = classic_contexts(seed);
-        config.streams = streams;
+        config.contexts = context_pool(seed);
+        config.stream_codec = streams;
         let is_observed = rng.chance(0.5);
         let guild_limits = GuildLimits {
             presence_events_per_s_max: limits.presence_events_per_s_max,
@@ -283,7 +283,7 @@ impl World {
             pipeline: Pipeline::default(),
             directs,
             store,
-            fault_injector: FaultInjector::new(options.sabotage),
+            fault_injector: FaultInjector::new(options.injected_fault),
             step: 0,
             at_client: None,
             resets: 0,

@@ -1,11 +1,11 @@
 //! A few seeds with every change; thousands run in release by `make sim`.
 
-use guildhall_sim::{Options, Sabotage, Summary, run};
+use guildhall_sim::{InjectedFault, Options, Summary, run};
 
 /// Enough for every kind of action and fault to come up, few enough for an unoptimised build.
 const SEEDS: u64 = 12;
 /// Number of seeds within which an injected fault must be noticed; the first that does ends the search.
-const SABOTAGED_SEEDS: u64 = 48;
+const FAULT_SEEDS: u64 = 48;
 
 #[test]
 fn seeds_run_clean_and_do_what_they_are_for() {
@@ -46,79 +46,79 @@ fn the_same_seed_gives_the_same_run() {
     assert_ne!(summary(3), summary(4));
 }
 
-fn is_caught(sabotage: Sabotage) {
-    let options = Options { sabotage, ..Options::default() };
-    let caught = (0..SABOTAGED_SEEDS).any(|seed| run(seed, options).is_err());
-    assert!(caught, "{sabotage:?} went unnoticed in {SABOTAGED_SEEDS} seeds");
+fn is_caught(injected_fault: InjectedFault) {
+    let options = Options { injected_fault, ..Options::default() };
+    let caught = (0..FAULT_SEEDS).any(|seed| run(seed, options).is_err());
+    assert!(caught, "{injected_fault:?} went unnoticed in {FAULT_SEEDS} seeds");
 }
 
 #[test]
 fn a_broken_permission_check_is_caught() {
-    is_caught(Sabotage::Permissions);
+    is_caught(InjectedFault::Permissions);
 }
 
 #[test]
 fn a_missed_change_of_permissions_is_caught() {
-    is_caught(Sabotage::Staleness);
+    is_caught(InjectedFault::Staleness);
 }
 
 #[test]
 fn broken_redaction_is_caught() {
-    is_caught(Sabotage::Redaction);
+    is_caught(InjectedFault::Redaction);
 }
 
 #[test]
 fn passive_sessions_that_are_told_something_else_are_caught() {
-    is_caught(Sabotage::Passive);
-    is_caught(Sabotage::Switch);
+    is_caught(InjectedFault::Passive);
+    is_caught(InjectedFault::Switch);
 }
 
 #[test]
 fn lost_operations_of_member_lists_are_caught() {
-    is_caught(Sabotage::Lists);
+    is_caught(InjectedFault::Lists);
 }
 
 #[test]
 fn private_threads_that_others_see_are_caught() {
-    is_caught(Sabotage::Threads);
-    is_caught(Sabotage::Joins);
+    is_caught(InjectedFault::Threads);
+    is_caught(InjectedFault::Joins);
 }
 
 #[test]
 fn moderation_that_others_see_and_time_outs_without_effect_are_caught() {
-    is_caught(Sabotage::Moderators);
-    is_caught(Sabotage::Timeouts);
+    is_caught(InjectedFault::Moderators);
+    is_caught(InjectedFault::Timeouts);
 }
 
 #[test]
 fn who_was_thrown_out_and_is_still_told_is_caught() {
-    is_caught(Sabotage::Kicks);
+    is_caught(InjectedFault::Kicks);
 }
 
 #[test]
 fn what_is_published_to_others_is_caught() {
-    is_caught(Sabotage::Audiences);
+    is_caught(InjectedFault::Audiences);
 }
 
 #[test]
 fn a_token_that_goes_on_after_it_was_revoked_is_caught() {
-    is_caught(Sabotage::Tokens);
+    is_caught(InjectedFault::Tokens);
 }
 
 #[test]
 fn direct_messages_that_others_get_are_caught() {
-    is_caught(Sabotage::Dms);
-    is_caught(Sabotage::Leavers);
+    is_caught(InjectedFault::Dms);
+    is_caught(InjectedFault::Leavers);
 }
 
 #[test]
 fn a_hand_over_that_lacks_something_is_caught() {
-    is_caught(Sabotage::Handover);
+    is_caught(InjectedFault::Handover);
 }
 
 #[test]
 fn loss_duplication_and_reordering_are_caught() {
-    is_caught(Sabotage::Loss);
-    is_caught(Sabotage::Duplication);
-    is_caught(Sabotage::Reordering);
+    is_caught(InjectedFault::Loss);
+    is_caught(InjectedFault::Duplication);
+    is_caught(InjectedFault::Reordering);
 }

@@ -298,23 +298,23 @@ impl Transport for FakeLink {
     }
 
     fn send_vectored(&mut self, conn: SlotKey, slices: &[IoSlice<'_>]) -> Result<usize, Closed> {
-        assert!(!self.is_waiting(conn), "written to while a frame waits");
+        assert!(!self.has_queued(conn), "written to while a frame waits");
         self.sockets.get(&conn).expect("only sockets that are there are written to").server_write(slices)
     }
 
-    fn send_later(&mut self, conn: SlotKey, bytes: &[u8]) -> bool {
-        assert!(!self.is_waiting(conn), "one frame per socket and batch");
+    fn queue_send(&mut self, conn: SlotKey, bytes: &[u8]) -> bool {
+        assert!(!self.has_queued(conn), "one frame per socket and batch");
         if self.batches {
             self.queued.push((conn, bytes.to_vec()));
         }
         self.batches
     }
 
-    fn is_waiting(&self, conn: SlotKey) -> bool {
+    fn has_queued(&self, conn: SlotKey) -> bool {
         self.queued.iter().any(|(key, _)| *key == conn)
     }
 
-    fn submit(&mut self) -> Vec<(SlotKey, PartialSend)> {
+    fn flush_batch(&mut self) -> Vec<(SlotKey, PartialSend)> {
         let mut shortfalls = Vec::new();
         for (key, bytes) in std::mem::take(&mut self.queued) {
             let Some(socket) = self.sockets.get(&key) else { continue };

@@ -255,15 +255,15 @@ impl GuildState {
             return None;
         }
         let ops = self.watch.update(&self.list)?;
-        Some(self.list_told(ops))
+        Some(self.wrap_list_ops(ops))
     }
 
     /// SYNC for a session that subscribes to the member list.
     pub fn list_sync(&mut self) -> guildhall_guild_protocol::ListChange {
-        self.list_told(vec![self.watch.sync()])
+        self.wrap_list_ops(vec![self.watch.sync()])
     }
 
-    fn list_told(&self, ops: Vec<guildhall_member_list::ListOp>) -> guildhall_guild_protocol::ListChange {
+    fn wrap_list_ops(&self, ops: Vec<guildhall_member_list::ListOp>) -> guildhall_guild_protocol::ListChange {
         guildhall_guild_protocol::ListChange {
             list: ListId::Everyone,
             member_count: self.member_count(),

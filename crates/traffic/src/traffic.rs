@@ -177,9 +177,9 @@ impl Traffic {
         let guild = self.busiest.draw(&mut self.rng);
         let kind = kind_of_draw(self.rng.below(1000));
         self.happen(guild, kind);
-        self.tell_lists(0..self.guilds.len());
-        self.tell_passive();
-        self.tell_one();
+        self.send_lists(0..self.guilds.len());
+        self.send_passive();
+        self.send_one();
     }
 
     fn happen(&mut self, guild: usize, kind: EventKind) {
@@ -226,11 +226,11 @@ impl Traffic {
                 self.within = Within::Public;
                 let kind = kind_of_draw(self.rng.below(1000));
                 self.happen(guild, kind);
-                self.tell_lists(guild..guild + 1);
+                self.send_lists(guild..guild + 1);
             }
         }
-        self.tell_passive();
-        self.tell_one();
+        self.send_passive();
+        self.send_one();
     }
 
     /// The state of a guild of the node, which is made when something happens in it for the first time.
@@ -510,7 +510,7 @@ impl Traffic {
         self.put(guild, EventName::GuildRoleUpdate, To::Guild, Place::default(), Payload::Role(role));
     }
 
-    fn tell_lists(&mut self, guilds: Range<usize>) {
+    fn send_lists(&mut self, guilds: Range<usize>) {
         let now = self.at_ms();
         for guild in guilds {
             let state = &mut self.guilds[guild];
@@ -525,7 +525,7 @@ impl Traffic {
         }
     }
 
-    fn tell_passive(&mut self) {
+    fn send_passive(&mut self) {
         if self.at_ms() < self.passive_told_ms + PASSIVE_MS {
             return;
         }
@@ -540,7 +540,7 @@ impl Traffic {
     }
 
     /// A large payload for one session.
-    fn tell_one(&mut self) {
+    fn send_one(&mut self) {
         let seen = if self.node.is_some() { SEEN_OF_NODE } else { SEEN };
         self.large_due += f64::from(self.params.sessions) * seen / LARGE_EVERY;
         while self.large_due >= 1.0 {

@@ -47,7 +47,7 @@ export interface SharedMatch {
 }
 export interface CompressionReport {
   at_ms: number; streams: string; contexts: ContextKind[]; bytes_max: number; stored_total: number; upgrades: UpgradesReport | null; shared_match: SharedMatch;
-  bodies_deflated_total: number;
+  deflate_shared_bodies_total: number;
 }
 export interface Setting { name: string; value: string; origin: string; is_live: boolean }
 export interface Refusal { what: string; reason: string; count_total: number }

@@ -70,12 +70,12 @@ fn policy(gateway_url: &str) -> HeaderValue {
         .unwrap_or(HeaderValue::from_static("default-src 'self'; frame-ancestors 'none'; base-uri 'none'"))
 }
 
-async fn index(State(served): State<Arc<Served>>, asked: HeaderMap) -> Response {
-    page::index(ASSETS, &asked, &served.policy)
+async fn index(State(served): State<Arc<Served>>, request_headers: HeaderMap) -> Response {
+    page::index(ASSETS, &request_headers, &served.policy)
 }
 
-async fn file(Path(name): Path<String>, asked: HeaderMap) -> Response {
-    page::file(ASSETS, &name, &asked)
+async fn file(Path(name): Path<String>, request_headers: HeaderMap) -> Response {
+    page::file(ASSETS, &name, &request_headers)
 }
 
 /// Facts about the node that the page reads before a user logs in.
@@ -129,8 +129,8 @@ mod tests {
     use http_body_util::BodyExt as _;
     use tower::ServiceExt as _;
 
-    async fn ask(method: &str, path: &str, headers: &[(&str, &str)]) -> (StatusCode, HeaderMap, Vec<u8>) {
-        let page = ChatPage { gateway_url: "wss://gw.example.net".into(), visitors: None, streams: "classic" };
+    async fn send_request(method: &str, path: &str, headers: &[(&str, &str)]) -> (StatusCode, HeaderMap, Vec<u8>) {
+        let page = ChatPage { gateway_url: "wss://gw.example.net".into(), visitors: None, streams: "per-connection" };
         let mut request = Request::builder().method(method).uri(path);
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -142,14 +142,14 @@ mod tests {
 
     #[tokio::test]
     async fn h1_files_are_cached_for_ever_and_the_page_is_revalidated() {
-        let (status, headers, page) = ask("GET", "/chat/", &[]).await;
+        let (status, headers, page) = send_request("GET", "/chat/", &[]).await;
         assert_eq!((status, &headers[header::CACHE_CONTROL]), (StatusCode::OK, &"no-cache".parse().unwrap()));
         assert_eq!(headers[header::CONTENT_TYPE], "text/html; charset=utf-8");
         let page = String::from_utf8(page).unwrap();
         let scripts: Vec<&str> = page.split('"').filter(|text| text.starts_with("/chat/assets/")).collect();
         assert!(scripts.iter().any(|path| path.ends_with(".js")) && scripts.iter().any(|path| path.ends_with(".css")));
         for path in scripts {
-            let (status, headers, plain) = ask("GET", path, &[]).await;
+            let (status, headers, plain) = send_request("GET", path, &[]).await;
             assert_eq!(status, StatusCode::OK, "{path}");
             assert_eq!(headers[header::CACHE_CONTROL], "public, max-age=31536000, immutable");
             for (accepted, expected) in [
@@ -158,23 +158,23 @@ mod tests {
                 ("br;q=0, gzip;q=0.5", Some("gzip")),
                 ("identity", None),
             ] {
-                let (status, headers, bytes) = ask("GET", path, &[("accept-encoding", accepted)]).await;
+                let (status, headers, bytes) = send_request("GET", path, &[("accept-encoding", accepted)]).await;
                 let encoding = headers.get(header::CONTENT_ENCODING).map(|value| value.to_str().unwrap().to_owned());
                 assert_eq!((status, encoding.as_deref()), (StatusCode::OK, expected), "{path} {accepted}");
                 assert_eq!(headers[header::VARY], "accept-encoding");
                 assert!(expected.is_none() || bytes.len() < plain.len());
                 let tag = headers[header::ETAG].to_str().unwrap().to_owned();
                 let (status, _, bytes) =
-                    ask("GET", path, &[("accept-encoding", accepted), ("if-none-match", &tag)]).await;
+                    send_request("GET", path, &[("accept-encoding", accepted), ("if-none-match", &tag)]).await;
                 assert_eq!((status, bytes.len()), (StatusCode::NOT_MODIFIED, 0));
-                assert_eq!(ask("GET", path, &[("if-none-match", "\"other\"")]).await.0, StatusCode::OK);
+                assert_eq!(send_request("GET", path, &[("if-none-match", "\"other\"")]).await.0, StatusCode::OK);
             }
         }
     }
 
     #[tokio::test]
     async fn h2_the_page_loads_nothing_from_elsewhere() {
-        let (_, headers, page) = ask("GET", "/chat/", &[]).await;
+        let (_, headers, page) = send_request("GET", "/chat/", &[]).await;
         let policy = headers[header::CONTENT_SECURITY_POLICY].to_str().unwrap();
         for part in ["default-src 'none'", "frame-ancestors 'none'", "connect-src 'self' wss://gw.example.net"] {
             assert!(policy.contains(part), "{policy}");
@@ -188,17 +188,17 @@ mod tests {
     #[tokio::test]
     async fn everything_else_is_refused() {
         for path in ["/chat/assets/", "/chat/assets/none.js", "/chat/assets/..%2findex.html", "/chat/other"] {
-            assert_eq!(ask("GET", path, &[]).await.0, StatusCode::NOT_FOUND, "{path}");
+            assert_eq!(send_request("GET", path, &[]).await.0, StatusCode::NOT_FOUND, "{path}");
         }
-        assert_eq!(ask("POST", "/chat/", &[]).await.0, StatusCode::METHOD_NOT_ALLOWED);
-        let (status, headers, _) = ask("GET", "/chat", &[]).await;
+        assert_eq!(send_request("POST", "/chat/", &[]).await.0, StatusCode::METHOD_NOT_ALLOWED);
+        let (status, headers, _) = send_request("GET", "/chat", &[]).await;
         assert_eq!((status, &headers[header::LOCATION]), (StatusCode::PERMANENT_REDIRECT, &"/chat/".parse().unwrap()));
-        let (_, _, settings) = ask("GET", "/chat/settings.json", &[]).await;
+        let (_, _, settings) = send_request("GET", "/chat/settings.json", &[]).await;
         let settings: serde_json::Value = serde_json::from_slice(&settings).unwrap();
         assert_eq!((&settings["visitors"], &settings["gateway_url"]), (&false.into(), &"wss://gw.example.net".into()));
         // Nobody makes accounts outside of a demo.
-        assert_eq!(ask("POST", "/chat/visitors", &[]).await.0, StatusCode::NOT_FOUND);
-        let (status, headers, body) = ask("HEAD", "/chat/", &[]).await;
+        assert_eq!(send_request("POST", "/chat/visitors", &[]).await.0, StatusCode::NOT_FOUND);
+        let (status, headers, body) = send_request("HEAD", "/chat/", &[]).await;
         assert_eq!((status, body.len()), (StatusCode::OK, 0));
         assert!(headers.contains_key(header::ETAG));
     }

@@ -71,10 +71,12 @@ pub(crate) fn router(v1: &Arc<V1>, backends: Router, cookies: Cookies) -> Router
         .layer(middleware::from_fn(need_page));
     Router::new()
         .route("/dashboard", get(|| async { Redirect::permanent("/dashboard/") }))
-        .route("/dashboard/", get(async |asked: HeaderMap| page::index(ASSETS, &asked, &POLICY)))
+        .route("/dashboard/", get(async |request_headers: HeaderMap| page::index(ASSETS, &request_headers, &POLICY)))
         .route(
             "/dashboard/assets/{name}",
-            get(async |Path(name): Path<String>, asked: HeaderMap| page::file(ASSETS, &name, &asked)),
+            get(async |Path(name): Path<String>, request_headers: HeaderMap| {
+                page::file(ASSETS, &name, &request_headers)
+            }),
         )
         .merge(api)
         .with_state(shared)

@@ -49,7 +49,7 @@ pub(super) async fn list(
         let after: UserId = form.optional("after", form::id).unwrap_or(UserId::new(0));
         Some(before.map_or(Page::After(after, limit), |before| Page::Before(before, limit)))
     })?;
-    let bans = api.ask(&caller, params.id("guild_id")?, request::ListBans(page)).await?;
+    let bans = api.request(&caller, params.id("guild_id")?, request::ListBans(page)).await?;
     Ok(Json(bans.iter().map(|ban| BanBody::from(&**ban)).collect::<Vec<_>>()).into_response())
 }
 
@@ -59,7 +59,7 @@ pub(super) async fn read(
     params: PathParams,
 ) -> Result<Response, ApiError> {
     let command = request::ReadBan(params.id("user_id")?);
-    let bans = api.ask(&caller, params.id("guild_id")?, command).await?;
+    let bans = api.request(&caller, params.id("guild_id")?, command).await?;
     let ban = bans.first().ok_or(ApiError::Bug("a ban"))?;
     Ok(Json(BanBody::from(&**ban)).into_response())
 }
@@ -99,7 +99,7 @@ async fn ban(
     let user = account(api, user_id).await?;
     let reason = caller.reason().map(|reason| reason.to_string());
     let command = request::Ban(Box::new(NewBan { user, reason, delete_message_s }));
-    api.ask(caller, guild_id, command).await?;
+    api.request(caller, guild_id, command).await?;
     if delete_message_s > 0 {
         let from = smallest_id_at(Timestamp(api.now().unix.0 - i64::from(delete_message_s) * 1000));
         let task = tokio::spawn(delete_said(Arc::clone(api), guild_id, user_id, from));
@@ -139,7 +139,7 @@ pub(super) async fn remove(
     caller: Caller,
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
-    api.ask(&caller, params.id("guild_id")?, request::Unban(params.id("user_id")?)).await?;
+    api.request(&caller, params.id("guild_id")?, request::Unban(params.id("user_id")?)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -151,7 +151,7 @@ pub(super) async fn bulk(
     input: JsonRequest,
 ) -> Result<Response, ApiError> {
     let guild_id = params.id("guild_id")?;
-    let guild = api.ask(&caller, guild_id, request::ReadGuild).await?;
+    let guild = api.request(&caller, guild_id, request::ReadGuild).await?;
     if !guild.permissions.contains(Permissions::BAN_MEMBERS | Permissions::MANAGE_GUILD) {
         return Err(ApiError::MISSING_PERMISSIONS);
     }
@@ -203,7 +203,7 @@ pub(super) async fn join(
     super::guilds::need_room_for_guild(&api, user_id, guild_id).await?;
     let nick = nick.filter(|nick| !nick.trim().is_empty());
     let command = request::Join(Box::new(Join { user, nick, roles, mute, deaf }));
-    match api.ask(&caller, guild_id, command).await? {
+    match api.request(&caller, guild_id, command).await? {
         Some(member) => Ok((StatusCode::CREATED, Json(MemberBody::from(&*member))).into_response()),
         None => Ok(StatusCode::NO_CONTENT.into_response()),
     }
@@ -230,7 +230,7 @@ fn role_ids(value: &serde_json::Value) -> form::Parsed<Vec<RoleId>> {
 }
 
 async fn pruned(api: &Api, caller: &Caller, guild_id: GuildId, prune: Prune) -> Result<u64, ApiError> {
-    api.ask(caller, guild_id, request::Prune(Box::new(prune))).await
+    api.request(caller, guild_id, request::Prune(Box::new(prune))).await
 }
 
 /// How many would go.

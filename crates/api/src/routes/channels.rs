@@ -34,7 +34,7 @@ fn rendered(caller: &Caller, reply: ChannelReply) -> Result<Response, ApiError> 
 
 /// A channel that has overwrites of its own.
 async fn channel(api: &Api, caller: &Caller, channel_id: ChannelId) -> Result<Arc<Channel>, ApiError> {
-    match api.ask_channel(caller, channel_id, request::ReadChannel(channel_id)).await? {
+    match api.request_in_channel(caller, channel_id, request::ReadChannel(channel_id)).await? {
         ChannelReply::Direct(_) => Err(Refusal::NotInDirect.into()),
         ChannelReply::Thread(_) => Err(Refusal::InvalidForm("permission_overwrites").into()),
         ChannelReply::Channel(channel) => Ok(channel),
@@ -51,7 +51,7 @@ pub(super) async fn read(
     params: PathParams,
 ) -> Result<Response, ApiError> {
     let channel_id = params.id("channel_id")?;
-    rendered(&caller, api.ask_channel(&caller, channel_id, request::ReadChannel(channel_id)).await?)
+    rendered(&caller, api.request_in_channel(&caller, channel_id, request::ReadChannel(channel_id)).await?)
 }
 
 /// The channels of a guild, those that the caller cannot view in the form of `visibility.hidden_channels`.
@@ -60,7 +60,7 @@ pub(super) async fn list(
     caller: Caller,
     params: PathParams,
 ) -> Result<Response, ApiError> {
-    let guild = api.ask(&caller, params.id("guild_id")?, request::ReadGuild).await?;
+    let guild = api.request(&caller, params.id("guild_id")?, request::ReadGuild).await?;
     let form = api.hidden_channels.form(false);
     let channels = guild.structure.channels.values().filter_map(|channel| listed(&guild, channel, form));
     Ok(Json(channels.collect::<Vec<_>>()).into_response())
@@ -93,10 +93,10 @@ pub(super) async fn create(
     let permit = ReadPermit::guild(&api, &caller, guild_id).await?;
     let read = input.read(&api, permit, BodyLimits::LIST, channel_form::create);
     let channel_form::CreateForm { new, then } = read.await?;
-    let channel = api.ask(&caller, guild_id, request::CreateChannel(Box::new(new))).await?;
+    let channel = api.request(&caller, guild_id, request::CreateChannel(Box::new(new))).await?;
     let mut reply = ChannelReply::Channel(channel.clone());
     if let Some(patch) = then {
-        reply = api.ask(&caller, guild_id, request::UpdateChannel(channel.id, Box::new(patch))).await?;
+        reply = api.request(&caller, guild_id, request::UpdateChannel(channel.id, Box::new(patch))).await?;
     }
     Ok((StatusCode::CREATED, rendered(&caller, reply)?).into_response())
 }
@@ -122,7 +122,7 @@ pub(super) async fn move_all(
             })
         })
     })?;
-    api.ask(&caller, guild_id, request::MoveChannels(moves)).await?;
+    api.request(&caller, guild_id, request::MoveChannels(moves)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -136,7 +136,7 @@ pub(super) async fn update(
     let permit = ReadPermit::channel(&api, &caller, channel_id).await?;
     let patch = input.read(&api, permit, BodyLimits::PICTURE, channel_form::patch).await?;
     let command = request::UpdateChannel(channel_id, Box::new(patch));
-    rendered(&caller, api.ask_channel(&caller, channel_id, command).await?)
+    rendered(&caller, api.request_in_channel(&caller, channel_id, command).await?)
 }
 
 pub(super) async fn delete(
@@ -145,7 +145,7 @@ pub(super) async fn delete(
     params: PathParams,
 ) -> Result<Response, ApiError> {
     let channel_id = params.id("channel_id")?;
-    rendered(&caller, api.ask_channel(&caller, channel_id, request::DeleteChannel(channel_id)).await?)
+    rendered(&caller, api.request_in_channel(&caller, channel_id, request::DeleteChannel(channel_id)).await?)
 }
 
 pub(super) async fn put_overwrite(
@@ -158,7 +158,7 @@ pub(super) async fn put_overwrite(
     let id: Id<()> = params.id("overwrite_id")?;
     let permit = ReadPermit::channel(&api, &caller, channel_id).await?;
     let overwrite = input.read(&api, permit, BodyLimits::FORM, |form| channel_form::overwrite(form, id.get())).await?;
-    api.ask_channel(&caller, channel_id, request::PutOverwrite(channel_id, overwrite)).await?;
+    api.request_in_channel(&caller, channel_id, request::PutOverwrite(channel_id, overwrite)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -177,7 +177,7 @@ pub(super) async fn delete_overwrite(
     let channel = channel(&api, &caller, channel_id).await?;
     let target = channel.overwrites.iter().map(|overwrite| overwrite.target).find(has_id);
     let target = target.ok_or(ApiError::Refused(Refusal::UnknownOverwrite))?;
-    api.ask_channel(&caller, channel_id, request::DeleteOverwrite(channel_id, target)).await?;
+    api.request_in_channel(&caller, channel_id, request::DeleteOverwrite(channel_id, target)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -187,6 +187,6 @@ pub(super) async fn start_typing(
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
     let channel_id = params.id("channel_id")?;
-    api.ask_channel(&caller, channel_id, request::StartTyping(channel_id)).await?;
+    api.request_in_channel(&caller, channel_id, request::StartTyping(channel_id)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

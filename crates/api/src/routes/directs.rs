@@ -97,7 +97,7 @@ pub(super) async fn add_recipient(
     let channel_id = params.id("channel_id")?;
     let user = recipient(&api, params.id("user_id")?).await?;
     api.node.need_consent(caller.id, user.id).await?;
-    api.ask_channel(&caller, channel_id, Command::Direct(DirectCommand::AddRecipient(user))).await?;
+    api.request_in_channel(&caller, channel_id, Command::Direct(DirectCommand::AddRecipient(user))).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -108,6 +108,6 @@ pub(super) async fn remove_recipient(
 ) -> Result<StatusCode, ApiError> {
     let channel_id = params.id("channel_id")?;
     let command = DirectCommand::RemoveRecipient(params.id("user_id")?);
-    api.ask_channel(&caller, channel_id, Command::Direct(command)).await?;
+    api.request_in_channel(&caller, channel_id, Command::Direct(command)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

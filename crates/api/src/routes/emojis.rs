@@ -88,7 +88,7 @@ pub(super) async fn create(
     let new = NewEmoji { id: Some(id), name, animated: image.format.is_animated(), roles };
     let (owner, pictures) = (PictureOwner::Guild(guild_id), vec![(emoji_picture(id), image)]);
     let held = api.hold_pictures(caller.id.get(), owner, pictures).await?;
-    let created = api.ask(&caller, guild_id, request::CreateEmoji(Box::new(new))).await;
+    let created = api.request(&caller, guild_id, request::CreateEmoji(Box::new(new))).await;
     let emoji = held.settled(created).await?;
     Ok((StatusCode::CREATED, Json(EmojiBody::from(&*emoji))).into_response())
 }
@@ -107,7 +107,7 @@ pub(super) async fn update(
         Some(EmojiPatch { name: form.optional("name", emoji_name), roles })
     });
     let command = request::UpdateEmoji(id, Box::new(patch.await?));
-    let emoji = api.ask(&caller, guild.structure.id(), command).await?;
+    let emoji = api.request(&caller, guild.structure.id(), command).await?;
     Ok(Json(EmojiBody::from(&*emoji)).into_response())
 }
 
@@ -117,7 +117,7 @@ pub(super) async fn delete(
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
     let guild_id = params.id("guild_id")?;
-    api.ask(&caller, guild_id, request::DeleteEmoji(params.id("emoji_id")?)).await?;
+    api.request(&caller, guild_id, request::DeleteEmoji(params.id("emoji_id")?)).await?;
     api.collect_pictures(PictureOwner::Guild(guild_id)).await;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -49,7 +49,7 @@ pub(super) fn need(guild: &GuildReply, permissions: Permissions) -> Result<(), A
 }
 
 pub(super) async fn guild(api: &Api, caller: &Caller, guild_id: GuildId) -> Result<Box<GuildReply>, ApiError> {
-    api.ask(caller, guild_id, request::ReadGuild).await
+    api.request(caller, guild_id, request::ReadGuild).await
 }
 
 pub(super) async fn read(
@@ -93,7 +93,7 @@ pub(super) async fn create(
         overwrites: Vec::new(),
         user_limit: 0,
     };
-    api.ask(&caller, guild_id, request::CreateChannel(Box::new(general))).await?;
+    api.request(&caller, guild_id, request::CreateChannel(Box::new(general))).await?;
     let guild = guild(&api, &caller, guild_id).await?;
     Ok((StatusCode::CREATED, body(&guild, false)).into_response())
 }
@@ -153,7 +153,7 @@ pub(super) async fn update(
     })?;
     need(&before, Permissions::MANAGE_GUILD)?;
     let held = api.hold_fields(caller.id.get(), PictureOwner::Guild(guild_id), pictures).await?;
-    let updated = api.ask(&caller, guild_id, request::UpdateGuild(Box::new(patch))).await;
+    let updated = api.request(&caller, guild_id, request::UpdateGuild(Box::new(patch))).await;
     held.settled(updated).await?;
     Ok(body(&*guild(&api, &caller, guild_id).await?, false))
 }
@@ -164,7 +164,7 @@ pub(super) async fn delete(
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
     let guild_id = params.id("guild_id")?;
-    api.ask(&caller, guild_id, request::DeleteGuild).await?;
+    api.request(&caller, guild_id, request::DeleteGuild).await?;
     api.collect_pictures(PictureOwner::Guild(guild_id)).await;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -185,7 +185,7 @@ pub(super) async fn audit_log(
             limit: form.optional("limit", |v| form::integer(v, 1, AUDIT_PAGE_MAX)).unwrap_or(AUDIT_PAGE) as usize,
         })
     })?;
-    let reply = api.ask(&caller, params.id("guild_id")?, request::ReadAuditLog(query)).await?;
+    let reply = api.request(&caller, params.id("guild_id")?, request::ReadAuditLog(query)).await?;
     let entries = reply;
     let user_ids: BTreeSet<UserId> = entries.iter().flat_map(|entry| named_in(entry)).collect();
     let mut users = Vec::with_capacity(user_ids.len());

@@ -73,7 +73,7 @@ pub(super) async fn create(
         })
     });
     let command = request::CreateInvite(channel_id, Box::new(new.await?));
-    let reply = api.ask_channel(&caller, channel_id, command).await?;
+    let reply = api.request_in_channel(&caller, channel_id, command).await?;
     Ok(Json(managed(&reply)).into_response())
 }
 
@@ -134,7 +134,7 @@ pub(super) async fn of_channel(
     params: PathParams,
 ) -> Result<Response, ApiError> {
     let channel_id = params.id("channel_id")?;
-    list(api.ask_channel(&caller, channel_id, request::ListInvites(Some(channel_id))).await?).await
+    list(api.request_in_channel(&caller, channel_id, request::ListInvites(Some(channel_id))).await?).await
 }
 
 pub(super) async fn of_guild(
@@ -142,5 +142,5 @@ pub(super) async fn of_guild(
     caller: Caller,
     params: PathParams,
 ) -> Result<Response, ApiError> {
-    list(api.ask(&caller, params.id("guild_id")?, request::ListInvites(None)).await?).await
+    list(api.request(&caller, params.id("guild_id")?, request::ListInvites(None)).await?).await
 }

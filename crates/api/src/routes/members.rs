@@ -33,12 +33,12 @@ const ROLES_MAX: usize = 250;
 const QUERY_CHARS_MAX: usize = 100;
 
 async fn member(api: &Api, caller: &Caller, guild_id: GuildId, user_id: UserId) -> Result<Response, ApiError> {
-    let member = api.ask(caller, guild_id, request::ReadMember(user_id)).await?;
+    let member = api.request(caller, guild_id, request::ReadMember(user_id)).await?;
     Ok(Json(MemberBody::from(&*member)).into_response())
 }
 
 async fn all_members(api: &Api, caller: &Caller, guild_id: GuildId) -> Result<MemberTable, ApiError> {
-    api.ask(caller, guild_id, request::ReadMembers).await
+    api.request(caller, guild_id, request::ReadMembers).await
 }
 
 pub(super) async fn read(
@@ -147,7 +147,7 @@ async fn change(
     patch: MemberPatch,
 ) -> Result<Response, ApiError> {
     let command = request::UpdateMember(user_id, Box::new(patch));
-    let member = api.ask(caller, guild_id, command).await?;
+    let member = api.request(caller, guild_id, command).await?;
     Ok(Json(MemberBody::from(&*member)).into_response())
 }
 
@@ -189,7 +189,7 @@ pub(super) async fn remove(
     caller: Caller,
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
-    api.ask(&caller, params.id("guild_id")?, request::RemoveMember(params.id("user_id")?)).await?;
+    api.request(&caller, params.id("guild_id")?, request::RemoveMember(params.id("user_id")?)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -199,7 +199,7 @@ pub(super) async fn leave(
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
     caller.need(&api, SelfService::LeaveGuilds)?;
-    api.ask(&caller, params.id("guild_id")?, request::RemoveMember(caller.id)).await?;
+    api.request(&caller, params.id("guild_id")?, request::RemoveMember(caller.id)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -209,7 +209,7 @@ pub(super) async fn add_role(
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
     let command = request::AddMemberRole(params.id("user_id")?, params.id("role_id")?);
-    api.ask(&caller, params.id("guild_id")?, command).await?;
+    api.request(&caller, params.id("guild_id")?, command).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -219,7 +219,7 @@ pub(super) async fn remove_role(
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
     let command = request::RemoveMemberRole(params.id("user_id")?, params.id("role_id")?);
-    api.ask(&caller, params.id("guild_id")?, command).await?;
+    api.request(&caller, params.id("guild_id")?, command).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -33,7 +33,7 @@ const BULK_DELETE_AGE_MAX_MS: i64 = 14 * 86_400_000;
 
 /// Whether the caller may read a channel's history; an error when they cannot even see the channel.
 pub(crate) async fn may_read_history(api: &Api, caller: &Caller, channel_id: ChannelId) -> Result<bool, ApiError> {
-    let grant = api.ask_channel(caller, channel_id, request::AuthorizeHistory(channel_id)).await?;
+    let grant = api.request_in_channel(caller, channel_id, request::AuthorizeHistory(channel_id)).await?;
     Ok(grant.may_read_history)
 }
 
@@ -129,7 +129,7 @@ pub(super) async fn create(
     let kept = body.uploads.keep(&api, channel_id, &files).await?;
     kept.put_into(&mut message);
     let command = request::CreateMessage(channel_id, Box::new(message));
-    let reply = kept.settled(api.ask_channel(&caller, channel_id, command).await).await?;
+    let reply = kept.settled(api.request_in_channel(&caller, channel_id, command).await).await?;
     Ok(Json(render::reply(&caller, &reply)).into_response())
 }
 
@@ -147,7 +147,7 @@ pub(super) async fn edit(
     let kept = body.uploads.keep(&api, channel_id, &files).await?;
     kept.put_into_patch(&mut patch);
     let command = request::EditMessage(channel_id, message_id, Box::new(patch));
-    let reply = kept.settled(api.ask_channel(&caller, channel_id, command).await).await?;
+    let reply = kept.settled(api.request_in_channel(&caller, channel_id, command).await).await?;
     Ok(Json(render::reply(&caller, &reply)).into_response())
 }
 
@@ -158,7 +158,7 @@ pub(super) async fn delete(
 ) -> Result<StatusCode, ApiError> {
     let channel_id = params.id("channel_id")?;
     let command = request::DeleteMessage(channel_id, params.id("message_id")?);
-    api.ask_channel(&caller, channel_id, command).await?;
+    api.request_in_channel(&caller, channel_id, command).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -190,6 +190,6 @@ pub(super) async fn bulk_delete(
         let message = "You can only bulk delete messages that are under 14 days old.";
         return Err(ApiError::coded(StatusCode::BAD_REQUEST, 50034, message));
     }
-    api.ask_channel(&caller, channel_id, request::DeleteMessages(channel_id, ids)).await?;
+    api.request_in_channel(&caller, channel_id, request::DeleteMessages(channel_id, ids)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -24,7 +24,7 @@ pub(super) async fn add(
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
     let channel_id = params.id("channel_id")?;
-    api.ask_channel(&caller, channel_id, request::Pin(channel_id, params.id("message_id")?)).await?;
+    api.request_in_channel(&caller, channel_id, request::Pin(channel_id, params.id("message_id")?)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -34,14 +34,14 @@ pub(super) async fn remove(
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
     let channel_id = params.id("channel_id")?;
-    api.ask_channel(&caller, channel_id, request::Unpin(channel_id, params.id("message_id")?)).await?;
+    api.request_in_channel(&caller, channel_id, request::Unpin(channel_id, params.id("message_id")?)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 type Pins = Vec<(MessageId, Timestamp)>;
 
 async fn pins(api: &Api, caller: &Caller, channel_id: ChannelId) -> Result<Pins, ApiError> {
-    api.ask_channel(caller, channel_id, request::ListPins(channel_id)).await
+    api.request_in_channel(caller, channel_id, request::ListPins(channel_id)).await
 }
 
 /// The messages behind pins; one that was deleted meanwhile is left out.

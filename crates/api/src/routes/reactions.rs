@@ -24,7 +24,7 @@ fn emoji_of(params: &PathParams) -> Result<ReactionEmoji, ApiError> {
 }
 
 async fn done(api: &Api, caller: &Caller, channel_id: ChannelId, command: Command) -> Result<StatusCode, ApiError> {
-    api.ask_channel(caller, channel_id, command).await?;
+    api.request_in_channel(caller, channel_id, command).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

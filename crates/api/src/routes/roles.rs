@@ -123,7 +123,7 @@ pub(super) async fn create(
     };
     let (owner, pictures) = (PictureOwner::Guild(guild_id), named(id, picture));
     let held = api.hold_pictures(caller.id.get(), owner, pictures).await?;
-    let created = api.ask(&caller, guild_id, request::CreateRole(Box::new(new))).await;
+    let created = api.request(&caller, guild_id, request::CreateRole(Box::new(new))).await;
     let role = held.settled(created).await?;
     Ok(body(&role))
 }
@@ -146,7 +146,7 @@ pub(super) async fn move_all(
         })
     })?;
     let moves = moves.into_iter().filter_map(|(id, position)| Some((id, position?))).collect();
-    api.ask(&caller, guild_id, request::MoveRoles(moves)).await?;
+    api.request(&caller, guild_id, request::MoveRoles(moves)).await?;
     let guild = guild(&api, &caller, guild_id).await?;
     Ok(Json(guild.structure.roles.values().map(|role| RoleBody::from(&**role)).collect::<Vec<_>>()).into_response())
 }
@@ -173,7 +173,7 @@ pub(super) async fn update(
         Some(_) => Some(api.hold_pictures(caller.id.get(), owner, pictures).await?),
         None => None,
     };
-    let updated = api.ask(&caller, guild_id, request::UpdateRole(role_id, Box::new(patch))).await;
+    let updated = api.request(&caller, guild_id, request::UpdateRole(role_id, Box::new(patch))).await;
     let updated = match held {
         Some(held) => held.settled(updated).await,
         None => updated,
@@ -188,7 +188,7 @@ pub(super) async fn delete(
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
     let guild_id = params.id("guild_id")?;
-    api.ask(&caller, guild_id, request::DeleteRole(params.id("role_id")?)).await?;
+    api.request(&caller, guild_id, request::DeleteRole(params.id("role_id")?)).await?;
     api.collect_pictures(PictureOwner::Guild(guild_id)).await;
     Ok(StatusCode::NO_CONTENT)
 }

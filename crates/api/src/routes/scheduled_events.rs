@@ -159,7 +159,7 @@ pub(super) async fn create(
         held = Some(hold_picture(&api, &caller, &guild, (picture_id, picture)).await?);
     }
     let new = NewScheduledEvent { id, content };
-    let created = api.ask(&caller, guild.structure.id(), request::CreateScheduledEvent(Box::new(new))).await;
+    let created = api.request(&caller, guild.structure.id(), request::CreateScheduledEvent(Box::new(new))).await;
     answer(&guild, held, created).await
 }
 
@@ -181,7 +181,7 @@ pub(super) async fn update(
         held = Some(hold_picture(&api, &caller, &guild, (before.id, picture)).await?);
     }
     let update = request::UpdateScheduledEvent(before.id, Box::new(content));
-    let updated = api.ask(&caller, guild.structure.id(), update).await;
+    let updated = api.request(&caller, guild.structure.id(), update).await;
     answer(&guild, held, updated).await
 }
 
@@ -191,7 +191,7 @@ pub(super) async fn delete(
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
     let guild_id = params.id("guild_id")?;
-    api.ask(&caller, guild_id, request::DeleteScheduledEvent(params.id("event_id")?)).await?;
+    api.request(&caller, guild_id, request::DeleteScheduledEvent(params.id("event_id")?)).await?;
     api.collect_pictures(PictureOwner::Guild(guild_id)).await;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -219,7 +219,7 @@ pub(super) async fn follow(
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
     let command = request::FollowScheduledEvent(params.id("event_id")?);
-    api.ask(&caller, params.id("guild_id")?, command).await?;
+    api.request(&caller, params.id("guild_id")?, command).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -229,6 +229,6 @@ pub(super) async fn unfollow(
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
     let command = request::UnfollowScheduledEvent(params.id("event_id")?);
-    api.ask(&caller, params.id("guild_id")?, command).await?;
+    api.request(&caller, params.id("guild_id")?, command).await?;
     Ok(StatusCode::NO_CONTENT)
 }

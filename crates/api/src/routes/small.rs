@@ -21,8 +21,8 @@ pub(super) async fn role_member_counts(
     params: PathParams,
 ) -> Result<Response, ApiError> {
     let guild_id = params.id("guild_id")?;
-    let guild: Box<GuildReply> = api.ask(&caller, guild_id, request::ReadGuild).await?;
-    let members = api.ask(&caller, guild_id, request::ReadMembers).await?;
+    let guild: Box<GuildReply> = api.request(&caller, guild_id, request::ReadGuild).await?;
+    let members = api.request(&caller, guild_id, request::ReadMembers).await?;
     let permit = Arc::clone(&api.searches).acquire_owned().await.map_err(|_| ApiError::Overloaded)?;
     let counted = tokio::task::spawn_blocking(move || {
         let roles = guild.structure.roles.keys().filter(|id| **id != guild_id.cast());
@@ -51,7 +51,7 @@ pub(super) async fn guild_voice_regions(
     caller: Caller,
     params: PathParams,
 ) -> Result<Response, ApiError> {
-    api.ask(&caller, params.id("guild_id")?, request::ReadGuild).await?;
+    api.request(&caller, params.id("guild_id")?, request::ReadGuild).await?;
     Ok(voice_regions(caller).await)
 }
 
@@ -61,7 +61,7 @@ pub(super) async fn integrations(
     caller: Caller,
     params: PathParams,
 ) -> Result<Response, ApiError> {
-    let guild = api.ask(&caller, params.id("guild_id")?, request::ReadGuild).await?;
+    let guild = api.request(&caller, params.id("guild_id")?, request::ReadGuild).await?;
     if !guild.permissions.contains(Permissions::MANAGE_GUILD) {
         return Err(ApiError::MISSING_PERMISSIONS);
     }

@@ -41,7 +41,8 @@ pub(super) async fn create(
 ) -> Result<Response, ApiError> {
     let permit = ReadPermit::caller(&caller);
     let (channel_id, content) = input.read(&api, permit, BodyLimits::FORM, new_stage).await?;
-    let stage = api.ask_channel(&caller, channel_id, request::CreateStage(channel_id, Box::new(content))).await?;
+    let stage =
+        api.request_in_channel(&caller, channel_id, request::CreateStage(channel_id, Box::new(content))).await?;
     Ok(body(&stage))
 }
 
@@ -54,7 +55,8 @@ pub(super) async fn update(
     let channel_id = params.id("channel_id")?;
     let permit = ReadPermit::channel(&api, &caller, channel_id).await?;
     let content = input.read(&api, permit, BodyLimits::FORM, content).await?;
-    let stage = api.ask_channel(&caller, channel_id, request::UpdateStage(channel_id, Box::new(content))).await?;
+    let stage =
+        api.request_in_channel(&caller, channel_id, request::UpdateStage(channel_id, Box::new(content))).await?;
     Ok(body(&stage))
 }
 
@@ -64,8 +66,8 @@ pub(super) async fn read(
     params: PathParams,
 ) -> Result<Response, ApiError> {
     let channel_id: ChannelId = params.id("channel_id")?;
-    api.ask_channel(&caller, channel_id, request::ReadChannel(channel_id)).await?;
-    let guild = api.ask_channel(&caller, channel_id, request::ReadGuild).await?;
+    api.request_in_channel(&caller, channel_id, request::ReadChannel(channel_id)).await?;
+    let guild = api.request_in_channel(&caller, channel_id, request::ReadGuild).await?;
     let stage = guild.structure.guild.stage_instances.iter().find(|stage| stage.channel_id == channel_id);
     let stage = stage.ok_or(ApiError::Refused(Refusal::UnknownStage))?;
     Ok(body(stage))
@@ -77,6 +79,6 @@ pub(super) async fn delete(
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
     let channel_id = params.id("channel_id")?;
-    api.ask_channel(&caller, channel_id, request::DeleteStage(channel_id)).await?;
+    api.request_in_channel(&caller, channel_id, request::DeleteStage(channel_id)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -84,7 +84,7 @@ pub(super) async fn create(
     let new = NewSticker { id: Some(id), name, description, tags, format_type };
     let (owner, pictures) = (PictureOwner::Guild(guild_id), vec![(sticker_picture(id), picture)]);
     let held = api.hold_pictures(caller.id.get(), owner, pictures).await?;
-    let created = api.ask(&caller, guild_id, request::CreateSticker(Box::new(new))).await;
+    let created = api.request(&caller, guild_id, request::CreateSticker(Box::new(new))).await;
     let sticker = held.settled(created).await?;
     Ok((StatusCode::CREATED, Json(StickerBody::new(guild_id, &sticker))).into_response())
 }
@@ -100,7 +100,7 @@ pub(super) async fn update(
     let permit = ReadPermit::in_guild(&caller, &guild, find(&guild, id)?);
     let patch = input.read(&api, permit, BodyLimits::FORM, |form| Some(patch(form))).await?;
     let command = request::UpdateSticker(id, Box::new(patch));
-    let sticker = api.ask(&caller, guild_id, command).await?;
+    let sticker = api.request(&caller, guild_id, command).await?;
     Ok(Json(StickerBody::new(guild_id, &sticker)).into_response())
 }
 
@@ -110,7 +110,7 @@ pub(super) async fn delete(
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
     let guild_id = params.id("guild_id")?;
-    api.ask(&caller, guild_id, request::DeleteSticker(params.id("sticker_id")?)).await?;
+    api.request(&caller, guild_id, request::DeleteSticker(params.id("sticker_id")?)).await?;
     api.collect_pictures(PictureOwner::Guild(guild_id)).await;
     Ok(StatusCode::NO_CONTENT)
 }

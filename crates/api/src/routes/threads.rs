@@ -58,7 +58,7 @@ fn thread_kind(value: &Value) -> form::Parsed<ChannelType> {
 }
 
 async fn begin(api: &Api, caller: &Caller, parent: ChannelId, new: NewThread) -> Result<ThreadReply, ApiError> {
-    api.ask_channel(caller, parent, request::CreateThread(parent, Box::new(new))).await
+    api.request_in_channel(caller, parent, request::CreateThread(parent, Box::new(new))).await
 }
 
 /// A post, with its first message: libraries read both from the answer.
@@ -132,7 +132,7 @@ pub(super) async fn add_member(
 ) -> Result<StatusCode, ApiError> {
     let thread_id = params.id("channel_id")?;
     let command = request::AddThreadMember(thread_id, named(&params, &caller)?);
-    api.ask_channel(&caller, thread_id, command).await?;
+    api.request_in_channel(&caller, thread_id, command).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -143,14 +143,14 @@ pub(super) async fn remove_member(
 ) -> Result<StatusCode, ApiError> {
     let thread_id = params.id("channel_id")?;
     let command = request::RemoveThreadMember(thread_id, named(&params, &caller)?);
-    api.ask_channel(&caller, thread_id, command).await?;
+    api.request_in_channel(&caller, thread_id, command).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 type Members = Vec<(ThreadMember, Option<Arc<Member>>)>;
 
 async fn members(api: &Api, caller: &Caller, thread_id: ChannelId) -> Result<Members, ApiError> {
-    api.ask_channel(caller, thread_id, request::ListThreadMembers(thread_id)).await
+    api.request_in_channel(caller, thread_id, request::ListThreadMembers(thread_id)).await
 }
 
 fn member_body<'a>((of, member): &'a (ThreadMember, Option<Arc<Member>>), with_member: bool) -> ThreadMemberBody<'a> {
@@ -211,7 +211,7 @@ pub(super) async fn active(
     caller: Caller,
     params: PathParams,
 ) -> Result<Response, ApiError> {
-    list(&*api.ask(&caller, params.id("guild_id")?, request::ListThreads).await?)
+    list(&*api.request(&caller, params.id("guild_id")?, request::ListThreads).await?)
 }
 
 async fn archived(
@@ -227,7 +227,7 @@ async fn archived(
         Some((form.optional("before", form::timestamp), limit))
     })?;
     let which = ArchivedThreads { are_private, are_own, before, limit };
-    list(&*api.ask_channel(caller, parent, request::ListArchivedThreads(parent, which)).await?)
+    list(&*api.request_in_channel(caller, parent, request::ListArchivedThreads(parent, which)).await?)
 }
 
 pub(super) async fn archived_public(

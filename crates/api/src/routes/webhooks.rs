@@ -65,12 +65,12 @@ pub(super) async fn create(
     })?;
     if avatar.is_some() {
         // Nobody else may list them, either.
-        api.ask_channel(&caller, channel_id, request::ListWebhooks(Some(channel_id))).await?;
+        api.request_in_channel(&caller, channel_id, request::ListWebhooks(Some(channel_id))).await?;
     }
     let id: WebhookId = api.node.next_id().await?;
     let new = NewWebhook { id: Some(id), name, avatar: avatar_hash(&avatar).flatten(), token };
     let held = api.hold_fields(caller.id.get(), PictureOwner::User(id.cast()), [avatar]).await?;
-    let created = api.ask_channel(&caller, channel_id, request::CreateWebhook(channel_id, Box::new(new))).await;
+    let created = api.request_in_channel(&caller, channel_id, request::CreateWebhook(channel_id, Box::new(new))).await;
     Ok(body(&*held.settled(created).await?))
 }
 
@@ -84,7 +84,7 @@ pub(super) async fn of_channel(
     params: PathParams,
 ) -> Result<Response, ApiError> {
     let channel_id = params.id("channel_id")?;
-    list(api.ask_channel(&caller, channel_id, request::ListWebhooks(Some(channel_id))).await?)
+    list(api.request_in_channel(&caller, channel_id, request::ListWebhooks(Some(channel_id))).await?)
 }
 
 pub(super) async fn of_guild(
@@ -92,7 +92,7 @@ pub(super) async fn of_guild(
     caller: Caller,
     params: PathParams,
 ) -> Result<Response, ApiError> {
-    list(api.ask(&caller, params.id("guild_id")?, request::ListWebhooks(None)).await?)
+    list(api.request(&caller, params.id("guild_id")?, request::ListWebhooks(None)).await?)
 }
 
 /// A webhook that a path names.
@@ -120,7 +120,7 @@ impl Named {
         Self::find(api, params, WebhookAccess::Token(params.text("webhook_token").to_owned())).await
     }
 
-    async fn ask<R: Request>(
+    async fn request<R: Request>(
         &self,
         api: &Api,
         request: impl FnOnce(WebhookId, WebhookAccess) -> R,
@@ -136,7 +136,7 @@ impl Named {
     /// before they read a body.
     async fn show(&self, api: &Api) -> Result<Arc<Webhook>, ApiError> {
         let own = Self { id: self.id, guild_id: self.guild_id, access: self.access.clone(), reason: None };
-        own.ask(api, request::ReadWebhook).await
+        own.request(api, request::ReadWebhook).await
     }
 
     /// A caller with the token sees the webhook's messages in full.
@@ -151,12 +151,12 @@ pub(super) async fn read(
     caller: Caller,
     params: PathParams,
 ) -> Result<Response, ApiError> {
-    let reply = Named::managed(&api, &params, &caller).await?.ask(&api, request::ReadWebhook).await?;
+    let reply = Named::managed(&api, &params, &caller).await?.request(&api, request::ReadWebhook).await?;
     Ok(body(&reply))
 }
 
 pub(super) async fn read_by_token(State(api): State<Arc<Api>>, params: PathParams) -> Result<Response, ApiError> {
-    let reply = Named::by_token(&api, &params).await?.ask(&api, request::ReadWebhook).await?;
+    let reply = Named::by_token(&api, &params).await?.request(&api, request::ReadWebhook).await?;
     Ok(Json(WebhookBody::from(&*reply).without_user()).into_response())
 }
 
@@ -180,7 +180,7 @@ async fn patch(
         Some((patch, avatar))
     })?;
     let held = api.hold_fields(permit.sender(), PictureOwner::User(named.id.cast()), [avatar]).await?;
-    let updated = named.ask(api, |id, access| request::UpdateWebhook(id, access, Box::new(patch))).await;
+    let updated = named.request(api, |id, access| request::UpdateWebhook(id, access, Box::new(patch))).await;
     held.settled(updated).await
 }
 
@@ -212,14 +212,14 @@ pub(super) async fn delete(
     params: PathParams,
 ) -> Result<StatusCode, ApiError> {
     let named = Named::managed(&api, &params, &caller).await?;
-    named.ask(&api, request::DeleteWebhook).await?;
+    named.request(&api, request::DeleteWebhook).await?;
     api.collect_pictures(PictureOwner::User(named.id.cast())).await;
     Ok(StatusCode::NO_CONTENT)
 }
 
 pub(super) async fn delete_by_token(State(api): State<Arc<Api>>, params: PathParams) -> Result<StatusCode, ApiError> {
     let named = Named::by_token(&api, &params).await?;
-    named.ask(&api, request::DeleteWebhook).await?;
+    named.request(&api, request::DeleteWebhook).await?;
     api.collect_pictures(PictureOwner::User(named.id.cast())).await;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -257,7 +257,7 @@ pub(super) async fn execute(
     kept.put_into(&mut message);
     let viewer = named.viewer();
     let post = Box::new(WebhookPost { message, username, avatar: avatar.filter(|url| !url.is_empty()), thread_id });
-    let reply = named.ask(&api, |id, access| request::ExecuteWebhook(id, access, post)).await;
+    let reply = named.request(&api, |id, access| request::ExecuteWebhook(id, access, post)).await;
     let reply = kept.settled(reply).await?;
     Ok(if wait { Json(render::reply(&viewer, &reply)).into_response() } else { StatusCode::NO_CONTENT.into_response() })
 }
@@ -280,7 +280,7 @@ pub(super) async fn read_message(
     let (thread, message) = message_of(&params, &query)?;
     let named = Named::by_token(&api, &params).await?;
     let viewer = named.viewer();
-    let reply = named.ask(&api, |id, access| request::ReadWebhookMessage(id, access, thread, message)).await?;
+    let reply = named.request(&api, |id, access| request::ReadWebhookMessage(id, access, thread, message)).await?;
     Ok(Json(render::reply(&viewer, &reply)).into_response())
 }
 
@@ -293,14 +293,14 @@ pub(super) async fn edit_message(
     let (thread, message) = message_of(&params, &query)?;
     let named = Named::by_token(&api, &params).await?;
     let webhook = named.show(&api).await?;
-    named.ask(&api, |id, access| request::ReadWebhookMessage(id, access, thread, message)).await?;
+    named.request(&api, |id, access| request::ReadWebhookMessage(id, access, thread, message)).await?;
     let input = request.read(&api, ReadPermit::webhook(&webhook), async { Ok(()) }).await?;
     let (mut patch, files) = message_form::message_patch(&input.value, &input.uploads.numbers())?;
     let kept = input.uploads.keep(&api, webhook.channel_id, &files).await?;
     kept.put_into_patch(&mut patch);
     let viewer = named.viewer();
     let command = |id, access| request::EditWebhookMessage(id, access, thread, message, Box::new(patch));
-    let reply = kept.settled(named.ask(&api, command).await).await?;
+    let reply = kept.settled(named.request(&api, command).await).await?;
     Ok(Json(render::reply(&viewer, &reply)).into_response())
 }
 
@@ -311,6 +311,6 @@ pub(super) async fn delete_message(
 ) -> Result<StatusCode, ApiError> {
     let (thread, message) = message_of(&params, &query)?;
     let named = Named::by_token(&api, &params).await?;
-    named.ask(&api, |id, access| request::DeleteWebhookMessage(id, access, thread, message)).await?;
+    named.request(&api, |id, access| request::DeleteWebhookMessage(id, access, thread, message)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

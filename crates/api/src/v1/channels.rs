@@ -20,7 +20,7 @@ use std::sync::Arc;
 use utoipa::IntoParams;
 
 async fn channel(v1: &V1, guild_id: GuildId, channel_id: ChannelId) -> Result<Arc<Channel>, V1Error> {
-    match v1.ask(guild_id, request::ReadChannel(channel_id)).await? {
+    match v1.request(guild_id, request::ReadChannel(channel_id)).await? {
         ChannelReply::Channel(channel) => Ok(channel),
         ChannelReply::Thread(_) | ChannelReply::Direct(_) => Err(V1Error::not_found("channel")),
     }
@@ -183,6 +183,6 @@ pub(super) async fn update(
     params(("guild_id" = AnyId, Path), ("channel_id" = AnyId, Path)),
     responses((status = 204, description = "It is gone"), (status = 404, body = V1Error)))]
 pub(super) async fn delete(_: Caller<Write>, State(v1): State<Arc<V1>>, path: Path) -> Result<StatusCode, V1Error> {
-    v1.ask(path.id("guild_id")?, request::DeleteChannel(path.id("channel_id")?)).await?;
+    v1.request(path.id("guild_id")?, request::DeleteChannel(path.id("channel_id")?)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

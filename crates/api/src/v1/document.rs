@@ -25,9 +25,9 @@ impl Document {
     }
 
     /// 304 for a client that has it.
-    pub fn answer(&self, asked: &HeaderMap) -> Response {
+    pub fn answer(&self, request_headers: &HeaderMap) -> Response {
         let tag = self.tag.to_str().unwrap_or_default();
-        let is_known = asked.get_all(header::IF_NONE_MATCH).iter().any(|tags| names(tags, tag));
+        let is_known = request_headers.get_all(header::IF_NONE_MATCH).iter().any(|tags| names(tags, tag));
         let mut response = if is_known {
             StatusCode::NOT_MODIFIED.into_response()
         } else {
@@ -50,10 +50,10 @@ mod tests {
         let first = document.answer(&HeaderMap::new());
         assert_eq!(first.status(), StatusCode::OK);
         assert_eq!(first.headers()[header::CONTENT_TYPE], "application/json");
-        let mut asked = HeaderMap::new();
-        asked.insert(header::IF_NONE_MATCH, first.headers()[header::ETAG].clone());
-        assert_eq!(document.answer(&asked).status(), StatusCode::NOT_MODIFIED);
-        let other = Document::new("{ }".to_owned()).answer(&asked);
+        let mut request_headers = HeaderMap::new();
+        request_headers.insert(header::IF_NONE_MATCH, first.headers()[header::ETAG].clone());
+        assert_eq!(document.answer(&request_headers).status(), StatusCode::NOT_MODIFIED);
+        let other = Document::new("{ }".to_owned()).answer(&request_headers);
         assert_eq!(other.status(), StatusCode::OK, "another version has another tag");
     }
 }

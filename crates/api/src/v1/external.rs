@@ -230,14 +230,14 @@ pub(crate) async fn ids_of<T>(
     field: impl Fn(usize) -> String,
     named: &[AnyId],
 ) -> Result<Vec<Id<T>>, V1Error> {
-    let asked = named.iter().filter_map(|named| match named {
+    let ids = named.iter().filter_map(|named| match named {
         AnyId::External(text) => Some(text.clone()),
         AnyId::Id(_) => None,
     });
-    let asked: Vec<String> = asked.collect();
+    let ids: Vec<String> = ids.collect();
     let mut known: HashMap<String, u64> = HashMap::new();
-    for asked in asked.chunks(EXTERNAL_IDS_MAX) {
-        let found = v1.in_time(v1.node.store().with_external_ids(kind, asked)).await??;
+    for ids in ids.chunks(EXTERNAL_IDS_MAX) {
+        let found = v1.in_time(v1.node.store().with_external_ids(kind, ids)).await??;
         known.extend(found.into_iter().map(|ExternalId { id, text }| (text, id)));
     }
     let mut faults = FieldErrors::default();
@@ -279,8 +279,8 @@ pub(crate) async fn claim_all(
         return Ok(named.iter().map(|named| Ok(named.id)).collect());
     }
     let _held = v1.external_locks.lock(kind, wanted()).await;
-    let asked: Vec<String> = wanted().map(ToOwned::to_owned).collect();
-    let found = v1.in_time(v1.node.store().with_external_ids(kind, &asked)).await??;
+    let ids: Vec<String> = wanted().map(ToOwned::to_owned).collect();
+    let found = v1.in_time(v1.node.store().with_external_ids(kind, &ids)).await??;
     let mut owners: HashMap<String, u64> = found.into_iter().map(|ExternalId { id, text }| (text, id)).collect();
     let mut claims: HashMap<u64, String> = HashMap::new();
     let mut ids = Vec::with_capacity(named.len());

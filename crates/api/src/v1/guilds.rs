@@ -21,11 +21,11 @@ use utoipa::{IntoParams, ToSchema};
 const PAGE_MAX: u32 = 1_000;
 
 pub(super) async fn reply(v1: &V1, guild_id: GuildId) -> Result<Box<GuildReply>, V1Error> {
-    v1.ask(guild_id, request::ReadGuild).await
+    v1.request(guild_id, request::ReadGuild).await
 }
 
 async fn put_fields(v1: &V1, guild: Guild, instead_of: InsteadOf<Guild>) -> Result<GuildBody, V1Error> {
-    let reply = v1.ask(guild.id, request::PutGuild(Box::new(guild), instead_of)).await?;
+    let reply = v1.request(guild.id, request::PutGuild(Box::new(guild), instead_of)).await?;
     Ok(GuildBody::from(&*reply))
 }
 
@@ -211,6 +211,6 @@ pub(super) async fn update(
 #[utoipa::path(delete, path = "/v1/guilds/{guild_id}", tag = "guilds", params(("guild_id" = AnyId, Path)),
     responses((status = 204, description = "It is gone"), (status = 404, body = V1Error)))]
 pub(super) async fn delete(_: Caller<Write>, State(v1): State<Arc<V1>>, path: Path) -> Result<StatusCode, V1Error> {
-    v1.ask(path.id("guild_id")?, request::DeleteGuild).await?;
+    v1.request(path.id("guild_id")?, request::DeleteGuild).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -170,7 +170,7 @@ struct Unseen {
 
 impl Unseen {
     async fn of(v1: &V1, guild_id: GuildId) -> Result<Self, V1Error> {
-        let table = v1.ask(guild_id, request::ReadMembers).await?;
+        let table = v1.request(guild_id, request::ReadMembers).await?;
         let members = tokio::task::spawn_blocking(move || {
             let mut members: Vec<UserId> = table.iter().map(|entry| entry.member.user.id).collect();
             members.sort_unstable();
@@ -291,9 +291,9 @@ impl Import {
                 }
             }
             let imported = if self.dry_run {
-                ask(&self.v1, self.guild_id, request::CompareMembers(members)).await?
+                request_in_guild(&self.v1, self.guild_id, request::CompareMembers(members)).await?
             } else {
-                ask(&self.v1, self.guild_id, request::ImportMembers(members, self.audience)).await?
+                request_in_guild(&self.v1, self.guild_id, request::ImportMembers(members, self.audience)).await?
             };
             self.progress.added += imported.added.len() as u64;
             self.progress.changed += imported.changed;
@@ -334,7 +334,7 @@ impl Import {
         }
         let mut told = 0;
         for some in rest.chunks(IMPORT_MEMBERS_MAX) {
-            let removed = ask(&self.v1, self.guild_id, request::RemoveMembers(some.to_vec())).await?;
+            let removed = request_in_guild(&self.v1, self.guild_id, request::RemoveMembers(some.to_vec())).await?;
             self.progress.removed += removed;
             if self.progress.removed - told >= PROGRESS_MEMBERS {
                 told = self.progress.removed;
@@ -346,11 +346,11 @@ impl Import {
 }
 
 /// Sends a request that may be repeated. The pause afterwards leaves the guild half of its time for its members.
-async fn ask<R: Request + Clone>(v1: &V1, guild_id: GuildId, request: R) -> Result<R::Reply, V1Error> {
+async fn request_in_guild<R: Request + Clone>(v1: &V1, guild_id: GuildId, request: R) -> Result<R::Reply, V1Error> {
     let mut tries = 1;
     let began = Instant::now();
     loop {
-        match v1.ask(guild_id, request.clone()).await {
+        match v1.request(guild_id, request.clone()).await {
             // Doing twice what was done already changes nothing.
             Err(error) if error.code == "unavailable" && tries < BATCH_TRIES => {
                 tries += 1;

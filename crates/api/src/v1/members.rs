@@ -22,7 +22,7 @@ use guildhall_store::ExternalKind;
 use std::sync::Arc;
 
 async fn member(v1: &V1, guild_id: GuildId, user_id: UserId) -> Result<Arc<Member>, V1Error> {
-    v1.ask(guild_id, request::ReadMember(user_id)).await
+    v1.request(guild_id, request::ReadMember(user_id)).await
 }
 
 async fn account(v1: &V1, user_id: UserId) -> Result<Arc<User>, V1Error> {
@@ -35,7 +35,7 @@ async fn put_member(
     new: NewMember,
     instead_of: InsteadOf<Member>,
 ) -> Result<(StatusCode, Json<MemberBody>), V1Error> {
-    let put = v1.ask(guild_id, request::PutMember(Box::new(new), instead_of)).await?;
+    let put = v1.request(guild_id, request::PutMember(Box::new(new), instead_of)).await?;
     Ok((put_status(&put), Json(body_of(v1, &put.value).await?)))
 }
 
@@ -55,7 +55,7 @@ pub(super) async fn list(
     path: Path,
     Query(page): Query<Page>,
 ) -> Result<Json<Vec<MemberBody>>, V1Error> {
-    let members = v1.ask(path.id("guild_id")?, request::ReadMembers).await?;
+    let members = v1.request(path.id("guild_id")?, request::ReadMembers).await?;
     let some = members.iter_after(page.after()).take(page.limit() as usize);
     let mut bodies: Vec<_> = some.map(|entry| MemberBody::from(&*entry.member)).collect();
     let mut texts = external::texts(&v1, ExternalKind::User, bodies.iter().map(|body| body.user.id.0)).await?;
@@ -129,6 +129,6 @@ pub(super) async fn delete(_: Caller<Write>, State(v1): State<Arc<V1>>, path: Pa
     if guilds::reply(&v1, guild_id).await?.structure.guild.owner_id == user_id {
         return Err(V1Error::conflict("The owner stays: PATCH the guild's owner_id first, or delete the guild."));
     }
-    v1.ask(guild_id, request::RemoveMember(user_id)).await?;
+    v1.request(guild_id, request::RemoveMember(user_id)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

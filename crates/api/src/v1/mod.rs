@@ -211,7 +211,7 @@ impl V1 {
     }
 
     /// Sends a request of the backend to a guild.
-    async fn ask<R: GuildRequest>(&self, guild_id: GuildId, request: R) -> Result<R::Reply, V1Error> {
+    async fn request<R: GuildRequest>(&self, guild_id: GuildId, request: R) -> Result<R::Reply, V1Error> {
         self.in_time(self.node.command(guild_id, Actor::System, request)).await?.map_err(V1Error::from)
     }
 
@@ -244,8 +244,8 @@ pub fn backend_routers(state: V1State, cookies: Cookies) -> BackendRouters {
 fn v1_router(v1: &Arc<V1>) -> Router {
     let (router, document) = routes().split_for_parts();
     let document = Arc::new(Document::new(openapi::text(document)));
-    let document = move |asked: HeaderMap| {
-        let answer = document.answer(&asked);
+    let document = move |request_headers: HeaderMap| {
+        let answer = document.answer(&request_headers);
         async move { answer }
     };
     router

@@ -391,7 +391,7 @@ async fn recipients(v1: &V1, guild_id: GuildId, channel_id: ChannelId) -> Result
 /// Number of partitions that will report a count.
 fn to_users(v1: &V1, event: Event) -> u64 {
     let user_ids: Arc<[UserId]> = event.audience.rule.users().into();
-    v1.gateway.tell_users(&Arc::new(Published { event, replica_update: ReplicaUpdate::None }), &user_ids) as u64
+    v1.gateway.publish_to_users(&Arc::new(Published { event, replica_update: ReplicaUpdate::None }), &user_ids) as u64
 }
 
 fn to_guild(

@@ -26,7 +26,7 @@ async fn put_role(
     role: Role,
     instead_of: InsteadOf<Role>,
 ) -> Result<(StatusCode, Json<RoleBody>), V1Error> {
-    let put = v1.ask(guild_id, request::PutRole(Box::new(role), instead_of)).await?;
+    let put = v1.request(guild_id, request::PutRole(Box::new(role), instead_of)).await?;
     Ok((put_status(&put), Json(RoleBody::from(&*put.value))))
 }
 
@@ -100,6 +100,6 @@ pub(super) async fn update(
     responses((status = 204, description = "It is gone"), (status = 404, body = V1Error),
               (status = 409, description = "`@everyone` stays", body = V1Error)))]
 pub(super) async fn delete(_: Caller<Write>, State(v1): State<Arc<V1>>, path: Path) -> Result<StatusCode, V1Error> {
-    v1.ask(path.id("guild_id")?, request::DeleteRole(path.id("role_id")?)).await?;
+    v1.request(path.id("guild_id")?, request::DeleteRole(path.id("role_id")?)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -181,7 +181,7 @@ async fn change(v1: &V1, guild_id: GuildId, named: Vec<Named>) -> Result<Json<Ro
 
 /// Faults for accounts that are no members.
 async fn no_members(v1: &V1, guild_id: GuildId, named: &[Named]) -> V1Error {
-    let members = match v1.ask(guild_id, request::ReadMembers).await {
+    let members = match v1.request(guild_id, request::ReadMembers).await {
         Ok(members) => members,
         Err(error) => return error,
     };
@@ -245,7 +245,7 @@ pub(super) async fn put_members(
     need_role(&v1, guild_id, role_id).await?;
     let input = body.read(&v1, caller.permit_for(&role_id)).await?;
     let wanted = users(&v1, "user_ids", &input.user_ids).await?;
-    let members = v1.ask(guild_id, request::ReadMembers).await?;
+    let members = v1.request(guild_id, request::ReadMembers).await?;
     let keep: BTreeSet<UserId> = wanted.iter().copied().collect();
     // Off the runtime: it looks at every member of the guild.
     let losing = tokio::task::spawn_blocking(move || {

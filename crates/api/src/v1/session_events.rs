@@ -159,11 +159,16 @@ pub(super) async fn follow(
     Ok(Answer::stream(&v1, move |answer| async move {
         let _place = place;
         // A caller that has disconnected needs no answer.
-        let _ = tell(&events, from.after, life, &answer).await;
+        let _ = stream_events(&events, from.after, life, &answer).await;
     }))
 }
 
-async fn tell(events: &SessionEvents, after: Option<u64>, mut life: KeyLife, answer: &Answer) -> Result<(), Gone> {
+async fn stream_events(
+    events: &SessionEvents,
+    after: Option<u64>,
+    mut life: KeyLife,
+    answer: &Answer,
+) -> Result<(), Gone> {
     let mut news = events.last.subscribe();
     let mut after = match after {
         None => events.last(),

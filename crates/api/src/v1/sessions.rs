@@ -55,7 +55,7 @@ pub trait Gateway: Send + Sync + 'static {
     async fn close(&self, whose: Whose, code: CloseCode) -> u64;
     /// Publishes an event to sessions of accounts; returns the number of partitions that will report their
     /// count. Must not block.
-    fn tell_users(&self, published: &Arc<Published>, user_ids: &Arc<[UserId]>) -> usize;
+    fn publish_to_users(&self, published: &Arc<Published>, user_ids: &Arc<[UserId]>) -> usize;
 }
 
 /// No sessions at all, for a node without partitions.
@@ -76,7 +76,7 @@ impl Gateway for NoGateway {
     async fn close(&self, _: Whose, _: CloseCode) -> u64 {
         0
     }
-    fn tell_users(&self, _: &Arc<Published>, _: &Arc<[UserId]>) -> usize {
+    fn publish_to_users(&self, _: &Arc<Published>, _: &Arc<[UserId]>) -> usize {
         0
     }
 }
@@ -97,7 +97,7 @@ pub(super) struct SessionBody {
     encoding: &'static str,
     /// Compression of its connection; null if it has no connection or none.
     compression: Option<&'static str>,
-    /// What writes it: `shared-match`, `classic` (a library's context), `classic, upgraded` (a larger one) or
+    /// What writes it: `shared-match`, `per-connection` (a library context), `per-connection, upgraded` (a larger one) or
     /// `prepared` (compressed once for all); null without a connection or compression.
     writer: Option<&'static str>,
     /// Number of its guilds.

@@ -38,7 +38,7 @@ async fn account(v1: &V1, user_id: UserId) -> Result<Arc<User>, V1Error> {
 }
 
 /// Sends a request to every guild of an account. Guilds that it has left, or that were deleted, are skipped.
-async fn ask_guilds<R: Request + Clone>(v1: &V1, user_id: UserId, request: R) -> Result<(), V1Error> {
+async fn request_in_guilds<R: Request + Clone>(v1: &V1, user_id: UserId, request: R) -> Result<(), V1Error> {
     let guild_ids = v1.in_time(v1.node.guilds_of_user(user_id)).await??;
     let asked = futures_util::stream::iter(guild_ids).map(|guild_id| {
         let request = request.clone();
@@ -56,7 +56,7 @@ async fn put_user(v1: &V1, user: User) -> Result<UserBody, V1Error> {
     let body = UserBody::from(&user);
     let user = Arc::new(user);
     v1.in_time(v1.node.put_user(user.clone())).await??;
-    ask_guilds(v1, user.id, request::RefreshUser(user)).await?;
+    request_in_guilds(v1, user.id, request::RefreshUser(user)).await?;
     Ok(body)
 }
 
@@ -263,7 +263,7 @@ async fn delete_only(v1: &V1, user_id: UserId, before: &User) -> Result<Response
     }
     need_no_guild(v1, user_id, "").await?;
     tokens::revoke_all_of(v1, user_id).await?;
-    ask_guilds(v1, user_id, request::RemoveMember(user_id)).await?;
+    request_in_guilds(v1, user_id, request::RemoveMember(user_id)).await?;
     let gone = User { bot: before.bot, ..User::new(user_id, &deleted_name(user_id)) };
     v1.in_time(v1.node.put_user(Arc::new(gone))).await??;
     external::release(v1, ExternalKind::User, user_id.get()).await?;

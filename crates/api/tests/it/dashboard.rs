@@ -25,7 +25,7 @@ impl Answer {
 
 const OWN: (&str, &str) = ("x-guildhall-dashboard", "1");
 
-async fn ask(backend: &Backend, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
+async fn send_request(backend: &Backend, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
     let mut request = Request::builder().method(method).uri(format!("/dashboard{path}"));
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -39,7 +39,7 @@ async fn ask(backend: &Backend, method: &str, path: &str, headers: &[(&str, &str
 }
 
 async fn log_in(backend: &Backend, key: &str) -> Answer {
-    ask(backend, "POST", "/api/login", &[OWN, ("authorization", &format!("Bearer {key}"))]).await
+    send_request(backend, "POST", "/api/login", &[OWN, ("authorization", &format!("Bearer {key}"))]).await
 }
 
 fn cookie_of(answer: &Answer) -> String {
@@ -49,7 +49,7 @@ fn cookie_of(answer: &Answer) -> String {
 #[tokio::test]
 async fn d1_a_login_is_a_cookie_that_no_script_reads() {
     let backend = Backend::new(V1Limits::default()).await;
-    assert_eq!(ask(&backend, "GET", "/api/v1/node", &[OWN]).await.code(), "logged_out");
+    assert_eq!(send_request(&backend, "GET", "/api/v1/node", &[OWN]).await.code(), "logged_out");
     let login = log_in(&backend, &backend.key).await;
     assert_eq!((login.status, login.body.as_str()), (201, ""));
     let cookie = login.headers["set-cookie"].to_str().unwrap();
@@ -58,17 +58,20 @@ async fn d1_a_login_is_a_cookie_that_no_script_reads() {
     }
     assert!(!cookie.contains(&backend.key), "the key stays out of the cookie");
     let cookie = cookie_of(&login);
-    let state = ask(&backend, "GET", "/api/v1/node", &[OWN, ("cookie", &format!("other=1; {cookie}"))]).await;
+    let state = send_request(&backend, "GET", "/api/v1/node", &[OWN, ("cookie", &format!("other=1; {cookie}"))]).await;
     assert_eq!((state.status, &state.headers["cache-control"]), (200, &"no-store".parse().unwrap()));
     let state: Value = serde_json::from_str(&state.body).unwrap();
     assert_eq!((&state["key_name"], state["scopes"].as_array().unwrap().len()), (&"all".into(), Scope::ALL.len()));
     // The cookie is nothing outside of the dashboard, and a key is nothing to the dashboard's paths.
-    assert_eq!(backend.ask("", "GET", "/node", "").await.status, 401);
+    assert_eq!(backend.request("", "GET", "/node", "").await.status, 401);
     let key = format!("Bearer {}", backend.key);
-    assert_eq!(ask(&backend, "GET", "/api/v1/node", &[OWN, ("authorization", &key)]).await.code(), "logged_out");
-    let out = ask(&backend, "POST", "/api/logout", &[OWN, ("cookie", &cookie)]).await;
+    assert_eq!(
+        send_request(&backend, "GET", "/api/v1/node", &[OWN, ("authorization", &key)]).await.code(),
+        "logged_out"
+    );
+    let out = send_request(&backend, "POST", "/api/logout", &[OWN, ("cookie", &cookie)]).await;
     assert_eq!((out.status, out.headers["set-cookie"].to_str().unwrap().contains("Max-Age=0")), (204, true));
-    assert_eq!(ask(&backend, "GET", "/api/v1/node", &[OWN, ("cookie", &cookie)]).await.code(), "logged_out");
+    assert_eq!(send_request(&backend, "GET", "/api/v1/node", &[OWN, ("cookie", &cookie)]).await.code(), "logged_out");
 }
 
 #[tokio::test]
@@ -81,12 +84,12 @@ async fn d2_other_sites_reach_nothing() {
         vec![OWN, ("cookie", &cookie), ("sec-fetch-site", "same-site")],
     ] {
         for (method, path) in [("GET", "/api/v1/node"), ("POST", "/api/v1/node/drain"), ("POST", "/api/logout")] {
-            let refused = ask(&backend, method, path, &headers).await;
+            let refused = send_request(&backend, method, path, &headers).await;
             assert_eq!((refused.status, refused.code().as_str()), (403, "foreign"), "{method} {path}");
         }
     }
     let own = [OWN, ("cookie", &cookie), ("sec-fetch-site", "same-origin")];
-    assert_eq!(ask(&backend, "GET", "/api/v1/node", &own).await.status, 200);
+    assert_eq!(send_request(&backend, "GET", "/api/v1/node", &own).await.status, 200);
 }
 
 #[tokio::test]
@@ -94,17 +97,17 @@ async fn d3_a_login_ends_with_its_key_and_after_its_time() {
     let backend = Backend::new(V1Limits::default()).await;
     let (key, text) = backend.world.node.create_key("reader", &[Scope::Read]).await.unwrap();
     let cookie = cookie_of(&log_in(&backend, &text).await);
-    let node = async || ask(&backend, "GET", "/api/v1/node/overview", &[OWN, ("cookie", &cookie)]).await;
+    let node = async || send_request(&backend, "GET", "/api/v1/node/overview", &[OWN, ("cookie", &cookie)]).await;
     assert_eq!(node().await.status, 200);
-    let sessions = ask(&backend, "GET", "/api/v1/node/sessions", &[OWN, ("cookie", &cookie)]).await;
+    let sessions = send_request(&backend, "GET", "/api/v1/node/sessions", &[OWN, ("cookie", &cookie)]).await;
     assert_eq!((sessions.status, sessions.code().as_str()), (403, "missing_scope"));
-    let drain = ask(&backend, "POST", "/api/v1/node/drain", &[OWN, ("cookie", &cookie)]).await;
+    let drain = send_request(&backend, "POST", "/api/v1/node/drain", &[OWN, ("cookie", &cookie)]).await;
     assert_eq!(drain.code(), "missing_scope");
     backend.world.node.revoke_key(key.id.unwrap()).await.unwrap();
     assert_eq!(node().await.code(), "logged_out");
 
     let cookie = cookie_of(&log_in(&backend, &backend.key).await);
-    let node = async || ask(&backend, "GET", "/api/v1/node", &[OWN, ("cookie", &cookie)]).await.status;
+    let node = async || send_request(&backend, "GET", "/api/v1/node", &[OWN, ("cookie", &cookie)]).await.status;
     backend.world.clock.advance_ms(12 * 3_600_000 - 1);
     assert_eq!(node().await, 200);
     backend.world.clock.advance_ms(1);
@@ -114,7 +117,7 @@ async fn d3_a_login_ends_with_its_key_and_after_its_time() {
 #[tokio::test]
 async fn wrong_keys_are_refused_and_counted_as_those_of_v1() {
     let backend = Backend::new(V1Limits { wrong_keys_per_min: 2, ..V1Limits::default() }).await;
-    assert_eq!(ask(&backend, "POST", "/api/login", &[OWN]).await.code(), "unauthorized");
+    assert_eq!(send_request(&backend, "POST", "/api/login", &[OWN]).await.code(), "unauthorized");
     assert_eq!(log_in(&backend, "ghk_wrong").await.code(), "unauthorized");
     assert_eq!(log_in(&backend, "ghk_wrong").await.status, 429);
     assert_eq!(log_in(&backend, &backend.key).await.status, 201);
@@ -123,7 +126,7 @@ async fn wrong_keys_are_refused_and_counted_as_those_of_v1() {
 #[tokio::test]
 async fn d4_the_page_loads_nothing_from_elsewhere() {
     let backend = Backend::new(V1Limits::default()).await;
-    let page = ask(&backend, "GET", "/", &[]).await;
+    let page = send_request(&backend, "GET", "/", &[]).await;
     let policy = page.headers["content-security-policy"].to_str().unwrap();
     for part in ["default-src 'none'", "frame-ancestors 'none'", "form-action 'none'", "connect-src 'self'"] {
         assert!(policy.contains(part), "{policy}");
@@ -133,10 +136,10 @@ async fn d4_the_page_loads_nothing_from_elsewhere() {
     let files: Vec<&str> = page.body.split('"').filter(|text| text.starts_with("/dashboard/assets/")).collect();
     assert!(files.len() >= 2, "{}", page.body);
     for file in files {
-        let file = ask(&backend, "GET", file.strip_prefix("/dashboard").unwrap(), &[]).await;
+        let file = send_request(&backend, "GET", file.strip_prefix("/dashboard").unwrap(), &[]).await;
         let cache = file.headers["cache-control"].to_str().unwrap();
         assert_eq!((file.status, cache), (200, "public, max-age=31536000, immutable"));
     }
-    assert_eq!(ask(&backend, "GET", "", &[]).await.status, 308);
-    assert_eq!(ask(&backend, "GET", "/assets/none.js", &[]).await.status, 404);
+    assert_eq!(send_request(&backend, "GET", "", &[]).await.status, 308);
+    assert_eq!(send_request(&backend, "GET", "/assets/none.js", &[]).await.status, 404);
 }

@@ -11,19 +11,19 @@ impl Backend {
     async fn ended(&self, job: &Value) -> Value {
         let path = format!("/jobs/{}", job["id"].as_str().unwrap());
         for _ in 0..3_000 {
-            let answer = self.ask(&self.key, "GET", &path, "").await;
+            let answer = self.request(&self.key, "GET", &path, "").await;
             if answer.status == 200 && answer.json()["state"] != "running" {
                 return answer.json();
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        panic!("the job did not end: {}", self.ask(&self.key, "GET", &path, "").await.body);
+        panic!("the job did not end: {}", self.request(&self.key, "GET", &path, "").await.body);
     }
 
     /// Answers once the jobs of the store were read.
     async fn delete(&self, query: &str, status: u16) -> Value {
         loop {
-            let answer = self.ask(&self.key, "DELETE", &format!("/users/101?{query}"), "").await;
+            let answer = self.request(&self.key, "DELETE", &format!("/users/101?{query}"), "").await;
             if answer.status != 503 {
                 assert_eq!(answer.status, status, "{}", answer.body);
                 return answer.json();
@@ -176,9 +176,9 @@ async fn j1_a_job_goes_on_after_a_restart() {
     let again = backend.delete("erase=true", 202).await;
     assert_eq!(job["id"], again["id"], "one job for an account");
     // While it runs nobody brings the account back. It may have ended already.
-    let put = backend.ask(&backend.key, "PUT", "/users/101", json!({"username": "bob"}).to_string()).await.status;
-    let minted = backend.ask(&backend.key, "POST", "/users/101/tokens", "{}").await.status;
-    let ended = backend.ask(&backend.key, "GET", &format!("/jobs/{}", job["id"].as_str().unwrap()), "").await;
+    let put = backend.request(&backend.key, "PUT", "/users/101", json!({"username": "bob"}).to_string()).await.status;
+    let minted = backend.request(&backend.key, "POST", "/users/101/tokens", "{}").await.status;
+    let ended = backend.request(&backend.key, "GET", &format!("/jobs/{}", job["id"].as_str().unwrap()), "").await;
     if ended.json()["state"] == "running" {
         assert_eq!((put, minted), (409, 409));
     }

@@ -22,7 +22,7 @@ impl Backend {
         let (path, body) = (path.to_owned(), if body.is_null() { String::new() } else { body.to_string() });
         let caller = std::panic::Location::caller();
         async move {
-            let answer = self.ask(&self.key, method, &path, body).await;
+            let answer = self.request(&self.key, method, &path, body).await;
             assert_eq!(answer.status, status, "{caller}: {method} {path}: {}", answer.body);
             if answer.body.is_empty() { Value::Null } else { answer.json() }
         }
@@ -195,7 +195,7 @@ async fn a_key_with_accounts_learns_no_external_ids_of_others() {
     }
     let (_, login) = backend.world.node.create_key_for("login", &[backend.world.bob.id]).await.unwrap();
     for (path, status) in [("bob", 200), ("eve", 403), ("nobody", 403)] {
-        let answer = backend.ask(&login, "GET", &format!("/users/ext:{path}/tokens"), "").await;
+        let answer = backend.request(&login, "GET", &format!("/users/ext:{path}/tokens"), "").await;
         assert_eq!(answer.status, status, "{path}: {}", answer.body);
     }
 }

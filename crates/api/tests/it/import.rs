@@ -16,7 +16,7 @@ impl Backend {
     /// The lines of the answer.
     async fn import(&self, query: &str, lines: &[Value]) -> Vec<Value> {
         let body: String = lines.iter().map(|line| format!("{line}\n")).collect();
-        let answer = self.ask(&self.key, "POST", &self.import_path(query), body).await;
+        let answer = self.request(&self.key, "POST", &self.import_path(query), body).await;
         assert_eq!(answer.status, 200, "{}", answer.body);
         answer.body.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
@@ -117,7 +117,7 @@ async fn m3_nobody_is_removed_by_a_faulty_or_empty_file() {
     let empty = backend.import("replace=true", &[]).await;
     assert!(empty.last().unwrap()["errors"][0]["message"].as_str().unwrap().contains("empty"), "{empty:?}");
     assert_eq!(backend.member_ids().await, before);
-    let refused = backend.ask(&backend.key, "POST", &backend.import_path("replace=true&skip=5"), "").await;
+    let refused = backend.request(&backend.key, "POST", &backend.import_path("replace=true&skip=5"), "").await;
     assert_eq!((refused.status, &refused.json()["errors"][0]["field"]), (400, &json!("skip")));
 }
 

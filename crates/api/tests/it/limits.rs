@@ -98,15 +98,15 @@ async fn every_authenticated_answer_has_headers() {
 #[tokio::test]
 async fn peers_without_an_account_have_a_limit() {
     let world = World::limited(only(Bucket::Anonymous, 2, 1000)).await;
-    let ask = async |path: &str, from: &str| world.anonymous("GET", path, from).await;
-    assert_eq!(ask("/api/v10/gateway", "192.0.2.1").await.header("x-ratelimit-remaining"), "1");
-    ask("/api/v10/nothing", "192.0.2.1").await.has(404, 0);
-    let refused = ask("/api/v10/gateway", "192.0.2.1").await;
+    let send_request = async |path: &str, from: &str| world.anonymous("GET", path, from).await;
+    assert_eq!(send_request("/api/v10/gateway", "192.0.2.1").await.header("x-ratelimit-remaining"), "1");
+    send_request("/api/v10/nothing", "192.0.2.1").await.has(404, 0);
+    let refused = send_request("/api/v10/gateway", "192.0.2.1").await;
     refused.is(429, json!({"message": "You are being rate limited.", "code": 0, "retry_after": 1.0, "global": false}));
-    ask("/nothing", "192.0.2.1").await.has(429, 0);
+    send_request("/nothing", "192.0.2.1").await.has(429, 0);
     world.anonymous("PUT", "/api/v10/users/@me", "192.0.2.1").await.has(429, 0);
-    ask("/api/v8/gateway", "192.0.2.1").await.has(429, 0);
-    ask("/api/v10/gateway", "192.0.2.2").await.has(200, 0);
+    send_request("/api/v8/gateway", "192.0.2.1").await.has(429, 0);
+    send_request("/api/v10/gateway", "192.0.2.2").await.has(200, 0);
     // Requests with an account are not affected.
     let request = Request::get("/api/v10/users/@me").header("authorization", &world.bot.token);
     let request = request.extension(Peer("192.0.2.1".parse().unwrap())).body(Body::empty()).unwrap();
@@ -116,19 +116,19 @@ async fn peers_without_an_account_have_a_limit() {
 #[tokio::test]
 async fn guessing_tokens_has_a_limit() {
     let world = World::limited(only(Bucket::InvalidToken, 2, 60_000)).await;
-    let ask = async |token: &str| {
+    let send_request = async |token: &str| {
         let request = Request::get("/api/v10/users/@me").header("authorization", token);
         let request = request.extension(Peer("192.0.2.1".parse().unwrap())).body(Body::empty()).unwrap();
         world.send(request).await
     };
-    ask(&world.bot.token).await.has(200, 0);
-    ask("Bot x").await.has(401, 0);
-    ask(&world.bot.token).await.has(200, 0);
-    ask("Bot y").await.has(401, 0);
-    let refused = ask(&world.bot.token).await;
+    send_request(&world.bot.token).await.has(200, 0);
+    send_request("Bot x").await.has(401, 0);
+    send_request(&world.bot.token).await.has(200, 0);
+    send_request("Bot y").await.has(401, 0);
+    let refused = send_request(&world.bot.token).await;
     refused.is(429, json!({"message": "You are being rate limited.", "code": 0, "retry_after": 60.0, "global": false}));
     world.clock.advance_ms(60_000);
-    ask(&world.bot.token).await.has(200, 0);
+    send_request(&world.bot.token).await.has(200, 0);
 }
 
 #[tokio::test]

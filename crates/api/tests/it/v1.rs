@@ -43,7 +43,7 @@ impl Backend {
         Self { world, api, dashboard, key }
     }
 
-    pub async fn ask(&self, key: &str, method: &str, path: &str, body: impl Into<Body>) -> Answer {
+    pub async fn request(&self, key: &str, method: &str, path: &str, body: impl Into<Body>) -> Answer {
         let request =
             Request::builder().method(method).uri(format!("/v1{path}")).extension(Peer([192, 0, 2, 1].into()));
         let request = request.header("authorization", format!("Bearer {key}"));
@@ -60,14 +60,14 @@ async fn a_key_asks_so_often() {
     let limits = V1Limits { requests_per_s: Some(3), ..V1Limits::default() };
     let backend = Backend::new(limits).await;
     for expected in [200, 200, 200, 429] {
-        assert_eq!(backend.ask(&backend.key, "GET", "/guilds", "").await.status, expected);
+        assert_eq!(backend.request(&backend.key, "GET", "/guilds", "").await.status, expected);
     }
-    let refused = backend.ask(&backend.key, "GET", "/guilds", "").await;
+    let refused = backend.request(&backend.key, "GET", "/guilds", "").await;
     assert_eq!((refused.header("retry-after"), &refused.json()["code"]), ("1", &json!("rate_limited")));
     let (_, other) = backend.world.node.create_key("other", &[Scope::Read]).await.unwrap();
-    assert_eq!(backend.ask(&other, "GET", "/guilds", "").await.status, 200, "limits are a key's own");
+    assert_eq!(backend.request(&other, "GET", "/guilds", "").await.status, 200, "limits are a key's own");
     backend.world.clock.advance_ms(1_000);
-    assert_eq!(backend.ask(&backend.key, "GET", "/guilds", "").await.status, 200);
+    assert_eq!(backend.request(&backend.key, "GET", "/guilds", "").await.status, 200);
 }
 
 #[tokio::test]
@@ -76,13 +76,13 @@ async fn wrong_keys_run_out_and_good_ones_do_not() {
     let backend = Backend::new(limits).await;
     let wrong = format!("{}x", backend.key);
     for expected in [401, 401, 429, 429] {
-        let answer = backend.ask(&wrong, "GET", "/guilds", "").await;
+        let answer = backend.request(&wrong, "GET", "/guilds", "").await;
         assert_eq!(answer.status, expected);
         assert_eq!(answer.header("www-authenticate") == "Bearer", expected == 401);
     }
-    assert_eq!(backend.ask(&backend.key, "GET", "/guilds", "").await.status, 200, "from the same address");
+    assert_eq!(backend.request(&backend.key, "GET", "/guilds", "").await.status, 200, "from the same address");
     backend.world.node.set_root_key("a root key that nobody guesses");
-    assert_eq!(backend.ask("a root key that nobody guesses", "GET", "/keys", "").await.status, 200);
+    assert_eq!(backend.request("a root key that nobody guesses", "GET", "/keys", "").await.status, 200);
 }
 
 #[tokio::test]
@@ -91,7 +91,7 @@ async fn sizes_are_bounded() {
     let backend = Backend::new(limits).await;
     let guild = backend.world.guild;
     let event = |bytes: usize| json!({"t": "X", "d": "x".repeat(bytes), "audience": {"guild": guild}});
-    let publish = async |body: Value| backend.ask(&backend.key, "POST", "/publish", body.to_string()).await;
+    let publish = async |body: Value| backend.request(&backend.key, "POST", "/publish", body.to_string()).await;
     assert_eq!(publish(event(400)).await.json(), json!({"reached": 0, "complete": true, "repeated": false}));
     let refused = publish(event(600)).await;
     assert_eq!((refused.status, &refused.json()["errors"][0]["field"]), (400, &json!("d")));
@@ -99,7 +99,7 @@ async fn sizes_are_bounded() {
     assert_eq!(publish(json!([event(1), event(1), event(1)])).await.status, 200);
     assert_eq!(publish(json!([event(1), event(1), event(1), event(1)])).await.status, 400);
     for text in ["", "{", "[", "null", "[null]", "{\"t\":1}", "\u{0}"] {
-        let status = backend.ask(&backend.key, "POST", "/publish", text).await.status;
+        let status = backend.request(&backend.key, "POST", "/publish", text).await.status;
         assert!(status == 400 || text == "[null]" && status == 200, "{text}: {status}");
     }
 }
@@ -126,16 +126,16 @@ async fn s21_a_key_leaves_places_for_others_and_nobody_without_one_takes_any() {
     let backend = Backend::new(V1Limits { requests_in_flight_max: 2, ..V1Limits::default() }).await;
     let (_, other) = backend.world.node.create_key("other", &Scope::ALL).await.unwrap();
     let held = backend.begin(&backend.key, "POST", "/publish", never());
-    let refused = backend.ask(&backend.key, "GET", "/guilds", "").await;
+    let refused = backend.request(&backend.key, "GET", "/guilds", "").await;
     assert_eq!((refused.status, refused.header("retry-after")), (503, "1"));
     assert!(refused.body.contains("of this key"), "{}", refused.body);
-    assert_eq!(backend.ask(&other, "GET", "/guilds", "").await.status, 200, "the other half");
+    assert_eq!(backend.request(&other, "GET", "/guilds", "").await.status, 200, "the other half");
     let _theirs = backend.begin(&other, "POST", "/publish", never());
     for (key, status) in [("wrong", 401), (&*other, 503)] {
-        assert_eq!(backend.ask(key, "GET", "/guilds", "").await.status, status, "keys are looked at first");
+        assert_eq!(backend.request(key, "GET", "/guilds", "").await.status, status, "keys are looked at first");
     }
     drop(held);
-    assert_eq!(backend.ask(&backend.key, "GET", "/guilds", "").await.status, 200, "the place is given back");
+    assert_eq!(backend.request(&backend.key, "GET", "/guilds", "").await.status, 200, "the place is given back");
 }
 
 #[tokio::test]
@@ -153,7 +153,7 @@ async fn s21_streams_take_no_places_of_requests() {
     assert_eq!(follow(&other).await.status(), 503, "as many as there may be");
     assert!(streams.iter().all(|stream| stream.status() == 200));
     for key in [&backend.key, &other] {
-        assert_eq!(backend.ask(key, "GET", "/guilds", "").await.status, 200);
+        assert_eq!(backend.request(key, "GET", "/guilds", "").await.status, 200);
     }
     drop(streams);
     for _ in 0..1_000 {
@@ -182,13 +182,13 @@ async fn bodies_are_objects_and_said_to_be() {
             ("nonsense", "This is not JSON: look at `onsense` in column 2."),
             ("{", "This is not JSON: it ends in the middle of a value."),
         ] {
-            let answer = backend.ask(&backend.key, method, &path, body).await;
+            let answer = backend.request(&backend.key, method, &path, body).await;
             assert_eq!(answer.status, 400, "{method} {path} {body}");
             assert_eq!(answer.json()["errors"], json!([{"field": "", "message": message}]), "{method} {path} {body}");
         }
     }
     let nested = r#"{"name":"x","type":0,"permission_overwrites":[["1",0]]}"#;
-    let answer = backend.ask(&backend.key, "PUT", &format!("/guilds/{guild}/channels/900"), nested).await;
+    let answer = backend.request(&backend.key, "PUT", &format!("/guilds/{guild}/channels/900"), nested).await;
     let fault = json!([{"field": "permission_overwrites[0]", "message": "Must be an object; it is an array."}]);
     assert_eq!(answer.json()["errors"], fault);
 }
@@ -211,15 +211,15 @@ async fn compressed_bodies_are_refused_clearly() {
 async fn s2_changes_have_a_budget() {
     let backend = Backend::new(V1Limits::default()).await;
     let bomb = format!("{{\"name\":[{}]}}", vec!["{\"\":0}"; 10_000].join(","));
-    let answer = backend.ask(&backend.key, "PATCH", &format!("/guilds/{}", backend.world.guild), bomb).await;
+    let answer = backend.request(&backend.key, "PATCH", &format!("/guilds/{}", backend.world.guild), bomb).await;
     assert_eq!(answer.status, 400);
     assert!(answer.body.contains("Must have at most 8192 values"), "{}", answer.body);
     let deep = format!("{{\"name\":{}{}}}", "[".repeat(200), "]".repeat(200));
-    let answer = backend.ask(&backend.key, "PATCH", &format!("/guilds/{}", backend.world.guild), deep).await;
+    let answer = backend.request(&backend.key, "PATCH", &format!("/guilds/{}", backend.world.guild), deep).await;
     assert_eq!(answer.status, 400);
     assert!(answer.body.contains("nested too deeply"), "{}", answer.body);
     let long = " ".repeat((256 << 10) + 1);
-    let answer = backend.ask(&backend.key, "PATCH", &format!("/guilds/{}", backend.world.guild), long).await;
+    let answer = backend.request(&backend.key, "PATCH", &format!("/guilds/{}", backend.world.guild), long).await;
     assert_eq!(answer.status, 413);
 }
 
@@ -229,7 +229,7 @@ async fn unknown_paths_and_methods_are_answered_in_json() {
     for (method, path, status) in
         [("GET", "/nothing", 404), ("GET", "/", 404), ("PUT", "/guilds", 405), ("GET", "/publish", 405)]
     {
-        let answer = backend.ask(&backend.key, method, path, "").await;
+        let answer = backend.request(&backend.key, method, path, "").await;
         assert_eq!(answer.status, status, "{method} {path}");
         if path != "/" {
             assert!(answer.json()["message"].as_str().unwrap().contains("/v1/openapi.json"), "{}", answer.body);
@@ -257,7 +257,7 @@ fn the_document_names_every_scope_and_error() {
 async fn s21_an_event_in_another_spelling_is_the_same_event() {
     let backend = Backend::new(V1Limits::default()).await;
     let guild = backend.world.guild;
-    let publish = async |text: String| backend.ask(&backend.key, "POST", "/publish", text).await;
+    let publish = async |text: String| backend.request(&backend.key, "POST", "/publish", text).await;
     let first = format!(r#"{{"t":"X","d":{{"a":1,"b":[2,"x"]}},"audience":{{"guild":"{guild}"}},"key":"k"}}"#);
     let again = format!(
         "{{ \"key\": \"\\u006b\", \"audience\": {{\"guild\": \"{guild}\"}},\n \"d\": {{\"b\": [2, \"x\"], \"a\": 1.0}}, \"t\": \"X\"}}"
@@ -273,7 +273,7 @@ async fn s21_an_event_in_another_spelling_is_the_same_event() {
 impl Backend {
     /// Key, action, object and status of each entry of the audit log.
     async fn audit(&self, query: &str) -> Vec<(Value, String, Value, u64)> {
-        let answer = self.ask(&self.key, "GET", &format!("/audit{query}"), "").await;
+        let answer = self.request(&self.key, "GET", &format!("/audit{query}"), "").await;
         assert_eq!(answer.status, 200, "{}", answer.body);
         let entries = answer.json()["entries"].as_array().unwrap().clone();
         let entry = |entry: &Value| {
@@ -302,12 +302,12 @@ async fn audit_says_which_key_changed_what() {
         ("wrong", "PUT", "/users/5002", &user, 401),
         (&backend.key, "POST", "/nothing", "", 404),
     ] {
-        let answer = backend.ask(key, method, path, body.to_owned()).await;
+        let answer = backend.request(key, method, path, body.to_owned()).await;
         assert_eq!(answer.status, status, "{method} {path}: {}", answer.body);
         backend.world.clock.advance_ms(10);
     }
     let new = json!({"name": "other", "scopes": ["read"]}).to_string();
-    let made = backend.ask(&backend.key, "POST", "/keys", new).await.json();
+    let made = backend.request(&backend.key, "POST", "/keys", new).await.json();
     let entries = backend.audit("").await;
     let expected = [
         ("PUT /v1/users/{user_id}", json!({"user_id": "5000"}), 201),
@@ -321,13 +321,13 @@ async fn audit_says_which_key_changed_what() {
     assert_eq!(entries[1].0, json!(reader.id.unwrap().to_string()));
     assert!(entries[3].0.is_null(), "the root key");
     // In pages, and for keys that manage keys.
-    let all = backend.ask(&backend.key, "GET", "/audit?limit=2", "").await.json();
+    let all = backend.request(&backend.key, "GET", "/audit?limit=2", "").await.json();
     let last = all["entries"][1]["id"].as_str().unwrap();
     let rest = backend.audit(&format!("?after={last}")).await;
     assert_eq!(rest, entries[2..]);
-    assert_eq!(backend.ask(&read_only, "GET", "/audit", "").await.status, 403);
+    assert_eq!(backend.request(&read_only, "GET", "/audit", "").await.status, 403);
     for secret in ["nobody guesses", &*backend.key, made["key"].as_str().unwrap()] {
-        assert!(!backend.ask(&backend.key, "GET", "/audit", "").await.body.contains(secret));
+        assert!(!backend.request(&backend.key, "GET", "/audit", "").await.body.contains(secret));
     }
 }
 
@@ -343,7 +343,7 @@ async fn audit_has_what_was_done_for_a_client_that_went_away() {
     for _ in 0..10_000 {
         if let [entry] = &backend.audit("").await[..] {
             assert_eq!((&*entry.1, entry.3), ("PUT /v1/users/{user_id}", 201));
-            assert_eq!(backend.ask(&backend.key, "GET", "/users/5000", "").await.status, 200);
+            assert_eq!(backend.request(&backend.key, "GET", "/users/5000", "").await.status, 200);
             return;
         }
         tokio::task::yield_now().await;
@@ -357,7 +357,7 @@ async fn audit_entries_are_kept_for_so_long() {
     let backend = Backend::new(V1Limits::default()).await;
     let put = async |backend: &Backend, id: u32| {
         let path = format!("/users/{id}");
-        assert_eq!(backend.ask(&backend.key, "PUT", &path, "{\"username\":\"ana\"}").await.status, 201);
+        assert_eq!(backend.request(&backend.key, "PUT", &path, "{\"username\":\"ana\"}").await.status, 201);
     };
     for id in 5_000..5_300 {
         put(&backend, id).await;
@@ -383,24 +383,25 @@ async fn retention_is_set_read_and_removed() {
     let (guild, channel) = (backend.world.guild, backend.world.general);
     let (_, reader) = backend.world.node.create_key("reader", &[Scope::Read]).await.unwrap();
     for path in [format!("/guilds/{guild}/retention"), format!("/guilds/{guild}/channels/{channel}/retention")] {
-        let ask = |method: &'static str, body: &'static str| backend.ask(&backend.key, method, &path, body);
-        ask("GET", "").await.is(200, json!({"keep_days": null}));
-        ask("PUT", r#"{"keep_days": 30}"#).await.is(200, json!({"keep_days": 30}));
-        ask("GET", "").await.is(200, json!({"keep_days": 30}));
-        ask("PUT", r#"{"keep_days": 0}"#).await.is(200, json!({"keep_days": 0}));
+        let send_request =
+            |method: &'static str, body: &'static str| backend.request(&backend.key, method, &path, body);
+        send_request("GET", "").await.is(200, json!({"keep_days": null}));
+        send_request("PUT", r#"{"keep_days": 30}"#).await.is(200, json!({"keep_days": 30}));
+        send_request("GET", "").await.is(200, json!({"keep_days": 30}));
+        send_request("PUT", r#"{"keep_days": 0}"#).await.is(200, json!({"keep_days": 0}));
         for wrong in
             [r#"{"keep_days": 36501}"#, r#"{"keep_days": -1}"#, r#"{"keep_days": null}"#, r#"{"days": 3}"#, "[]"]
         {
-            assert_eq!(ask("PUT", wrong).await.status, 400, "{wrong}");
+            assert_eq!(send_request("PUT", wrong).await.status, 400, "{wrong}");
         }
-        assert_eq!(backend.ask(&reader, "PUT", &path, r#"{"keep_days": 1}"#).await.status, 403);
-        assert_eq!(backend.ask(&reader, "GET", &path, "").await.json(), json!({"keep_days": 0}));
-        ask("DELETE", "").await.is_done();
-        ask("DELETE", "").await.is_done();
-        ask("GET", "").await.is(200, json!({"keep_days": null}));
+        assert_eq!(backend.request(&reader, "PUT", &path, r#"{"keep_days": 1}"#).await.status, 403);
+        assert_eq!(backend.request(&reader, "GET", &path, "").await.json(), json!({"keep_days": 0}));
+        send_request("DELETE", "").await.is_done();
+        send_request("DELETE", "").await.is_done();
+        send_request("GET", "").await.is(200, json!({"keep_days": null}));
     }
     for unknown in ["/guilds/5/retention".to_owned(), format!("/guilds/{guild}/channels/5/retention")] {
-        assert_eq!(backend.ask(&backend.key, "PUT", &unknown, r#"{"keep_days": 1}"#).await.status, 404);
+        assert_eq!(backend.request(&backend.key, "PUT", &unknown, r#"{"keep_days": 1}"#).await.status, 404);
     }
 }
 
@@ -414,7 +415,7 @@ async fn a_thread_is_no_channel_of_the_backend_api() {
     let thread = world.post(&world.ana, &format!("/channels/{channel}/threads"), thread).await;
     let path = format!("/guilds/{guild}/channels/{}", thread.json()["id"].as_str().unwrap());
     for (method, body) in [("GET", ""), ("PATCH", r#"{"name": "other"}"#)] {
-        let answer = backend.ask(&backend.key, method, &path, body).await;
+        let answer = backend.request(&backend.key, method, &path, body).await;
         assert_eq!((answer.status, &answer.json()["code"]), (404, &json!("not_found")), "{method}");
     }
 }

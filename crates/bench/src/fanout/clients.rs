@@ -51,11 +51,11 @@ pub fn subscribe(rng: &mut Rng, people: usize) -> Result<Vec<u8>> {
 
 /// Sockets that take everything and count it.
 #[derive(Debug, Default)]
-pub struct Void {
+pub struct NullTransport {
     pub bytes: u64,
 }
 
-impl Transport for Void {
+impl Transport for NullTransport {
     fn send(&mut self, _conn: SlotKey, bytes: &[u8]) -> Result<usize, Closed> {
         self.bytes += bytes.len() as u64;
         Ok(bytes.len())

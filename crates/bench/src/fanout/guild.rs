@@ -6,7 +6,7 @@
 //!             are attaching, and from the guild's jobs, which it limits.
 //! Not here    the store: a commit is done when it begins.
 
-use super::{Report, mix::Said, partition::ToPartitionThread};
+use super::{Report, partition::ToPartitionThread, workload::Said};
 use crate::sched::thread_cpu;
 use anyhow::{Context, Result, bail};
 use guildhall_guild::{Actor, Command, Guild, Job, JobDone, Outcome, Output, Reply};
@@ -153,7 +153,7 @@ impl GuildThread {
             match output {
                 Output::Relay(output) => {
                     if let Some(message) = self.streams.send(output) {
-                        self.tell_partition(message)?;
+                        self.send_to_partition(message)?;
                     }
                 }
                 Output::Job(job) => self.jobs.send(job).ok().context("the jobs' thread ended")?,
@@ -168,7 +168,7 @@ impl GuildThread {
         Ok(result)
     }
 
-    fn tell_partition(&self, message: ToRelay) -> Result<()> {
+    fn send_to_partition(&self, message: ToRelay) -> Result<()> {
         let partition = &self.partitions[usize::from(message.relay.partition.0)];
         partition.send(ToPartitionThread::Guild(message)).ok().context("a partition's thread ended")
     }

@@ -8,7 +8,7 @@
 
 use super::{
     Report,
-    clients::{self, Void},
+    clients::{self, NullTransport},
     guild::ToGuildThread,
 };
 use crate::{crowd, frames, sched::thread_cpu};
@@ -90,7 +90,7 @@ pub struct PartitionThread {
     params: ConnParams,
     clock: SystemClock,
     ends: PartitionEnds,
-    link: Void,
+    link: NullTransport,
     /// Members who are yet to open a session, and whether they subscribe then.
     to_enter: Range<usize>,
     subscribe_to: Option<usize>,
@@ -154,7 +154,7 @@ impl PartitionThread {
                 params,
                 clock,
                 ends,
-                link: Void::default(),
+                link: NullTransport::default(),
                 to_enter: 0..0,
                 subscribe_to: None,
                 entering: VecDeque::new(),

@@ -3,7 +3,7 @@
 //! Invariants  the jobs themselves are not timed: the guild continues during them. Each measurement leaves the guild
 //!             about as it found it.
 
-use super::{GUILD, Lab, Often, SYSTEM, beside::by_name, session, shared};
+use super::{GUILD, Harness, SYSTEM, Samples, background_load::by_name, session, shared};
 use crate::crowd;
 use anyhow::{Result, bail};
 use guildhall_guild::{BulkRole, ChannelPatch, Command, MemberFilter, NewChannel, Prune, Reply, RoleAction};
@@ -22,50 +22,50 @@ const IN_VOICE: usize = 5_000;
 const WATCHED: usize = 1_000;
 
 /// Times all of it.
-pub fn all(lab: &mut Lab) -> Result<()> {
-    jobs(lab)?;
-    prune(lab)?;
-    bulk_role(lab)?;
-    crowded_channel(lab)?;
-    lists(lab)?;
-    watched(lab)
+pub fn all(harness: &mut Harness) -> Result<()> {
+    jobs(harness)?;
+    prune(harness)?;
+    bulk_role(harness)?;
+    crowded_channel(harness)?;
+    lists(harness)?;
+    watched(harness)
 }
 
 /// A request, and the source of its answer.
-type Ask = fn(&mut Lab) -> Result<Duration>;
+type Ask = fn(&mut Harness) -> Result<Duration>;
 
-fn jobs(lab: &mut Lab) -> Result<()> {
+fn jobs(harness: &mut Harness) -> Result<()> {
     const ASKS: [(&str, &str, Ask); 5] = [
-        ("search members, begins", "search members, ends", |lab| {
-            lab.later(SYSTEM, &Command::SearchMembers { query: "Member 1".to_owned(), limit: 1_000 })
+        ("search members, begins", "search members, ends", |harness| {
+            harness.later(SYSTEM, &Command::SearchMembers { query: "Member 1".to_owned(), limit: 1_000 })
         }),
-        ("count an audience, begins", "count an audience, ends", |lab| {
-            lab.later(SYSTEM, &Command::ReadAudience(crowd::channel_id(0)))
+        ("count an audience, begins", "count an audience, ends", |harness| {
+            harness.later(SYSTEM, &Command::ReadAudience(crowd::channel_id(0)))
         }),
-        ("request members by name, begins", "request members by name, ends", |lab| {
-            lab.relay(ToGuild::RequestMembers { session: session(1), request: Box::new(by_name("member1")) })
+        ("request members by name, begins", "request members by name, ends", |harness| {
+            harness.relay(ToGuild::RequestMembers { session: session(1), request: Box::new(by_name("member1")) })
         }),
-        ("newest members, begins", "newest members, ends", |lab| {
+        ("newest members, begins", "newest members, ends", |harness| {
             let request = SearchRecentMembers {
                 guild_id: GUILD,
                 query: String::new(),
                 continuation_token: None,
                 nonce: Some("bench".to_owned()),
             };
-            lab.relay(ToGuild::RecentMembers { session: session(0), request: Box::new(request) })
+            harness.relay(ToGuild::RecentMembers { session: session(0), request: Box::new(request) })
         }),
-        ("count who views a channel, begins", "count who views a channel, ends", |lab| {
-            lab.relay(ToGuild::CountMembers { session: session(1), channel_id: crowd::channel_id(0) })
+        ("count who views a channel, begins", "count who views a channel, ends", |harness| {
+            harness.relay(ToGuild::CountMembers { session: session(1), channel_id: crowd::channel_id(0) })
         }),
     ];
     for (begins, ends, ask) in ASKS {
         let mut ended = Vec::new();
-        lab.measure(begins, Often::Seldom, |lab, _| {
-            let took = ask(lab)?;
-            ended.extend(lab.settle()?.job_ends);
+        harness.measure(begins, Samples::Seldom, |harness, _| {
+            let took = ask(harness)?;
+            ended.extend(harness.run_until_idle()?.job_ends);
             Ok(took)
         })?;
-        lab.measure_each(ends, Often::Once, |_, _| Ok(std::mem::take(&mut ended)))?;
+        harness.measure_each(ends, Samples::Once, |_, _| Ok(std::mem::take(&mut ended)))?;
     }
     Ok(())
 }
@@ -75,60 +75,60 @@ fn joined_at(n: usize) -> Timestamp {
     crowd::member(n).joined_at
 }
 
-fn prune(lab: &mut Lab) -> Result<()> {
+fn prune(harness: &mut Harness) -> Result<()> {
     let all =
         |counts_only, joined_before| Command::Prune(Box::new(Prune { roles: Vec::new(), joined_before, counts_only }));
-    lab.measure("prune, counts only, begins", Often::Seldom, |lab, _| {
-        let took = lab.later(SYSTEM, &all(true, joined_at(lab.members)))?;
-        lab.settle()?;
+    harness.measure("prune, counts only, begins", Samples::Seldom, |harness, _| {
+        let took = harness.later(SYSTEM, &all(true, joined_at(harness.members)))?;
+        harness.run_until_idle()?;
         Ok(took)
     })?;
-    let (mut found, count) = (Vec::new(), PRUNED.min((lab.members - lab.sessions) / 16));
-    lab.measure_each("prune, each slice", Often::Seldom, |lab, _| {
+    let (mut found, count) = (Vec::new(), PRUNED.min((harness.members - harness.sessions) / 16));
+    harness.measure_each("prune, each slice", Samples::Seldom, |harness, _| {
         // Returning members joined today, so each prune removes others.
-        let (first, end) = (lab.pruned, lab.pruned + count);
-        lab.pruned = end;
-        lab.later(SYSTEM, &all(false, joined_at(lab.absent(end))))?;
-        let settled = lab.settle()?;
+        let (first, end) = (harness.pruned, harness.pruned + count);
+        harness.pruned = end;
+        harness.later(SYSTEM, &all(false, joined_at(harness.absent(end))))?;
+        let settled = harness.run_until_idle()?;
         found.extend(settled.job_ends);
         for n in first..end {
-            lab.did(SYSTEM, &Command::AddMember(shared(crowd::user(lab.absent(n)))))?;
+            harness.did(SYSTEM, &Command::AddMember(shared(crowd::user(harness.absent(n)))))?;
         }
         Ok(settled.timers)
     })?;
-    lab.measure_each("prune, members are found", Often::Once, |_, _| Ok(std::mem::take(&mut found)))
+    harness.measure_each("prune, members are found", Samples::Once, |_, _| Ok(std::mem::take(&mut found)))
 }
 
-fn bulk_role(lab: &mut Lab) -> Result<()> {
-    let joined_before = Some(joined_at(BULK.min(lab.members / 2)));
+fn bulk_role(harness: &mut Harness) -> Result<()> {
+    let joined_before = Some(joined_at(BULK.min(harness.members / 2)));
     let change = |action| {
         let filter = MemberFilter { joined_before, ..MemberFilter::default() };
         Command::BulkRole(Box::new(BulkRole { role_id: crowd::role_id(crowd::ROLES_MIN + 1), action, filter }))
     };
-    lab.measure_each("role for 20,000 members, each slice", Often::Seldom, |lab, _| {
+    harness.measure_each("role for 20,000 members, each slice", Samples::Seldom, |harness, _| {
         let mut slices = Vec::new();
         for action in [RoleAction::Grant, RoleAction::Revoke] {
-            lab.later(SYSTEM, &change(action))?;
-            slices.extend(lab.settle()?.timers);
+            harness.later(SYSTEM, &change(action))?;
+            slices.extend(harness.run_until_idle()?.timers);
         }
         Ok(slices)
     })
 }
 
-fn crowded_channel(lab: &mut Lab) -> Result<()> {
-    let talking = IN_VOICE.min(lab.members - lab.sessions);
-    lab.measure_each("delete a channel with 5,000 in voice, each slice", Often::Seldom, |lab, _| {
-        let channel_id = make_voice_channel(lab)?;
+fn crowded_channel(harness: &mut Harness) -> Result<()> {
+    let talking = IN_VOICE.min(harness.members - harness.sessions);
+    harness.measure_each("delete a channel with 5,000 in voice, each slice", Samples::Seldom, |harness, _| {
+        let channel_id = make_voice_channel(harness)?;
         for n in 0..talking {
-            lab.did(SYSTEM, &Command::ShowVoice(crowd::user_id(lab.absent(n)), Some(channel_id)))?;
+            harness.did(SYSTEM, &Command::ShowVoice(crowd::user_id(harness.absent(n)), Some(channel_id)))?;
         }
-        let mut slices = vec![lab.later(SYSTEM, &Command::DeleteChannel(channel_id))?];
-        slices.extend(lab.settle()?.timers);
+        let mut slices = vec![harness.later(SYSTEM, &Command::DeleteChannel(channel_id))?];
+        slices.extend(harness.run_until_idle()?.timers);
         Ok(slices)
     })
 }
 
-fn make_voice_channel(lab: &mut Lab) -> Result<ChannelId> {
+fn make_voice_channel(harness: &mut Harness) -> Result<ChannelId> {
     let new = NewChannel {
         name: "crowded".to_owned(),
         kind: ChannelType::Voice,
@@ -138,7 +138,7 @@ fn make_voice_channel(lab: &mut Lab) -> Result<ChannelId> {
         overwrites: Vec::new(),
         user_limit: 0,
     };
-    match lab.command(SYSTEM, &Command::CreateChannel(Box::new(new)))? {
+    match harness.command(SYSTEM, &Command::CreateChannel(Box::new(new)))? {
         (_, Reply::Channel(channel)) => Ok(channel.id),
         (_, other) => bail!("a new channel was answered with {other:?}"),
     }
@@ -147,78 +147,80 @@ fn make_voice_channel(lab: &mut Lab) -> Result<ChannelId> {
 const FIRST_RELAY: RelayId = RelayId::first(PartitionId(0));
 
 /// Rows 0 to 99 of the list that everybody is in.
-fn watch(lab: &mut Lab, added: bool) -> Result<Duration> {
+fn watch(harness: &mut Harness, added: bool) -> Result<Duration> {
     let rows = Interval::from_ranges([[0, 99]]);
     let (added, removed) = if added { (rows, Vec::new()) } else { (Vec::new(), rows) };
     let (relay, list, channel_id) = (FIRST_RELAY, ListId::Everyone, crowd::channel_id(0));
-    lab.relay(ToGuild::WatchList { relay, list, channel_id, added, removed })
+    harness.relay(ToGuild::WatchList { relay, list, channel_id, added, removed })
 }
 
-fn lists(lab: &mut Lab) -> Result<()> {
+fn lists(harness: &mut Harness) -> Result<()> {
     /// Longer than a list that nobody watches is kept.
     const FORGOTTEN_MS: u64 = 60_000;
     let mut built = Vec::new();
-    lab.measure("watch a member list, it is built", Often::Seldom, |lab, _| {
-        let took = watch(lab, true)?;
-        built.extend(lab.settle()?.job_ends);
-        watch(lab, false)?;
-        lab.advance_ms(FORGOTTEN_MS);
-        lab.timer()?;
+    harness.measure("watch a member list, it is built", Samples::Seldom, |harness, _| {
+        let took = watch(harness, true)?;
+        built.extend(harness.run_until_idle()?.job_ends);
+        watch(harness, false)?;
+        harness.advance_ms(FORGOTTEN_MS);
+        harness.timer()?;
         Ok(took)
     })?;
-    lab.measure_each("member list, it was built", Often::Once, |_, _| Ok(std::mem::take(&mut built)))?;
-    lab.measure("member list that nobody watches is forgotten", Often::Seldom, |lab, _| {
-        watch(lab, true)?;
-        lab.settle()?;
-        watch(lab, false)?;
-        lab.advance_ms(FORGOTTEN_MS);
-        lab.timer()
+    harness.measure_each("member list, it was built", Samples::Once, |_, _| Ok(std::mem::take(&mut built)))?;
+    harness.measure("member list that nobody watches is forgotten", Samples::Seldom, |harness, _| {
+        watch(harness, true)?;
+        harness.run_until_idle()?;
+        watch(harness, false)?;
+        harness.advance_ms(FORGOTTEN_MS);
+        harness.timer()
     })?;
-    watch(lab, true)?;
-    lab.settle()?;
-    lab.measure("watch a member list, it is there", Often::Always, |lab, _| {
-        watch(lab, false)?;
-        let took = watch(lab, true)?;
-        lab.settle()?;
+    watch(harness, true)?;
+    harness.run_until_idle()?;
+    harness.measure("watch a member list, it is there", Samples::Always, |harness, _| {
+        watch(harness, false)?;
+        let took = watch(harness, true)?;
+        harness.run_until_idle()?;
         Ok(took)
     })?;
-    lab.measure("presence of a listed member", Often::Always, |lab, _| lab.change_presence())?;
-    lab.measure("member list, 64 changes are sent", Often::Sometimes, |lab, _| {
-        lab.settle()?;
+    harness.measure("presence of a listed member", Samples::Always, |harness, _| harness.change_presence())?;
+    harness.measure("member list, 64 changes are sent", Samples::Sometimes, |harness, _| {
+        harness.run_until_idle()?;
         for _ in 0..64 {
-            lab.change_presence()?;
+            harness.change_presence()?;
         }
-        lab.advance_ms(super::SOON_MS);
-        lab.timer()
+        harness.advance_ms(super::SOON_MS);
+        harness.timer()
     })?;
-    lab.measure("update channel, its list is watched", Often::Always, |lab, n| {
+    harness.measure("update channel, its list is watched", Samples::Always, |harness, n| {
         let patch = ChannelPatch { topic: Some(Some(format!("topic {n}"))), ..ChannelPatch::default() };
-        lab.did(SYSTEM, &Command::UpdateChannel(crowd::channel_id(0), Box::new(patch)))
+        harness.did(SYSTEM, &Command::UpdateChannel(crowd::channel_id(0), Box::new(patch)))
     })?;
-    watch(lab, false)?;
-    lab.advance_ms(FORGOTTEN_MS);
-    lab.timer()?;
+    watch(harness, false)?;
+    harness.advance_ms(FORGOTTEN_MS);
+    harness.timer()?;
     Ok(())
 }
 
 /// Presences of watched members, at the rate limit.
-fn watched(lab: &mut Lab) -> Result<()> {
-    let watched: Vec<UserId> = (0..WATCHED.min(lab.sessions)).map(crowd::user_id).collect();
+fn watched(harness: &mut Harness) -> Result<()> {
+    let watched: Vec<UserId> = (0..WATCHED.min(harness.sessions)).map(crowd::user_id).collect();
     let none = Vec::new;
-    lab.relay(ToGuild::WatchMembers { relay: FIRST_RELAY, added: watched.clone(), removed: none() })?;
-    let change = |lab: &mut Lab, n: usize| {
+    harness.relay(ToGuild::WatchMembers { relay: FIRST_RELAY, added: watched.clone(), removed: none() })?;
+    let change = |harness: &mut Harness, n: usize| {
         let status = if n.is_multiple_of(2) { guildhall_model::Status::Dnd } else { guildhall_model::Status::Idle };
         let who = n / 2 % watched.len();
-        lab.relay_heard(ToGuild::Presence { session: session(who), presence: super::presence(status) })
+        harness.relay_heard(ToGuild::Presence { session: session(who), presence: super::presence(status) })
     };
-    lab.measure("presence of a watched member, told at once", Often::Always, |lab, n| {
-        lab.advance_ms(20);
-        change(lab, n)
+    harness.measure("presence of a watched member, told at once", Samples::Always, |harness, n| {
+        harness.advance_ms(20);
+        change(harness, n)
     })?;
     // More than the burst of the rate limit.
-    (0..2 * WATCHED).try_for_each(|n| change(lab, n).map(drop))?;
-    lab.measure("presence of a watched member, they wait", Often::Always, |lab, n| change(lab, n))?;
-    lab.measure_each("presences that waited, each slice", Often::Once, |lab, _| Ok(lab.settle()?.timers))?;
-    lab.relay(ToGuild::WatchMembers { relay: FIRST_RELAY, added: none(), removed: watched.clone() })?;
+    (0..2 * WATCHED).try_for_each(|n| change(harness, n).map(drop))?;
+    harness.measure("presence of a watched member, they wait", Samples::Always, |harness, n| change(harness, n))?;
+    harness.measure_each("presences that waited, each slice", Samples::Once, |harness, _| {
+        Ok(harness.run_until_idle()?.timers)
+    })?;
+    harness.relay(ToGuild::WatchMembers { relay: FIRST_RELAY, added: none(), removed: watched.clone() })?;
     Ok(())
 }

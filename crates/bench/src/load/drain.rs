@@ -6,10 +6,10 @@
 
 use super::{
     backend::Http,
+    clients::{Clients, Report, STEP_MS},
     curve::Curve,
-    good::{Good, Report, STEP_MS},
+    fixture::{self, say},
     node::{Node, free_addr},
-    town::{self, say},
 };
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
@@ -101,7 +101,7 @@ impl Talk {
     }
 }
 
-fn wait(what: &str, good: &Good, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
+fn wait(what: &str, good: &Clients, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     while !is_so()? {
         ensure!(
@@ -126,9 +126,9 @@ pub fn run(args: DrainArgs) -> Result<()> {
     let dir = tempfile::tempdir().context("making a folder for the bench")?;
     let settings: Vec<String> = SETTINGS.iter().map(|setting| (*setting).to_owned()).collect();
     let mut node = Node::start(dir.path(), free_addr()?, &settings)?;
-    let (accounts, speaker) = town::make(&mut Http::backend(node.addr, node.key()), connections)?;
+    let (accounts, speaker) = fixture::make(&mut Http::backend(node.addr, node.key()), connections)?;
     let begun = Instant::now();
-    let good = Good::start(node.addr, accounts, begun);
+    let good = Clients::start(node.addr, accounts, begun);
     wait("READY for all", &good, || Ok(good.ready_count() == connections))?;
     // Until its guild has let it in a session hears nothing.
     thread::sleep(TALK);
@@ -157,7 +157,7 @@ pub fn run(args: DrainArgs) -> Result<()> {
     wait("the newest message", &good, || Ok(good.heard_by_all() >= newest))?;
     let rss_after_bytes = node.rss_bytes()?;
     let report = good.end()?;
-    let kept = town::history(&mut Http::bot(addr, &speaker))?;
+    let kept = fixture::history(&mut Http::bot(addr, &speaker))?;
     check(&report, &kept)?;
 
     let since = |curve: &Curve| curve.since(signal.duration_since(begun));

@@ -5,14 +5,14 @@
 //!             is closed, and only with the codes it is to be closed with.
 
 use super::{
+    attackers::{Attackers, Ends, Kind, MESSAGES_PER_MINUTE},
     backend::Http,
-    bad::{Bad, Ends, Kind, MESSAGES_PER_MINUTE},
-    good::{Good, Report},
+    clients::{Clients, Report},
+    fixture::{self, say},
     node::{Node, free_addr},
     rest,
-    town::{self, say},
 };
-use crate::spread::Spread;
+use crate::stats::Spread;
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use guildhall::open_files;
@@ -90,7 +90,7 @@ struct HostileResult {
 
 struct Stage {
     node: Node,
-    good: Good,
+    good: Clients,
     speaker: Http,
     begun: Instant,
     number: u32,
@@ -136,10 +136,10 @@ pub fn run(args: HostileArgs) -> Result<()> {
     }
     let node = Node::start(dir.path(), free_addr()?, &settings)?;
     let mut backend = Http::backend(node.addr, node.key());
-    let (mut accounts, speaker) = town::make(&mut backend, args.good + args.bad)?;
+    let (mut accounts, speaker) = fixture::make(&mut backend, args.good + args.bad)?;
     let bad_accounts = accounts.split_off(args.good);
     let begun = Instant::now();
-    let good = Good::start(node.addr, accounts, begun);
+    let good = Clients::start(node.addr, accounts, begun);
     while good.ready_count() < args.good {
         ensure!(begun.elapsed() < READY_TIMEOUT && !good.has_failed(), "{} are ready", good.ready_count());
         thread::sleep(Duration::from_millis(50));
@@ -151,7 +151,7 @@ pub fn run(args: HostileArgs) -> Result<()> {
 
     let time = Duration::from_secs(args.seconds);
     let mut measured = vec![measure(&mut stage, 1, time)?];
-    let bad = Bad::start(stage.node.addr, bad_accounts, Duration::from_millis(args.away_ms));
+    let bad = Attackers::start(stage.node.addr, bad_accounts, Duration::from_millis(args.away_ms));
     measured.push(measure(&mut stage, 2, time)?);
     let bad_kinds = bad.end()?;
     stage.speak(0, SETTLE)?;

@@ -6,11 +6,11 @@
 
 use super::{
     backend::{Head, Http, read_chunks},
-    good::{Good, PUBLISHED},
+    clients::{Clients, PUBLISHED},
+    fixture::{self, CHANNEL, GUILD, say},
     node::{Node, free_addr},
-    town::{self, CHANNEL, GUILD, say},
 };
-use crate::spread::Spread;
+use crate::stats::Spread;
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use serde::Serialize;
@@ -104,7 +104,7 @@ impl Asking {
                 };
                 let typing = format!("/api/v10/channels/{CHANNEL}/typing");
                 time(0, &mut || Ok(bot.request("POST", &typing, "")?.0 == 204))?;
-                let member = format!("/v1/guilds/{GUILD}/members/{}", town::SPEAKER);
+                let member = format!("/v1/guilds/{GUILD}/members/{}", fixture::SPEAKER);
                 time(1, &mut || Ok(backend.request("GET", &member, "")?.0 == 200))?;
                 let number = numbers.fetch_add(1, Ordering::Relaxed) + 1;
                 time(2, &mut || say(&mut bot, 0, number, 0))?;
@@ -242,10 +242,10 @@ pub fn run(args: ImportArgs) -> Result<()> {
     let settings: Vec<String> = SETTINGS.iter().map(|setting| (*setting).to_owned()).collect();
     let node = Node::start(dir.path(), free_addr()?, &settings)?;
     let mut backend = Http::backend(node.addr, node.key());
-    let (accounts, speaker) = town::make(&mut backend, 2 * CLIENTS)?;
+    let (accounts, speaker) = fixture::make(&mut backend, 2 * CLIENTS)?;
     // Bots: user accounts would be passive in a guild as large as this.
     let accounts: Vec<_> = accounts.into_iter().filter(|account| account.is_bot).collect();
-    let good = Good::start(node.addr, accounts, Instant::now());
+    let good = Clients::start(node.addr, accounts, Instant::now());
     let deadline = Instant::now() + PATIENCE;
     while good.ready_count() < CLIENTS {
         ensure!(Instant::now() < deadline && !good.has_failed(), "the clients do not get ready");

@@ -5,14 +5,14 @@
 //! Invariants  what must hold logically is asserted: the bench ends with an error when something was lost or told twice.
 //!             What depends on the machine is printed.
 
+mod attackers;
 mod backend;
-mod bad;
+mod clients;
 mod curve;
 pub mod drain;
-mod good;
+mod fixture;
 pub mod hostile;
 pub mod import;
 mod node;
 mod rest;
 mod socket;
-mod town;

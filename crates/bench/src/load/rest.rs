@@ -6,10 +6,10 @@
 
 use super::{
     backend::Http,
+    fixture::{self, Account, CHANNEL, say},
     node::{Node, free_addr},
-    town::{self, Account, CHANNEL, say},
 };
-use crate::spread::Spread;
+use crate::stats::Spread;
 use anyhow::{Context as _, Result, ensure};
 use rustix::{
     net::{AddressFamily, SocketType, bind, connect, socket},
@@ -147,7 +147,7 @@ fn stalled(settings: &[String], time: Duration) -> Result<Stalled> {
     let dir = tempfile::tempdir().context("making a folder for the bench")?;
     let node = Node::start(dir.path(), free_addr()?, settings)?;
     let mut backend = Http::backend(node.addr, node.key());
-    let (accounts, speaker) = town::make(&mut backend, STALLING_ACCOUNTS)?;
+    let (accounts, speaker) = fixture::make(&mut backend, STALLING_ACCOUNTS)?;
     let mut speaker = Http::bot(node.addr, &speaker);
     speak(&mut speaker, Duration::from_secs(2))?;
     let mut quiet = speak(&mut speaker, time / 2)?;

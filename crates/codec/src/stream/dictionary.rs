@@ -18,7 +18,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// A dictionary longer than the window of classic contexts is not worth its download.
+/// A dictionary longer than the window of library contexts is not worth its download.
 pub const DICTIONARY_BYTES_MAX: usize = 1 << 20;
 /// Default size of training; more gained nothing in our measurements.
 pub const DICTIONARY_BYTES: usize = 64 << 10;

@@ -1,4 +1,4 @@
-//! Transport compression, classic: one library context per connection, one flushed message at a time.
+//! Transport compression: one library context per connection, one flushed message at a time.
 //!
 //! Owns        the contexts' lifetimes and parameters, and the one-shot zlib of payload compression.
 //! Doors       `StreamCompressor::compress` per message; `StreamDecompressor` for clients, tests and self-checks;
@@ -32,7 +32,7 @@ pub use zstd::{ZstdCompressor, ZstdDecompressor, ZstdParams};
 pub use zstd_dict::ZstdDictCompressor;
 
 use crate::CodecError;
-use crate::classic::{ClassicContexts, ClassicParams};
+use crate::context_pool::{ContextParams, ContextPool};
 use std::sync::Arc;
 
 /// The compressing end of one connection.
@@ -60,29 +60,29 @@ pub enum StreamCompressor {
 }
 
 impl StreamCompressor {
-    /// Starts a zlib stream with memory of its own. A node takes it from [`ClassicContexts::zlib`].
+    /// Starts a zlib stream with memory of its own. A node takes it from [`ContextPool::zlib`].
     ///
     /// # Errors
     /// [`CodecError::Param`] or [`CodecError::Memory`].
     pub fn zlib(params: ZlibParams) -> Result<Self, CodecError> {
-        Ok(ClassicContexts::new(ClassicParams { zlib: params, ..ClassicParams::default() })?.zlib())
+        Ok(ContextPool::new(ContextParams { zlib: params, ..ContextParams::default() })?.zlib())
     }
 
-    /// Starts a zstd stream with memory of its own. A node takes it from [`ClassicContexts::zstd`].
+    /// Starts a zstd stream with memory of its own. A node takes it from [`ContextPool::zstd`].
     ///
     /// # Errors
     /// [`CodecError::Param`] or [`CodecError::Memory`].
     pub fn zstd(params: ZstdParams) -> Result<Self, CodecError> {
-        Ok(ClassicContexts::new(ClassicParams { zstd: params, ..ClassicParams::default() })?.zstd())
+        Ok(ContextPool::new(ContextParams { zstd: params, ..ContextParams::default() })?.zstd())
     }
 
     /// Starts a zstd stream that refers to a dictionary, which its reader has to have, with memory of its own. A node
-    /// takes it from [`ClassicContexts::zstd_with`].
+    /// takes it from [`ContextPool::zstd_with`].
     ///
     /// # Errors
     /// [`CodecError::Param`] or [`CodecError::Memory`].
     pub fn zstd_with(params: ZstdParams, dictionary: Arc<Dictionary>) -> Result<Self, CodecError> {
-        Ok(ClassicContexts::new(ClassicParams { zstd: params, ..ClassicParams::default() })?.zstd_with(dictionary))
+        Ok(ContextPool::new(ContextParams { zstd: params, ..ContextParams::default() })?.zstd_with(dictionary))
     }
 
     /// Starts permessage-deflate with context takeover, for a window of `2^window_bits`.

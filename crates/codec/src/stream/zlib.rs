@@ -8,7 +8,7 @@
 use super::zlib_sys::{Flush, ZStream, deflate_bytes};
 use super::{check_param, decompress_room, guarded};
 use crate::CodecError;
-use crate::classic::ClassicContexts;
+use crate::context_pool::ContextPool;
 
 /// Parameters of a zlib context. Memory is about `2^(window_bits + 2) + 2^(mem_level + 9)` bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ const STORED_BYTES_MAX: usize = 0xffff;
 /// context: before IDENTIFY, or when contexts have used up their memory.
 #[derive(Debug)]
 pub struct ZlibCompressor {
-    contexts: ClassicContexts,
+    contexts: ContextPool,
     /// Made by the first `compress` that finds room for it.
     stream: Option<ZStream>,
     is_started: bool,
@@ -64,7 +64,7 @@ pub struct ZlibCompressor {
 
 impl ZlibCompressor {
     /// Starts a stream. Allocates nothing before the first `compress`.
-    pub(crate) fn new(contexts: ClassicContexts) -> Self {
+    pub(crate) fn new(contexts: ContextPool) -> Self {
         Self { contexts, stream: None, is_started: false, broken: false }
     }
 

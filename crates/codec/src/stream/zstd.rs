@@ -11,7 +11,7 @@ use zstd_safe::{DCtx, DParameter, ErrorCode, InBuffer, OutBuffer};
 use super::zstd_sys::{Directive, ZstdContext};
 use super::{check_param, decompress_room, guarded};
 use crate::CodecError;
-use crate::classic::{ClassicContexts, ZstdSlot};
+use crate::context_pool::{ContextPool, ZstdSlot};
 use crate::upgrade::Upgrade;
 
 /// Parameters of a zstd context.
@@ -95,7 +95,7 @@ const HEADER_BYTES: usize = 2;
 /// It writes magic number and frame header itself and removes those of the context, so that messages can be stored
 /// while there is no context: before IDENTIFY, or when contexts have used up their memory.
 pub struct ZstdCompressor {
-    contexts: ClassicContexts,
+    contexts: ContextPool,
     /// Window in the frame header.
     window_log: u32,
     /// It gets a larger context, if there is still room when the context is created.
@@ -110,7 +110,7 @@ pub struct ZstdCompressor {
 
 impl ZstdCompressor {
     /// Starts a stream. Allocates nothing before the first `compress`.
-    pub(crate) fn new(contexts: ClassicContexts, is_upgrade_due: bool) -> Self {
+    pub(crate) fn new(contexts: ContextPool, is_upgrade_due: bool) -> Self {
         let window_log = contexts.params().zstd.window_log + u32::from(is_upgrade_due);
         Self { contexts, window_log, is_upgrade_due, context: None, upgrade: None, is_started: false, broken: false }
     }

@@ -11,7 +11,7 @@
 
 use super::{Dictionary, dictionary_sys::Context, guarded, zstd::store_blocks};
 use crate::CodecError;
-use crate::classic::ClassicContexts;
+use crate::context_pool::ContextPool;
 use std::sync::Arc;
 use zstd_safe::zstd_sys::ZSTD_EndDirective;
 
@@ -22,7 +22,7 @@ const HEADER_BYTES: usize = 6;
 
 /// The compressing end of a zstd-stream connection that has a dictionary.
 pub struct ZstdDictCompressor {
-    contexts: ClassicContexts,
+    contexts: ContextPool,
     dictionary: Arc<Dictionary>,
     /// Made by the first message, if there is room for it.
     context: Option<Context>,
@@ -32,7 +32,7 @@ pub struct ZstdDictCompressor {
 
 impl ZstdDictCompressor {
     /// Starts a stream. Allocates nothing before the first message.
-    pub(crate) fn new(contexts: ClassicContexts, dictionary: Arc<Dictionary>) -> Self {
+    pub(crate) fn new(contexts: ContextPool, dictionary: Arc<Dictionary>) -> Self {
         Self { contexts, dictionary, context: None, is_started: false, broken: false }
     }
 

@@ -1,7 +1,7 @@
 //! Properties of the codec, checked with independent decoders: eetf for terms, miniz_oxide and ruzstd for streams.
 
 #[cfg(feature = "stream")]
-mod classic;
+mod context_pool;
 #[cfg(feature = "stream")]
 mod deflate;
 #[cfg(feature = "stream")]

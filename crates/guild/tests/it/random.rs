@@ -192,7 +192,7 @@ impl Walk {
     }
 
     /// Lets everything that is under way end.
-    pub fn settle(&mut self) {
+    pub fn run_until_idle(&mut self) {
         for round in 0.. {
             assert!(round < 10_000, "commands ask for messages without end");
             if self.waiting.is_empty() {

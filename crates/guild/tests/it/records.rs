@@ -42,7 +42,7 @@ fn g3_applying_the_writes_and_loading_gives_the_same_state() {
         for _ in 0..STEPS {
             walk.step();
         }
-        walk.settle();
+        walk.run_until_idle();
         (done, refused) = (done + walk.done, refused + walk.refused);
         let now = walk.world.now;
         let mut loaded = walk.reload();

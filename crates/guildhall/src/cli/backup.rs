@@ -79,7 +79,7 @@ pub(super) async fn backup(args: BackupArgs, environment: Vec<(String, String)>)
         )));
     };
     let summary = backup::backup(database_dir, &store.dir, &args.to).await?;
-    say(&told(&summary, "backed up"));
+    say(&summary_line(&summary, "backed up"));
     Ok(())
 }
 
@@ -102,11 +102,11 @@ pub(super) fn restore(args: RestoreArgs, environment: Vec<(String, String)>) -> 
         }
     }
     let summary = backup::restore(&args.from, &store.dir)?;
-    say(&told(&summary, "restored"));
+    say(&summary_line(&summary, "restored"));
     Ok(())
 }
 
-fn told(summary: &Summary, done: &str) -> String {
+fn summary_line(summary: &Summary, done: &str) -> String {
     let Summary { database_bytes, files, files_bytes } = summary;
     format!("{done}: a database of {database_bytes} bytes and {files} files of {files_bytes} bytes\n")
 }

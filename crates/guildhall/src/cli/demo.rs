@@ -2,7 +2,7 @@
 
 use super::{Common, Failure, flags, load_config, say, start_failure};
 use crate::{
-    assemble::{Running, assemble, random, reachable, secret},
+    assemble::{RunningNode, assemble, random, reachable, secret},
     config::{ChatMode, Config, DEMO_STORE_DIR, DashboardMode, Flag, Secret, changed_line, effective_line},
     logging,
     reports::Asked,
@@ -132,7 +132,7 @@ async fn drained(asked: Option<mpsc::Receiver<Asked>>) {
 }
 
 /// Starts the node and seeds the demo. The node reports ready once the demo is complete.
-async fn start(config: &Config, options: DemoOptions) -> anyhow::Result<(Running, Demo)> {
+async fn start(config: &Config, options: DemoOptions) -> anyhow::Result<(RunningNode, Demo)> {
     let data_dir = config.store.dir.clone();
     let running = assemble(config).await?;
     let previous = Previous::take(&data_dir);

@@ -2,7 +2,7 @@
 
 use super::{Common, Failure, flags, load_config, start_failure};
 use crate::{
-    assemble::{Running, assemble},
+    assemble::{RunningNode, assemble},
     config::{ChatMode, Loaded, changed_line, effective_line},
     logging::{self, LogHandle},
     reload,
@@ -112,7 +112,7 @@ async fn next(asked: &mut Option<mpsc::Receiver<Asked>>) -> Option<Asked> {
 
 /// Applies the live settings of a configuration that was read again. The reason why it is wrong is logged, too.
 fn reload(
-    running: &mut Running,
+    running: &mut RunningNode,
     log: &LogHandle,
     loaded: &mut Loaded,
     read: Result<Loaded, Failure>,

@@ -89,7 +89,7 @@ async fn copy(from: &Path, to: &PostgresOptions) -> anyhow::Result<()> {
     options.in_use_wait_ms = IN_USE_WAIT_MS;
     let copied = into(&source, options).await;
     source.close().await;
-    say(&told(&copied?));
+    say(&summary_line(&copied?));
     Ok(())
 }
 
@@ -108,7 +108,7 @@ async fn into(source: &SqliteStore, options: PostgresOptions) -> anyhow::Result<
     Ok(copied?)
 }
 
-fn told(copied: &Copied) -> String {
+fn summary_line(copied: &Copied) -> String {
     let mut text = String::new();
     for (table, rows) in &copied.tables {
         let _ = writeln!(text, "{table:<16} {rows:>12}");

@@ -34,7 +34,7 @@ pub use value::{
     StreamMode, SubjectIs, Synchronous, Text, Upgrades, UploadMode, UsersPreset, VoiceEndpoint,
 };
 
-use guildhall_codec::{ClassicContexts, ClassicParams, ZlibParams, ZstdParams};
+use guildhall_codec::{ContextParams, ContextPool, ZlibParams, ZstdParams};
 use raw::RawConfig;
 use std::path::{Path, PathBuf};
 
@@ -151,7 +151,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
 impl CodecConfig {
     /// Parameters of library contexts, all of them within `bytes_max`.
     #[must_use]
-    pub fn classic_params(&self, bytes_max: u64) -> ClassicParams {
+    pub fn context_params(&self, bytes_max: u64) -> ContextParams {
         let small = |value: u16| u8::try_from(value).unwrap_or(u8::MAX);
         let zlib = ZlibParams {
             level: small(self.zlib_level),
@@ -165,7 +165,7 @@ impl CodecConfig {
             hash_log: self.zstd_hash_log,
             block_bytes_max: self.zstd_block_bytes_max,
         };
-        ClassicParams { zlib, zstd, bytes_max }
+        ContextParams { zlib, zstd, bytes_max }
     }
 }
 
@@ -241,8 +241,8 @@ fn contradictions(loaded: &Loaded) -> Vec<Problem> {
     below("backlog_events_max", limits.backlog_events_max, "replay_events_max", limits.replay_events_max);
     below("backlog_bytes_max", limits.backlog_bytes_max, "replay_bytes_max", limits.replay_bytes_max);
     let codec = &loaded.config.codec;
-    if let Some(bytes_max) = codec.classic_bytes_max
-        && let Ok(contexts) = ClassicContexts::new(codec.classic_params(bytes_max))
+    if let Some(bytes_max) = codec.contexts_bytes_max
+        && let Ok(contexts) = ContextPool::new(codec.context_params(bytes_max))
     {
         let stats = contexts.stats();
         for (name, slot_bytes) in [("zlib", stats.zlib.slot_bytes), ("zstd", stats.zstd.slot_bytes)] {
@@ -250,7 +250,7 @@ fn contradictions(loaded: &Loaded) -> Vec<Problem> {
                 let what = format!(
                     "is {bytes_max}, less than one {name} context takes with these settings ({slot_bytes}): nothing would be compressed"
                 );
-                report("codec", "classic_bytes_max", what);
+                report("codec", "contexts_bytes_max", what);
             }
         }
     }

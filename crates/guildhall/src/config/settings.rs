@@ -278,15 +278,15 @@ settings! {
     }
     /// Compression of the gateway. Changes apply to new connections.
     codec: CodecConfig {
-        /// Compression of zlib-stream, zstd-stream and permessage-deflate with takeover. "classic": by the libraries,
-        /// with a context for each connection (the settings below). "shared-match": one match search per event for all
-        /// recipients, 3 KB per connection; streams with a dictionary of more than 256 KiB stay classic.
+        /// Compression of zlib-stream, zstd-stream and permessage-deflate with takeover. "per-connection": by the
+        /// libraries, with a context for each connection (the settings below). "shared-match": one match search per event
+        /// for all recipients, 3 KB per connection; streams with a dictionary of more than 256 KiB stay per connection.
         streams: StreamMode => defaults::STREAMS;
         /// "shared-match": most bytes of events that later events may refer to, per partition and encoding. A partition
         /// keeps 16 KiB for each of its connections, at least 4 MiB, up to this. Indexes take up to as much again.
         shared_history_bytes_max: u32, 65_536..=268_435_456 => defaults::SHARED_HISTORY_BYTES_MAX;
         /// "shared-match": one of this many connections decodes each message again before it is sent. At a mismatch the
-        /// node closes the connection, and new ones get classic streams. 0: no checks.
+        /// node closes the connection, and new ones get library contexts. 0: no checks.
         shared_check_one_in: u32, 0..=1_000_000 => defaults::SHARED_CHECK_ONE_IN;
         /// Compression effort of zlib-stream. 0: stored.
         zlib_level: u16, 0..=9 => defaults::ZLIB.level.into();
@@ -307,7 +307,7 @@ settings! {
         zstd_block_bytes_max: u32, 1024..=131_072 => defaults::ZSTD.block_bytes_max;
         /// Bytes of all contexts. Past it no client is refused: streams without a context are sent uncompressed, in
         /// their format, until contexts are free. Not set: three fifths of the memory that this node may use.
-        classic_bytes_max: Option<u64>, 65_536..=1_125_899_906_842_624 => None;
+        contexts_bytes_max: Option<u64>, 65_536..=1_125_899_906_842_624 => None;
         /// Memory that this process may use, bytes. Not set: the limit of its container, or the machine's memory.
         memory_bytes_max: Option<u64>, 16_777_216..=1_125_899_906_842_624 => None;
         /// Larger windows and tables (each one step up) for new zstd-stream connections. "auto": while memory is

@@ -2,8 +2,16 @@
 
 use super::settings::SECTIONS;
 
-/// The setting whose name is most similar to `section.key`, if one is similar.
+/// Settings with another name than in earlier versions.
+const RENAMED: [(&str, &str); 1] = [("codec.classic_bytes_max", "codec.contexts_bytes_max")];
+
+/// The present name of a renamed setting, or else the setting whose name is most similar to `section.key`, if one is
+/// similar.
 pub(super) fn setting(section: &str, key: &str) -> Option<String> {
+    let name = format!("{section}.{key}");
+    if let Some((_, present)) = RENAMED.iter().find(|(earlier, _)| *earlier == name) {
+        return Some((*present).to_owned());
+    }
     let same_key = SECTIONS.iter().find(|s| s.keys.iter().any(|k| k.name == key));
     if let Some(elsewhere) = same_key {
         return Some(format!("{}.{key}", elsewhere.name));
@@ -50,6 +58,7 @@ mod tests {
         check("log", "listen", Some("server.listen"));
         check("limits", "replay_event_max", Some("limits.replay_events_max"));
         check("stor", "dir", Some("store.dir"));
+        check("codec", "classic_bytes_max", Some("codec.contexts_bytes_max"));
         check("server", "colour", None);
         check("server", &"x".repeat(5000), None);
         assert_eq!(section("limit"), Some("limits"));

@@ -145,7 +145,7 @@ fn settings_that_contradict_each_other() {
 #[test]
 fn a_bound_that_holds_no_context() {
     let told = problems(&sources("[codec]\n\nclassic_bytes_max = 300_000\n", &[], &[]));
-    let expected = "guildhall.toml:3: codec.classic_bytes_max is 300000, less than one zstd context takes with these \
+    let expected = "guildhall.toml:3: codec.contexts_bytes_max is 300000, less than one zstd context takes with these \
                     settings (643072): nothing would be compressed";
     assert_eq!(told, [expected]);
     // It depends on the other settings.
@@ -169,7 +169,7 @@ fn a_bound_that_holds_no_context() {
 #[test]
 fn the_published_tuning_is_the_default() {
     let codec = load(&Sources::default()).unwrap().config.codec;
-    assert_eq!(codec.classic_params(u64::MAX), ClassicParams::default());
+    assert_eq!(codec.context_params(u64::MAX), ContextParams::default());
 }
 
 #[test]

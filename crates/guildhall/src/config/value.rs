@@ -215,7 +215,7 @@ choices! {
     /// How streams are compressed.
     StreamMode {
         /// A library context per connection.
-        Classic = "classic",
+        PerConnection = "per-connection",
         /// Shared-match: one match search per event.
         SharedMatch = "shared-match",
     }

@@ -3,7 +3,7 @@
 use super::{Reports, lock};
 use crate::upgrades::UpgradeStatus;
 use guildhall_accounting::report::{CompressionReport, ContextKind, SharedMatch, UpgradesReport};
-use guildhall_codec::ClassicStats;
+use guildhall_codec::ContextStats;
 use guildhall_memory_budget::BudgetState;
 use guildhall_net::PartitionState;
 use guildhall_partition::Counters;
@@ -23,12 +23,12 @@ impl Reports {
             stored_total: stats.stored_total,
             upgrades: upgrades.map(|status| upgrades_report(&status, &stats)),
             shared_match: shared_match(&states),
-            bodies_deflated_total: counters.bodies_deflated_total,
+            deflate_shared_bodies_total: counters.deflate_shared_bodies_total,
         }
     }
 }
 
-fn kinds(stats: &ClassicStats) -> Vec<ContextKind> {
+fn kinds(stats: &ContextStats) -> Vec<ContextKind> {
     let kinds = [("zlib", &stats.zlib), ("zstd", &stats.zstd), ("zstd_upgraded", &stats.zstd_upgraded)];
     let kind = |(kind, pool): (&str, &guildhall_slab::PoolStats)| ContextKind {
         kind: kind.to_owned(),
@@ -41,7 +41,7 @@ fn kinds(stats: &ClassicStats) -> Vec<ContextKind> {
     kinds.into_iter().map(kind).collect()
 }
 
-fn upgrades_report(status: &UpgradeStatus, stats: &ClassicStats) -> UpgradesReport {
+fn upgrades_report(status: &UpgradeStatus, stats: &ContextStats) -> UpgradesReport {
     let (standing, explanation) = match status.decision.state {
         BudgetState::Blind => ("blind", "Memory cannot be read, so nobody gets a larger context."),
         BudgetState::Room => ("room", "There is room: a share of new connections gets a larger context."),

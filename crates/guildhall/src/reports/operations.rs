@@ -19,12 +19,12 @@ impl Reports {
     }
 
     fn refused(&self) -> Vec<Refusal> {
-        let (node, partitions, front) = (&self.metrics.node, &self.metrics.partitions, self.metrics.front.state());
+        let (node, partitions, http) = (&self.metrics.node, &self.metrics.partitions, self.metrics.http.state());
         let sockets = vec![
-            ("full", front.refused_full_total),
-            ("handshakes", front.refused_handshakes_total),
-            ("address", front.refused_address_total),
-            ("descriptors", front.refused_descriptors_total),
+            ("full", http.refused_full_total),
+            ("handshakes", http.refused_handshakes_total),
+            ("address", http.refused_address_total),
+            ("descriptors", http.refused_descriptors_total),
         ];
         let all = [
             ("token", node.refused_tokens()),

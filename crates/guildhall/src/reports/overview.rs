@@ -22,7 +22,7 @@ impl Reports {
             let states = metrics.partitions.inspect();
             let mut delivery = Histogram::default();
             states.iter().for_each(|state| delivery += state.latency);
-            let sockets = metrics.front.state().sockets as u64;
+            let sockets = metrics.http.state().sockets as u64;
             OverviewReport {
                 connections: Connections { sockets, ..connections(&states, census) },
                 totals: totals(&metrics),

@@ -34,7 +34,7 @@ impl Reports {
             let look = self
                 .metrics
                 .partitions
-                .look(PartitionId(partition), move |now, p| p.session_matches_of(now, user_id, &which));
+                .look(PartitionId(partition), move |now, p| p.user_session_matches(now, user_id, &which));
             found.extend(look.await.unwrap_or_default().into_iter().map(|view| session_of(partition, &view)));
         }
         let is_partial = found.len() > limit;

@@ -47,7 +47,7 @@ impl Backend {
     }
 
     #[track_caller]
-    pub fn ask(&mut self, method: &str, path: &str, body: Option<Value>, status: u16) -> Value {
+    pub fn request(&mut self, method: &str, path: &str, body: Option<Value>, status: u16) -> Value {
         let answer = self.http.request(method, &format!("/v1{path}"), body.as_ref()).unwrap();
         assert_eq!(answer.status, status, "{method} {path}: {}", answer.body);
         answer.body
@@ -55,17 +55,17 @@ impl Backend {
 
     #[track_caller]
     pub fn get(&mut self, path: &str) -> Value {
-        self.ask("GET", path, None, 200)
+        self.request("GET", path, None, 200)
     }
 
     #[track_caller]
     pub fn put(&mut self, path: &str, body: Value, status: u16) -> Value {
-        self.ask("PUT", path, Some(body), status)
+        self.request("PUT", path, Some(body), status)
     }
 
     #[track_caller]
     pub fn publish(&mut self, event: Value) -> Value {
-        let body = self.ask("POST", "/publish", Some(event), 200);
+        let body = self.request("POST", "/publish", Some(event), 200);
         assert_eq!(body["complete"], true, "{body}");
         body
     }
@@ -98,7 +98,7 @@ impl Backend {
     }
 
     pub fn token(&mut self, user_id: &str) -> String {
-        let minted = self.ask("POST", &format!("/users/{user_id}/tokens"), Some(json!({})), 201);
+        let minted = self.request("POST", &format!("/users/{user_id}/tokens"), Some(json!({})), 201);
         minted["token"].as_str().unwrap().to_owned()
     }
 }
@@ -175,16 +175,16 @@ fn keys_say_what_they_may() {
     assert!(wrong.body["message"].as_str().unwrap().contains("guildhall key list"), "{}", wrong.body);
 
     let mut root = Backend::root(&demo);
-    let made = root.ask("POST", "/keys", Some(json!({"name": "reader", "scopes": ["read", "keys"]})), 201);
+    let made = root.request("POST", "/keys", Some(json!({"name": "reader", "scopes": ["read", "keys"]})), 201);
     let key = made["key"].as_str().unwrap().to_owned();
     assert!(key.starts_with("ghk_"));
     let mut reader = Backend::with(demo.addr, &key);
     reader.get("/guilds");
-    let refused = reader.ask("PUT", &format!("/users/{ANA}"), Some(json!({"username": "ana"})), 403);
+    let refused = reader.request("PUT", &format!("/users/{ANA}"), Some(json!({"username": "ana"})), 403);
     assert_eq!(refused["code"], "missing_scope");
     assert!(refused["message"].as_str().unwrap().contains("`write`"), "{refused}");
-    reader.ask("POST", "/keys", Some(json!({"name": "more", "scopes": ["write"]})), 403);
-    reader.ask("POST", "/keys", Some(json!({"name": "same", "scopes": ["read"]})), 201);
+    reader.request("POST", "/keys", Some(json!({"name": "more", "scopes": ["write"]})), 403);
+    reader.request("POST", "/keys", Some(json!({"name": "same", "scopes": ["read"]})), 201);
     assert_eq!(root.get("/keys").as_array().unwrap().len(), 2);
     assert!(!root.get("/keys").to_string().contains(&key[10..]), "nobody tells it again");
 
@@ -193,8 +193,8 @@ fn keys_say_what_they_may() {
     let demo = self::demo(&dir);
     Backend::with(demo.addr, &key).get("/guilds");
     let id = made["id"].as_str().unwrap();
-    Backend::root(&demo).ask("DELETE", &format!("/keys/{id}"), None, 204);
-    Backend::with(demo.addr, &key).ask("GET", "/guilds", None, 401);
+    Backend::root(&demo).request("DELETE", &format!("/keys/{id}"), None, 204);
+    Backend::with(demo.addr, &key).request("GET", "/guilds", None, 401);
     demo.kill();
     let output = run(["key", "list", "--data", dir.path().to_str().unwrap()]);
     let listed = String::from_utf8(output.stdout.clone()).unwrap();
@@ -209,7 +209,7 @@ fn keys_say_what_they_may() {
     let demo = self::demo(&dir);
     let mut cli = Backend::with(demo.addr, key.trim());
     cli.get("/guilds");
-    cli.ask("GET", "/sessions", None, 403);
+    cli.request("GET", "/sessions", None, 403);
 }
 
 #[test]
@@ -223,19 +223,20 @@ fn objects_have_the_ids_that_the_backend_gave_them() {
         again.as_object_mut().unwrap().remove(own);
     }
     assert_eq!(backend.put(&format!("/guilds/{GUILD}/channels/{SECRET}"), again, 200), channel);
-    let patched = backend.ask("PATCH", &format!("/guilds/{GUILD}/channels/{SECRET}"), Some(json!({"topic": "t"})), 200);
+    let patched =
+        backend.request("PATCH", &format!("/guilds/{GUILD}/channels/{SECRET}"), Some(json!({"topic": "t"})), 200);
     assert_eq!((&patched["topic"], &patched["name"]), (&json!("t"), &json!("secret")));
     let cleared =
-        backend.ask("PATCH", &format!("/guilds/{GUILD}/channels/{SECRET}"), Some(json!({"topic": null})), 200);
+        backend.request("PATCH", &format!("/guilds/{GUILD}/channels/{SECRET}"), Some(json!({"topic": null})), 200);
     assert_eq!(cleared, channel);
-    let role = backend.ask("PATCH", &format!("/guilds/{GUILD}/roles/{ROLE}"), Some(json!({"color": 255})), 200);
+    let role = backend.request("PATCH", &format!("/guilds/{GUILD}/roles/{ROLE}"), Some(json!({"color": 255})), 200);
     assert_eq!((&role["color"], &role["position"]), (&json!(255), &json!(5)));
     let member = json!({"nick": "bobby", "roles": [ROLE], "joined_at": "2020-01-01T00:00:00Z"});
     let put = backend.put(&format!("/guilds/{GUILD}/members/{BOB}"), member, 200);
     assert_eq!((&put["nick"], &put["user"]["username"]), (&json!("bobby"), &json!("bob")));
-    let patched = backend.ask("PATCH", &format!("/guilds/{GUILD}/members/{BOB}"), Some(json!({"roles": []})), 200);
+    let patched = backend.request("PATCH", &format!("/guilds/{GUILD}/members/{BOB}"), Some(json!({"roles": []})), 200);
     assert_eq!((&patched["nick"], &patched["joined_at"]), (&json!("bobby"), &put["joined_at"]));
-    backend.ask("PATCH", &format!("/users/{BOB}"), Some(json!({"global_name": "Bob B."})), 200);
+    backend.request("PATCH", &format!("/users/{BOB}"), Some(json!({"global_name": "Bob B."})), 200);
     let member = backend.get(&format!("/guilds/{GUILD}/members/{BOB}"));
     assert_eq!(member["user"]["global_name"], "Bob B.", "guilds learn of a changed account");
     assert_eq!(backend.get(&format!("/users/{BOB}/guilds"))["guild_ids"], json!([GUILD]));
@@ -266,8 +267,8 @@ fn objects_have_the_ids_that_the_backend_gave_them() {
     // An id of a channel is one channel's, over all guilds.
     let other = demo.manifest["guild_id"].as_str().unwrap();
     backend.put(&format!("/guilds/{other}/channels/{CHANNEL}"), json!({"name": "x", "type": 0}), 409);
-    backend.ask("DELETE", &format!("/guilds/{GUILD}/members/{ANA}"), None, 409);
-    backend.ask("DELETE", &format!("/users/{ANA}"), None, 409);
+    backend.request("DELETE", &format!("/guilds/{GUILD}/members/{ANA}"), None, 409);
+    backend.request("DELETE", &format!("/users/{ANA}"), None, 409);
 
     // Put objects survive a crash.
     demo.kill();
@@ -275,15 +276,15 @@ fn objects_have_the_ids_that_the_backend_gave_them() {
     let mut backend = Backend::root(&demo);
     assert_eq!(backend.get(&format!("/guilds/{GUILD}/channels/{SECRET}")), channel);
     assert_eq!(backend.get(&format!("/guilds/{GUILD}"))["member_count"], 3);
-    backend.ask("DELETE", &format!("/users/{BOB}"), None, 204);
-    backend.ask("GET", &format!("/guilds/{GUILD}/members/{BOB}"), None, 404);
+    backend.request("DELETE", &format!("/users/{BOB}"), None, 204);
+    backend.request("GET", &format!("/guilds/{GUILD}/members/{BOB}"), None, 404);
     for path in [
         format!("/guilds/{GUILD}/channels/{SECRET}"),
         format!("/guilds/{GUILD}/roles/{ROLE}"),
         format!("/guilds/{GUILD}"),
     ] {
-        backend.ask("DELETE", &path, None, 204);
-        backend.ask("GET", &path, None, 404);
+        backend.request("DELETE", &path, None, 204);
+        backend.request("GET", &path, None, 404);
     }
 }
 
@@ -349,7 +350,7 @@ fn events_reach_whom_they_are_for() {
 
     // What cannot be published says why.
     let refused = |backend: &mut Backend, event: Value, status: u16, field: &str| {
-        let body = backend.ask("POST", "/publish", Some(event), status);
+        let body = backend.request("POST", "/publish", Some(event), status);
         assert!(field.is_empty() || body["errors"][0]["field"] == field, "{field}: {body}");
     };
     refused(&mut backend, event("READY", json!({"guild": GUILD})), 400, "t");
@@ -409,7 +410,7 @@ fn batches_streams_and_keys_of_events() {
     let event = |n: u32| json!({"t": "TICK", "d": n, "audience": {"guild": GUILD}});
     let mut batch: Vec<Value> = (0..300).map(event).collect();
     batch[7]["audience"] = json!({"guild": "77"});
-    let results = backend.ask("POST", "/publish", Some(batch.into()), 200);
+    let results = backend.request("POST", "/publish", Some(batch.into()), 200);
     let results = results.as_array().unwrap();
     assert_eq!(results.len(), 300);
     assert_eq!((&results[7]["code"], &results[8]["reached"]), (&json!("invalid"), &json!(1)));
@@ -436,7 +437,7 @@ fn batches_streams_and_keys_of_events() {
     let keyed = |d: u32| json!({"t": "ONCE", "d": d, "audience": {"guild": GUILD}, "key": "order-5"});
     assert_eq!(backend.publish(keyed(1)), json!({"reached": 1, "complete": true, "repeated": false}));
     assert_eq!(backend.publish(keyed(1)), json!({"reached": 1, "complete": true, "repeated": true}));
-    backend.ask("POST", "/publish", Some(keyed(2)), 409);
+    backend.request("POST", "/publish", Some(keyed(2)), 409);
     backend.publish(event(9999));
     assert_eq!(bob.await_payload(0, Some("ONCE"))["d"], 1);
     let next = bob.await_payload(0, None);
@@ -461,7 +462,7 @@ fn progress_line([line, added, changed, unchanged, failed]: [u64; 5]) -> Value {
 fn members_and_roles_are_set_in_bulk() {
     let dir = tempfile::tempdir().unwrap();
     let (demo, mut backend) = built(&dir);
-    backend.ask("PATCH", &format!("/users/{BOT}"), Some(json!({"application_flags": 1 << 14})), 200);
+    backend.request("PATCH", &format!("/users/{BOT}"), Some(json!({"application_flags": 1 << 14})), 200);
     let helper = backend.token(BOT);
     let (mut helper, _) = client(&demo, &helper, "encoding=json", 1 | 1 << 1);
     helper.await_payload(0, Some("GUILD_CREATE"));
@@ -486,7 +487,7 @@ fn members_and_roles_are_set_in_bulk() {
     std::fs::write(&key_file, &backend.key).unwrap();
     let server = format!("http://{}", demo.addr);
     let remote = ["--server", &server, "--key-file", key_file.to_str().unwrap()];
-    backend.ask("PATCH", &format!("/guilds/{GUILD}"), Some(json!({"external_id": "a/b"})), 200);
+    backend.request("PATCH", &format!("/guilds/{GUILD}"), Some(json!({"external_id": "a/b"})), 200);
     let import = ["import", file.to_str().unwrap(), "--guild", "ext:a/b", "--replace"];
     let output = run(import.iter().chain(&remote).chain(&["--dry-run"]));
     let told = stderr(&output);
@@ -534,7 +535,7 @@ fn accounts_are_erased_over_a_crash() {
     };
     let his: Vec<Value> = (0..3).map(|n| say(&bob, &format!("his {n}"))).collect();
     let hers = say(&ana, "hers");
-    let job = backend.ask("DELETE", &format!("/users/{BOB}?erase=true"), None, 202);
+    let job = backend.request("DELETE", &format!("/users/{BOB}?erase=true"), None, 202);
     assert_eq!(session.await_close().0, 4004);
     let event = helper.await_payload(0, Some("MESSAGE_DELETE_BULK"));
     assert_eq!(event["d"]["ids"], json!(his));
@@ -544,7 +545,7 @@ fn accounts_are_erased_over_a_crash() {
         let job = backend.get(&format!("/jobs/{}", job["id"].as_str().unwrap()));
         (job["state"] == "done").then_some(())
     });
-    let second = backend.ask("DELETE", &format!("/users/{BOT}?reassign={ANA}"), None, 202);
+    let second = backend.request("DELETE", &format!("/users/{BOT}?reassign={ANA}"), None, 202);
     demo.kill();
     let demo = self::demo(&dir);
     let mut backend = Backend::root(&demo);
@@ -659,10 +660,10 @@ fn tokens_and_sessions_end_at_once() {
     assert_eq!(seen.len(), 3);
 
     // One token: its session ends, the other's does not.
-    let revoked = backend.ask("POST", "/tokens/revoke", Some(json!({"token": first})), 200);
+    let revoked = backend.request("POST", "/tokens/revoke", Some(json!({"token": first})), 200);
     assert_eq!(revoked, json!({"revoked": 1, "closed": 1}));
     assert_eq!(one.await_close().0, 4004);
-    backend.ask("POST", "/tokens/revoke", Some(json!({"token": first})), 404);
+    backend.request("POST", "/tokens/revoke", Some(json!({"token": first})), 404);
     let mut again = Client::connect(demo.addr, "encoding=json", None);
     again.await_payload(10, None);
     again.send(2, &json!({"token": first, "intents": 0, "properties": {}}));
@@ -673,17 +674,17 @@ fn tokens_and_sessions_end_at_once() {
     // A bot's, by its id.
     let tokens = backend.get(&format!("/users/{BOT}/tokens"));
     let token_id = tokens[0]["id"].as_str().unwrap().to_owned();
-    assert_eq!(backend.ask("DELETE", &format!("/users/{BOT}/tokens/{token_id}"), None, 200)["closed"], 1);
+    assert_eq!(backend.request("DELETE", &format!("/users/{BOT}/tokens/{token_id}"), None, 200)["closed"], 1);
     assert_eq!(helper.await_close().0, 4004);
     // All of an account; later ones are good.
-    assert_eq!(backend.ask("DELETE", &format!("/users/{BOB}/tokens"), None, 200)["closed"], 1);
+    assert_eq!(backend.request("DELETE", &format!("/users/{BOB}/tokens"), None, 200)["closed"], 1);
     assert_eq!(two.await_close().0, 4004);
     let third = backend.token(BOB);
     let (mut three, ready) = client(&demo, &third, "encoding=json", 0);
     let id = ready["d"]["session_id"].as_str().unwrap().to_owned();
-    backend.ask("DELETE", &format!("/sessions/{id}"), None, 204);
+    backend.request("DELETE", &format!("/sessions/{id}"), None, 204);
     assert_eq!(three.await_close().0, 4009);
-    backend.ask("GET", &format!("/sessions/{id}"), None, 404);
+    backend.request("GET", &format!("/sessions/{id}"), None, 404);
 
     // The events are streamed, numbered from 1.
     let told: Vec<(u64, String)> = std::iter::from_fn(|| news.next())
@@ -721,13 +722,13 @@ fn commands_ask_a_running_node() {
     std::fs::write(&key_file, format!("{}\n", backend.key)).unwrap();
     let server = format!("http://{}", demo.addr);
     let remote = ["--server", &server, "--key-file", key_file.to_str().unwrap()];
-    let ask = |args: &[&str]| run(args.iter().chain(&remote));
+    let send_request = |args: &[&str]| run(args.iter().chain(&remote));
 
-    let output = ask(&["publish", "--event", "ROUND", "--data", "{\"n\":1}", "--guild", GUILD]);
+    let output = send_request(&["publish", "--event", "ROUND", "--data", "{\"n\":1}", "--guild", GUILD]);
     assert!(output.status.success(), "{}", stderr(&output));
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&result["reached"], bob.await_payload(0, Some("ROUND"))["d"]["n"].clone()), (&json!(1), json!(1)));
-    let output = ask(&["publish", "--event", "ROUND", "--guild", "77"]);
+    let output = send_request(&["publish", "--event", "ROUND", "--guild", "77"]);
     assert!(
         !output.status.success() && stderr(&output).contains("1 of 1 events were not published"),
         "{}",
@@ -739,15 +740,15 @@ fn commands_ask_a_running_node() {
         |n: u64| format!("{{\"user\":{{\"id\":\"{}\",\"username\":\"user{n}\"}}}}\n", 1_200_000_000_000_000_400 + n);
     std::fs::write(&file, (0..3_000).map(line).collect::<String>()).unwrap();
     let file = file.to_str().unwrap();
-    let output = ask(&["import", file, "--guild", GUILD]);
+    let output = send_request(&["import", file, "--guild", GUILD]);
     assert!(output.status.success() && stderr(&output).contains("3000 lines: 3000 added"), "{}", stderr(&output));
     std::fs::write(file, line(1) + "nonsense\n" + &line(2)).unwrap();
-    let output = ask(&["import", file, "--guild", GUILD]);
+    let output = send_request(&["import", file, "--guild", GUILD]);
     let told = stderr(&output);
     assert!(!output.status.success() && told.contains("line 2: ") && told.contains("2 as they were"), "{told}");
-    let output = ask(&["import", file, "--guild", "77"]);
+    let output = send_request(&["import", file, "--guild", "77"]);
     assert!(!output.status.success() && stderr(&output).contains("There is no such guild"), "{}", stderr(&output));
     std::fs::write(&key_file, "ghk_1_wrong").unwrap();
-    let output = ask(&["import", file, "--guild", GUILD]);
+    let output = send_request(&["import", file, "--guild", GUILD]);
     assert!(!output.status.success() && stderr(&output).contains("This key is not valid"), "{}", stderr(&output));
 }

@@ -65,7 +65,7 @@ impl Client {
             answer.push(byte[0]);
         }
         let inflater = query.contains("zstd-stream").then(|| match dictionary {
-            // Shared-match streams may look back farther than classic ones: what any client can read.
+            // Shared-match streams may look back farther than library contexts: what any client can read.
             Some(dictionary) => StreamDecompressor::zstd_with(23, dictionary).unwrap(),
             None => StreamDecompressor::zstd(23).unwrap(),
         });
@@ -170,7 +170,7 @@ fn frame_header(window_log: u8, dictionary: &Dictionary) -> Vec<u8> {
 
 #[test]
 fn a_client_that_has_the_dictionary_reads_with_it() {
-    reads_with_dictionary("classic", 18);
+    reads_with_dictionary("per-connection", 18);
     reads_with_dictionary("shared-match", 21);
 }
 

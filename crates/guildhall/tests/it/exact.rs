@@ -119,7 +119,7 @@ fn s7_a_revoked_key_ends_its_streams() {
     let bob = root.token(BOB);
     let (mut bob, _) = client(&demo, &bob, "encoding=json", 0);
     let scopes = json!(["publish", "write", "sessions"]);
-    let made = root.ask("POST", "/keys", Some(json!({"name": "stolen", "scopes": scopes})), 201);
+    let made = root.request("POST", "/keys", Some(json!({"name": "stolen", "scopes": scopes})), 201);
     let mut stolen = Backend::with(demo.addr, made["key"].as_str().unwrap());
     let event = |name: &str| json!({"t": name, "d": 1, "audience": {"guild": GUILD}}).to_string() + "\n";
 
@@ -144,7 +144,7 @@ fn s7_a_revoked_key_ends_its_streams() {
     slow.read_exact(&mut go_on).unwrap();
     slow.write_all(&body.as_bytes()[..5]).unwrap();
 
-    root.ask("DELETE", &format!("/keys/{}", made["id"].as_str().unwrap()), None, 204);
+    root.request("DELETE", &format!("/keys/{}", made["id"].as_str().unwrap()), None, 204);
     let ended = Instant::now();
     for stream in [idle, events] {
         assert_eq!(last_of(stream)["code"], "unauthorized");
@@ -159,9 +159,9 @@ fn s7_a_revoked_key_ends_its_streams() {
     slow.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
     for late in ["1200000000000000600", "1200000000000000601"] {
-        root.ask("GET", &format!("/users/{late}"), None, 404);
+        root.request("GET", &format!("/users/{late}"), None, 404);
     }
-    stolen.ask("GET", "/sessions", None, 401);
+    stolen.request("GET", "/sessions", None, 401);
     root.publish(json!({"t": "AFTER", "d": 1, "audience": {"guild": GUILD}}));
     bob.await_payload(0, Some("BEFORE"));
     assert_eq!(bob.await_payload(0, None)["t"], "AFTER");
@@ -171,7 +171,7 @@ fn s7_a_revoked_key_ends_its_streams() {
 fn s7_a_stream_that_is_busy_ends_too() {
     let dir = tempfile::tempdir().unwrap();
     let (demo, mut root) = built(&dir);
-    let made = root.ask("POST", "/keys", Some(json!({"name": "stolen", "scopes": ["publish"]})), 201);
+    let made = root.request("POST", "/keys", Some(json!({"name": "stolen", "scopes": ["publish"]})), 201);
     let stolen = Backend::with(demo.addr, made["key"].as_str().unwrap());
     let mut stream = stolen.stream("POST", "/publish");
     let line = json!({"t": "MORE", "d": 1, "audience": {"guild": GUILD}}).to_string() + "\n";
@@ -179,7 +179,7 @@ fn s7_a_stream_that_is_busy_ends_too() {
     stream.write(&line.repeat(100));
     stream.next().unwrap();
     thread::scope(|scope| {
-        let revoking = scope.spawn(move || root.ask("DELETE", &format!("/keys/{id}"), None, 204));
+        let revoking = scope.spawn(move || root.request("DELETE", &format!("/keys/{id}"), None, 204));
         let deadline = Instant::now() + PATIENCE;
         // There is always another line at hand.
         let mut published = 1;
@@ -205,10 +205,14 @@ fn s19_a_key_may_be_limited_to_accounts() {
     let dir = tempfile::tempdir().unwrap();
     let (demo, mut root) = built(&dir);
     let refused =
-        root.ask("POST", "/keys", Some(json!({"name": "x", "scopes": ["tokens", "read"], "accounts": [BOB]})), 400);
+        root.request("POST", "/keys", Some(json!({"name": "x", "scopes": ["tokens", "read"], "accounts": [BOB]})), 400);
     assert_eq!(refused["errors"][0]["field"], "accounts", "{refused}");
-    let made =
-        root.ask("POST", "/keys", Some(json!({"name": "login", "scopes": ["tokens"], "accounts": [BOB, BOT]})), 201);
+    let made = root.request(
+        "POST",
+        "/keys",
+        Some(json!({"name": "login", "scopes": ["tokens"], "accounts": [BOB, BOT]})),
+        201,
+    );
     assert_eq!(made["accounts"], json!([BOB, BOT]));
     let mut login = Backend::with(demo.addr, made["key"].as_str().unwrap());
     let (bob, bot, ana) = (login.token(BOB), login.token(BOT), root.token(ANA));
@@ -221,23 +225,23 @@ fn s19_a_key_may_be_limited_to_accounts() {
             ("POST", "/tokens/revoke".to_owned(), Some(json!({"token": ana}))),
             ("POST", "/tokens/inspect".to_owned(), Some(json!({"token": ana}))),
         ] {
-            let refused = login.ask(method, &path, body, 403);
+            let refused = login.request(method, &path, body, 403);
             assert_eq!(refused["code"], "missing_scope", "{method} {path}");
             assert!(refused["message"].as_str().unwrap().contains(ANA), "{refused}");
         }
     };
     ana_is_not(&mut login);
     assert_eq!(Http::new(demo.addr, &ana).get("/api/v10/users/@me").unwrap().status, 200, "nothing was revoked");
-    login.ask("GET", "/guilds", None, 403);
-    login.ask("POST", "/keys", Some(json!({"name": "more", "scopes": ["tokens"]})), 403);
+    login.request("GET", "/guilds", None, 403);
+    login.request("POST", "/keys", Some(json!({"name": "more", "scopes": ["tokens"]})), 403);
 
     // It survives a restart with its list.
     assert_eq!(demo.terminate(), Some(0));
     let demo = self::demo(&dir);
     let mut login = Backend::with(demo.addr, &login.key);
     ana_is_not(&mut login);
-    login.ask("POST", "/tokens/revoke", Some(json!({"token": bob})), 200);
-    login.ask("POST", "/tokens/revoke", Some(json!({"token": bot})), 200);
+    login.request("POST", "/tokens/revoke", Some(json!({"token": bob})), 200);
+    login.request("POST", "/tokens/revoke", Some(json!({"token": bot})), 200);
     login.token(BOB);
     let listed = Backend::root(&demo).get("/keys");
     assert_eq!(listed[0]["accounts"], json!([BOB, BOT]));
@@ -287,8 +291,9 @@ fn s12_rest_and_gateway_agree_on_tokens_of_a_sign_on() {
     let mut backend = Backend::root(&demo);
     backend.build();
     let rest = |token: &str| Http::new(demo.addr, &format!("Bearer {token}")).get("/api/v10/users/@me").unwrap().status;
-    let inspect =
-        |backend: &mut Backend, token: &str| backend.ask("POST", "/tokens/inspect", Some(json!({"token": token})), 200);
+    let inspect = |backend: &mut Backend, token: &str| {
+        backend.request("POST", "/tokens/inspect", Some(json!({"token": token})), 200)
+    };
     for length in [655, 1_134, 2_100, 4_096] {
         let token = rs256(&pair, BOB, length);
         assert_eq!(rest(&token), 200, "{length}");
@@ -296,7 +301,7 @@ fn s12_rest_and_gateway_agree_on_tokens_of_a_sign_on() {
         let inspected = inspect(&mut backend, &token);
         assert_eq!((&inspected["valid"], &inspected["kind"]), (&json!(true), &json!("sign_on")), "{inspected}");
         assert_eq!(inspected["user_id"], BOB);
-        let revoked = backend.ask("POST", "/tokens/revoke", Some(json!({"token": token})), 200);
+        let revoked = backend.request("POST", "/tokens/revoke", Some(json!({"token": token})), 200);
         assert_eq!(revoked, json!({"revoked": 1, "closed": 1}), "{length}");
         assert_eq!(session.close_code(), Some(4004));
         assert_eq!((rest(&token), identify(&demo, &token).err()), (401, Some(Some(4004))), "{length}");
@@ -305,13 +310,13 @@ fn s12_rest_and_gateway_agree_on_tokens_of_a_sign_on() {
     // Both refuse tokens that are too long or name a bot.
     let long = rs256(&pair, BOB, 4_110);
     assert_eq!((rest(&long), identify(&demo, &long).err()), (401, Some(Some(4004))));
-    backend.ask("POST", "/tokens/revoke", Some(json!({"token": long})), 400);
+    backend.request("POST", "/tokens/revoke", Some(json!({"token": long})), 400);
     let bot = rs256(&pair, BOT, 655);
     assert_eq!((rest(&bot), identify(&demo, &bot).err()), (401, Some(Some(4004))));
     let inspected = inspect(&mut backend, &bot);
     assert_eq!((&inspected["valid"], &inspected["reason"]), (&json!(false), &json!("bot_account")), "{inspected}");
     assert_eq!((&inspected["kind"], &inspected["user_id"]), (&json!("sign_on"), &json!(BOT)));
-    let text = backend.ask("POST", "/tokens/revoke", Some(json!({"token": "x.y.z"})), 404);
+    let text = backend.request("POST", "/tokens/revoke", Some(json!({"token": "x.y.z"})), 404);
     assert!(text["message"].as_str().unwrap().contains("three parts"), "{text}");
     // Refusals are counted by reason.
     let metrics = metrics(&demo);
@@ -333,13 +338,13 @@ fn metrics(demo: &Demo) -> String {
 fn n1_1_a_refused_import_shows_the_answer_every_time() {
     let dir = tempfile::tempdir().unwrap();
     let (demo, mut root) = built(&dir);
-    let made = root.ask("POST", "/keys", Some(json!({"name": "reader", "scopes": ["read"]})), 201);
+    let made = root.request("POST", "/keys", Some(json!({"name": "reader", "scopes": ["read"]})), 201);
     let (reader, mine) = (made["key"].as_str().unwrap().to_owned(), root.key.clone());
     let file = dir.path().join("members.ndjson");
     let line =
         |n: u64| json!({"user": {"id": (1_200_000_000_000_010_000 + n).to_string(), "username": "x"}}).to_string();
     fs::write(&file, (0..50_000).map(|n| line(n) + "\n").collect::<String>()).unwrap();
-    let ask = |key: &str, guild: &str| {
+    let send_request = |key: &str, guild: &str| {
         let server = format!("http://{}", demo.addr);
         let mut command = guildhall(["import", file.to_str().unwrap(), "--guild", guild, "--server", &server]);
         stderr(&command.env("GUILDHALL_KEY", key).output().unwrap())
@@ -350,16 +355,16 @@ fn n1_1_a_refused_import_shows_the_answer_every_time() {
             (&"ghk_1_wrong".to_owned(), GUILD, "This key is not valid"),
             (&mine, "77", "There is no such guild"),
         ] {
-            let told = ask(key, guild);
+            let told = send_request(key, guild);
             let is_limited = told.contains("Too many wrong keys");
             assert!(told.contains(expected) || is_limited, "run {n}, {expected}: {told}");
         }
     }
-    assert!(ask("", GUILD).contains("GUILDHALL_KEY is empty"));
+    assert!(send_request("", GUILD).contains("GUILDHALL_KEY is empty"));
     assert_eq!(root.get(&format!("/guilds/{GUILD}"))["member_count"], 3, "nothing was taken");
     // Of a file that is not meant the node reads no more than it must, and its last word is heard too.
     fs::write(&file, "{}\n".repeat(400_000)).unwrap();
-    let told = ask(&mine, GUILD);
+    let told = send_request(&mine, GUILD);
     assert!(told.contains("1000 lines could not be taken: is it the right file?"), "{told}");
     assert!(told.contains("line 1: user: Must be there."), "{}", &told[..200]);
 }

@@ -20,7 +20,7 @@ use std::{
 };
 
 /// Sends one request on a socket that stays open; its status, or none if it was closed without an answer.
-fn ask(stream: &mut TcpStream, path: &str) -> Option<u16> {
+fn send_request(stream: &mut TcpStream, path: &str) -> Option<u16> {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: t\r\n\r\n").as_bytes()).ok()?;
     let mut answer = Vec::new();
@@ -37,7 +37,7 @@ fn ask(stream: &mut TcpStream, path: &str) -> Option<u16> {
 }
 
 fn health(addr: SocketAddr) -> Option<u16> {
-    ask(&mut TcpStream::connect(addr).unwrap(), "/healthz")
+    send_request(&mut TcpStream::connect(addr).unwrap(), "/healthz")
 }
 
 /// `guildhall serve` with an admin listener: its addresses, what it logged before it was ready, and its log.
@@ -99,7 +99,7 @@ fn s9_sockets_of_rest_leave_places_to_the_gateway() {
     let mut statuses = Vec::new();
     for _ in 0..121 {
         let mut stream = TcpStream::connect(demo.addr).unwrap();
-        statuses.push(ask(&mut stream, "/dictionaries"));
+        statuses.push(send_request(&mut stream, "/dictionaries"));
         held.push(stream);
     }
     let served = statuses.iter().filter(|status| **status == Some(200)).count();
@@ -117,10 +117,10 @@ fn s9_sockets_of_rest_leave_places_to_the_gateway() {
     });
     assert_eq!(refused, 503);
     assert_eq!(health(demo.addr), Some(200));
-    assert_eq!(ask(&mut TcpStream::connect(demo.addr).unwrap(), "/dictionaries"), Some(503));
+    assert_eq!(send_request(&mut TcpStream::connect(demo.addr).unwrap(), "/dictionaries"), Some(503));
     drop((held, more, sessions));
     wait_for("the places are free", || {
-        (ask(&mut TcpStream::connect(demo.addr).unwrap(), "/dictionaries") == Some(200)).then_some(())
+        (send_request(&mut TcpStream::connect(demo.addr).unwrap(), "/dictionaries") == Some(200)).then_some(())
     });
     assert_eq!(demo.terminate(), Some(0));
 }
@@ -155,7 +155,7 @@ fn s9_few_open_files_mean_fewer_places_and_no_hanging_sockets() {
     println!("400 upgrades took {:?}", begun.elapsed());
     let served = statuses.iter().filter(|status| **status == 101).count();
     assert_eq!(served, 140, "an eighth is for REST");
-    assert_eq!(ask(&mut TcpStream::connect(node.addr).unwrap(), "/dictionaries"), Some(200));
+    assert_eq!(send_request(&mut TcpStream::connect(node.addr).unwrap(), "/dictionaries"), Some(200));
     assert!(statuses.iter().all(|status| matches!(status, 101 | 503)), "{statuses:?}");
     assert_eq!((health(node.addr), health(node.admin)), (Some(200), Some(200)));
     assert!(node.metric("sockets_refused_total{why=\"full\"}") >= 200);

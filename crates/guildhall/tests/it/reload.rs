@@ -88,7 +88,7 @@ fn the_codec_of_new_connections_changes_and_old_ones_go_on() {
         );
         fs::write(&file, all).unwrap();
     };
-    write("classic");
+    write("per-connection");
     let (node, addr, log) = serve(&data, &["--config".as_ref(), file.as_ref()]);
     let new = || {
         let mut ws = Ws::connect(addr, "/?v=10&encoding=json&compress=zstd-stream", "").unwrap();
@@ -96,18 +96,18 @@ fn the_codec_of_new_connections_changes_and_old_ones_go_on() {
         ws
     };
     let first = new();
-    assert_eq!(writers(addr, 1), ["classic"]);
+    assert_eq!(writers(addr, 1), ["per-connection"]);
     write("shared-match");
     node.signal("HUP");
     let read = wait_for_line(&log, "configuration read again");
     assert_eq!((&read["changed"], &read["need_restart"]), (&json!(1), &json!(0)));
     let second = new();
-    assert_eq!(writers(addr, 2), ["classic", "shared-match"]);
-    write("classic");
+    assert_eq!(writers(addr, 2), ["per-connection", "shared-match"]);
+    write("per-connection");
     node.signal("HUP");
     wait_for_line(&log, "configuration read again");
     let third = new();
-    assert_eq!(writers(addr, 3), ["classic", "shared-match", "classic"]);
+    assert_eq!(writers(addr, 3), ["per-connection", "shared-match", "per-connection"]);
     drop((first, second, third));
     assert_eq!(node.terminate(), Some(0));
 }

@@ -5,7 +5,7 @@ use guildhall_guild::{Actor, Command, Guild, NewMessage, Output as GuildOutput};
 use guildhall_guild_protocol::{PartitionId, RelayStreams, ToRelay};
 use guildhall_model::ChannelType;
 use guildhall_partition::{
-    Account, Closed, Compression, ConnParams, Output, Partition, PartitionConfig, Streams, Transport,
+    Account, Closed, Compression, ConnParams, Output, Partition, PartitionConfig, StreamCodec, Transport,
 };
 use guildhall_stdx::SlotKey;
 use guildhall_test_kit::{ClientParams, FakeClock, GuildBuilder, ScriptedGate, id, identify_payload, privileged, user};
@@ -15,13 +15,13 @@ use std::{collections::VecDeque, io::IoSlice, sync::Arc};
 
 /// Sockets that keep nothing, and take everything unless they are full.
 #[derive(Default)]
-struct Void {
+struct NullTransport {
     is_full: bool,
     bytes: usize,
     sends: usize,
 }
 
-impl Transport for Void {
+impl Transport for NullTransport {
     fn send(&mut self, conn: SlotKey, bytes: &[u8]) -> Result<usize, Closed> {
         self.send_vectored(conn, &[IoSlice::new(bytes)])
     }
@@ -59,7 +59,7 @@ struct Crowd {
     clock: FakeClock,
     partition: Partition,
     guild: Guild,
-    link: Void,
+    link: NullTransport,
     streams: RelayStreams,
     mail: VecDeque<ToRelay>,
     conns: Vec<SlotKey>,
@@ -78,12 +78,12 @@ impl Crowd {
         let guild = GuildBuilder::new(1, &user(700)).channel(10, ChannelType::Text).member(&account, &[]).load();
         let mut config = PartitionConfig::new(PartitionId(0), "ws://localhost".into(), [1; 32]);
         config.passive_above_members = (kind == Kind::Passive).then_some(0);
-        config.streams = Streams::SharedMatch { history_bytes_max: 1 << 20, check_one_in: 0 };
+        config.stream_codec = StreamCodec::SharedMatch { history_bytes_max: 1 << 20, check_one_in: 0 };
         let mut crowd = Self {
             clock: FakeClock::default(),
             partition: Partition::new(config, Arc::new(ScriptedGate::default())),
             guild,
-            link: Void::default(),
+            link: NullTransport::default(),
             streams: RelayStreams::default(),
             mail: VecDeque::new(),
             conns: Vec::new(),

@@ -4,7 +4,7 @@
 use crate::fixture::*;
 use guildhall_codec::Encoding;
 use guildhall_partition::{Compression, PartitionConfig};
-use guildhall_test_kit::{ClientId, ClientParams, Pair, Received, ServerEnd, identify_payload};
+use guildhall_test_kit::{ClientId, ClientParams, Received, ServerEnd, TestCluster, identify_payload};
 use serde_json::Value;
 
 const LOG_EVENTS: usize = 8;
@@ -15,7 +15,7 @@ const ALL: [ClientParams; 4] = [
     ClientParams::new(Encoding::Etf, Compression::Zstd),
 ];
 
-fn forgetful(change: impl FnOnce(&mut PartitionConfig)) -> Pair {
+fn forgetful(change: impl FnOnce(&mut PartitionConfig)) -> TestCluster {
     world_with(|config| {
         config.log.events_max = LOG_EVENTS;
         change(config);
@@ -23,31 +23,31 @@ fn forgetful(change: impl FnOnce(&mut PartitionConfig)) -> Pair {
 }
 
 /// A bot that shares its log with all others of this function.
-fn member(pair: &mut Pair, params: ClientParams) -> ClientId {
-    let client = live(pair, &gob(), Some(PLAIN), params);
-    pair.client(client).heartbeat();
-    pair.take(client);
+fn member(cluster: &mut TestCluster, params: ClientParams) -> ClientId {
+    let client = live(cluster, &gob(), Some(PLAIN), params);
+    cluster.client(client).heartbeat();
+    cluster.take(client);
     client
 }
 
-fn chat(pair: &mut Pair, count: usize) {
+fn chat(cluster: &mut TestCluster, count: usize) {
     for n in 0..count {
-        say(pair, &ana(), GENERAL, &format!("{n}"));
-        pair.settle();
+        say(cluster, &ana(), GENERAL, &format!("{n}"));
+        cluster.run_until_idle();
     }
 }
 
 /// Its socket takes this many bytes and then none.
-fn stall(pair: &mut Pair, client: ClientId, room: usize) {
-    pair.stop_reading(client);
-    pair.client(client).socket().set_room(room);
+fn stall(cluster: &mut TestCluster, client: ClientId, room: usize) {
+    cluster.stop_reading(client);
+    cluster.client(client).socket().set_room(room);
 }
 
 /// Sequence numbers of what a client gets before its connection ends without a close frame.
-fn until_it_is_cut(pair: &mut Pair, client: ClientId) -> Vec<u64> {
-    pair.client(client).socket().set_room(usize::MAX);
-    pair.start_reading(client);
-    let mut received = pair.take(client);
+fn until_it_is_cut(cluster: &mut TestCluster, client: ClientId) -> Vec<u64> {
+    cluster.client(client).socket().set_room(usize::MAX);
+    cluster.start_reading(client);
+    let mut received = cluster.take(client);
     assert_eq!(received.pop(), Some(Received::End), "{received:?}");
     let seq = |received: Received| match received {
         Received::Dispatch(dispatch) => dispatch.seq,
@@ -60,21 +60,21 @@ fn until_it_is_cut(pair: &mut Pair, client: ClientId) -> Vec<u64> {
 fn whose_next_dispatch_was_forgotten_is_cut_and_starts_anew() {
     for params in ALL {
         for room in [0, 1, 40, 300] {
-            let mut pair = forgetful(|_| {});
-            let quick = member(&mut pair, ClientParams::JSON);
-            let slow = member(&mut pair, params);
-            let seen = pair.client(slow).seq;
-            stall(&mut pair, slow, room);
-            chat(&mut pair, 30);
-            assert_eq!(heard(&mut pair, quick).len(), 30, "nobody waits for the slow one");
-            let got = until_it_is_cut(&mut pair, slow);
+            let mut cluster = forgetful(|_| {});
+            let quick = member(&mut cluster, ClientParams::JSON);
+            let slow = member(&mut cluster, params);
+            let seen = cluster.client(slow).seq;
+            stall(&mut cluster, slow, room);
+            chat(&mut cluster, 30);
+            assert_eq!(heard(&mut cluster, quick).len(), 30, "nobody waits for the slow one");
+            let got = until_it_is_cut(&mut cluster, slow);
             assert_eq!(got, (seen + 1..=seen + got.len() as u64).collect::<Vec<_>>(), "{params:?}, room {room}");
             assert!(got.len() < 30 - LOG_EVENTS, "{params:?}, room {room}");
-            let counters = pair.partition().counters();
+            let counters = cluster.partition().counters();
             assert_eq!((counters.slow_consumers_total, counters.sessions_ended_total), (1, 1));
-            let slow = refused(&mut pair, slow, &gob());
-            pair.client(slow).identify(identify_payload(&gob().username, Some(PLAIN)));
-            assert_eq!(names(&mut pair, slow), ["READY", "GUILD_CREATE"]);
+            let slow = refused(&mut cluster, slow, &gob());
+            cluster.client(slow).identify(identify_payload(&gob().username, Some(PLAIN)));
+            assert_eq!(names(&mut cluster, slow), ["READY", "GUILD_CREATE"]);
         }
     }
 }
@@ -82,15 +82,15 @@ fn whose_next_dispatch_was_forgotten_is_cut_and_starts_anew() {
 #[test]
 fn who_is_behind_by_less_than_that_gets_everything() {
     for params in ALL {
-        let mut pair = forgetful(|_| {});
-        let _quick = member(&mut pair, ClientParams::JSON);
-        let slow = member(&mut pair, params);
-        let seen = pair.client(slow).seq;
-        stall(&mut pair, slow, 1);
-        chat(&mut pair, LOG_EVENTS);
-        pair.client(slow).socket().set_room(usize::MAX);
-        pair.start_reading(slow);
-        let told: Vec<u64> = pair.names(slow).into_iter().map(|(seq, _)| seq).collect();
+        let mut cluster = forgetful(|_| {});
+        let _quick = member(&mut cluster, ClientParams::JSON);
+        let slow = member(&mut cluster, params);
+        let seen = cluster.client(slow).seq;
+        stall(&mut cluster, slow, 1);
+        chat(&mut cluster, LOG_EVENTS);
+        cluster.client(slow).socket().set_room(usize::MAX);
+        cluster.start_reading(slow);
+        let told: Vec<u64> = cluster.names(slow).into_iter().map(|(seq, _)| seq).collect();
         assert_eq!(told, (seen + 1..=seen + LOG_EVENTS as u64).collect::<Vec<_>>(), "{params:?}");
     }
 }
@@ -103,140 +103,140 @@ fn a_log_forgets_by_number_by_size_and_by_age() {
         |config| config.log.age_ms_max = 20_000,
     ];
     for (n, limit) in limits.into_iter().enumerate() {
-        let mut pair = world_with(limit);
-        let _quick = member(&mut pair, ClientParams::JSON);
-        let away = member(&mut pair, ClientParams::JSON);
-        pair.cut(away);
-        chat(&mut pair, 4);
-        let (away, told) = replayed(&mut pair, away, &gob());
+        let mut cluster = world_with(limit);
+        let _quick = member(&mut cluster, ClientParams::JSON);
+        let away = member(&mut cluster, ClientParams::JSON);
+        cluster.cut(away);
+        chat(&mut cluster, 4);
+        let (away, told) = replayed(&mut cluster, away, &gob());
         assert_eq!(told.len(), 4, "limit {n}");
-        pair.client(away).heartbeat();
-        pair.take(away);
-        pair.cut(away);
-        chat(&mut pair, 10);
-        pair.advance_with_heartbeats(25_000);
-        chat(&mut pair, 2);
-        refused(&mut pair, away, &gob());
+        cluster.client(away).heartbeat();
+        cluster.take(away);
+        cluster.cut(away);
+        chat(&mut cluster, 10);
+        cluster.advance_with_heartbeats(25_000);
+        chat(&mut cluster, 2);
+        refused(&mut cluster, away, &gob());
     }
 }
 
 #[test]
 fn a_resume_from_where_the_log_was_forgotten_is_refused_and_from_behind_it_granted() {
     for params in ALL {
-        let mut pair = forgetful(|_| {});
-        let _quick = member(&mut pair, ClientParams::JSON);
-        let away = member(&mut pair, params);
-        pair.cut(away);
-        let seen = pair.client(away).seq;
-        chat(&mut pair, 3 * LOG_EVENTS);
+        let mut cluster = forgetful(|_| {});
+        let _quick = member(&mut cluster, ClientParams::JSON);
+        let away = member(&mut cluster, params);
+        cluster.cut(away);
+        let seen = cluster.client(away).seq;
+        chat(&mut cluster, 3 * LOG_EVENTS);
         let oldest_kept = seen + 2 * LOG_EVENTS as u64 + 1;
         for seq in [seen, seen + 1, oldest_kept - 2] {
-            pair.client(away).seq = seq;
-            refused(&mut pair, away, &gob());
+            cluster.client(away).seq = seq;
+            refused(&mut cluster, away, &gob());
         }
         // As if it had got that far: the rest is there.
-        pair.client(away).seq = oldest_kept - 1;
-        let (away, told) = replayed(&mut pair, away, &gob());
+        cluster.client(away).seq = oldest_kept - 1;
+        let (away, told) = replayed(&mut cluster, away, &gob());
         let told: Vec<u64> = told.into_iter().map(|(seq, _)| seq).collect();
         assert_eq!(told, (oldest_kept..oldest_kept + LOG_EVENTS as u64).collect::<Vec<_>>(), "{params:?}");
-        chat(&mut pair, 1);
-        assert_eq!(heard(&mut pair, away).len(), 1);
+        chat(&mut cluster, 1);
+        assert_eq!(heard(&mut cluster, away).len(), 1);
     }
 }
 
 #[test]
 fn what_is_for_one_session_alone_does_not_hide_that_something_shared_is_gone() {
-    let mut pair = forgetful(|_| {});
-    let _quick = member(&mut pair, ClientParams::JSON);
-    let away = member(&mut pair, ClientParams::JSON);
-    pair.cut(away);
+    let mut cluster = forgetful(|_| {});
+    let _quick = member(&mut cluster, ClientParams::JSON);
+    let away = member(&mut cluster, ClientParams::JSON);
+    cluster.cut(away);
     // Of itself: kept in its own buffer.
-    nick(&mut pair, &gob(), "G");
-    chat(&mut pair, 2 * LOG_EVENTS);
-    nick(&mut pair, &gob(), "H");
-    pair.settle();
-    refused(&mut pair, away, &gob());
+    nick(&mut cluster, &gob(), "G");
+    chat(&mut cluster, 2 * LOG_EVENTS);
+    nick(&mut cluster, &gob(), "H");
+    cluster.run_until_idle();
+    refused(&mut cluster, away, &gob());
 }
 
 #[test]
 fn who_is_away_and_misses_too_much_is_gone_though_others_hold_the_log() {
     for (events, bytes) in [(10, usize::MAX), (usize::MAX, 8_000)] {
-        let mut pair = world_with(|config| (config.replay_events_max, config.replay_bytes_max) = (events, bytes));
-        let quick = member(&mut pair, ClientParams::JSON);
-        let away = member(&mut pair, ClientParams::ETF);
-        pair.cut(away);
+        let mut cluster = world_with(|config| (config.replay_events_max, config.replay_bytes_max) = (events, bytes));
+        let quick = member(&mut cluster, ClientParams::JSON);
+        let away = member(&mut cluster, ClientParams::ETF);
+        cluster.cut(away);
         let mut missed = 0;
-        while pair.partition().sessions_count() == 2 {
-            chat(&mut pair, 1);
+        while cluster.partition().sessions_count() == 2 {
+            chat(&mut cluster, 1);
             missed += 1;
         }
         assert!((8..=20).contains(&missed), "{missed}");
-        refused(&mut pair, away, &gob());
-        assert_eq!(heard(&mut pair, quick).len(), missed);
+        refused(&mut cluster, away, &gob());
+        assert_eq!(heard(&mut cluster, quick).len(), missed);
     }
 }
 
 #[test]
 fn who_is_behind_past_the_limit_is_cut_though_others_hold_the_log() {
     for (events, bytes) in [(10, usize::MAX), (usize::MAX, 8_000)] {
-        let mut pair = world_with(|config| {
+        let mut cluster = world_with(|config| {
             (config.replay_events_max, config.replay_bytes_max) = (5, 1_000);
             (config.backlog_events_max, config.backlog_bytes_max) = (events, bytes);
         });
-        let quick = member(&mut pair, ClientParams::JSON);
-        let slow = member(&mut pair, ClientParams::JSON);
-        stall(&mut pair, slow, 10);
+        let quick = member(&mut cluster, ClientParams::JSON);
+        let slow = member(&mut cluster, ClientParams::JSON);
+        stall(&mut cluster, slow, 10);
         let mut missed = 0;
-        while pair.partition().conns_count() == 2 {
-            chat(&mut pair, 1);
+        while cluster.partition().conns_count() == 2 {
+            chat(&mut cluster, 1);
             missed += 1;
         }
         assert!((8..=20).contains(&missed), "{missed}");
-        assert_eq!(pair.partition().sessions_count(), 1);
-        refused(&mut pair, slow, &gob());
-        assert_eq!(heard(&mut pair, quick).len(), missed);
+        assert_eq!(cluster.partition().sessions_count(), 1);
+        refused(&mut cluster, slow, &gob());
+        assert_eq!(heard(&mut cluster, quick).len(), missed);
     }
 }
 
 #[test]
 fn a_frame_that_cannot_be_finished_is_followed_by_nothing() {
     // Whatever would be written next would be taken for the rest of it.
-    let ends: [fn(&mut Pair, ClientId); 3] = [
-        |pair, client| pair.client(client).send(99, &Value::Null),
-        |pair, client| pair.client(client).close(Some(4000)),
-        |pair, _| pair.close_all(0),
+    let ends: [fn(&mut TestCluster, ClientId); 3] = [
+        |cluster, client| cluster.client(client).send(99, &Value::Null),
+        |cluster, client| cluster.client(client).close(Some(4000)),
+        |cluster, _| cluster.close_all(0),
     ];
     for end in ends {
-        let mut pair = forgetful(|_| {});
-        let _quick = member(&mut pair, ClientParams::JSON);
-        let slow = member(&mut pair, ClientParams::JSON);
-        stall(&mut pair, slow, 100);
-        chat(&mut pair, 3 * LOG_EVENTS);
-        let socket = pair.client(slow).socket().clone();
+        let mut cluster = forgetful(|_| {});
+        let _quick = member(&mut cluster, ClientParams::JSON);
+        let slow = member(&mut cluster, ClientParams::JSON);
+        stall(&mut cluster, slow, 100);
+        chat(&mut cluster, 3 * LOG_EVENTS);
+        let socket = cluster.client(slow).socket().clone();
         assert!(socket.is_full() && socket.unread_bytes() == 100);
         socket.set_room(usize::MAX);
-        end(&mut pair, slow);
-        pair.settle();
+        end(&mut cluster, slow);
+        cluster.run_until_idle();
         assert_eq!((socket.unread_bytes(), socket.server_end()), (100, ServerEnd::Dropped));
-        pair.start_reading(slow);
-        assert_eq!(pair.take(slow), [Received::End]);
+        cluster.start_reading(slow);
+        assert_eq!(cluster.take(slow), [Received::End]);
     }
 }
 
 #[test]
 fn a_takeover_of_a_frame_that_cannot_be_finished_cuts_the_old_connection() {
-    let mut pair = forgetful(|_| {});
-    let _quick = member(&mut pair, ClientParams::JSON);
-    let old = member(&mut pair, ClientParams::JSON);
-    let seen = pair.client(old).seq;
-    stall(&mut pair, old, 100);
-    chat(&mut pair, 2 * LOG_EVENTS);
+    let mut cluster = forgetful(|_| {});
+    let _quick = member(&mut cluster, ClientParams::JSON);
+    let old = member(&mut cluster, ClientParams::JSON);
+    let seen = cluster.client(old).seq;
+    stall(&mut cluster, old, 100);
+    chat(&mut cluster, 2 * LOG_EVENTS);
     // It says that it has more than it was sent whole; the rest is kept.
-    pair.client(old).seq = seen + LOG_EVENTS as u64;
-    let (new, told) = replayed(&mut pair, old, &gob());
+    cluster.client(old).seq = seen + LOG_EVENTS as u64;
+    let (new, told) = replayed(&mut cluster, old, &gob());
     assert_eq!(told.len(), LOG_EVENTS);
-    let socket = pair.client(old).socket().clone();
+    let socket = cluster.client(old).socket().clone();
     assert_eq!((socket.unread_bytes(), socket.server_end()), (100, ServerEnd::Dropped));
-    chat(&mut pair, 1);
-    assert_eq!(heard(&mut pair, new).len(), 1);
+    chat(&mut cluster, 1);
+    assert_eq!(heard(&mut cluster, new).len(), 1);
 }

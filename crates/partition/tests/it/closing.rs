@@ -3,35 +3,35 @@
 use crate::fixture::*;
 use guildhall_model::CloseCode;
 use guildhall_partition::{IdentifyFault, Leaving};
-use guildhall_test_kit::{ClientId, ClientParams, GRACE_MS, Pair, Received, TestClient, identify_payload};
+use guildhall_test_kit::{ClientId, ClientParams, GRACE_MS, Received, TestClient, TestCluster, identify_payload};
 use serde_json::{Value, json};
 
 /// A greeted client, before it says who it is.
-fn greeted(params: ClientParams) -> (Pair, ClientId) {
-    let mut pair = world();
-    let client = pair.connect(params);
-    pair.take(client);
-    (pair, client)
+fn greeted(params: ClientParams) -> (TestCluster, ClientId) {
+    let mut cluster = world();
+    let client = cluster.connect(params);
+    cluster.take(client);
+    (cluster, client)
 }
 
 /// Checks the close code of a client that has received HELLO, after it sent something.
 fn check_greeted(params: ClientParams, send: impl FnOnce(&mut TestClient), expected: CloseCode) {
-    let (mut pair, client) = greeted(params);
-    send(pair.client(client));
-    assert_eq!(pair.close_code(client), Some(expected.code()));
-    assert_eq!(pair.partition().conns_count(), 0, "it is over once the client has closed too");
+    let (mut cluster, client) = greeted(params);
+    send(cluster.client(client));
+    assert_eq!(cluster.close_code(client), Some(expected.code()));
+    assert_eq!(cluster.partition().conns_count(), 0, "it is over once the client has closed too");
 }
 
 /// The same for one with a session, which must be there still.
 fn check_live(params: ClientParams, send: impl FnOnce(&mut TestClient), expected: CloseCode) {
-    let mut pair = world();
-    let client = live(&mut pair, &pro(), Some(FULL), params);
-    let witness = live(&mut pair, &bob(), None, ClientParams::JSON);
-    send(pair.client(client));
-    assert_eq!(pair.close_code(client), Some(expected.code()));
-    say(&mut pair, &ana(), GENERAL, "still here");
-    assert_eq!(heard(&mut pair, witness).len(), 1, "nobody else is closed");
-    let (_, names) = replayed(&mut pair, client, &pro());
+    let mut cluster = world();
+    let client = live(&mut cluster, &pro(), Some(FULL), params);
+    let witness = live(&mut cluster, &bob(), None, ClientParams::JSON);
+    send(cluster.client(client));
+    assert_eq!(cluster.close_code(client), Some(expected.code()));
+    say(&mut cluster, &ana(), GENERAL, "still here");
+    assert_eq!(heard(&mut cluster, witness).len(), 1, "nobody else is closed");
+    let (_, names) = replayed(&mut cluster, client, &pro());
     assert!(names.iter().any(|(_, name)| name == "MESSAGE_CREATE"), "{names:?}");
 }
 
@@ -66,15 +66,15 @@ fn c4001_a_payload_that_does_not_fit_its_opcode() {
 
 #[test]
 fn opcodes_without_a_server_side_here_are_ignored() {
-    let mut pair = world();
-    let client = live_bot(&mut pair);
+    let mut cluster = world();
+    let client = live_bot(&mut cluster);
     for op in (12..=39).chain([5, 41, 42, 43]) {
         for d in [Value::Null, json!({"guild_id": "1"}), json!([])] {
-            pair.client(client).send(op, &d);
+            cluster.client(client).send(op, &d);
         }
     }
-    pair.client(client).heartbeat();
-    assert_eq!(pair.take(client), [Received::HeartbeatAck]);
+    cluster.client(client).heartbeat();
+    assert_eq!(cluster.take(client), [Received::HeartbeatAck]);
 }
 
 #[test]
@@ -101,30 +101,30 @@ fn padded(bytes: usize) -> Vec<u8> {
 
 #[test]
 fn c4002_what_is_too_large() {
-    let (mut pair, client) = greeted(ClientParams::JSON);
-    pair.client(client).send_raw(&padded(15_360));
-    assert_eq!(pair.take(client), [Received::HeartbeatAck]);
+    let (mut cluster, client) = greeted(ClientParams::JSON);
+    cluster.client(client).send_raw(&padded(15_360));
+    assert_eq!(cluster.take(client), [Received::HeartbeatAck]);
     check_greeted(ClientParams::JSON, |client| client.send_raw(&padded(15_361)), CloseCode::DecodeError);
 
     check_live(ClientParams::JSON, |client| client.send_raw(&padded(4_097)), CloseCode::DecodeError);
     for (account, max) in [(pro(), 4_096), (bob(), 15_360)] {
-        let mut pair = world();
-        let client = live(&mut pair, &account, Some(FULL), ClientParams::JSON);
-        pair.client(client).send_raw(&padded(max));
-        assert_eq!(pair.take(client), [Received::HeartbeatAck]);
-        pair.client(client).send_raw(&padded(max + 1));
-        assert_eq!(pair.close_code(client), Some(4002));
+        let mut cluster = world();
+        let client = live(&mut cluster, &account, Some(FULL), ClientParams::JSON);
+        cluster.client(client).send_raw(&padded(max));
+        assert_eq!(cluster.take(client), [Received::HeartbeatAck]);
+        cluster.client(client).send_raw(&padded(max + 1));
+        assert_eq!(cluster.close_code(client), Some(4002));
     }
 }
 
 #[test]
 fn the_limit_of_a_bot_holds_after_a_resume_too() {
-    let mut pair = world();
-    let client = live_bot(&mut pair);
-    pair.cut(client);
-    let (client, _) = replayed(&mut pair, client, &pro());
-    pair.client(client).send_raw(&padded(4_097));
-    assert_eq!(pair.close_code(client), Some(4002));
+    let mut cluster = world();
+    let client = live_bot(&mut cluster);
+    cluster.cut(client);
+    let (client, _) = replayed(&mut cluster, client, &pro());
+    cluster.client(client).send_raw(&padded(4_097));
+    assert_eq!(cluster.close_code(client), Some(4002));
 }
 
 #[test]
@@ -135,10 +135,10 @@ fn c4003_anything_before_identify() {
     for op in [5, 12, 14, 37, 43] {
         check_greeted(ClientParams::ETF, |client| client.send(op, &json!({})), CloseCode::NotAuthenticated);
     }
-    let (mut pair, client) = greeted(ClientParams::JSON);
-    pair.client(client).send(41, &json!({}));
-    pair.client(client).heartbeat();
-    assert_eq!(pair.take(client), [Received::HeartbeatAck]);
+    let (mut cluster, client) = greeted(ClientParams::JSON);
+    cluster.client(client).send(41, &json!({}));
+    cluster.client(client).heartbeat();
+    assert_eq!(cluster.take(client), [Received::HeartbeatAck]);
 }
 
 #[test]
@@ -152,11 +152,11 @@ fn c4005_a_second_identify_or_resume() {
     check_live(ClientParams::JSON, identify(&pro().username, |_| {}), CloseCode::AlreadyAuthenticated);
     check_live(ClientParams::JSON, |client| client.resume(&pro().username), CloseCode::AlreadyAuthenticated);
     // Both in one read, before the first is answered.
-    let (mut pair, client) = greeted(ClientParams::JSON);
-    pair.client(client).identify(identify_payload(&pro().username, Some(PLAIN)));
-    pair.client(client).identify(identify_payload(&pro().username, Some(PLAIN)));
-    assert_eq!(pair.close_code(client), Some(4005));
-    assert_eq!(pair.partition().sessions_count(), 1);
+    let (mut cluster, client) = greeted(ClientParams::JSON);
+    cluster.client(client).identify(identify_payload(&pro().username, Some(PLAIN)));
+    cluster.client(client).identify(identify_payload(&pro().username, Some(PLAIN)));
+    assert_eq!(cluster.close_code(client), Some(4005));
+    assert_eq!(cluster.partition().sessions_count(), 1);
 }
 
 #[test]
@@ -172,18 +172,18 @@ fn c4008_more_than_120_messages_a_minute() {
     // IDENTIFY was the first.
     check_live(ClientParams::JSON, flood(120), CloseCode::RateLimited);
 
-    let (mut pair, client) = greeted(ClientParams::JSON);
-    flood(120)(pair.client(client));
-    assert_eq!(pair.take(client).len(), 120, "as many answers");
-    pair.advance(60_000 - 1);
-    let live = live_bot(&mut pair);
-    pair.client(client).heartbeat();
-    assert_eq!(pair.close_code(client), Some(4008), "the minute is not over");
-    flood(119)(pair.client(live));
-    assert_eq!(pair.take(live).len(), 119);
-    pair.advance(60_000);
-    flood(120)(pair.client(live));
-    assert_eq!(pair.take(live).len(), 120, "a new minute");
+    let (mut cluster, client) = greeted(ClientParams::JSON);
+    flood(120)(cluster.client(client));
+    assert_eq!(cluster.take(client).len(), 120, "as many answers");
+    cluster.advance(60_000 - 1);
+    let live = live_bot(&mut cluster);
+    cluster.client(client).heartbeat();
+    assert_eq!(cluster.close_code(client), Some(4008), "the minute is not over");
+    flood(119)(cluster.client(live));
+    assert_eq!(cluster.take(live).len(), 119);
+    cluster.advance(60_000);
+    flood(120)(cluster.client(live));
+    assert_eq!(cluster.take(live).len(), 120, "a new minute");
 }
 
 #[test]
@@ -196,19 +196,19 @@ fn c4010_a_shard_that_cannot_be() {
 
 #[test]
 fn c4011_too_many_guilds_for_one_shard() {
-    let mut pair = world_with(|config| config.guilds_per_shard_max = 1);
-    let fits = live(&mut pair, &gob(), Some(PLAIN), ClientParams::JSON);
-    assert_eq!(pair.take(fits), []);
-    pair.name_guild(&pro(), guildhall_test_kit::id(2));
-    let client = pair.login(&pro(), Some(PLAIN), ClientParams::JSON);
-    assert_eq!(pair.close_code(client), Some(4011));
+    let mut cluster = world_with(|config| config.guilds_per_shard_max = 1);
+    let fits = live(&mut cluster, &gob(), Some(PLAIN), ClientParams::JSON);
+    assert_eq!(cluster.take(fits), []);
+    cluster.name_guild(&pro(), guildhall_test_kit::id(2));
+    let client = cluster.login(&pro(), Some(PLAIN), ClientParams::JSON);
+    assert_eq!(cluster.close_code(client), Some(4011));
 }
 
 #[test]
 fn c4012_a_version_that_is_not_served() {
-    let mut pair = world();
-    let client = pair.connect_refused(CloseCode::InvalidApiVersion);
-    let received = pair.take(client);
+    let mut cluster = world();
+    let client = cluster.connect_refused(CloseCode::InvalidApiVersion);
+    let received = cluster.take(client);
     assert_eq!(received, [Received::Close(Some(4012), "Invalid API version".to_owned()), Received::End]);
 }
 
@@ -227,17 +227,17 @@ fn c4014_intents_that_were_not_granted() {
         check_greeted(ClientParams::JSON, send, CloseCode::DisallowedIntents);
     }
     // User accounts need no granted intents.
-    let (mut pair, client) = greeted(ClientParams::JSON);
-    pair.client(client).identify(identify_payload(&bob().username, Some(u32::MAX)));
-    assert_eq!(pair.names(client), [(1, "READY".to_owned())]);
+    let (mut cluster, client) = greeted(ClientParams::JSON);
+    cluster.client(client).identify(identify_payload(&bob().username, Some(u32::MAX)));
+    assert_eq!(cluster.names(client), [(1, "READY".to_owned())]);
 }
 
 #[test]
 fn close_reasons_say_which_intent_or_field() {
     let reason = |send: &dyn Fn(&mut Value)| {
-        let (mut pair, client) = greeted(ClientParams::JSON);
-        identify(&gob().username, |d| send(d))(pair.client(client));
-        match pair.take(client).as_slice() {
+        let (mut cluster, client) = greeted(ClientParams::JSON);
+        identify(&gob().username, |d| send(d))(cluster.client(client));
+        match cluster.take(client).as_slice() {
             [Received::Close(_, reason), Received::End] => reason.clone(),
             other => panic!("{other:?}"),
         }
@@ -264,54 +264,54 @@ fn close_reasons_say_which_intent_or_field() {
 
 #[test]
 fn c4015_too_many_sessions() {
-    let (mut pair, client) = greeted(ClientParams::JSON);
-    pair.gate.deny_next(IdentifyFault::Sessions);
-    pair.client(client).identify(identify_payload(&bob().username, None));
-    assert_eq!(pair.close_code(client), Some(4015));
-    assert_eq!(pair.partition().sessions_count(), 0);
+    let (mut cluster, client) = greeted(ClientParams::JSON);
+    cluster.gate.deny_next(IdentifyFault::Sessions);
+    cluster.client(client).identify(identify_payload(&bob().username, None));
+    assert_eq!(cluster.close_code(client), Some(4015));
+    assert_eq!(cluster.partition().sessions_count(), 0);
 }
 
 #[test]
 fn the_order_of_checks_is_the_protocols() {
     // Intents before shard, shard before the gate.
-    let (mut pair, client) = greeted(ClientParams::JSON);
-    pair.gate.deny_next(IdentifyFault::BotRate);
+    let (mut cluster, client) = greeted(ClientParams::JSON);
+    cluster.gate.deny_next(IdentifyFault::BotRate);
     identify(&gob().username, |d| {
         d["intents"] = (-1).into();
         d["shard"] = json!([5, 1]);
-    })(pair.client(client));
-    assert_eq!(pair.close_code(client), Some(4013));
-    let other = pair.connect(ClientParams::JSON);
-    identify(&gob().username, |d| d["shard"] = json!([5, 1]))(pair.client(other));
-    assert_eq!(pair.close_code(other), Some(4010));
-    let third = pair.connect(ClientParams::JSON);
-    pair.take(third);
-    identify(&gob().username, |_| {})(pair.client(third));
-    assert_eq!(pair.take(third), [Received::InvalidSession(false)]);
+    })(cluster.client(client));
+    assert_eq!(cluster.close_code(client), Some(4013));
+    let other = cluster.connect(ClientParams::JSON);
+    identify(&gob().username, |d| d["shard"] = json!([5, 1]))(cluster.client(other));
+    assert_eq!(cluster.close_code(other), Some(4010));
+    let third = cluster.connect(ClientParams::JSON);
+    cluster.take(third);
+    identify(&gob().username, |_| {})(cluster.client(third));
+    assert_eq!(cluster.take(third), [Received::InvalidSession(false)]);
 }
 
 #[test]
 fn a_client_that_says_1000_or_1001_is_gone_for_good() {
     for code in [1000, 1001] {
-        let mut pair = world();
-        let client = live_bot(&mut pair);
-        pair.client(client).close(Some(code));
-        assert_eq!(pair.take(client), [Received::Close(Some(code), String::new()), Received::End]);
-        assert_eq!(pair.partition().sessions_count(), 0);
-        refused(&mut pair, client, &pro());
+        let mut cluster = world();
+        let client = live_bot(&mut cluster);
+        cluster.client(client).close(Some(code));
+        assert_eq!(cluster.take(client), [Received::Close(Some(code), String::new()), Received::End]);
+        assert_eq!(cluster.partition().sessions_count(), 0);
+        refused(&mut cluster, client, &pro());
     }
 }
 
 #[test]
 fn a_client_that_says_anything_else_comes_back() {
     for code in [Some(1006 + 5), Some(3000), Some(4000), Some(4200), Some(4999), None] {
-        let mut pair = world();
-        let client = live_bot(&mut pair);
-        pair.client(client).close(code);
-        let received = pair.take(client);
+        let mut cluster = world();
+        let client = live_bot(&mut cluster);
+        cluster.client(client).close(code);
+        let received = cluster.take(client);
         assert!(matches!(received[..], [Received::Close(..), Received::End]), "{code:?}: {received:?}");
-        say(&mut pair, &ana(), GENERAL, "meanwhile");
-        let (_, names) = replayed(&mut pair, client, &pro());
+        say(&mut cluster, &ana(), GENERAL, "meanwhile");
+        let (_, names) = replayed(&mut cluster, client, &pro());
         assert_eq!(names.len(), 1, "{code:?}");
     }
 }
@@ -319,103 +319,107 @@ fn a_client_that_says_anything_else_comes_back() {
 #[test]
 fn the_server_never_says_1000_or_1001_of_its_own_accord() {
     assert!(CloseCode::ALL.iter().all(|code| (4000..=4015).contains(&code.code())));
-    let mut pair = world();
-    let client = live_bot(&mut pair);
-    pair.client(client).close(None);
-    assert_eq!(pair.take(client), [Received::Close(None, String::new()), Received::End], "an empty one is answered so");
+    let mut cluster = world();
+    let client = live_bot(&mut cluster);
+    cluster.client(client).close(None);
+    assert_eq!(
+        cluster.take(client),
+        [Received::Close(None, String::new()), Received::End],
+        "an empty one is answered so"
+    );
 }
 
 #[test]
 fn a_fault_below_the_gateway_protocol_keeps_the_session() {
-    let mut pair = world();
-    let client = live_bot(&mut pair);
+    let mut cluster = world();
+    let client = live_bot(&mut cluster);
     // A frame without mask.
-    pair.client(client).socket().client_write(b"\x81\x02{}");
-    assert_eq!(pair.close_code(client), Some(1002));
-    let (client, _) = replayed(&mut pair, client, &pro());
-    pair.client(client).send_raw(b"\xff");
-    assert_eq!(pair.close_code(client), Some(1007), "text that is no UTF-8");
-    replayed(&mut pair, client, &pro());
+    cluster.client(client).socket().client_write(b"\x81\x02{}");
+    assert_eq!(cluster.close_code(client), Some(1002));
+    let (client, _) = replayed(&mut cluster, client, &pro());
+    cluster.client(client).send_raw(b"\xff");
+    assert_eq!(cluster.close_code(client), Some(1007), "text that is no UTF-8");
+    replayed(&mut cluster, client, &pro());
 }
 
 #[test]
 fn pings_are_answered_before_and_after_identify() {
-    let mut pair = world();
-    let client = pair.connect(ClientParams::ETF);
-    pair.client(client).ping(b"one");
-    assert!(pair.take(client).contains(&Received::Pong(b"one".to_vec())));
-    pair.client(client).identify(identify_payload(&pro().username, Some(FULL)));
-    pair.client(client).ping(b"");
-    assert!(pair.take(client).contains(&Received::Pong(Vec::new())));
+    let mut cluster = world();
+    let client = cluster.connect(ClientParams::ETF);
+    cluster.client(client).ping(b"one");
+    assert!(cluster.take(client).contains(&Received::Pong(b"one".to_vec())));
+    cluster.client(client).identify(identify_payload(&pro().username, Some(FULL)));
+    cluster.client(client).ping(b"");
+    assert!(cluster.take(client).contains(&Received::Pong(Vec::new())));
 }
 
 #[test]
 fn a_client_that_does_not_close_after_our_close_is_cut() {
-    let mut pair = world();
-    let client = live_bot(&mut pair);
-    pair.stop_reading(client);
-    pair.client(client).send(99, &Value::Null);
-    pair.settle();
-    assert_eq!(pair.partition().conns_count(), 1);
-    pair.advance(4_999);
-    assert_eq!(pair.partition().conns_count(), 1);
-    pair.advance(1);
-    assert_eq!(pair.partition().conns_count(), 0);
-    pair.start_reading(client);
-    assert_eq!(pair.close_code(client), Some(4001), "what was sent before arrives");
+    let mut cluster = world();
+    let client = live_bot(&mut cluster);
+    cluster.stop_reading(client);
+    cluster.client(client).send(99, &Value::Null);
+    cluster.run_until_idle();
+    assert_eq!(cluster.partition().conns_count(), 1);
+    cluster.advance(4_999);
+    assert_eq!(cluster.partition().conns_count(), 1);
+    cluster.advance(1);
+    assert_eq!(cluster.partition().conns_count(), 0);
+    cluster.start_reading(client);
+    assert_eq!(cluster.close_code(client), Some(4001), "what was sent before arrives");
 }
 
 #[test]
 fn nothing_follows_a_close_frame() {
-    let mut pair = world();
-    let client = live_bot(&mut pair);
-    pair.stop_reading(client);
-    pair.client(client).send(99, &Value::Null);
-    pair.client(client).heartbeat();
-    pair.client(client).ping(b"x");
-    pair.settle();
-    say(&mut pair, &ana(), GENERAL, "too late");
-    pair.settle();
-    pair.ask_to_leave(0, usize::MAX);
-    pair.close_all(0);
-    pair.start_reading(client);
-    let received = pair.take(client);
+    let mut cluster = world();
+    let client = live_bot(&mut cluster);
+    cluster.stop_reading(client);
+    cluster.client(client).send(99, &Value::Null);
+    cluster.client(client).heartbeat();
+    cluster.client(client).ping(b"x");
+    cluster.run_until_idle();
+    say(&mut cluster, &ana(), GENERAL, "too late");
+    cluster.run_until_idle();
+    cluster.send_reconnects(0, usize::MAX);
+    cluster.close_all(0);
+    cluster.start_reading(client);
+    let received = cluster.take(client);
     assert!(matches!(received[..], [Received::Close(Some(4001), _), Received::End]), "{received:?}");
 }
 
 #[test]
 fn a_reconnect_request_reaches_everybody_who_is_open() {
-    let mut pair = world();
-    let bot = live_bot(&mut pair);
-    let greeted = pair.connect(ClientParams::ETF);
-    pair.take(greeted);
-    pair.ask_to_leave(0, usize::MAX);
-    assert_eq!(pair.take(bot), [Received::Reconnect]);
-    assert_eq!(pair.take(greeted), [Received::Reconnect]);
-    pair.close_all(0);
-    assert_eq!(pair.close_code(bot), Some(4000));
-    assert_eq!(pair.close_code(greeted), Some(4000));
-    replayed(&mut pair, bot, &pro());
+    let mut cluster = world();
+    let bot = live_bot(&mut cluster);
+    let greeted = cluster.connect(ClientParams::ETF);
+    cluster.take(greeted);
+    cluster.send_reconnects(0, usize::MAX);
+    assert_eq!(cluster.take(bot), [Received::Reconnect]);
+    assert_eq!(cluster.take(greeted), [Received::Reconnect]);
+    cluster.close_all(0);
+    assert_eq!(cluster.close_code(bot), Some(4000));
+    assert_eq!(cluster.close_code(greeted), Some(4000));
+    replayed(&mut cluster, bot, &pro());
 }
 
 #[test]
 fn who_is_asked_to_leave_and_stays_is_closed_in_time() {
-    let mut pair = world();
-    let bots: Vec<_> = (0..3).map(|_| live_bot(&mut pair)).collect();
-    let leaving = pair.ask_to_leave(0, 2);
+    let mut cluster = world();
+    let bots: Vec<_> = (0..3).map(|_| live_bot(&mut cluster)).collect();
+    let leaving = cluster.send_reconnects(0, 2);
     assert_eq!(leaving, Leaving { asked_count: 2, unasked_count: 1, conns_count: 3 });
-    assert_eq!(pair.take(bots[0]), [Received::Reconnect]);
-    assert_eq!(pair.take(bots[1]), [Received::Reconnect]);
-    assert_eq!(pair.take(bots[2]), []);
+    assert_eq!(cluster.take(bots[0]), [Received::Reconnect]);
+    assert_eq!(cluster.take(bots[1]), [Received::Reconnect]);
+    assert_eq!(cluster.take(bots[2]), []);
     // They are served until they go.
-    say(&mut pair, &ana(), GENERAL, "still here?");
-    pair.advance(GRACE_MS - 1);
+    say(&mut cluster, &ana(), GENERAL, "still here?");
+    cluster.advance(GRACE_MS - 1);
     for bot in &bots {
-        assert!(matches!(pair.take(*bot)[..], [Received::Dispatch(_)]), "they hear everything until then");
+        assert!(matches!(cluster.take(*bot)[..], [Received::Dispatch(_)]), "they hear everything until then");
     }
-    pair.advance(1);
-    assert_eq!(pair.close_code(bots[0]), Some(4000));
-    assert_eq!(pair.close_code(bots[1]), Some(4000));
-    assert_eq!(pair.take(bots[2]), [], "nobody asked it");
-    replayed(&mut pair, bots[0], &pro());
+    cluster.advance(1);
+    assert_eq!(cluster.close_code(bots[0]), Some(4000));
+    assert_eq!(cluster.close_code(bots[1]), Some(4000));
+    assert_eq!(cluster.take(bots[2]), [], "nobody asked it");
+    replayed(&mut cluster, bots[0], &pro());
 }

@@ -2,8 +2,8 @@
 
 use crate::fixture::*;
 use guildhall_codec::{Dictionaries, Dictionary, Encoding, KnownDictionary};
-use guildhall_partition::{Compression, Streams};
-use guildhall_test_kit::{ClientParams, Received, id, identify_payload};
+use guildhall_partition::{Compression, StreamCodec};
+use guildhall_test_kit::{ClientParams, Hold, Received, id, identify_payload};
 use serde_json::{Value, json};
 use std::sync::{Arc, OnceLock};
 
@@ -24,7 +24,7 @@ const ALL: [ClientParams; 14] = [
     ClientParams::deflate(Encoding::Etf, true, 8),
 ];
 
-pub const SHARED: Streams = Streams::SharedMatch { history_bytes_max: 1 << 20, check_one_in: 1 };
+pub const SHARED: StreamCodec = StreamCodec::SharedMatch { history_bytes_max: 1 << 20, check_one_in: 1 };
 
 /// A dictionary per encoding, trained on something like messages.
 pub fn dictionaries() -> &'static Dictionaries {
@@ -54,22 +54,22 @@ pub fn with_dictionaries() -> Vec<ClientParams> {
 }
 
 /// All dispatches of a bot in an ordinary sequence of events, without random values.
-fn life(params: ClientParams, streams: Streams) -> Vec<(u64, String, Value)> {
-    let mut pair = world_with(|config| {
-        config.streams = streams;
+fn life(params: ClientParams, streams: StreamCodec) -> Vec<(u64, String, Value)> {
+    let mut cluster = world_with(|config| {
+        config.stream_codec = streams;
         config.set_dictionaries(dictionaries().clone());
     });
-    let client = pair.connect(params);
-    pair.client(client).heartbeat();
-    pair.client(client).identify(identify_payload(&pro().username, Some(FULL)));
-    let mut dispatches = pair.dispatches(client);
-    say(&mut pair, &ana(), GENERAL, "first");
-    say_all(&mut pair, (0..40).map(|n| format!("message {n} with some more to say, and äöü 🔥")));
-    pair.client(client).send(8, &json!({"guild_id": id::<()>(GUILD).to_string(), "query": "", "limit": 0}));
-    dispatches.extend(pair.dispatches(client));
-    nick(&mut pair, &bob(), "Bobby");
-    pair.client(client).send(4, &json!({"guild_id": id::<()>(GUILD).to_string(), "channel_id": channel(VOICE).to_string(), "self_mute": true, "self_deaf": false}));
-    let received = pair.take(client);
+    let client = cluster.connect(params);
+    cluster.client(client).heartbeat();
+    cluster.client(client).identify(identify_payload(&pro().username, Some(FULL)));
+    let mut dispatches = cluster.dispatches(client);
+    say(&mut cluster, &ana(), GENERAL, "first");
+    say_all(&mut cluster, (0..40).map(|n| format!("message {n} with some more to say, and äöü 🔥")));
+    cluster.client(client).send(8, &json!({"guild_id": id::<()>(GUILD).to_string(), "query": "", "limit": 0}));
+    dispatches.extend(cluster.dispatches(client));
+    nick(&mut cluster, &bob(), "Bobby");
+    cluster.client(client).send(4, &json!({"guild_id": id::<()>(GUILD).to_string(), "channel_id": channel(VOICE).to_string(), "self_mute": true, "self_deaf": false}));
+    let received = cluster.take(client);
     assert!(!received.contains(&Received::HeartbeatAck));
     dispatches.extend(received.into_iter().map(|received| match received {
         Received::Dispatch(dispatch) => dispatch,
@@ -80,10 +80,10 @@ fn life(params: ClientParams, streams: Streams) -> Vec<(u64, String, Value)> {
 
 #[test]
 fn all_of_them_say_the_same() {
-    let expected = life(ClientParams::JSON, Streams::Classic);
+    let expected = life(ClientParams::JSON, StreamCodec::PerConnection);
     assert!(expected.len() > 45);
     assert!(expected.iter().any(|(_, name, _)| name == "VOICE_SERVER_UPDATE"));
-    for streams in [Streams::Classic, SHARED] {
+    for streams in [StreamCodec::PerConnection, SHARED] {
         for params in ALL.into_iter().chain(with_dictionaries()) {
             let life = life(params, streams);
             assert_eq!(life.len(), expected.len(), "{params:?} {streams:?}");
@@ -102,29 +102,29 @@ fn payloads_are_compressed_apart_only_when_asked_for_and_worth_it() {
         (ClientParams::ETF.with_compressed_payloads(), false),
         (ClientParams::new(Encoding::Json, Compression::Zlib).with_compressed_payloads(), false),
     ] {
-        let mut pair = world();
-        let client = live(&mut pair, &pro(), Some(FULL), params);
-        let inflated = pair.client(client).inflated_count;
+        let mut cluster = world();
+        let client = live(&mut cluster, &pro(), Some(FULL), params);
+        let inflated = cluster.client(client).inflated_count;
         assert_eq!(inflated > 0, expected, "{params:?}");
         // Compressed once for all recipients, not for one of them.
-        say(&mut pair, &ana(), GENERAL, &"long ".repeat(390));
-        assert_eq!(heard(&mut pair, client).len(), 1);
-        assert_eq!(pair.client(client).inflated_count, inflated);
+        say(&mut cluster, &ana(), GENERAL, &"long ".repeat(390));
+        assert_eq!(heard(&mut cluster, client).len(), 1);
+        assert_eq!(cluster.client(client).inflated_count, inflated);
     }
 }
 
 /// Two connections with the same stream: what both get is searched once, and what each is sent is shorter than alone.
 #[test]
 fn shared_streams_search_once() {
-    let mut pair = world_with(|config| config.streams = SHARED);
+    let mut cluster = world_with(|config| config.stream_codec = SHARED);
     let params = ClientParams::new(Encoding::Json, Compression::Zstd);
-    let clients = [live(&mut pair, &pro(), Some(FULL), params), live(&mut pair, &pro(), Some(FULL), params)];
-    let (before, _) = pair.partition().shared_match();
-    say_all(&mut pair, (0..30).map(|n| format!("message {n}, and what else there is to say")));
+    let clients = [live(&mut cluster, &pro(), Some(FULL), params), live(&mut cluster, &pro(), Some(FULL), params)];
+    let (before, _) = cluster.partition().shared_match();
+    say_all(&mut cluster, (0..30).map(|n| format!("message {n}, and what else there is to say")));
     for client in clients {
-        assert_eq!(heard(&mut pair, client).len(), 30);
+        assert_eq!(heard(&mut cluster, client).len(), 30);
     }
-    let (after, heap_bytes) = pair.partition().shared_match();
+    let (after, heap_bytes) = cluster.partition().shared_match();
     assert_eq!(after.texts_total - before.texts_total, 30, "{after:?}");
     assert_eq!(after.written_total - before.written_total, 60, "{after:?}");
     assert_eq!(after.late_total, 0, "{after:?}");
@@ -136,29 +136,29 @@ fn shared_streams_search_once() {
 fn a_message_that_does_not_read_back_is_caught_counted_and_healed() {
     let without = [Compression::Zlib, Compression::Zstd].map(|kind| ClientParams::new(Encoding::Json, kind));
     for params in without.into_iter().chain(with_dictionaries()) {
-        let mut pair = world_with(|config| {
-            config.streams = SHARED;
+        let mut cluster = world_with(|config| {
+            config.stream_codec = SHARED;
             config.set_dictionaries(dictionaries().clone());
         });
-        let client = live(&mut pair, &pro(), Some(FULL), params);
-        say_all(&mut pair, (0..10).map(|n| format!("message {n}, read back")));
-        let heard_before = heard(&mut pair, client).len();
-        let checked = pair.partition().shared_match_checked();
+        let client = live(&mut cluster, &pro(), Some(FULL), params);
+        say_all(&mut cluster, (0..10).map(|n| format!("message {n}, read back")));
+        let heard_before = heard(&mut cluster, client).len();
+        let checked = cluster.partition().shared_match_checked();
         assert!(checked.messages_total > 10 && checked.mismatches_total == 0, "{checked:?}");
         assert_eq!(heard_before, 10);
 
-        pair.partition_mut().spoil_shared_message(0);
-        say(&mut pair, &ana(), GENERAL, "spoilt on its way");
-        assert_eq!(pair.close_code(client), Some(4000), "{params:?}");
-        assert_eq!(pair.partition().shared_match_checked().mismatches_total, 1);
+        cluster.partition_mut().spoil_shared_message(0);
+        say(&mut cluster, &ana(), GENERAL, "spoilt on its way");
+        assert_eq!(cluster.close_code(client), Some(4000), "{params:?}");
+        assert_eq!(cluster.partition().shared_match_checked().mismatches_total, 1);
 
-        let (texts, _) = pair.partition().shared_match();
-        let (client, names) = replayed(&mut pair, client, &pro());
+        let (texts, _) = cluster.partition().shared_match();
+        let (client, names) = replayed(&mut cluster, client, &pro());
         assert_eq!(names.len(), 1, "it is told what it was not sent: {names:?}");
-        say(&mut pair, &ana(), GENERAL, "and once more");
-        assert_eq!(heard(&mut pair, client).len(), 1);
-        let (texts_now, _) = pair.partition().shared_match();
-        assert_eq!(texts_now.written_total, texts.written_total, "classic streams from then on");
+        say(&mut cluster, &ana(), GENERAL, "and once more");
+        assert_eq!(heard(&mut cluster, client).len(), 1);
+        let (texts_now, _) = cluster.partition().shared_match();
+        assert_eq!(texts_now.written_total, texts.written_total, "library contexts from then on");
     }
 }
 
@@ -166,15 +166,15 @@ fn a_message_that_does_not_read_back_is_caught_counted_and_healed() {
 #[test]
 fn what_comes_before_a_message_that_does_not_read_back_is_sent() {
     for compression in [Compression::Zlib, Compression::Zstd] {
-        let mut pair = world_with(|config| config.streams = SHARED);
-        let client = live(&mut pair, &pro(), Some(FULL), ClientParams::new(Encoding::Json, compression));
-        let first = pair.client(client).seq + 1;
-        pair.holds_mail = true;
-        say_all(&mut pair, (0..5).map(|n| format!("message {n}, in one turn")));
+        let mut cluster = world_with(|config| config.stream_codec = SHARED);
+        let client = live(&mut cluster, &pro(), Some(FULL), ClientParams::new(Encoding::Json, compression));
+        let first = cluster.client(client).seq + 1;
+        cluster.hold(Hold::Mail);
+        say_all(&mut cluster, (0..5).map(|n| format!("message {n}, in one turn")));
         // Of these messages, the fourth that is written.
-        pair.partition_mut().spoil_shared_message(3);
-        pair.deliver_mail(0, 5);
-        let received = pair.take(client);
+        cluster.partition_mut().spoil_shared_message(3);
+        cluster.deliver_mail(0, 5);
+        let received = cluster.take(client);
         let [dispatches @ .., Received::Close(Some(4000), _), Received::End] = &received[..] else {
             panic!("{compression:?}: {received:?}")
         };
@@ -186,14 +186,14 @@ fn what_comes_before_a_message_that_does_not_read_back_is_sent() {
             })
             .collect();
         assert_eq!(seqs, [first, first + 1, first + 2], "{compression:?}");
-        pair.holds_mail = false;
-        pair.settle();
-        let (_, names) = replayed(&mut pair, client, &pro());
+        cluster.release(Hold::Mail);
+        cluster.run_until_idle();
+        let (_, names) = replayed(&mut cluster, client, &pro());
         assert_eq!(names.len(), 2, "{compression:?}: {names:?}");
     }
 }
 
-/// A dictionary is for streams of either kind; one that is too large for shared-match has classic ones.
+/// A dictionary is for streams of either kind; one that is too large for shared-match has library contexts.
 #[test]
 fn who_brings_a_dictionary_shares_the_search() {
     let mut rng = guildhall_stdx::Rng::new(1);
@@ -208,15 +208,15 @@ fn who_brings_a_dictionary_shares_the_search() {
         .map(|known| ClientParams::new(Encoding::Json, Compression::ZstdDict(known.dictionary.id())));
     let known = Dictionaries::new(vec![small, too_large]).unwrap();
     for (params, written) in params.into_iter().zip([20, 0]) {
-        let mut pair = world_with(|config| {
-            config.streams = SHARED;
+        let mut cluster = world_with(|config| {
+            config.stream_codec = SHARED;
             config.set_dictionaries(known.clone());
         });
-        let client = live(&mut pair, &pro(), Some(FULL), params);
-        let (before, _) = pair.partition().shared_match();
-        say_all(&mut pair, (0..20).map(|n| format!("message {n}, and what else there is to say")));
-        assert_eq!(heard(&mut pair, client).len(), 20);
-        let (after, _) = pair.partition().shared_match();
+        let client = live(&mut cluster, &pro(), Some(FULL), params);
+        let (before, _) = cluster.partition().shared_match();
+        say_all(&mut cluster, (0..20).map(|n| format!("message {n}, and what else there is to say")));
+        assert_eq!(heard(&mut cluster, client).len(), 20);
+        let (after, _) = cluster.partition().shared_match();
         assert_eq!(after.written_total - before.written_total, written, "{params:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::fixture::*;
 use guildhall_codec::{BodyDeflater, Encoding, SharedWindow, ZlibParams, encode_payload_to_gateway};
-use guildhall_test_kit::{ClientId, ClientParams, Pair, Received, identify_payload};
+use guildhall_test_kit::{ClientId, ClientParams, Received, TestCluster, identify_payload};
 use guildhall_ws_proto::{Head, Opcode};
 use serde_json::{Value, json};
 
@@ -37,25 +37,25 @@ fn payload(op: u64, d: &Value) -> Vec<u8> {
 }
 
 /// Connected and greeted, by nobody yet.
-fn greeted(pair: &mut Pair, params: ClientParams) -> ClientId {
-    let client = pair.connect(params);
-    assert!(matches!(pair.take(client)[..], [Received::Hello { .. }]));
+fn greeted(cluster: &mut TestCluster, params: ClientParams) -> ClientId {
+    let client = cluster.connect(params);
+    assert!(matches!(cluster.take(client)[..], [Received::Hello { .. }]));
     client
 }
 
 #[test]
 fn dispatches_come_compressed_and_the_rest_as_it_is() {
     for params in [PREPARED, SMALL, TAKEOVER, TAKEOVER_ETF, ClientParams::deflate(Encoding::Etf, false, 15)] {
-        let mut pair = world();
-        let client = live(&mut pair, &pro(), Some(FULL), params);
-        let before = pair.client(client).deflated_count;
+        let mut cluster = world();
+        let client = live(&mut cluster, &pro(), Some(FULL), params);
+        let before = cluster.client(client).deflated_count;
         assert!(before >= 2, "READY and GUILD_CREATE: {before}, {params:?}");
-        say(&mut pair, &ana(), GENERAL, &"over and over ".repeat(30));
-        assert_eq!(heard(&mut pair, client).len(), 1);
-        assert_eq!(pair.client(client).deflated_count, before + 1, "{params:?}");
-        pair.client(client).heartbeat();
-        assert_eq!(pair.take(client), [Received::HeartbeatAck]);
-        assert_eq!(pair.client(client).deflated_count, before + 1, "a heartbeat's answer is too short");
+        say(&mut cluster, &ana(), GENERAL, &"over and over ".repeat(30));
+        assert_eq!(heard(&mut cluster, client).len(), 1);
+        assert_eq!(cluster.client(client).deflated_count, before + 1, "{params:?}");
+        cluster.client(client).heartbeat();
+        assert_eq!(cluster.take(client), [Received::HeartbeatAck]);
+        assert_eq!(cluster.client(client).deflated_count, before + 1, "a heartbeat's answer is too short");
     }
 }
 
@@ -63,15 +63,15 @@ fn dispatches_come_compressed_and_the_rest_as_it_is() {
 #[test]
 fn trap_1_what_goes_uncompressed_stays_out_of_the_window() {
     for params in [TAKEOVER, TAKEOVER_ETF, ClientParams::deflate(Encoding::Json, true, 9)] {
-        let mut pair = world_with(|config| config.inbound_per_minute_max = 1_000);
-        let client = live(&mut pair, &pro(), Some(FULL), params);
+        let mut cluster = world_with(|config| config.inbound_per_minute_max = 1_000);
+        let client = live(&mut cluster, &pro(), Some(FULL), params);
         for n in 0..60 {
             // Each refers to the text before the answer to the heartbeat.
             let content = format!("the same again, and again {} {}", n / 2, hex(n / 3, 40));
-            say(&mut pair, &ana(), GENERAL, &content);
-            pair.client(client).heartbeat();
-            pair.client(client).ping(b"the same again");
-            let received = pair.take(client);
+            say(&mut cluster, &ana(), GENERAL, &content);
+            cluster.client(client).heartbeat();
+            cluster.client(client).ping(b"the same again");
+            let received = cluster.take(client);
             assert!(received.contains(&Received::HeartbeatAck), "{params:?}");
             assert!(received.contains(&Received::Pong(b"the same again".to_vec())));
             let heard = received.iter().find_map(|received| match received {
@@ -87,15 +87,15 @@ fn trap_1_what_goes_uncompressed_stays_out_of_the_window() {
 fn trap_1_large_incompressible_messages_come_whole() {
     for params in [PREPARED, SMALL, TAKEOVER, TAKEOVER_ETF] {
         for (room, write_max) in [(usize::MAX, usize::MAX), (1_000, 700), (40_000, usize::MAX)] {
-            let mut pair = world();
-            let client = live(&mut pair, &pro(), Some(FULL), params);
-            let socket = pair.client(client).socket().clone();
+            let mut cluster = world();
+            let client = live(&mut cluster, &pro(), Some(FULL), params);
+            let socket = cluster.client(client).socket().clone();
             socket.set_room(room);
             socket.set_write_max(write_max);
             let contents: Vec<String> = (0..30).map(|n| hex(n, 2_000)).collect();
-            say_all(&mut pair, contents.clone());
-            pair.settle();
-            let heard: Vec<String> = heard(&mut pair, client).into_iter().map(|(_, content)| content).collect();
+            say_all(&mut cluster, contents.clone());
+            cluster.run_until_idle();
+            let heard: Vec<String> = heard(&mut cluster, client).into_iter().map(|(_, content)| content).collect();
             assert!(heard == contents, "{params:?}");
         }
     }
@@ -106,12 +106,12 @@ fn trap_1_rsv1_is_refused_where_it_may_not_stand() {
     let compressed = deflated(&payload(1, &Value::Null));
     let head = |opcode, fin, compressed| Head { opcode, fin, compressed };
     let check = |params: ClientParams, frames: &[(Head, &[u8])], expected: Option<u16>| {
-        let mut pair = world();
-        let client = greeted(&mut pair, params);
-        frames.iter().for_each(|(head, payload)| pair.client(client).send_frame(*head, payload));
+        let mut cluster = world();
+        let client = greeted(&mut cluster, params);
+        frames.iter().for_each(|(head, payload)| cluster.client(client).send_frame(*head, payload));
         match expected {
-            Some(code) => assert_eq!(pair.close_code(client), Some(code), "{frames:?}"),
-            None => assert_eq!(pair.take(client), [Received::HeartbeatAck], "{frames:?}"),
+            Some(code) => assert_eq!(cluster.close_code(client), Some(code), "{frames:?}"),
+            None => assert_eq!(cluster.take(client), [Received::HeartbeatAck], "{frames:?}"),
         }
     };
     let (first, second) = compressed.split_at(compressed.len() / 2);
@@ -144,20 +144,20 @@ fn trap_2_a_message_may_not_become_larger_than_one_that_is_not_compressed() {
     for params in [PREPARED, TAKEOVER] {
         for (account, bytes_max) in &cases {
             for (length, is_fine) in [(*bytes_max, true), (*bytes_max + 1, false), (8 << 20, false)] {
-                let mut pair = world();
+                let mut cluster = world();
                 let client = match account {
-                    None => greeted(&mut pair, params),
-                    Some(account) => live(&mut pair, account, account.bot.then_some(FULL), params),
+                    None => greeted(&mut cluster, params),
+                    Some(account) => live(&mut cluster, account, account.bot.then_some(FULL), params),
                 };
-                pair.take(client);
+                cluster.take(client);
                 let bomb = deflated(&heartbeat(length));
                 assert!(bomb.len() < 10_000, "it looks harmless");
-                pair.client(client).send_deflated(&bomb);
+                cluster.client(client).send_deflated(&bomb);
                 match is_fine {
-                    true => assert_eq!(pair.take(client), [Received::HeartbeatAck], "{length} of {bytes_max}"),
-                    false => assert_eq!(pair.close_code(client), Some(4002), "{length} of {bytes_max}"),
+                    true => assert_eq!(cluster.take(client), [Received::HeartbeatAck], "{length} of {bytes_max}"),
+                    false => assert_eq!(cluster.close_code(client), Some(4002), "{length} of {bytes_max}"),
                 }
-                assert!(pair.partition().compression_bytes() < 700 << 10);
+                assert!(cluster.partition().compression_bytes() < 700 << 10);
             }
         }
     }
@@ -171,98 +171,99 @@ fn what_cannot_be_read_is_closed_with_1007() {
         &[0xf2, 0x00, 0x11, 0x00, 0x00],
         &deflated(b"{\"op\":1,\"d\":\"\xff\"}"),
     ] {
-        let mut pair = world();
-        let client = greeted(&mut pair, PREPARED);
-        pair.client(client).send_deflated(bytes);
-        assert_eq!(pair.close_code(client), Some(1007), "{bytes:02x?}");
+        let mut cluster = world();
+        let client = greeted(&mut cluster, PREPARED);
+        cluster.client(client).send_deflated(bytes);
+        assert_eq!(cluster.close_code(client), Some(1007), "{bytes:02x?}");
     }
     // A message that was agreed to stand alone does not look back at the one before.
-    let mut pair = world();
-    let client = greeted(&mut pair, PREPARED);
-    pair.client(client).send_deflated(&deflated(&payload(1, &json!(12_345_678))));
-    assert_eq!(pair.take(client), [Received::HeartbeatAck]);
-    pair.client(client).send_deflated(&[0xf2, 0x00, 0x11, 0x00, 0x00]);
-    assert_eq!(pair.close_code(client), Some(1007));
+    let mut cluster = world();
+    let client = greeted(&mut cluster, PREPARED);
+    cluster.client(client).send_deflated(&deflated(&payload(1, &json!(12_345_678))));
+    assert_eq!(cluster.take(client), [Received::HeartbeatAck]);
+    cluster.client(client).send_deflated(&[0xf2, 0x00, 0x11, 0x00, 0x00]);
+    assert_eq!(cluster.close_code(client), Some(1007));
 }
 
 #[test]
 fn trap_4_an_event_is_compressed_once_for_all() {
-    let mut pair = world();
+    let mut cluster = world();
     let kinds = [PREPARED, ClientParams::JSON, ClientParams::deflate(Encoding::Etf, false, 15), SMALL];
     let clients: Vec<ClientId> =
-        (0..80).map(|n| live(&mut pair, &pro(), Some(FULL), kinds[usize::from(n > 40) * (n % 4)])).collect();
-    let before = pair.partition().counters().bodies_deflated_total;
+        (0..80).map(|n| live(&mut cluster, &pro(), Some(FULL), kinds[usize::from(n > 40) * (n % 4)])).collect();
+    let before = cluster.partition().counters().deflate_shared_bodies_total;
     for n in 0..5 {
-        say(&mut pair, &ana(), GENERAL, &format!("number {n}, {}", "and so on ".repeat(10)));
+        say(&mut cluster, &ana(), GENERAL, &format!("number {n}, {}", "and so on ".repeat(10)));
     }
     for client in clients {
-        assert_eq!(heard(&mut pair, client).len(), 5);
+        assert_eq!(heard(&mut cluster, client).len(), 5);
     }
-    let made = pair.partition().counters().bodies_deflated_total - before;
+    let made = cluster.partition().counters().deflate_shared_bodies_total - before;
     // JSON and ETF with the largest window, JSON with the least.
     assert_eq!(made, 5 * 3);
 }
 
 #[test]
 fn a_payload_without_a_seq_is_compressed_once_for_all() {
-    let mut pair = world();
+    let mut cluster = world();
     // HELLO is one: everybody who connects at once gets the same frame.
-    let clients: Vec<ClientId> = (0..50).map(|_| greeted(&mut pair, PREPARED)).collect();
-    assert_eq!(pair.partition().counters().bodies_deflated_total, 1);
-    let count: usize = clients.iter().map(|client| pair.client(*client).deflated_count).sum();
+    let clients: Vec<ClientId> = (0..50).map(|_| greeted(&mut cluster, PREPARED)).collect();
+    assert_eq!(cluster.partition().counters().deflate_shared_bodies_total, 1);
+    let count: usize = clients.iter().map(|client| cluster.client(*client).deflated_count).sum();
     assert!(count == 50 || count == 0, "all of them or none");
     // The time it is kept passes.
-    pair.advance(2_000);
-    greeted(&mut pair, PREPARED);
-    assert_eq!(pair.partition().counters().bodies_deflated_total, 2);
+    cluster.advance(2_000);
+    greeted(&mut cluster, PREPARED);
+    assert_eq!(cluster.partition().counters().deflate_shared_bodies_total, 2);
 }
 
 #[test]
 fn nobody_has_a_context_before_they_have_said_who_they_are() {
-    let shared = |pair: &Pair| pair.partition().compression_bytes();
-    let mut pair = world();
-    assert_eq!(shared(&pair), 0);
+    let shared = |cluster: &TestCluster| cluster.partition().compression_bytes();
+    let mut cluster = world();
+    assert_eq!(shared(&cluster), 0);
     for _ in 0..20 {
-        let client = greeted(&mut pair, TAKEOVER);
-        pair.client(client).heartbeat();
-        pair.client(client).heartbeat();
-        assert_eq!(pair.take(client).len(), 2);
+        let client = greeted(&mut cluster, TAKEOVER);
+        cluster.client(client).heartbeat();
+        cluster.client(client).heartbeat();
+        assert_eq!(cluster.take(client).len(), 2);
     }
     // One reader for all of them, and what each has sent.
-    assert!(shared(&pair) < (60 << 10) + 20 * 200, "{}", shared(&pair));
+    assert!(shared(&cluster) < (60 << 10) + 20 * 200, "{}", shared(&cluster));
     // Without takeover no connection has anything, however long it lives.
-    let mut pair = world();
-    let one = live(&mut pair, &pro(), Some(FULL), PREPARED);
-    pair.client(one).heartbeat();
-    pair.client(one).heartbeat();
-    pair.take(one);
-    let with_one = shared(&pair);
+    let mut cluster = world();
+    let one = live(&mut cluster, &pro(), Some(FULL), PREPARED);
+    cluster.client(one).heartbeat();
+    cluster.client(one).heartbeat();
+    cluster.take(one);
+    let with_one = shared(&cluster);
     for _ in 0..20 {
-        let client = live(&mut pair, &pro(), Some(FULL), PREPARED);
-        pair.client(client).heartbeat();
-        pair.take(client);
+        let client = live(&mut cluster, &pro(), Some(FULL), PREPARED);
+        cluster.client(client).heartbeat();
+        cluster.take(client);
     }
-    assert_eq!(shared(&pair), with_one);
+    assert_eq!(shared(&cluster), with_one);
     // With takeover one that logs in has one.
-    live(&mut pair, &pro(), Some(FULL), TAKEOVER);
-    assert!(shared(&pair) > with_one + (200 << 10));
+    live(&mut cluster, &pro(), Some(FULL), TAKEOVER);
+    assert!(shared(&cluster) > with_one + (200 << 10));
 }
 
 #[test]
 fn a_client_that_takes_over_is_remembered_its_window_at_most() {
     for bits in [8, 10, 15] {
         let params = ClientParams::deflate(Encoding::Json, true, bits);
-        let mut pair = world_with(|config| config.inbound_per_minute_max = 10_000);
-        let client = live(&mut pair, &ana(), None, params);
+        let mut cluster = world_with(|config| config.inbound_per_minute_max = 10_000);
+        let client = live(&mut cluster, &ana(), None, params);
         for n in 0..100 {
             let activity = json!({"name": hex(n, 120), "type": 0});
-            pair.client(client)
+            cluster
+                .client(client)
                 .send(3, &json!({"status": "online", "since": null, "afk": false, "activities": [activity]}));
-            pair.client(client).heartbeat();
-            assert!(pair.take(client).contains(&Received::HeartbeatAck));
+            cluster.client(client).heartbeat();
+            assert!(cluster.take(client).contains(&Received::HeartbeatAck));
         }
         // The context outwards, the reader of all, one context for bodies, and the window.
-        let bytes = pair.partition().compression_bytes();
+        let bytes = cluster.partition().compression_bytes();
         assert!(bytes < (700 << 10) + (1 << bits), "{bytes} with a window of 2^{bits}");
     }
 }
@@ -272,17 +273,17 @@ fn a_session_goes_on_in_another_form() {
     let kinds = [PREPARED, ClientParams::JSON, TAKEOVER, SMALL];
     for from in kinds {
         for to in kinds {
-            let mut pair = world();
-            let client = live(&mut pair, &pro(), Some(FULL), from);
-            pair.stop_reading(client);
-            pair.client(client).socket().set_room(50);
-            say_all(&mut pair, (0..5).map(|n| format!("missed {n} {}", "and more ".repeat(20))));
-            pair.settle();
-            pair.cut(client);
-            let client = pair.reconnect_to(0, client, to);
-            pair.take(client);
-            pair.client(client).resume(&pro().username);
-            let names: Vec<String> = pair.names(client).into_iter().map(|(_, name)| name).collect();
+            let mut cluster = world();
+            let client = live(&mut cluster, &pro(), Some(FULL), from);
+            cluster.stop_reading(client);
+            cluster.client(client).socket().set_room(50);
+            say_all(&mut cluster, (0..5).map(|n| format!("missed {n} {}", "and more ".repeat(20))));
+            cluster.run_until_idle();
+            cluster.cut(client);
+            let client = cluster.reconnect_to(0, client, to);
+            cluster.take(client);
+            cluster.client(client).resume(&pro().username);
+            let names: Vec<String> = cluster.names(client).into_iter().map(|(_, name)| name).collect();
             assert_eq!(names.len(), 6, "{from:?} to {to:?}: {names:?}");
             assert_eq!(names[5], "RESUMED");
         }
@@ -293,20 +294,20 @@ fn a_session_goes_on_in_another_form() {
 fn a_frame_begun_is_finished_when_its_session_goes_elsewhere() {
     for params in [PREPARED, SMALL, ClientParams::deflate(Encoding::Etf, false, 15)] {
         for room in [1, 3, 20, 60, 150] {
-            let mut pair = world();
-            let older = live(&mut pair, &pro(), Some(FULL), params);
-            pair.stop_reading(older);
-            pair.client(older).socket().set_room(room);
-            say(&mut pair, &ana(), GENERAL, &format!("{} {}", "half of this".repeat(20), hex(room as u64, 100)));
-            pair.settle();
-            let newer = pair.reconnect(older);
-            pair.take(newer);
-            pair.client(newer).resume(&pro().username);
-            assert_eq!(pair.names(newer).len(), 2);
-            pair.client(older).socket().set_room(usize::MAX);
-            pair.start_reading(older);
+            let mut cluster = world();
+            let older = live(&mut cluster, &pro(), Some(FULL), params);
+            cluster.stop_reading(older);
+            cluster.client(older).socket().set_room(room);
+            say(&mut cluster, &ana(), GENERAL, &format!("{} {}", "half of this".repeat(20), hex(room as u64, 100)));
+            cluster.run_until_idle();
+            let newer = cluster.reconnect(older);
+            cluster.take(newer);
+            cluster.client(newer).resume(&pro().username);
+            assert_eq!(cluster.names(newer).len(), 2);
+            cluster.client(older).socket().set_room(usize::MAX);
+            cluster.start_reading(older);
             // The rest of the frame, then the close frame: anything else would be a fault.
-            let received = pair.take(older);
+            let received = cluster.take(older);
             assert!(
                 matches!(received[..], [Received::Dispatch(_), Received::Close(Some(4000), _), Received::End]),
                 "{received:?}"
@@ -317,18 +318,18 @@ fn a_frame_begun_is_finished_when_its_session_goes_elsewhere() {
 
 #[test]
 fn a_login_may_come_compressed_in_many_fragments() {
-    let mut pair = world();
-    let client = greeted(&mut pair, PREPARED);
+    let mut cluster = world();
+    let client = greeted(&mut cluster, PREPARED);
     let identify = deflated(&payload(2, &identify_payload(&pro().username, Some(FULL))));
     let last = identify.len() - 1;
     for (n, byte) in identify.iter().enumerate() {
         let opcode = if n == 0 { Opcode::Text } else { Opcode::Continuation };
-        pair.client(client).send_frame(Head { opcode, fin: n == last, compressed: n == 0 }, &[*byte]);
+        cluster.client(client).send_frame(Head { opcode, fin: n == last, compressed: n == 0 }, &[*byte]);
         if n % 7 == 0 {
-            pair.client(client).ping(b"?");
+            cluster.client(client).ping(b"?");
         }
     }
-    let names: Vec<String> = pair
+    let names: Vec<String> = cluster
         .take(client)
         .into_iter()
         .filter_map(|received| match received {

@@ -5,7 +5,8 @@ use guildhall_guild_protocol::{PartitionId, RelayId};
 use guildhall_model::{ChannelId, ChannelType, Intents, MessageId, RoleId, User};
 use guildhall_partition::PartitionConfig;
 use guildhall_test_kit::{
-    ClientId, ClientParams, GuildBuilder, Pair, PairConfig, Received, bot, id, identify_payload, privileged, user,
+    ClientId, ClientParams, GuildBuilder, Received, TestCluster, TestClusterConfig, bot, id, identify_payload,
+    privileged, user,
 };
 use serde_json::Value;
 use std::sync::Arc;
@@ -52,92 +53,92 @@ pub fn guild() -> GuildBuilder {
         .member(&pro(), &[])
 }
 
-pub fn world() -> Pair {
+pub fn world() -> TestCluster {
     world_with(|_| {})
 }
 
-pub fn world_with(change: impl FnOnce(&mut PartitionConfig)) -> Pair {
-    let mut config = PairConfig::default();
+pub fn world_with(change: impl FnOnce(&mut PartitionConfig)) -> TestCluster {
+    let mut config = TestClusterConfig::default();
     change(&mut config.partition);
     world_of(config)
 }
 
-pub fn world_of(config: PairConfig) -> Pair {
-    let mut pair = Pair::new(config);
-    [ana(), bob(), gob(), pro()].iter().for_each(|account| pair.add_account(account));
-    pair.add_guild(guild().load());
-    pair
+pub fn world_of(config: TestClusterConfig) -> TestCluster {
+    let mut cluster = TestCluster::new(config);
+    [ana(), bob(), gob(), pro()].iter().for_each(|account| cluster.add_account(account));
+    cluster.add_guild(guild().load());
+    cluster
 }
 
 /// A bot with every intent, greeted, ready, and with its guild; its inbox is empty.
-pub fn live_bot(pair: &mut Pair) -> ClientId {
-    live(pair, &pro(), Some(FULL), ClientParams::JSON)
+pub fn live_bot(cluster: &mut TestCluster) -> ClientId {
+    live(cluster, &pro(), Some(FULL), ClientParams::JSON)
 }
 
 /// Somebody who is ready and has their guild; the inbox is empty.
-pub fn live(pair: &mut Pair, account: &Arc<User>, intents: Option<u32>, params: ClientParams) -> ClientId {
-    let client = pair.login(account, intents, params);
-    let names = pair.names(client);
+pub fn live(cluster: &mut TestCluster, account: &Arc<User>, intents: Option<u32>, params: ClientParams) -> ClientId {
+    let client = cluster.login(account, intents, params);
+    let names = cluster.names(client);
     assert_eq!(names[0], (1, "READY".to_owned()), "{names:?}");
     client
 }
 
-pub fn say(pair: &mut Pair, who: &Arc<User>, channel: u64, content: &str) -> MessageId {
+pub fn say(cluster: &mut TestCluster, who: &Arc<User>, channel: u64, content: &str) -> MessageId {
     let new = NewMessage { content: content.to_owned(), ..NewMessage::default() };
-    say_as(pair, who, channel, new)
+    say_as(cluster, who, channel, new)
 }
 
 /// Ana writes all messages before any is delivered.
-pub fn say_all(pair: &mut Pair, contents: impl IntoIterator<Item = String>) {
+pub fn say_all(cluster: &mut TestCluster, contents: impl IntoIterator<Item = String>) {
     for content in contents {
-        say(pair, &ana(), GENERAL, &content);
+        say(cluster, &ana(), GENERAL, &content);
     }
 }
 
-pub fn say_as(pair: &mut Pair, who: &Arc<User>, channel: u64, new: NewMessage) -> MessageId {
+pub fn say_as(cluster: &mut TestCluster, who: &Arc<User>, channel: u64, new: NewMessage) -> MessageId {
     let command = Command::CreateMessage(id(channel), Box::new(new));
-    match pair.command(Actor::User(who.id), command) {
+    match cluster.command(Actor::User(who.id), command) {
         Ok(Reply::Message(reply)) => reply.message.id,
         other => panic!("{other:?}"),
     }
 }
 
-pub fn system(pair: &mut Pair, command: Command) {
-    pair.command(Actor::System, command).expect("the system may everything");
+pub fn system(cluster: &mut TestCluster, command: Command) {
+    cluster.command(Actor::System, command).expect("the system may everything");
 }
 
-pub fn give_role(pair: &mut Pair, who: &Arc<User>, role: u64) {
-    system(pair, Command::AddMemberRole(who.id, id(role)));
+pub fn give_role(cluster: &mut TestCluster, who: &Arc<User>, role: u64) {
+    system(cluster, Command::AddMemberRole(who.id, id(role)));
 }
 
-pub fn take_role(pair: &mut Pair, who: &Arc<User>, role: u64) {
+pub fn take_role(cluster: &mut TestCluster, who: &Arc<User>, role: u64) {
     let role: RoleId = id(role);
-    system(pair, Command::RemoveMemberRole(who.id, role));
+    system(cluster, Command::RemoveMemberRole(who.id, role));
 }
 
-pub fn nick(pair: &mut Pair, who: &Arc<User>, nick: &str) {
+pub fn nick(cluster: &mut TestCluster, who: &Arc<User>, nick: &str) {
     let patch = MemberPatch { nick: Some(Some(nick.to_owned())), ..MemberPatch::default() };
-    system(pair, Command::UpdateMember(who.id, Box::new(patch)));
+    system(cluster, Command::UpdateMember(who.id, Box::new(patch)));
 }
 
 /// Contents of the messages among what a client got, with their sequence numbers.
-pub fn heard(pair: &mut Pair, client: ClientId) -> Vec<(u64, String)> {
-    let messages = pair.dispatches(client).into_iter().filter(|dispatch| dispatch.name == "MESSAGE_CREATE");
+pub fn heard(cluster: &mut TestCluster, client: ClientId) -> Vec<(u64, String)> {
+    let messages = cluster.dispatches(client).into_iter().filter(|dispatch| dispatch.name == "MESSAGE_CREATE");
     messages.map(|dispatch| (dispatch.seq, text(&dispatch.d()["content"]))).collect()
 }
 
 /// Reconnects, resumes, and returns what comes, without HELLO.
-pub fn resumed(pair: &mut Pair, client: ClientId, account: &Arc<User>) -> (ClientId, Vec<Received>) {
-    let client = pair.reconnect(client);
-    assert!(matches!(pair.take(client)[..], [Received::Hello { .. }]));
-    pair.client(client).resume(&account.username);
-    let received = pair.take(client);
+pub fn resumed(cluster: &mut TestCluster, client: ClientId, account: &Arc<User>) -> (ClientId, Vec<Received>) {
+    let client = cluster.reconnect(client);
+    assert!(matches!(cluster.take(client)[..], [Received::Hello { .. }]));
+    cluster.client(client).resume(&account.username);
+    let received = cluster.take(client);
     (client, received)
 }
 
 /// A resume that must succeed. Returns the replay without RESUMED, which must be last.
-pub fn replayed(pair: &mut Pair, client: ClientId, account: &Arc<User>) -> (ClientId, Vec<(u64, String)>) {
-    let (client, received) = resumed(pair, client, account);
+pub fn replayed(cluster: &mut TestCluster, client: ClientId, account: &Arc<User>) -> (ClientId, Vec<(u64, String)>) {
+    let (client, received) = resumed(cluster, client, account);
     let mut names: Vec<(u64, String)> = received
         .into_iter()
         .map(|received| match received {
@@ -151,11 +152,11 @@ pub fn replayed(pair: &mut Pair, client: ClientId, account: &Arc<User>) -> (Clie
 }
 
 /// A resume that must be refused with op 9 `false` on a connection that stays open.
-pub fn refused(pair: &mut Pair, client: ClientId, account: &Arc<User>) -> ClientId {
-    let (client, received) = resumed(pair, client, account);
+pub fn refused(cluster: &mut TestCluster, client: ClientId, account: &Arc<User>) -> ClientId {
+    let (client, received) = resumed(cluster, client, account);
     assert_eq!(received, [Received::InvalidSession(false)]);
-    pair.client(client).heartbeat();
-    assert_eq!(pair.take(client), [Received::HeartbeatAck]);
+    cluster.client(client).heartbeat();
+    assert_eq!(cluster.take(client), [Received::HeartbeatAck]);
     client
 }
 
@@ -178,26 +179,26 @@ pub fn ids(accounts: &[Arc<User>]) -> Vec<String> {
 }
 
 /// A user account with capabilities who is ready; the inbox holds what followed READY.
-pub fn live_user(pair: &mut Pair, account: &Arc<User>, capabilities: u64) -> ClientId {
-    let client = pair.connect(ClientParams::JSON);
+pub fn live_user(cluster: &mut TestCluster, account: &Arc<User>, capabilities: u64) -> ClientId {
+    let client = cluster.connect(ClientParams::JSON);
     let mut d = identify_payload(&account.username, None);
     d["capabilities"] = capabilities.into();
-    pair.client(client).identify(d);
-    let names = names(pair, client);
+    cluster.client(client).identify(d);
+    let names = names(cluster, client);
     assert_eq!(names.first().map(String::as_str), Some("READY"), "{names:?}");
     client
 }
 
 /// Op 14 about the guild.
-pub fn subscribe(pair: &mut Pair, client: ClientId, mut subscription: Value) {
+pub fn subscribe(cluster: &mut TestCluster, client: ClientId, mut subscription: Value) {
     subscription["guild_id"] = id::<()>(GUILD).to_string().into();
-    pair.client(client).send(14, &subscription);
-    pair.settle();
+    cluster.client(client).send(14, &subscription);
+    cluster.run_until_idle();
 }
 
 /// Names of the dispatches that a client got.
-pub fn names(pair: &mut Pair, client: ClientId) -> Vec<String> {
-    pair.names(client).into_iter().map(|(_, name)| name).collect()
+pub fn names(cluster: &mut TestCluster, client: ClientId) -> Vec<String> {
+    cluster.names(client).into_iter().map(|(_, name)| name).collect()
 }
 
 /// One of the guild's relays on the first partition.

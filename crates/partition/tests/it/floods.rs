@@ -6,7 +6,7 @@ use guildhall_guild::{Actor, Command};
 use guildhall_model::{ClientStatus, Platform, Presence, Status, User, UserId};
 use guildhall_partition::{Compression, PartitionConfig};
 use guildhall_session::Share;
-use guildhall_test_kit::{ClientId, ClientParams, Dispatch, GuildBuilder, Pair, Received, user};
+use guildhall_test_kit::{ClientId, ClientParams, Dispatch, GuildBuilder, Received, TestCluster, user};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -36,8 +36,8 @@ fn bomb(n: usize) -> Value {
 }
 
 /// Reconnects, resumes, and returns all dispatches that follow.
-fn comes_back(pair: &mut Pair, client: ClientId, account: &Arc<User>) -> (ClientId, Vec<Dispatch>) {
-    let (client, received) = resumed(pair, client, account);
+fn comes_back(cluster: &mut TestCluster, client: ClientId, account: &Arc<User>) -> (ClientId, Vec<Dispatch>) {
+    let (client, received) = resumed(cluster, client, account);
     let dispatch = |received| match received {
         Received::Dispatch(dispatch) => dispatch,
         other => panic!("{other:?} in a replay"),
@@ -58,24 +58,24 @@ fn said(told: &[Dispatch]) -> Vec<String> {
 #[test]
 fn s6_a_presence_bomb_pushes_nothing_out_of_a_replay() {
     for params in FORMS {
-        let mut pair = world_with(small);
-        let reader = live(&mut pair, &pro(), Some(FULL), params);
-        let attackers: Vec<_> = (0..12).map(|_| live_user(&mut pair, &bob(), 0)).collect();
-        pair.take(reader);
-        pair.cut(reader);
-        say(&mut pair, &ana(), GENERAL, "first");
+        let mut cluster = world_with(small);
+        let reader = live(&mut cluster, &pro(), Some(FULL), params);
+        let attackers: Vec<_> = (0..12).map(|_| live_user(&mut cluster, &bob(), 0)).collect();
+        cluster.take(reader);
+        cluster.cut(reader);
+        say(&mut cluster, &ana(), GENERAL, "first");
         let mut bytes = 0;
         for round in 0..30 {
             for (n, attacker) in attackers.iter().enumerate() {
-                pair.client(*attacker).send(3, &bomb(100 * round + n));
+                cluster.client(*attacker).send(3, &bomb(100 * round + n));
             }
             bytes += bomb(0).to_string().len() * attackers.len();
-            say(&mut pair, &ana(), GENERAL, &format!("{round}"));
-            pair.settle();
-            pair.advance_with_heartbeats(4_000);
+            say(&mut cluster, &ana(), GENERAL, &format!("{round}"));
+            cluster.run_until_idle();
+            cluster.advance_with_heartbeats(4_000);
         }
         assert!(bytes > 4 * (128 << 10), "the flood is larger than what is kept: {bytes}");
-        let (_, told) = comes_back(&mut pair, reader, &pro());
+        let (_, told) = comes_back(&mut cluster, reader, &pro());
         let messages: Vec<String> = std::iter::once("first".into()).chain((0..30).map(|n| n.to_string())).collect();
         assert_eq!(said(&told), messages, "{params:?}");
         let presences: Vec<&Dispatch> = told.iter().filter(|dispatch| dispatch.name == "PRESENCE_UPDATE").collect();
@@ -88,17 +88,17 @@ fn s6_a_presence_bomb_pushes_nothing_out_of_a_replay() {
 #[test]
 fn s6_a_flood_of_typing_pushes_nothing_out_of_a_replay() {
     for params in FORMS {
-        let mut pair = world_with(small);
-        let reader = live(&mut pair, &pro(), Some(FULL), params);
-        pair.cut(reader);
+        let mut cluster = world_with(small);
+        let reader = live(&mut cluster, &pro(), Some(FULL), params);
+        cluster.cut(reader);
         for round in 0..20 {
-            say(&mut pair, &ana(), GENERAL, &format!("{round}"));
+            say(&mut cluster, &ana(), GENERAL, &format!("{round}"));
             for _ in 0..50 {
-                pair.command(Actor::User(ana().id), Command::StartTyping(channel(GENERAL))).expect("she may");
+                cluster.command(Actor::User(ana().id), Command::StartTyping(channel(GENERAL))).expect("she may");
             }
-            pair.settle();
+            cluster.run_until_idle();
         }
-        let (_, told) = comes_back(&mut pair, reader, &pro());
+        let (_, told) = comes_back(&mut cluster, reader, &pro());
         assert_eq!(said(&told), (0..20).map(|n| n.to_string()).collect::<Vec<_>>(), "{params:?}");
         let typing = told.iter().filter(|dispatch| dispatch.name == "TYPING_START").count();
         assert!((1..=65).contains(&typing), "{typing}");
@@ -106,16 +106,16 @@ fn s6_a_flood_of_typing_pushes_nothing_out_of_a_replay() {
 }
 
 /// A guild with many members who have no session.
-fn crowd(count: u64) -> (Pair, Vec<Arc<User>>) {
+fn crowd(count: u64) -> (TestCluster, Vec<Arc<User>>) {
     let crowd: Vec<Arc<User>> = (0..count).map(|n| user(10_000 + n)).collect();
-    let mut config = guildhall_test_kit::PairConfig::default();
+    let mut config = guildhall_test_kit::TestClusterConfig::default();
     small(&mut config.partition);
-    let mut pair = Pair::new(config);
-    [ana(), bob(), pro()].iter().for_each(|account| pair.add_account(account));
+    let mut cluster = TestCluster::new(config);
+    [ana(), bob(), pro()].iter().for_each(|account| cluster.add_account(account));
     let guild = guild();
     let guild = crowd.iter().fold(guild, |guild: GuildBuilder, account| guild.member(account, &[]));
-    pair.add_guild(guild.load());
-    (pair, crowd)
+    cluster.add_guild(guild.load());
+    (cluster, crowd)
 }
 
 /// Last value of one field by user.
@@ -127,19 +127,19 @@ fn last_told(told: &[Dispatch], name: &str, user: &str, what: &str) -> BTreeMap<
 #[test]
 fn s6_voice_states_past_their_share_are_told_as_they_are() {
     for params in FORMS {
-        let (mut pair, crowd) = crowd(200);
-        let reader = live(&mut pair, &pro(), Some(FULL), params);
-        pair.cut(reader);
-        say(&mut pair, &ana(), GENERAL, "first");
+        let (mut cluster, crowd) = crowd(200);
+        let reader = live(&mut cluster, &pro(), Some(FULL), params);
+        cluster.cut(reader);
+        say(&mut cluster, &ana(), GENERAL, "first");
         for account in &crowd {
-            system(&mut pair, Command::ShowVoice(account.id, Some(channel(VOICE))));
+            system(&mut cluster, Command::ShowVoice(account.id, Some(channel(VOICE))));
         }
         for account in &crowd[..50] {
-            system(&mut pair, Command::ShowVoice(account.id, None));
+            system(&mut cluster, Command::ShowVoice(account.id, None));
         }
-        pair.settle();
-        say(&mut pair, &ana(), GENERAL, "last");
-        let (_, told) = comes_back(&mut pair, reader, &pro());
+        cluster.run_until_idle();
+        say(&mut cluster, &ana(), GENERAL, "last");
+        let (_, told) = comes_back(&mut cluster, reader, &pro());
         assert_eq!(said(&told), ["first", "last"], "{params:?}");
         let places = last_told(&told, "VOICE_STATE_UPDATE", "/user_id", "channel_id");
         assert_eq!(places.len(), 200, "everybody is told");
@@ -153,25 +153,25 @@ fn s6_voice_states_past_their_share_are_told_as_they_are() {
     }
 }
 
-fn show(pair: &mut Pair, user_id: UserId, status: Status) {
+fn show(cluster: &mut TestCluster, user_id: UserId, status: Status) {
     let mut client_status = ClientStatus::default();
     client_status.raise(Platform::Web, status);
     let presence = Presence { status, client_status, ..Presence::default() };
-    system(pair, Command::ShowPresence(user_id, Some(Arc::new(presence))));
+    system(cluster, Command::ShowPresence(user_id, Some(Arc::new(presence))));
 }
 
 #[test]
 fn s6_presences_of_many_past_their_share_are_told_as_they_are() {
-    let (mut pair, crowd) = crowd(180);
-    let reader = live(&mut pair, &pro(), Some(FULL), ClientParams::JSON);
-    pair.cut(reader);
-    say(&mut pair, &ana(), GENERAL, "first");
+    let (mut cluster, crowd) = crowd(180);
+    let reader = live(&mut cluster, &pro(), Some(FULL), ClientParams::JSON);
+    cluster.cut(reader);
+    say(&mut cluster, &ana(), GENERAL, "first");
     for status in [Status::Online, Status::Idle, Status::Dnd] {
-        crowd.iter().for_each(|account| show(&mut pair, account.id, status));
-        pair.settle();
-        pair.advance(10_000);
+        crowd.iter().for_each(|account| show(&mut cluster, account.id, status));
+        cluster.run_until_idle();
+        cluster.advance(10_000);
     }
-    let (_, told) = comes_back(&mut pair, reader, &pro());
+    let (_, told) = comes_back(&mut cluster, reader, &pro());
     assert_eq!(said(&told), ["first"]);
     let statuses = last_told(&told, "PRESENCE_UPDATE", "/user/id", "status");
     assert_eq!(statuses.len(), 180, "everybody is told");
@@ -181,22 +181,26 @@ fn s6_presences_of_many_past_their_share_are_told_as_they_are() {
 #[test]
 fn s6_a_slow_reader_is_not_cut_by_a_flood_and_knows_how_it_ends() {
     for params in FORMS {
-        let (mut pair, crowd) = crowd(150);
-        let reader = live(&mut pair, &pro(), Some(FULL), params);
-        pair.stop_reading(reader);
-        pair.client(reader).socket().set_room(100);
-        say(&mut pair, &ana(), GENERAL, "first");
+        let (mut cluster, crowd) = crowd(150);
+        let reader = live(&mut cluster, &pro(), Some(FULL), params);
+        cluster.stop_reading(reader);
+        cluster.client(reader).socket().set_room(100);
+        say(&mut cluster, &ana(), GENERAL, "first");
         for account in &crowd {
-            system(&mut pair, Command::ShowVoice(account.id, Some(channel(VOICE))));
-            show(&mut pair, account.id, Status::Idle);
-            pair.settle();
+            system(&mut cluster, Command::ShowVoice(account.id, Some(channel(VOICE))));
+            show(&mut cluster, account.id, Status::Idle);
+            cluster.run_until_idle();
         }
-        say(&mut pair, &ana(), GENERAL, "last");
-        pair.settle();
-        pair.start_reading(reader);
-        pair.settle();
-        let told = pair.dispatches(reader);
-        assert_eq!((said(&told), pair.close_code(reader)), (vec!["first".into(), "last".into()], None), "{params:?}");
+        say(&mut cluster, &ana(), GENERAL, "last");
+        cluster.run_until_idle();
+        cluster.start_reading(reader);
+        cluster.run_until_idle();
+        let told = cluster.dispatches(reader);
+        assert_eq!(
+            (said(&told), cluster.close_code(reader)),
+            (vec!["first".into(), "last".into()], None),
+            "{params:?}"
+        );
         assert_eq!(last_told(&told, "VOICE_STATE_UPDATE", "/user_id", "channel_id").len(), 150);
         assert_eq!(last_told(&told, "PRESENCE_UPDATE", "/user/id", "status").len(), 150);
     }
@@ -205,33 +209,33 @@ fn s6_a_slow_reader_is_not_cut_by_a_flood_and_knows_how_it_ends() {
 #[test]
 fn s6_only_a_replay_leaves_out_presences() {
     for params in FORMS {
-        let (mut pair, crowd) = crowd(3);
-        let reader = live(&mut pair, &pro(), Some(FULL), params);
-        pair.stop_reading(reader);
-        pair.client(reader).socket().set_room(100);
+        let (mut cluster, crowd) = crowd(3);
+        let reader = live(&mut cluster, &pro(), Some(FULL), params);
+        cluster.stop_reading(reader);
+        cluster.client(reader).socket().set_room(100);
         let statuses = [Status::Online, Status::Idle, Status::Dnd];
-        let flicker = |pair: &mut Pair| {
+        let flicker = |cluster: &mut TestCluster| {
             for status in statuses {
-                show(pair, crowd[0].id, status);
-                pair.settle();
-                pair.advance(2_000);
+                show(cluster, crowd[0].id, status);
+                cluster.run_until_idle();
+                cluster.advance(2_000);
             }
         };
-        say(&mut pair, &ana(), GENERAL, "first");
-        flicker(&mut pair);
-        pair.start_reading(reader);
-        pair.settle();
-        let told = pair.dispatches(reader);
+        say(&mut cluster, &ana(), GENERAL, "first");
+        flicker(&mut cluster);
+        cluster.start_reading(reader);
+        cluster.run_until_idle();
+        let told = cluster.dispatches(reader);
         let shown = |told: &[Dispatch]| {
             let presences = told.iter().filter(|dispatch| dispatch.name == "PRESENCE_UPDATE");
             presences.map(|dispatch| text(&dispatch.d()["status"])).collect::<Vec<_>>()
         };
         assert_eq!(shown(&told), ["online", "idle", "dnd"], "{params:?}");
         assert!(told.is_sorted_by(|a, b| a.seq + 1 == b.seq), "a connection that is behind has no gap");
-        pair.cut(reader);
-        flicker(&mut pair);
+        cluster.cut(reader);
+        flicker(&mut cluster);
         let last = told.last().expect("there are some").seq;
-        let (_, told) = comes_back(&mut pair, reader, &pro());
+        let (_, told) = comes_back(&mut cluster, reader, &pro());
         assert_eq!(shown(&told), ["dnd"], "{params:?}");
         assert_eq!(told[0].seq, last + 3, "the numbers of the others are left out");
     }
@@ -239,22 +243,22 @@ fn s6_only_a_replay_leaves_out_presences() {
 
 #[test]
 fn s6_member_lists_past_their_share_are_told_whole() {
-    let (mut pair, crowd) = crowd(90);
-    let reader = live_user(&mut pair, &bob(), 0);
-    subscribe(&mut pair, reader, json!({"typing": true, "channels": {channel(GENERAL).to_string(): [[0, 99]]}}));
-    pair.take(reader);
-    pair.cut(reader);
-    say(&mut pair, &ana(), GENERAL, "first");
+    let (mut cluster, crowd) = crowd(90);
+    let reader = live_user(&mut cluster, &bob(), 0);
+    subscribe(&mut cluster, reader, json!({"typing": true, "channels": {channel(GENERAL).to_string(): [[0, 99]]}}));
+    cluster.take(reader);
+    cluster.cut(reader);
+    say(&mut cluster, &ana(), GENERAL, "first");
     for round in 0..40 {
         let status = if round % 2 == 0 { Status::Online } else { Status::Dnd };
         for account in &crowd[..3 + round % 5] {
-            show(&mut pair, account.id, status);
+            show(&mut cluster, account.id, status);
         }
-        pair.settle();
-        pair.advance(1_000);
+        cluster.run_until_idle();
+        cluster.advance(1_000);
     }
-    say(&mut pair, &ana(), GENERAL, "last");
-    let (_, told) = comes_back(&mut pair, reader, &bob());
+    say(&mut cluster, &ana(), GENERAL, "last");
+    let (_, told) = comes_back(&mut cluster, reader, &bob());
     assert_eq!(said(&told), ["first", "last"]);
     let lists: Vec<&Dispatch> = told.iter().filter(|dispatch| dispatch.name == "GUILD_MEMBER_LIST_UPDATE").collect();
     assert_eq!(lists.len(), 1, "changes that miss those before them are left out");

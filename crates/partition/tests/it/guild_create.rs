@@ -3,7 +3,7 @@
 use crate::fixture::*;
 use guildhall_guild::Command;
 use guildhall_model::{ClientStatus, Intents, Overwrite, OverwriteKind, Permissions, Platform, Presence, Status, User};
-use guildhall_test_kit::{ClientParams, GuildBuilder, Pair, id, identify_payload, user};
+use guildhall_test_kit::{ClientParams, GuildBuilder, TestCluster, id, identify_payload, user};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -21,25 +21,25 @@ fn crowd(builder: GuildBuilder) -> GuildBuilder {
     })
 }
 
-fn crowded() -> Pair {
-    let mut pair = world();
-    pair.add_guild(crowd(guild()).load());
+fn crowded() -> TestCluster {
+    let mut cluster = world();
+    cluster.add_guild(crowd(guild()).load());
     let mut client_status = ClientStatus::default();
     client_status.raise(Platform::Mobile, Status::Idle);
     let presence = Presence { status: Status::Idle, activities: Vec::new(), client_status };
-    system(&mut pair, Command::ShowPresence(id(ONLINE), Some(Arc::new(presence))));
-    nick(&mut pair, &user(WITH_NICK), "Nicky");
-    system(&mut pair, Command::ShowVoice(id(IN_VOICE), Some(channel(VOICE))));
-    pair
+    system(&mut cluster, Command::ShowPresence(id(ONLINE), Some(Arc::new(presence))));
+    nick(&mut cluster, &user(WITH_NICK), "Nicky");
+    system(&mut cluster, Command::ShowVoice(id(IN_VOICE), Some(channel(VOICE))));
+    cluster
 }
 
 /// GUILD_CREATE for this account.
-fn told(pair: &mut Pair, account: &Arc<User>, intents: Option<u32>, large_threshold: Option<u64>) -> Value {
-    let client = pair.connect(ClientParams::JSON);
+fn told(cluster: &mut TestCluster, account: &Arc<User>, intents: Option<u32>, large_threshold: Option<u64>) -> Value {
+    let client = cluster.connect(ClientParams::JSON);
     let mut d = identify_payload(&account.username, intents);
     d["large_threshold"] = large_threshold.into();
-    pair.client(client).identify(d);
-    let dispatches = pair.dispatches(client);
+    cluster.client(client).identify(d);
+    let dispatches = cluster.dispatches(client);
     let told = match account.bot {
         true => dispatches[1].d(),
         false => dispatches[0].d()["guilds"][0].clone(),
@@ -49,8 +49,8 @@ fn told(pair: &mut Pair, account: &Arc<User>, intents: Option<u32>, large_thresh
 }
 
 fn check(account: &Arc<User>, intents: Option<u32>, threshold: Option<u64>, members: &[u64], presences: &[u64]) {
-    let mut pair = crowded();
-    let told = told(&mut pair, account, intents, threshold);
+    let mut cluster = crowded();
+    let told = told(&mut cluster, account, intents, threshold);
     let with_own = |ids: &[u64]| {
         let others = ids.iter().map(|n| user(*n));
         self::ids(&others.chain([account.clone()]).collect::<Vec<_>>())
@@ -83,14 +83,14 @@ fn with_presences_a_bot_gets_who_stands_out_in_a_large_guild() {
 #[test]
 fn with_presences_a_bot_gets_everybody_in_a_small_guild() {
     let everybody: Vec<u64> = MEMBERS.collect();
-    let mut pair = crowded();
+    let mut cluster = crowded();
     for threshold in [64, 250, 1_000] {
-        let told = told(&mut pair, &pro(), Some(FULL), Some(threshold));
+        let told = told(&mut cluster, &pro(), Some(FULL), Some(threshold));
         assert_eq!(told["members"].as_array().map(Vec::len), Some(everybody.len() + 4));
         assert_eq!(told["large"], false);
         assert!(listed(&told["presences"], "/user/id").contains(&user(ONLINE).id.to_string()));
     }
-    assert_eq!(told(&mut pair, &pro(), Some(FULL), Some(63))["large"], true);
+    assert_eq!(told(&mut cluster, &pro(), Some(FULL), Some(63))["large"], true);
 }
 
 #[test]
@@ -101,10 +101,10 @@ fn a_user_gets_itself_and_who_is_in_voice() {
 
 #[test]
 fn all_channels_and_roles_are_told_hidden_or_not() {
-    let mut pair = crowded();
-    say(&mut pair, &ana(), HIDDEN, "secret");
+    let mut cluster = crowded();
+    say(&mut cluster, &ana(), HIDDEN, "secret");
     for account in [gob(), bob()] {
-        let told = told(&mut pair, &account, Some(PLAIN), None);
+        let told = told(&mut cluster, &account, Some(PLAIN), None);
         let channels: Vec<String> = [GENERAL, HIDDEN, VOICE].map(|n| channel(n).to_string()).to_vec();
         assert_eq!(listed(&told["channels"], "/id"), channels);
         assert_eq!(listed(&told["roles"], "/id").len(), 2);
@@ -124,12 +124,12 @@ fn all_channels_and_roles_are_told_hidden_or_not() {
 /// Capability bit 15: in READY, in what happens to the channel, and whole as soon as it is in view.
 #[test]
 fn of_a_channel_out_of_view_who_knows_obfuscated_ones_learns_only_where_it_is() {
-    let mut pair = world();
-    let client = pair.connect(ClientParams::JSON);
+    let mut cluster = world();
+    let client = cluster.connect(ClientParams::JSON);
     let mut d = identify_payload(&bob().username, None);
     d["capabilities"] = (1 << 15).into();
-    pair.client(client).identify(d);
-    let ready = pair.dispatches(client).remove(0);
+    cluster.client(client).identify(d);
+    let ready = cluster.dispatches(client).remove(0);
     assert_eq!(ready.name, "READY");
     let (id, guild) = (channel(HIDDEN).to_string(), &ready.d()["guilds"][0]);
     let channels = guild["channels"].as_array().expect("an array");
@@ -139,8 +139,8 @@ fn of_a_channel_out_of_view_who_knows_obfuscated_ones_learns_only_where_it_is() 
     let open = |allow| Overwrite { target: OverwriteKind::Member(bob().id), allow, deny: Permissions::NONE };
     for (allow, is_told) in [(Permissions::NONE, false), (Permissions::VIEW_CHANNEL, true), (Permissions::NONE, false)]
     {
-        system(&mut pair, Command::PutOverwrite(channel(HIDDEN), open(allow)));
-        let [update] = &pair.dispatches(client)[..] else { panic!("it is told of one change") };
+        system(&mut cluster, Command::PutOverwrite(channel(HIDDEN), open(allow)));
+        let [update] = &cluster.dispatches(client)[..] else { panic!("it is told of one change") };
         assert_eq!((update.name.as_str(), &update.d()["id"]), ("CHANNEL_UPDATE", &json!(id)));
         assert_eq!(update.d()["name"] != "___hidden___", is_told);
         let flags = update.d()["flags"].as_u64().expect("a number");
@@ -150,12 +150,12 @@ fn of_a_channel_out_of_view_who_knows_obfuscated_ones_learns_only_where_it_is() 
 
 #[test]
 fn etf_tells_the_same() {
-    let mut pair = crowded();
+    let mut cluster = crowded();
     let mut tell = |params| {
-        let client = pair.login(&pro(), Some(FULL), params);
-        let mut d = pair.dispatches(client)[1].d();
-        pair.client(client).close(Some(1000));
-        pair.settle();
+        let client = cluster.login(&pro(), Some(FULL), params);
+        let mut d = cluster.dispatches(client)[1].d();
+        cluster.client(client).close(Some(1000));
+        cluster.run_until_idle();
         d["version"] = Value::Null;
         d
     };

@@ -1,4 +1,4 @@
-//! Partitions, from a client's socket to a guild and back, on `Pair`.
+//! Partitions, from a client's socket to a guild and back, on `TestCluster`.
 
 mod allocations;
 mod backlog;

@@ -5,7 +5,7 @@ use guildhall_codec::Encoding;
 use guildhall_guild::Command;
 use guildhall_model::Permissions;
 use guildhall_partition::Compression;
-use guildhall_test_kit::{ClientId, ClientParams, Dispatch, GuildBuilder, Pair, Received, id, user};
+use guildhall_test_kit::{ClientId, ClientParams, Dispatch, GuildBuilder, Hold, Received, TestCluster, id, user};
 use serde_json::{Value, json};
 
 fn request(d: Value) -> Value {
@@ -14,9 +14,9 @@ fn request(d: Value) -> Value {
     request
 }
 
-fn ask(pair: &mut Pair, client: ClientId, d: Value) -> Vec<Dispatch> {
-    pair.client(client).send(8, &request(d));
-    pair.dispatches(client)
+fn ask(cluster: &mut TestCluster, client: ClientId, d: Value) -> Vec<Dispatch> {
+    cluster.client(client).send(8, &request(d));
+    cluster.dispatches(client)
 }
 
 fn crowd(builder: GuildBuilder, count: u64) -> GuildBuilder {
@@ -31,11 +31,11 @@ fn a_whole_list_comes_in_chunks_of_a_thousand() {
         (ClientParams::new(Encoding::Json, Compression::Zstd), 997),
         (ClientParams::JSON.with_compressed_payloads(), 7_000),
     ] {
-        let mut pair = world();
-        pair.add_guild(crowd(guild(), count).load());
-        let client = live(&mut pair, &pro(), Some(FULL), params);
-        let first_seq = pair.client(client).seq + 1;
-        let chunks = ask(&mut pair, client, json!({"query": "", "limit": 0, "nonce": "all"}));
+        let mut cluster = world();
+        cluster.add_guild(crowd(guild(), count).load());
+        let client = live(&mut cluster, &pro(), Some(FULL), params);
+        let first_seq = cluster.client(client).seq + 1;
+        let chunks = ask(&mut cluster, client, json!({"query": "", "limit": 0, "nonce": "all"}));
         let total = count as usize + 4;
         assert_eq!(chunks.len(), total.div_ceil(1000), "{count}");
         let mut seen = Vec::new();
@@ -57,46 +57,46 @@ fn a_whole_list_comes_in_chunks_of_a_thousand() {
 /// Any number of member requests: later messages are not sent after all of their chunks.
 #[test]
 fn events_go_between_the_chunks_of_many_readers() {
-    let mut pair = world();
-    pair.add_guild(crowd(guild(), 8_000).load());
-    let askers: Vec<ClientId> = (0..30).map(|_| live(&mut pair, &pro(), Some(FULL), ClientParams::JSON)).collect();
-    let listener = live_bot(&mut pair);
-    let before = pair.partition().counters().dispatches_total;
-    let chunks_made = |pair: &Pair| {
-        let seqs = pair.partition().sessions().map(|session| session.replay.last_seq());
+    let mut cluster = world();
+    cluster.add_guild(crowd(guild(), 8_000).load());
+    let askers: Vec<ClientId> = (0..30).map(|_| live(&mut cluster, &pro(), Some(FULL), ClientParams::JSON)).collect();
+    let listener = live_bot(&mut cluster);
+    let before = cluster.partition().counters().dispatches_total;
+    let chunks_made = |cluster: &TestCluster| {
+        let seqs = cluster.partition().sessions().map(|session| session.replay.last_seq());
         seqs.sum::<u64>()
     };
-    let seqs_before = chunks_made(&pair);
-    pair.holds_mail = true;
-    askers.iter().for_each(|client| pair.client(*client).send(8, &request(json!({"query": "", "limit": 0}))));
-    pair.settle();
+    let seqs_before = chunks_made(&cluster);
+    cluster.hold(Hold::Mail);
+    askers.iter().for_each(|client| cluster.client(*client).send(8, &request(json!({"query": "", "limit": 0}))));
+    cluster.run_until_idle();
     // Thirty answers of nine chunks each, and then somebody says something.
-    say(&mut pair, &ana(), GENERAL, "meanwhile");
-    pair.hand_over_mail(0);
-    assert_eq!(pair.partition().counters().dispatches_total - before, 31, "all but chunks: the message");
-    let made = chunks_made(&pair) - seqs_before - 31;
+    say(&mut cluster, &ana(), GENERAL, "meanwhile");
+    cluster.hand_over_mail(0);
+    assert_eq!(cluster.partition().counters().dispatches_total - before, 31, "all but chunks: the message");
+    let made = chunks_made(&cluster) - seqs_before - 31;
     assert!(made <= 16, "{made} chunks before the message was given to all");
-    pair.holds_mail = false;
-    pair.settle();
-    assert_eq!(heard(&mut pair, listener).len(), 1);
+    cluster.release(Hold::Mail);
+    cluster.run_until_idle();
+    assert_eq!(heard(&mut cluster, listener).len(), 1);
     for client in askers {
-        assert_eq!(names(&mut pair, client).iter().filter(|name| *name == "GUILD_MEMBERS_CHUNK").count(), 9);
+        assert_eq!(names(&mut cluster, client).iter().filter(|name| *name == "GUILD_MEMBERS_CHUNK").count(), 9);
     }
 }
 
 #[test]
 fn events_go_between_the_chunks_of_a_slow_reader() {
-    let mut pair = world();
-    pair.add_guild(crowd(guild(), 9_000).load());
-    let client = live_bot(&mut pair);
-    pair.stop_reading(client);
-    pair.client(client).socket().set_room(300_000);
-    pair.client(client).send(8, &request(json!({"query": "", "limit": 0})));
-    pair.settle();
-    say(&mut pair, &ana(), GENERAL, "between");
-    pair.settle();
-    pair.start_reading(client);
-    let dispatches = pair.dispatches(client);
+    let mut cluster = world();
+    cluster.add_guild(crowd(guild(), 9_000).load());
+    let client = live_bot(&mut cluster);
+    cluster.stop_reading(client);
+    cluster.client(client).socket().set_room(300_000);
+    cluster.client(client).send(8, &request(json!({"query": "", "limit": 0})));
+    cluster.run_until_idle();
+    say(&mut cluster, &ana(), GENERAL, "between");
+    cluster.run_until_idle();
+    cluster.start_reading(client);
+    let dispatches = cluster.dispatches(client);
     let seqs: Vec<u64> = dispatches.iter().map(|dispatch| dispatch.seq).collect();
     assert!(seqs.is_sorted_by(|a, b| a + 1 == *b), "{seqs:?}");
     let at = dispatches.iter().position(|dispatch| dispatch.name == "MESSAGE_CREATE").expect("it came");
@@ -106,33 +106,33 @@ fn events_go_between_the_chunks_of_a_slow_reader() {
 
 #[test]
 fn who_is_thrown_out_in_the_middle_gets_no_more_of_them() {
-    let mut pair = world();
-    pair.add_guild(crowd(guild(), 9_000).load());
-    let client = live_bot(&mut pair);
-    pair.stop_reading(client);
-    pair.client(client).socket().set_room(300_000);
-    pair.client(client).send(8, &request(json!({"query": "", "limit": 0})));
-    pair.settle();
-    system(&mut pair, Command::RemoveMember(pro().id));
-    pair.settle();
-    pair.start_reading(client);
-    let names = names(&mut pair, client);
+    let mut cluster = world();
+    cluster.add_guild(crowd(guild(), 9_000).load());
+    let client = live_bot(&mut cluster);
+    cluster.stop_reading(client);
+    cluster.client(client).socket().set_room(300_000);
+    cluster.client(client).send(8, &request(json!({"query": "", "limit": 0})));
+    cluster.run_until_idle();
+    system(&mut cluster, Command::RemoveMember(pro().id));
+    cluster.run_until_idle();
+    cluster.start_reading(client);
+    let names = names(&mut cluster, client);
     assert_eq!(names.last().map(String::as_str), Some("GUILD_DELETE"), "{names:?}");
     assert!((1..9).contains(&(names.len() - 1)), "{names:?}");
 }
 
 #[test]
 fn a_resume_in_the_middle_of_the_chunks_loses_none() {
-    let mut pair = world();
-    pair.add_guild(crowd(guild(), 9_000).load());
-    let client = live_bot(&mut pair);
-    let seen = pair.client(client).seq;
-    pair.stop_reading(client);
-    pair.client(client).socket().set_room(300_000);
-    pair.client(client).send(8, &request(json!({"query": "", "limit": 0})));
-    pair.settle();
-    pair.cut(client);
-    let (_, received) = resumed(&mut pair, client, &pro());
+    let mut cluster = world();
+    cluster.add_guild(crowd(guild(), 9_000).load());
+    let client = live_bot(&mut cluster);
+    let seen = cluster.client(client).seq;
+    cluster.stop_reading(client);
+    cluster.client(client).socket().set_room(300_000);
+    cluster.client(client).send(8, &request(json!({"query": "", "limit": 0})));
+    cluster.run_until_idle();
+    cluster.cut(client);
+    let (_, received) = resumed(&mut cluster, client, &pro());
     let mut chunks = 0;
     for (n, received) in received.iter().enumerate() {
         let Received::Dispatch(dispatch) = received else { panic!("{received:?}") };
@@ -147,42 +147,42 @@ fn a_resume_in_the_middle_of_the_chunks_loses_none() {
 
 #[test]
 fn by_id_with_those_who_are_not_there() {
-    let mut pair = world();
-    let client = live(&mut pair, &gob(), Some(PLAIN), ClientParams::JSON);
+    let mut cluster = world();
+    let client = live(&mut cluster, &gob(), Some(PLAIN), ClientParams::JSON);
     let stranger = user(999).id.to_string();
     let wanted = json!([bob().id.to_string(), stranger, ana().id.to_string()]);
-    let chunks = ask(&mut pair, client, json!({"user_ids": wanted, "nonce": "n", "presences": true}));
+    let chunks = ask(&mut cluster, client, json!({"user_ids": wanted, "nonce": "n", "presences": true}));
     let d = chunks[0].d();
     assert_eq!(listed(&d["members"], "/user/id"), ids(&[ana(), bob()]));
     assert_eq!(d["not_found"], json!([stranger]));
     assert!(d.get("presences").is_none(), "without GUILD_PRESENCES");
-    let chunks = ask(&mut pair, client, json!({"user_ids": bob().id.to_string()}));
+    let chunks = ask(&mut cluster, client, json!({"user_ids": bob().id.to_string()}));
     assert_eq!(listed(&chunks[0].d()["members"], "/user/id"), ids(&[bob()]));
     assert!(chunks[0].d().get("nonce").is_none());
 }
 
 #[test]
 fn presences_are_those_of_the_moment_and_not_offline() {
-    let mut pair = world();
-    let _bob = live(&mut pair, &bob(), None, ClientParams::JSON);
-    let client = live_bot(&mut pair);
+    let mut cluster = world();
+    let _bob = live(&mut cluster, &bob(), None, ClientParams::JSON);
+    let client = live_bot(&mut cluster);
     let everybody = json!({"query": "", "limit": 0, "presences": true});
-    let d = ask(&mut pair, client, everybody.clone())[0].d();
+    let d = ask(&mut cluster, client, everybody.clone())[0].d();
     assert_eq!(listed(&d["presences"], "/user/id"), ids(&[bob(), pro()]));
     assert!(listed(&d["presences"], "/status").iter().all(|status| status == "online"));
     assert!(d["presences"][0].get("guild_id").is_none());
     // A user account may ask for presences without any intent.
-    let user = live(&mut pair, &ana(), Some(1), ClientParams::ETF);
-    let d = ask(&mut pair, user, everybody)[0].d();
+    let user = live(&mut cluster, &ana(), Some(1), ClientParams::ETF);
+    let d = ask(&mut cluster, user, everybody)[0].d();
     assert_eq!(listed(&d["presences"], "/user/id"), ids(&[ana(), bob(), pro()]));
 }
 
 #[test]
 fn by_prefix_of_any_name() {
-    let mut pair = world();
-    let client = live(&mut pair, &gob(), Some(PLAIN), ClientParams::JSON);
-    nick(&mut pair, &bob(), "Émile");
-    pair.take(client);
+    let mut cluster = world();
+    let client = live(&mut cluster, &gob(), Some(PLAIN), ClientParams::JSON);
+    nick(&mut cluster, &bob(), "Émile");
+    cluster.take(client);
     for (query, limit, expected) in [
         ("USER70", 0, ids(&[ana(), bob()])),
         ("user 701", 10, ids(&[ana()])),
@@ -190,7 +190,7 @@ fn by_prefix_of_any_name() {
         ("bot", 1, ids(&[gob()])),
         ("ser", 10, Vec::new()),
     ] {
-        let chunks = ask(&mut pair, client, json!({"query": query, "limit": limit}));
+        let chunks = ask(&mut cluster, client, json!({"query": query, "limit": limit}));
         assert_eq!(chunks.len(), 1);
         let d = chunks[0].d();
         assert_eq!(listed(&d["members"], "/user/id"), expected, "{query}");
@@ -200,60 +200,60 @@ fn by_prefix_of_any_name() {
 
 #[test]
 fn a_second_whole_list_within_half_a_minute_is_refused() {
-    let mut pair = world();
-    let client = live_bot(&mut pair);
+    let mut cluster = world();
+    let client = live_bot(&mut cluster);
     let whole = json!({"query": "", "limit": 0, "nonce": "again"});
-    assert_eq!(ask(&mut pair, client, whole.clone())[0].name, "GUILD_MEMBERS_CHUNK");
-    pair.advance(12_500);
-    let refused = ask(&mut pair, client, whole.clone());
+    assert_eq!(ask(&mut cluster, client, whole.clone())[0].name, "GUILD_MEMBERS_CHUNK");
+    cluster.advance(12_500);
+    let refused = ask(&mut cluster, client, whole.clone());
     assert_eq!(refused.len(), 1);
     assert_eq!(refused[0].name, "RATE_LIMITED");
     let meta = json!({"guild_id": id::<()>(GUILD).to_string(), "nonce": "again"});
     assert_eq!(refused[0].d(), json!({"opcode": 8, "retry_after": 17.5, "meta": meta}));
     // Other requests are not concerned, nor is another session.
-    assert_eq!(ask(&mut pair, client, json!({"query": "x", "limit": 1}))[0].name, "GUILD_MEMBERS_CHUNK");
-    pair.advance(17_500);
-    assert_eq!(ask(&mut pair, client, whole)[0].name, "GUILD_MEMBERS_CHUNK");
+    assert_eq!(ask(&mut cluster, client, json!({"query": "x", "limit": 1}))[0].name, "GUILD_MEMBERS_CHUNK");
+    cluster.advance(17_500);
+    assert_eq!(ask(&mut cluster, client, whole)[0].name, "GUILD_MEMBERS_CHUNK");
 }
 
 #[test]
 fn who_may_not_have_the_whole_list_gets_one_empty_chunk() {
-    let mut pair = world();
+    let mut cluster = world();
     let whole = json!({"query": "", "limit": 0});
     let empty = |chunks: &[Dispatch]| {
         let d = chunks[0].d();
         assert_eq!((chunks.len(), &d["members"], &d["chunk_count"]), (1, &json!([]), &json!(1)));
     };
-    let bot = live(&mut pair, &pro(), Some(FULL & !(1 << 1)), ClientParams::JSON);
-    empty(&ask(&mut pair, bot, whole.clone()));
-    let user = live(&mut pair, &bob(), None, ClientParams::JSON);
-    empty(&ask(&mut pair, user, whole.clone()));
-    let mut pair = world();
-    pair.add_guild(guild().role(INSIDERS, Permissions::KICK_MEMBERS).member(&bob(), &[INSIDERS]).load());
-    let user = live(&mut pair, &bob(), None, ClientParams::JSON);
-    assert_eq!(listed(&ask(&mut pair, user, whole)[0].d()["members"], "/user/id").len(), 4);
+    let bot = live(&mut cluster, &pro(), Some(FULL & !(1 << 1)), ClientParams::JSON);
+    empty(&ask(&mut cluster, bot, whole.clone()));
+    let user = live(&mut cluster, &bob(), None, ClientParams::JSON);
+    empty(&ask(&mut cluster, user, whole.clone()));
+    let mut cluster = world();
+    cluster.add_guild(guild().role(INSIDERS, Permissions::KICK_MEMBERS).member(&bob(), &[INSIDERS]).load());
+    let user = live(&mut cluster, &bob(), None, ClientParams::JSON);
+    assert_eq!(listed(&ask(&mut cluster, user, whole)[0].d()["members"], "/user/id").len(), 4);
 }
 
 #[test]
 fn for_a_guild_one_is_not_in_there_is_no_answer() {
-    let mut pair = world();
-    let client = live_bot(&mut pair);
-    pair.client(client).send(8, &json!({"guild_id": "42", "query": "", "limit": 0}));
-    assert_eq!(pair.take(client), []);
-    system(&mut pair, Command::RemoveMember(pro().id));
-    assert_eq!(pair.names(client).len(), 1);
-    assert_eq!(ask(&mut pair, client, json!({"query": "", "limit": 0})), []);
+    let mut cluster = world();
+    let client = live_bot(&mut cluster);
+    cluster.client(client).send(8, &json!({"guild_id": "42", "query": "", "limit": 0}));
+    assert_eq!(cluster.take(client), []);
+    system(&mut cluster, Command::RemoveMember(pro().id));
+    assert_eq!(cluster.names(client).len(), 1);
+    assert_eq!(ask(&mut cluster, client, json!({"query": "", "limit": 0})), []);
 }
 
 #[test]
 fn a_user_may_name_several_guilds_a_bot_one() {
     let second = || GuildBuilder::new(2, &ana()).member(&bob(), &[]).member(&gob(), &[]);
     for (account, expected) in [(bob(), 2), (gob(), 1)] {
-        let mut pair = world();
-        pair.add_guild(second().load());
-        let client = live(&mut pair, &account, Some(PLAIN), ClientParams::JSON);
+        let mut cluster = world();
+        cluster.add_guild(second().load());
+        let client = live(&mut cluster, &account, Some(PLAIN), ClientParams::JSON);
         let guilds = json!([id::<()>(1).to_string(), id::<()>(2).to_string()]);
-        pair.client(client).send(8, &json!({"guild_id": guilds, "user_ids": ana().id.to_string()}));
-        assert_eq!(pair.names(client).len(), expected);
+        cluster.client(client).send(8, &json!({"guild_id": guilds, "user_ids": ana().id.to_string()}));
+        assert_eq!(cluster.names(client).len(), expected);
     }
 }

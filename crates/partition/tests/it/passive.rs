@@ -6,7 +6,7 @@ use guildhall_guild::{Actor, BackendCommand, Command};
 use guildhall_guild_protocol::{AudienceRule, BackendEvent};
 use guildhall_model::User;
 use guildhall_stdx::Rng;
-use guildhall_test_kit::{ClientId, ClientParams, Dispatch, Pair, id, identify_payload, user};
+use guildhall_test_kit::{ClientId, ClientParams, Dispatch, TestCluster, id, identify_payload, user};
 use serde_json::{Value, json, value::RawValue};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -16,27 +16,27 @@ const INTERVAL_MS: u64 = 30_000;
 /// No round is further from the last than this.
 const ROUND_MS: u64 = INTERVAL_MS * 5 / 4;
 
-fn quiet() -> Pair {
+fn quiet() -> TestCluster {
     world_with(|config| config.passive_above_members = Some(0))
 }
 
 /// A guild with this many members, Bob among them.
-fn of_size(pair: &mut Pair, members: u64) {
+fn of_size(cluster: &mut TestCluster, members: u64) {
     let strangers = members - 4;
-    pair.add_guild((0..strangers).fold(guild(), |guild, n| guild.member(&user(10_000 + n), &[])).load());
+    cluster.add_guild((0..strangers).fold(guild(), |guild, n| guild.member(&user(10_000 + n), &[])).load());
 }
 
 /// Whether a user account with this in its IDENTIFY receives messages.
-fn is_active(pair: &mut Pair, change: impl FnOnce(&mut Value)) -> bool {
-    let client = pair.connect(ClientParams::JSON);
+fn is_active(cluster: &mut TestCluster, change: impl FnOnce(&mut Value)) -> bool {
+    let client = cluster.connect(ClientParams::JSON);
     let mut d = identify_payload(&bob().username, None);
     change(&mut d);
-    pair.client(client).identify(d);
-    assert_eq!(names(pair, client), ["READY"]);
-    say(pair, &ana(), GENERAL, "hi");
-    let told = names(pair, client);
-    pair.client(client).close(Some(1000));
-    pair.settle();
+    cluster.client(client).identify(d);
+    assert_eq!(names(cluster, client), ["READY"]);
+    say(cluster, &ana(), GENERAL, "hi");
+    let told = names(cluster, client);
+    cluster.client(client).close(Some(1000));
+    cluster.run_until_idle();
     !told.is_empty()
 }
 
@@ -45,37 +45,37 @@ fn who_begins_passive_is_a_matter_of_the_guilds_size() {
     for (members, threshold, expected) in
         [(250, None, true), (251, None, false), (100, Some(99), false), (100, Some(100), true), (30, Some(0), false)]
     {
-        let mut pair = world();
-        of_size(&mut pair, members);
+        let mut cluster = world();
+        of_size(&mut cluster, members);
         let threshold: Value = threshold.into();
-        let active = is_active(&mut pair, |d| d["large_threshold"] = threshold.clone());
+        let active = is_active(&mut cluster, |d| d["large_threshold"] = threshold.clone());
         assert_eq!(active, expected, "{members} members, {threshold}");
     }
     // Set for the node, it does not matter what clients ask for.
     for (above, expected) in [(4, true), (3, false), (0, false)] {
-        let mut pair = world_with(|config| config.passive_above_members = Some(above));
-        assert_eq!(is_active(&mut pair, |d| d["large_threshold"] = 250.into()), expected, "above {above}");
+        let mut cluster = world_with(|config| config.passive_above_members = Some(above));
+        assert_eq!(is_active(&mut cluster, |d| d["large_threshold"] = 250.into()), expected, "above {above}");
     }
 }
 
 #[test]
 fn bots_are_never_passive() {
-    let mut pair = quiet();
-    of_size(&mut pair, 300);
-    let client = live(&mut pair, &gob(), Some(PLAIN), ClientParams::JSON);
-    pair.take(client);
-    say(&mut pair, &ana(), GENERAL, "hi");
-    assert_eq!(names(&mut pair, client), ["MESSAGE_CREATE"]);
+    let mut cluster = quiet();
+    of_size(&mut cluster, 300);
+    let client = live(&mut cluster, &gob(), Some(PLAIN), ClientParams::JSON);
+    cluster.take(client);
+    say(&mut cluster, &ana(), GENERAL, "hi");
+    assert_eq!(names(&mut cluster, client), ["MESSAGE_CREATE"]);
 }
 
 #[test]
 fn who_is_called_hears_it_in_spite() {
-    let mut pair = quiet();
-    give_role(&mut pair, &bob(), INSIDERS);
-    let client = live_user(&mut pair, &bob(), V2);
-    let outsider = user_in(&mut pair, 750);
-    let outsider = live_user(&mut pair, &outsider, V2);
-    pair.take(client);
+    let mut cluster = quiet();
+    give_role(&mut cluster, &bob(), INSIDERS);
+    let client = live_user(&mut cluster, &bob(), V2);
+    let outsider = user_in(&mut cluster, 750);
+    let outsider = live_user(&mut cluster, &outsider, V2);
+    cluster.take(client);
     let role = id::<()>(INSIDERS);
     for (who, channel, content, expected) in [
         (ana(), GENERAL, "to nobody".to_owned(), [0, 0]),
@@ -88,29 +88,29 @@ fn who_is_called_hears_it_in_spite() {
         (bob(), GENERAL, "I said that".to_owned(), [1, 0]),
         (bob(), GENERAL, format!("<@{}> <@&{role}> that was me", bob().id), [1, 0]),
     ] {
-        say(&mut pair, &who, channel, &content);
+        say(&mut cluster, &who, channel, &content);
         for (client, expected) in [client, outsider].into_iter().zip(expected) {
-            assert_eq!(heard(&mut pair, client).len(), expected, "{content}");
+            assert_eq!(heard(&mut cluster, client).len(), expected, "{content}");
         }
     }
 }
 
 /// One more user account of the guild.
-fn user_in(pair: &mut Pair, n: u64) -> Arc<User> {
+fn user_in(cluster: &mut TestCluster, n: u64) -> Arc<User> {
     let account = user(n);
-    pair.add_account(&account);
-    system(pair, Command::AddMember(account.clone()));
+    cluster.add_account(&account);
+    system(cluster, Command::AddMember(account.clone()));
     account
 }
 
 #[test]
 fn what_the_guild_itself_does_is_told_as_ever() {
-    let mut pair = quiet();
-    let client = live_user(&mut pair, &bob(), V2);
-    system(&mut pair, Command::AddMemberRole(bob().id, id(INSIDERS)));
-    system(&mut pair, Command::DeleteChannel(channel(HIDDEN)));
-    system(&mut pair, Command::DeleteRole(id(INSIDERS)));
-    assert_eq!(names(&mut pair, client), ["GUILD_MEMBER_UPDATE", "CHANNEL_DELETE", "GUILD_ROLE_DELETE"]);
+    let mut cluster = quiet();
+    let client = live_user(&mut cluster, &bob(), V2);
+    system(&mut cluster, Command::AddMemberRole(bob().id, id(INSIDERS)));
+    system(&mut cluster, Command::DeleteChannel(channel(HIDDEN)));
+    system(&mut cluster, Command::DeleteRole(id(INSIDERS)));
+    assert_eq!(names(&mut cluster, client), ["GUILD_MEMBER_UPDATE", "CHANNEL_DELETE", "GUILD_ROLE_DELETE"]);
 }
 
 #[test]
@@ -121,16 +121,16 @@ fn changes_are_told_at_the_interval_in_the_form_that_the_client_takes() {
         (V2, "PASSIVE_UPDATE_V2"),
         (V1 | V2, "PASSIVE_UPDATE_V2"),
     ] {
-        let mut pair = quiet();
-        let client = live_user(&mut pair, &bob(), capabilities);
-        say(&mut pair, &ana(), GENERAL, "one");
-        let newest = say(&mut pair, &ana(), GENERAL, "two").to_string();
-        say(&mut pair, &ana(), HIDDEN, "not for Bob");
-        pair.settle();
-        pair.advance_with_heartbeats(INTERVAL_MS - 1);
-        assert_eq!(pair.dispatches(client), [], "{name}");
-        pair.advance_with_heartbeats(1);
-        let dispatches = pair.dispatches(client);
+        let mut cluster = quiet();
+        let client = live_user(&mut cluster, &bob(), capabilities);
+        say(&mut cluster, &ana(), GENERAL, "one");
+        let newest = say(&mut cluster, &ana(), GENERAL, "two").to_string();
+        say(&mut cluster, &ana(), HIDDEN, "not for Bob");
+        cluster.run_until_idle();
+        cluster.advance_with_heartbeats(INTERVAL_MS - 1);
+        assert_eq!(cluster.dispatches(client), [], "{name}");
+        cluster.advance_with_heartbeats(1);
+        let dispatches = cluster.dispatches(client);
         assert_eq!(dispatches.len(), 1, "{dispatches:?}");
         assert_eq!(dispatches[0].name, name);
         let d = dispatches[0].d();
@@ -148,56 +148,56 @@ fn changes_are_told_at_the_interval_in_the_form_that_the_client_takes() {
         );
 
         // Nothing happens, or nothing that Bob may see: no update is sent.
-        pair.advance_with_heartbeats(10 * ROUND_MS);
-        assert_eq!(pair.dispatches(client), []);
-        say(&mut pair, &ana(), HIDDEN, "still not for Bob");
-        pair.settle();
-        pair.advance_with_heartbeats(2 * ROUND_MS);
-        assert_eq!(pair.dispatches(client), []);
-        say(&mut pair, &ana(), GENERAL, "three");
-        pair.settle();
-        pair.advance_with_heartbeats(ROUND_MS);
-        assert_eq!(names(&mut pair, client), [name]);
+        cluster.advance_with_heartbeats(10 * ROUND_MS);
+        assert_eq!(cluster.dispatches(client), []);
+        say(&mut cluster, &ana(), HIDDEN, "still not for Bob");
+        cluster.run_until_idle();
+        cluster.advance_with_heartbeats(2 * ROUND_MS);
+        assert_eq!(cluster.dispatches(client), []);
+        say(&mut cluster, &ana(), GENERAL, "three");
+        cluster.run_until_idle();
+        cluster.advance_with_heartbeats(ROUND_MS);
+        assert_eq!(names(&mut cluster, client), [name]);
     }
 }
 
 #[test]
 fn who_is_active_is_not_told_again_what_was_said() {
-    let mut pair = quiet();
-    let active = live_user(&mut pair, &ana(), V2);
-    subscribe(&mut pair, active, json!({"typing": true}));
-    let bot = live(&mut pair, &gob(), Some(PLAIN), ClientParams::JSON);
-    pair.take(bot);
+    let mut cluster = quiet();
+    let active = live_user(&mut cluster, &ana(), V2);
+    subscribe(&mut cluster, active, json!({"typing": true}));
+    let bot = live(&mut cluster, &gob(), Some(PLAIN), ClientParams::JSON);
+    cluster.take(bot);
     for client in [active, bot] {
-        say(&mut pair, &ana(), GENERAL, "hi");
-        pair.settle();
-        pair.advance_with_heartbeats(3 * ROUND_MS);
-        assert_eq!(names(&mut pair, client).first().map(String::as_str), Some("MESSAGE_CREATE"));
-        pair.take(active);
+        say(&mut cluster, &ana(), GENERAL, "hi");
+        cluster.run_until_idle();
+        cluster.advance_with_heartbeats(3 * ROUND_MS);
+        assert_eq!(names(&mut cluster, client).first().map(String::as_str), Some("MESSAGE_CREATE"));
+        cluster.take(active);
     }
-    assert_eq!(pair.dispatches(bot).len(), 0);
+    assert_eq!(cluster.dispatches(bot).len(), 0);
 }
 
 #[test]
 fn an_update_about_a_channel_that_was_lost_meanwhile_is_withheld() {
-    let mut pair = quiet();
-    give_role(&mut pair, &bob(), INSIDERS);
-    let client = live_user(&mut pair, &bob(), V2);
-    let _keeps_the_relay = live_user(&mut pair, &ana(), V2);
-    pair.cut(client);
-    say(&mut pair, &ana(), HIDDEN, "secret");
-    pair.settle();
-    pair.advance(INTERVAL_MS);
-    take_role(&mut pair, &bob(), INSIDERS);
-    pair.settle();
-    let (client, told) = replayed(&mut pair, client, &bob());
+    let mut cluster = quiet();
+    give_role(&mut cluster, &bob(), INSIDERS);
+    let client = live_user(&mut cluster, &bob(), V2);
+    let _keeps_the_relay = live_user(&mut cluster, &ana(), V2);
+    cluster.cut(client);
+    say(&mut cluster, &ana(), HIDDEN, "secret");
+    cluster.run_until_idle();
+    cluster.advance(INTERVAL_MS);
+    take_role(&mut cluster, &bob(), INSIDERS);
+    cluster.run_until_idle();
+    let (client, told) = replayed(&mut cluster, client, &bob());
     assert_eq!(told.iter().map(|(_, name)| name.as_str()).collect::<Vec<_>>(), ["GUILD_MEMBER_UPDATE"]);
-    assert_eq!(pair.partition().counters().replay_suppressed_total, 1);
+    assert_eq!(cluster.partition().counters().replay_suppressed_total, 1);
     // He may look there again before the next round: it tells him what was held back.
-    give_role(&mut pair, &bob(), INSIDERS);
-    pair.settle();
-    pair.advance_with_heartbeats(ROUND_MS);
-    assert_eq!(names(&mut pair, client), ["GUILD_MEMBER_UPDATE", "PASSIVE_UPDATE_V2"]);
+    give_role(&mut cluster, &bob(), INSIDERS);
+    cluster.run_until_idle();
+    cluster.advance_with_heartbeats(ROUND_MS);
+    assert_eq!(names(&mut cluster, client), ["GUILD_MEMBER_UPDATE", "PASSIVE_UPDATE_V2"]);
 }
 
 /// A client's knowledge of the guild, from all its dispatches.
@@ -235,8 +235,8 @@ fn voice_of(states: &Value) -> BTreeMap<String, String> {
 }
 
 impl Reader {
-    fn take(&mut self, pair: &mut Pair, truth: &Truth) -> usize {
-        let dispatches = pair.dispatches(self.client);
+    fn take(&mut self, cluster: &mut TestCluster, truth: &Truth) -> usize {
+        let dispatches = cluster.dispatches(self.client);
         for dispatch in &dispatches {
             assert_eq!(dispatch.seq, self.seq + 1);
             self.seq += 1;
@@ -315,10 +315,10 @@ impl Reader {
         }
     }
 
-    fn come_back(&mut self, pair: &mut Pair) {
-        pair.cut(self.client);
-        self.client = pair.reconnect(self.client);
-        pair.client(self.client).resume(&bob().username);
+    fn come_back(&mut self, cluster: &mut TestCluster) {
+        cluster.cut(self.client);
+        self.client = cluster.reconnect(self.client);
+        cluster.client(self.client).resume(&bob().username);
     }
 
     fn knows_all(&self, truth: &Truth) -> bool {
@@ -330,15 +330,15 @@ impl Reader {
 fn whatever_a_client_does_nothing_is_missing_and_nothing_comes_twice() {
     for seed in 0..120 {
         let mut rng = Rng::new(seed);
-        let mut pair = quiet();
+        let mut cluster = quiet();
         let capabilities = [0, V1, V2][seed as usize % 3];
         // Keeps the relay; looks all the time.
-        let bot = live(&mut pair, &pro(), Some(PLAIN), ClientParams::JSON);
-        let client = pair.connect(ClientParams::JSON);
+        let bot = live(&mut cluster, &pro(), Some(PLAIN), ClientParams::JSON);
+        let client = cluster.connect(ClientParams::JSON);
         let mut d = identify_payload(&bob().username, None);
         d["capabilities"] = capabilities.into();
-        pair.client(client).identify(d);
-        let ready = pair.dispatches(client).remove(0);
+        cluster.client(client).identify(d);
+        let ready = cluster.dispatches(client).remove(0);
         let mut truth = Truth::default();
         let mut reader =
             Reader { client, capabilities, is_active: false, known: 0, voice: BTreeMap::new(), is_out: false, seq: 1 };
@@ -346,89 +346,89 @@ fn whatever_a_client_does_nothing_is_missing_and_nothing_comes_twice() {
         let (mut is_away, mut away_ms) = (false, 0);
         for _ in 0..80 {
             match rng.below(12) {
-                0..=3 => truth.said.push(say(&mut pair, &ana(), GENERAL, "hi").to_string()),
-                4 => drop(say(&mut pair, &ana(), HIDDEN, "not for Bob")),
+                0..=3 => truth.said.push(say(&mut cluster, &ana(), GENERAL, "hi").to_string()),
+                4 => drop(say(&mut cluster, &ana(), HIDDEN, "not for Bob")),
                 5 | 6 => {
                     let who = user(9_000 + rng.below(3));
-                    let _ = pair.command(Actor::System, Command::AddMember(who.clone()));
+                    let _ = cluster.command(Actor::System, Command::AddMember(who.clone()));
                     let place = (!truth.voice.contains_key(&who.id.to_string())).then_some(channel(VOICE));
-                    system(&mut pair, Command::ShowVoice(who.id, place));
+                    system(&mut cluster, Command::ShowVoice(who.id, place));
                     match place {
                         Some(place) => truth.voice.insert(who.id.to_string(), place.to_string()),
                         None => truth.voice.remove(&who.id.to_string()),
                     };
                 }
                 7 if !is_away => {
-                    reader.take(&mut pair, &truth);
+                    reader.take(&mut cluster, &truth);
                     let typing = rng.chance(0.5);
                     // Dispatches until then were sent to an active or to a passive session; both are right.
                     reader.is_active |= typing;
-                    subscribe(&mut pair, reader.client, json!({"typing": typing}));
-                    reader.take(&mut pair, &truth);
+                    subscribe(&mut cluster, reader.client, json!({"typing": typing}));
+                    reader.take(&mut cluster, &truth);
                     reader.is_active = typing;
                 }
                 8 => {
                     // A session waits for its client only so long.
                     let ms = rng.below(ROUND_MS).min(150_000 - away_ms);
                     away_ms += if is_away { ms } else { 0 };
-                    pair.advance_with_heartbeats(ms);
+                    cluster.advance_with_heartbeats(ms);
                 }
                 9 if !is_away => {
-                    pair.stop_reading(reader.client);
+                    cluster.stop_reading(reader.client);
                     is_away = true;
                 }
                 10 if is_away => {
-                    reader.come_back(&mut pair);
+                    reader.come_back(&mut cluster);
                     (is_away, away_ms) = (false, 0);
                 }
                 11 if rng.chance(0.3) => {
-                    pair.overflow(relay(0), id(GUILD));
-                    pair.room(relay(0), id(GUILD));
+                    cluster.overflow(relay(0), id(GUILD));
+                    cluster.room(relay(0), id(GUILD));
                 }
                 _ => {
-                    pair.settle();
+                    cluster.run_until_idle();
                 }
             }
-            pair.settle();
+            cluster.run_until_idle();
             if !is_away {
-                reader.take(&mut pair, &truth);
+                reader.take(&mut cluster, &truth);
                 assert!(!reader.is_active || reader.knows_all(&truth), "seed {seed}: an active one knows everything");
             }
         }
         if is_away {
-            reader.come_back(&mut pair);
+            reader.come_back(&mut cluster);
         }
-        pair.settle();
-        pair.advance_with_heartbeats(ROUND_MS);
-        reader.take(&mut pair, &truth);
+        cluster.run_until_idle();
+        cluster.advance_with_heartbeats(ROUND_MS);
+        reader.take(&mut cluster, &truth);
         assert!(reader.knows_all(&truth), "seed {seed}: after a round everybody knows everything");
-        pair.advance_with_heartbeats(2 * ROUND_MS);
-        assert_eq!(reader.take(&mut pair, &truth), 0, "seed {seed}: told once");
-        pair.take(bot);
+        cluster.advance_with_heartbeats(2 * ROUND_MS);
+        assert_eq!(reader.take(&mut cluster, &truth), 0, "seed {seed}: told once");
+        cluster.take(bot);
     }
 }
 
 #[test]
 fn pins_and_what_backends_say_are_news_to_who_does_not_look() {
     for (capabilities, key) in [(0, "channel_unread_updates"), (V1, "channels"), (V2, "updated_channels")] {
-        let mut pair = quiet();
-        let client = live_user(&mut pair, &bob(), capabilities);
-        let message = say(&mut pair, &ana(), GENERAL, "one");
-        let news = |pair: &mut Pair| {
-            pair.settle();
-            pair.advance_with_heartbeats(ROUND_MS);
-            let dispatches = pair.dispatches(client);
+        let mut cluster = quiet();
+        let client = live_user(&mut cluster, &bob(), capabilities);
+        let message = say(&mut cluster, &ana(), GENERAL, "one");
+        let news = |cluster: &mut TestCluster| {
+            cluster.run_until_idle();
+            cluster.advance_with_heartbeats(ROUND_MS);
+            let dispatches = cluster.dispatches(client);
             assert_eq!(dispatches.len(), 1, "{dispatches:?}");
             dispatches[0].d()[key][0].clone()
         };
-        assert!(news(&mut pair).get("last_pin_timestamp").is_none());
-        pair.command(Actor::User(ana().id), Command::Pin(channel(GENERAL), message)).unwrap();
-        let pinned = news(&mut pair);
+        assert!(news(&mut cluster).get("last_pin_timestamp").is_none());
+        cluster.command(Actor::User(ana().id), Command::Pin(channel(GENERAL), message)).unwrap();
+        let pinned = news(&mut cluster);
         assert!(pinned["last_pin_timestamp"].is_string(), "{pinned}");
         assert_ne!(pinned["last_message_id"], message.to_string(), "the note that it was pinned");
         // Only the pin moves.
-        system(&mut pair, Command::Unpin(channel(GENERAL), message));
-        let unpinned = news(&mut pair);
+        system(&mut cluster, Command::Unpin(channel(GENERAL), message));
+        let unpinned = news(&mut cluster);
         assert_eq!(
             (&unpinned["last_message_id"], unpinned.get("last_pin_timestamp")),
             (&pinned["last_message_id"], None)
@@ -436,20 +436,20 @@ fn pins_and_what_backends_say_are_news_to_who_does_not_look() {
 
         let note: u64 = text(&pinned["last_message_id"]).parse().unwrap();
         let newest = note + (1 << 30);
-        let publish = |pair: &mut Pair, id: u64| {
+        let publish = |cluster: &mut TestCluster, id: u64| {
             let body = RawValue::from_string(format!(r#"{{"id":"{id}","channel_id":"{}"}}"#, channel(GENERAL)));
             let event = BackendEvent::new("MESSAGE_CREATE", &body.unwrap(), None).unwrap();
             let rule = AudienceRule::Channel(channel(GENERAL));
             let command = BackendCommand::Publish { rule, event: Arc::new(event) };
-            system(pair, Command::Backend(Box::new(command)));
+            system(cluster, Command::Backend(Box::new(command)));
         };
-        publish(&mut pair, newest);
-        assert_eq!(news(&mut pair)["last_message_id"], newest.to_string());
+        publish(&mut cluster, newest);
+        assert_eq!(news(&mut cluster)["last_message_id"], newest.to_string());
         // Older ones, and those of a clock that is far ahead, are none.
-        publish(&mut pair, message.get());
-        publish(&mut pair, newest + (1 << 45));
-        pair.settle();
-        pair.advance_with_heartbeats(ROUND_MS);
-        assert_eq!(pair.dispatches(client), []);
+        publish(&mut cluster, message.get());
+        publish(&mut cluster, newest + (1 << 45));
+        cluster.run_until_idle();
+        cluster.advance_with_heartbeats(ROUND_MS);
+        assert_eq!(cluster.dispatches(client), []);
     }
 }

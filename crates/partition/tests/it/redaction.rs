@@ -3,12 +3,12 @@
 use crate::fixture::*;
 use guildhall_guild::{Actor, Command, MessagePatch, NewMessage, ReplyTo};
 use guildhall_model::{MessageId, User};
-use guildhall_test_kit::{ClientId, ClientParams, Pair, bot};
+use guildhall_test_kit::{ClientId, ClientParams, TestCluster, bot};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 struct Cast {
-    pair: Pair,
+    cluster: TestCluster,
     /// Without MESSAGE_CONTENT.
     blind: ClientId,
     blind_etf: ClientId,
@@ -18,13 +18,13 @@ struct Cast {
 }
 
 fn cast() -> Cast {
-    let mut pair = world();
-    let blind = live(&mut pair, &gob(), Some(PLAIN), ClientParams::JSON);
-    let blind_etf = live(&mut pair, &gob(), Some(PLAIN), ClientParams::ETF);
-    let seeing = live_bot(&mut pair);
-    let user = live(&mut pair, &bob(), None, ClientParams::JSON);
-    [blind, blind_etf, seeing, user].into_iter().for_each(|client| drop(pair.take(client)));
-    Cast { pair, blind, blind_etf, seeing, user }
+    let mut cluster = world();
+    let blind = live(&mut cluster, &gob(), Some(PLAIN), ClientParams::JSON);
+    let blind_etf = live(&mut cluster, &gob(), Some(PLAIN), ClientParams::ETF);
+    let seeing = live_bot(&mut cluster);
+    let user = live(&mut cluster, &bob(), None, ClientParams::JSON);
+    [blind, blind_etf, seeing, user].into_iter().for_each(|client| drop(cluster.take(client)));
+    Cast { cluster, blind, blind_etf, seeing, user }
 }
 
 fn message(content: &str) -> NewMessage {
@@ -38,13 +38,13 @@ fn message(content: &str) -> NewMessage {
 
 impl Cast {
     fn say(&mut self, who: &Arc<User>, new: NewMessage) -> MessageId {
-        say_as(&mut self.pair, who, GENERAL, new)
+        say_as(&mut self.cluster, who, GENERAL, new)
     }
 
     /// The last dispatch of each client, blind ones first.
     fn told(&mut self) -> [Value; 4] {
         [self.blind, self.blind_etf, self.seeing, self.user].map(|client| {
-            let dispatches = self.pair.dispatches(client);
+            let dispatches = self.cluster.dispatches(client);
             dispatches.last().expect("everybody is told").d()
         })
     }
@@ -104,7 +104,7 @@ fn its_own_messages_are_not() {
 fn another_bot_of_the_same_kind_is_not_the_same_bot() {
     let mut cast = cast();
     let other = bot(899);
-    system(&mut cast.pair, Command::AddMember(other.clone()));
+    system(&mut cast.cluster, Command::AddMember(other.clone()));
     cast.say(&other, message("beep"));
     cast.check("beep", false, None);
 }
@@ -146,7 +146,7 @@ fn edits_are_judged_anew() {
     let edit = |cast: &mut Cast, content: &str| {
         let patch = MessagePatch { content: Some(content.to_owned()), ..MessagePatch::default() };
         let command = Command::EditMessage(channel(GENERAL), said, Box::new(patch));
-        cast.pair.command(Actor::User(ana().id), command).expect("it is theirs");
+        cast.cluster.command(Actor::User(ana().id), command).expect("it is theirs");
     };
     edit(&mut cast, "hello nobody");
     cast.check("hello nobody", false, None);
@@ -158,9 +158,9 @@ fn edits_are_judged_anew() {
 fn what_was_redacted_is_replayed_redacted() {
     let mut cast = cast();
     let blind = cast.blind;
-    cast.pair.cut(blind);
+    cast.cluster.cut(blind);
     cast.say(&ana(), message("secret"));
-    let (_, received) = resumed(&mut cast.pair, blind, &gob());
+    let (_, received) = resumed(&mut cast.cluster, blind, &gob());
     let guildhall_test_kit::Received::Dispatch(dispatch) = &received[0] else { panic!("{received:?}") };
     check_one(&dispatch.d(), "secret", false, 0);
 }

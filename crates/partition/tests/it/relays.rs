@@ -6,25 +6,25 @@ use guildhall_guild_protocol::{RelayId, ToGuild};
 use guildhall_model::MessageId;
 use guildhall_partition::Compression;
 use guildhall_stdx::Rng;
-use guildhall_test_kit::{ClientId, ClientParams, Dispatch, Pair, id};
+use guildhall_test_kit::{ClientId, ClientParams, Dispatch, Hold, TestCluster, id};
 
 const SESSIONS_PER_RELAY: usize = 3;
 
-fn split() -> Pair {
+fn split() -> TestCluster {
     world_with(|config| config.sessions_per_relay_max = SESSIONS_PER_RELAY)
 }
 
 /// Bots that receive messages, but not each other's presences. The relay of the nth is `relay(n / SESSIONS_PER_RELAY)`.
-fn crowd(pair: &mut Pair, count: usize) -> Vec<ClientId> {
+fn crowd(cluster: &mut TestCluster, count: usize) -> Vec<ClientId> {
     let kinds = [ClientParams::JSON, ClientParams::ETF, ClientParams::new(Encoding::Json, Compression::Zstd)];
-    let login = |n| live(pair, &gob(), Some(PLAIN), kinds[n % kinds.len()]);
+    let login = |n| live(cluster, &gob(), Some(PLAIN), kinds[n % kinds.len()]);
     (0..count).map(login).collect()
 }
 
 /// The relays that subscribed and did not unsubscribe since, in the order of their last subscription.
-fn subscribed(pair: &Pair) -> Vec<RelayId> {
+fn subscribed(cluster: &TestCluster) -> Vec<RelayId> {
     let mut relays: Vec<RelayId> = Vec::new();
-    for (_, message) in &pair.to_guilds {
+    for (_, message) in &cluster.to_guilds {
         match message {
             ToGuild::Subscribe { relay, .. } => relays.push(*relay),
             ToGuild::Unsubscribe { relay, .. } => relays.retain(|other| other != relay),
@@ -40,27 +40,27 @@ fn message_ids(dispatches: &[Dispatch]) -> Vec<String> {
     dispatches.iter().map(|dispatch| text(&dispatch.d()["id"])).collect()
 }
 
-fn close(pair: &mut Pair, client: ClientId) {
-    pair.client(client).close(Some(1000));
-    pair.settle();
+fn close(cluster: &mut TestCluster, client: ClientId) {
+    cluster.client(client).close(Some(1000));
+    cluster.run_until_idle();
 }
 
 #[test]
 fn everybody_gets_each_message_once_and_in_order() {
-    let mut pair = split();
-    let clients = crowd(&mut pair, 20);
-    assert_eq!(subscribed(&pair), (0..7).map(relay).collect::<Vec<_>>());
+    let mut cluster = split();
+    let clients = crowd(&mut cluster, 20);
+    assert_eq!(subscribed(&cluster), (0..7).map(relay).collect::<Vec<_>>());
     // More in a row than the dispatches that are remembered from one relay to the next.
     for round in [1, 7, 50] {
         let said: Vec<String> =
-            (0..round).map(|n| say(&mut pair, &ana(), GENERAL, &format!("{n}")).to_string()).collect();
+            (0..round).map(|n| say(&mut cluster, &ana(), GENERAL, &format!("{n}")).to_string()).collect();
         for client in &clients {
-            let dispatches = pair.dispatches(*client);
+            let dispatches = cluster.dispatches(*client);
             assert_eq!(message_ids(&dispatches), said);
         }
     }
-    assert_eq!(pair.partition().counters().dispatches_total, 20 * (2 + 1 + 7 + 50));
-    let reports: Vec<_> = pair.partition().relay_reports(id(GUILD)).collect();
+    assert_eq!(cluster.partition().counters().dispatches_total, 20 * (2 + 1 + 7 + 50));
+    let reports: Vec<_> = cluster.partition().relay_reports(id(GUILD)).collect();
     assert_eq!(reports.iter().map(|relay| relay.index).collect::<Vec<_>>(), (0..7).collect::<Vec<_>>());
     assert_eq!(reports.iter().map(|relay| relay.deliveries_total).sum::<u64>(), 20 * (1 + 7 + 50));
     assert_eq!(reports.iter().map(|relay| relay.active + relay.passive).sum::<u64>(), 20);
@@ -69,84 +69,84 @@ fn everybody_gets_each_message_once_and_in_order() {
 
 #[test]
 fn relays_that_are_told_one_after_the_other_tell_the_same() {
-    let mut pair = split();
-    let clients = crowd(&mut pair, 9);
-    pair.holds_mail = true;
-    let said: Vec<String> = (0..50).map(|n| say(&mut pair, &ana(), GENERAL, &format!("{n}")).to_string()).collect();
+    let mut cluster = split();
+    let clients = crowd(&mut cluster, 9);
+    cluster.hold(Hold::Mail);
+    let said: Vec<String> = (0..50).map(|n| say(&mut cluster, &ana(), GENERAL, &format!("{n}")).to_string()).collect();
     for index in [2, 0, 1] {
-        pair.deliver_mail_to(relay(index), usize::MAX);
+        cluster.deliver_mail_to(relay(index), usize::MAX);
         for (n, client) in clients.iter().enumerate() {
             let expected = if n / SESSIONS_PER_RELAY == usize::from(index) { &said[..] } else { &[] };
-            assert_eq!(message_ids(&pair.dispatches(*client)), expected, "client {n} after relay {index}");
+            assert_eq!(message_ids(&cluster.dispatches(*client)), expected, "client {n} after relay {index}");
         }
     }
 }
 
 #[test]
 fn a_relay_whose_sessions_left_ends_and_its_number_is_used_again() {
-    let mut pair = split();
-    let clients = crowd(&mut pair, 9);
-    close(&mut pair, clients[3]);
-    close(&mut pair, clients[4]);
-    assert_eq!(subscribed(&pair), [relay(0), relay(1), relay(2)], "one is left");
+    let mut cluster = split();
+    let clients = crowd(&mut cluster, 9);
+    close(&mut cluster, clients[3]);
+    close(&mut cluster, clients[4]);
+    assert_eq!(subscribed(&cluster), [relay(0), relay(1), relay(2)], "one is left");
     // There is room in it again, and there it goes.
-    let newcomer = crowd(&mut pair, 1)[0];
-    close(&mut pair, newcomer);
-    close(&mut pair, clients[5]);
-    assert_eq!(subscribed(&pair), [relay(0), relay(2)]);
+    let newcomer = crowd(&mut cluster, 1)[0];
+    close(&mut cluster, newcomer);
+    close(&mut cluster, clients[5]);
+    assert_eq!(subscribed(&cluster), [relay(0), relay(2)]);
 
-    let newcomer = crowd(&mut pair, 1)[0];
-    assert_eq!(subscribed(&pair), [relay(0), relay(2), relay(1)]);
-    say(&mut pair, &ana(), GENERAL, "hi");
+    let newcomer = crowd(&mut cluster, 1)[0];
+    assert_eq!(subscribed(&cluster), [relay(0), relay(2), relay(1)]);
+    say(&mut cluster, &ana(), GENERAL, "hi");
     for client in [clients[0], clients[8], newcomer] {
-        assert_eq!(names(&mut pair, client), ["MESSAGE_CREATE"]);
+        assert_eq!(names(&mut cluster, client), ["MESSAGE_CREATE"]);
     }
 }
 
 #[test]
 fn what_was_meant_for_an_ended_relay_does_not_reach_the_next_of_its_number() {
-    let mut pair = split();
-    let clients = crowd(&mut pair, 6);
-    pair.holds_mail = true;
-    say(&mut pair, &ana(), GENERAL, "to nobody");
-    clients[3..].iter().for_each(|client| close(&mut pair, *client));
-    let newcomer = pair.login(&gob(), Some(PLAIN), ClientParams::JSON);
-    assert_eq!(names(&mut pair, newcomer), ["READY"]);
-    pair.holds_mail = false;
-    assert_eq!(names(&mut pair, newcomer), ["GUILD_CREATE"]);
-    say(&mut pair, &ana(), GENERAL, "to everybody");
-    assert_eq!(names(&mut pair, newcomer), ["MESSAGE_CREATE"]);
+    let mut cluster = split();
+    let clients = crowd(&mut cluster, 6);
+    cluster.hold(Hold::Mail);
+    say(&mut cluster, &ana(), GENERAL, "to nobody");
+    clients[3..].iter().for_each(|client| close(&mut cluster, *client));
+    let newcomer = cluster.login(&gob(), Some(PLAIN), ClientParams::JSON);
+    assert_eq!(names(&mut cluster, newcomer), ["READY"]);
+    cluster.release(Hold::Mail);
+    assert_eq!(names(&mut cluster, newcomer), ["GUILD_CREATE"]);
+    say(&mut cluster, &ana(), GENERAL, "to everybody");
+    assert_eq!(names(&mut cluster, newcomer), ["MESSAGE_CREATE"]);
 }
 
 #[test]
 fn a_session_that_comes_back_may_be_served_by_another_relay() {
-    let mut pair = split();
-    let first = live(&mut pair, &pro(), Some(PLAIN), ClientParams::JSON);
-    let others = crowd(&mut pair, 3);
-    system(&mut pair, guildhall_guild::Command::RemoveMember(pro().id));
-    pair.settle();
+    let mut cluster = split();
+    let first = live(&mut cluster, &pro(), Some(PLAIN), ClientParams::JSON);
+    let others = crowd(&mut cluster, 3);
+    system(&mut cluster, guildhall_guild::Command::RemoveMember(pro().id));
+    cluster.run_until_idle();
     // Its place is taken.
-    let _taken = crowd(&mut pair, 1)[0];
-    system(&mut pair, guildhall_guild::Command::AddMember(pro()));
-    assert_eq!(names(&mut pair, first), ["GUILD_DELETE", "GUILD_CREATE"]);
-    say(&mut pair, &ana(), GENERAL, "welcome back");
-    assert_eq!(names(&mut pair, first), ["MESSAGE_CREATE"]);
+    let _taken = crowd(&mut cluster, 1)[0];
+    system(&mut cluster, guildhall_guild::Command::AddMember(pro()));
+    assert_eq!(names(&mut cluster, first), ["GUILD_DELETE", "GUILD_CREATE"]);
+    say(&mut cluster, &ana(), GENERAL, "welcome back");
+    assert_eq!(names(&mut cluster, first), ["MESSAGE_CREATE"]);
     for other in others {
-        assert_eq!(names(&mut pair, other), ["MESSAGE_CREATE"]);
+        assert_eq!(names(&mut cluster, other), ["MESSAGE_CREATE"]);
     }
 }
 
 #[test]
 fn a_reset_concerns_only_the_sessions_of_its_relay() {
-    let mut pair = split();
-    let clients = crowd(&mut pair, 9);
+    let mut cluster = split();
+    let clients = crowd(&mut cluster, 9);
     for reset in [1, 0, 2] {
-        pair.overflow(relay(reset), id(GUILD));
-        pair.room(relay(reset), id(GUILD));
-        pair.settle();
-        say(&mut pair, &ana(), GENERAL, "hi");
+        cluster.overflow(relay(reset), id(GUILD));
+        cluster.room(relay(reset), id(GUILD));
+        cluster.run_until_idle();
+        say(&mut cluster, &ana(), GENERAL, "hi");
         for (n, client) in clients.iter().enumerate() {
-            let told = names(&mut pair, *client);
+            let told = names(&mut cluster, *client);
             if n / SESSIONS_PER_RELAY == usize::from(reset) {
                 assert_eq!(told, ["GUILD_DELETE", "GUILD_CREATE", "MESSAGE_CREATE"], "client {n}");
             } else {
@@ -154,28 +154,28 @@ fn a_reset_concerns_only_the_sessions_of_its_relay() {
             }
         }
     }
-    assert_eq!(pair.partition().counters().resets_total, 9);
+    assert_eq!(cluster.partition().counters().resets_total, 9);
 }
 
 #[test]
 fn a_relay_that_fell_behind_holds_up_no_other_and_starts_again_where_the_guild_is() {
-    let mut pair = split();
-    let clients = crowd(&mut pair, 9);
-    pair.overflow(relay(1), id(GUILD));
-    let mut last = say(&mut pair, &ana(), GENERAL, "0");
+    let mut cluster = split();
+    let clients = crowd(&mut cluster, 9);
+    cluster.overflow(relay(1), id(GUILD));
+    let mut last = say(&mut cluster, &ana(), GENERAL, "0");
     for n in 1..40 {
-        last = say(&mut pair, &ana(), GENERAL, &n.to_string());
-        pair.settle();
+        last = say(&mut cluster, &ana(), GENERAL, &n.to_string());
+        cluster.run_until_idle();
     }
     for client in clients[..3].iter().chain(&clients[6..]) {
-        assert_eq!(pair.dispatches(*client).len(), 40);
+        assert_eq!(cluster.dispatches(*client).len(), 40);
     }
     for client in &clients[3..6] {
-        assert_eq!(pair.take(*client), []);
+        assert_eq!(cluster.take(*client), []);
     }
-    pair.room(relay(1), id(GUILD));
+    cluster.room(relay(1), id(GUILD));
     for client in &clients[3..6] {
-        let dispatches = pair.dispatches(*client);
+        let dispatches = cluster.dispatches(*client);
         assert_eq!(dispatches.iter().map(|d| d.name.as_str()).collect::<Vec<_>>(), ["GUILD_DELETE", "GUILD_CREATE"]);
         assert_eq!(newest_message(&dispatches[1]), Some(last.to_string()));
     }
@@ -200,8 +200,8 @@ struct Witness {
 }
 
 impl Witness {
-    fn look(&mut self, pair: &mut Pair, said: &[MessageId]) {
-        for dispatch in pair.dispatches(self.client) {
+    fn look(&mut self, cluster: &mut TestCluster, said: &[MessageId]) {
+        for dispatch in cluster.dispatches(self.client) {
             assert_eq!(dispatch.seq, self.seq + 1);
             self.seq += 1;
             let place = |message: &str| said.iter().position(|id| id.to_string() == message).expect("it was said");
@@ -231,53 +231,53 @@ impl Witness {
 fn whatever_is_late_or_lost_everybody_ends_where_the_guild_is() {
     for seed in 0..60 {
         let mut rng = Rng::new(seed);
-        let mut pair = split();
-        let clients = crowd(&mut pair, 9);
-        let witness = |client: ClientId, pair: &mut Pair| Witness {
+        let mut cluster = split();
+        let clients = crowd(&mut cluster, 9);
+        let witness = |client: ClientId, cluster: &mut TestCluster| Witness {
             client,
             known: 0,
             is_out: false,
-            seq: pair.client(client).seq,
+            seq: cluster.client(client).seq,
         };
-        let mut witnesses: Vec<Witness> = clients.into_iter().map(|client| witness(client, &mut pair)).collect();
-        pair.holds_mail = true;
+        let mut witnesses: Vec<Witness> = clients.into_iter().map(|client| witness(client, &mut cluster)).collect();
+        cluster.hold(Hold::Mail);
         let mut said = Vec::new();
         let mut is_cut = [false; 3];
         for _ in 0..120 {
             let index = rng.below(3) as usize;
             let which = relay(index as u16);
             match rng.below(10) {
-                0..=3 => said.push(say(&mut pair, &ana(), GENERAL, &said.len().to_string())),
-                4..=6 => pair.deliver_mail_to(which, rng.below(6) as usize),
+                0..=3 => said.push(say(&mut cluster, &ana(), GENERAL, &said.len().to_string())),
+                4..=6 => cluster.deliver_mail_to(which, rng.below(6) as usize),
                 7 => {
                     // Nobody knows of this one before the next arrives.
-                    pair.lose_mail_to(which);
+                    cluster.lose_mail_to(which);
                 }
                 8 if !is_cut[index] => {
                     is_cut[index] = true;
-                    pair.overflow(which, id(GUILD));
+                    cluster.overflow(which, id(GUILD));
                 }
                 _ => {
                     is_cut[index] = false;
-                    pair.room(which, id(GUILD));
-                    pair.advance(rng.below(700));
+                    cluster.room(which, id(GUILD));
+                    cluster.advance(rng.below(700));
                 }
             }
             let looker = rng.below(9) as usize;
-            witnesses[looker].look(&mut pair, &said);
+            witnesses[looker].look(&mut cluster, &said);
         }
         // All links have room again, and go on. A request to start again may have been lost: then it is made again.
-        pair.holds_mail = false;
+        cluster.release(Hold::Mail);
         for index in 0..3 {
-            pair.room(relay(index), id(GUILD));
+            cluster.room(relay(index), id(GUILD));
         }
         for _ in 0..3 {
-            pair.advance(1_000);
-            said.push(say(&mut pair, &ana(), GENERAL, "last"));
-            pair.settle();
+            cluster.advance(1_000);
+            said.push(say(&mut cluster, &ana(), GENERAL, "last"));
+            cluster.run_until_idle();
         }
         for witness in &mut witnesses {
-            witness.look(&mut pair, &said);
+            witness.look(&mut cluster, &said);
             assert!(!witness.is_out && witness.known == said.len(), "seed {seed}: left behind");
         }
     }

@@ -5,7 +5,7 @@ use guildhall_accounting::SentRow;
 use guildhall_codec::Encoding;
 use guildhall_guild::{Actor, Command};
 use guildhall_partition::Compression;
-use guildhall_test_kit::{ClientId, ClientParams, Pair, PairConfig, id};
+use guildhall_test_kit::{ClientId, ClientParams, TestCluster, TestClusterConfig, id};
 
 const ZSTD: ClientParams = ClientParams::new(Encoding::Etf, Compression::Zstd);
 const PREPARED: ClientParams = ClientParams::deflate(Encoding::Json, false, 15);
@@ -22,29 +22,29 @@ fn all() -> [(&'static str, &'static str, ClientParams); 6] {
 }
 
 /// One typing, then a message, then more than fit a socket at once.
-fn talk(pair: &mut Pair) {
+fn talk(cluster: &mut TestCluster) {
     let typing = || Command::StartTyping(id(GENERAL));
-    pair.command(Actor::User(ana().id), typing()).expect("everybody may");
-    pair.settle();
-    say(pair, &ana(), GENERAL, &"alone ".repeat(40));
-    pair.settle();
-    pair.advance_with_heartbeats(20_000);
-    pair.command(Actor::User(ana().id), typing()).expect("everybody may");
-    say_all(pair, (0..7).map(|n| format!("{n} {}", "word ".repeat(40))));
-    pair.settle();
+    cluster.command(Actor::User(ana().id), typing()).expect("everybody may");
+    cluster.run_until_idle();
+    say(cluster, &ana(), GENERAL, &"alone ".repeat(40));
+    cluster.run_until_idle();
+    cluster.advance_with_heartbeats(20_000);
+    cluster.command(Actor::User(ana().id), typing()).expect("everybody may");
+    say_all(cluster, (0..7).map(|n| format!("{n} {}", "word ".repeat(40))));
+    cluster.run_until_idle();
 }
 
-fn read_all(pair: &mut Pair, client: ClientId) {
-    let socket = pair.client(client).socket().clone();
+fn read_all(cluster: &mut TestCluster, client: ClientId) {
+    let socket = cluster.client(client).socket().clone();
     socket.set_room(usize::MAX);
     socket.set_write_max(usize::MAX);
-    pair.take(client);
-    pair.settle();
-    pair.take(client);
+    cluster.take(client);
+    cluster.run_until_idle();
+    cluster.take(client);
 }
 
-fn rows(pair: &Pair) -> Vec<SentRow> {
-    pair.partition().sent().rows().collect()
+fn rows(cluster: &TestCluster) -> Vec<SentRow> {
+    cluster.partition().sent().rows().collect()
 }
 
 #[test]
@@ -54,15 +54,15 @@ fn s1_wire_bytes_are_what_sockets_took() {
         for batches in [false, true] {
             for (room, write_max) in [(usize::MAX, usize::MAX), (0, usize::MAX), (300, 7), (usize::MAX, 3)] {
                 let which = format!("{codec} {encoding}, batches {batches}, room {room}, {write_max} at a time");
-                let mut pair = world_of(PairConfig { batches, ..PairConfig::default() });
-                let client = live(&mut pair, &pro(), Some(FULL), params);
-                let socket = pair.client(client).socket().clone();
+                let mut cluster = world_of(TestClusterConfig { batches, ..TestClusterConfig::default() });
+                let client = live(&mut cluster, &pro(), Some(FULL), params);
+                let socket = cluster.client(client).socket().clone();
                 socket.set_room(room);
                 socket.set_write_max(write_max);
-                talk(&mut pair);
-                read_all(&mut pair, client);
-                let rows = rows(&pair);
-                let counters = pair.partition().counters();
+                talk(&mut cluster);
+                read_all(&mut cluster, client);
+                let rows = rows(&cluster);
+                let counters = cluster.partition().counters();
                 assert_eq!(rows.iter().map(|row| row.sent.wire_bytes).sum::<u64>(), counters.sent_bytes, "{which}");
                 assert!(rows.iter().all(|row| (row.codec, row.encoding) == (codec, encoding)), "{rows:?}");
                 let count = |event: &str| rows.iter().find(|row| row.event == event).map_or(0, |row| row.sent.count);
@@ -81,11 +81,11 @@ fn s1_wire_bytes_are_what_sockets_took() {
 
 #[test]
 fn a_compressed_dispatch_has_fewer_wire_bytes_and_a_plain_one_its_header_more() {
-    let mut pair = world();
-    let clients = all().map(|(_, _, params)| live(&mut pair, &pro(), Some(FULL), params));
-    talk(&mut pair);
-    clients.into_iter().for_each(|client| read_all(&mut pair, client));
-    let rows = rows(&pair);
+    let mut cluster = world();
+    let clients = all().map(|(_, _, params)| live(&mut cluster, &pro(), Some(FULL), params));
+    talk(&mut cluster);
+    clients.into_iter().for_each(|client| read_all(&mut cluster, client));
+    let rows = rows(&cluster);
     for (codec, encoding, _) in all() {
         let of_messages = |row: &&SentRow| (row.event, row.codec, row.encoding) == ("MESSAGE_CREATE", codec, encoding);
         let sent = rows.iter().find(of_messages).expect("each was sent messages").sent;
@@ -100,11 +100,11 @@ fn a_compressed_dispatch_has_fewer_wire_bytes_and_a_plain_one_its_header_more() 
 
 #[test]
 fn a_dispatch_that_is_compressed_alone_has_its_own_codec() {
-    let mut pair = world();
-    let client = live(&mut pair, &ana(), None, ClientParams::JSON.with_compressed_payloads());
-    say(&mut pair, &ana(), GENERAL, "hello");
-    pair.take(client);
-    let rows = rows(&pair);
+    let mut cluster = world();
+    let client = live(&mut cluster, &ana(), None, ClientParams::JSON.with_compressed_payloads());
+    say(&mut cluster, &ana(), GENERAL, "hello");
+    cluster.take(client);
+    let rows = rows(&cluster);
     let codec = |event: &str| rows.iter().find(|row| row.event == event).map(|row| row.codec);
     assert_eq!([codec("READY"), codec("MESSAGE_CREATE")], [Some("zlib-payload"), Some("none")]);
 }
@@ -112,15 +112,15 @@ fn a_dispatch_that_is_compressed_alone_has_its_own_codec() {
 #[test]
 fn s3_a_sample_of_the_compressions_is_timed() {
     for (codec, _, params) in all() {
-        let mut pair = world();
-        let client = live(&mut pair, &pro(), Some(FULL), params);
+        let mut cluster = world();
+        let client = live(&mut cluster, &pro(), Some(FULL), params);
         for round in 0..8 {
-            say_all(&mut pair, (0..100).map(|n| format!("{round} {n} {}", "word ".repeat(40))));
-            pair.settle();
-            pair.take(client);
-            pair.advance_with_heartbeats(1_000);
+            say_all(&mut cluster, (0..100).map(|n| format!("{round} {n} {}", "word ".repeat(40))));
+            cluster.run_until_idle();
+            cluster.take(client);
+            cluster.advance_with_heartbeats(1_000);
         }
-        let rows = rows(&pair);
+        let rows = rows(&cluster);
         let timed: u64 = rows.iter().map(|row| row.sent.timed).sum();
         assert_eq!(rows.iter().map(|row| row.sent.timed_ns).sum::<u64>(), 1_000 * timed, "the link's clock");
         match codec {

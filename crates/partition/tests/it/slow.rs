@@ -3,7 +3,7 @@
 use crate::fixture::*;
 use guildhall_codec::Encoding;
 use guildhall_partition::Compression;
-use guildhall_test_kit::{ClientParams, Received};
+use guildhall_test_kit::{ClientParams, Hold, Received};
 
 const ZSTD: ClientParams = ClientParams::new(Encoding::Json, Compression::Zstd);
 const PREPARED: ClientParams = ClientParams::deflate(Encoding::Json, false, 15);
@@ -23,17 +23,17 @@ fn everything_arrives_whole_however_little_a_socket_takes() {
         ClientParams::deflate(Encoding::Json, true, 15),
     ] {
         for (room, write_max) in [(9, usize::MAX), (13, 5), (700, 100), (usize::MAX, 3), (3_000, 999)] {
-            let mut pair = world();
-            let client = live(&mut pair, &pro(), Some(FULL), params);
-            let first = pair.client(client).seq + 1;
-            let socket = pair.client(client).socket().clone();
+            let mut cluster = world();
+            let client = live(&mut cluster, &pro(), Some(FULL), params);
+            let first = cluster.client(client).seq + 1;
+            let socket = cluster.client(client).socket().clone();
             socket.set_room(room);
             socket.set_write_max(write_max);
-            say_all(&mut pair, (0..25).map(|n| format!("{n}")));
-            pair.settle();
-            say_all(&mut pair, (25..30).map(|n| format!("{n}")));
+            say_all(&mut cluster, (0..25).map(|n| format!("{n}")));
+            cluster.run_until_idle();
+            say_all(&mut cluster, (25..30).map(|n| format!("{n}")));
             let expected: Vec<(u64, String)> = (0..30).map(|n| (first + n, n.to_string())).collect();
-            assert_eq!(heard(&mut pair, client), expected, "{params:?}, room {room}, {write_max} at a time");
+            assert_eq!(heard(&mut cluster, client), expected, "{params:?}, room {room}, {write_max} at a time");
         }
     }
 }
@@ -41,15 +41,15 @@ fn everything_arrives_whole_however_little_a_socket_takes() {
 #[test]
 fn a_batch_is_written_in_few_calls() {
     for params in [ClientParams::JSON, ClientParams::ETF, ZSTD, ZLIB_ETF, PREPARED, TAKEOVER] {
-        let mut pair = world();
-        let client = live(&mut pair, &pro(), Some(FULL), params);
-        let before = pair.client(client).socket().writes_count();
-        say_all(&mut pair, (0..32).map(|n| format!("{n}")));
-        assert_eq!(heard(&mut pair, client).len(), 32, "{params:?}");
-        assert_eq!(pair.client(client).socket().writes_count() - before, 2, "sixteen frames a call, {params:?}");
-        say(&mut pair, &ana(), GENERAL, "alone");
-        pair.settle();
-        assert_eq!(pair.client(client).socket().writes_count() - before, 3, "{params:?}");
+        let mut cluster = world();
+        let client = live(&mut cluster, &pro(), Some(FULL), params);
+        let before = cluster.client(client).socket().writes_count();
+        say_all(&mut cluster, (0..32).map(|n| format!("{n}")));
+        assert_eq!(heard(&mut cluster, client).len(), 32, "{params:?}");
+        assert_eq!(cluster.client(client).socket().writes_count() - before, 2, "sixteen frames a call, {params:?}");
+        say(&mut cluster, &ana(), GENERAL, "alone");
+        cluster.run_until_idle();
+        assert_eq!(cluster.client(client).socket().writes_count() - before, 3, "{params:?}");
     }
 }
 
@@ -58,17 +58,17 @@ fn a_batch_is_written_in_few_calls() {
 #[test]
 fn large_messages_are_not_compressed_ahead() {
     for params in [ZSTD, ZLIB_ETF, TAKEOVER] {
-        let mut pair = world();
-        let client = live(&mut pair, &pro(), Some(FULL), params);
+        let mut cluster = world();
+        let client = live(&mut cluster, &pro(), Some(FULL), params);
         let mut rng = guildhall_stdx::Rng::new(1);
         // No two are alike, so that each takes most of a kilobyte.
         let large = |rng: &mut guildhall_stdx::Rng| (0..1_900).map(|_| (b'a' + rng.below(26) as u8) as char).collect();
         let contents: Vec<String> = (0..16).map(|_| large(&mut rng)).collect();
-        let before = pair.client(client).socket().writes_count();
-        say_all(&mut pair, contents.iter().cloned());
-        let heard: Vec<String> = heard(&mut pair, client).into_iter().map(|(_, content)| content).collect();
+        let before = cluster.client(client).socket().writes_count();
+        say_all(&mut cluster, contents.iter().cloned());
+        let heard: Vec<String> = heard(&mut cluster, client).into_iter().map(|(_, content)| content).collect();
         assert_eq!(heard, contents, "{params:?}");
-        let writes = pair.client(client).socket().writes_count() - before;
+        let writes = cluster.client(client).socket().writes_count() - before;
         assert!((4..16).contains(&writes), "{writes} writes, {params:?}");
     }
 }
@@ -77,18 +77,18 @@ fn large_messages_are_not_compressed_ahead() {
 fn a_batch_keeps_the_order_of_all_kinds_of_dispatches() {
     for params in [ClientParams::JSON, ClientParams::JSON.with_compressed_payloads(), ClientParams::ETF, ZSTD, PREPARED]
     {
-        let mut pair = world();
-        let client = live(&mut pair, &pro(), Some(FULL), params);
-        pair.client(client).send(
+        let mut cluster = world();
+        let client = live(&mut cluster, &pro(), Some(FULL), params);
+        cluster.client(client).send(
             8,
             &serde_json::json!({"guild_id": guildhall_test_kit::id::<()>(GUILD).to_string(), "query": "", "limit": 0}),
         );
-        say(&mut pair, &ana(), GENERAL, "1");
-        nick(&mut pair, &bob(), "B");
-        system(&mut pair, guildhall_guild::Command::RemoveMember(pro().id));
-        system(&mut pair, guildhall_guild::Command::AddMember(pro()));
-        let first = pair.client(client).seq + 1;
-        let names = pair.names(client);
+        say(&mut cluster, &ana(), GENERAL, "1");
+        nick(&mut cluster, &bob(), "B");
+        system(&mut cluster, guildhall_guild::Command::RemoveMember(pro().id));
+        system(&mut cluster, guildhall_guild::Command::AddMember(pro()));
+        let first = cluster.client(client).seq + 1;
+        let names = cluster.names(client);
         let seqs: Vec<u64> = names.iter().map(|(seq, _)| *seq).collect();
         assert_eq!(seqs, (first..first + names.len() as u64).collect::<Vec<_>>(), "{names:?}");
         let order: Vec<&str> =
@@ -100,107 +100,107 @@ fn a_batch_keeps_the_order_of_all_kinds_of_dispatches() {
 #[test]
 fn who_takes_nothing_for_too_long_is_cut_and_may_resume() {
     for params in [ClientParams::JSON, ZSTD] {
-        let mut pair = world();
-        let client = live(&mut pair, &pro(), Some(FULL), params);
-        pair.stop_reading(client);
-        pair.client(client).socket().set_room(100);
-        say(&mut pair, &ana(), GENERAL, "too much");
-        pair.settle();
-        assert!(pair.client(client).socket().is_full());
-        pair.advance(29_999);
-        assert_eq!(pair.partition().conns_count(), 1);
-        pair.advance(1);
-        assert_eq!(pair.partition().conns_count(), 0);
-        assert_eq!(pair.partition().counters().slow_consumers_total, 1);
-        let (_, names) = replayed(&mut pair, client, &pro());
+        let mut cluster = world();
+        let client = live(&mut cluster, &pro(), Some(FULL), params);
+        cluster.stop_reading(client);
+        cluster.client(client).socket().set_room(100);
+        say(&mut cluster, &ana(), GENERAL, "too much");
+        cluster.run_until_idle();
+        assert!(cluster.client(client).socket().is_full());
+        cluster.advance(29_999);
+        assert_eq!(cluster.partition().conns_count(), 1);
+        cluster.advance(1);
+        assert_eq!(cluster.partition().conns_count(), 0);
+        assert_eq!(cluster.partition().counters().slow_consumers_total, 1);
+        let (_, names) = replayed(&mut cluster, client, &pro());
         assert_eq!(names.len(), 1);
     }
 }
 
 #[test]
 fn who_takes_a_little_now_and_then_is_not_cut() {
-    let mut pair = world();
-    let client = live_bot(&mut pair);
-    let socket = pair.client(client).socket().clone();
-    pair.stop_reading(client);
+    let mut cluster = world();
+    let client = live_bot(&mut cluster);
+    let socket = cluster.client(client).socket().clone();
+    cluster.stop_reading(client);
     socket.set_room(1_600);
-    say_all(&mut pair, (0..20).map(|n| format!("{n}")));
+    say_all(&mut cluster, (0..20).map(|n| format!("{n}")));
     // For longer than a write may stall, but not for longer than a log is kept.
     for _ in 0..10 {
-        pair.advance(20_000);
-        pair.client(client).heartbeat();
-        pair.read_some(client, 1_200);
-        pair.settle();
+        cluster.advance(20_000);
+        cluster.client(client).heartbeat();
+        cluster.read_some(client, 1_200);
+        cluster.run_until_idle();
     }
-    assert_eq!(pair.partition().counters().slow_consumers_total, 0);
+    assert_eq!(cluster.partition().counters().slow_consumers_total, 0);
     socket.set_room(usize::MAX);
-    pair.start_reading(client);
-    assert_eq!(heard(&mut pair, client).len(), 20);
+    cluster.start_reading(client);
+    assert_eq!(heard(&mut cluster, client).len(), 20);
 }
 
 #[test]
 fn who_falls_behind_past_the_limit_is_cut_and_starts_anew() {
     for (events, bytes) in [(20, usize::MAX), (usize::MAX, 20_000)] {
-        let mut pair = world_with(|config| {
+        let mut cluster = world_with(|config| {
             (config.replay_events_max, config.replay_bytes_max) = (5, 1_000);
             (config.backlog_events_max, config.backlog_bytes_max) = (events, bytes);
         });
-        let slow = live_bot(&mut pair);
-        let quick = live(&mut pair, &bob(), None, ClientParams::ETF);
-        pair.take(slow);
-        pair.stop_reading(slow);
-        pair.client(slow).socket().set_room(10);
+        let slow = live_bot(&mut cluster);
+        let quick = live(&mut cluster, &bob(), None, ClientParams::ETF);
+        cluster.take(slow);
+        cluster.stop_reading(slow);
+        cluster.client(slow).socket().set_room(10);
         let mut said = 0;
-        while pair.partition().sessions_count() == 2 {
-            say(&mut pair, &ana(), GENERAL, "and so on");
-            pair.settle();
+        while cluster.partition().sessions_count() == 2 {
+            say(&mut cluster, &ana(), GENERAL, "and so on");
+            cluster.run_until_idle();
             said += 1;
         }
         assert!((15..=40).contains(&said), "{said}");
-        assert_eq!(heard(&mut pair, quick).len(), said, "nobody else waits");
-        assert_eq!(pair.partition().conns_count(), 1);
-        refused(&mut pair, slow, &pro());
+        assert_eq!(heard(&mut cluster, quick).len(), said, "nobody else waits");
+        assert_eq!(cluster.partition().conns_count(), 1);
+        refused(&mut cluster, slow, &pro());
     }
 }
 
 #[test]
 fn who_asks_without_reading_is_cut() {
-    let mut pair = world();
-    let client = live_bot(&mut pair);
-    pair.stop_reading(client);
-    pair.client(client).socket().set_room(0);
+    let mut cluster = world();
+    let client = live_bot(&mut cluster);
+    cluster.stop_reading(client);
+    cluster.client(client).socket().set_room(0);
     for _ in 0..64 {
-        pair.client(client).heartbeat();
+        cluster.client(client).heartbeat();
     }
-    pair.settle();
-    assert_eq!(pair.partition().conns_count(), 1);
+    cluster.run_until_idle();
+    assert_eq!(cluster.partition().conns_count(), 1);
     for _ in 0..2 {
-        pair.client(client).ping(b"are you there");
+        cluster.client(client).ping(b"are you there");
     }
-    pair.settle();
-    assert_eq!(pair.partition().conns_count(), 0);
-    replayed(&mut pair, client, &pro());
+    cluster.run_until_idle();
+    assert_eq!(cluster.partition().conns_count(), 0);
+    replayed(&mut cluster, client, &pro());
 }
 
 #[test]
 fn a_flood_during_the_token_check_is_cut_short() {
-    let mut pair = world();
-    pair.holds_tokens = true;
-    let client = pair.connect(ClientParams::JSON);
-    pair.client(client).identify(guildhall_test_kit::identify_payload(&pro().username, Some(FULL)));
-    pair.settle();
+    let mut cluster = world();
+    cluster.hold(Hold::TokenChecks);
+    let client = cluster.connect(ClientParams::JSON);
+    cluster.client(client).identify(guildhall_test_kit::identify_payload(&pro().username, Some(FULL)));
+    cluster.run_until_idle();
     // From here on the server does not read: this waits in the socket, and costs nobody anything.
-    assert!(!pair.client(client).socket().is_server_reading());
-    (0..300).for_each(|_| pair.client(client).send_raw(&[b' '; 1_000]));
-    assert_eq!(pair.close_code(client), None);
-    assert_eq!(pair.client(client).socket().to_server_bytes(), 300 * 1_008);
+    assert!(!cluster.client(client).socket().is_server_reading());
+    (0..300).for_each(|_| cluster.client(client).send_raw(&[b' '; 1_000]));
+    assert_eq!(cluster.close_code(client), None);
+    assert_eq!(cluster.client(client).socket().to_server_bytes(), 300 * 1_008);
 
     // Bytes that arrive in one read with the IDENTIFY are held, up to the limit.
     for (kilobytes, is_closed) in [(60, false), (70, true)] {
-        let client = pair.connect(ClientParams::JSON);
-        pair.client(client).identify(guildhall_test_kit::identify_payload(&pro().username, Some(FULL)));
-        (0..kilobytes).for_each(|_| pair.client(client).send_raw(&[b' '; 1_000]));
-        assert_eq!(pair.close_code(client).is_some(), is_closed, "{kilobytes} KB");
+        let client = cluster.connect(ClientParams::JSON);
+        cluster.client(client).identify(guildhall_test_kit::identify_payload(&pro().username, Some(FULL)));
+        (0..kilobytes).for_each(|_| cluster.client(client).send_raw(&[b' '; 1_000]));
+        assert_eq!(cluster.close_code(client).is_some(), is_closed, "{kilobytes} KB");
     }
 }
 
@@ -208,23 +208,23 @@ fn a_flood_during_the_token_check_is_cut_short() {
 fn a_close_comes_after_what_was_begun() {
     // Frames that were compressed together cannot be taken back; of shared ones the first was begun.
     for (params, begun) in [(ClientParams::JSON, 1), (ClientParams::ETF, 1), (ZSTD, 3), (ZLIB_ETF, 3)] {
-        let mut pair = world();
-        let client = live(&mut pair, &pro(), Some(FULL), params);
-        pair.stop_reading(client);
-        pair.client(client).socket().set_room(25);
-        say_all(&mut pair, (0..3).map(|n| format!("{n}")));
-        pair.settle();
-        pair.client(client).send(99, &serde_json::Value::Null);
-        pair.settle();
-        pair.client(client).socket().set_room(usize::MAX);
-        pair.start_reading(client);
-        let received = pair.take(client);
+        let mut cluster = world();
+        let client = live(&mut cluster, &pro(), Some(FULL), params);
+        cluster.stop_reading(client);
+        cluster.client(client).socket().set_room(25);
+        say_all(&mut cluster, (0..3).map(|n| format!("{n}")));
+        cluster.run_until_idle();
+        cluster.client(client).send(99, &serde_json::Value::Null);
+        cluster.run_until_idle();
+        cluster.client(client).socket().set_room(usize::MAX);
+        cluster.start_reading(client);
+        let received = cluster.take(client);
         let [dispatches @ .., Received::Close(Some(4001), _), Received::End] = &received[..] else {
             panic!("{params:?} {received:?}")
         };
         assert!(dispatches.iter().all(|received| matches!(received, Received::Dispatch(_))), "{params:?} {received:?}");
         assert_eq!(dispatches.len(), begun, "{params:?}");
-        let (_, names) = replayed(&mut pair, client, &pro());
+        let (_, names) = replayed(&mut cluster, client, &pro());
         assert_eq!(names.len(), 3 - begun, "{params:?}");
     }
 }
@@ -232,16 +232,16 @@ fn a_close_comes_after_what_was_begun() {
 #[test]
 fn a_dead_socket_costs_the_connection_not_the_session() {
     for params in [ClientParams::JSON, ZSTD] {
-        let mut pair = world();
-        let dead = live(&mut pair, &pro(), Some(FULL), params);
-        let well = live(&mut pair, &gob(), Some(PLAIN), ClientParams::JSON);
-        pair.take(dead);
-        pair.client(dead).socket().kill();
-        say(&mut pair, &ana(), GENERAL, "one");
-        say(&mut pair, &ana(), GENERAL, "two");
-        assert_eq!(pair.names(well).len(), 2);
-        assert_eq!(pair.partition().conns_count(), 1);
-        let (_, names) = replayed(&mut pair, dead, &pro());
+        let mut cluster = world();
+        let dead = live(&mut cluster, &pro(), Some(FULL), params);
+        let well = live(&mut cluster, &gob(), Some(PLAIN), ClientParams::JSON);
+        cluster.take(dead);
+        cluster.client(dead).socket().kill();
+        say(&mut cluster, &ana(), GENERAL, "one");
+        say(&mut cluster, &ana(), GENERAL, "two");
+        assert_eq!(cluster.names(well).len(), 2);
+        assert_eq!(cluster.partition().conns_count(), 1);
+        let (_, names) = replayed(&mut cluster, dead, &pro());
         assert_eq!(names.iter().filter(|(_, name)| name == "MESSAGE_CREATE").count(), 2);
     }
 }

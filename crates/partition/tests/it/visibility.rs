@@ -6,7 +6,7 @@ use guildhall_guild::{Actor, Command, NewDirect, NewMessage};
 use guildhall_model::{ChannelId, ChannelType, Overwrite, OverwriteKind, Permissions, User};
 use guildhall_partition::Compression;
 use guildhall_stdx::Rng;
-use guildhall_test_kit::{ClientId, ClientParams, GuildBuilder, Pair, id, user};
+use guildhall_test_kit::{ClientId, ClientParams, GuildBuilder, Hold, TestCluster, id, user};
 use std::sync::Arc;
 
 /// Ids of the oracle's guilds and channels: two of the attacker's, one of its accomplice, one of the victim.
@@ -44,9 +44,9 @@ fn victim() -> Arc<User> {
     user(904)
 }
 
-fn oracle() -> Pair {
-    let mut pair = Pair::with(|config| config.streams = SHARED);
-    [attacker(), accomplice(), writer(), victim()].iter().for_each(|account| pair.add_account(account));
+fn oracle() -> TestCluster {
+    let mut cluster = TestCluster::with(|config| config.stream_codec = SHARED);
+    [attacker(), accomplice(), writer(), victim()].iter().for_each(|account| cluster.add_account(account));
     let mut add = |(guild, channel): (u64, u64), members: [&Arc<User>; 2], hidden: Option<u64>| {
         let role = 1_000 + guild;
         let mut builder = GuildBuilder::new(guild, members[0])
@@ -59,21 +59,21 @@ fn oracle() -> Pair {
         if channel == OWN[1].1 {
             builder = builder.member(&attacker(), &[]);
         }
-        pair.add_guild(builder.load());
+        cluster.add_guild(builder.load());
     };
     add(OWN[0], [&attacker(), &attacker()], None);
     // The writer owns it, and the victim has the role.
     add(OWN[1], [&writer(), &victim()], Some(BOARD));
     add(ACCOMPLICE, [&accomplice(), &accomplice()], None);
     add(VICTIM, [&writer(), &victim()], Some(CABINET));
-    pair.add_direct(NewDirect { id: DM, recipients: vec![writer(), victim()], is_group: false });
-    pair
+    cluster.add_direct(NewDirect { id: DM, recipients: vec![writer(), victim()], is_group: false });
+    cluster
 }
 
-fn tell(pair: &mut Pair, who: &Arc<User>, (guild, channel): (u64, u64), content: String) {
+fn tell(cluster: &mut TestCluster, who: &Arc<User>, (guild, channel): (u64, u64), content: String) {
     let command = Command::CreateMessage(id(channel), Box::new(NewMessage { content, ..NewMessage::default() }));
-    pair.command_in(id(guild), Actor::User(who.id), command).expect("they may");
-    pair.settle();
+    cluster.command_in(id(guild), Actor::User(who.id), command).expect("they may");
+    cluster.run_until_idle();
 }
 
 fn random(rng: &mut Rng, len: usize) -> String {
@@ -86,50 +86,50 @@ fn random(rng: &mut Rng, len: usize) -> String {
 /// next frame. Returns the wire of the attacker's
 /// connection. `filled`: positions that the accomplice fills; the index decides how many are needed.
 fn probe(place: Place, params: ClientParams, (seed, filled): (u64, usize), is_guessed: bool) -> Vec<u8> {
-    let mut pair = oracle();
+    let mut cluster = oracle();
     let mut rng = Rng::new(seed);
-    let login = |pair: &mut Pair, account: &Arc<User>| -> ClientId {
-        let client = pair.connect(params);
-        pair.client(client).record_wire();
+    let login = |cluster: &mut TestCluster, account: &Arc<User>| -> ClientId {
+        let client = cluster.connect(params);
+        cluster.client(client).record_wire();
         let mut d = guildhall_test_kit::identify_payload(&account.username, None);
         d["capabilities"] = 0.into();
-        pair.client(client).identify(d);
-        pair.settle();
+        cluster.client(client).identify(d);
+        cluster.run_until_idle();
         client
     };
-    let eye = login(&mut pair, &attacker());
+    let eye = login(&mut cluster, &attacker());
     for account in [accomplice(), writer(), victim()] {
-        login(&mut pair, &account);
+        login(&mut cluster, &account);
     }
     let guess = random(&mut rng, 24);
     let other = random(&mut rng, 24);
     let around = |rng: &mut Rng, text: &str| format!("{}{text}{}", random(rng, 10), random(rng, 10));
     let text = around(&mut rng, &guess);
-    tell(&mut pair, &attacker(), OWN[0], text);
+    tell(&mut cluster, &attacker(), OWN[0], text);
     for _ in 0..6 {
-        tell(&mut pair, &attacker(), OWN[1], "hi".to_owned());
+        tell(&mut cluster, &attacker(), OWN[1], "hi".to_owned());
     }
     for _ in 0..filled {
         let text = around(&mut rng, &guess);
-        tell(&mut pair, &accomplice(), ACCOMPLICE, text);
+        tell(&mut cluster, &accomplice(), ACCOMPLICE, text);
     }
     let secret = format!("pw: {} !", if is_guessed { &guess } else { &other });
     match place {
         Place::Direct => {
             let new = NewMessage { content: secret, ..NewMessage::default() };
             let command = Command::CreateMessage(DM, Box::new(new));
-            pair.command_in(DM.cast(), Actor::User(writer().id), command).expect("they may");
-            pair.settle();
+            cluster.command_in(DM.cast(), Actor::User(writer().id), command).expect("they may");
+            cluster.run_until_idle();
         }
-        Place::OtherGuild => tell(&mut pair, &writer(), VICTIM, secret),
-        Place::Cabinet => tell(&mut pair, &writer(), (VICTIM.0, CABINET), secret),
-        Place::Board => tell(&mut pair, &writer(), (OWN[1].0, BOARD), secret),
+        Place::OtherGuild => tell(&mut cluster, &writer(), VICTIM, secret),
+        Place::Cabinet => tell(&mut cluster, &writer(), (VICTIM.0, CABINET), secret),
+        Place::Board => tell(&mut cluster, &writer(), (OWN[1].0, BOARD), secret),
     }
     let text = around(&mut rng, &guess);
-    tell(&mut pair, &attacker(), OWN[1], text);
-    pair.settle();
-    assert!(pair.dispatches(eye).len() > 8, "the attacker reads its own guilds");
-    pair.client(eye).wire().to_vec()
+    tell(&mut cluster, &attacker(), OWN[1], text);
+    cluster.run_until_idle();
+    assert!(cluster.dispatches(eye).len() > 8, "the attacker reads its own guilds");
+    cluster.client(eye).wire().to_vec()
 }
 
 #[test]
@@ -159,8 +159,8 @@ const NARROWED: u64 = 251;
 /// and attaches a session of an account that may not read this message. The relay in front handled the narrowing, or began
 /// later. Returns the wire of the new member's connection.
 fn lag(begins_late: bool, params: ClientParams, seed: u64, is_guessed: bool) -> Vec<u8> {
-    let mut pair = Pair::with(|config| (config.streams, config.sessions_per_relay_max) = (SHARED, 2));
-    [attacker(), accomplice(), writer(), victim()].iter().for_each(|account| pair.add_account(account));
+    let mut cluster = TestCluster::with(|config| (config.stream_codec, config.sessions_per_relay_max) = (SHARED, 2));
+    [attacker(), accomplice(), writer(), victim()].iter().for_each(|account| cluster.add_account(account));
     let mut guild = GuildBuilder::new(LAGGING.0, &writer())
         .role(1_025, Permissions::NONE)
         .channel(LAGGING.1, ChannelType::Text)
@@ -169,56 +169,56 @@ fn lag(begins_late: bool, params: ClientParams, seed: u64, is_guessed: bool) -> 
     if !begins_late {
         guild = guild.member(&accomplice(), &[]);
     }
-    pair.add_guild(guild.load());
-    let login = |pair: &mut Pair, account: &Arc<User>, params: ClientParams| -> ClientId {
-        let client = pair.connect(params);
-        pair.client(client).record_wire();
+    cluster.add_guild(guild.load());
+    let login = |cluster: &mut TestCluster, account: &Arc<User>, params: ClientParams| -> ClientId {
+        let client = cluster.connect(params);
+        cluster.client(client).record_wire();
         let mut d = guildhall_test_kit::identify_payload(&account.username, None);
         d["capabilities"] = 0.into();
-        pair.client(client).identify(d);
-        pair.settle();
+        cluster.client(client).identify(d);
+        cluster.run_until_idle();
         client
     };
-    login(&mut pair, &writer(), params);
-    let reader = login(&mut pair, &victim(), params);
+    login(&mut cluster, &writer(), params);
+    let reader = login(&mut cluster, &victim(), params);
     // It keeps the second relay, and shares no stream.
-    login(&mut pair, &accomplice(), ClientParams::JSON);
-    let eye = login(&mut pair, &attacker(), params);
-    pair.dispatches(reader);
+    login(&mut cluster, &accomplice(), ClientParams::JSON);
+    let eye = login(&mut cluster, &attacker(), params);
+    cluster.dispatches(reader);
 
     let mut rng = Rng::new(seed);
     let (guess, other) = (random(&mut rng, 24), random(&mut rng, 24));
     let around = |rng: &mut Rng, text: &str| format!("{}{text}{}", random(rng, 10), random(rng, 10));
-    pair.holds_mail = true;
-    tell(&mut pair, &writer(), (LAGGING.0, NARROWED), around(&mut rng, if is_guessed { &guess } else { &other }));
+    cluster.hold(Hold::Mail);
+    tell(&mut cluster, &writer(), (LAGGING.0, NARROWED), around(&mut rng, if is_guessed { &guess } else { &other }));
     let view = Permissions::VIEW_CHANNEL;
     for (role, allow, deny) in [(LAGGING.0, Permissions::NONE, view), (1_025, view, Permissions::NONE)] {
         let overwrite = Overwrite { target: OverwriteKind::Role(id(role)), allow, deny };
         let command = Command::PutOverwrite(id(NARROWED), overwrite);
-        pair.command_in(id(LAGGING.0), Actor::System, command).expect("the system may");
+        cluster.command_in(id(LAGGING.0), Actor::System, command).expect("the system may");
     }
-    pair.command_in(id(LAGGING.0), Actor::System, Command::AddMember(attacker())).expect("the system may");
-    pair.announce_joined(&attacker(), id(LAGGING.0));
-    pair.settle();
+    cluster.command_in(id(LAGGING.0), Actor::System, Command::AddMember(attacker())).expect("the system may");
+    cluster.announce_joined(&attacker(), id(LAGGING.0));
+    cluster.run_until_idle();
     for _ in 0..3 {
-        pair.deliver_mail_to(relay(1), usize::MAX);
+        cluster.deliver_mail_to(relay(1), usize::MAX);
     }
     // In a small history a message leaves no place of the one before.
     for _ in 0..24 {
-        tell(&mut pair, &attacker(), LAGGING, "hi".to_owned());
+        tell(&mut cluster, &attacker(), LAGGING, "hi".to_owned());
     }
     let text = around(&mut rng, &guess);
-    tell(&mut pair, &attacker(), LAGGING, text);
-    pair.deliver_mail_to(relay(1), usize::MAX);
-    pair.deliver_mail_to(relay(0), 1);
-    assert_eq!(pair.names(reader).len(), 1, "the message from before the channel was narrowed");
+    tell(&mut cluster, &attacker(), LAGGING, text);
+    cluster.deliver_mail_to(relay(1), usize::MAX);
+    cluster.deliver_mail_to(relay(0), 1);
+    assert_eq!(cluster.names(reader).len(), 1, "the message from before the channel was narrowed");
     // Elsewhere in the body: a match that goes on where the last one ended needs no index.
     let text = format!("{}{}", random(&mut rng, 17), around(&mut rng, &guess));
-    tell(&mut pair, &attacker(), LAGGING, text);
-    pair.deliver_mail_to(relay(1), usize::MAX);
-    let names = pair.names(eye);
+    tell(&mut cluster, &attacker(), LAGGING, text);
+    cluster.deliver_mail_to(relay(1), usize::MAX);
+    let names = cluster.names(eye);
     assert_eq!(names.iter().filter(|(_, name)| name == "MESSAGE_CREATE").count(), 26, "{names:?}");
-    pair.client(eye).wire().to_vec()
+    cluster.client(eye).wire().to_vec()
 }
 
 #[test]

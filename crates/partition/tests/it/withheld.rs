@@ -3,26 +3,26 @@
 use crate::fixture::*;
 use guildhall_guild::Command;
 use guildhall_model::{Overwrite, OverwriteKind, Permissions};
-use guildhall_test_kit::{ClientParams, Pair, Received, id};
+use guildhall_test_kit::{ClientParams, Received, TestCluster, id};
 
 /// An insider bot without a connection; both channels have new messages.
-fn away() -> (Pair, guildhall_test_kit::ClientId, u64) {
-    let mut pair = world();
-    give_role(&mut pair, &gob(), INSIDERS);
-    let client = live(&mut pair, &gob(), Some(PLAIN), ClientParams::JSON);
-    let seen = pair.client(client).seq;
-    pair.cut(client);
-    say(&mut pair, &ana(), GENERAL, "open 1");
-    say(&mut pair, &ana(), HIDDEN, "secret 1");
-    say(&mut pair, &ana(), GENERAL, "open 2");
-    say(&mut pair, &ana(), HIDDEN, "secret 2");
-    pair.settle();
-    (pair, client, seen)
+fn away() -> (TestCluster, guildhall_test_kit::ClientId, u64) {
+    let mut cluster = world();
+    give_role(&mut cluster, &gob(), INSIDERS);
+    let client = live(&mut cluster, &gob(), Some(PLAIN), ClientParams::JSON);
+    let seen = cluster.client(client).seq;
+    cluster.cut(client);
+    say(&mut cluster, &ana(), GENERAL, "open 1");
+    say(&mut cluster, &ana(), HIDDEN, "secret 1");
+    say(&mut cluster, &ana(), GENERAL, "open 2");
+    say(&mut cluster, &ana(), HIDDEN, "secret 2");
+    cluster.run_until_idle();
+    (cluster, client, seen)
 }
 
 /// Sequence numbers, names and contents of a replay, without RESUMED.
-fn replay(pair: &mut Pair, client: guildhall_test_kit::ClientId) -> Vec<(u64, String)> {
-    let (_, received) = resumed(pair, client, &gob());
+fn replay(cluster: &mut TestCluster, client: guildhall_test_kit::ClientId) -> Vec<(u64, String)> {
+    let (_, received) = resumed(cluster, client, &gob());
     let mut told: Vec<(u64, String)> = received
         .into_iter()
         .map(|received| match received {
@@ -40,12 +40,12 @@ fn replay(pair: &mut Pair, client: guildhall_test_kit::ClientId) -> Vec<(u64, St
     told
 }
 
-fn check(change: impl FnOnce(&mut Pair), expected: &[(u64, &str)]) {
-    let (mut pair, client, seen) = away();
-    change(&mut pair);
-    pair.settle();
+fn check(change: impl FnOnce(&mut TestCluster), expected: &[(u64, &str)]) {
+    let (mut cluster, client, seen) = away();
+    change(&mut cluster);
+    cluster.run_until_idle();
     // Contents are redacted for this bot, so the channel identifies the message.
-    let (_, received) = resumed(&mut pair, client, &gob());
+    let (_, received) = resumed(&mut cluster, client, &gob());
     let mut told = Vec::new();
     for received in received {
         let Received::Dispatch(dispatch) = received else { panic!("{received:?}") };
@@ -62,7 +62,7 @@ fn check(change: impl FnOnce(&mut Pair), expected: &[(u64, &str)]) {
     let told: Vec<(u64, &str)> = told.iter().map(|(seq, what)| (*seq, what.as_str())).collect();
     assert_eq!(told, expected);
     assert_eq!(
-        pair.partition().counters().replay_suppressed_total,
+        cluster.partition().counters().replay_suppressed_total,
         4 - expected.iter().filter(|(_, what)| matches!(*what, "hidden" | "general")).count() as u64
     );
 }
@@ -75,31 +75,34 @@ fn with_nothing_changed_everything_is_replayed() {
 #[test]
 fn who_lost_the_role_does_not_read_the_channel() {
     // A member receives updates of itself whatever its intents.
-    check(|pair| take_role(pair, &gob(), INSIDERS), &[(1, "general"), (3, "general"), (5, "GUILD_MEMBER_UPDATE")]);
+    check(
+        |cluster| take_role(cluster, &gob(), INSIDERS),
+        &[(1, "general"), (3, "general"), (5, "GUILD_MEMBER_UPDATE")],
+    );
 }
 
 #[test]
 fn who_lost_the_channel_by_an_overwrite_does_not_read_it() {
     let deny = |target| Overwrite { target, allow: Permissions::NONE, deny: Permissions::VIEW_CHANNEL };
     check(
-        |pair| system(pair, Command::PutOverwrite(channel(HIDDEN), deny(OverwriteKind::Member(gob().id)))),
+        |cluster| system(cluster, Command::PutOverwrite(channel(HIDDEN), deny(OverwriteKind::Member(gob().id)))),
         &[(1, "general"), (3, "general"), (5, "CHANNEL_UPDATE")],
     );
     check(
-        |pair| system(pair, Command::DeleteRole(id(INSIDERS))),
+        |cluster| system(cluster, Command::DeleteRole(id(INSIDERS))),
         &[(1, "general"), (3, "general"), (5, "GUILD_ROLE_DELETE"), (6, "CHANNEL_UPDATE")],
     );
 }
 
 #[test]
 fn who_was_thrown_out_reads_nothing_of_it() {
-    check(|pair| system(pair, Command::RemoveMember(gob().id)), &[(5, "GUILD_DELETE")]);
+    check(|cluster| system(cluster, Command::RemoveMember(gob().id)), &[(5, "GUILD_DELETE")]);
 }
 
 #[test]
 fn what_a_deleted_channel_held_is_withheld_and_the_deletion_told() {
     check(
-        |pair| system(pair, Command::DeleteChannel(channel(HIDDEN))),
+        |cluster| system(cluster, Command::DeleteChannel(channel(HIDDEN))),
         &[(1, "general"), (3, "general"), (5, "CHANNEL_DELETE")],
     );
 }
@@ -109,7 +112,7 @@ fn a_time_out_takes_nothing_away() {
     let until = Some(Some(guildhall_stdx::Timestamp(1_700_000_500_000)));
     let patch = guildhall_guild::MemberPatch { communication_disabled_until: until, ..Default::default() };
     check(
-        |pair| system(pair, Command::UpdateMember(gob().id, Box::new(patch))),
+        |cluster| system(cluster, Command::UpdateMember(gob().id, Box::new(patch))),
         &[(1, "general"), (2, "hidden"), (3, "general"), (4, "hidden"), (5, "GUILD_MEMBER_UPDATE")],
     );
 }
@@ -117,12 +120,12 @@ fn a_time_out_takes_nothing_away() {
 #[test]
 fn who_has_it_back_when_they_return_reads_all_of_it() {
     check(
-        |pair| {
-            take_role(pair, &gob(), INSIDERS);
-            pair.settle();
-            say(pair, &ana(), HIDDEN, "never for them");
-            pair.settle();
-            give_role(pair, &gob(), INSIDERS);
+        |cluster| {
+            take_role(cluster, &gob(), INSIDERS);
+            cluster.run_until_idle();
+            say(cluster, &ana(), HIDDEN, "never for them");
+            cluster.run_until_idle();
+            give_role(cluster, &gob(), INSIDERS);
         },
         &[
             (1, "general"),
@@ -137,12 +140,12 @@ fn who_has_it_back_when_they_return_reads_all_of_it() {
 
 #[test]
 fn who_was_thrown_out_and_let_in_again_is_a_newcomer() {
-    let (mut pair, client, _) = away();
-    system(&mut pair, Command::RemoveMember(gob().id));
-    pair.settle();
-    system(&mut pair, Command::AddMember(gob()));
-    pair.settle();
-    let names: Vec<String> = replay(&mut pair, client).into_iter().map(|(_, name)| name).collect();
+    let (mut cluster, client, _) = away();
+    system(&mut cluster, Command::RemoveMember(gob().id));
+    cluster.run_until_idle();
+    system(&mut cluster, Command::AddMember(gob()));
+    cluster.run_until_idle();
+    let names: Vec<String> = replay(&mut cluster, client).into_iter().map(|(_, name)| name).collect();
     let last: Vec<&str> = names.iter().rev().take(2).rev().map(String::as_str).collect();
     assert_eq!(last, ["GUILD_DELETE", "GUILD_CREATE"], "{names:?}");
     assert!(!names.iter().any(|name| name == "secret 1"));
@@ -150,85 +153,85 @@ fn who_was_thrown_out_and_let_in_again_is_a_newcomer() {
 
 #[test]
 fn what_was_withheld_once_stays_withheld() {
-    let (mut pair, client, seen) = away();
-    take_role(&mut pair, &gob(), INSIDERS);
-    pair.settle();
-    assert_eq!(replay(&mut pair, client).len(), 3);
-    give_role(&mut pair, &gob(), INSIDERS);
-    pair.settle();
+    let (mut cluster, client, seen) = away();
+    take_role(&mut cluster, &gob(), INSIDERS);
+    cluster.run_until_idle();
+    assert_eq!(replay(&mut cluster, client).len(), 3);
+    give_role(&mut cluster, &gob(), INSIDERS);
+    cluster.run_until_idle();
     // The first answer was lost on the way; the client asks again from where it was.
-    let seqs: Vec<u64> = replay(&mut pair, client).into_iter().map(|(seq, _)| seq - seen).collect();
+    let seqs: Vec<u64> = replay(&mut cluster, client).into_iter().map(|(seq, _)| seq - seen).collect();
     assert_eq!(seqs, [1, 3, 5, 6, 7]);
 }
 
 #[test]
 fn a_live_session_is_not_shown_what_comes_after_it_lost_the_role() {
-    let mut pair = world();
-    give_role(&mut pair, &gob(), INSIDERS);
-    let client = live(&mut pair, &gob(), Some(PLAIN), ClientParams::ETF);
-    say(&mut pair, &ana(), HIDDEN, "one");
-    assert_eq!(pair.names(client).len(), 1);
-    take_role(&mut pair, &gob(), INSIDERS);
-    say(&mut pair, &ana(), HIDDEN, "two");
-    let names: Vec<String> = pair.names(client).into_iter().map(|(_, name)| name).collect();
+    let mut cluster = world();
+    give_role(&mut cluster, &gob(), INSIDERS);
+    let client = live(&mut cluster, &gob(), Some(PLAIN), ClientParams::ETF);
+    say(&mut cluster, &ana(), HIDDEN, "one");
+    assert_eq!(cluster.names(client).len(), 1);
+    take_role(&mut cluster, &gob(), INSIDERS);
+    say(&mut cluster, &ana(), HIDDEN, "two");
+    let names: Vec<String> = cluster.names(client).into_iter().map(|(_, name)| name).collect();
     assert_eq!(names, ["GUILD_MEMBER_UPDATE"]);
-    give_role(&mut pair, &gob(), INSIDERS);
-    say(&mut pair, &ana(), HIDDEN, "three");
-    assert_eq!(pair.names(client).len(), 2);
+    give_role(&mut cluster, &gob(), INSIDERS);
+    say(&mut cluster, &ana(), HIDDEN, "three");
+    assert_eq!(cluster.names(client).len(), 2);
 }
 
 /// Result, at replay, of a dispatch for one session that is lost on the way: `ask` requests it, and `change` then takes
 /// the right to see it away.
 fn lost_on_the_way(
     account: &std::sync::Arc<guildhall_model::User>,
-    ask: impl FnOnce(&mut Pair, guildhall_test_kit::ClientId),
-    change: impl FnOnce(&mut Pair),
+    ask: impl FnOnce(&mut TestCluster, guildhall_test_kit::ClientId),
+    change: impl FnOnce(&mut TestCluster),
 ) -> Vec<String> {
-    let mut pair = world();
-    give_role(&mut pair, account, INSIDERS);
-    say(&mut pair, &ana(), HIDDEN, "secret");
+    let mut cluster = world();
+    give_role(&mut cluster, account, INSIDERS);
+    say(&mut cluster, &ana(), HIDDEN, "secret");
     let intents = account.bot.then_some(FULL);
-    let client = live(&mut pair, account, intents, ClientParams::JSON);
-    pair.stop_reading(client);
-    ask(&mut pair, client);
-    pair.settle();
-    pair.cut(client);
-    change(&mut pair);
-    pair.settle();
-    let (_, replayed) = replayed(&mut pair, client, account);
+    let client = live(&mut cluster, account, intents, ClientParams::JSON);
+    cluster.stop_reading(client);
+    ask(&mut cluster, client);
+    cluster.run_until_idle();
+    cluster.cut(client);
+    change(&mut cluster);
+    cluster.run_until_idle();
+    let (_, replayed) = replayed(&mut cluster, client, account);
     replayed.into_iter().map(|(_, name)| name).collect()
 }
 
 #[test]
 fn who_was_thrown_out_is_not_shown_the_members_they_asked_for() {
-    let ask = |pair: &mut Pair, client| {
+    let ask = |cluster: &mut TestCluster, client| {
         let d = serde_json::json!({"guild_id": id::<()>(GUILD).to_string(), "query": "", "limit": 0});
-        pair.client(client).send(8, &d);
+        cluster.client(client).send(8, &d);
     };
     assert_eq!(lost_on_the_way(&pro(), ask, |_| {}), ["GUILD_MEMBERS_CHUNK"]);
-    let thrown_out = |pair: &mut Pair| system(pair, Command::RemoveMember(pro().id));
+    let thrown_out = |cluster: &mut TestCluster| system(cluster, Command::RemoveMember(pro().id));
     assert_eq!(lost_on_the_way(&pro(), ask, thrown_out), ["GUILD_DELETE"]);
 }
 
 #[test]
 fn who_was_thrown_out_is_not_shown_the_guild_that_they_came_into() {
-    let again = |pair: &mut Pair, _| {
-        system(pair, Command::RemoveMember(pro().id));
-        system(pair, Command::AddMember(pro()));
+    let again = |cluster: &mut TestCluster, _| {
+        system(cluster, Command::RemoveMember(pro().id));
+        system(cluster, Command::AddMember(pro()));
     };
     assert_eq!(lost_on_the_way(&pro(), again, |_| {}), ["GUILD_DELETE", "GUILD_CREATE"]);
-    let thrown_out = |pair: &mut Pair| system(pair, Command::RemoveMember(pro().id));
+    let thrown_out = |cluster: &mut TestCluster| system(cluster, Command::RemoveMember(pro().id));
     assert_eq!(lost_on_the_way(&pro(), again, thrown_out), ["GUILD_DELETE", "GUILD_DELETE"]);
 }
 
 #[test]
 fn who_lost_a_channel_is_not_shown_its_newest_message_that_they_asked_for() {
-    let ask = |pair: &mut Pair, client| {
+    let ask = |cluster: &mut TestCluster, client| {
         let channels = [channel(HIDDEN).to_string()];
         let d = serde_json::json!({"guild_id": id::<()>(GUILD).to_string(), "channel_ids": channels});
-        pair.client(client).send(34, &d);
+        cluster.client(client).send(34, &d);
     };
     assert_eq!(lost_on_the_way(&bob(), ask, |_| {}), ["LAST_MESSAGES"]);
-    let blind = |pair: &mut Pair| take_role(pair, &bob(), INSIDERS);
+    let blind = |cluster: &mut TestCluster| take_role(cluster, &bob(), INSIDERS);
     assert_eq!(lost_on_the_way(&bob(), ask, blind), ["GUILD_MEMBER_UPDATE"]);
 }

@@ -3,7 +3,7 @@
 use super::{GUILD, role, some_permissions};
 use crate::{
     checker::Fault,
-    naive::{AudienceModel, Publication, PublicationKind, Telling},
+    model::{AudienceModel, Publication, PublicationKind, Telling},
     world::World,
 };
 use guildhall_guild::{Actor, BackendCommand, Command};

@@ -1,7 +1,7 @@
 //! Actions in the guild: commands.
 
 use super::{GUILD, Said, new_role, some_permissions};
-use crate::{checker::Fault, naive::NaiveChannel, world::World};
+use crate::{checker::Fault, model::ChannelModel, world::World};
 use guildhall_guild::{
     Actor, AllowedMentions, ChannelPatch, Command, GuildPatch, MemberPatch, MessagePatch, NewChannel, NewMessage,
     Reply, ReplyTo, RolePatch,
@@ -202,7 +202,7 @@ impl World {
         Command::PutOverwrite(channel, Overwrite { target, allow, deny })
     }
 
-    fn new_channel(&mut self, channels: &BTreeMap<u64, NaiveChannel>) -> Command {
+    fn new_channel(&mut self, channels: &BTreeMap<u64, ChannelModel>) -> Command {
         let kinds = [
             ChannelType::Text,
             ChannelType::Text,

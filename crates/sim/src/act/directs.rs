@@ -1,6 +1,6 @@
 //! Actions in direct messages and groups.
 
-use crate::{checker::Fault, naive::NaiveDirect, world::World};
+use crate::{checker::Fault, model::DirectModel, world::World};
 use guildhall_guild::{Actor, ChannelPatch, Command, DirectCommand, MessagePatch, NewMessage, ReplyTo};
 use guildhall_model::{ChannelId, MessageId, ReactionEmoji, User, UserId};
 use std::sync::Arc;
@@ -52,7 +52,7 @@ impl World {
         if people.is_empty() { Ok(()) } else { self.make_group(people) }
     }
 
-    fn act_in_direct(&mut self, direct: &NaiveDirect) -> Result<(), Fault> {
+    fn act_in_direct(&mut self, direct: &DirectModel) -> Result<(), Fault> {
         let channel = ChannelId::new(direct.id);
         let people: Vec<u64> = direct.people.keys().copied().collect();
         let messages: Vec<u64> = direct.messages.keys().copied().collect();

@@ -3,7 +3,7 @@
 use super::{GUILD, Said};
 use crate::{
     checker::{Fault, fault},
-    naive::Telling,
+    model::Telling,
     world::World,
 };
 use guildhall_guild::{

@@ -2,7 +2,7 @@
 
 use super::{Checker, Fault, fault};
 use crate::{
-    naive::{AudienceModel, Publication, Reader},
+    model::{AudienceModel, Publication, Reader},
     session::{Session, What},
 };
 use guildhall_model::User;

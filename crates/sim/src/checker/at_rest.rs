@@ -2,7 +2,7 @@
 
 use super::{Checker, Fault, fault};
 use crate::{
-    naive::{PassiveForm, list_id, list_rows, status_text},
+    model::{PassiveForm, list_id, list_rows, status_text},
     session::{Membership, Session},
 };
 use guildhall_model::Status;
@@ -59,7 +59,7 @@ impl Checker {
         if session.membership != Membership::Inside || session.is_confused {
             return Ok(());
         }
-        if !session.has_returned {
+        if !session.was_restored {
             self.check_presences(session)?;
         }
         self.check_threads(session)?;

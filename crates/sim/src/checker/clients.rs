@@ -1,7 +1,7 @@
 //! Clients: decoded dispatches, compared with those that their sessions had to receive.
 
 use super::{Checker, Fault, fault};
-use crate::naive::ClientModel;
+use crate::model::ClientModel;
 use foldhash::fast::FixedState;
 use guildhall_test_kit::Dispatch;
 use std::hash::BuildHasher;

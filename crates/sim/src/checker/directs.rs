@@ -2,7 +2,7 @@
 
 use super::{Checker, SessionKey};
 use crate::{
-    naive::{ListedDirects, ToldDirect},
+    model::{ListedDirects, ToldDirect},
     session::What,
 };
 use guildhall_stdx::Now;

@@ -1,7 +1,7 @@
 //! The guild's events in order: their effects, and that published presences are the actual ones.
 
 use super::{Checker, Fault, fault};
-use crate::naive::{Event, NaiveThread, State, Telling, is_half_a_move, status_text};
+use crate::model::{Event, State, Telling, ThreadModel, is_half_a_move, status_text};
 use guildhall_guild_protocol::{Event as RelayEvent, Payload, Published, ReplicaUpdate, ResourcePayload, ToGuild};
 use guildhall_stdx::{Instant, Now};
 use std::{rc::Rc, sync::Arc};
@@ -66,7 +66,7 @@ impl Checker {
                 self.pace.count(now, self.limits.presence_events_per_s_max, self.limits.presence_burst_max)?;
             }
             Payload::MemberRemove(user) => {
-                let is_in = |thread: &NaiveThread| thread.members.contains(&user.id.get());
+                let is_in = |thread: &ThreadModel| thread.members.contains(&user.id.get());
                 if let Some((thread, _)) = self.state.threads.iter().find(|(_, thread)| is_in(thread)) {
                     return fault(format!("{} is no member any more, but in thread {thread}", user.id));
                 }

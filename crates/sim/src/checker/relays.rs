@@ -2,7 +2,7 @@
 
 use super::{Checker, Fault, InTransit, SessionKey, fault};
 use crate::{
-    naive::{Change, Gained, State, chunk_text, found_members, status_text, told_by, view_changes},
+    model::{Change, Gained, State, chunk_text, found_members, status_text, told_by, view_changes},
     session::{Membership, Session, What},
 };
 use guildhall_guild_protocol::{
@@ -146,7 +146,7 @@ impl Checker {
                     _ => session.expect(What::Event(event.clone(), event.redaction(session.reader()))),
                 }
             }
-            if session.is_told_of_guilds() {
+            if session.gets_guild_events() {
                 let changes = view_changes(event, session.user, hidden);
                 changes.into_iter().for_each(|told| session.expect(What::Channel(told)));
             }

@@ -2,7 +2,7 @@
 
 use super::{Checker, Fault, fault};
 use crate::{
-    naive::{PresenceModel, State},
+    model::{PresenceModel, State},
     session::{Membership, Session},
 };
 use guildhall_guild::GuildRecord;
@@ -65,7 +65,7 @@ impl Checker {
             let Some(product) = found else {
                 return fault(format!("session {} was left, and is not there", session.id));
             };
-            session.returns(now.instant, product.key);
+            session.restore(now.instant, product.key);
             self.by_key.insert((session.side, product.key), at);
             self.living[session.side].push(at);
         }
@@ -75,6 +75,6 @@ impl Checker {
     /// Nobody waits for the guild any longer.
     pub fn give_up_returning(&mut self, side: usize) {
         let guild_id = self.state.guild_id;
-        self.living(side).filter(|session| session.is_returning()).for_each(|session| session.lose_sight(guild_id));
+        self.living(side).filter(|session| session.is_restoring()).for_each(|session| session.lose_sight(guild_id));
     }
 }

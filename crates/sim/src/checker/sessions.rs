@@ -1,7 +1,7 @@
 //! Sessions, as the partitions start, resume and end them: each with a reason, and with what it was given.
 
 use super::{Checker, Fault, Identified, fault};
-use crate::session::{Given, Membership, Session};
+use crate::session::{DeliveryTime, Membership, Session};
 use guildhall_partition::Partition;
 use guildhall_stdx::{Now, SlotKey};
 
@@ -22,8 +22,8 @@ impl Checker {
         Ok(())
     }
 
-    fn given(&self, now: Now) -> Given {
-        Given { at: now.instant, total: self.given_total }
+    fn given(&self, now: Now) -> DeliveryTime {
+        DeliveryTime { at: now.instant, total: self.given_total }
     }
 
     /// A RESUME is about to be handled where the session lives. Whether it must succeed, or none if either is right.
@@ -37,7 +37,8 @@ impl Checker {
     ) -> Option<bool> {
         let Some(at) = at else { return Some(false) };
         let session = &self.sessions[at];
-        if session.gone.is_some() || session.user != user || session.encoding != encoding || session.is_gathering() {
+        if session.gone.is_some() || session.user != user || session.encoding != encoding || session.has_pending_ready()
+        {
             return Some(false);
         }
         if seq < session.received_floor {

@@ -1,9 +1,9 @@
 //! Dispatches that the product added to a session for one input, compared with the expected ones.
 
-use super::{Expected, Given, Membership, Session, What, Withheld};
+use super::{DeliveryTime, Expected, Membership, Session, What, Withheld};
 use crate::{
     checker::{Fault, fault},
-    naive::{NaiveChannel, PendingUpdates, State, list_id, made_text, payload_text},
+    model::{ChannelModel, PendingUpdates, State, list_id, made_text, payload_text},
 };
 use guildhall_guild_protocol::{AudienceRule, Event as RelayEvent, Payload};
 use guildhall_member_list::ListOp;
@@ -17,7 +17,7 @@ impl Session {
     }
 
     /// After an input: compares the added dispatches with the expected ones.
-    pub fn reconcile(&mut self, at: Given, product: &Product, state: Option<&State>) -> Result<(), Fault> {
+    pub fn reconcile(&mut self, at: DeliveryTime, product: &Product, state: Option<&State>) -> Result<(), Fault> {
         for seq in self.expected.len() as u64 + 1..=product.replay.last_seq() {
             let entry = product.replay.entry(seq);
             let event = entry.as_ref().and_then(|entry| entry.dispatch.event());
@@ -113,7 +113,7 @@ impl Session {
 
 /// Whether a user views any channel that has this list.
 pub(super) fn may_look_at(state: &State, user: u64, list: &str) -> bool {
-    let has_list = |channel: &NaiveChannel| list_id(state, channel) == list;
+    let has_list = |channel: &ChannelModel| list_id(state, channel) == list;
     let of_list = state.channels.iter().filter(|(_, channel)| has_list(channel));
     of_list.into_iter().any(|(id, _)| state.viewers(*id).contains(&user))
 }

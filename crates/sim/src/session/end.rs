@@ -1,12 +1,12 @@
 //! The end of a session: that it may be gone, and why.
 
-use super::{Expected, Given, Membership, Session, Withheld};
+use super::{DeliveryTime, Expected, Membership, Session, Withheld};
 use crate::checker::SessionLimits;
 use guildhall_stdx::{Instant, SlotKey};
 
 impl Session {
     /// The session has ended; expected dispatches may have been written before.
-    pub fn settle(&mut self) {
+    pub fn expect_pending(&mut self) {
         let pending = std::mem::take(&mut self.pending);
         let at = self.expected.last().map(|last| last.at).unwrap_or_default();
         self.expected.extend(pending.into_iter().map(|what| Expected { what, withheld: Withheld::No, at }));
@@ -15,7 +15,7 @@ impl Session {
 
     /// Ends the session. Dispatches in flight may still arrive.
     pub fn end(&mut self, why: &'static str) {
-        self.settle();
+        self.expect_pending();
         self.gone = Some(why);
         self.membership = Membership::None;
     }
@@ -35,7 +35,7 @@ impl Session {
     }
 
     /// Why it may be gone, if there is a reason.
-    pub fn why_gone(&self, now: Given, limits: SessionLimits) -> Option<&'static str> {
+    pub fn why_gone(&self, now: DeliveryTime, limits: SessionLimits) -> Option<&'static str> {
         let given = (self.expected.len() + self.pending.len()) as u64;
         // What ended it may have been something that its relay made: nobody saw that.
         let unseen = u64::from(self.due.is_some()) + 2 * u64::from(!self.subscription.channels.is_empty());
@@ -46,7 +46,7 @@ impl Session {
             Some("its client said goodbye")
         } else if self.is_expired(now.at, limits.resume_window_ms) {
             Some("it expired")
-        } else if self.is_gathering() {
+        } else if self.has_pending_ready() {
             Some("its connection ended before READY")
         } else if unacknowledged > limits.replay_events_max.min(limits.backlog_events_max) {
             Some("it had more to catch up with than is kept")
@@ -58,7 +58,7 @@ impl Session {
     }
 
     /// Whether something after `seq` may not be kept any more by what sessions share.
-    pub fn may_be_forgotten(&self, now: Given, seq: u64, limits: SessionLimits) -> bool {
+    pub fn may_be_forgotten(&self, now: DeliveryTime, seq: u64, limits: SessionLimits) -> bool {
         // Dispatches between two checks may be older than their record.
         self.expected.iter().skip(seq as usize).any(|expected| {
             now.at.ms_since(expected.at.at) > limits.log_age_ms_max

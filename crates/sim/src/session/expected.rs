@@ -1,6 +1,6 @@
 //! Expected dispatches of a session by sequence number, with the time at which each was added.
 
-use crate::naive::{Event, ThreadList, ToldChannel, ToldDirect};
+use crate::model::{Event, ThreadList, ToldChannel, ToldDirect};
 use guildhall_stdx::Instant;
 use std::rc::Rc;
 
@@ -45,12 +45,12 @@ pub struct Expected {
     pub what: What,
     pub withheld: Withheld,
     /// When it was given.
-    pub at: Given,
+    pub at: DeliveryTime,
 }
 
 /// When something was given.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Given {
+pub struct DeliveryTime {
     pub at: Instant,
     /// How much had been given to all sessions by then.
     pub total: u64,

@@ -1,15 +1,15 @@
 //! Entering and leaving the guild: events for a session, its subscriptions, and due passive updates.
 
 use super::{Membership, Session, What};
-use crate::naive::ThreadList;
-use crate::naive::{Change, PendingUpdates, People, State, guild_create_text, guild_delete_text};
+use crate::model::ThreadList;
+use crate::model::{Change, PendingUpdates, People, State, guild_create_text, guild_delete_text};
 use guildhall_model::to_gateway::Subscription;
 use std::rc::Rc;
 
 const GUILDS: u32 = 1;
 
 impl Session {
-    pub fn is_told_of_guilds(&self) -> bool {
+    pub fn gets_guild_events(&self) -> bool {
         !self.is_bot || self.intents & GUILDS != 0
     }
 
@@ -19,10 +19,10 @@ impl Session {
         self.starts_active = state.members.len() as u64 <= passive_above.unwrap_or(self.large_threshold);
         self.told = (changes_count, state.clone());
         self.doubtful.clear();
-        let returns = std::mem::take(&mut self.is_returning);
-        self.has_returned = returns;
+        let returns = std::mem::take(&mut self.is_restoring);
+        self.was_restored = returns;
         self.was_never_active = !self.is_active() && (!returns || self.was_never_active);
-        if !self.gathered(now_unix_ms, Some(state)) && self.is_told_of_guilds() && !returns {
+        if !self.guild_answered(now_unix_ms, Some(state)) && self.gets_guild_events() && !returns {
             let (reader, threshold) = (self.reader(), self.large_threshold);
             let people = People::of(state, reader, threshold);
             let guild = guild_create_text(state, &people, reader, threshold, self.hidden, now_unix_ms);
@@ -36,11 +36,11 @@ impl Session {
     /// It is no longer in the guild, or could not enter it.
     pub fn leave(&mut self, now_unix_ms: i64, guild_id: u64) {
         self.membership = Membership::None;
-        self.is_returning = false;
+        self.is_restoring = false;
         self.chunks.clear();
         self.subscription = Subscription::default();
         self.watched.clear();
-        if !self.gathered(now_unix_ms, None) && self.is_told_of_guilds() {
+        if !self.guild_answered(now_unix_ms, None) && self.gets_guild_events() {
             self.expect(What::Own(guild_delete_text(guild_id, false).into()));
         }
     }
@@ -48,8 +48,8 @@ impl Session {
     /// Its relay lost events: to its client that is an outage.
     pub fn lose_sight(&mut self, guild_id: u64) {
         self.membership = Membership::Entering;
-        self.is_returning = false;
-        if !self.gather_again() && self.is_told_of_guilds() {
+        self.is_restoring = false;
+        if !self.await_guild_again() && self.gets_guild_events() {
             self.expect(What::Own(guild_delete_text(guild_id, true).into()));
         }
     }
@@ -58,7 +58,7 @@ impl Session {
     pub fn ask_to_enter(&mut self, guild_id: u64, relay: u16) {
         if self.membership == Membership::None {
             self.membership = Membership::Entering;
-            self.gather_guild(guild_id);
+            self.await_guild(guild_id);
         }
         if self.membership == Membership::Entering {
             self.relay = relay;

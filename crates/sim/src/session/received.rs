@@ -63,7 +63,7 @@ impl Session {
             shown(later) == Some(user) || is_of_guild
         };
         let has_newer = self.expected.iter().skip(seq as usize).any(is_newer);
-        has_newer || if self.is_bot { !self.is_told_of_guilds() } else { !self.watched.contains(&user) }
+        has_newer || if self.is_bot { !self.gets_guild_events() } else { !self.watched.contains(&user) }
     }
 
     fn at(&self, seq: u64) -> Option<&Expected> {

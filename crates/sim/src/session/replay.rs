@@ -3,7 +3,7 @@
 use super::{Membership, Session, What, Withheld, delivery_check::may_look_at};
 use crate::{
     checker::{Fault, fault},
-    naive::{OutOfView, State, payload_text},
+    model::{OutOfView, State, payload_text},
 };
 use guildhall_guild_protocol::{AudienceRule, Payload, VoiceEntry};
 use guildhall_session::{ReplayEntry, Session as Product};

@@ -1,9 +1,9 @@
 //! Accounts outside of guilds: changes, events, revoked tokens, ended sessions.
 
-use super::{Note, World};
+use super::{PartitionCommand, World};
 use crate::{
     checker::{Fault, fault},
-    naive::Publication,
+    model::Publication,
     session::Session,
 };
 use guildhall_guild::{Actor, Command};
@@ -45,7 +45,7 @@ impl World {
         self.store.put_user(&user)?;
         self.command(Actor::System, &Command::RefreshMember(user.clone()))?;
         self.refresh_in_directs(&user)?;
-        self.sides.iter_mut().for_each(|side| side.notes.push_back(Note::UserChanged(user.clone())));
+        self.sides.iter_mut().for_each(|side| side.commands.push_back(PartitionCommand::UserChanged(user.clone())));
         Ok(())
     }
 
@@ -55,7 +55,8 @@ impl World {
         let event = Event::of_backend(GuildId::new(0), AudienceRule::Users(user_ids), Arc::new(event));
         let published = Arc::new(Published { event, replica_update: ReplicaUpdate::None });
         for side in &mut self.sides {
-            side.notes.push_back(Note::Told { published: published.clone(), publication: publication.clone() });
+            side.commands
+                .push_back(PartitionCommand::Told { published: published.clone(), publication: publication.clone() });
         }
     }
 
@@ -74,7 +75,7 @@ impl World {
     }
 
     pub fn close_sessions(&mut self, whose: &Whose, code: CloseCode) {
-        self.sides.iter_mut().for_each(|side| side.notes.push_back(Note::Close(whose.clone(), code)));
+        self.sides.iter_mut().for_each(|side| side.commands.push_back(PartitionCommand::Close(whose.clone(), code)));
     }
 
     /// A partition hears of it.
@@ -113,7 +114,7 @@ impl World {
         let now = self.now();
         let user_ids = published.event.audience.rule.users().to_vec();
         let of_side = &mut self.sides[side];
-        of_side.partition.tell_users(now, published, &user_ids, &mut of_side.link);
+        of_side.partition.publish_to_users(now, published, &user_ids, &mut of_side.link);
         self.after(side)
     }
 

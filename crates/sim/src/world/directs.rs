@@ -3,10 +3,10 @@
 //! Invariants  as in `guildhall-node`: events are durable, both partitions receive all of them, and those of one direct
 //!             message in order. An idle one is unloaded now and then, and loaded from the store again.
 
-use super::{Note, Side, World};
+use super::{PartitionCommand, Side, World};
 use crate::{
     checker::{Fault, fault},
-    naive::{ListedDirects, NaiveDirect, ToldDirect},
+    model::{DirectModel, ListedDirects, ToldDirect},
     pipeline::{Group, Pipeline},
 };
 use guildhall_guild::{
@@ -27,9 +27,9 @@ struct Held {
     /// None: it is not in memory.
     guild: Option<Box<Guild>>,
     pipeline: Pipeline,
-    naive: NaiveDirect,
+    model: DirectModel,
     /// As it is in the store.
-    durable: Option<Rc<NaiveDirect>>,
+    durable: Option<Rc<DirectModel>>,
 }
 
 /// A request for an account's direct messages, for a READY.
@@ -67,8 +67,8 @@ impl Directs {
     }
 
     /// Those that there are.
-    pub fn all(&self) -> impl Iterator<Item = &NaiveDirect> {
-        self.held.values().map(|held| &held.naive).filter(|direct| !direct.is_gone)
+    pub fn all(&self) -> impl Iterator<Item = &DirectModel> {
+        self.held.values().map(|held| &held.model).filter(|direct| !direct.is_gone)
     }
 }
 
@@ -97,8 +97,8 @@ impl World {
         let id = self.store.direct_of_pair([user.id, other.id], new)?;
         match self.directs.held.get(&id.get()) {
             // What ended it is on its way to the store.
-            Some(held) if held.naive.is_gone && !held.pipeline.is_empty() => return Ok(()),
-            Some(held) if !held.naive.is_gone => {}
+            Some(held) if held.model.is_gone && !held.pipeline.is_empty() => return Ok(()),
+            Some(held) if !held.model.is_gone => {}
             _ => {
                 let recipients = vec![user.clone(), other.clone()];
                 self.make_direct(NewDirect { id, recipients, is_group: false })?;
@@ -119,12 +119,12 @@ impl World {
         let now = self.now();
         let (id, people) = (new.id.get(), new.recipients.iter().map(|user| user.id.get()).collect::<Vec<u64>>());
         self.trace(|| format!("direct message {id} of {people:?}, a group: {}", new.is_group));
-        let mut naive = NaiveDirect::new(id, new.is_group, &people, now.unix.0);
+        let mut model = DirectModel::new(id, new.is_group, &people, now.unix.0);
         let mut guild = Box::new(Guild::create_direct(now, new, self.directs.limits.clone(), ORIGIN));
         let mut group = Group::default();
         let published = collect(&mut guild, now, &mut group);
-        let told = naive.made(&published).or_else(fault)?;
-        let mut held = Held { guild: Some(guild), pipeline: Pipeline::default(), naive, durable: None };
+        let told = model.made(&published).or_else(fault)?;
+        let mut held = Held { guild: Some(guild), pipeline: Pipeline::default(), model, durable: None };
         push(&mut held, group, published, told);
         self.directs.held.insert(id, held);
         Ok(())
@@ -139,9 +139,9 @@ impl World {
                 Some(guild) => guild,
                 None => {
                     let Some(record) = self.store.guild(id.cast())? else {
-                        return if held.naive.is_gone { Ok(None) } else { fault(format!("{id} is not in the store")) };
+                        return if held.model.is_gone { Ok(None) } else { fault(format!("{id} is not in the store")) };
                     };
-                    held.naive.loaded();
+                    held.model.loaded();
                     held.guild.insert(Box::new(Guild::load(record, self.directs.limits.clone(), ORIGIN)))
                 }
             };
@@ -159,7 +159,7 @@ impl World {
                 Outcome::Later(_) => return fault(format!("{command:?} is answered later")),
                 Outcome::Reply(reply) => reply,
             };
-            let told = held.naive.follow(now.unix.0, actor, command, reply.is_ok(), &published).or_else(fault)?;
+            let told = held.model.follow(now.unix.0, actor, command, reply.is_ok(), &published).or_else(fault)?;
             push(held, group, published, told);
             self.trace(|| format!("in {id}: {actor:?} {command:?} {}", if reply.is_ok() { "ok" } else { "refused" }));
             return Ok(reply.ok());
@@ -187,7 +187,10 @@ impl World {
             while lets_out && let Some(group) = held.pipeline.pop_ready() {
                 for (published, told) in group.told {
                     for side in &mut self.sides {
-                        side.notes.push_back(Note::ToldDirect { published: published.clone(), told: told.clone() });
+                        side.commands.push_back(PartitionCommand::ToldDirect {
+                            published: published.clone(),
+                            told: told.clone(),
+                        });
                     }
                 }
             }
@@ -217,7 +220,9 @@ impl World {
             }
             match fetch.answer {
                 Some(read) if self.luck(0.6) => {
-                    self.sides[fetch.side].notes.push_back(Note::DirectsRead { session: fetch.session, read });
+                    self.sides[fetch.side]
+                        .commands
+                        .push_back(PartitionCommand::DirectsRead { session: fetch.session, read });
                 }
                 answer => self.directs.fetches.push(Fetch { answer, ..fetch }),
             }
@@ -254,13 +259,13 @@ impl World {
         let to = published.event.audience.rule.users().to_vec();
         let to = self.fault_injector.tells(side, published, to);
         let Side { partition, link, .. } = &mut self.sides[side];
-        partition.tell_users(now, published, &to, link);
+        partition.publish_to_users(now, published, &to, link);
         self.after(side)
     }
 
     /// An account changed: its direct messages use the new name.
     pub(super) fn refresh_in_directs(&mut self, user: &Arc<User>) -> Result<(), Fault> {
-        let its = |direct: &&NaiveDirect| direct.people.contains_key(&user.id.get());
+        let its = |direct: &&DirectModel| direct.people.contains_key(&user.id.get());
         let ids: Vec<u64> = self.directs.all().filter(its).map(|direct| direct.id).collect();
         for id in ids {
             self.command_direct(ChannelId::new(id), Actor::System, &Command::RefreshMember(user.clone()))?;
@@ -271,6 +276,6 @@ impl World {
 
 fn push(held: &mut Held, mut group: Group, published: Vec<Arc<Published>>, told: Vec<ToldDirect>) {
     group.told = published.into_iter().zip(told.into_iter().map(Rc::new)).collect();
-    group.direct = Some(Rc::new(held.naive.clone()));
+    group.direct = Some(Rc::new(held.model.clone()));
     held.pipeline.push(group);
 }

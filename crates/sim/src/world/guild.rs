@@ -3,9 +3,9 @@
 use super::{SIDES, TokenCheck, World};
 use crate::{
     checker::{Fault, InTransit},
-    naive::{Event, State},
+    model::{Event, State},
     pipeline::Group,
-    world::Note,
+    world::PartitionCommand,
 };
 use guildhall_guild::{Actor, Command, Outcome, Output as GuildOutput, Reply};
 use guildhall_guild_protocol::{Published, RelayId, RelayMessage};
@@ -140,7 +140,7 @@ impl World {
                 self.collect_silently();
             }
             for user_id in group.joined {
-                self.sides.iter_mut().for_each(|side| side.notes.push_back(Note::Joined(user_id)));
+                self.sides.iter_mut().for_each(|side| side.commands.push_back(PartitionCommand::Joined(user_id)));
             }
         }
     }
@@ -225,7 +225,9 @@ impl World {
             for token_check in token_checks {
                 match token_check.answer {
                     Some(result) if self.luck(0.6) => {
-                        self.sides[side].notes.push_back(Note::Authenticated { conn: token_check.conn, result });
+                        self.sides[side]
+                            .commands
+                            .push_back(PartitionCommand::Authenticated { conn: token_check.conn, result });
                     }
                     _ => left.push_back(token_check),
                 }

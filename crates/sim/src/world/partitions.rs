@@ -1,6 +1,6 @@
 //! The partitions' side: their turns, tokens, RESUME, sockets.
 
-use super::{Note, Side, TokenCheck, World};
+use super::{PartitionCommand, Side, TokenCheck, World};
 use crate::{
     checker::{Fault, Identified, InTransit, fault},
     client::{Claim, ConnInfo},
@@ -22,7 +22,7 @@ impl World {
             more |= n + 1 < count && !self.sides[side].inbox.is_empty();
             self.deliver(side, &in_transit, more)?;
         }
-        self.take_notes(side)?;
+        self.take_commands(side)?;
         self.sockets(side)?;
         let now = self.now();
         let Side { partition, link, .. } = &mut self.sides[side];
@@ -30,11 +30,11 @@ impl World {
         self.after(side)
     }
 
-    pub(super) fn take_notes(&mut self, side: usize) -> Result<(), Fault> {
+    pub(super) fn take_commands(&mut self, side: usize) -> Result<(), Fault> {
         let count = if self.is_calm { usize::MAX } else { self.rng.below(8) as usize };
         for _ in 0..count {
-            let Some(note) = self.sides[side].notes.pop_front() else { break };
-            self.handle_note(side, note)?;
+            let Some(command) = self.sides[side].commands.pop_front() else { break };
+            self.handle_command(side, command)?;
         }
         Ok(())
     }
@@ -72,21 +72,21 @@ impl World {
         self.after(side)
     }
 
-    fn handle_note(&mut self, side: usize, note: Note) -> Result<(), Fault> {
+    fn handle_command(&mut self, side: usize, command: PartitionCommand) -> Result<(), Fault> {
         let now = self.now();
-        match note {
-            Note::Joined(user_id) => {
+        match command {
+            PartitionCommand::Joined(user_id) => {
                 let guild_id = self.guild_id();
                 self.sides[side].partition.handle_joined(now, user_id, guild_id);
                 self.after(side)
             }
-            Note::UserChanged(user) => self.user_changed_at(side, &user),
-            Note::Told { published, publication } => self.told_at(side, &published, &publication),
-            Note::ToldDirect { published, told } => self.told_direct_at(side, &published, &told),
-            Note::DirectsRead { session, read } => self.directs_read_at(side, session, read),
-            Note::Close(whose, code) => self.close_at(side, &whose, code),
-            Note::Authenticated { conn, result } => self.authenticated(side, conn, result),
-            Note::Moved { socket, conn, serial } => {
+            PartitionCommand::UserChanged(user) => self.user_changed_at(side, &user),
+            PartitionCommand::Told { published, publication } => self.told_at(side, &published, &publication),
+            PartitionCommand::ToldDirect { published, told } => self.told_direct_at(side, &published, &told),
+            PartitionCommand::DirectsRead { session, read } => self.directs_read_at(side, session, read),
+            PartitionCommand::Close(whose, code) => self.close_at(side, &whose, code),
+            PartitionCommand::Authenticated { conn, result } => self.authenticated(side, conn, result),
+            PartitionCommand::Moved { socket, conn, serial } => {
                 let key = self.sides[side].partition.next_conn_key();
                 let (user, token) = (conn.user_id, conn.token);
                 self.sides[side].link.insert(key, socket);
@@ -280,7 +280,7 @@ impl World {
         for Transfer { key, to, socket, conn } in self.sides[side].link.take_transfers() {
             let Some(serial) = self.sides[side].serials.remove(&key) else { return fault("an unknown socket moves") };
             self.actions.moved += 1;
-            self.sides[usize::from(to.0)].notes.push_back(Note::Moved { socket, conn, serial });
+            self.sides[usize::from(to.0)].commands.push_back(PartitionCommand::Moved { socket, conn, serial });
         }
         Ok(())
     }

@@ -28,12 +28,12 @@ impl World {
                 wire.socket().set_write_max(usize::MAX);
             }
         }
-        self.settle(end)?;
+        self.run_until_idle(end)?;
         self.wait_for_turns(end)?;
         // All passive sessions receive their update, and member lists catch up.
         for _ in 0..4 {
             self.advance(self.passive_interval_ms / 3)?;
-            self.settle(end)?;
+            self.run_until_idle(end)?;
         }
         // Presences wait for their turn.
         for _ in 0..WAITS_MAX {
@@ -42,7 +42,7 @@ impl World {
                 break;
             }
             self.advance(WAIT_MS)?;
-            self.settle(end)?;
+            self.run_until_idle(end)?;
         }
         for at in 0..self.clients.len() {
             self.at_client = Some(at);
@@ -69,12 +69,12 @@ impl World {
                 return Ok(());
             }
             self.advance(TURN_WAIT_MS)?;
-            self.settle(end)?;
+            self.run_until_idle(end)?;
         }
         fault(format!("READY is waited for in vain: {}", self.unrest()))
     }
 
-    pub(super) fn settle(&mut self, end: bool) -> Result<(), Fault> {
+    pub(super) fn run_until_idle(&mut self, end: bool) -> Result<(), Fault> {
         for _ in 0..SETTLE_TURNS_MAX {
             let before = self.activity();
             for side in 0..SIDES {
@@ -109,10 +109,10 @@ impl World {
         let mut text = format!("activity {:?}", self.activity());
         for (n, side) in self.sides.iter().enumerate() {
             text.push_str(&format!(
-                "; side {n}: inbox {}, to guild {}, notes {}, questions {}, flush {}",
+                "; side {n}: inbox {}, to guild {}, commands {}, questions {}, flush {}",
                 side.inbox.len(),
                 side.to_guild.len(),
-                side.notes.len(),
+                side.commands.len(),
                 side.token_checks.len(),
                 side.partition.wants_flush()
             ));
@@ -135,7 +135,7 @@ impl World {
             && self.sides.iter().all(|side| {
                 side.inbox.is_empty()
                     && side.to_guild.is_empty()
-                    && side.notes.is_empty()
+                    && side.commands.is_empty()
                     && side.token_checks.is_empty()
                     && !side.partition.wants_flush()
             })

@@ -29,11 +29,11 @@ impl World {
         (0..self.clients.len()).for_each(|client| self.vanish(client));
         self.is_calm = true;
         if self.rng.chance(0.7) {
-            self.settle(false)?;
+            self.run_until_idle(false)?;
         }
         for _ in 0..GOING_ROUNDS {
             for side in 0..SIDES {
-                self.take_notes(side)?;
+                self.take_commands(side)?;
                 self.sockets(side)?;
             }
         }
@@ -41,11 +41,11 @@ impl World {
             self.sides[side].partition.leave_voice();
             self.after(side)?;
         }
-        self.settle(false)?;
+        self.run_until_idle(false)?;
         let bytes_max = *self.rng.pick(&BYTES_MAX).expect("there are some");
         let left = (0..SIDES).map(|side| self.leave_sessions(side, bytes_max)).collect::<Result<Vec<_>, _>>()?;
         self.begin_anew(bytes_max, &left)?;
-        self.settle(false)?;
+        self.run_until_idle(false)?;
         if self.sides.iter().any(|side| side.partition.is_restoring()) {
             return fault("the guild is there, and somebody waits for it");
         }

@@ -38,7 +38,7 @@ export function Compression() {
   return (
     <>
       <p class="answer">{match.mismatches_total > 0
-        ? <span class="bad">✕ {exact(match.mismatches_total)} messages did not decode to what they were made from: set codec.streams to "classic".</span>
+        ? <span class="bad">✕ {exact(match.mismatches_total)} messages did not decode to what they were made from: set codec.streams to "per-connection".</span>
         : stored > 0 ? <span class="warn">▲ {join(perSecond(stored))} messages are sent uncompressed for lack of a context.</span>
         : bodies > 0 ? <>The node sends {join(percent(sent / bodies))} of the uncompressed bytes, envelopes and control included.</>
         : <>Nothing is sent at the moment.</>}</p>
@@ -62,8 +62,8 @@ export function Compression() {
       <div class="charts">
         <Chart {...shared} title="Contexts in use" format={count} lines={feed.by("compression_contexts", "kind").map(({ key, values }) => ({ label: key.replace("_", ", "), values }))} says={`${exact(value.contexts.reduce((sum, kind) => sum + kind.used, 0))} contexts now.`} empty="No connection has a context: shared-match streams need none." />
         <Chart {...shared} title="Memory of contexts" format={bytes} stacked lines={feed.by("compression_slab_bytes", "kind").map(({ key, values }) => ({ label: key.replace("_", ", "), values }))} limit={isBounded ? { value: value.bytes_max, label: "limit" } : undefined} says="Resident bytes of their slabs." />
-        <Chart {...shared} title="Shared matches" format={perSecond} lines={[{ label: "Texts written", values: feed.line("shared_match_written") }, { label: "Parses", values: feed.line("shared_match_parses") }, { label: "Fallbacks", values: feed.line("shared_match_fallbacks") }, { label: "Late", values: feed.line("shared_match_late") }, { label: "Alone", values: feed.line("shared_match_alone") }]} says={`${exact(match.checked_total)} messages were read back before they were sent; ${exact(match.mismatches_total)} were wrong.`} />
-        <section class="card"><h2>Contexts</h2><p class="says">{exact(value.bodies_deflated_total)} messages were compressed once for permessage-deflate.</p><Table label="Contexts" rows={value.contexts} columns={COLUMNS} id={(row) => row.kind} sort={sort.value} onSort={(next) => { sort.value = next; }} empty="No kind of context." height={200} /></section>
+        <Chart {...shared} title="Shared matches" format={perSecond} lines={[{ label: "Texts written", values: feed.line("shared_match_messages") }, { label: "Parses", values: feed.line("shared_match_parses") }, { label: "Fallbacks", values: feed.line("shared_match_retries") }, { label: "Late", values: feed.line("shared_match_evicted") }, { label: "Alone", values: feed.line("shared_match_standalone") }]} says={`${exact(match.checked_total)} messages were read back before they were sent; ${exact(match.mismatches_total)} were wrong.`} />
+        <section class="card"><h2>Contexts</h2><p class="says">{exact(value.deflate_shared_bodies_total)} messages were compressed once for permessage-deflate.</p><Table label="Contexts" rows={value.contexts} columns={COLUMNS} id={(row) => row.kind} sort={sort.value} onSort={(next) => { sort.value = next; }} empty="No kind of context." height={200} /></section>
       </div>
     </>
   );

@@ -11,8 +11,8 @@ import { Ago, Bars, Fault, Skeleton, Tile } from "../ui.tsx";
 
 const SERIES = [
   "connections", "sessions", "sockets", "dispatches", "sent_bytes", "sent_body_bytes", "received_bytes", "event_to_write_seconds:", "loop_busy_seconds",
-  "loop_waiting_seconds", "identifies", "resumes", "closes", "slow_consumers", "process_", "memory_", "store_", "tokens_refused", "guild_mailbox",
-  "compression_slab_bytes", "compression_stored", "shared_match_heap_bytes", "rest_answers",
+  "loop_waiting_seconds", "identifies", "resumes", "connection_closes", "slow_consumers", "process_", "memory_", "store_", "tokens_refused", "guild_mailbox",
+  "compression_slab_bytes", "compression_uncompressed_messages", "shared_match_heap_bytes", "rest_answers",
 ];
 
 /** Operations of the store overlap and wait: their time is no share of a core. */
@@ -42,7 +42,7 @@ function findings(feed: Feed): Finding[] {
   }
   const refused = lastMinute(feed.line("sockets_refused"), step);
   if (refused >= 1) add("warn", `${number(Math.round(refused))} sockets were refused in the last minute.`, "#/operations", "Refusals");
-  const stored = lastMinute(feed.line("compression_stored"), step);
+  const stored = lastMinute(feed.line("compression_uncompressed_messages"), step);
   if (stored >= 1) add("warn", `${number(stored)} messages were sent uncompressed in the last minute for lack of a context.`, "#/compression", "Compression");
   return found.sort((a, b) => (a.tone === b.tone ? 0 : a.tone === "bad" ? -1 : 1));
 }
@@ -86,7 +86,7 @@ export function Overview() {
         <Chart {...shared} title="Deliveries per second" says={`${join(perSecond(deliveries))} now.`} format={perSecond} lines={[{ label: "Deliveries", values: feed.line("dispatches") }]} />
         <Chart {...shared} title="Delivery latency" says="From a durable event to the last frame of a partition." format={duration} lines={[{ label: "p99", values: feed.line("event_to_write_seconds", "p99") }, { label: "p50", values: feed.line("event_to_write_seconds", "p50") }]} empty="No event was delivered in this time." />
         <Chart {...shared} title="CPU by loop" says={loops[0] ? `The loop “${words(loops[0].key)}” uses ${join(cores(loops[0].now))}.` : undefined} stacked format={cores} lines={largest(loops, words)} empty="No loop is accounted yet." />
-        <Chart {...shared} title="Sessions started, resumed and closed" says="Closes count close frames by code; cut connections have none." format={perSecond} lines={[{ label: "Identifies", values: feed.line("identifies") }, { label: "Resumes", values: feed.line("resumes") }, { label: "Closes", values: feed.line("closes") }, { label: "Cut", values: feed.line("connections_cut") }]} />
+        <Chart {...shared} title="Sessions started, resumed and closed" says="Closes count close frames by code; cut connections have none." format={perSecond} lines={[{ label: "Identifies", values: feed.line("identifies") }, { label: "Resumes", values: feed.line("resumes") }, { label: "Closes", values: feed.line("connection_closes") }, { label: "Cut", values: feed.line("connections_aborted") }]} />
         <Chart {...shared} title="Bytes per second" says={`${join(byteRate(sent))} sent, ${join(byteRate(feed.now("received_bytes")))} received.`} format={byteRate} lines={[{ label: "Uncompressed", values: feed.line("sent_body_bytes"), dashed: true }, { label: "Sent", values: feed.line("sent_bytes") }, { label: "Received", values: feed.line("received_bytes") }]} />
         <Bars title="Gateway connections by codec and encoding" says={report && `${counted(report.connections.gateway, "connection")}.`} format={count} empty="No connection: a client that connects appears here." rows={report ? [...named(report.connections.by_codec, "#2f5fe0"), ...named(report.connections.by_encoding, "#d9822b")] : []} />
         <Bars title="Sessions by platform, and their places in guilds" says={report && `${counted(report.connections.active + report.connections.passive, "place")}: an active one receives every event, a passive one summaries.`} format={count} empty="No session." rows={report ? [...named(report.connections.by_platform, "#2f5fe0"), ...named([{ name: "active places", value: report.connections.active }, { name: "passive places", value: report.connections.passive }], "#1a9e75")] : []} />

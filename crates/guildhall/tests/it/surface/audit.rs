@@ -2,7 +2,7 @@
 
 use crate::{
     support::PATIENCE,
-    town::{EVERYTHING, Person, Town},
+    test_node::{EVERYTHING, Person, TestNode},
 };
 use serde_json::{Value, json};
 use std::{
@@ -31,22 +31,22 @@ fn with_reason(person: &Person, method: &str, path: &str, body: &Value, reason: 
 
 #[test]
 fn moderation_is_logged_told_and_read_back() {
-    let mut town = Town::new();
-    let (ana, bob, eve) = (town.user(100, "ana"), town.user(101, "bob"), town.user(102, "eve"));
-    let (bot, blind) = (town.bot(200, "bot"), town.bot(201, "blind"));
-    let (guild, general) = town.guild(&ana, &[&bob, &eve, &bot, &blind]);
+    let mut node = TestNode::new();
+    let (ana, bob, eve) = (node.user(100, "ana"), node.user(101, "bob"), node.user(102, "eve"));
+    let (bot, blind) = (node.bot(200, "bot"), node.bot(201, "blind"));
+    let (guild, general) = node.guild(&ana, &[&bob, &eve, &bot, &blind]);
     let log = format!("/guilds/{guild}/audit-logs");
     // VIEW_AUDIT_LOG.
     let role = ana.done("POST", &format!("/guilds/{guild}/roles"), json!({"name": "auditors", "permissions": "128"}));
     let role = role["id"].as_str().unwrap().to_owned();
-    assert_eq!(ana.ask("PUT", &format!("/guilds/{guild}/members/{}/roles/{role}", bot.id), NOTHING).status, 204);
+    assert_eq!(ana.request("PUT", &format!("/guilds/{guild}/members/{}/roles/{role}", bot.id), NOTHING).status, 204);
     bob.refused("GET", &log, NOTHING, 403, 50013);
-    let mut reader = town.connect(&bot, EVERYTHING);
+    let mut reader = node.connect(&bot, EVERYTHING);
     reader.event("GUILD_CREATE");
     // With the permission and without the intent, and the other way round.
-    let mut deaf = town.connect(&bot, EVERYTHING & !(1 << 2));
+    let mut deaf = node.connect(&bot, EVERYTHING & !(1 << 2));
     deaf.event("GUILD_CREATE");
-    let mut without = town.connect(&blind, EVERYTHING);
+    let mut without = node.connect(&blind, EVERYTHING);
     without.event("GUILD_CREATE");
 
     let kick = format!("/guilds/{guild}/members/{}", eve.id);
@@ -86,15 +86,15 @@ fn moderation_is_logged_told_and_read_back() {
     assert!(!without.names().contains(&"GUILD_AUDIT_LOG_ENTRY_CREATE".to_owned()));
 
     // It is kept.
-    town.restart();
-    assert_eq!(town.again(&ana).get(&log)["audit_log_entries"], entries);
+    node.restart();
+    assert_eq!(node.again(&ana).get(&log)["audit_log_entries"], entries);
 }
 
 #[test]
 fn it_can_be_switched_off() {
-    let town = Town::with(&[("limits.audit_log_entries_max", "0")]);
-    let (ana, bob) = (town.user(100, "ana"), town.user(101, "bob"));
-    let (guild, _) = town.guild(&ana, &[&bob]);
+    let node = TestNode::with(&[("limits.audit_log_entries_max", "0")]);
+    let (ana, bob) = (node.user(100, "ana"), node.user(101, "bob"));
+    let (guild, _) = node.guild(&ana, &[&bob]);
     ana.done("DELETE", &format!("/guilds/{guild}/members/{}", bob.id), NOTHING);
     assert_eq!(ana.get(&format!("/guilds/{guild}/audit-logs"))["audit_log_entries"], json!([]));
 }

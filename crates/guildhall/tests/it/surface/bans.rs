@@ -1,29 +1,29 @@
 //! Bans, and bringing somebody in.
 
-use crate::town::{EVERYTHING, Town, names};
+use crate::test_node::{EVERYTHING, TestNode, names};
 use serde_json::{Value, json};
 
 const NOTHING: Value = Value::Null;
 
 #[test]
 fn whoever_is_banned_goes_is_told_nothing_more_and_stays_out() {
-    let mut town = Town::new();
-    let (ana, bob, eve) = (town.user(100, "ana"), town.user(101, "bob"), town.bot(200, "eve"));
-    let (watch, deaf) = (town.bot(201, "watch"), town.bot(202, "deaf"));
-    let (guild, general) = town.guild(&ana, &[&bob, &eve, &watch, &deaf]);
+    let mut node = TestNode::new();
+    let (ana, bob, eve) = (node.user(100, "ana"), node.user(101, "bob"), node.bot(200, "eve"));
+    let (watch, deaf) = (node.bot(201, "watch"), node.bot(202, "deaf"));
+    let (guild, general) = node.guild(&ana, &[&bob, &eve, &watch, &deaf]);
     let role = ana.done("POST", &format!("/guilds/{guild}/roles"), json!({"permissions": "128"}));
     let role = role["id"].as_str().unwrap();
     // Members with VIEW_AUDIT_LOG receive bans.
     ana.done("PUT", &format!("/guilds/{guild}/members/{}/roles/{role}", watch.id), NOTHING);
     let say = |text: &str| ana.done("POST", &format!("/channels/{general}/messages"), json!({"content": text}));
 
-    let mut told = town.connect(&watch, EVERYTHING);
+    let mut told = node.connect(&watch, EVERYTHING);
     told.event("GUILD_CREATE");
-    let mut untold = town.connect(&deaf, EVERYTHING);
+    let mut untold = node.connect(&deaf, EVERYTHING);
     untold.event("GUILD_CREATE");
-    let mut victim = town.connect(&eve, EVERYTHING);
+    let mut victim = node.connect(&eve, EVERYTHING);
     victim.event("GUILD_CREATE");
-    let mut away = town.connect(&eve, EVERYTHING);
+    let mut away = node.connect(&eve, EVERYTHING);
     away.event("GUILD_CREATE");
     let away = away.lose();
 
@@ -34,7 +34,7 @@ fn whoever_is_banned_goes_is_told_nothing_more_and_stays_out() {
     ana.refused("PUT", &format!("/guilds/{guild}/bans/999"), json!({}), 404, 10013);
     ana.refused("GET", &format!("/guilds/{guild}/bans/{}", eve.id), NOTHING, 404, 10026);
     let ban = json!({"delete_message_seconds": 3600});
-    assert_eq!(ana.ask("PUT", &format!("/guilds/{guild}/bans/{}", eve.id), ban).status, 204);
+    assert_eq!(ana.request("PUT", &format!("/guilds/{guild}/bans/{}", eve.id), ban).status, 204);
 
     let removed = told.event("GUILD_MEMBER_REMOVE");
     assert_eq!((&removed["user"]["id"], &removed["guild_id"]), (&json!(eve.id), &json!(guild)));
@@ -57,7 +57,7 @@ fn whoever_is_banned_goes_is_told_nothing_more_and_stays_out() {
     let (mut back, replayed) = away.resume();
     assert_eq!(names(&replayed), ["GUILD_DELETE"], "{replayed:?}");
     assert_eq!(back.names(), [""; 0]);
-    let mut again = town.connect(&eve, EVERYTHING);
+    let mut again = node.connect(&eve, EVERYTHING);
     // Partitions remember a recent join: then the session receives GUILD_DELETE.
     let left = again.ready["guilds"].as_array().unwrap().len();
     (0..left).for_each(|_| assert_eq!(again.event("GUILD_DELETE"), json!({"id": guild})));
@@ -73,34 +73,34 @@ fn whoever_is_banned_goes_is_told_nothing_more_and_stays_out() {
     ana.refused("PUT", &format!("/guilds/{guild}/members/{}", eve.id), json!({"access_token": eve.token}), 403, 40007);
 
     // It is kept.
-    town.restart();
-    let (ana, eve) = (town.again(&ana), town.again(&eve));
+    node.restart();
+    let (ana, eve) = (node.again(&ana), node.again(&eve));
     ana.refused("PUT", &format!("/guilds/{guild}/members/{}", eve.id), json!({"access_token": eve.token}), 403, 40007);
-    let mut told = town.connect(&town.again(&watch), EVERYTHING);
+    let mut told = node.connect(&node.again(&watch), EVERYTHING);
     told.event("GUILD_CREATE");
-    assert_eq!(ana.ask("DELETE", &format!("/guilds/{guild}/bans/{}", eve.id), NOTHING).status, 204);
+    assert_eq!(ana.request("DELETE", &format!("/guilds/{guild}/bans/{}", eve.id), NOTHING).status, 204);
     assert_eq!(told.event("GUILD_BAN_REMOVE")["user"]["id"], eve.id);
     ana.refused("DELETE", &format!("/guilds/{guild}/bans/{}", eve.id), NOTHING, 404, 10026);
-    let joined = ana.ask("PUT", &format!("/guilds/{guild}/members/{}", eve.id), json!({"access_token": eve.token}));
+    let joined = ana.request("PUT", &format!("/guilds/{guild}/members/{}", eve.id), json!({"access_token": eve.token}));
     assert_eq!((joined.status, &joined.body["user"]["id"]), (201, &json!(eve.id)));
     assert_eq!(told.event("GUILD_MEMBER_ADD")["user"]["id"], eve.id);
 }
 
 #[test]
 fn only_with_their_own_token_and_only_what_the_patron_may_give() {
-    let town = Town::new();
-    let (ana, bob, eve) = (town.user(100, "ana"), town.bot(101, "bob"), town.user(102, "eve"));
-    let (guild, _) = town.guild(&ana, &[&bob]);
+    let node = TestNode::new();
+    let (ana, bob, eve) = (node.user(100, "ana"), node.bot(101, "bob"), node.user(102, "eve"));
+    let (guild, _) = node.guild(&ana, &[&bob]);
     let path = format!("/guilds/{guild}/members/{}", eve.id);
     bob.refused("PUT", &path, json!({"access_token": "nonsense"}), 403, 50025);
     bob.refused("PUT", &path, json!({"access_token": ana.token}), 403, 50025);
     bob.refused("PUT", &path, json!({}), 400, 50035);
     bob.refused("PUT", &path, json!({"access_token": eve.token, "nick": "E"}), 403, 50013);
     bob.refused("PUT", &path, json!({"access_token": eve.token, "roles": ["5"]}), 403, 50013);
-    let mut session = town.connect(&eve, EVERYTHING);
-    assert_eq!(ana.ask("PUT", &path, json!({"access_token": eve.token, "nick": "E"})).body["nick"], "E");
+    let mut session = node.connect(&eve, EVERYTHING);
+    assert_eq!(ana.request("PUT", &path, json!({"access_token": eve.token, "nick": "E"})).body["nick"], "E");
     assert_eq!(session.event("GUILD_CREATE")["id"], guild, "a new member receives it at once");
-    assert_eq!(bob.ask("PUT", &path, json!({"access_token": eve.token})).status, 204, "already in");
+    assert_eq!(bob.request("PUT", &path, json!({"access_token": eve.token})).status, 204, "already in");
     let counted = ana.get(&format!("/guilds/{guild}/prune?days=7"));
     assert_eq!(counted, json!({"pruned": 0}), "nobody was there so long ago");
 }

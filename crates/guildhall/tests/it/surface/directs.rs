@@ -1,6 +1,6 @@
 //! Direct messages and groups.
 
-use crate::town::{Client, EVERYTHING, Person, Town, names};
+use crate::test_node::{Client, EVERYTHING, Person, TestNode, names};
 use serde_json::{Value, json};
 
 const NOTHING: Value = Value::Null;
@@ -24,8 +24,8 @@ fn say(person: &Person, channel: &str, text: &str) -> String {
 }
 
 /// A connection of a user account.
-fn online(town: &Town, person: &Person) -> Client {
-    Client::connect(town.addr, person, json!({}))
+fn online(node: &TestNode, person: &Person) -> Client {
+    Client::connect(node.addr, person, json!({}))
 }
 
 fn ids(list: &Value) -> Vec<String> {
@@ -34,10 +34,10 @@ fn ids(list: &Value) -> Vec<String> {
 
 #[test]
 fn two_write_to_each_other_and_nobody_else_hears() {
-    let town = Town::with(ANYONE);
-    let (ana, bob, eve) = (town.user(100, "ana"), town.user(101, "bob"), town.user(102, "eve"));
-    town.guild(&ana, &[&bob, &eve]);
-    let (mut anas, mut bobs, mut eves) = (online(&town, &ana), online(&town, &bob), online(&town, &eve));
+    let node = TestNode::with(ANYONE);
+    let (ana, bob, eve) = (node.user(100, "ana"), node.user(101, "bob"), node.user(102, "eve"));
+    node.guild(&ana, &[&bob, &eve]);
+    let (mut anas, mut bobs, mut eves) = (online(&node, &ana), online(&node, &bob), online(&node, &eve));
     assert_eq!(anas.ready["private_channels"], json!([]));
     let opened = ana.done("POST", "/users/@me/channels", json!({"recipient_id": bob.id}));
     let dm = id(&opened);
@@ -105,8 +105,8 @@ fn two_write_to_each_other_and_nobody_else_hears() {
 
 #[test]
 fn it_is_no_guild() {
-    let town = Town::with(ANYONE);
-    let (ana, bob) = (town.user(100, "ana"), town.user(101, "bob"));
+    let node = TestNode::with(ANYONE);
+    let (ana, bob) = (node.user(100, "ana"), node.user(101, "bob"));
     let dm = open(&ana, &bob);
     for path in [format!("/guilds/{dm}"), format!("/guilds/{dm}/channels"), format!("/guilds/{dm}/roles")] {
         ana.refused("GET", &path, NOTHING, 404, 10004);
@@ -125,15 +125,15 @@ fn it_is_no_guild() {
     ana.refused("PUT", &format!("/channels/{dm}/recipients/{}", bob.id), NOTHING, 403, 50003);
     let both = json!({"messages": [say(&ana, &dm, "one"), say(&ana, &dm, "two")]});
     ana.refused("POST", &format!("/channels/{dm}/messages/bulk-delete"), both, 403, 50003);
-    let mut anas = online(&town, &ana);
+    let mut anas = online(&node, &ana);
     assert_eq!(anas.ready["guilds"], json!([]));
     assert_eq!(anas.names(), [""; 0]);
 }
 
 #[test]
 fn who_cannot_be_written_to() {
-    let town = Town::with(ANYONE);
-    let (ana, bot, other) = (town.user(100, "ana"), town.bot(200, "bot"), town.bot(201, "other"));
+    let node = TestNode::with(ANYONE);
+    let (ana, bot, other) = (node.user(100, "ana"), node.bot(200, "bot"), node.bot(201, "other"));
     let path = "/users/@me/channels";
     ana.refused("POST", path, json!({}), 400, 50035);
     ana.refused("POST", path, json!({"recipient_id": "x"}), 400, 50035);
@@ -151,15 +151,15 @@ fn who_cannot_be_written_to() {
 
 #[test]
 fn a_bot_hears_what_it_asked_for_on_its_first_shard_and_reads_it() {
-    let town = Town::with(ANYONE);
-    let (ana, bot) = (town.user(100, "ana"), town.bot(200, "bot"));
-    town.guild(&ana, &[&bot]);
+    let node = TestNode::with(ANYONE);
+    let (ana, bot) = (node.user(100, "ana"), node.bot(200, "bot"));
+    node.guild(&ana, &[&bot]);
     // No MESSAGE_CONTENT, and none of a guild's intents.
-    let mut direct = town.connect(&bot, DIRECT);
-    let mut first = Client::connect(town.addr, &bot, json!({"intents": DIRECT, "shard": [0, 2]}));
-    let mut second = Client::connect(town.addr, &bot, json!({"intents": DIRECT, "shard": [1, 2]}));
-    let mut messages_only = town.connect(&bot, 1 << 12);
-    let mut guilds_only = town.connect(&bot, EVERYTHING & !DIRECT & !(1 << 8));
+    let mut direct = node.connect(&bot, DIRECT);
+    let mut first = Client::connect(node.addr, &bot, json!({"intents": DIRECT, "shard": [0, 2]}));
+    let mut second = Client::connect(node.addr, &bot, json!({"intents": DIRECT, "shard": [1, 2]}));
+    let mut messages_only = node.connect(&bot, 1 << 12);
+    let mut guilds_only = node.connect(&bot, EVERYTHING & !DIRECT & !(1 << 8));
     assert_eq!(direct.ready["private_channels"], json!([]));
     let dm = open(&ana, &bot);
     let message = say(&ana, &dm, "secret");
@@ -168,7 +168,7 @@ fn a_bot_hears_what_it_asked_for_on_its_first_shard_and_reads_it() {
     }
     ana.done("POST", &format!("/channels/{dm}/typing"), NOTHING);
     ana.done("PUT", &format!("/channels/{dm}/messages/{message}/reactions/%F0%9F%94%A5/@me"), NOTHING);
-    let mut anas = online(&town, &ana);
+    let mut anas = online(&node, &ana);
     let answer = say(&bot, &dm, "heard");
     assert_eq!(anas.event("MESSAGE_CREATE")["id"], json!(answer));
     for client in [&mut direct, &mut first] {
@@ -181,10 +181,10 @@ fn a_bot_hears_what_it_asked_for_on_its_first_shard_and_reads_it() {
 
 #[test]
 fn closed_and_open_again() {
-    let town = Town::with(ANYONE);
-    let (ana, bob) = (town.user(100, "ana"), town.user(101, "bob"));
+    let node = TestNode::with(ANYONE);
+    let (ana, bob) = (node.user(100, "ana"), node.user(101, "bob"));
     let dm = open(&ana, &bob);
-    let (mut anas, mut bobs) = (online(&town, &ana), online(&town, &bob));
+    let (mut anas, mut bobs) = (online(&node, &ana), online(&node, &bob));
     assert_eq!(ids(&anas.ready["private_channels"]), [&*dm]);
     let closed = ana.done("DELETE", &format!("/channels/{dm}"), NOTHING);
     assert_eq!(closed["id"], json!(dm));
@@ -192,7 +192,7 @@ fn closed_and_open_again() {
     // Once more says nothing, and it is not listed.
     ana.done("DELETE", &format!("/channels/{dm}"), NOTHING);
     assert_eq!(ana.get("/users/@me/channels"), json!([]));
-    assert_eq!(online(&town, &ana).ready["private_channels"], json!([]));
+    assert_eq!(online(&node, &ana).ready["private_channels"], json!([]));
     assert_eq!(ids(&bob.get("/users/@me/channels")), [&*dm]);
     // A message reopens the direct message first.
     say(&bob, &dm, "still there?");
@@ -209,11 +209,11 @@ fn closed_and_open_again() {
 
 #[test]
 fn a_resume_replays_them_and_a_restart_keeps_them() {
-    let mut town = Town::with(ANYONE);
-    let (ana, bob, bot) = (town.user(100, "ana"), town.user(101, "bob"), town.bot(200, "bot"));
-    let away = online(&town, &ana).lose();
-    let bot_away = town.connect(&bot, DIRECT).lose();
-    let (mut bobs, mut bots) = (online(&town, &bob), town.connect(&bot, DIRECT));
+    let mut node = TestNode::with(ANYONE);
+    let (ana, bob, bot) = (node.user(100, "ana"), node.user(101, "bob"), node.bot(200, "bot"));
+    let away = online(&node, &ana).lose();
+    let bot_away = node.connect(&bot, DIRECT).lose();
+    let (mut bobs, mut bots) = (online(&node, &bob), node.connect(&bot, DIRECT));
     let dm = open(&bob, &ana);
     let first = say(&bob, &dm, "first");
     let with_bot = open(&ana, &bot);
@@ -227,14 +227,14 @@ fn a_resume_replays_them_and_a_restart_keeps_them() {
     say(&bob, &dm, "second");
     assert_eq!(anas.event("MESSAGE_CREATE")["content"], "second");
 
-    town.restart();
-    let (ana, bob) = (town.again(&ana), town.again(&bob));
-    let mut anas = online(&town, &ana);
+    node.restart();
+    let (ana, bob) = (node.again(&ana), node.again(&bob));
+    let mut anas = online(&node, &ana);
     assert_eq!(ids(&anas.ready["private_channels"]), [dm.clone(), with_bot]);
     let last = &anas.ready["private_channels"][0]["last_message_id"];
     assert_eq!(ids(&bob.get(&format!("/channels/{dm}/messages")))[0], last.as_str().expect("an id"));
     // Clients that take users apart get ids.
-    let deduplicated = Client::connect(town.addr, &ana, json!({"capabilities": 1 << 4}));
+    let deduplicated = Client::connect(node.addr, &ana, json!({"capabilities": 1 << 4}));
     assert_eq!(deduplicated.ready["private_channels"][0]["recipient_ids"], json!([bob.id]));
     let users = ids(&deduplicated.ready["users"]);
     assert!([&ana.id, &bob.id, &bot.id].iter().all(|id| users.contains(id)), "{users:?}");
@@ -245,10 +245,10 @@ fn a_resume_replays_them_and_a_restart_keeps_them() {
 
 #[test]
 fn groups() {
-    let mut town = Town::with(ANYONE);
-    let (ana, bob, cat) = (town.user(100, "ana"), town.user(101, "bob"), town.user(102, "cat"));
-    let (dan, bot) = (town.user(103, "dan"), town.bot(200, "bot"));
-    let mut bobs = online(&town, &bob);
+    let mut node = TestNode::with(ANYONE);
+    let (ana, bob, cat) = (node.user(100, "ana"), node.user(101, "bob"), node.user(102, "cat"));
+    let (dan, bot) = (node.user(103, "dan"), node.bot(200, "bot"));
+    let mut bobs = online(&node, &bob);
     let made = ana.done("POST", "/users/@me/channels", json!({"recipients": [bob.id, cat.id]}));
     let group = id(&made);
     assert_eq!((&made["type"], &made["name"], &made["owner_id"]), (&json!(3), &NOTHING, &json!(ana.id)));
@@ -265,7 +265,7 @@ fn groups() {
     assert_eq!((&note["type"], &note["content"], &note["channel_type"]), (&json!(4), &json!("us"), &json!(3)));
     cat.refused("PATCH", &path, json!({"owner": cat.id}), 403, 50013);
 
-    let mut dans = online(&town, &dan);
+    let mut dans = online(&node, &dan);
     bob.done("PUT", &format!("{path}/recipients/{}", dan.id), NOTHING);
     let added = bobs.event("CHANNEL_RECIPIENT_ADD");
     assert_eq!((&added["channel_id"], &added["user"]["id"]), (&json!(group), &json!(dan.id)));
@@ -292,11 +292,11 @@ fn groups() {
     assert_eq!(dans.names(), [""; 0]);
     dan.refused("GET", &format!("{path}/messages"), NOTHING, 403, 50001);
 
-    town.restart();
-    let (ana, bob, cat, dan) = (town.again(&ana), town.again(&bob), town.again(&cat), town.again(&dan));
-    let mut bobs = online(&town, &bob);
+    node.restart();
+    let (ana, bob, cat, dan) = (node.again(&ana), node.again(&bob), node.again(&cat), node.again(&dan));
+    let mut bobs = online(&node, &bob);
     assert!(ids(&bobs.ready["private_channels"]).contains(&group));
-    assert!(!ids(&online(&town, &dan).ready["private_channels"]).contains(&group));
+    assert!(!ids(&online(&node, &dan).ready["private_channels"]).contains(&group));
     // When the owner leaves, the longest-standing recipient becomes the owner.
     let left = ana.done("DELETE", &path, NOTHING);
     assert_eq!(left["id"], json!(group));
@@ -311,8 +311,8 @@ fn groups() {
 
 #[test]
 fn a_group_is_of_ten() {
-    let town = Town::with(ANYONE);
-    let people: Vec<Person> = (0..11).map(|n| town.user(100 + n, "somebody")).collect();
+    let node = TestNode::with(ANYONE);
+    let people: Vec<Person> = (0..11).map(|n| node.user(100 + n, "somebody")).collect();
     let all: Vec<&String> = people[1..].iter().map(|person| &person.id).collect();
     people[0].refused("POST", "/users/@me/channels", json!({"recipients": all}), 400, 30004);
     let group = id(&people[0].done("POST", "/users/@me/channels", json!({"recipients": all[..8]})));
@@ -324,11 +324,11 @@ fn a_group_is_of_ten() {
 
 #[test]
 fn an_account_that_changed_is_told_as_it_is() {
-    let town = Town::with(ANYONE);
-    let (ana, bob) = (town.user(100, "ana"), town.user(101, "bob"));
+    let node = TestNode::with(ANYONE);
+    let (ana, bob) = (node.user(100, "ana"), node.user(101, "bob"));
     let dm = open(&ana, &bob);
     say(&ana, &dm, "before");
-    let mut bobs = online(&town, &bob);
+    let mut bobs = online(&node, &bob);
     ana.done("PATCH", "/users/@me", json!({"username": "anna"}));
     say(&ana, &dm, "after");
     assert_eq!(bobs.event("MESSAGE_CREATE")["author"]["username"], "anna");
@@ -337,34 +337,34 @@ fn an_account_that_changed_is_told_as_it_is() {
 
 #[test]
 fn s11_only_members_of_a_common_guild_are_written_to() {
-    let town = Town::new();
-    let (ana, bob, eve) = (town.user(100, "ana"), town.user(101, "bob"), town.user(102, "eve"));
-    town.guild(&ana, &[&bob]);
+    let node = TestNode::new();
+    let (ana, bob, eve) = (node.user(100, "ana"), node.user(101, "bob"), node.user(102, "eve"));
+    node.guild(&ana, &[&bob]);
     let path = "/users/@me/channels";
     eve.refused("POST", path, json!({"recipient_id": ana.id}), 403, 50007);
     ana.refused("POST", path, json!({"recipients": [bob.id, eve.id]}), 403, 50007);
     let dm = open(&bob, &ana);
     assert_eq!(open(&ana, &bob), dm);
-    let group = town.guild(&eve, &[&ana]);
+    let group = node.guild(&eve, &[&ana]);
     let made = id(&ana.done("POST", path, json!({"recipients": [bob.id, eve.id]})));
     assert_ne!(made, group.0);
     // Bob and Cat share no guild.
-    let cat = town.user(103, "cat");
+    let cat = node.user(103, "cat");
     bob.refused("PUT", &format!("/channels/{made}/recipients/{}", cat.id), NOTHING, 403, 50007);
 }
 
 #[test]
 fn s11_a_flood_of_groups_hides_no_conversation() {
-    let town = Town::with(&[("directs.who", "anyone"), ("directs.groups_created_per_day_max", "12")]);
-    let (ana, bob, eve) = (town.user(100, "ana"), town.user(101, "bob"), town.user(102, "eve"));
+    let node = TestNode::with(&[("directs.who", "anyone"), ("directs.groups_created_per_day_max", "12")]);
+    let (ana, bob, eve) = (node.user(100, "ana"), node.user(101, "bob"), node.user(102, "eve"));
     let dm = open(&ana, &bob);
     let path = "/users/@me/channels";
-    let group = || ana.ask("POST", path, json!({"recipients": [ana.id, bob.id, eve.id]}));
-    let refused = (0..20).map(|_| eve.ask("POST", path, json!({"recipients": [ana.id, bob.id]})).status);
+    let group = || ana.request("POST", path, json!({"recipients": [ana.id, bob.id, eve.id]}));
+    let refused = (0..20).map(|_| eve.request("POST", path, json!({"recipients": [ana.id, bob.id]})).status);
     assert_eq!(refused.filter(|status| *status == 400).count(), 8, "12 a day");
     eve.refused("POST", path, json!({"recipients": [ana.id, bob.id]}), 400, 40003);
     assert_eq!(group().status, 200, "others are not counted for it");
     say(&ana, &dm, "still here");
     assert_eq!(ids(&ana.get(path))[0], dm);
-    assert_eq!(ids(&online(&town, &ana).ready["private_channels"])[0], dm);
+    assert_eq!(ids(&online(&node, &ana).ready["private_channels"])[0], dm);
 }

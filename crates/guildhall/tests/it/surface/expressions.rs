@@ -1,6 +1,6 @@
 //! Emoji, stickers, scheduled events, stages, positions, one's own account.
 
-use crate::town::{EVERYTHING, Town};
+use crate::test_node::{EVERYTHING, TestNode};
 use serde_json::{Value, json};
 
 const NOTHING: Value = Value::Null;
@@ -8,45 +8,45 @@ const PICTURE: &str = "data:image/png;base64,iVBORw0KGgo=";
 
 #[test]
 fn emoji_are_made_changed_used_and_removed() {
-    let mut town = Town::new();
-    let (ana, bot) = (town.user(100, "ana"), town.bot(200, "bot"));
-    let (guild, general) = town.guild(&ana, &[&bot]);
-    let mut client = town.connect(&bot, EVERYTHING);
+    let mut node = TestNode::new();
+    let (ana, bot) = (node.user(100, "ana"), node.bot(200, "bot"));
+    let (guild, general) = node.guild(&ana, &[&bot]);
+    let mut client = node.connect(&bot, EVERYTHING);
     client.event("GUILD_CREATE");
     // Everything but expressions.
-    let mut other = town.connect(&bot, EVERYTHING & !(1 << 3 | 1 << 8));
+    let mut other = node.connect(&bot, EVERYTHING & !(1 << 3 | 1 << 8));
     other.event("GUILD_CREATE");
     let path = format!("/guilds/{guild}/emojis");
     bot.refused("POST", &path, json!({"name": "party", "image": PICTURE}), 403, 50013);
     ana.refused("POST", &path, json!({"name": "par ty", "image": "nothing"}), 400, 50035);
-    let emoji = ana.ask("POST", &path, json!({"name": "party", "image": PICTURE}));
+    let emoji = ana.request("POST", &path, json!({"name": "party", "image": PICTURE}));
     assert_eq!((emoji.status, &emoji.body["user"]["id"]), (201, &json!(ana.id)));
     let id = emoji.body["id"].as_str().unwrap().to_owned();
     let told = client.event("GUILD_EMOJIS_UPDATE");
     assert_eq!((&told["guild_id"], &told["emojis"][0]["name"]), (&json!(guild), &json!("party")));
     let said = ana.done("POST", &format!("/channels/{general}/messages"), json!({"content": "react"}));
     let react = format!("/channels/{general}/messages/{}/reactions/party:{id}/@me", said["id"].as_str().unwrap());
-    assert_eq!(bot.ask("PUT", &react, NOTHING).status, 204);
+    assert_eq!(bot.request("PUT", &react, NOTHING).status, 204);
     assert_eq!(client.event("MESSAGE_REACTION_ADD")["emoji"]["id"], json!(id));
     assert!(!other.names().contains(&"GUILD_EMOJIS_UPDATE".to_owned()), "without the intent");
 
-    town.restart();
-    let (ana, bot) = (town.again(&ana), town.again(&bot));
-    let mut client = town.connect(&bot, EVERYTHING);
+    node.restart();
+    let (ana, bot) = (node.again(&ana), node.again(&bot));
+    let mut client = node.connect(&bot, EVERYTHING);
     assert_eq!(client.event("GUILD_CREATE")["emojis"][0]["id"], json!(id));
     assert_eq!(ana.done("PATCH", &format!("{path}/{id}"), json!({"name": "feast"}))["name"], "feast");
     assert_eq!(client.event("GUILD_EMOJIS_UPDATE")["emojis"][0]["name"], "feast");
-    assert_eq!(ana.ask("DELETE", &format!("{path}/{id}"), NOTHING).status, 204);
+    assert_eq!(ana.request("DELETE", &format!("{path}/{id}"), NOTHING).status, 204);
     assert_eq!(client.event("GUILD_EMOJIS_UPDATE")["emojis"], json!([]));
     ana.refused("GET", &format!("{path}/{id}"), NOTHING, 400, 10014);
 }
 
 #[test]
 fn scheduled_events_and_stages() {
-    let town = Town::new();
-    let (ana, bot) = (town.user(100, "ana"), town.bot(200, "bot"));
-    let (guild, _) = town.guild(&ana, &[&bot]);
-    let mut client = town.connect(&bot, EVERYTHING);
+    let node = TestNode::new();
+    let (ana, bot) = (node.user(100, "ana"), node.bot(200, "bot"));
+    let (guild, _) = node.guild(&ana, &[&bot]);
+    let mut client = node.connect(&bot, EVERYTHING);
     client.event("GUILD_CREATE");
     let path = format!("/guilds/{guild}/scheduled-events");
     let new = json!({"name": "party", "scheduled_start_time": "2030-05-01T12:00:00Z", "entity_type": 3,
@@ -56,12 +56,12 @@ fn scheduled_events_and_stages() {
     let event = ana.done("POST", &path, new);
     let id = event["id"].as_str().unwrap();
     assert_eq!(client.event("GUILD_SCHEDULED_EVENT_CREATE")["entity_metadata"]["location"], "here");
-    assert_eq!(bot.ask("PUT", &format!("{path}/{id}/users/@me"), NOTHING).status, 204);
+    assert_eq!(bot.request("PUT", &format!("{path}/{id}/users/@me"), NOTHING).status, 204);
     let follows = client.event("GUILD_SCHEDULED_EVENT_USER_ADD");
     assert_eq!(follows, json!({"guild_scheduled_event_id": id, "user_id": bot.id, "guild_id": guild}));
     assert_eq!(ana.done("PATCH", &format!("{path}/{id}"), json!({"status": 2}))["user_count"], 1);
     assert_eq!(client.event("GUILD_SCHEDULED_EVENT_UPDATE")["status"], 2);
-    assert_eq!(town.connect(&bot, EVERYTHING).event("GUILD_CREATE")["guild_scheduled_events"][0]["id"], json!(id));
+    assert_eq!(node.connect(&bot, EVERYTHING).event("GUILD_CREATE")["guild_scheduled_events"][0]["id"], json!(id));
     ana.done("DELETE", &format!("{path}/{id}"), NOTHING);
     assert_eq!(client.event("GUILD_SCHEDULED_EVENT_DELETE")["id"], json!(id));
 
@@ -80,9 +80,9 @@ fn scheduled_events_and_stages() {
 
 #[test]
 fn channels_and_roles_are_put_into_order() {
-    let town = Town::new();
-    let (ana, bob, bot) = (town.user(100, "ana"), town.user(101, "bob"), town.bot(200, "bot"));
-    let (guild, general) = town.guild(&ana, &[&bob, &bot]);
+    let node = TestNode::new();
+    let (ana, bob, bot) = (node.user(100, "ana"), node.user(101, "bob"), node.bot(200, "bot"));
+    let (guild, general) = node.guild(&ana, &[&bob, &bot]);
     let channels = format!("/guilds/{guild}/channels");
     let category = ana.done(
         "POST",
@@ -93,12 +93,12 @@ fn channels_and_roles_are_put_into_order() {
     let roles = format!("/guilds/{guild}/roles");
     let [low, high] = [json!({"permissions": "0"}), json!({"permissions": "268435456"})]
         .map(|role| ana.done("POST", &roles, role)["id"].as_str().unwrap().to_owned());
-    let mut client = town.connect(&bot, EVERYTHING);
+    let mut client = node.connect(&bot, EVERYTHING);
     client.event("GUILD_CREATE");
     bob.refused("PATCH", &channels, json!([{"id": general, "position": 3}]), 403, 50013);
     ana.refused("PATCH", &channels, json!([{"id": general, "parent_id": general}]), 400, 50035);
     let moves = json!([{"id": general, "position": 7, "parent_id": category["id"], "lock_permissions": true}]);
-    assert_eq!(ana.ask("PATCH", &channels, moves).status, 204);
+    assert_eq!(ana.request("PATCH", &channels, moves).status, 204);
     let told = client.event("CHANNEL_UPDATE");
     assert_eq!((&told["position"], &told["parent_id"]), (&json!(7), &category["id"]));
     assert_eq!(told["permission_overwrites"][0]["deny"], "2048", "as its category");
@@ -117,11 +117,11 @@ fn channels_and_roles_are_put_into_order() {
 
 #[test]
 fn whoever_changes_their_name_is_told_and_their_guilds() {
-    let town = Town::new();
-    let (ana, bot, watch) = (town.user(100, "ana"), town.bot(200, "bot"), town.bot(201, "watch"));
-    let (guild, _) = town.guild(&ana, &[&bot, &watch]);
-    let mut own = town.connect(&bot, 0);
-    let mut told = town.connect(&watch, EVERYTHING);
+    let node = TestNode::new();
+    let (ana, bot, watch) = (node.user(100, "ana"), node.bot(200, "bot"), node.bot(201, "watch"));
+    let (guild, _) = node.guild(&ana, &[&bot, &watch]);
+    let mut own = node.connect(&bot, 0);
+    let mut told = node.connect(&watch, EVERYTHING);
     told.event("GUILD_CREATE");
     bot.refused("PATCH", "/users/@me", json!({"username": "x"}), 400, 50035);
     assert_eq!(bot.done("PATCH", "/users/@me", json!({"username": "renamed", "avatar": null}))["username"], "renamed");
@@ -138,10 +138,10 @@ fn whoever_changes_their_name_is_told_and_their_guilds() {
 
 #[test]
 fn pictures_are_told() {
-    let mut town = Town::new();
-    let (ana, watch) = (town.user(100, "ana"), town.bot(201, "watch"));
-    let (guild, _) = town.guild(&ana, &[&watch]);
-    let (mut own, mut told) = (town.connect(&ana, 0), town.connect(&watch, EVERYTHING));
+    let mut node = TestNode::new();
+    let (ana, watch) = (node.user(100, "ana"), node.bot(201, "watch"));
+    let (guild, _) = node.guild(&ana, &[&watch]);
+    let (mut own, mut told) = (node.connect(&ana, 0), node.connect(&watch, EVERYTHING));
     told.event("GUILD_CREATE");
     let avatar = ana.done("PATCH", "/users/@me", json!({"avatar": PICTURE}))["avatar"].clone();
     assert!(avatar.is_string());
@@ -158,9 +158,9 @@ fn pictures_are_told() {
     let role = ana.done("POST", &format!("{path}/roles"), json!({"icon": PICTURE}));
     assert_eq!((&told.event("GUILD_ROLE_CREATE")["role"]["icon"], &role["icon"]), (&avatar, &avatar));
     // A restart finds them all.
-    town.restart();
-    let watch = town.again(&watch);
-    let create = town.connect(&watch, EVERYTHING).event("GUILD_CREATE");
+    node.restart();
+    let watch = node.again(&watch);
+    let create = node.connect(&watch, EVERYTHING).event("GUILD_CREATE");
     assert_eq!((&create["icon"], &create["banner"]), (&avatar, &avatar));
     let is_role = |of: &&Value| of["id"] == role["id"];
     assert_eq!(create["roles"].as_array().unwrap().iter().find(is_role).unwrap()["icon"], avatar);
@@ -170,12 +170,12 @@ fn pictures_are_told() {
 
 #[test]
 fn stickers_and_files_by_where_they_lie_are_told_with_a_message() {
-    let mut town = Town::new();
-    let (ana, bot) = (town.user(100, "ana"), town.bot(200, "bot"));
-    let (guild, general) = town.guild(&ana, &[&bot]);
+    let mut node = TestNode::new();
+    let (ana, bot) = (node.user(100, "ana"), node.bot(200, "bot"));
+    let (guild, general) = node.guild(&ana, &[&bot]);
     let messages = format!("/channels/{general}/messages");
-    let sticker = town.sticker(&guild, &ana, "wave");
-    let mut client = town.connect(&ana, EVERYTHING);
+    let sticker = node.sticker(&guild, &ana, "wave");
+    let mut client = node.connect(&ana, EVERYTHING);
     ana.refused("POST", &messages, json!({"sticker_ids": ["77"]}), 400, 50081);
     let said = ana.done("POST", &messages, json!({"sticker_ids": [sticker]}));
     let items = json!([{"id": sticker, "name": "wave", "format_type": 1}]);
@@ -194,7 +194,7 @@ fn stickers_and_files_by_where_they_lie_are_told_with_a_message() {
     let kept = bot.done("PATCH", &path, json!({"attachments": [{"id": first["id"]}]}));
     assert_eq!(kept["attachments"], json!([first]));
     bot.refused("PATCH", &path, json!({"attachments": []}), 400, 50006);
-    town.restart();
-    let history = town.again(&ana).get(&messages);
+    node.restart();
+    let history = node.again(&ana).get(&messages);
     assert_eq!((&history[0]["attachments"], &history[1]["sticker_items"]), (&json!([first]), &items));
 }

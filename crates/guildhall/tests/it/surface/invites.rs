@@ -1,25 +1,25 @@
 //! Invites.
 
-use crate::town::{EVERYTHING, Town};
+use crate::test_node::{EVERYTHING, TestNode};
 use serde_json::{Value, json};
 
 const NOTHING: Value = Value::Null;
 
 #[test]
 fn made_shown_used_up_and_told_to_bots_that_manage_the_channel() {
-    let mut town = Town::new();
+    let mut node = TestNode::new();
     let (ana, bob, eve, joe) =
-        (town.user(100, "ana"), town.user(101, "bob"), town.user(102, "eve"), town.user(103, "joe"));
-    let (manager, plain) = (town.bot(200, "manager"), town.bot(201, "plain"));
-    let (guild, general) = town.guild(&ana, &[&bob, &manager, &plain]);
+        (node.user(100, "ana"), node.user(101, "bob"), node.user(102, "eve"), node.user(103, "joe"));
+    let (manager, plain) = (node.bot(200, "manager"), node.bot(201, "plain"));
+    let (guild, general) = node.guild(&ana, &[&bob, &manager, &plain]);
     let role = ana.done("POST", &format!("/guilds/{guild}/roles"), json!({"permissions": "16"}));
     let role = role["id"].as_str().unwrap();
     ana.done("PUT", &format!("/guilds/{guild}/members/{}/roles/{role}", manager.id), NOTHING);
-    let mut told = town.connect(&manager, EVERYTHING);
+    let mut told = node.connect(&manager, EVERYTHING);
     told.event("GUILD_CREATE");
-    let mut untold = town.connect(&plain, EVERYTHING);
+    let mut untold = node.connect(&plain, EVERYTHING);
     untold.event("GUILD_CREATE");
-    let mut user = town.connect(&ana, EVERYTHING);
+    let mut user = node.connect(&ana, EVERYTHING);
 
     let path = format!("/channels/{general}/invites");
     eve.refused("POST", &path, json!({}), 403, 50001);
@@ -37,14 +37,14 @@ fn made_shown_used_up_and_told_to_bots_that_manage_the_channel() {
 
     // It is kept.
     drop((told, untold, user));
-    town.restart();
-    let (ana, bob, eve, joe) = (town.again(&ana), town.again(&bob), town.again(&eve), town.again(&joe));
-    let (manager, plain) = (town.again(&manager), town.again(&plain));
-    told = town.connect(&manager, EVERYTHING);
+    node.restart();
+    let (ana, bob, eve, joe) = (node.again(&ana), node.again(&bob), node.again(&eve), node.again(&joe));
+    let (manager, plain) = (node.again(&manager), node.again(&plain));
+    told = node.connect(&manager, EVERYTHING);
     told.event("GUILD_CREATE");
-    untold = town.connect(&plain, EVERYTHING);
+    untold = node.connect(&plain, EVERYTHING);
     untold.event("GUILD_CREATE");
-    user = town.connect(&ana, EVERYTHING);
+    user = node.connect(&ana, EVERYTHING);
 
     let shown = eve.get(&format!("/invites/{code}?with_counts=true"));
     assert_eq!((&shown["guild"]["id"], &shown["channel"]["id"]), (&json!(guild), &json!(general)));
@@ -59,7 +59,7 @@ fn made_shown_used_up_and_told_to_bots_that_manage_the_channel() {
     assert_eq!(manager.get(&path).as_array().unwrap().len(), 2);
 
     assert_eq!(bob.done("POST", &format!("/invites/{code}"), NOTHING)["code"], json!(code), "in already");
-    let mut session = town.connect(&eve, EVERYTHING);
+    let mut session = node.connect(&eve, EVERYTHING);
     eve.done("POST", &format!("/invites/{code}"), NOTHING);
     assert_eq!(session.event("GUILD_CREATE")["id"], guild);
     assert_eq!(told.event("GUILD_MEMBER_ADD")["user"]["id"], eve.id);
@@ -85,17 +85,17 @@ fn made_shown_used_up_and_told_to_bots_that_manage_the_channel() {
 
 #[test]
 fn who_came_for_a_while_goes_with_their_last_session() {
-    let town = Town::with(&[("limits.temporary_away_ms", "200"), ("limits.session_resume_ms", "0")]);
-    let (ana, bob, eve) = (town.user(100, "ana"), town.user(101, "bob"), town.user(102, "eve"));
-    let watcher = town.bot(200, "watcher");
-    let (guild, general) = town.guild(&ana, &[&watcher]);
-    let mut told = town.connect(&watcher, EVERYTHING);
+    let node = TestNode::with(&[("limits.temporary_away_ms", "200"), ("limits.session_resume_ms", "0")]);
+    let (ana, bob, eve) = (node.user(100, "ana"), node.user(101, "bob"), node.user(102, "eve"));
+    let watcher = node.bot(200, "watcher");
+    let (guild, general) = node.guild(&ana, &[&watcher]);
+    let mut told = node.connect(&watcher, EVERYTHING);
     told.event("GUILD_CREATE");
     let invite = ana.done("POST", &format!("/channels/{general}/invites"), json!({"temporary": true}));
     assert_eq!(invite["temporary"], true);
     let path = format!("/invites/{}", invite["code"].as_str().unwrap());
     let [(mut bobs, bob), (eves, eve)] = [bob, eve].map(|guest| {
-        let client = town.connect(&guest, EVERYTHING);
+        let client = node.connect(&guest, EVERYTHING);
         guest.done("POST", &path, json!({}));
         (client, guest)
     });

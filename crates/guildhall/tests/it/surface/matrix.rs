@@ -6,7 +6,7 @@
 use super::uploads::{Form, exchange};
 use crate::{
     support::Answer,
-    town::{Person, Town},
+    test_node::{Person, TestNode},
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -206,7 +206,7 @@ fn id_of(value: &Value) -> String {
 
 /// A guild with one of each kind of caller, and what a request needs to be about something.
 struct Scene {
-    town: Town,
+    node: TestNode,
     guild: String,
     general: String,
     /// The muted member's place.
@@ -221,13 +221,13 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let town = Town::new();
+        let node = TestNode::new();
         let people = EVERYBODY.into_iter().enumerate();
         let people: BTreeMap<Who, Person> =
-            people.map(|(n, who)| (who, town.user(100 + n as u64, &format!("{who:?}").to_lowercase()))).collect();
-        let (victim, outsider) = (town.user(200, "victim"), town.user(201, "outsider"));
+            people.map(|(n, who)| (who, node.user(100 + n as u64, &format!("{who:?}").to_lowercase()))).collect();
+        let (victim, outsider) = (node.user(200, "victim"), node.user(201, "outsider"));
         let owner = &people[&Who::Owner];
-        let (guild, general) = town.guild(owner, &[&victim]);
+        let (guild, general) = node.guild(owner, &[&victim]);
         // Everything but ADMINISTRATOR.
         let all = 0x1F_7FFF_FFFF_FFFF_u64 & !(1 << 3);
         let role = |name: &str, permissions: u64| {
@@ -239,7 +239,7 @@ impl Scene {
         owner.done("PATCH", &format!("/guilds/{guild}/roles"), places);
         let thread =
             id_of(&owner.done("POST", &format!("/channels/{general}/threads"), json!({"name": "t", "type": 11})));
-        Self { guild, general, thread, moderators, people, victim, outsider, top_role, names_count: 0, town }
+        Self { guild, general, thread, moderators, people, victim, outsider, top_role, names_count: 0, node }
     }
 
     fn owner(&self) -> &Person {
@@ -254,11 +254,11 @@ impl Scene {
     /// Everybody stands where they should, with nothing in force against them yet.
     fn free(&self, who: Who) {
         let (owner, guild) = (self.owner(), &self.guild);
-        owner.ask("DELETE", &format!("/guilds/{guild}/bans/{}", self.victim.id), NOTHING);
+        owner.request("DELETE", &format!("/guilds/{guild}/bans/{}", self.victim.id), NOTHING);
         self.join(&self.victim);
         owner.done("PATCH", &format!("/guilds/{guild}/members/{}", self.victim.id), json!({"roles": []}));
         for outside in [&self.outsider, &self.people[&Who::Stranger]] {
-            owner.ask("DELETE", &format!("/guilds/{guild}/members/{}", outside.id), NOTHING);
+            owner.request("DELETE", &format!("/guilds/{guild}/members/{}", outside.id), NOTHING);
         }
         if who != Who::Stranger {
             self.join(&self.people[&who]);
@@ -375,13 +375,13 @@ impl Scene {
                 message
             }
             // A guild that only its owner could lose.
-            "given_away" if who == Who::Owner => self.town.guild(&owner, &[&self.victim]).0,
+            "given_away" if who == Who::Owner => self.node.guild(&owner, &[&self.victim]).0,
             "given_away" => guild,
             "emoji_id" => {
                 let body = json!({"name": "party", "image": PICTURE});
                 id_of(&owner.done("POST", &format!("/guilds/{guild}/emojis"), body))
             }
-            "sticker_id" => self.town.sticker(&guild, &owner, "wave"),
+            "sticker_id" => self.node.sticker(&guild, &owner, "wave"),
             "event_id" | "followed" => {
                 let body = json!({"name": "party", "scheduled_start_time": "2030-05-01T12:00:00Z", "entity_type": 3,
                     "privacy_level": 2, "entity_metadata": {"location": "here"}});
@@ -424,7 +424,7 @@ impl Scene {
         value
     }
 
-    fn ask(&mut self, row: &Row, who: Who) -> Answer {
+    fn request(&mut self, row: &Row, who: Who) -> Answer {
         self.free(who);
         let mut made = BTreeMap::new();
         let mut path = String::new();
@@ -456,7 +456,7 @@ impl Scene {
             let raw = exchange(caller.addr, &form.request(caller, row.method, &path)).expect("an answer");
             return Answer { status: raw.status, body: raw.json() };
         }
-        caller.ask(row.method, &path, body)
+        caller.request(row.method, &path, body)
     }
 }
 
@@ -498,7 +498,7 @@ fn every_mutating_route_by_everybody() {
     let mut wrong = Vec::new();
     for row in rows() {
         for (who, expected) in EVERYBODY.into_iter().zip(row.expected) {
-            let answer = scene.ask(&row, who);
+            let answer = scene.request(&row, who);
             let code = if answer.status < 300 { 0 } else { answer.body["code"].as_u64().unwrap_or(0) };
             if (answer.status, code) != expected {
                 let Row { method, route, with, .. } = &row;

@@ -1,6 +1,6 @@
 //! Permissions: forum tags, locked threads, time-outs.
 
-use crate::town::{EVERYTHING, Person, Town};
+use crate::test_node::{EVERYTHING, Person, TestNode};
 use serde_json::{Value, json};
 
 const NOTHING: Value = Value::Null;
@@ -25,11 +25,11 @@ fn time_out(owner: &Person, guild: &str, member: &Person, until: Value) {
 
 #[test]
 fn s17_posts_carry_tags_of_their_forum_set_by_creator_or_moderator() {
-    let mut town = Town::new();
-    let (ana, bob, eve) = (town.user(100, "ana"), town.user(101, "bob"), town.user(102, "eve"));
-    let bot = town.bot(200, "bot");
-    let (guild, general) = town.guild(&ana, &[&bob, &eve, &bot]);
-    let mut client = town.connect(&bot, EVERYTHING);
+    let mut node = TestNode::new();
+    let (ana, bob, eve) = (node.user(100, "ana"), node.user(101, "bob"), node.user(102, "eve"));
+    let bot = node.bot(200, "bot");
+    let (guild, general) = node.guild(&ana, &[&bob, &eve, &bot]);
+    let mut client = node.connect(&bot, EVERYTHING);
     client.event("GUILD_CREATE");
     let new = json!({"name": "ideas", "type": 15, "default_sort_order": 1, "default_forum_layout": 2,
         "default_reaction_emoji": {"emoji_id": null, "emoji_name": "🔥"},
@@ -84,17 +84,17 @@ fn s17_posts_carry_tags_of_their_forum_set_by_creator_or_moderator() {
     bad(json!({"default_sort_order": 2}));
     bad(json!({"flags": 1}));
 
-    town.restart();
-    let again = town.again(&ana).get(&format!("/channels/{id}"));
+    node.restart();
+    let again = node.again(&ana).get(&format!("/channels/{id}"));
     assert_eq!(again["available_tags"], changed["available_tags"], "they are kept");
-    assert_eq!(town.again(&ana).get(&path)["applied_tags"], json!([tags[0]]));
+    assert_eq!(node.again(&ana).get(&path)["applied_tags"], json!([tags[0]]));
 }
 
 #[test]
 fn s18_archived_threads_take_messages_and_deletions_and_locked_ones_nothing() {
-    let town = Town::new();
-    let (ana, bob) = (town.user(100, "ana"), town.user(101, "bob"));
-    let (_, general) = town.guild(&ana, &[&bob]);
+    let node = TestNode::new();
+    let (ana, bob) = (node.user(100, "ana"), node.user(101, "bob"));
+    let (_, general) = node.guild(&ana, &[&bob]);
     let said = id_of(&bob.done("POST", &format!("/channels/{general}/messages"), json!({"content": "x"})));
     let thread =
         id_of(&bob.done("POST", &format!("/channels/{general}/messages/{said}/threads"), json!({"name": "t"})));
@@ -142,9 +142,9 @@ fn s18_archived_threads_take_messages_and_deletions_and_locked_ones_nothing() {
 
 #[test]
 fn s18_a_timed_out_member_reads_and_takes_back_and_that_is_all() {
-    let town = Town::new();
-    let (ana, bob, bot) = (town.user(100, "ana"), town.user(101, "bob"), town.bot(200, "bot"));
-    let (guild, general) = town.guild(&ana, &[&bob, &bot]);
+    let node = TestNode::new();
+    let (ana, bob, bot) = (node.user(100, "ana"), node.user(101, "bob"), node.bot(200, "bot"));
+    let (guild, general) = node.guild(&ana, &[&bob, &bot]);
     let messages = format!("/channels/{general}/messages");
     let own = id_of(&bob.done("POST", &messages, json!({"content": "x"})));
     let others = id_of(&ana.done("POST", &messages, json!({"content": "y"})));
@@ -157,7 +157,7 @@ fn s18_a_timed_out_member_reads_and_takes_back_and_that_is_all() {
     let event = id_of(&ana.done("POST", &format!("/guilds/{guild}/scheduled-events"), event));
     let follow = format!("/guilds/{guild}/scheduled-events/{event}/users/@me");
     let join = format!("/channels/{thread}/thread-members/@me");
-    let mut client = town.connect(&bot, EVERYTHING);
+    let mut client = node.connect(&bot, EVERYTHING);
     client.event("GUILD_CREATE");
 
     time_out(&ana, &guild, &bob, json!(in_a_week()));

@@ -1,16 +1,16 @@
 //! Pins.
 
-use crate::town::{EVERYTHING, Town};
+use crate::test_node::{EVERYTHING, TestNode};
 use serde_json::{Value, json};
 
 const NOTHING: Value = Value::Null;
 
 #[test]
 fn pinned_listed_told_and_unpinned() {
-    let mut town = Town::new();
-    let (ana, bob, bot) = (town.user(100, "ana"), town.user(101, "bob"), town.bot(200, "bot"));
-    let (guild, general) = town.guild(&ana, &[&bob, &bot]);
-    let mut client = town.connect(&bot, EVERYTHING);
+    let mut node = TestNode::new();
+    let (ana, bob, bot) = (node.user(100, "ana"), node.user(101, "bob"), node.bot(200, "bot"));
+    let (guild, general) = node.guild(&ana, &[&bob, &bot]);
+    let mut client = node.connect(&bot, EVERYTHING);
     client.event("GUILD_CREATE");
     let messages = format!("/channels/{general}/messages");
     let [first, second] = ["first", "second"].map(|text| {
@@ -19,7 +19,7 @@ fn pinned_listed_told_and_unpinned() {
     });
     bob.refused("PUT", &format!("{messages}/pins/{first}"), NOTHING, 403, 50013);
     ana.refused("PUT", &format!("{messages}/pins/12345"), NOTHING, 404, 10008);
-    assert_eq!(ana.ask("PUT", &format!("{messages}/pins/{first}"), NOTHING).status, 204);
+    assert_eq!(ana.request("PUT", &format!("{messages}/pins/{first}"), NOTHING).status, 204);
     let update = client.event("MESSAGE_UPDATE");
     assert_eq!(
         (&update["id"], &update["pinned"], &update["edited_timestamp"]),
@@ -32,15 +32,15 @@ fn pinned_listed_told_and_unpinned() {
     assert_eq!((&note["type"], &note["author"]["id"]), (&json!(6), &json!(ana.id)));
     assert_eq!(note["message_reference"]["message_id"], json!(first));
     // The older path; a repeated pin sends no event.
-    assert_eq!(ana.ask("PUT", &format!("/channels/{general}/pins/{second}"), NOTHING).status, 204);
+    assert_eq!(ana.request("PUT", &format!("/channels/{general}/pins/{second}"), NOTHING).status, 204);
     client.event("CHANNEL_PINS_UPDATE");
     client.event("MESSAGE_CREATE");
-    assert_eq!(ana.ask("PUT", &format!("/channels/{general}/pins/{second}"), NOTHING).status, 204);
+    assert_eq!(ana.request("PUT", &format!("/channels/{general}/pins/{second}"), NOTHING).status, 204);
     assert_eq!(client.names(), [""; 0]);
 
-    town.restart();
-    let (ana, bob) = (town.again(&ana), town.again(&bob));
-    let mut client = town.connect(&town.again(&bot), EVERYTHING);
+    node.restart();
+    let (ana, bob) = (node.again(&ana), node.again(&bob));
+    let mut client = node.connect(&node.again(&bot), EVERYTHING);
     client.event("GUILD_CREATE");
     let older = bob.get(&format!("/channels/{general}/pins"));
     let ids: Vec<&Value> = older.as_array().unwrap().iter().map(|message| &message["id"]).collect();
@@ -55,7 +55,7 @@ fn pinned_listed_told_and_unpinned() {
     ana.done("DELETE", &format!("{messages}/{second}"), NOTHING);
     client.event("MESSAGE_DELETE");
     assert_eq!(bob.get(&format!("/channels/{general}/pins")).as_array().unwrap().len(), 1);
-    assert_eq!(ana.ask("DELETE", &format!("{messages}/pins/{first}"), NOTHING).status, 204);
+    assert_eq!(ana.request("DELETE", &format!("{messages}/pins/{first}"), NOTHING).status, 204);
     assert_eq!(client.event("MESSAGE_UPDATE")["pinned"], false);
     assert_eq!(client.event("CHANNEL_PINS_UPDATE")["last_pin_timestamp"], NOTHING);
     assert_eq!(bob.get(&format!("/channels/{general}/pins")), json!([]));
@@ -63,13 +63,13 @@ fn pinned_listed_told_and_unpinned() {
 
 #[test]
 fn whoever_cannot_view_the_channel_is_not_told() {
-    let town = Town::new();
-    let (ana, bot) = (town.user(100, "ana"), town.bot(200, "bot"));
-    let (guild, general) = town.guild(&ana, &[&bot]);
+    let node = TestNode::new();
+    let (ana, bot) = (node.user(100, "ana"), node.bot(200, "bot"));
+    let (guild, general) = node.guild(&ana, &[&bot]);
     let hidden = json!({"name": "hidden", "permission_overwrites": [{"id": guild, "type": 0, "deny": "1024"}]});
     let hidden = ana.done("POST", &format!("/guilds/{guild}/channels"), hidden);
     let hidden = hidden["id"].as_str().unwrap();
-    let mut client = town.connect(&bot, EVERYTHING);
+    let mut client = node.connect(&bot, EVERYTHING);
     client.event("GUILD_CREATE");
     let said = ana.done("POST", &format!("/channels/{hidden}/messages"), json!({"content": "secret"}));
     ana.done("PUT", &format!("/channels/{hidden}/pins/{}", said["id"].as_str().unwrap()), NOTHING);

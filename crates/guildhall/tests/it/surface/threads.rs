@@ -1,22 +1,22 @@
 //! Threads.
 
-use crate::town::{EVERYTHING, Town, names};
+use crate::test_node::{EVERYTHING, TestNode, names};
 use serde_json::{Value, json};
 
 const NOTHING: Value = Value::Null;
 
 #[test]
 fn begun_from_a_message_written_in_closed_opened_and_deleted() {
-    let mut town = Town::new();
-    let (ana, bob, bot) = (town.user(100, "ana"), town.user(101, "bob"), town.bot(200, "bot"));
-    let (guild, general) = town.guild(&ana, &[&bob, &bot]);
-    let mut client = town.connect(&bot, EVERYTHING);
+    let mut node = TestNode::new();
+    let (ana, bob, bot) = (node.user(100, "ana"), node.user(101, "bob"), node.bot(200, "bot"));
+    let (guild, general) = node.guild(&ana, &[&bob, &bot]);
+    let mut client = node.connect(&bot, EVERYTHING);
     client.event("GUILD_CREATE");
     let said = bob.done("POST", &format!("/channels/{general}/messages"), json!({"content": "let us talk"}));
     let id = said["id"].as_str().unwrap().to_owned();
     let from = format!("/channels/{general}/messages/{id}/threads");
     bob.refused("POST", &from, json!({}), 400, 50035);
-    let thread = bob.ask("POST", &from, json!({"name": "talk", "auto_archive_duration": 60}));
+    let thread = bob.request("POST", &from, json!({"name": "talk", "auto_archive_duration": 60}));
     assert_eq!((thread.status, &thread.body["id"], &thread.body["type"]), (201, &json!(id), &json!(11)));
     assert_eq!((&thread.body["parent_id"], &thread.body["owner_id"]), (&json!(general), &json!(bob.id)));
     assert_eq!(thread.body["member"]["user_id"], bob.id);
@@ -33,9 +33,9 @@ fn begun_from_a_message_written_in_closed_opened_and_deleted() {
     assert_eq!((&message["channel_id"], &message["channel_type"]), (&json!(id), &json!(11)));
 
     // A restart keeps the thread and its members.
-    town.restart();
-    let (ana, bob, bot) = (town.again(&ana), town.again(&bob), town.again(&bot));
-    let mut client = town.connect(&bot, EVERYTHING);
+    node.restart();
+    let (ana, bob, bot) = (node.again(&ana), node.again(&bob), node.again(&bot));
+    let mut client = node.connect(&bot, EVERYTHING);
     let create = client.event("GUILD_CREATE");
     assert_eq!((&create["threads"][0]["id"], &create["threads"][0]["member_count"]), (&json!(id), &json!(2)));
     assert_eq!(create["threads"][0]["message_count"], 1);
@@ -45,9 +45,9 @@ fn begun_from_a_message_written_in_closed_opened_and_deleted() {
     assert_eq!((active["threads"].as_array().unwrap().len(), &active["members"]), (1, &json!([])));
     assert_eq!(bob.get(&format!("/channels/{id}/thread-members")).as_array().unwrap().len(), 2);
     // A user's READY holds the threads they joined.
-    assert_eq!(town.connect(&bob, EVERYTHING).ready["guilds"][0]["threads"][0]["member"]["user_id"], bob.id);
+    assert_eq!(node.connect(&bob, EVERYTHING).ready["guilds"][0]["threads"][0]["member"]["user_id"], bob.id);
 
-    assert_eq!(bot.ask("PUT", &format!("/channels/{id}/thread-members/@me"), NOTHING).status, 204);
+    assert_eq!(bot.request("PUT", &format!("/channels/{id}/thread-members/@me"), NOTHING).status, 204);
     assert_eq!(client.event("THREAD_MEMBERS_UPDATE")["member_count"], 3);
     assert_eq!(client.event("THREAD_CREATE")["member"]["user_id"], bot.id, "a new member receives THREAD_CREATE");
     let closed = bob.done("PATCH", &format!("/channels/{id}"), json!({"archived": true, "name": "talked"}));
@@ -70,7 +70,7 @@ fn begun_from_a_message_written_in_closed_opened_and_deleted() {
     bob.refused("PATCH", &format!("/channels/{id}"), json!({"locked": true}), 403, 50013);
     ana.done("PATCH", &format!("/channels/{id}"), json!({"archived": true, "locked": true}));
     bob.refused("POST", &format!("/channels/{id}/messages"), json!({"content": "no"}), 403, 160_005);
-    assert_eq!(bot.ask("DELETE", &format!("/channels/{id}/thread-members/@me"), NOTHING).status, 403);
+    assert_eq!(bot.request("DELETE", &format!("/channels/{id}/thread-members/@me"), NOTHING).status, 403);
     bob.refused("DELETE", &format!("/channels/{id}"), NOTHING, 403, 50013);
     ana.done("DELETE", &format!("/channels/{id}"), NOTHING);
     let gone = client.event("THREAD_DELETE");
@@ -80,16 +80,16 @@ fn begun_from_a_message_written_in_closed_opened_and_deleted() {
 
 #[test]
 fn a_private_thread_is_for_those_in_it_live_and_at_replay() {
-    let town = Town::new();
-    let (ana, bob) = (town.user(100, "ana"), town.user(101, "bob"));
-    let (inside, outside, moderator) = (town.bot(200, "inside"), town.bot(201, "outside"), town.bot(202, "moderator"));
-    let (guild, general) = town.guild(&ana, &[&bob, &inside, &outside, &moderator]);
+    let node = TestNode::new();
+    let (ana, bob) = (node.user(100, "ana"), node.user(101, "bob"));
+    let (inside, outside, moderator) = (node.bot(200, "inside"), node.bot(201, "outside"), node.bot(202, "moderator"));
+    let (guild, general) = node.guild(&ana, &[&bob, &inside, &outside, &moderator]);
     let role = ana.done("POST", &format!("/guilds/{guild}/roles"), json!({"permissions": "17179869184"}));
     let role = role["id"].as_str().unwrap().to_owned();
     ana.done("PUT", &format!("/guilds/{guild}/members/{}/roles/{role}", moderator.id), NOTHING);
     let connect = |bot| {
         // Without presences: others come and go.
-        let mut client = town.connect(bot, EVERYTHING & !(1 << 8));
+        let mut client = node.connect(bot, EVERYTHING & !(1 << 8));
         client.event("GUILD_CREATE");
         client
     };
@@ -100,7 +100,7 @@ fn a_private_thread_is_for_those_in_it_live_and_at_replay() {
     let id = thread["id"].as_str().unwrap().to_owned();
     outside.refused("GET", &format!("/channels/{id}"), NOTHING, 403, 50001);
     outside.refused("PUT", &format!("/channels/{id}/thread-members/@me"), NOTHING, 403, 50001);
-    assert_eq!(bob.ask("PUT", &format!("/channels/{id}/thread-members/{}", inside.id), NOTHING).status, 204);
+    assert_eq!(bob.request("PUT", &format!("/channels/{id}/thread-members/{}", inside.id), NOTHING).status, 204);
     bob.done("POST", &format!("/channels/{id}/messages"), json!({"content": "between us"}));
     assert_eq!(told.event("THREAD_MEMBERS_UPDATE")["added_members"][0]["user_id"], inside.id);
     assert_eq!(told.event("THREAD_CREATE")["id"], json!(id));
@@ -108,11 +108,11 @@ fn a_private_thread_is_for_those_in_it_live_and_at_replay() {
     assert_eq!(manages.event("THREAD_CREATE")["newly_created"], true);
     assert_eq!(manages.event("MESSAGE_CREATE")["content"], "between us");
     // A session that comes now: only who may view it has it.
-    assert_eq!(town.connect(&inside, EVERYTHING).event("GUILD_CREATE")["threads"].as_array().unwrap().len(), 1);
-    assert_eq!(town.connect(&outside, EVERYTHING).event("GUILD_CREATE")["threads"], json!([]));
+    assert_eq!(node.connect(&inside, EVERYTHING).event("GUILD_CREATE")["threads"].as_array().unwrap().len(), 1);
+    assert_eq!(node.connect(&outside, EVERYTHING).event("GUILD_CREATE")["threads"], json!([]));
 
     // A removed member receives the removal, and nothing else, neither live nor at a replay.
-    assert_eq!(bob.ask("DELETE", &format!("/channels/{id}/thread-members/{}", inside.id), NOTHING).status, 204);
+    assert_eq!(bob.request("DELETE", &format!("/channels/{id}/thread-members/{}", inside.id), NOTHING).status, 204);
     assert_eq!(told.event("THREAD_MEMBERS_UPDATE")["removed_member_ids"], json!([inside.id]));
     bob.done("POST", &format!("/channels/{id}/messages"), json!({"content": "without them"}));
     bob.done("PATCH", &format!("/channels/{id}"), json!({"name": "renamed"}));
@@ -138,14 +138,14 @@ fn a_private_thread_is_for_those_in_it_live_and_at_replay() {
 
 #[test]
 fn whoever_comes_to_view_a_channel_is_told_of_its_threads() {
-    let town = Town::new();
-    let (ana, bot, user) = (town.user(100, "ana"), town.bot(200, "bot"), town.user(101, "user"));
-    let (guild, _) = town.guild(&ana, &[&bot, &user]);
+    let node = TestNode::new();
+    let (ana, bot, user) = (node.user(100, "ana"), node.bot(200, "bot"), node.user(101, "user"));
+    let (guild, _) = node.guild(&ana, &[&bot, &user]);
     let hidden = json!({"name": "hidden", "permission_overwrites": [{"id": guild, "type": 0, "deny": "1024"}]});
     let hidden = ana.done("POST", &format!("/guilds/{guild}/channels"), hidden);
     let hidden = hidden["id"].as_str().unwrap().to_owned();
     let thread = ana.done("POST", &format!("/channels/{hidden}/threads"), json!({"name": "t", "type": 11}));
-    let mut client = town.connect(&bot, EVERYTHING);
+    let mut client = node.connect(&bot, EVERYTHING);
     assert_eq!(client.event("GUILD_CREATE")["threads"], json!([]));
     let allow = json!({"type": 1, "allow": "1024"});
     ana.done("PUT", &format!("/channels/{hidden}/permissions/{}", bot.id), allow);
@@ -156,7 +156,7 @@ fn whoever_comes_to_view_a_channel_is_told_of_its_threads() {
     let role = ana.done("POST", &format!("/guilds/{guild}/roles"), json!({"permissions": "0"}));
     let role = role["id"].as_str().unwrap();
     ana.done("PUT", &format!("/channels/{hidden}/permissions/{role}"), json!({"type": 0, "allow": "1024"}));
-    let mut follower = town.connect(&user, EVERYTHING);
+    let mut follower = node.connect(&user, EVERYTHING);
     follower.send(37, &json!({"subscriptions": {guild.as_str(): {"threads": true, "typing": true}}}));
     assert_eq!(follower.event("THREAD_LIST_SYNC")["threads"], json!([]));
     ana.done("PUT", &format!("/guilds/{guild}/members/{}/roles/{role}", user.id), NOTHING);
@@ -168,12 +168,12 @@ fn whoever_comes_to_view_a_channel_is_told_of_its_threads() {
 
 #[test]
 fn a_post_of_a_forum_begins_with_its_message() {
-    let town = Town::new();
-    let (ana, bot) = (town.user(100, "ana"), town.bot(200, "bot"));
-    let (guild, general) = town.guild(&ana, &[&bot]);
+    let node = TestNode::new();
+    let (ana, bot) = (node.user(100, "ana"), node.bot(200, "bot"));
+    let (guild, general) = node.guild(&ana, &[&bot]);
     let forum = ana.done("POST", &format!("/guilds/{guild}/channels"), json!({"name": "forum", "type": 15}));
     let forum = forum["id"].as_str().unwrap().to_owned();
-    let mut client = town.connect(&bot, EVERYTHING);
+    let mut client = node.connect(&bot, EVERYTHING);
     client.event("GUILD_CREATE");
     ana.refused("POST", &format!("/channels/{forum}/threads"), json!({"name": "empty"}), 400, 50035);
     let post = json!({"name": "question", "message": {"content": "how?"}});
@@ -193,12 +193,12 @@ fn a_post_of_a_forum_begins_with_its_message() {
 
 #[test]
 fn who_looks_at_a_threads_members_is_told_who_they_are_and_follows_them() {
-    let town = Town::new();
-    let (ana, bob, eve) = (town.user(100, "ana"), town.user(101, "bob"), town.user(102, "eve"));
-    let (guild, general) = town.guild(&ana, &[&bob, &eve]);
+    let node = TestNode::new();
+    let (ana, bob, eve) = (node.user(100, "ana"), node.user(101, "bob"), node.user(102, "eve"));
+    let (guild, general) = node.guild(&ana, &[&bob, &eve]);
     let open = bob.done("POST", &format!("/channels/{general}/threads"), json!({"name": "open", "type": 11}));
     let secret = bob.done("POST", &format!("/channels/{general}/threads"), json!({"name": "secret", "type": 12}));
-    let mut client = town.connect(&eve, EVERYTHING);
+    let mut client = node.connect(&eve, EVERYTHING);
     let lists = json!({"thread_member_lists": [secret["id"], open["id"]]});
     client.send(37, &json!({"subscriptions": {guild.clone(): lists}}));
     let told = client.event("THREAD_MEMBER_LIST_UPDATE");

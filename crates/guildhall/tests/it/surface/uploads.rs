@@ -2,7 +2,7 @@
 
 use crate::{
     support::{Demo, PATIENCE, wait_for},
-    town::{EVERYTHING, Person, Town},
+    test_node::{EVERYTHING, Person, TestNode},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
@@ -119,7 +119,7 @@ fn png(width: u32, height: u32) -> Vec<u8> {
 }
 
 /// Every file of a node, whole or not.
-fn stored(town: &Town) -> Vec<u64> {
+fn stored(node: &TestNode) -> Vec<u64> {
     fn walk(dir: &Path, sizes: &mut Vec<u64>) {
         for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
             match entry.file_type().unwrap().is_dir() {
@@ -129,18 +129,18 @@ fn stored(town: &Town) -> Vec<u64> {
         }
     }
     let mut sizes = Vec::new();
-    walk(&town.dir().join("files"), &mut sizes);
+    walk(&node.dir().join("files"), &mut sizes);
     sizes.sort_unstable();
     sizes
 }
 
 #[test]
 fn bytes_come_back_as_they_went() {
-    let mut town = Town::new();
-    let (ana, bob) = (town.user(100, "ana"), town.bot(200, "bob"));
-    let (_, general) = town.guild(&ana, &[&bob]);
+    let mut node = TestNode::new();
+    let (ana, bob) = (node.user(100, "ana"), node.bot(200, "bob"));
+    let (_, general) = node.guild(&ana, &[&bob]);
     let messages = format!("/channels/{general}/messages");
-    let mut client = town.connect(&bob, EVERYTHING);
+    let mut client = node.connect(&bob, EVERYTHING);
     client.event("GUILD_CREATE");
 
     let (picture, large) = (png(640, 480), noise(3_000_000));
@@ -160,41 +160,41 @@ fn bytes_come_back_as_they_went() {
     assert_eq!((&first["width"], &first["height"], &first["size"]), (&json!(640), &json!(480), &json!(picture.len())));
     assert_eq!((&second["filename"], &second["description"]), (&json!("a.html"), &json!("noise")));
     assert_eq!((second.get("width"), &second["size"]), (None, &json!(3_000_000)));
-    assert!(first["url"].as_str().unwrap().starts_with(&format!("http://{}/", town.addr)));
+    assert!(first["url"].as_str().unwrap().starts_with(&format!("http://{}/", node.addr)));
     assert_eq!(
         (&said["embeds"][0]["image"]["url"], &said["embeds"][0]["title"]),
         (&first["url"], &payload["embeds"][0]["title"])
     );
 
-    let shown = get(town.addr, &path_of(first), "");
+    let shown = get(node.addr, &path_of(first), "");
     assert_eq!((shown.status, &shown.body), (200, &picture));
     assert_eq!((shown.header("content-type"), shown.header("content-disposition")), ("image/png", "inline"));
-    let download = get(town.addr, &path_of(second), "");
+    let download = get(node.addr, &path_of(second), "");
     assert!(download.status == 200 && download.body == large);
     assert_eq!(download.header("content-type"), "application/octet-stream");
     assert_eq!(download.header("content-disposition"), "attachment; filename=\"a.html\"");
     assert_eq!(download.header("x-content-type-options"), "nosniff");
     assert_eq!(download.header("content-security-policy"), "default-src 'none'; sandbox");
     assert!(download.header("cache-control").contains("immutable"));
-    let part = get(town.addr, &path_of(second), "Range: bytes=1000-1999\r\n");
+    let part = get(node.addr, &path_of(second), "Range: bytes=1000-1999\r\n");
     assert_eq!((part.status, &part.body[..]), (206, &large[1000..2000]));
-    assert_eq!(get(town.addr, &path_of(second), "Range: bytes=9000000-\r\n").status, 416);
+    assert_eq!(get(node.addr, &path_of(second), "Range: bytes=9000000-\r\n").status, 416);
 
     // Committed is committed; the link is good for the next node, which gives links of its own.
-    town.restart();
-    let (ana, again) = (town.again(&ana), get(town.addr, &path_of(second), ""));
+    node.restart();
+    let (ana, again) = (node.again(&ana), get(node.addr, &path_of(second), ""));
     assert!(again.status == 200 && again.body == large);
     let read = ana.get(&messages)[0]["attachments"][1].clone();
     assert_eq!((&read["id"], &read["filename"]), (&second["id"], &second["filename"]));
-    assert!(read["url"].as_str().unwrap().starts_with(&format!("http://{}/", town.addr)), "{read}");
-    assert_eq!(get(town.addr, &path_of(&read), "").status, 200);
+    assert!(read["url"].as_str().unwrap().starts_with(&format!("http://{}/", node.addr)), "{read}");
+    assert_eq!(get(node.addr, &path_of(&read), "").status, 200);
     ana.done("DELETE", &format!("{messages}/{}", said["id"].as_str().unwrap()), NOTHING);
     for gone in [first, second] {
-        assert_eq!(get(town.addr, &path_of(gone), "").status, 404, "a deleted message's file");
+        assert_eq!(get(node.addr, &path_of(gone), "").status, 404, "a deleted message's file");
     }
-    assert_eq!(stored(&town).len(), 2);
-    town.restart();
-    wait_for("the sweep", || stored(&town).is_empty().then_some(()));
+    assert_eq!(stored(&node).len(), 2);
+    node.restart();
+    wait_for("the sweep", || stored(&node).is_empty().then_some(()));
 }
 
 /// `kill -9` right after the answer, in the middle of another file, and with a file between the folder and the store.
@@ -250,9 +250,9 @@ fn many_large_files_take_little_memory() {
 
 #[test]
 fn nobody_reads_what_they_were_not_told_of() {
-    let town = Town::new();
-    let ana = town.user(100, "ana");
-    let (_, general) = town.guild(&ana, &[]);
+    let node = TestNode::new();
+    let ana = node.user(100, "ana");
+    let (_, general) = node.guild(&ana, &[]);
     let said = Form::default().file("files[0]", "a.txt", b"secret").send(
         &ana,
         "POST",
@@ -263,7 +263,7 @@ fn nobody_reads_what_they_were_not_told_of() {
     let path = path_of(attachment);
     let (plain, query) = path.split_once('?').unwrap();
     let (times, mark) = query.split_once("&hm=").unwrap();
-    let found = get(town.addr, &path, "");
+    let found = get(node.addr, &path, "");
     assert_eq!((found.status, &found.body[..]), (200, &b"secret"[..]));
     let folder = plain.strip_suffix("/a.txt").unwrap();
     let id = attachment["id"].as_str().unwrap();
@@ -280,15 +280,15 @@ fn nobody_reads_what_they_were_not_told_of() {
         format!("/attachments/incoming/0/a.txt?{query}"),
         format!("/attachments/{general}/{}/a.txt?{query}", id.parse::<u64>().unwrap() + 1),
     ] {
-        assert_eq!(get(town.addr, &wrong, "").status, 404, "{wrong}");
+        assert_eq!(get(node.addr, &wrong, "").status, 404, "{wrong}");
     }
 }
 
 #[test]
 fn edits_keep_what_they_name_and_add_what_comes() {
-    let mut town = Town::new();
-    let (ana, bob) = (town.user(100, "ana"), town.user(101, "bob"));
-    let (_, general) = town.guild(&ana, &[&bob]);
+    let mut node = TestNode::new();
+    let (ana, bob) = (node.user(100, "ana"), node.user(101, "bob"));
+    let (_, general) = node.guild(&ana, &[&bob]);
     let messages = format!("/channels/{general}/messages");
     let said =
         Form::default().file("file", "a.txt", b"a").file("file2", "b.txt", b"bb").send(&ana, "POST", &messages).json();
@@ -311,28 +311,28 @@ fn edits_keep_what_they_name_and_add_what_comes() {
         (&edited["attachments"][0], &edited["attachments"][1]["description"]),
         (&said["attachments"][1], &json!("new"))
     );
-    assert_eq!(get(town.addr, &dropped, "").status, 404);
+    assert_eq!(get(node.addr, &dropped, "").status, 404);
     // Without a list all stay; ten are the most.
     let more = Form::default().file("files[0]", "d.txt", b"dddd").send(&ana, "PATCH", &path).json();
     assert_eq!(names(&more), ["b.txt", "c.txt", "d.txt"]);
     let many = (0..8).fold(Form::default(), |form, n| form.file(&format!("files[{n}]"), "e", b"e"));
     many.send(&ana, "PATCH", &path).is(400, 50035);
-    assert_eq!(get(town.addr, &path_of(&more["attachments"][2]), "").body, b"dddd");
-    town.restart();
-    wait_for("the sweep", || (stored(&town) == [2, 3, 4]).then_some(()));
+    assert_eq!(get(node.addr, &path_of(&more["attachments"][2]), "").body, b"dddd");
+    node.restart();
+    wait_for("the sweep", || (stored(&node) == [2, 3, 4]).then_some(()));
 }
 
 #[test]
 fn webhooks_posts_and_direct_messages_have_files() {
-    let town = Town::new();
-    let (ana, bob) = (town.user(100, "ana"), town.user(101, "bob"));
-    let (guild, general) = town.guild(&ana, &[&bob]);
+    let node = TestNode::new();
+    let (ana, bob) = (node.user(100, "ana"), node.user(101, "bob"));
+    let (guild, general) = node.guild(&ana, &[&bob]);
     let hook = ana.done("POST", &format!("/channels/{general}/webhooks"), json!({"name": "hook"}));
     let by_token = format!("/webhooks/{}/{}", hook["id"].as_str().unwrap(), hook["token"].as_str().unwrap());
-    let anybody = Person { id: String::new(), token: String::new(), addr: town.addr };
+    let anybody = Person { id: String::new(), token: String::new(), addr: node.addr };
     let posted =
         Form::default().file("files[0]", "hook.txt", b"hook").send(&anybody, "POST", &format!("{by_token}?wait=true"));
-    assert_eq!(get(town.addr, &path_of(&posted.json()["attachments"][0]), "").body, b"hook");
+    assert_eq!(get(node.addr, &path_of(&posted.json()["attachments"][0]), "").body, b"hook");
     let wrong = Form::default().file("files[0]", "hook.txt", b"hook").send(&anybody, "POST", &format!("{by_token}x"));
     wrong.is(401, 50027);
 
@@ -346,21 +346,21 @@ fn webhooks_posts_and_direct_messages_have_files() {
     );
     let thread = begun.json()["id"].as_str().unwrap().to_owned();
     let first = &ana.get(&format!("/channels/{thread}/messages"))[0];
-    assert_eq!(get(town.addr, &path_of(&first["attachments"][0]), "").body, b"post");
+    assert_eq!(get(node.addr, &path_of(&first["attachments"][0]), "").body, b"post");
 
     let direct = ana.done("POST", "/users/@me/channels", json!({"recipient_id": bob.id}));
     let direct = format!("/channels/{}/messages", direct["id"].as_str().unwrap());
     let said = Form::default().file("files[0]", "dm.txt", b"dm").send(&bob, "POST", &direct);
-    assert_eq!(get(town.addr, &path_of(&said.json()["attachments"][0]), "").body, b"dm");
+    assert_eq!(get(node.addr, &path_of(&said.json()["attachments"][0]), "").body, b"dm");
     ana.done("DELETE", &format!("/channels/{general}"), NOTHING);
-    assert_eq!(get(town.addr, &path_of(&posted.json()["attachments"][0]), "").status, 404, "its channel is gone");
+    assert_eq!(get(node.addr, &path_of(&posted.json()["attachments"][0]), "").status, 404, "its channel is gone");
 }
 
 #[test]
 fn a_repeated_request_leaves_no_file() {
-    let town = Town::new();
-    let ana = town.user(100, "ana");
-    let (_, general) = town.guild(&ana, &[]);
+    let node = TestNode::new();
+    let ana = node.user(100, "ana");
+    let (_, general) = node.guild(&ana, &[]);
     let messages = format!("/channels/{general}/messages");
     let send = || {
         let payload = json!({"nonce": "once", "enforce_nonce": true});
@@ -368,14 +368,14 @@ fn a_repeated_request_leaves_no_file() {
     };
     let (first, second) = (send(), send());
     assert_eq!((&first["id"], &first["attachments"]), (&second["id"], &second["attachments"]));
-    assert_eq!(stored(&town), [5]);
+    assert_eq!(stored(&node), [5]);
 }
 
 #[test]
 fn who_may_not_send_files_writes_none() {
-    let town = Town::new();
-    let (ana, bob, eve) = (town.user(100, "ana"), town.user(101, "bob"), town.user(102, "eve"));
-    let (guild, general) = town.guild(&ana, &[&bob]);
+    let node = TestNode::new();
+    let (ana, bob, eve) = (node.user(100, "ana"), node.user(101, "bob"), node.user(102, "eve"));
+    let (guild, general) = node.guild(&ana, &[&bob]);
     let messages = format!("/channels/{general}/messages");
     // ATTACH_FILES.
     ana.done("PUT", &format!("/channels/{general}/permissions/{guild}"), json!({"type": 0, "deny": "32768"}));
@@ -388,24 +388,24 @@ fn who_may_not_send_files_writes_none() {
     upload(&eve).is(403, 50001);
     let stranger = Person { token: "Bot nobody".to_owned(), ..bob.clone() };
     if let Some(answer) =
-        exchange(town.addr, &Form::default().file("files[0]", "a", b"a").request(&stranger, "POST", &messages))
+        exchange(node.addr, &Form::default().file("files[0]", "a", b"a").request(&stranger, "POST", &messages))
     {
         answer.is(401, 0);
     }
-    assert!(stored(&town).is_empty());
+    assert!(stored(&node).is_empty());
     assert_eq!(Form::json(&json!({"content": "no file"})).send(&bob, "POST", &messages).status, 200);
     // SEND_MESSAGES.
     ana.done("PUT", &format!("/channels/{general}/permissions/{guild}"), json!({"type": 0, "deny": "2048"}));
     upload(&bob).is(403, 50013);
-    assert!(stored(&town).is_empty());
+    assert!(stored(&node).is_empty());
 }
 
 /// Libraries retry after the delay in an answer, so that every refusal needs an answer.
 #[test]
 fn who_has_to_wait_is_told_so() {
-    let town = Town::with(&[("limits.rest_rate_percent", "100")]);
-    let ana = town.user(100, "ana");
-    let (_, general) = town.guild(&ana, &[]);
+    let node = TestNode::with(&[("limits.rest_rate_percent", "100")]);
+    let ana = node.user(100, "ana");
+    let (_, general) = node.guild(&ana, &[]);
     let (messages, large) = (format!("/channels/{general}/messages"), noise(8_000_000));
     let mut answers = (0..6).map(|_| Form::default().file("files[0]", "a", &large).send(&ana, "POST", &messages));
     let refused = answers.find(|answer| answer.status != 200).expect("five per five seconds");
@@ -416,8 +416,8 @@ fn who_has_to_wait_is_told_so() {
 /// A client that sends a large form to its end before it reads: a proxy, and most libraries.
 #[test]
 fn a_form_that_is_too_large_is_answered_and_not_reset() {
-    let town = Town::with(&[("limits.rest_rate_percent", "0")]);
-    let ana = town.user(100, "ana");
+    let node = TestNode::with(&[("limits.rest_rate_percent", "0")]);
+    let ana = node.user(100, "ana");
     let body = format!("{{\"avatar\": \"{}\"}}", "x".repeat(12 << 20));
     let request = |path: &str, token: &str| {
         format!(
@@ -427,28 +427,28 @@ fn a_form_that_is_too_large_is_answered_and_not_reset() {
         )
     };
     for _ in 0..8 {
-        exchange(town.addr, request("/users/@me", &ana.token).as_bytes()).expect("an answer").is(413, 40005);
-        exchange(town.addr, request("/channels/77", &ana.token).as_bytes()).expect("an answer").is(404, 10003);
+        exchange(node.addr, request("/users/@me", &ana.token).as_bytes()).expect("an answer").is(413, 40005);
+        exchange(node.addr, request("/channels/77", &ana.token).as_bytes()).expect("an answer").is(404, 10003);
     }
 }
 
 #[test]
 fn a_picture_may_have_four_mebibytes() {
-    let town = Town::new();
-    let ana = town.user(100, "ana");
+    let node = TestNode::new();
+    let ana = node.user(100, "ana");
     let picture = |bytes: usize| [b"\x89PNG\r\n\x1a\n".to_vec(), noise(bytes - 8)].concat();
     let form = |bytes: &[u8]| json!({"avatar": format!("data:image/png;base64,{}", STANDARD.encode(bytes))});
     ana.refused("PATCH", "/users/@me", form(&picture((4 << 20) + 1)), 400, 50035);
     let large = picture(4 << 20);
     let avatar = ana.done("PATCH", "/users/@me", form(&large))["avatar"].as_str().unwrap().to_owned();
-    assert_eq!(get(town.addr, &format!("/avatars/100/{avatar}.png"), "").body, large);
+    assert_eq!(get(node.addr, &format!("/avatars/100/{avatar}.png"), "").body, large);
 }
 
 #[test]
 fn hostile_forms_leave_nothing() {
-    let town = Town::with(&[("uploads.file_bytes_max", "1000000"), ("uploads.bytes_max", "3000000")]);
-    let ana = town.user(100, "ana");
-    let (_, general) = town.guild(&ana, &[]);
+    let node = TestNode::with(&[("uploads.file_bytes_max", "1000000"), ("uploads.bytes_max", "3000000")]);
+    let ana = node.user(100, "ana");
+    let (_, general) = node.guild(&ana, &[]);
     let messages = format!("/channels/{general}/messages");
     let many = |count: usize| (0..count).fold(Form::default(), |form, n| form.file(&format!("files[{n}]"), "a", b"x"));
     many(11).send(&ana, "POST", &messages).is(400, 50035);
@@ -474,19 +474,19 @@ fn hostile_forms_leave_nothing() {
          Content-Type: multipart/form-data; boundary=XX\r\nContent-Length: 26214401\r\n\r\n",
         ana.token
     );
-    exchange(town.addr, head.as_bytes()).unwrap().is(413, 40005);
+    exchange(node.addr, head.as_bytes()).unwrap().is(413, 40005);
     // Cut anywhere.
     let whole =
         Form::json(&json!({"content": "x"})).file("files[0]", "a", &noise(600_000)).request(&ana, "POST", &messages);
     for cut in [whole.len() - 1000, whole.len() - 300_000, whole.len() - 600_000] {
-        let mut stream = TcpStream::connect(town.addr).unwrap();
+        let mut stream = TcpStream::connect(node.addr).unwrap();
         stream.write_all(&whole[..cut]).unwrap();
         if cut > 100_000 {
-            wait_for("the beginning", || stored(&town).iter().any(|bytes| *bytes > 0).then_some(()));
+            wait_for("the beginning", || stored(&node).iter().any(|bytes| *bytes > 0).then_some(()));
         }
         drop(stream);
     }
-    wait_for("all of it to go", || stored(&town).is_empty().then_some(()));
+    wait_for("all of it to go", || stored(&node).is_empty().then_some(()));
     assert_eq!(ana.get(&messages), json!([]));
     // And none of it counts.
     let three =
@@ -499,9 +499,9 @@ fn hostile_forms_leave_nothing() {
 
 #[test]
 fn files_can_be_switched_off() {
-    let town = Town::with(&[("uploads.mode", "off")]);
-    let ana = town.user(100, "ana");
-    let (_, general) = town.guild(&ana, &[]);
+    let node = TestNode::with(&[("uploads.mode", "off")]);
+    let ana = node.user(100, "ana");
+    let (_, general) = node.guild(&ana, &[]);
     let messages = format!("/channels/{general}/messages");
     let refused = Form::default().file("files[0]", "a", b"x").send(&ana, "POST", &messages);
     refused.is(400, 50035);
@@ -509,8 +509,8 @@ fn files_can_be_switched_off() {
         refused.json()["errors"]["attachments"]["_errors"][0]["message"],
         "This server does not store attachments."
     );
-    assert_eq!(get(town.addr, "/attachments/1/2/a?hm=0", "").status, 404);
-    assert!(!town.dir().join("files").exists());
+    assert_eq!(get(node.addr, "/attachments/1/2/a?hm=0", "").status, 404);
+    assert!(!node.dir().join("files").exists());
 }
 
 /// The links that `POST /attachments/refresh-urls` gives for these.
@@ -521,69 +521,69 @@ fn refreshed(person: &Person, urls: &[&str]) -> Vec<Value> {
     list.iter().map(|entry| entry["refreshed"].clone()).collect()
 }
 
-fn status_of(town: &Town, url: &Value) -> u16 {
-    get(town.addr, &path_of(&json!({"url": url, "proxy_url": url})), "").status
+fn status_of(node: &TestNode, url: &Value) -> u16 {
+    get(node.addr, &path_of(&json!({"url": url, "proxy_url": url})), "").status
 }
 
 #[test]
 fn s21_7_links_expire_and_members_get_new_ones() {
-    let town = Town::with(&[("uploads.links_expire_s", "3")]);
-    let (ana, bob) = (town.bot(100, "ana"), town.user(101, "bob"));
-    let (guild, general) = town.guild(&ana, &[&bob]);
+    let node = TestNode::with(&[("uploads.links_expire_s", "3")]);
+    let (ana, bob) = (node.bot(100, "ana"), node.user(101, "bob"));
+    let (guild, general) = node.guild(&ana, &[&bob]);
     let messages = format!("/channels/{general}/messages");
     let payload = json!({"content": "look", "embeds": [{"title": "t", "image": {"url": "attachment://a.png"}}]});
     let said = Form::json(&payload).file("files[0]", "a.png", &png(4, 4)).send(&ana, "POST", &messages).json();
     let old = said["attachments"][0]["url"].clone();
-    assert_eq!(status_of(&town, &old), 200);
-    wait_for("the end of the link", || (status_of(&town, &old) == 404).then_some(()));
+    assert_eq!(status_of(&node, &old), 200);
+    wait_for("the end of the link", || (status_of(&node, &old) == 404).then_some(()));
     let path = path_of(&said["attachments"][0]);
-    let expired = get(town.addr, &path, "").json();
+    let expired = get(node.addr, &path, "").json();
     assert!(expired["message"].as_str().unwrap().contains("/attachments/refresh-urls"), "{expired}");
 
     // A reader of the message gets a link that is in force, in its embeds too.
     let read = bob.get(&messages)[0].clone();
     assert_ne!(read["attachments"][0]["url"], old);
-    assert_eq!(status_of(&town, &read["attachments"][0]["url"]), 200);
+    assert_eq!(status_of(&node, &read["attachments"][0]["url"]), 200);
     assert_eq!(read["embeds"][0]["image"]["url"], read["attachments"][0]["url"]);
     // Events of old messages, and replies to them, have such links as well.
-    let mut client = town.connect(&ana, EVERYTHING);
+    let mut client = node.connect(&ana, EVERYTHING);
     client.event("GUILD_CREATE");
     let message = format!("{messages}/{}", said["id"].as_str().unwrap());
     let edited = ana.done("PATCH", &message, json!({"content": "look again"}));
-    assert_eq!(status_of(&town, &edited["attachments"][0]["url"]), 200);
-    assert_eq!(status_of(&town, &client.event("MESSAGE_UPDATE")["attachments"][0]["url"]), 200);
+    assert_eq!(status_of(&node, &edited["attachments"][0]["url"]), 200);
+    assert_eq!(status_of(&node, &client.event("MESSAGE_UPDATE")["attachments"][0]["url"]), 200);
     ana.done("POST", &messages, json!({"content": "this", "message_reference": {"message_id": said["id"]}}));
     let told = client.event("MESSAGE_CREATE");
-    assert_eq!(status_of(&town, &told["referenced_message"]["attachments"][0]["url"]), 200);
+    assert_eq!(status_of(&node, &told["referenced_message"]["attachments"][0]["url"]), 200);
 
     // The route renews signed links, for members who may read the channel.
     let old = old.as_str().unwrap();
     let forged = old.replace("hm=", "hm=0");
     let list = refreshed(&bob, &[old, &forged, "https://example.net/a.png", old.split('?').next().unwrap()]);
-    assert_eq!(status_of(&town, &list[0]), 200);
+    assert_eq!(status_of(&node, &list[0]), 200);
     assert_eq!(list[1..], [NOTHING, NOTHING, NOTHING]);
-    let stranger = town.user(102, "cleo");
+    let stranger = node.user(102, "cleo");
     assert_eq!(refreshed(&stranger, &[old]), [NOTHING]);
     ana.done("DELETE", &format!("/guilds/{guild}/members/{}", bob.id), NOTHING);
     assert_eq!(refreshed(&bob, &[old]), [NOTHING], "a kicked member keeps nothing");
     bob.refused("POST", "/attachments/refresh-urls", json!({"attachment_urls": []}), 400, 50035);
     // A link in an embed of another message stays expired.
-    let theirs = town.guild(&stranger, &[]).1;
+    let theirs = node.guild(&stranger, &[]).1;
     let embed = json!({"embeds": [{"title": "t", "image": {"url": old}}]});
     stranger.done("POST", &format!("/channels/{theirs}/messages"), embed);
     let kept = stranger.get(&format!("/channels/{theirs}/messages"))[0]["embeds"][0]["image"]["url"].clone();
-    assert_eq!((kept.as_str(), status_of(&town, &kept)), (Some(old), 404));
+    assert_eq!((kept.as_str(), status_of(&node, &kept)), (Some(old), 404));
 }
 
 #[test]
 fn s21_7_links_may_last_as_long_as_their_message() {
-    let town = Town::with(&[("uploads.links_expire_s", "0")]);
-    let ana = town.user(100, "ana");
-    let (_, general) = town.guild(&ana, &[]);
+    let node = TestNode::with(&[("uploads.links_expire_s", "0")]);
+    let ana = node.user(100, "ana");
+    let (_, general) = node.guild(&ana, &[]);
     let messages = format!("/channels/{general}/messages");
     let said = Form::default().file("files[0]", "a.txt", b"a").send(&ana, "POST", &messages).json();
     let url = said["attachments"][0]["url"].as_str().unwrap();
     assert!(url.contains("/a.txt?hm=") && !url.contains("ex="), "{url}");
     assert_eq!(refreshed(&ana, &[url]), [json!(url)]);
-    assert!(get(town.addr, &path_of(&said["attachments"][0]), "").header("cache-control").contains("max-age=31536000"));
+    assert!(get(node.addr, &path_of(&said["attachments"][0]), "").header("cache-control").contains("max-age=31536000"));
 }

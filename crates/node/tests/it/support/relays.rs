@@ -39,12 +39,12 @@ impl RelaySink for Relays {
         result
     }
 
-    fn tell_users(&self, published: &Arc<Published>) {
+    fn publish_to_users(&self, published: &Arc<Published>) {
         let event = &published.event;
         self.0.send_modify(|state| state.told.push((event.name, event.audience.rule.users().to_vec())));
     }
 
-    fn may_tell_users(&self) -> bool {
+    fn may_publish_to_users(&self) -> bool {
         let mut may = true;
         self.0.send_modify(|state| {
             may = !state.users_full;

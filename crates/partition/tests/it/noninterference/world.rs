@@ -15,11 +15,12 @@ use guildhall_model::{
     ChannelId, ChannelType, GuildId, MessageId, Overwrite, OverwriteKind, Permissions, ReactionEmoji, RoleId, User,
     UserId,
 };
-use guildhall_partition::{Compression, Streams};
+use guildhall_partition::{Compression, StreamCodec};
 use guildhall_shared_match::Effort;
 use guildhall_stdx::Rng;
 use guildhall_test_kit::{
-    ClientId, ClientParams, GuildBuilder, Pair, PairConfig, Received, bot, id, identify_payload, privileged, user,
+    ClientId, ClientParams, GuildBuilder, Hold, Received, TestCluster, TestClusterConfig, bot, id, identify_payload,
+    privileged, user,
 };
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc};
@@ -44,7 +45,7 @@ const GROUP: ChannelId = ChannelId::new(9_003);
 /// How streams are written and by how many relays, the same for both worlds.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
-    pub streams: Streams,
+    pub streams: StreamCodec,
     pub effort: Option<Effort>,
     pub is_bot: bool,
     pub all_passive: bool,
@@ -57,9 +58,9 @@ impl Setup {
     pub fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed ^ 0x5e70);
         let history_bytes_max = *rng.pick(&[64 << 10, 256 << 10, 1 << 20]).expect("three");
-        let shared = Streams::SharedMatch { history_bytes_max, check_one_in: 0 };
+        let shared = StreamCodec::SharedMatch { history_bytes_max, check_one_in: 0 };
         Self {
-            streams: if rng.chance(0.1) { Streams::Classic } else { shared },
+            streams: if rng.chance(0.1) { StreamCodec::PerConnection } else { shared },
             effort: *rng
                 .pick(&[None, None, Some(Effort::Greedy), Some(Effort::Lazy), Some(Effort::Optimal)])
                 .expect("five"),
@@ -84,7 +85,7 @@ struct Client {
 pub struct World {
     index: usize,
     setup: Setup,
-    pair: Pair,
+    cluster: TestCluster,
     clients: Vec<Client>,
     /// Relays that are behind all others.
     lagging: Option<RelayId>,
@@ -170,19 +171,19 @@ fn kinds() -> Vec<ClientParams> {
 
 impl World {
     pub fn new(index: usize, setup: Setup) -> Self {
-        let mut config = PairConfig { partitions_count: 2, ..PairConfig::default() };
-        config.partition.streams = setup.streams;
+        let mut config = TestClusterConfig { partitions_count: 2, ..TestClusterConfig::default() };
+        config.partition.stream_codec = setup.streams;
         config.partition.hidden_channels = setup.hidden;
         config.partition.set_dictionaries(dictionaries().clone());
         config.partition.sessions_per_relay_max = setup.sessions_per_relay_max;
         config.partition.passive_above_members = setup.all_passive.then_some(0);
-        let mut pair = Pair::new(config);
+        let mut cluster = TestCluster::new(config);
         let everybody = [OWNER, 701, 702, 703, 704, 705, 706, LURKER, PRO, OBSERVER];
-        everybody.iter().for_each(|n| pair.add_account(&account(setup, *n)));
-        guilds(setup).into_iter().for_each(|guild| pair.add_guild(guild));
-        directs(setup).into_iter().for_each(|direct| pair.add_direct(direct));
+        everybody.iter().for_each(|n| cluster.add_account(&account(setup, *n)));
+        guilds(setup).into_iter().for_each(|guild| cluster.add_guild(guild));
+        directs(setup).into_iter().for_each(|direct| cluster.add_direct(direct));
         let (clients, threads, newest) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
-        let mut world = Self { index, setup, pair, clients, lagging: None, observing: 0, threads, newest };
+        let mut world = Self { index, setup, cluster, clients, lagging: None, observing: 0, threads, newest };
         world.begin_process();
         let mut rng = Rng::new(setup.seed ^ 0xc11e);
         let kinds = kinds();
@@ -204,7 +205,7 @@ impl World {
     /// Threads and settings that a restart loses.
     fn begin_process(&mut self) {
         for side in 0..2 {
-            self.pair.partition_at_mut(side).set_search_effort(self.setup.effort);
+            self.cluster.partition_at_mut(side).set_search_effort(self.setup.effort);
         }
         for (place, parent, kind, by) in [
             (Place::Thread, 310, ChannelType::PublicThread, 702),
@@ -213,26 +214,26 @@ impl World {
         ] {
             let new = NewThread { name: format!("{place:?}"), kind: Some(kind), ..NewThread::default() };
             let command = Command::CreateThread(id(parent), Box::new(new));
-            match self.pair.command_in(id(A), Actor::User(id(by)), command) {
+            match self.cluster.command_in(id(A), Actor::User(id(by)), command) {
                 Ok(Reply::Thread(reply)) => self.threads.insert(place, reply.0.channel.id),
                 other => panic!("{other:?}"),
             };
         }
         let private = self.threads[&Place::PrivateThread];
-        let joined = self.pair.command_in(id(A), Actor::User(id(701)), Command::AddThreadMember(private, id(702)));
+        let joined = self.cluster.command_in(id(A), Actor::User(id(701)), Command::AddThreadMember(private, id(702)));
         joined.expect("its owner may add others");
         self.newest.clear();
-        self.pair.settle();
+        self.cluster.run_until_idle();
     }
 
     fn login(&mut self, account: &Arc<User>, params: ClientParams, side: usize, capabilities: u64) -> ClientId {
-        let client = self.pair.connect_to(side, params);
+        let client = self.cluster.connect_to(side, params);
         self.identify(client, account, capabilities);
         client
     }
 
     fn identify(&mut self, client: ClientId, account: &Arc<User>, capabilities: u64) {
-        self.pair.client(client).record_wire();
+        self.cluster.client(client).record_wire();
         let intents = match account.bot {
             true if account.id == id(PRO) => Some(FULL),
             true => Some(PLAIN),
@@ -240,8 +241,8 @@ impl World {
         };
         let mut d = identify_payload(&account.username, intents);
         d["capabilities"] = capabilities.into();
-        self.pair.client(client).identify(d);
-        self.pair.settle();
+        self.cluster.client(client).identify(d);
+        self.cluster.run_until_idle();
     }
 
     fn place(&self, place: Place) -> (GuildId, ChannelId) {
@@ -261,7 +262,7 @@ impl World {
     }
 
     fn command(&mut self, guild_id: GuildId, actor: Actor, command: Command) -> Result<Reply, Refusal> {
-        self.pair.command_in(guild_id, actor, command)
+        self.cluster.command_in(guild_id, actor, command)
     }
 
     fn system(&mut self, guild: u64, command: Command) -> bool {
@@ -271,8 +272,8 @@ impl World {
     /// Does one thing. Whether it was done.
     pub fn apply(&mut self, op: Op) -> bool {
         let is_done = self.act(op);
-        if !self.pair.holds_mail {
-            self.pair.settle();
+        if !self.cluster.is_held(Hold::Mail) {
+            self.cluster.run_until_idle();
         } else if let Some(lagging) = self.lagging {
             self.deliver_except(lagging);
         }
@@ -287,7 +288,7 @@ impl World {
             for (side, index) in relays {
                 let relay = RelayId { partition: PartitionId(side), index };
                 if relay != lagging {
-                    self.pair.deliver_mail_to(relay, usize::MAX);
+                    self.cluster.deliver_mail_to(relay, usize::MAX);
                 }
             }
         }
@@ -347,7 +348,7 @@ impl World {
                 let client = self.clients.iter().find(|client| client.account.id == user(by)).expect("it is there");
                 let activity = json!({"name": text.in_world(self.index), "type": 0});
                 let d = json!({"since": null, "activities": [activity], "status": "online", "afk": false});
-                self.pair.client(client.id).send(3, &d);
+                self.cluster.client(client.id).send(3, &d);
                 true
             }
             Op::Nick { text } => {
@@ -391,7 +392,7 @@ impl World {
                 let client = client as usize;
                 let Client { account, params, side, capabilities, id } = &self.clients[client];
                 let (account, params, side, capabilities) = (account.clone(), *params, *side, *capabilities);
-                self.pair.cut(*id);
+                self.cluster.cut(*id);
                 self.clients[client].id = self.login(&account, params, side, capabilities);
                 true
             }
@@ -407,27 +408,30 @@ impl World {
                 self.command(GROUP.cast(), Actor::User(user(701)), Command::Direct(command)).is_ok()
             }
             Op::Advance { ms } => {
-                self.pair.advance_with_heartbeats(ms);
+                self.cluster.advance_with_heartbeats(ms);
                 true
             }
             Op::Restart => self.restart(),
             Op::Hold => {
-                (self.pair.holds_mail, self.lagging) = (true, None);
+                self.cluster.hold(Hold::Mail);
+                self.lagging = None;
                 true
             }
             Op::Lag { side, relay } => {
                 let lagging = RelayId { partition: PartitionId(side as u16), index: relay };
-                (self.pair.holds_mail, self.lagging) = (true, Some(lagging));
+                self.cluster.hold(Hold::Mail);
+                self.lagging = Some(lagging);
                 true
             }
             Op::CatchUp { count } => {
                 if let Some(lagging) = self.lagging {
-                    self.pair.deliver_mail_to(lagging, count);
+                    self.cluster.deliver_mail_to(lagging, count);
                 }
                 true
             }
             Op::Settle => {
-                (self.pair.holds_mail, self.lagging) = (false, None);
+                self.cluster.release(Hold::Mail);
+                self.lagging = None;
                 true
             }
         }
@@ -466,19 +470,19 @@ impl World {
             3 => json!({"guild_id": guild(A), "members": [id::<()>(LURKER).to_string()], "channels": rows(311)}),
             _ => json!({"guild_id": guild(B), "typing": true, "channels": rows(320)}),
         };
-        self.pair.client(client.id).send(14, &subscription);
+        self.cluster.client(client.id).send(14, &subscription);
         true
     }
 
     fn resume(&mut self, client: usize, elsewhere: bool) -> bool {
         let Client { account, params, side, capabilities, id } = &self.clients[client];
         let (account, params, side, capabilities, before) = (account.clone(), *params, *side, *capabilities, *id);
-        self.pair.cut(before);
+        self.cluster.cut(before);
         let side = if elsewhere { 1 - side } else { side };
-        let next = self.pair.reconnect_to(side, before, params);
-        self.pair.client(next).record_wire();
-        self.pair.client(next).resume(&account.username);
-        let is_refused = self.pair.take(next).iter().any(|received| matches!(received, Received::InvalidSession(_)));
+        let next = self.cluster.reconnect_to(side, before, params);
+        self.cluster.client(next).record_wire();
+        self.cluster.client(next).resume(&account.username);
+        let is_refused = self.cluster.take(next).iter().any(|received| matches!(received, Received::InvalidSession(_)));
         if is_refused {
             self.identify(next, &account, capabilities);
         }
@@ -489,10 +493,10 @@ impl World {
     /// The process ends and the next begins; everybody resumes.
     fn restart(&mut self) -> bool {
         let mut guilds = guilds(self.setup);
-        let now = self.pair.clock.now();
+        let now = self.cluster.clock.now();
         let direct = |new| Guild::create_direct(now, new, guildhall_guild::GuildLimits::default(), 5);
         guilds.extend(directs(self.setup).map(direct));
-        self.pair.restart(guilds, 1 << 20);
+        self.cluster.restart(guilds, 1 << 20);
         self.begin_process();
         let resumed: Vec<bool> = (0..self.clients.len()).map(|client| self.resume(client, false)).collect();
         resumed.iter().any(|is_resumed| *is_resumed)
@@ -502,17 +506,17 @@ impl World {
     pub fn observed(&mut self) -> Vec<(ClientId, ClientParams, Vec<u8>)> {
         let observing: Vec<_> =
             self.clients[..self.observing].iter().map(|client| (client.id, client.params)).collect();
-        let wire = |(id, params)| (id, params, self.pair.client(id).wire().to_vec());
+        let wire = |(id, params)| (id, params, self.cluster.client(id).wire().to_vec());
         observing.into_iter().map(wire).collect()
     }
 
     /// Messages that a client read since the last call, to explain a failure.
     pub fn read(&mut self, client: ClientId) -> Vec<String> {
-        self.pair.take(client).iter().map(|received| format!("{received:?}")).collect()
+        self.cluster.take(client).iter().map(|received| format!("{received:?}")).collect()
     }
 
     /// Bodies that were searched once for several.
     pub fn shared_total(&self) -> u64 {
-        (0..2).map(|side| self.pair.partition_at(side).shared_match().0.written_total).sum()
+        (0..2).map(|side| self.cluster.partition_at(side).shared_match().0.written_total).sum()
     }
 }

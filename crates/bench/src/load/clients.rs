@@ -1,4 +1,4 @@
-//! Good: well-behaved clients, all in one thread. Each connects, identifies, sends heartbeats, reads at once, and
+//! Clients: well-behaved clients, all in one thread. Each connects, identifies, sends heartbeats, reads at once, and
 //! behaves like a library after RECONNECT or a lost connection: it connects again and resumes.
 //!
 //! Owns        their sockets and sessions, received dispatches and their times.
@@ -8,8 +8,8 @@
 
 use super::{
     curve::Curve,
+    fixture::{Account, GUILD, Said},
     socket::{is_for_later, write_unsent},
-    town::{Account, GUILD, Said},
 };
 use anyhow::{Context as _, Result};
 use guildhall_ws_proto::{Decoder, Event, Limits, Opcode, Role, append_masked_frame, handshake::ClientHandshake};
@@ -64,7 +64,7 @@ pub struct Report {
 }
 
 /// See the module.
-pub struct Good {
+pub struct Clients {
     shared: Arc<Shared>,
     thread: JoinHandle<Result<Report>>,
 }
@@ -79,7 +79,7 @@ struct Shared {
     published_heard: AtomicU64,
 }
 
-impl Good {
+impl Clients {
     /// Connects all of them.
     pub fn start(addr: SocketAddr, accounts: Vec<Account>, begun: Instant) -> Self {
         let shared = Arc::new(Shared::default());

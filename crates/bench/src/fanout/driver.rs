@@ -1,10 +1,10 @@
-//! Stage: the bench's end of all threads, and what became of the events.
+//! Driver: the bench's end of all threads, and what became of the events.
 
 use super::{
     FanoutArgs, FanoutMode, Report,
     guild::{GuildReport, GuildThread, ToGuildThread, run_jobs},
-    mix::{Kind, Mix, People, Step},
     partition::{PartitionEnds, PartitionReport, PartitionThread, ToPartitionThread},
+    workload::{Kind, People, Step, Workload},
 };
 use crate::{crowd, usage};
 use anyhow::{Context, Result, bail};
@@ -80,11 +80,11 @@ impl Events {
 }
 
 /// The bench's end of all threads.
-pub struct Stage {
+pub struct Driver {
     guild: Sender<ToGuildThread>,
     partitions: Vec<Sender<ToPartitionThread>>,
     reports: Receiver<Report>,
-    mix: Mix,
+    workload: Workload,
     pub events: Events,
     /// Since counting began.
     pub events_of: BTreeMap<Kind, u64>,
@@ -96,7 +96,7 @@ pub struct Stage {
     pub partition_reports: Vec<PartitionReport>,
 }
 
-impl Stage {
+impl Driver {
     /// Starts the threads and waits for the guild; nobody is there yet.
     pub fn set(args: FanoutArgs, people: People, partitions_count: usize) -> Result<Self> {
         let clock = SystemClock::default();
@@ -121,7 +121,7 @@ impl Stage {
             let mut config = PartitionConfig::new(PartitionId(n as u16), "ws://127.0.0.1".into(), [7; 32]);
             config.partitions_count = partitions_count as u16;
             if args.mode == FanoutMode::SharedZstd {
-                config.streams = crate::SHARED;
+                config.stream_codec = crate::SHARED;
             }
             config.passive_above_members = Some(0);
             config.passive_interval_ms = args.passive_interval_ms;
@@ -150,11 +150,11 @@ impl Stage {
             }
             .run();
         })?;
-        let mut stage = Self {
+        let mut driver = Self {
             guild: guild_sender,
             partitions,
             reports,
-            mix: Mix::new(0x6A11, people),
+            workload: Workload::new(0x6A11, people),
             events: Events::default(),
             events_of: BTreeMap::new(),
             is_loaded: false,
@@ -163,8 +163,8 @@ impl Stage {
             guild_report: None,
             partition_reports: Vec::new(),
         };
-        stage.take_reports(None, |stage| stage.is_loaded)?;
-        Ok(stage)
+        driver.take_reports(None, |driver| driver.is_loaded)?;
+        Ok(driver)
     }
 
     /// Takes what the threads report until `done`, or until `until`.
@@ -176,7 +176,7 @@ impl Stage {
                 Ok(Report::Loaded) => self.is_loaded = true,
                 Ok(Report::Entered(count)) => self.entered += count,
                 Ok(Report::Heartbeat) => self.heartbeats += 1,
-                Ok(Report::Said(said)) => self.mix.said(said),
+                Ok(Report::Said(said)) => self.workload.said(said),
                 Ok(Report::Delivered { event, at }) => self.events.deliver(event, at, partitions),
                 Ok(Report::Guild(report)) => self.guild_report = Some(report),
                 Ok(Report::Partition(report)) => self.partition_reports.push(report),
@@ -188,11 +188,11 @@ impl Stage {
         Ok(())
     }
 
-    fn tell_guild(&self, message: ToGuildThread) -> Result<()> {
+    fn send_to_guild(&self, message: ToGuildThread) -> Result<()> {
         self.guild.send(message).ok().context("the guild's thread ended")
     }
 
-    fn tell_partitions(&self, message: impl Fn(usize) -> ToPartitionThread) -> Result<()> {
+    fn send_to_partitions(&self, message: impl Fn(usize) -> ToPartitionThread) -> Result<()> {
         for (n, partition) in self.partitions.iter().enumerate() {
             partition.send(message(n)).ok().context("a partition's thread ended")?;
         }
@@ -206,9 +206,9 @@ impl Stage {
         }
         let (count, first, len) = (self.partitions.len(), members.start, members.len());
         let share = |n: usize| first + n * len / count..first + (n + 1) * len / count;
-        self.tell_partitions(|n| ToPartitionThread::Enter { members: share(n), subscribe_to })?;
+        self.send_to_partitions(|n| ToPartitionThread::Enter { members: share(n), subscribe_to })?;
         let all = self.entered + len;
-        self.take_reports(None, |stage| stage.entered == all)
+        self.take_reports(None, |driver| driver.entered == all)
     }
 
     /// Memory after new sessions have received and acknowledged their data, and the allocator has returned the rest.
@@ -216,38 +216,38 @@ impl Stage {
         // Later messages of the guild are member lists, which jobs build.
         thread::sleep(LATER);
         let all = self.heartbeats + self.partitions.len();
-        self.tell_partitions(|_| ToPartitionThread::HeartbeatAll)?;
-        self.take_reports(None, |stage| stage.heartbeats == all)?;
+        self.send_to_partitions(|_| ToPartitionThread::HeartbeatAll)?;
+        self.take_reports(None, |driver| driver.heartbeats == all)?;
         usage::settled_rss_bytes()
     }
 
     /// Counting begins.
     pub fn begin(&mut self) -> Result<()> {
         self.events_of.clear();
-        self.tell_guild(ToGuildThread::Begin)?;
-        self.tell_partitions(|_| ToPartitionThread::Begin)
+        self.send_to_guild(ToGuildThread::Begin)?;
+        self.send_to_partitions(|_| ToPartitionThread::Begin)
     }
 
     /// Counting ends, and with it the threads.
     pub fn end(&mut self) -> Result<()> {
-        self.tell_guild(ToGuildThread::End)?;
-        self.tell_partitions(|_| ToPartitionThread::End)?;
+        self.send_to_guild(ToGuildThread::End)?;
+        self.send_to_partitions(|_| ToPartitionThread::End)?;
         let partitions = self.partitions.len();
-        self.take_reports(None, |stage| stage.guild_report.is_some() && stage.partition_reports.len() == partitions)
+        self.take_reports(None, |driver| driver.guild_report.is_some() && driver.partition_reports.len() == partitions)
     }
 
     fn post(&mut self, accepted: Instant) -> Result<()> {
         let event = self.events.accept(accepted);
-        let Step { kind, actor, command, author } = self.mix.next();
+        let Step { kind, actor, command, author } = self.workload.next();
         *self.events_of.entry(kind).or_default() += 1;
-        self.tell_guild(ToGuildThread::Command { event, actor, command: Box::new(command), author })
+        self.send_to_guild(ToGuildThread::Command { event, actor, command: Box::new(command), author })
     }
 
     /// Each event after the one before it was delivered everywhere.
     pub fn post_in_turn(&mut self, count: usize) -> Result<()> {
         for _ in 0..count {
             self.post(Instant::now())?;
-            self.take_reports(None, |stage| stage.events.are_all_everywhere())?;
+            self.take_reports(None, |driver| driver.events.are_all_everywhere())?;
         }
         Ok(())
     }
@@ -261,7 +261,7 @@ impl Stage {
             self.take_reports(Some(due), |_| Instant::now() >= due)?;
             self.post(due)?;
         }
-        self.take_reports(None, |stage| stage.events.are_all_everywhere())
+        self.take_reports(None, |driver| driver.events.are_all_everywhere())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Floor roles: the least that the kernel lets anybody spend. A plain non-blocking `send` of the same bytes to as many
+//! Baseline roles: the least that the kernel lets anybody spend. A plain non-blocking `send` of the same bytes to as many
 //! sockets, and somebody who reads them.
 
 use super::{
@@ -24,7 +24,7 @@ pub fn run_sender(port: u16) -> Result<()> {
     serve(|command, args| match (command, args) {
         ("connect", [count]) => {
             for _ in 0..count.parse()? {
-                let stream = TcpStream::connect(("127.0.0.1", port)).context("connecting to the floor's reader")?;
+                let stream = TcpStream::connect(("127.0.0.1", port)).context("connecting to the baseline's reader")?;
                 stream.set_nodelay(true)?;
                 stream.set_nonblocking(true)?;
                 streams.push(stream);
@@ -73,7 +73,7 @@ pub fn run_reader() -> Result<()> {
             }
             loop {
                 match streams[event.token().0].read(&mut buffer) {
-                    Ok(0) => bail!("the floor's sender closed"),
+                    Ok(0) => bail!("the baseline's sender closed"),
                     Ok(count) => *bytes += count as u64,
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                     Err(error) => return Err(error.into()),

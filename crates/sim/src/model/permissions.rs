@@ -1,6 +1,6 @@
 //! The permission algorithm of docs/protocol/reference.md §5.2, and its results.
 
-use super::{NaiveChannel, NaiveMember, State};
+use super::{ChannelModel, MemberModel, State};
 
 pub const KICK_MEMBERS: u64 = 1 << 1;
 pub const BAN_MEMBERS: u64 = 1 << 2;
@@ -18,7 +18,7 @@ const ALL: u64 = 8_866_461_766_385_663;
 const TIMED_OUT: u64 = VIEW_CHANNEL | READ_MESSAGE_HISTORY;
 
 impl State {
-    fn base(&self, user: u64, member: &NaiveMember) -> u64 {
+    fn base(&self, user: u64, member: &MemberModel) -> u64 {
         if user == self.owner {
             return ALL;
         }
@@ -29,7 +29,7 @@ impl State {
         if p & ADMINISTRATOR != 0 { ALL } else { p }
     }
 
-    fn in_channel(&self, user: u64, member: &NaiveMember, channel: &NaiveChannel, now_unix_ms: i64) -> u64 {
+    fn in_channel(&self, user: u64, member: &MemberModel, channel: &ChannelModel, now_unix_ms: i64) -> u64 {
         let mut p = self.base(user, member);
         if p & ADMINISTRATOR != 0 {
             return ALL;
@@ -57,7 +57,7 @@ impl State {
     }
 
     /// Whether a member can view a channel. Time-outs leave VIEW_CHANNEL, so the time does not matter.
-    pub(super) fn views(&self, user: u64, member: &NaiveMember, channel: &NaiveChannel) -> bool {
+    pub(super) fn views(&self, user: u64, member: &MemberModel, channel: &ChannelModel) -> bool {
         self.in_channel(user, member, channel, 0) & VIEW_CHANNEL != 0
     }
 
@@ -82,14 +82,14 @@ impl State {
     }
 }
 
-impl NaiveMember {
+impl MemberModel {
     /// Under a time-out, or quarantined.
     fn is_silenced(&self, now_unix_ms: i64) -> bool {
         self.is_quarantined || self.silenced_until > now_unix_ms
     }
 }
 
-impl NaiveChannel {
+impl ChannelModel {
     fn is_voice(&self) -> bool {
         matches!(self.kind, 2 | 13)
     }

@@ -1,10 +1,10 @@
-//! Beside: concurrent work on all members: reading a snapshot, counting the recipients of `@everyone`, and a search by
+//! Background load: concurrent work on all members: reading a snapshot, counting the recipients of `@everyone`, and a search by
 //! name. Each restarts when it has finished.
 //!
 //! Owns        a thread for each of them.
 //! Invariants  all three run whenever an operation is timed, except while one restarts.
 
-use super::{GUILD, Lab, SYSTEM, session};
+use super::{GUILD, Harness, SYSTEM, session};
 use crate::crowd;
 use anyhow::{Context, Result, bail};
 use guildhall_guild::{Command, Job, JobDone, Reply};
@@ -37,12 +37,12 @@ enum Done {
 }
 
 /// See the module.
-pub struct Beside {
+pub struct BackgroundLoad {
     work: [Sender<Work>; 3],
     done: Receiver<Done>,
 }
 
-impl Beside {
+impl BackgroundLoad {
     fn start() -> Result<Self> {
         let (told, done) = mpsc::channel();
         let begin = |name: &str| -> Result<Sender<Work>> {
@@ -75,17 +75,17 @@ fn run(inbox: &Receiver<Work>, told: &Sender<Done>) {
     }
 }
 
-impl Lab {
-    /// From now on others work on all members.
-    pub fn begin_beside(&mut self) -> Result<()> {
-        self.settle()?;
-        self.beside = Some(Beside::start()?);
+impl Harness {
+    /// Starts the concurrent work on all members.
+    pub fn begin_background_load(&mut self) -> Result<()> {
+        self.run_until_idle()?;
+        self.background_load = Some(BackgroundLoad::start()?);
         [Task::Snapshot, Task::Audience, Task::Search].into_iter().try_for_each(|task| self.begin_task(task))
     }
 
     /// Waits until all of it has finished; nothing restarts.
-    pub fn end_beside(&mut self) -> Result<()> {
-        let Some(Beside { work, done }) = self.beside.take() else { return Ok(()) };
+    pub fn end_background_load(&mut self) -> Result<()> {
+        let Some(BackgroundLoad { work, done }) = self.background_load.take() else { return Ok(()) };
         drop(work);
         for done in done {
             if let Done::Job(_, done) = done {
@@ -96,8 +96,8 @@ impl Lab {
     }
 
     /// Handles results and restarts the work. Not while an operation is timed.
-    pub fn keep_beside(&mut self) -> Result<()> {
-        while let Some(done) = self.beside.as_ref().and_then(|beside| beside.done.try_recv().ok()) {
+    pub fn continue_background_load(&mut self) -> Result<()> {
+        while let Some(done) = self.background_load.as_ref().and_then(|load| load.done.try_recv().ok()) {
             let task = match done {
                 Done::Read => Task::Snapshot,
                 Done::Job(task, done) => {
@@ -106,7 +106,7 @@ impl Lab {
                     task
                 }
             };
-            self.rounds_beside += 1;
+            self.background_rounds += 1;
             self.begin_task(task)?;
         }
         Ok(())
@@ -130,7 +130,7 @@ impl Lab {
             }
         };
         self.jobs = before;
-        self.beside.as_ref().map_or(Ok(()), |beside| beside.submit(task, work))
+        self.background_load.as_ref().map_or(Ok(()), |load| load.submit(task, work))
     }
 }
 

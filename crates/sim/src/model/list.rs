@@ -1,6 +1,6 @@
 //! Member lists: all members sorted from scratch for every query (docs/protocol/reference.md §8.6).
 
-use super::{NaiveChannel, State};
+use super::{ChannelModel, State};
 use std::{cmp::Reverse, collections::BTreeMap};
 
 const VIEW_CHANNEL: u64 = 1 << 10;
@@ -23,7 +23,7 @@ fn murmur3(text: &str) -> u32 {
 }
 
 /// The id of a channel's list.
-pub fn list_id(state: &State, channel: &NaiveChannel) -> String {
+pub fn list_id(state: &State, channel: &ChannelModel) -> String {
     let everyone = state.roles.get(&state.guild_id).copied().unwrap_or(0);
     if everyone & VIEW_CHANNEL != 0 && channel.overwrites.iter().all(|o| o.deny & VIEW_CHANNEL == 0) {
         return "everyone".to_owned();

@@ -1,4 +1,4 @@
-//! Mix: events of a busy guild, one command at a time.
+//! Workload: events of a busy guild, one command at a time.
 //!
 //! Owns        the frequency of each kind of event, its actor, and the messages to react to, edit and delete.
 //! Invariants  the same seed and the same messages give the same commands; each actor has the permission; each command
@@ -53,7 +53,7 @@ pub enum Kind {
     Leave,
 }
 
-/// Per cent of each. There is no published mix that we know of, so this is what a busy public guild looks like to us:
+/// Per cent of each. There is no published workload that we know of, so this is what a busy public guild looks like to us:
 /// one message in three gets a reaction, every second message was typed long enough to show, those who are there come,
 /// go and change their game more often than anybody writes, and people join and leave all day.
 pub const SHARES: [(Kind, u64); 11] = [
@@ -114,7 +114,7 @@ pub struct People {
 
 /// A source of commands.
 #[derive(Debug)]
-pub struct Mix {
+pub struct Workload {
     rng: Rng,
     people: People,
     count: usize,
@@ -131,7 +131,7 @@ pub struct Mix {
     joined: VecDeque<UserId>,
 }
 
-impl Mix {
+impl Workload {
     pub fn new(seed: u64, people: People) -> Self {
         // Somebody must act even if nobody looks.
         let active = if people.active == 0 { people.online } else { people.active };
@@ -149,7 +149,7 @@ impl Mix {
         }
     }
 
-    /// A message of this mix exists now.
+    /// A message of this workload exists now.
     pub fn said(&mut self, said: Said) {
         if said.channel_id == crowd::insiders_channel() {
             return;
@@ -333,8 +333,8 @@ impl Mix {
 
     fn join(&mut self) -> Command {
         let newest = self.people.members - 1;
-        let beside = if self.rng.chance(NEW_ACCOUNTS) { newest } else { self.below(self.people.members) };
-        let user = crowd::stranger(beside, self.count as u64);
+        let user_number = if self.rng.chance(NEW_ACCOUNTS) { newest } else { self.below(self.people.members) };
+        let user = crowd::stranger(user_number, self.count as u64);
         self.joined.push_back(user.id);
         Command::AddMember(user)
     }
@@ -376,7 +376,7 @@ mod tests {
     #[test]
     fn every_command_is_accepted_and_makes_a_difference() {
         let mut guild = Guild::load(crowd::record(PEOPLE.members, 0, 0), GuildLimits::default(), 1);
-        let mut mix = Mix::new(7, PEOPLE);
+        let mut workload = Workload::new(7, PEOPLE);
         let mut now = Now::new(1, 1_800_000_000_000);
         let relay = RelayId::first(PartitionId(0));
         guild.handle_relay(now, ToGuild::Subscribe { relay, epoch: 1 });
@@ -386,7 +386,7 @@ mod tests {
         for _ in 0..3_000 {
             // Slow enough that no presence has to wait.
             now = Now::new(now.instant.0 + 20, now.unix.0 + 20);
-            let Step { kind, actor, command, author } = mix.next();
+            let Step { kind, actor, command, author } = workload.next();
             *counts.entry(kind).or_insert(0) += 1;
             let reply = match guild.handle_command(now, actor, &command) {
                 Outcome::Reply(Ok(reply)) => reply,
@@ -394,7 +394,7 @@ mod tests {
             };
             if let (Kind::Message, Reply::Message(reply)) = (kind, reply) {
                 let message = &reply.message;
-                mix.said(Said { channel_id: message.channel_id, message_id: message.id, author });
+                workload.said(Said { channel_id: message.channel_id, message_id: message.id, author });
             }
             let outputs = std::iter::from_fn(|| guild.poll_output());
             silent += usize::from(outputs.filter(|output| matches!(output, Output::Relay(..))).count() == 0);
@@ -402,14 +402,18 @@ mod tests {
         // The same person reacts twice with the same emoji now and then.
         assert!(silent <= 10, "{silent} commands sent no event");
         assert_eq!(counts.len(), SHARES.len(), "{counts:?}");
-        assert!(mix.recent.len() <= RECENT_MAX && mix.in_voice.len() <= VOICE_MAX && mix.given.len() <= GIVEN_MAX);
+        assert!(
+            workload.recent.len() <= RECENT_MAX
+                && workload.in_voice.len() <= VOICE_MAX
+                && workload.given.len() <= GIVEN_MAX
+        );
     }
 
     #[test]
     fn the_same_seed_gives_the_same_commands() {
         let commands = |seed| {
-            let mut mix = Mix::new(seed, PEOPLE);
-            (0..200).map(|_| format!("{:?}", mix.next())).collect::<Vec<_>>()
+            let mut workload = Workload::new(seed, PEOPLE);
+            (0..200).map(|_| format!("{:?}", workload.next())).collect::<Vec<_>>()
         };
         assert_eq!(commands(1), commands(1));
         assert_ne!(commands(1), commands(2));

@@ -14,7 +14,7 @@ use crate::{
     admission::{Admission, Handshake, NoPlace, Peers, RestPermit, TooMany},
     body,
     clock::SystemClock,
-    mailbox::{ConnPermit, Mailbox, Note},
+    mailbox::{ConnPermit, Mailbox, PartitionCommand},
     progress::{Progress, Watched},
     tls::Records,
     url::parse_query,
@@ -79,7 +79,7 @@ fn answer_kind(status: StatusCode) -> usize {
 
 /// Refused and closed sockets since the start, and answers of REST.
 #[derive(Debug, Default)]
-pub struct FrontCounters {
+pub struct HttpCounters {
     /// Answers to requests, without health and metrics, in the order of `ANSWER_KINDS`.
     pub answers: [AtomicU64; ANSWER_KINDS.len()],
     /// Refused at `connections_max`, or at the share of REST or the gateway.
@@ -95,14 +95,14 @@ pub struct FrontCounters {
 }
 
 /// State that all connections of the listener share.
-pub struct Front {
-    pub http: Router,
+pub struct HttpServer {
+    pub router: Router,
     pub mailboxes: Arc<[Mailbox]>,
     pub conns_count: Arc<AtomicUsize>,
     pub connections_max: AtomicUsize,
     /// A REST socket is reset if its client reads nothing for this long.
     pub write_stall_ms: AtomicU64,
-    pub counters: Arc<FrontCounters>,
+    pub counters: Arc<HttpCounters>,
     /// The node is about to stop: upgrades get 503.
     pub is_draining: AtomicBool,
     /// Dictionaries that `dict` may name.
@@ -121,7 +121,7 @@ pub struct Front {
     pub access: Option<Arc<AccessLog>>,
 }
 
-impl Front {
+impl HttpServer {
     /// Counts a socket that is refused for lack of a place, and logs it once per `FULL_LOG_EVERY_MS`.
     fn count_full(&self) {
         self.counters.full.fetch_add(1, Ordering::Relaxed);
@@ -155,24 +155,24 @@ fn is_out_of_descriptors(error: &io::Error) -> bool {
 }
 
 /// Accepts sockets until the task is dropped.
-pub async fn accept(front: Arc<Front>, listener: TcpListener) {
+pub async fn accept(http: Arc<HttpServer>, listener: TcpListener) {
     let mut spare = SpareDescriptor::open();
     let (out_of_descriptors, other) = (LogGate::new(FULL_LOG_EVERY_MS), LogGate::new(FULL_LOG_EVERY_MS));
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
                 let _ = stream.set_nodelay(true);
-                tokio::spawn(serve(front.clone(), stream, peer));
+                tokio::spawn(serve(http.clone(), stream, peer));
             }
             Err(error) if is_out_of_descriptors(&error) => {
-                if let Some(count) = out_of_descriptors.note(front.clock.now().instant) {
+                if let Some(count) = out_of_descriptors.note(http.clock.now().instant) {
                     tracing::warn!(%error, count, "no descriptor is left for new sockets: they get 503; see Open files");
                 }
                 drop(spare.0.take());
                 match tokio::time::timeout(ACCEPT_PAUSE, listener.accept()).await {
                     Ok(Ok((stream, _))) => {
-                        front.counters.descriptors.fetch_add(1, Ordering::Relaxed);
-                        refuse(&front, stream);
+                        http.counters.descriptors.fetch_add(1, Ordering::Relaxed);
+                        refuse(&http, stream);
                     }
                     Ok(Err(_)) => tokio::time::sleep(ACCEPT_PAUSE).await,
                     // No socket is waiting any more.
@@ -181,7 +181,7 @@ pub async fn accept(front: Arc<Front>, listener: TcpListener) {
                 spare = SpareDescriptor::open();
             }
             Err(error) => {
-                if let Some(count) = other.note(front.clock.now().instant) {
+                if let Some(count) = other.note(http.clock.now().instant) {
                     tracing::warn!(%error, count, "a connection could not be accepted");
                 }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -190,24 +190,24 @@ pub async fn accept(front: Arc<Front>, listener: TcpListener) {
     }
 }
 
-async fn serve(front: Arc<Front>, stream: TcpStream, peer: SocketAddr) {
-    let count = front.conns_count.fetch_add(1, Ordering::Relaxed);
-    let permit = ConnPermit::new(front.conns_count.clone());
-    let connections_max = front.connections_max.load(Ordering::Relaxed);
+async fn serve(http: Arc<HttpServer>, stream: TcpStream, peer: SocketAddr) {
+    let count = http.conns_count.fetch_add(1, Ordering::Relaxed);
+    let permit = ConnPermit::new(http.conns_count.clone());
+    let connections_max = http.connections_max.load(Ordering::Relaxed);
     if count >= connections_max.saturating_add(SPARE_PLACES) {
-        front.count_full();
-        return refuse(&front, stream);
+        http.count_full();
+        return refuse(&http, stream);
     }
-    let Some(handshake) = front.admission.begin(peer.ip(), &front.peers) else {
-        front.counters.handshakes.fetch_add(1, Ordering::Relaxed);
-        return refuse(&front, stream);
+    let Some(handshake) = http.admission.begin(peer.ip(), &http.peers) else {
+        http.counters.handshakes.fetch_add(1, Ordering::Relaxed);
+        return refuse(&http, stream);
     };
-    let write_stall = Duration::from_millis(front.write_stall_ms.load(Ordering::Relaxed));
-    let progress = Progress::new(write_stall, front.counters.clone());
+    let write_stall = Duration::from_millis(http.write_stall_ms.load(Ordering::Relaxed));
+    let progress = Progress::new(write_stall, http.counters.clone());
     let stream = Watched::new(stream, progress.clone());
-    let front_tls = front.tls.clone();
+    let http_tls = http.tls.clone();
     let visit = Arc::new(Visit {
-        front,
+        http,
         peer,
         is_spare: count >= connections_max,
         began: Instant::now(),
@@ -218,13 +218,13 @@ async fn serve(front: Arc<Front>, stream: TcpStream, peer: SocketAddr) {
         let visit = visit.clone();
         async move { Ok::<_, Infallible>(visit.handle(request).await) }
     });
-    let mut http = hyper::server::conn::http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_BYTES_MAX);
+    let mut builder = hyper::server::conn::http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_BYTES_MAX);
     // An error here is the client's: it has got its answer, or has left.
-    let _ = match &front_tls {
-        None => http.serve_connection(TokioIo::new(stream), service).with_upgrades().await,
+    let _ = match &http_tls {
+        None => builder.serve_connection(TokioIo::new(stream), service).with_upgrades().await,
         Some(tls) => match tokio::time::timeout(HEAD_TIMEOUT, tls.accept(stream)).await {
-            Ok(Ok(stream)) => http.serve_connection(TokioIo::new(stream), service).with_upgrades().await,
+            Ok(Ok(stream)) => builder.serve_connection(TokioIo::new(stream), service).with_upgrades().await,
             Ok(Err(_)) | Err(_) => Ok(()),
         },
     };
@@ -232,8 +232,8 @@ async fn serve(front: Arc<Front>, stream: TcpStream, peer: SocketAddr) {
 
 /// Refuses a socket with 503. Clients that speak TLS get no answer, because a handshake would need the place that is
 /// missing.
-fn refuse(front: &Front, stream: TcpStream) {
-    if front.tls.is_some() {
+fn refuse(http: &HttpServer, stream: TcpStream) {
+    if http.tls.is_some() {
         return;
     }
     const ANSWER: &[u8] =
@@ -259,7 +259,7 @@ struct Permits {
 
 /// A socket until its upgrade.
 struct Visit {
-    front: Arc<Front>,
+    http: Arc<HttpServer>,
     peer: SocketAddr,
     /// It has one of `SPARE_PLACES`.
     is_spare: bool,
@@ -275,8 +275,8 @@ fn wants_upgrade(request: &Request<Incoming>) -> bool {
 impl Visit {
     async fn handle(&self, request: Request<Incoming>) -> Response<Body> {
         let wants_upgrade = wants_upgrade(&request);
-        let mut seen = self.front.access.as_ref().map(|log| {
-            let address = (self.front.peers.address_of)(self.peer.ip(), request.headers());
+        let mut seen = self.http.access.as_ref().map(|log| {
+            let address = (self.http.peers.client_address)(self.peer.ip(), request.headers());
             Seen::begin(log.clone(), address, &request, wants_upgrade)
         });
         let mut response = self.answer(request, &mut seen).await;
@@ -293,11 +293,11 @@ impl Visit {
         let wants_upgrade = wants_upgrade(&request);
         let is_ops = matches!(request.uri().path(), "/healthz" | "/readyz" | "/metrics");
         if self.is_spare && (wants_upgrade || !is_ops) {
-            self.front.count_full();
+            self.http.count_full();
             return last(full());
         }
-        if wants_upgrade && self.front.is_draining.load(Ordering::Acquire) {
-            return later(
+        if wants_upgrade && self.http.is_draining.load(Ordering::Acquire) {
+            return retry_later(
                 StatusCode::SERVICE_UNAVAILABLE,
                 DRAINING_RETRY_S,
                 "this node is stopping: connect to another one\n",
@@ -318,12 +318,12 @@ impl Visit {
         request.extensions_mut().insert(axum::extract::ConnectInfo(self.peer));
         let (parts, body) = request.into_parts();
         let (body, rest) = body::shared(body);
-        let response = match self.front.http.clone().oneshot(Request::from_parts(parts, Body::new(body))).await {
+        let response = match self.http.router.clone().oneshot(Request::from_parts(parts, Body::new(body))).await {
             Ok(response) => response,
             Err(never) => match never {},
         };
         if !is_ops {
-            self.front.counters.answers[answer_kind(response.status())].fetch_add(1, Ordering::Relaxed);
+            self.http.counters.answers[answer_kind(response.status())].fetch_add(1, Ordering::Relaxed);
         }
         // In a separate task, so that the answer does not wait for a client that announced a body and sends nothing.
         tokio::spawn(rest.drain());
@@ -337,10 +337,10 @@ impl Visit {
 
     /// Takes a place of REST, unless the socket has one.
     fn take_rest_place(&self) -> Result<(), NoPlace> {
-        let front = &self.front;
+        let http = &self.http;
         self.with_permits(|permits| {
             if permits.rest.is_none() {
-                permits.rest = Some(front.admission.place_for_rest(self.peer.ip(), &front.peers)?);
+                permits.rest = Some(http.admission.place_for_rest(self.peer.ip(), &http.peers)?);
             }
             Ok(())
         })
@@ -349,53 +349,57 @@ impl Visit {
     fn without_place(&self, why: NoPlace) -> Response<Body> {
         match why {
             NoPlace::Node => {
-                self.front.count_full();
+                self.http.count_full();
                 last(full())
             }
             NoPlace::Address => {
-                self.front.counters.address.fetch_add(1, Ordering::Relaxed);
+                self.http.counters.address.fetch_add(1, Ordering::Relaxed);
                 let message = "too many connections from this address\n";
-                last(later(StatusCode::TOO_MANY_REQUESTS, FULL_RETRY_S, message))
+                last(retry_later(StatusCode::TOO_MANY_REQUESTS, FULL_RETRY_S, message))
             }
         }
     }
 
     fn upgrade(&self, mut request: Request<Incoming>, seen: &mut Option<Seen>) -> Response<Body> {
-        let front = &self.front;
+        let http = &self.http;
         let version = if request.version() == Version::HTTP_11 { (1, 1) } else { (1, 0) };
         let mut handshake = UpgradeRequest::new(request.method().as_str(), version);
         for (name, value) in request.headers() {
             handshake.handle_header(name.as_str(), value.as_bytes());
         }
-        let mut params = parse_query(request.uri().query(), &front.dictionaries);
+        let mut params = parse_query(request.uri().query(), &http.dictionaries);
         // A stream that the URL compresses is not compressed again by permessage-deflate; a refused client needs
         // neither.
         let is_plain = params.as_ref().is_ok_and(|params| params.compression == Compression::None);
-        let mut deflate = DeflateNegotiation::new(front.deflate.filter(|_| is_plain));
+        let mut deflate = DeflateNegotiation::new(http.deflate.filter(|_| is_plain));
         let offers = request.headers().get_all(header::SEC_WEBSOCKET_EXTENSIONS);
         let offered = offers.iter().try_for_each(|offer| deflate.handle_header(offer.as_bytes()));
         let accept = match handshake.accept().and_then(|accept| offered.map(|()| accept)) {
             Ok(accept) => accept,
             Err(error) => return bad_handshake(error.http_status(), &error.to_string()),
         };
-        let address = (front.peers.address_of)(self.peer.ip(), request.headers());
-        let address = match front.admission.admit(address, Instant::now()) {
+        let address = (http.peers.client_address)(self.peer.ip(), request.headers());
+        let address = match http.admission.admit(address, Instant::now()) {
             Ok(address) => address,
             Err(TooMany { retry_after_s }) => {
-                front.counters.address.fetch_add(1, Ordering::Relaxed);
-                return later(StatusCode::TOO_MANY_REQUESTS, retry_after_s, "too many connections from this address\n");
+                http.counters.address.fetch_add(1, Ordering::Relaxed);
+                return retry_later(
+                    StatusCode::TOO_MANY_REQUESTS,
+                    retry_after_s,
+                    "too many connections from this address\n",
+                );
             }
         };
-        if front.admission.is_gateway_full(front.conns_count.load(Ordering::Relaxed)) {
-            front.count_full();
+        if http.admission.is_gateway_full(http.conns_count.load(Ordering::Relaxed)) {
+            http.count_full();
             return last(full());
         }
         let agreed = deflate.agreed();
         if let (Ok(params), Some(agreed)) = (&mut params, agreed) {
             params.compression = Compression::Deflate(agreed);
         }
-        let turn = front.next_partition.fetch_add(1, Ordering::Relaxed);
-        let mailbox = front.mailboxes[turn % front.mailboxes.len()].clone();
+        let turn = http.next_partition.fetch_add(1, Ordering::Relaxed);
+        let mailbox = http.mailboxes[turn % http.mailboxes.len()].clone();
         let permit = self.with_permits(|permits| {
             drop(permits.rest.take());
             permits.conn.take()
@@ -409,7 +413,7 @@ impl Visit {
             if let Ok(upgraded) = upgrade.await
                 && let Some((stream, tls, early)) = into_socket(upgraded)
             {
-                mailbox.send(Note::Accepted { stream, tls, early, params, permit });
+                mailbox.send(PartitionCommand::Accepted { stream, tls, early, params, permit });
             }
         });
         let mut response = Response::builder();
@@ -443,7 +447,7 @@ fn into_socket(upgraded: Upgraded) -> Option<Socket> {
 
 /// 503 for lack of a place.
 fn full() -> Response<Body> {
-    later(StatusCode::SERVICE_UNAVAILABLE, FULL_RETRY_S, "this node has no free place for another connection\n")
+    retry_later(StatusCode::SERVICE_UNAVAILABLE, FULL_RETRY_S, "this node has no free place for another connection\n")
 }
 
 /// Closes the connection after this answer.
@@ -454,7 +458,7 @@ fn last(mut response: Response<Body>) -> Response<Body> {
 }
 
 /// A temporary refusal, with `Retry-After`.
-fn later(status: StatusCode, retry_after_s: u32, message: &'static str) -> Response<Body> {
+fn retry_later(status: StatusCode, retry_after_s: u32, message: &'static str) -> Response<Body> {
     Response::builder()
         .status(status)
         .header(header::RETRY_AFTER, retry_after_s)
@@ -498,8 +502,8 @@ mod tests {
             // More than the kernel takes.
             async { vec![0u8; 4 << 20] }
         };
-        let front = Arc::new(Front {
-            http: Router::new().route("/", get(answer)),
+        let http = Arc::new(HttpServer {
+            router: Router::new().route("/", get(answer)),
             mailboxes: Arc::from([]),
             conns_count: Arc::default(),
             connections_max: AtomicUsize::new(100),
@@ -518,12 +522,11 @@ mod tests {
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();
-        let accepting = tokio::spawn(accept(front.clone(), listener));
+        let accepting = tokio::spawn(accept(http.clone(), listener));
         let mut client = TcpStream::connect(addr).await.unwrap();
         client.write_all("GET / HTTP/1.1\r\nHost: t\r\n\r\n".repeat(20).as_bytes()).await.unwrap();
-        wait_for("the end of a client that does not read", || front.counters.stalled.load(Ordering::Relaxed) == 1)
-            .await;
-        wait_for("its place is free", || front.conns_count.load(Ordering::Relaxed) == 0).await;
+        wait_for("the end of a client that does not read", || http.counters.stalled.load(Ordering::Relaxed) == 1).await;
+        wait_for("its place is free", || http.conns_count.load(Ordering::Relaxed) == 0).await;
         assert_eq!(made.load(Ordering::Relaxed), 1, "the others were never looked at");
         accepting.abort();
     }

@@ -1,7 +1,7 @@
 //! Commands in a direct message: whether they are permitted, their events, and the recipients, in order
 //! (docs/protocol/reference.md §10.2).
 
-use super::{NaiveDirect, ToldDirect, direct::direct_text};
+use super::{DirectModel, ToldDirect, direct::direct_text};
 use guildhall_guild::{Actor, Command, DirectCommand};
 use guildhall_guild_protocol::{AudienceRule, Payload, Published};
 use std::{collections::BTreeSet, sync::Arc};
@@ -46,7 +46,7 @@ fn user_of(actor: Actor) -> Option<u64> {
     }
 }
 
-impl NaiveDirect {
+impl DirectModel {
     /// Whether a command must succeed; none: that depends on what it is about.
     fn must_succeed(&self, actor: Actor, command: &Command) -> Option<bool> {
         let user = user_of(actor);

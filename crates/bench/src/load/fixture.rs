@@ -1,4 +1,4 @@
-//! Town: the guild that the clients of these benches are in.
+//! Fixture: the guild that the clients of these benches are in.
 //!
 //! Owns        its ids, and making it by the backend API, as a backend would.
 

@@ -1,14 +1,14 @@
 //! Contexts of a node: in slots, bounded together, some of them larger.
 
 use guildhall_codec::{
-    ClassicContexts, ClassicParams, Dictionary, StreamCompressor, StreamDecompressor, ZlibParams, ZstdParams,
+    ContextParams, ContextPool, Dictionary, StreamCompressor, StreamDecompressor, ZlibParams, ZstdParams,
 };
 use guildhall_stdx::Rng;
 use std::{sync::Arc, thread};
 use zstd_safe::{CCtx, CParameter, FrameFormat, InBuffer, OutBuffer, zstd_sys::ZSTD_EndDirective};
 
-fn contexts(bytes_max: u64) -> ClassicContexts {
-    ClassicContexts::new(ClassicParams { bytes_max, ..ClassicParams::default() }).unwrap()
+fn contexts(bytes_max: u64) -> ContextPool {
+    ContextPool::new(ContextParams { bytes_max, ..ContextParams::default() }).unwrap()
 }
 
 /// A session's message: one of a few shapes with random words.
@@ -240,16 +240,16 @@ fn an_upgrade_that_comes_too_late_is_a_usual_context_in_a_wider_frame() {
 
 #[test]
 fn parameters_are_checked_before_anybody_connects() {
-    let check = |params: ClassicParams| ClassicContexts::new(params).and_then(|contexts| contexts.check());
-    let fine = ClassicParams::default();
+    let check = |params: ContextParams| ContextPool::new(params).and_then(|contexts| contexts.check());
+    let fine = ContextParams::default();
     check(fine).unwrap();
-    assert!(check(ClassicParams { zlib: ZlibParams { level: 10, ..fine.zlib }, ..fine }).is_err());
-    let error = check(ClassicParams { zstd: ZstdParams { hash_log: 30, ..fine.zstd }, ..fine }).unwrap_err();
+    assert!(check(ContextParams { zlib: ZlibParams { level: 10, ..fine.zlib }, ..fine }).is_err());
+    let error = check(ContextParams { zstd: ZstdParams { hash_log: 30, ..fine.zstd }, ..fine }).unwrap_err();
     assert_eq!(error.to_string(), "zstd hash_log is 30, allowed is 6 to 28");
     // Nothing is left upwards: contexts are all alike then.
     let zstd = ZstdParams { level: 1, window_log: 27, chain_log: 6, hash_log: 6, block_bytes_max: 1 << 10 };
     assert_eq!(zstd.upgraded(), None);
-    let contexts = ClassicContexts::new(ClassicParams { zstd, ..fine }).unwrap();
+    let contexts = ContextPool::new(ContextParams { zstd, ..fine }).unwrap();
     contexts.gate().set(1_000, u64::MAX);
     let mut stream = contexts.zstd();
     stream.store(b"x", &mut Vec::new()).unwrap();

@@ -2,8 +2,8 @@
 //!
 //! Owns        `SharedLog`, the dispatches of one group of a relay in the order of delivery.
 //! Doors       `push` from the partition's fan-out; `get` and `size_between` for replay buffers, which refer to ranges
-//!             of places; `owed_between` for RESUME.
-//! Invariants  O1 a place refers to the same dispatch for ever. O2 places ascend by one. O3 presences, voice states and
+//!             of offsets; `owed_between` for RESUME.
+//! Invariants  O1 a offset refers to the same dispatch for ever. O2 offsets ascend by one. O3 presences, voice states and
 //!             typing have shares of their own and never evict other dispatches. O4 a state that was dropped for lack
 //!             of room is owed: the log remembers its key, so that the partition can send its current value. (tests)
 //! Limits      `LogLimits`: past any of them the log forgets its oldest entries, and sessions that still refer to them
@@ -94,7 +94,7 @@ pub struct Logged {
     /// Size of all earlier entries, including forgotten ones.
     bytes_before: u32,
     events_before: u32,
-    place: u32,
+    offset: u32,
     /// Bytes that count against its share; 0 for `Lasting`.
     share_bytes: u32,
     /// Time of `push` in milliseconds, low 32 bits.
@@ -119,19 +119,19 @@ struct Gone {
 
 #[derive(Debug, Default)]
 struct Entries {
-    /// Oldest place that `get` returns.
+    /// Oldest offset that `get` returns.
     first: u64,
     /// Place of the next dispatch.
     next: u64,
-    /// Ascending by place; dropped entries leave gaps.
+    /// Ascending by offset; dropped entries leave gaps.
     entries: VecDeque<Logged>,
     /// Size of all entries, including forgotten ones.
     bytes_before_next: u32,
     events_before_next: u32,
     shares: [Share; Retention::SHARES],
-    /// First and last place of the dropped dispatches, by state.
+    /// First and last offset of the dropped dispatches, by state.
     owed: BTreeMap<Owed, (u64, u64)>,
-    /// Only gaps before this place may be owed.
+    /// Only gaps before this offset may be owed.
     owed_before: u64,
     gone: Option<Box<Gone>>,
 }
@@ -146,7 +146,7 @@ impl SharedLog {
         Rc::default()
     }
 
-    /// Appends a dispatch whose body has `bytes`, unless it is already the newest; returns its place. Forgets entries
+    /// Appends a dispatch whose body has `bytes`, unless it is already the newest; returns its offset. Forgets entries
     /// past the limits.
     pub fn push(
         &self,
@@ -180,62 +180,62 @@ impl SharedLog {
         }
     }
 
-    /// The dispatch at a place, or a tombstone if it was dropped. None if the log has forgotten the place.
+    /// The dispatch at a offset, or a tombstone if it was dropped. None if the log has forgotten the offset.
     #[must_use]
-    pub fn get(&self, place: u64) -> Option<Logged> {
+    pub fn get(&self, offset: u64) -> Option<Logged> {
         let log = self.0.borrow();
-        if place < log.first || place >= log.next {
+        if offset < log.first || offset >= log.next {
             return None;
         }
-        match log.entries.get(log.index_of(place)).filter(|logged| logged.place == place as u32) {
+        match log.entries.get(log.index_of(offset)).filter(|logged| logged.offset == offset as u32) {
             Some(logged) => Some(logged.clone()),
-            None => log.tombstone(place),
+            None => log.tombstone(offset),
         }
     }
 
-    /// The oldest place that the log has not forgotten.
+    /// The oldest offset that the log has not forgotten.
     #[must_use]
     pub fn first(&self) -> u64 {
         self.0.borrow().first
     }
 
-    /// The full place with these low 32 bits. Replay buffers refer only to recent places: fewer than 2³¹.
+    /// The full offset with these low 32 bits. Replay buffers refer only to recent offsets: fewer than 2³¹.
     #[must_use]
-    pub fn place(&self, low: u32) -> u64 {
+    pub fn full_offset(&self, low: u32) -> u64 {
         let first = self.0.borrow().first;
         first.wrapping_add_signed(i64::from(low.wrapping_sub(first as u32) as i32))
     }
 
-    /// Size from one place up to another, without forgotten places.
+    /// Size from one offset up to another, without forgotten offsets.
     #[must_use]
     pub fn size_between(&self, from: u64, to: u64) -> Size {
         let log = self.0.borrow();
-        let before = |place: u64| {
-            let logged = if place <= log.first { log.entries.front() } else { log.entries.get(log.index_of(place)) };
+        let before = |offset: u64| {
+            let logged = if offset <= log.first { log.entries.front() } else { log.entries.get(log.index_of(offset)) };
             logged.map_or((log.bytes_before_next, log.events_before_next), |l| (l.bytes_before, l.events_before))
         };
         let ((bytes_from, events_from), (bytes_to, events_to)) = (before(from), before(to));
         Size { bytes: bytes_to.wrapping_sub(bytes_from), events: events_to.wrapping_sub(events_from) }
     }
 
-    /// Whether all dispatches from one place up to another satisfy `is_so`. Ignores dropped and forgotten ones.
+    /// Whether all dispatches from one offset up to another satisfy `is_so`. Ignores dropped and forgotten ones.
     pub(crate) fn all_between(&self, from: u64, to: u64, mut is_so: impl FnMut(&Dispatch) -> bool) -> bool {
         let log = self.0.borrow();
         let (from, to) = (from.max(log.first), to.min(log.next));
         if from >= to {
             return true;
         }
-        let ahead = |logged: &Logged| u64::from(logged.place.wrapping_sub(log.first as u32));
+        let ahead = |logged: &Logged| u64::from(logged.offset.wrapping_sub(log.first as u32));
         let entries = log.entries.range(log.index_of(from)..);
         entries.take_while(|logged| log.first + ahead(logged) < to).all(|logged| is_so(&logged.dispatch))
     }
 
-    /// Calls `each` for every state dropped from one place up to another.
+    /// Calls `each` for every state dropped from one offset up to another.
     pub(crate) fn owed_between(&self, from: u64, to: u64, mut each: impl FnMut(Owed)) {
         let log = self.0.borrow();
         if from < log.owed_before {
             let is_within = |(first, last): &(u64, u64)| *first < to && *last >= from;
-            log.owed.iter().filter(|(_, places)| is_within(places)).for_each(|(owed, _)| each(*owed));
+            log.owed.iter().filter(|(_, offsets)| is_within(offsets)).for_each(|(owed, _)| each(*owed));
         }
     }
 
@@ -282,7 +282,7 @@ impl Entries {
             dispatch: dispatch.clone(),
             bytes_before: self.bytes_before_next,
             events_before: self.events_before_next,
-            place: self.next as u32,
+            offset: self.next as u32,
             share_bytes: if share.is_some() { bytes as u32 } else { 0 },
             at: now.0 as u32,
             redaction,
@@ -313,7 +313,7 @@ impl Entries {
         let (shares, first) = (&mut self.shares, self.first);
         self.entries.retain(|logged| {
             let retention = logged.dispatch.retention();
-            let Some(of) = retention.share().filter(|_| logged.place != newest) else { return true };
+            let Some(of) = retention.share().filter(|_| logged.offset != newest) else { return true };
             let is_over = retention == Retention::Typing && logged.age_ms(now) > TYPING_MS;
             let is_kept = !is_over && !logged.dispatch.is_suppressed();
             if !is_kept {
@@ -325,15 +325,15 @@ impl Entries {
         let (owed, owed_before) = (&mut self.owed, &mut self.owed_before);
         self.entries.retain(|logged| {
             let is_over = shares[share].events > max.events / 2 || shares[share].bytes > max.bytes / 2;
-            if !is_over || logged.place == newest || logged.dispatch.retention().share() != Some(share) {
+            if !is_over || logged.offset == newest || logged.dispatch.retention().share() != Some(share) {
                 return true;
             }
             shares[share].events -= 1;
             shares[share].bytes -= logged.share_bytes as usize;
             if let Some(state) = Owed::of(&logged.dispatch) {
-                let place = first + u64::from(logged.place.wrapping_sub(first as u32));
-                owed.entry(state).or_insert((place, place)).1 = place;
-                *owed_before = (place + 1).max(*owed_before);
+                let offset = first + u64::from(logged.offset.wrapping_sub(first as u32));
+                owed.entry(state).or_insert((offset, offset)).1 = offset;
+                *owed_before = (offset + 1).max(*owed_before);
             }
             false
         });
@@ -347,7 +347,7 @@ impl Entries {
         self.owed.retain(|_, (_, last)| *last >= first);
         while self.owed.len() > OWED_MAX {
             let Some(oldest) = self.owed.values().map(|(_, last)| *last).min() else { break };
-            while self.entries.front().is_some_and(|logged| logged.place.wrapping_sub(oldest as u32) as i32 <= 0) {
+            while self.entries.front().is_some_and(|logged| logged.offset.wrapping_sub(oldest as u32) as i32 <= 0) {
                 self.pop_front();
             }
             self.first = self.first.max(oldest + 1);
@@ -355,26 +355,26 @@ impl Entries {
         }
     }
 
-    fn tombstone(&self, place: u64) -> Option<Logged> {
+    fn tombstone(&self, offset: u64) -> Option<Logged> {
         let gone = self.gone.as_ref()?;
-        let dispatch = if place < self.owed_before { &gone.owed } else { &gone.tombstone };
+        let dispatch = if offset < self.owed_before { &gone.owed } else { &gone.tombstone };
         Some(Logged {
             dispatch: dispatch.clone(),
             bytes_before: 0,
             events_before: 0,
-            place: place as u32,
+            offset: offset as u32,
             share_bytes: 0,
             at: 0,
             redaction: Redaction::NONE,
         })
     }
 
-    /// Index of the entry at `place`, or of the next entry after it.
-    fn index_of(&self, place: u64) -> usize {
-        let ahead = |logged: &Logged| logged.place.wrapping_sub(self.first as u32);
-        let wanted = place.wrapping_sub(self.first) as u32;
+    /// Index of the entry at `offset`, or of the next entry after it.
+    fn index_of(&self, offset: u64) -> usize {
+        let ahead = |logged: &Logged| logged.offset.wrapping_sub(self.first as u32);
+        let wanted = offset.wrapping_sub(self.first) as u32;
         // Usually there is no gap between it and the newest.
-        let from_newest = (self.next - 1).saturating_sub(place) as usize;
+        let from_newest = (self.next - 1).saturating_sub(offset) as usize;
         if let Some(index) = self.entries.len().checked_sub(from_newest + 1)
             && self.entries.get(index).is_some_and(|logged| ahead(logged) == wanted)
         {
@@ -385,7 +385,7 @@ impl Entries {
 
     fn pop_front(&mut self) {
         let Some(oldest) = self.entries.pop_front() else { return };
-        self.first += u64::from(oldest.place.wrapping_sub(self.first as u32)) + 1;
+        self.first += u64::from(oldest.offset.wrapping_sub(self.first as u32)) + 1;
         if let Some(share) = oldest.dispatch.retention().share() {
             self.shares[share].events -= 1;
             self.shares[share].bytes -= oldest.share_bytes as usize;
@@ -470,7 +470,7 @@ pub(crate) mod tests {
         assert_eq!((log.first(), log.get(11).is_none()), (12, true));
         log.clear();
         assert_eq!((log.first(), log.push(Instant(0), &dispatches[0], Redaction::NONE, 1, &limits)), (12, 12));
-        assert_eq!((log.place(12), log.place(7), log.place(99)), (12, 7, 99));
+        assert_eq!((log.full_offset(12), log.full_offset(7), log.full_offset(99)), (12, 7, 99));
     }
 
     #[test]
@@ -501,25 +501,28 @@ pub(crate) mod tests {
                     before.supersede();
                 }
                 let bytes = rng.below(600) as usize;
-                let place = log.push(Instant(n), &dispatch, Redaction::NONE, bytes, &limits);
-                assert_eq!(place, pushed.len() as u64, "O2");
+                let offset = log.push(Instant(n), &dispatch, Redaction::NONE, bytes, &limits);
+                assert_eq!(offset, pushed.len() as u64, "O2");
                 pushed.push(dispatch);
-                assert!(Rc::ptr_eq(&log.get(place).unwrap().dispatch, &pushed[place as usize]), "the newest is there");
+                assert!(
+                    Rc::ptr_eq(&log.get(offset).unwrap().dispatch, &pushed[offset as usize]),
+                    "the newest is there"
+                );
                 let entries = log.0.borrow().entries.len();
                 assert!(entries <= 64 + 3 * 33, "{entries} entries");
             }
             assert_eq!(log.first(), 0, "nothing is forgotten");
-            for (place, dispatch) in pushed.iter().enumerate() {
-                let place = place as u64;
-                let found = log.get(place).expect("it can be asked for").dispatch;
+            for (offset, dispatch) in pushed.iter().enumerate() {
+                let offset = offset as u64;
+                let found = log.get(offset).expect("it can be asked for").dispatch;
                 if Rc::ptr_eq(&found, dispatch) {
                     continue;
                 }
                 assert!(found.is_tombstone() && dispatch.retention() != Retention::Lasting, "O3");
                 let mut owed = Vec::new();
-                log.owed_between(place, place + 1, |state| owed.push(state));
+                log.owed_between(offset, offset + 1, |state| owed.push(state));
                 if let Some(state) = Owed::of(dispatch).filter(|_| !dispatch.is_suppressed()) {
-                    assert!(owed.contains(&state) && found.is_owed(), "O4: seed {seed}, place {place}");
+                    assert!(owed.contains(&state) && found.is_owed(), "O4: seed {seed}, offset {offset}");
                 }
             }
             assert_eq!(log.size_between(0, log.0.borrow().next).events, lasting);

@@ -1,6 +1,6 @@
 //! Expected content of a dispatch as text: key fields only, in a fixed order. `received.rs` makes the same of received ones.
 
-use super::{NaiveChannel, State, event::Reader, passive::made_text, resource::notice_text, state::status_text};
+use super::{ChannelModel, State, event::Reader, passive::made_text, resource::notice_text, state::status_text};
 use guildhall_guild_protocol::{HiddenChannels, ListChange, MessageEvent, Payload};
 use guildhall_member_list::{Item, ListOp};
 use guildhall_model::{
@@ -72,7 +72,7 @@ fn blank_text(id: u64, kind: u8, parent: u64, guild_id: u64) -> String {
 }
 
 /// A channel as the guild's last event left it.
-pub fn stored_channel_text(id: u64, channel: &NaiveChannel, is_blank: bool, guild_id: u64) -> String {
+pub fn stored_channel_text(id: u64, channel: &ChannelModel, is_blank: bool, guild_id: u64) -> String {
     let parent = channel.parent.unwrap_or(0);
     if is_blank {
         return blank_text(id, channel.kind, parent, guild_id);

@@ -1,4 +1,4 @@
-//! Classic contexts: library contexts of the zlib-stream and zstd-stream connections of a node.
+//! Context pool: library contexts of the zlib-stream and zstd-stream connections of a node.
 //!
 //! Owns        the parameters; the slots of contexts (one size for zlib, one for zstd, one for larger zstd contexts),
 //!             their limit, and the gate of larger contexts.
@@ -24,7 +24,7 @@ use crate::upgrade::{GateStats, Upgrade, UpgradeGate};
 
 /// Parameters of contexts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClassicParams {
+pub struct ContextParams {
     /// For zlib-stream.
     pub zlib: ZlibParams,
     /// For zstd-stream.
@@ -33,7 +33,7 @@ pub struct ClassicParams {
     pub bytes_max: u64,
 }
 
-impl Default for ClassicParams {
+impl Default for ContextParams {
     /// As published, and as many contexts as there is memory.
     fn default() -> Self {
         Self { zlib: ZlibParams::default(), zstd: ZstdParams::default(), bytes_max: u64::MAX }
@@ -42,12 +42,12 @@ impl Default for ClassicParams {
 
 /// The contexts of a node, over all its partitions. Clones share them.
 #[derive(Clone)]
-pub struct ClassicContexts {
+pub struct ContextPool {
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    params: ClassicParams,
+    params: ContextParams,
     budget: Arc<Budget>,
     zlib: Pool,
     zstd: Pool,
@@ -64,7 +64,7 @@ struct Upgraded {
 
 /// The account of a node's contexts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ClassicStats {
+pub struct ContextStats {
     /// For zlib-stream.
     pub zlib: PoolStats,
     /// For zstd-stream.
@@ -88,12 +88,12 @@ pub(crate) struct ZstdSlot {
     pub upgrade: Option<Upgrade>,
 }
 
-impl ClassicContexts {
+impl ContextPool {
     /// No contexts yet.
     ///
     /// # Errors
     /// [`CodecError::Param`], or the library's when it cannot say how large a context is.
-    pub fn new(params: ClassicParams) -> Result<Self, CodecError> {
+    pub fn new(params: ContextParams) -> Result<Self, CodecError> {
         params.zlib.validate()?;
         params.zstd.validate()?;
         let budget = Arc::new(Budget::new(params.bytes_max));
@@ -113,7 +113,7 @@ impl ClassicContexts {
     /// # Errors
     /// The library's.
     pub fn check(&self) -> Result<(), CodecError> {
-        let ClassicParams { zlib, zstd, .. } = self.shared.params;
+        let ContextParams { zlib, zstd, .. } = self.shared.params;
         let upgraded = self.shared.upgraded.as_ref().map(|upgraded| upgraded.params);
         let streams = [
             Some(StreamCompressor::zlib(zlib)),
@@ -128,7 +128,7 @@ impl ClassicContexts {
 
     /// Parameters of the contexts.
     #[must_use]
-    pub fn params(&self) -> &ClassicParams {
+    pub fn params(&self) -> &ContextParams {
         &self.shared.params
     }
 
@@ -167,9 +167,9 @@ impl ClassicContexts {
 
     /// The account now.
     #[must_use]
-    pub fn stats(&self) -> ClassicStats {
+    pub fn stats(&self) -> ContextStats {
         let shared = &self.shared;
-        ClassicStats {
+        ContextStats {
             zlib: shared.zlib.stats(),
             zstd: shared.zstd.stats(),
             zstd_upgraded: shared.upgraded.as_ref().map(|upgraded| upgraded.pool.stats()).unwrap_or_default(),
@@ -220,15 +220,15 @@ impl ClassicContexts {
     }
 }
 
-impl Default for ClassicContexts {
-    /// With [`ClassicParams::default`].
+impl Default for ContextPool {
+    /// With [`ContextParams::default`].
     fn default() -> Self {
-        Self::new(ClassicParams::default()).expect("the libraries take the published parameters")
+        Self::new(ContextParams::default()).expect("the libraries take the published parameters")
     }
 }
 
-impl std::fmt::Debug for ClassicContexts {
+impl std::fmt::Debug for ContextPool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ClassicContexts").field("params", self.params()).field("stats", &self.stats()).finish()
+        f.debug_struct("ContextPool").field("params", self.params()).field("stats", &self.stats()).finish()
     }
 }

@@ -1,13 +1,13 @@
 //! READY of a user account: the guild and the direct messages that it waits for, and what it says of them.
 
 use super::{Session, What, Withheld};
-use crate::naive::{ListedDirects, People, State, guild_create_text, supplemental_text};
+use crate::model::{ListedDirects, People, State, guild_create_text, supplemental_text};
 use guildhall_stdx::Instant;
 use std::{collections::BTreeSet, rc::Rc};
 
 /// What READY waits for.
 #[derive(Debug)]
-pub(super) struct Gathering {
+pub(super) struct PendingReady {
     /// The guild, while the account is in it or on its way.
     guild: Option<u64>,
     /// As it was when it let the session in.
@@ -17,44 +17,44 @@ pub(super) struct Gathering {
 }
 
 impl Session {
-    pub fn is_gathering(&self) -> bool {
-        self.gathering.is_some()
+    pub fn has_pending_ready(&self) -> bool {
+        self.pending_ready.is_some()
     }
 
     /// Starts: a bot's READY is due at once.
-    pub(super) fn gather(&mut self, guild: Option<u64>, deadline: Instant) {
+    pub(super) fn begin_ready(&mut self, guild: Option<u64>, deadline: Instant) {
         let parts = if self.capabilities.is_prioritized() { 2 } else { 1 };
         (0..parts).for_each(|_| self.expect(What::Ready));
         let directs = (self.is_bot || !self.is_first_shard).then(Rc::default);
-        self.gathering = Some(Gathering { guild, entered: None, directs, deadline });
+        self.pending_ready = Some(PendingReady { guild, entered: None, directs, deadline });
         if self.is_bot {
             self.say_ready(0);
         }
     }
 
     /// Its account is in the guild after all.
-    pub(super) fn gather_guild(&mut self, guild_id: u64) {
-        if let Some(gathering) = &mut self.gathering {
-            gathering.guild = Some(guild_id);
+    pub(super) fn await_guild(&mut self, guild_id: u64) {
+        if let Some(pending_ready) = &mut self.pending_ready {
+            pending_ready.guild = Some(guild_id);
         }
     }
 
     /// The guild let it in, or not. Returns whether that is for its READY to tell.
-    pub(super) fn gathered(&mut self, now_unix_ms: i64, state: Option<&Rc<State>>) -> bool {
-        let Some(gathering) = &mut self.gathering else { return false };
-        gathering.entered = state.cloned();
+    pub(super) fn guild_answered(&mut self, now_unix_ms: i64, state: Option<&Rc<State>>) -> bool {
+        let Some(pending_ready) = &mut self.pending_ready else { return false };
+        pending_ready.entered = state.cloned();
         if state.is_none() {
-            gathering.guild = None;
+            pending_ready.guild = None;
             self.forget_guild();
         }
-        self.finish_gathering(now_unix_ms);
+        self.finish_pending_ready(now_unix_ms);
         true
     }
 
     /// The guild has to let it in again. Returns whether its READY waits for that.
-    pub(super) fn gather_again(&mut self) -> bool {
-        let Some(gathering) = &mut self.gathering else { return false };
-        gathering.entered = None;
+    pub(super) fn await_guild_again(&mut self) -> bool {
+        let Some(pending_ready) = &mut self.pending_ready else { return false };
+        pending_ready.entered = None;
         self.forget_guild();
         true
     }
@@ -68,30 +68,30 @@ impl Session {
 
     /// Its account's direct messages were read.
     pub fn gather_directs(&mut self, now_unix_ms: i64, directs: &Rc<ListedDirects>) {
-        if let Some(gathering) = &mut self.gathering {
-            gathering.directs = Some(directs.clone());
-            self.finish_gathering(now_unix_ms);
+        if let Some(pending_ready) = &mut self.pending_ready {
+            pending_ready.directs = Some(directs.clone());
+            self.finish_pending_ready(now_unix_ms);
         }
     }
 
-    fn finish_gathering(&mut self, now_unix_ms: i64) {
-        let Some(gathering) = &self.gathering else { return };
-        let waits_for_guild = gathering.guild.is_some() && gathering.entered.is_none();
-        if gathering.directs.is_some() && !waits_for_guild {
+    fn finish_pending_ready(&mut self, now_unix_ms: i64) {
+        let Some(pending_ready) = &self.pending_ready else { return };
+        let waits_for_guild = pending_ready.guild.is_some() && pending_ready.entered.is_none();
+        if pending_ready.directs.is_some() && !waits_for_guild {
             self.say_ready(now_unix_ms);
         }
     }
 
     /// READY does not wait for the guild any longer. Without its direct messages it is never said.
     pub fn gather_until(&mut self, now: Instant, now_unix_ms: i64) {
-        let is_due = |of: &Gathering| of.deadline <= now && of.directs.is_some();
-        if self.gathering.as_ref().is_some_and(is_due) {
+        let is_due = |of: &PendingReady| of.deadline <= now && of.directs.is_some();
+        if self.pending_ready.as_ref().is_some_and(is_due) {
             self.say_ready(now_unix_ms);
         }
     }
 
     fn say_ready(&mut self, now_unix_ms: i64) {
-        let Some(Gathering { guild, entered, directs, .. }) = self.gathering.take() else { return };
+        let Some(PendingReady { guild, entered, directs, .. }) = self.pending_ready.take() else { return };
         let (reader, threshold) = (self.reader(), self.large_threshold);
         let is_split = self.capabilities.is_prioritized();
         let guilds = match (&entered, guild) {

@@ -13,41 +13,41 @@ use std::{
 
 /// Accounts; true: changed since the current round of the announcement began.
 #[derive(Debug, Default)]
-pub(crate) struct Telling(Mutex<HashMap<UserId, bool>>);
+pub(crate) struct Announcements(Mutex<HashMap<UserId, bool>>);
 
 /// The announcement of one account. Ends when it is dropped.
-pub(crate) struct Turn {
-    telling: Arc<Telling>,
+pub(crate) struct Announcement {
+    announcements: Arc<Announcements>,
     user_id: UserId,
     has_ended: bool,
 }
 
-impl Telling {
+impl Announcements {
     fn lock(&self) -> MutexGuard<'_, HashMap<UserId, bool>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records a change. None: the running announcement covers it.
-    pub(crate) fn begin(self: &Arc<Self>, user_id: UserId) -> Option<Turn> {
+    pub(crate) fn begin(self: &Arc<Self>, user_id: UserId) -> Option<Announcement> {
         let earlier = self.lock().insert(user_id, true);
-        earlier.is_none().then(|| Turn { telling: self.clone(), user_id, has_ended: false })
+        earlier.is_none().then(|| Announcement { announcements: self.clone(), user_id, has_ended: false })
     }
 }
 
-impl Turn {
-    /// Whether there is a change to announce. After false the turn has ended.
+impl Announcement {
+    /// Whether there is a change to announce. After false the announcement has ended.
     pub(crate) fn take_change(&mut self) -> bool {
         if self.has_ended {
             return false;
         }
-        let mut telling = self.telling.lock();
-        match telling.get_mut(&self.user_id) {
+        let mut announcements = self.announcements.lock();
+        match announcements.get_mut(&self.user_id) {
             Some(changed) if *changed => {
                 *changed = false;
                 true
             }
             _ => {
-                telling.remove(&self.user_id);
+                announcements.remove(&self.user_id);
                 self.has_ended = true;
                 false
             }
@@ -55,10 +55,10 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for Announcement {
     fn drop(&mut self) {
         if !self.has_ended {
-            self.telling.lock().remove(&self.user_id);
+            self.announcements.lock().remove(&self.user_id);
         }
     }
 }
@@ -69,19 +69,19 @@ mod tests {
 
     #[test]
     fn t1_one_tells_and_no_change_is_lost() {
-        let telling = Arc::new(Telling::default());
+        let announcements = Arc::new(Announcements::default());
         let user = UserId::new(1);
-        let mut first = telling.begin(user).unwrap();
+        let mut first = announcements.begin(user).unwrap();
         assert!(first.take_change());
-        assert!(telling.begin(user).is_none() && telling.begin(user).is_none());
-        assert!(telling.begin(UserId::new(2)).is_some(), "another account");
+        assert!(announcements.begin(user).is_none() && announcements.begin(user).is_none());
+        assert!(announcements.begin(UserId::new(2)).is_some(), "another account");
         assert!(first.take_change(), "once for both");
         assert!(!first.take_change());
-        let second = telling.begin(user).unwrap();
+        let second = announcements.begin(user).unwrap();
         assert!(!first.take_change(), "its turn has ended");
         drop(first);
-        assert!(telling.begin(user).is_none(), "the second is still telling");
+        assert!(announcements.begin(user).is_none(), "the second is still announcements");
         drop(second);
-        assert!(telling.begin(user).is_some(), "a telling that was given up does not block others");
+        assert!(announcements.begin(user).is_some(), "a announcements that was given up does not block others");
     }
 }

@@ -1,11 +1,11 @@
-//! Town: a node in this process with accounts, used over sockets: REST and the gateway.
+//! Test node: a node in this process with accounts, used over sockets: REST and the gateway.
 //!
 //! Owns        the server, its folder, its accounts; `Client`, a connection to the gateway.
 //! Invariants  one partition, so all clients receive dispatches in the same order.
 
 use crate::support::{Answer, Http, PATIENCE};
 use guildhall::{
-    assemble::{Running, assemble},
+    assemble::{RunningNode, assemble},
     config::{Flag, Sources, load},
 };
 use guildhall_codec::Encoding;
@@ -27,10 +27,10 @@ use tokio::runtime::Runtime;
 /// All intents that bots may have.
 pub const EVERYTHING: u64 = 53_608_447;
 
-pub struct Town {
+pub struct TestNode {
     runtime: Runtime,
     /// None while it is stopped.
-    running: Option<Running>,
+    running: Option<RunningNode>,
     dir: TempDir,
     settings: Settings,
     pub addr: SocketAddr,
@@ -47,7 +47,7 @@ pub struct Person {
 impl Person {
     /// Asks; the answer whatever it says.
     #[track_caller]
-    pub fn ask(&self, method: &str, path: &str, body: Value) -> Answer {
+    pub fn request(&self, method: &str, path: &str, body: Value) -> Answer {
         let body = if body.is_null() { None } else { Some(body) };
         let path = format!("/api/v10{path}");
         Http::new(self.addr, &self.token).request(method, &path, body.as_ref()).expect("the server answers")
@@ -61,7 +61,7 @@ impl Person {
 
     #[track_caller]
     pub fn done(&self, method: &str, path: &str, body: Value) -> Value {
-        let answer = self.ask(method, path, body);
+        let answer = self.request(method, path, body);
         assert!((200..300).contains(&answer.status), "{method} {path}: {answer:?}");
         answer.body
     }
@@ -69,14 +69,14 @@ impl Person {
     /// Asks for what must be refused, with this status and code.
     #[track_caller]
     pub fn refused(&self, method: &str, path: &str, body: Value, status: u16, code: u64) {
-        let answer = self.ask(method, path, body);
+        let answer = self.request(method, path, body);
         assert_eq!((answer.status, answer.body["code"].as_u64()), (status, Some(code)), "{method} {path}: {answer:?}");
     }
 }
 
 type Settings = &'static [(&'static str, &'static str)];
 
-fn start(dir: &TempDir, runtime: &Runtime, settings: Settings) -> Running {
+fn start(dir: &TempDir, runtime: &Runtime, settings: Settings) -> RunningNode {
     let flag = |setting: &str, value: &str| Flag::new("--test", setting, value);
     let mut flags = vec![
         flag("server.listen", "127.0.0.1:0"),
@@ -93,7 +93,7 @@ fn start(dir: &TempDir, runtime: &Runtime, settings: Settings) -> Running {
     running
 }
 
-impl Town {
+impl TestNode {
     pub fn new() -> Self {
         Self::with(&[])
     }
@@ -151,7 +151,7 @@ impl Town {
 
     /// A guild of `owner`, with these others in it; its id, and its first channel's.
     pub fn guild(&self, owner: &Person, others: &[&Person]) -> (String, String) {
-        let guild = owner.done("POST", "/guilds", json!({"name": "town"}));
+        let guild = owner.done("POST", "/guilds", json!({"name": "node"}));
         let guild = guild["id"].as_str().expect("an id").to_owned();
         let channel = owner.get(&format!("/guilds/{guild}/channels"))[0]["id"].as_str().expect("an id").to_owned();
         for other in others {

@@ -1,4 +1,4 @@
-//! Sabotage: faults injected into messages to a relay, to test that the checker notices.
+//! InjectedFault: faults injected into messages to a relay, to test that the checker notices.
 //!
 //! Invariants  the product's code is unchanged; only its inputs are wrong.
 
@@ -14,7 +14,7 @@ use std::{
 };
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sabotage {
+pub enum InjectedFault {
     /// No injected fault.
     #[default]
     None,
@@ -68,7 +68,7 @@ const EVERY: u64 = 7;
 /// Changes what passes by.
 #[derive(Debug)]
 pub struct FaultInjector {
-    kind: Sabotage,
+    kind: InjectedFault,
     count: u64,
     streams: BTreeMap<RelayId, Stream>,
     /// Everyone who was ever a recipient of a direct message.
@@ -85,13 +85,13 @@ struct Stream {
 }
 
 impl FaultInjector {
-    pub fn new(kind: Sabotage) -> Self {
+    pub fn new(kind: InjectedFault) -> Self {
         Self { kind, count: 0, streams: BTreeMap::new(), written_to: BTreeMap::new() }
     }
 
     /// The messages that replace `message`, numbered without a gap.
     pub fn pass(&mut self, side: usize, message: ToRelay) -> Vec<ToRelay> {
-        if self.kind == Sabotage::None || side != VICTIM {
+        if self.kind == InjectedFault::None || side != VICTIM {
             return vec![message];
         }
         let mut stream = self.streams.remove(&message.relay).unwrap_or_default();
@@ -102,16 +102,16 @@ impl FaultInjector {
         let came = message.seq as i64;
         let mut out: Vec<ToRelay> = Vec::new();
         let is_event = match self.kind {
-            Sabotage::Lists => matches!(message.message, RelayMessage::List(_)),
+            InjectedFault::Lists => matches!(message.message, RelayMessage::List(_)),
             _ => matches!(message.message, RelayMessage::Published(_)),
         };
         self.count += u64::from(is_event);
         let is_chosen = is_event && self.count.is_multiple_of(EVERY);
         match self.kind {
-            Sabotage::Lists if is_chosen => out.push(without_an_op(message)),
-            Sabotage::Loss if is_chosen => {}
-            Sabotage::Duplication if is_chosen => out.extend([message.clone(), message]),
-            Sabotage::Reordering if is_chosen && stream.held.is_none() => stream.held = Some(message),
+            InjectedFault::Lists if is_chosen => out.push(without_an_op(message)),
+            InjectedFault::Loss if is_chosen => {}
+            InjectedFault::Duplication if is_chosen => out.extend([message.clone(), message]),
+            InjectedFault::Reordering if is_chosen && stream.held.is_none() => stream.held = Some(message),
             _ => {
                 out.push(self.change(message));
                 out.extend(stream.held.take());
@@ -127,7 +127,7 @@ impl FaultInjector {
 
     /// Whether a partition hears of a subscription.
     pub fn lets_subscribe(&mut self, side: usize) -> bool {
-        if self.kind != Sabotage::Switch || side != VICTIM {
+        if self.kind != InjectedFault::Switch || side != VICTIM {
             return true;
         }
         self.count += 1;
@@ -136,7 +136,7 @@ impl FaultInjector {
 
     /// Whether a partition hears that sessions have to end.
     pub fn lets_close(&self, side: usize) -> bool {
-        self.kind != Sabotage::Tokens || side != VICTIM
+        self.kind != InjectedFault::Tokens || side != VICTIM
     }
 
     /// Accounts to which a partition sends an event of a direct message.
@@ -146,18 +146,18 @@ impl FaultInjector {
         let ever = self.written_to.entry(channel).or_default();
         ever.extend(&to);
         match self.kind {
-            Sabotage::Dms if is_said => {
+            InjectedFault::Dms if is_said => {
                 let everybody = self.written_to.values().flatten().copied();
                 everybody.collect::<BTreeSet<_>>().into_iter().collect()
             }
-            Sabotage::Leavers if is_said => ever.iter().copied().collect(),
+            InjectedFault::Leavers if is_said => ever.iter().copied().collect(),
             _ => to,
         }
     }
 
     /// Changes a partition's hand-over.
     pub fn hand_over(&self, side: usize, over: &mut HandOver) {
-        if self.kind != Sabotage::Handover || side != VICTIM {
+        if self.kind != InjectedFault::Handover || side != VICTIM {
             return;
         }
         for session in &mut over.sessions {
@@ -171,18 +171,18 @@ impl FaultInjector {
         let RelayMessage::Published(published) = &mut message.message else { return message };
         let (mut event, mut replica_update) = (copy(&published.event), published.replica_update.clone());
         match self.kind {
-            Sabotage::Permissions => {
+            InjectedFault::Permissions => {
                 if let AudienceRule::Channel(_) | AudienceRule::ChannelExcept(..) = event.audience.rule {
                     event.audience.rule = AudienceRule::Members;
                 }
             }
-            Sabotage::Staleness => {
+            InjectedFault::Staleness => {
                 if let ReplicaUpdate::Structure(_) = replica_update {
                     replica_update = ReplicaUpdate::None;
                 }
             }
-            Sabotage::Redaction => event.content_readers = None,
-            Sabotage::Passive => match &mut replica_update {
+            InjectedFault::Redaction => event.content_readers = None,
+            InjectedFault::Passive => match &mut replica_update {
                 ReplicaUpdate::Voice(_, Some(entry)) => {
                     let state = VoiceState { channel_id: Some(ELSEWHERE), ..VoiceState::clone(&entry.state) };
                     entry.state = Arc::new(state);
@@ -190,46 +190,46 @@ impl FaultInjector {
                 ReplicaUpdate::Message(channel, _) => *channel = ELSEWHERE,
                 _ => return message,
             },
-            Sabotage::Threads => match &mut event.audience.rule {
+            InjectedFault::Threads => match &mut event.audience.rule {
                 AudienceRule::Thread { is_private, .. } => *is_private = false,
                 _ => return message,
             },
-            Sabotage::Joins => match (&replica_update, event.name.as_str()) {
+            InjectedFault::Joins => match (&replica_update, event.name.as_str()) {
                 (ReplicaUpdate::Thread(..), "THREAD_MEMBERS_UPDATE") => replica_update = ReplicaUpdate::None,
                 _ => return message,
             },
-            Sabotage::Moderators => match event.audience.rule {
+            InjectedFault::Moderators => match event.audience.rule {
                 AudienceRule::GuildPermission(_) | AudienceRule::ChannelPermission(..) => {
                     event.audience.rule = AudienceRule::Members
                 }
                 _ => return message,
             },
-            Sabotage::Timeouts => match &mut replica_update {
+            InjectedFault::Timeouts => match &mut replica_update {
                 ReplicaUpdate::Member(_, Some(member)) => {
                     *member = Arc::new(Member { communication_disabled_until: None, ..Member::clone(member) });
                 }
                 _ => return message,
             },
-            Sabotage::Kicks => match replica_update {
+            InjectedFault::Kicks => match replica_update {
                 ReplicaUpdate::Member(_, None) => replica_update = ReplicaUpdate::None,
                 _ => return message,
             },
-            Sabotage::Audiences => match (&event.audience.rule, &event.payload) {
+            InjectedFault::Audiences => match (&event.audience.rule, &event.payload) {
                 (AudienceRule::Roles(_) | AudienceRule::Users(_) | AudienceRule::Channel(_), Payload::Backend(_)) => {
                     event.audience.rule = AudienceRule::Members;
                 }
                 _ => return message,
             },
-            Sabotage::None
-            | Sabotage::Tokens
-            | Sabotage::Dms
-            | Sabotage::Leavers
-            | Sabotage::Handover
-            | Sabotage::Loss
-            | Sabotage::Duplication
-            | Sabotage::Reordering
-            | Sabotage::Lists
-            | Sabotage::Switch => return message,
+            InjectedFault::None
+            | InjectedFault::Tokens
+            | InjectedFault::Dms
+            | InjectedFault::Leavers
+            | InjectedFault::Handover
+            | InjectedFault::Loss
+            | InjectedFault::Duplication
+            | InjectedFault::Reordering
+            | InjectedFault::Lists
+            | InjectedFault::Switch => return message,
         }
         *published = Arc::new(Published { event, replica_update });
         message

@@ -1,17 +1,17 @@
 //! Over a restart: the session is another process's, and goes on where it was.
 
 use super::{Membership, Session, What};
-use crate::naive::{OutOfView, ToldChannel};
+use crate::model::{OutOfView, ToldChannel};
 use guildhall_stdx::{Instant, SlotKey};
 
 impl Session {
     /// Another process took it over.
-    pub fn returns(&mut self, now: Instant, key: SlotKey) {
+    pub fn restore(&mut self, now: Instant, key: SlotKey) {
         self.key = key;
         self.conn = None;
         self.detached_since = Some(now);
-        self.is_returning = self.membership == Membership::Inside;
-        if self.is_returning {
+        self.is_restoring = self.membership == Membership::Inside;
+        if self.is_restoring {
             self.membership = Membership::Entering;
         }
         // The process after the one that made it has it in one form.
@@ -25,11 +25,11 @@ impl Session {
         // Its client asks again.
         self.chunks.clear();
         // Its knowledge of presences and deleted messages may be outdated until the next event about them.
-        self.has_returned = true;
+        self.was_restored = true;
     }
 
     /// Whether it waits for its guild, without receiving GUILD_CREATE.
-    pub fn is_returning(&self) -> bool {
-        self.is_returning
+    pub fn is_restoring(&self) -> bool {
+        self.is_restoring
     }
 }

@@ -1,4 +1,4 @@
-//! Bad: clients of every hostile kind, all in one thread. Closed clients reconnect again and again.
+//! Attackers: clients of every hostile kind, all in one thread. Closed clients reconnect again and again.
 //!
 //! Owns        the behaviour of each kind (`Kind`), its permitted close codes, and the actual ones.
 //! Invariants  each has an address of its own in `X-Forwarded-For`, and so the limits of one peer.
@@ -6,8 +6,8 @@
 //!             and not the attackers' own.
 
 use super::{
+    fixture::{Account, CHANNEL, GUILD},
     socket::{is_for_later, write_unsent},
-    town::{Account, CHANNEL, GUILD},
 };
 use anyhow::{Context as _, Result};
 use guildhall_codec::{DeflateCompressor, ZlibParams};
@@ -144,12 +144,12 @@ pub struct Ends {
 }
 
 /// See the module.
-pub struct Bad {
+pub struct Attackers {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Result<BTreeMap<Kind, Ends>>>,
 }
 
-impl Bad {
+impl Attackers {
     /// One client per account, with kinds in turn. Closed ones reconnect after about `away`.
     pub fn start(addr: SocketAddr, accounts: Vec<Account>, away: Duration) -> Self {
         let stop = Arc::new(AtomicBool::new(false));

@@ -19,7 +19,7 @@ const DIRECT_MESSAGE_TYPING: u32 = 1 << 14;
 
 /// A direct message, or a group.
 #[derive(Clone, Debug, Default)]
-pub struct NaiveDirect {
+pub struct DirectModel {
     pub id: u64,
     pub is_group: bool,
     pub name: String,
@@ -63,7 +63,7 @@ impl ToldDirect {
     }
 }
 
-impl NaiveDirect {
+impl DirectModel {
     /// As it is made: the first of a group owns it.
     pub fn new(id: u64, is_group: bool, people: &[u64], now_unix_ms: i64) -> Self {
         Self {
@@ -106,9 +106,9 @@ pub struct ListedDirects {
 
 impl ListedDirects {
     /// Of all that there are, as they are in the store.
-    pub fn of<'a>(user: u64, directs: impl Iterator<Item = &'a NaiveDirect>) -> Self {
-        let mut listed: Vec<&NaiveDirect> = directs.filter(|direct| direct.is_listed_for(user)).collect();
-        let newest = |direct: &NaiveDirect| direct.messages.keys().next_back().copied().unwrap_or_default();
+    pub fn of<'a>(user: u64, directs: impl Iterator<Item = &'a DirectModel>) -> Self {
+        let mut listed: Vec<&DirectModel> = directs.filter(|direct| direct.is_listed_for(user)).collect();
+        let newest = |direct: &DirectModel| direct.messages.keys().next_back().copied().unwrap_or_default();
         listed.sort_by_key(|direct| (direct.is_group, Reverse(newest(direct).max(direct.id))));
         Self {
             text: list(listed.iter().map(|direct| direct.text_for(user, newest(direct)))),

@@ -1,4 +1,4 @@
-//! The naive model: an independent implementation of docs/protocol/reference.md, for clarity instead of speed.
+//! The model: an independent implementation of docs/protocol/reference.md, for clarity instead of speed.
 //!
 //! Owns        `State`, a guild as known to a client that sees everything; visibility of an event; content of a
 //!             dispatch as text.
@@ -24,7 +24,7 @@ mod thread;
 
 pub use audience_model::AudienceModel;
 pub use client_model::ClientModel;
-pub use direct::{ListedDirects, NaiveDirect, ToldDirect};
+pub use direct::{DirectModel, ListedDirects, ToldDirect};
 pub use event::{Change, Event, PassiveForm, Reader, is_half_a_move};
 pub use hidden::{OutOfView, ToldChannel, told_by, view_changes};
 pub use list::{list_id, list_rows};
@@ -32,8 +32,8 @@ pub use passive::{PendingUpdates, made_text};
 pub use presence_model::PresenceModel;
 pub use publication::{Publication, PublicationKind, Telling};
 pub use received::Texts;
-pub use state::{NaiveChannel, NaiveMember, State, status_text};
+pub use state::{ChannelModel, MemberModel, State, status_text};
 pub use text::{
     People, chunk_text, found_members, guild_create_text, guild_delete_text, payload_text, supplemental_text,
 };
-pub use thread::{Gained, NaiveThread, ThreadList};
+pub use thread::{Gained, ThreadList, ThreadModel};

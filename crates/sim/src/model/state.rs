@@ -1,6 +1,6 @@
 //! The guild as its own events describe it.
 
-use super::NaiveThread;
+use super::ThreadModel;
 use guildhall_guild::GuildRecord;
 use guildhall_guild_protocol::{GuildReplica, Payload, ResourcePayload, VoiceEntry};
 use guildhall_model::{Channel, GuildResource, Member, OverwriteKind, Role};
@@ -12,7 +12,7 @@ use std::{
 
 /// A permission overwrite: its role or member, and its permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NaiveOverwrite {
+pub struct OverwriteModel {
     pub id: u64,
     pub is_member: bool,
     pub allow: u64,
@@ -20,15 +20,15 @@ pub struct NaiveOverwrite {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NaiveChannel {
+pub struct ChannelModel {
     pub kind: u8,
     pub name: String,
     pub parent: Option<u64>,
-    pub overwrites: Vec<NaiveOverwrite>,
+    pub overwrites: Vec<OverwriteModel>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NaiveMember {
+pub struct MemberModel {
     pub nick: Option<String>,
     pub roles: Vec<u64>,
     /// End of a time-out, Unix milliseconds.
@@ -46,15 +46,15 @@ pub struct State {
     pub roles: BTreeMap<u64, u64>,
     /// Positions of the roles whose members are listed apart.
     pub hoisted: BTreeMap<u64, i32>,
-    pub channels: BTreeMap<u64, NaiveChannel>,
-    pub members: BTreeMap<u64, NaiveMember>,
+    pub channels: BTreeMap<u64, ChannelModel>,
+    pub members: BTreeMap<u64, MemberModel>,
     /// What members show who are not offline: status, and how many activities.
     pub presences: BTreeMap<u64, (&'static str, usize)>,
     /// Channel and session of each user in voice.
     pub voice: BTreeMap<u64, (u64, String)>,
     pub last_messages: BTreeMap<u64, u64>,
     /// Open ones and closed ones.
-    pub threads: BTreeMap<u64, NaiveThread>,
+    pub threads: BTreeMap<u64, ThreadModel>,
     /// Banned users.
     pub bans: BTreeSet<u64>,
     pub is_deleted: bool,
@@ -71,15 +71,15 @@ pub fn status_text(status: guildhall_model::Status) -> &'static str {
     }
 }
 
-fn naive_channel(channel: &Channel) -> NaiveChannel {
+fn naive_channel(channel: &Channel) -> ChannelModel {
     let overwrites = channel.overwrites.iter().map(|overwrite| {
         let (id, is_member) = match overwrite.target {
             OverwriteKind::Role(id) => (id.get(), false),
             OverwriteKind::Member(id) => (id.get(), true),
         };
-        NaiveOverwrite { id, is_member, allow: overwrite.allow.0, deny: overwrite.deny.0 }
+        OverwriteModel { id, is_member, allow: overwrite.allow.0, deny: overwrite.deny.0 }
     });
-    NaiveChannel {
+    ChannelModel {
         kind: channel.kind as u8,
         name: channel.name.clone(),
         parent: channel.parent_id.map(|id| id.get()),
@@ -87,8 +87,8 @@ fn naive_channel(channel: &Channel) -> NaiveChannel {
     }
 }
 
-fn naive_member(member: &Member) -> NaiveMember {
-    NaiveMember {
+fn naive_member(member: &Member) -> MemberModel {
+    MemberModel {
         nick: member.nick.clone(),
         roles: member.roles.iter().map(|role| role.get()).collect(),
         silenced_until: member.communication_disabled_until.map_or(0, |until| until.0),
@@ -116,7 +116,7 @@ impl State {
             roles: record.roles.iter().map(|role| (role.id.get(), role.permissions.0)).collect(),
             hoisted: record.roles.iter().filter(|role| role.hoist).map(|role| (role.id.get(), role.position)).collect(),
             channels: channels.iter().map(|channel| (channel.id.get(), naive_channel(channel))).collect(),
-            threads: threads.iter().map(|thread| (thread.id.get(), NaiveThread::new(thread, inside(thread)))).collect(),
+            threads: threads.iter().map(|thread| (thread.id.get(), ThreadModel::new(thread, inside(thread)))).collect(),
             members: record.members.iter().map(|member| (member.user.id.get(), naive_member(member))).collect(),
             ..Self::default()
         }
@@ -245,7 +245,7 @@ impl State {
         let structure = &replica.structure;
         let roles: BTreeMap<u64, u64> =
             structure.roles.values().map(|role| (role.id.get(), role.permissions.0)).collect();
-        let channels: BTreeMap<u64, NaiveChannel> =
+        let channels: BTreeMap<u64, ChannelModel> =
             structure.channels.values().map(|channel| (channel.id.get(), naive_channel(channel))).collect();
         if structure.guild.owner_id.get() != self.owner {
             return Err(format!("owner {} instead of {}", structure.guild.owner_id, self.owner));
@@ -256,8 +256,8 @@ impl State {
         if channels != self.channels {
             return Err(format!("channels {channels:?} instead of {:?}", self.channels));
         }
-        let threads: BTreeMap<u64, NaiveThread> = (replica.threads.iter())
-            .map(|(id, entry)| (id.get(), NaiveThread::new(&entry.channel, entry.members.keys().copied())))
+        let threads: BTreeMap<u64, ThreadModel> = (replica.threads.iter())
+            .map(|(id, entry)| (id.get(), ThreadModel::new(&entry.channel, entry.members.keys().copied())))
             .collect();
         if threads != self.threads {
             return Err(format!("threads {threads:?} instead of {:?}", self.threads));

@@ -17,7 +17,7 @@ const PRIVATE: u8 = 12;
 const MEMBERS_SHOWN_MAX: usize = 50;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NaiveThread {
+pub struct ThreadModel {
     pub parent: u64,
     kind: u8,
     pub name: String,
@@ -27,7 +27,7 @@ pub struct NaiveThread {
     pub members: BTreeSet<u64>,
 }
 
-impl NaiveThread {
+impl ThreadModel {
     pub fn new(channel: &Channel, members: impl IntoIterator<Item = UserId>) -> Self {
         let fields = channel.thread.as_deref();
         Self {
@@ -70,7 +70,7 @@ impl State {
 
     /// Open threads that a member sees: all of these channels or of the guild, or only those that they joined.
     pub fn threads_of(&self, user: u64, joined_only: bool, of: Option<&[u64]>, now_unix_ms: i64) -> Vec<u64> {
-        let is_told = |(id, thread): &(&u64, &NaiveThread)| {
+        let is_told = |(id, thread): &(&u64, &ThreadModel)| {
             thread.is_open()
                 && (!joined_only || thread.members.contains(&user))
                 && of.is_none_or(|channels| channels.contains(&thread.parent))
@@ -116,9 +116,9 @@ impl State {
         match resource {
             ResourcePayload::Thread(event) if event.own.is_none() => {
                 let id = event.entry.channel.id.get();
-                let thread = NaiveThread::new(&event.entry.channel, event.entry.members.keys().copied());
+                let thread = ThreadModel::new(&event.entry.channel, event.entry.members.keys().copied());
                 let members = self.threads.remove(&id).map(|before| before.members);
-                self.threads.insert(id, NaiveThread { members: members.unwrap_or(thread.members.clone()), ..thread });
+                self.threads.insert(id, ThreadModel { members: members.unwrap_or(thread.members.clone()), ..thread });
             }
             ResourcePayload::ThreadGone(channel) => drop(self.threads.remove(&channel.id.get())),
             ResourcePayload::ThreadMembers { thread_id, added, removed, .. } => {

@@ -1,9 +1,9 @@
-//! Pair: partitions, guilds and clients on one thread; the test controls everything in between.
+//! Test cluster: partitions, guilds and clients on one thread; the test controls everything in between.
 //!
-//! Owns        the turn: passes bytes, guild messages, outputs and answers around until nothing moves (`settle`).
+//! Owns        the turn: passes bytes, guild messages, outputs and answers around until nothing moves (`run_until_idle`).
 //! Doors       `login` and `connect` for clients; `command` and `publish` for events; `advance` for time.
 //! Invariants  each turn does the work of `guildhall-net` and `guildhall-node`, with every commit done at once.
-//! Limits      `TURNS_MAX` turns in `settle`: machines that never become idle are a bug and are reported as one.
+//! Limits      `TURNS_MAX` turns in `run_until_idle`: machines that never become idle are a bug and are reported as one.
 
 use crate::{
     client::{ClientParams, TestClient, identify_payload},
@@ -25,7 +25,7 @@ use guildhall_partition::{
 };
 use guildhall_stdx::{SlotKey, Timestamp};
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 
@@ -36,13 +36,37 @@ const LATE_TURNS_MAX: usize = 10_000;
 /// Milliseconds that a client has to leave after a RECONNECT.
 pub const GRACE_MS: u64 = 1_500;
 
-/// One of a pair's clients.
+/// Traffic that a test can hold back: from `hold` until `release`, or until the test delivers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Hold {
+    /// Token checks; `answer_tokens` answers those that are held.
+    TokenChecks,
+    /// Messages from guilds to partitions; `deliver_mail` delivers some.
+    Mail,
+    /// Messages from partitions to guilds; `deliver_to_guilds` delivers some.
+    ToGuilds,
+    /// Reads of direct messages; `answer_directs` answers those that are held.
+    Directs,
+    /// Connections that move between partitions.
+    Moves,
+}
+
+/// A service of the node that fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outage {
+    /// Token checks fail as unavailable.
+    Auth,
+    /// Reads of direct messages fail.
+    Directs,
+}
+
+/// A client of the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientId(usize);
 
-/// Configuration of a `Pair`.
+/// Configuration of a `TestCluster`.
 #[derive(Clone, Debug)]
-pub struct PairConfig {
+pub struct TestClusterConfig {
     /// Number of partitions.
     pub partitions_count: u16,
     /// Configuration of every partition; its number and secret are filled in.
@@ -51,7 +75,7 @@ pub struct PairConfig {
     pub batches: bool,
 }
 
-impl Default for PairConfig {
+impl Default for TestClusterConfig {
     fn default() -> Self {
         Self {
             partitions_count: 1,
@@ -61,22 +85,22 @@ impl Default for PairConfig {
     }
 }
 
-enum Note {
+enum PartitionCommand {
     Authenticated(SlotKey, Result<Account, AuthFailure>),
     Joined(UserId, GuildId),
     Moved(FakeSocket, Box<MovingConn>),
-    TellUsers(Arc<Published>, Vec<UserId>),
+    PublishToUsers(Arc<Published>, Vec<UserId>),
 }
 
-struct Side {
+struct TestPartition {
     partition: Partition,
     link: FakeLink,
     mail: VecDeque<ToRelay>,
-    notes: VecDeque<Note>,
+    commands: VecDeque<PartitionCommand>,
 }
 
-impl Side {
-    fn new(index: u16, config: &PairConfig, gate: &Arc<ScriptedGate>) -> Self {
+impl TestPartition {
+    fn new(index: u16, config: &TestClusterConfig, gate: &Arc<ScriptedGate>) -> Self {
         let of_partition = PartitionConfig {
             partition: PartitionId(index),
             partitions_count: config.partitions_count,
@@ -86,7 +110,7 @@ impl Side {
             partition: Partition::new(of_partition, gate.clone()),
             link: if config.batches { FakeLink::batching() } else { FakeLink::default() },
             mail: VecDeque::new(),
-            notes: VecDeque::new(),
+            commands: VecDeque::new(),
         }
     }
 }
@@ -100,14 +124,14 @@ struct Slot {
 /// A token check that waits for its answer.
 #[derive(Debug)]
 struct TokenCheck {
-    side: usize,
+    index: usize,
     conn: SlotKey,
     token: String,
     with_guilds: bool,
 }
 
 /// Partitions, guilds and clients on one thread.
-pub struct Pair {
+pub struct TestCluster {
     /// Clock of all machines and clients.
     pub clock: FakeClock,
     /// Decides which IDENTIFYs are admitted.
@@ -116,28 +140,17 @@ pub struct Pair {
     pub to_guilds: Vec<(GuildId, ToGuild)>,
     /// Refused RESUMEs, oldest first.
     pub refused_resumes: Vec<ResumeFault>,
-    /// Token checks are held until `answer_tokens`.
-    pub holds_tokens: bool,
-    /// Token checks fail as unavailable.
-    pub is_auth_down: bool,
-    /// Messages from guilds to partitions are held until this is `false`, or until `deliver_mail`.
-    pub holds_mail: bool,
-    /// Messages from partitions to guilds are held until this is `false`, or until `deliver_to_guilds`.
-    pub holds_to_guilds: bool,
-    /// Reading direct messages fails.
-    pub are_directs_down: bool,
-    /// Reads of direct messages are held until `answer_directs`.
-    pub holds_directs: bool,
-    /// Connections that move between partitions are held until this is `false`.
-    pub holds_moves: bool,
     /// Number of the token of the next check.
     pub token: u64,
     /// Expiry of the token.
     pub token_expires_at: Option<Timestamp>,
     /// Maximum number of bytes per read of a partition.
     pub read_bytes_max: usize,
-    sides: Vec<Side>,
-    config: PairConfig,
+    /// Traffic that waits for the test.
+    held: BTreeSet<Hold>,
+    outages: BTreeSet<Outage>,
+    partitions: Vec<TestPartition>,
+    config: TestClusterConfig,
     guilds: BTreeMap<GuildId, Guild>,
     streams: BTreeMap<GuildId, RelayStreams>,
     accounts: BTreeMap<String, Arc<User>>,
@@ -155,32 +168,29 @@ pub struct Pair {
     clients: Vec<Slot>,
 }
 
-impl Default for Pair {
+impl Default for TestCluster {
     fn default() -> Self {
-        Self::new(PairConfig::default())
+        Self::new(TestClusterConfig::default())
     }
 }
 
-impl Pair {
+impl TestCluster {
     /// Partitions without clients, guilds or accounts.
     #[must_use]
-    pub fn new(config: PairConfig) -> Self {
+    pub fn new(config: TestClusterConfig) -> Self {
         let gate = Arc::new(ScriptedGate::default());
         Self {
             clock: FakeClock::default(),
-            sides: (0..config.partitions_count).map(|index| Side::new(index, &config, &gate)).collect(),
+            partitions: (0..config.partitions_count).map(|index| TestPartition::new(index, &config, &gate)).collect(),
             config,
             gate,
             to_guilds: Vec::new(),
             refused_resumes: Vec::new(),
-            holds_tokens: false,
-            is_auth_down: false,
-            holds_mail: false,
-            holds_to_guilds: false,
+            held: BTreeSet::new(),
+            outages: BTreeSet::new(),
             held_to_guilds: VecDeque::new(),
             late_answers: BTreeMap::new(),
             messages: BTreeMap::new(),
-            holds_moves: false,
             token: 0,
             token_expires_at: None,
             read_bytes_max: usize::MAX,
@@ -191,8 +201,6 @@ impl Pair {
             token_checks: VecDeque::new(),
             answers: VecDeque::new(),
             held_directs: VecDeque::new(),
-            are_directs_down: false,
-            holds_directs: false,
             moves: VecDeque::new(),
             clients: Vec::new(),
         }
@@ -201,7 +209,7 @@ impl Pair {
     /// One partition with changed limits.
     #[must_use]
     pub fn with(change: impl FnOnce(&mut PartitionConfig)) -> Self {
-        let mut config = PairConfig::default();
+        let mut config = TestClusterConfig::default();
         change(&mut config.partition);
         Self::new(config)
     }
@@ -229,12 +237,12 @@ impl Pair {
         let told: Vec<ToGuild> =
             self.to_guilds.iter().filter(|(id, _)| *id == guild_id).map(|(_, message)| message.clone()).collect();
         for message in told {
-            self.tell_guild(guild_id, message);
+            self.send_to_guild(guild_id, message);
         }
-        self.settle();
+        self.run_until_idle();
     }
 
-    fn tell_guild(&mut self, guild_id: GuildId, message: ToGuild) {
+    fn send_to_guild(&mut self, guild_id: GuildId, message: ToGuild) {
         if let Some(guild) = self.guilds.get_mut(&guild_id) {
             self.streams.entry(guild_id).or_default().handle(&message);
             guild.handle_relay(self.clock.now(), message);
@@ -242,26 +250,52 @@ impl Pair {
         }
     }
 
+    /// Holds traffic back from now on.
+    pub fn hold(&mut self, traffic: Hold) {
+        self.held.insert(traffic);
+    }
+
+    /// Ends `hold`. `run_until_idle` delivers what was held, except answers.
+    pub fn release(&mut self, traffic: Hold) {
+        self.held.remove(&traffic);
+    }
+
+    /// Whether traffic is held back.
+    #[must_use]
+    pub fn is_held(&self, traffic: Hold) -> bool {
+        self.held.contains(&traffic)
+    }
+
+    /// Begins an outage.
+    pub fn break_service(&mut self, service: Outage) {
+        self.outages.insert(service);
+    }
+
+    /// Ends an outage.
+    pub fn repair(&mut self, service: Outage) {
+        self.outages.remove(&service);
+    }
+
     /// The first partition.
     #[must_use]
     pub fn partition(&self) -> &Partition {
-        &self.sides[0].partition
+        &self.partitions[0].partition
     }
 
     /// The first partition, mutable.
     pub fn partition_mut(&mut self) -> &mut Partition {
-        &mut self.sides[0].partition
+        &mut self.partitions[0].partition
     }
 
-    /// Partition `side`, mutable.
-    pub fn partition_at_mut(&mut self, side: usize) -> &mut Partition {
-        &mut self.sides[side].partition
+    /// Partition `index`, mutable.
+    pub fn partition_at_mut(&mut self, index: usize) -> &mut Partition {
+        &mut self.partitions[index].partition
     }
 
-    /// Partition `side`.
+    /// Partition `index`.
     #[must_use]
-    pub fn partition_at(&self, side: usize) -> &Partition {
-        &self.sides[side].partition
+    pub fn partition_at(&self, index: usize) -> &Partition {
+        &self.partitions[index].partition
     }
 
     // ── clients ──────────────────────────────────────────────────────────────────────────────────
@@ -271,9 +305,9 @@ impl Pair {
         self.connect_to(0, params)
     }
 
-    /// As `connect`, to partition `side`.
-    pub fn connect_to(&mut self, side: usize, params: ClientParams) -> ClientId {
-        let socket = self.accept(side, params.conn);
+    /// As `connect`, to partition `index`.
+    pub fn connect_to(&mut self, index: usize, params: ClientParams) -> ClientId {
+        let socket = self.accept(index, params.conn);
         let client = TestClient::new(params, socket).with_dictionary(self.dictionary(params));
         self.insert_client(client)
     }
@@ -287,9 +321,9 @@ impl Pair {
     /// A client that requested an unsupported option; the server closes with `code`.
     pub fn connect_refused(&mut self, code: CloseCode) -> ClientId {
         let socket = FakeSocket::default();
-        let side = &mut self.sides[0];
-        side.link.insert(side.partition.next_conn_key(), socket.clone());
-        side.partition.accept_refused(self.clock.now(), code, &mut side.link);
+        let entry = &mut self.partitions[0];
+        entry.link.insert(entry.partition.next_conn_key(), socket.clone());
+        entry.partition.accept_refused(self.clock.now(), code, &mut entry.link);
         self.insert_client(TestClient::new(ClientParams::JSON, socket))
     }
 
@@ -299,25 +333,25 @@ impl Pair {
         self.reconnect_to(0, client, params)
     }
 
-    /// As `reconnect`, to partition `side` and with other parameters.
-    pub fn reconnect_to(&mut self, side: usize, client: ClientId, params: ClientParams) -> ClientId {
-        let socket = self.accept(side, params.conn);
+    /// As `reconnect`, to partition `index` and with other parameters.
+    pub fn reconnect_to(&mut self, index: usize, client: ClientId, params: ClientParams) -> ClientId {
+        let socket = self.accept(index, params.conn);
         let client = self.client(client).reconnected(params, socket);
         let client = client.with_dictionary(self.dictionary(params));
         self.insert_client(client)
     }
 
-    fn accept(&mut self, side: usize, params: ConnParams) -> FakeSocket {
+    fn accept(&mut self, index: usize, params: ConnParams) -> FakeSocket {
         let socket = FakeSocket::default();
-        let side = &mut self.sides[side];
-        side.link.insert(side.partition.next_conn_key(), socket.clone());
-        side.partition.accept(self.clock.now(), params, &mut side.link);
+        let entry = &mut self.partitions[index];
+        entry.link.insert(entry.partition.next_conn_key(), socket.clone());
+        entry.partition.accept(self.clock.now(), params, &mut entry.link);
         socket
     }
 
     fn insert_client(&mut self, client: TestClient) -> ClientId {
         self.clients.push(Slot { client, inbox: Vec::new(), is_reading: true });
-        self.settle();
+        self.run_until_idle();
         ClientId(self.clients.len() - 1)
     }
 
@@ -325,11 +359,11 @@ impl Pair {
     pub fn login(&mut self, account: &Arc<User>, intents: Option<u32>, params: ClientParams) -> ClientId {
         let client = self.connect(params);
         self.client(client).identify(identify_payload(&account.username, intents));
-        self.settle();
+        self.run_until_idle();
         client
     }
 
-    /// A client, to send from. `settle` delivers to the partition.
+    /// A client, to send from. `run_until_idle` delivers to the partition.
     pub fn client(&mut self, client: ClientId) -> &mut TestClient {
         &mut self.clients[client.0].client
     }
@@ -339,7 +373,7 @@ impl Pair {
     /// # Panics
     /// When the server violated the protocol.
     pub fn take(&mut self, client: ClientId) -> Vec<Received> {
-        self.settle();
+        self.run_until_idle();
         std::mem::take(&mut self.clients[client.0].inbox)
     }
 
@@ -370,7 +404,7 @@ impl Pair {
     /// Resumes reading.
     pub fn start_reading(&mut self, client: ClientId) {
         self.clients[client.0].is_reading = true;
-        self.settle();
+        self.run_until_idle();
     }
 
     /// Reads at most `max` bytes for a client that does not read by itself; completed messages go to its inbox.
@@ -386,7 +420,7 @@ impl Pair {
     /// Aborts a connection with all data in flight; the partition notices.
     pub fn cut(&mut self, client: ClientId) {
         self.client(client).socket().cut();
-        self.settle();
+        self.run_until_idle();
     }
 
     // ── what happens ─────────────────────────────────────────────────────────────────────────────
@@ -404,7 +438,7 @@ impl Pair {
         self.command_in(guild_id, actor, command)
     }
 
-    /// Runs a command. `settle` delivers its effects.
+    /// Runs a command. `run_until_idle` delivers its effects.
     ///
     /// # Errors
     /// The guild's refusal.
@@ -419,8 +453,10 @@ impl Pair {
                 Outcome::Reply(reply) => {
                     self.drain_guild(guild_id);
                     if let (Command::AddMember(user), Ok(_)) = (&command, &reply) {
-                        let joined = |side: &mut Side| side.notes.push_back(Note::Joined(user.id, guild_id));
-                        self.sides.iter_mut().for_each(joined);
+                        let joined = |entry: &mut TestPartition| {
+                            entry.commands.push_back(PartitionCommand::Joined(user.id, guild_id))
+                        };
+                        self.partitions.iter_mut().for_each(joined);
                     }
                     return reply;
                 }
@@ -452,7 +488,7 @@ impl Pair {
     /// Answers the held reads of direct messages.
     pub fn answer_directs(&mut self) {
         let now = self.clock.now();
-        for (side, session, user_id) in std::mem::take(&mut self.held_directs) {
+        for (index, session, user_id) in std::mem::take(&mut self.held_directs) {
             let open = Command::Direct(DirectCommand::Open);
             let directs = self.guilds.values_mut().filter(|guild| guild.is_direct()).filter_map(|guild| {
                 match guild.handle_command(now, Actor::System, &open) {
@@ -461,58 +497,60 @@ impl Pair {
                 }
             });
             let directs: Vec<_> = directs.filter(|direct| direct.is_open_for(user_id)).collect();
-            let Side { partition, link, .. } = &mut self.sides[side];
-            partition.handle_directs(now, session, (!self.are_directs_down).then_some(directs), link);
+            let TestPartition { partition, link, .. } = &mut self.partitions[index];
+            partition.handle_directs(now, session, (!self.outages.contains(&Outage::Directs)).then_some(directs), link);
         }
     }
 
     /// Delivers a message to a partition as if it came from a guild.
-    pub fn publish(&mut self, side: usize, message: ToRelay) {
-        self.sides[side].mail.push_back(message);
+    pub fn publish(&mut self, index: usize, message: ToRelay) {
+        self.partitions[index].mail.push_back(message);
     }
 
     /// Notifies every partition that an account joined a guild, as the node does.
     pub fn announce_joined(&mut self, user: &Arc<User>, guild_id: GuildId) {
-        self.sides.iter_mut().for_each(|side| side.notes.push_back(Note::Joined(user.id, guild_id)));
+        self.partitions
+            .iter_mut()
+            .for_each(|entry| entry.commands.push_back(PartitionCommand::Joined(user.id, guild_id)));
     }
 
     /// Delivers all held guild messages of a partition, and does nothing else.
-    pub fn hand_over_mail(&mut self, side: usize) {
-        while let Some(message) = self.sides[side].mail.pop_front() {
-            self.hand_over(side, message);
+    pub fn hand_over_mail(&mut self, index: usize) {
+        while let Some(message) = self.partitions[index].mail.pop_front() {
+            self.hand_over(index, message);
         }
     }
 
     /// Delivers the oldest `count` held guild messages of a partition.
-    pub fn deliver_mail(&mut self, side: usize, count: usize) {
+    pub fn deliver_mail(&mut self, index: usize, count: usize) {
         for _ in 0..count {
-            let Some(message) = self.sides[side].mail.pop_front() else { break };
-            self.hand_over(side, message);
+            let Some(message) = self.partitions[index].mail.pop_front() else { break };
+            self.hand_over(index, message);
         }
-        self.settle();
+        self.run_until_idle();
     }
 
     /// Delivers the oldest `count` held messages of one relay, before those of other relays.
     pub fn deliver_mail_to(&mut self, relay: RelayId, count: usize) {
-        let side = usize::from(relay.partition.0);
+        let index = usize::from(relay.partition.0);
         for _ in 0..count {
-            let mail = &mut self.sides[side].mail;
+            let mail = &mut self.partitions[index].mail;
             let Some(at) = mail.iter().position(|message| message.relay == relay) else { break };
             let message = mail.remove(at).expect("it is there");
-            self.hand_over(side, message);
+            self.hand_over(index, message);
         }
-        self.settle();
+        self.run_until_idle();
     }
 
     /// Drops the oldest held message of a relay unnoticed. Returns whether there was one.
     pub fn lose_mail_to(&mut self, relay: RelayId) -> bool {
-        let mail = &mut self.sides[usize::from(relay.partition.0)].mail;
+        let mail = &mut self.partitions[usize::from(relay.partition.0)].mail;
         let at = mail.iter().position(|message| message.relay == relay);
         at.and_then(|at| mail.remove(at)).is_some()
     }
 
-    fn hand_over(&mut self, side: usize, message: ToRelay) {
-        let Side { partition, link, .. } = &mut self.sides[side];
+    fn hand_over(&mut self, index: usize, message: ToRelay) {
+        let TestPartition { partition, link, .. } = &mut self.partitions[index];
         partition.handle_guild(self.clock.now(), message, false, link);
     }
 
@@ -520,13 +558,13 @@ impl Pair {
     pub fn deliver_to_guilds(&mut self, count: usize) {
         for _ in 0..count {
             let Some((guild_id, message)) = self.held_to_guilds.pop_front() else { break };
-            self.tell_guild(guild_id, message);
+            self.send_to_guild(guild_id, message);
         }
     }
 
     /// The queue between a guild and one of its relays overflowed: held messages of that relay are lost.
     pub fn overflow(&mut self, relay: RelayId, guild_id: GuildId) {
-        let mail = &mut self.sides[usize::from(relay.partition.0)].mail;
+        let mail = &mut self.partitions[usize::from(relay.partition.0)].mail;
         mail.retain(|message| message.relay != relay || message.guild_id != guild_id);
         let guild = self.guilds.get_mut(&guild_id).expect("the guild is run here");
         guild.handle_relay_lost(relay);
@@ -548,7 +586,7 @@ impl Pair {
                 GuildOutput::Relay(output) => {
                     let message = self.streams.entry(guild_id).or_default().send(output);
                     let Some(message) = message else { continue };
-                    self.sides[usize::from(message.relay.partition.0)].mail.push_back(message);
+                    self.partitions[usize::from(message.relay.partition.0)].mail.push_back(message);
                 }
                 GuildOutput::Write(Write::PutMessage(message)) => {
                     self.messages.insert((message.channel_id, message.id), message);
@@ -556,8 +594,8 @@ impl Pair {
                 GuildOutput::Write(_) => {}
                 GuildOutput::Users(published) => {
                     let user_ids = published.event.audience.rule.users().to_vec();
-                    self.sides.iter_mut().for_each(|side| {
-                        side.notes.push_back(Note::TellUsers(published.clone(), user_ids.clone()));
+                    self.partitions.iter_mut().for_each(|entry| {
+                        entry.commands.push_back(PartitionCommand::PublishToUsers(published.clone(), user_ids.clone()));
                     });
                 }
                 GuildOutput::Job(job) => guild.handle_job_done(now, job.run()),
@@ -570,23 +608,23 @@ impl Pair {
 
     /// Reads the accounts of the held tokens, but holds the answers.
     pub fn read_accounts(&mut self) {
-        for TokenCheck { side, conn, token, with_guilds } in std::mem::take(&mut self.token_checks) {
+        for TokenCheck { index, conn, token, with_guilds } in std::mem::take(&mut self.token_checks) {
             let answer = self.authenticate(&token, with_guilds);
-            self.answers.push_back((side, conn, answer));
+            self.answers.push_back((index, conn, answer));
         }
     }
 
     /// Answers the held token checks.
     pub fn answer_tokens(&mut self) {
         self.read_accounts();
-        for (side, conn, answer) in std::mem::take(&mut self.answers) {
-            self.sides[side].notes.push_back(Note::Authenticated(conn, answer));
+        for (index, conn, answer) in std::mem::take(&mut self.answers) {
+            self.partitions[index].commands.push_back(PartitionCommand::Authenticated(conn, answer));
         }
-        self.settle();
+        self.run_until_idle();
     }
 
     fn authenticate(&mut self, token: &str, with_guilds: bool) -> Result<Account, AuthFailure> {
-        if self.is_auth_down {
+        if self.outages.contains(&Outage::Auth) {
             return Err(AuthFailure::Unavailable);
         }
         let user = self.accounts.get(token).cloned().ok_or(AuthFailure::Invalid)?;
@@ -606,18 +644,18 @@ impl Pair {
     }
 
     /// Sends RECONNECT to `count` clients of a partition, with `GRACE_MS` to leave.
-    pub fn ask_to_leave(&mut self, side: usize, count: usize) -> Leaving {
-        let side = &mut self.sides[side];
-        let leaving = side.partition.ask_to_leave(self.clock.now(), count, GRACE_MS, &mut side.link);
-        self.settle();
+    pub fn send_reconnects(&mut self, index: usize, count: usize) -> Leaving {
+        let entry = &mut self.partitions[index];
+        let leaving = entry.partition.send_reconnects(self.clock.now(), count, GRACE_MS, &mut entry.link);
+        self.run_until_idle();
         leaving
     }
 
     /// Sends RECONNECT to `count` clients with larger compression contexts; returns the number of clients.
-    pub fn take_back_upgrades(&mut self, side: usize, count: usize) -> usize {
+    pub fn take_back_upgrades(&mut self, index: usize, count: usize) -> usize {
         let now = self.clock.now();
-        let side = &mut self.sides[side];
-        side.partition.take_back_upgrades(now, count, &mut side.link)
+        let entry = &mut self.partitions[index];
+        entry.partition.take_back_upgrades(now, count, &mut entry.link)
     }
 
     /// Ends the process and starts another one with its sessions, and with these guilds as the store has them. Aborts
@@ -626,59 +664,62 @@ impl Pair {
         for client in 0..self.clients.len() {
             self.clients[client].client.socket().cut();
         }
-        self.settle();
-        self.sides.iter_mut().for_each(|side| side.partition.leave_voice());
-        self.settle();
+        self.run_until_idle();
+        self.partitions.iter_mut().for_each(|entry| entry.partition.leave_voice());
+        self.run_until_idle();
         let now = self.clock.now();
-        let over: Vec<HandOver> =
-            self.sides.iter_mut().map(|side| side.partition.hand_over(now, bytes_max, false, &mut side.link)).collect();
+        let over: Vec<HandOver> = self
+            .partitions
+            .iter_mut()
+            .map(|entry| entry.partition.hand_over(now, bytes_max, false, &mut entry.link))
+            .collect();
         let text = serde_json::to_string(&over).expect("it is plain data");
         let over: Vec<HandOver> = serde_json::from_str(&text).expect("as it was written");
         self.guilds = guilds.into_iter().map(|guild| (guild.id(), guild)).collect();
         self.to_guilds.clear();
         let users = self.accounts.values().map(|user| (user.id, user.clone())).collect();
         for (index, over) in over.iter().enumerate() {
-            let side = Side::new(index as u16, &self.config, &self.gate);
-            self.sides[index] = side;
-            self.sides[index].partition.take_over(now, over, &users);
+            let entry = TestPartition::new(index as u16, &self.config, &self.gate);
+            self.partitions[index] = entry;
+            self.partitions[index].partition.take_over(now, over, &users);
         }
-        self.settle();
+        self.run_until_idle();
         over
     }
 
     /// Sessions that still wait for a guild after a restart receive an outage of it.
     pub fn fail_pending_restores(&mut self) {
-        for side in &mut self.sides {
-            side.partition.fail_pending_restores(self.clock.now(), &mut side.link);
+        for entry in &mut self.partitions {
+            entry.partition.fail_pending_restores(self.clock.now(), &mut entry.link);
         }
-        self.settle();
+        self.run_until_idle();
     }
 
     /// Closes every connection of a partition.
-    pub fn close_all(&mut self, side: usize) {
-        let side = &mut self.sides[side];
-        side.partition.close_all(self.clock.now(), &mut side.link);
-        self.settle();
+    pub fn close_all(&mut self, index: usize) {
+        let entry = &mut self.partitions[index];
+        entry.partition.close_all(self.clock.now(), &mut entry.link);
+        self.run_until_idle();
     }
 
     /// Ends sessions of a partition.
-    pub fn close_sessions(&mut self, side: usize, whose: &Whose, code: CloseCode) -> usize {
-        let side = &mut self.sides[side];
-        side.partition.close_sessions(self.clock.now(), whose, code, &mut side.link)
+    pub fn close_sessions(&mut self, index: usize, whose: &Whose, code: CloseCode) -> usize {
+        let entry = &mut self.partitions[index];
+        entry.partition.close_sessions(self.clock.now(), whose, code, &mut entry.link)
     }
 
     /// Advances the clock and runs what is due, once. For consecutive deadlines call it often.
     pub fn advance(&mut self, ms: u64) {
         self.clock.advance_ms(ms);
         let now = self.clock.now();
-        for side in &mut self.sides {
-            side.partition.handle_timers(now, &mut side.link);
+        for entry in &mut self.partitions {
+            entry.partition.handle_timers(now, &mut entry.link);
         }
         for guild_id in self.guilds.keys().copied().collect::<Vec<_>>() {
             self.guilds.get_mut(&guild_id).expect("it was there just now").handle_timer(now);
             self.drain_guild(guild_id);
         }
-        self.settle();
+        self.run_until_idle();
     }
 
     /// Advances the clock while every reading client keeps its heartbeat.
@@ -691,7 +732,7 @@ impl Pair {
             self.advance(step);
             let beating = self.clients.iter_mut().filter(|slot| slot.is_reading && !slot.client.has_ended());
             beating.for_each(|slot| slot.client.heartbeat());
-            self.settle();
+            self.run_until_idle();
         }
     }
 
@@ -701,11 +742,11 @@ impl Pair {
     ///
     /// # Panics
     /// When it never becomes idle, or the server violated the protocol.
-    pub fn settle(&mut self) {
+    pub fn run_until_idle(&mut self) {
         for _ in 0..TURNS_MAX {
             let mut has_moved = false;
-            for side in 0..self.sides.len() {
-                has_moved |= self.turn(side);
+            for index in 0..self.partitions.len() {
+                has_moved |= self.turn(index);
             }
             has_moved |= self.move_conns();
             has_moved |= self.read_clients();
@@ -713,13 +754,13 @@ impl Pair {
                 return;
             }
         }
-        panic!("the pair does not come to rest");
+        panic!("the cluster does not become idle");
     }
 
     fn turn(&mut self, index: usize) -> bool {
         let now = self.clock.now();
-        let holds_mail = self.holds_mail;
-        let Side { partition, link, mail, notes } = &mut self.sides[index];
+        let is_mail_held = self.is_held(Hold::Mail);
+        let TestPartition { partition, link, mail, commands } = &mut self.partitions[index];
         let mut has_moved = false;
         for key in link.keys() {
             let Some(socket) = link.socket(key).cloned() else { continue };
@@ -729,18 +770,22 @@ impl Pair {
             }
         }
         let mut more = false;
-        while let Some(message) = mail.pop_front_if(|_| !holds_mail) {
+        while let Some(message) = mail.pop_front_if(|_| !is_mail_held) {
             has_moved = true;
             more |= !mail.is_empty();
             partition.handle_guild(now, message, more, link);
         }
-        while let Some(note) = notes.pop_front() {
+        while let Some(command) = commands.pop_front() {
             has_moved = true;
-            match note {
-                Note::Authenticated(conn, answer) => partition.handle_authenticated(now, conn, answer, link),
-                Note::Joined(user_id, guild_id) => partition.handle_joined(now, user_id, guild_id),
-                Note::TellUsers(published, user_ids) => partition.tell_users(now, &published, &user_ids, link),
-                Note::Moved(socket, conn) => {
+            match command {
+                PartitionCommand::Authenticated(conn, answer) => {
+                    partition.handle_authenticated(now, conn, answer, link)
+                }
+                PartitionCommand::Joined(user_id, guild_id) => partition.handle_joined(now, user_id, guild_id),
+                PartitionCommand::PublishToUsers(published, user_ids) => {
+                    partition.publish_to_users(now, &published, &user_ids, link)
+                }
+                PartitionCommand::Moved(socket, conn) => {
                     link.insert(partition.next_conn_key(), socket);
                     partition.handle_transferred(now, *conn, link);
                 }
@@ -758,42 +803,42 @@ impl Pair {
         }
         has_moved |= partition.wants_flush();
         partition.flush(now, link);
-        while let Some(output) = self.sides[index].partition.poll_output() {
+        while let Some(output) = self.partitions[index].partition.poll_output() {
             has_moved = true;
             self.handle_output(index, output);
         }
-        for Transfer { to, socket, conn, .. } in self.sides[index].link.take_transfers() {
+        for Transfer { to, socket, conn, .. } in self.partitions[index].link.take_transfers() {
             has_moved = true;
             self.moves.push_back((usize::from(to.0), socket, conn));
         }
         has_moved
     }
 
-    fn handle_output(&mut self, side: usize, output: Output) {
+    fn handle_output(&mut self, index: usize, output: Output) {
         match output {
             Output::Authenticate { conn, token, with_guilds } => {
-                self.token_checks.push_back(TokenCheck { side, conn, token, with_guilds });
-                if !self.holds_tokens {
+                self.token_checks.push_back(TokenCheck { index, conn, token, with_guilds });
+                if !self.is_held(Hold::TokenChecks) {
                     let token_check = self.token_checks.pop_back().expect("pushed above");
                     let answer = self.authenticate(&token_check.token, token_check.with_guilds);
-                    self.sides[side].notes.push_back(Note::Authenticated(conn, answer));
+                    self.partitions[index].commands.push_back(PartitionCommand::Authenticated(conn, answer));
                 }
             }
             Output::ToGuild(guild_id, message) => {
                 self.to_guilds.push((guild_id, message.clone()));
                 self.held_to_guilds.push_back((guild_id, message));
-                if !self.holds_to_guilds {
+                if !self.is_held(Hold::ToGuilds) {
                     self.deliver_to_guilds(usize::MAX);
                 }
             }
             Output::FetchMessages { session, guild_id, messages } => {
                 let found: Vec<_> = messages.iter().filter_map(|id| self.messages.get(id).cloned()).collect();
-                let Side { partition, link, .. } = &mut self.sides[side];
+                let TestPartition { partition, link, .. } = &mut self.partitions[index];
                 partition.handle_messages(self.clock.now(), session, guild_id, &found, link);
             }
             Output::FetchDirects { session, user_id } => {
-                self.held_directs.push_back((side, session, user_id));
-                if !self.holds_directs {
+                self.held_directs.push_back((index, session, user_id));
+                if !self.is_held(Hold::Directs) {
                     self.answer_directs();
                 }
             }
@@ -803,11 +848,11 @@ impl Pair {
     }
 
     fn move_conns(&mut self) -> bool {
-        if self.holds_moves || self.moves.is_empty() {
+        if self.is_held(Hold::Moves) || self.moves.is_empty() {
             return false;
         }
         for (to, socket, conn) in std::mem::take(&mut self.moves) {
-            self.sides[to].notes.push_back(Note::Moved(socket, conn));
+            self.partitions[to].commands.push_back(PartitionCommand::Moved(socket, conn));
         }
         true
     }
