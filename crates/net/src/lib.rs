@@ -8,6 +8,7 @@
 mod access;
 mod admin;
 mod admission;
+mod answers;
 mod body;
 mod clock;
 mod drain;
@@ -17,6 +18,7 @@ mod loop_timer;
 mod mailbox;
 mod partition_loop;
 mod progress;
+mod refused;
 mod server;
 mod sockets;
 mod tls;
@@ -25,11 +27,11 @@ mod url;
 pub use access::{AccessLog, AccessNote};
 pub use admin::serve_admin;
 pub use admission::{AdmissionLimits, ClientAddress, Peers};
+pub use answers::{AuthAnswer, DirectsAnswer, MessagesAnswer};
 pub use clock::SystemClock;
 pub use drain::{DrainPlan, DrainReport};
 pub use gatekeeper::{IdentifyGate, IdentifyLimits, SessionStartLimit};
 pub use guildhall_partition::HandOver;
-pub use partition_loop::{AuthAnswer, DirectsAnswer, MessagesAnswer};
 pub use server::{
     HttpState, HttpWatch, IoUring, PartitionState, Partitions, RunningServer, Server, ServerConfig, Starting, Upstream,
 };

@@ -4,20 +4,19 @@
 //! Limits      `GUILD_MESSAGES_PER_TURN` and one read buffer per socket and turn, so that nobody starves.
 
 use crate::{
+    answers::{AuthAnswer, DirectsAnswer, MessagesAnswer},
     clock::SystemClock,
     loop_timer::{Kind, LoopTimer},
     mailbox::{Mailbox, MailboxReceiver, MovedSocket, PartitionCommand},
+    refused::Refused,
     server::Upstream,
     sockets::{Sockets, Transfer, WAKE},
     url::Refusal,
 };
 use guildhall_guild_protocol::{ToGuild, ToRelay};
-use guildhall_model::{Direct, GuildId, Message};
-use guildhall_partition::{
-    Account, AuthFailure, ConnParams, HandOver, IdentifyFault, IdentifyRefused, MovingConn, Output, Partition,
-    ResumeFault,
-};
-use guildhall_stdx::{Fault as _, Histogram, Instant, Now, Refusals, SlotKey};
+use guildhall_model::GuildId;
+use guildhall_partition::{ConnParams, HandOver, MovingConn, Output, Partition};
+use guildhall_stdx::{Histogram, Instant, Now};
 use std::{
     collections::VecDeque,
     sync::{Arc, mpsc::Sender},
@@ -44,70 +43,6 @@ pub enum Shutdown {
     No,
     /// Clients were closed; the loop ends at this time.
     Closed(Instant),
-}
-
-/// Answers one `Output::Authenticate`.
-pub struct AuthAnswer {
-    mailbox: Mailbox,
-    conn: SlotKey,
-    is_sent: bool,
-}
-
-impl AuthAnswer {
-    /// Sends the result to the partition.
-    pub fn send(mut self, result: Result<Account, AuthFailure>) {
-        self.is_sent = true;
-        self.mailbox.send(PartitionCommand::Authenticated { conn: self.conn, result });
-    }
-}
-
-impl Drop for AuthAnswer {
-    /// Whoever was asked gave up: the client may try again.
-    fn drop(&mut self) {
-        if !self.is_sent {
-            let result = Err(AuthFailure::Unavailable);
-            self.mailbox.send(PartitionCommand::Authenticated { conn: self.conn, result });
-        }
-    }
-}
-
-/// Answers one `Output::FetchMessages`. A client whose messages could not be read hears nothing, and asks again.
-pub struct MessagesAnswer {
-    mailbox: Mailbox,
-    session: SlotKey,
-    guild_id: GuildId,
-}
-
-impl MessagesAnswer {
-    /// Sends the messages to the partition.
-    pub fn send(self, messages: Vec<Arc<Message>>) {
-        let Self { mailbox, session, guild_id } = self;
-        mailbox.send(PartitionCommand::Messages { session, guild_id, messages });
-    }
-}
-
-/// Answers one `Output::FetchDirects`.
-pub struct DirectsAnswer {
-    mailbox: Mailbox,
-    session: SlotKey,
-    is_sent: bool,
-}
-
-impl DirectsAnswer {
-    /// Sends the direct messages to the partition.
-    pub fn send(mut self, directs: Vec<Direct>) {
-        self.is_sent = true;
-        self.mailbox.send(PartitionCommand::Directs { session: self.session, directs: Some(directs) });
-    }
-}
-
-impl Drop for DirectsAnswer {
-    /// The upstream could not read them: the client may try again.
-    fn drop(&mut self) {
-        if !self.is_sent {
-            self.mailbox.send(PartitionCommand::Directs { session: self.session, directs: None });
-        }
-    }
 }
 
 pub struct PartitionLoop {
@@ -380,15 +315,15 @@ impl PartitionLoop {
         while let Some(output) = self.partition.poll_output() {
             match output {
                 Output::Authenticate { conn, token, with_guilds } => {
-                    let answer = AuthAnswer { mailbox: self.own_mailbox.clone(), conn, is_sent: false };
+                    let answer = AuthAnswer::new(self.own_mailbox.clone(), conn);
                     self.upstream.authenticate(token, with_guilds, answer);
                 }
                 Output::FetchMessages { session, guild_id, messages } => {
-                    let answer = MessagesAnswer { mailbox: self.own_mailbox.clone(), session, guild_id };
+                    let answer = MessagesAnswer::new(self.own_mailbox.clone(), session, guild_id);
                     self.upstream.fetch_messages(messages, answer);
                 }
                 Output::FetchDirects { session, user_id } => {
-                    let answer = DirectsAnswer { mailbox: self.own_mailbox.clone(), session, is_sent: false };
+                    let answer = DirectsAnswer::new(self.own_mailbox.clone(), session);
                     self.upstream.fetch_directs(user_id, answer);
                 }
                 // Order matters: nothing overtakes what waits.
@@ -401,17 +336,8 @@ impl PartitionLoop {
                     }
                 }
                 Output::SessionNews(news) => self.upstream.session_news(news),
-                Output::IdentifyRefused(refused) => {
-                    note_refused(&self.refused.identifies, self.clock.now(), &refused);
-                }
-                Output::ResumeRefused(refused) => {
-                    let (now, refusals) = (self.clock.now(), &self.refused.resumes);
-                    if let Some(count) = refusals.note(refused.fault, now.instant) {
-                        let (what, reason) = (ResumeFault::WHAT, refused.fault.name());
-                        let user_id = refused.user_id.map(tracing::field::display);
-                        tracing::info!(what, reason, count, user_id, "refused: {}", refused.fault);
-                    }
-                }
+                Output::IdentifyRefused(refused) => self.refused.note_identify(self.clock.now(), &refused),
+                Output::ResumeRefused(refused) => self.refused.note_resume(self.clock.now(), refused),
             }
         }
         for Transfer { to, socket, conn } in self.sockets.take_transfers() {
@@ -425,32 +351,6 @@ fn reply<T>(to: &Sender<T>, result: T) {
     let _ = to.send(result);
 }
 
-/// IDENTIFYs and RESUMEs that were refused, of all partitions.
-#[derive(Debug)]
-pub struct Refused {
-    pub identifies: Refusals<IdentifyFault>,
-    pub resumes: Refusals<ResumeFault>,
-}
-
-impl Refused {
-    /// With one log line per reason in `log_every_ms` at most.
-    pub fn new(log_every_ms: u64) -> Self {
-        Self { identifies: Refusals::new(log_every_ms), resumes: Refusals::new(log_every_ms) }
-    }
-}
-
-/// Counts an IDENTIFY that started no session, and logs it if a line is due.
-fn note_refused(refusals: &Refusals<IdentifyFault>, now: Now, refused: &IdentifyRefused) {
-    let IdentifyRefused { fault, user_id, detail } = refused;
-    if let Some(count) = refusals.note(*fault, now.instant) {
-        let (what, reason, user_id) = (IdentifyFault::WHAT, fault.name(), user_id.map(tracing::field::display));
-        match detail {
-            Some(detail) => tracing::info!(what, reason, count, user_id, "refused: {detail}"),
-            None => tracing::info!(what, reason, count, user_id, "refused: {fault}"),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -462,7 +362,7 @@ mod tests {
     use guildhall_codec::Encoding;
     use guildhall_guild_protocol::PartitionId;
     use guildhall_model::{ChannelId, MessageId, User, UserId};
-    use guildhall_partition::{Compression, ConnParams, PartitionConfig};
+    use guildhall_partition::{Account, Compression, ConnParams, PartitionConfig};
     use std::{
         io::Read as _,
         net::{TcpListener, TcpStream},

@@ -5,13 +5,15 @@
 use crate::{
     access::AccessLog,
     admission::{Admission, AdmissionLimits, Peers},
+    answers::{AuthAnswer, DirectsAnswer, MessagesAnswer},
     clock::SystemClock,
     drain::{DrainPlan, DrainReport, reconnect_all},
     gatekeeper::{IdentifyGate, IdentifyLimits},
     http::{ANSWER_KINDS, FULL_LOG_EVERY_MS, HttpCounters, HttpServer, accept},
     loop_timer::{LoopTimer, partition_account},
     mailbox::{Mailbox, PartitionCommand, mailbox},
-    partition_loop::{AuthAnswer, DirectsAnswer, MessagesAnswer, PartitionLoop, Refused, Shutdown},
+    partition_loop::{PartitionLoop, Shutdown},
+    refused::Refused,
     sockets::{Sockets, WAKE},
     tls::{Certificates, acceptor},
 };

@@ -1,6 +1,6 @@
 //! Limits and settings of a partition.
 
-use crate::shared::{SharedDictionaries, StreamCodec};
+use crate::stream_codec::{SharedDictionaries, StreamCodec};
 use guildhall_codec::{ContextPool, Dictionaries, PreparedCache, ZlibParams};
 use guildhall_guild_protocol::{HiddenChannels, PartitionId};
 use guildhall_session::{LogLimits, Share};

@@ -7,7 +7,7 @@
 //!             while the token was being checked.
 //! Not here    what was sent and may be sent again: the session's replay buffer.
 
-use crate::{sent::Way, shared::Compressor};
+use crate::{sent::Way, stream_codec::Compressor};
 use guildhall_codec::{DictionaryId, Encoding, InflateHistory};
 use guildhall_model::to_gateway::{Identify, Resume};
 use guildhall_session::RateWindow;

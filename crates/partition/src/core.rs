@@ -11,7 +11,7 @@ use crate::{
     counters::Counters,
     sent::{Sampler, SentTable},
     sessions::SessionChange,
-    shared::Matchers,
+    stream_codec::Matchers,
     timers::{TimerKey, Timers},
     transport::{Gatekeeper, Output, Transport},
     turn::Turn,

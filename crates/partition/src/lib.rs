@@ -3,36 +3,44 @@
 //! See `Partition`. The driver in `guildhall-net` supplies sockets and a clock; the simulation replaces both.
 #![forbid(unsafe_code)]
 
+mod accept;
 mod client_requests;
 mod config;
 mod conn;
 mod core;
 mod counters;
+mod deadlines;
 mod deflate;
 mod fanout;
+mod guilds;
 mod handover;
 mod identify;
 mod inbound;
 mod owed;
 mod partition;
 mod pump;
+mod reconnects;
 mod refused;
+mod self_check;
 mod sent;
 mod session_reports;
 mod sessions;
-mod shared;
+mod stream_codec;
 mod timers;
 mod transport;
 mod turn;
+mod writer;
 
 pub use config::PartitionConfig;
 pub use conn::{Compression, ConnParams, INVALID_SESSIONS_MAX, MovingConn};
 pub use counters::{Closes, Counters};
 pub use handover::HandOver;
-pub use partition::{Leaving, Partition};
+pub use partition::Partition;
+pub use reconnects::Leaving;
 pub use refused::{IdentifyFault, IdentifyRefused, ResumeFault, ResumeRefused};
+pub use self_check::Checked;
 pub use sent::SentTable;
 pub use session_reports::{Census, LoggedDispatch, SessionDetail, SessionMatch};
 pub use sessions::{SessionChange, SessionNews, SessionPage, SessionView, Whose};
-pub use shared::{Checked, SharedDictionaries, StreamCodec};
+pub use stream_codec::{SharedDictionaries, StreamCodec};
 pub use transport::{Account, AuthFailure, Closed, Gatekeeper, Output, PartialSend, Transport};

@@ -20,14 +20,20 @@ use guildhall_codec::Encoding;
 use guildhall_guild_protocol::{
     Event, Payload, Published, Redaction, ResourcePayload, UserFilter, visibility_of_direct,
 };
-use guildhall_model::{ChannelId, CloseCode, UserId, to_gateway::ShardId};
+use guildhall_model::{
+    ChannelId, CloseCode, EventName, User, UserId, from_gateway::SelfUserBody, to_gateway::ShardId,
+};
 use guildhall_relay::SubscriptionMask;
-use guildhall_session::Session;
+use guildhall_session::{Dispatch, Session};
 use guildhall_stdx::{Now, SlotKey};
 use std::sync::Arc;
 
 /// Slots that one page visits, occupied or not.
 const PLACES_PER_PAGE_MAX: u32 = 16_384;
+
+/// More tokens than these whose sessions were ended are not remembered; the oldest go first. A connection that is on
+/// its way from another partition meanwhile would be served.
+const CLOSED_TOKENS_MAX: usize = 4_096;
 
 /// Change of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -195,6 +201,31 @@ impl Partition {
             self.core.end_session(*key);
         }
         keys.len()
+    }
+
+    /// Nobody takes up a session here with this token any more.
+    pub(crate) fn remember_closed(&mut self, user_id: UserId, token: u64) {
+        if self.closed_tokens.len() >= CLOSED_TOKENS_MAX {
+            self.closed_tokens.pop_front();
+        }
+        self.closed_tokens.push_back((user_id, token));
+    }
+
+    /// An account changed: its sessions here are told, but of a bot with shards only the first.
+    pub fn handle_user_changed(&mut self, now: Now, user: &Arc<User>, link: &mut impl Transport) {
+        self.turn(now, link, |partition, turn| partition.change_user(turn, user))
+    }
+
+    fn change_user(&mut self, turn: &mut Turn<'_, impl Transport>, user: &Arc<User>) {
+        for key in self.core.user_sessions(user.id) {
+            let Some(session) = self.core.sessions.get_mut(key) else { continue };
+            session.user = user.clone();
+            if session.profile.shard.is_none_or(|shard| shard.id == 0) {
+                let dispatch =
+                    Dispatch::local(session.encoding, EventName::UserUpdate, &SelfUserBody::from(&**user), None);
+                self.core.push(turn, key.slot, &dispatch, Redaction::NONE);
+            }
+        }
     }
 
     /// Sends an event to the sessions of these accounts. A bot needs an intent of the event.

@@ -1,4 +1,4 @@
-//! Shared-match on connections: choice of the stream, and writing of dispatches to it.
+//! Stream codec: compressed streams of connections, by library contexts or by shared-match.
 //!
 //! Owns        `Compressor`, a connection's own stream of either kind, and the partition's matchers, one per encoding.
 //! Invariants  S1 a text's number belongs to this partition's matcher: a connection that comes from another forgets
@@ -6,10 +6,11 @@
 //!             of a connection that is checked, no message goes out that its client could not read.
 //! Not here    the streams themselves (shared-match), which connections get them (`PartitionConfig::stream_codec`).
 
-use crate::conn::{Compression, ConnParams};
-use guildhall_codec::{
-    CodecError, Dictionaries, Dictionary, DictionaryId, Encoding, Framing, StreamCompressor, StreamDecompressor,
+use crate::{
+    conn::{Compression, ConnParams},
+    self_check::{Check, Checked},
 };
+use guildhall_codec::{CodecError, Dictionaries, Dictionary, DictionaryId, Encoding, Framing, StreamCompressor};
 use guildhall_guild_protocol::{
     AccessChange, Clearance, Event, Redaction, SEVERAL_CHANNELS, Visibility, visibility_class,
 };
@@ -17,7 +18,7 @@ use guildhall_model::{ChannelId, GuildId};
 use guildhall_session::{Dispatch, Session};
 use guildhall_shared_match::{
     self as shared_match, BodyId, Container, Counters, DeflateStream, Domain, Form, Limits, Matcher, Scope, Tables,
-    ZSTD_WINDOW_LOG, ZstdStream,
+    ZstdStream,
 };
 use std::{
     collections::{BTreeSet, HashMap},
@@ -143,54 +144,8 @@ impl SharedStream {
             Format::Zstd(stream) => stream.heap_bytes(),
             Format::Deflate(stream) => stream.heap_bytes(),
         };
-        stream + self.check.as_ref().map_or(0, |check| check.reader.memory_bytes())
+        stream + self.check.as_ref().map_or(0, |check| check.memory_bytes())
     }
-}
-
-/// Decodes a connection's messages as its client would, and compares.
-#[derive(Debug)]
-struct Check {
-    reader: StreamDecompressor,
-    container: Option<Container>,
-    is_begun: bool,
-    read: Vec<u8>,
-}
-
-/// The zlib header that decoders expect, and the flush that permessage-deflate leaves out.
-const ZLIB_HEADER: &[u8] = &[0x78, 0x9C];
-const FLUSH: &[u8] = &[0x00, 0x00, 0xFF, 0xFF];
-
-impl Check {
-    /// None if there is no memory for a decoder.
-    fn new(container: Option<Container>, dictionary: Option<&Dictionary>) -> Option<Box<Self>> {
-        let reader = match (container, dictionary) {
-            (None, None) => StreamDecompressor::zstd(ZSTD_WINDOW_LOG),
-            (None, Some(dictionary)) => StreamDecompressor::zstd_with(ZSTD_WINDOW_LOG, dictionary),
-            (Some(_), _) => StreamDecompressor::zlib(),
-        };
-        Some(Box::new(Self { reader: reader.ok()?, container, is_begun: false, read: Vec::new() }))
-    }
-
-    fn read(&mut self, wire: &[u8], message: &[u8]) -> Result<(), CodecError> {
-        self.read.clear();
-        let is_bare = self.container == Some(Container::PerMessage);
-        let header = if is_bare && !self.is_begun { ZLIB_HEADER } else { &[] };
-        self.is_begun = true;
-        for piece in [header, wire, if is_bare { FLUSH } else { &[] }] {
-            let room = message.len().saturating_sub(self.read.len());
-            self.reader.decompress(piece, &mut self.read, room)?;
-        }
-        if self.read == message { Ok(()) } else { Err(CodecError::Corrupt) }
-    }
-}
-
-/// Results of the self-check.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Checked {
-    /// Messages of checked connections that were read back.
-    pub messages_total: u64,
-    /// Of these, messages that decoded to other bytes. After the first, new connections get library contexts.
-    pub mismatches_total: u64,
 }
 
 /// Dictionaries of a node, prepared for shared-match. All partitions share them: cheap to clone.

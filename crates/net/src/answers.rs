@@ -1,0 +1,86 @@
+//! Answers: the ends at which the rest of the node answers a partition's requests.
+//!
+//! Invariants  each answer reaches the partition once. One that is dropped without a result tells the client to try
+//!             again, except for messages: their client gets nothing, and requests them again.
+
+use crate::mailbox::{Mailbox, PartitionCommand};
+use guildhall_model::{Direct, GuildId, Message};
+use guildhall_partition::{Account, AuthFailure};
+use guildhall_stdx::SlotKey;
+use std::sync::Arc;
+
+/// Answers one `Output::Authenticate`.
+pub struct AuthAnswer {
+    mailbox: Mailbox,
+    conn: SlotKey,
+    is_sent: bool,
+}
+
+impl AuthAnswer {
+    pub(crate) fn new(mailbox: Mailbox, conn: SlotKey) -> Self {
+        Self { mailbox, conn, is_sent: false }
+    }
+
+    /// Sends the result to the partition.
+    pub fn send(mut self, result: Result<Account, AuthFailure>) {
+        self.is_sent = true;
+        self.mailbox.send(PartitionCommand::Authenticated { conn: self.conn, result });
+    }
+}
+
+impl Drop for AuthAnswer {
+    /// Whoever was asked gave up: the client may try again.
+    fn drop(&mut self) {
+        if !self.is_sent {
+            let result = Err(AuthFailure::Unavailable);
+            self.mailbox.send(PartitionCommand::Authenticated { conn: self.conn, result });
+        }
+    }
+}
+
+/// Answers one `Output::FetchMessages`. A client whose messages could not be read hears nothing, and asks again.
+pub struct MessagesAnswer {
+    mailbox: Mailbox,
+    session: SlotKey,
+    guild_id: GuildId,
+}
+
+impl MessagesAnswer {
+    pub(crate) fn new(mailbox: Mailbox, session: SlotKey, guild_id: GuildId) -> Self {
+        Self { mailbox, session, guild_id }
+    }
+
+    /// Sends the messages to the partition.
+    pub fn send(self, messages: Vec<Arc<Message>>) {
+        let Self { mailbox, session, guild_id } = self;
+        mailbox.send(PartitionCommand::Messages { session, guild_id, messages });
+    }
+}
+
+/// Answers one `Output::FetchDirects`.
+pub struct DirectsAnswer {
+    mailbox: Mailbox,
+    session: SlotKey,
+    is_sent: bool,
+}
+
+impl DirectsAnswer {
+    pub(crate) fn new(mailbox: Mailbox, session: SlotKey) -> Self {
+        Self { mailbox, session, is_sent: false }
+    }
+
+    /// Sends the direct messages to the partition.
+    pub fn send(mut self, directs: Vec<Direct>) {
+        self.is_sent = true;
+        self.mailbox.send(PartitionCommand::Directs { session: self.session, directs: Some(directs) });
+    }
+}
+
+impl Drop for DirectsAnswer {
+    /// The upstream could not read them: the client may try again.
+    fn drop(&mut self) {
+        if !self.is_sent {
+            self.mailbox.send(PartitionCommand::Directs { session: self.session, directs: None });
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Accept: sockets become connections; bytes, room and hang-ups of their sockets.
+//!
+//! Owns        the inputs about sockets; the compressor that a new connection gets.
+//! Limits      `identify_deadline_ms` until IDENTIFY or RESUME; `user_message_bytes_max` until the account is known.
+//! Not here    opcodes: `inbound`. Moves between partitions: `identify`.
+
+use crate::{
+    conn::{Compression, Conn, ConnParams, Control, Phase},
+    partition::Partition,
+    sent::Way,
+    stream_codec::{Compressor, StreamCodec},
+    transport::Transport,
+    turn::Turn,
+};
+use guildhall_codec::{DictionaryId, StreamCompressor};
+use guildhall_model::CloseCode;
+use guildhall_stdx::{Instant, Now, SlotKey};
+use guildhall_ws_proto::{Decoder, Limits, Role};
+
+impl Partition {
+    /// Key of the next accepted or transferred connection. The driver registers its socket there first.
+    #[must_use]
+    pub fn next_conn_key(&self) -> SlotKey {
+        self.core.conns.next_key()
+    }
+
+    /// A socket finished its upgrade: it is greeted.
+    pub fn accept(&mut self, now: Now, params: ConnParams, link: &mut impl Transport) -> SlotKey {
+        self.turn(now, link, |partition, turn| partition.greet(turn, params))
+    }
+
+    fn greet(&mut self, turn: &mut Turn<'_, impl Transport>, params: ConnParams) -> SlotKey {
+        let compressor = match self.core.config.stream_codec {
+            StreamCodec::SharedMatch { .. } => self.core.matchers.stream(params, &self.core.config.shared_dictionaries),
+            StreamCodec::PerConnection => None,
+        };
+        let compressor = compressor.or_else(|| self.library_stream(params).map(Compressor::Library)).map(Box::new);
+        let is_unreadable = compressor.is_none() && params.compression.has_stream();
+        let key = self.insert_conn(turn.now, params, compressor);
+        self.core.counters.conns_total += 1;
+        if is_unreadable {
+            // Without its compressor, the client could not decode a byte.
+            self.core.abort(turn, key);
+            return key;
+        }
+        let hello = self.core.fixed(params.encoding).hello.clone();
+        self.core.control(turn, key, Control::Payload(hello));
+        key
+    }
+
+    /// A library's stream for what a connection asked for.
+    fn library_stream(&self, params: ConnParams) -> Option<StreamCompressor> {
+        let contexts = &self.core.config.contexts;
+        match params.compression {
+            Compression::None => None,
+            Compression::Zlib => Some(contexts.zlib()),
+            Compression::Zstd => Some(contexts.zstd()),
+            Compression::ZstdDict(id) => self.with_dictionary(id),
+            Compression::Deflate(params) if params.server_no_context_takeover => None,
+            // A failure means that the configured parameters are out of range.
+            Compression::Deflate(params) => {
+                StreamCompressor::deflate(self.core.config.deflate, params.server_window_bits).ok()
+            }
+        }
+    }
+
+    /// None when nobody has it: the front has looked it up before, so that it is there.
+    fn with_dictionary(&self, id: DictionaryId) -> Option<StreamCompressor> {
+        let config = &self.core.config;
+        let known = config.dictionaries.find(id)?;
+        Some(config.contexts.zstd_with(known.dictionary.clone()))
+    }
+
+    /// A socket finished its upgrade, but what its URL asks for is not served: it is closed with the code for that.
+    pub fn accept_refused(&mut self, now: Now, code: CloseCode, link: &mut impl Transport) -> SlotKey {
+        self.turn(now, link, |partition, turn| {
+            let params = ConnParams { encoding: guildhall_codec::Encoding::Json, compression: Compression::None };
+            let key = partition.insert_conn(turn.now, params, None);
+            partition.core.close(turn, key, code);
+            key
+        })
+    }
+
+    /// As [`accept_refused`](Self::accept_refused), with a reason that says more than the code: at most 123 bytes.
+    pub fn accept_refused_because(
+        &mut self,
+        now: Now,
+        code: CloseCode,
+        reason: &str,
+        link: &mut impl Transport,
+    ) -> SlotKey {
+        self.turn(now, link, |partition, turn| {
+            let params = ConnParams { encoding: guildhall_codec::Encoding::Json, compression: Compression::None };
+            let key = partition.insert_conn(turn.now, params, None);
+            partition.core.close_websocket(turn, key, Some(code.code()), reason, code.session_fate());
+            key
+        })
+    }
+
+    fn insert_conn(&mut self, now: Now, params: ConnParams, compressor: Option<Box<Compressor>>) -> SlotKey {
+        let deadline = now.instant.after_ms(self.core.config.identify_deadline_ms);
+        let limits = Limits { message_bytes_max: self.core.config.user_message_bytes_max };
+        let deflate = match params.compression {
+            Compression::Deflate(params) => Some(params),
+            Compression::None | Compression::Zlib | Compression::Zstd | Compression::ZstdDict(_) => None,
+        };
+        let mut decoder = Decoder::new(Role::Server, limits);
+        decoder.set_rsv1_allowed(deflate.is_some());
+        let key = self.core.conns.insert(Conn {
+            encoding: params.encoding,
+            compression: params.compression.name(),
+            way: Way::of(params.compression, params.encoding),
+            shares_search: compressor.as_ref().is_some_and(|compressor| compressor.shares_search()),
+            compressor,
+            deflate,
+            inflate_history: None,
+            phase: Phase::AwaitingIdentify,
+            decoder,
+            control: Default::default(),
+            unsent: Vec::new(),
+            unsent_at: 0,
+            frame_offset: 0,
+            is_frame_truncated: false,
+            next_seq: 1,
+            replay_end: 0,
+            rendered_bytes: 0,
+            rendered_at: now.instant,
+            waits_to_render: false,
+            has_turn_to_render: false,
+            blocked_since: None,
+            is_dirty: false,
+            last_inbound: now.instant,
+            inbound: Default::default(),
+            phase_since: now.instant,
+            timer_at: Instant(u64::MAX),
+            pending_input: Vec::new(),
+            invalid_sessions: 0,
+            is_asked_to_leave: false,
+            leave_by: Instant(u64::MAX),
+        });
+        self.core.arm_timer(deadline, key);
+        key
+    }
+
+    /// The client sent bytes.
+    pub fn handle_bytes(&mut self, now: Now, key: SlotKey, input: &mut [u8], link: &mut impl Transport) {
+        self.turn(now, link, |partition, turn| partition.core.handle_bytes(turn, key, input));
+    }
+
+    /// Continues writing to a socket that has room again.
+    pub fn handle_writable(&mut self, now: Now, key: SlotKey, link: &mut impl Transport) {
+        self.turn(now, link, |partition, turn| {
+            if let Some(conn) = partition.core.conns.get_mut(key) {
+                conn.blocked_since = None;
+                partition.core.pump(turn, key);
+            }
+        });
+    }
+
+    /// Handles the end of a socket. The session can be resumed, unless a close frame ended it.
+    pub fn handle_hangup(&mut self, now: Now, key: SlotKey, link: &mut impl Transport) {
+        self.turn(now, link, |partition, turn| partition.core.abort(turn, key));
+    }
+}

@@ -1,0 +1,107 @@
+//! Deadlines: when a timer fires, whether something is due.
+//!
+//! Owns        the checks behind `TimerKey`: heartbeats, IDENTIFY, stalled sockets, resume windows, READY.
+//! Limits      `heartbeat_interval_ms`, `identify_deadline_ms`, `write_stall_ms`, `resume_window_ms`,
+//!             `gather_deadline_ms`.
+//! Not here    tokens' expiry: `identify`. Relays' timers: `guilds`.
+
+use crate::{conn::Phase, core::Core, partition::Partition, timers::TimerKey, transport::Transport, turn::Turn};
+use guildhall_model::CloseCode;
+use guildhall_stdx::{Instant, Now, SlotKey};
+
+impl Partition {
+    /// Looks at what is due.
+    pub fn handle_timers(&mut self, now: Now, link: &mut impl Transport) {
+        self.turn(now, link, |partition, turn| partition.fire_timers(turn))
+    }
+
+    fn fire_timers(&mut self, turn: &mut Turn<'_, impl Transport>) {
+        while let Some((at, subject)) = self.core.timers.pop_due(turn.now.instant) {
+            match subject {
+                TimerKey::Conn(key) => self.core.check_conn_deadlines(turn, key, at),
+                TimerKey::Session(key) => {
+                    self.core.check_session_deadlines(turn, key);
+                    self.core.expire(turn, key, at);
+                }
+                TimerKey::Relay(guild_id, index, _) => self.fire_relay_timer(turn, guild_id, index, at),
+            }
+        }
+    }
+}
+
+impl Core {
+    /// A client may be silent for so long.
+    pub(crate) fn heartbeat_grace_ms(&self) -> u64 {
+        self.config.heartbeat_interval_ms.saturating_mul(3) / 2
+    }
+
+    fn check_conn_deadlines(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, at: Instant) {
+        let grace_ms = self.heartbeat_grace_ms();
+        let identify_ms = self.config.identify_deadline_ms;
+        let Some(conn) = self.conns.get_mut(key) else { return };
+        if conn.timer_at != at {
+            return;
+        }
+        conn.timer_at = Instant(u64::MAX);
+        let mut next = match conn.phase {
+            Phase::Closing => return self.abort(turn, key),
+            Phase::AwaitingIdentify | Phase::Authenticating(_) | Phase::Established(_)
+                if conn.leave_by <= turn.now.instant =>
+            {
+                return self.close(turn, key, CloseCode::UnknownError);
+            }
+            Phase::AwaitingIdentify | Phase::Authenticating(_) => {
+                let deadline = conn.phase_since.after_ms(identify_ms);
+                if deadline <= turn.now.instant {
+                    return self.close(turn, key, CloseCode::NotAuthenticated);
+                }
+                deadline
+            }
+            Phase::Established(_) => {
+                let deadline = conn.last_inbound.after_ms(grace_ms);
+                if deadline <= turn.now.instant {
+                    return self.close(turn, key, CloseCode::UnknownError);
+                }
+                deadline
+            }
+        };
+        next = next.min(conn.leave_by);
+        if let Some(since) = conn.blocked_since {
+            let stalled = since.after_ms(self.config.write_stall_ms);
+            if stalled <= turn.now.instant {
+                self.counters.slow_consumers_total += 1;
+                return self.abort(turn, key);
+            }
+            next = next.min(stalled);
+        }
+        if conn.rendered_bytes > 0 {
+            let too_long = conn.rendered_at.after_ms(self.config.write_stall_ms);
+            let is_waited_for = !self.waiting_to_render.is_empty();
+            if too_long <= turn.now.instant && is_waited_for {
+                self.counters.slow_consumers_total += 1;
+                return self.abort(turn, key);
+            }
+            next = next.min(too_long.max(turn.now.instant.after_ms(self.config.write_stall_ms / 2)));
+        }
+        self.arm_timer(next, key);
+    }
+
+    fn check_session_deadlines(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey) {
+        let window_ms = self.config.resume_window_ms;
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        if session.conn.is_none() && turn.now.instant.ms_since(session.detached_at) >= window_ms {
+            return self.end_session(key);
+        }
+        if let Some(pending_ready) = &mut session.pending_ready
+            && pending_ready.deadline <= turn.now.instant
+        {
+            if pending_ready.directs.is_none() {
+                // What is missing of these nothing would tell later.
+                return self.give_up(turn, key);
+            }
+            // Whoever answers later is told by GUILD_CREATE.
+            pending_ready.waiting_count = 0;
+            self.finish_pending_ready(turn, key);
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! Guilds: a partition's relays, and the sessions that enter and leave guilds.
+//!
+//! Owns        `RelayEntry`, a relay with its logs and its timer; the inputs from guilds; joins of the last minutes.
+//! Invariants  a relay exists while a session is in its guild or about to be.
+//! Limits      `sessions_per_relay_max`; `JOINS_REMEMBERED_MAX`.
+//! Not here    who receives an event: `guildhall-relay`; its delivery: `fanout`.
+
+use crate::{
+    core::{Core, Departure},
+    fanout::{Fanout, NewestPresences, RelayTally},
+    partition::Partition,
+    timers::TimerKey,
+    transport::{Output, Transport},
+    turn::Turn,
+};
+use guildhall_accounting::report;
+use guildhall_guild_protocol::{PartitionId, RelayId, RelayMessage, ReplicaUpdate, ToGuild, ToRelay};
+use guildhall_model::{EventName, GuildId, UserId, shard_of};
+use guildhall_relay::{Progress, Relay, ToGuilds};
+use guildhall_session::{GuildEntry, Membership, Session, SharedLog};
+use guildhall_stdx::{Instant, Now, SlotKey};
+use std::{collections::BTreeMap, rc::Rc};
+
+/// More joins than these are not remembered; the oldest go first.
+const JOINS_REMEMBERED_MAX: usize = 4_096;
+
+pub(crate) struct RelayEntry {
+    pub relay: Relay,
+    /// By their numbers.
+    pub logs: Vec<Rc<SharedLog>>,
+    pub newest: NewestPresences,
+    /// Its deliveries, since it began.
+    pub tally: RelayTally,
+    /// Sessions that are in the guild or about to be; the relay ends with the last.
+    sessions_count: usize,
+    /// The entry in the timers that counts.
+    timer_at: Option<Instant>,
+}
+
+/// A guild's relays here, by their numbers.
+pub(crate) type GuildRelays = BTreeMap<u16, RelayEntry>;
+
+impl Partition {
+    /// A guild's message to the relay here. Between several of these call with `more`, and `flush` after the last.
+    pub fn handle_guild(&mut self, now: Now, message: ToRelay, more: bool, link: &mut impl Transport) {
+        self.turn(now, link, |partition, turn| partition.pass_to_relay(turn, message, more))
+    }
+
+    fn pass_to_relay(&mut self, turn: &mut Turn<'_, impl Transport>, message: ToRelay, more: bool) {
+        let (guild_id, index) = (message.guild_id, message.relay.index);
+        let Some(relays) = self.relays.get_mut(&guild_id) else { return };
+        let has_siblings = relays.len() > 1;
+        let Some(entry) = relays.get_mut(&index) else { return };
+        self.core.batching |= more;
+        let joined = who_joined(&message.message);
+        let mut to_guild = ToGuilds::new();
+        let now = turn.now;
+        let mut fanout = Fanout::new(&mut self.core, turn, (&mut entry.logs, &mut entry.newest, &mut entry.tally));
+        fanout = fanout.with_siblings(has_siblings);
+        let progress = entry.relay.handle(now, message, &mut fanout, &mut to_guild);
+        match progress {
+            Progress::Steady => {}
+            Progress::Gap => {
+                self.core.counters.resyncs_total += 1;
+                to_guild.push(entry.relay.resync());
+            }
+            Progress::Restarted => to_guild.extend(entry.relay.interests()),
+        }
+        self.core.outputs.extend(to_guild.into_iter().map(|message| Output::ToGuild(guild_id, message)));
+        entry.arm_timer(guild_id, &mut self.core);
+        match progress {
+            Progress::Steady | Progress::Gap => {}
+            Progress::Restarted => {
+                self.core.attach_again(guild_id, index);
+                // What was lost may have told that somebody is back who had left.
+                let in_guild = self.joins.iter().filter(|(.., guild)| *guild == guild_id);
+                let joined: Vec<UserId> = in_guild.map(|(_, user, _)| *user).collect();
+                joined.into_iter().for_each(|user_id| self.attach_user(user_id, guild_id));
+            }
+        }
+        // The node tells of joins too, but that may overtake the stream: who left and came back is here for certain.
+        if let Some(user_id) = joined {
+            self.attach_user(user_id, guild_id);
+        }
+    }
+
+    /// An account joined a guild: its sessions here enter it.
+    pub fn handle_joined(&mut self, now: Now, user_id: UserId, guild_id: GuildId) {
+        if self.joins.len() >= JOINS_REMEMBERED_MAX {
+            self.joins.pop_front();
+        }
+        self.joins.push_back((now.instant, user_id, guild_id));
+        self.attach_user(user_id, guild_id);
+    }
+
+    /// Sessions of an account enter a guild, unless they are in it or about to be.
+    pub(crate) fn attach_user(&mut self, user_id: UserId, guild_id: GuildId) {
+        for key in self.core.user_sessions(user_id) {
+            let Some(session) = self.core.sessions.get_mut(key) else { continue };
+            let shard = session.profile.shard;
+            let in_shard = shard.is_none_or(|shard| shard_of(guild_id, shard.count) == shard.id);
+            if in_shard && !session.guilds.contains(guild_id) {
+                session.guilds.insert(GuildEntry::entering(guild_id));
+                if let Some(pending_ready) = &mut session.pending_ready {
+                    pending_ready.waiting_count += 1;
+                }
+                self.attach(key, guild_id);
+            }
+        }
+    }
+
+    /// Asks a guild to let a session in, through the relay here, which begins if there is none yet.
+    pub(crate) fn attach(&mut self, key: SlotKey, guild_id: GuildId) {
+        let Core { sessions, outputs, config, .. } = &mut self.core;
+        let Some(session) = sessions.get_mut(key) else { return };
+        let last_epoch = &mut self.last_epoch;
+        let relays = self.relays.entry(guild_id).or_default();
+        let index = relay_with_room(relays, config.sessions_per_relay_max);
+        let entry = relays.entry(index).or_insert_with(|| {
+            *last_epoch += 1;
+            let id = RelayId { partition: config.partition, index };
+            let relay =
+                Relay::new(guild_id, id, *last_epoch, config.passive_interval_ms).hiding(config.hidden_channels);
+            outputs.push_back(Output::ToGuild(guild_id, relay.subscribe()));
+            RelayEntry {
+                relay,
+                logs: Vec::new(),
+                newest: NewestPresences::default(),
+                tally: RelayTally::default(),
+                sessions_count: 0,
+                timer_at: None,
+            }
+        });
+        entry.sessions_count += 1;
+        if let Some(guild) = session.guilds.get_mut(guild_id) {
+            guild.relay = index;
+        }
+        outputs.extend(
+            attach_message(session, config.partition, guild_id).map(|attach| Output::ToGuild(guild_id, attach)),
+        );
+    }
+
+    /// Passive sessions of a relay are told what changed.
+    pub(crate) fn fire_relay_timer(&mut self, turn: &mut Turn<'_, impl Transport>, guild_id: GuildId, index: u16, at: Instant) {
+        let Some(entry) = self.relays.get_mut(&guild_id).and_then(|relays| relays.get_mut(&index)) else { return };
+        if entry.timer_at != Some(at) {
+            return;
+        }
+        entry.timer_at = None;
+        entry.logs.iter().for_each(|log| log.forget_old(turn.now.instant, &self.core.config.log));
+        entry.newest.sweep();
+        let now = turn.now;
+        let mut fanout = Fanout::new(&mut self.core, turn, (&mut entry.logs, &mut entry.newest, &mut entry.tally));
+        entry.relay.handle_timer(now, &mut fanout);
+        entry.arm_timer(guild_id, &mut self.core);
+    }
+
+    /// Tells the relays who left, and ends those that nobody needs.
+    pub(crate) fn flush_departures(&mut self) {
+        for departure in std::mem::take(&mut self.core.departed) {
+            let Departure { guild_id, relay, user_id, slot } = departure;
+            let Some(relays) = self.relays.get_mut(&guild_id) else { continue };
+            let Some(entry) = relays.get_mut(&relay) else { continue };
+            let mut to_guild = entry.relay.detach(user_id, slot);
+            entry.sessions_count = entry.sessions_count.saturating_sub(1);
+            if entry.sessions_count == 0 {
+                to_guild.push(entry.relay.unsubscribe());
+                relays.remove(&relay);
+            }
+            self.core.outputs.extend(to_guild.into_iter().map(|message| Output::ToGuild(guild_id, message)));
+            if relays.is_empty() {
+                self.relays.remove(&guild_id);
+                self.core.matchers.forget_guild(guild_id);
+            }
+        }
+    }
+
+    /// The relays of a guild here, with their deliveries. It visits the relay's groups of sessions.
+    pub fn relay_reports(&self, guild_id: GuildId) -> impl Iterator<Item = report::Relay> + '_ {
+        self.relays.get(&guild_id).into_iter().flat_map(|relays| relays.values().map(RelayEntry::report))
+    }
+}
+
+impl Core {
+    /// A guild lost what it had told us: sessions that wait to enter it ask once more, since the answer may be lost
+    /// too.
+    fn attach_again(&mut self, guild_id: GuildId, relay: u16) {
+        for key in self.sessions.keys() {
+            let Some(session) = self.sessions.get_mut(key) else { continue };
+            let Some(guild) = session.guilds.get(guild_id) else { continue };
+            if guild.membership == Membership::Entering && guild.relay == relay {
+                session.profile.asked_again = true;
+                let attach = attach_message(session, self.config.partition, guild_id);
+                self.outputs.extend(attach.map(|attach| Output::ToGuild(guild_id, attach)));
+            }
+        }
+    }
+}
+
+impl RelayEntry {
+    fn report(&self) -> report::Relay {
+        let RelayId { partition, index } = self.relay.id();
+        let passive_count = self.relay.passive_count();
+        report::Relay {
+            partition: partition.0,
+            index: usize::from(index),
+            active: (self.relay.sessions_count() - passive_count) as u64,
+            passive: passive_count as u64,
+            deliveries_total: self.tally.deliveries,
+            bytes_total: self.tally.bytes,
+        }
+    }
+
+    /// Makes sure the relay is looked at when it wants to be.
+    fn arm_timer(&mut self, guild_id: GuildId, core: &mut Core) {
+        let Some(at) = self.relay.next_deadline() else { return };
+        if self.timer_at.is_none_or(|before| at < before) {
+            self.timer_at = Some(at);
+            core.timers.push(at, TimerKey::Relay(guild_id, self.relay.id().index, self.relay.epoch()));
+        }
+    }
+}
+
+/// The first relay that takes another session, or the number of the next.
+fn relay_with_room(relays: &GuildRelays, sessions_max: usize) -> u16 {
+    let with_room = relays.iter().find(|(_, entry)| entry.sessions_count < sessions_max);
+    with_room.map_or_else(|| (0..).find(|index| !relays.contains_key(index)).unwrap_or(u16::MAX), |(index, _)| *index)
+}
+
+/// What a session says when it enters a guild.
+fn attach_message(session: &Session, partition: PartitionId, guild_id: GuildId) -> Option<ToGuild> {
+    Some(ToGuild::Attach {
+        session: session.key_in(partition, guild_id)?,
+        session_id: session.id.clone(),
+        user_id: session.user.id,
+        kind: session.kind(),
+        presence: session.profile.presence.clone(),
+        members: session.members_wanted(),
+    })
+}
+
+/// The account that joined the guild, if the message is about a join.
+fn who_joined(message: &RelayMessage) -> Option<UserId> {
+    match message {
+        RelayMessage::Published(published) if published.event.name == EventName::GuildMemberAdd => {
+            match &published.replica_update {
+                ReplicaUpdate::Member(user_id, Some(_)) => Some(*user_id),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
