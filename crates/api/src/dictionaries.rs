@@ -14,7 +14,7 @@ use axum::{
     routing::get,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use guildhall_codec::{Dictionaries, DictionaryId, Encoding, KnownDictionary};
+use guildhall_codec::{Dictionaries, DictionaryId, KnownDictionary};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -39,10 +39,7 @@ struct Served {
 impl Served {
     fn new(known: &KnownDictionary) -> Self {
         let bytes = Bytes::from_owner(known.dictionary.bytes().clone());
-        let encoding = match known.encoding {
-            Encoding::Json => "json",
-            Encoding::Etf => "etf",
-        };
+        let encoding = known.encoding.name();
         Self { id: known.dictionary.id(), encoding, sha256: Sha256::digest(&bytes).into(), bytes }
     }
 }
@@ -110,7 +107,7 @@ fn put(response: &mut Response, name: HeaderName, value: &str) {
 mod tests {
     use super::*;
     use axum::http::Request;
-    use guildhall_codec::Dictionary;
+    use guildhall_codec::{Dictionary, Encoding};
     use http_body_util::BodyExt as _;
     use tower::ServiceExt as _;
 

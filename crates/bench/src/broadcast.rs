@@ -24,7 +24,9 @@ use guildhall_guild::{Actor, Command, Guild, GuildLimits, NewMessage, Output as 
 use guildhall_guild_protocol::{PartitionId, RelayStreams, ToRelay};
 use guildhall_model::{Member, User};
 use guildhall_net::{IdentifyGate, IdentifyLimits, SystemClock};
-use guildhall_partition::{Account, Closed, Compression, ConnParams, Output, Partition, PartitionConfig, Transport};
+use guildhall_partition::{
+    Account, Closed, Compression, ConnParams, Delivery, Output, Partition, PartitionConfig, Transport,
+};
 use guildhall_stdx::SlotKey;
 use guildhall_ws_proto::DeflateParams;
 use serde::Serialize;
@@ -269,7 +271,7 @@ impl Room {
                 break;
             }
             while let Some(message) = self.mail.pop_front() {
-                self.partition.handle_guild(now, message, false, &mut self.link);
+                self.partition.handle_guild(now, message, Delivery::Now, &mut self.link);
             }
         }
         self.partition.flush(now, &mut self.link);
@@ -296,7 +298,7 @@ impl Room {
     /// The measured part.
     fn deliver(&mut self, message: ToRelay) {
         let now = self.clock.now();
-        self.partition.handle_guild(now, message, false, &mut self.link);
+        self.partition.handle_guild(now, message, Delivery::Now, &mut self.link);
         self.partition.flush(now, &mut self.link);
     }
 
@@ -353,7 +355,8 @@ impl Transport for Sink {
         Ok(bytes)
     }
 
-    fn set_reading(&mut self, _conn: SlotKey, _reading: bool) {}
+    fn pause_reading(&mut self, _conn: SlotKey) {}
+    fn resume_reading(&mut self, _conn: SlotKey) {}
     fn finish(&mut self, _conn: SlotKey) {}
     fn drop_conn(&mut self, _conn: SlotKey) {}
 }

@@ -1,7 +1,7 @@
 //! Guild bench: how long each operation of one guild holds up everything else in it.
 //!
-//! Owns        `guildhall-bench guild`: a guild of any size, alone on this thread; `Harness`, which times one input at a
-//!             time.
+//! Owns        `guildhall-bench guild`: a guild of any size, alone on this thread; `Harness`, which times one input at
+//!             a time.
 //! Invariants  an operation is one input of the machine with all its outputs; making the input, dropping the outputs,
 //!             and interruptions by the kernel are excluded. The bench holds the same data as relays, so that
 //!             copy-on-write behaves as in a node. A refused command ends the bench. Each operation is timed twice:

@@ -2,8 +2,8 @@
 //!
 //! Owns        `guildhall-bench sockets` and the processes it is made of; `fanout` and `guild` measure without sockets,
 //!             in this process; `load` measures `guildhall serve` from outside.
-//! Invariants  `sockets`: server and baseline alternate in rounds, so that other load on the machine affects both; results
-//!             are medians over the rounds.
+//! Invariants  `sockets`: server and baseline alternate in rounds, so that other load on the machine affects both;
+//!             results are medians over the rounds.
 #![deny(unsafe_code)]
 
 mod baseline;
@@ -35,7 +35,7 @@ use guildhall_partition::StreamCodec;
 use guildhall_ws_proto::DeflateParams;
 use role::{Role, number};
 use serde::Serialize;
-use std::{path::PathBuf, process::ExitCode, time::Duration};
+use std::{num::NonZeroU32, path::PathBuf, process::ExitCode, time::Duration};
 
 /// Messages per round; more rounds make a steadier median.
 const MESSAGES_PER_ROUND: usize = 5;
@@ -58,8 +58,8 @@ struct Cli {
 enum Bench {
     /// One guild, N real loopback connections: CPU per delivery against a plain send() of the same bytes.
     ///
-    /// The server, its clients, and both ends of the baseline run as processes of their own. Each message is delivered to
-    /// every connection before the next is sent, so nothing is coalesced.
+    /// The server, its clients, and both ends of the baseline run as processes of their own. Each message is delivered
+    /// to every connection before the next is sent, so nothing is coalesced.
     Sockets(SocketsArgs),
     /// One guild, N sessions in this process, no sockets: CPU per delivery, latency and memory above the kernel.
     ///
@@ -118,7 +118,7 @@ enum Bench {
 /// The default configuration of a node.
 const SHARED: StreamCodec = StreamCodec::SharedMatch {
     history_bytes_max: defaults::SHARED_HISTORY_BYTES_MAX as usize,
-    check_one_in: defaults::SHARED_CHECK_ONE_IN,
+    check_one_in: NonZeroU32::new(defaults::SHARED_CHECK_ONE_IN),
 };
 
 /// Transport compression of the clients.

@@ -1,6 +1,7 @@
 //! Codec: encodings, envelopes and compression.
 //!
-//! Owns        JSON and ETF bodies, the envelope around a shared body, the pool of compression contexts, inbound payloads.
+//! Owns        JSON and ETF bodies, the envelope around a shared body, the pool of compression contexts, inbound
+//!             payloads.
 //! Doors       `encode_json`, `encode_etf`, `transcode_json` make bodies; `DispatchFrame` puts a recipient's seq around
 //!             one; `StreamCompressor` compresses per connection, `DispatchFrame::prepare` once for all;
 //!             `decode_payload` reads a client's message.
@@ -60,6 +61,15 @@ pub enum Encoding {
 }
 
 impl Encoding {
+    /// Name of the encoding in URLs, reports and logs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::Etf => "etf",
+        }
+    }
+
     /// Appends `value` as a body of this encoding: JSON text, or an ETF term without the version byte.
     ///
     /// # Errors

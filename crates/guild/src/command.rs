@@ -121,7 +121,7 @@ pub enum Command {
     UpdateGuild(Box<GuildPatch>),
     /// Deletes the guild.
     DeleteGuild,
-    /// Adds a role.
+    /// Creates a role at position 1; the system may choose another position.
     CreateRole(Box<NewRole>),
     /// Changes a role.
     UpdateRole(RoleId, Box<RolePatch>),

@@ -52,6 +52,7 @@ use std::{
     future::Future,
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    num::NonZeroU32,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -284,7 +285,7 @@ struct HandOverTo {
 /// Writing what may be some hundred megabytes takes no longer on a disk that is in order.
 const HANDOVER_MS_MAX: u64 = 5_000;
 /// Time for the guilds of restored sessions to load, before the node accepts sockets.
-const RETURNING_MAX: Duration = Duration::from_secs(20);
+const RESTORING_MAX: Duration = Duration::from_secs(20);
 
 /// Time that each part has to end, even if those before it used up the deadline.
 const PART_MS_MIN: u64 = 1_000;
@@ -704,7 +705,7 @@ async fn take_over(config: &Config, partitions: &Partitions, node: &Node) {
     let begun = Instant::now();
     let (partitions_of, users) = (partitions.clone(), Arc::new(users));
     let taken = tokio::task::spawn_blocking(move || partitions_of.take_over(over, &users)).await.unwrap_or(0);
-    partitions.all_returned(RETURNING_MAX).await;
+    partitions.wait_for_restores(RESTORING_MAX).await;
     tracing::info!(
         sessions = taken,
         ms = begun.elapsed().as_millis() as u64,
@@ -866,7 +867,7 @@ fn partition_config(config: &Config, gateway_url: &str) -> Result<PartitionConfi
             StreamMode::PerConnection => StreamCodec::PerConnection,
             StreamMode::SharedMatch => StreamCodec::SharedMatch {
                 history_bytes_max: config.codec.shared_history_bytes_max as usize,
-                check_one_in: config.codec.shared_check_one_in,
+                check_one_in: NonZeroU32::new(config.codec.shared_check_one_in),
             },
         },
         ..PartitionConfig::new(PartitionId(0), gateway_url.into(), random()?)

@@ -59,15 +59,6 @@ pub enum DictionaryError {
     TooMany { dir: PathBuf },
 }
 
-/// `json` or `etf`.
-#[must_use]
-pub fn name_of(encoding: Encoding) -> &'static str {
-    match encoding {
-        Encoding::Json => "json",
-        Encoding::Etf => "etf",
-    }
-}
-
 /// All dictionaries of a folder, by name. Files that do not end in `.zdict` are passed over.
 ///
 /// # Errors
@@ -110,7 +101,7 @@ pub fn load(dir: &Path) -> Result<Dictionaries, DictionaryError> {
 /// The id and encoding in a file's name.
 fn named(path: &Path) -> Option<(DictionaryId, Encoding)> {
     let (id, encoding) = path.file_name()?.to_str()?.strip_suffix(SUFFIX)?.split_once('.')?;
-    let encoding = [Encoding::Json, Encoding::Etf].into_iter().find(|of| name_of(*of) == encoding)?;
+    let encoding = [Encoding::Json, Encoding::Etf].into_iter().find(|of| of.name() == encoding)?;
     Some((id.parse().ok()?, encoding))
 }
 
@@ -119,7 +110,7 @@ fn named(path: &Path) -> Option<(DictionaryId, Encoding)> {
 /// # Errors
 /// When it cannot be written; then there is no file of that name.
 pub fn store(dir: &Path, encoding: Encoding, dictionary: &Dictionary) -> Result<PathBuf> {
-    let path = dir.join(format!("{}.{}{SUFFIX}", dictionary.id(), name_of(encoding)));
+    let path = dir.join(format!("{}.{}{SUFFIX}", dictionary.id(), encoding.name()));
     // The node may run as somebody else.
     let permissions = fs::Permissions::from_mode(0o644);
     let file = tempfile::Builder::new().permissions(permissions).tempfile_in(dir);

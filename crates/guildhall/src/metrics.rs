@@ -153,8 +153,7 @@ impl Metrics {
             http: self.http.state(),
             contexts: self.contexts.stats(),
             mailboxes: self.node.mailbox_places_taken(),
-            loops: [self.node.worker_reports(), self.partitions.loop_reports(), vec![self.node.store_report()]]
-                .concat(),
+            loops: self.loop_reports(),
             commits: self.node.commit_stats(),
             tokens_refused: self.node.refused_tokens(),
             keys_refused: self.node.refused_keys(),

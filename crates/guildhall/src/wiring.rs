@@ -15,7 +15,7 @@ use guildhall_net::{
     AccessNote, AuthAnswer, DirectsAnswer, IdentifyGate, MessagesAnswer, Partitions, Peers, SystemClock, Upstream,
 };
 use guildhall_node::{AuthError, Clock, Node, RelaySink};
-use guildhall_partition::{Account, AuthFailure, SessionNews, Whose};
+use guildhall_partition::{Account, AuthFailure, AuthPurpose, SessionNews, Whose};
 use guildhall_session::partition_of;
 use guildhall_stdx::Now;
 use std::{
@@ -87,7 +87,7 @@ impl NodeUpstream {
     }
 }
 
-async fn check(node: &Node, token: &str, with_guilds: bool) -> Result<Account, AuthFailure> {
+async fn check(node: &Node, token: &str, purpose: AuthPurpose) -> Result<Account, AuthFailure> {
     let account = node.authenticate(token).await.map_err(|error| match error {
         AuthError::Invalid(_) => AuthFailure::Invalid,
         AuthError::KeysComing | AuthError::Busy(_) => AuthFailure::Unavailable,
@@ -96,7 +96,7 @@ async fn check(node: &Node, token: &str, with_guilds: bool) -> Result<Account, A
             AuthFailure::Unavailable
         }
     })?;
-    let guilds = if with_guilds {
+    let guilds = if purpose == AuthPurpose::Identify {
         node.guilds_of_user(account.user.id).await.map_err(|error| {
             tracing::warn!(%error, "an account's guilds could not be read");
             AuthFailure::Unavailable
@@ -108,7 +108,7 @@ async fn check(node: &Node, token: &str, with_guilds: bool) -> Result<Account, A
 }
 
 impl Upstream for NodeUpstream {
-    fn authenticate(&self, token: String, with_guilds: bool, answer: AuthAnswer) {
+    fn authenticate(&self, token: String, purpose: AuthPurpose, answer: AuthAnswer) {
         let (node, checks) = (self.node.clone(), self.checks.clone());
         self.runtime.spawn(async move {
             let Ok(_permit) = checks.acquire().await else { return };
@@ -117,7 +117,7 @@ impl Upstream for NodeUpstream {
             // closed its sessions.
             while let Some(sender) = answer.take() {
                 let revocations = node.revocations();
-                let result = check(&node, &token, with_guilds).await;
+                let result = check(&node, &token, purpose).await;
                 let mut rest = Some(sender);
                 node.unless_revoked(revocations, || rest.take().map(|answer| answer.send(result)));
                 answer = rest;

@@ -311,7 +311,7 @@ impl Request {
     /// Turns the request into a WebSocket connection, which has a line of its own.
     pub fn into_web_socket(mut self, params: Option<&ConnParams>) -> Box<WebSocket> {
         self.kind = "";
-        let encoding = if params.is_some_and(|params| params.encoding == Encoding::Etf) { "etf" } else { "json" };
+        let encoding = params.map_or(Encoding::Json, |params| params.encoding).name();
         Box::new(WebSocket {
             log: self.log.clone(),
             begun: self.begun,

@@ -29,7 +29,7 @@ impl AuthAnswer {
 }
 
 impl Drop for AuthAnswer {
-    /// Whoever was asked gave up: the client may try again.
+    /// The check was abandoned: the client may try again.
     fn drop(&mut self) {
         if !self.is_sent {
             let result = Err(AuthFailure::Unavailable);

@@ -272,7 +272,7 @@ impl Gatekeeper for IdentifyGate {
         Ok(())
     }
 
-    fn session_returned(&self, user: &User) {
+    fn session_restored(&self, user: &User) {
         let GateState { accounts, .. } = &mut *self.state();
         accounts.entry(user.id).or_default().sessions_count += 1;
     }

@@ -1,11 +1,11 @@
 //! Mailbox: how other threads reach a partition.
 //!
 //! Owns        two queues and the waker behind them.
-//! Limits      guilds' messages: `GUILD_MESSAGES_MAX`, past it `try_send_guild` gives the message back and the guild cuts the
-//!             relay's stream (it starts again by snapshot). Events of direct messages: `DIRECT_EVENTS_MAX`, past it their guilds
-//!             keep them, and take no further commands. All others are bounded by what they are about: one per
-//!             accepted socket, one answer per connection that asked, one per moving connection, one per join,
-//!             one per decision on upgrades, one per request of a backend, which waits for what becomes of it.
+//! Limits      guilds' messages: `GUILD_MESSAGES_MAX`, past it `try_send_guild` returns the message and the guild ends
+//!             the relay's stream, which restarts by a snapshot. Events of direct messages: `DIRECT_EVENTS_MAX`, past
+//!             it their guilds hold them, and accept no further commands. All others are bounded by their subjects: one
+//!             per accepted socket, one answer per request, one per moving connection, one per join, one per decision
+//!             on upgrades, one per request of a backend, which waits for the result.
 
 use crate::{access::WebSocket, admission::AddressPermit, tls::Records, url::Refusal};
 use guildhall_guild_protocol::{Published, ToRelay};
@@ -27,7 +27,8 @@ use std::{
 /// Guilds' messages that may wait for a partition.
 pub const GUILD_MESSAGES_MAX: usize = 65_536;
 
-/// Events of direct messages that may wait for a partition, but for those that guild workers hand over at the same moment.
+/// Events of direct messages that may wait for a partition, not counting those that guild workers send at the same
+/// moment.
 pub const DIRECT_EVENTS_MAX: usize = 16_384;
 
 /// A socket on its way to another partition.
@@ -37,27 +38,27 @@ pub struct MovedSocket {
     pub permit: ConnPermit,
 }
 
-/// Looks at a partition, on its thread, and at how long its deliveries take.
+/// Reads a partition on its thread, and the latencies of its deliveries.
 pub type InspectFn = dyn FnOnce(Now, &Partition, &Histogram) + Send;
 
-/// Everything that is no guild's message.
+/// A message to a partition from another thread, other than a guild's.
 #[derive(strum::EnumDiscriminants)]
 #[strum_discriminants(
     name(CommandKind),
     derive(strum::VariantNames),
     strum(serialize_all = "snake_case"),
-    doc = "Which command it is: for accounts of time."
+    doc = "Kind of a command, for accounts of time."
 )]
 pub enum PartitionCommand {
     /// A socket finished its upgrade.
     Accepted {
         stream: std::net::TcpStream,
-        /// Its keys, if it speaks TLS.
+        /// TLS state. None: plain.
         tls: Option<Box<Records>>,
-        /// What came with or right after the upgrade request.
+        /// Bytes that arrived with or right after the upgrade request.
         early: Vec<u8>,
         params: Result<ConnParams, Refusal>,
-        /// Gives the node's connection count back when it ends.
+        /// Decrements the node's connection count when the connection ends.
         permit: ConnPermit,
     },
     /// The answer to `Output::Authenticate`.
@@ -72,27 +73,27 @@ pub enum PartitionCommand {
     Joined { user_id: UserId, guild_id: GuildId },
     /// An account changed.
     UserChanged(Arc<User>),
-    /// Ask so many clients with larger compression contexts to reconnect.
+    /// Sends op 7 to this many clients with larger compression contexts.
     TakeBackUpgrades { count: usize },
-    /// Close these sessions; who asked is told how many there were.
+    /// Closes these sessions. `closed` gets their number.
     Close { whose: Whose, code: CloseCode, closed: Box<dyn FnOnce(usize) + Send> },
-    /// Tell the sessions of these accounts, whatever guilds they are in. `permit`: it counts for `DIRECT_EVENTS_MAX`.
+    /// Sends an event to the sessions of these accounts, in any guild. With `permit` it counts for `DIRECT_EVENTS_MAX`.
     PublishToUsers { published: Arc<Published>, user_ids: Arc<[UserId]>, permit: Option<DirectPermit> },
-    /// Ask so many more clients to go away and resume (op 7), and say how far that is.
+    /// Sends op 7 to this many more clients, and answers with the progress.
     SendReconnects { count: usize, grace_ms: u64, answer: Sender<Leaving> },
-    /// Have all sessions leave voice.
+    /// Takes all sessions out of voice.
     LeaveVoice { done: Sender<()> },
-    /// The guilds have ended: give all sessions away that can be resumed.
+    /// Exports all sessions that can be resumed. The guilds have ended.
     HandOver { bytes_max: usize, answer: Sender<HandOver> },
-    /// Sessions of the process before this one. How many could be taken up.
+    /// Restores sessions of the previous process, and answers with their number.
     TakeOver { over: HandOver, users: Arc<BTreeMap<UserId, Arc<User>>>, taken: Sender<usize> },
-    /// Sessions that still wait for a guild are told that it is out of reach.
+    /// Sends an outage to sessions that still wait for a guild after a restart.
     FailPendingRestores,
-    /// Take over other limits.
+    /// Replaces the limits.
     Limits(Arc<PartitionConfig>),
-    /// Close who is there, and end.
+    /// Closes all connections, and ends the loop.
     Stop,
-    /// Say what was counted so far.
+    /// Runs a function on the partition.
     Inspect(Box<InspectFn>),
 }
 
@@ -100,14 +101,14 @@ pub enum PartitionCommand {
 #[derive(Debug)]
 pub struct ConnPermit {
     count: Arc<std::sync::atomic::AtomicUsize>,
-    /// One of its address's connections as well, once it is a gateway connection.
+    /// Place among the connections of its address, once it is a gateway connection.
     pub address: Option<AddressPermit>,
-    /// Writes a line when the connection ends.
+    /// Access log line, written when the connection ends.
     pub access: Option<Box<WebSocket>>,
 }
 
 impl ConnPermit {
-    /// For one that was counted already.
+    /// For a connection that was counted already.
     pub fn new(count: Arc<std::sync::atomic::AtomicUsize>) -> Self {
         Self { count, address: None, access: None }
     }
@@ -168,7 +169,7 @@ impl Mailbox {
     /// Hands over a guild's message without waiting.
     ///
     /// # Errors
-    /// Gives it back when the mailbox is full or its owner is gone.
+    /// The message, if the mailbox is full or its owner has ended.
     pub fn try_send_guild(&self, message: ToRelay) -> Result<(), ToRelay> {
         self.guild.try_send((Instant::now(), message)).map_err(|error| match error {
             mpsc::TrySendError::Full((at, message)) => {
@@ -200,7 +201,7 @@ impl Mailbox {
     }
 
     fn wake(&self) {
-        // Only the first sender since the owner last looked has to wake it.
+        // Only the first sender since `begin` has to wake it.
         if !self.is_awake.swap(true, Ordering::AcqRel)
             && let Err(error) = self.waker.wake()
         {
@@ -210,12 +211,12 @@ impl Mailbox {
 }
 
 impl MailboxReceiver {
-    /// Whether a guild found the mailbox full within `time`, and may not have begun anew since.
+    /// Whether a guild found the mailbox full within `time`, and may not have restarted its stream since.
     pub fn has_lost_within(&self, time: Duration) -> bool {
         self.lost_at.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|at| at.elapsed() < time)
     }
 
-    /// The owner is about to look into the queues: whoever sends from now on has to wake it again.
+    /// The owner is about to read the queues: later senders have to wake it again.
     pub fn begin(&self) {
         self.is_awake.store(false, Ordering::Release);
     }

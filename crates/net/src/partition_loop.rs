@@ -1,7 +1,9 @@
 //! Partition loop: one thread, its poll, its sockets, its machine.
 //!
-//! Owns        the order of a turn: what the sockets say, what the mailbox holds, what is due, then one flush.
-//! Limits      `GUILD_MESSAGES_PER_TURN` and one read buffer per socket and turn, so that nobody starves.
+//! Owns        the order of a turn: room in sockets, messages of guilds, commands, bytes of clients, timers, one flush,
+//!             and the outputs.
+//! Limits      `GUILD_MESSAGES_PER_TURN` messages, and one read buffer per socket and turn, so that no source starves
+//!             another.
 
 use crate::{
     answers::{AuthAnswer, DirectsAnswer, MessagesAnswer},
@@ -15,7 +17,7 @@ use crate::{
 };
 use guildhall_guild_protocol::{ToGuild, ToRelay};
 use guildhall_model::GuildId;
-use guildhall_partition::{ConnParams, HandOver, MovingConn, Output, Partition};
+use guildhall_partition::{ConnParams, Delivery, HandOver, MovingConn, Output, Partition, RecentLoss};
 use guildhall_stdx::{Histogram, Instant, Now};
 use std::{
     collections::VecDeque,
@@ -26,23 +28,31 @@ use std::{
 const READ_BUFFER_BYTES: usize = 64 << 10;
 const EVENTS_PER_POLL: usize = 1024;
 const GUILD_MESSAGES_PER_TURN: usize = 256;
-/// How soon a guild whose mailbox was full is tried again.
+/// Delay after which a guild whose mailbox was full is tried again.
 const RETRY_MS: u64 = 1;
-/// The longest sleep, so that the clock is looked at now and then.
+/// The longest sleep: a bound for the error if the system's clock jumps.
 const SLEEP_MS_MAX: u64 = 1_000;
-/// A guild that found the mailbox full tries again within milliseconds, and its sessions hear of an outage then. What
-/// was lost before this is told by now.
+/// A guild that found the mailbox full tries again within milliseconds, and its sessions then see an outage. So a loss
+/// longer ago than this needs no further outage.
 const RECENT_LOSS: Duration = Duration::from_secs(60);
-/// After the close frame, clients have so long to answer it; then the loop ends.
+/// Time for clients to answer the close frame; then the loop ends.
 const CLOSING_MS: u64 = 1_000;
 
-/// How a partition ends: close frames, then no more.
+/// Shutdown of a partition: it closes all connections, waits for their close frames, then ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shutdown {
-    /// It does not.
+    /// It has not begun.
     No,
     /// Clients were closed; the loop ends at this time.
     Closed(Instant),
+}
+
+/// The queue of guilds' messages after a turn has taken its share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Queue {
+    Drained,
+    /// The turn has taken as many as one turn may.
+    HasMore,
 }
 
 pub struct PartitionLoop {
@@ -59,21 +69,21 @@ pub struct PartitionLoop {
     /// Messages to guilds whose mailbox was full, oldest first. They come from sessions here, whose limits bound them.
     pub stalled: VecDeque<(GuildId, ToGuild)>,
     pub shutdown: Shutdown,
-    /// From the hand-over of a guild's message to its last frame: written, or left to a socket that was full.
+    /// Time from a guild's `try_send_guild` to the last frame of the message: written, or left to a full socket.
     pub latency: Histogram,
-    /// When those messages were handed over that this turn took.
+    /// Times of `try_send_guild` of the messages that this turn took.
     pub taken_at: Vec<std::time::Instant>,
     pub timer: LoopTimer,
 }
 
 impl PartitionLoop {
-    /// Runs until it is told to stop.
+    /// Runs until `PartitionCommand::Stop`, and for `CLOSING_MS` after that.
     pub fn run(mut self) {
         let mut events = mio::Events::with_capacity(EVENTS_PER_POLL);
         let mut buffer = vec![0; READ_BUFFER_BYTES];
-        let mut has_more = false;
+        let mut queue = Queue::Drained;
         loop {
-            let timeout = self.timeout(has_more);
+            let timeout = self.timeout(queue);
             if let Err(error) = self.poll.poll(&mut events, Some(timeout))
                 && error.kind() != std::io::ErrorKind::Interrupted
             {
@@ -104,7 +114,7 @@ impl PartitionLoop {
                 self.timer.handled(Kind::WRITE_SOCKETS);
             }
             self.receiver.begin();
-            has_more = self.take_guild_messages(now);
+            queue = self.take_guild_messages(now);
             self.take_commands(now);
             self.timer.took_all();
             if self.is_shut_down(now) {
@@ -123,17 +133,17 @@ impl PartitionLoop {
         }
     }
 
-    /// Whether the end is reached: nobody is left, or nobody is waited for any more.
+    /// Whether the loop ends: no connection is left, or the time for close frames is over.
     fn is_shut_down(&mut self, now: Now) -> bool {
-        let nobody = self.partition.conns_count() == 0;
+        let is_empty = self.partition.conns_count() == 0;
         match self.shutdown {
             Shutdown::No => false,
-            Shutdown::Closed(until) => nobody || now.instant >= until,
+            Shutdown::Closed(until) => is_empty || now.instant >= until,
         }
     }
 
-    fn timeout(&self, has_more: bool) -> Duration {
-        if has_more || self.partition.wants_flush() || !self.sockets.readable.is_empty() {
+    fn timeout(&self, queue: Queue) -> Duration {
+        if queue == Queue::HasMore || self.partition.wants_flush() || !self.sockets.readable.is_empty() {
             return Duration::ZERO;
         }
         let now = self.clock.now().instant;
@@ -148,31 +158,33 @@ impl PartitionLoop {
         Duration::from_millis(sleep_ms)
     }
 
-    /// Whether there are more than one turn takes.
-    fn take_guild_messages(&mut self, now: Now) -> bool {
+    /// Takes at most `GUILD_MESSAGES_PER_TURN` messages.
+    fn take_guild_messages(&mut self, now: Now) -> Queue {
         let mut next = self.next_guild_message();
         let mut taken = 0;
-        let mut more = false;
+        let mut delivery = Delivery::Now;
         while let Some(message) = next {
             taken += 1;
             next = self.next_guild_message();
-            // What comes alone is written straight to the sockets, also if it goes to several relays; several messages
-            // to the same are coalesced per connection.
-            more |= next.as_ref().is_some_and(|next| !message.is_continued_by(next));
-            self.pass_to_relay(now, message, more);
+            // A single event is written straight to the sockets, also if it goes to several relays; the frames of
+            // several events are written once per connection.
+            if next.as_ref().is_some_and(|next| !message.is_continued_by(next)) {
+                delivery = Delivery::AtFlush;
+            }
+            self.pass_to_relay(now, message, delivery);
             if taken >= GUILD_MESSAGES_PER_TURN {
                 if let Some(message) = next {
-                    self.pass_to_relay(now, message, true);
+                    self.pass_to_relay(now, message, Delivery::AtFlush);
                 }
-                return true;
+                return Queue::HasMore;
             }
         }
-        false
+        Queue::Drained
     }
 
-    fn pass_to_relay(&mut self, now: Now, message: ToRelay, more: bool) {
+    fn pass_to_relay(&mut self, now: Now, message: ToRelay, delivery: Delivery) {
         let kind = Kind::of_relay(&message.message);
-        self.partition.handle_guild(now, message, more, &mut self.sockets);
+        self.partition.handle_guild(now, message, delivery, &mut self.sockets);
         self.timer.handled(kind);
     }
 
@@ -279,13 +291,16 @@ impl PartitionLoop {
     /// Delivers the last messages of the guilds, which have ended, and exports the sessions.
     fn hand_over(&mut self, now: Now, bytes_max: usize) -> HandOver {
         while let Some(message) = self.next_guild_message() {
-            self.partition.handle_guild(now, message, true, &mut self.sockets);
+            self.partition.handle_guild(now, message, Delivery::AtFlush, &mut self.sockets);
         }
-        let may_have_lost = self.receiver.has_lost_within(RECENT_LOSS);
-        self.partition.hand_over(now, bytes_max, may_have_lost, &mut self.sockets)
+        let loss = match self.receiver.has_lost_within(RECENT_LOSS) {
+            true => RecentLoss::Possible,
+            false => RecentLoss::None,
+        };
+        self.partition.hand_over(now, bytes_max, loss, &mut self.sockets)
     }
 
-    /// One buffer per socket; who has more comes again next turn.
+    /// Reads one buffer per socket. A socket with more bytes is read again next turn.
     fn read_sockets(&mut self, now: Now, buffer: &mut [u8]) {
         let readable = std::mem::take(&mut self.sockets.readable);
         if readable.is_empty() {
@@ -314,9 +329,9 @@ impl PartitionLoop {
         }
         while let Some(output) = self.partition.poll_output() {
             match output {
-                Output::Authenticate { conn, token, with_guilds } => {
+                Output::Authenticate { conn, token, purpose } => {
                     let answer = AuthAnswer::new(self.own_mailbox.clone(), conn);
-                    self.upstream.authenticate(token, with_guilds, answer);
+                    self.upstream.authenticate(token, purpose, answer);
                 }
                 Output::FetchMessages { session, guild_id, messages } => {
                     let answer = MessagesAnswer::new(self.own_mailbox.clone(), session, guild_id);
@@ -362,7 +377,7 @@ mod tests {
     use guildhall_codec::Encoding;
     use guildhall_guild_protocol::PartitionId;
     use guildhall_model::{ChannelId, MessageId, User, UserId};
-    use guildhall_partition::{Account, Compression, ConnParams, PartitionConfig};
+    use guildhall_partition::{Account, AuthPurpose, Compression, ConnParams, PartitionConfig};
     use std::{
         io::Read as _,
         net::{TcpListener, TcpStream},
@@ -374,7 +389,7 @@ mod tests {
     struct Held(Mutex<Vec<AuthAnswer>>);
 
     impl Upstream for Held {
-        fn authenticate(&self, _: String, _: bool, answer: AuthAnswer) {
+        fn authenticate(&self, _: String, _: AuthPurpose, answer: AuthAnswer) {
             self.0.lock().unwrap().push(answer);
         }
 
@@ -470,7 +485,7 @@ mod tests {
         world.turn();
         assert!(hears_something(&mut resuming), "HELLO");
         // Its session is on the other partition. In the same turn another client connects.
-        let answer = world.upstream.0.lock().unwrap().pop().expect("the token is asked about");
+        let answer = world.upstream.0.lock().unwrap().pop().expect("the token is being checked");
         answer.send(Ok(Account {
             user: Arc::new(User::new(UserId::new(1), "a")),
             guilds: Vec::new(),

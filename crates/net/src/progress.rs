@@ -1,12 +1,15 @@
 //! Progress: sockets of the HTTP server, which end when their client stops reading its answers.
 //!
 //! Owns        the deadline on writes (`Watched`), and the state that it shares with the request handler (`Progress`).
-//! Invariants  P1 a write that the socket refuses for `write_stall_ms` ends the connection, and its unsent bytes are discarded. P2 a
-//!             client that reads slowly and steadily keeps its connection: each byte that the socket takes starts a new deadline.
-//!             P3 a pipelined request waits until the answer before it is in the kernel. (tests `guildhall/tests/it/places.rs`)
-//! Limits      `SEND_BUFFER_BYTES` in the kernel per REST socket, one answer in user space. With a full buffer the kernel reports
-//!             room when a third of it is free, so a client that reads less than some 3 KB/s counts as stalled by default.
-//! Not here    deadlines on request heads (`http`) and bodies (`body`, `guildhall-api`); gateway sockets (`guildhall-partition`).
+//! Invariants  P1 a write that the socket refuses for `write_stall_ms` ends the connection, and its unsent bytes are
+//!             discarded. P2 a client that reads slowly and steadily keeps its connection: each byte that the socket
+//!             takes starts a new deadline. P3 a pipelined request waits until the answer before it is in the kernel.
+//!             (tests `guildhall/tests/it/places.rs`)
+//! Limits      `SEND_BUFFER_BYTES` in the kernel per REST socket, one answer in user space. With a full buffer the
+//!             kernel reports room when a third of it is free, so a client that reads less than some 3 KB/s counts as
+//!             stalled by default.
+//! Not here    deadlines on request heads (`http`) and bodies (`body`, `guildhall-api`); gateway sockets
+//!             (`guildhall-partition`).
 
 use crate::http::HttpCounters;
 use rustix::net::sockopt::{set_socket_linger, set_socket_send_buffer_size, set_tcp_user_timeout};
@@ -28,7 +31,8 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-/// The kernel doubles it for its own accounting. Autotuning would allow several megabytes per client that does not read.
+/// The kernel doubles it for its own accounting. Autotuning would allow several megabytes per client that does not
+/// read.
 const SEND_BUFFER_BYTES: usize = 128 << 10;
 
 /// State shared by the socket and the request handler of one connection.

@@ -22,7 +22,8 @@ use guildhall_accounting::{LoopAccount, LoopReport, report};
 use guildhall_guild_protocol::{PartitionId, Published, ToGuild, ToRelay};
 use guildhall_model::{ChannelId, CloseCode, GuildId, MessageId, User, UserId};
 use guildhall_partition::{
-    Checked, Counters, Gatekeeper, HandOver, Leaving, Partition, PartitionConfig, SentTable, SessionNews, Whose,
+    AuthPurpose, Checked, Counters, Gatekeeper, HandOver, Leaving, Partition, PartitionConfig, SentTable, SessionNews,
+    Whose,
 };
 use guildhall_session::partition_of;
 use guildhall_stdx::{Histogram, LogGate, Now};
@@ -45,13 +46,13 @@ use tokio::{
     sync::{Notify, oneshot},
 };
 
-/// Interval at which `all_returned` checks whether guilds have answered.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// Interval at which `wait_for_restores` checks whether guilds have answered.
+const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Requests of partitions to the rest of the node.
 pub trait Upstream: Send + Sync + 'static {
     /// Check a token and answer. Must not block.
-    fn authenticate(&self, token: String, with_guilds: bool, answer: AuthAnswer);
+    fn authenticate(&self, token: String, purpose: AuthPurpose, answer: AuthAnswer);
 
     /// Reads messages, and answers with those that exist. Must not block.
     fn fetch_messages(&self, messages: Vec<(ChannelId, MessageId)>, answer: MessagesAnswer);
@@ -92,13 +93,13 @@ pub struct ServerConfig {
     pub connections_max: usize,
     /// Whether frames may be sent in batches.
     pub io_uring: IoUring,
-    /// What is agreed on with clients that offer permessage-deflate. None: nothing.
+    /// Policy for clients that offer permessage-deflate. None: offers are declined.
     pub deflate: Option<DeflatePolicy>,
     /// Certificates for TLS. None: plain HTTP.
     pub certificates: Option<Arc<Certificates>>,
     /// Has a line for each request and WebSocket. None: nobody wants them.
     pub access: Option<Arc<AccessLog>>,
-    /// What addresses may take up.
+    /// Limits per address.
     pub admission: AdmissionLimits,
     /// How often accounts may identify.
     pub identify: IdentifyLimits,
@@ -300,16 +301,16 @@ impl Partitions {
 
     /// Waits until the guilds have attached all restored sessions. Sessions that still wait after
     /// `patience` see an outage.
-    pub async fn all_returned(&self, patience: Duration) {
+    pub async fn wait_for_restores(&self, patience: Duration) {
         let deadline = Instant::now() + patience;
         for partition in 0..self.mailboxes.len() as u16 {
             while self.look(PartitionId(partition), |_, partition| partition.is_restoring()).await == Ok(true) {
                 if Instant::now() >= deadline {
-                    tracing::warn!("not all guilds came back in time: their sessions are told of an outage");
+                    tracing::warn!("not all guilds answered in time: their sessions see an outage");
                     self.mailboxes.iter().for_each(|mailbox| mailbox.send(PartitionCommand::FailPendingRestores));
                     return;
                 }
-                tokio::time::sleep(LOOK_AGAIN).await;
+                tokio::time::sleep(CHECK_INTERVAL).await;
             }
         }
     }

@@ -12,7 +12,7 @@ use crate::{
 };
 use guildhall_guild_protocol::PartitionId;
 use guildhall_model::UserId;
-use guildhall_partition::{Closed, MovingConn, PartialSend, Transport};
+use guildhall_partition::{CloseSender, Closed, MovingConn, PartialSend, Transport};
 use guildhall_stdx::SlotKey;
 use guildhall_uring::SendBatch;
 use mio::{Interest, Registry, Token, net::TcpStream};
@@ -39,8 +39,8 @@ struct Socket {
     is_reading: bool,
     /// In `readable`.
     is_queued: bool,
-    /// Number of the batch that has its last queued bytes.
-    waits_in: u32,
+    /// Number of the batch that has its last queued bytes. None: it never had any, or the batch failed.
+    waits_in: Option<u32>,
 }
 
 /// The sockets of one partition.
@@ -51,8 +51,8 @@ pub struct Sockets {
     pub readable: Vec<SlotKey>,
     /// Frames that go out together. None: each goes out by itself.
     batch: Option<SendBatch>,
-    /// Number of the batch that is being filled, from 1. Batches that were submitted because they were full have the
-    /// number of the next.
+    /// Number of the batch that is being filled. Batches that were submitted because they were full have the number of
+    /// the next.
     batch_number: u32,
     /// What did not go out whole, of this batch: at most one send per socket.
     shortfalls: Vec<(SlotKey, PartialSend)>,
@@ -99,7 +99,7 @@ impl Sockets {
             generation: key.generation,
             is_reading: true,
             is_queued: false,
-            waits_in: 0,
+            waits_in: None,
         });
         self.queue(key);
         Ok(())
@@ -222,9 +222,9 @@ impl Transport for Sockets {
         }
     }
 
-    fn note_close(&mut self, conn: SlotKey, code: Option<u16>, by_client: bool) {
+    fn note_close(&mut self, conn: SlotKey, code: Option<u16>, sender: CloseSender) {
         if let Some(access) = self.get(conn).and_then(|socket| socket.permit.access.as_mut()) {
-            access.close = Some((code, if by_client { "client" } else { "server" }));
+            access.close = Some((code, sender.name()));
         }
     }
 
@@ -259,7 +259,7 @@ impl Transport for Sockets {
         let number = self.batch_number;
         // TLS records are made one by one, so a batch gains nothing.
         let Some(socket) = self.get(conn).filter(|socket| socket.tls.is_none()) else { return false };
-        socket.waits_in = number;
+        socket.waits_in = Some(number);
         if self.batch.as_mut().is_some_and(|batch| batch.push(tag_of(conn), bytes)) {
             return true;
         }
@@ -269,7 +269,7 @@ impl Transport for Sockets {
         }
         // The ring has failed: the frame is sent directly.
         if let Some(socket) = self.get(conn) {
-            socket.waits_in = 0;
+            socket.waits_in = None;
         }
         false
     }
@@ -277,14 +277,14 @@ impl Transport for Sockets {
     fn has_queued(&self, conn: SlotKey) -> bool {
         let socket = self.sockets.get(conn.slot as usize).and_then(Option::as_ref);
         // Also while its shortfall has not been collected.
-        socket.is_some_and(|socket| socket.generation == conn.generation && socket.waits_in == self.batch_number)
+        socket.is_some_and(|socket| socket.generation == conn.generation && socket.waits_in == Some(self.batch_number))
     }
 
     fn flush_batch(&mut self) -> Vec<(SlotKey, PartialSend)> {
         if self.batch.as_ref().is_some_and(|batch| !batch.is_empty()) {
             self.submit_batch();
         }
-        self.batch_number = self.batch_number.wrapping_add(1).max(1);
+        self.batch_number = self.batch_number.wrapping_add(1);
         mem::take(&mut self.shortfalls)
     }
 
@@ -294,12 +294,16 @@ impl Transport for Sockets {
         socket.permit.address.as_ref().map(AddressPermit::address)
     }
 
-    fn set_reading(&mut self, conn: SlotKey, reading: bool) {
+    fn pause_reading(&mut self, conn: SlotKey) {
         if let Some(socket) = self.get(conn) {
-            socket.is_reading = reading;
-            if reading {
-                self.queue(conn);
-            }
+            socket.is_reading = false;
+        }
+    }
+
+    fn resume_reading(&mut self, conn: SlotKey) {
+        if let Some(socket) = self.get(conn) {
+            socket.is_reading = true;
+            self.queue(conn);
         }
     }
 

@@ -5,17 +5,15 @@
 //! Not here    opcodes: `inbound`. Moves between partitions: `identify`.
 
 use crate::{
-    conn::{Compression, Conn, ConnParams, Control, Phase},
+    conn::{Compression, Conn, ConnCodec, ConnParams, Control},
     partition::Partition,
-    sent::Way,
     stream_codec::{Compressor, StreamCodec},
     transport::Transport,
     turn::Turn,
 };
 use guildhall_codec::{DictionaryId, StreamCompressor};
 use guildhall_model::CloseCode;
-use guildhall_stdx::{Instant, Now, SlotKey};
-use guildhall_ws_proto::{Decoder, Limits, Role};
+use guildhall_stdx::{Now, SlotKey};
 
 impl Partition {
     /// Key of the next accepted or transferred connection. The driver registers its socket there first.
@@ -24,7 +22,7 @@ impl Partition {
         self.core.conns.next_key()
     }
 
-    /// A socket finished its upgrade: it is greeted.
+    /// A socket finished its upgrade. The client receives HELLO.
     pub fn accept(&mut self, now: Now, params: ConnParams, link: &mut impl Transport) -> SlotKey {
         self.turn(now, link, |partition, turn| partition.greet(turn, params))
     }
@@ -48,7 +46,7 @@ impl Partition {
         key
     }
 
-    /// A library's stream for what a connection asked for.
+    /// Library context for the compression that a connection negotiated.
     fn library_stream(&self, params: ConnParams) -> Option<StreamCompressor> {
         let contexts = &self.core.config.contexts;
         match params.compression {
@@ -64,14 +62,14 @@ impl Partition {
         }
     }
 
-    /// None when nobody has it: the front has looked it up before, so that it is there.
+    /// None if the dictionary is unknown. The HTTP server has found it before the upgrade.
     fn with_dictionary(&self, id: DictionaryId) -> Option<StreamCompressor> {
         let config = &self.core.config;
         let known = config.dictionaries.find(id)?;
         Some(config.contexts.zstd_with(known.dictionary.clone()))
     }
 
-    /// A socket finished its upgrade, but what its URL asks for is not served: it is closed with the code for that.
+    /// A socket finished its upgrade, but its URL requests something that is not served: it is closed with that code.
     pub fn accept_refused(&mut self, now: Now, code: CloseCode, link: &mut impl Transport) -> SlotKey {
         self.turn(now, link, |partition, turn| {
             let params = ConnParams { encoding: guildhall_codec::Encoding::Json, compression: Compression::None };
@@ -99,45 +97,8 @@ impl Partition {
 
     fn insert_conn(&mut self, now: Now, params: ConnParams, compressor: Option<Box<Compressor>>) -> SlotKey {
         let deadline = now.instant.after_ms(self.core.config.identify_deadline_ms);
-        let limits = Limits { message_bytes_max: self.core.config.user_message_bytes_max };
-        let deflate = match params.compression {
-            Compression::Deflate(params) => Some(params),
-            Compression::None | Compression::Zlib | Compression::Zstd | Compression::ZstdDict(_) => None,
-        };
-        let mut decoder = Decoder::new(Role::Server, limits);
-        decoder.set_rsv1_allowed(deflate.is_some());
-        let key = self.core.conns.insert(Conn {
-            encoding: params.encoding,
-            compression: params.compression.name(),
-            way: Way::of(params.compression, params.encoding),
-            shares_search: compressor.as_ref().is_some_and(|compressor| compressor.shares_search()),
-            compressor,
-            deflate,
-            inflate_history: None,
-            phase: Phase::AwaitingIdentify,
-            decoder,
-            control: Default::default(),
-            unsent: Vec::new(),
-            unsent_at: 0,
-            frame_offset: 0,
-            is_frame_truncated: false,
-            next_seq: 1,
-            replay_end: 0,
-            rendered_bytes: 0,
-            rendered_at: now.instant,
-            waits_to_render: false,
-            has_turn_to_render: false,
-            blocked_since: None,
-            is_dirty: false,
-            last_inbound: now.instant,
-            inbound: Default::default(),
-            phase_since: now.instant,
-            timer_at: Instant(u64::MAX),
-            pending_input: Vec::new(),
-            invalid_sessions: 0,
-            is_asked_to_leave: false,
-            leave_by: Instant(u64::MAX),
-        });
+        let codec = ConnCodec::new(params, compressor);
+        let key = self.core.conns.insert(Conn::new(now.instant, codec, self.core.config.user_message_bytes_max));
         self.core.arm_timer(deadline, key);
         key
     }
@@ -151,7 +112,7 @@ impl Partition {
     pub fn handle_writable(&mut self, now: Now, key: SlotKey, link: &mut impl Transport) {
         self.turn(now, link, |partition, turn| {
             if let Some(conn) = partition.core.conns.get_mut(key) {
-                conn.blocked_since = None;
+                conn.send.unblock();
                 partition.core.pump(turn, key);
             }
         });

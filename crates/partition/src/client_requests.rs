@@ -9,7 +9,8 @@
 use crate::{
     core::Core,
     fanout::Fanout,
-    partition::{Partition, RelayEntry},
+    guilds::RelayEntry,
+    partition::Partition,
     transport::{Output, Transport},
     turn::Turn,
 };
@@ -29,10 +30,19 @@ use guildhall_relay::{Relay, ReplayVisibility};
 use guildhall_session::{Dispatch, Membership};
 use guildhall_stdx::{Now, SlotKey, Timestamp};
 use serde::Serialize;
-use std::{mem, sync::Arc};
+use std::sync::Arc;
 
 /// Messages in one LAST_MESSAGES.
 const LAST_MESSAGES_MAX: usize = 100;
+
+/// Open threads that a session has received.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum KnownThreads {
+    /// All that its account can view.
+    All,
+    /// Those that its account has joined, in GUILD_CREATE or READY.
+    Joined,
+}
 
 /// A client's request about one guild.
 #[derive(Debug)]
@@ -62,7 +72,7 @@ pub enum PendingRequest {
 impl Core {
     /// Enqueues a request until the relays can be read, at the end of the turn.
     pub fn enqueue_request(&mut self, session: SlotKey, guild_id: GuildId, request: PendingRequest) {
-        self.requests.push((session, guild_id, request));
+        self.work.push_request(session, guild_id, request);
     }
 
     /// Sends an answer, which a replay leaves out for a reader that `visibility` excludes.
@@ -82,7 +92,7 @@ impl Core {
 impl Partition {
     /// Answers the requests of this input.
     pub(crate) fn process_requests(&mut self, turn: &mut Turn<'_, impl Transport>) {
-        for (key, guild_id, request) in mem::take(&mut self.core.requests) {
+        for (key, guild_id, request) in self.core.work.take_requests() {
             let Some(session) = self.core.sessions.get(key) else { continue };
             if session.guilds.membership(guild_id) != Some(Membership::Inside) {
                 // A subscription to an unavailable guild applies once the guild is back.
@@ -94,13 +104,16 @@ impl Partition {
             let visibility = ReplayVisibility::members(guild_id);
             match request {
                 PendingRequest::Subscribe(patch) => {
-                    let had_threads = session.guilds.get(guild_id).and_then(|guild| guild.subscription.as_ref());
-                    let had_threads = had_threads.is_some_and(|subscription| subscription.threads);
-                    self.subscribe(turn, key, guild_id, patch, had_threads);
+                    let before = session.guilds.get(guild_id).and_then(|guild| guild.subscription.as_ref());
+                    let known = match before.is_some_and(|subscription| subscription.threads) {
+                        true => KnownThreads::All,
+                        false => KnownThreads::Joined,
+                    };
+                    self.subscribe(turn, key, guild_id, patch, known);
                 }
                 // GUILD_CREATE and READY have only the threads that the account joined.
                 PendingRequest::SubscribeAgain => {
-                    self.subscribe(turn, key, guild_id, SubscriptionPatch::default(), false);
+                    self.subscribe(turn, key, guild_id, SubscriptionPatch::default(), KnownThreads::Joined);
                 }
                 PendingRequest::Soundboard => {
                     self.core.reply(
@@ -147,7 +160,7 @@ impl Partition {
     /// The relay that serves a session in a guild.
     pub(crate) fn relay_of(&mut self, key: SlotKey, guild_id: GuildId) -> Option<(&mut RelayEntry, &mut Core)> {
         let index = self.core.sessions.get(key)?.guilds.get(guild_id)?.relay;
-        Some((self.relays.get_mut(&guild_id)?.get_mut(&index)?, &mut self.core))
+        Some((self.relays.get_mut(guild_id, index)?, &mut self.core))
     }
 
     fn send_to_guild(&mut self, key: SlotKey, guild_id: GuildId, message: impl FnOnce(SessionKey) -> ToGuild) {
@@ -178,14 +191,13 @@ impl Partition {
         }
     }
 
-    /// `knows_threads`: the session has received all open threads before.
     fn subscribe(
         &mut self,
         turn: &mut Turn<'_, impl Transport>,
         key: SlotKey,
         guild_id: GuildId,
         patch: SubscriptionPatch,
-        knows_threads: bool,
+        known: KnownThreads,
     ) {
         let Some(session) = self.core.sessions.get(key) else { return };
         let before = session.guilds.get(guild_id).and_then(|guild| guild.subscription.as_ref());
@@ -205,7 +217,7 @@ impl Partition {
         let new_lists = subscription.thread_member_lists.iter().filter(|id| !had_lists.contains(id));
         to_guild.extend(new_lists.map(|id| ToGuild::ListThread { session: of_guild, thread_id: *id }));
         core.outputs.extend(to_guild.into_iter().map(|message| Output::ToGuild(guild_id, message)));
-        if subscription.threads && !knows_threads {
+        if subscription.threads && known == KnownThreads::Joined {
             self.sync_threads(turn, key, guild_id);
         }
     }

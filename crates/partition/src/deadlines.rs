@@ -10,7 +10,7 @@ use guildhall_model::CloseCode;
 use guildhall_stdx::{Instant, Now, SlotKey};
 
 impl Partition {
-    /// Looks at what is due.
+    /// Runs what is due.
     pub fn handle_timers(&mut self, now: Now, link: &mut impl Transport) {
         self.turn(now, link, |partition, turn| partition.fire_timers(turn))
     }
@@ -30,7 +30,7 @@ impl Partition {
 }
 
 impl Core {
-    /// A client may be silent for so long.
+    /// Time for which a client may be silent.
     pub(crate) fn heartbeat_grace_ms(&self) -> u64 {
         self.config.heartbeat_interval_ms.saturating_mul(3) / 2
     }
@@ -39,34 +39,34 @@ impl Core {
         let grace_ms = self.heartbeat_grace_ms();
         let identify_ms = self.config.identify_deadline_ms;
         let Some(conn) = self.conns.get_mut(key) else { return };
-        if conn.timer_at != at {
+        if !conn.timing.fire(at) {
             return;
         }
-        conn.timer_at = Instant(u64::MAX);
+        let leave_by = conn.timing.leave_by();
         let mut next = match conn.phase {
             Phase::Closing => return self.abort(turn, key),
             Phase::AwaitingIdentify | Phase::Authenticating(_) | Phase::Established(_)
-                if conn.leave_by <= turn.now.instant =>
+                if leave_by.is_some_and(|at| at <= turn.now.instant) =>
             {
                 return self.close(turn, key, CloseCode::UnknownError);
             }
             Phase::AwaitingIdentify | Phase::Authenticating(_) => {
-                let deadline = conn.phase_since.after_ms(identify_ms);
+                let deadline = conn.timing.phase_since().after_ms(identify_ms);
                 if deadline <= turn.now.instant {
                     return self.close(turn, key, CloseCode::NotAuthenticated);
                 }
                 deadline
             }
             Phase::Established(_) => {
-                let deadline = conn.last_inbound.after_ms(grace_ms);
+                let deadline = conn.inbox.last_frame_at().after_ms(grace_ms);
                 if deadline <= turn.now.instant {
                     return self.close(turn, key, CloseCode::UnknownError);
                 }
                 deadline
             }
         };
-        next = next.min(conn.leave_by);
-        if let Some(since) = conn.blocked_since {
+        next = leave_by.map_or(next, |at| next.min(at));
+        if let Some(since) = conn.send.blocked_since() {
             let stalled = since.after_ms(self.config.write_stall_ms);
             if stalled <= turn.now.instant {
                 self.counters.slow_consumers_total += 1;
@@ -74,10 +74,9 @@ impl Core {
             }
             next = next.min(stalled);
         }
-        if conn.rendered_bytes > 0 {
-            let too_long = conn.rendered_at.after_ms(self.config.write_stall_ms);
-            let is_waited_for = !self.waiting_to_render.is_empty();
-            if too_long <= turn.now.instant && is_waited_for {
+        if let Some(since) = conn.render.unsent_since() {
+            let too_long = since.after_ms(self.config.write_stall_ms);
+            if too_long <= turn.now.instant && self.render.has_waiting() {
                 self.counters.slow_consumers_total += 1;
                 return self.abort(turn, key);
             }
@@ -96,10 +95,10 @@ impl Core {
             && pending_ready.deadline <= turn.now.instant
         {
             if pending_ready.directs.is_none() {
-                // What is missing of these nothing would tell later.
+                // No later event would contain the missing direct messages.
                 return self.give_up(turn, key);
             }
-            // Whoever answers later is told by GUILD_CREATE.
+            // A guild that answers later is sent in GUILD_CREATE.
             pending_ready.waiting_count = 0;
             self.finish_pending_ready(turn, key);
         }

@@ -9,18 +9,11 @@
 //! Limits      `message_bytes_max`; with takeover a client's history has at most its window, and no more than it sent.
 //! Not here    negotiation (ws-proto), layout of prepared frames (codec).     Spec  RFC 7692 §6, §7.2.
 
-use crate::{
-    conn::{Conn, Phase},
-    core::Core,
-    transport::Transport,
-    turn::Turn,
-};
-use guildhall_codec::{
-    BodyDeflater, CodecError, DispatchFrame, Encoding, FrameParts, Framing, InflateHistory, MessageInflater,
-    SharedWindow,
-};
+use crate::{conn::Phase, core::Core, transport::Transport, turn::Turn};
+use guildhall_codec::{BodyDeflater, CodecError, DispatchFrame, FrameParts, Framing, SharedWindow};
 use guildhall_model::{AccountKind, CloseCode, SessionFate};
 use guildhall_stdx::SlotKey;
+use guildhall_ws_proto::Opcode;
 
 /// Form of dispatches on connections without a context of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,16 +55,6 @@ impl Form {
     }
 }
 
-impl Conn {
-    /// Form of its dispatches, if it has no context of its own.
-    pub fn form(&self, encoding: Encoding) -> Form {
-        match self.deflate {
-            Some(params) if self.compressor.is_none() => Form::Prepared(SharedWindow::of(params.server_window_bits)),
-            _ => Form::Plain(Framing::websocket(encoding)),
-        }
-    }
-}
-
 /// Fault of a compressed message.
 enum Fault {
     /// It inflates to more than the limit.
@@ -88,16 +71,15 @@ impl Core {
         &mut self,
         turn: &mut Turn<'_, impl Transport>,
         key: SlotKey,
-        is_text: bool,
+        opcode: Opcode,
         payload: &[u8],
     ) {
         // The rate limit comes before the work.
         if !self.admit_inbound(turn, key) {
             return;
         }
-        let mut inflated = std::mem::take(&mut self.inflated);
-        inflated.clear();
-        match self.inflate(key, is_text, payload, &mut inflated) {
+        let mut inflated = self.inflate.take_buffer();
+        match self.inflate_message(key, opcode, payload, &mut inflated) {
             Ok(()) => self.handle_payload(turn, key, &inflated),
             // As without compression: a message that is too large is a fault of the gateway protocol,
             // others are below it.
@@ -108,28 +90,30 @@ impl Core {
             }
             Err(Fault::Memory) => self.close(turn, key, CloseCode::UnknownError),
         }
-        self.inflated = inflated;
+        self.inflate.put_buffer(inflated);
     }
 
-    fn inflate(&mut self, key: SlotKey, is_text: bool, payload: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn inflate_message(
+        &mut self,
+        key: SlotKey,
+        opcode: Opcode,
+        payload: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), Fault> {
         let bytes_max = self.message_bytes_max(key);
-        let inflater = match &mut self.inflater {
-            Some(inflater) => inflater,
-            None => self.inflater.insert(MessageInflater::new().map_err(|_| Fault::Memory)?),
-        };
+        let inflater = self.inflate.inflater().map_err(|_| Fault::Memory)?;
         let Some(conn) = self.conns.get_mut(key) else { return Ok(()) };
-        let history = conn.inflate_history.as_deref().unwrap_or(const { &InflateHistory::NONE });
-        match inflater.inflate(history, payload, out, bytes_max) {
+        match inflater.inflate(conn.inbox.history(), payload, out, bytes_max) {
             Ok(()) => {}
             Err(CodecError::TooLarge { .. }) => return Err(Fault::TooLarge),
             Err(CodecError::Memory) => return Err(Fault::Memory),
             Err(_) => return Err(Fault::Garbled),
         }
-        if is_text && std::str::from_utf8(out).is_err() {
+        if opcode == Opcode::Text && std::str::from_utf8(out).is_err() {
             return Err(Fault::Garbled);
         }
-        if let Some(params) = conn.deflate.filter(|params| !params.client_no_context_takeover) {
-            conn.inflate_history.get_or_insert_default().remember(out, params.client_window_bits);
+        if let Some(params) = conn.codec.deflate().filter(|params| !params.client_no_context_takeover) {
+            conn.inbox.remember(out, params.client_window_bits);
         }
         Ok(())
     }

@@ -5,9 +5,10 @@
 
 use crate::{
     client_requests::PendingRequest,
-    core::{Core, Departure},
+    core::Core,
     transport::{Output, Transport},
     turn::Turn,
+    turn_work::Departure,
 };
 use guildhall_guild_protocol::{
     AccessChange, Event, GuildReplica, GuildView, MembersAnswer, Published, Redaction, Retention, SessionKey, ToGuild,
@@ -16,7 +17,7 @@ use guildhall_guild_protocol::{
 use guildhall_model::{GuildId, UserId};
 use guildhall_relay::{Deliver, LogId, Recipients, Subscriber};
 use guildhall_session::{
-    Dispatch, MEMBER_REQUESTS_MAX, MemberRequest, Membership, SharedLog, Size, guild_create, guild_delete,
+    Dispatch, GuildLoss, MEMBER_REQUESTS_MAX, MemberRequest, Membership, SharedLog, Size, guild_create, guild_delete,
 };
 use guildhall_stdx::SlotKey;
 use std::{
@@ -159,7 +160,7 @@ impl<L: Transport> Deliver for Fanout<'_, L> {
 
 impl<L: Transport> Recipients for Fanout<'_, L> {
     fn begin(&mut self, published: &Arc<Published>, visibility: Visibility) {
-        let dispatch = self.core.dispatch_of(published, visibility);
+        let dispatch = self.core.dispatch(published, visibility);
         if let Retention::Presence(user_id) = dispatch.retention() {
             self.newest.put(user_id, &dispatch);
         }
@@ -200,7 +201,7 @@ impl<L: Transport> Recipients for Fanout<'_, L> {
             if is_gathering {
                 self.gathered(key, guild_id, None)
             } else {
-                self.push_guild_delete(key, guild_id, false)
+                self.push_guild_delete(key, guild_id, GuildLoss::Left)
             }
             return None;
         };
@@ -240,7 +241,7 @@ impl<L: Transport> Recipients for Fanout<'_, L> {
             let pending_ready = self.core.sessions.get_mut(key).and_then(|session| session.pending_ready.as_mut());
             pending_ready.into_iter().for_each(|pending_ready| pending_ready.unavailable.push(guild_id));
         } else {
-            self.push_guild_delete(key, guild_id, true);
+            self.push_guild_delete(key, guild_id, GuildLoss::Outage);
         }
     }
 
@@ -249,7 +250,7 @@ impl<L: Transport> Recipients for Fanout<'_, L> {
         let key = session.key;
         self.detach(key, guild_id);
         if !self.core.forget_view(key, guild_id) {
-            self.push_guild_delete(key, guild_id, false);
+            self.push_guild_delete(key, guild_id, GuildLoss::Left);
         }
     }
 
@@ -261,7 +262,7 @@ impl<L: Transport> Recipients for Fanout<'_, L> {
         (entry.membership, entry.is_restored) = (Membership::Entering, false);
         self.core.counters.resets_total += 1;
         if !self.core.forget_view(key, guild_id) {
-            return self.push_guild_delete(key, guild_id, true);
+            return self.push_guild_delete(key, guild_id, GuildLoss::Outage);
         }
         let pending_ready = self.core.sessions.get_mut(key).and_then(|session| session.pending_ready.as_mut());
         pending_ready.into_iter().for_each(|pending_ready| pending_ready.waiting_count += 1);
@@ -315,7 +316,7 @@ impl<L: Transport> Fanout<'_, L> {
             self.core.outputs.push_back(Output::ToGuild(guild_id, ToGuild::Detach { session: of_guild }));
         }
         let user_id = session.user.id;
-        self.core.departed.push(Departure { guild_id, relay: of_guild.relay.index, user_id, slot: key.slot });
+        self.core.work.push_departure(Departure { guild_id, relay: of_guild.relay.index, user_id, slot: key.slot });
     }
 
     /// A guild that a user's READY waits for has answered.
@@ -333,10 +334,10 @@ impl<L: Transport> Fanout<'_, L> {
         self.core.finish_pending_ready(&mut self.turn, key);
     }
 
-    fn push_guild_delete(&mut self, key: SlotKey, guild_id: GuildId, unavailable: bool) {
+    fn push_guild_delete(&mut self, key: SlotKey, guild_id: GuildId, loss: GuildLoss) {
         let Some(session) = self.core.sessions.get(key) else { return };
         if session.gets_guild_events() {
-            let dispatch = guild_delete(session.encoding, guild_id, unavailable);
+            let dispatch = guild_delete(session.encoding, guild_id, loss);
             self.core.push(&mut self.turn, key.slot, &dispatch, Redaction::NONE);
         }
     }

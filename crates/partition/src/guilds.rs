@@ -1,17 +1,19 @@
 //! Guilds: a partition's relays, and the sessions that enter and leave guilds.
 //!
-//! Owns        `RelayEntry`, a relay with its logs and its timer; the inputs from guilds; joins of the last minutes.
+//! Owns        `RelayEntry`, a relay with its logs and its timer; the inputs from guilds; recent joins.
 //! Invariants  a relay exists while a session is in its guild or about to be.
-//! Limits      `sessions_per_relay_max`; `JOINS_REMEMBERED_MAX`.
+//! Limits      `sessions_per_relay_max`.
 //! Not here    who receives an event: `guildhall-relay`; its delivery: `fanout`.
 
 use crate::{
-    core::{Core, Departure},
+    core::Core,
     fanout::{Fanout, NewestPresences, RelayTally},
     partition::Partition,
+    relay_table::GuildRelays,
     timers::TimerKey,
     transport::{Output, Transport},
     turn::Turn,
+    turn_work::Departure,
 };
 use guildhall_accounting::report;
 use guildhall_guild_protocol::{PartitionId, RelayId, RelayMessage, ReplicaUpdate, ToGuild, ToRelay};
@@ -19,10 +21,16 @@ use guildhall_model::{EventName, GuildId, UserId, shard_of};
 use guildhall_relay::{Progress, Relay, ToGuilds};
 use guildhall_session::{GuildEntry, Membership, Session, SharedLog};
 use guildhall_stdx::{Instant, Now, SlotKey};
-use std::{collections::BTreeMap, rc::Rc};
+use std::rc::Rc;
 
-/// More joins than these are not remembered; the oldest go first.
-const JOINS_REMEMBERED_MAX: usize = 4_096;
+/// When the frames that a guild's message causes are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// During the input, to sockets that have room.
+    Now,
+    /// At the next `flush`: more messages follow, and each connection is written to once for all of them.
+    AtFlush,
+}
 
 pub(crate) struct RelayEntry {
     pub relay: Relay,
@@ -37,21 +45,20 @@ pub(crate) struct RelayEntry {
     timer_at: Option<Instant>,
 }
 
-/// A guild's relays here, by their numbers.
-pub(crate) type GuildRelays = BTreeMap<u16, RelayEntry>;
-
 impl Partition {
-    /// A guild's message to the relay here. Between several of these call with `more`, and `flush` after the last.
-    pub fn handle_guild(&mut self, now: Now, message: ToRelay, more: bool, link: &mut impl Transport) {
-        self.turn(now, link, |partition, turn| partition.pass_to_relay(turn, message, more))
+    /// A guild's message to the relay here. If more messages follow at once, all but the first may be `AtFlush`; call
+    /// `flush` after the last.
+    pub fn handle_guild(&mut self, now: Now, message: ToRelay, delivery: Delivery, link: &mut impl Transport) {
+        self.turn(now, link, |partition, turn| partition.pass_to_relay(turn, message, delivery))
     }
 
-    fn pass_to_relay(&mut self, turn: &mut Turn<'_, impl Transport>, message: ToRelay, more: bool) {
+    fn pass_to_relay(&mut self, turn: &mut Turn<'_, impl Transport>, message: ToRelay, delivery: Delivery) {
         let (guild_id, index) = (message.guild_id, message.relay.index);
-        let Some(relays) = self.relays.get_mut(&guild_id) else { return };
-        let has_siblings = relays.len() > 1;
-        let Some(entry) = relays.get_mut(&index) else { return };
-        self.core.batching |= more;
+        let has_siblings = self.relays.count(guild_id) > 1;
+        let Some(entry) = self.relays.get_mut(guild_id, index) else { return };
+        if delivery == Delivery::AtFlush {
+            self.core.flush_queue.begin_batch();
+        }
         let joined = who_joined(&message.message);
         let mut to_guild = ToGuilds::new();
         let now = turn.now;
@@ -72,13 +79,13 @@ impl Partition {
             Progress::Steady | Progress::Gap => {}
             Progress::Restarted => {
                 self.core.attach_again(guild_id, index);
-                // What was lost may have told that somebody is back who had left.
-                let in_guild = self.joins.iter().filter(|(.., guild)| *guild == guild_id);
-                let joined: Vec<UserId> = in_guild.map(|(_, user, _)| *user).collect();
+                // The lost messages may have contained the return of an account that had left.
+                let joined = self.joins.of_guild(guild_id);
                 joined.into_iter().for_each(|user_id| self.attach_user(user_id, guild_id));
             }
         }
-        // The node tells of joins too, but that may overtake the stream: who left and came back is here for certain.
+        // The node reports joins too, but its report may overtake the stream. At this point the account has joined for
+        // certain, even if it had left before.
         if let Some(user_id) = joined {
             self.attach_user(user_id, guild_id);
         }
@@ -86,16 +93,13 @@ impl Partition {
 
     /// An account joined a guild: its sessions here enter it.
     pub fn handle_joined(&mut self, now: Now, user_id: UserId, guild_id: GuildId) {
-        if self.joins.len() >= JOINS_REMEMBERED_MAX {
-            self.joins.pop_front();
-        }
-        self.joins.push_back((now.instant, user_id, guild_id));
+        self.joins.push(now.instant, user_id, guild_id);
         self.attach_user(user_id, guild_id);
     }
 
     /// Sessions of an account enter a guild, unless they are in it or about to be.
     pub(crate) fn attach_user(&mut self, user_id: UserId, guild_id: GuildId) {
-        for key in self.core.user_sessions(user_id) {
+        for key in self.core.sessions.of_user(user_id) {
             let Some(session) = self.core.sessions.get_mut(key) else { continue };
             let shard = session.profile.shard;
             let in_shard = shard.is_none_or(|shard| shard_of(guild_id, shard.count) == shard.id);
@@ -109,12 +113,11 @@ impl Partition {
         }
     }
 
-    /// Asks a guild to let a session in, through the relay here, which begins if there is none yet.
+    /// Requests a guild to attach a session, through the relay here, which begins if there is none yet.
     pub(crate) fn attach(&mut self, key: SlotKey, guild_id: GuildId) {
         let Core { sessions, outputs, config, .. } = &mut self.core;
         let Some(session) = sessions.get_mut(key) else { return };
-        let last_epoch = &mut self.last_epoch;
-        let relays = self.relays.entry(guild_id).or_default();
+        let (relays, last_epoch) = self.relays.of_guild_mut(guild_id);
         let index = relay_with_room(relays, config.sessions_per_relay_max);
         let entry = relays.entry(index).or_insert_with(|| {
             *last_epoch += 1;
@@ -140,9 +143,15 @@ impl Partition {
         );
     }
 
-    /// Passive sessions of a relay are told what changed.
-    pub(crate) fn fire_relay_timer(&mut self, turn: &mut Turn<'_, impl Transport>, guild_id: GuildId, index: u16, at: Instant) {
-        let Some(entry) = self.relays.get_mut(&guild_id).and_then(|relays| relays.get_mut(&index)) else { return };
+    /// Sends passive sessions of a relay the changes of the last interval.
+    pub(crate) fn fire_relay_timer(
+        &mut self,
+        turn: &mut Turn<'_, impl Transport>,
+        guild_id: GuildId,
+        index: u16,
+        at: Instant,
+    ) {
+        let Some(entry) = self.relays.get_mut(guild_id, index) else { return };
         if entry.timer_at != Some(at) {
             return;
         }
@@ -155,21 +164,18 @@ impl Partition {
         entry.arm_timer(guild_id, &mut self.core);
     }
 
-    /// Tells the relays who left, and ends those that nobody needs.
+    /// Detaches departed sessions from their relays, and ends relays without sessions.
     pub(crate) fn flush_departures(&mut self) {
-        for departure in std::mem::take(&mut self.core.departed) {
-            let Departure { guild_id, relay, user_id, slot } = departure;
-            let Some(relays) = self.relays.get_mut(&guild_id) else { continue };
-            let Some(entry) = relays.get_mut(&relay) else { continue };
+        for Departure { guild_id, relay, user_id, slot } in self.core.work.take_departures() {
+            let Some(entry) = self.relays.get_mut(guild_id, relay) else { continue };
             let mut to_guild = entry.relay.detach(user_id, slot);
             entry.sessions_count = entry.sessions_count.saturating_sub(1);
-            if entry.sessions_count == 0 {
+            let is_unused = entry.sessions_count == 0;
+            if is_unused {
                 to_guild.push(entry.relay.unsubscribe());
-                relays.remove(&relay);
             }
             self.core.outputs.extend(to_guild.into_iter().map(|message| Output::ToGuild(guild_id, message)));
-            if relays.is_empty() {
-                self.relays.remove(&guild_id);
+            if is_unused && self.relays.remove(guild_id, relay) {
                 self.core.matchers.forget_guild(guild_id);
             }
         }
@@ -177,13 +183,13 @@ impl Partition {
 
     /// The relays of a guild here, with their deliveries. It visits the relay's groups of sessions.
     pub fn relay_reports(&self, guild_id: GuildId) -> impl Iterator<Item = report::Relay> + '_ {
-        self.relays.get(&guild_id).into_iter().flat_map(|relays| relays.values().map(RelayEntry::report))
+        self.relays.of_guild(guild_id).map(RelayEntry::report)
     }
 }
 
 impl Core {
-    /// A guild lost what it had told us: sessions that wait to enter it ask once more, since the answer may be lost
-    /// too.
+    /// Messages of a guild were lost: sessions that wait to be attached request it again, because the answer may be
+    /// lost too.
     fn attach_again(&mut self, guild_id: GuildId, relay: u16) {
         for key in self.sessions.keys() {
             let Some(session) = self.sessions.get_mut(key) else { continue };
@@ -211,7 +217,7 @@ impl RelayEntry {
         }
     }
 
-    /// Makes sure the relay is looked at when it wants to be.
+    /// Arms the timer for the relay's next deadline, unless it fires earlier.
     fn arm_timer(&mut self, guild_id: GuildId, core: &mut Core) {
         let Some(at) = self.relay.next_deadline() else { return };
         if self.timer_at.is_none_or(|before| at < before) {
@@ -227,7 +233,7 @@ fn relay_with_room(relays: &GuildRelays, sessions_max: usize) -> u16 {
     with_room.map_or_else(|| (0..).find(|index| !relays.contains_key(index)).unwrap_or(u16::MAX), |(index, _)| *index)
 }
 
-/// What a session says when it enters a guild.
+/// Request of a session to be attached to a guild.
 fn attach_message(session: &Session, partition: PartitionId, guild_id: GuildId) -> Option<ToGuild> {
     Some(ToGuild::Attach {
         session: session.key_in(partition, guild_id)?,

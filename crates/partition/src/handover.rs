@@ -1,6 +1,6 @@
 //! Hand-over: sessions of a partition that ends continue in the next process.
 //!
-//! Doors       `leave_voice`, then `hand_over` once the guilds have ended; `take_over` before anybody is let in, then
+//! Doors       `leave_voice`, then `hand_over` once the guilds have ended; `take_over` before clients connect, then
 //!             `is_restoring` until all guilds have answered, or `fail_pending_restores`.
 //! Invariants  H1 the driver lets nothing happen to a guild between the last message to its relays here and the first
 //!             `Attach` of a restored session. H2 so a restored session misses nothing of a guild that it was inside,
@@ -21,8 +21,8 @@ use crate::{
 use guildhall_guild_protocol::{HiddenChannels, Redaction, ToGuild};
 use guildhall_model::{GuildId, User, UserId, to_gateway::VoiceStateUpdate};
 use guildhall_session::{
-    Dispatch, DispatchSnapshot, LogLimits, Membership, Session, SessionSnapshot, SharedLog, Size, guild_delete,
-    partition_of,
+    Dispatch, DispatchSnapshot, GuildLoss, LogLimits, Membership, Session, SessionSnapshot, SharedLog, Size,
+    guild_delete, partition_of,
 };
 use guildhall_stdx::{Now, SlotKey};
 use serde::{Deserialize, Serialize};
@@ -31,6 +31,15 @@ use std::{
     rc::Rc,
     sync::Arc,
 };
+
+/// Whether messages of guilds may have been lost shortly before a hand-over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecentLoss {
+    /// The partition has received every message.
+    None,
+    /// A mailbox was full, and the guild may not have restarted the stream yet.
+    Possible,
+}
 
 /// Sessions of one partition.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -78,37 +87,19 @@ impl Partition {
         }
     }
 
-    /// All sessions that can be resumed, as they are now. With `may_have_lost`, guilds may have said something that did
-    /// not arrive here: to their sessions that is an outage.
-    pub fn hand_over(
-        &mut self,
-        now: Now,
-        bytes_max: usize,
-        may_have_lost: bool,
-        link: &mut impl Transport,
-    ) -> HandOver {
-        self.turn(now, link, |partition, turn| partition.export_sessions(turn, bytes_max, may_have_lost))
+    /// All sessions that can be resumed, as they are now. After a possible loss, sessions see an outage of every guild.
+    pub fn hand_over(&mut self, now: Now, bytes_max: usize, loss: RecentLoss, link: &mut impl Transport) -> HandOver {
+        self.turn(now, link, |partition, turn| partition.export_sessions(turn, bytes_max, loss))
     }
 
-    fn export_sessions(
-        &mut self,
-        turn: &mut Turn<'_, impl Transport>,
-        bytes_max: usize,
-        may_have_lost: bool,
-    ) -> HandOver {
+    fn export_sessions(&mut self, turn: &mut Turn<'_, impl Transport>, bytes_max: usize, loss: RecentLoss) -> HandOver {
         let mut behind: HashSet<(GuildId, u16)> = HashSet::new();
-        // In the order of their ids, so that the dispatches of a session do not depend on the layout of a map.
-        let mut by_guild: Vec<_> = self.relays.iter_mut().collect();
-        by_guild.sort_unstable_by_key(|(guild_id, _)| **guild_id);
-        for (guild_id, relays) in by_guild {
-            for (index, entry) in relays {
-                let now = turn.now;
-                let mut fanout =
-                    Fanout::new(&mut self.core, turn, (&mut entry.logs, &mut entry.newest, &mut entry.tally));
-                entry.relay.update_passive(now, &mut fanout);
-                if may_have_lost || entry.relay.is_behind() {
-                    behind.insert((*guild_id, *index));
-                }
+        for (guild_id, index, entry) in self.relays.iter_mut() {
+            let now = turn.now;
+            let mut fanout = Fanout::new(&mut self.core, turn, (&mut entry.logs, &mut entry.newest, &mut entry.tally));
+            entry.relay.update_passive(now, &mut fanout);
+            if loss == RecentLoss::Possible || entry.relay.is_behind() {
+                behind.insert((guild_id, index));
             }
         }
         for key in self.core.sessions.keys() {
@@ -117,8 +108,8 @@ impl Partition {
         let (mut over, mut places, mut bytes) = (HandOver::default(), Places::new(), 0);
         for key in self.core.sessions.keys() {
             let Some(session) = self.core.sessions.get(key) else { continue };
-            let hides = self.core.config.hidden_channels != HiddenChannels::Listed;
-            let Some(kept) = snapshot_of(session, hides, &mut over.dispatches, &mut places, &mut bytes, bytes_max)
+            let hidden = self.core.config.hidden_channels;
+            let Some(kept) = snapshot_of(session, hidden, &mut over.dispatches, &mut places, &mut bytes, bytes_max)
             else {
                 over.left_out_count += 1;
                 continue;
@@ -143,7 +134,8 @@ impl Partition {
         let mut count = 0;
         for kept in &over.sessions {
             let Some(user) = users.get(&kept.user_id) else { continue };
-            if partition_of(&kept.id) != Some(self.core.config.partition) || self.core.by_id.contains_key(&*kept.id) {
+            if partition_of(&kept.id) != Some(self.core.config.partition) || self.core.sessions.find(&kept.id).is_some()
+            {
                 continue;
             }
             let key = self.core.sessions.next_key();
@@ -161,11 +153,9 @@ impl Partition {
             if !is_whole {
                 continue;
             }
-            let (id, guilds) = (session.id.clone(), session.guilds.ids().collect::<Vec<_>>());
-            self.core.gatekeeper.session_returned(user);
+            let guilds: Vec<GuildId> = session.guilds.ids().collect();
+            self.core.gatekeeper.session_restored(user);
             self.core.sessions.insert(session);
-            self.core.by_id.insert(id, key);
-            self.core.by_user.insert((kept.user_id, key));
             let expires = now.instant.after_ms(self.core.config.resume_window_ms);
             self.core.timers.push(expires, TimerKey::Session(key));
             self.core.output_session_change(SessionChange::Disconnected, key);
@@ -194,7 +184,7 @@ impl Partition {
 
 fn snapshot_of(
     session: &Session,
-    hides: bool,
+    hidden: HiddenChannels,
     table: &mut Vec<DispatchSnapshot>,
     places: &mut Places,
     bytes: &mut usize,
@@ -218,7 +208,7 @@ fn snapshot_of(
         let place = match places.get(&known) {
             Some(place) => *place,
             None => {
-                let dispatch = entry.dispatch.snapshot(session.encoding, entry.redaction, hides);
+                let dispatch = entry.dispatch.snapshot(session.encoding, entry.redaction, hidden);
                 *bytes += dispatch.cost_bytes();
                 if *bytes > bytes_max {
                     *bytes -= dispatch.cost_bytes();
@@ -256,7 +246,7 @@ impl Core {
         let encoding = session.encoding;
         if session.gets_guild_events() {
             for guild_id in lost {
-                self.push(turn, key.slot, &guild_delete(encoding, guild_id, true), Redaction::NONE);
+                self.push(turn, key.slot, &guild_delete(encoding, guild_id, GuildLoss::Outage), Redaction::NONE);
             }
         }
     }

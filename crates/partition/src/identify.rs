@@ -28,11 +28,8 @@ use guildhall_model::{
 use guildhall_relay::{Relay, ReplayDecision, Replayed};
 use guildhall_session::{Dispatch, NewSession, PendingReady, Session, bot_ready, partition_of, resumed, user_ready};
 use guildhall_stdx::{Instant, Now, SlotKey, Timestamp};
-use guildhall_ws_proto::Limits;
 use std::{collections::BTreeSet, sync::Arc};
 
-/// Time for which joins are remembered: longer than a relay can be without its stream.
-const JOIN_REMEMBERED_MS: u64 = 900_000;
 /// Joins count for sessions that start within the deadline of IDENTIFY, the time of a token check, and this slack
 /// for late timers.
 const JOIN_NEWS_SLACK_MS: u64 = 30_000;
@@ -102,15 +99,15 @@ impl Partition {
 
     fn adopt(&mut self, turn: &mut Turn<'_, impl Transport>, moving: MovingConn) -> SlotKey {
         let MovingConn { mut conn, user_id, token, expires_at, resume } = moving;
-        if let Some(compressor) = &mut conn.compressor {
+        if let Some(compressor) = conn.codec.compressor_mut() {
             compressor.arrive();
         }
-        conn.timer_at = Instant(u64::MAX);
-        conn.is_dirty = false;
+        conn.timing.disarm();
+        conn.is_queued = false;
         let key = self.core.conns.insert(conn);
         self.core.arm_timer(turn.now.instant.after_ms(self.core.config.identify_deadline_ms), key);
         // The other partition checked the token, which may have been revoked since.
-        if self.closed_tokens.contains(&(user_id, token)) {
+        if self.closed_tokens.contains(user_id, token) {
             let refused = ResumeRefused { fault: ResumeFault::Token, user_id: Some(user_id) };
             self.core.refuse_resume(turn, key, refused);
         } else {
@@ -122,14 +119,14 @@ impl Partition {
 
     fn resume_reading(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey) {
         let Some(conn) = self.core.conns.get_mut(key) else { return };
-        let mut pending_input = conn.take_pending_input();
+        let mut pending_input = conn.inbox.take_pending();
         if !pending_input.is_empty() {
             self.core.handle_bytes(turn, key, &mut pending_input);
         }
         let still_reading =
             self.core.conns.get(key).is_some_and(|conn| !matches!(conn.phase, Phase::Authenticating(_)));
         if still_reading {
-            turn.link.set_reading(key, true);
+            turn.link.resume_reading(key);
         }
     }
 
@@ -157,26 +154,23 @@ impl Partition {
         let slot = self.core.sessions.next_key();
         let session = Session::new(NewSession {
             key: slot,
-            id: id.clone(),
+            id,
             user: account.user.clone(),
             identify,
             intents,
             shard,
-            encoding: conn.encoding,
+            encoding: conn.codec.encoding(),
             conn: key,
             guilds: &guilds,
             token: account.token,
         });
         conn.phase = Phase::Established(slot);
         turn.link.note_account(key, account.user.id);
-        conn.next_seq = 1;
+        conn.cursor.start_at(1);
         if account.user.bot {
-            conn.decoder.set_limits(Limits { message_bytes_max: self.core.config.bot_message_bytes_max });
+            conn.inbox.set_message_bytes_max(self.core.config.bot_message_bytes_max);
         }
         self.core.sessions.insert(session);
-        self.core.attached_count += 1;
-        self.core.by_id.insert(id, slot);
-        self.core.by_user.insert((account.user.id, slot));
         self.core.counters.identified_total += 1;
         self.core.output_session_change(SessionChange::Connected, slot);
         self.core.expire_at(turn.now, slot, account.expires_at);
@@ -189,13 +183,10 @@ impl Partition {
 
     /// The account's guilds, including those that it joined while its token was being checked.
     fn with_recent_joins(&mut self, now: Now, account: &Account) -> Vec<GuildId> {
-        self.joins.retain(|(at, ..)| now.instant.ms_since(*at) < JOIN_REMEMBERED_MS);
+        self.joins.sweep(now.instant);
         let mut guilds = account.guilds.clone();
         let news_ms = self.core.config.identify_deadline_ms + JOIN_NEWS_SLACK_MS;
-        let is_news = |(at, user, _): &&(Instant, UserId, GuildId)| {
-            *user == account.user.id && now.instant.ms_since(*at) < news_ms
-        };
-        guilds.extend(self.joins.iter().filter(is_news).map(|(.., guild)| *guild));
+        guilds.extend(self.joins.of_user(now.instant, account.user.id, news_ms));
         guilds.sort_unstable();
         guilds.dedup();
         guilds
@@ -245,7 +236,7 @@ impl Partition {
         resume: &Resume,
     ) {
         let Some(conn) = self.core.conns.get(key) else { return };
-        let encoding = conn.encoding;
+        let encoding = conn.codec.encoding();
         let session_key = match self.resumable(turn.now, user_id, encoding, resume) {
             Ok(session_key) => session_key,
             Err(fault) => {
@@ -258,18 +249,16 @@ impl Partition {
             self.core.close(turn, older, CloseCode::UnknownError);
         }
         self.withhold_unseen(turn.now, session_key, resume.seq);
-        let Some(session) = self.core.sessions.get_mut(session_key) else { return };
+        let Some(session) = self.core.sessions.attach(session_key, key) else { return };
         session.replay.trim(resume.seq);
-        session.conn = Some(key);
         session.profile.token = token;
         let is_bot = session.kind() == AccountKind::Bot;
         turn.link.note_account(key, user_id);
-        self.core.attached_count += 1;
         if let Some(conn) = self.core.conns.get_mut(key) {
             conn.phase = Phase::Established(session_key);
-            conn.next_seq = resume.seq + 1;
+            conn.cursor.start_at(resume.seq + 1);
             if is_bot {
-                conn.decoder.set_limits(Limits { message_bytes_max: self.core.config.bot_message_bytes_max });
+                conn.inbox.set_message_bytes_max(self.core.config.bot_message_bytes_max);
             }
         }
         self.core.counters.resumed_total += 1;
@@ -281,7 +270,7 @@ impl Partition {
         // written. The next dispatch is checked again.
         self.core.append(session_key, resumed(encoding));
         if let (Some(conn), Some(session)) = (self.core.conns.get_mut(key), self.core.sessions.get(session_key)) {
-            conn.replay_end = session.replay.last_seq();
+            conn.cursor.set_replay_end(session.replay.last_seq());
         }
         // Writes the replay and RESUMED, oldest first.
         self.core.pump(turn, key);
@@ -294,7 +283,7 @@ impl Partition {
         encoding: Encoding,
         resume: &Resume,
     ) -> Result<SlotKey, ResumeFault> {
-        let session_key = self.core.by_id.get(&*resume.session_id).copied().ok_or(ResumeFault::Unknown)?;
+        let session_key = self.core.sessions.find(&resume.session_id).ok_or(ResumeFault::Unknown)?;
         let session = self.core.sessions.get(session_key).ok_or(ResumeFault::Unknown)?;
         if session.user.id != user_id {
             return Err(ResumeFault::Account);
@@ -315,11 +304,11 @@ impl Partition {
     }
 
     /// Whether the replay contains a GUILD_CREATE with threads or voice states that the user may not view any more. The
-    /// dispatches after it make no sense without it, so the client has to identify anew.
+    /// dispatches after it make no sense without it, so the client must identify again.
     fn would_reveal(&self, now: Now, session: &Session, after: u64) -> bool {
         (after + 1..=session.replay.last_seq()).filter_map(|seq| session.replay.entry(seq)).any(|entry| {
             entry.dispatch.replayed().is_some_and(|of| {
-                let relay = self.relay_in(session, of.guild_id());
+                let relay = of.guild_id().and_then(|guild_id| self.relay_in(session, guild_id));
                 relay.is_some_and(|relay| relay.would_reveal(session.user.id, of, now.unix))
             })
         })
@@ -327,7 +316,7 @@ impl Partition {
 
     fn relay_in(&self, session: &Session, guild_id: GuildId) -> Option<&Relay> {
         let index = session.guilds.get(guild_id)?.relay;
-        self.relays.get(&guild_id)?.get(&index).map(|entry| &entry.relay)
+        self.relays.get(guild_id, index).map(|entry| &entry.relay)
     }
 
     /// Handles the answer to `Output::FetchDirects`. None: the direct messages could not be read.
@@ -374,12 +363,9 @@ impl Partition {
                 continue;
             };
             let Some(of) = entry.dispatch.replayed() else { continue };
-            let guild_id = of.guild_id();
-            if guild_id.get() == 0 {
-                continue;
-            }
+            let Some(guild_id) = of.guild_id() else { continue };
             let index = session.guilds.get(guild_id).map(|guild| guild.relay);
-            let relay = self.relays.get(&guild_id).and_then(|relays| relays.get(&index?)).map(|entry| &entry.relay);
+            let relay = index.and_then(|index| self.relays.get(guild_id, index)).map(|entry| &entry.relay);
             let decide = |relay: &Relay| relay.decide_replay((user_id, key.slot), of, now.unix);
             let rest = match relay.map_or(ReplayDecision::Withheld(None), decide) {
                 ReplayDecision::Same => continue,
@@ -401,7 +387,7 @@ impl Partition {
             self.core.counters.replay_suppressed_total += 1;
         }
         for (guild_id, index) in invalidated {
-            if let Some(entry) = self.relays.get_mut(&guild_id).and_then(|relays| relays.get_mut(&index)) {
+            if let Some(entry) = self.relays.get_mut(guild_id, index) {
                 entry.relay.invalidate_baseline(user_id, key.slot);
             }
         }
@@ -495,7 +481,7 @@ impl Core {
         pending_ready.views.retain(|(replica, _)| replica.id() != guild_id);
         for seq in session.replay.first_seq()..=session.replay.last_seq() {
             let Some(entry) = session.replay.entry(seq) else { continue };
-            if entry.dispatch.replayed().map(Replayed::guild_id) == Some(guild_id) {
+            if entry.dispatch.replayed().and_then(Replayed::guild_id) == Some(guild_id) {
                 session.replay.replace(seq, self.tombstone.clone(), 0);
             }
         }

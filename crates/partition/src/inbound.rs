@@ -3,14 +3,14 @@
 //! Doors       `handle_bytes` from the driver; payloads go on by opcode.
 //! Invariants  I1 nothing before IDENTIFY or RESUME but heartbeats. I2 every fault of a client has one close code, in
 //!             one place.
-//! Limits      `inbound_per_minute_max`, message sizes, `PENDING_INPUT_BYTES_MAX`.     Spec  docs/protocol.md §1.3–§1.6, §1.13.
+//! Limits      `inbound_per_minute_max`, message sizes, the inbox's.     Spec  docs/protocol.md §1.3–§1.6, §1.13.
 
 use crate::{
     client_requests::PendingRequest,
-    conn::{Control, PENDING_INPUT_BYTES_MAX, PendingAuth, Phase},
+    conn::{Control, Overfull, PendingAuth, Phase},
     core::Core,
     refused::{IdentifyFault, IdentifyRefused},
-    transport::{Output, Transport},
+    transport::{AuthPurpose, Output, Transport},
     turn::Turn,
 };
 use guildhall_codec::{Encoding, Inbound, decode_payload};
@@ -25,11 +25,9 @@ use guildhall_model::{
 };
 use guildhall_session::{MEMBER_REQUESTS_MAX, Membership, rate_limited};
 use guildhall_stdx::SlotKey;
-use guildhall_ws_proto::{Decoder, Event, Limits, Role, WsError, pong};
+use guildhall_ws_proto::{Event, Opcode as FrameOpcode, WsError, pong};
 use serde_json::Value;
 use std::mem;
-
-const MINUTE_MS: u64 = 60_000;
 
 /// Whether a client's close code ends its session (docs/protocol.md §1.4).
 fn fate_of_client_close(code: Option<u16>) -> SessionFate {
@@ -47,8 +45,7 @@ impl Core {
             Phase::AwaitingIdentify | Phase::Established(_) => {}
         }
         // The decoder is taken out, so that a message can access its connection.
-        let limits = Limits { message_bytes_max: self.config.user_message_bytes_max };
-        let mut decoder = std::mem::replace(&mut conn.decoder, Decoder::new(Role::Server, limits));
+        let Some(mut decoder) = conn.inbox.take_decoder() else { return };
         let input_bytes = input.len();
         let mut events = decoder.handle(input);
         let mut unread = 0;
@@ -71,20 +68,19 @@ impl Core {
             }
         }
         if let Some(conn) = self.conns.get_mut(key) {
-            conn.decoder = decoder;
+            conn.inbox.put_decoder(decoder);
         }
         if unread > 0 {
             self.keep_pending_input(turn, key, &input[input_bytes - unread..]);
         }
     }
 
-    /// Keeps what came while the token is being checked. Well-behaved clients wait; a flood is cut.
+    /// Stores input while the token is being checked. Well-behaved clients wait for the answer; others are closed with
+    /// 4008 at the limit.
     fn keep_pending_input(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, input: &[u8]) {
         let Some(conn) = self.conns.get_mut(key) else { return };
-        if conn.pending_input.len() + input.len() > PENDING_INPUT_BYTES_MAX {
+        if let Err(Overfull) = conn.inbox.keep_pending(input) {
             self.close(turn, key, CloseCode::RateLimited);
-        } else {
-            conn.pending_input.extend_from_slice(input);
         }
     }
 
@@ -101,12 +97,15 @@ impl Core {
     fn handle_frame(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, event: &Event<'_>) {
         // Only whole frames count as a sign of life: a client could send one frame for ever, byte by byte.
         if let Some(conn) = self.conns.get_mut(key) {
-            conn.last_inbound = turn.now.instant;
+            conn.inbox.note_frame(turn.now.instant);
         }
         match event {
             Event::Text(text) => self.handle_message(turn, key, text.as_bytes()),
             Event::Binary(bytes) => self.handle_message(turn, key, bytes),
-            Event::Compressed { text, payload } => self.handle_compressed(turn, key, *text, payload),
+            Event::Compressed { text, payload } => {
+                let opcode = if *text { FrameOpcode::Text } else { FrameOpcode::Binary };
+                self.handle_compressed(turn, key, opcode, payload);
+            }
             Event::Ping(payload) => {
                 if self.admit_inbound(turn, key) {
                     self.control(turn, key, Control::Frame(pong(payload).to_vec()));
@@ -124,7 +123,7 @@ impl Core {
 
     pub(crate) fn admit_inbound(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey) -> bool {
         let max = self.config.inbound_per_minute_max;
-        let admitted = self.conns.get_mut(key).is_some_and(|conn| conn.inbound.admit(turn.now.instant, max, MINUTE_MS));
+        let admitted = self.conns.get_mut(key).is_some_and(|conn| conn.inbox.admit(turn.now.instant, max));
         if !admitted {
             self.close(turn, key, CloseCode::RateLimited);
         }
@@ -141,9 +140,9 @@ impl Core {
     pub(crate) fn handle_payload(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, bytes: &[u8]) {
         self.counters.received_message_bytes += bytes.len() as u64;
         let Some(conn) = self.conns.get(key) else { return };
-        let Ok(Inbound { op, d }) = decode_payload(conn.encoding, bytes) else {
-            let (code, encoding) =
-                (CloseCode::DecodeError, if conn.encoding == Encoding::Etf { "ETF" } else { "JSON" });
+        let encoding = conn.codec.encoding();
+        let Ok(Inbound { op, d }) = decode_payload(encoding, bytes) else {
+            let (code, encoding) = (CloseCode::DecodeError, if encoding == Encoding::Etf { "ETF" } else { "JSON" });
             let reason = format!("{}: a message must be an object with `op`, as {encoding}", code.reason());
             return self.close_because(turn, key, code, &reason);
         };
@@ -168,11 +167,11 @@ impl Core {
     /// Answers, and trims the replay buffer to the seq that the client has.
     fn handle_heartbeat(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, d: &Value) {
         let Some(conn) = self.conns.get(key) else { return };
-        let payload = self.fixed(conn.encoding).heartbeat_ack.clone();
+        let payload = self.fixed(conn.codec.encoding()).heartbeat_ack.clone();
         if let Phase::Established(session) = conn.phase {
             let seen = d.get("seq").unwrap_or(d).as_u64().unwrap_or(0);
             // A client cannot have received more than was written.
-            let written = conn.next_seq.saturating_sub(1);
+            let written = conn.cursor.next_seq().saturating_sub(1);
             if let Some(session) = self.sessions.get_mut(session) {
                 session.replay.trim(seen.min(written));
             }
@@ -210,14 +209,14 @@ impl Core {
             self.refuse_identify(turn, key, fault.into());
             return Ok(());
         }
-        let (token, with_guilds) = match &claim {
-            PendingAuth::Identify(identify) => (identify.token.clone(), true),
-            PendingAuth::Resume(resume) => (resume.token.clone(), false),
+        let (token, purpose) = match &claim {
+            PendingAuth::Identify(identify) => (identify.token.clone(), AuthPurpose::Identify),
+            PendingAuth::Resume(resume) => (resume.token.clone(), AuthPurpose::Resume),
         };
         if let Some(conn) = self.conns.get_mut(key) {
             conn.phase = Phase::Authenticating(Box::new(claim));
-            turn.link.set_reading(key, false);
-            self.outputs.push_back(Output::Authenticate { conn: key, token, with_guilds });
+            turn.link.pause_reading(key);
+            self.outputs.push_back(Output::Authenticate { conn: key, token, purpose });
         }
         Ok(())
     }
@@ -291,7 +290,7 @@ impl Core {
     /// A user account is in voice in one guild at most: it leaves the other guilds before it joins. Only sessions of
     /// this partition are known here; one of another partition stays until its client leaves.
     fn leave_other_voice(&mut self, user_id: UserId, guild_id: GuildId, update: &VoiceStateUpdate) {
-        for key in self.user_sessions(user_id) {
+        for key in self.sessions.of_user(user_id) {
             let Some(session) = self.sessions.get_mut(key) else { continue };
             let entries = session.guilds.iter_mut().filter(|entry| entry.guild_id != guild_id);
             let left = entries.filter_map(|entry| mem::take(&mut entry.asked_for_voice).then_some(entry.guild_id));

@@ -8,6 +8,7 @@
 
 use crate::{
     fanout::Fanout,
+    flush_queue::Batching,
     partition::Partition,
     transport::{Output, Transport},
     turn::Turn,
@@ -17,14 +18,15 @@ use guildhall_model::{GuildId, UserId, VoiceState, to_gateway::Subscription};
 use guildhall_relay::{ReplayVisibility, Replayed};
 use guildhall_session::{Dispatch, Owed};
 use guildhall_stdx::{Now, SlotKey};
-use std::{collections::BTreeMap, mem, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 impl Partition {
     /// Sends owed states to connected sessions that stopped at an owed tombstone, and continues writing to them.
     pub(crate) fn pay_all(&mut self, turn: &mut Turn<'_, impl Transport>) {
-        for (key, seq) in mem::take(&mut self.core.indebted) {
+        for (key, seq) in self.core.work.take_unpaid() {
             let conn = self.core.sessions.get(key).and_then(|session| session.conn);
-            let Some(conn) = conn.filter(|conn| self.core.conns.get(*conn).is_some_and(|conn| conn.next_seq == seq))
+            let Some(conn) =
+                conn.filter(|conn| self.core.conns.get(*conn).is_some_and(|conn| conn.cursor.next_seq() == seq))
             else {
                 continue;
             };
@@ -68,10 +70,10 @@ impl Partition {
     /// Sends all rows of member lists that the session watches.
     fn resend_lists(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, guild_id: GuildId) {
         let Some((entry, core)) = self.relay_of(key, guild_id) else { return };
-        let batching = mem::replace(&mut core.batching, true);
+        let batching = core.flush_queue.set_batching(Batching::On);
         let mut fanout = Fanout::new(core, turn, (&mut entry.logs, &mut entry.newest, &mut entry.tally));
         let to_guild = entry.relay.resend_lists(key.slot, &mut fanout);
-        core.batching = batching;
+        core.flush_queue.set_batching(batching);
         core.outputs.extend(to_guild.into_iter().map(|message| Output::ToGuild(guild_id, message)));
     }
 }

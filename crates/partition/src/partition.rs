@@ -8,20 +8,16 @@ use crate::{
     config::PartitionConfig,
     core::Core,
     counters::Counters,
-    guilds::GuildRelays,
+    recent_joins::{ClosedTokens, RecentJoins},
+    relay_table::RelayTable,
     self_check::Checked,
     sent::SentTable,
     transport::{Gatekeeper, Output, Transport},
 };
-use guildhall_codec::MessageInflater;
-use guildhall_model::{GuildId, UserId};
 use guildhall_relay::Relay;
 use guildhall_session::Session;
 use guildhall_stdx::{Instant, Now, SlotKey};
-use std::{
-    collections::{HashMap, VecDeque},
-    sync::Arc,
-};
+use std::sync::Arc;
 
 /// One thread's connections, sessions and relays, as a machine. Its driver calls methods of four kinds:
 ///
@@ -52,14 +48,22 @@ use std::{
 ///
 /// Frames leave through [`Transport`] during the input that caused them, not by a `poll_transmit`: a recipient's frame
 /// is written from the body that all recipients share, without a copy or a queue (docs/adr/0008).
+///
+/// # Limits
+///
+/// - Per connection, session and relay: [`PartitionConfig`], each with what happens past it. A connection is closed or
+///   aborted, a session ended, a request refused; nothing waits without bound except READY and GUILD_CREATE, which wait
+///   for `rendered_bytes_max` until the clients before them have read theirs or are disconnected for not reading.
+/// - Per connection: 64 control messages and 64 KiB of input before the token is checked; past them the connection is
+///   aborted, or closed with 4008. The fifth op 9 is close 4008.
+/// - Per flush: 8 member chunks; the rest are made by the next flush, which is due at once (`wants_flush`).
+/// - Outputs are bounded by the inputs that caused them. The driver drains them; the partition has no limit of its own.
+/// - What may be forgotten: the oldest of 4,096 joins and of 4,096 ended tokens.
 pub struct Partition {
     pub(crate) core: Core,
-    pub(crate) relays: HashMap<GuildId, GuildRelays>,
-    pub(crate) last_epoch: u32,
-    /// Who joined what lately: an account's guilds may have been read just before, and its session start just after.
-    pub(crate) joins: VecDeque<(Instant, UserId, GuildId)>,
-    /// Tokens whose sessions were ended here: a connection that came with one may be on its way from another partition.
-    pub(crate) closed_tokens: VecDeque<(UserId, u64)>,
+    pub(crate) relays: RelayTable,
+    pub(crate) joins: RecentJoins,
+    pub(crate) closed_tokens: ClosedTokens,
 }
 
 impl Partition {
@@ -68,14 +72,13 @@ impl Partition {
     pub fn new(config: PartitionConfig, gatekeeper: Arc<dyn Gatekeeper>) -> Self {
         Self {
             core: Core::new(config, gatekeeper),
-            relays: HashMap::new(),
-            last_epoch: 0,
-            joins: VecDeque::new(),
-            closed_tokens: VecDeque::new(),
+            relays: RelayTable::default(),
+            joins: RecentJoins::default(),
+            closed_tokens: ClosedTokens::default(),
         }
     }
 
-    /// What has happened so far.
+    /// Counters since the start.
     #[must_use]
     pub fn counters(&self) -> Counters {
         Counters { deflate_shared_bodies_total: self.core.deflater.compressed_count(), ..self.core.counters }
@@ -126,28 +129,26 @@ impl Partition {
     /// Number of sessions that have a connection.
     #[must_use]
     pub fn attached_count(&self) -> usize {
-        self.core.attached_count
+        self.core.sessions.attached_count()
     }
 
     /// Memory of compression contexts and inflate histories, for inspection: it reads every connection.
     #[must_use]
     pub fn compression_bytes(&self) -> usize {
         let of_conns: usize = self.core.conns.iter().map(|(_, conn)| conn.compression_bytes()).sum();
-        let inflater = self.core.inflater.as_ref().map_or(0, MessageInflater::memory_bytes);
-        of_conns + self.core.deflater.memory_bytes() + inflater
+        of_conns + self.core.deflater.memory_bytes() + self.core.inflate.memory_bytes()
     }
 
     /// Bytes of READY and GUILD_CREATE that were made and are not written yet.
     #[must_use]
     pub fn rendered_bytes(&self) -> usize {
-        self.core.rendered_bytes
+        self.core.render.bytes()
     }
 
-    /// Whether somebody waits to have READY or GUILD_CREATE made: until others have read theirs, or are cut for not
-    /// reading.
+    /// Whether a connection waits to render READY or GUILD_CREATE, until others have read theirs or are disconnected.
     #[must_use]
     pub fn is_waited_for(&self) -> bool {
-        !self.core.waiting_to_render.is_empty()
+        self.core.render.has_waiting()
     }
 
     /// All sessions, for checkers and inspection.
@@ -162,7 +163,7 @@ impl Partition {
 
     /// All relays, for checkers and inspection.
     pub fn relays(&self) -> impl Iterator<Item = &Relay> {
-        self.relays.values().flat_map(|relays| relays.values().map(|entry| &entry.relay))
+        self.relays.iter().map(|entry| &entry.relay)
     }
 
     /// The next request to the rest of the node. The driver drains it after each input.
@@ -179,19 +180,18 @@ impl Partition {
     /// Whether a `flush` has anything to do.
     #[must_use]
     pub fn wants_flush(&self) -> bool {
-        !self.core.dirty.is_empty() || !self.core.waiting_for_chunks.is_empty() || self.core.has_turn_to_render()
+        !self.core.flush_queue.is_empty() || self.core.render.has_turn(self.core.config.rendered_bytes_max)
     }
 
-    /// Writes what connections got in a batch.
+    /// Writes the dispatches that connections got since the last flush.
     pub fn flush(&mut self, now: Now, link: &mut impl Transport) {
         self.turn(now, link, |partition, turn| partition.core.flush(turn));
     }
 
-    /// Takes over other limits, and how the streams of new connections are written. They hold from the next time
-    /// somebody is measured by them; a connection's message size stays what it was.
+    /// Replaces the limits, and the stream codec of new connections. A limit applies from its next check on; the
+    /// message size of a connection does not change.
     pub fn take_limits(&mut self, from: &PartitionConfig) {
         self.core.config.take_limits(from);
         self.core.matchers.take_settings(from.stream_codec);
     }
 }
-

@@ -5,22 +5,21 @@
 //!             in the way); `flush` writes what all connections have waiting, and `pump` what one can take.
 //! Invariants  W1 a connection's dispatches leave in the order of their seq. None is skipped but, up to RESUMED,
 //!             tombstones and superseded ones, and those that a buffer dropped because the connection is further behind
-//!             than a share. W2 nothing waits for anybody: past its limits a connection is cut, and its session can be
-//!             resumed. Only READY and GUILD_CREATE wait, in turns, and who holds up the others for too long is cut. W4
-//!             no connection refers to a dispatch that may be dropped (`Retention`) while its frame is written in part.
-//!             W3 no allocation per delivery in steady state (tests `no_allocation_per_delivery*`).
-//! Limits      `backlog_events_max`, `backlog_bytes_max`, `write_stall_ms`, `rendered_bytes_max`; what was compressed
-//!             and is unsent is one write: `COMPRESSED_BYTES` and one message more at most.
+//!             than a share. W2 nothing waits for anybody: past its limits a connection is aborted, and its session can
+//!             be resumed. Only READY and GUILD_CREATE wait, in turns, and a client that delays the others for too long
+//!             is disconnected. W3 no allocation per delivery in steady state (tests `no_allocation_per_delivery*`).
+//! Limits      `backlog_events_max`, `backlog_bytes_max`, `write_stall_ms`, `rendered_bytes_max`.
+//! Not here    the bytes of one write: `writer`.
 //! Spec        docs/protocol.md §2.3, §2.4.
 
 use crate::{
-    conn::{Conn, Control, Phase},
+    conn::{Conn, Phase},
     core::Core,
     sent::Tally,
     transport::{Closed, PartialSend, Transport},
     turn::Turn,
     writer::{
-        PumpError, control_frame, ends_write, is_worth_compressing, may_be_dropped, send_unsent, write_compressed,
+        PumpError, control_frame, is_worth_compressing, may_be_dropped, send_unsent, write_compressed,
         write_payload_compressed, write_shared,
     },
 };
@@ -30,24 +29,21 @@ use guildhall_model::{AccountKind, CloseCode};
 use guildhall_prefetch::prefetch;
 use guildhall_session::{Dispatch, MemberRequest, ReplayEntry, Session, next_chunk};
 use guildhall_stdx::{Now, SlotKey};
-use std::{collections::VecDeque, rc::Rc};
+use std::rc::Rc;
 
-/// What a dispatch counts for that is made when it is written.
+/// Size that counts for a dispatch that is rendered when it is written.
 const LAZY_BYTES: usize = 256;
-/// Member chunks made per visit, so that one large guild does not hold up everybody else.
+/// Member chunks made per visit, so that one large guild does not delay all other connections.
 const CHUNKS_PER_VISIT: usize = 4;
-/// The same for all connections between two inputs: however many ask, what happens meanwhile waits for so many at most.
-/// The others' turn comes next.
-const CHUNKS_PER_TURN: usize = 8;
 
-/// How many connections ahead memory is asked for what they are, ...
+/// Number of connections ahead of the current one at which a `Conn` is prefetched.
 const CONNS_AHEAD: usize = 12;
-/// ... for what they are written with and for, ...
+/// The same for the session and the compressor.
 const COMPRESSORS_AHEAD: usize = 8;
-/// ... and for what the writer looks up.
+/// The same for memory that the compressor refers to.
 const RINGS_AHEAD: usize = 4;
 
-/// What became of a connection that was pumped.
+/// Result of a visit to a connection.
 enum Pumped {
     /// It took everything.
     Drained,
@@ -67,7 +63,7 @@ impl Core {
     ) -> usize {
         let Some(session) = self.sessions.at_mut(slot) else { return 0 };
         let bytes = match dispatch.is_lazy() {
-            // It is made when it is written, and can be made again: it costs what it is made from.
+            // It is rendered when it is written, and can be rendered again: only its source takes memory.
             true => LAZY_BYTES,
             false => dispatch.frame(session.encoding, redaction).body().len(),
         };
@@ -76,7 +72,7 @@ impl Core {
         bytes
     }
 
-    /// Gives a session its next dispatch beyond any limit, and leaves it to `pump` to write it.
+    /// Appends a session's next dispatch regardless of the limits. `pump` writes it.
     pub fn append(&mut self, key: SlotKey, dispatch: Rc<Dispatch>) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         self.counters.dispatches_total += 1;
@@ -105,22 +101,22 @@ impl Core {
             return;
         };
         let Some(conn) = self.conns.get_mut(conn_key) else { return };
-        if conn.shares_search && conn.blocked_since.is_none() {
+        if conn.codec.shares_search() && !conn.send.is_blocked() {
             dispatch.count_recipient(session.encoding, redaction);
         }
-        let straight = !self.batching
-            && conn.next_seq == seq
-            && conn.compressor.is_none()
+        let straight = !self.flush_queue.is_batching()
+            && conn.cursor.next_seq() == seq
+            && conn.codec.compressor().is_none()
             && !(session.compress_payloads && dispatch.is_local())
             && !dispatch.is_lazy();
-        let straight = straight && conn.blocked_since.is_none() && conn.is_drained() && session.pending_ready.is_none();
+        let straight = straight && !conn.send.is_blocked() && conn.is_drained() && session.pending_ready.is_none();
         if straight && !turn.link.has_queued(conn_key) {
             let mut tally = Tally { counters: &mut self.counters, sent: &mut self.sent, sampler: &mut self.sampler };
             let mut frame = dispatch.frame(session.encoding, redaction);
-            let form = conn.form(session.encoding);
+            let (form, way) = (conn.codec.form(), conn.codec.way());
             let begun = if form.compresses() { tally.time(turn.link) } else { None };
             let bytes = form.write(&mut frame, seq, &mut self.deflater);
-            tally.timed(begun, turn.link, dispatch, conn.way);
+            tally.timed(begun, turn.link, dispatch, way);
             let sent =
                 if turn.link.queue_send(conn_key, bytes) { Ok(bytes.len()) } else { turn.link.send(conn_key, bytes) };
             let all = bytes.len();
@@ -128,22 +124,22 @@ impl Core {
             if let Ok(sent) = sent
                 && is_apart
             {
-                conn.keep_unsent(&bytes[sent..]);
+                conn.send.keep(&bytes[sent..]);
             }
             if sent.is_ok_and(|sent| sent > 0 || is_apart) {
-                tally.begun(dispatch, conn.way, &frame, seq, all);
+                tally.begun(dispatch, way, &frame, seq, all);
             }
             match sent {
                 Ok(sent) if sent == all => {
                     tally.took(sent);
-                    conn.next_seq += 1;
+                    conn.cursor.advance();
                 }
                 Ok(sent) => {
                     tally.took(sent);
                     if is_apart {
-                        conn.next_seq += 1;
+                        conn.cursor.advance();
                     } else {
-                        conn.frame_offset = sent;
+                        conn.cursor.add_sent(sent);
                     }
                     self.block(turn.now, conn_key);
                 }
@@ -153,9 +149,8 @@ impl Core {
                     return;
                 }
             }
-        } else if conn.blocked_since.is_none() && !conn.is_dirty && session.pending_ready.is_none() {
-            conn.is_dirty = true;
-            self.dirty.push(conn_key);
+        } else if !conn.send.is_blocked() && session.pending_ready.is_none() {
+            self.flush_queue.push(conn, conn_key);
         }
         self.enforce_limits(turn, key, conn_key);
     }
@@ -164,11 +159,11 @@ impl Core {
         let (Some(session), Some(conn)) = (self.sessions.get_mut(key), self.conns.get(conn_key)) else { return };
         let config = &self.config;
         if session.replay.needs_room(&config.replay_share) {
-            session.replay.make_room(&config.replay_share, conn.next_seq, (&self.tombstone, &self.owed));
+            session.replay.make_room(&config.replay_share, conn.cursor.next_seq(), (&self.tombstone, &self.owed));
         } else if !session.replay.is_past(config.replay_events_max, config.replay_bytes_max) {
             return;
         }
-        session.replay.enforce(config.replay_events_max, config.replay_bytes_max, conn.next_seq);
+        session.replay.enforce(config.replay_events_max, config.replay_bytes_max, conn.cursor.next_seq());
         let is_slow = session.replay.is_past(config.backlog_events_max, config.backlog_bytes_max)
             || session.replay.share_is_past(config.backlog_events_max, config.backlog_bytes_max);
         if is_slow {
@@ -181,14 +176,13 @@ impl Core {
 
     fn block(&mut self, now: Now, key: SlotKey) {
         let Some(conn) = self.conns.get_mut(key) else { return };
-        if conn.blocked_since.is_none() {
-            conn.blocked_since = Some(now.instant);
+        if conn.send.block(now.instant) {
             let at = now.instant.after_ms(self.config.write_stall_ms);
             self.arm_timer(at, key);
         }
     }
 
-    /// Sends what `push` left with the link, and keeps what did not fit.
+    /// Sends the frames that `push` queued, and keeps the bytes that did not fit.
     fn flush_batch(&mut self, turn: &mut Turn<'_, impl Transport>) {
         for (key, shortfall) in turn.link.flush_batch() {
             match shortfall {
@@ -196,7 +190,7 @@ impl Core {
                     // Bytes count when they are sent.
                     self.counters.sent_bytes -= rest.len() as u64;
                     if let Some(conn) = self.conns.get_mut(key) {
-                        conn.keep_unsent(&rest);
+                        conn.send.keep(&rest);
                         self.block(turn.now, key);
                     }
                 }
@@ -208,38 +202,24 @@ impl Core {
     /// Writes to every connection that received something since the last call. Called once per batch of inputs.
     pub fn flush(&mut self, turn: &mut Turn<'_, impl Transport>) {
         self.flush_batch(turn);
-        self.batching = false;
-        self.is_flushing = true;
-        self.chunks_made = 0;
-        let mut dirty = std::mem::take(&mut self.dirty);
-        if !self.waiting_for_chunks.is_empty() {
-            // Connections without a chunk in this flush come before those that had some.
-            let mut first = std::mem::take(&mut self.waiting_for_chunks);
-            first.append(&mut dirty);
-            dirty = first;
-        }
-        for at in 0..dirty.len() {
-            self.prefetch_conns(&dirty[at..]);
-            let key = dirty[at];
+        let queue = self.flush_queue.begin();
+        for at in 0..queue.len() {
+            self.prefetch_conns(&queue[at..]);
+            let key = queue[at];
             if let Some(conn) = self.conns.get_mut(key) {
-                conn.is_dirty = false;
+                conn.is_queued = false;
                 self.pump(turn, key);
             }
         }
-        dirty.clear();
         self.give_turns_to_render(turn);
-        self.is_flushing = false;
+        self.flush_queue.end_visits();
         self.flush_batch(turn);
-        self.flushes_count += 1;
+        self.flush_queue.end(queue);
         self.matchers.set_connections(self.conns.len());
-        if self.dirty.is_empty() {
-            // Keep the larger allocation.
-            self.dirty = dirty;
-        }
     }
 
-    /// Asks memory for what the connections need that come after the first of these: each step reads what the one
-    /// before it has asked for.
+    /// Prefetches memory of the connections after the first of these. Each step reads what the step before it has
+    /// prefetched.
     fn prefetch_conns(&self, coming: &[SlotKey]) {
         if let Some(key) = coming.get(CONNS_AHEAD) {
             self.conns.prefetch(key.slot);
@@ -248,12 +228,12 @@ impl Core {
             if let Phase::Established(session) = conn.phase {
                 self.sessions.prefetch(session.slot);
             }
-            if let Some(compressor) = &conn.compressor {
-                prefetch(&**compressor);
+            if let Some(compressor) = conn.codec.compressor() {
+                prefetch(compressor);
             }
         }
         if let Some(conn) = coming.get(RINGS_AHEAD).and_then(|key| self.conns.get(*key))
-            && let Some(compressor) = &conn.compressor
+            && let Some(compressor) = conn.codec.compressor()
         {
             compressor.prefetch();
         }
@@ -268,7 +248,7 @@ impl Core {
         match self.try_pump(turn, key) {
             Ok(Pumped::Drained) => {
                 if let Some(conn) = self.conns.get_mut(key) {
-                    conn.blocked_since = None;
+                    conn.send.unblock();
                     if matches!(conn.phase, Phase::Closing) {
                         turn.link.finish(key);
                     }
@@ -294,18 +274,12 @@ impl Core {
         loop {
             let Some(conn) = self.conns.get_mut(key) else { return Ok(Pumped::Drained) };
             send_unsent(conn, key, turn.link, &mut self.counters)?;
-            if conn.frame_offset == 0 {
-                let rendered_bytes = std::mem::take(&mut conn.rendered_bytes);
-                self.give_back_rendered(rendered_bytes);
+            if !conn.cursor.is_mid_frame() {
+                self.render.release(&mut conn.render);
             }
-            let Some(conn) = self.conns.get_mut(key) else { return Ok(Pumped::Drained) };
-            if conn.frame_offset == 0
-                && let Some(control) = conn.control.pop_front()
+            if !conn.cursor.is_mid_frame()
+                && let Some(control) = conn.send.pop_control()
             {
-                if conn.control.is_empty() {
-                    // C2: a queue keeps room for four.
-                    conn.control = VecDeque::new();
-                }
                 let raw_bytes = control.raw_bytes();
                 let frame = control_frame(
                     conn,
@@ -315,8 +289,8 @@ impl Core {
                     &mut self.deflater,
                     &mut self.matchers,
                 )?;
-                self.sent.add(None, conn.way, raw_bytes, frame.len());
-                conn.keep_unsent(&frame);
+                self.sent.add(None, conn.codec.way(), raw_bytes, frame.len());
+                conn.send.keep(&frame);
                 continue;
             }
             let Phase::Established(session_key) = conn.phase else { return Ok(Pumped::Drained) };
@@ -325,51 +299,42 @@ impl Core {
                 return Ok(Pumped::Drained);
             }
             skip_suppressed(conn, session);
-            if conn.next_seq > session.replay.last_seq() {
+            let next_seq = conn.cursor.next_seq();
+            if next_seq > session.replay.last_seq() {
                 if session.profile.member_requests.is_empty() {
                     return Ok(Pumped::Drained);
                 }
-                if chunks == CHUNKS_PER_VISIT || self.chunks_made >= CHUNKS_PER_TURN {
-                    conn.blocked_since = None;
-                    if !conn.is_dirty {
-                        conn.is_dirty = true;
-                        let queue = if chunks == 0 { &mut self.waiting_for_chunks } else { &mut self.dirty };
-                        queue.push(key);
-                    }
+                if chunks == CHUNKS_PER_VISIT || !self.flush_queue.admit_chunk() {
+                    conn.send.unblock();
+                    self.flush_queue.push_for_chunks(conn, key, chunks);
                     return Ok(Pumped::Waiting);
                 }
                 chunks += 1;
-                self.chunks_made += 1;
                 push_next_chunk(session);
-                session.replay.enforce(self.config.replay_events_max, self.config.replay_bytes_max, conn.next_seq);
+                session.replay.enforce(self.config.replay_events_max, self.config.replay_bytes_max, next_seq);
                 continue;
             }
-            let entry = session.replay.entry(conn.next_seq).ok_or(PumpError::Forgotten)?;
-            if entry.dispatch.is_owed() && conn.next_seq > session.replay.paid_seq() {
+            let entry = session.replay.entry(next_seq).ok_or(PumpError::Forgotten)?;
+            if entry.dispatch.is_owed() && next_seq > session.replay.paid_seq() {
                 // `Partition::pay_all` sends the state first, then continues here.
-                self.indebted.push((session_key, conn.next_seq));
+                self.work.push_unpaid(session_key, next_seq);
                 return Ok(Pumped::Waiting);
             }
-            if entry.dispatch.is_lazy() && conn.frame_offset == 0 {
-                let has_turn = std::mem::take(&mut conn.has_turn_to_render) || self.waiting_to_render.is_empty();
-                if !has_turn || self.rendered_bytes >= self.config.rendered_bytes_max {
-                    if !std::mem::replace(&mut conn.waits_to_render, true) {
-                        self.waiting_to_render.push_back(key);
-                    }
+            if entry.dispatch.is_lazy() && !conn.cursor.is_mid_frame() {
+                if !self.render.admit(&mut conn.render, key, self.config.rendered_bytes_max) {
                     return Ok(Pumped::Waiting);
                 }
-                conn.rendered_at = turn.now.instant;
                 let mut frame = entry.dispatch.frame(session.encoding, entry.redaction);
                 if !session.compress_payloads {
-                    conn.form(session.encoding).prepare(&mut frame, &mut self.deflater);
+                    conn.codec.form().prepare(&mut frame, &mut self.deflater);
                 }
-                conn.rendered_bytes = frame.body().len() + frame.prepared_bytes();
-                self.rendered_bytes += conn.rendered_bytes;
+                let bytes = frame.body().len() + frame.prepared_bytes();
+                self.render.charge(&mut conn.render, turn.now.instant, bytes);
             }
-            let may_wait = self.is_flushing;
+            let may_wait = self.flush_queue.is_flushing();
             let tally = &mut Tally { counters: &mut self.counters, sent: &mut self.sent, sampler: &mut self.sampler };
-            let written = if conn.compressor.is_some() {
-                let writer = (&mut self.matchers, &mut self.scratch, self.flushes_count);
+            let written = if conn.codec.compressor().is_some() {
+                let writer = (&mut self.matchers, &mut self.scratch, self.flush_queue.flushes_count());
                 write_compressed(conn, key, session, writer, (turn.link, may_wait), tally)
             } else if session.compress_payloads
                 && session.encoding == Encoding::Json
@@ -379,13 +344,14 @@ impl Core {
             } else {
                 write_shared(conn, key, session, &mut self.deflater, (turn.link, may_wait), tally)
             };
-            if entry.dispatch.is_lazy() && conn.frame_offset == 0 {
+            if entry.dispatch.is_lazy() && !conn.cursor.is_mid_frame() {
                 entry.dispatch.was_written(session.encoding);
-                if conn.unsent.is_empty() {
-                    self.rendered_bytes -= std::mem::take(&mut conn.rendered_bytes);
+                if !conn.send.has_unsent() {
+                    self.render.release(&mut conn.render);
                 }
-                // Who has no READY yet cannot resume, and who has it does not need it again.
-                if session.kind() == AccountKind::User && session.replay.first_seq() == 1 && conn.next_seq > 1 {
+                // A client without READY cannot resume, and a client that has READY does not need it again.
+                if session.kind() == AccountKind::User && session.replay.first_seq() == 1 && conn.cursor.next_seq() > 1
+                {
                     session.replay.trim(1);
                 }
             }
@@ -393,31 +359,16 @@ impl Core {
         }
     }
 
-    /// A READY or GUILD_CREATE is out, or will never be: those who wait get their turn with the next `flush`.
-    pub fn give_back_rendered(&mut self, bytes: usize) {
-        self.rendered_bytes -= bytes;
-    }
-
-    /// Whether somebody waits to have READY or GUILD_CREATE made, and may.
-    pub fn has_turn_to_render(&self) -> bool {
-        !self.waiting_to_render.is_empty() && self.rendered_bytes < self.config.rendered_bytes_max
-    }
-
-    /// One dispatch each and one after the other, for as long as there is room: some want little, some nothing any
-    /// more.
+    /// Lets connections render one dispatch each, in order, while the budget has room: some render little, or nothing.
     fn give_turns_to_render(&mut self, turn: &mut Turn<'_, impl Transport>) {
         let conns = &self.conns;
-        if self.waiting_to_render.len() > 2 * conns.len() {
-            self.waiting_to_render.retain(|key| conns.get(*key).is_some());
-        }
-        while self.has_turn_to_render()
-            && let Some(key) = self.waiting_to_render.pop_front()
-        {
+        self.render.sweep(conns.len(), |key| conns.get(key).is_some());
+        while let Some(key) = self.render.next(self.config.rendered_bytes_max) {
             if let Some(conn) = self.conns.get_mut(key) {
-                (conn.waits_to_render, conn.has_turn_to_render) = (false, true);
+                conn.render.begin_turn();
                 self.pump(turn, key);
                 if let Some(conn) = self.conns.get_mut(key) {
-                    conn.has_turn_to_render = false;
+                    conn.render.end_turn();
                 }
             }
         }
@@ -428,24 +379,24 @@ impl Core {
         let Some(conn) = self.conns.get_mut(key) else { return };
         let Phase::Established(session_key) = conn.phase else { return };
         let Some(session) = self.sessions.get(session_key) else { return };
-        if conn.frame_offset == 0 {
+        if !conn.cursor.is_mid_frame() {
             return;
         }
-        match session.replay.entry(conn.next_seq) {
+        match session.replay.entry(conn.cursor.next_seq()) {
             Some(entry) => {
                 let mut frame = entry.dispatch.frame(session.encoding, entry.redaction);
-                let form = conn.form(session.encoding);
+                let form = conn.codec.form();
                 form.prepare(&mut frame, &mut self.deflater);
-                let parts = form.parts(&frame, conn.next_seq);
-                for slice in parts.slices(conn.frame_offset) {
-                    conn.unsent.extend_from_slice(slice);
+                let parts = form.parts(&frame, conn.cursor.next_seq());
+                for slice in parts.slices(conn.cursor.frame_offset()) {
+                    conn.send.keep(slice);
                 }
                 drop(frame);
                 entry.dispatch.was_written(session.encoding);
+                conn.cursor.copy_rest();
             }
-            None => conn.is_frame_truncated = true,
+            None => conn.cursor.lose_rest(),
         }
-        conn.frame_offset = 0;
     }
 }
 
@@ -454,16 +405,16 @@ impl Core {
 fn is_left_out(conn: &Conn, session: &Session, dispatch: &Dispatch, seq: u64) -> bool {
     match dispatch.is_tombstone() {
         true => !dispatch.is_owed() || seq <= session.replay.paid_seq(),
-        false => dispatch.is_suppressed() && seq <= conn.replay_end,
+        false => dispatch.is_suppressed() && conn.cursor.is_replay(seq),
     }
 }
 
 fn skip_suppressed(conn: &mut Conn, session: &Session) {
-    while conn.frame_offset == 0
-        && let Some(ReplayEntry { dispatch, .. }) = session.replay.entry(conn.next_seq)
-        && is_left_out(conn, session, &dispatch, conn.next_seq)
+    while !conn.cursor.is_mid_frame()
+        && let Some(ReplayEntry { dispatch, .. }) = session.replay.entry(conn.cursor.next_seq())
+        && is_left_out(conn, session, &dispatch, conn.cursor.next_seq())
     {
-        conn.next_seq += 1;
+        conn.cursor.advance();
     }
 }
 

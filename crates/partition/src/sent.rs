@@ -22,7 +22,7 @@ use guildhall_session::Dispatch;
 const OTHER: &str = "other";
 const TYPES: usize = EventName::ALL.len() + 1;
 const CODECS: [&str; 5] = ["none", "zlib-stream", "zstd-stream", "permessage-deflate", "zlib-payload"];
-const ENCODINGS: [&str; 2] = ["json", "etf"];
+const ENCODINGS: [&str; 2] = [Encoding::Json.name(), Encoding::Etf.name()];
 /// Compressions per one that is timed.
 const TIMED_ONE_IN: u64 = 64;
 const WAYS: usize = CODECS.len() * ENCODINGS.len();

@@ -1,7 +1,7 @@
 //! Session reports: sessions as an operator looks at them.
 //!
 //! Doors       `session_matches` for a search; `session_detail` for one session; `census` for counts over all.
-//! Limits      one search visits `PLACES_PER_SEARCH_MAX` places of a partition, a census `CENSUS_MAX` sessions, so that no
+//! Limits      one search visits as many slots as a page of `sessions`, a census `CENSUS_MAX` sessions, so that no
 //!             report holds up the partition for more than a millisecond or so. A detail lists `LOG_MAX` dispatches.
 //! Not here    what backends ask: `sessions`. Shapes of the reports: `guildhall_accounting::report`.
 
@@ -10,14 +10,11 @@ use crate::{
     partition::Partition,
     sessions::{SessionPage, SessionView},
 };
-use guildhall_codec::Encoding;
 use guildhall_model::{GuildId, Platform, UserId};
 use guildhall_session::{Membership, Session};
 use guildhall_stdx::{Now, SlotKey};
 use std::collections::BTreeMap;
 
-/// Slots that one search visits, occupied or not.
-const PLACES_PER_SEARCH_MAX: u32 = 16_384;
 /// Sessions that one census visits.
 const CENSUS_MAX: usize = 4_096;
 /// Guilds of one session that a census visits.
@@ -90,7 +87,7 @@ impl SessionMatch {
         self.guild_id.is_none_or(|guild_id| session.guilds.contains(guild_id))
             && self.id.as_deref().is_none_or(|start| session.id.starts_with(start))
             && self.is_connected.is_none_or(|is_connected| conn.is_some() == is_connected)
-            && self.compression.as_deref().is_none_or(|start| conn.is_some_and(|c| c.compression.starts_with(start)))
+            && self.compression.as_deref().is_none_or(|start| conn.is_some_and(|c| c.codec.name().starts_with(start)))
     }
 }
 
@@ -98,23 +95,10 @@ impl Partition {
     /// Up to `limit` sessions that match, from a slot on.
     #[must_use]
     pub fn session_matches(&self, now: Now, which: &SessionMatch, from_slot: u32, limit: usize) -> SessionPage {
-        let mut page = SessionPage::default();
-        let places = self.core.sessions.places();
-        let until = places.min(from_slot.saturating_add(PLACES_PER_SEARCH_MAX));
-        for slot in from_slot..until {
-            if page.sessions.len() >= limit {
-                page.next_slot = Some(slot);
-                return page;
-            }
-            let Some(key) = self.core.sessions.key_at(slot) else { continue };
-            let Some(session) = self.core.sessions.get(key) else { continue };
+        self.page_of(now, from_slot, limit, |session| {
             let conn = session.conn.and_then(|conn| self.core.conns.get(conn));
-            if which.takes(session, conn) {
-                page.sessions.extend(self.view(now, key));
-            }
-        }
-        page.next_slot = (until < places).then_some(until);
-        page
+            which.takes(session, conn)
+        })
     }
 
     /// The sessions of an account that match.
@@ -125,22 +109,22 @@ impl Partition {
             let conn = session.conn.and_then(|conn| self.core.conns.get(conn));
             which.takes(session, conn).then_some(())
         };
-        let keys = self.core.user_sessions(user_id);
+        let keys = self.core.sessions.of_user(user_id);
         keys.into_iter().filter(|key| matches(key).is_some()).filter_map(|key| self.view(now, key)).collect()
     }
 
     /// One session, in detail.
     #[must_use]
     pub fn session_detail(&self, now: Now, id: &str) -> Option<SessionDetail> {
-        let key = *self.core.by_id.get(id)?;
+        let key = self.core.sessions.find(id)?;
         let session = self.core.sessions.get(key)?;
         let conn = session.conn.and_then(|conn| self.core.conns.get(conn));
         Some(SessionDetail {
             view: self.view(now, key)?,
             intents: session.intents.0,
             capabilities: session.profile.capabilities.0,
-            blocked_ms: conn.and_then(|conn| conn.blocked_since).map(|since| now.instant.ms_since(since)),
-            silent_ms: conn.map(|conn| now.instant.ms_since(conn.last_inbound)),
+            blocked_ms: conn.and_then(|conn| conn.send.blocked_since()).map(|since| now.instant.ms_since(since)),
+            silent_ms: conn.map(|conn| now.instant.ms_since(conn.inbox.last_frame_at())),
             guilds: session
                 .guilds
                 .iter()
@@ -161,8 +145,8 @@ impl Partition {
             let Some(session) = sessions.get(key) else { continue };
             seen += 1;
             if let Some(conn) = session.conn.and_then(|conn| self.core.conns.get(conn)) {
-                *census.by_codec.entry(conn.compression).or_default() += 1;
-                *census.by_encoding.entry(encoding_name(session.encoding)).or_default() += 1;
+                *census.by_codec.entry(conn.codec.name()).or_default() += 1;
+                *census.by_encoding.entry(session.encoding.name()).or_default() += 1;
             }
             *census.by_platform.entry(platform_name(session.platform())).or_default() += 1;
             let step = session.guilds.len().div_ceil(CENSUS_GUILDS_MAX).max(1);
@@ -203,13 +187,6 @@ impl Census {
     }
 }
 
-fn encoding_name(encoding: Encoding) -> &'static str {
-    match encoding {
-        Encoding::Json => "json",
-        Encoding::Etf => "etf",
-    }
-}
-
 /// Name of a platform in reports.
 #[must_use]
 pub const fn platform_name(platform: Platform) -> &'static str {
@@ -226,7 +203,7 @@ pub const fn platform_name(platform: Platform) -> &'static str {
 fn log_of(session: &Session, conn: Option<&Conn>) -> Vec<LoggedDispatch> {
     let replay = &session.replay;
     let first = replay.first_seq().max((replay.last_seq() + 1).saturating_sub(LOG_MAX));
-    let next_seq = conn.map_or(0, |conn| conn.next_seq);
+    let next_seq = conn.map_or(0, |conn| conn.cursor.next_seq());
     let entry = |seq: u64| {
         let entry = replay.entry(seq)?;
         let (name, bytes) = entry.dispatch.outline(session.encoding, entry.redaction);

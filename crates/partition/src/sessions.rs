@@ -1,7 +1,7 @@
 //! Sessions as backends use them: list, address, end.
 //!
-//! Doors       `session_view`, `session_page`, `user_session_views` to look; `close_sessions` to end; `publish_to_users` for
-//!             events that are addressed to accounts rather than to a guild.
+//! Doors       `session_view`, `session_page`, `user_session_views` to look; `close_sessions` to end;
+//!             `publish_to_users` for events that are addressed to accounts rather than to a guild.
 //! Invariants  V1 a closed session receives nothing more and cannot be resumed; nor can a connection resume that
 //!             arrives from another partition with a closed token. (tests `guildhall/tests/it/backend.rs`,
 //!             `it/moves.rs`)
@@ -9,7 +9,6 @@
 //! Spec        docs/backend-api.md "Sessions".
 
 use crate::{
-    conn::Conn,
     core::Core,
     partition::Partition,
     session_reports::platform_name,
@@ -20,9 +19,7 @@ use guildhall_codec::Encoding;
 use guildhall_guild_protocol::{
     Event, Payload, Published, Redaction, ResourcePayload, UserFilter, visibility_of_direct,
 };
-use guildhall_model::{
-    ChannelId, CloseCode, EventName, User, UserId, from_gateway::SelfUserBody, to_gateway::ShardId,
-};
+use guildhall_model::{ChannelId, CloseCode, EventName, User, UserId, from_gateway::SelfUserBody, to_gateway::ShardId};
 use guildhall_relay::SubscriptionMask;
 use guildhall_session::{Dispatch, Session};
 use guildhall_stdx::{Now, SlotKey};
@@ -30,10 +27,6 @@ use std::sync::Arc;
 
 /// Slots that one page visits, occupied or not.
 const PLACES_PER_PAGE_MAX: u32 = 16_384;
-
-/// More tokens than these whose sessions were ended are not remembered; the oldest go first. A connection that is on
-/// its way from another partition meanwhile would be served.
-const CLOSED_TOKENS_MAX: usize = 4_096;
 
 /// Change of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -66,7 +59,7 @@ pub struct SessionView {
     pub id: Arc<str>,
     /// Its place, for the next page.
     pub slot: u32,
-    /// Whose.
+    /// The session's account.
     pub user_id: UserId,
     /// Name of the account.
     pub username: String,
@@ -74,11 +67,11 @@ pub struct SessionView {
     pub is_bot: bool,
     /// Its slice of the account's guilds.
     pub shard: Option<ShardId>,
-    /// How it is written to.
+    /// Encoding of its messages.
     pub encoding: Encoding,
     /// Name of the connection's compression; none without a connection.
     pub compression: Option<&'static str>,
-    /// What writes that; none without a connection, and where nothing is compressed.
+    /// Component that compresses; none without a connection or compression.
     pub writer: Option<&'static str>,
     /// Guilds that it is attached to or about to be.
     pub guilds_count: usize,
@@ -122,18 +115,29 @@ impl Partition {
     /// Finds a session by its id.
     #[must_use]
     pub fn session_view(&self, now: Now, id: &str) -> Option<SessionView> {
-        self.view(now, *self.core.by_id.get(id)?)
+        self.view(now, self.core.sessions.find(id)?)
     }
 
     /// All sessions of an account.
     #[must_use]
     pub fn user_session_views(&self, now: Now, user_id: UserId) -> Vec<SessionView> {
-        self.core.user_sessions(user_id).into_iter().filter_map(|key| self.view(now, key)).collect()
+        self.core.sessions.of_user(user_id).into_iter().filter_map(|key| self.view(now, key)).collect()
     }
 
     /// Up to `limit` sessions, from a slot on.
     #[must_use]
     pub fn session_page(&self, now: Now, from_slot: u32, limit: usize) -> SessionPage {
+        self.page_of(now, from_slot, limit, |_| true)
+    }
+
+    /// Up to `limit` sessions that are selected, from a slot on. It visits `PLACES_PER_PAGE_MAX` slots at most.
+    pub(crate) fn page_of(
+        &self,
+        now: Now,
+        from_slot: u32,
+        limit: usize,
+        is_selected: impl Fn(&Session) -> bool,
+    ) -> SessionPage {
         let mut page = SessionPage::default();
         let places = self.core.sessions.places();
         let until = places.min(from_slot.saturating_add(PLACES_PER_PAGE_MAX));
@@ -142,7 +146,10 @@ impl Partition {
                 page.next_slot = Some(slot);
                 return page;
             }
-            page.sessions.extend(self.core.sessions.key_at(slot).and_then(|key| self.view(now, key)));
+            let Some(key) = self.core.sessions.key_at(slot) else { continue };
+            if self.core.sessions.get(key).is_some_and(&is_selected) {
+                page.sessions.extend(self.view(now, key));
+            }
         }
         page.next_slot = (until < places).then_some(until);
         page
@@ -160,13 +167,14 @@ impl Partition {
             is_bot: session.user.bot,
             shard: session.profile.shard,
             encoding: session.encoding,
-            compression: conn.map(|conn| conn.compression),
-            writer: conn.and_then(Conn::writer),
+            compression: conn.map(|conn| conn.codec.name()),
+            writer: conn.and_then(|conn| conn.codec.writer()),
             guilds_count: session.guilds.len(),
             seq: session.replay.last_seq(),
             buffered_events: session.replay.events(),
             buffered_bytes: session.replay.bytes(),
-            backlog_events: conn.map_or(0, |conn| (session.replay.last_seq() + 1).saturating_sub(conn.next_seq)),
+            backlog_events: conn
+                .map_or(0, |conn| (session.replay.last_seq() + 1).saturating_sub(conn.cursor.next_seq())),
             platform: platform_name(session.platform()),
             is_connected: conn.is_some(),
             resumable_ms: if conn.is_none() { Some(left_ms()) } else { None },
@@ -181,14 +189,14 @@ impl Partition {
 
     fn end_sessions(&mut self, turn: &mut Turn<'_, impl Transport>, whose: &Whose, code: CloseCode) -> usize {
         if let Whose::Token(user_id, token) = whose {
-            self.remember_closed(*user_id, *token);
+            self.closed_tokens.push(*user_id, *token);
         }
         let keys: Vec<SlotKey> = match whose {
-            Whose::Session(id) => self.core.by_id.get(id).copied().into_iter().collect(),
-            Whose::User(user_id) => self.core.user_sessions(*user_id),
+            Whose::Session(id) => self.core.sessions.find(id).into_iter().collect(),
+            Whose::User(user_id) => self.core.sessions.of_user(*user_id),
             Whose::Token(user_id, token) => {
                 let came_with = |key: &SlotKey| self.core.sessions.get(*key).is_some_and(|s| s.profile.token == *token);
-                self.core.user_sessions(*user_id).into_iter().filter(came_with).collect()
+                self.core.sessions.of_user(*user_id).into_iter().filter(came_with).collect()
             }
         };
         for key in &keys {
@@ -203,21 +211,13 @@ impl Partition {
         keys.len()
     }
 
-    /// Nobody takes up a session here with this token any more.
-    pub(crate) fn remember_closed(&mut self, user_id: UserId, token: u64) {
-        if self.closed_tokens.len() >= CLOSED_TOKENS_MAX {
-            self.closed_tokens.pop_front();
-        }
-        self.closed_tokens.push_back((user_id, token));
-    }
-
-    /// An account changed: its sessions here are told, but of a bot with shards only the first.
+    /// An account changed. Its sessions here receive USER_UPDATE; of a bot with shards only the first.
     pub fn handle_user_changed(&mut self, now: Now, user: &Arc<User>, link: &mut impl Transport) {
         self.turn(now, link, |partition, turn| partition.change_user(turn, user))
     }
 
     fn change_user(&mut self, turn: &mut Turn<'_, impl Transport>, user: &Arc<User>) {
-        for key in self.core.user_sessions(user.id) {
+        for key in self.core.sessions.of_user(user.id) {
             let Some(session) = self.core.sessions.get_mut(key) else { continue };
             session.user = user.clone();
             if session.profile.shard.is_none_or(|shard| shard.id == 0) {
@@ -243,10 +243,10 @@ impl Partition {
         if let Some(channel_id) = recipients_changed(&published.event) {
             self.core.matchers.forget_direct(channel_id);
         }
-        let dispatch = self.core.dispatch_of(published, visibility_of_direct(&published.event));
+        let dispatch = self.core.dispatch(published, visibility_of_direct(&published.event));
         let mut reached = 0;
         for user_id in user_ids {
-            for key in self.core.user_sessions(*user_id) {
+            for key in self.core.sessions.of_user(*user_id) {
                 let Some(session) = self.core.sessions.get(key) else { continue };
                 let Some(redaction) = form_for(session, published) else { continue };
                 reached += 1;

@@ -1,14 +1,15 @@
 //! Stream codec: compressed streams of connections, by library contexts or by shared-match.
 //!
 //! Owns        `Compressor`, a connection's own stream of either kind, and the partition's matchers, one per encoding.
-//! Invariants  S1 a text's number belongs to this partition's matcher: a connection that comes from another forgets
-//!             what it was sent there. S2 what was made for one session is written alone and never kept for others. S3
-//!             of a connection that is checked, no message goes out that its client could not read.
+//! Invariants  S1 the number of a body belongs to this partition's matcher: a connection that comes from another
+//!             partition forgets the numbers of bodies that it received there. S2 a dispatch that was made for one
+//!             session is compressed alone and never stored for others. S3 a checked connection sends no message that
+//!             its client could not decode.
 //! Not here    the streams themselves (shared-match), which connections get them (`PartitionConfig::stream_codec`).
 
 use crate::{
     conn::{Compression, ConnParams},
-    self_check::{Check, Checked},
+    self_check::{Check, Checked, SelfCheck},
 };
 use guildhall_codec::{CodecError, Dictionaries, Dictionary, DictionaryId, Encoding, Framing, StreamCompressor};
 use guildhall_guild_protocol::{
@@ -22,6 +23,7 @@ use guildhall_shared_match::{
 };
 use std::{
     collections::{BTreeSet, HashMap},
+    num::NonZeroU32,
     sync::Arc,
 };
 
@@ -37,8 +39,8 @@ pub enum StreamCodec {
         /// much again.
         history_bytes_max: usize,
         /// One of this many connections has every message decoded before it is sent. A mismatch closes the connection,
-        /// is counted, and turns shared-match off for new connections of the partition. 0: no connection is checked.
-        check_one_in: u32,
+        /// is counted, and turns shared-match off for new connections of the partition. None: no connection is checked.
+        check_one_in: Option<NonZeroU32>,
     },
 }
 
@@ -50,7 +52,7 @@ const NARROWED_MAX: usize = 1_024;
 /// Stream compressor of one connection.
 #[expect(
     clippy::large_enum_variant,
-    reason = "a connection boxes the whole; a library context has kilobytes beside it"
+    reason = "a connection boxes the whole; a library context has kilobytes outside of it"
 )]
 #[derive(Debug)]
 pub enum Compressor {
@@ -184,36 +186,31 @@ pub struct Matchers {
     /// Channels that every member could view and that some cannot any more, while their guild has relays here. Relays
     /// may lag: an event that one of them holds for public is compressed without shared state.
     narrowed: HashMap<GuildId, BTreeSet<ChannelId>>,
-    /// One of this many connections is checked; 0: no connection.
-    check_one_in: u32,
-    streams_total: u32,
-    checked: Checked,
-    /// Number of messages after which one is corrupted, for tests of the self-check.
-    spoils_after: Option<u32>,
+    self_check: SelfCheck,
 }
 
 impl Matchers {
-    /// No matchers: each is made for the first message that needs it.
+    /// Without matchers: each is made for the first message that needs it.
     pub fn new(streams: StreamCodec) -> Self {
         match streams {
             StreamCodec::PerConnection => Self::default(),
             StreamCodec::SharedMatch { history_bytes_max, check_one_in } => {
                 let limits = Limits { history_bytes_max, ..Limits::default() };
-                Self { limits, check_one_in, ..Self::default() }
+                Self { limits, self_check: SelfCheck::new(check_one_in), ..Self::default() }
             }
         }
     }
 
-    /// New connections are written to otherwise from now on; those that are here go on as they began. Memory of
-    /// matchers that were made already stays what it is.
+    /// Changes the stream codec of new connections; existing ones keep theirs. The memory of existing matchers does not
+    /// change.
     pub fn take_settings(&mut self, streams: StreamCodec) {
         if let StreamCodec::SharedMatch { history_bytes_max, check_one_in } = streams {
             self.limits.history_bytes_max = history_bytes_max;
-            self.check_one_in = check_one_in;
+            self.self_check.set_one_in(check_one_in);
         }
     }
 
-    /// How many connections the partition has, whatever their compression: histories are sized by it.
+    /// Sets the number of connections, with any compression: histories are sized by it.
     pub fn set_connections(&mut self, count: usize) {
         self.connections_count = count;
         self.by_encoding.iter_mut().flatten().for_each(|matcher| matcher.set_connections(count));
@@ -221,7 +218,7 @@ impl Matchers {
 
     /// The stream that a connection requested. None if there is no such stream, or if a check has failed.
     pub fn stream(&mut self, params: ConnParams, dictionaries: &SharedDictionaries) -> Option<Compressor> {
-        if self.checked.mismatches_total > 0 {
+        if self.self_check.has_failed() {
             return None;
         }
         let mut dictionary = None;
@@ -241,9 +238,7 @@ impl Matchers {
             }
             Compression::None | Compression::Deflate(_) => return None,
         };
-        let is_checked = self.check_one_in > 0 && self.streams_total.is_multiple_of(self.check_one_in);
-        self.streams_total = self.streams_total.wrapping_add(1);
-        let check = if is_checked { Check::new(container, dictionary) } else { None };
+        let check = self.self_check.begin(container, dictionary);
         Some(Compressor::Shared(SharedStream { format, check }))
     }
 
@@ -319,12 +314,12 @@ impl Matchers {
 
     /// Results of the self-check.
     pub fn checked(&self) -> Checked {
-        self.checked
+        self.self_check.results()
     }
 
     /// Corrupts one shared message after `after` others, as a fault in the codec would.
     pub fn spoil(&mut self, after: u32) {
-        self.spoils_after = Some(after);
+        self.self_check.spoil_after(after);
     }
 
     /// Fixes the search effort, whatever the audience.
@@ -390,12 +385,7 @@ impl Matchers {
                 Format::Deflate(stream) => matcher.deflate(stream, text, seq, out),
             };
             if written.is_ok() {
-                if let Some(after) = self.spoils_after {
-                    self.spoils_after = after.checked_sub(1);
-                    if let Some(last) = out[start..].last_mut().filter(|_| after == 0) {
-                        *last ^= 0x10;
-                    }
-                }
+                self.self_check.spoil(&mut out[start..]);
                 let mut frame = dispatch.frame(encoding, redaction);
                 return self.check(stream, &out[start..], || frame.write_for(seq, Framing::None));
             }
@@ -412,12 +402,10 @@ impl Matchers {
         wire: &[u8],
         message: impl FnOnce() -> &'m [u8],
     ) -> Result<(), CodecError> {
-        let Some(check) = &mut stream.check else { return Ok(()) };
-        self.checked.messages_total += 1;
-        check.read(wire, message()).map_err(|_| {
-            self.checked.mismatches_total += 1;
-            CodecError::Corrupt
-        })
+        match &mut stream.check {
+            Some(check) => self.self_check.read(check, wire, message()),
+            None => Ok(()),
+        }
     }
 
     /// The text of an event whose recipients may share the search, added to the history when the first of them is

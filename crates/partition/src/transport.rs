@@ -1,8 +1,8 @@
-//! Link: what a partition needs from whoever holds the sockets, and what it asks of the rest of the node.
+//! Transport: the sockets of a partition, and its requests to the rest of the node.
 //!
 //! Owns        the `Transport` trait (bytes, now), `Output` (everything else, later), and `Gatekeeper` (who may
 //!             identify).
-//! Not here    sockets: `guildhall-net` has real ones, the test kit pretends.
+//! Not here    sockets: `guildhall-net` has real ones, the test kit has fakes.
 
 use crate::{
     conn::MovingConn,
@@ -18,12 +18,41 @@ use std::{io::IoSlice, net::IpAddr, sync::Arc};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closed;
 
+/// Sender of the first close frame of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseSender {
+    /// This node, or the partition of it that serves the connection.
+    Node,
+    /// The client at the other end.
+    Client,
+}
+
+impl CloseSender {
+    /// Its name in logs.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Node => "server",
+            Self::Client => "client",
+        }
+    }
+}
+
+/// Purpose of a token check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuthPurpose {
+    /// An IDENTIFY: the answer needs the ids of the account's guilds.
+    Identify,
+    /// A RESUME: its session has the guilds.
+    Resume,
+}
+
 /// Why a queued frame did not go out whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PartialSend {
-    /// The socket is full: this is left. `Partition::handle_writable` follows when it has room again.
+    /// The socket is full: these bytes are left. `Partition::handle_writable` follows when it has room again.
     Rest(Vec<u8>),
-    /// As the error of the same name.
+    /// The socket is dead, as in the error of this name.
     Closed,
 }
 
@@ -42,18 +71,18 @@ pub trait Transport {
     /// `Closed`.
     fn send_vectored(&mut self, conn: SlotKey, slices: &[IoSlice<'_>]) -> Result<usize, Closed>;
 
-    /// Takes whole frames that may go out later, together with others': with the next `flush_batch` at the latest. False:
-    /// not taken, use `send`. Nothing else is written to a connection that `has_queued`.
+    /// Queues whole frames, to be sent with those of other connections by the next `flush_batch` at the latest. False:
+    /// not queued, use `send`. Nothing else is written to a connection that `has_queued`.
     fn queue_send(&mut self, _conn: SlotKey, _bytes: &[u8]) -> bool {
         false
     }
 
-    /// Whether frames of this connection wait for `flush_batch`.
+    /// Whether frames of this connection are queued.
     fn has_queued(&self, _conn: SlotKey) -> bool {
         false
     }
 
-    /// Sends what was queued, and tells of each frame that did not go out whole.
+    /// Sends all queued frames. Returns those that the sockets did not take whole.
     fn flush_batch(&mut self) -> Vec<(SlotKey, PartialSend)> {
         Vec::new()
     }
@@ -73,13 +102,16 @@ pub trait Transport {
         let _ = (conn, user_id);
     }
 
-    /// The first close frame of the connection, and whether the client sent it.
-    fn note_close(&mut self, conn: SlotKey, code: Option<u16>, by_client: bool) {
-        let _ = (conn, code, by_client);
+    /// The first close frame of the connection, and its sender.
+    fn note_close(&mut self, conn: SlotKey, code: Option<u16>, sender: CloseSender) {
+        let _ = (conn, code, sender);
     }
 
-    /// Stops or goes on reading. Told to go on, it also delivers what came in between.
-    fn set_reading(&mut self, conn: SlotKey, reading: bool);
+    /// Stops reading: bytes of the client stay in the socket.
+    fn pause_reading(&mut self, conn: SlotKey);
+
+    /// Reads again, also the bytes that arrived in the meantime.
+    fn resume_reading(&mut self, conn: SlotKey);
 
     /// Moves a connection with its socket to the partition of its session, which calls `Partition::handle_transferred`.
     /// The socket must leave its key within this call: the next connection may get the same slot. A link that does not
@@ -95,8 +127,8 @@ pub trait Transport {
     /// Closes the socket at once. The key is not used again.
     fn drop_conn(&mut self, conn: SlotKey);
 
-    /// The same where the socket was full: what it still holds is thrown away with it. Otherwise the kernel would keep
-    /// those bytes for as long as a client is there that does not read.
+    /// As `drop_conn`, and discards the bytes in a full socket. Otherwise the kernel would hold them for as long as the
+    /// client neither reads nor leaves.
     fn reset_conn(&mut self, conn: SlotKey) {
         self.drop_conn(conn);
     }
@@ -111,8 +143,8 @@ pub enum Output {
         conn: SlotKey,
         /// As the client sent it, without prefix.
         token: String,
-        /// The account's guilds are needed as well.
-        with_guilds: bool,
+        /// Request whose token is checked.
+        purpose: AuthPurpose,
     },
     /// Read messages; those that are there go to `Partition::handle_messages`.
     FetchMessages {
@@ -145,7 +177,7 @@ pub enum Output {
 pub struct Account {
     /// The account.
     pub user: Arc<User>,
-    /// Ids of their guilds, ascending; empty unless they were requested.
+    /// Ids of their guilds, ascending; empty for a RESUME.
     pub guilds: Vec<GuildId>,
     /// A mark that differs between the account's tokens, and from which the token cannot be derived.
     pub token: u64,
@@ -189,7 +221,7 @@ pub trait Gatekeeper: Send + Sync {
     fn admit(&self, now: Now, user: &User, shard_id: u32) -> Result<(), IdentifyFault>;
 
     /// A session was restored from the previous process. It counts as the account's, but not as an IDENTIFY.
-    fn session_returned(&self, user: &User) {
+    fn session_restored(&self, user: &User) {
         let _ = user;
     }
 

@@ -24,7 +24,7 @@ use std::{cell::RefMut, io::IoSlice};
 
 /// Frames per write.
 const GATHER_FRAMES: usize = 16;
-/// With so many compressed bytes a write has enough.
+/// A write with at least this many compressed bytes gets no further frame.
 const COMPRESSED_BYTES: usize = 4 << 10;
 /// Own dispatches of at least this many bytes are compressed for clients that asked for payload compression.
 const PAYLOAD_COMPRESS_MIN_BYTES: usize = 1024;
@@ -49,17 +49,12 @@ pub fn send_unsent(
     link: &mut impl Transport,
     counters: &mut Counters,
 ) -> Result<(), PumpError> {
-    if conn.unsent.is_empty() {
+    if !conn.send.has_unsent() {
         return Ok(());
     }
-    let sent = link.send(key, &conn.unsent[conn.unsent_at..])?;
+    let sent = link.send(key, conn.send.unsent())?;
     counters.sent_bytes += sent as u64;
-    conn.unsent_at += sent;
-    if conn.unsent_at < conn.unsent.len() {
-        return Err(PumpError::Full);
-    }
-    conn.clear_unsent();
-    Ok(())
+    if conn.send.mark_sent(sent) { Ok(()) } else { Err(PumpError::Full) }
 }
 
 fn opcode_of(encoding: Encoding) -> Opcode {
@@ -74,10 +69,11 @@ pub fn control_frame(
     deflater: &mut BodyDeflater,
     matchers: &mut Matchers,
 ) -> Result<Vec<u8>, PumpError> {
-    let opcode = opcode_of(conn.encoding);
+    let encoding = conn.codec.encoding();
+    let (opcode, deflate) = (opcode_of(encoding), conn.codec.deflate());
     match control {
         Control::Frame(frame) => Ok(frame),
-        Control::Payload(payload) => match (&mut conn.compressor, conn.deflate) {
+        Control::Payload(payload) => match (conn.codec.compressor_mut(), deflate) {
             (None, Some(params)) => {
                 let window = SharedWindow::of(params.server_window_bits);
                 Ok(cache.frame(now.instant.0, &payload, opcode, window, deflater).to_vec())
@@ -92,7 +88,7 @@ pub fn control_frame(
             (Some(compressor), None) => {
                 let mut compressed = Vec::new();
                 let result = match conn.phase {
-                    Phase::Established(_) => matchers.compress(compressor, conn.encoding, &payload, &mut compressed),
+                    Phase::Established(_) => matchers.compress(compressor, encoding, &payload, &mut compressed),
                     // Nobody is owed a context before they have said who they are.
                     Phase::AwaitingIdentify | Phase::Authenticating(_) | Phase::Closing => {
                         compressor.store(&payload, &mut compressed)
@@ -108,8 +104,8 @@ pub fn control_frame(
 }
 
 /// Whether it cannot be written behind others: it is left out, or owed.
-pub fn ends_write(conn: &Conn, dispatch: &Dispatch, seq: u64) -> bool {
-    dispatch.is_tombstone() || dispatch.is_suppressed() && seq <= conn.replay_end
+fn ends_write(conn: &Conn, dispatch: &Dispatch, seq: u64) -> bool {
+    dispatch.is_tombstone() || dispatch.is_suppressed() && conn.cursor.is_replay(seq)
 }
 
 /// Whether replay buffers may drop the dispatch: then the rest of a frame that was written in part needs a copy.
@@ -120,7 +116,7 @@ pub fn may_be_dropped(dispatch: &Dispatch) -> bool {
 /// Whether nothing is left to write once the dispatches before `seq` are out: only then may they wait in the link, for
 /// nothing may be written behind what waits.
 fn is_all(conn: &Conn, session: &Session, seq: u64) -> bool {
-    seq > session.replay.last_seq() && conn.control.is_empty() && session.profile.member_requests.is_empty()
+    seq > session.replay.last_seq() && !conn.send.has_control() && session.profile.member_requests.is_empty()
 }
 
 /// Puts a header in front of a payload, which begins `HEADER_BYTES_MAX` behind `start`. Behind another frame both move
@@ -149,21 +145,24 @@ pub fn write_compressed(
 ) -> Result<(), PumpError> {
     let mut result = Ok(());
     let mut begin = 0;
+    let way = conn.codec.way();
     scratch.clear();
     for count in 0..GATHER_FRAMES {
-        let Some(entry) = session.replay.entry(conn.next_seq) else { break };
+        let seq = conn.cursor.next_seq();
+        let Some(entry) = session.replay.entry(seq) else { break };
         let goes_alone = entry.dispatch.is_lazy();
-        let is_stopped = goes_alone || ends_write(conn, &entry.dispatch, conn.next_seq);
+        let is_stopped = goes_alone || ends_write(conn, &entry.dispatch, seq);
         if count > 0 && (is_stopped || scratch.len() >= COMPRESSED_BYTES) {
             break;
         }
         let start = scratch.len();
         scratch.resize(start + HEADER_BYTES_MAX, 0);
         let what = (&*entry.dispatch, entry.redaction);
-        let Some(compressor) = &mut conn.compressor else { return Err(PumpError::Codec) };
+        let deflate = conn.codec.deflate();
+        let Some(compressor) = conn.codec.compressor_mut() else { return Err(PumpError::Codec) };
         let begun = tally.time(link);
-        let written = matchers.write(compressor, (session, turn), what, conn.next_seq, scratch);
-        tally.timed(begun, link, &entry.dispatch, conn.way);
+        let written = matchers.write(compressor, (session, turn), what, seq, scratch);
+        tally.timed(begun, link, &entry.dispatch, way);
         if written.is_err() {
             // Those before it are whole.
             scratch.truncate(start);
@@ -171,14 +170,14 @@ pub fn write_compressed(
             break;
         }
         let payload_bytes = scratch.len() - start - HEADER_BYTES_MAX;
-        let header = match conn.deflate {
+        let header = match deflate {
             Some(_) => FrameHeader::new(Head::compressed(opcode_of(session.encoding)), payload_bytes),
             None => FrameHeader::new(Opcode::Binary, payload_bytes),
         };
         let frame_at = put_header(scratch, start, &header);
         let frame = entry.dispatch.frame(session.encoding, entry.redaction);
-        tally.begun(&entry.dispatch, conn.way, &frame, conn.next_seq, header.len() + payload_bytes);
-        conn.next_seq += 1;
+        tally.begun(&entry.dispatch, way, &frame, seq, header.len() + payload_bytes);
+        conn.cursor.advance();
         if count == 0 {
             begin = frame_at;
         }
@@ -190,22 +189,22 @@ pub fn write_compressed(
     if frames.is_empty() {
         return result;
     }
-    if may_wait && result.is_ok() && is_all(conn, session, conn.next_seq) && link.queue_send(key, frames) {
+    if may_wait && result.is_ok() && is_all(conn, session, conn.cursor.next_seq()) && link.queue_send(key, frames) {
         tally.took(frames.len());
         return Ok(());
     }
     let sent = link.send(key, frames)?;
     tally.took(sent);
     if sent < frames.len() {
-        conn.keep_unsent(&frames[sent..]);
+        conn.send.keep(&frames[sent..]);
         return result.and(Err(PumpError::Full));
     }
     result
 }
 
 pub fn is_worth_compressing(conn: &Conn, session: &Session) -> bool {
-    conn.frame_offset == 0
-        && session.replay.entry(conn.next_seq).is_some_and(|entry| {
+    !conn.cursor.is_mid_frame()
+        && session.replay.entry(conn.cursor.next_seq()).is_some_and(|entry| {
             entry.dispatch.is_local()
                 && entry.dispatch.frame(session.encoding, entry.redaction).body().len() >= PAYLOAD_COMPRESS_MIN_BYTES
         })
@@ -219,18 +218,19 @@ pub fn write_payload_compressed(
     link: &impl Transport,
     tally: &mut Tally<'_>,
 ) -> Result<(), PumpError> {
-    let Some(entry) = session.replay.entry(conn.next_seq) else { return Err(PumpError::Codec) };
+    let seq = conn.cursor.next_seq();
+    let Some(entry) = session.replay.entry(seq) else { return Err(PumpError::Codec) };
     let mut compressed = Vec::new();
     let mut frame = entry.dispatch.frame(session.encoding, entry.redaction);
     let way = Way::of_payload(session.encoding);
     let begun = tally.time(link);
-    deflate_once(frame.write_for(conn.next_seq, Framing::None), &mut compressed).map_err(|_| PumpError::Codec)?;
+    deflate_once(frame.write_for(seq, Framing::None), &mut compressed).map_err(|_| PumpError::Codec)?;
     tally.timed(begun, link, &entry.dispatch, way);
     let header = FrameHeader::new(Opcode::Binary, compressed.len());
-    tally.begun(&entry.dispatch, way, &frame, conn.next_seq, header.len() + compressed.len());
-    conn.keep_unsent(&header);
-    conn.keep_unsent(&compressed);
-    conn.next_seq += 1;
+    tally.begun(&entry.dispatch, way, &frame, seq, header.len() + compressed.len());
+    conn.send.keep(&header);
+    conn.send.keep(&compressed);
+    conn.cursor.advance();
     Ok(())
 }
 
@@ -243,32 +243,33 @@ fn write_one(
     (link, may_wait): (&mut impl Transport, bool),
     tally: &mut Tally<'_>,
 ) -> Result<(), PumpError> {
-    let entry = session.replay.entry(conn.next_seq).ok_or(PumpError::Forgotten)?;
-    let may_wait = may_wait && is_all(conn, session, conn.next_seq + 1);
+    let (seq, way) = (conn.cursor.next_seq(), conn.codec.way());
+    let entry = session.replay.entry(seq).ok_or(PumpError::Forgotten)?;
+    let may_wait = may_wait && is_all(conn, session, seq + 1);
     let mut frame = entry.dispatch.frame(session.encoding, entry.redaction);
-    let form = conn.form(session.encoding);
+    let form = conn.codec.form();
     let begun = if form.compresses() { tally.time(link) } else { None };
-    let bytes = form.write(&mut frame, conn.next_seq, deflater);
-    tally.timed(begun, link, &entry.dispatch, conn.way);
+    let bytes = form.write(&mut frame, seq, deflater);
+    tally.timed(begun, link, &entry.dispatch, way);
     let all = bytes.len();
     let sent = if may_wait && link.queue_send(key, bytes) { all } else { link.send(key, bytes)? };
     let is_apart = sent < all && may_be_dropped(&entry.dispatch);
     if is_apart {
-        conn.keep_unsent(&bytes[sent..]);
+        conn.send.keep(&bytes[sent..]);
     }
     tally.took(sent);
     if sent > 0 || is_apart {
-        tally.begun(&entry.dispatch, conn.way, &frame, conn.next_seq, all);
+        tally.begun(&entry.dispatch, way, &frame, seq, all);
     }
     if sent < all {
         if is_apart {
-            conn.next_seq += 1;
+            conn.cursor.advance();
         } else {
-            conn.frame_offset = sent;
+            conn.cursor.add_sent(sent);
         }
         return Err(PumpError::Full);
     }
-    conn.next_seq += 1;
+    conn.cursor.advance();
     Ok(())
 }
 
@@ -282,17 +283,18 @@ pub fn write_shared(
     (link, may_wait): (&mut impl Transport, bool),
     tally: &mut Tally<'_>,
 ) -> Result<(), PumpError> {
-    if conn.frame_offset == 0 && conn.next_seq == session.replay.last_seq() {
+    let (first_seq, way) = (conn.cursor.next_seq(), conn.codec.way());
+    if !conn.cursor.is_mid_frame() && first_seq == session.replay.last_seq() {
         return write_one(conn, key, session, deflater, (link, may_wait), tally);
     }
-    let form = conn.form(session.encoding);
+    let form = conn.codec.form();
     let mut entries: [Option<ReplayEntry>; GATHER_FRAMES] = Default::default();
     let mut count = 0;
-    let mut count_max = if conn.control.is_empty() { GATHER_FRAMES } else { 1 };
+    let mut count_max = if conn.send.has_control() { 1 } else { GATHER_FRAMES };
     while count < count_max {
-        let seq = conn.next_seq + count as u64;
+        let seq = first_seq + count as u64;
         let Some(entry) = session.replay.entry(seq) else { break };
-        // What is made for this session alone goes out alone.
+        // A dispatch that was made for this session alone is written alone.
         if ends_write(conn, &entry.dispatch, seq) || count > 0 && entry.dispatch.is_local() {
             break;
         }
@@ -309,16 +311,16 @@ pub fn write_shared(
         if form.compresses() {
             let begun = tally.time(link);
             form.prepare(&mut frame, deflater);
-            tally.timed(begun, link, &entry.dispatch, conn.way);
+            tally.timed(begun, link, &entry.dispatch, way);
         }
         Some(frame)
     });
     let parts: [Option<FrameParts<'_>>; GATHER_FRAMES] =
-        std::array::from_fn(|i| frames[i].as_ref().map(|frame| form.parts(frame, conn.next_seq + i as u64)));
+        std::array::from_fn(|i| frames[i].as_ref().map(|frame| form.parts(frame, first_seq + i as u64)));
     let mut slices = [IoSlice::new(&[]); GATHER_FRAMES * 3];
     let mut slices_count = 0;
     for (i, parts) in parts.iter().flatten().enumerate() {
-        for piece in parts.slices(if i == 0 { conn.frame_offset } else { 0 }) {
+        for piece in parts.slices(if i == 0 { conn.cursor.frame_offset() } else { 0 }) {
             if !piece.is_empty() {
                 slices[slices_count] = IoSlice::new(piece);
                 slices_count += 1;
@@ -331,23 +333,21 @@ pub fn write_shared(
     let mut left = sent;
     let of_entries = entries.iter().flatten();
     for ((parts, frame), entry) in parts.iter().flatten().zip(frames.iter().flatten()).zip(of_entries) {
-        let wanted = parts.len() - conn.frame_offset;
+        let wanted = parts.len() - conn.cursor.frame_offset();
         // A frame counts when it is begun.
-        if conn.frame_offset == 0 && left > 0 {
-            tally.begun(&entry.dispatch, conn.way, frame, conn.next_seq, wanted);
+        if !conn.cursor.is_mid_frame() && left > 0 {
+            tally.begun(&entry.dispatch, way, frame, conn.cursor.next_seq(), wanted);
         }
         if left < wanted {
-            conn.frame_offset += left;
-            if conn.frame_offset > 0 && may_be_dropped(&entry.dispatch) {
-                parts.slices(conn.frame_offset).iter().for_each(|rest| conn.keep_unsent(rest));
-                conn.frame_offset = 0;
-                conn.next_seq += 1;
+            conn.cursor.add_sent(left);
+            if conn.cursor.is_mid_frame() && may_be_dropped(&entry.dispatch) {
+                parts.slices(conn.cursor.frame_offset()).iter().for_each(|rest| conn.send.keep(rest));
+                conn.cursor.advance();
             }
             break;
         }
         left -= wanted;
-        conn.frame_offset = 0;
-        conn.next_seq += 1;
+        conn.cursor.advance();
     }
     if sent < total { Err(PumpError::Full) } else { Ok(()) }
 }

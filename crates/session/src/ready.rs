@@ -175,10 +175,19 @@ pub fn guild_create(
     Dispatch::lazy(EventName::GuildCreate, make, Some(places))
 }
 
-/// GUILD_DELETE: an outage with `unavailable`, otherwise the session's membership has ended.
+/// Why a client loses a guild.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GuildLoss {
+    /// The account has left the guild, or the guild was deleted.
+    Left,
+    /// The guild is unavailable; GUILD_CREATE follows when it is back.
+    Outage,
+}
+
+/// GUILD_DELETE.
 #[must_use]
-pub fn guild_delete(encoding: Encoding, guild_id: GuildId, unavailable: bool) -> Rc<Dispatch> {
-    let body = UnavailableGuild { id: guild_id, unavailable: unavailable.then_some(true) };
+pub fn guild_delete(encoding: Encoding, guild_id: GuildId, loss: GuildLoss) -> Rc<Dispatch> {
+    let body = UnavailableGuild { id: guild_id, unavailable: (loss == GuildLoss::Outage).then_some(true) };
     Dispatch::local(encoding, EventName::GuildDelete, &body, None)
 }
 

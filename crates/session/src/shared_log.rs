@@ -3,9 +3,10 @@
 //! Owns        `SharedLog`, the dispatches of one group of a relay in the order of delivery.
 //! Doors       `push` from the partition's fan-out; `get` and `size_between` for replay buffers, which refer to ranges
 //!             of offsets; `owed_between` for RESUME.
-//! Invariants  O1 a offset refers to the same dispatch for ever. O2 offsets ascend by one. O3 presences, voice states and
-//!             typing have shares of their own and never evict other dispatches. O4 a state that was dropped for lack
-//!             of room is owed: the log remembers its key, so that the partition can send its current value. (tests)
+//! Invariants  O1 a offset refers to the same dispatch for ever. O2 offsets ascend by one. O3 presences, voice states
+//!             and typing have shares of their own and never evict other dispatches. O4 a state that was dropped for
+//!             lack of room is owed: the log remembers its key, so that the partition can send its current value.
+//!             (tests)
 //! Limits      `LogLimits`: past any of them the log forgets its oldest entries, and sessions that still refer to them
 //!             cannot resume. Past a share, it first drops superseded presences and typing older than `TYPING_MS`, then
 //!             the oldest of the kind. `OWED_MAX` states are owed; past it the log forgets everything up to the oldest

@@ -11,7 +11,7 @@
 
 use crate::dispatch::Dispatch;
 use guildhall_codec::Encoding;
-use guildhall_guild_protocol::Redaction;
+use guildhall_guild_protocol::{HiddenChannels, Redaction};
 use guildhall_model::{
     Activity, ChannelId, GuildId, Platform, Status, UserId,
     to_gateway::{ChannelRanges, RowRange, Subscription},
@@ -83,15 +83,16 @@ impl DispatchSnapshot {
 }
 
 impl Dispatch {
-    /// One form of it for the next process. Drops a frame that can be rendered again. With `hides`, the complete form
-    /// of a channel is visible to those who can view the channel only.
+    /// One form of it for the next process. Drops a frame that can be rendered again. Unless hidden channels are
+    /// listed, only members who can view a channel may see its complete form.
     #[must_use]
-    pub fn snapshot(&self, encoding: Encoding, redaction: Redaction, hides: bool) -> DispatchSnapshot {
+    pub fn snapshot(&self, encoding: Encoding, redaction: Redaction, hidden: HiddenChannels) -> DispatchSnapshot {
         let frame = self.frame(encoding, redaction);
         let (name, body) = (String::from_utf8_lossy(frame.name()).into_owned(), frame.body().to_vec());
         drop(frame);
         self.was_written(encoding);
-        let visibility = self.replayed().map(|of| of.to_rule(hides && redaction == Redaction::NONE));
+        let hidden = if redaction == Redaction::NONE { hidden } else { HiddenChannels::Listed };
+        let visibility = self.replayed().map(|of| of.to_rule(hidden));
         DispatchSnapshot { name, is_etf: encoding == Encoding::Etf, body, visibility }
     }
 

@@ -45,7 +45,7 @@ pub struct Probes {
 }
 
 impl Probes {
-    /// Those for the newest body. Where each recipient has a parse of its own, nobody needs to be told apart.
+    /// Chooses probes for the newest body. With a parse per recipient it chooses none: no recipients are grouped.
     pub fn choose(&mut self, history: &History, text: &Entry, searched: &Searched, effort: Effort) {
         self.ids.clear();
         if effort == Effort::Greedy {

@@ -59,7 +59,7 @@ pub struct Summary {
     /// Connections that moved to another partition.
     pub moved: u64,
     /// Sessions that the next process took over.
-    pub returned: u64,
+    pub restored: u64,
     /// Of all that clients decoded, in order: two runs that differ anywhere differ here.
     pub digest: u64,
 }
@@ -74,7 +74,7 @@ impl Summary {
         self.withheld += other.withheld;
         self.resets += other.resets;
         self.moved += other.moved;
-        self.returned += other.returned;
+        self.restored += other.restored;
         self.digest = self.digest.rotate_left(1) ^ other.digest;
     }
 }

@@ -108,7 +108,7 @@ fn main() -> ExitCode {
         total.moved,
         total.resets,
         total.withheld,
-        total.returned,
+        total.restored,
         total.compared,
         total.digest
     );

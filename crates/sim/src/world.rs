@@ -30,12 +30,15 @@ use guildhall_codec::{ContextParams, ContextPool, ZlibParams, ZstdParams};
 use guildhall_guild::{Guild, GuildLimits, GuildRecord, Job};
 use guildhall_guild_protocol::{HiddenChannels, PartitionId, Published, RelayId, RelayStreams, ToGuild};
 use guildhall_model::{CloseCode, GuildId, User, UserId};
-use guildhall_partition::{Account, AuthFailure, Counters, MovingConn, Partition, PartitionConfig, StreamCodec, Whose};
+use guildhall_partition::{
+    Account, AuthFailure, AuthPurpose, Counters, MovingConn, Partition, PartitionConfig, StreamCodec, Whose,
+};
 use guildhall_relay::Relay;
 use guildhall_stdx::{Now, Rng, SlotKey};
 use guildhall_test_kit::{FakeClock, FakeLink, FakeSocket, ScriptedGate};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    num::NonZeroU32,
     rc::Rc,
     sync::Arc,
 };
@@ -64,7 +67,7 @@ enum PartitionCommand {
 struct TokenCheck {
     conn: SlotKey,
     token: String,
-    with_guilds: bool,
+    purpose: AuthPurpose,
     /// The account as it was read; the answer is on its way.
     answer: Option<Result<Account, AuthFailure>>,
 }
@@ -225,8 +228,8 @@ impl World {
         let streams = match seed % 3 {
             0 => StreamCodec::PerConnection,
             // The smaller history turns over while a world lasts.
-            1 => StreamCodec::SharedMatch { history_bytes_max: 64 << 10, check_one_in: 2 },
-            _ => StreamCodec::SharedMatch { history_bytes_max: 1 << 20, check_one_in: 0 },
+            1 => StreamCodec::SharedMatch { history_bytes_max: 64 << 10, check_one_in: NonZeroU32::new(2) },
+            _ => StreamCodec::SharedMatch { history_bytes_max: 1 << 20, check_one_in: None },
         };
         let mut config = PartitionConfig::new(PartitionId(0), "wss://sim.example.net".into(), secret);
         config.partitions_count = SIDES as u16;
@@ -310,7 +313,7 @@ impl World {
             summary.resumed += counters.resumed_total;
             summary.refused += counters.resumes_refused_total;
             summary.withheld += counters.replay_suppressed_total;
-            summary.returned += counters.restored_total;
+            summary.restored += counters.restored_total;
         }
         summary.moved = self.actions.moved;
         summary

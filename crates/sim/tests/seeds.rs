@@ -21,7 +21,7 @@ fn seeds_run_clean_and_do_what_they_are_for() {
         "{total:?}"
     );
     // About 87 a seed, 0 in one of five, and never below 320 in any twelve of 400 seeds in a row.
-    assert!(total.returned > 10 * SEEDS, "{total:?}");
+    assert!(total.restored > 10 * SEEDS, "{total:?}");
 }
 
 /// Seeds that found something once.

@@ -1,9 +1,11 @@
 //! Test cluster: partitions, guilds and clients on one thread; the test controls everything in between.
 //!
-//! Owns        the turn: passes bytes, guild messages, outputs and answers around until nothing moves (`run_until_idle`).
+//! Owns        the turn: passes bytes, guild messages, outputs and answers around until nothing moves
+//!             (`run_until_idle`).
 //! Doors       `login` and `connect` for clients; `command` and `publish` for events; `advance` for time.
 //! Invariants  each turn does the work of `guildhall-net` and `guildhall-node`, with every commit done at once.
-//! Limits      `TURNS_MAX` turns in `run_until_idle`: machines that never become idle are a bug and are reported as one.
+//! Limits      `TURNS_MAX` turns in `run_until_idle`: machines that never become idle are a bug and are reported as
+//!             one.
 
 use crate::{
     client::{ClientParams, TestClient, identify_payload},
@@ -20,8 +22,8 @@ use guildhall_guild::{
 use guildhall_guild_protocol::{PartitionId, Published, RelayId, RelayStreams, ToGuild, ToRelay};
 use guildhall_model::{ChannelId, CloseCode, GuildId, Message, MessageId, User, UserId};
 use guildhall_partition::{
-    Account, AuthFailure, Compression, ConnParams, HandOver, Leaving, MovingConn, Output, Partition, PartitionConfig,
-    ResumeFault, Whose,
+    Account, AuthFailure, AuthPurpose, Compression, ConnParams, Delivery, HandOver, Leaving, MovingConn, Output,
+    Partition, PartitionConfig, RecentLoss, ResumeFault, Whose,
 };
 use guildhall_stdx::{SlotKey, Timestamp};
 use std::{
@@ -127,7 +129,7 @@ struct TokenCheck {
     index: usize,
     conn: SlotKey,
     token: String,
-    with_guilds: bool,
+    purpose: AuthPurpose,
 }
 
 /// Partitions, guilds and clients on one thread.
@@ -551,7 +553,7 @@ impl TestCluster {
 
     fn hand_over(&mut self, index: usize, message: ToRelay) {
         let TestPartition { partition, link, .. } = &mut self.partitions[index];
-        partition.handle_guild(self.clock.now(), message, false, link);
+        partition.handle_guild(self.clock.now(), message, Delivery::Now, link);
     }
 
     /// Delivers the oldest `count` held messages to guilds.
@@ -608,8 +610,8 @@ impl TestCluster {
 
     /// Reads the accounts of the held tokens, but holds the answers.
     pub fn read_accounts(&mut self) {
-        for TokenCheck { index, conn, token, with_guilds } in std::mem::take(&mut self.token_checks) {
-            let answer = self.authenticate(&token, with_guilds);
+        for TokenCheck { index, conn, token, purpose } in std::mem::take(&mut self.token_checks) {
+            let answer = self.authenticate(&token, purpose);
             self.answers.push_back((index, conn, answer));
         }
     }
@@ -623,13 +625,13 @@ impl TestCluster {
         self.run_until_idle();
     }
 
-    fn authenticate(&mut self, token: &str, with_guilds: bool) -> Result<Account, AuthFailure> {
+    fn authenticate(&mut self, token: &str, purpose: AuthPurpose) -> Result<Account, AuthFailure> {
         if self.outages.contains(&Outage::Auth) {
             return Err(AuthFailure::Unavailable);
         }
         let user = self.accounts.get(token).cloned().ok_or(AuthFailure::Invalid)?;
         let mut guilds = Vec::new();
-        if with_guilds {
+        if purpose == AuthPurpose::Identify {
             guilds.extend(self.named_guilds.get(&user.id).into_iter().flatten().copied());
             let now = self.clock.now();
             let has_member = |guild: &mut Guild| {
@@ -671,7 +673,7 @@ impl TestCluster {
         let over: Vec<HandOver> = self
             .partitions
             .iter_mut()
-            .map(|entry| entry.partition.hand_over(now, bytes_max, false, &mut entry.link))
+            .map(|entry| entry.partition.hand_over(now, bytes_max, RecentLoss::None, &mut entry.link))
             .collect();
         let text = serde_json::to_string(&over).expect("it is plain data");
         let over: Vec<HandOver> = serde_json::from_str(&text).expect("as it was written");
@@ -769,11 +771,13 @@ impl TestCluster {
                 partition.handle_writable(now, key, link);
             }
         }
-        let mut more = false;
+        let mut delivery = Delivery::Now;
         while let Some(message) = mail.pop_front_if(|_| !is_mail_held) {
             has_moved = true;
-            more |= !mail.is_empty();
-            partition.handle_guild(now, message, more, link);
+            if !mail.is_empty() {
+                delivery = Delivery::AtFlush;
+            }
+            partition.handle_guild(now, message, delivery, link);
         }
         while let Some(command) = commands.pop_front() {
             has_moved = true;
@@ -816,11 +820,11 @@ impl TestCluster {
 
     fn handle_output(&mut self, index: usize, output: Output) {
         match output {
-            Output::Authenticate { conn, token, with_guilds } => {
-                self.token_checks.push_back(TokenCheck { index, conn, token, with_guilds });
+            Output::Authenticate { conn, token, purpose } => {
+                self.token_checks.push_back(TokenCheck { index, conn, token, purpose });
                 if !self.is_held(Hold::TokenChecks) {
                     let token_check = self.token_checks.pop_back().expect("pushed above");
-                    let answer = self.authenticate(&token_check.token, token_check.with_guilds);
+                    let answer = self.authenticate(&token_check.token, token_check.purpose);
                     self.partitions[index].commands.push_back(PartitionCommand::Authenticated(conn, answer));
                 }
             }

@@ -1,8 +1,8 @@
 //! Test kit: fakes that surround the machines in tests and in the simulation.
 //!
 //! Owns        `FakeClock`; the fake sockets `FakeSocket` and `FakeLink`; `TestClient`, the client side of the
-//!             protocol; `TestCluster`, which drives partitions, guilds and clients on one thread; builders of accounts and
-//!             guilds.
+//!             protocol; `TestCluster`, which drives partitions, guilds and clients on one thread; builders of accounts
+//!             and guilds.
 //! Invariants  nothing here waits, reads a clock or draws randomness of its own: tests are deterministic.
 //! Not here    expectations: those of tests and of the simulation's checker. For development only.
 #![forbid(unsafe_code)]

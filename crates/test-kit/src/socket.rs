@@ -327,9 +327,15 @@ impl Transport for FakeLink {
         shortfalls
     }
 
-    fn set_reading(&mut self, conn: SlotKey, reading: bool) {
+    fn pause_reading(&mut self, conn: SlotKey) {
         if let Some(socket) = self.sockets.get(&conn) {
-            socket.state().is_server_reading = reading;
+            socket.state().is_server_reading = false;
+        }
+    }
+
+    fn resume_reading(&mut self, conn: SlotKey) {
+        if let Some(socket) = self.sockets.get(&conn) {
+            socket.state().is_server_reading = true;
         }
     }
 

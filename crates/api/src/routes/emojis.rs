@@ -1,6 +1,6 @@
 //! Emoji of a guild. Spec  docs/protocol.md §6.7, §10.4.
 
-use super::{PathParams, guilds::guild};
+use super::{PathParams, guilds::guild_of_path};
 use crate::{
     auth::Caller,
     body::{BodyLimits, JsonRequest},
@@ -48,7 +48,7 @@ pub(super) async fn list(
     caller: Caller,
     params: PathParams,
 ) -> Result<Response, ApiError> {
-    let guild = guild(&api, &caller, params.id("guild_id")?).await?;
+    let guild = guild_of_path(&api, &caller, &params).await?;
     Ok(Json(guild.structure.guild.emojis.iter().map(EmojiBody::from).collect::<Vec<_>>()).into_response())
 }
 
@@ -62,7 +62,7 @@ pub(super) async fn read(
     params: PathParams,
 ) -> Result<Response, ApiError> {
     let id: EmojiId = params.id("emoji_id")?;
-    let guild = guild(&api, &caller, params.id("guild_id")?).await?;
+    let guild = guild_of_path(&api, &caller, &params).await?;
     Ok(Json(EmojiBody::from(find(&guild, id)?)).into_response())
 }
 
@@ -73,7 +73,7 @@ pub(super) async fn create(
     input: JsonRequest,
 ) -> Result<Response, ApiError> {
     let guild_id = params.id("guild_id")?;
-    let guild = guild(&api, &caller, params.id("guild_id")?).await?;
+    let guild = guild_of_path(&api, &caller, &params).await?;
     let permit = ReadPermit::in_guild(&caller, &guild, &guild.structure.guild);
     let rule = PictureRule::small(&api);
     let input = input.json(&api, permit, BodyLimits::PICTURE).await?;
@@ -100,7 +100,7 @@ pub(super) async fn update(
     input: JsonRequest,
 ) -> Result<Response, ApiError> {
     let id: EmojiId = params.id("emoji_id")?;
-    let guild = guild(&api, &caller, params.id("guild_id")?).await?;
+    let guild = guild_of_path(&api, &caller, &params).await?;
     let permit = ReadPermit::in_guild(&caller, &guild, find(&guild, id)?);
     let patch = input.read(&api, permit, BodyLimits::FORM, |form| {
         let roles = form.nullable("roles", roles).map(Option::unwrap_or_default);

@@ -52,6 +52,15 @@ pub(super) async fn guild(api: &Api, caller: &Caller, guild_id: GuildId) -> Resu
     api.request(caller, guild_id, request::ReadGuild).await
 }
 
+/// The guild of the path, as the caller may read it: most routes below a guild begin with it.
+pub(super) async fn guild_of_path(
+    api: &Api,
+    caller: &Caller,
+    params: &PathParams,
+) -> Result<Box<GuildReply>, ApiError> {
+    guild(api, caller, params.id("guild_id")?).await
+}
+
 pub(super) async fn read(
     State(api): State<Arc<Api>>,
     caller: Caller,

@@ -2,7 +2,7 @@
 
 use super::{
     PathParams,
-    guilds::{guild, need},
+    guilds::{guild, guild_of_path, need},
 };
 use crate::{
     auth::Caller,
@@ -40,7 +40,7 @@ pub(super) async fn list(
     caller: Caller,
     params: PathParams,
 ) -> Result<Response, ApiError> {
-    let guild = guild(&api, &caller, params.id("guild_id")?).await?;
+    let guild = guild_of_path(&api, &caller, &params).await?;
     Ok(Json(guild.structure.roles.values().map(|role| RoleBody::from(&**role)).collect::<Vec<_>>()).into_response())
 }
 
@@ -50,7 +50,7 @@ pub(super) async fn read(
     params: PathParams,
 ) -> Result<Response, ApiError> {
     let role_id: RoleId = params.id("role_id")?;
-    let guild = guild(&api, &caller, params.id("guild_id")?).await?;
+    let guild = guild_of_path(&api, &caller, &params).await?;
     let role = guild.structure.roles.get(&role_id).ok_or(ApiError::Refused(Refusal::UnknownRole))?;
     Ok(body(role))
 }

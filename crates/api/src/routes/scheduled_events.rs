@@ -1,6 +1,6 @@
 //! Scheduled events of a guild. Spec  docs/protocol.md §6.10, §10.4.
 
-use super::{PathParams, guilds::guild};
+use super::{PathParams, guilds::guild_of_path};
 use crate::{
     auth::Caller,
     body::{BodyLimits, JsonRequest},
@@ -29,7 +29,7 @@ pub(super) async fn list(
     caller: Caller,
     params: PathParams,
 ) -> Result<Response, ApiError> {
-    let guild = guild(&api, &caller, params.id("guild_id")?).await?;
+    let guild = guild_of_path(&api, &caller, &params).await?;
     let events = guild.structure.guild.scheduled_events.iter().filter(|event| is_open(&guild, event));
     let bodies: Vec<_> = events.map(|event| ScheduledEventBody::new(guild.structure.id(), event)).collect();
     Ok(Json(bodies).into_response())
@@ -53,7 +53,7 @@ pub(super) async fn read(
     caller: Caller,
     params: PathParams,
 ) -> Result<Response, ApiError> {
-    let guild = guild(&api, &caller, params.id("guild_id")?).await?;
+    let guild = guild_of_path(&api, &caller, &params).await?;
     Ok(Json(ScheduledEventBody::new(guild.structure.id(), find(&guild, &params)?)).into_response())
 }
 
@@ -146,7 +146,7 @@ pub(super) async fn create(
     params: PathParams,
     input: JsonRequest,
 ) -> Result<Response, ApiError> {
-    let guild = guild(&api, &caller, params.id("guild_id")?).await?;
+    let guild = guild_of_path(&api, &caller, &params).await?;
     let permit = ReadPermit::in_guild(&caller, &guild, &guild.structure.guild);
     let rule = PictureRule::large(&api);
     let input = input.json(&api, permit, BodyLimits::PROFILE).await?;
@@ -169,7 +169,7 @@ pub(super) async fn update(
     params: PathParams,
     input: JsonRequest,
 ) -> Result<Response, ApiError> {
-    let guild = guild(&api, &caller, params.id("guild_id")?).await?;
+    let guild = guild_of_path(&api, &caller, &params).await?;
     let before = find(&guild, &params)?;
     let permit = ReadPermit::in_guild(&caller, &guild, before);
     let rule = PictureRule::large(&api);
@@ -201,7 +201,7 @@ pub(super) async fn list_followers(
     caller: Caller,
     params: PathParams,
 ) -> Result<Response, ApiError> {
-    let guild = guild(&api, &caller, params.id("guild_id")?).await?;
+    let guild = guild_of_path(&api, &caller, &params).await?;
     let event = find(&guild, &params)?;
     let mut users = Vec::new();
     for user_id in event.followers.iter().take(100) {

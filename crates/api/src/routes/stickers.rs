@@ -1,6 +1,6 @@
 //! Stickers of a guild. Spec  docs/protocol.md §6.7, §10.4.
 
-use super::{PathParams, emojis::need_to_create, guilds::guild};
+use super::{PathParams, emojis::need_to_create, guilds::guild_of_path};
 use crate::{
     auth::Caller,
     body::{BodyLimits, JsonRequest, MessageRequest},
@@ -26,7 +26,7 @@ pub(super) async fn list(
     caller: Caller,
     params: PathParams,
 ) -> Result<Response, ApiError> {
-    let guild = guild(&api, &caller, params.id("guild_id")?).await?;
+    let guild = guild_of_path(&api, &caller, &params).await?;
     let body = |sticker| StickerBody::new(guild.structure.id(), sticker);
     Ok(Json(guild.structure.guild.stickers.iter().map(body).collect::<Vec<_>>()).into_response())
 }
@@ -42,7 +42,7 @@ pub(super) async fn read(
     params: PathParams,
 ) -> Result<Response, ApiError> {
     let id: StickerId = params.id("sticker_id")?;
-    let guild = guild(&api, &caller, params.id("guild_id")?).await?;
+    let guild = guild_of_path(&api, &caller, &params).await?;
     Ok(Json(StickerBody::new(guild.structure.id(), find(&guild, id)?)).into_response())
 }
 
@@ -61,7 +61,7 @@ pub(super) async fn create(
     request: MessageRequest,
 ) -> Result<Response, ApiError> {
     let guild_id: GuildId = params.id("guild_id")?;
-    let guild = guild(&api, &caller, params.id("guild_id")?).await?;
+    let guild = guild_of_path(&api, &caller, &params).await?;
     let permit = ReadPermit::in_guild(&caller, &guild, &guild.structure.guild);
     if api.files.is_none() {
         return Err(form::FieldErrors::at("file", FieldError::new("UNSUPPORTED", NOT_KEPT)).into());
@@ -96,7 +96,7 @@ pub(super) async fn update(
     input: JsonRequest,
 ) -> Result<Response, ApiError> {
     let (guild_id, id): (GuildId, StickerId) = (params.id("guild_id")?, params.id("sticker_id")?);
-    let guild = guild(&api, &caller, params.id("guild_id")?).await?;
+    let guild = guild_of_path(&api, &caller, &params).await?;
     let permit = ReadPermit::in_guild(&caller, &guild, find(&guild, id)?);
     let patch = input.read(&api, permit, BodyLimits::FORM, |form| Some(patch(form))).await?;
     let command = request::UpdateSticker(id, Box::new(patch));

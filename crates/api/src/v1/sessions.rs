@@ -13,7 +13,6 @@ use super::{
 };
 use async_trait::async_trait;
 use axum::{Json, extract::State, http::StatusCode};
-use guildhall_codec::Encoding;
 use guildhall_guild_protocol::Published;
 use guildhall_model::{CloseCode, UserId};
 use guildhall_partition::{SessionView, Whose};
@@ -97,8 +96,8 @@ pub(super) struct SessionBody {
     encoding: &'static str,
     /// Compression of its connection; null if it has no connection or none.
     compression: Option<&'static str>,
-    /// What writes it: `shared-match`, `per-connection` (a library context), `per-connection, upgraded` (a larger one) or
-    /// `prepared` (compressed once for all); null without a connection or compression.
+    /// What writes it: `shared-match`, `per-connection` (a library context), `per-connection, upgraded` (a larger one)
+    /// or `prepared` (compressed once for all); null without a connection or compression.
     writer: Option<&'static str>,
     /// Number of its guilds.
     guild_count: usize,
@@ -123,10 +122,7 @@ impl From<&SessionInfo> for SessionBody {
             user_id: view.user_id.into(),
             bot: view.is_bot,
             shard: view.shard.map(|shard| [shard.id, shard.count]),
-            encoding: match view.encoding {
-                Encoding::Json => "json",
-                Encoding::Etf => "etf",
-            },
+            encoding: view.encoding.name(),
             compression: view.compression,
             writer: view.writer,
             guild_count: view.guilds_count,

@@ -67,7 +67,8 @@ impl Transport for NullTransport {
         Ok(bytes)
     }
 
-    fn set_reading(&mut self, _conn: SlotKey, _reading: bool) {}
+    fn pause_reading(&mut self, _conn: SlotKey) {}
+    fn resume_reading(&mut self, _conn: SlotKey) {}
     fn finish(&mut self, _conn: SlotKey) {}
     fn drop_conn(&mut self, _conn: SlotKey) {}
 }

@@ -15,7 +15,7 @@ use crate::{crowd, frames, sched::thread_cpu};
 use anyhow::{Context, Result};
 use guildhall_guild_protocol::{RelayMessage, ToRelay};
 use guildhall_net::SystemClock;
-use guildhall_partition::{Account, ConnParams, Output, Partition};
+use guildhall_partition::{Account, ConnParams, Delivery, Output, Partition};
 use guildhall_stdx::{Now, Rng, SlotKey};
 use std::{
     collections::{HashMap, VecDeque},
@@ -263,12 +263,14 @@ impl PartitionThread {
 
     fn take_guild_messages(&mut self, first: Option<ToRelay>) -> Result<()> {
         let mut next = first;
-        let (mut taken, mut more) = (0, false);
+        let (mut taken, mut delivery) = (0, Delivery::Now);
         while let Some(message) = next {
             taken += 1;
             next = if taken < MESSAGES_PER_TURN { self.pull()? } else { None };
             // As in the node: a single message is written at once, others are coalesced per connection.
-            more |= next.as_ref().is_some_and(|next| !message.is_continued_by(next));
+            if next.as_ref().is_some_and(|next| !message.is_continued_by(next)) {
+                delivery = Delivery::AtFlush;
+            }
             let name = match &message.message {
                 RelayMessage::Published(published) => Some(published.event.name.as_str()),
                 RelayMessage::Direct { event, .. } => Some(event.name.as_str()),
@@ -277,7 +279,7 @@ impl PartitionThread {
             };
             let has_entered = matches!(message.message, RelayMessage::Attached { .. });
             let before = self.partition.counters().dispatches_total;
-            self.partition.handle_guild(self.clock.now(), message, more, &mut self.link);
+            self.partition.handle_guild(self.clock.now(), message, delivery, &mut self.link);
             self.count(name.unwrap_or("others"), before);
             if has_entered {
                 self.has_entered()?;

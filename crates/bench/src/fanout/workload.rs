@@ -53,9 +53,9 @@ pub enum Kind {
     Leave,
 }
 
-/// Per cent of each. There is no published workload that we know of, so this is what a busy public guild looks like to us:
-/// one message in three gets a reaction, every second message was typed long enough to show, those who are there come,
-/// go and change their game more often than anybody writes, and people join and leave all day.
+/// Per cent of each. There is no published workload that we know of, so this is what a busy public guild looks like to
+/// us: one message in three gets a reaction, every second message was typed long enough to show, those who are there
+/// come, go and change their game more often than anybody writes, and people join and leave all day.
 pub const SHARES: [(Kind, u64); 11] = [
     (Kind::Message, 28),
     (Kind::Edit, 2),

@@ -1,5 +1,5 @@
-//! Background load: concurrent work on all members: reading a snapshot, counting the recipients of `@everyone`, and a search by
-//! name. Each restarts when it has finished.
+//! Background load: concurrent work on all members: reading a snapshot, counting the recipients of `@everyone`, and a
+//! search by name. Each restarts when it has finished.
 //!
 //! Owns        a thread for each of them.
 //! Invariants  all three run whenever an operation is timed, except while one restarts.

@@ -90,7 +90,7 @@ pub(super) fn run(args: &DictionaryArgs) -> Result<(), Failure> {
 }
 
 fn line(encoding: Encoding, dictionary: &Dictionary) -> String {
-    let encoding = dictionaries::name_of(encoding);
+    let encoding = encoding.name();
     format!("{}  {encoding:<4}  {} bytes\n", dictionary.id(), dictionary.bytes().len())
 }
 

@@ -118,8 +118,8 @@ settings! {
         /// A chat client for browsers at `/chat/`. "on": people log in with a user token; "demo": each visitor may also
         /// get a new account, which only `guildhall demo` can create; "off": the node does not serve it.
         chat: ChatMode => defaults::CHAT;
-        /// The operator's page at `/dashboard/`, to which a key of the backend API logs in. "on": the node serves it; "off":
-        /// it does not, and `/v1/node` has the same figures.
+        /// The operator's page at `/dashboard/`, to which a key of the backend API logs in. "on": the node serves it;
+        /// "off": it does not, and `/v1/node` has the same figures.
         dashboard: DashboardMode => defaults::DASHBOARD;
         /// Send to many clients with one system call, by io_uring. "auto": if the system supports and
         /// allows it; "off": never.
@@ -279,8 +279,9 @@ settings! {
     /// Compression of the gateway. Changes apply to new connections.
     codec: CodecConfig {
         /// Compression of zlib-stream, zstd-stream and permessage-deflate with takeover. "per-connection": by the
-        /// libraries, with a context for each connection (the settings below). "shared-match": one match search per event
-        /// for all recipients, 3 KB per connection; streams with a dictionary of more than 256 KiB stay per connection.
+        /// libraries, with a context for each connection (the settings below). "shared-match": one match search per
+        /// event for all recipients, 3 KB per connection; streams with a dictionary of more than 256 KiB stay per
+        /// connection.
         streams: StreamMode => defaults::STREAMS;
         /// "shared-match": most bytes of events that later events may refer to, per partition and encoding. A partition
         /// keeps 16 KiB for each of its connections, at least 4 MiB, up to this. Indexes take up to as much again.
@@ -332,8 +333,8 @@ settings! {
         url: Option<StoreUrl> => None;
         /// Of SQLite. "full": an acknowledged write survives a power cut. "normal": it survives kill -9, and is faster.
         synchronous: Synchronous => defaults::SYNCHRONOUS;
-        /// Of SQLite. "quick": the node reads and checks every page of the database at the start; a damaged one prevents
-        /// it. After ten seconds the node starts, and the check continues in the background. "off": damage is
+        /// Of SQLite. "quick": the node reads and checks every page of the database at the start; a damaged one
+        /// prevents it. After ten seconds the node starts, and the check continues in the background. "off": damage is
         /// found when it is read.
         check: DatabaseCheck => defaults::STORE_CHECK;
         /// Of SQLite. Free bytes on the disk below which the node refuses writes (503); reads continue. It accepts

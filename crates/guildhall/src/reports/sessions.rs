@@ -6,7 +6,6 @@
 use super::Reports;
 use guildhall_accounting::report::{LoggedEvent, Session, SessionReport, SessionsReport, Subscription};
 use guildhall_api::SessionFilter;
-use guildhall_codec::Encoding;
 use guildhall_guild_protocol::PartitionId;
 use guildhall_model::UserId;
 use guildhall_partition::{SessionDetail, SessionMatch, SessionView};
@@ -119,11 +118,7 @@ fn session_of(partition: u16, view: &SessionView) -> Session {
         is_bot: view.is_bot,
         partition,
         shard: view.shard.map(|shard| (shard.id, shard.count)),
-        encoding: match view.encoding {
-            Encoding::Json => "json",
-            Encoding::Etf => "etf",
-        }
-        .to_owned(),
+        encoding: view.encoding.name().to_owned(),
         codec: view.compression.map(ToOwned::to_owned),
         platform: view.platform.to_owned(),
         is_connected: view.is_connected,

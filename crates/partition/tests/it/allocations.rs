@@ -5,7 +5,7 @@ use guildhall_guild::{Actor, Command, Guild, NewMessage, Output as GuildOutput};
 use guildhall_guild_protocol::{PartitionId, RelayStreams, ToRelay};
 use guildhall_model::ChannelType;
 use guildhall_partition::{
-    Account, Closed, Compression, ConnParams, Output, Partition, PartitionConfig, StreamCodec, Transport,
+    Account, Closed, Compression, ConnParams, Delivery, Output, Partition, PartitionConfig, StreamCodec, Transport,
 };
 use guildhall_stdx::SlotKey;
 use guildhall_test_kit::{ClientParams, FakeClock, GuildBuilder, ScriptedGate, id, identify_payload, privileged, user};
@@ -36,7 +36,8 @@ impl Transport for NullTransport {
         Ok(bytes)
     }
 
-    fn set_reading(&mut self, _conn: SlotKey, _reading: bool) {}
+    fn pause_reading(&mut self, _conn: SlotKey) {}
+    fn resume_reading(&mut self, _conn: SlotKey) {}
     fn finish(&mut self, _conn: SlotKey) {}
     fn drop_conn(&mut self, _conn: SlotKey) {}
 }
@@ -78,7 +79,7 @@ impl Crowd {
         let guild = GuildBuilder::new(1, &user(700)).channel(10, ChannelType::Text).member(&account, &[]).load();
         let mut config = PartitionConfig::new(PartitionId(0), "ws://localhost".into(), [1; 32]);
         config.passive_above_members = (kind == Kind::Passive).then_some(0);
-        config.stream_codec = StreamCodec::SharedMatch { history_bytes_max: 1 << 20, check_one_in: 0 };
+        config.stream_codec = StreamCodec::SharedMatch { history_bytes_max: 1 << 20, check_one_in: None };
         let mut crowd = Self {
             clock: FakeClock::default(),
             partition: Partition::new(config, Arc::new(ScriptedGate::default())),
@@ -124,7 +125,7 @@ impl Crowd {
                 break;
             }
             while let Some(message) = self.mail.pop_front() {
-                self.partition.handle_guild(now, message, false, &mut self.link);
+                self.partition.handle_guild(now, message, Delivery::Now, &mut self.link);
             }
         }
         self.partition.flush(now, &mut self.link);
@@ -162,7 +163,9 @@ impl Crowd {
         let batch: Vec<ToRelay> = (0..messages).map(|_| self.say()).collect();
         let now = self.clock.now();
         let info = allocation_counter::measure(|| {
-            batch.into_iter().for_each(|message| self.partition.handle_guild(now, message, false, &mut self.link));
+            batch
+                .into_iter()
+                .for_each(|message| self.partition.handle_guild(now, message, Delivery::Now, &mut self.link));
             self.partition.flush(now, &mut self.link);
         });
         info.count_total
@@ -171,7 +174,7 @@ impl Crowd {
     /// Allocations of one round of passive updates after a message.
     fn allocations_of_a_round(&mut self) -> u64 {
         let message = self.say();
-        self.partition.handle_guild(self.clock.now(), message, false, &mut self.link);
+        self.partition.handle_guild(self.clock.now(), message, Delivery::Now, &mut self.link);
         self.heartbeats();
         let (now, sends) = (self.clock.now(), self.link.sends);
         let info = allocation_counter::measure(|| self.partition.handle_timers(now, &mut self.link));
@@ -186,7 +189,8 @@ impl Crowd {
         let sends = self.link.sends;
         let info = allocation_counter::measure(|| {
             for (n, message) in batch.into_iter().enumerate() {
-                self.partition.handle_guild(now, message, n + 1 < messages, &mut self.link);
+                let delivery = if n + 1 < messages { Delivery::AtFlush } else { Delivery::Now };
+                self.partition.handle_guild(now, message, delivery, &mut self.link);
             }
             self.partition.flush(now, &mut self.link);
         });

@@ -24,7 +24,8 @@ const ALL: [ClientParams; 14] = [
     ClientParams::deflate(Encoding::Etf, true, 8),
 ];
 
-pub const SHARED: StreamCodec = StreamCodec::SharedMatch { history_bytes_max: 1 << 20, check_one_in: 1 };
+pub const SHARED: StreamCodec =
+    StreamCodec::SharedMatch { history_bytes_max: 1 << 20, check_one_in: Some(std::num::NonZeroU32::MIN) };
 
 /// A dictionary per encoding, trained on something like messages.
 pub fn dictionaries() -> &'static Dictionaries {

@@ -17,7 +17,7 @@ use crate::{
     view::thread_list,
 };
 use guildhall_guild_protocol::{
-    AudienceRule, Event, GuildReplica, Payload, Redaction, ResourcePayload, ThreadEntry, Unreads,
+    AudienceRule, Event, GuildReplica, HiddenChannels, Payload, Redaction, ResourcePayload, ThreadEntry, Unreads,
 };
 use guildhall_model::{ChannelId, EventName, GuildId, Member, MessageId, UserId, VoiceState};
 use guildhall_stdx::Timestamp;
@@ -133,17 +133,17 @@ impl ReplayVisibility {
         Self::Views { guild_id, channels, is_guild: false }
     }
 
-    /// The rule of an event in one form of its body. With `hides_channels` the unredacted form of a channel is only for
-    /// members who can view it.
+    /// The rule of an event in one form of its body. Unless hidden channels are listed, the unredacted form of a
+    /// channel is only for members who can view it.
     #[must_use]
-    pub fn of(event: &Event, hides_channels: bool) -> Self {
+    pub fn of(event: &Event, hidden: HiddenChannels) -> Self {
         let guild_id = event.guild_id;
         if let Some(channel_id) = event.direct_channel() {
             return Self::Direct { channel_id, has_left: event.group_left().is_some() };
         }
         let always = event.audience.always;
         let rule = match &event.payload {
-            Payload::Channel(channel) if hides_channels && event.name != EventName::ChannelDelete => {
+            Payload::Channel(channel) if hidden != HiddenChannels::Listed && event.name != EventName::ChannelDelete => {
                 AudienceRule::Channel(channel.id)
             }
             _ => event.audience.rule.clone(),
@@ -176,18 +176,23 @@ impl ReplayVisibility {
         }
     }
 
-    /// Guild of the dispatch; 0 for a dispatch that is addressed to accounts.
+    /// Guild of the dispatch. None: it is addressed to accounts.
     #[must_use]
-    pub fn guild_id(&self) -> GuildId {
+    pub fn guild_id(&self) -> Option<GuildId> {
         match self {
             Self::AudienceRule { guild_id, .. }
             | Self::Voice { guild_id, .. }
             | Self::Update { guild_id, .. }
             | Self::Views { guild_id, .. }
-            | Self::Threads { guild_id, .. } => *guild_id,
-            Self::Direct { .. } => GuildId::new(0),
+            | Self::Threads { guild_id, .. } => some_guild(*guild_id),
+            Self::Direct { .. } => None,
         }
     }
+}
+
+/// The guild of an event. Events that are addressed to accounts have guild 0.
+fn some_guild(guild_id: GuildId) -> Option<GuildId> {
+    (guild_id.get() != 0).then_some(guild_id)
 }
 
 /// A dispatch that is about to be sent again.
@@ -207,13 +212,13 @@ pub enum Replayed<'a> {
 }
 
 impl Replayed<'_> {
-    /// Guild of the dispatch; 0 for a dispatch that is addressed to accounts.
+    /// Guild of the dispatch. None: it is addressed to accounts.
     #[must_use]
-    pub fn guild_id(self) -> GuildId {
+    pub fn guild_id(self) -> Option<GuildId> {
         match self {
-            Self::Event(event) => event.guild_id,
+            Self::Event(event) => some_guild(event.guild_id),
             Self::Rule(rule) => rule.guild_id(),
-            Self::Guild { guild_id, .. } => guild_id,
+            Self::Guild { guild_id, .. } => Some(guild_id),
         }
     }
 
@@ -229,9 +234,9 @@ impl Replayed<'_> {
 
     /// The rule alone, for a session's snapshot. See `ReplayVisibility::of`.
     #[must_use]
-    pub fn to_rule(self, hides_channels: bool) -> ReplayVisibility {
+    pub fn to_rule(self, hidden: HiddenChannels) -> ReplayVisibility {
         match self {
-            Self::Event(event) => ReplayVisibility::of(event, hides_channels),
+            Self::Event(event) => ReplayVisibility::of(event, hidden),
             Self::Rule(rule) => rule.clone(),
             Self::Guild { guild_id, places } => {
                 ReplayVisibility::Views { guild_id, channels: places(), is_guild: true }

@@ -53,7 +53,7 @@ impl Checker {
     }
 
     /// The partitions of the next process took over the sessions with these ids.
-    pub fn returned(&mut self, now: Now, partitions: &[&Partition], ids: &BTreeSet<String>) -> Result<(), Fault> {
+    pub fn restored(&mut self, now: Now, partitions: &[&Partition], ids: &BTreeSet<String>) -> Result<(), Fault> {
         self.by_key.clear();
         self.living = Default::default();
         for (at, session) in self.sessions.iter_mut().enumerate().filter(|(_, session)| session.gone.is_none()) {

@@ -10,7 +10,7 @@ use crate::{
 use guildhall_guild::{Actor, Command, Outcome, Output as GuildOutput, Reply};
 use guildhall_guild_protocol::{Published, RelayId, RelayMessage};
 use guildhall_model::{ChannelId, MessageId, UserId};
-use guildhall_partition::{Account, AuthFailure};
+use guildhall_partition::{Account, AuthFailure, AuthPurpose};
 use std::{
     collections::{BTreeSet, VecDeque},
     rc::Rc,
@@ -241,7 +241,8 @@ impl World {
         let Some((token, user_id)) = self.tokens.find(&token_check.token) else { return Ok(Err(AuthFailure::Invalid)) };
         let found = self.accounts.iter().find(|user| user.id == user_id).cloned();
         let Some(user) = found else { return Ok(Err(AuthFailure::Invalid)) };
-        let guilds = if token_check.with_guilds { self.store.guilds_of(user_id)? } else { Vec::new() };
+        let guilds =
+            if token_check.purpose == AuthPurpose::Identify { self.store.guilds_of(user_id)? } else { Vec::new() };
         Ok(Ok(Account { user, guilds, token, expires_at: None }))
     }
 }

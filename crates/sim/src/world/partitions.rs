@@ -8,7 +8,7 @@ use crate::{
 };
 use guildhall_guild_protocol::RelayMessage;
 use guildhall_model::UserId;
-use guildhall_partition::{Account, AuthFailure, Output};
+use guildhall_partition::{Account, AuthFailure, Delivery, Output};
 use guildhall_stdx::SlotKey;
 use guildhall_test_kit::{FakeSocket, Transfer};
 
@@ -16,11 +16,13 @@ impl World {
     /// One turn of a partition's loop, as in `guildhall-net`.
     pub(super) fn turn(&mut self, side: usize) -> Result<(), Fault> {
         let count = if self.is_calm { usize::MAX } else { self.rng.below(24) as usize };
-        let mut more = false;
+        let mut delivery = Delivery::Now;
         for n in 0..count {
             let Some(in_transit) = self.sides[side].inbox.pop_front() else { break };
-            more |= n + 1 < count && !self.sides[side].inbox.is_empty();
-            self.deliver(side, &in_transit, more)?;
+            if n + 1 < count && !self.sides[side].inbox.is_empty() {
+                delivery = Delivery::AtFlush;
+            }
+            self.deliver(side, &in_transit, delivery)?;
         }
         self.take_commands(side)?;
         self.sockets(side)?;
@@ -51,7 +53,7 @@ impl World {
         self.checker.reconcile(now, side, &self.sides[side].partition)
     }
 
-    fn deliver(&mut self, side: usize, in_transit: &InTransit, more: bool) -> Result<(), Fault> {
+    fn deliver(&mut self, side: usize, in_transit: &InTransit, delivery: Delivery) -> Result<(), Fault> {
         let is_reset = matches!(in_transit.message.message, RelayMessage::Snapshot { reset: true, .. });
         self.resets += u64::from(is_reset);
         self.trace(|| {
@@ -67,7 +69,7 @@ impl World {
         let messages = self.fault_injector.pass(side, in_transit.message.clone());
         let Side { partition, link, .. } = &mut self.sides[side];
         for message in messages {
-            partition.handle_guild(now, message, more, link);
+            partition.handle_guild(now, message, delivery, link);
         }
         self.after(side)
     }
@@ -264,8 +266,8 @@ impl World {
     pub(super) fn outputs(&mut self, side: usize) -> Result<(), Fault> {
         while let Some(output) = self.sides[side].partition.poll_output() {
             match output {
-                Output::Authenticate { conn, token, with_guilds } => {
-                    self.sides[side].token_checks.push_back(TokenCheck { conn, token, with_guilds, answer: None });
+                Output::Authenticate { conn, token, purpose } => {
+                    self.sides[side].token_checks.push_back(TokenCheck { conn, token, purpose, answer: None });
                 }
                 Output::ToGuild(_, message) => {
                     self.trace(|| format!("from {side}: {message:?}").chars().take(120).collect());

@@ -13,7 +13,7 @@ use crate::{
     pipeline::Pipeline,
 };
 use guildhall_guild_protocol::RelayStreams;
-use guildhall_partition::HandOver;
+use guildhall_partition::{HandOver, RecentLoss};
 use guildhall_relay::Relay;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -55,14 +55,14 @@ impl World {
 
     /// The hand-over that a partition writes at its end.
     fn leave_sessions(&mut self, side: usize, bytes_max: usize) -> Result<String, Fault> {
-        let may_have_lost = self.rng.chance(0.1);
+        let loss = if self.rng.chance(0.1) { RecentLoss::Possible } else { RecentLoss::None };
         let now = self.now();
         let Side { partition, link, .. } = &mut self.sides[side];
         partition.relays().map(Relay::id).for_each(|relay| self.checker.round(relay));
-        if may_have_lost {
+        if loss == RecentLoss::Possible {
             self.checker.lose_sight_of_guild(side);
         }
-        let over = partition.hand_over(now, bytes_max, may_have_lost, link);
+        let over = partition.hand_over(now, bytes_max, loss, link);
         self.after(side)?;
         self.past += self.sides[side].partition.counters();
         serde_json::to_string(&over).map_err(|error| Fault(format!("the hand-over cannot be written: {error}")))
@@ -96,7 +96,7 @@ impl World {
             self.sides[side].partition.take_over(now, &over, &users);
         }
         let partitions: Vec<_> = self.sides.iter().map(|side| &side.partition).collect();
-        self.checker.returned(now, &partitions, &ids)?;
+        self.checker.restored(now, &partitions, &ids)?;
         self.trace(|| format!("the next process begins with {} sessions", ids.len()));
         for side in 0..SIDES {
             self.after(side)?;

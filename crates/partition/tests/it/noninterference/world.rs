@@ -58,7 +58,7 @@ impl Setup {
     pub fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed ^ 0x5e70);
         let history_bytes_max = *rng.pick(&[64 << 10, 256 << 10, 1 << 20]).expect("three");
-        let shared = StreamCodec::SharedMatch { history_bytes_max, check_one_in: 0 };
+        let shared = StreamCodec::SharedMatch { history_bytes_max, check_one_in: None };
         Self {
             streams: if rng.chance(0.1) { StreamCodec::PerConnection } else { shared },
             effort: *rng

@@ -1,0 +1,98 @@
+//! Codec of a connection: encoding and compression of what it is sent.
+//!
+//! Invariants  encoding and compression never change; the compressor has the state of the stream.
+
+use super::{Compression, ConnParams};
+use crate::{deflate::Form, sent::Way, stream_codec::Compressor};
+use guildhall_codec::{Encoding, Framing, SharedWindow};
+use guildhall_ws_proto::DeflateParams;
+
+/// See the module.
+#[derive(Debug)]
+pub struct ConnCodec {
+    encoding: Encoding,
+    /// `Compression::name`.
+    name: &'static str,
+    /// Rows of the table of sent bytes that count for the connection.
+    way: Way,
+    /// The compressed stream, with its context.
+    compressor: Option<Box<Compressor>>,
+    /// The compressor is one of shared-match: stored here, so that a fan-out need not load it.
+    shares_search: bool,
+    /// Negotiated permessage-deflate.
+    deflate: Option<DeflateParams>,
+}
+
+impl ConnCodec {
+    /// For the parameters of a connection.
+    pub fn new(params: ConnParams, compressor: Option<Box<Compressor>>) -> Self {
+        let deflate = match params.compression {
+            Compression::Deflate(params) => Some(params),
+            Compression::None | Compression::Zlib | Compression::Zstd | Compression::ZstdDict(_) => None,
+        };
+        Self {
+            encoding: params.encoding,
+            name: params.compression.name(),
+            way: Way::of(params.compression, params.encoding),
+            shares_search: compressor.as_ref().is_some_and(|compressor| compressor.shares_search()),
+            compressor,
+            deflate,
+        }
+    }
+
+    pub fn encoding(&self) -> Encoding {
+        self.encoding
+    }
+
+    /// Name of the compression in logs and `/v1`.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Rows of the table of sent bytes that count for the connection.
+    pub fn way(&self) -> Way {
+        self.way
+    }
+
+    /// Negotiated permessage-deflate.
+    pub fn deflate(&self) -> Option<DeflateParams> {
+        self.deflate
+    }
+
+    /// The compressed stream. None: messages are uncompressed, or compressed without state.
+    pub fn compressor(&self) -> Option<&Compressor> {
+        self.compressor.as_deref()
+    }
+
+    /// The compressed stream, to write to.
+    pub fn compressor_mut(&mut self) -> Option<&mut Compressor> {
+        self.compressor.as_deref_mut()
+    }
+
+    /// Whether the connection's events are searched once for all recipients.
+    pub fn shares_search(&self) -> bool {
+        self.shares_search
+    }
+
+    /// Form of dispatches, if the connection has no stream.
+    pub fn form(&self) -> Form {
+        match self.deflate {
+            Some(params) if self.compressor.is_none() => Form::Prepared(SharedWindow::of(params.server_window_bits)),
+            _ => Form::Plain(Framing::websocket(self.encoding)),
+        }
+    }
+
+    /// Name of the component that compresses, for `/v1`. None: it has no compression.
+    pub fn writer(&self) -> Option<&'static str> {
+        match (&self.compressor, self.deflate) {
+            (Some(compressor), _) => Some(compressor.writer()),
+            (None, Some(_)) => Some("prepared"),
+            (None, None) => None,
+        }
+    }
+
+    /// Heap memory of the stream in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.compressor.as_ref().map_or(0, |compressor| compressor.memory_bytes())
+    }
+}
