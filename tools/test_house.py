@@ -91,6 +91,11 @@ class NamesInDocuments(unittest.TestCase):
         self.assertEqual(self.problems(names.check_architecture, "`Picture`"), ["no code defines `Picture` of `Picture`"])
         self.assertEqual(self.problems(names.check_architecture, "`Relay::transfer`"), ["`Relay` has no `transfer`"])
 
+    def test_members_that_documents_name_exist(self):
+        fine = "`Relay::handle` and `TcpStream::connect`, whose type is another's"
+        self.assertEqual(self.problems(names.check_document, fine), [])
+        self.assertEqual(self.problems(names.check_document, "`Relay::transfer()`"), ["`Relay` has no `transfer`"])
+
     def test_files_of_the_architecture_exist(self):
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder) / "relay" / "src" / "audience.rs"

@@ -1,5 +1,7 @@
 """Names of code in documents are names that code has.
 
+Documents      A `Type::member` in README.md, CONTRIBUTING.md or docs/ exists, if crates/ defines the type; and so do the
+               files of crates/ that they name.
 Architecture   `Type`, `Type::function` and `module::function` in ARCHITECTURE.md are defined in crates/; `crate/src/file.rs`
                and the files of its table of crates exist.
 Glossary       A name in the third column is defined. A row with an older name in the fourth column names the future
@@ -72,6 +74,16 @@ def missing_files(text, crates):
                 yield number, f"there is no crates/{name}"
 
 
+def check_document(text, names):
+    """As `check_architecture`, but only for members of types that the sources define: documents name others' code too."""
+    for number, line in enumerate(text.splitlines(), 1):
+        for found in CODE.finditer(line):
+            parts = found[1].removesuffix("()").split("::")
+            for owner, member in zip(parts, parts[1:]):
+                if TYPE.match(owner) and owner in names.defined and not names.is_member(owner, member):
+                    yield number, f"`{owner}` has no `{member}`"
+
+
 def check_glossary(text, names):
     for number, line in enumerate(text.splitlines(), 1):
         cells = [cell.strip() for cell in line.split("|")]
@@ -115,8 +127,18 @@ def check_retired(rows, crates):
                     yield path, number, f"`{name}` is a retired name: use {here[name]}"
 
 
+def documents():
+    """Documents whose names are checked. Those of the glossary and ARCHITECTURE.md are checked by rules of their own."""
+    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+
+
 def check():
     names = read_sources()
+    for path in documents():
+        if path != GLOSSARY:
+            text = path.read_text(encoding="utf-8")
+            for number, problem in (*check_document(text, names), *missing_files(text, ROOT / "crates")):
+                yield f"{path.relative_to(ROOT)}:{number}: {problem}"
     rows = read_retired(GLOSSARY.read_text(encoding="utf-8"))
     for path, number, problem in check_retired(rows, ROOT / "crates"):
         yield f"{path.relative_to(ROOT)}:{number}: {problem}"
