@@ -356,8 +356,8 @@ fn sockets(args: SocketsArgs) -> Result<()> {
         println!("deliveries                {}", result.deliveries);
         println!("sent by                   {}", if result.io_uring { "io_uring" } else { "send()" });
         println!("CPU per delivery          {:.2} µs", result.cpu_us_per_delivery);
-        println!("baseline: CPU per send       {:.2} µs", result.baseline_cpu_us_per_send);
-        println!("ratio to the baseline        {:.2}", result.ratio_to_baseline);
+        println!("baseline: CPU per send    {:.2} µs", result.baseline_cpu_us_per_send);
+        println!("ratio to the baseline     {:.2}", result.ratio_to_baseline);
         println!("bytes per delivery        {:.1}", result.bytes_per_delivery);
         println!("RSS per idle connection   {} bytes", result.rss_bytes_per_connection);
     }

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn t1_one_tells_and_no_change_is_lost() {
+    fn t1_one_announces_and_no_change_is_lost() {
         let announcements = Arc::new(Announcements::default());
         let user = UserId::new(1);
         let mut first = announcements.begin(user).unwrap();
@@ -80,8 +80,8 @@ mod tests {
         let second = announcements.begin(user).unwrap();
         assert!(!first.take_change(), "its turn has ended");
         drop(first);
-        assert!(announcements.begin(user).is_none(), "the second is still announcements");
+        assert!(announcements.begin(user).is_none(), "the second is still running");
         drop(second);
-        assert!(announcements.begin(user).is_some(), "a announcements that was given up does not block others");
+        assert!(announcements.begin(user).is_some(), "an abandoned announcement does not block others");
     }
 }
