@@ -1,18 +1,18 @@
 //! Format: what differs between streams of zstd and of deflate once it is known what a text may refer to.
 
 use crate::{
-    alone::Copy,
     deflate::{self, symbols::Symbols},
-    dictionary::Dictionary,
-    envelope::Head,
-    fast::FastLimits,
-    fast_choice::{Groups, Parsed},
+    entropy::tables::Tables,
     history::PARENTS_MAX,
-    prepared::Prepared,
-    price::{DeflatePrices, Prices, ZstdPrices},
-    sources::{Distances, Sources},
-    tables::Tables,
-    zstd::{self, alone::Room},
+    parse::cache::Prepared,
+    parse::prices::{DeflatePrices, Prices, ZstdPrices},
+    parse::selection::{Groups, Parsed},
+    search::dictionary::Dictionary,
+    search::finder::FastLimits,
+    search::standalone::Copy,
+    stream::envelope::Head,
+    stream::references::{Distances, Sources},
+    zstd::{self, standalone::Room},
 };
 
 /// What pieces cost, per format.
@@ -117,7 +117,7 @@ impl Format for Zstd {
     ) {
         program.write(state, tables, distances, head, out);
         if !tail.is_empty() {
-            zstd::alone::write(state, tables, room, tail, &[], out);
+            zstd::standalone::write(state, tables, room, tail, &[], out);
         }
     }
 
@@ -128,7 +128,7 @@ impl Format for Zstd {
         copies: &[Copy],
         out: &mut Vec<u8>,
     ) {
-        zstd::alone::write(state, tables, room, message, copies, out);
+        zstd::standalone::write(state, tables, room, message, copies, out);
     }
 }
 
@@ -194,6 +194,6 @@ impl Format for Deflate {
         copies: &[Copy],
         out: &mut Vec<u8>,
     ) {
-        deflate::alone::write(state, symbols, message, copies, out);
+        deflate::standalone::write(state, symbols, message, copies, out);
     }
 }

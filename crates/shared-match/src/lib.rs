@@ -39,38 +39,22 @@
 //! recipients have, and how far back their streams reach. See docs/security.md, "Lengths of frames".
 #![forbid(unsafe_code)]
 
-mod alone;
-mod begun;
-mod bits;
-mod candidates;
-mod codes;
 mod deflate;
-mod dictionary;
-mod envelope;
-mod fast;
-mod fast_choice;
+mod entropy;
 mod format;
-mod fse;
 mod history;
-mod huffman;
 mod matcher;
 mod parse;
-mod places;
-mod prepared;
-mod price;
-mod ring;
-mod sources;
-mod spans;
-mod tables;
-mod track;
+mod search;
+mod stream;
 mod train;
 mod zstd;
 
 pub use deflate::{Container, DeflateStream};
-pub use dictionary::{Dictionary, DictionaryError};
+pub use entropy::tables::{Form, Tables, TablesError};
 pub use history::{Domain, Scope};
 pub use matcher::{Counters, Effort, Forgotten, Limits, Matcher};
-pub use ring::BodyId;
-pub use tables::{Form, Tables, TablesError};
+pub use search::dictionary::{Dictionary, DictionaryError};
+pub use stream::position_ring::BodyId;
 pub use train::{Sample, train};
 pub use zstd::{WINDOW_LOG as ZSTD_WINDOW_LOG, ZstdStream};

@@ -7,23 +7,23 @@
 //!             again for each of `begun::DICTIONARIES_MAX` dictionaries. An older text is written as if it were this connection's alone.
 
 use crate::{
-    alone::{Alone, Copy},
-    begun::Begun,
     deflate::{self, DeflateStream, symbols::Symbols},
-    dictionary::{Dictionary, InFront, TEXT_BYTES_MAX as DICTIONARY_TEXT_BYTES_MAX},
-    envelope::{EarlierHead, Head, NAME_BYTES_MAX, Tail, around, digits_of, span_of},
-    fast::{FastParser, FastTask, Similar},
-    fast_choice::{FastChoice, Parsed, Parsers, Probes, Served, groups_max, shrink},
+    entropy::tables::{Form, Tables},
     format::{Deflate, Format, PricesOf, Shelf, Zstd},
     history::{Domain, History, Scope, Searched},
     parse::Parser,
-    prepared::Prepared,
-    price::{DeflatePrices, ZstdPrices},
-    ring::BodyId,
-    sources::{Distances, Standpoint},
-    tables::{Form, Tables},
-    track::Track,
-    zstd::{self, ZstdStream, alone::Room},
+    parse::cache::Prepared,
+    parse::dictionary_parses::Begun,
+    parse::prices::{DeflatePrices, ZstdPrices},
+    parse::selection::{FastChoice, Parsed, Parsers, Probes, Served, groups_max, shrink},
+    search::dictionary::{Dictionary, InFront, TEXT_BYTES_MAX as DICTIONARY_TEXT_BYTES_MAX},
+    search::finder::{FastParser, FastTask, Similar},
+    search::standalone::{Alone, Copy},
+    stream::envelope::{EarlierHead, Head, NAME_BYTES_MAX, Tail, around, digits_of, span_of},
+    stream::position_ring::BodyId,
+    stream::references::{Distances, Standpoint},
+    stream::state::Track,
+    zstd::{self, ZstdStream, standalone::Room},
 };
 use std::collections::VecDeque;
 
@@ -423,7 +423,7 @@ impl Matcher {
         } else {
             self.alone.find(message, longest, window)
         };
-        zstd::alone::write(&mut stream.state, &self.tables, &mut self.room, message, copies, out);
+        zstd::standalone::write(&mut stream.state, &self.tables, &mut self.room, message, copies, out);
         stream.track.advance(message.len());
     }
 
@@ -432,7 +432,7 @@ impl Matcher {
         self.counters.alone_total += 1;
         let (longest, window) = (deflate::MATCH_BYTES_MAX as usize, stream.state.window() as usize);
         let copies = self.alone.find(message, longest, window);
-        deflate::alone::write(&mut stream.state, &mut self.symbols, message, copies, out);
+        deflate::standalone::write(&mut stream.state, &mut self.symbols, message, copies, out);
         stream.track.advance(message.len());
     }
 

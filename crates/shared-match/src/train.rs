@@ -4,18 +4,18 @@
 //!             for the parses depend on the prices.
 
 use crate::{
-    codes,
-    envelope::{Head, around, span_of},
-    fast::{FastParser, FastTask, Similar},
+    entropy::tables::{Form, Histogram, Tables},
     format::{Format, Zstd},
     history::{History, Scope},
     matcher::Effort,
+    parse::prices::{Prices, ZstdPrices},
     parse::{Offset, Parser, Past, Sequence, Task},
-    price::{Prices, ZstdPrices},
-    sources::{Distances, Sources, Standpoint},
-    tables::{Form, Histogram, Tables},
-    track::Track,
+    search::finder::{FastParser, FastTask, Similar},
+    stream::envelope::{Head, around, span_of},
+    stream::references::{Distances, Sources, Standpoint},
+    stream::state::Track,
     zstd::WINDOW_BYTES,
+    zstd::codes,
 };
 
 /// The tables hardly change after this many rounds.

@@ -1,7 +1,7 @@
 //! Dynamic codes: Huffman codes for one block, and their description in its header (RFC 1951 §3.2.7).
 
 use super::code;
-use crate::{bits::BitWriter, huffman::limited_lengths};
+use crate::{entropy::bits::BitWriter, entropy::huffman::limited_lengths};
 use std::sync::LazyLock;
 
 /// Order in which the code lengths of the code-length code are written.

@@ -6,15 +6,15 @@
 use super::{
     DeflateState, WINDOW_BYTES_MAX,
     code::{self, DISTANCE_SYMBOLS, END_OF_BLOCK},
-    own::{self, DistanceCode, Own},
+    dynamic_codes::{self, DistanceCode, Own},
 };
 use crate::{
-    bits::{self, BitWriter, Few, PUT_BITS_MAX},
-    candidates::ITSELF,
-    envelope::Head,
+    entropy::bits::{self, BitWriter, Few, PUT_BITS_MAX},
     parse::{Alignment, Sequence},
-    ring::BodyId,
-    sources::{Distances, Sources},
+    search::candidates::ITSELF,
+    stream::envelope::Head,
+    stream::position_ring::BodyId,
+    stream::references::{Distances, Sources},
 };
 
 /// A block with the fixed code, not the last.
@@ -141,7 +141,7 @@ fn counted(bytes: &[u8], sequences: &[Sequence]) -> [u64; 288] {
 fn own_codes(bytes: &[u8], sequences: &[Sequence], distance_of: impl Fn(BodyId) -> Option<u32>) -> Option<Own> {
     let literals = counted(bytes, sequences);
     let mut distances = [0u64; 32];
-    let (fixed, fixed_distances) = own::fixed();
+    let (fixed, fixed_distances) = dynamic_codes::fixed();
     let fixed_bits = fixed.bits(&literals);
     if fixed_bits < OWN_BITS_MIN {
         return None;

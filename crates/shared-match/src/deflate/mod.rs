@@ -4,15 +4,15 @@
 //! Invariants  D1 after each message a reader that has all bytes so far can decode it to its last byte.
 //! Spec        RFC 1951, RFC 1950 §2.2 (header), RFC 7692 §7.2.1 (how a message ends in permessage-deflate).
 
-pub mod alone;
 pub mod code;
-mod own;
-pub mod program;
+mod dynamic_codes;
+pub mod encoded_parse;
+pub mod standalone;
 pub mod symbols;
 
-pub use program::Program;
+pub use encoded_parse::Program;
 
-use crate::{bits::BitWriter, track::Track};
+use crate::{entropy::bits::BitWriter, stream::state::Track};
 
 /// Longest match.
 pub const MATCH_BYTES_MAX: u32 = 258;
@@ -56,7 +56,7 @@ impl DeflateStream {
 
     /// Appends a message uncompressed, in the stream's format: for clients before IDENTIFY.
     pub fn store(&mut self, message: &[u8], out: &mut Vec<u8>) {
-        alone::store(&mut self.state, message, out);
+        standalone::store(&mut self.state, message, out);
         self.track.advance(message.len());
     }
 

@@ -2,13 +2,13 @@
 
 use super::{
     DeflateState,
-    own::{self, Own},
-    program::FIXED_BLOCK,
+    dynamic_codes::{self, Own},
+    encoded_parse::FIXED_BLOCK,
     symbols::{Codes, Counts, Symbols},
 };
 use crate::{
-    alone::Copy,
-    bits::{self, BitWriter},
+    entropy::bits::{self, BitWriter},
+    search::standalone::Copy,
 };
 
 /// Shorter messages go as they are.
@@ -62,7 +62,7 @@ fn bytes_max(message: &[u8], copies: &[Copy]) -> usize {
 fn put_block(symbols: &mut Symbols, content: &[u8], copies: &[Copy], writer: &mut BitWriter<'_>) {
     symbols.list(content, copies);
     let Counts { literals, distances, extra_bits } = symbols.counts();
-    let fixed = own::fixed();
+    let fixed = dynamic_codes::fixed();
     let fixed_bits = fixed.0.bits(&literals) + fixed.1.bits(&distances) + extra_bits;
     let stored_bits = 40 + 8 * content.len() as u64;
     let own = (content.len() > 512).then(|| Own::new(&literals, &distances)).flatten();

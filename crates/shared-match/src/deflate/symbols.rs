@@ -7,11 +7,11 @@
 
 use super::{
     code::{self, Coded, END_OF_BLOCK},
-    own::{self, DistanceCode, LiteralCode},
+    dynamic_codes::{self, DistanceCode, LiteralCode},
 };
 use crate::{
-    alone::Copy,
-    bits::{BitWriter, Few},
+    entropy::bits::{BitWriter, Few},
+    search::standalone::Copy,
 };
 use std::sync::LazyLock;
 
@@ -179,7 +179,8 @@ pub struct Codes([CodeOf; INDICES]);
 impl Codes {
     /// The fixed codes, prebuilt, because short messages use them.
     pub fn fixed() -> &'static Self {
-        static FIXED: LazyLock<Codes> = LazyLock::new(|| Codes::new(&own::fixed().0, &own::fixed().1));
+        static FIXED: LazyLock<Codes> =
+            LazyLock::new(|| Codes::new(&dynamic_codes::fixed().0, &dynamic_codes::fixed().1));
         &FIXED
     }
 

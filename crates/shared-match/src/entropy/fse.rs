@@ -2,7 +2,7 @@
 //!
 //! Spec  RFC 8878 §4.1 (tables, descriptions); the state machine is J. Duda's tANS as Zstandard defines it.
 
-use crate::bits::{self, BitBuffer, Few};
+use crate::entropy::bits::{self, BitBuffer, Few};
 
 /// State transition of a symbol.
 #[derive(Clone, Copy, Debug, Default)]

@@ -3,8 +3,8 @@
 //! Spec  RFC 8878 §4.2. Lengths are limited by package-merge (Larmore and Hirschberg, 1990).
 
 use crate::{
-    bits::{self, BitBuffer, PUT_BITS_MAX},
-    fse::{FseTable, code_interleaved, normalise},
+    entropy::bits::{self, BitBuffer, PUT_BITS_MAX},
+    entropy::fse::{FseTable, code_interleaved, normalise},
 };
 
 /// Longest code that zstd's literals may have.

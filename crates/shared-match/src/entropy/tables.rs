@@ -6,9 +6,9 @@
 //! Spec        RFC 8878 §3.1.1.3.
 
 use crate::{
-    codes::{LITERALS_SYMBOLS, MATCH_SYMBOLS, OFFSET_SYMBOLS},
-    fse::{FseTable, normalise},
-    huffman::Huffman,
+    entropy::fse::{FseTable, normalise},
+    entropy::huffman::Huffman,
+    zstd::codes::{LITERALS_SYMBOLS, MATCH_SYMBOLS, OFFSET_SYMBOLS},
 };
 use std::sync::OnceLock;
 
@@ -137,8 +137,8 @@ impl Tables {
     /// The tables that were trained ahead, from the traffic mix that `guildhall-bench codec` measures with.
     pub fn built_in(form: Form) -> Self {
         let stored: &[u8] = match form {
-            Form::Json => include_bytes!("../tables/json.bin"),
-            Form::Etf => include_bytes!("../tables/etf.bin"),
+            Form::Json => include_bytes!("../../tables/json.bin"),
+            Form::Etf => include_bytes!("../../tables/etf.bin"),
         };
         Self::from_bytes(stored).expect("a test reads the built-in tables")
     }

@@ -8,8 +8,8 @@
 
 use super::{BodyId, Entry, HistoryKey};
 use crate::{
-    fast::{FastIndex, WAYS},
-    places::{Kept, Place},
+    history::position::{Kept, Place},
+    search::finder::{FastIndex, WAYS},
 };
 use smallvec::{SmallVec, smallvec};
 use std::collections::VecDeque;

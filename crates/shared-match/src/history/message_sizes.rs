@@ -4,7 +4,7 @@
 //! Invariants  W1 what lies between two texts of a stream is the sum of what was sent in between, so a ring need not
 //!             remember each position.
 
-use crate::ring::BodyId;
+use crate::stream::position_ring::BodyId;
 
 /// What all messages with a text have in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -12,14 +12,16 @@
 //!             not written any more; streams stay valid, for they hold what was sent.
 
 mod domain;
+pub mod message_sizes;
+pub mod position;
 
 pub use domain::{Domain, DomainHistory, PARENTS_MAX, Scope};
 
 use crate::{
-    dictionary::DICTIONARY,
-    places::Place,
-    ring::BodyId,
-    spans::{Span, Spans},
+    history::message_sizes::{Span, Spans},
+    history::position::Place,
+    search::dictionary::DICTIONARY,
+    stream::position_ring::BodyId,
 };
 use domain::{CAPACITY_MIN, GRAIN, NAMED_MAX};
 use foldhash::fast::FixedState;

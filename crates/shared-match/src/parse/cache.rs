@@ -4,12 +4,12 @@
 //! Limits      those of `fast_choice`.
 
 use crate::{
-    begun::Begun,
     deflate,
-    fast_choice::{Groups, Probes},
     history::Searched,
     matcher::Effort,
-    ring::BodyId,
+    parse::dictionary_parses::Begun,
+    parse::selection::{Groups, Probes},
+    stream::position_ring::BodyId,
     zstd,
 };
 

@@ -5,9 +5,9 @@
 
 use super::{Alignment, Offset, Sequence, Task};
 use crate::{
-    candidates::Candidate,
     deflate::MATCH_BYTES_MAX,
-    price::{DeflatePrices, PADDING},
+    parse::prices::{DeflatePrices, PADDING},
+    search::candidates::Candidate,
 };
 
 /// Lengths that are tried together.

@@ -5,7 +5,7 @@
 //! Limits      `DICTIONARIES_MAX` dictionaries per text, the first that are needed: streams with another one are
 //!             written like those without. Nothing is searched before a text is written to such a stream.
 
-use crate::dictionary::{Dictionary, TEXT_BYTES_MAX};
+use crate::search::dictionary::{Dictionary, TEXT_BYTES_MAX};
 use smallvec::SmallVec;
 use std::sync::Arc;
 

@@ -5,15 +5,19 @@
 //! Invariants  P1 a parse and its sources reproduce the body. P2 it refers to sources of its candidates only.
 //! Limits      `SOURCES_MAX` bodies that it refers to: those that provide the most bytes.
 
-mod plain;
-mod repeats;
+pub mod cache;
+mod deflate_parser;
+pub mod dictionary_parses;
+pub mod prices;
+pub mod selection;
+mod zstd_parser;
 
 use crate::{
-    candidates::{Candidate, Candidates, ITSELF},
-    dictionary::{DICTIONARY, Dictionary},
     history::{Entry, History},
-    price::Prices,
-    ring::BodyId,
+    parse::prices::Prices,
+    search::candidates::{Candidate, Candidates, ITSELF},
+    search::dictionary::{DICTIONARY, Dictionary},
+    stream::position_ring::BodyId,
 };
 
 /// Bodies that one parse may refer to: each is looked up on every connection.
@@ -80,8 +84,8 @@ pub struct Task<'a> {
 /// Memory for parsing, reused between parses.
 #[derive(Debug, Default)]
 pub struct Parser {
-    repeats: repeats::Parser,
-    plain: plain::Parser,
+    repeats: zstd_parser::Parser,
+    plain: deflate_parser::Parser,
 }
 
 impl Parser {

@@ -1,9 +1,9 @@
 //! Prices: cost of the elements of a parse in a format.
 
 use crate::{
-    codes::{self, LITERALS_RUN_MAX},
     deflate,
-    tables::Tables,
+    entropy::tables::Tables,
+    zstd::codes::{self, LITERALS_RUN_MAX},
 };
 
 /// Those of the format in question.

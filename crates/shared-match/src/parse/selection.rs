@@ -9,17 +9,17 @@
 //!             end one without any. `GROUP_PARSES_MAX` parses per group, and one of what all its connections have.
 
 use crate::{
-    candidates::ITSELF,
-    dictionary::Dictionary,
-    fast::{FastLimits, FastParser, FastTask, SIMILAR_MAX, Similar},
+    history::message_sizes::Spans,
     history::{Entry, History, Searched},
     matcher::{Counters, Effort},
+    parse::prices::Prices,
     parse::{Parser, Past, Sequence, Task},
-    price::Prices,
-    ring::BodyId,
-    sources::{Missing, Standpoint},
-    spans::Spans,
-    track::Track,
+    search::candidates::ITSELF,
+    search::dictionary::Dictionary,
+    search::finder::{FastLimits, FastParser, FastTask, SIMILAR_MAX, Similar},
+    stream::position_ring::BodyId,
+    stream::references::{Missing, Standpoint},
+    stream::state::Track,
 };
 use smallvec::SmallVec;
 

@@ -5,11 +5,11 @@
 
 use super::{Alignment, Offset, Past, Sequence, Task};
 use crate::{
-    candidates::{Candidate, ITSELF},
-    dictionary::DICTIONARY,
-    places::equal_bytes,
-    price::ZstdPrices,
-    ring::BodyId,
+    history::position::equal_bytes,
+    parse::prices::ZstdPrices,
+    search::candidates::{Candidate, ITSELF},
+    search::dictionary::DICTIONARY,
+    stream::position_ring::BodyId,
 };
 
 /// A repeat that long is taken without looking at the ways around it.

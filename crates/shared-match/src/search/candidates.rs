@@ -3,7 +3,7 @@
 //! Owns        per position the candidates that are longer than every nearer one.
 //! Limits      those of the search that finds them (`fast`).
 
-use crate::ring::BodyId;
+use crate::stream::position_ring::BodyId;
 
 /// A text may look back into itself.
 pub const ITSELF: BodyId = 0;
@@ -11,7 +11,7 @@ pub const ITSELF: BodyId = 0;
 /// Equal bytes in an earlier text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// [`ITSELF`], [`DICTIONARY`](crate::dictionary::DICTIONARY) or an earlier text.
+    /// [`ITSELF`], [`DICTIONARY`](crate::search::dictionary::DICTIONARY) or an earlier text.
     pub source: BodyId,
     /// Position in the source.
     pub from: u32,

@@ -11,9 +11,9 @@
 //!             `TEXT_BYTES_MAX`, and the first `ALONE_BYTES_MAX` of other messages.
 
 use crate::{
-    alone::{Before, Looked, Match},
-    places::equal_bytes,
-    ring::BodyId,
+    history::position::equal_bytes,
+    search::standalone::{Before, Looked, Match},
+    stream::position_ring::BodyId,
     zstd::WINDOW_BYTES,
 };
 use std::ops::Range;

@@ -7,14 +7,14 @@
 //! Limits      the two newest positions of each hash; `FastIndex` takes as many bytes as its domain's ring at most.
 
 use crate::{
-    alone::Copy,
-    candidates::{Candidate, Candidates, ITSELF},
-    dictionary::{DICTIONARY, Dictionary},
+    history::position::{Place, equal_bytes},
     history::{DomainHistory, Entry, History, PARENTS_MAX, Searched},
     matcher::Effort,
     parse::{Alignment, Offset, Sequence, best_sources},
-    places::{Place, equal_bytes},
-    ring::BodyId,
+    search::candidates::{Candidate, Candidates, ITSELF},
+    search::dictionary::{DICTIONARY, Dictionary},
+    search::standalone::Copy,
+    stream::position_ring::BodyId,
 };
 use guildhall_prefetch::prefetch;
 use smallvec::SmallVec;

@@ -2,7 +2,7 @@
 //!
 //! JSON has the seq in front of the body, in the head; ETF behind it, in the tail.     Spec  docs/protocol.md 1.2, 2.2.
 
-use crate::{alone::Copy, spans::Span, tables::Form, track::Track};
+use crate::{entropy::tables::Form, history::message_sizes::Span, search::standalone::Copy, stream::state::Track};
 
 /// Longest head.
 pub const HEAD_BYTES_MAX: usize = 96;

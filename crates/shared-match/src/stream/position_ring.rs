@@ -9,7 +9,7 @@
 //! Limits      `GROUPS_MAX` groups of up to `GROUP_TEXTS_MAX`, `AGE_MAX` texts, and the reach that the caller gives; the oldest
 //!             are forgotten.
 
-use crate::spans::{SET_BITS, Spans};
+use crate::history::message_sizes::{SET_BITS, Spans};
 use guildhall_prefetch::prefetch;
 
 /// A text's number in its matcher; later ones are larger.
@@ -436,7 +436,7 @@ impl PositionRing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spans::Span;
+    use crate::history::message_sizes::Span;
     use guildhall_stdx::Rng;
     use std::collections::BTreeSet;
 

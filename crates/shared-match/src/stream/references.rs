@@ -1,12 +1,12 @@
 //! Sources: the texts that a parse refers to, and how far back each is in one connection's stream.
 
 use crate::{
-    candidates::ITSELF,
-    dictionary::DICTIONARY,
+    history::message_sizes::Spans,
     parse::{Alignment, SOURCES_MAX, Sequence},
-    ring::BodyId,
-    spans::Spans,
-    track::Track,
+    search::candidates::ITSELF,
+    search::dictionary::DICTIONARY,
+    stream::position_ring::BodyId,
+    stream::state::Track,
 };
 use smallvec::SmallVec;
 

@@ -5,8 +5,8 @@
 //! Invariants  K1 a position is that of a text that was written to this very stream, whole.
 
 use crate::{
-    ring::{BodyId, PositionRing},
-    spans::Spans,
+    history::message_sizes::Spans,
+    stream::position_ring::{BodyId, PositionRing},
     zstd,
 };
 

@@ -9,15 +9,15 @@ use super::{
     sequence::{CodedSequence, SEQUENCE_BYTES_MAX, States},
 };
 use crate::{
-    bits::{self, BitBuffer, BitWriter, Few},
-    candidates::ITSELF,
-    codes,
-    envelope::{HEAD_BYTES_MAX, Head, HeadCopy},
-    fse::FseState,
+    entropy::bits::{self, BitBuffer, BitWriter, Few},
+    entropy::fse::FseState,
+    entropy::tables::Tables,
     parse::{Alignment, Offset, Sequence},
-    ring::BodyId,
-    sources::{Distances, Sources},
-    tables::Tables,
+    search::candidates::ITSELF,
+    stream::envelope::{HEAD_BYTES_MAX, Head, HeadCopy},
+    stream::position_ring::BodyId,
+    stream::references::{Distances, Sources},
+    zstd::codes,
 };
 
 /// Maximum number of literals per block, which leaves room for a head.

@@ -5,16 +5,17 @@
 //!             repeated offset was used in the same message, because earlier ones in the stream are unknown.
 //! Spec        RFC 8878 §3.1.1.
 
-pub mod alone;
-pub mod program;
+pub mod codes;
+pub mod encoded_parse;
 pub mod section;
 mod sequence;
+pub mod standalone;
 
-pub use program::Program;
+pub use encoded_parse::Program;
 
 use crate::{
-    dictionary::{Dictionary, USED_BYTES},
-    track::Track,
+    search::dictionary::{Dictionary, USED_BYTES},
+    stream::state::Track,
 };
 use std::sync::Arc;
 

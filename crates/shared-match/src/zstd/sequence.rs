@@ -1,10 +1,10 @@
 //! Sequence: one sequence as its three codes, and how far these are: the same for what many get and for what one gets alone.
 
 use crate::{
-    bits::Few,
-    codes::{self, Coded},
-    fse::FseState,
-    tables::Tables,
+    entropy::bits::Few,
+    entropy::fse::FseState,
+    entropy::tables::Tables,
+    zstd::codes::{self, Coded},
 };
 
 /// Maximum size of a sequence: the three codes and their extra bits.

@@ -6,12 +6,12 @@ use super::{
     sequence::{CodedSequence, SEQUENCE_BYTES_MAX, States},
 };
 use crate::{
-    alone::Copy,
-    bits,
-    codes::{self, LITERALS_RUN_MAX, LITERALS_SYMBOLS, MATCH_SYMBOLS, OFFSET_SYMBOLS},
-    fse::{FseTable, normalise},
-    huffman::Huffman,
-    tables::{Histogram, Tables},
+    entropy::bits,
+    entropy::fse::{FseTable, normalise},
+    entropy::huffman::Huffman,
+    entropy::tables::{Histogram, Tables},
+    search::standalone::Copy,
+    zstd::codes::{self, LITERALS_RUN_MAX, LITERALS_SYMBOLS, MATCH_SYMBOLS, OFFSET_SYMBOLS},
 };
 
 /// A block ends after the sequence that reaches this many bytes of content.

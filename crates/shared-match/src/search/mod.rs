@@ -1,0 +1,6 @@
+//! Search: earlier occurrences of a body's bytes, as zlib's and zstd's match finders have them.
+
+pub mod candidates;
+pub mod dictionary;
+pub mod finder;
+pub mod standalone;
