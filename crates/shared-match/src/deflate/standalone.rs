@@ -19,6 +19,8 @@ const CONTENT_BYTES: usize = 48 << 10;
 const COPY_BYTES_MAX: usize = 4;
 /// Overhead of a block, with rounding.
 const BLOCK_BYTES: usize = 32;
+/// What telling a code of its own takes, nearly always: with fewer symbols, which would take less, it saves less than that.
+const TOLD_BITS_MIN: u64 = 300;
 /// A stored block holds at most this.
 const STORED_BYTES_MAX: usize = 65_535;
 
@@ -65,7 +67,8 @@ fn put_block(symbols: &mut Symbols, content: &[u8], copies: &[Copy], writer: &mu
     let fixed = dynamic_codes::fixed();
     let fixed_bits = fixed.0.bits(&literals) + fixed.1.bits(&distances) + extra_bits;
     let stored_bits = 40 + 8 * content.len() as u64;
-    let own = (content.len() > 512).then(|| Own::new(&literals, &distances)).flatten();
+    let least_bits = entropy_bits(&literals) + entropy_bits(&distances) + TOLD_BITS_MIN + extra_bits;
+    let own = (least_bits < fixed_bits.min(stored_bits)).then(|| Own::new(&literals, &distances)).flatten();
     let own_bits = own.as_ref().map_or(u64::MAX, |own| {
         own.header_bits() + own.literals.bits(&literals) + own.distances.bits(&distances) + extra_bits
     });
@@ -78,6 +81,13 @@ fn put_block(symbols: &mut Symbols, content: &[u8], copies: &[Copy], writer: &mu
         writer.put(FIXED_BLOCK.0, FIXED_BLOCK.1);
         symbols.put(Codes::fixed(), writer);
     }
+}
+
+/// Fewer bits than any code takes for symbols that occur so often: rules out most blocks, and costs a tenth of making a code.
+fn entropy_bits(counts: &[u64]) -> u64 {
+    let total = counts.iter().sum::<u64>() as f32;
+    let used = counts.iter().filter(|count| **count > 0).map(|count| *count as f32);
+    used.map(|count| count * (total / count).log2()).sum::<f32>() as u64
 }
 
 fn put_stored(content: &[u8], writer: &mut BitWriter<'_>) {

@@ -8,8 +8,7 @@
 
 use super::{BodyId, Entry, HistoryKey};
 use crate::{
-    history::position::{Kept, Place},
-    search::finder::{FastIndex, WAYS},
+    history::hash_index::{HashIndex, Position, WAYS},
 };
 use smallvec::{SmallVec, smallvec};
 use std::collections::VecDeque;
@@ -101,7 +100,7 @@ pub struct DomainHistory {
     ordinals: Vec<u32>,
     /// Bodies that were evicted.
     evicted: u32,
-    fast: FastIndex,
+    fast: HashIndex,
     /// The newest body in `fast`.
     fast_until: BodyId,
     next_address: u64,
@@ -121,7 +120,7 @@ impl DomainHistory {
             owners: Vec::new(),
             ordinals: Vec::new(),
             evicted: 0,
-            fast: FastIndex::default(),
+            fast: HashIndex::default(),
             fast_until: 0,
             next_address: BEGIN,
             refused_until: 0,
@@ -176,9 +175,6 @@ impl DomainHistory {
     /// [`DomainHistory::catch_up_fast`].
     pub fn push(&mut self, mut entry: Entry, body: &[u8]) {
         let taken = body.len().next_multiple_of(GRAIN);
-        if self.next_address + 2 * self.capacity() as u64 > u64::from(u32::MAX) {
-            self.rebuild(self.capacity());
-        }
         let address = self.address_for(taken);
         self.next_address = address + taken as u64;
         while self.entries.front().is_some_and(|oldest| oldest.address + (self.capacity() as u64) < self.next_address) {
@@ -237,7 +233,7 @@ impl DomainHistory {
             self.ordinals[to..to + taken].copy_from_slice(&ordinals[from..from + taken]);
         }
         let oldest = self.entries.front().map_or(self.next_address, |oldest| oldest.address);
-        self.fast.resize(&self.bytes, Place::of(oldest));
+        self.fast.resize(&self.bytes, oldest, self.next_address);
         self.refused_until = 0;
     }
 
@@ -263,7 +259,7 @@ impl DomainHistory {
         self.owners = vec![0; capacity / GRAIN];
         self.ordinals = vec![0; capacity / GRAIN];
         self.evicted = 0;
-        self.fast = FastIndex::new(capacity);
+        self.fast = HashIndex::new(capacity);
         self.fast_until = 0;
         (self.next_address, self.refused_until) = (BEGIN, 0);
         self.named.clear();
@@ -300,15 +296,16 @@ impl DomainHistory {
         });
         let from = end - missing.count();
         for entry in self.entries.range(from..end) {
-            let start = entry.address as usize & (self.bytes.len() - 1);
-            self.fast.insert(&self.bytes[start..start + entry.length as usize], entry.place(0), entry.is_sparse);
+            let begin = Position::of(entry.address, self.bytes.len());
+            let body = &self.bytes[begin.index()..begin.index() + entry.length as usize];
+            self.fast.insert(body, begin, entry.is_sparse);
             self.fast_until = entry.id;
         }
     }
 
     /// Positions that the fast index holds for these bytes.
     #[inline]
-    pub fn look_up_fast(&self, eight: u64) -> [Place; 2 * WAYS] {
+    pub fn look_up_fast(&self, eight: u64) -> [Option<Position>; 2 * WAYS] {
         self.fast.look_up(eight)
     }
 
@@ -348,23 +345,38 @@ impl DomainHistory {
         &self.bytes[start..start + entry.length as usize]
     }
 
-    /// The bytes of all bodies.
+    /// Where a body begins.
     #[inline]
-    pub fn kept(&self) -> Kept<'_> {
-        Kept::new(&self.bytes)
+    pub fn position(&self, entry: &Entry) -> Position {
+        Position::of(entry.address, self.bytes.len())
     }
 
-    /// The body at a place, which may have been evicted; none where it was overwritten.
+    /// So many bytes from a position on, all of them of one body.
     #[inline]
-    pub fn owner(&self, place: Place) -> Option<BodyId> {
-        let address = place.address();
-        (address + self.bytes.len() as u64 >= self.next_address).then(|| self.owners[self.at(address) / GRAIN])
+    pub fn bytes(&self, position: Position, count: u32) -> &[u8] {
+        &self.bytes[position.index()..position.index() + count as usize]
     }
 
-    /// The body of this id, to which a place belongs.
+    /// Whether the first four of `wanted` stand at a position, whatever is there now; yes if `wanted` has fewer.
     #[inline]
-    pub fn entry_at(&self, place: Place, id: BodyId) -> Option<&Entry> {
-        let ordinal = self.ordinals[self.at(place.address()) / GRAIN];
+    pub fn begins_with(&self, position: Position, wanted: &[u8]) -> bool {
+        match (wanted.first_chunk::<4>(), self.bytes.get(position.index()..).and_then(<[u8]>::first_chunk::<4>)) {
+            (Some(wanted), Some(there)) => wanted == there,
+            (_, None) => false,
+            (None, _) => true,
+        }
+    }
+
+    /// The body at a position, which may have been evicted; 0 where none was ever.
+    #[inline]
+    pub fn body_at(&self, position: Position) -> BodyId {
+        self.owners[position.index() / GRAIN]
+    }
+
+    /// The body of this id, to which a position belongs.
+    #[inline]
+    pub fn entry_at(&self, position: Position, id: BodyId) -> Option<&Entry> {
+        let ordinal = self.ordinals[position.index() / GRAIN];
         self.entries.get(ordinal.wrapping_sub(self.evicted) as usize).filter(|entry| entry.id == id)
     }
 

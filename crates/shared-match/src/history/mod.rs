@@ -12,6 +12,7 @@
 //!             not written any more; streams stay valid, for they hold what was sent.
 
 mod domain;
+pub mod hash_index;
 pub mod message_sizes;
 pub mod position;
 
@@ -19,7 +20,6 @@ pub use domain::{Domain, DomainHistory, PARENTS_MAX, Scope};
 
 use crate::{
     history::message_sizes::{Span, Spans},
-    history::position::Place,
     search::dictionary::DICTIONARY,
     stream::position_ring::BodyId,
 };
@@ -76,11 +76,6 @@ pub struct Entry {
 impl Entry {
     pub fn len(&self) -> usize {
         self.length as usize
-    }
-
-    /// Where one of its bytes is in its domain.
-    pub fn place(&self, at: u32) -> Place {
-        Place::of(self.address + u64::from(at))
     }
 }
 

@@ -7,8 +7,11 @@
 //! Limits      the two newest positions of each hash; `FastIndex` takes as many bytes as its domain's ring at most.
 
 use crate::{
-    history::position::{Place, equal_bytes},
-    history::{DomainHistory, Entry, History, PARENTS_MAX, Searched},
+    history::{
+        DomainHistory, Entry, History, PARENTS_MAX, Searched,
+        hash_index::{LONG_BYTES, Position, SHORT_BYTES, WAYS, eight_at},
+        position::equal_bytes,
+    },
     matcher::Effort,
     parse::{Alignment, Offset, Sequence, best_sources},
     search::candidates::{Candidate, Candidates, ITSELF},
@@ -16,27 +19,12 @@ use crate::{
     search::standalone::Copy,
     stream::position_ring::BodyId,
 };
-use guildhall_prefetch::prefetch;
 use smallvec::SmallVec;
 
-/// Bytes that a position's two hashes are of.
-const LONG_BYTES: usize = 8;
-const SHORT_BYTES: usize = 5;
-/// Positions that are kept per hash, newest first.
-pub const WAYS: usize = 2;
-/// Bytes of the ring per slot of each table, as a power of two.
-const SLOT_POSITIONS_LOG: u32 = 4;
-const SLOTS_LOG_MIN: u32 = 6;
-/// One position in so many is inserted: of a body into each table of its domain, of a similar body, and of the body itself. A match
-/// that begins between two of them is extended backwards.
-const LONG_STEP: usize = 4;
-const SHORT_STEP: usize = 3;
+/// One position in so many is inserted: of a similar body, and of the body itself. A match that begins between two of them is extended
+/// backwards.
 const SIMILAR_STEP: usize = 3;
 const ITSELF_STEP: usize = 4;
-/// The same for a body with a recipient or a few, into both tables: half of the inserts for two hundredths of the bytes.
-const SPARSE_STEP: usize = 6;
-/// Positions whose slots are prefetched before they are written to.
-const BATCH: usize = 16;
 /// Literals without a match after which the search skips one more position at a time, as a power of two.
 const SKIP_LOG: usize = 6;
 /// The same where each recipient has a parse of its own: a match that was skipped into is extended backwards.
@@ -59,163 +47,6 @@ const LOOKED_AT_ONE_IN: usize = 4;
 
 /// Similar bodies of a parse, newest first.
 pub type Similar = [Option<BodyId>; SIMILAR_MAX];
-
-/// The newest positions of every hash.
-#[derive(Debug, Default)]
-pub struct FastIndex {
-    long: Vec<[u32; WAYS]>,
-    short: Vec<[u32; WAYS]>,
-}
-
-/// The bytes at a position as a number; zeros behind the last.
-#[inline]
-fn eight_at(bytes: &[u8], at: usize) -> u64 {
-    match bytes[at..].first_chunk() {
-        Some(eight) => u64::from_le_bytes(*eight),
-        None => bytes[at..].iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)),
-    }
-}
-
-/// Slots of a position's long and short hash, in tables of 2^`log` slots.
-#[inline]
-fn slots_of(eight: u64, log: u32) -> [usize; 2] {
-    let long = eight.wrapping_mul(0xCF1B_BCDC_B7A5_6463) >> (64 - log);
-    let short = (eight << (64 - 8 * SHORT_BYTES)).wrapping_mul(0x9E37_79B1_85EB_CA87) >> (64 - log);
-    [long as usize, short as usize]
-}
-
-/// Calls `put` with the slots of every `step`-th position of a body that has eight bytes: for each of a batch first without the
-/// position, to prefetch, then with it.
-#[inline(always)]
-fn in_batches<S: std::marker::Copy + Default>(
-    body: &[u8],
-    step: usize,
-    slots_of: impl Fn(u64) -> S,
-    mut put: impl FnMut(S, Option<usize>),
-) {
-    let end = (body.len() + 1).saturating_sub(LONG_BYTES);
-    let mut batch = [S::default(); BATCH];
-    for first in (0..end).step_by(step * BATCH) {
-        let count = (end - first).div_ceil(step).min(BATCH);
-        for (index, slots) in batch[..count].iter_mut().enumerate() {
-            *slots = slots_of(eight_at(body, first + step * index));
-            put(*slots, None);
-        }
-        for (index, slots) in batch[..count].iter().enumerate() {
-            put(*slots, Some(first + step * index));
-        }
-    }
-}
-
-impl FastIndex {
-    /// An empty index for a ring of `capacity` bytes.
-    pub fn new(capacity: usize) -> Self {
-        let log = capacity.max(1).ilog2().saturating_sub(SLOT_POSITIONS_LOG).max(SLOTS_LOG_MIN);
-        Self { long: vec![[0; WAYS]; 1 << log], short: vec![[0; WAYS]; 1 << log] }
-    }
-
-    /// Makes the tables as large as for a ring of these bytes; keeps positions from `oldest` on, which did not change.
-    pub fn resize(&mut self, ring: &[u8], oldest: Place) {
-        let old = std::mem::replace(self, Self::new(ring.len()));
-        let is_kept = |position: &u32| u64::from(*position) >= oldest.address();
-        let eight = |position: u32| eight_at(ring, position as usize & (ring.len() - 1));
-        let put = |slot: &mut [u32; WAYS], position: u32| match position {
-            newest if newest > slot[0] => *slot = [newest, slot[0]],
-            second if second > slot[1] => slot[1] = second,
-            _ => {}
-        };
-        for position in old.long.into_iter().flatten().filter(is_kept) {
-            let [long, _] = self.slots(eight(position));
-            put(&mut self.long[long], position);
-        }
-        for position in old.short.into_iter().flatten().filter(is_kept) {
-            let [_, short] = self.slots(eight(position));
-            put(&mut self.short[short], position);
-        }
-    }
-
-    #[inline]
-    fn slots(&self, eight: u64) -> [usize; 2] {
-        slots_of(eight, self.long.len().ilog2())
-    }
-
-    /// Inserts positions of a body that begins at `begin`. A slot keeps one position of it.
-    pub fn insert(&mut self, body: &[u8], begin: Place, is_sparse: bool) {
-        if self.long.is_empty() {
-            return;
-        }
-        let begin = begin.address() as u32;
-        let put = |slot: &mut [u32; WAYS], at: usize| {
-            if slot[0] < begin {
-                slot[1] = slot[0];
-            }
-            slot[0] = begin + at as u32;
-        };
-        let log = self.long.len().ilog2();
-        if is_sparse {
-            in_batches(
-                body,
-                SPARSE_STEP,
-                |eight| slots_of(eight, log),
-                |slots, at| match at {
-                    None => {
-                        prefetch(&self.long[slots[0]]);
-                        prefetch(&self.short[slots[1]]);
-                    }
-                    Some(at) => {
-                        put(&mut self.long[slots[0]], at);
-                        put(&mut self.short[slots[1]], at);
-                    }
-                },
-            );
-            return;
-        }
-        in_batches(
-            body,
-            LONG_STEP,
-            |eight| slots_of(eight, log)[0],
-            |long, at| match at {
-                None => prefetch(&self.long[long]),
-                Some(at) => put(&mut self.long[long], at),
-            },
-        );
-        in_batches(
-            body,
-            SHORT_STEP,
-            |eight| slots_of(eight, log)[1],
-            |short, at| match at {
-                None => prefetch(&self.short[short]),
-                Some(at) => put(&mut self.short[short], at),
-            },
-        );
-    }
-
-    /// Positions with, probably, the same eight bytes, then those with the same five.
-    #[inline]
-    pub fn look_up(&self, eight: u64) -> [Place; 2 * WAYS] {
-        if self.long.is_empty() {
-            return [Place::END; 2 * WAYS];
-        }
-        let [long, short] = self.slots(eight);
-        let [a, b] = self.long[long];
-        let [c, d] = self.short[short];
-        [a, b, c, d].map(|place| Place::of(place.into()))
-    }
-
-    /// Asks memory for what `look_up` will read.
-    #[inline]
-    pub fn prefetch(&self, eight: u64) {
-        if !self.long.is_empty() {
-            let [long, short] = self.slots(eight);
-            prefetch(&self.long[long]);
-            prefetch(&self.short[short]);
-        }
-    }
-
-    pub fn heap_bytes(&self) -> usize {
-        size_of::<[u32; WAYS]>() * (self.long.len() + self.short.len())
-    }
-}
 
 /// Index of the similar bodies of one parse, and of the parsed part of the body itself.
 ///
@@ -316,7 +147,7 @@ pub struct FastTask<'a> {
 #[derive(Clone, Copy, Debug, Default)]
 struct Source {
     id: BodyId,
-    begin: Place,
+    begin: Position,
     length: u32,
     /// How far back it is on the connection; 0: it must not be used.
     distance: u32,
@@ -589,7 +420,7 @@ impl<'a, U: FnMut(BodyId) -> Option<u32>> Parse<'a, '_, U> {
                 return best;
             }
         }
-        let mut found = [[Place::END; 2 * WAYS]; PARENTS_MAX + 1];
+        let mut found = [[None; 2 * WAYS]; PARENTS_MAX + 1];
         for (found, domain) in found.iter_mut().zip(&self.domains) {
             *found = domain.look_up_fast(eight);
         }
@@ -679,29 +510,26 @@ impl<'a, U: FnMut(BodyId) -> Option<u32>> Parse<'a, '_, U> {
 
     /// The match at a place of a domain.
     #[inline]
-    fn probe(&mut self, domain: &'a DomainHistory, place: Place, at: usize) -> Option<Match<'a>> {
-        // Most places are of other bytes with the same hash, which costs one look at memory.
-        if place == Place::END || !domain.kept().begins_with(place, &self.bytes[at..]) {
-            return None;
-        }
-        let id = domain.owner(place)?;
+    fn probe(&mut self, domain: &'a DomainHistory, position: Option<Position>, at: usize) -> Option<Match<'a>> {
+        let position = position.filter(|position| domain.begins_with(*position, &self.bytes[at..]))?;
+        let id = domain.body_at(position);
         let known = &mut self.sources[(id.wrapping_mul(0x9E37_79B1) >> 25) as usize % SOURCES];
         if known.id != id {
             // The index may have newer bodies by now.
-            *known = match domain.entry_at(place, id).filter(|entry| entry.id < self.task.text.id) {
+            *known = match domain.entry_at(position, id).filter(|entry| entry.id < self.task.text.id) {
                 Some(entry) => {
                     let distance = (self.usable)(id).unwrap_or(0);
-                    Source { id, begin: entry.place(0), length: entry.len() as u32, distance }
+                    Source { id, begin: domain.position(entry), length: entry.len() as u32, distance }
                 }
                 None => Source { id, ..Source::default() },
             };
         }
         let Source { begin, length, distance, .. } = *known;
-        let from = place.behind(begin);
+        let from = position.behind(begin, domain.capacity());
         if distance == 0 || from >= length {
             return None;
         }
-        let source = domain.kept().bytes(begin, length);
+        let source = domain.bytes(begin, length);
         let length = self.equal(at, source, from as usize);
         let alignment = Alignment { source: id, shift: from as i32 - at as i32 };
         (length >= MATCH_BYTES_MIN).then(|| Match::new(length, alignment, source, distance))

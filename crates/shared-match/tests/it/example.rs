@@ -10,6 +10,8 @@ const BEGIN: &str = "<!-- example: begin -->\n";
 const END: &str = "<!-- example: end -->\n";
 
 const NAME: &str = "MESSAGE_CREATE";
+/// Literals of one line.
+const SHOWN_MAX: usize = 80;
 const GUILD: u64 = 7;
 const GENERAL: u64 = 71;
 const STAFF: u64 = 72;
@@ -186,6 +188,14 @@ fn hex(bytes: &[u8]) -> String {
     bytes.chunks(32).map(|bytes| format!("    {}\n", line(bytes))).collect()
 }
 
+/// A run of ASCII literals that begins at a position: a line of the document for each `SHOWN_MAX` of them.
+fn put_literals(lines: &mut String, at: usize, literals: &str) {
+    for (index, piece) in literals.as_bytes().chunks(SHOWN_MAX).enumerate() {
+        let (at, piece) = (at + index * SHOWN_MAX, String::from_utf8_lossy(piece));
+        let _ = writeln!(lines, "{at:>6}  literals            |{piece}|");
+    }
+}
+
 /// Tells what a message decodes to, token by token.
 fn explain(connection: &mut Connection, event: usize, wire: &[u8], out: &mut String) {
     let begin = connection.decoded.len();
@@ -204,10 +214,7 @@ fn explain(connection: &mut Connection, event: usize, wire: &[u8], out: &mut Str
                 connection.decoded.push(byte);
             }
             Token::Copy { length, distance } => {
-                if !literals.is_empty() {
-                    let _ = writeln!(lines, "{literals_at:>6}  literals            |{literals}|");
-                    literals.clear();
-                }
+                put_literals(&mut lines, literals_at, &std::mem::take(&mut literals));
                 let (to, from) = (connection.decoded.len(), connection.decoded.len() - distance);
                 for at in from..from + length {
                     connection.decoded.push(connection.decoded[at]);
@@ -219,9 +226,7 @@ fn explain(connection: &mut Connection, event: usize, wire: &[u8], out: &mut Str
             }
         }
     }
-    if !literals.is_empty() {
-        let _ = writeln!(lines, "{literals_at:>6}  literals            |{literals}|");
-    }
+    put_literals(&mut lines, literals_at, &literals);
     let end = connection.decoded.len();
     let _ = writeln!(
         out,

@@ -1,0 +1,296 @@
+//! Hash index: where bytes of a domain's bodies stand: the two newest positions of each of two hashes, as zstd's `dfast` has them.
+//!
+//! Owns        two hash tables of one domain: of a position's first eight bytes, and of its first five.
+//! Method      an entry is a position in the ring, and above it as many more bits of the hash as there is room for (its tag). So the
+//!             ring, which is mostly cold memory, is looked at only where the bytes are probably the same.
+//! Invariants  the index depends on bodies of the domain alone. An entry is a hint: the bytes at its position may have been
+//!             overwritten since, and whoever looks compares them.
+//! Limits      as many bytes as the domain's ring, at least `4 << SLOTS_LOG_MIN` entries.
+
+use guildhall_prefetch::prefetch;
+
+/// Bytes that a position's two hashes are of.
+pub const LONG_BYTES: usize = 8;
+pub const SHORT_BYTES: usize = 5;
+/// Positions that are kept per hash, newest first.
+pub const WAYS: usize = 2;
+/// Bytes of the ring per slot of each table, as a power of two.
+const SLOT_POSITIONS_LOG: u32 = 4;
+const SLOTS_LOG_MIN: u32 = 6;
+/// One position in so many is inserted: of a body into each table. A match that begins between two of them is extended backwards.
+const LONG_STEP: usize = 4;
+const SHORT_STEP: usize = 3;
+/// The same for a body with a recipient or a few, into both tables: half of the inserts for two hundredths of the bytes.
+const SPARSE_STEP: usize = 6;
+/// Positions whose slots are prefetched before they are written to.
+const BATCH: usize = 16;
+
+/// Where a byte is in its domain's ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Position(u32);
+
+impl Position {
+    /// Of an address, in a ring of `capacity` bytes.
+    #[inline]
+    pub fn of(address: u64, capacity: usize) -> Self {
+        Self(address as u32 & (capacity - 1) as u32)
+    }
+
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// How far behind another one, in a ring of `capacity` bytes.
+    #[inline]
+    pub fn behind(self, other: Self, capacity: usize) -> u32 {
+        self.0.wrapping_sub(other.0) & (capacity - 1) as u32
+    }
+}
+
+/// The bytes at a position as a number; zeros behind the last.
+#[inline]
+pub fn eight_at(bytes: &[u8], at: usize) -> u64 {
+    match bytes[at..].first_chunk() {
+        Some(eight) => u64::from_le_bytes(*eight),
+        None => bytes[at..].iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)),
+    }
+}
+
+/// Slot of a hash, and the entry of position 0 there.
+#[derive(Clone, Copy, Default)]
+struct Key {
+    slot: usize,
+    tag: u32,
+}
+
+/// How large the tables are, and what their entries consist of.
+#[derive(Clone, Copy, Debug, Default)]
+struct Layout {
+    /// Slots of a table, as a power of two.
+    slots_log: u32,
+    /// Bits of an entry that are its position.
+    position_mask: u32,
+}
+
+impl Layout {
+    #[inline]
+    fn key(self, hash: u64) -> Key {
+        let tag = (hash << self.slots_log >> 32) as u32 & !self.position_mask;
+        Key { slot: (hash >> (64 - self.slots_log)) as usize, tag }
+    }
+
+    /// Of the first eight bytes.
+    #[inline]
+    fn long(self, eight: u64) -> Key {
+        self.key(eight.wrapping_mul(0xCF1B_BCDC_B7A5_6463))
+    }
+
+    /// Of the first five of them.
+    #[inline]
+    fn short(self, eight: u64) -> Key {
+        self.key((eight << (64 - 8 * SHORT_BYTES)).wrapping_mul(0x9E37_79B1_85EB_CA87))
+    }
+
+    /// The address of an entry's position: the newest before `end`, for older bytes there were overwritten.
+    fn address(self, entry: u32, end: u64) -> u64 {
+        let newest = end.wrapping_sub(1);
+        newest.wrapping_sub(newest.wrapping_sub(entry.into()) & u64::from(self.position_mask))
+    }
+}
+
+/// Calls `put` with the slots of every `step`-th position of a body that has eight bytes: for each of a batch first without the
+/// position, to prefetch, then with it.
+#[inline(always)]
+fn in_batches<S: Copy + Default>(
+    body: &[u8],
+    step: usize,
+    keys_of: impl Fn(u64) -> S,
+    mut put: impl FnMut(S, Option<usize>),
+) {
+    let end = (body.len() + 1).saturating_sub(LONG_BYTES);
+    let mut batch = [S::default(); BATCH];
+    for first in (0..end).step_by(step * BATCH) {
+        let count = (end - first).div_ceil(step).min(BATCH);
+        for (index, keys) in batch[..count].iter_mut().enumerate() {
+            *keys = keys_of(eight_at(body, first + step * index));
+            put(*keys, None);
+        }
+        for (index, keys) in batch[..count].iter().enumerate() {
+            put(*keys, Some(first + step * index));
+        }
+    }
+}
+
+/// See the module. Without a ring it is empty.
+#[derive(Debug, Default)]
+pub struct HashIndex {
+    long: Vec<[u32; WAYS]>,
+    short: Vec<[u32; WAYS]>,
+    layout: Layout,
+}
+
+impl HashIndex {
+    /// An empty index for a ring of `capacity` bytes, a power of two.
+    pub fn new(capacity: usize) -> Self {
+        let slots_log = capacity.max(1).ilog2().saturating_sub(SLOT_POSITIONS_LOG).max(SLOTS_LOG_MIN);
+        let table = || vec![[0; WAYS]; 1 << slots_log];
+        let layout = Layout { slots_log, position_mask: capacity.max(1) as u32 - 1 };
+        Self { long: table(), short: table(), layout }
+    }
+
+    /// Makes the tables as large as for a ring of these bytes; keeps positions of the addresses from `begin` to `end`, which stand
+    /// for the same bytes as before.
+    pub fn resize(&mut self, ring: &[u8], begin: u64, end: u64) {
+        let old = std::mem::replace(self, Self::new(ring.len()));
+        let addresses = |table: Vec<[u32; WAYS]>| {
+            let addresses = table.into_iter().flatten().filter(|entry| *entry != 0);
+            let addresses = addresses.map(move |entry| old.layout.address(entry, end));
+            addresses.filter(move |address| (begin..end).contains(address))
+        };
+        let layout = self.layout;
+        let put = |table: &mut [[u32; WAYS]], key: Key, address: u64| {
+            let slot = &mut table[key.slot];
+            let entry = key.tag | Position::of(address, ring.len()).0;
+            let [newest, second] = slot.map(|entry| if entry == 0 { 0 } else { layout.address(entry, end) });
+            if address > newest {
+                *slot = [entry, slot[0]];
+            } else if address > second && address != newest {
+                slot[1] = entry;
+            }
+        };
+        let eight = |address: u64| eight_at(ring, Position::of(address, ring.len()).index());
+        addresses(old.long).for_each(|address| put(&mut self.long, layout.long(eight(address)), address));
+        addresses(old.short).for_each(|address| put(&mut self.short, layout.short(eight(address)), address));
+    }
+
+    /// Inserts positions of a body that begins at `begin`. A slot keeps one position of it.
+    pub fn insert(&mut self, body: &[u8], begin: Position, is_sparse: bool) {
+        if self.long.is_empty() {
+            return;
+        }
+        let layout = self.layout;
+        let put = |slot: &mut [u32; WAYS], tag: u32, at: usize| {
+            // What is there of the last round was overwritten by this body.
+            if slot[0].wrapping_sub(begin.0) & layout.position_mask >= at as u32 {
+                slot[1] = slot[0];
+            }
+            slot[0] = tag | (begin.0 + at as u32);
+        };
+        if is_sparse {
+            in_batches(
+                body,
+                SPARSE_STEP,
+                |eight| [layout.long(eight), layout.short(eight)],
+                |[long, short], at| match at {
+                    None => {
+                        prefetch(&self.long[long.slot]);
+                        prefetch(&self.short[short.slot]);
+                    }
+                    Some(at) => {
+                        put(&mut self.long[long.slot], long.tag, at);
+                        put(&mut self.short[short.slot], short.tag, at);
+                    }
+                },
+            );
+            return;
+        }
+        in_batches(
+            body,
+            LONG_STEP,
+            |eight| layout.long(eight),
+            |long, at| match at {
+                None => prefetch(&self.long[long.slot]),
+                Some(at) => put(&mut self.long[long.slot], long.tag, at),
+            },
+        );
+        in_batches(
+            body,
+            SHORT_STEP,
+            |eight| layout.short(eight),
+            |short, at| match at {
+                None => prefetch(&self.short[short.slot]),
+                Some(at) => put(&mut self.short[short.slot], short.tag, at),
+            },
+        );
+    }
+
+    /// Positions with, probably, the same eight bytes, then those with the same five.
+    #[inline]
+    pub fn look_up(&self, eight: u64) -> [Option<Position>; 2 * WAYS] {
+        if self.long.is_empty() {
+            return [None; 2 * WAYS];
+        }
+        let (long, short) = (self.layout.long(eight), self.layout.short(eight));
+        let position = |key: Key, entry: u32| {
+            let position = entry ^ key.tag;
+            (position <= self.layout.position_mask).then_some(Position(position))
+        };
+        let ([a, b], [c, d]) = (self.long[long.slot], self.short[short.slot]);
+        [position(long, a), position(long, b), position(short, c), position(short, d)]
+    }
+
+    /// Asks memory for what `look_up` will read.
+    #[inline]
+    pub fn prefetch(&self, eight: u64) {
+        if !self.long.is_empty() {
+            prefetch(&self.long[self.layout.long(eight).slot]);
+            prefetch(&self.short[self.layout.short(eight).slot]);
+        }
+    }
+
+    pub fn heap_bytes(&self) -> usize {
+        size_of::<[u32; WAYS]>() * (self.long.len() + self.short.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guildhall_stdx::Rng;
+
+    /// Bodies in a ring that is smaller and larger by turns: what the index finds is what it was told, and all that is newest is found.
+    #[test]
+    fn positions_of_the_newest_bodies_are_found_after_every_resize() {
+        let mut rng = Rng::new(7);
+        let mut capacity = 1 << 12;
+        let (mut ring, mut index) = (vec![0; capacity], HashIndex::new(capacity));
+        let mut bodies: Vec<(u64, Vec<u8>)> = Vec::new();
+        let mut end = 64;
+        for step in 0..600 {
+            if step % 40 == 39 {
+                let larger = if step % 80 == 39 { 2 * capacity } else { capacity / 2 };
+                // As `DomainHistory` does: no body lies across the end of the smaller ring, and older ones are given up.
+                bodies.retain(|(address, _)| address + larger.min(capacity) as u64 / 2 >= end);
+                let mut other = vec![0; larger];
+                for (address, body) in &bodies {
+                    other[Position::of(*address, larger).index()..][..body.len()].copy_from_slice(body);
+                }
+                (ring, capacity) = (other, larger);
+                index.resize(&ring, bodies.first().map_or(end, |(address, _)| *address), end);
+            }
+            let body: Vec<u8> = (0..64).map(|_| rng.next_u64() as u8).collect();
+            let begin = Position::of(end, capacity);
+            ring[begin.index()..][..64].copy_from_slice(&body);
+            index.insert(&body, begin, step % 3 == 0);
+            bodies.push((end, body));
+            end += 64;
+            for (address, body) in bodies.iter().rev().take(8) {
+                let found = index.look_up(eight_at(body, 0));
+                let here = Position::of(*address, capacity);
+                assert!(found[..WAYS].contains(&Some(here)), "step {step}: {address} of {end}, {found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn other_bytes_with_the_same_slot_are_mostly_told_apart() {
+        let mut rng = Rng::new(8);
+        let mut index = HashIndex::new(1 << 20);
+        let body: Vec<u8> = (0..200_000).map(|_| rng.next_u64() as u8).collect();
+        index.insert(&body, Position::of(64, 1 << 20), false);
+        let wrong = (0..10_000).flat_map(|_| index.look_up(rng.next_u64())).flatten().count();
+        // Of 40,000 entries, most of them not empty, one in 2^12.
+        assert!(wrong < 40, "{wrong}");
+    }
+}
