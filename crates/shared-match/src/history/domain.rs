@@ -7,9 +7,8 @@
 //!             name; `CAUGHT_UP_BYTES_MAX` of bodies enter the index with one search, and older ones never do.
 
 use super::{BodyId, Entry, HistoryKey};
-use crate::{
-    history::hash_index::{HashIndex, Position, WAYS},
-};
+use crate::history::hash_index::{HashIndex, Position, WAYS};
+use guildhall_prefetch::prefetch;
 use smallvec::{SmallVec, smallvec};
 use std::collections::VecDeque;
 
@@ -233,7 +232,7 @@ impl DomainHistory {
             self.ordinals[to..to + taken].copy_from_slice(&ordinals[from..from + taken]);
         }
         let oldest = self.entries.front().map_or(self.next_address, |oldest| oldest.address);
-        self.fast.resize(&self.bytes, oldest, self.next_address);
+        self.fast.resize(capacity, oldest, self.next_address);
         self.refused_until = 0;
     }
 
@@ -320,6 +319,16 @@ impl DomainHistory {
     #[inline]
     pub fn prefetch_fast(&self, eight: u64) {
         self.fast.prefetch(eight);
+    }
+
+    /// Asks memory for the bodies that `look_up_fast` would name first: the index has been asked for before.
+    #[inline]
+    pub fn prefetch_found(&self, eight: u64) {
+        let found = self.fast.look_up(eight);
+        for position in [found[0], found[WAYS]].into_iter().flatten() {
+            prefetch(&self.bytes[position.index()]);
+            prefetch(&self.owners[position.index() / GRAIN]);
+        }
     }
 
     pub fn oldest(&self) -> Option<&Entry> {

@@ -5,7 +5,7 @@
 //!             ring, which is mostly cold memory, is looked at only where the bytes are probably the same.
 //! Invariants  the index depends on bodies of the domain alone. An entry is a hint: the bytes at its position may have been
 //!             overwritten since, and whoever looks compares them.
-//! Limits      as many bytes as the domain's ring, at least `4 << SLOTS_LOG_MIN` entries.
+//! Limits      as many bytes as the domain's ring. A tag has 22 bits in the smallest ring and 4 in one of 256 MiB.
 
 use guildhall_prefetch::prefetch;
 
@@ -16,7 +16,6 @@ pub const SHORT_BYTES: usize = 5;
 pub const WAYS: usize = 2;
 /// Bytes of the ring per slot of each table, as a power of two.
 const SLOT_POSITIONS_LOG: u32 = 4;
-const SLOTS_LOG_MIN: u32 = 6;
 /// One position in so many is inserted: of a body into each table. A match that begins between two of them is extended backwards.
 const LONG_STEP: usize = 4;
 const SHORT_STEP: usize = 3;
@@ -131,27 +130,31 @@ pub struct HashIndex {
 }
 
 impl HashIndex {
-    /// An empty index for a ring of `capacity` bytes, a power of two.
+    /// An empty index for a ring of `capacity` bytes, a power of two from 2^10 to 2^28.
     pub fn new(capacity: usize) -> Self {
-        let slots_log = capacity.max(1).ilog2().saturating_sub(SLOT_POSITIONS_LOG).max(SLOTS_LOG_MIN);
+        let slots_log = capacity.ilog2() - SLOT_POSITIONS_LOG;
         let table = || vec![[0; WAYS]; 1 << slots_log];
-        let layout = Layout { slots_log, position_mask: capacity.max(1) as u32 - 1 };
+        let layout = Layout { slots_log, position_mask: capacity as u32 - 1 };
         Self { long: table(), short: table(), layout }
     }
 
-    /// Makes the tables as large as for a ring of these bytes; keeps positions of the addresses from `begin` to `end`, which stand
-    /// for the same bytes as before.
-    pub fn resize(&mut self, ring: &[u8], begin: u64, end: u64) {
-        let old = std::mem::replace(self, Self::new(ring.len()));
-        let addresses = |table: Vec<[u32; WAYS]>| {
-            let addresses = table.into_iter().flatten().filter(|entry| *entry != 0);
-            let addresses = addresses.map(move |entry| old.layout.address(entry, end));
-            addresses.filter(move |address| (begin..end).contains(address))
-        };
+    /// Makes the tables as large as for a ring of `capacity` bytes; keeps positions of the addresses from `begin` to `end`. Nothing
+    /// is hashed again: a slot and a tag together are as many bits of the hash, whatever the size.
+    pub fn resize(&mut self, capacity: usize, begin: u64, end: u64) {
+        let old = std::mem::replace(self, Self::new(capacity));
         let layout = self.layout;
+        let entry_of = |slot: usize, entry: u32| {
+            let address = old.layout.address(entry, end);
+            let is_kept = entry != 0 && (begin..end).contains(&address);
+            is_kept.then(|| {
+                let tag = u64::from(entry & !old.layout.position_mask) << 32 >> old.layout.slots_log;
+                let key = layout.key((slot as u64) << (64 - old.layout.slots_log) | tag);
+                (key, address)
+            })
+        };
         let put = |table: &mut [[u32; WAYS]], key: Key, address: u64| {
             let slot = &mut table[key.slot];
-            let entry = key.tag | Position::of(address, ring.len()).0;
+            let entry = key.tag | Position::of(address, capacity).0;
             let [newest, second] = slot.map(|entry| if entry == 0 { 0 } else { layout.address(entry, end) });
             if address > newest {
                 *slot = [entry, slot[0]];
@@ -159,9 +162,12 @@ impl HashIndex {
                 slot[1] = entry;
             }
         };
-        let eight = |address: u64| eight_at(ring, Position::of(address, ring.len()).index());
-        addresses(old.long).for_each(|address| put(&mut self.long, layout.long(eight(address)), address));
-        addresses(old.short).for_each(|address| put(&mut self.short, layout.short(eight(address)), address));
+        for (from, to) in [(&old.long, &mut self.long), (&old.short, &mut self.short)] {
+            for (slot, entries) in from.iter().enumerate() {
+                let kept = entries.iter().rev().filter_map(|entry| entry_of(slot, *entry));
+                kept.for_each(|(key, address)| put(to, key, address));
+            }
+        }
     }
 
     /// Inserts positions of a body that begins at `begin`. A slot keeps one position of it.
@@ -249,37 +255,42 @@ mod tests {
     use super::*;
     use guildhall_stdx::Rng;
 
-    /// Bodies in a ring that is smaller and larger by turns: what the index finds is what it was told, and all that is newest is found.
+    /// Addresses of bodies whose beginning is found.
+    fn found(index: &HashIndex, bodies: &[(u64, Vec<u8>)], capacity: usize) -> Vec<u64> {
+        let is_found = |(address, body): &&(u64, Vec<u8>)| {
+            index.look_up(eight_at(body, 0)).contains(&Some(Position::of(*address, capacity)))
+        };
+        bodies.iter().filter(is_found).map(|(address, _)| *address).collect()
+    }
+
+    /// Bodies in a ring that is smaller and larger by turns: a larger index finds all that the smaller one did.
     #[test]
-    fn positions_of_the_newest_bodies_are_found_after_every_resize() {
+    fn a_larger_index_knows_the_same_positions() {
+        const BODY_BYTES: u64 = 64;
         let mut rng = Rng::new(7);
         let mut capacity = 1 << 12;
-        let (mut ring, mut index) = (vec![0; capacity], HashIndex::new(capacity));
+        let mut index = HashIndex::new(capacity);
         let mut bodies: Vec<(u64, Vec<u8>)> = Vec::new();
-        let mut end = 64;
-        for step in 0..600 {
+        let mut end = BODY_BYTES;
+        for step in 0..2_000 {
             if step % 40 == 39 {
-                let larger = if step % 80 == 39 { 2 * capacity } else { capacity / 2 };
-                // As `DomainHistory` does: no body lies across the end of the smaller ring, and older ones are given up.
-                bodies.retain(|(address, _)| address + larger.min(capacity) as u64 / 2 >= end);
-                let mut other = vec![0; larger];
-                for (address, body) in &bodies {
-                    other[Position::of(*address, larger).index()..][..body.len()].copy_from_slice(body);
-                }
-                (ring, capacity) = (other, larger);
-                index.resize(&ring, bodies.first().map_or(end, |(address, _)| *address), end);
+                let is_larger = step % 80 == 39;
+                let before = found(&index, &bodies, capacity);
+                capacity = if is_larger { 2 * capacity } else { capacity / 2 };
+                bodies.retain(|(address, _)| address + capacity as u64 >= end);
+                index.resize(capacity, bodies.first().map_or(end, |(address, _)| *address), end);
+                let after = found(&index, &bodies, capacity);
+                assert!(before.len() >= 24, "{} of {}", before.len(), bodies.len());
+                assert!(!is_larger || before.iter().all(|address| after.contains(address)), "{before:?} {after:?}");
+                assert!(after.len() >= 16, "{} of {}", after.len(), bodies.len());
             }
-            let body: Vec<u8> = (0..64).map(|_| rng.next_u64() as u8).collect();
-            let begin = Position::of(end, capacity);
-            ring[begin.index()..][..64].copy_from_slice(&body);
-            index.insert(&body, begin, step % 3 == 0);
+            let body: Vec<u8> = (0..BODY_BYTES).map(|_| rng.next_u64() as u8).collect();
+            index.insert(&body, Position::of(end, capacity), step % 3 == 0);
             bodies.push((end, body));
-            end += 64;
-            for (address, body) in bodies.iter().rev().take(8) {
-                let found = index.look_up(eight_at(body, 0));
-                let here = Position::of(*address, capacity);
-                assert!(found[..WAYS].contains(&Some(here)), "step {step}: {address} of {end}, {found:?}");
-            }
+            end += BODY_BYTES;
+            bodies.retain(|(address, _)| address + capacity as u64 >= end);
+            let found = found(&index, &bodies, capacity);
+            assert!(found.len() * 3 > bodies.len() || bodies.len() < 20, "{} of {}", found.len(), bodies.len());
         }
     }
 

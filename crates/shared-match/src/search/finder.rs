@@ -30,7 +30,9 @@ const SKIP_LOG: usize = 6;
 /// The same where each recipient has a parse of its own: a match that was skipped into is extended backwards.
 const FAST_SKIP_LOG: usize = 4;
 /// How far ahead of a position its slots are prefetched.
-const FAST_AHEAD: usize = 5;
+const FAST_AHEAD: usize = 8;
+/// And how far ahead the bodies that these name.
+const FOUND_AHEAD: usize = 3;
 /// Resolved sources that are remembered per parse.
 const SOURCES: usize = 128;
 /// A match of this length is taken without a look at other candidates or the next position.
@@ -241,6 +243,8 @@ struct Parse<'a, 'p, U> {
     repeats: [Option<Repeat<'a>>; 3],
     /// Positions of the body in front of this one are in the index.
     inserted: usize,
+    /// The slots of positions in front of this one have been prefetched.
+    ahead: usize,
 }
 
 impl FastParser {
@@ -324,6 +328,7 @@ impl FastParser {
             usable,
             repeats: [None; 3],
             inserted: 0,
+            ahead: 0,
             task,
             limits,
         }
@@ -366,7 +371,7 @@ impl<'a, U: FnMut(BodyId) -> Option<u32>> Parse<'a, '_, U> {
                 found.length += 1;
             }
             if !is_lazy {
-                self.prefetch(at + found.length);
+                self.look_ahead(at + found.length);
             }
             self.push(&mut emit, at - anchor, found);
             at += found.length;
@@ -439,13 +444,22 @@ impl<'a, U: FnMut(BodyId) -> Option<u32>> Parse<'a, '_, U> {
         best
     }
 
-    /// Asks memory for what the indexes hold for a position.
+    /// Asks memory for what the indexes hold for the next positions, and for the bodies that they name for one of them.
     #[inline]
-    fn prefetch(&self, at: usize) {
-        if at + LONG_BYTES <= self.bytes.len() {
-            let eight = eight_at(self.bytes, at);
+    fn look_ahead(&mut self, at: usize) {
+        let end = (at + FAST_AHEAD).min((self.bytes.len() + 1).saturating_sub(LONG_BYTES));
+        for ahead in self.ahead.max(at)..end {
+            let eight = eight_at(self.bytes, ahead);
             self.domains.iter().for_each(|domain| domain.prefetch_fast(eight));
         }
+        // What was asked for just now is not there yet.
+        if self.ahead > at + FOUND_AHEAD
+            && at + FOUND_AHEAD < end
+            && let Some(own) = self.domains.first()
+        {
+            own.prefetch_found(eight_at(self.bytes, at + FOUND_AHEAD));
+        }
+        self.ahead = self.ahead.max(end);
     }
 
     /// A match at a position, behind literals from `anchor` on: the first repeat, or else the better of what is near and of the newest
@@ -453,7 +467,7 @@ impl<'a, U: FnMut(BodyId) -> Option<u32>> Parse<'a, '_, U> {
     #[inline]
     fn first(&mut self, at: usize, anchor: usize) -> Option<Match<'a>> {
         self.insert_until(at);
-        self.prefetch(at + FAST_AHEAD);
+        self.look_ahead(at);
         let eight = eight_at(self.bytes, at);
         let four = (eight as u32).to_le_bytes();
         for index in usize::from(at == anchor)..3 {
