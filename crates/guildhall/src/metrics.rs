@@ -403,7 +403,7 @@ impl Snapshot {
             mismatches += partition.shared_match_checked.mismatches_total;
         }
         out.gauge("shared_match_heap_bytes", "Memory of the search that streams share", heap_bytes)?;
-        out.counter("shared_match_texts", "Texts searched for matches, once for all", sum.texts_total)?;
+        out.counter("shared_match_texts", "Texts searched for matches, once for all", sum.bodies_total)?;
         out.counter("shared_match_parses", "Parses made of them", sum.parses_total)?;
         out.counter("shared_match_messages", "Texts written to connections by shared-match", sum.written_total)?;
         out.counter("shared_match_retries", "Of these, not with the parse that was tried first", sum.fallbacks_total)?;

@@ -1,4 +1,4 @@
-//! Format: what differs between streams of zstd and of deflate once it is known what a text may refer to.
+//! Format: what differs between streams of zstd and of deflate once it is known what a body may refer to.
 
 use crate::{
     deflate::{self, symbols::Symbols},
@@ -22,7 +22,7 @@ pub struct PricesOf {
     pub deflate: DeflatePrices,
 }
 
-/// What differs between formats once it is known what a text may refer to.
+/// What differs between formats once it is known what a body may refer to.
 pub(crate) trait Format {
     type State;
     type Program;
@@ -30,7 +30,7 @@ pub(crate) trait Format {
     const FAST: FastLimits;
     fn window(state: &Self::State) -> u32;
     fn prices(prices: &PricesOf) -> Prices<'_>;
-    /// `begun`: for streams with this one of the text's dictionaries.
+    /// `begun`: for streams with this one of the body's dictionaries.
     fn programs(prepared: &mut Prepared, begun: Option<usize>) -> Shelf<'_, Self::Program>;
     fn prepare(parsed: &Parsed<'_>, tables: &Tables) -> Self::Program;
     fn sources(program: &Self::Program) -> &Sources;
@@ -53,7 +53,7 @@ pub(crate) trait Format {
     );
 }
 
-/// What there is of a text: what is shared by all connections that refer to the same dictionary, or to none.
+/// What there is of a body: what is shared by all connections that refer to the same dictionary, or to none.
 pub struct Shelf<'a, P> {
     pub dictionary: Option<&'a Dictionary>,
     pub programs: &'a mut Groups<P>,
@@ -165,7 +165,7 @@ impl Format for Deflate {
 
     fn prepare(parsed: &Parsed<'_>, _: &Tables) -> Self::Program {
         let position = parsed.track.position();
-        let distance_of = |id| parsed.track.distance(id, position, parsed.spans);
+        let distance_of = |id| parsed.track.distance(id, position, parsed.sizes);
         deflate::Program::new(parsed.bytes, &parsed.sequences, parsed.head_source, distance_of)
     }
 

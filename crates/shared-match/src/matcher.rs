@@ -1,25 +1,25 @@
-//! Matcher: searches once per text, writes per connection.
+//! Matcher: searches once per body, writes per connection.
 //!
-//! Owns        the history, the parses of the newest texts, and the trained tables. One per thread and form.
-//! Doors       `push` once per text; `zstd` and `deflate` once per connection, some after its stream's `prefetch`;
+//! Owns        the history, the parses of the newest bodies, and the trained tables. One per thread and form.
+//! Doors       `push` once per body; `zstd` and `deflate` once per connection, some after its stream's `prefetch`;
 //!             `zstd_alone` and `deflate_alone` for what one connection gets and no other.
-//! Limits      `Limits`; parses of the `PREPARED_MAX` newest texts, at most `fast_choice::PROGRAMS_MAX` per text and format, and as many
-//!             again for each of `begun::DICTIONARIES_MAX` dictionaries. An older text is written as if it were this connection's alone.
+//! Limits      `Limits`; parses of the `PREPARED_MAX` newest bodies, at most `fast_choice::PROGRAMS_MAX` per body and format, and as many
+//!             again for each of `begun::DICTIONARIES_MAX` dictionaries. An older body is written as if it were this connection's alone.
 
 use crate::{
     deflate::{self, DeflateStream, symbols::Symbols},
     entropy::tables::{Form, Tables},
     format::{Deflate, Format, PricesOf, Shelf, Zstd},
-    history::{Domain, History, Scope, Searched},
+    history::{Domain, History, Scope, SearchDomains},
     parse::Parser,
     parse::cache::Prepared,
     parse::dictionary_parses::Begun,
     parse::prices::{DeflatePrices, ZstdPrices},
     parse::selection::{FastChoice, Parsed, Parsers, Probes, Served, groups_max, shrink},
-    search::dictionary::{Dictionary, InFront, TEXT_BYTES_MAX as DICTIONARY_TEXT_BYTES_MAX},
+    search::dictionary::{BODY_BYTES_MAX as DICTIONARY_BODY_BYTES_MAX, Dictionary, InFront},
     search::finder::{FastParser, FastTask, Similar},
     search::standalone::{Alone, Copy},
-    stream::envelope::{EarlierHead, Head, NAME_BYTES_MAX, Tail, around, digits_of, span_of},
+    stream::envelope::{EarlierHead, Head, NAME_BYTES_MAX, Tail, around, digits_of, message_size},
     stream::position_ring::BodyId,
     stream::references::{Distances, Standpoint},
     stream::state::Track,
@@ -27,9 +27,9 @@ use crate::{
 };
 use std::collections::VecDeque;
 
-/// Texts whose parses are kept.
+/// Bodies whose parses are kept.
 const PREPARED_MAX: usize = 128;
-/// Of these, texts that keep all parses. Recipients of older ones mostly have been written to.
+/// Of these, bodies that keep all parses. Recipients of older ones mostly have been written to.
 const WHOLE_MAX: usize = 8;
 /// Most recipients of a body that is parsed with each effort. With more, the next one costs less than contexts would.
 const GREEDY_AUDIENCE_MAX: u32 = 4;
@@ -49,7 +49,7 @@ fn copy_head(
     let mut is_copied = alike.is_some_and(|distance| head.copy_from(track, distance, position, window));
     if !is_copied
         && let Some((id, distance, seq)) = newest
-        && let Some(other) = history.text(id)
+        && let Some(other) = history.entry(id)
     {
         let digits = digits_of(seq);
         let changed = track.changed_digits(distance, position, digits);
@@ -91,15 +91,15 @@ impl Default for Limits {
 /// What was done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Texts searched.
-    pub texts_total: u64,
+    /// Bodies searched.
+    pub bodies_total: u64,
     /// Parses made of them.
     pub parses_total: u64,
-    /// Texts written to connections.
+    /// Bodies written to connections.
     pub written_total: u64,
     /// Of these, not with the parse that was tried first: a source was missing.
     pub fallbacks_total: u64,
-    /// Of these, with no shared parse: too many newer texts have come since.
+    /// Of these, with no shared parse: too many newer bodies have come since.
     pub late_total: u64,
     /// Messages that one connection got and no other.
     pub alone_total: u64,
@@ -107,7 +107,7 @@ pub struct Counters {
 
 impl std::ops::AddAssign for Counters {
     fn add_assign(&mut self, other: Self) {
-        self.texts_total += other.texts_total;
+        self.bodies_total += other.bodies_total;
         self.parses_total += other.parses_total;
         self.written_total += other.written_total;
         self.fallbacks_total += other.fallbacks_total;
@@ -116,7 +116,7 @@ impl std::ops::AddAssign for Counters {
     }
 }
 
-/// A text is not kept any more: its message has to be written alone.
+/// A body is not kept any more: its message has to be written alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forgotten;
 
@@ -137,7 +137,7 @@ pub struct Matcher {
     distances: Distances,
     head: Head,
     tail: Tail,
-    text: Vec<u8>,
+    body: Vec<u8>,
     copies: Vec<Copy>,
     counters: Counters,
 }
@@ -160,7 +160,7 @@ impl Matcher {
             distances: Distances::default(),
             head: Head::NONE,
             tail: Tail::NONE,
-            text: Vec::new(),
+            body: Vec::new(),
             copies: Vec::new(),
             counters: Counters::default(),
         }
@@ -174,23 +174,23 @@ impl Matcher {
     /// If `name` has more than 64 bytes (`NAME_BYTES_MAX`).
     pub fn push(&mut self, scope: Scope, audience: u32, name: &'static str, body: &[u8]) -> Option<BodyId> {
         assert!(name.len() <= NAME_BYTES_MAX, "{name} is no event's name");
-        self.text.clear();
+        self.body.clear();
         let (before, after) = around(self.form);
         for piece in [before, body, after] {
-            self.text.extend_from_slice(piece);
+            self.body.extend_from_slice(piece);
         }
         let effort = self.effort(scope.domain, audience);
-        let id = self.history.push(scope, name, &self.text, span_of(self.form, name, self.text.len()))?;
-        self.counters.texts_total += 1;
+        let id = self.history.push(scope, name, &self.body, message_size(self.form, name, self.body.len()))?;
+        self.counters.bodies_total += 1;
         if effort == Effort::Greedy {
-            let slot = self.history.text(id)?.slot;
+            let slot = self.history.entry(id)?.slot;
             self.history.domain_mut(slot).index_sparsely();
         }
         let mut prepared = if self.prepared.len() >= PREPARED_MAX { self.prepared.pop_front() } else { None }
             .unwrap_or_else(|| Prepared {
                 id,
                 effort,
-                searched: Searched::default(),
+                searched: SearchDomains::default(),
                 probes: Probes::default(),
                 audience,
                 zstd: Vec::new(),
@@ -201,9 +201,9 @@ impl Matcher {
         prepared.zstd.clear();
         prepared.deflate.clear();
         prepared.begun.clear();
-        let text = self.history.text(id)?;
-        prepared.searched = self.history.searched(text);
-        prepared.probes.choose(&self.history, text, &prepared.searched, effort);
+        let body = self.history.entry(id)?;
+        prepared.searched = self.history.searched(body);
+        prepared.probes.choose(&self.history, body, &prepared.searched, effort);
         self.history.catch_up_fast(&prepared.searched, id);
         if let Some(written) = self.prepared.len().checked_sub(WHOLE_MAX) {
             let Prepared { zstd, deflate, .. } = &mut self.prepared[written];
@@ -255,7 +255,7 @@ impl Matcher {
         self.prepared.binary_search_by_key(&id, |prepared| prepared.id).ok()
     }
 
-    /// Appends the message with the text `id` under `seq` to a zstd stream: it fills exactly one WebSocket message.
+    /// Appends the message with the body `id` under `seq` to a zstd stream: it fills exactly one WebSocket message.
     ///
     /// # Errors
     /// [`Forgotten`], and nothing was written: write it alone.
@@ -270,12 +270,12 @@ impl Matcher {
         self.write::<Zstd>(&mut stream.track, &mut stream.state, begun, (index, id, seq), out)
     }
 
-    /// Which of the text's dictionaries the stream may refer to; it is looked through for the text now if it was not before.
+    /// Which of the body's dictionaries the stream may refer to; it is looked through for the body now if it was not before.
     #[cold]
     fn begun(&mut self, stream: &ZstdStream, id: BodyId) -> Option<usize> {
         let index = self.prepared_index(id)?;
-        let text = self.history.bytes(self.history.text(id)?);
-        self.prepared[index].begun.find_or_make(stream.dictionary()?, text)
+        let body = self.history.bytes(self.history.entry(id)?);
+        self.prepared[index].begun.find_or_make(stream.dictionary()?, body)
     }
 
     /// As [`Matcher::zstd`], for a stream of deflate.
@@ -306,28 +306,28 @@ impl Matcher {
         out: &mut Vec<u8>,
     ) -> Result<(), Forgotten> {
         let (history, head, tail) = (&self.history, &mut self.head, &mut self.tail);
-        let text = history.text(id).ok_or(Forgotten)?;
-        let (name, bytes, spans) = (text.name, history.bytes(text), history.spans());
+        let body = history.entry(id).ok_or(Forgotten)?;
+        let (name, bytes, sizes) = (body.name, history.bytes(body), history.sizes());
         match self.form {
             Form::Json => head.begin_json(name, seq),
             Form::Etf => tail.begin_etf(name, seq),
         }
         let window = F::window(state);
         let position = track.position().wrapping_add(head.len() as u32);
-        // An offset says how far before the byte it is for, so up to a text's length more than the distance of the texts.
+        // An offset says how far before the byte it is for, so up to a body's length more than the distance of the bodies.
         let reach = window.saturating_sub(bytes.len() as u32);
         let newest = track.newest(position);
         track.number(seq, position);
-        let reached = |id| track.distance(id, position, spans).filter(|distance| *distance <= reach);
-        let is_named = |other: &BodyId| history.text(*other).is_some_and(|other| other.name == name);
+        let reached = |id| track.distance(id, position, sizes).filter(|distance| *distance <= reach);
+        let is_named = |other: &BodyId| history.entry(*other).is_some_and(|other| other.name == name);
         let mut similar = Similar::default();
         let limits = F::FAST.with(Effort::Greedy, window);
         let named = track.newest_named(name).into_iter().filter(is_named).take(limits.similar_max);
         similar.iter_mut().zip(named).for_each(|(similar, id)| *similar = Some(id));
-        let dictionary = dictionary.filter(|_| bytes.len() <= DICTIONARY_TEXT_BYTES_MAX);
+        let dictionary = dictionary.filter(|_| bytes.len() <= DICTIONARY_BODY_BYTES_MAX);
         let dictionary = dictionary.map(|dictionary| (dictionary, dictionary.distance(position)));
         let searched = &self.prepared[index].searched;
-        let task = FastTask { history, text, searched, similar, dictionary };
+        let task = FastTask { history, body, searched, similar, dictionary };
         self.copies.clear();
         let first = self.fast.copies(task, limits, reached, &mut self.copies);
         if self.form == Form::Json {
@@ -337,14 +337,14 @@ impl Matcher {
         self.counters.parses_total += 1;
         self.counters.written_total += 1;
         head.put_in_front(&mut self.copies);
-        self.text.clear();
-        head.append_to(&mut self.text);
-        self.text.extend_from_slice(bytes);
-        self.text.extend_from_slice(tail.bytes());
-        F::write_copies((state, &self.tables), (&mut self.room, &mut self.symbols), &self.text, &self.copies, out);
+        self.body.clear();
+        head.append_to(&mut self.body);
+        self.body.extend_from_slice(bytes);
+        self.body.extend_from_slice(tail.bytes());
+        F::write_copies((state, &self.tables), (&mut self.room, &mut self.symbols), &self.body, &self.copies, out);
         let after = bytes.len() + tail.bytes().len();
         track.advance(head.len());
-        track.remember(id, position, spans);
+        track.remember(id, position, sizes);
         track.note_name(name, id);
         track.advance(after);
         Ok(())
@@ -358,8 +358,8 @@ impl Matcher {
         (index, id, seq): (usize, BodyId, u64),
         out: &mut Vec<u8>,
     ) -> Result<(), Forgotten> {
-        let text = self.history.text(id).ok_or(Forgotten)?;
-        let (name, text_bytes) = (text.name, text.len());
+        let body = self.history.entry(id).ok_or(Forgotten)?;
+        let (name, body_bytes) = (body.name, body.len());
         let effort = self.prepared[index].effort;
         let window = F::window(state);
         let (head, tail) = (&mut self.head, &mut self.tail);
@@ -368,9 +368,9 @@ impl Matcher {
             Form::Etf => tail.begin_etf(name, seq),
         }
         let position = track.position().wrapping_add(head.len() as u32);
-        // An offset says how far before the byte it is for, so up to a text's length more than the distance of the texts.
-        let reach = window.saturating_sub(text_bytes as u32);
-        let oldest_here = track.oldest(position, reach, self.history.spans());
+        // An offset says how far before the byte it is for, so up to a body's length more than the distance of the bodies.
+        let reach = window.saturating_sub(body_bytes as u32);
+        let oldest_here = track.oldest(position, reach, self.history.sizes());
         let newest = track.newest(position);
         track.number(seq, position);
         let probes = std::mem::take(&mut self.prepared[index].probes);
@@ -379,12 +379,12 @@ impl Matcher {
         let Shelf { dictionary, programs } = F::programs(&mut self.prepared[index], begun);
         let dictionary = dictionary.map(|dictionary| (dictionary, dictionary.distance(position)));
         let dictionary_distance = dictionary.map_or(0, |(_, distance)| distance);
-        let (tables, distances, spans) = (&self.tables, &mut self.distances, self.history.spans());
-        let here = Standpoint { track, spans, position, window, dictionary: dictionary_distance };
+        let (tables, distances, sizes) = (&self.tables, &mut self.distances, self.history.sizes());
+        let here = Standpoint { track, sizes, position, window, dictionary: dictionary_distance };
         let mut locate = |program: &F::Program| F::sources(program).locate(here, distances);
         let choice = FastChoice {
             history: &self.history,
-            text,
+            body,
             probes: &probes,
             searched: &searched,
             groups_max,
@@ -404,9 +404,9 @@ impl Matcher {
         }
         F::write(program, state, tables, distances, (head, tail.bytes()), &mut self.room, out);
         track.advance(head.len());
-        track.remember(id, position, spans);
+        track.remember(id, position, sizes);
         track.note_name(name, id);
-        track.advance(text_bytes + tail.bytes().len());
+        track.advance(body_bytes + tail.bytes().len());
         (self.prepared[index].probes, self.prepared[index].searched) = (probes, searched);
         Ok(())
     }
@@ -441,7 +441,7 @@ impl Matcher {
         self.counters
     }
 
-    /// Heap it holds, the parses of the newest texts aside.
+    /// Heap it holds, the parses of the newest bodies aside.
     pub fn heap_bytes(&self) -> usize {
         self.history.heap_bytes() + self.alone.heap_bytes() + self.room.heap_bytes() + self.symbols.heap_bytes()
     }

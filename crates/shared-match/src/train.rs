@@ -11,7 +11,7 @@ use crate::{
     parse::prices::{Prices, ZstdPrices},
     parse::{Offset, Parser, Past, Sequence, Task},
     search::finder::{FastParser, FastTask, Similar},
-    stream::envelope::{Head, around, span_of},
+    stream::envelope::{Head, around, message_size},
     stream::references::{Distances, Sources, Standpoint},
     stream::state::Track,
     zstd::WINDOW_BYTES,
@@ -52,12 +52,13 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
     for sample in samples {
         let (before, after) = around(form);
         let bytes = [before, &sample.body, after].concat();
-        let Some(id) = history.push(sample.scope, sample.name, &bytes, span_of(form, sample.name, bytes.len())) else {
+        let Some(id) = history.push(sample.scope, sample.name, &bytes, message_size(form, sample.name, bytes.len()))
+        else {
             continue;
         };
-        let searched = history.searched(history.text(id).expect("it was pushed just now"));
+        let searched = history.searched(history.entry(id).expect("it was pushed just now"));
         history.catch_up_fast(&searched, id);
-        let text = history.text(id).expect("it was pushed just now");
+        let body = history.entry(id).expect("it was pushed just now");
         for recipient in &sample.recipients {
             let (track, seq) = &mut tracks[*recipient];
             *seq += 1;
@@ -68,17 +69,17 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
             let position = track.position().wrapping_add(head.len() as u32);
             let reach = WINDOW_BYTES - bytes.len() as u32;
             track.number(*seq, position);
-            let usable = |id| track.distance(id, position, history.spans()).filter(|distance| *distance <= reach);
+            let usable = |id| track.distance(id, position, history.sizes()).filter(|distance| *distance <= reach);
             let mut similar = Similar::default();
-            let mut named = history.similar(text, &searched).into_iter();
+            let mut named = history.similar(body, &searched).into_iter();
             similar[0] = named.find(|other| *other != id && usable(*other).is_some());
-            let task = FastTask { history: &history, text, searched: &searched, similar, dictionary: None };
+            let task = FastTask { history: &history, body, searched: &searched, similar, dictionary: None };
             let candidates = fast.candidates(task, limits, usable);
             let past = Past { history: &history, dictionary: None };
-            let task = Task { text, past, candidates, reach: WINDOW_BYTES };
+            let task = Task { body, past, candidates, reach: WINDOW_BYTES };
             let sequences = parser.parse(task, Prices::Zstd(&prices));
             let sources = Sources::of(&sequences, None);
-            let here = Standpoint { track, spans: history.spans(), position, window: WINDOW_BYTES, dictionary: 0 };
+            let here = Standpoint { track, sizes: history.sizes(), position, window: WINDOW_BYTES, dictionary: 0 };
             if sources.locate(here, &mut distances).is_ok() {
                 see(&mut seen, &bytes, &sources, &sequences, &distances);
             }
@@ -89,7 +90,7 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
                 seen.matches[usize::from(codes::match_length(head.len() as u32 - 2).symbol)] += 1;
             }
             track.advance(head.len());
-            track.remember(id, position, history.spans());
+            track.remember(id, position, history.sizes());
             track.advance(bytes.len());
         }
     }

@@ -72,7 +72,7 @@ fn shared_match(states: &[PartitionState]) -> SharedMatch {
         report.mismatches_total += state.shared_match_checked.mismatches_total;
     }
     SharedMatch {
-        texts_total: sum.texts_total,
+        texts_total: sum.bodies_total,
         parses_total: sum.parses_total,
         written_total: sum.written_total,
         fallbacks_total: sum.fallbacks_total,

@@ -126,7 +126,7 @@ fn shared_streams_search_once() {
         assert_eq!(heard(&mut cluster, client).len(), 30);
     }
     let (after, heap_bytes) = cluster.partition().shared_match();
-    assert_eq!(after.texts_total - before.texts_total, 30, "{after:?}");
+    assert_eq!(after.bodies_total - before.bodies_total, 30, "{after:?}");
     assert_eq!(after.written_total - before.written_total, 60, "{after:?}");
     assert_eq!(after.late_total, 0, "{after:?}");
     assert!(heap_bytes > 0);

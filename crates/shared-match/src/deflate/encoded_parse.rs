@@ -146,7 +146,7 @@ fn own_codes(bytes: &[u8], sequences: &[Sequence], distance_of: impl Fn(BodyId) 
     if fixed_bits < OWN_BITS_MIN {
         return None;
     }
-    // Lower bound for any code: rules out most texts cheaply.
+    // Lower bound for any code: rules out most bodies cheaply.
     let total: u64 = literals.iter().sum();
     let of_symbol = |count: &u64| *count as f32 * (total as f32 / *count as f32).log2();
     let least_bits: f32 = literals.iter().filter(|count| **count > 0).map(of_symbol).sum();
@@ -169,7 +169,7 @@ fn own_codes(bytes: &[u8], sequences: &[Sequence], distance_of: impl Fn(BodyId) 
 }
 
 impl Program {
-    /// Prepares the `sequences` of a text; its head is copied from that of `head_source`, if they refer to it. About how far back
+    /// Prepares the `sequences` of a body; its head is copied from that of `head_source`, if they refer to it. About how far back
     /// sources are, `distance_of` tells.
     pub fn new(
         bytes: &[u8],
@@ -202,13 +202,13 @@ impl Program {
         Self { steps, steps_bytes_max, sources, own }
     }
 
-    /// The texts that a connection has to have.
+    /// The bodies that a connection has to have.
     #[inline]
     pub fn sources(&self) -> &Sources {
         &self.sources
     }
 
-    /// Appends the message: head, text, and what follows it.
+    /// Appends the message: head, body, and what follows it.
     #[inline]
     pub fn write(&self, state: &mut DeflateState, distances: &Distances, head: &Head, tail: &[u8], out: &mut Vec<u8>) {
         state.begin(out);

@@ -6,7 +6,7 @@
 //! Limits      `History` decides how large the ring is: a power of two. The oldest bodies are evicted. `NAMED_MAX` bodies of each event
 //!             name; `CAUGHT_UP_BYTES_MAX` of bodies enter the index with one search, and older ones never do.
 
-use super::{BodyId, Entry, HistoryKey};
+use super::{BodyId, HistoryEntry, HistoryKey};
 use crate::history::hash_index::{HashIndex, Position, WAYS};
 use guildhall_prefetch::prefetch;
 use smallvec::{SmallVec, smallvec};
@@ -105,7 +105,7 @@ pub struct DomainHistory {
     next_address: u64,
     /// A larger ring was refused: the domain asks again from this address on.
     refused_until: u64,
-    entries: VecDeque<Entry>,
+    entries: VecDeque<HistoryEntry>,
     /// The newest bodies of an event name, newest last.
     named: Vec<(&'static str, VecDeque<BodyId>)>,
 }
@@ -172,7 +172,7 @@ impl DomainHistory {
     /// Appends the body of `entry`; it is found by its name from now on. The ring is at least as large as the
     /// body; the oldest bodies are evicted. The body's positions are not indexed yet: see
     /// [`DomainHistory::catch_up_fast`].
-    pub fn push(&mut self, mut entry: Entry, body: &[u8]) {
+    pub fn push(&mut self, mut entry: HistoryEntry, body: &[u8]) {
         let taken = body.len().next_multiple_of(GRAIN);
         let address = self.address_for(taken);
         self.next_address = address + taken as u64;
@@ -213,7 +213,7 @@ impl DomainHistory {
         if old == 0 {
             return self.rebuild(capacity);
         }
-        let fits = |entry: &Entry| {
+        let fits = |entry: &HistoryEntry| {
             let (begin, end) = (entry.address, entry.address + entry.length.next_multiple_of(GRAIN as u32) as u64);
             // H1: in a smaller ring it may wrap around.
             begin + capacity as u64 >= self.next_address && begin / capacity as u64 == (end - 1) / capacity as u64
@@ -243,9 +243,9 @@ impl DomainHistory {
     }
 
     /// Removes all bodies.
-    pub fn take_entries(&mut self) -> Vec<(Entry, Vec<u8>)> {
+    pub fn take_entries(&mut self) -> Vec<(HistoryEntry, Vec<u8>)> {
         let entries = std::mem::take(&mut self.entries);
-        let with_bytes = |entry: Entry| {
+        let with_bytes = |entry: HistoryEntry| {
             let bytes = self.body(&entry).to_vec();
             (entry, bytes)
         };
@@ -253,7 +253,7 @@ impl DomainHistory {
     }
 
     /// Begins again with these bodies, as many of the newest as fit.
-    pub fn restore(&mut self, mut entries: Vec<(Entry, Vec<u8>)>, capacity: usize) {
+    pub fn restore(&mut self, mut entries: Vec<(HistoryEntry, Vec<u8>)>, capacity: usize) {
         self.bytes = vec![0; capacity];
         self.owners = vec![0; capacity / GRAIN];
         self.ordinals = vec![0; capacity / GRAIN];
@@ -269,7 +269,7 @@ impl DomainHistory {
         }
     }
 
-    pub fn entry(&self, id: BodyId) -> Option<&Entry> {
+    pub fn entry(&self, id: BodyId) -> Option<&HistoryEntry> {
         if let Some(newest) = self.entries.back().filter(|newest| newest.id == id) {
             return Some(newest);
         }
@@ -331,7 +331,7 @@ impl DomainHistory {
         }
     }
 
-    pub fn oldest(&self) -> Option<&Entry> {
+    pub fn oldest(&self) -> Option<&HistoryEntry> {
         self.entries.front()
     }
 
@@ -349,14 +349,14 @@ impl DomainHistory {
         named.into_iter().flat_map(|(_, ids)| ids.iter().rev().copied())
     }
 
-    pub fn body(&self, entry: &Entry) -> &[u8] {
+    pub fn body(&self, entry: &HistoryEntry) -> &[u8] {
         let start = self.at(entry.address);
         &self.bytes[start..start + entry.length as usize]
     }
 
     /// Where a body begins.
     #[inline]
-    pub fn position(&self, entry: &Entry) -> Position {
+    pub fn position(&self, entry: &HistoryEntry) -> Position {
         Position::of(entry.address, self.bytes.len())
     }
 
@@ -384,7 +384,7 @@ impl DomainHistory {
 
     /// The body of this id, to which a position belongs.
     #[inline]
-    pub fn entry_at(&self, position: Position, id: BodyId) -> Option<&Entry> {
+    pub fn entry_at(&self, position: Position, id: BodyId) -> Option<&HistoryEntry> {
         let ordinal = self.ordinals[position.index() / GRAIN];
         self.entries.get(ordinal.wrapping_sub(self.evicted) as usize).filter(|entry| entry.id == id)
     }
@@ -394,6 +394,6 @@ impl DomainHistory {
             + self.bytes.len()
             + 4 * (self.owners.len() + self.ordinals.len())
             + self.fast.heap_bytes()
-            + self.entries.capacity() * size_of::<Entry>()
+            + self.entries.capacity() * size_of::<HistoryEntry>()
     }
 }

@@ -1,29 +1,29 @@
-//! Spans: bytes of a stream per text, equal on every connection except for the digits of the seq.
+//! Message sizes: bytes of a stream per body, equal on every connection except for the digits of the seq.
 //!
-//! Owns        for each text that is kept, what stands in front of it in its message, and how long messages are.
-//! Invariants  W1 what lies between two texts of a stream is the sum of what was sent in between, so a ring need not
+//! Owns        for each body that is kept, what stands in front of it in its message, and how long messages are.
+//! Invariants  W1 what lies between two bodies of a stream is the sum of what was sent in between, so a ring need not
 //!             remember each position.
 
 use crate::stream::position_ring::BodyId;
 
-/// What all messages with a text have in common.
+/// What all messages with a body have in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Span {
-    /// From where the text begins, without the seq.
+pub struct MessageSize {
+    /// From where the body begins, without the seq.
     pub after: u32,
-    /// In front of the text, without the seq.
+    /// In front of the body, without the seq.
     pub before: u32,
 }
 
-/// A span as it is kept.
+/// A size as it is kept.
 #[derive(Clone, Copy, Debug, Default)]
-struct Kept {
+struct Stored {
     before: u32,
-    /// Of all messages of earlier texts, wrapping around.
+    /// Of all messages of earlier bodies, wrapping around.
     earlier: u32,
 }
 
-/// How many numbers on [`Spans::walk_set`] looks.
+/// How many numbers on [`MessageSizes::walk_set`] looks.
 pub const SET_BITS: usize = 48;
 /// This many first entries of `wholes` are repeated after the last.
 const MIRRORED: usize = 64;
@@ -40,11 +40,11 @@ const MASKS: [[u32; 4]; 16] = {
     masks
 };
 
-/// Those of the newest texts of a matcher.
+/// Those of the newest bodies of a matcher.
 #[derive(Debug, Default)]
-pub struct Spans {
+pub struct MessageSizes {
     /// By the last digits of the number, in base two.
-    kept: Vec<Kept>,
+    kept: Vec<Stored>,
     /// Of whole messages, without the seq, in the same order.
     wholes: Vec<u32>,
     first: BodyId,
@@ -53,22 +53,22 @@ pub struct Spans {
     total: u32,
 }
 
-impl Spans {
-    /// Of the text after the newest, or the first.
-    pub fn push(&mut self, id: BodyId, span: Span) {
+impl MessageSizes {
+    /// Of the body after the newest, or the first.
+    pub fn push(&mut self, id: BodyId, size: MessageSize) {
         if self.count == 0 {
             self.first = id;
         }
         if self.count as usize == self.kept.len() {
             self.grow();
         }
-        let whole = span.before + span.after;
-        self.put(id, Kept { before: span.before, earlier: self.total }, whole);
+        let whole = size.before + size.after;
+        self.put(id, Stored { before: size.before, earlier: self.total }, whole);
         self.total = self.total.wrapping_add(whole);
         self.count += 1;
     }
 
-    fn put(&mut self, id: BodyId, kept: Kept, whole: u32) {
+    fn put(&mut self, id: BodyId, kept: Stored, whole: u32) {
         let index = self.index(id);
         self.kept[index] = kept;
         self.wholes[index] = whole;
@@ -80,7 +80,7 @@ impl Spans {
     fn grow(&mut self) {
         let (old, old_wholes) = (std::mem::take(&mut self.kept), std::mem::take(&mut self.wholes));
         let room = (old.len() * 2).max(MIRRORED);
-        self.kept = vec![Kept::default(); room];
+        self.kept = vec![Stored::default(); room];
         self.wholes = vec![0; room + MIRRORED];
         let first = self.first;
         for id in (0..self.count).map(|age| first.wrapping_add(age)) {
@@ -89,7 +89,7 @@ impl Spans {
         }
     }
 
-    /// The oldest text is forgotten.
+    /// The oldest body is forgotten.
     pub fn forget_oldest(&mut self) {
         if self.count > 0 {
             self.count -= 1;
@@ -103,31 +103,31 @@ impl Spans {
     }
 
     #[inline]
-    fn of(&self, id: BodyId) -> Option<Kept> {
+    fn of(&self, id: BodyId) -> Option<Stored> {
         (id.wrapping_sub(self.first) < self.count).then(|| self.kept[self.index(id)])
     }
 
-    /// How long a message is, of a text that is known.
+    /// How long a message is, of a body that is known.
     #[inline]
     fn whole(&self, id: BodyId) -> u32 {
         self.wholes[self.index(id)]
     }
 
-    /// How far apart two texts begin of which the second was sent right behind the first, without the seq.
+    /// How far apart two bodies begin of which the second was sent right behind the first, without the seq.
     #[inline]
     pub fn step(&self, from: BodyId, to: BodyId) -> Option<u32> {
         let first = self.of(from)?;
         Some(self.whole(from) - first.before + self.of(to)?.before)
     }
 
-    /// How far apart two texts begin if all in between were sent, without their seqs.
+    /// How far apart two bodies begin if all in between were sent, without their seqs.
     #[inline]
     pub fn stretch(&self, from: BodyId, to: BodyId) -> Option<u32> {
         let (from, to) = (self.of(from)?, self.of(to)?);
         Some(to.earlier.wrapping_sub(from.earlier) + to.before - from.before)
     }
 
-    /// How far apart two texts begin of which the second was sent after those whose bits are set in `between`, the lowest of
+    /// How far apart two bodies begin of which the second was sent after those whose bits are set in `between`, the lowest of
     /// [`SET_BITS`] for the number behind `from`. The seq of each takes `digits` bytes.
     #[inline]
     pub fn walk_set(&self, from: BodyId, to: BodyId, between: u64, digits: u32) -> Option<u32> {
@@ -151,8 +151,8 @@ impl Spans {
         Some(sum.wrapping_sub(first.before).wrapping_add(last.before))
     }
 
-    /// Distance between the starts of two texts, the second sent after texts with these number `gaps`, without seqs;
-    /// and the number of texts. None if the gaps do not lead from one to the other.
+    /// Distance between the starts of two bodies, the second sent after bodies with these number `gaps`, without seqs;
+    /// and the number of bodies. None if the gaps do not lead from one to the other.
     #[inline]
     pub fn walk(&self, from: BodyId, to: BodyId, gaps: impl Iterator<Item = u32>) -> Option<(u32, u32)> {
         let wanted = to.wrapping_sub(from);

@@ -19,7 +19,7 @@ pub mod position;
 pub use domain::{Domain, DomainHistory, PARENTS_MAX, Scope};
 
 use crate::{
-    history::message_sizes::{Span, Spans},
+    history::message_sizes::{MessageSize, MessageSizes},
     search::dictionary::DICTIONARY,
     stream::position_ring::BodyId,
 };
@@ -57,11 +57,11 @@ impl HistoryKey {
 }
 
 /// Where a body is searched: its own domain, then those above it that have bodies.
-pub type Searched = SmallVec<[HistoryKey; PARENTS_MAX + 1]>;
+pub type SearchDomains = SmallVec<[HistoryKey; PARENTS_MAX + 1]>;
 
 /// A body in the history.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct HistoryEntry {
     pub id: BodyId,
     pub scope: Scope,
     pub name: &'static str,
@@ -73,7 +73,7 @@ pub struct Entry {
     is_sparse: bool,
 }
 
-impl Entry {
+impl HistoryEntry {
     pub fn len(&self) -> usize {
         self.length as usize
     }
@@ -95,7 +95,7 @@ pub struct History {
     /// The domain of each id, from `first` on.
     ids: VecDeque<Slot>,
     first: BodyId,
-    spans: Spans,
+    sizes: MessageSizes,
     next_id: BodyId,
     rng: Rng,
 }
@@ -115,7 +115,7 @@ impl History {
             serials: 0,
             ids: VecDeque::new(),
             first: 1,
-            spans: Spans::default(),
+            sizes: MessageSizes::default(),
             next_id: 1,
             rng: Rng::new(0),
         }
@@ -133,8 +133,8 @@ impl History {
     }
 
     /// Adds a body as the newest; none if it is too long.
-    pub fn push(&mut self, scope: Scope, name: &'static str, body: &[u8], span: Span) -> Option<BodyId> {
-        let id = self.new_id(span);
+    pub fn push(&mut self, scope: Scope, name: &'static str, body: &[u8], size: MessageSize) -> Option<BodyId> {
+        let id = self.new_id(size);
         if body.len() > self.body_bytes_max() {
             return None;
         }
@@ -145,20 +145,20 @@ impl History {
         let slot = self.slot_or_new(scope.domain);
         self.make_room(slot, body.len());
         let home = self.domains[slot as usize].as_mut()?;
-        home.push(Entry { id, scope, name, slot, address: 0, length: 0, is_sparse: false }, body);
+        home.push(HistoryEntry { id, scope, name, slot, address: 0, length: 0, is_sparse: false }, body);
         *self.ids.back_mut().expect("just pushed") = slot;
         Some(id)
     }
 
     /// Brings the indexes in which a body is searched up to the bodies before it.
-    pub fn catch_up_fast(&mut self, searched: &Searched, id: BodyId) {
+    pub fn catch_up_fast(&mut self, searched: &SearchDomains, id: BodyId) {
         for key in searched {
             self.domain_mut(key.slot).catch_up_fast(id);
         }
     }
 
     /// The next id. It is used up even if its body is not kept, so that ids do not depend on what bodies hold.
-    fn new_id(&mut self, span: Span) -> BodyId {
+    fn new_id(&mut self, size: MessageSize) -> BodyId {
         if self.next_id == DICTIONARY {
             self.clear();
         }
@@ -168,7 +168,7 @@ impl History {
         let id = self.next_id;
         self.next_id += 1;
         self.ids.push_back(NO_SLOT);
-        self.spans.push(id, span);
+        self.sizes.push(id, size);
         id
     }
 
@@ -176,7 +176,7 @@ impl History {
         let Some(slot) = self.ids.pop_front() else { return };
         let id = self.first;
         self.first += 1;
-        self.spans.forget_oldest();
+        self.sizes.forget_oldest();
         let Some(home) = self.domains.get_mut(slot as usize).and_then(Option::as_mut) else { return };
         while home.oldest().is_some_and(|oldest| oldest.id <= id) {
             home.evict_oldest();
@@ -309,7 +309,7 @@ impl History {
     }
 
     /// Takes over a body that was in another domain, unless the domain has newer ones.
-    fn adopt(&mut self, entry: Entry, bytes: &[u8]) {
+    fn adopt(&mut self, entry: HistoryEntry, bytes: &[u8]) {
         let id = entry.id;
         let slot = self.slot_or_new(entry.scope.domain);
         self.make_room(slot, bytes.len());
@@ -330,18 +330,18 @@ impl History {
         self.slots.clear();
         self.ids.clear();
         self.bytes = 0;
-        self.spans = Spans::default();
+        self.sizes = MessageSizes::default();
         (self.first, self.next_id) = (1, 1);
     }
 
     /// How long messages are, by id.
-    pub fn spans(&self) -> &Spans {
-        &self.spans
+    pub fn sizes(&self) -> &MessageSizes {
+        &self.sizes
     }
 
     /// A body by its id, while it is kept.
     #[inline]
-    pub fn text(&self, id: BodyId) -> Option<&Entry> {
+    pub fn entry(&self, id: BodyId) -> Option<&HistoryEntry> {
         let slot = *self.ids.get(id.wrapping_sub(self.first) as usize)?;
         self.domains.get(slot as usize)?.as_ref()?.entry(id)
     }
@@ -361,20 +361,20 @@ impl History {
     }
 
     /// Where `entry` is searched: every account that may view it may view the bodies there.
-    pub fn searched(&self, entry: &Entry) -> Searched {
+    pub fn searched(&self, entry: &HistoryEntry) -> SearchDomains {
         let parents = entry.scope.domain.parents().into_iter();
         let slots = parents.filter_map(|parent| self.slots.get(&parent).copied());
         std::iter::once(entry.slot).chain(slots).map(|slot| self.domain(slot).key).collect()
     }
 
     /// Those of these domains that still have bodies.
-    pub fn domains<'a>(&'a self, searched: &'a Searched) -> impl Iterator<Item = &'a DomainHistory> {
+    pub fn domains<'a>(&'a self, searched: &'a SearchDomains) -> impl Iterator<Item = &'a DomainHistory> {
         let domains = searched.iter().map(|key| (key, self.domains[key.slot as usize].as_deref()));
         domains.filter_map(|(key, domain)| domain.filter(|domain| domain.key == *key))
     }
 
     /// The newest bodies of the name of `entry` where it is searched, newest first.
-    pub fn similar(&self, entry: &Entry, searched: &Searched) -> SmallVec<[BodyId; NAMED_MAX]> {
+    pub fn similar(&self, entry: &HistoryEntry, searched: &SearchDomains) -> SmallVec<[BodyId; NAMED_MAX]> {
         let named = self.domains(searched).flat_map(|domain| domain.named(entry.name));
         let mut similar: SmallVec<[BodyId; NAMED_MAX * (PARENTS_MAX + 1)]> = named.collect();
         similar.sort_unstable_by_key(|id| std::cmp::Reverse(*id));
@@ -382,7 +382,7 @@ impl History {
     }
 
     /// Bytes of an entry; H2 says that they are complete.
-    pub fn bytes(&self, entry: &Entry) -> &[u8] {
+    pub fn bytes(&self, entry: &HistoryEntry) -> &[u8] {
         self.domain(entry.slot).body(entry)
     }
 
@@ -401,11 +401,11 @@ mod tests {
 
     fn push(history: &mut History, domain: Domain, class: u64, body: &[u8]) -> BodyId {
         let scope = Scope { domain, class };
-        history.push(scope, "X", body, Span { after: body.len() as u32, before: 20 }).expect("it is short")
+        history.push(scope, "X", body, MessageSize { after: body.len() as u32, before: 20 }).expect("it is short")
     }
 
     fn has(history: &History, id: BodyId, body: &[u8]) -> bool {
-        history.text(id).is_some_and(|entry| history.bytes(entry) == body)
+        history.entry(id).is_some_and(|entry| history.bytes(entry) == body)
     }
 
     #[test]
@@ -414,12 +414,12 @@ mod tests {
         history.next_id = DICTIONARY - 2;
         history.first = DICTIONARY - 2;
         let ids = [(); 4].map(|()| {
-            let id = push(&mut history, PUBLIC, 1, b"text");
-            assert!(has(&history, id, b"text"));
+            let id = push(&mut history, PUBLIC, 1, b"body");
+            assert!(has(&history, id, b"body"));
             id
         });
         assert_eq!(ids, [DICTIONARY - 2, DICTIONARY - 1, 1, 2]);
-        assert!(history.text(DICTIONARY - 1).is_none() && history.text(DICTIONARY).is_none());
+        assert!(history.entry(DICTIONARY - 1).is_none() && history.entry(DICTIONARY).is_none());
     }
 
     #[test]
@@ -430,19 +430,19 @@ mod tests {
         let restricted = Domain::Restricted { guild: 1, channel: 1, view: 0 };
         for (n, id) in ids.iter().enumerate() {
             assert!(has(&history, *id, &[n as u8; 300]), "body {n}");
-            let domain = history.text(*id).map(|entry| entry.scope.domain);
+            let domain = history.entry(*id).map(|entry| entry.scope.domain);
             assert_eq!(domain, Some(if n % 2 == 1 { restricted } else { PUBLIC }));
         }
         let newest = push(&mut history, restricted, 1, b"later");
         assert_eq!(
-            history.text(newest).and_then(|entry| history.searched(entry).get(1).map(|key| key.slot)),
+            history.entry(newest).and_then(|entry| history.searched(entry).get(1).map(|key| key.slot)),
             history.slots.get(&PUBLIC).copied()
         );
         history.forget(restricted);
-        assert!(history.text(ids[1]).is_none() && history.text(newest).is_none());
+        assert!(history.entry(ids[1]).is_none() && history.entry(newest).is_none());
         assert!(has(&history, ids[0], &[0; 300]));
         history.forget_guild(1);
-        assert!(history.text(ids[0]).is_none() && history.bytes == 0 && history.slots.is_empty());
+        assert!(history.entry(ids[0]).is_none() && history.bytes == 0 && history.slots.is_empty());
     }
 
     #[test]
@@ -510,7 +510,7 @@ mod tests {
             ids.push((push(&mut history, domain, 1, &n.to_le_bytes().repeat(25)), guild == 1));
         }
         let oldest = |loud: bool| {
-            let kept = ids.iter().filter(|(id, is_loud)| *is_loud == loud && history.text(*id).is_some());
+            let kept = ids.iter().filter(|(id, is_loud)| *is_loud == loud && history.entry(*id).is_some());
             kept.count()
         };
         let (loud, quiet) = (oldest(true), oldest(false));

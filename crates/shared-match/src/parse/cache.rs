@@ -5,7 +5,7 @@
 
 use crate::{
     deflate,
-    history::Searched,
+    history::SearchDomains,
     matcher::Effort,
     parse::dictionary_parses::Begun,
     parse::selection::{Groups, Probes},
@@ -20,7 +20,7 @@ pub struct Prepared {
     pub effort: Effort,
     /// How many connections are expected to be sent it.
     pub audience: u32,
-    pub searched: Searched,
+    pub searched: SearchDomains,
     pub probes: Probes,
     pub zstd: Groups<zstd::Program>,
     pub deflate: Groups<deflate::Program>,

@@ -40,7 +40,7 @@ impl Rung {
 /// Room for parsing, kept between parses.
 #[derive(Debug, Default)]
 pub struct Parser {
-    /// Behind `PADDING` more: bits of the text from each position on.
+    /// Behind `PADDING` more: bits of the body from each position on.
     costs: Vec<f32>,
     /// By position: which candidate is the first step of that, and how many of its bytes.
     steps: Vec<(u32, u32)>,
@@ -65,7 +65,7 @@ impl Parser {
     /// Finds the cheapest step of each position among the `rungs` that there are, nearest first.
     #[inline]
     fn climb<R: Iterator<Item = Rung>>(&mut self, task: Task<'_>, prices: &DeflatePrices, rungs: impl Fn(usize) -> R) {
-        let bytes = task.past.history.bytes(task.text);
+        let bytes = task.past.history.bytes(task.body);
         // Remaining values of another parse there are never read.
         let room = PADDING + bytes.len() + 1;
         self.costs.resize(self.costs.len().max(room), 0.0);
@@ -130,8 +130,8 @@ impl Parser {
     }
 
     /// Follows the cheapest steps from the beginning.
-    fn sequences(&self, Task { candidates, text, .. }: Task<'_>, prices: &DeflatePrices) -> Vec<Sequence> {
-        let length = text.len();
+    fn sequences(&self, Task { candidates, body, .. }: Task<'_>, prices: &DeflatePrices) -> Vec<Sequence> {
+        let length = body.len();
         let mut sequences = Vec::new();
         let (mut at, mut literals) = (0, 0);
         while at < length {

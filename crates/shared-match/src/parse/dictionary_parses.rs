@@ -1,11 +1,11 @@
-//! Parses of a text for streams that started with a dictionary, while they may still refer to it.
+//! Parses of a body for streams that started with a dictionary, while they may still refer to it.
 //!
 //! Why         their parses refer to what others do not have, so they are kept apart; in everything else they are chosen and
 //!             made as all others are.
-//! Limits      `DICTIONARIES_MAX` dictionaries per text, the first that are needed: streams with another one are
-//!             written like those without. Nothing is searched before a text is written to such a stream.
+//! Limits      `DICTIONARIES_MAX` dictionaries per body, the first that are needed: streams with another one are
+//!             written like those without. Nothing is searched before a body is written to such a stream.
 
-use crate::search::dictionary::{Dictionary, TEXT_BYTES_MAX};
+use crate::search::dictionary::{BODY_BYTES_MAX, Dictionary};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -29,15 +29,15 @@ impl<P> Default for Begun<P> {
 }
 
 impl<P: Default> Begun<P> {
-    /// For another text.
+    /// For another body.
     pub fn clear(&mut self) {
         self.0.clear();
     }
 
     /// Where those of a dictionary are; none if it is not to be referred to.
-    pub fn find_or_make(&mut self, dictionary: &Arc<Dictionary>, text: &[u8]) -> Option<usize> {
+    pub fn find_or_make(&mut self, dictionary: &Arc<Dictionary>, body: &[u8]) -> Option<usize> {
         let found = self.0.iter().position(|with| Arc::ptr_eq(&with.dictionary, dictionary));
-        if found.is_some() || self.0.len() == DICTIONARIES_MAX || text.len() > TEXT_BYTES_MAX {
+        if found.is_some() || self.0.len() == DICTIONARIES_MAX || body.len() > BODY_BYTES_MAX {
             return found;
         }
         self.0.push(Box::new(With { dictionary: dictionary.clone(), programs: P::default() }));

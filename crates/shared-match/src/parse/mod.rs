@@ -13,7 +13,7 @@ pub mod selection;
 mod zstd_parser;
 
 use crate::{
-    history::{Entry, History},
+    history::{History, HistoryEntry},
     parse::prices::Prices,
     search::candidates::{Candidate, Candidates, ITSELF},
     search::dictionary::{DICTIONARY, Dictionary},
@@ -66,14 +66,14 @@ impl<'a> Past<'a> {
         if id == DICTIONARY {
             return self.dictionary.map(|(dictionary, _)| dictionary.content());
         }
-        self.history.text(id).map(|source| self.history.bytes(source))
+        self.history.entry(id).map(|source| self.history.bytes(source))
     }
 }
 
 /// Input of a parse.
 #[derive(Clone, Copy, Debug)]
 pub struct Task<'a> {
-    pub text: &'a Entry,
+    pub body: &'a HistoryEntry,
     pub past: Past<'a>,
     /// Earlier occurrences of the body's bytes.
     pub candidates: &'a Candidates,

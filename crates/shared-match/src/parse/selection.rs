@@ -9,8 +9,8 @@
 //!             end one without any. `GROUP_PARSES_MAX` parses per group, and one of what all its connections have.
 
 use crate::{
-    history::message_sizes::Spans,
-    history::{Entry, History, Searched},
+    history::message_sizes::MessageSizes,
+    history::{History, HistoryEntry, SearchDomains},
     matcher::{Counters, Effort},
     parse::prices::Prices,
     parse::{Parser, Past, Sequence, Task},
@@ -46,16 +46,16 @@ pub struct Probes {
 
 impl Probes {
     /// Chooses probes for the newest body. With a parse per recipient it chooses none: no recipients are grouped.
-    pub fn choose(&mut self, history: &History, text: &Entry, searched: &Searched, effort: Effort) {
+    pub fn choose(&mut self, history: &History, body: &HistoryEntry, searched: &SearchDomains, effort: Effort) {
         self.ids.clear();
         if effort == Effort::Greedy {
             return;
         }
-        let earlier = |id: &BodyId| *id < text.id;
-        self.ids.extend(history.similar(text, searched).into_iter().filter(earlier).take(NAMED_PROBES));
+        let earlier = |id: &BodyId| *id < body.id;
+        self.ids.extend(history.similar(body, searched).into_iter().filter(earlier).take(NAMED_PROBES));
         self.named_count = self.ids.len();
         for domain in history.domains(searched) {
-            self.ids.extend(domain.spaced(text.id));
+            self.ids.extend(domain.spaced(body.id));
         }
         self.ids.truncate(PROBES_MAX);
     }
@@ -96,28 +96,28 @@ pub fn shrink<P>(groups: &mut Groups<P>) {
     groups.shrink_to_fit();
 }
 
-/// Which text is written to which connection.
+/// Which body is written to which connection.
 #[derive(Clone, Copy)]
 pub struct Served<'a> {
     pub id: BodyId,
-    /// The oldest text that the connection has within reach.
+    /// The oldest body that the connection has within reach.
     pub oldest_here: Option<BodyId>,
     pub here: Standpoint<'a>,
 }
 
 impl Served<'_> {
-    /// How many texts back it can refer.
+    /// How many bodies back it can refer.
     #[inline]
     fn age(&self) -> Option<u32> {
         self.oldest_here.map(|oldest| self.id.wrapping_sub(oldest))
     }
 
-    /// How far back a text is that the connection has within reach.
+    /// How far back a body is that the connection has within reach.
     #[inline]
     pub fn find(&self, id: BodyId) -> Option<u32> {
         let age = self.age()?;
-        let Standpoint { track, spans, position, .. } = self.here;
-        let distance = || track.distance(id, position, spans);
+        let Standpoint { track, sizes, position, .. } = self.here;
+        let distance = || track.distance(id, position, sizes);
         (self.id.wrapping_sub(id) <= age).then(distance)?
     }
 }
@@ -129,7 +129,7 @@ pub struct Parsed<'a> {
     pub head_source: Option<BodyId>,
     /// Of the connection it is made for; others are much like it.
     pub track: &'a Track,
-    pub spans: &'a Spans,
+    pub sizes: &'a MessageSizes,
 }
 
 /// What parses are made with.
@@ -142,9 +142,9 @@ pub struct Parsers<'a> {
 /// One body and one connection.
 pub struct FastChoice<'a> {
     pub history: &'a History,
-    pub text: &'a Entry,
+    pub body: &'a HistoryEntry,
     pub probes: &'a Probes,
-    pub searched: &'a Searched,
+    pub searched: &'a SearchDomains,
     pub groups_max: usize,
     /// And how far before the body it begins.
     pub dictionary: Option<(&'a Dictionary, u32)>,
@@ -238,7 +238,7 @@ impl FastChoice<'_> {
     /// How far back a body is on the connection, if it is within reach.
     #[inline]
     fn reached(&self, id: BodyId) -> Option<u32> {
-        let reach = self.served.here.window.saturating_sub(self.text.len() as u32);
+        let reach = self.served.here.window.saturating_sub(self.body.len() as u32);
         self.served.find(id).filter(|distance| *distance <= reach)
     }
 
@@ -260,24 +260,24 @@ impl FastChoice<'_> {
 
     /// A parse with these similar bodies, and with others that are allowed.
     fn parse(&self, (fast, optimal): (&mut FastParser, &mut Parser), similar: Similar, allowed: Allowed) -> Parsed<'_> {
-        let Self { history, text, searched, dictionary, limits, served, .. } = *self;
+        let Self { history, body, searched, dictionary, limits, served, .. } = *self;
         let here = served.here;
         let usable = |id| self.reached(id).filter(|_| self.allows(allowed, id));
         let dictionary = dictionary.filter(|_| allowed != Allowed::Nothing);
-        let task = FastTask { history, text, searched, similar, dictionary };
+        let task = FastTask { history, body, searched, similar, dictionary };
         let past = Past { history, dictionary };
         let sequences = match self.effort {
             Effort::Optimal => {
                 let candidates = fast.candidates(task, limits, usable);
-                let task = Task { text, past, candidates, reach: limits.reach as u32 };
+                let task = Task { body, past, candidates, reach: limits.reach as u32 };
                 optimal.parse(task, self.prices)
             }
             _ => fast.parse(task, limits, usable),
         };
-        let bytes = history.bytes(text);
+        let bytes = history.bytes(body);
         debug_assert!(rebuilds(bytes, past, &sequences), "P1");
-        let head_source = head_source(history, text, &sequences);
-        Parsed { bytes, sequences, head_source, track: here.track, spans: here.spans }
+        let head_source = head_source(history, body, &sequences);
+        Parsed { bytes, sequences, head_source, track: here.track, sizes: here.sizes }
     }
 
     fn allows(&self, allowed: Allowed, id: BodyId) -> bool {
@@ -307,16 +307,16 @@ impl FastChoice<'_> {
 
     /// The newest bodies of the same name that the connection was sent in domains that not all recipients may view: its own past.
     fn own(&self, had: u16) -> Similar {
-        let Self { history, text, served, limits, .. } = *self;
+        let Self { history, body, served, limits, .. } = *self;
         let mut own = Similar::default();
         let has_named = had & ((1 << self.probes.named_count) - 1) != 0;
         let own_max = if has_named { limits.similar_max / 2 } else { limits.similar_max.div_ceil(2) };
         let is_searched = |slot| history.domains(self.searched).any(|domain| domain.key.slot() == slot);
         let is_elsewhere = |id: &BodyId| {
-            let other = history.text(*id).filter(|other| *id < text.id && other.name == text.name);
+            let other = history.entry(*id).filter(|other| *id < body.id && other.name == body.name);
             other.is_some_and(|other| !is_searched(other.slot)) && self.has(*id)
         };
-        let newest = served.here.track.newest_named(text.name).into_iter().filter(is_elsewhere);
+        let newest = served.here.track.newest_named(body.name).into_iter().filter(is_elsewhere);
         own.iter_mut().zip(newest.take(own_max)).for_each(|(own, id)| *own = Some(id));
         own
     }
@@ -352,10 +352,10 @@ pub fn rebuilds(bytes: &[u8], past: Past<'_>, sequences: &[Sequence]) -> bool {
     })
 }
 
-/// The text of the same name whose head is copied, if one is among those that `sequences` refer to anyway: best the one with which
-/// the text goes on.
-pub fn head_source(history: &History, text: &Entry, sequences: &[Sequence]) -> Option<BodyId> {
-    let is_named = |id: &BodyId| history.text(*id).is_some_and(|source| source.name == text.name);
+/// The body of the same name whose head is copied, if one is among those that `sequences` refer to anyway: best the one with which
+/// the body goes on.
+pub fn head_source(history: &History, body: &HistoryEntry, sequences: &[Sequence]) -> Option<BodyId> {
+    let is_named = |id: &BodyId| history.entry(*id).is_some_and(|source| source.name == body.name);
     let first = sequences.first().filter(|first| first.alignment.shift == 0).map(|first| first.alignment.source);
     first.filter(is_named).or_else(|| sequences.iter().map(|sequence| sequence.alignment.source).filter(is_named).max())
 }

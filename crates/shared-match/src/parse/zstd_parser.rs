@@ -81,11 +81,11 @@ impl Parser {
     /// The cheapest sequences under `prices` with those candidates of each position that it `may_use`.
     pub fn parse(
         &mut self,
-        Task { past, candidates, text, .. }: Task<'_>,
+        Task { past, candidates, body, .. }: Task<'_>,
         prices: &ZstdPrices,
         may_use: impl Fn(usize, &Candidate) -> bool,
     ) -> Vec<Sequence> {
-        let bytes = past.history.bytes(text);
+        let bytes = past.history.bytes(body);
         self.nodes.clear();
         self.nodes.resize(bytes.len() + 1, Node::UNREACHED);
         self.nodes[0].price = 0;

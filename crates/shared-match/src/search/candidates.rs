@@ -5,13 +5,13 @@
 
 use crate::stream::position_ring::BodyId;
 
-/// A text may look back into itself.
+/// A body may look back into itself.
 pub const ITSELF: BodyId = 0;
 
-/// Equal bytes in an earlier text.
+/// Equal bytes in an earlier body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// [`ITSELF`], [`DICTIONARY`](crate::search::dictionary::DICTIONARY) or an earlier text.
+    /// [`ITSELF`], [`DICTIONARY`](crate::search::dictionary::DICTIONARY) or an earlier body.
     pub source: BodyId,
     /// Position in the source.
     pub from: u32,

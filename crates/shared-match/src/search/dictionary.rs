@@ -7,8 +7,8 @@
 //!             an offset in full before it repeats it (Z1, Z2).
 //! Invariants  Y1 a stream refers to the dictionary only while all of it is within the window: every decoder then still
 //!             has it (RFC 8878 §5), and behaviour at the edge does not matter.
-//! Limits      `CONTENT_BYTES_MAX`; four bytes per byte of content, and 256 KiB; the first `USED_BYTES` of a stream, texts of
-//!             `TEXT_BYTES_MAX`, and the first `ALONE_BYTES_MAX` of other messages.
+//! Limits      `CONTENT_BYTES_MAX`; four bytes per byte of content, and 256 KiB; the first `USED_BYTES` of a stream, bodies of
+//!             `BODY_BYTES_MAX`, and the first `ALONE_BYTES_MAX` of other messages.
 
 use crate::{
     history::position::equal_bytes,
@@ -18,20 +18,20 @@ use crate::{
 };
 use std::ops::Range;
 
-/// Stands for the dictionary among the sources of a parse. No text has this number.
+/// Stands for the dictionary among the sources of a parse. No body has this number.
 pub const DICTIONARY: BodyId = BodyId::MAX - 1;
 /// A stream refers to its dictionary while it is not longer than this. Later it has better, and is written as all others are.
 pub const USED_BYTES: u32 = 1 << 20;
-/// Longer texts are not looked for in dictionaries: they are rare, and would hold up others.
-pub const TEXT_BYTES_MAX: usize = 16 << 10;
+/// Longer bodies are not looked for in dictionaries: they are rare, and would hold up others.
+pub const BODY_BYTES_MAX: usize = 16 << 10;
 /// Most bytes of content.
 const CONTENT_BYTES_MAX: usize = 256 << 10;
 /// Maximum searched length of a single-recipient message: a longer one is most similar to itself.
 const ALONE_BYTES_MAX: usize = 32 << 10;
-// Y1 holds without a look: in front of a text is a head, and behind the last byte that is looked for a match that ends with
+// Y1 holds without a look: in front of a body is a head, and behind the last byte that is looked for a match that ends with
 // the content.
 const _: () = {
-    let after = if TEXT_BYTES_MAX * 2 > ALONE_BYTES_MAX { TEXT_BYTES_MAX * 2 } else { ALONE_BYTES_MAX };
+    let after = if BODY_BYTES_MAX * 2 > ALONE_BYTES_MAX { BODY_BYTES_MAX * 2 } else { ALONE_BYTES_MAX };
     assert!(USED_BYTES as usize + CONTENT_BYTES_MAX + after <= WINDOW_BYTES as usize);
 };
 

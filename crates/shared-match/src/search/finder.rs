@@ -8,7 +8,7 @@
 
 use crate::{
     history::{
-        DomainHistory, Entry, History, PARENTS_MAX, Searched,
+        DomainHistory, History, HistoryEntry, PARENTS_MAX, SearchDomains,
         hash_index::{LONG_BYTES, Position, SHORT_BYTES, WAYS, eight_at},
         position::equal_bytes,
     },
@@ -137,8 +137,8 @@ pub struct FastLimits {
 #[derive(Clone, Copy)]
 pub struct FastTask<'a> {
     pub history: &'a History,
-    pub text: &'a Entry,
-    pub searched: &'a Searched,
+    pub body: &'a HistoryEntry,
+    pub searched: &'a SearchDomains,
     /// Bodies of the same name that the connection has, of whatever domain, newest first.
     pub similar: Similar,
     /// The dictionary that the stream began with, while it can be referred to, and how far before the body it begins.
@@ -302,11 +302,11 @@ impl FastParser {
         limits: FastLimits,
         mut usable: U,
     ) -> Parse<'a, '_, U> {
-        let FastTask { history, text, searched, similar, .. } = task;
+        let FastTask { history, body, searched, similar, .. } = task;
         self.sources = [Source::default(); SOURCES];
-        let bytes = history.bytes(text);
+        let bytes = history.bytes(body);
         let mut near: SmallVec<[Near<'a>; SIMILAR_MAX + 1]> = SmallVec::new();
-        for entry in similar.into_iter().flatten().filter_map(|id| history.text(id)) {
+        for entry in similar.into_iter().flatten().filter_map(|id| history.entry(id)) {
             let similar = history.bytes(entry);
             let Some(distance) = usable(entry.id) else { continue };
             let similar = &similar[..similar.len().min(SIMILAR_BYTES_MAX)];
@@ -530,7 +530,7 @@ impl<'a, U: FnMut(BodyId) -> Option<u32>> Parse<'a, '_, U> {
         let known = &mut self.sources[(id.wrapping_mul(0x9E37_79B1) >> 25) as usize % SOURCES];
         if known.id != id {
             // The index may have newer bodies by now.
-            *known = match domain.entry_at(position, id).filter(|entry| entry.id < self.task.text.id) {
+            *known = match domain.entry_at(position, id).filter(|entry| entry.id < self.task.body.id) {
                 Some(entry) => {
                     let distance = (self.usable)(id).unwrap_or(0);
                     Source { id, begin: domain.position(entry), length: entry.len() as u32, distance }

@@ -1,8 +1,10 @@
-//! Envelope: what stands around a body: the part that all connections share is in the text, the part with the seq is not.
+//! Envelope: what stands around an event's `d`: the part that all connections share is in the body, the part with the seq is not.
 //!
 //! JSON has the seq in front of the body, in the head; ETF behind it, in the tail.     Spec  docs/protocol.md 1.2, 2.2.
 
-use crate::{entropy::tables::Form, history::message_sizes::Span, search::standalone::Copy, stream::state::Track};
+use crate::{
+    entropy::tables::Form, history::message_sizes::MessageSize, search::standalone::Copy, stream::state::Track,
+};
 
 /// Longest head.
 pub const HEAD_BYTES_MAX: usize = 96;
@@ -14,7 +16,7 @@ const BEFORE_NAME: &[u8] = b"{\"t\":\"";
 const BEFORE_ETF_NAME: &[u8] = b"d\0\x01td\0";
 const BEFORE_SEQ: &[u8] = b"\",\"s\":";
 
-/// Bytes before and after a body in its text.
+/// What a body has in front of an event's `d`, and behind it: the parts of the envelope that all connections share.
 pub fn around(form: Form) -> (&'static [u8], &'static [u8]) {
     match form {
         Form::Json => (b",\"op\":0,\"d\":", b"}"),
@@ -23,13 +25,13 @@ pub fn around(form: Form) -> (&'static [u8], &'static [u8]) {
     }
 }
 
-/// Bytes of a message that belong to a text of `text_bytes`: its envelope except the seq.
-pub fn span_of(form: Form, name: &str, text_bytes: usize) -> Span {
+/// Bytes of a message that belong to a body of `body_bytes`: its envelope except the seq.
+pub fn message_size(form: Form, name: &str, body_bytes: usize) -> MessageSize {
     let (before, after) = match form {
-        Form::Json => (BEFORE_NAME.len() + name.len() + BEFORE_SEQ.len(), text_bytes),
-        Form::Etf => (0, text_bytes + BEFORE_ETF_NAME.len() + 1 + name.len()),
+        Form::Json => (BEFORE_NAME.len() + name.len() + BEFORE_SEQ.len(), body_bytes),
+        Form::Etf => (0, body_bytes + BEFORE_ETF_NAME.len() + 1 + name.len()),
     };
-    Span { after: after as u32, before: before as u32 }
+    MessageSize { after: after as u32, before: before as u32 }
 }
 
 /// How many digits a seq is written with.
@@ -50,7 +52,7 @@ pub struct HeadCopy {
 #[derive(Clone, Copy, Debug)]
 pub struct EarlierHead {
     pub name: &'static str,
-    /// How far before the present text its own begins.
+    /// How far before the present body its own begins.
     pub distance: u32,
     pub digits: u32,
 }
@@ -120,7 +122,7 @@ impl Head {
         usize::from(self.length)
     }
 
-    /// Copies what it can of the head of a text of the same name that stands `distance` before this one's, which will be at
+    /// Copies what it can of the head of a body of the same name that stands `distance` before this one's, which will be at
     /// `position`. False if it cannot.
     #[inline]
     pub fn copy_from(&mut self, track: &Track, distance: u32, position: u32, window: u32) -> bool {
@@ -146,7 +148,7 @@ impl Head {
     pub fn copy_from_other(&mut self, other: EarlierHead, changed: u32, window: u32) -> bool {
         let name = self.name;
         let common = name.bytes().zip(other.name.bytes()).take_while(|(a, b)| a == b).count();
-        // From the beginning of the head to that of the text.
+        // From the beginning of the head to that of the body.
         let lengths = [(name.len(), self.digits_count.into()), (other.name.len(), other.digits)]
             .map(|(name, digits): (usize, u32)| (BEFORE_NAME.len() + name + BEFORE_SEQ.len()) as u32 + digits);
         let Some(name_distance) = (other.distance + lengths[1]).checked_sub(lengths[0]) else { return false };
@@ -186,7 +188,7 @@ impl Head {
         &self.copies[..usize::from(self.copies_count)]
     }
 
-    /// Whether it was copied by `copy_from`: the last offset is that of the text it was copied with.
+    /// Whether it was copied by `copy_from`: the last offset is that of the body it was copied with.
     #[inline]
     pub fn is_copied_whole(&self) -> bool {
         self.is_copied_whole
@@ -224,7 +226,7 @@ impl Head {
     }
 }
 
-/// What stands behind a text and holds its seq; with [`Head::NONE`] in front.
+/// What stands behind a body and holds its seq; with [`Head::NONE`] in front.
 #[derive(Clone, Copy, Debug)]
 pub struct Tail {
     bytes: [u8; HEAD_BYTES_MAX],

@@ -1,43 +1,43 @@
-//! Ring: where in a connection's stream the texts are that it was sent lately.
+//! Ring: where in a connection's stream the bodies are that it was sent lately.
 //!
-//! Owns        groups of texts that followed each other: the first one's position, then how much each number is larger than
-//!             the one before. How long texts are is the same for all connections (`Spans`), so positions add up: a text
-//!             takes a byte where a connection gets many of its matcher's texts, and four where it gets one in a thousand.
-//! Invariants  R1 a position found is one where that very text stands in this stream: a text joins a group only where its
-//!             position is what `distance` will add up. R2 order of texts is only a help to find them fast: one out of order
+//! Owns        groups of bodies that followed each other: the first one's position, then how much each number is larger than
+//!             the one before. How long bodies are is the same for all connections (`MessageSizes`), so positions add up: a body
+//!             takes a byte where a connection gets many of its matcher's bodies, and four where it gets one in a thousand.
+//! Invariants  R1 a position found is one where that very body stands in this stream: a body joins a group only where its
+//!             position is what `distance` will add up. R2 order of bodies is only a help to find them fast: one out of order
 //!             may be missed, which costs bytes, never a wrong reference.
-//! Limits      `GROUPS_MAX` groups of up to `GROUP_TEXTS_MAX`, `AGE_MAX` texts, and the reach that the caller gives; the oldest
+//! Limits      `GROUPS_MAX` groups of up to `GROUP_BODIES_MAX`, `AGE_MAX` bodies, and the reach that the caller gives; the oldest
 //!             are forgotten.
 
-use crate::history::message_sizes::{SET_BITS, Spans};
+use crate::history::message_sizes::{MessageSizes, SET_BITS};
 use guildhall_prefetch::prefetch;
 
-/// A text's number in its matcher; later ones are larger.
+/// A body's number in its matcher; later ones are larger.
 pub type BodyId = u32;
 
 /// Groups that a connection remembers, of 16 bytes.
 pub const GROUPS_MAX: usize = 180;
 const GROUPS_MIN: usize = 4;
-/// Number of newest groups to prefetch. Computing the exact groups of the needed texts takes longer than it saves.
+/// Number of newest groups to prefetch. Computing the exact groups of the needed bodies takes longer than it saves.
 const PREFETCHED_GROUPS: u16 = 64;
 const GROUPS_PER_LINE: usize = 64 / size_of::<Group>();
 /// Groups that are looked at from the first guess on, before they are searched.
 const STEPS_MAX: usize = 8;
 /// More would take longer to add up.
-const GROUP_TEXTS_MAX: usize = 16;
+const GROUP_BODIES_MAX: usize = 16;
 const PACE_BITS: u32 = 24;
 const _: () = assert!(GROUPS_MAX < 1 << (32 - PACE_BITS));
-/// Value of a gap bit, if all texts are one group.
+/// Value of a gap bit, if all bodies are one group.
 const PACE_PER_BIT: u64 = (1 << PACE_BITS) / Group::GAPS_BITS as u64;
-/// Older texts than this, counted in those of the matcher, are forgotten.
+/// Older bodies than this, counted in those of the matcher, are forgotten.
 const AGE_MAX: u32 = 1 << 22;
 
-/// Texts that followed each other.
+/// Bodies that followed each other.
 ///
 /// A gap is the difference between successive numbers, at least 1. Gaps are Rice coded: the quotient of `gap - 1` by
 /// `2^low_bits` in unary (zeros, then a one), then the `low_bits` remaining bits. The code is short if `low_bits` fits the
 /// typical gap of this connection. Without low bits it is a bitmap of the numbers behind the first one, with ones for
-/// existing texts, which is faster to scan and little larger for gaps up to `BITMAP_GAP_MAX`.
+/// existing bodies, which is faster to scan and little larger for gaps up to `BITMAP_GAP_MAX`.
 #[derive(Clone, Copy, Debug, Default)]
 struct Group {
     id: BodyId,
@@ -79,7 +79,7 @@ impl Group {
         let rest = gap.checked_sub(1)?;
         let zeros = rest >> low_bits;
         let needed = zeros.saturating_add(1 + low_bits);
-        if self.gaps_count() + 1 == GROUP_TEXTS_MAX || used + needed.min(Self::GAPS_BITS + 1) > Self::GAPS_BITS {
+        if self.gaps_count() + 1 == GROUP_BODIES_MAX || used + needed.min(Self::GAPS_BITS + 1) > Self::GAPS_BITS {
             return None;
         }
         let low = u64::from(rest & ((1 << low_bits) - 1));
@@ -102,7 +102,7 @@ impl Group {
 
     /// Where `id` stands, if it is here and how long those in front of it are is still known.
     #[inline]
-    fn position_of(&self, id: BodyId, spans: &Spans) -> Option<u32> {
+    fn position_of(&self, id: BodyId, sizes: &MessageSizes) -> Option<u32> {
         let wanted = id.wrapping_sub(self.id);
         if wanted == 0 {
             return Some(self.position);
@@ -110,7 +110,7 @@ impl Group {
         let gaps = self.gaps();
         let digits = u32::from(self.between);
         let apart = if gaps.low_bits > 0 {
-            let (apart, count) = spans.walk(self.id, id, gaps)?;
+            let (apart, count) = sizes.walk(self.id, id, gaps)?;
             apart + count * digits
         } else {
             if wanted > Self::GAPS_BITS || gaps.bits >> (wanted - 1) & 1 == 0 {
@@ -120,8 +120,8 @@ impl Group {
             let between = gaps.bits & all;
             // A connection that received all of them is queried more often.
             match between == all {
-                true => spans.stretch(self.id, id)? + wanted * digits,
-                false => spans.walk_set(self.id, id, between, digits)?,
+                true => sizes.stretch(self.id, id)? + wanted * digits,
+                false => sizes.walk_set(self.id, id, between, digits)?,
             }
         };
         Some(self.position.wrapping_add(apart))
@@ -150,7 +150,7 @@ impl Iterator for Gaps {
     }
 }
 
-/// The oldest text that is remembered, where it stands, and what follows it in its group.
+/// The oldest body that is remembered, where it stands, and what follows it in its group.
 #[derive(Clone, Copy, Debug, Default)]
 struct Oldest {
     id: BodyId,
@@ -165,12 +165,12 @@ impl Oldest {
     }
 
     /// Advances to the next entry of the group. None, without advancing, at the end or if the length of the
-    /// current text is unknown.
+    /// current body is unknown.
     #[inline]
-    fn go_on(&mut self, spans: &Spans) -> Option<()> {
+    fn go_on(&mut self, sizes: &MessageSizes) -> Option<()> {
         let mut later = self.later;
         let id = self.id.wrapping_add(later.next()?);
-        let apart = spans.step(self.id, id)? + self.between;
+        let apart = sizes.step(self.id, id)? + self.between;
         (self.id, self.position, self.later) = (id, self.position.wrapping_add(apart), later);
         Some(())
     }
@@ -185,7 +185,7 @@ pub struct PositionRing {
     count: u16,
     /// The largest number pushed.
     newest: BodyId,
-    /// Last pushed text and its position.
+    /// Last pushed body and its position.
     last: (BodyId, u32),
     /// Every message reads it, and its group is usually cold memory.
     oldest: Oldest,
@@ -222,9 +222,9 @@ impl PositionRing {
 
     /// Remembers that `id` stands at `position`.
     #[inline]
-    pub fn push(&mut self, id: BodyId, position: u32, spans: &Spans) {
+    pub fn push(&mut self, id: BodyId, position: u32, sizes: &MessageSizes) {
         let is_newest = id.wrapping_sub(self.newest) < 1 << 31;
-        if !self.join(id, position, spans) {
+        if !self.join(id, position, sizes) {
             if is_newest && id.wrapping_sub(self.newest) > AGE_MAX {
                 self.count = 0;
             }
@@ -238,14 +238,14 @@ impl PositionRing {
 
     /// Puts it into the newest group, if it follows there.
     #[inline]
-    fn join(&mut self, id: BodyId, position: u32, spans: &Spans) -> bool {
+    fn join(&mut self, id: BodyId, position: u32, sizes: &MessageSizes) -> bool {
         let (last, last_position) = self.last;
         let gap = id.wrapping_sub(last);
         if self.count == 0 || gap == 0 || gap > AGE_MAX {
             return false;
         }
         self.typical_gap = self.typical_gap - self.typical_gap / 8 + gap;
-        let Some(step) = spans.step(last, id) else { return false };
+        let Some(step) = sizes.step(last, id) else { return false };
         let Ok(between) = u8::try_from(position.wrapping_sub(last_position).wrapping_sub(step)) else { return false };
         let index = self.index(0);
         let group = &mut self.groups[index];
@@ -308,7 +308,7 @@ impl PositionRing {
         self.groups = larger;
     }
 
-    /// Forgets the groups of which all but the last text may be more than `reach` before `position`. Has to be called before
+    /// Forgets the groups of which all but the last body may be more than `reach` before `position`. Has to be called before
     /// the stream has grown by 2^31 bytes since the last time.
     #[inline]
     pub fn forget_beyond(&mut self, position: u32, reach: u32) {
@@ -324,7 +324,7 @@ impl PositionRing {
         self.note_oldest();
     }
 
-    /// Last pushed text and its position.
+    /// Last pushed body and its position.
     #[inline]
     pub fn last(&self) -> Option<(BodyId, u32)> {
         (self.count > 0).then_some(self.last)
@@ -335,16 +335,16 @@ impl PositionRing {
         self.count = 0;
     }
 
-    /// The oldest text that is remembered and stands at most `reach` before `position`; older ones are forgotten.
+    /// The oldest body that is remembered and stands at most `reach` before `position`; older ones are forgotten.
     #[inline]
-    pub fn oldest(&mut self, position: u32, reach: u32, spans: &Spans) -> Option<BodyId> {
+    pub fn oldest(&mut self, position: u32, reach: u32, sizes: &MessageSizes) -> Option<BodyId> {
         while self.count > 0 {
             if position.wrapping_sub(self.oldest.position) <= reach {
                 return Some(self.oldest.id);
             }
-            match self.oldest.go_on(spans) {
+            match self.oldest.go_on(sizes) {
                 Some(()) => {}
-                // Lengths of texts are unknown here, but the newest is within reach.
+                // Lengths of bodies are unknown here, but the newest is within reach.
                 None if self.count == 1 && position.wrapping_sub(self.last.1) <= reach => return None,
                 None => {
                     self.count -= 1;
@@ -355,14 +355,14 @@ impl PositionRing {
         None
     }
 
-    /// How far before `position` a text stands.
+    /// How far before `position` a body stands.
     #[inline]
-    pub fn distance(&self, id: BodyId, position: u32, spans: &Spans) -> Option<u32> {
-        let found = self.group(self.search(id)?).position_of(id, spans)?;
+    pub fn distance(&self, id: BodyId, position: u32, sizes: &MessageSizes) -> Option<u32> {
+        let found = self.group(self.search(id)?).position_of(id, sizes)?;
         Some(position.wrapping_sub(found))
     }
 
-    /// How much older than the newest a text is, and about which group it is in. None if it is older than any.
+    /// How much older than the newest a body is, and about which group it is in. None if it is older than any.
     #[inline]
     fn guess(&self, id: BodyId) -> Option<(u32, u16)> {
         let age = self.newest.wrapping_sub(id);
@@ -376,7 +376,7 @@ impl PositionRing {
         Some((age, (back as u16).min(self.count - 1)))
     }
 
-    /// The newest group that begins with a text at least as old.
+    /// The newest group that begins with a body at least as old.
     #[inline]
     fn search(&self, id: BodyId) -> Option<u16> {
         let (age, mut back) = self.guess(id)?;
@@ -400,7 +400,7 @@ impl PositionRing {
         self.bisect(age)
     }
 
-    /// Asks memory for the newest groups: `push` will write to one of them, and most texts that are looked for are there.
+    /// Asks memory for the newest groups: `push` will write to one of them, and most bodies that are looked for are there.
     #[inline]
     pub fn prefetch(&self) {
         let newest = 0..self.count.min(PREFETCHED_GROUPS);
@@ -420,7 +420,7 @@ impl PositionRing {
         (near < self.count).then_some(near)
     }
 
-    /// The texts that are remembered.
+    /// The bodies that are remembered.
     #[cfg(test)]
     pub fn ids(&self) -> impl Iterator<Item = BodyId> + '_ {
         let is_remembered = |id: &BodyId| self.newest.wrapping_sub(*id) <= self.age();
@@ -436,7 +436,7 @@ impl PositionRing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::message_sizes::Span;
+    use crate::history::message_sizes::MessageSize;
     use guildhall_stdx::Rng;
     use std::collections::BTreeSet;
 
@@ -444,16 +444,16 @@ mod tests {
     #[test]
     fn what_it_finds_is_there() {
         let mut rng = Rng::new(3);
-        let (mut ring, mut spans) = (PositionRing::default(), Spans::default());
+        let (mut ring, mut sizes) = (PositionRing::default(), MessageSizes::default());
         let (mut all, mut found_count) = (Vec::new(), 0);
         let (mut id, mut position) = (u32::MAX - 9_000, u32::MAX - 900_000);
         let mut forgotten_before = position;
         for step in 0..20_000u32 {
             id = id.wrapping_add(1);
-            let span = Span { after: rng.below(900) as u32, before: 20 + rng.below(9) as u32 };
-            spans.push(id, span);
+            let size = MessageSize { after: rng.below(900) as u32, before: 20 + rng.below(9) as u32 };
+            sizes.push(id, size);
             if step > 6_000 {
-                spans.forget_oldest();
+                sizes.forget_oldest();
             }
             // Not sent to this connection; or others of its own in between; or with another number of digits.
             if rng.chance(0.3) {
@@ -463,12 +463,12 @@ mod tests {
                 position = position.wrapping_add(rng.below(3_000) as u32);
             }
             let digits = if step < 10_000 { 4 } else { 5 };
-            position = position.wrapping_add(span.before + digits);
-            ring.push(id, position, &spans);
+            position = position.wrapping_add(size.before + digits);
+            ring.push(id, position, &sizes);
             all.push((id, position));
-            position = position.wrapping_add(span.after);
+            position = position.wrapping_add(size.after);
             ring.forget_beyond(position, 400_000);
-            // Texts out of a shorter reach are evicted.
+            // Bodies out of a shorter reach are evicted.
             let reach = 400_000 - rng.below(50_000) as u32;
             if position.wrapping_sub(forgotten_before) > reach {
                 forgotten_before = position.wrapping_sub(reach);
@@ -477,54 +477,54 @@ mod tests {
             let is_within = |at: u32| position.wrapping_sub(at) <= position.wrapping_sub(forgotten_before);
             let recent = &all[all.len().saturating_sub(1_500)..];
             let oldest = recent.iter().find(|(id, at)| is_within(*at) && before.contains(id)).map(|(id, _)| *id);
-            assert_eq!(ring.oldest(position, reach, &spans), oldest, "at step {step}");
+            assert_eq!(ring.oldest(position, reach, &sizes), oldest, "at step {step}");
             let remembered: BTreeSet<BodyId> = ring.ids().collect();
             for _ in 0..4 {
                 let (wanted, at) = all[all.len() - 1 - rng.below(all.len().min(1_500) as u64) as usize];
-                let distance = ring.distance(wanted, position, &spans);
-                assert_eq!(distance.is_some(), remembered.contains(&wanted), "text {wanted} at step {step}");
+                let distance = ring.distance(wanted, position, &sizes);
+                assert_eq!(distance.is_some(), remembered.contains(&wanted), "body {wanted} at step {step}");
                 assert!(distance.is_none_or(|distance| distance == position.wrapping_sub(at)));
                 found_count += u32::from(distance.is_some());
             }
             let never = id.wrapping_sub(rng.below(500) as u32);
             let was = all.iter().rev().take(600).any(|entry| entry.0 == never);
-            assert!(was || ring.distance(never, position, &spans).is_none());
+            assert!(was || ring.distance(never, position, &sizes).is_none());
         }
         assert!(found_count > 25_000, "{found_count}");
         assert!(ring.heap_bytes() <= 16 * GROUPS_MAX);
     }
 
-    /// Whatever share of the texts a connection gets, its gaps are written in about as many bits as they need.
+    /// Whatever share of the bodies a connection gets, its gaps are written in about as many bits as they need.
     #[test]
     fn dense_and_sparse_connections_remember_many() {
         for (one_in, at_least) in [(1, 2_880), (3, 2_500), (50, 1_200), (1_000, 700)] {
             let mut rng = Rng::new(one_in);
-            let (mut ring, mut spans, mut position) = (PositionRing::default(), Spans::default(), 0u32);
+            let (mut ring, mut sizes, mut position) = (PositionRing::default(), MessageSizes::default(), 0u32);
             for id in 1..=6_000 * one_in as u32 {
-                spans.push(id, Span { after: 300, before: 30 });
+                sizes.push(id, MessageSize { after: 300, before: 30 });
                 if rng.below(one_in) == 0 {
-                    ring.push(id, position + 34, &spans);
+                    ring.push(id, position + 34, &sizes);
                     position += 334;
                 }
             }
             let remembered = ring.ids().count();
             assert!(remembered >= at_least, "{remembered} with one in {one_in}");
             let newest = ring.newest;
-            assert!(ring.ids().all(|id| id <= newest && ring.distance(id, position, &spans).is_some()));
+            assert!(ring.ids().all(|id| id <= newest && ring.distance(id, position, &sizes).is_some()));
         }
     }
 
     #[test]
     fn what_comes_out_of_order_is_not_mistaken() {
-        let (mut ring, mut spans) = (PositionRing::default(), Spans::default());
-        (1..100).for_each(|id| spans.push(id, Span { after: 10 * id, before: 1 }));
+        let (mut ring, mut sizes) = (PositionRing::default(), MessageSizes::default());
+        (1..100).for_each(|id| sizes.push(id, MessageSize { after: 10 * id, before: 1 }));
         for (id, position) in [(5, 1_000), (9, 2_000), (7, 3_000), (90, 4_000)] {
-            ring.push(id, position, &spans);
+            ring.push(id, position, &sizes);
         }
         for (id, position) in [(5, 1_000), (9, 2_000), (7, 3_000), (90, 4_000)] {
-            let distance = ring.distance(id, 5_000, &spans);
+            let distance = ring.distance(id, 5_000, &sizes);
             assert!(distance.is_none_or(|distance| distance == 5_000 - position), "{id}: {distance:?}");
         }
-        assert_eq!(ring.distance(8, 5_000, &spans), None);
+        assert_eq!(ring.distance(8, 5_000, &sizes), None);
     }
 }

@@ -1,7 +1,7 @@
-//! Sources: the texts that a parse refers to, and how far back each is in one connection's stream.
+//! Sources: the bodies that a parse refers to, and how far back each is in one connection's stream.
 
 use crate::{
-    history::message_sizes::Spans,
+    history::message_sizes::MessageSizes,
     parse::{Alignment, SOURCES_MAX, Sequence},
     search::candidates::ITSELF,
     search::dictionary::DICTIONARY,
@@ -10,11 +10,11 @@ use crate::{
 };
 use smallvec::SmallVec;
 
-/// One text that is referred to.
+/// One body that is referred to.
 #[derive(Clone, Copy, Debug)]
 struct Source {
     id: BodyId,
-    /// An offset may exceed the distance of the two texts by this much.
+    /// An offset may exceed the distance of the two bodies by this much.
     excess: i32,
 }
 
@@ -43,18 +43,18 @@ impl Distances {
     }
 }
 
-/// Where a text will stand in one connection's stream, and how far back it may refer from there.
+/// Where a body will stand in one connection's stream, and how far back it may refer from there.
 #[derive(Clone, Copy, Debug)]
 pub struct Standpoint<'a> {
     pub track: &'a Track,
-    pub spans: &'a Spans,
+    pub sizes: &'a MessageSizes,
     pub position: u32,
     pub window: u32,
-    /// How far before the text the stream's dictionary begins, if it can be referred to; 0: none.
+    /// How far before the body the stream's dictionary begins, if it can be referred to; 0: none.
     pub dictionary: u32,
 }
 
-/// A parse does not serve a connection: it lacks one of the sources, or has it too far back, or its window is smaller than the text refers to itself.
+/// A parse does not serve a connection: it lacks one of the sources, or has it too far back, or its window is smaller than the body refers to itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missing;
 
@@ -62,9 +62,9 @@ pub struct Missing;
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     sources: SmallVec<[Source; 8]>,
-    /// The first of them is the text whose head is copied.
+    /// The first of them is the body whose head is copied.
     has_head: bool,
-    /// How far back the text refers to itself.
+    /// How far back the body refers to itself.
     own: u32,
     /// If it refers to a dictionary: by how much an offset may exceed the dictionary's distance.
     dictionary: Option<i32>,
@@ -111,12 +111,12 @@ impl Sources {
     /// The distances for a connection that has all sources within reach.
     #[inline]
     pub fn locate(&self, here: Standpoint<'_>, distances: &mut Distances) -> Result<(), Missing> {
-        let Standpoint { track, spans, position, window, dictionary } = here;
+        let Standpoint { track, sizes, position, window, dictionary } = here;
         if self.own > window {
             return Err(Missing);
         }
         for (source, slot) in self.sources.iter().zip(&mut distances.all[1..]) {
-            let distance = track.distance(source.id, position, spans).ok_or(Missing)?;
+            let distance = track.distance(source.id, position, sizes).ok_or(Missing)?;
             if i64::from(distance) + i64::from(source.excess) > i64::from(window) {
                 return Err(Missing);
             }
@@ -143,9 +143,9 @@ mod tests {
         let sequence = Sequence { literals: 900, length: 9, alignment, offset: Offset::Explicit };
         let sources = Sources::of(&[sequence], None);
         let mut distances = Distances::default();
-        let (track, spans) = (Track::default(), Spans::default());
+        let (track, sizes) = (Track::default(), MessageSizes::default());
         let mut locate = |window| {
-            let here = Standpoint { track: &track, spans: &spans, position: 5_000, window, dictionary: 0 };
+            let here = Standpoint { track: &track, sizes: &sizes, position: 5_000, window, dictionary: 0 };
             sources.locate(here, &mut distances)
         };
         assert_eq!(locate(1 << 9), Err(Missing));
@@ -158,9 +158,9 @@ mod tests {
         let sequence = Sequence { literals: 900, length: 9, alignment, offset: Offset::Explicit };
         let sources = Sources::of(&[sequence], None);
         let mut distances = Distances::default();
-        let (track, spans) = (Track::default(), Spans::default());
+        let (track, sizes) = (Track::default(), MessageSizes::default());
         let mut locate = |dictionary| {
-            let here = Standpoint { track: &track, spans: &spans, position: 5_000, window: 1 << 20, dictionary };
+            let here = Standpoint { track: &track, sizes: &sizes, position: 5_000, window: 1 << 20, dictionary };
             sources.locate(here, &mut distances)
         };
         assert_eq!(locate(0), Err(Missing), "there is none");

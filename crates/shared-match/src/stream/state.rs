@@ -1,11 +1,11 @@
 //! State of one connection's stream: 2.9 KB, whatever the format.
 //!
-//! Owns        how long the stream is, where the latest texts stand in it, and since when the leading digits of the seq
+//! Owns        how long the stream is, where the latest bodies stand in it, and since when the leading digits of the seq
 //!             are the same.
-//! Invariants  K1 a position is that of a text that was written to this very stream, whole.
+//! Invariants  K1 a position is that of a body that was written to this very stream, whole.
 
 use crate::{
-    history::message_sizes::Spans,
+    history::message_sizes::MessageSizes,
     stream::position_ring::{BodyId, PositionRing},
     zstd,
 };
@@ -63,32 +63,32 @@ impl Track {
         }
     }
 
-    /// Texts are numbered otherwise from now on.
+    /// Bodies are numbered otherwise from now on.
     pub fn leave_matcher(&mut self) {
         self.ring = PositionRing::default();
         self.named = Default::default();
     }
 
-    /// A text was written and begins at `position`.
+    /// A body was written and begins at `position`.
     #[inline]
-    pub fn remember(&mut self, id: BodyId, position: u32, spans: &Spans) {
-        self.ring.push(id, position, spans);
+    pub fn remember(&mut self, id: BodyId, position: u32, sizes: &MessageSizes) {
+        self.ring.push(id, position, sizes);
     }
 
-    /// A text with this event name was written.
+    /// A body with this event name was written.
     #[inline]
     pub fn note_name(&mut self, name: &str, id: BodyId) {
         let [newest, second] = &mut self.named[name_slot(name)];
         (*second, *newest) = (*newest, id);
     }
 
-    /// The texts with this event name, or with one of the same slot, that were written last; 0 for none.
+    /// The bodies with this event name, or with one of the same slot, that were written last; 0 for none.
     #[inline]
     pub fn newest_named(&self, name: &str) -> [BodyId; NAMED_COUNT] {
         self.named[name_slot(name)]
     }
 
-    /// The next message's text will stand at `position` under `seq`.
+    /// The next message's body will stand at `position` under `seq`.
     #[inline]
     pub fn number(&mut self, seq: u64, position: u32) {
         let (mut new, mut old) = (seq, self.seq);
@@ -102,7 +102,7 @@ impl Track {
         self.seq = seq;
     }
 
-    /// How many of the last digits a message whose text is `distance` before `position` may have had otherwise.
+    /// How many of the last digits a message whose body is `distance` before `position` may have had otherwise.
     #[inline]
     pub fn changed_digits(&self, distance: u32, position: u32, digits: u32) -> u32 {
         let before = |since: &u32| position.wrapping_sub(*since) < distance;
@@ -110,23 +110,23 @@ impl Track {
         if unlike as usize == DIGITS_MAX { digits } else { unlike.min(digits) }
     }
 
-    /// The oldest text that can be referred to from `position` with offsets up to `reach`.
+    /// The oldest body that can be referred to from `position` with offsets up to `reach`.
     #[inline]
-    pub fn oldest(&mut self, position: u32, reach: u32, spans: &Spans) -> Option<BodyId> {
-        self.ring.oldest(position, reach, spans)
+    pub fn oldest(&mut self, position: u32, reach: u32, sizes: &MessageSizes) -> Option<BodyId> {
+        self.ring.oldest(position, reach, sizes)
     }
 
-    /// The newest text, its distance from `position`, and its seq; call before `number` advances.
+    /// The newest body, its distance from `position`, and its seq; call before `number` advances.
     #[inline]
     pub fn newest(&self, position: u32) -> Option<(BodyId, u32, u64)> {
         let (id, at) = self.ring.last()?;
         Some((id, position.wrapping_sub(at), self.seq))
     }
 
-    /// How far before `position` a text stands.
+    /// How far before `position` a body stands.
     #[inline]
-    pub fn distance(&self, id: BodyId, position: u32, spans: &Spans) -> Option<u32> {
-        self.ring.distance(id, position, spans)
+    pub fn distance(&self, id: BodyId, position: u32, sizes: &MessageSizes) -> Option<u32> {
+        self.ring.distance(id, position, sizes)
     }
 
     /// Asks memory for what `remember` will write to, and for what `distance` will mostly look at.

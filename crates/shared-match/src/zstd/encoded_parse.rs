@@ -62,7 +62,7 @@ struct Step {
     offsetting: Offsetting,
 }
 
-/// The first sequence of a text: the literals of a head come in front of its own.
+/// The first sequence of a body: the literals of a head come in front of its own.
 #[derive(Clone, Copy, Debug)]
 struct First {
     literals: u32,
@@ -104,7 +104,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Prepares the `sequences` of a text; its head is copied from that of `head_source`, if they refer to it.
+    /// Prepares the `sequences` of a body; its head is copied from that of `head_source`, if they refer to it.
     pub fn new(bytes: &[u8], sequences: &[Sequence], tables: &Tables, head_source: Option<BodyId>) -> Self {
         let sources = Sources::of(sequences, head_source);
         let mut builder = Builder { tables, sources: &sources, head_source, blocks: Vec::new() };
@@ -141,7 +141,7 @@ impl Program {
         Self { blocks, sources }
     }
 
-    /// The texts that a connection has to have.
+    /// The bodies that a connection has to have.
     #[inline]
     pub fn sources(&self) -> &Sources {
         &self.sources

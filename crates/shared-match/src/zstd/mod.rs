@@ -102,13 +102,13 @@ impl ZstdStream {
         self.track.advance(message.len());
     }
 
-    /// The stream goes on with another matcher, which numbers its texts otherwise: none of those that were sent can be
+    /// The stream goes on with another matcher, which numbers its bodies otherwise: none of those that were sent can be
     /// referred to any more. A dictionary can.
     pub fn leave_matcher(&mut self) {
         self.track.leave_matcher();
     }
 
-    /// Asks memory for what a matcher will look at when the newest text is written to this stream: called some connections ahead,
+    /// Asks memory for what a matcher will look at when the newest body is written to this stream: called some connections ahead,
     /// nothing is waited for then. The struct itself is read.
     #[inline]
     pub fn prefetch(&self) {
