@@ -11,7 +11,7 @@ use crate::{
     search::finder::FastLimits,
     search::standalone::Copy,
     stream::envelope::Head,
-    stream::references::{Distances, Sources},
+    stream::references::{Offsets, References},
     zstd::{self, standalone::Room},
 };
 
@@ -24,28 +24,28 @@ pub struct PricesOf {
 
 /// What differs between formats once it is known what a body may refer to.
 pub(crate) trait Format {
-    type State;
+    type Decoder;
     type Program;
     /// Limits and costs of the format for the fast parse.
     const FAST: FastLimits;
-    fn window(state: &Self::State) -> u32;
+    fn window(decoder: &Self::Decoder) -> u32;
     fn prices(prices: &PricesOf) -> Prices<'_>;
     /// `begun`: for streams with this one of the body's dictionaries.
     fn programs(prepared: &mut Prepared, begun: Option<usize>) -> Shelf<'_, Self::Program>;
     fn prepare(parsed: &Parsed<'_>, tables: &Tables) -> Self::Program;
-    fn sources(program: &Self::Program) -> &Sources;
+    fn sources(program: &Self::Program) -> &References;
     fn write(
         program: &Self::Program,
-        state: &mut Self::State,
+        decoder: &mut Self::Decoder,
         tables: &Tables,
-        distances: &Distances,
+        distances: &Offsets,
         around: (&Head, &[u8]),
         room: &mut Room,
         out: &mut Vec<u8>,
     );
     /// Appends a whole message, of which `copies` repeat what stands before.
     fn write_copies(
-        stream: (&mut Self::State, &Tables),
+        stream: (&mut Self::Decoder, &Tables),
         scratch: (&mut Room, &mut Symbols),
         message: &[u8],
         copies: &[Copy],
@@ -62,7 +62,7 @@ pub struct Shelf<'a, P> {
 pub(crate) struct Zstd;
 
 impl Format for Zstd {
-    type State = zstd::ZstdState;
+    type Decoder = zstd::ZstdDecoder;
     type Program = zstd::Program;
     const FAST: FastLimits = FastLimits {
         match_bytes_max: 8 << 10,
@@ -77,7 +77,7 @@ impl Format for Zstd {
         reach: 0,
     };
 
-    fn window(_: &Self::State) -> u32 {
+    fn window(_: &Self::Decoder) -> u32 {
         zstd::WINDOW_BYTES
     }
 
@@ -101,41 +101,41 @@ impl Format for Zstd {
     }
 
     #[inline]
-    fn sources(program: &Self::Program) -> &Sources {
+    fn sources(program: &Self::Program) -> &References {
         program.sources()
     }
 
     #[inline]
     fn write(
         program: &Self::Program,
-        state: &mut Self::State,
+        decoder: &mut Self::Decoder,
         tables: &Tables,
-        distances: &Distances,
+        distances: &Offsets,
         (head, tail): (&Head, &[u8]),
         room: &mut Room,
         out: &mut Vec<u8>,
     ) {
-        program.write(state, tables, distances, head, out);
+        program.write(decoder, tables, distances, head, out);
         if !tail.is_empty() {
-            zstd::standalone::write(state, tables, room, tail, &[], out);
+            zstd::standalone::write(decoder, tables, room, tail, &[], out);
         }
     }
 
     fn write_copies(
-        (state, tables): (&mut Self::State, &Tables),
+        (decoder, tables): (&mut Self::Decoder, &Tables),
         (room, _): (&mut Room, &mut Symbols),
         message: &[u8],
         copies: &[Copy],
         out: &mut Vec<u8>,
     ) {
-        zstd::standalone::write(state, tables, room, message, copies, out);
+        zstd::standalone::write(decoder, tables, room, message, copies, out);
     }
 }
 
 pub(crate) struct Deflate;
 
 impl Format for Deflate {
-    type State = deflate::DeflateState;
+    type Decoder = deflate::DeflateDecoder;
     type Program = deflate::Program;
     const FAST: FastLimits = FastLimits {
         match_bytes_max: deflate::MATCH_BYTES_MAX as usize,
@@ -150,8 +150,8 @@ impl Format for Deflate {
         reach: 0,
     };
 
-    fn window(state: &Self::State) -> u32 {
-        state.window()
+    fn window(decoder: &Self::Decoder) -> u32 {
+        decoder.window()
     }
 
     fn prices(prices: &PricesOf) -> Prices<'_> {
@@ -164,36 +164,36 @@ impl Format for Deflate {
     }
 
     fn prepare(parsed: &Parsed<'_>, _: &Tables) -> Self::Program {
-        let position = parsed.track.position();
-        let distance_of = |id| parsed.track.distance(id, position, parsed.sizes);
+        let position = parsed.state.position();
+        let distance_of = |id| parsed.state.distance(id, position, parsed.sizes);
         deflate::Program::new(parsed.bytes, &parsed.sequences, parsed.head_source, distance_of)
     }
 
     #[inline]
-    fn sources(program: &Self::Program) -> &Sources {
+    fn sources(program: &Self::Program) -> &References {
         program.sources()
     }
 
     #[inline]
     fn write(
         program: &Self::Program,
-        state: &mut Self::State,
+        decoder: &mut Self::Decoder,
         _: &Tables,
-        distances: &Distances,
+        distances: &Offsets,
         (head, tail): (&Head, &[u8]),
         _: &mut Room,
         out: &mut Vec<u8>,
     ) {
-        program.write(state, distances, head, tail, out);
+        program.write(decoder, distances, head, tail, out);
     }
 
     fn write_copies(
-        (state, _): (&mut Self::State, &Tables),
+        (decoder, _): (&mut Self::Decoder, &Tables),
         (_, symbols): (&mut Room, &mut Symbols),
         message: &[u8],
         copies: &[Copy],
         out: &mut Vec<u8>,
     ) {
-        deflate::standalone::write(state, symbols, message, copies, out);
+        deflate::standalone::write(decoder, symbols, message, copies, out);
     }
 }

@@ -21,8 +21,8 @@ use crate::{
     search::standalone::{Alone, Copy},
     stream::envelope::{EarlierHead, Head, NAME_BYTES_MAX, Tail, around, digits_of, message_size},
     stream::position_ring::BodyId,
-    stream::references::{Distances, Standpoint},
-    stream::state::Track,
+    stream::references::{Offsets, StreamCursor},
+    stream::state::StreamState,
     zstd::{self, ZstdStream, standalone::Room},
 };
 use std::collections::VecDeque;
@@ -41,18 +41,18 @@ const ALONE_MATCH_BYTES_MAX: usize = 32 << 10;
 /// the newest message: its body, the distance, and its seq.
 fn copy_head(
     head: &mut Head,
-    track: &Track,
+    state: &StreamState,
     (alike, newest): (Option<u32>, Option<(BodyId, u32, u64)>),
     history: &History,
     (position, window): (u32, u32),
 ) {
-    let mut is_copied = alike.is_some_and(|distance| head.copy_from(track, distance, position, window));
+    let mut is_copied = alike.is_some_and(|distance| head.copy_from(state, distance, position, window));
     if !is_copied
         && let Some((id, distance, seq)) = newest
         && let Some(other) = history.entry(id)
     {
         let digits = digits_of(seq);
-        let changed = track.changed_digits(distance, position, digits);
+        let changed = state.changed_digits(distance, position, digits);
         is_copied = head.copy_from_other(EarlierHead { name: other.name, distance, digits }, changed, window);
     }
     if !is_copied {
@@ -134,7 +134,7 @@ pub struct Matcher {
     alone: Alone,
     room: Room,
     symbols: Symbols,
-    distances: Distances,
+    distances: Offsets,
     head: Head,
     tail: Tail,
     body: Vec<u8>,
@@ -157,7 +157,7 @@ impl Matcher {
             alone: Alone::default(),
             room: Room::default(),
             symbols: Symbols::default(),
-            distances: Distances::default(),
+            distances: Offsets::default(),
             head: Head::NONE,
             tail: Tail::NONE,
             body: Vec::new(),
@@ -264,10 +264,10 @@ impl Matcher {
         let index = self.prepared_index(id).ok_or(Forgotten).inspect_err(|_| self.counters.late_total += 1)?;
         if self.prepared[index].effort == Effort::Greedy {
             let dictionary = stream.dictionary.as_deref();
-            return self.write_own::<Zstd>(&mut stream.track, &mut stream.state, dictionary, (index, id, seq), out);
+            return self.write_own::<Zstd>(&mut stream.state, &mut stream.decoder, dictionary, (index, id, seq), out);
         }
         let begun = if has_dictionary { self.begun(stream, id) } else { None };
-        self.write::<Zstd>(&mut stream.track, &mut stream.state, begun, (index, id, seq), out)
+        self.write::<Zstd>(&mut stream.state, &mut stream.decoder, begun, (index, id, seq), out)
     }
 
     /// Which of the body's dictionaries the stream may refer to; it is looked through for the body now if it was not before.
@@ -291,16 +291,16 @@ impl Matcher {
     ) -> Result<(), Forgotten> {
         let index = self.prepared_index(id).ok_or(Forgotten).inspect_err(|_| self.counters.late_total += 1)?;
         if self.prepared[index].effort == Effort::Greedy {
-            return self.write_own::<Deflate>(&mut stream.track, &mut stream.state, None, (index, id, seq), out);
+            return self.write_own::<Deflate>(&mut stream.state, &mut stream.decoder, None, (index, id, seq), out);
         }
-        self.write::<Deflate>(&mut stream.track, &mut stream.state, None, (index, id, seq), out)
+        self.write::<Deflate>(&mut stream.state, &mut stream.decoder, None, (index, id, seq), out)
     }
 
     /// Writes a body to a connection with a parse of its own.
     fn write_own<F: Format>(
         &mut self,
-        track: &mut Track,
-        state: &mut F::State,
+        state: &mut StreamState,
+        decoder: &mut F::Decoder,
         dictionary: Option<&Dictionary>,
         (index, id, seq): (usize, BodyId, u64),
         out: &mut Vec<u8>,
@@ -312,17 +312,17 @@ impl Matcher {
             Form::Json => head.begin_json(name, seq),
             Form::Etf => tail.begin_etf(name, seq),
         }
-        let window = F::window(state);
-        let position = track.position().wrapping_add(head.len() as u32);
+        let window = F::window(decoder);
+        let position = state.position().wrapping_add(head.len() as u32);
         // An offset says how far before the byte it is for, so up to a body's length more than the distance of the bodies.
         let reach = window.saturating_sub(bytes.len() as u32);
-        let newest = track.newest(position);
-        track.number(seq, position);
-        let reached = |id| track.distance(id, position, sizes).filter(|distance| *distance <= reach);
+        let newest = state.newest(position);
+        state.number(seq, position);
+        let reached = |id| state.distance(id, position, sizes).filter(|distance| *distance <= reach);
         let is_named = |other: &BodyId| history.entry(*other).is_some_and(|other| other.name == name);
         let mut similar = Similar::default();
         let limits = F::FAST.with(Effort::Greedy, window);
-        let named = track.newest_named(name).into_iter().filter(is_named).take(limits.similar_max);
+        let named = state.newest_named(name).into_iter().filter(is_named).take(limits.similar_max);
         similar.iter_mut().zip(named).for_each(|(similar, id)| *similar = Some(id));
         let dictionary = dictionary.filter(|_| bytes.len() <= DICTIONARY_BODY_BYTES_MAX);
         let dictionary = dictionary.map(|dictionary| (dictionary, dictionary.distance(position)));
@@ -332,7 +332,7 @@ impl Matcher {
         let first = self.fast.copies(task, limits, reached, &mut self.copies);
         if self.form == Form::Json {
             let alike = first.filter(is_named).or(similar[0]).and_then(reached);
-            copy_head(head, track, (alike, newest), history, (position, window));
+            copy_head(head, state, (alike, newest), history, (position, window));
         }
         self.counters.parses_total += 1;
         self.counters.written_total += 1;
@@ -341,19 +341,19 @@ impl Matcher {
         head.append_to(&mut self.body);
         self.body.extend_from_slice(bytes);
         self.body.extend_from_slice(tail.bytes());
-        F::write_copies((state, &self.tables), (&mut self.room, &mut self.symbols), &self.body, &self.copies, out);
+        F::write_copies((decoder, &self.tables), (&mut self.room, &mut self.symbols), &self.body, &self.copies, out);
         let after = bytes.len() + tail.bytes().len();
-        track.advance(head.len());
-        track.remember(id, position, sizes);
-        track.note_name(name, id);
-        track.advance(after);
+        state.advance(head.len());
+        state.remember(id, position, sizes);
+        state.note_name(name, id);
+        state.advance(after);
         Ok(())
     }
 
     fn write<F: Format>(
         &mut self,
-        track: &mut Track,
-        state: &mut F::State,
+        state: &mut StreamState,
+        decoder: &mut F::Decoder,
         begun: Option<usize>,
         (index, id, seq): (usize, BodyId, u64),
         out: &mut Vec<u8>,
@@ -361,18 +361,18 @@ impl Matcher {
         let body = self.history.entry(id).ok_or(Forgotten)?;
         let (name, body_bytes) = (body.name, body.len());
         let effort = self.prepared[index].effort;
-        let window = F::window(state);
+        let window = F::window(decoder);
         let (head, tail) = (&mut self.head, &mut self.tail);
         match self.form {
             Form::Json => head.begin_json(name, seq),
             Form::Etf => tail.begin_etf(name, seq),
         }
-        let position = track.position().wrapping_add(head.len() as u32);
+        let position = state.position().wrapping_add(head.len() as u32);
         // An offset says how far before the byte it is for, so up to a body's length more than the distance of the bodies.
         let reach = window.saturating_sub(body_bytes as u32);
-        let oldest_here = track.oldest(position, reach, self.history.sizes());
-        let newest = track.newest(position);
-        track.number(seq, position);
+        let oldest_reached = state.oldest(position, reach, self.history.sizes());
+        let newest = state.newest(position);
+        state.number(seq, position);
         let probes = std::mem::take(&mut self.prepared[index].probes);
         let searched = std::mem::take(&mut self.prepared[index].searched);
         let groups_max = groups_max(self.prepared[index].audience);
@@ -380,8 +380,8 @@ impl Matcher {
         let dictionary = dictionary.map(|dictionary| (dictionary, dictionary.distance(position)));
         let dictionary_distance = dictionary.map_or(0, |(_, distance)| distance);
         let (tables, distances, sizes) = (&self.tables, &mut self.distances, self.history.sizes());
-        let here = Standpoint { track, sizes, position, window, dictionary: dictionary_distance };
-        let mut locate = |program: &F::Program| F::sources(program).locate(here, distances);
+        let cursor = StreamCursor { state, sizes, position, window, dictionary: dictionary_distance };
+        let mut resolve = |program: &F::Program| F::sources(program).resolve(cursor, distances);
         let choice = FastChoice {
             history: &self.history,
             body,
@@ -392,21 +392,21 @@ impl Matcher {
             limits: F::FAST.with(effort, window),
             effort,
             prices: F::prices(&self.prices),
-            served: Served { id, oldest_here, here },
+            served: Served { id, oldest_reached, cursor },
         };
         let prepare = |parsed: Parsed<'_>| F::prepare(&parsed, tables);
         let parsers = Parsers { fast: &mut self.fast, optimal: &mut self.parser, counters: &mut self.counters };
-        let program = choice.get_or_make(parsers, programs, &mut locate, prepare);
+        let program = choice.get_or_make(parsers, programs, &mut resolve, prepare);
         self.counters.written_total += 1;
         if self.form == Form::Json {
             let alike = F::sources(program).head_distance(distances);
-            copy_head(head, track, (alike, newest), &self.history, (position, window));
+            copy_head(head, state, (alike, newest), &self.history, (position, window));
         }
-        F::write(program, state, tables, distances, (head, tail.bytes()), &mut self.room, out);
-        track.advance(head.len());
-        track.remember(id, position, sizes);
-        track.note_name(name, id);
-        track.advance(body_bytes + tail.bytes().len());
+        F::write(program, decoder, tables, distances, (head, tail.bytes()), &mut self.room, out);
+        state.advance(head.len());
+        state.remember(id, position, sizes);
+        state.note_name(name, id);
+        state.advance(body_bytes + tail.bytes().len());
         (self.prepared[index].probes, self.prepared[index].searched) = (probes, searched);
         Ok(())
     }
@@ -418,22 +418,22 @@ impl Matcher {
         let copies = if stream.has_dictionary()
             && let Some(dictionary) = stream.dictionary()
         {
-            let before = InFront { dictionary, position: stream.track.position() as usize };
+            let before = InFront { dictionary, position: stream.state.position() as usize };
             self.alone.find_behind(&before, message, longest, window)
         } else {
             self.alone.find(message, longest, window)
         };
-        zstd::standalone::write(&mut stream.state, &self.tables, &mut self.room, message, copies, out);
-        stream.track.advance(message.len());
+        zstd::standalone::write(&mut stream.decoder, &self.tables, &mut self.room, message, copies, out);
+        stream.state.advance(message.len());
     }
 
     /// Appends a whole message that no other connection gets.
     pub fn deflate_alone(&mut self, stream: &mut DeflateStream, message: &[u8], out: &mut Vec<u8>) {
         self.counters.alone_total += 1;
-        let (longest, window) = (deflate::MATCH_BYTES_MAX as usize, stream.state.window() as usize);
+        let (longest, window) = (deflate::MATCH_BYTES_MAX as usize, stream.decoder.window() as usize);
         let copies = self.alone.find(message, longest, window);
-        deflate::standalone::write(&mut stream.state, &mut self.symbols, message, copies, out);
-        stream.track.advance(message.len());
+        deflate::standalone::write(&mut stream.decoder, &mut self.symbols, message, copies, out);
+        stream.state.advance(message.len());
     }
 
     /// What was done so far.

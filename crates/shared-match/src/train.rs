@@ -12,8 +12,8 @@ use crate::{
     parse::{Offset, Parser, Past, Sequence, Task},
     search::finder::{FastParser, FastTask, Similar},
     stream::envelope::{Head, around, message_size},
-    stream::references::{Distances, Sources, Standpoint},
-    stream::state::Track,
+    stream::references::{Offsets, References, StreamCursor},
+    stream::state::StreamState,
     zstd::WINDOW_BYTES,
     zstd::codes,
 };
@@ -45,10 +45,10 @@ pub fn train(form: Form, samples: &[Sample]) -> Tables {
 
 fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
     let connections = samples.iter().flat_map(|sample| &sample.recipients).max().map_or(0, |last| last + 1);
-    let mut tracks: Vec<(Track, u64)> = vec![(Track::default(), 0); connections];
+    let mut states: Vec<(StreamState, u64)> = vec![(StreamState::default(), 0); connections];
     let (mut history, mut fast, mut parser) = (History::new(8 << 20), FastParser::default(), Parser::default());
     let limits = Zstd::FAST.with(Effort::Optimal, WINDOW_BYTES);
-    let (prices, mut seen, mut distances) = (ZstdPrices::new(tables), Histogram::default(), Distances::default());
+    let (prices, mut seen, mut distances) = (ZstdPrices::new(tables), Histogram::default(), Offsets::default());
     for sample in samples {
         let (before, after) = around(form);
         let bytes = [before, &sample.body, after].concat();
@@ -60,16 +60,16 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
         history.catch_up_fast(&searched, id);
         let body = history.entry(id).expect("it was pushed just now");
         for recipient in &sample.recipients {
-            let (track, seq) = &mut tracks[*recipient];
+            let (state, seq) = &mut states[*recipient];
             *seq += 1;
             let mut head = Head::NONE;
             if form == Form::Json {
                 head.begin_json(sample.name, *seq);
             }
-            let position = track.position().wrapping_add(head.len() as u32);
+            let position = state.position().wrapping_add(head.len() as u32);
             let reach = WINDOW_BYTES - bytes.len() as u32;
-            track.number(*seq, position);
-            let usable = |id| track.distance(id, position, history.sizes()).filter(|distance| *distance <= reach);
+            state.number(*seq, position);
+            let usable = |id| state.distance(id, position, history.sizes()).filter(|distance| *distance <= reach);
             let mut similar = Similar::default();
             let mut named = history.similar(body, &searched).into_iter();
             similar[0] = named.find(|other| *other != id && usable(*other).is_some());
@@ -78,9 +78,9 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
             let past = Past { history: &history, dictionary: None };
             let task = Task { body, past, candidates, reach: WINDOW_BYTES };
             let sequences = parser.parse(task, Prices::Zstd(&prices));
-            let sources = Sources::of(&sequences, None);
-            let here = Standpoint { track, sizes: history.sizes(), position, window: WINDOW_BYTES, dictionary: 0 };
-            if sources.locate(here, &mut distances).is_ok() {
+            let sources = References::of(&sequences, None);
+            let cursor = StreamCursor { state, sizes: history.sizes(), position, window: WINDOW_BYTES, dictionary: 0 };
+            if sources.resolve(cursor, &mut distances).is_ok() {
                 see(&mut seen, &bytes, &sources, &sequences, &distances);
             }
             if form == Form::Json {
@@ -89,15 +89,15 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
                 seen.literals[0] += 1;
                 seen.matches[usize::from(codes::match_length(head.len() as u32 - 2).symbol)] += 1;
             }
-            track.advance(head.len());
-            track.remember(id, position, history.sizes());
-            track.advance(bytes.len());
+            state.advance(head.len());
+            state.remember(id, position, history.sizes());
+            state.advance(bytes.len());
         }
     }
     seen
 }
 
-fn see(seen: &mut Histogram, bytes: &[u8], sources: &Sources, sequences: &[Sequence], distances: &Distances) {
+fn see(seen: &mut Histogram, bytes: &[u8], sources: &References, sequences: &[Sequence], distances: &Offsets) {
     let mut at = 0;
     for sequence in sequences {
         let end = at + sequence.literals as usize;

@@ -4,7 +4,7 @@
 //! of distances every symbol has a code then, for each connection has others.
 
 use super::{
-    DeflateState, WINDOW_BYTES_MAX,
+    DeflateDecoder, WINDOW_BYTES_MAX,
     code::{self, DISTANCE_SYMBOLS, END_OF_BLOCK},
     dynamic_codes::{self, DistanceCode, Own},
 };
@@ -14,7 +14,7 @@ use crate::{
     search::candidates::ITSELF,
     stream::envelope::Head,
     stream::position_ring::BodyId,
-    stream::references::{Distances, Sources},
+    stream::references::{Offsets, References},
 };
 
 /// A block with the fixed code, not the last.
@@ -62,7 +62,7 @@ pub struct Program {
     steps: Vec<Step>,
     /// Upper bound for the encoded steps.
     steps_bytes_max: usize,
-    sources: Sources,
+    sources: References,
     own: Option<Box<OwnBlock>>,
 }
 
@@ -177,7 +177,7 @@ impl Program {
         head_source: Option<BodyId>,
         distance_of: impl Fn(BodyId) -> Option<u32>,
     ) -> Self {
-        let sources = Sources::of(sequences, head_source);
+        let sources = References::of(sequences, head_source);
         let own = own_codes(bytes, sequences, distance_of);
         let mut builder = Builder { own: own.as_ref(), ..Builder::default() };
         builder.header();
@@ -204,14 +204,21 @@ impl Program {
 
     /// The bodies that a connection has to have.
     #[inline]
-    pub fn sources(&self) -> &Sources {
+    pub fn sources(&self) -> &References {
         &self.sources
     }
 
     /// Appends the message: head, body, and what follows it.
     #[inline]
-    pub fn write(&self, state: &mut DeflateState, distances: &Distances, head: &Head, tail: &[u8], out: &mut Vec<u8>) {
-        state.begin(out);
+    pub fn write(
+        &self,
+        decoder: &mut DeflateDecoder,
+        distances: &Offsets,
+        head: &Head,
+        tail: &[u8],
+        out: &mut Vec<u8>,
+    ) {
+        decoder.begin(out);
         let bytes_max = self.steps_bytes_max + head.literals().len() * 2 + tail.len() * 2 + AROUND_BYTES_MAX;
         bits::append(out, bytes_max, |writer| {
             // Codes of its own begin a block of their own, behind that of the head.
@@ -239,12 +246,12 @@ impl Program {
                 writer.gather(&mut few, FIXED_END);
             }
             writer.put_few(few);
-            state.end(writer);
+            decoder.end(writer);
         });
     }
 
     #[inline]
-    fn put_steps(&self, distances: &Distances, code: impl Fn(u32) -> (u64, u32), writer: &mut BitWriter<'_>) {
+    fn put_steps(&self, distances: &Offsets, code: impl Fn(u32) -> (u64, u32), writer: &mut BitWriter<'_>) {
         // One that nobody else sees is kept in registers.
         let mut put = std::mem::take(writer);
         for step in &self.steps {

@@ -12,7 +12,7 @@ pub mod symbols;
 
 pub use encoded_parse::Program;
 
-use crate::{entropy::bits::BitWriter, stream::state::Track};
+use crate::{entropy::bits::BitWriter, stream::state::StreamState};
 
 /// Longest match.
 pub const MATCH_BYTES_MAX: u32 = 258;
@@ -35,13 +35,13 @@ pub enum Container {
 /// The sending end of one connection whose stream is deflate.
 #[derive(Clone, Debug)]
 pub struct DeflateStream {
-    pub(crate) track: Track,
-    pub(crate) state: DeflateState,
+    pub(crate) state: StreamState,
+    pub(crate) decoder: DeflateDecoder,
 }
 
 /// State of the decoder.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct DeflateState {
+pub(crate) struct DeflateDecoder {
     container: Container,
     is_begun: bool,
     window: u32,
@@ -51,35 +51,35 @@ impl DeflateStream {
     /// A stream that refers back `2^window_bits` bytes at most, 8 to 15; others are taken for the nearest of these.
     pub fn new(container: Container, window_bits: u8) -> Self {
         let window = 1 << window_bits.clamp(8, WINDOW_BITS_MAX);
-        Self { track: Track::default(), state: DeflateState { container, is_begun: false, window } }
+        Self { state: StreamState::default(), decoder: DeflateDecoder { container, is_begun: false, window } }
     }
 
     /// Appends a message uncompressed, in the stream's format: for clients before IDENTIFY.
     pub fn store(&mut self, message: &[u8], out: &mut Vec<u8>) {
-        standalone::store(&mut self.state, message, out);
-        self.track.advance(message.len());
+        standalone::store(&mut self.decoder, message, out);
+        self.state.advance(message.len());
     }
 
     /// The stream goes on with another matcher, which numbers its bodies otherwise: none of those that were sent can be
     /// referred to any more.
     pub fn leave_matcher(&mut self) {
-        self.track.leave_matcher();
+        self.state.leave_matcher();
     }
 
     /// Asks memory for what a matcher will look at when the newest body is written to this stream: called some connections ahead,
     /// nothing is waited for then. The struct itself is read.
     #[inline]
     pub fn prefetch(&self) {
-        self.track.prefetch();
+        self.state.prefetch();
     }
 
     /// Heap it holds.
     pub fn heap_bytes(&self) -> usize {
-        self.track.heap_bytes()
+        self.state.heap_bytes()
     }
 }
 
-impl DeflateState {
+impl DeflateDecoder {
     /// How far back this stream refers.
     #[inline]
     pub fn window(&self) -> u32 {

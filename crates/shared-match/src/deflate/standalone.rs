@@ -1,7 +1,7 @@
 //! Alone: a message that no other connection gets, as deflate blocks: stored, with the fixed code, or with their own.
 
 use super::{
-    DeflateState,
+    DeflateDecoder,
     dynamic_codes::{self, Own},
     encoded_parse::FIXED_BLOCK,
     symbols::{Codes, Counts, Symbols},
@@ -25,8 +25,8 @@ const TOLD_BITS_MIN: u64 = 300;
 const STORED_BYTES_MAX: usize = 65_535;
 
 /// Appends `message`, of which `copies` repeat what stands before.
-pub fn write(state: &mut DeflateState, symbols: &mut Symbols, message: &[u8], copies: &[Copy], out: &mut Vec<u8>) {
-    state.begin(out);
+pub fn write(decoder: &mut DeflateDecoder, symbols: &mut Symbols, message: &[u8], copies: &[Copy], out: &mut Vec<u8>) {
+    decoder.begin(out);
     let copies = if message.len() < CODED_BYTES_MIN { &[] } else { copies };
     bits::append(out, bytes_max(message, copies), |writer| {
         let (mut from, mut end, mut first) = (0, 0, 0);
@@ -40,16 +40,16 @@ pub fn write(state: &mut DeflateState, symbols: &mut Symbols, message: &[u8], co
         for (index, piece) in message[from..].chunks(CONTENT_BYTES.max(end - from)).enumerate() {
             put_block(symbols, piece, if index == 0 { &copies[first..] } else { &[] }, writer);
         }
-        state.end(writer);
+        decoder.end(writer);
     });
 }
 
 /// Appends `message` as it is.
-pub fn store(state: &mut DeflateState, message: &[u8], out: &mut Vec<u8>) {
-    state.begin(out);
+pub fn store(decoder: &mut DeflateDecoder, message: &[u8], out: &mut Vec<u8>) {
+    decoder.begin(out);
     bits::append(out, bytes_max(message, &[]), |writer| {
         put_stored(message, writer);
-        state.end(writer);
+        decoder.end(writer);
     });
 }
 

@@ -18,8 +18,8 @@ use crate::{
     search::dictionary::Dictionary,
     search::finder::{FastLimits, FastParser, FastTask, SIMILAR_MAX, Similar},
     stream::position_ring::BodyId,
-    stream::references::{Missing, Standpoint},
-    stream::state::Track,
+    stream::references::{StreamCursor, Unresolved},
+    stream::state::StreamState,
 };
 use smallvec::SmallVec;
 
@@ -101,23 +101,23 @@ pub fn shrink<P>(groups: &mut Groups<P>) {
 pub struct Served<'a> {
     pub id: BodyId,
     /// The oldest body that the connection has within reach.
-    pub oldest_here: Option<BodyId>,
-    pub here: Standpoint<'a>,
+    pub oldest_reached: Option<BodyId>,
+    pub cursor: StreamCursor<'a>,
 }
 
 impl Served<'_> {
     /// How many bodies back it can refer.
     #[inline]
     fn age(&self) -> Option<u32> {
-        self.oldest_here.map(|oldest| self.id.wrapping_sub(oldest))
+        self.oldest_reached.map(|oldest| self.id.wrapping_sub(oldest))
     }
 
     /// How far back a body is that the connection has within reach.
     #[inline]
     pub fn find(&self, id: BodyId) -> Option<u32> {
         let age = self.age()?;
-        let Standpoint { track, sizes, position, .. } = self.here;
-        let distance = || track.distance(id, position, sizes);
+        let StreamCursor { state, sizes, position, .. } = self.cursor;
+        let distance = || state.distance(id, position, sizes);
         (self.id.wrapping_sub(id) <= age).then(distance)?
     }
 }
@@ -128,7 +128,7 @@ pub struct Parsed<'a> {
     pub sequences: Vec<Sequence>,
     pub head_source: Option<BodyId>,
     /// Of the connection it is made for; others are much like it.
-    pub track: &'a Track,
+    pub state: &'a StreamState,
     pub sizes: &'a MessageSizes,
 }
 
@@ -155,12 +155,12 @@ pub struct FastChoice<'a> {
 }
 
 impl FastChoice<'_> {
-    /// The parse that serves the connection, which `locate` has located.
+    /// The parse that serves the connection, which `resolve` has located.
     pub fn get_or_make<'g, P>(
         &self,
         parsers: Parsers<'_>,
         groups: &'g mut Groups<P>,
-        locate: &mut impl FnMut(&P) -> Result<(), Missing>,
+        resolve: &mut impl FnMut(&P) -> Result<(), Unresolved>,
         prepare: impl Fn(Parsed<'_>) -> P,
     ) -> &'g P {
         let Parsers { fast, optimal, counters } = parsers;
@@ -171,9 +171,9 @@ impl FastChoice<'_> {
         let had = self.had();
         let Some(index) = self.join(groups, had) else {
             // The last group is of connections that fit no other, and refers to nothing.
-            let standing = Standing { window: self.served.here.window, had: 0, own: None };
+            let standing = Standing { window: self.served.cursor.window, had: 0, own: None };
             let program = make(Similar::default(), Allowed::Nothing);
-            locate(&program).expect("what refers to itself alone misses nothing");
+            resolve(&program).expect("what refers to itself alone misses nothing");
             groups.truncate(self.groups_max + COMMON_GROUPS);
             groups.push(Group { standing, parses: SmallVec::new(), common: Some(program) });
             let last = groups.last().and_then(|group| group.common.as_ref());
@@ -181,10 +181,10 @@ impl FastChoice<'_> {
         };
         let Group { standing, parses, common } = &mut groups[index];
         let similar = self.similar(*standing);
-        let mut served = parses.iter().position(|program| locate(program).is_ok());
+        let mut served = parses.iter().position(|program| resolve(program).is_ok());
         if served.is_none() && parses.len() < GROUP_PARSES_MAX {
             let program = make(similar, Allowed::Had);
-            if locate(&program).is_ok() {
+            if resolve(&program).is_ok() {
                 served = Some(parses.len());
                 parses.push(program);
             }
@@ -194,10 +194,10 @@ impl FastChoice<'_> {
             None => {
                 counters.fallbacks_total += 1;
                 let program = common.get_or_insert_with(|| make(similar, Allowed::Common(*standing)));
-                if locate(program).is_err() {
+                if resolve(program).is_err() {
                     // A body was evicted in between.
                     *program = make(Similar::default(), Allowed::Nothing);
-                    locate(program).expect("what refers to itself alone misses nothing");
+                    resolve(program).expect("what refers to itself alone misses nothing");
                 }
                 &*program
             }
@@ -206,7 +206,7 @@ impl FastChoice<'_> {
 
     /// The connection's group; none if it fits none and there are too many.
     fn join<P>(&self, groups: &mut Groups<P>, had: u16) -> Option<usize> {
-        let window = self.served.here.window;
+        let window = self.served.cursor.window;
         let has_named = had & ((1 << self.probes.named_count) - 1) != 0;
         let wants_own = !has_named || self.effort < Effort::Optimal;
         let is_alike = |standing: &Standing| standing.window == window && standing.had == had;
@@ -238,7 +238,7 @@ impl FastChoice<'_> {
     /// How far back a body is on the connection, if it is within reach.
     #[inline]
     fn reached(&self, id: BodyId) -> Option<u32> {
-        let reach = self.served.here.window.saturating_sub(self.body.len() as u32);
+        let reach = self.served.cursor.window.saturating_sub(self.body.len() as u32);
         self.served.find(id).filter(|distance| *distance <= reach)
     }
 
@@ -261,7 +261,7 @@ impl FastChoice<'_> {
     /// A parse with these similar bodies, and with others that are allowed.
     fn parse(&self, (fast, optimal): (&mut FastParser, &mut Parser), similar: Similar, allowed: Allowed) -> Parsed<'_> {
         let Self { history, body, searched, dictionary, limits, served, .. } = *self;
-        let here = served.here;
+        let cursor = served.cursor;
         let usable = |id| self.reached(id).filter(|_| self.allows(allowed, id));
         let dictionary = dictionary.filter(|_| allowed != Allowed::Nothing);
         let task = FastTask { history, body, searched, similar, dictionary };
@@ -277,7 +277,7 @@ impl FastChoice<'_> {
         let bytes = history.bytes(body);
         debug_assert!(rebuilds(bytes, past, &sequences), "P1");
         let head_source = head_source(history, body, &sequences);
-        Parsed { bytes, sequences, head_source, track: here.track, sizes: here.sizes }
+        Parsed { bytes, sequences, head_source, state: cursor.state, sizes: cursor.sizes }
     }
 
     fn allows(&self, allowed: Allowed, id: BodyId) -> bool {
@@ -316,7 +316,7 @@ impl FastChoice<'_> {
             let other = history.entry(*id).filter(|other| *id < body.id && other.name == body.name);
             other.is_some_and(|other| !is_searched(other.slot)) && self.has(*id)
         };
-        let newest = served.here.track.newest_named(body.name).into_iter().filter(is_elsewhere);
+        let newest = served.cursor.state.newest_named(body.name).into_iter().filter(is_elsewhere);
         own.iter_mut().zip(newest.take(own_max)).for_each(|(own, id)| *own = Some(id));
         own
     }

@@ -3,7 +3,7 @@
 //! JSON has the seq in front of the body, in the head; ETF behind it, in the tail.     Spec  docs/protocol.md 1.2, 2.2.
 
 use crate::{
-    entropy::tables::Form, history::message_sizes::MessageSize, search::standalone::Copy, stream::state::Track,
+    entropy::tables::Form, history::message_sizes::MessageSize, search::standalone::Copy, stream::state::StreamState,
 };
 
 /// Longest head.
@@ -125,8 +125,8 @@ impl Head {
     /// Copies what it can of the head of a body of the same name that stands `distance` before this one's, which will be at
     /// `position`. False if it cannot.
     #[inline]
-    pub fn copy_from(&mut self, track: &Track, distance: u32, position: u32, window: u32) -> bool {
-        let changed = track.changed_digits(distance, position, self.digits_count.into());
+    pub fn copy_from(&mut self, state: &StreamState, distance: u32, position: u32, window: u32) -> bool {
+        let changed = state.changed_digits(distance, position, self.digits_count.into());
         let Some(copied) = self.copied_digits(changed).filter(|_| distance <= window) else { return false };
         let length = u32::from(self.length - self.digits_count + copied);
         self.copy(&[HeadCopy { run: 0, length, distance }], 0, copied);

@@ -1,4 +1,4 @@
-//! Sources: the bodies that a parse refers to, and how far back each is in one connection's stream.
+//! References: the bodies that a parse refers to, and how far back each is in one connection's stream.
 
 use crate::{
     history::message_sizes::MessageSizes,
@@ -6,21 +6,21 @@ use crate::{
     search::candidates::ITSELF,
     search::dictionary::DICTIONARY,
     stream::position_ring::BodyId,
-    stream::state::Track,
+    stream::state::StreamState,
 };
 use smallvec::SmallVec;
 
 /// One body that is referred to.
 #[derive(Clone, Copy, Debug)]
-struct Source {
+struct ReferencedBody {
     id: BodyId,
     /// An offset may exceed the distance of the two bodies by this much.
     excess: i32,
 }
 
-/// Distances to the sources on one connection, by slot; slot 0 is 0, for what needs none.
+/// Offsets to the sources on one connection, by slot; slot 0 is 0, for what needs none.
 #[derive(Clone, Debug)]
-pub struct Distances {
+pub struct Offsets {
     // As many as there are slots, for then none needs to be checked.
     all: [u32; SLOTS],
 }
@@ -29,13 +29,13 @@ const SLOTS: usize = 1 << u8::BITS;
 // One for nothing, one for a head, one for a dictionary, and one that a format may take for none.
 const _: () = assert!(SOURCES_MAX + 4 <= SLOTS);
 
-impl Default for Distances {
+impl Default for Offsets {
     fn default() -> Self {
         Self { all: [0; SLOTS] }
     }
 }
 
-impl Distances {
+impl Offsets {
     /// That of a slot that the parse uses which was located last.
     #[inline]
     pub fn of(&self, slot: u8) -> u32 {
@@ -45,8 +45,8 @@ impl Distances {
 
 /// Where a body will stand in one connection's stream, and how far back it may refer from there.
 #[derive(Clone, Copy, Debug)]
-pub struct Standpoint<'a> {
-    pub track: &'a Track,
+pub struct StreamCursor<'a> {
+    pub state: &'a StreamState,
     pub sizes: &'a MessageSizes,
     pub position: u32,
     pub window: u32,
@@ -56,12 +56,12 @@ pub struct Standpoint<'a> {
 
 /// A parse does not serve a connection: it lacks one of the sources, or has it too far back, or its window is smaller than the body refers to itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Missing;
+pub struct Unresolved;
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
-pub struct Sources {
-    sources: SmallVec<[Source; 8]>,
+pub struct References {
+    sources: SmallVec<[ReferencedBody; 8]>,
     /// The first of them is the body whose head is copied.
     has_head: bool,
     /// How far back the body refers to itself.
@@ -70,11 +70,11 @@ pub struct Sources {
     dictionary: Option<i32>,
 }
 
-impl Sources {
+impl References {
     /// Of a parse, and of its head.
     pub fn of(sequences: &[Sequence], head: Option<BodyId>) -> Self {
         let mut sources = Self { has_head: head.is_some(), ..Self::default() };
-        sources.sources.extend(head.map(|id| Source { id, excess: 0 }));
+        sources.sources.extend(head.map(|id| ReferencedBody { id, excess: 0 }));
         for Alignment { source, shift } in sequences.iter().map(|sequence| sequence.alignment) {
             if source == ITSELF {
                 sources.own = sources.own.max(shift.unsigned_abs());
@@ -86,15 +86,15 @@ impl Sources {
             }
             match sources.sources.iter_mut().find(|known| known.id == source) {
                 Some(known) => known.excess = known.excess.max(-shift),
-                None => sources.sources.push(Source { id: source, excess: -shift }),
+                None => sources.sources.push(ReferencedBody { id: source, excess: -shift }),
             }
         }
         sources
     }
 
-    /// How far back the head is that a head may be copied from, by what `locate` found.
+    /// How far back the head is that a head may be copied from, by what `resolve` found.
     #[inline]
-    pub fn head_distance(&self, distances: &Distances) -> Option<u32> {
+    pub fn head_distance(&self, distances: &Offsets) -> Option<u32> {
         self.has_head.then(|| distances.of(1))
     }
 
@@ -110,21 +110,21 @@ impl Sources {
 
     /// The distances for a connection that has all sources within reach.
     #[inline]
-    pub fn locate(&self, here: Standpoint<'_>, distances: &mut Distances) -> Result<(), Missing> {
-        let Standpoint { track, sizes, position, window, dictionary } = here;
+    pub fn resolve(&self, cursor: StreamCursor<'_>, distances: &mut Offsets) -> Result<(), Unresolved> {
+        let StreamCursor { state, sizes, position, window, dictionary } = cursor;
         if self.own > window {
-            return Err(Missing);
+            return Err(Unresolved);
         }
         for (source, slot) in self.sources.iter().zip(&mut distances.all[1..]) {
-            let distance = track.distance(source.id, position, sizes).ok_or(Missing)?;
+            let distance = state.distance(source.id, position, sizes).ok_or(Unresolved)?;
             if i64::from(distance) + i64::from(source.excess) > i64::from(window) {
-                return Err(Missing);
+                return Err(Unresolved);
             }
             *slot = distance;
         }
         if let Some(excess) = self.dictionary {
             if dictionary == 0 || i64::from(dictionary) + i64::from(excess) > i64::from(window) {
-                return Err(Missing);
+                return Err(Unresolved);
             }
             distances.all[1 + self.sources.len()] = dictionary;
         }
@@ -141,31 +141,31 @@ mod tests {
     fn a_small_window_is_not_served_by_far_references_of_a_text_to_itself() {
         let alignment = Alignment { source: ITSELF, shift: -700 };
         let sequence = Sequence { literals: 900, length: 9, alignment, offset: Offset::Explicit };
-        let sources = Sources::of(&[sequence], None);
-        let mut distances = Distances::default();
-        let (track, sizes) = (Track::default(), MessageSizes::default());
-        let mut locate = |window| {
-            let here = Standpoint { track: &track, sizes: &sizes, position: 5_000, window, dictionary: 0 };
-            sources.locate(here, &mut distances)
+        let sources = References::of(&[sequence], None);
+        let mut distances = Offsets::default();
+        let (state, sizes) = (StreamState::default(), MessageSizes::default());
+        let mut resolve = |window| {
+            let cursor = StreamCursor { state: &state, sizes: &sizes, position: 5_000, window, dictionary: 0 };
+            sources.resolve(cursor, &mut distances)
         };
-        assert_eq!(locate(1 << 9), Err(Missing));
-        assert_eq!(locate(1 << 10), Ok(()));
+        assert_eq!(resolve(1 << 9), Err(Unresolved));
+        assert_eq!(resolve(1 << 10), Ok(()));
     }
 
     #[test]
     fn a_dictionary_that_is_out_of_reach_serves_nobody() {
         let alignment = Alignment { source: DICTIONARY, shift: -700 };
         let sequence = Sequence { literals: 900, length: 9, alignment, offset: Offset::Explicit };
-        let sources = Sources::of(&[sequence], None);
-        let mut distances = Distances::default();
-        let (track, sizes) = (Track::default(), MessageSizes::default());
-        let mut locate = |dictionary| {
-            let here = Standpoint { track: &track, sizes: &sizes, position: 5_000, window: 1 << 20, dictionary };
-            sources.locate(here, &mut distances)
+        let sources = References::of(&[sequence], None);
+        let mut distances = Offsets::default();
+        let (state, sizes) = (StreamState::default(), MessageSizes::default());
+        let mut resolve = |dictionary| {
+            let cursor = StreamCursor { state: &state, sizes: &sizes, position: 5_000, window: 1 << 20, dictionary };
+            sources.resolve(cursor, &mut distances)
         };
-        assert_eq!(locate(0), Err(Missing), "there is none");
-        assert_eq!(locate((1 << 20) - 699), Err(Missing));
-        assert_eq!(locate((1 << 20) - 700), Ok(()));
+        assert_eq!(resolve(0), Err(Unresolved), "there is none");
+        assert_eq!(resolve((1 << 20) - 699), Err(Unresolved));
+        assert_eq!(resolve((1 << 20) - 700), Ok(()));
         assert_eq!(sources.slot(DICTIONARY), 1);
     }
 }

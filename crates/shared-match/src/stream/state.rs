@@ -31,7 +31,7 @@ const FORGET_BYTES: usize = 1 << zstd::WINDOW_LOG;
 
 /// See the module. Positions count decoded bytes and wrap around; only differences count, and these stay below a window.
 #[derive(Clone, Debug, Default)]
-pub struct Track {
+pub struct StreamState {
     position: u32,
     /// Where what is out of reach was forgotten last.
     swept_at: u32,
@@ -43,7 +43,7 @@ pub struct Track {
     unchanged_since: [u32; DIGITS_MAX],
 }
 
-impl Track {
+impl StreamState {
     /// Bytes that the stream decodes to so far.
     #[inline]
     pub fn position(&self) -> u32 {

@@ -4,7 +4,7 @@
 //! coded from the last to the first, and so are literals, so a head that stands in front is what comes last in both.
 
 use super::{
-    ZstdState, block_header,
+    ZstdDecoder, block_header,
     section::{ONE_STREAM_MAX, coded_header, raw_header, sequences_header},
     sequence::{CodedSequence, SEQUENCE_BYTES_MAX, States},
 };
@@ -16,7 +16,7 @@ use crate::{
     search::candidates::ITSELF,
     stream::envelope::{HEAD_BYTES_MAX, Head, HeadCopy},
     stream::position_ring::BodyId,
-    stream::references::{Distances, Sources},
+    stream::references::{Offsets, References},
     zstd::codes,
 };
 
@@ -38,7 +38,7 @@ struct Offsetting {
 impl Offsetting {
     const REPEAT_LAST: Self = Self { slot: 0, addend: 1 };
 
-    fn of(sequence: &Sequence, sources: &Sources) -> Self {
+    fn of(sequence: &Sequence, sources: &References) -> Self {
         let Alignment { source, shift } = sequence.alignment;
         match sequence.offset {
             Offset::Repeat(value) => Self { slot: 0, addend: u32::from(value) },
@@ -48,7 +48,7 @@ impl Offsetting {
     }
 
     #[inline]
-    fn value(self, distances: &Distances) -> u32 {
+    fn value(self, distances: &Offsets) -> u32 {
         distances.of(self.slot).wrapping_add(self.addend)
     }
 }
@@ -74,7 +74,7 @@ struct First {
 
 impl First {
     #[inline]
-    fn coded(&self, head: &Head, distances: &Distances) -> CodedSequence {
+    fn coded(&self, head: &Head, distances: &Offsets) -> CodedSequence {
         let offsetting =
             if self.follows_head && head.is_copied_whole() { Offsetting::REPEAT_LAST } else { self.offsetting };
         CodedSequence::new(self.literals + head.last_run(), self.length, codes::offset(offsetting.value(distances)))
@@ -100,13 +100,13 @@ struct Block {
 #[derive(Clone, Debug)]
 pub struct Program {
     blocks: Vec<Block>,
-    sources: Sources,
+    sources: References,
 }
 
 impl Program {
     /// Prepares the `sequences` of a body; its head is copied from that of `head_source`, if they refer to it.
     pub fn new(bytes: &[u8], sequences: &[Sequence], tables: &Tables, head_source: Option<BodyId>) -> Self {
-        let sources = Sources::of(sequences, head_source);
+        let sources = References::of(sequences, head_source);
         let mut builder = Builder { tables, sources: &sources, head_source, blocks: Vec::new() };
         let (mut at, mut begun) = (0, 0);
         let mut pending: Vec<Sequence> = Vec::new();
@@ -143,24 +143,31 @@ impl Program {
 
     /// The bodies that a connection has to have.
     #[inline]
-    pub fn sources(&self) -> &Sources {
+    pub fn sources(&self) -> &References {
         &self.sources
     }
 
     /// Appends the blocks.
     #[inline]
-    pub fn write(&self, state: &mut ZstdState, tables: &Tables, distances: &Distances, head: &Head, out: &mut Vec<u8>) {
-        state.begin(out);
+    pub fn write(
+        &self,
+        decoder: &mut ZstdDecoder,
+        tables: &Tables,
+        distances: &Offsets,
+        head: &Head,
+        out: &mut Vec<u8>,
+    ) {
+        decoder.begin(out);
         let mut head = Some(head);
         for block in &self.blocks {
-            block.write(state, tables, distances, head.take(), out);
+            block.write(decoder, tables, distances, head.take(), out);
         }
     }
 }
 
 struct Builder<'a> {
     tables: &'a Tables,
-    sources: &'a Sources,
+    sources: &'a References,
     head_source: Option<BodyId>,
     blocks: Vec<Block>,
 }
@@ -225,26 +232,26 @@ impl Block {
     #[inline]
     fn write(
         &self,
-        state: &mut ZstdState,
+        decoder: &mut ZstdDecoder,
         tables: &Tables,
-        distances: &Distances,
+        distances: &Offsets,
         head: Option<&Head>,
         out: &mut Vec<u8>,
     ) {
         let head = head.unwrap_or(&Head::NONE);
         let copies = head.copies();
         let count = self.steps.len() + usize::from(self.first.is_some()) + copies.len();
-        bits::append(out, self.bytes_max(state, tables, head, count), |writer| {
+        bits::append(out, self.bytes_max(decoder, tables, head, count), |writer| {
             let header = writer.bytes(3);
             let room = writer.room();
-            self.put_literals(state, tables, head.literals(), writer);
-            let with_tables = !state.has_sequence_tables;
+            self.put_literals(decoder, tables, head.literals(), writer);
+            let with_tables = !decoder.has_sequence_tables;
             let (sequences, bits) = sequences_header(count, with_tables);
             writer.put(sequences, bits);
             if count > 0 {
                 if with_tables {
                     writer.put_bytes(tables.described_sequences());
-                    state.has_sequence_tables = true;
+                    decoder.has_sequence_tables = true;
                 }
                 let mut states = self.put_steps(tables, distances, writer);
                 let first = self.first.iter().map(|first| first.coded(head, distances));
@@ -267,8 +274,8 @@ impl Block {
 
     /// Upper bound for the block with this head and `count` sequences.
     #[inline]
-    fn bytes_max(&self, state: &ZstdState, tables: &Tables, head: &Head, count: usize) -> usize {
-        let tables = if state.has_bytes_table && state.has_sequence_tables { 0 } else { tables.described_len() };
+    fn bytes_max(&self, decoder: &ZstdDecoder, tables: &Tables, head: &Head, count: usize) -> usize {
+        let tables = if decoder.has_bytes_table && decoder.has_sequence_tables { 0 } else { tables.described_len() };
         HEADERS_BYTES_MAX
             + tables
             + self.literals_bytes_max
@@ -277,7 +284,7 @@ impl Block {
     }
 
     #[inline]
-    fn put_steps(&self, tables: &Tables, distances: &Distances, writer: &mut BitWriter<'_>) -> Option<States> {
+    fn put_steps(&self, tables: &Tables, distances: &Offsets, writer: &mut BitWriter<'_>) -> Option<States> {
         let (last, earlier) = self.steps.split_first()?;
         let (literals, matches) = self.lengths?;
         let offset = codes::offset(last.offsetting.value(distances));
@@ -295,20 +302,20 @@ impl Block {
 
     /// The literals of a head and the block's own, coded or as they are, whichever is less.
     #[inline]
-    fn put_literals(&self, state: &mut ZstdState, tables: &Tables, head: &[u8], writer: &mut BitWriter<'_>) {
+    fn put_literals(&self, decoder: &mut ZstdDecoder, tables: &Tables, head: &[u8], writer: &mut BitWriter<'_>) {
         let count = head.len() + self.literals.len();
         let (raw, raw_bits) = raw_header(count);
         if let Some(coded) = self.coded.as_ref().filter(|_| count > 0) {
             let bits = coded.bits() + head.iter().map(|byte| tables.bytes.length(*byte)).sum::<u32>();
             let stream_bytes = bits as usize / 8 + 1;
-            let with_table = !state.has_bytes_table;
+            let with_table = !decoder.has_bytes_table;
             if stream_bytes <= ONE_STREAM_MAX - 160 && (with_table || stream_bytes + 3 < count + raw_bits as usize / 8)
             {
                 let header = writer.bytes(3);
                 let room = writer.room();
                 if with_table {
                     writer.put_bytes(tables.described_bytes().expect("a test describes the built-in tables"));
-                    state.has_bytes_table = true;
+                    decoder.has_bytes_table = true;
                 }
                 let run = coded.run();
                 let whole = run.bits as usize / 8;

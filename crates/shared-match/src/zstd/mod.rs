@@ -15,7 +15,7 @@ pub use encoded_parse::Program;
 
 use crate::{
     search::dictionary::{Dictionary, USED_BYTES},
-    stream::state::Track,
+    stream::state::StreamState,
 };
 use std::sync::Arc;
 
@@ -33,15 +33,15 @@ pub const BLOCK_BYTES_MAX: usize = 128 << 10;
 /// The sending end of one `zstd-stream` connection.
 #[derive(Clone, Debug, Default)]
 pub struct ZstdStream {
-    pub(crate) track: Track,
-    pub(crate) state: ZstdState,
+    pub(crate) state: StreamState,
+    pub(crate) decoder: ZstdDecoder,
     /// Dictionary of the stream, while it is worth referring to.
     pub(crate) dictionary: Option<Arc<Dictionary>>,
 }
 
 /// State of the decoder.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ZstdState {
+pub(crate) struct ZstdDecoder {
     is_begun: bool,
     /// The trained code of literals.
     has_bytes_table: bool,
@@ -51,7 +51,7 @@ pub(crate) struct ZstdState {
     dictionary_number: u32,
 }
 
-impl ZstdState {
+impl ZstdDecoder {
     /// Puts the frame header in front of the first block.
     #[inline]
     pub fn begin(&mut self, out: &mut Vec<u8>) {
@@ -71,8 +71,8 @@ impl ZstdStream {
     /// A stream for a client that has this dictionary. A decoder without it, or with another, refuses the stream by the number.
     #[must_use]
     pub fn with_dictionary(dictionary: Arc<Dictionary>) -> Self {
-        let state = ZstdState { dictionary_number: dictionary.number(), ..ZstdState::default() };
-        Self { state, dictionary: Some(dictionary), ..Self::default() }
+        let decoder = ZstdDecoder { dictionary_number: dictionary.number(), ..ZstdDecoder::default() };
+        Self { decoder, dictionary: Some(dictionary), ..Self::default() }
     }
 
     /// Whether a message may refer to a dictionary. Must be called before any message is written.
@@ -83,7 +83,7 @@ impl ZstdStream {
 
     #[cold]
     fn keeps_dictionary(&mut self) -> bool {
-        if self.track.position() > USED_BYTES {
+        if self.state.position() > USED_BYTES {
             self.dictionary = None;
         }
         self.dictionary.is_some()
@@ -97,27 +97,27 @@ impl ZstdStream {
     /// Appends a message uncompressed, in the stream's format: for clients before IDENTIFY.
     pub fn store(&mut self, message: &[u8], out: &mut Vec<u8>) {
         self.has_dictionary();
-        self.state.begin(out);
+        self.decoder.begin(out);
         raw_blocks(message, out);
-        self.track.advance(message.len());
+        self.state.advance(message.len());
     }
 
     /// The stream goes on with another matcher, which numbers its bodies otherwise: none of those that were sent can be
     /// referred to any more. A dictionary can.
     pub fn leave_matcher(&mut self) {
-        self.track.leave_matcher();
+        self.state.leave_matcher();
     }
 
     /// Asks memory for what a matcher will look at when the newest body is written to this stream: called some connections ahead,
     /// nothing is waited for then. The struct itself is read.
     #[inline]
     pub fn prefetch(&self) {
-        self.track.prefetch();
+        self.state.prefetch();
     }
 
     /// Heap it holds.
     pub fn heap_bytes(&self) -> usize {
-        self.track.heap_bytes()
+        self.state.heap_bytes()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Alone: a message that no other connection gets, as zstd blocks, with tables of its own where these pay.
 
 use super::{
-    ZstdState, block_header, raw_blocks,
+    ZstdDecoder, block_header, raw_blocks,
     section::{ONE_STREAM_MAX, coded_header, four_streams_header, raw_header, sequences_header},
     sequence::{CodedSequence, SEQUENCE_BYTES_MAX, States},
 };
@@ -39,21 +39,21 @@ impl Room {
 
 /// Appends `message`, of which `copies` repeat what stands before.
 pub fn write(
-    state: &mut ZstdState,
+    decoder: &mut ZstdDecoder,
     tables: &Tables,
     room: &mut Room,
     message: &[u8],
     copies: &[Copy],
     out: &mut Vec<u8>,
 ) {
-    state.begin(out);
+    decoder.begin(out);
     if message.len() < CODED_BYTES_MIN {
         return raw_blocks(message, out);
     }
     let Room { literals, sequences } = room;
     literals.clear();
     sequences.clear();
-    let mut block = Block { state, tables, literals, sequences, last_offsets: [0; 3] };
+    let mut block = Block { decoder, tables, literals, sequences, last_offsets: [0; 3] };
     let (mut at, mut begun) = (0, 0);
     for copy in copies {
         let mut run = copy.literals as usize;
@@ -82,7 +82,7 @@ pub fn write(
 }
 
 struct Block<'a> {
-    state: &'a mut ZstdState,
+    decoder: &'a mut ZstdDecoder,
     tables: &'a Tables,
     literals: &'a mut Vec<u8>,
     sequences: &'a mut Vec<CodedSequence>,
@@ -121,17 +121,17 @@ impl Block<'_> {
                 self.write_literals(own, true, out);
                 self.write_sequences(own, true, out);
                 // The decoder has other tables now.
-                self.state.has_bytes_table = false;
-                self.state.has_sequence_tables = false;
+                self.decoder.has_bytes_table = false;
+                self.decoder.has_sequence_tables = false;
             }
             None => {
-                let with_table = !self.state.has_bytes_table;
+                let with_table = !self.decoder.has_bytes_table;
                 if self.write_literals(self.tables, with_table, out) {
-                    self.state.has_bytes_table = true;
+                    self.decoder.has_bytes_table = true;
                 }
-                let with_tables = !self.state.has_sequence_tables;
+                let with_tables = !self.decoder.has_sequence_tables;
                 self.write_sequences(self.tables, with_tables, out);
-                self.state.has_sequence_tables |= !self.sequences.is_empty();
+                self.decoder.has_sequence_tables |= !self.sequences.is_empty();
             }
         }
         let header = block_header(out.len() - content);
