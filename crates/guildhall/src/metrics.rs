@@ -408,7 +408,7 @@ impl Snapshot {
         out.counter("shared_match_messages", "Texts written to connections by shared-match", sum.written_total)?;
         out.counter("shared_match_retries", "Of these, not with the parse that was tried first", sum.fallbacks_total)?;
         out.counter("shared_match_evicted", "Of these, with no shared parse", sum.late_total)?;
-        out.counter("shared_match_standalone", "Messages that one connection got and no other", sum.alone_total)?;
+        out.counter("shared_match_standalone", "Messages that one connection got and no other", sum.standalone_total)?;
         out.counter("shared_match_checked", "Messages that were read back before they were sent", checked)?;
         out.counter("shared_match_mismatches", "Of these, not as they were to be", mismatches)
     }

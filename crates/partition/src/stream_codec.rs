@@ -357,8 +357,8 @@ impl Matchers {
             Compressor::Shared(stream) => stream,
         };
         match &mut stream.format {
-            Format::Zstd(stream) => self.of(encoding).zstd_alone(stream, message, out),
-            Format::Deflate(stream) => self.of(encoding).deflate_alone(stream, message, out),
+            Format::Zstd(stream) => self.of(encoding).zstd_standalone(stream, message, out),
+            Format::Deflate(stream) => self.of(encoding).deflate_standalone(stream, message, out),
         }
         self.check(stream, &out[start..], || message)
     }

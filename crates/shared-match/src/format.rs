@@ -4,15 +4,15 @@ use crate::{
     deflate::{self, symbols::Symbols},
     entropy::tables::Tables,
     history::PARENTS_MAX,
-    parse::cache::Prepared,
+    parse::cache::EntryParses,
     parse::prices::{DeflatePrices, Prices, ZstdPrices},
-    parse::selection::{Groups, Parsed},
+    parse::selection::{Groups, NewParse},
     search::dictionary::Dictionary,
-    search::finder::FastLimits,
-    search::standalone::Copy,
+    search::finder::SearchLimits,
+    search::standalone::ResolvedSequence,
     stream::envelope::Head,
     stream::references::{Offsets, References},
-    zstd::{self, standalone::Room},
+    zstd::{self, standalone::BlockScratch},
 };
 
 /// What pieces cost, per format.
@@ -25,46 +25,46 @@ pub struct PricesOf {
 /// What differs between formats once it is known what a body may refer to.
 pub(crate) trait Format {
     type Decoder;
-    type Program;
-    /// Limits and costs of the format for the fast parse.
-    const FAST: FastLimits;
+    type EncodedParse;
+    /// Limits and costs of the format for the search.
+    const FAST: SearchLimits;
     fn window(decoder: &Self::Decoder) -> u32;
     fn prices(prices: &PricesOf) -> Prices<'_>;
-    /// `begun`: for streams with this one of the body's dictionaries.
-    fn programs(prepared: &mut Prepared, begun: Option<usize>) -> Shelf<'_, Self::Program>;
-    fn prepare(parsed: &Parsed<'_>, tables: &Tables) -> Self::Program;
-    fn sources(program: &Self::Program) -> &References;
+    /// `with_dictionary`: for streams with this one of the body's dictionaries.
+    fn groups(entry_parses: &mut EntryParses, with_dictionary: Option<usize>) -> ParseSet<'_, Self::EncodedParse>;
+    fn prepare(parsed: &NewParse<'_>, tables: &Tables) -> Self::EncodedParse;
+    fn sources(encoded: &Self::EncodedParse) -> &References;
     fn write(
-        program: &Self::Program,
+        encoded: &Self::EncodedParse,
         decoder: &mut Self::Decoder,
         tables: &Tables,
         distances: &Offsets,
         around: (&Head, &[u8]),
-        room: &mut Room,
+        scratch: &mut BlockScratch,
         out: &mut Vec<u8>,
     );
-    /// Appends a whole message, of which `copies` repeat what stands before.
-    fn write_copies(
+    /// Appends a whole message, of which `sequences` repeat what stands before.
+    fn write_sequences(
         stream: (&mut Self::Decoder, &Tables),
-        scratch: (&mut Room, &mut Symbols),
+        scratch: (&mut BlockScratch, &mut Symbols),
         message: &[u8],
-        copies: &[Copy],
+        sequences: &[ResolvedSequence],
         out: &mut Vec<u8>,
     );
 }
 
 /// What there is of a body: what is shared by all connections that refer to the same dictionary, or to none.
-pub struct Shelf<'a, P> {
+pub struct ParseSet<'a, P> {
     pub dictionary: Option<&'a Dictionary>,
-    pub programs: &'a mut Groups<P>,
+    pub groups: &'a mut Groups<P>,
 }
 
 pub(crate) struct Zstd;
 
 impl Format for Zstd {
     type Decoder = zstd::ZstdDecoder;
-    type Program = zstd::Program;
-    const FAST: FastLimits = FastLimits {
+    type EncodedParse = zstd::EncodedParse;
+    const FAST: SearchLimits = SearchLimits {
         match_bytes_max: 8 << 10,
         has_repeats: true,
         literal_bits: 6,
@@ -86,49 +86,49 @@ impl Format for Zstd {
     }
 
     #[inline]
-    fn programs(prepared: &mut Prepared, begun: Option<usize>) -> Shelf<'_, Self::Program> {
-        match begun {
-            None => Shelf { dictionary: None, programs: &mut prepared.zstd },
+    fn groups(entry_parses: &mut EntryParses, with_dictionary: Option<usize>) -> ParseSet<'_, Self::EncodedParse> {
+        match with_dictionary {
+            None => ParseSet { dictionary: None, groups: &mut entry_parses.zstd },
             Some(index) => {
-                let (dictionary, programs) = prepared.begun.get(index);
-                Shelf { dictionary: Some(dictionary), programs }
+                let (dictionary, groups) = entry_parses.with_dictionary.get(index);
+                ParseSet { dictionary: Some(dictionary), groups }
             }
         }
     }
 
-    fn prepare(parsed: &Parsed<'_>, tables: &Tables) -> Self::Program {
-        zstd::Program::new(parsed.bytes, &parsed.sequences, tables, parsed.head_source)
+    fn prepare(parsed: &NewParse<'_>, tables: &Tables) -> Self::EncodedParse {
+        zstd::EncodedParse::new(parsed.bytes, &parsed.sequences, tables, parsed.head_source)
     }
 
     #[inline]
-    fn sources(program: &Self::Program) -> &References {
-        program.sources()
+    fn sources(encoded: &Self::EncodedParse) -> &References {
+        encoded.sources()
     }
 
     #[inline]
     fn write(
-        program: &Self::Program,
+        encoded: &Self::EncodedParse,
         decoder: &mut Self::Decoder,
         tables: &Tables,
         distances: &Offsets,
         (head, tail): (&Head, &[u8]),
-        room: &mut Room,
+        scratch: &mut BlockScratch,
         out: &mut Vec<u8>,
     ) {
-        program.write(decoder, tables, distances, head, out);
+        encoded.write(decoder, tables, distances, head, out);
         if !tail.is_empty() {
-            zstd::standalone::write(decoder, tables, room, tail, &[], out);
+            zstd::standalone::write(decoder, tables, scratch, tail, &[], out);
         }
     }
 
-    fn write_copies(
+    fn write_sequences(
         (decoder, tables): (&mut Self::Decoder, &Tables),
-        (room, _): (&mut Room, &mut Symbols),
+        (scratch, _): (&mut BlockScratch, &mut Symbols),
         message: &[u8],
-        copies: &[Copy],
+        sequences: &[ResolvedSequence],
         out: &mut Vec<u8>,
     ) {
-        zstd::standalone::write(decoder, tables, room, message, copies, out);
+        zstd::standalone::write(decoder, tables, scratch, message, sequences, out);
     }
 }
 
@@ -136,8 +136,8 @@ pub(crate) struct Deflate;
 
 impl Format for Deflate {
     type Decoder = deflate::DeflateDecoder;
-    type Program = deflate::Program;
-    const FAST: FastLimits = FastLimits {
+    type EncodedParse = deflate::EncodedParse;
+    const FAST: SearchLimits = SearchLimits {
         match_bytes_max: deflate::MATCH_BYTES_MAX as usize,
         has_repeats: false,
         literal_bits: 8,
@@ -159,41 +159,41 @@ impl Format for Deflate {
     }
 
     #[inline]
-    fn programs(prepared: &mut Prepared, _: Option<usize>) -> Shelf<'_, Self::Program> {
-        Shelf { dictionary: None, programs: &mut prepared.deflate }
+    fn groups(entry_parses: &mut EntryParses, _: Option<usize>) -> ParseSet<'_, Self::EncodedParse> {
+        ParseSet { dictionary: None, groups: &mut entry_parses.deflate }
     }
 
-    fn prepare(parsed: &Parsed<'_>, _: &Tables) -> Self::Program {
+    fn prepare(parsed: &NewParse<'_>, _: &Tables) -> Self::EncodedParse {
         let position = parsed.state.position();
         let distance_of = |id| parsed.state.distance(id, position, parsed.sizes);
-        deflate::Program::new(parsed.bytes, &parsed.sequences, parsed.head_source, distance_of)
+        deflate::EncodedParse::new(parsed.bytes, &parsed.sequences, parsed.head_source, distance_of)
     }
 
     #[inline]
-    fn sources(program: &Self::Program) -> &References {
-        program.sources()
+    fn sources(encoded: &Self::EncodedParse) -> &References {
+        encoded.sources()
     }
 
     #[inline]
     fn write(
-        program: &Self::Program,
+        encoded: &Self::EncodedParse,
         decoder: &mut Self::Decoder,
         _: &Tables,
         distances: &Offsets,
         (head, tail): (&Head, &[u8]),
-        _: &mut Room,
+        _: &mut BlockScratch,
         out: &mut Vec<u8>,
     ) {
-        program.write(decoder, distances, head, tail, out);
+        encoded.write(decoder, distances, head, tail, out);
     }
 
-    fn write_copies(
+    fn write_sequences(
         (decoder, _): (&mut Self::Decoder, &Tables),
-        (_, symbols): (&mut Room, &mut Symbols),
+        (_, symbols): (&mut BlockScratch, &mut Symbols),
         message: &[u8],
-        copies: &[Copy],
+        sequences: &[ResolvedSequence],
         out: &mut Vec<u8>,
     ) {
-        deflate::standalone::write(decoder, symbols, message, copies, out);
+        deflate::standalone::write(decoder, symbols, message, sequences, out);
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Owns        the search (`Matcher`, once per event), the streams (`ZstdStream`, `DeflateStream`, once per connection),
 //!             the trained tables (`Tables`), and dictionaries that a stream may start with (`Dictionary`).
-//! Doors       `Matcher::push` per event; `Matcher::zstd` or `Matcher::deflate` per recipient; `zstd_alone` and
-//!             `deflate_alone` for single-recipient messages; `store` before IDENTIFY.
+//! Doors       `Matcher::push` per event; `Matcher::zstd` or `Matcher::deflate` per recipient; `zstd_standalone` and
+//!             `deflate_standalone` for single-recipient messages; `store` before IDENTIFY.
 //! Invariants  M1 the output of a connection is an ordinary stream of its format: any decoder reads it, message by
 //!             message. M2 a stream refers only to its own bytes and to the dictionary it started with. M3 a delivery
 //!             performs no search, and allocates nothing once the connection's ring has grown.
@@ -20,10 +20,10 @@
 //! is to encode about fifteen offsets, and the head with its sequence number.
 //!
 //! A parse fits a connection that was sent all of its sources. Recipients of an event that were sent the same of a few
-//! probed bodies are a group, and use the same parses (`fast_choice`).
+//! probed bodies are a group, and use the same parses (`parse::selection`).
 //!
 //! A zstd stream may start with a dictionary that its client has: bytes in front of its first. Young streams with the
-//! same dictionary share parses that refer to it (`dictionary`, `begun`).
+//! same dictionary share parses that refer to it (`search::dictionary`, `parse::dictionary_parses`).
 //!
 //! # Why no stream contains data that its client did not receive
 //!
@@ -39,10 +39,12 @@
 //! recipients have, and how far back their streams reach. See docs/security.md, "Lengths of frames".
 #![forbid(unsafe_code)]
 
+mod counters;
 mod deflate;
 mod entropy;
 mod format;
 mod history;
+mod limits;
 mod matcher;
 mod parse;
 mod search;
@@ -50,10 +52,12 @@ mod stream;
 mod train;
 mod zstd;
 
+pub use counters::Counters;
 pub use deflate::{Container, DeflateStream};
 pub use entropy::tables::{Form, Tables, TablesError};
 pub use history::{Domain, Scope};
-pub use matcher::{Counters, Effort, Forgotten, Limits, Matcher};
+pub use limits::{Effort, Limits};
+pub use matcher::{Evicted, Matcher};
 pub use search::dictionary::{Dictionary, DictionaryError};
 pub use stream::position_ring::BodyId;
 pub use train::{Sample, train};

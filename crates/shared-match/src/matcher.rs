@@ -2,40 +2,39 @@
 //!
 //! Owns        the history, the parses of the newest bodies, and the trained tables. One per thread and form.
 //! Doors       `push` once per body; `zstd` and `deflate` once per connection, some after its stream's `prefetch`;
-//!             `zstd_alone` and `deflate_alone` for what one connection gets and no other.
-//! Limits      `Limits`; parses of the `PREPARED_MAX` newest bodies, at most `fast_choice::PROGRAMS_MAX` per body and format, and as many
-//!             again for each of `begun::DICTIONARIES_MAX` dictionaries. An older body is written as if it were this connection's alone.
+//!             `zstd_standalone` and `deflate_standalone` for what one connection gets and no other.
+//! Limits      `Limits`; parses of the `PARSES_MAX` newest bodies, at most `selection::groups_max` groups per body and format, and as many
+//!             again for each of `dictionary_parses::DICTIONARIES_MAX` dictionaries. An older body is written as if it were this connection's alone.
 
 use crate::{
+    counters::Counters,
     deflate::{self, DeflateStream, symbols::Symbols},
     entropy::tables::{Form, Tables},
-    format::{Deflate, Format, PricesOf, Shelf, Zstd},
+    format::{Deflate, Format, ParseSet, PricesOf, Zstd},
     history::{Domain, History, Scope, SearchDomains},
+    limits::{Effort, Limits},
     parse::Parser,
-    parse::cache::Prepared,
-    parse::dictionary_parses::Begun,
+    parse::cache::EntryParses,
+    parse::dictionary_parses::DictionaryParses,
     parse::prices::{DeflatePrices, ZstdPrices},
-    parse::selection::{FastChoice, Parsed, Parsers, Probes, Served, groups_max, shrink},
-    search::dictionary::{BODY_BYTES_MAX as DICTIONARY_BODY_BYTES_MAX, Dictionary, InFront},
-    search::finder::{FastParser, FastTask, Similar},
-    search::standalone::{Alone, Copy},
+    parse::selection::{NewParse, ParseSelector, Parsers, Probes, Target, groups_max, shrink},
+    search::dictionary::{BODY_BYTES_MAX as DICTIONARY_BODY_BYTES_MAX, Dictionary, DictionaryPrefix},
+    search::finder::{MatchFinder, SearchTask, Similar},
+    search::standalone::{ResolvedSequence, StandaloneMatcher},
     stream::envelope::{EarlierHead, Head, NAME_BYTES_MAX, Tail, around, digits_of, message_size},
     stream::position_ring::BodyId,
     stream::references::{Offsets, StreamCursor},
     stream::state::StreamState,
-    zstd::{self, ZstdStream, standalone::Room},
+    zstd::{self, ZstdStream, standalone::BlockScratch},
 };
 use std::collections::VecDeque;
 
 /// Bodies whose parses are kept.
-const PREPARED_MAX: usize = 128;
+const PARSES_MAX: usize = 128;
 /// Of these, bodies that keep all parses. Recipients of older ones mostly have been written to.
 const WHOLE_MAX: usize = 8;
-/// Most recipients of a body that is parsed with each effort. With more, the next one costs less than contexts would.
-const GREEDY_AUDIENCE_MAX: u32 = 4;
-const LAZY_AUDIENCE_MAX: u32 = 32;
 /// Longest match in a zstd message that is written alone.
-const ALONE_MATCH_BYTES_MAX: usize = 32 << 10;
+const STANDALONE_MATCH_BYTES_MAX: usize = 32 << 10;
 
 /// Copies what it can of a head: from the head of a body of the same name that stands `alike` before this one's, or else from that of
 /// the newest message: its body, the distance, and its seq.
@@ -60,65 +59,9 @@ fn copy_head(
     }
 }
 
-/// What it may hold.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Bytes of bodies that later ones can refer to, over all domains, however many connections there are; the indexes take up to
-    /// as much again. See [`Matcher::set_connections`].
-    pub history_bytes_max: usize,
-    /// Always this effort, whatever the audience: for tests and benches.
-    pub effort: Option<Effort>,
-}
-
-/// How much a body's search may cost, by the number of its recipients.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Effort {
-    /// For a handful of recipients, and direct messages: each recipient has a parse of its own, which takes the first match that is
-    /// found. The recipients share the index of the domain, and nothing else.
-    Greedy,
-    /// For a dozen: a match may wait for a better one.
-    Lazy,
-    /// For dozens and more: the cheapest parse under real prices of all that the search finds.
-    Optimal,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { history_bytes_max: 8 << 20, effort: None }
-    }
-}
-
-/// What was done so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Bodies searched.
-    pub bodies_total: u64,
-    /// Parses made of them.
-    pub parses_total: u64,
-    /// Bodies written to connections.
-    pub written_total: u64,
-    /// Of these, not with the parse that was tried first: a source was missing.
-    pub fallbacks_total: u64,
-    /// Of these, with no shared parse: too many newer bodies have come since.
-    pub late_total: u64,
-    /// Messages that one connection got and no other.
-    pub alone_total: u64,
-}
-
-impl std::ops::AddAssign for Counters {
-    fn add_assign(&mut self, other: Self) {
-        self.bodies_total += other.bodies_total;
-        self.parses_total += other.parses_total;
-        self.written_total += other.written_total;
-        self.fallbacks_total += other.fallbacks_total;
-        self.late_total += other.late_total;
-        self.alone_total += other.alone_total;
-    }
-}
-
 /// A body is not kept any more: its message has to be written alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Forgotten;
+pub struct Evicted;
 
 /// See the module.
 #[derive(Debug)]
@@ -128,18 +71,48 @@ pub struct Matcher {
     tables: Tables,
     prices: PricesOf,
     history: History,
+    parses: VecDeque<EntryParses>,
+    counters: Counters,
+    scratch: Scratch,
+}
+
+/// Memory that is used again by every call, and holds nothing between two of them.
+#[derive(Debug)]
+struct Scratch {
+    finder: MatchFinder,
     parser: Parser,
-    prepared: VecDeque<Prepared>,
-    fast: FastParser,
-    alone: Alone,
-    room: Room,
+    standalone: StandaloneMatcher,
+    block: BlockScratch,
     symbols: Symbols,
-    distances: Offsets,
+    offsets: Offsets,
     head: Head,
     tail: Tail,
-    body: Vec<u8>,
-    copies: Vec<Copy>,
-    counters: Counters,
+    /// A body in front of its search, or a whole message.
+    bytes: Vec<u8>,
+    sequences: Vec<ResolvedSequence>,
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self {
+            finder: MatchFinder::default(),
+            parser: Parser::default(),
+            standalone: StandaloneMatcher::default(),
+            block: BlockScratch::default(),
+            symbols: Symbols::default(),
+            offsets: Offsets::default(),
+            head: Head::NONE,
+            tail: Tail::NONE,
+            bytes: Vec::new(),
+            sequences: Vec::new(),
+        }
+    }
+}
+
+impl Scratch {
+    fn heap_bytes(&self) -> usize {
+        self.standalone.heap_bytes() + self.block.heap_bytes() + self.symbols.heap_bytes()
+    }
 }
 
 impl Matcher {
@@ -151,18 +124,9 @@ impl Matcher {
             prices: PricesOf { zstd: ZstdPrices::new(&tables), deflate: DeflatePrices::fixed() },
             tables,
             history: History::new(limits.history_bytes_max),
-            parser: Parser::default(),
-            prepared: VecDeque::new(),
-            fast: FastParser::default(),
-            alone: Alone::default(),
-            room: Room::default(),
-            symbols: Symbols::default(),
-            distances: Offsets::default(),
-            head: Head::NONE,
-            tail: Tail::NONE,
-            body: Vec::new(),
-            copies: Vec::new(),
+            parses: VecDeque::new(),
             counters: Counters::default(),
+            scratch: Scratch::default(),
         }
     }
 
@@ -174,43 +138,47 @@ impl Matcher {
     /// If `name` has more than 64 bytes (`NAME_BYTES_MAX`).
     pub fn push(&mut self, scope: Scope, audience: u32, name: &'static str, body: &[u8]) -> Option<BodyId> {
         assert!(name.len() <= NAME_BYTES_MAX, "{name} is no event's name");
-        self.body.clear();
+        let bytes = &mut self.scratch.bytes;
+        bytes.clear();
         let (before, after) = around(self.form);
         for piece in [before, body, after] {
-            self.body.extend_from_slice(piece);
+            bytes.extend_from_slice(piece);
         }
-        let effort = self.effort(scope.domain, audience);
-        let id = self.history.push(scope, name, &self.body, message_size(self.form, name, self.body.len()))?;
+        let size = message_size(self.form, name, bytes.len());
+        let effort = self.limits.effort.unwrap_or(Effort::of(scope.domain, audience));
+        let id = self.history.push(scope, name, bytes, size)?;
         self.counters.bodies_total += 1;
         if effort == Effort::Greedy {
             let slot = self.history.entry(id)?.slot;
             self.history.domain_mut(slot).index_sparsely();
         }
-        let mut prepared = if self.prepared.len() >= PREPARED_MAX { self.prepared.pop_front() } else { None }
-            .unwrap_or_else(|| Prepared {
-                id,
-                effort,
-                searched: SearchDomains::default(),
-                probes: Probes::default(),
-                audience,
-                zstd: Vec::new(),
-                deflate: Vec::new(),
-                begun: Begun::default(),
+        let mut parses =
+            if self.parses.len() >= PARSES_MAX { self.parses.pop_front() } else { None }.unwrap_or_else(|| {
+                EntryParses {
+                    id,
+                    effort,
+                    searched: SearchDomains::default(),
+                    probes: Probes::default(),
+                    audience,
+                    zstd: Vec::new(),
+                    deflate: Vec::new(),
+                    with_dictionary: DictionaryParses::default(),
+                }
             });
-        (prepared.id, prepared.effort, prepared.audience) = (id, effort, audience);
-        prepared.zstd.clear();
-        prepared.deflate.clear();
-        prepared.begun.clear();
+        (parses.id, parses.effort, parses.audience) = (id, effort, audience);
+        parses.zstd.clear();
+        parses.deflate.clear();
+        parses.with_dictionary.clear();
         let body = self.history.entry(id)?;
-        prepared.searched = self.history.searched(body);
-        prepared.probes.choose(&self.history, body, &prepared.searched, effort);
-        self.history.catch_up_fast(&prepared.searched, id);
-        if let Some(written) = self.prepared.len().checked_sub(WHOLE_MAX) {
-            let Prepared { zstd, deflate, .. } = &mut self.prepared[written];
+        parses.searched = self.history.searched(body);
+        parses.probes.choose(&self.history, body, &parses.searched, effort);
+        self.history.index_up_to(&parses.searched, id);
+        if let Some(written) = self.parses.len().checked_sub(WHOLE_MAX) {
+            let EntryParses { zstd, deflate, .. } = &mut self.parses[written];
             shrink(zstd);
             shrink(deflate);
         }
-        self.prepared.push_back(prepared);
+        self.parses.push_back(parses);
         Some(id)
     }
 
@@ -236,61 +204,51 @@ impl Matcher {
         self.history.forget_guild(guild);
     }
 
-    /// A search costs at most half of what contexts would for its recipients. A direct message is for itself.
-    fn effort(&self, domain: Domain, audience: u32) -> Effort {
-        self.limits.effort.unwrap_or(match (domain, audience) {
-            (Domain::Direct { .. }, _) => Effort::Greedy,
-            (_, ..=GREEDY_AUDIENCE_MAX) => Effort::Greedy,
-            (_, ..=LAZY_AUDIENCE_MAX) => Effort::Lazy,
-            _ => Effort::Optimal,
-        })
-    }
-
     #[inline]
-    fn prepared_index(&self, id: BodyId) -> Option<usize> {
-        let newest = self.prepared.len().checked_sub(1)?;
-        if self.prepared[newest].id == id {
+    fn parses_index(&self, id: BodyId) -> Option<usize> {
+        let newest = self.parses.len().checked_sub(1)?;
+        if self.parses[newest].id == id {
             return Some(newest);
         }
-        self.prepared.binary_search_by_key(&id, |prepared| prepared.id).ok()
+        self.parses.binary_search_by_key(&id, |parses| parses.id).ok()
     }
 
     /// Appends the message with the body `id` under `seq` to a zstd stream: it fills exactly one WebSocket message.
     ///
     /// # Errors
-    /// [`Forgotten`], and nothing was written: write it alone.
-    pub fn zstd(&mut self, stream: &mut ZstdStream, id: BodyId, seq: u64, out: &mut Vec<u8>) -> Result<(), Forgotten> {
+    /// [`Evicted`], and nothing was written: write it alone.
+    pub fn zstd(&mut self, stream: &mut ZstdStream, id: BodyId, seq: u64, out: &mut Vec<u8>) -> Result<(), Evicted> {
         let has_dictionary = stream.has_dictionary();
-        let index = self.prepared_index(id).ok_or(Forgotten).inspect_err(|_| self.counters.late_total += 1)?;
-        if self.prepared[index].effort == Effort::Greedy {
+        let index = self.parses_index(id).ok_or(Evicted).inspect_err(|_| self.counters.late_total += 1)?;
+        if self.parses[index].effort == Effort::Greedy {
             let dictionary = stream.dictionary.as_deref();
             return self.write_own::<Zstd>(&mut stream.state, &mut stream.decoder, dictionary, (index, id, seq), out);
         }
-        let begun = if has_dictionary { self.begun(stream, id) } else { None };
-        self.write::<Zstd>(&mut stream.state, &mut stream.decoder, begun, (index, id, seq), out)
+        let with_dictionary = if has_dictionary { self.with_dictionary(stream, id) } else { None };
+        self.write::<Zstd>(&mut stream.state, &mut stream.decoder, with_dictionary, (index, id, seq), out)
     }
 
     /// Which of the body's dictionaries the stream may refer to; it is looked through for the body now if it was not before.
     #[cold]
-    fn begun(&mut self, stream: &ZstdStream, id: BodyId) -> Option<usize> {
-        let index = self.prepared_index(id)?;
+    fn with_dictionary(&mut self, stream: &ZstdStream, id: BodyId) -> Option<usize> {
+        let index = self.parses_index(id)?;
         let body = self.history.bytes(self.history.entry(id)?);
-        self.prepared[index].begun.find_or_make(stream.dictionary()?, body)
+        self.parses[index].with_dictionary.find_or_make(stream.dictionary()?, body)
     }
 
     /// As [`Matcher::zstd`], for a stream of deflate.
     ///
     /// # Errors
-    /// [`Forgotten`], and nothing was written: write it alone.
+    /// [`Evicted`], and nothing was written: write it alone.
     pub fn deflate(
         &mut self,
         stream: &mut DeflateStream,
         id: BodyId,
         seq: u64,
         out: &mut Vec<u8>,
-    ) -> Result<(), Forgotten> {
-        let index = self.prepared_index(id).ok_or(Forgotten).inspect_err(|_| self.counters.late_total += 1)?;
-        if self.prepared[index].effort == Effort::Greedy {
+    ) -> Result<(), Evicted> {
+        let index = self.parses_index(id).ok_or(Evicted).inspect_err(|_| self.counters.late_total += 1)?;
+        if self.parses[index].effort == Effort::Greedy {
             return self.write_own::<Deflate>(&mut stream.state, &mut stream.decoder, None, (index, id, seq), out);
         }
         self.write::<Deflate>(&mut stream.state, &mut stream.decoder, None, (index, id, seq), out)
@@ -304,9 +262,10 @@ impl Matcher {
         dictionary: Option<&Dictionary>,
         (index, id, seq): (usize, BodyId, u64),
         out: &mut Vec<u8>,
-    ) -> Result<(), Forgotten> {
-        let (history, head, tail) = (&self.history, &mut self.head, &mut self.tail);
-        let body = history.entry(id).ok_or(Forgotten)?;
+    ) -> Result<(), Evicted> {
+        let history = &self.history;
+        let Scratch { finder, block, symbols, head, tail, bytes: message, sequences, .. } = &mut self.scratch;
+        let body = history.entry(id).ok_or(Evicted)?;
         let (name, bytes, sizes) = (body.name, history.bytes(body), history.sizes());
         match self.form {
             Form::Json => head.begin_json(name, seq),
@@ -326,22 +285,22 @@ impl Matcher {
         similar.iter_mut().zip(named).for_each(|(similar, id)| *similar = Some(id));
         let dictionary = dictionary.filter(|_| bytes.len() <= DICTIONARY_BODY_BYTES_MAX);
         let dictionary = dictionary.map(|dictionary| (dictionary, dictionary.distance(position)));
-        let searched = &self.prepared[index].searched;
-        let task = FastTask { history, body, searched, similar, dictionary };
-        self.copies.clear();
-        let first = self.fast.copies(task, limits, reached, &mut self.copies);
+        let searched = &self.parses[index].searched;
+        let task = SearchTask { history, body, searched, similar, dictionary };
+        sequences.clear();
+        let first = finder.resolved(task, limits, reached, sequences);
         if self.form == Form::Json {
             let alike = first.filter(is_named).or(similar[0]).and_then(reached);
             copy_head(head, state, (alike, newest), history, (position, window));
         }
         self.counters.parses_total += 1;
         self.counters.written_total += 1;
-        head.put_in_front(&mut self.copies);
-        self.body.clear();
-        head.append_to(&mut self.body);
-        self.body.extend_from_slice(bytes);
-        self.body.extend_from_slice(tail.bytes());
-        F::write_copies((decoder, &self.tables), (&mut self.room, &mut self.symbols), &self.body, &self.copies, out);
+        head.put_in_front(sequences);
+        message.clear();
+        head.append_to(message);
+        message.extend_from_slice(bytes);
+        message.extend_from_slice(tail.bytes());
+        F::write_sequences((decoder, &self.tables), (block, symbols), message, sequences, out);
         let after = bytes.len() + tail.bytes().len();
         state.advance(head.len());
         state.remember(id, position, sizes);
@@ -354,15 +313,15 @@ impl Matcher {
         &mut self,
         state: &mut StreamState,
         decoder: &mut F::Decoder,
-        begun: Option<usize>,
+        with_dictionary: Option<usize>,
         (index, id, seq): (usize, BodyId, u64),
         out: &mut Vec<u8>,
-    ) -> Result<(), Forgotten> {
-        let body = self.history.entry(id).ok_or(Forgotten)?;
+    ) -> Result<(), Evicted> {
+        let body = self.history.entry(id).ok_or(Evicted)?;
         let (name, body_bytes) = (body.name, body.len());
-        let effort = self.prepared[index].effort;
+        let effort = self.parses[index].effort;
         let window = F::window(decoder);
-        let (head, tail) = (&mut self.head, &mut self.tail);
+        let Scratch { finder, parser, block, offsets, head, tail, .. } = &mut self.scratch;
         match self.form {
             Form::Json => head.begin_json(name, seq),
             Form::Etf => tail.begin_etf(name, seq),
@@ -373,16 +332,16 @@ impl Matcher {
         let oldest_reached = state.oldest(position, reach, self.history.sizes());
         let newest = state.newest(position);
         state.number(seq, position);
-        let probes = std::mem::take(&mut self.prepared[index].probes);
-        let searched = std::mem::take(&mut self.prepared[index].searched);
-        let groups_max = groups_max(self.prepared[index].audience);
-        let Shelf { dictionary, programs } = F::programs(&mut self.prepared[index], begun);
+        let probes = std::mem::take(&mut self.parses[index].probes);
+        let searched = std::mem::take(&mut self.parses[index].searched);
+        let groups_max = groups_max(self.parses[index].audience);
+        let ParseSet { dictionary, groups } = F::groups(&mut self.parses[index], with_dictionary);
         let dictionary = dictionary.map(|dictionary| (dictionary, dictionary.distance(position)));
         let dictionary_distance = dictionary.map_or(0, |(_, distance)| distance);
-        let (tables, distances, sizes) = (&self.tables, &mut self.distances, self.history.sizes());
+        let (tables, sizes) = (&self.tables, self.history.sizes());
         let cursor = StreamCursor { state, sizes, position, window, dictionary: dictionary_distance };
-        let mut resolve = |program: &F::Program| F::sources(program).resolve(cursor, distances);
-        let choice = FastChoice {
+        let mut resolve = |encoded: &F::EncodedParse| F::sources(encoded).resolve(cursor, offsets);
+        let choice = ParseSelector {
             history: &self.history,
             body,
             probes: &probes,
@@ -392,47 +351,47 @@ impl Matcher {
             limits: F::FAST.with(effort, window),
             effort,
             prices: F::prices(&self.prices),
-            served: Served { id, oldest_reached, cursor },
+            target: Target { id, oldest_reached, cursor },
         };
-        let prepare = |parsed: Parsed<'_>| F::prepare(&parsed, tables);
-        let parsers = Parsers { fast: &mut self.fast, optimal: &mut self.parser, counters: &mut self.counters };
-        let program = choice.get_or_make(parsers, programs, &mut resolve, prepare);
+        let prepare = |parsed: NewParse<'_>| F::prepare(&parsed, tables);
+        let parsers = Parsers { finder, optimal: parser, counters: &mut self.counters };
+        let encoded = choice.get_or_make(parsers, groups, &mut resolve, prepare);
         self.counters.written_total += 1;
         if self.form == Form::Json {
-            let alike = F::sources(program).head_distance(distances);
+            let alike = F::sources(encoded).head_distance(offsets);
             copy_head(head, state, (alike, newest), &self.history, (position, window));
         }
-        F::write(program, decoder, tables, distances, (head, tail.bytes()), &mut self.room, out);
+        F::write(encoded, decoder, tables, offsets, (head, tail.bytes()), block, out);
         state.advance(head.len());
         state.remember(id, position, sizes);
         state.note_name(name, id);
         state.advance(body_bytes + tail.bytes().len());
-        (self.prepared[index].probes, self.prepared[index].searched) = (probes, searched);
+        (self.parses[index].probes, self.parses[index].searched) = (probes, searched);
         Ok(())
     }
 
     /// Appends a whole message that no other connection gets: it refers to itself, and to the stream's dictionary.
-    pub fn zstd_alone(&mut self, stream: &mut ZstdStream, message: &[u8], out: &mut Vec<u8>) {
-        self.counters.alone_total += 1;
-        let (longest, window) = (ALONE_MATCH_BYTES_MAX, zstd::WINDOW_BYTES as usize);
-        let copies = if stream.has_dictionary()
+    pub fn zstd_standalone(&mut self, stream: &mut ZstdStream, message: &[u8], out: &mut Vec<u8>) {
+        self.counters.standalone_total += 1;
+        let (longest, window) = (STANDALONE_MATCH_BYTES_MAX, zstd::WINDOW_BYTES as usize);
+        let sequences = if stream.has_dictionary()
             && let Some(dictionary) = stream.dictionary()
         {
-            let before = InFront { dictionary, position: stream.state.position() as usize };
-            self.alone.find_behind(&before, message, longest, window)
+            let before = DictionaryPrefix { dictionary, position: stream.state.position() as usize };
+            self.scratch.standalone.find_behind(&before, message, longest, window)
         } else {
-            self.alone.find(message, longest, window)
+            self.scratch.standalone.find(message, longest, window)
         };
-        zstd::standalone::write(&mut stream.decoder, &self.tables, &mut self.room, message, copies, out);
+        zstd::standalone::write(&mut stream.decoder, &self.tables, &mut self.scratch.block, message, sequences, out);
         stream.state.advance(message.len());
     }
 
     /// Appends a whole message that no other connection gets.
-    pub fn deflate_alone(&mut self, stream: &mut DeflateStream, message: &[u8], out: &mut Vec<u8>) {
-        self.counters.alone_total += 1;
+    pub fn deflate_standalone(&mut self, stream: &mut DeflateStream, message: &[u8], out: &mut Vec<u8>) {
+        self.counters.standalone_total += 1;
         let (longest, window) = (deflate::MATCH_BYTES_MAX as usize, stream.decoder.window() as usize);
-        let copies = self.alone.find(message, longest, window);
-        deflate::standalone::write(&mut stream.decoder, &mut self.symbols, message, copies, out);
+        let sequences = self.scratch.standalone.find(message, longest, window);
+        deflate::standalone::write(&mut stream.decoder, &mut self.scratch.symbols, message, sequences, out);
         stream.state.advance(message.len());
     }
 
@@ -443,6 +402,6 @@ impl Matcher {
 
     /// Heap it holds, the parses of the newest bodies aside.
     pub fn heap_bytes(&self) -> usize {
-        self.history.heap_bytes() + self.alone.heap_bytes() + self.room.heap_bytes() + self.symbols.heap_bytes()
+        self.history.heap_bytes() + self.scratch.heap_bytes()
     }
 }

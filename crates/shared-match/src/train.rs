@@ -7,10 +7,10 @@ use crate::{
     entropy::tables::{Form, Histogram, Tables},
     format::{Format, Zstd},
     history::{History, Scope},
-    matcher::Effort,
+    limits::Effort,
     parse::prices::{Prices, ZstdPrices},
     parse::{Offset, Parser, Past, Sequence, Task},
-    search::finder::{FastParser, FastTask, Similar},
+    search::finder::{MatchFinder, SearchTask, Similar},
     stream::envelope::{Head, around, message_size},
     stream::references::{Offsets, References, StreamCursor},
     stream::state::StreamState,
@@ -46,7 +46,7 @@ pub fn train(form: Form, samples: &[Sample]) -> Tables {
 fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
     let connections = samples.iter().flat_map(|sample| &sample.recipients).max().map_or(0, |last| last + 1);
     let mut states: Vec<(StreamState, u64)> = vec![(StreamState::default(), 0); connections];
-    let (mut history, mut fast, mut parser) = (History::new(8 << 20), FastParser::default(), Parser::default());
+    let (mut history, mut finder, mut parser) = (History::new(8 << 20), MatchFinder::default(), Parser::default());
     let limits = Zstd::FAST.with(Effort::Optimal, WINDOW_BYTES);
     let (prices, mut seen, mut distances) = (ZstdPrices::new(tables), Histogram::default(), Offsets::default());
     for sample in samples {
@@ -57,7 +57,7 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
             continue;
         };
         let searched = history.searched(history.entry(id).expect("it was pushed just now"));
-        history.catch_up_fast(&searched, id);
+        history.index_up_to(&searched, id);
         let body = history.entry(id).expect("it was pushed just now");
         for recipient in &sample.recipients {
             let (state, seq) = &mut states[*recipient];
@@ -73,8 +73,8 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
             let mut similar = Similar::default();
             let mut named = history.similar(body, &searched).into_iter();
             similar[0] = named.find(|other| *other != id && usable(*other).is_some());
-            let task = FastTask { history: &history, body, searched: &searched, similar, dictionary: None };
-            let candidates = fast.candidates(task, limits, usable);
+            let task = SearchTask { history: &history, body, searched: &searched, similar, dictionary: None };
+            let candidates = finder.candidates(task, limits, usable);
             let past = Past { history: &history, dictionary: None };
             let task = Task { body, past, candidates, reach: WINDOW_BYTES };
             let sequences = parser.parse(task, Prices::Zstd(&prices));

@@ -65,8 +65,8 @@ impl Stream {
     pub fn alone(&mut self, matcher: &mut Matcher, message: &[u8]) -> Vec<u8> {
         let mut wire = Vec::new();
         match self {
-            Self::Zstd(stream) => matcher.zstd_alone(stream, message, &mut wire),
-            Self::Deflate(stream, _) => matcher.deflate_alone(stream, message, &mut wire),
+            Self::Zstd(stream) => matcher.zstd_standalone(stream, message, &mut wire),
+            Self::Deflate(stream, _) => matcher.deflate_standalone(stream, message, &mut wire),
         }
         wire
     }

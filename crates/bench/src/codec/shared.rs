@@ -114,10 +114,10 @@ impl Mode for SharedMatch {
                 self.matcher.deflate(&mut streams[conn], text, seq, out).ok().context("the newest text is kept")?;
             }
             (Streams::Zstd(streams), None) => {
-                self.matcher.zstd_alone(&mut streams[conn], frame.write_for(seq, Framing::None), out);
+                self.matcher.zstd_standalone(&mut streams[conn], frame.write_for(seq, Framing::None), out);
             }
             (Streams::Deflate(streams, _), None) => {
-                self.matcher.deflate_alone(&mut streams[conn], frame.write_for(seq, Framing::None), out);
+                self.matcher.deflate_standalone(&mut streams[conn], frame.write_for(seq, Framing::None), out);
             }
         }
         Ok(())

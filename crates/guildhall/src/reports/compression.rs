@@ -77,7 +77,7 @@ fn shared_match(states: &[PartitionState]) -> SharedMatch {
         written_total: sum.written_total,
         fallbacks_total: sum.fallbacks_total,
         late_total: sum.late_total,
-        alone_total: sum.alone_total,
+        alone_total: sum.standalone_total,
         ..report
     }
 }

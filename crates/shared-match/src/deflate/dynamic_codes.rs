@@ -103,25 +103,25 @@ impl DistanceCode {
 
 /// Dynamic codes of one block with their description.
 #[derive(Clone, Debug)]
-pub struct Own {
+pub struct DynamicCodes {
     pub literals: LiteralCode,
     pub distances: DistanceCode,
     /// Lengths of both codes in the symbols of the format.
-    told: Vec<Told>,
-    told_code: Code<19>,
+    described: Vec<LengthSymbol>,
+    lengths_code: Code<19>,
     literal_count: usize,
     distance_count: usize,
 }
 
 /// A symbol of the lengths' code, its extra bits and how many.
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct LengthSymbol {
     symbol: u8,
     extra: u8,
     extra_bits: u8,
 }
 
-impl Own {
+impl DynamicCodes {
     /// The best codes for symbols that occur so often; none if they need none.
     pub fn new(literals: &[u64; 288], distances: &[u64; 32]) -> Option<Self> {
         let literals = limited_lengths(literals, 15)?;
@@ -129,51 +129,56 @@ impl Own {
         let distances = limited_lengths(distances, 15)?;
         let used = |lengths: &[u8], min: usize| lengths.iter().rposition(|l| *l > 0).map_or(min, |at| min.max(at + 1));
         let (literal_count, distance_count) = (used(&literals, 257), used(&distances, 1));
-        let told = tell(&[&literals[..literal_count], &distances[..distance_count]].concat());
+        let described = length_symbols(&[&literals[..literal_count], &distances[..distance_count]].concat());
         let mut counts = [0u64; 19];
-        told.iter().for_each(|told| counts[usize::from(told.symbol)] += 1);
-        let told_code = Code::new(&limited_lengths(&counts, 7)?);
+        described.iter().for_each(|described| counts[usize::from(described.symbol)] += 1);
+        let lengths_code = Code::new(&limited_lengths(&counts, 7)?);
         Some(Self {
             literals: Code::new(&literals),
             distances: Code::new(&distances),
-            told,
-            told_code,
+            described,
+            lengths_code,
             literal_count,
             distance_count,
         })
     }
 
-    fn told_lengths_count(&self) -> usize {
-        LENGTHS_ORDER.iter().rposition(|symbol| self.told_code.of(*symbol as u16).1 > 0).map_or(4, |at| (at + 1).max(4))
+    fn lengths_code_count(&self) -> usize {
+        LENGTHS_ORDER
+            .iter()
+            .rposition(|symbol| self.lengths_code.of(*symbol as u16).1 > 0)
+            .map_or(4, |at| (at + 1).max(4))
     }
 
     /// Bits that telling them takes, and the block's beginning.
     pub fn header_bits(&self) -> u64 {
-        let bits = |told: &Told| u64::from(self.told_code.of(told.symbol.into()).1) + u64::from(told.extra_bits);
-        17 + 3 * self.told_lengths_count() as u64 + self.told.iter().map(bits).sum::<u64>()
+        let bits = |described: &LengthSymbol| {
+            u64::from(self.lengths_code.of(described.symbol.into()).1) + u64::from(described.extra_bits)
+        };
+        17 + 3 * self.lengths_code_count() as u64 + self.described.iter().map(bits).sum::<u64>()
     }
 
     /// Begins the block.
     pub fn put_header(&self, writer: &mut BitWriter<'_>) {
-        let lengths = self.told_lengths_count();
+        let lengths = self.lengths_code_count();
         writer.put(0b100, 3);
         writer.put(self.literal_count as u64 - 257, 5);
         writer.put(self.distance_count as u64 - 1, 5);
         writer.put(lengths as u64 - 4, 4);
         for symbol in &LENGTHS_ORDER[..lengths] {
-            writer.put(self.told_code.of(*symbol as u16).1.into(), 3);
+            writer.put(self.lengths_code.of(*symbol as u16).1.into(), 3);
         }
-        for Told { symbol, extra, extra_bits } in &self.told {
-            self.told_code.put(u16::from(*symbol), writer);
+        for LengthSymbol { symbol, extra, extra_bits } in &self.described {
+            self.lengths_code.put(u16::from(*symbol), writer);
             writer.put((*extra).into(), (*extra_bits).into());
         }
     }
 }
 
 /// Code lengths as symbols that also say repeats (RFC 1951 §3.2.7).
-fn tell(lengths: &[u8]) -> Vec<Told> {
-    let mut told = Vec::with_capacity(lengths.len());
-    let itself = |length: u8| Told { symbol: length, extra: 0, extra_bits: 0 };
+fn length_symbols(lengths: &[u8]) -> Vec<LengthSymbol> {
+    let mut described = Vec::with_capacity(lengths.len());
+    let itself = |length: u8| LengthSymbol { symbol: length, extra: 0, extra_bits: 0 };
     let mut at = 0;
     while at < lengths.len() {
         let length = lengths[at];
@@ -183,22 +188,22 @@ fn tell(lengths: &[u8]) -> Vec<Told> {
             while left >= 3 {
                 let taken = left.min(138);
                 match taken {
-                    3..11 => told.push(Told { symbol: 17, extra: taken as u8 - 3, extra_bits: 3 }),
-                    _ => told.push(Told { symbol: 18, extra: taken as u8 - 11, extra_bits: 7 }),
+                    3..11 => described.push(LengthSymbol { symbol: 17, extra: taken as u8 - 3, extra_bits: 3 }),
+                    _ => described.push(LengthSymbol { symbol: 18, extra: taken as u8 - 11, extra_bits: 7 }),
                 }
                 left -= taken;
             }
         } else {
-            told.push(itself(length));
+            described.push(itself(length));
             left -= 1;
             while left >= 3 {
                 let taken = left.min(6);
-                told.push(Told { symbol: 16, extra: taken as u8 - 3, extra_bits: 2 });
+                described.push(LengthSymbol { symbol: 16, extra: taken as u8 - 3, extra_bits: 2 });
                 left -= taken;
             }
         }
-        told.extend((0..left).map(|_| itself(length)));
+        described.extend((0..left).map(|_| itself(length)));
         at += run;
     }
-    told
+    described
 }

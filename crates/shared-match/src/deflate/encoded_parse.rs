@@ -1,4 +1,4 @@
-//! Program: a parse as a block of deflate, with everything done but the distances and the head.
+//! Encoded parse: a parse as a block of deflate, with everything done but the distances and the head.
 //!
 //! Most are so short that the fixed code does best. A long one has codes of its own, in a block of its own behind the head's:
 //! of distances every symbol has a code then, for each connection has others.
@@ -6,10 +6,10 @@
 use super::{
     DeflateDecoder, WINDOW_BYTES_MAX,
     code::{self, DISTANCE_SYMBOLS, END_OF_BLOCK},
-    dynamic_codes::{self, DistanceCode, Own},
+    dynamic_codes::{self, DistanceCode, DynamicCodes},
 };
 use crate::{
-    entropy::bits::{self, BitWriter, Few, PUT_BITS_MAX},
+    entropy::bits::{self, BitWriter, PUT_BITS_MAX, SmallBits},
     parse::{Alignment, Sequence},
     search::candidates::ITSELF,
     stream::envelope::Head,
@@ -22,9 +22,9 @@ pub const FIXED_BLOCK: (u64, u32) = (0b010, 3);
 /// The end of a block in the fixed code.
 const FIXED_END: (u64, u32) = (0, 7);
 /// Shorter bodies never pay for dynamic codes, whose description takes about five hundred bits.
-const OWN_BITS_MIN: u64 = 1_200;
+const DYNAMIC_BITS_MIN: u64 = 1_200;
 /// What telling codes takes at least.
-const TOLD_BITS_MIN: f32 = 400.0;
+const DESCRIPTION_BITS_MIN: f32 = 400.0;
 /// Bits that one step holds at most.
 const STEP_BITS_MAX: u32 = PUT_BITS_MAX;
 /// What copies of a head take at most, and what goes around all.
@@ -51,24 +51,24 @@ impl Step {
 
 /// Header of a block with dynamic codes, and the code of its distances.
 #[derive(Clone, Debug)]
-struct OwnBlock {
+struct DynamicBlock {
     distances: DistanceCode,
     end: (u64, u32),
 }
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub struct Program {
+pub struct EncodedParse {
     steps: Vec<Step>,
     /// Upper bound for the encoded steps.
     steps_bytes_max: usize,
     sources: References,
-    own: Option<Box<OwnBlock>>,
+    own: Option<Box<DynamicBlock>>,
 }
 
 #[derive(Default)]
 struct Builder<'a> {
-    own: Option<&'a Own>,
+    own: Option<&'a DynamicCodes>,
     steps: Vec<Step>,
     is_open: bool,
 }
@@ -138,19 +138,23 @@ fn counted(bytes: &[u8], sequences: &[Sequence]) -> [u64; 288] {
 }
 
 /// Codes for a parse alone, where these make it shorter. `distance_of` tells about how far back a source is.
-fn own_codes(bytes: &[u8], sequences: &[Sequence], distance_of: impl Fn(BodyId) -> Option<u32>) -> Option<Own> {
+fn dynamic_codes_for(
+    bytes: &[u8],
+    sequences: &[Sequence],
+    distance_of: impl Fn(BodyId) -> Option<u32>,
+) -> Option<DynamicCodes> {
     let literals = counted(bytes, sequences);
     let mut distances = [0u64; 32];
     let (fixed, fixed_distances) = dynamic_codes::fixed();
     let fixed_bits = fixed.bits(&literals);
-    if fixed_bits < OWN_BITS_MIN {
+    if fixed_bits < DYNAMIC_BITS_MIN {
         return None;
     }
     // Lower bound for any code: rules out most bodies cheaply.
     let total: u64 = literals.iter().sum();
     let of_symbol = |count: &u64| *count as f32 * (total as f32 / *count as f32).log2();
     let least_bits: f32 = literals.iter().filter(|count| **count > 0).map(of_symbol).sum();
-    if least_bits + TOLD_BITS_MIN - 2.0 * sequences.len() as f32 > fixed_bits as f32 {
+    if least_bits + DESCRIPTION_BITS_MIN - 2.0 * sequences.len() as f32 > fixed_bits as f32 {
         return None;
     }
     // Those that are seen count the more: others are still likely where connections differ.
@@ -161,14 +165,14 @@ fn own_codes(bytes: &[u8], sequences: &[Sequence], distance_of: impl Fn(BodyId) 
             distances[usize::from(code::distance_symbol(distance).symbol)] += DISTANCE_WEIGHT;
         }
     }
-    let own = Own::new(&literals, &distances)?;
+    let own = DynamicCodes::new(&literals, &distances)?;
     let own_bits = own.header_bits() + own.literals.bits(&literals) + own.distances.bits(&distances) / DISTANCE_WEIGHT;
     let all_fixed_bits = fixed_bits + fixed_distances.bits(&distances) / DISTANCE_WEIGHT;
     // A block more ends with a symbol more.
     (own_bits + u64::from(FIXED_END.1) < all_fixed_bits).then_some(own)
 }
 
-impl Program {
+impl EncodedParse {
     /// Prepares the `sequences` of a body; its head is copied from that of `head_source`, if they refer to it. About how far back
     /// sources are, `distance_of` tells.
     pub fn new(
@@ -178,7 +182,7 @@ impl Program {
         distance_of: impl Fn(BodyId) -> Option<u32>,
     ) -> Self {
         let sources = References::of(sequences, head_source);
-        let own = own_codes(bytes, sequences, distance_of);
+        let own = dynamic_codes_for(bytes, sequences, distance_of);
         let mut builder = Builder { own: own.as_ref(), ..Builder::default() };
         builder.header();
         let mut at = 0;
@@ -197,7 +201,7 @@ impl Program {
         let steps_bytes_max = bits as usize / 8 + 1;
         let own = own.map(|own| {
             let end = own.literals.of(END_OF_BLOCK as u16);
-            Box::new(OwnBlock { distances: own.distances, end })
+            Box::new(DynamicBlock { distances: own.distances, end })
         });
         Self { steps, steps_bytes_max, sources, own }
     }
@@ -223,19 +227,19 @@ impl Program {
         bits::append(out, bytes_max, |writer| {
             // Codes of its own begin a block of their own, behind that of the head.
             if self.own.is_none() || head.len() > 0 {
-                let mut few = Few::from(FIXED_BLOCK);
+                let mut few = SmallBits::from(FIXED_BLOCK);
                 put_head(head, &mut few, writer);
                 if self.own.is_some() {
                     writer.gather(&mut few, FIXED_END);
                 }
-                writer.put_few(few);
+                writer.put_small(few);
             }
-            let mut few = Few::default();
+            let mut few = SmallBits::default();
             match &self.own {
                 None => self.put_steps(distances, code::distance, writer),
                 Some(own) => {
                     self.put_steps(distances, |distance| own.distances.distance(distance), writer);
-                    few = Few::from(own.end);
+                    few = SmallBits::from(own.end);
                     if !tail.is_empty() {
                         writer.gather(&mut few, FIXED_BLOCK);
                     }
@@ -245,7 +249,7 @@ impl Program {
             if self.own.is_none() || !tail.is_empty() {
                 writer.gather(&mut few, FIXED_END);
             }
-            writer.put_few(few);
+            writer.put_small(few);
             decoder.end(writer);
         });
     }
@@ -255,11 +259,11 @@ impl Program {
         // One that nobody else sees is kept in registers.
         let mut put = std::mem::take(writer);
         for step in &self.steps {
-            let mut few = Few::from((step.bits, step.bits_count.into()));
+            let mut few = SmallBits::from((step.bits, step.bits_count.into()));
             if step.slot != NO_SLOT {
                 put.gather(&mut few, code(distances.of(step.slot).wrapping_add(step.addend)));
             }
-            put.put_few(few);
+            put.put_small(few);
         }
         *writer = put;
     }
@@ -267,7 +271,7 @@ impl Program {
 
 /// In the fixed code.
 #[inline]
-fn put_head(head: &Head, few: &mut Few, writer: &mut BitWriter<'_>) {
+fn put_head(head: &Head, few: &mut SmallBits, writer: &mut BitWriter<'_>) {
     let mut literals = head.literals();
     for copy in head.copies() {
         let (run, rest) = literals.split_at(copy.run as usize);
@@ -280,6 +284,6 @@ fn put_head(head: &Head, few: &mut Few, writer: &mut BitWriter<'_>) {
 }
 
 #[inline]
-fn put_literals(literals: &[u8], few: &mut Few, writer: &mut BitWriter<'_>) {
+fn put_literals(literals: &[u8], few: &mut SmallBits, writer: &mut BitWriter<'_>) {
     literals.iter().for_each(|byte| writer.gather(few, code::literal(*byte)));
 }

@@ -10,7 +10,7 @@ pub mod encoded_parse;
 pub mod standalone;
 pub mod symbols;
 
-pub use encoded_parse::Program;
+pub use encoded_parse::EncodedParse;
 
 use crate::{entropy::bits::BitWriter, stream::state::StreamState};
 

@@ -1,44 +1,50 @@
-//! Alone: a message that no other connection gets, as deflate blocks: stored, with the fixed code, or with their own.
+//! StandaloneMatcher: a message that no other connection gets, as deflate blocks: stored, with the fixed code, or with their own.
 
 use super::{
     DeflateDecoder,
-    dynamic_codes::{self, Own},
+    dynamic_codes::{self, DynamicCodes},
     encoded_parse::FIXED_BLOCK,
     symbols::{Codes, Counts, Symbols},
 };
 use crate::{
     entropy::bits::{self, BitWriter},
-    search::standalone::Copy,
+    search::standalone::ResolvedSequence,
 };
 
 /// Shorter messages go as they are.
 const CODED_BYTES_MIN: usize = 16;
-/// A block ends after the copy that reaches this many bytes of content.
+/// A block ends after the sequence that reaches this many bytes of content.
 const CONTENT_BYTES: usize = 48 << 10;
-/// A copy in the fixed code has thirty-one bits at most.
+/// A sequence in the fixed code has thirty-one bits at most.
 const COPY_BYTES_MAX: usize = 4;
 /// Overhead of a block, with rounding.
 const BLOCK_BYTES: usize = 32;
 /// What telling a code of its own takes, nearly always: with fewer symbols, which would take less, it saves less than that.
-const TOLD_BITS_MIN: u64 = 300;
+const DESCRIPTION_BITS_MIN: u64 = 300;
 /// A stored block holds at most this.
 const STORED_BYTES_MAX: usize = 65_535;
 
-/// Appends `message`, of which `copies` repeat what stands before.
-pub fn write(decoder: &mut DeflateDecoder, symbols: &mut Symbols, message: &[u8], copies: &[Copy], out: &mut Vec<u8>) {
+/// Appends `message`, of which `sequences` repeat what stands before.
+pub fn write(
+    decoder: &mut DeflateDecoder,
+    symbols: &mut Symbols,
+    message: &[u8],
+    sequences: &[ResolvedSequence],
+    out: &mut Vec<u8>,
+) {
     decoder.begin(out);
-    let copies = if message.len() < CODED_BYTES_MIN { &[] } else { copies };
-    bits::append(out, bytes_max(message, copies), |writer| {
+    let sequences = if message.len() < CODED_BYTES_MIN { &[] } else { sequences };
+    bits::append(out, bytes_max(message, sequences), |writer| {
         let (mut from, mut end, mut first) = (0, 0, 0);
-        for (index, copy) in copies.iter().enumerate() {
-            end += (copy.literals + copy.length) as usize;
+        for (index, sequence) in sequences.iter().enumerate() {
+            end += (sequence.literals + sequence.length) as usize;
             if end - from >= CONTENT_BYTES {
-                put_block(symbols, &message[from..end], &copies[first..=index], writer);
+                put_block(symbols, &message[from..end], &sequences[first..=index], writer);
                 (from, first) = (end, index + 1);
             }
         }
         for (index, piece) in message[from..].chunks(CONTENT_BYTES.max(end - from)).enumerate() {
-            put_block(symbols, piece, if index == 0 { &copies[first..] } else { &[] }, writer);
+            put_block(symbols, piece, if index == 0 { &sequences[first..] } else { &[] }, writer);
         }
         decoder.end(writer);
     });
@@ -54,21 +60,21 @@ pub fn store(decoder: &mut DeflateDecoder, message: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Upper bound for the encoded message: no block is longer than in the fixed code, nor much longer than its content.
-fn bytes_max(message: &[u8], copies: &[Copy]) -> usize {
-    let copied: usize = copies.iter().map(|copy| copy.length as usize).sum();
+fn bytes_max(message: &[u8], sequences: &[ResolvedSequence]) -> usize {
+    let copied: usize = sequences.iter().map(|sequence| sequence.length as usize).sum();
     let blocks = message.len() / CONTENT_BYTES + 2;
-    (message.len() - copied) / 8 * 9 + copies.len() * COPY_BYTES_MAX + blocks * BLOCK_BYTES
+    (message.len() - copied) / 8 * 9 + sequences.len() * COPY_BYTES_MAX + blocks * BLOCK_BYTES
 }
 
 /// The cheapest of the three kinds of blocks.
-fn put_block(symbols: &mut Symbols, content: &[u8], copies: &[Copy], writer: &mut BitWriter<'_>) {
-    symbols.list(content, copies);
+fn put_block(symbols: &mut Symbols, content: &[u8], sequences: &[ResolvedSequence], writer: &mut BitWriter<'_>) {
+    symbols.list(content, sequences);
     let Counts { literals, distances, extra_bits } = symbols.counts();
     let fixed = dynamic_codes::fixed();
     let fixed_bits = fixed.0.bits(&literals) + fixed.1.bits(&distances) + extra_bits;
     let stored_bits = 40 + 8 * content.len() as u64;
-    let least_bits = entropy_bits(&literals) + entropy_bits(&distances) + TOLD_BITS_MIN + extra_bits;
-    let own = (least_bits < fixed_bits.min(stored_bits)).then(|| Own::new(&literals, &distances)).flatten();
+    let least_bits = entropy_bits(&literals) + entropy_bits(&distances) + DESCRIPTION_BITS_MIN + extra_bits;
+    let own = (least_bits < fixed_bits.min(stored_bits)).then(|| DynamicCodes::new(&literals, &distances)).flatten();
     let own_bits = own.as_ref().map_or(u64::MAX, |own| {
         own.header_bits() + own.literals.bits(&literals) + own.distances.bits(&distances) + extra_bits
     });

@@ -3,15 +3,15 @@
 //! Why         runs of literals are so short and irregular that branch prediction fails at their ends.
 //! They are copied here
 //!             sixteen bytes at a time, and later passes over the list have no runs.
-//! Limits      four bytes for each of the largest block that there was: `CONTENT_BYTES` of `alone`, and a run of literals behind them.
+//! Limits      four bytes for each of the largest block that there was: `CONTENT_BYTES` of `standalone`, and a run of literals behind them.
 
 use super::{
     code::{self, Coded, END_OF_BLOCK},
     dynamic_codes::{self, DistanceCode, LiteralCode},
 };
 use crate::{
-    entropy::bits::{BitWriter, Few},
-    search::standalone::Copy,
+    entropy::bits::{BitWriter, SmallBits},
+    search::standalone::ResolvedSequence,
 };
 use std::sync::LazyLock;
 
@@ -77,19 +77,19 @@ pub struct Counts {
 }
 
 impl Symbols {
-    /// Lists those of `content`, of which `copies` repeat what stands before; behind the last copy there are literals.
-    pub fn list(&mut self, content: &[u8], copies: &[Copy]) {
-        // A literal is one symbol, and a copy, of three bytes at least, two.
+    /// Lists those of `content`, of which `sequences` repeat what stands before; behind the last sequence there are literals.
+    pub fn list(&mut self, content: &[u8], sequences: &[ResolvedSequence]) {
+        // A literal is one symbol, and a sequence, of three bytes at least, two.
         let needed = content.len() + 1 + TOGETHER;
         self.all.resize(self.all.len().max(needed), Symbol::default());
         let mut room = self.all.as_mut_slice();
         let mut rest = content;
-        for copy in copies {
-            room = list_literals(rest, copy.literals as usize, room);
+        for sequence in sequences {
+            room = list_literals(rest, sequence.literals as usize, room);
             let (pair, behind) = room.split_at_mut(2);
-            pair.copy_from_slice(&[Symbol::length(copy.length), Symbol::distance(copy.distance)]);
+            pair.copy_from_slice(&[Symbol::length(sequence.length), Symbol::distance(sequence.distance)]);
             room = behind;
-            rest = &rest[(copy.literals + copy.length) as usize..];
+            rest = &rest[(sequence.literals + sequence.length) as usize..];
         }
         room = list_literals(rest, rest.len(), room);
         room[0] = Symbol::END;
@@ -123,7 +123,7 @@ impl Symbols {
         for [first, second, third, fourth] in fours {
             put.put_two(both(&[*first, *second]), both(&[*third, *fourth]));
         }
-        rest.iter().for_each(|symbol| put.put_few(Few::from(codes.coded(*symbol))));
+        rest.iter().for_each(|symbol| put.put_small(SmallBits::from(codes.coded(*symbol))));
         *writer = put;
     }
 
@@ -211,16 +211,16 @@ mod tests {
     use guildhall_stdx::Rng;
 
     /// Symbol by symbol, as the format defines it.
-    fn naive(content: &[u8], copies: &[Copy]) -> Vec<(usize, u32)> {
+    fn naive(content: &[u8], sequences: &[ResolvedSequence]) -> Vec<(usize, u32)> {
         let mut listed = Vec::new();
         let mut at = 0;
-        for copy in copies {
-            let match_at = at + copy.literals as usize;
+        for sequence in sequences {
+            let match_at = at + sequence.literals as usize;
             listed.extend(content[at..match_at].iter().map(|byte| (usize::from(*byte), 0)));
-            let (length, distance) = (code::length_symbol(copy.length), code::distance_symbol(copy.distance));
+            let (length, distance) = (code::length_symbol(sequence.length), code::distance_symbol(sequence.distance));
             listed.push((length.symbol.into(), length.extra));
             listed.push((DISTANCES_FROM + usize::from(distance.symbol), distance.extra));
-            at = match_at + copy.length as usize;
+            at = match_at + sequence.length as usize;
         }
         listed.extend(content[at..].iter().map(|byte| (usize::from(*byte), 0)));
         listed.push((END_OF_BLOCK, 0));
@@ -232,20 +232,24 @@ mod tests {
         let mut rng = Rng::new(1);
         let mut symbols = Symbols::default();
         for _ in 0..2_000 {
-            let mut copies = Vec::new();
+            let mut sequences = Vec::new();
             let mut bytes = 0;
             for _ in 0..rng.below(12) {
                 // No literals, fewer than are copied together, as many, more.
                 let literals = rng.below(40) as u32;
                 let length = 3 + rng.below(256) as u32;
-                copies.push(Copy { literals, length, distance: 1 + rng.below(WINDOW_BYTES_MAX.into()) as u32 });
+                sequences.push(ResolvedSequence {
+                    literals,
+                    length,
+                    distance: 1 + rng.below(WINDOW_BYTES_MAX.into()) as u32,
+                });
                 bytes += (literals + length) as usize;
             }
             let content: Vec<u8> = (0..bytes as u64 + rng.below(40)).map(|_| rng.next_u64() as u8).collect();
-            symbols.list(&content, &copies);
+            symbols.list(&content, &sequences);
             let listed: Vec<(usize, u32)> =
                 symbols.all().iter().map(|symbol| (symbol.index(), symbol.0 >> INDEX_BITS)).collect();
-            let expected = naive(&content, &copies);
+            let expected = naive(&content, &sequences);
             assert_eq!(listed, expected);
             let counts = symbols.counts();
             let counted = counts.literals.iter().chain(&counts.distances).copied();

@@ -7,12 +7,12 @@ pub const PUT_BITS_MAX: u32 = 56;
 
 /// A few bits, gathered to be put at once: that takes longer than to gather them.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Few {
+pub struct SmallBits {
     value: u64,
     count: u32,
 }
 
-impl Few {
+impl SmallBits {
     /// Appends the lowest `count` bits of `value`, whose other bits are zero: at most [`PUT_BITS_MAX`] in total.
     #[inline]
     #[must_use]
@@ -21,14 +21,14 @@ impl Few {
     }
 }
 
-impl From<(u64, u32)> for Few {
+impl From<(u64, u32)> for SmallBits {
     #[inline]
     fn from((value, count): (u64, u32)) -> Self {
         Self { value, count }
     }
 }
 
-impl FromIterator<(u64, u32)> for Few {
+impl FromIterator<(u64, u32)> for SmallBits {
     #[inline]
     fn from_iter<I: IntoIterator<Item = (u64, u32)>>(all: I) -> Self {
         all.into_iter().fold(Self::default(), Self::and)
@@ -80,25 +80,25 @@ impl<'a> BitWriter<'a> {
 
     /// Puts what was gathered.
     #[inline]
-    pub fn put_few(&mut self, few: Few) {
+    pub fn put_small(&mut self, few: SmallBits) {
         self.put(few.value, few.count);
     }
 
     /// Gathers one more value; puts what was gathered before if it does not fit there.
     #[inline]
-    pub fn gather(&mut self, few: &mut Few, (value, count): (u64, u32)) {
+    pub fn gather(&mut self, few: &mut SmallBits, (value, count): (u64, u32)) {
         if few.count + count > PUT_BITS_MAX {
-            self.put_few(*few);
-            *few = Few::default();
+            self.put_small(*few);
+            *few = SmallBits::default();
         }
         *few = few.and((value, count));
     }
 
     /// Puts these and then those, at once where they fit.
     #[inline]
-    pub fn put_two(&mut self, mut first: Few, second: Few) {
+    pub fn put_two(&mut self, mut first: SmallBits, second: SmallBits) {
         self.gather(&mut first, (second.value, second.count));
-        self.put_few(first);
+        self.put_small(first);
     }
 
     /// How many zeros fill the byte that is begun, once `count` more bits are put.
@@ -115,9 +115,9 @@ impl<'a> BitWriter<'a> {
 
     /// Puts these, and ends a stream that is read backwards: a one marks where it starts, and the last byte is filled.
     #[inline]
-    pub fn put_mark(&mut self, mut last: Few) {
+    pub fn put_mark(&mut self, mut last: SmallBits) {
         self.gather(&mut last, (1, 1));
-        self.put_few(last);
+        self.put_small(last);
         let begun = usize::from(self.pending_bits > 0);
         self.room = &mut std::mem::take(&mut self.room)[begun..];
         (self.pending, self.pending_bits) = (0, 0);

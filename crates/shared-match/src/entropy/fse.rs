@@ -2,7 +2,7 @@
 //!
 //! Spec  RFC 8878 §4.1 (tables, descriptions); the state machine is J. Duda's tANS as Zstandard defines it.
 
-use crate::entropy::bits::{self, BitBuffer, Few};
+use crate::entropy::bits::{self, BitBuffer, SmallBits};
 
 /// State transition of a symbol.
 #[derive(Clone, Copy, Debug, Default)]
@@ -236,6 +236,6 @@ pub fn code_interleaved(table: &FseTable, symbols: &[u8], out: &mut Vec<u8>) {
             let (value, bits) = table.end(*state);
             writer.put(value, bits);
         }
-        writer.put_mark(Few::default());
+        writer.put_mark(SmallBits::default());
     });
 }

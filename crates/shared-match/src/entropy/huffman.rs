@@ -82,7 +82,7 @@ impl Huffman {
         bits::append(out, literals.len() * 2 + 2, |writer| {
             let (first, fives) = literals.as_rchunks::<CODES_PUT_AT_ONCE>();
             for five in fives.iter().rev() {
-                writer.put_few(five.iter().rev().map(|byte| self.code(*byte)).collect());
+                writer.put_small(five.iter().rev().map(|byte| self.code(*byte)).collect());
             }
             writer.put_mark(first.iter().rev().map(|byte| self.code(*byte)).collect());
         });

@@ -99,9 +99,9 @@ pub struct DomainHistory {
     ordinals: Vec<u32>,
     /// Bodies that were evicted.
     evicted: u32,
-    fast: HashIndex,
-    /// The newest body in `fast`.
-    fast_until: BodyId,
+    index: HashIndex,
+    /// The newest body in `index`.
+    indexed_until: BodyId,
     next_address: u64,
     /// A larger ring was refused: the domain asks again from this address on.
     refused_until: u64,
@@ -119,8 +119,8 @@ impl DomainHistory {
             owners: Vec::new(),
             ordinals: Vec::new(),
             evicted: 0,
-            fast: HashIndex::default(),
-            fast_until: 0,
+            index: HashIndex::default(),
+            indexed_until: 0,
             next_address: BEGIN,
             refused_until: 0,
             entries: VecDeque::new(),
@@ -171,7 +171,7 @@ impl DomainHistory {
 
     /// Appends the body of `entry`; it is found by its name from now on. The ring is at least as large as the
     /// body; the oldest bodies are evicted. The body's positions are not indexed yet: see
-    /// [`DomainHistory::catch_up_fast`].
+    /// [`DomainHistory::index_up_to`].
     pub fn push(&mut self, mut entry: HistoryEntry, body: &[u8]) {
         let taken = body.len().next_multiple_of(GRAIN);
         let address = self.address_for(taken);
@@ -232,7 +232,7 @@ impl DomainHistory {
             self.ordinals[to..to + taken].copy_from_slice(&ordinals[from..from + taken]);
         }
         let oldest = self.entries.front().map_or(self.next_address, |oldest| oldest.address);
-        self.fast.resize(capacity, oldest, self.next_address);
+        self.index.resize(capacity, oldest, self.next_address);
         self.refused_until = 0;
     }
 
@@ -258,8 +258,8 @@ impl DomainHistory {
         self.owners = vec![0; capacity / GRAIN];
         self.ordinals = vec![0; capacity / GRAIN];
         self.evicted = 0;
-        self.fast = HashIndex::new(capacity);
-        self.fast_until = 0;
+        self.index = HashIndex::new(capacity);
+        self.indexed_until = 0;
         (self.next_address, self.refused_until) = (BEGIN, 0);
         self.named.clear();
         let fits = |bytes: &Vec<u8>| bytes.len().next_multiple_of(GRAIN) <= capacity;
@@ -280,8 +280,8 @@ impl DomainHistory {
         self.entries.back().map(|newest| newest.id)
     }
 
-    /// Inserts bodies before `id` that the fast index lacks.
-    pub fn catch_up_fast(&mut self, id: BodyId) {
+    /// Inserts bodies before `id` that the index lacks.
+    pub fn index_up_to(&mut self, id: BodyId) {
         // Mostly the body is the newest here, or newer than all.
         let end = match self.entries.back() {
             Some(newest) if newest.id == id => self.entries.len() - 1,
@@ -291,21 +291,21 @@ impl DomainHistory {
         let mut left = CAUGHT_UP_BYTES_MAX;
         let missing = self.entries.range(..end).rev().take_while(|entry| {
             left = left.saturating_sub(entry.len());
-            entry.id > self.fast_until && left > 0
+            entry.id > self.indexed_until && left > 0
         });
         let from = end - missing.count();
         for entry in self.entries.range(from..end) {
             let begin = Position::of(entry.address, self.bytes.len());
             let body = &self.bytes[begin.index()..begin.index() + entry.length as usize];
-            self.fast.insert(body, begin, entry.is_sparse);
-            self.fast_until = entry.id;
+            self.index.insert(body, begin, entry.is_sparse);
+            self.indexed_until = entry.id;
         }
     }
 
-    /// Positions that the fast index holds for these bytes.
+    /// Positions that the index holds for these bytes.
     #[inline]
-    pub fn look_up_fast(&self, eight: u64) -> [Option<Position>; 2 * WAYS] {
-        self.fast.look_up(eight)
+    pub fn look_up(&self, eight: u64) -> [Option<Position>; 2 * WAYS] {
+        self.index.look_up(eight)
     }
 
     /// The newest body has one recipient: it is indexed at fewer positions.
@@ -315,16 +315,16 @@ impl DomainHistory {
         }
     }
 
-    /// Asks memory for what `look_up_fast` will read.
+    /// Asks memory for what `look_up` will read.
     #[inline]
-    pub fn prefetch_fast(&self, eight: u64) {
-        self.fast.prefetch(eight);
+    pub fn prefetch_index(&self, eight: u64) {
+        self.index.prefetch(eight);
     }
 
-    /// Asks memory for the bodies that `look_up_fast` would name first: the index has been asked for before.
+    /// Asks memory for the bodies that `look_up` would name first: the index has been asked for before.
     #[inline]
     pub fn prefetch_found(&self, eight: u64) {
-        let found = self.fast.look_up(eight);
+        let found = self.index.look_up(eight);
         for position in [found[0], found[WAYS]].into_iter().flatten() {
             prefetch(&self.bytes[position.index()]);
             prefetch(&self.owners[position.index() / GRAIN]);
@@ -393,7 +393,7 @@ impl DomainHistory {
         size_of::<Self>()
             + self.bytes.len()
             + 4 * (self.owners.len() + self.ordinals.len())
-            + self.fast.heap_bytes()
+            + self.index.heap_bytes()
             + self.entries.capacity() * size_of::<HistoryEntry>()
     }
 }

@@ -69,7 +69,7 @@ pub struct HistoryEntry {
     pub slot: Slot,
     address: u64,
     length: u32,
-    /// Few positions of it are indexed.
+    /// SmallBits positions of it are indexed.
     is_sparse: bool,
 }
 
@@ -151,9 +151,9 @@ impl History {
     }
 
     /// Brings the indexes in which a body is searched up to the bodies before it.
-    pub fn catch_up_fast(&mut self, searched: &SearchDomains, id: BodyId) {
+    pub fn index_up_to(&mut self, searched: &SearchDomains, id: BodyId) {
         for key in searched {
-            self.domain_mut(key.slot).catch_up_fast(id);
+            self.domain_mut(key.slot).index_up_to(id);
         }
     }
 

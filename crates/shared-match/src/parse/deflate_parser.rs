@@ -23,21 +23,21 @@ const LITERAL: u32 = u32::MAX;
 
 /// A candidate that may be part of the cheapest path, and what its offset costs.
 #[derive(Clone, Copy, Debug)]
-struct Rung {
+struct FilteredCandidate {
     /// Which of the position's candidates it is.
     index: u32,
     length: u32,
     offset: f32,
 }
 
-impl Rung {
+impl FilteredCandidate {
     #[inline]
     fn of(index: usize, candidate: &Candidate, prices: &DeflatePrices) -> Self {
         Self { index: index as u32, length: candidate.length, offset: prices.distance(candidate.offset) }
     }
 }
 
-/// Room for parsing, kept between parses.
+/// BlockScratch for parsing, kept between parses.
 #[derive(Debug, Default)]
 pub struct Parser {
     /// Behind `PADDING` more: bits of the body from each position on.
@@ -55,16 +55,21 @@ impl Parser {
         may_use: impl Fn(usize, &Candidate) -> bool,
     ) -> Vec<Sequence> {
         let may_use = &may_use;
-        self.climb(task, prices, |at| {
+        self.find_cheapest(task, prices, |at| {
             let usable = task.candidates.at(at).iter().enumerate().filter(move |(_, candidate)| may_use(at, candidate));
-            usable.map(move |(index, candidate)| Rung::of(index, candidate, prices))
+            usable.map(move |(index, candidate)| FilteredCandidate::of(index, candidate, prices))
         });
         self.sequences(task, prices)
     }
 
-    /// Finds the cheapest step of each position among the `rungs` that there are, nearest first.
+    /// Finds the cheapest step of each position among the `filtered` that there are, nearest first.
     #[inline]
-    fn climb<R: Iterator<Item = Rung>>(&mut self, task: Task<'_>, prices: &DeflatePrices, rungs: impl Fn(usize) -> R) {
+    fn find_cheapest<R: Iterator<Item = FilteredCandidate>>(
+        &mut self,
+        task: Task<'_>,
+        prices: &DeflatePrices,
+        filtered: impl Fn(usize) -> R,
+    ) {
         let bytes = task.past.history.bytes(task.body);
         // Remaining values of another parse there are never read.
         let room = PADDING + bytes.len() + 1;
@@ -75,7 +80,7 @@ impl Parser {
             let mut least = prices.literal(bytes[at]) + self.cost(at + 1);
             let mut step = (LITERAL, 1);
             let mut shorter = MATCH_MIN - 1;
-            for Rung { index, length, offset, .. } in rungs(at) {
+            for FilteredCandidate { index, length, offset, .. } in filtered(at) {
                 let length = length as usize;
                 if length <= shorter {
                     continue;

@@ -15,20 +15,20 @@ const DICTIONARIES_MAX: usize = 4;
 #[derive(Debug)]
 struct With<P> {
     dictionary: Arc<Dictionary>,
-    programs: P,
+    groups: P,
 }
 
 /// See the module.
 #[derive(Debug)]
-pub struct Begun<P>(SmallVec<[Box<With<P>>; 1]>);
+pub struct DictionaryParses<P>(SmallVec<[Box<With<P>>; 1]>);
 
-impl<P> Default for Begun<P> {
+impl<P> Default for DictionaryParses<P> {
     fn default() -> Self {
         Self(SmallVec::new())
     }
 }
 
-impl<P: Default> Begun<P> {
+impl<P: Default> DictionaryParses<P> {
     /// For another body.
     pub fn clear(&mut self) {
         self.0.clear();
@@ -40,13 +40,13 @@ impl<P: Default> Begun<P> {
         if found.is_some() || self.0.len() == DICTIONARIES_MAX || body.len() > BODY_BYTES_MAX {
             return found;
         }
-        self.0.push(Box::new(With { dictionary: dictionary.clone(), programs: P::default() }));
+        self.0.push(Box::new(With { dictionary: dictionary.clone(), groups: P::default() }));
         Some(self.0.len() - 1)
     }
 
     /// What `find_or_make` found.
     pub fn get(&mut self, index: usize) -> (&Dictionary, &mut P) {
         let with = &mut *self.0[index];
-        (&with.dictionary, &mut with.programs)
+        (&with.dictionary, &mut with.groups)
     }
 }

@@ -1,7 +1,7 @@
 //! Parse: the cheapest way to write a body as literals and references, for connections that have its sources.
 //!
-//! Owns        the search for the cheapest path under real prices: `repeats` for zstd, where the last offsets are cheap
-//!             to repeat, `plain` for deflate, where each offset is written in full.
+//! Owns        the search for the cheapest path under real prices: `zstd_parser`, where the last offsets are cheap
+//!             to repeat, and `deflate_parser`, where each offset is written in full.
 //! Invariants  P1 a parse and its sources reproduce the body. P2 it refers to sources of its candidates only.
 //! Limits      `SOURCES_MAX` bodies that it refers to: those that provide the most bytes.
 

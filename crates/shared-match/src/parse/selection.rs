@@ -1,7 +1,7 @@
 //! Which parse of a body serves a connection, and how one is made that does.
 //!
 //! Why         a parse is for connections that have its sources. Recipients of a body have much of the same past: those of the same
-//!             `Standing` are a group, and use the same parses. So a body has about as many parses as its recipients differ.
+//!             `PastKey` are a group, and use the same parses. So a body has about as many parses as its recipients differ.
 //! Invariants  G1 which group a connection is in depends on what it and others were sent, never on what that holds. G2 the parses of a
 //!             group depend on bodies that all accounts with access to the event may view, and on bodies that every connection of
 //!             the group was sent: so nothing of another connection's past shows in what this one is sent.
@@ -9,14 +9,15 @@
 //!             end one without any. `GROUP_PARSES_MAX` parses per group, and one of what all its connections have.
 
 use crate::{
+    counters::Counters,
     history::message_sizes::MessageSizes,
     history::{History, HistoryEntry, SearchDomains},
-    matcher::{Counters, Effort},
+    limits::Effort,
     parse::prices::Prices,
     parse::{Parser, Past, Sequence, Task},
     search::candidates::ITSELF,
     search::dictionary::Dictionary,
-    search::finder::{FastLimits, FastParser, FastTask, SIMILAR_MAX, Similar},
+    search::finder::{MatchFinder, SIMILAR_MAX, SearchLimits, SearchTask, Similar},
     stream::position_ring::BodyId,
     stream::references::{StreamCursor, Unresolved},
     stream::state::StreamState,
@@ -63,7 +64,7 @@ impl Probes {
 
 /// What of the past a connection has, as far as parses are chosen by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct PastKey {
     /// How far back its stream refers.
     window: u32,
     /// Which of the probes.
@@ -72,10 +73,10 @@ pub struct Standing {
     own: Option<Similar>,
 }
 
-/// Connections of the same standing, and the parses that serve them.
+/// Connections of the same key, and the parses that serve them.
 #[derive(Debug)]
 pub struct Group<P> {
-    standing: Standing,
+    key: PastKey,
     /// Of all that one of the connections has.
     parses: SmallVec<[P; 1]>,
     /// Of what all of them have.
@@ -98,14 +99,14 @@ pub fn shrink<P>(groups: &mut Groups<P>) {
 
 /// Which body is written to which connection.
 #[derive(Clone, Copy)]
-pub struct Served<'a> {
+pub struct Target<'a> {
     pub id: BodyId,
     /// The oldest body that the connection has within reach.
     pub oldest_reached: Option<BodyId>,
     pub cursor: StreamCursor<'a>,
 }
 
-impl Served<'_> {
+impl Target<'_> {
     /// How many bodies back it can refer.
     #[inline]
     fn age(&self) -> Option<u32> {
@@ -123,7 +124,7 @@ impl Served<'_> {
 }
 
 /// A parse and which head it goes with.
-pub struct Parsed<'a> {
+pub struct NewParse<'a> {
     pub bytes: &'a [u8],
     pub sequences: Vec<Sequence>,
     pub head_source: Option<BodyId>,
@@ -134,13 +135,13 @@ pub struct Parsed<'a> {
 
 /// What parses are made with.
 pub struct Parsers<'a> {
-    pub fast: &'a mut FastParser,
+    pub finder: &'a mut MatchFinder,
     pub optimal: &'a mut Parser,
     pub counters: &'a mut Counters,
 }
 
 /// One body and one connection.
-pub struct FastChoice<'a> {
+pub struct ParseSelector<'a> {
     pub history: &'a History,
     pub body: &'a HistoryEntry,
     pub probes: &'a Probes,
@@ -148,88 +149,87 @@ pub struct FastChoice<'a> {
     pub groups_max: usize,
     /// And how far before the body it begins.
     pub dictionary: Option<(&'a Dictionary, u32)>,
-    pub limits: FastLimits,
+    pub limits: SearchLimits,
     pub effort: Effort,
     pub prices: Prices<'a>,
-    pub served: Served<'a>,
+    pub target: Target<'a>,
 }
 
-impl FastChoice<'_> {
+impl ParseSelector<'_> {
     /// The parse that serves the connection, which `resolve` has located.
     pub fn get_or_make<'g, P>(
         &self,
         parsers: Parsers<'_>,
         groups: &'g mut Groups<P>,
         resolve: &mut impl FnMut(&P) -> Result<(), Unresolved>,
-        prepare: impl Fn(Parsed<'_>) -> P,
+        prepare: impl Fn(NewParse<'_>) -> P,
     ) -> &'g P {
-        let Parsers { fast, optimal, counters } = parsers;
+        let Parsers { finder, optimal, counters } = parsers;
         let mut make = |similar: Similar, allowed: Allowed| {
             counters.parses_total += 1;
-            prepare(self.parse((&mut *fast, &mut *optimal), similar, allowed))
+            prepare(self.parse((&mut *finder, &mut *optimal), similar, allowed))
         };
         let had = self.had();
         let Some(index) = self.join(groups, had) else {
             // The last group is of connections that fit no other, and refers to nothing.
-            let standing = Standing { window: self.served.cursor.window, had: 0, own: None };
-            let program = make(Similar::default(), Allowed::Nothing);
-            resolve(&program).expect("what refers to itself alone misses nothing");
+            let key = PastKey { window: self.target.cursor.window, had: 0, own: None };
+            let encoded = make(Similar::default(), Allowed::Nothing);
+            resolve(&encoded).expect("what refers to itself alone misses nothing");
             groups.truncate(self.groups_max + COMMON_GROUPS);
-            groups.push(Group { standing, parses: SmallVec::new(), common: Some(program) });
+            groups.push(Group { key, parses: SmallVec::new(), common: Some(encoded) });
             let last = groups.last().and_then(|group| group.common.as_ref());
             return last.expect("just pushed");
         };
-        let Group { standing, parses, common } = &mut groups[index];
-        let similar = self.similar(*standing);
-        let mut served = parses.iter().position(|program| resolve(program).is_ok());
-        if served.is_none() && parses.len() < GROUP_PARSES_MAX {
-            let program = make(similar, Allowed::Had);
-            if resolve(&program).is_ok() {
-                served = Some(parses.len());
-                parses.push(program);
+        let Group { key, parses, common } = &mut groups[index];
+        let similar = self.similar(*key);
+        let mut serving = parses.iter().position(|encoded| resolve(encoded).is_ok());
+        if serving.is_none() && parses.len() < GROUP_PARSES_MAX {
+            let encoded = make(similar, Allowed::Had);
+            if resolve(&encoded).is_ok() {
+                serving = Some(parses.len());
+                parses.push(encoded);
             }
         }
-        match served {
+        match serving {
             Some(index) => &parses[index],
             None => {
                 counters.fallbacks_total += 1;
-                let program = common.get_or_insert_with(|| make(similar, Allowed::Common(*standing)));
-                if resolve(program).is_err() {
+                let encoded = common.get_or_insert_with(|| make(similar, Allowed::Common(*key)));
+                if resolve(encoded).is_err() {
                     // A body was evicted in between.
-                    *program = make(Similar::default(), Allowed::Nothing);
-                    resolve(program).expect("what refers to itself alone misses nothing");
+                    *encoded = make(Similar::default(), Allowed::Nothing);
+                    resolve(encoded).expect("what refers to itself alone misses nothing");
                 }
-                &*program
+                &*encoded
             }
         }
     }
 
     /// The connection's group; none if it fits none and there are too many.
     fn join<P>(&self, groups: &mut Groups<P>, had: u16) -> Option<usize> {
-        let window = self.served.cursor.window;
+        let window = self.target.cursor.window;
         let has_named = had & ((1 << self.probes.named_count) - 1) != 0;
         let wants_own = !has_named || self.effort < Effort::Optimal;
-        let is_alike = |standing: &Standing| standing.window == window && standing.had == had;
+        let is_alike = |key: &PastKey| key.window == window && key.had == had;
         if wants_own {
             let own = self.own(had);
             let count = |own: &Similar| own.iter().flatten().count();
             // One of other bodies does as well, if there are as many.
             let serves = |other: Similar| other == own || count(&other) >= count(&own).max(1) && self.has_all(other);
-            let with_own = groups.iter().enumerate().filter(|(_, group)| is_alike(&group.standing));
-            let mut with_own =
-                with_own.filter_map(|(index, group)| Some((index, group.standing.own?))).take(OWN_TRIED_MAX);
+            let with_own = groups.iter().enumerate().filter(|(_, group)| is_alike(&group.key));
+            let mut with_own = with_own.filter_map(|(index, group)| Some((index, group.key.own?))).take(OWN_TRIED_MAX);
             if let Some((index, _)) = with_own.find(|(_, other)| serves(*other)) {
                 return Some(index);
             }
             if groups.len() < self.groups_max {
-                let standing = Standing { window, had, own: Some(own) };
-                groups.push(Group { standing, parses: SmallVec::new(), common: None });
+                let key = PastKey { window, had, own: Some(own) };
+                groups.push(Group { key, parses: SmallVec::new(), common: None });
                 return Some(groups.len() - 1);
             }
         }
-        let found = groups.iter().position(|group| is_alike(&group.standing) && group.standing.own.is_none());
+        let found = groups.iter().position(|group| is_alike(&group.key) && group.key.own.is_none());
         if found.is_none() && groups.len() < self.groups_max + COMMON_GROUPS {
-            groups.push(Group { standing: Standing { window, had, own: None }, parses: SmallVec::new(), common: None });
+            groups.push(Group { key: PastKey { window, had, own: None }, parses: SmallVec::new(), common: None });
             return Some(groups.len() - 1);
         }
         found
@@ -238,8 +238,8 @@ impl FastChoice<'_> {
     /// How far back a body is on the connection, if it is within reach.
     #[inline]
     fn reached(&self, id: BodyId) -> Option<u32> {
-        let reach = self.served.cursor.window.saturating_sub(self.body.len() as u32);
-        self.served.find(id).filter(|distance| *distance <= reach)
+        let reach = self.target.cursor.window.saturating_sub(self.body.len() as u32);
+        self.target.find(id).filter(|distance| *distance <= reach)
     }
 
     #[inline]
@@ -259,46 +259,51 @@ impl FastChoice<'_> {
     }
 
     /// A parse with these similar bodies, and with others that are allowed.
-    fn parse(&self, (fast, optimal): (&mut FastParser, &mut Parser), similar: Similar, allowed: Allowed) -> Parsed<'_> {
-        let Self { history, body, searched, dictionary, limits, served, .. } = *self;
-        let cursor = served.cursor;
+    fn parse(
+        &self,
+        (finder, optimal): (&mut MatchFinder, &mut Parser),
+        similar: Similar,
+        allowed: Allowed,
+    ) -> NewParse<'_> {
+        let Self { history, body, searched, dictionary, limits, target, .. } = *self;
+        let cursor = target.cursor;
         let usable = |id| self.reached(id).filter(|_| self.allows(allowed, id));
         let dictionary = dictionary.filter(|_| allowed != Allowed::Nothing);
-        let task = FastTask { history, body, searched, similar, dictionary };
+        let task = SearchTask { history, body, searched, similar, dictionary };
         let past = Past { history, dictionary };
         let sequences = match self.effort {
             Effort::Optimal => {
-                let candidates = fast.candidates(task, limits, usable);
+                let candidates = finder.candidates(task, limits, usable);
                 let task = Task { body, past, candidates, reach: limits.reach as u32 };
                 optimal.parse(task, self.prices)
             }
-            _ => fast.parse(task, limits, usable),
+            _ => finder.parse(task, limits, usable),
         };
         let bytes = history.bytes(body);
         debug_assert!(rebuilds(bytes, past, &sequences), "P1");
         let head_source = head_source(history, body, &sequences);
-        Parsed { bytes, sequences, head_source, state: cursor.state, sizes: cursor.sizes }
+        NewParse { bytes, sequences, head_source, state: cursor.state, sizes: cursor.sizes }
     }
 
     fn allows(&self, allowed: Allowed, id: BodyId) -> bool {
         match allowed {
             Allowed::Had => true,
             Allowed::Nothing => false,
-            Allowed::Common(standing) => {
+            Allowed::Common(key) => {
                 let probe = self.probes.ids.iter().position(|probe| *probe == id);
-                probe.is_some_and(|index| standing.had >> index & 1 == 1)
-                    || standing.own.is_some_and(|own| own.contains(&Some(id)))
+                probe.is_some_and(|index| key.had >> index & 1 == 1)
+                    || key.own.is_some_and(|own| own.contains(&Some(id)))
             }
         }
     }
 
-    /// Bodies of the same name that connections of a standing have: some of the body's domains, then those of other domains.
-    fn similar(&self, standing: Standing) -> Similar {
+    /// Bodies of the same name that connections of a key have: some of the body's domains, then those of other domains.
+    fn similar(&self, key: PastKey) -> Similar {
         let similar_max = self.limits.similar_max.min(SIMILAR_MAX);
-        let own = standing.own.unwrap_or_default();
+        let own = key.own.unwrap_or_default();
         let own_count = own.iter().flatten().count();
         let named = self.probes.ids[..self.probes.named_count].iter().enumerate();
-        let named = named.filter(|(index, _)| standing.had >> index & 1 == 1).map(|(_, id)| *id);
+        let named = named.filter(|(index, _)| key.had >> index & 1 == 1).map(|(_, id)| *id);
         let named = named.take(similar_max.saturating_sub(own_count).max(1));
         let mut similar = Similar::default();
         similar.iter_mut().zip(named.chain(own.into_iter().flatten())).for_each(|(similar, id)| *similar = Some(id));
@@ -307,7 +312,7 @@ impl FastChoice<'_> {
 
     /// The newest bodies of the same name that the connection was sent in domains that not all recipients may view: its own past.
     fn own(&self, had: u16) -> Similar {
-        let Self { history, body, served, limits, .. } = *self;
+        let Self { history, body, target, limits, .. } = *self;
         let mut own = Similar::default();
         let has_named = had & ((1 << self.probes.named_count) - 1) != 0;
         let own_max = if has_named { limits.similar_max / 2 } else { limits.similar_max.div_ceil(2) };
@@ -316,7 +321,7 @@ impl FastChoice<'_> {
             let other = history.entry(*id).filter(|other| *id < body.id && other.name == body.name);
             other.is_some_and(|other| !is_searched(other.slot)) && self.has(*id)
         };
-        let newest = served.cursor.state.newest_named(body.name).into_iter().filter(is_elsewhere);
+        let newest = target.cursor.state.newest_named(body.name).into_iter().filter(is_elsewhere);
         own.iter_mut().zip(newest.take(own_max)).for_each(|(own, id)| *own = Some(id));
         own
     }
@@ -327,8 +332,8 @@ impl FastChoice<'_> {
 enum Allowed {
     /// All that the connection has.
     Had,
-    /// What every connection of this standing has.
-    Common(Standing),
+    /// What every connection of this key has.
+    Common(PastKey),
     /// None but the body itself.
     Nothing,
 }

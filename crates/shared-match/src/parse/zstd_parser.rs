@@ -62,7 +62,7 @@ impl<'a> SourceBytes<'a> {
     }
 }
 
-/// Room for parsing, kept between parses.
+/// BlockScratch for parsing, kept between parses.
 #[derive(Debug, Default)]
 pub struct Parser {
     nodes: Vec<Node>,

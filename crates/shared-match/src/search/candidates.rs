@@ -1,7 +1,7 @@
 //! Candidates: where the bytes of a body stood before, by position: what a parse is made from.
 //!
 //! Owns        per position the candidates that are longer than every nearer one.
-//! Limits      those of the search that finds them (`fast`).
+//! Limits      those of the search that finds them (`finder`).
 
 use crate::stream::position_ring::BodyId;
 

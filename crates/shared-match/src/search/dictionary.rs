@@ -8,11 +8,11 @@
 //! Invariants  Y1 a stream refers to the dictionary only while all of it is within the window: every decoder then still
 //!             has it (RFC 8878 §5), and behaviour at the edge does not matter.
 //! Limits      `CONTENT_BYTES_MAX`; four bytes per byte of content, and 256 KiB; the first `USED_BYTES` of a stream, bodies of
-//!             `BODY_BYTES_MAX`, and the first `ALONE_BYTES_MAX` of other messages.
+//!             `BODY_BYTES_MAX`, and the first `STANDALONE_BYTES_MAX` of other messages.
 
 use crate::{
     history::position::equal_bytes,
-    search::standalone::{Before, Looked, Match},
+    search::standalone::{Match, Prefix, SearchedMessage},
     stream::position_ring::BodyId,
     zstd::WINDOW_BYTES,
 };
@@ -27,11 +27,11 @@ pub const BODY_BYTES_MAX: usize = 16 << 10;
 /// Most bytes of content.
 const CONTENT_BYTES_MAX: usize = 256 << 10;
 /// Maximum searched length of a single-recipient message: a longer one is most similar to itself.
-const ALONE_BYTES_MAX: usize = 32 << 10;
+const STANDALONE_BYTES_MAX: usize = 32 << 10;
 // Y1 holds without a look: in front of a body is a head, and behind the last byte that is looked for a match that ends with
 // the content.
 const _: () = {
-    let after = if BODY_BYTES_MAX * 2 > ALONE_BYTES_MAX { BODY_BYTES_MAX * 2 } else { ALONE_BYTES_MAX };
+    let after = if BODY_BYTES_MAX * 2 > STANDALONE_BYTES_MAX { BODY_BYTES_MAX * 2 } else { STANDALONE_BYTES_MAX };
     assert!(USED_BYTES as usize + CONTENT_BYTES_MAX + after <= WINDOW_BYTES as usize);
 };
 
@@ -151,16 +151,16 @@ impl std::fmt::Debug for Dictionary {
 }
 
 /// A dictionary in front of a stream, seen from a message that begins at `position`.
-pub struct InFront<'a> {
+pub struct DictionaryPrefix<'a> {
     pub dictionary: &'a Dictionary,
     pub position: usize,
 }
 
-impl Before for InFront<'_> {
-    fn longest(&self, looked: &Looked<'_>, at: usize) -> Match {
+impl Prefix for DictionaryPrefix<'_> {
+    fn longest(&self, looked: &SearchedMessage<'_>, at: usize) -> Match {
         let end = self.position + at + self.dictionary.content.len();
         // Y1 as well, whatever the message's length.
-        if at > ALONE_BYTES_MAX {
+        if at > STANDALONE_BYTES_MAX {
             return Match::default();
         }
         let found = self.dictionary.longest(looked.wanted(at)).unwrap_or_default();

@@ -1,10 +1,10 @@
 //! Search: the two newest positions of each of two hashes, as zstd's `dfast` has them, and a greedy or lazy choice among them; or all of
 //! them as candidates for the optimal parse.
 //!
-//! Owns        `FastIndex` (two hash tables of one domain), `FastParser` with the index of the similar bodies of one parse.
-//! Invariants  the index depends on bodies of the domain alone. The recipients of a body play no part before `FastParser::parse`; its
+//! Owns        `HashIndex` (two hash tables of one domain), `MatchFinder` with the index of the similar bodies of one parse.
+//! Invariants  the index depends on bodies of the domain alone. The recipients of a body play no part before `MatchFinder::parse`; its
 //!             result serves connections that have its sources and similar bodies.
-//! Limits      the two newest positions of each hash; `FastIndex` takes as many bytes as its domain's ring at most.
+//! Limits      the two newest positions of each hash; `HashIndex` takes as many bytes as its domain's ring at most.
 
 use crate::{
     history::{
@@ -12,11 +12,11 @@ use crate::{
         hash_index::{LONG_BYTES, Position, SHORT_BYTES, WAYS, eight_at},
         position::equal_bytes,
     },
-    matcher::Effort,
+    limits::Effort,
     parse::{Alignment, Offset, Sequence, best_sources},
     search::candidates::{Candidate, Candidates, ITSELF},
     search::dictionary::{DICTIONARY, Dictionary},
-    search::standalone::Copy,
+    search::standalone::ResolvedSequence,
     stream::position_ring::BodyId,
 };
 use smallvec::SmallVec;
@@ -112,9 +112,9 @@ impl NearIndex {
     }
 }
 
-/// Limits of the fast parse for one format and effort.
+/// Limits of the search for one format and effort.
 #[derive(Clone, Copy, Debug)]
-pub struct FastLimits {
+pub struct SearchLimits {
     pub match_bytes_max: usize,
     /// The last offsets are cheap to repeat.
     pub has_repeats: bool,
@@ -135,7 +135,7 @@ pub struct FastLimits {
 
 /// Input of one parse.
 #[derive(Clone, Copy)]
-pub struct FastTask<'a> {
+pub struct SearchTask<'a> {
     pub history: &'a History,
     pub body: &'a HistoryEntry,
     pub searched: &'a SearchDomains,
@@ -184,7 +184,7 @@ impl<'a> Match<'a> {
     }
 }
 
-impl FastLimits {
+impl SearchLimits {
     /// Those of an effort, for a stream with this window.
     pub fn with(self, effort: Effort, window: u32) -> Self {
         let limits = Self { reach: window as usize, ..self };
@@ -205,13 +205,13 @@ impl FastLimits {
 
 /// See the module. Scratch memory of parses.
 #[derive(Debug)]
-pub struct FastParser {
+pub struct MatchFinder {
     sources: [Source; SOURCES],
     near: NearIndex,
     candidates: Candidates,
 }
 
-impl Default for FastParser {
+impl Default for MatchFinder {
     fn default() -> Self {
         Self { sources: [Source::default(); SOURCES], near: NearIndex::default(), candidates: Candidates::default() }
     }
@@ -229,8 +229,8 @@ struct Near<'a> {
 
 /// State of one parse.
 struct Parse<'a, 'p, U> {
-    task: FastTask<'a>,
-    limits: FastLimits,
+    task: SearchTask<'a>,
+    limits: SearchLimits,
     bytes: &'a [u8],
     /// The body's own, and its parents.
     domains: SmallVec<[&'a DomainHistory; PARENTS_MAX + 1]>,
@@ -247,12 +247,12 @@ struct Parse<'a, 'p, U> {
     ahead: usize,
 }
 
-impl FastParser {
+impl MatchFinder {
     /// Sequences with sources that are `usable`: those for which it tells how far back they are.
     pub fn parse(
         &mut self,
-        task: FastTask<'_>,
-        limits: FastLimits,
+        task: SearchTask<'_>,
+        limits: SearchLimits,
         mut usable: impl FnMut(BodyId) -> Option<u32>,
     ) -> Vec<Sequence> {
         let sequences = self.start(task, limits, &mut usable).sequences();
@@ -261,24 +261,24 @@ impl FastParser {
             Some(best) => {
                 let is_best = |id: &BodyId| best.binary_search(id).is_ok();
                 let similar = task.similar.map(|similar| similar.filter(is_best));
-                self.start(FastTask { similar, ..task }, limits, |id| usable(id).filter(|_| is_best(&id))).sequences()
+                self.start(SearchTask { similar, ..task }, limits, |id| usable(id).filter(|_| is_best(&id))).sequences()
             }
         }
     }
 
-    /// The parse of one connection, for it alone: appends its matches to `copies` with their offsets there, and says which source
+    /// The parse of one connection, for it alone: appends its matches to `sequences` with their offsets there, and says which source
     /// the body begins to agree with, if it is aligned with the body's beginning.
-    pub fn copies(
+    pub fn resolved(
         &mut self,
-        task: FastTask<'_>,
-        limits: FastLimits,
+        task: SearchTask<'_>,
+        limits: SearchLimits,
         usable: impl FnMut(BodyId) -> Option<u32>,
-        copies: &mut Vec<Copy>,
+        sequences: &mut Vec<ResolvedSequence>,
     ) -> Option<BodyId> {
         let mut first = None;
         self.start(task, limits, usable).run(|Sequence { literals, length, alignment, .. }, distance| {
             first.get_or_insert(alignment);
-            copies.push(Copy { literals, length, distance });
+            sequences.push(ResolvedSequence { literals, length, distance });
         });
         first.filter(|first| first.shift == 0 && !matches!(first.source, ITSELF | DICTIONARY)).map(|first| first.source)
     }
@@ -286,8 +286,8 @@ impl FastParser {
     /// Candidates that are `usable`, for the optimal parse.
     pub fn candidates(
         &mut self,
-        task: FastTask<'_>,
-        limits: FastLimits,
+        task: SearchTask<'_>,
+        limits: SearchLimits,
         usable: impl FnMut(BodyId) -> Option<u32>,
     ) -> &Candidates {
         let mut candidates = std::mem::take(&mut self.candidates);
@@ -298,11 +298,11 @@ impl FastParser {
 
     fn start<'a, U: FnMut(BodyId) -> Option<u32>>(
         &mut self,
-        task: FastTask<'a>,
-        limits: FastLimits,
+        task: SearchTask<'a>,
+        limits: SearchLimits,
         mut usable: U,
     ) -> Parse<'a, '_, U> {
-        let FastTask { history, body, searched, similar, .. } = task;
+        let SearchTask { history, body, searched, similar, .. } = task;
         self.sources = [Source::default(); SOURCES];
         let bytes = history.bytes(body);
         let mut near: SmallVec<[Near<'a>; SIMILAR_MAX + 1]> = SmallVec::new();
@@ -427,7 +427,7 @@ impl<'a, U: FnMut(BodyId) -> Option<u32>> Parse<'a, '_, U> {
         }
         let mut found = [[None; 2 * WAYS]; PARENTS_MAX + 1];
         for (found, domain) in found.iter_mut().zip(&self.domains) {
-            *found = domain.look_up_fast(eight);
+            *found = domain.look_up(eight);
         }
         for way in 0..2 * WAYS {
             for (index, places) in found.iter().enumerate().take(self.domains.len()) {
@@ -450,7 +450,7 @@ impl<'a, U: FnMut(BodyId) -> Option<u32>> Parse<'a, '_, U> {
         let end = (at + FAST_AHEAD).min((self.bytes.len() + 1).saturating_sub(LONG_BYTES));
         for ahead in self.ahead.max(at)..end {
             let eight = eight_at(self.bytes, ahead);
-            self.domains.iter().for_each(|domain| domain.prefetch_fast(eight));
+            self.domains.iter().for_each(|domain| domain.prefetch_index(eight));
         }
         // What was asked for just now is not there yet.
         if self.ahead > at + FOUND_AHEAD
@@ -482,7 +482,7 @@ impl<'a, U: FnMut(BodyId) -> Option<u32>> Parse<'a, '_, U> {
         let mut best = self.near(eight, 0, at);
         for index in 0..self.domains.len() {
             let domain = self.domains[index];
-            let places = domain.look_up_fast(eight);
+            let places = domain.look_up(eight);
             for way in [0, WAYS] {
                 if best.is_some_and(|best| best.length >= LONG_BYTES) {
                     return best;
@@ -583,7 +583,7 @@ impl<'a, U: FnMut(BodyId) -> Option<u32>> Parse<'a, '_, U> {
             };
             for index in 0..self.domains.len() {
                 let domain = self.domains[index];
-                for place in domain.look_up_fast(eight) {
+                for place in domain.look_up(eight) {
                     add(self.probe(domain, place, at));
                 }
             }

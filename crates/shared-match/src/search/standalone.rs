@@ -1,4 +1,4 @@
-//! Alone: matches inside one message that no other connection gets.
+//! StandaloneMatcher: matches inside one message that no other connection gets.
 //!
 //! Owns        a hash table for it, kept between messages; connections keep none.
 //! Method      the newest place with the same seven bytes, and one step of laziness: such messages are large, and are lists of
@@ -57,7 +57,7 @@ impl Key {
 
 /// Literals, then bytes from `distance` before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Copy {
+pub struct ResolvedSequence {
     pub literals: u32,
     pub length: u32,
     pub distance: u32,
@@ -65,17 +65,17 @@ pub struct Copy {
 
 /// See the module.
 #[derive(Debug)]
-pub struct Alone {
+pub struct StandaloneMatcher {
     /// The newest place, by the hash of its first seven bytes; 0 for none. A short message uses the first of them only.
     places: Box<[u32; SLOTS_MAX]>,
     hash_log: u32,
-    copies: Vec<Copy>,
+    sequences: Vec<ResolvedSequence>,
 }
 
-impl Default for Alone {
+impl Default for StandaloneMatcher {
     fn default() -> Self {
         let places = vec![0; SLOTS_MAX].into_boxed_slice().try_into().expect("as many");
-        Self { places, hash_log: HASH_LOG_MIN, copies: Vec::new() }
+        Self { places, hash_log: HASH_LOG_MIN, sequences: Vec::new() }
     }
 }
 
@@ -87,24 +87,24 @@ pub struct Match {
 }
 
 /// What stands in front of a message and may be referred to.
-pub trait Before {
+pub trait Prefix {
     /// Best match for the bytes at `at` of the message.
-    fn longest(&self, looked: &Looked<'_>, at: usize) -> Match;
+    fn longest(&self, looked: &SearchedMessage<'_>, at: usize) -> Match;
 }
 
 /// Nothing may be referred to but the message itself.
 struct Nothing;
 
-impl Before for Nothing {
+impl Prefix for Nothing {
     #[inline]
-    fn longest(&self, _: &Looked<'_>, _: usize) -> Match {
+    fn longest(&self, _: &SearchedMessage<'_>, _: usize) -> Match {
         Match::default()
     }
 }
 
 /// One message that is looked through.
 #[derive(Clone, Copy)]
-pub struct Looked<'a> {
+pub struct SearchedMessage<'a> {
     message: &'a [u8],
     length_max: usize,
     reach: usize,
@@ -112,7 +112,7 @@ pub struct Looked<'a> {
     end: usize,
 }
 
-impl Looked<'_> {
+impl SearchedMessage<'_> {
     /// How much repeats what stands at `from`, where `eight` stand at `at`.
     #[inline]
     fn match_at(&self, at: usize, eight: u64, from: usize) -> Match {
@@ -142,21 +142,27 @@ impl Looked<'_> {
     }
 }
 
-impl Alone {
+impl StandaloneMatcher {
     /// Finds what repeats in `message` itself: see `find_behind`.
-    pub fn find(&mut self, message: &[u8], length_max: usize, reach: usize) -> &[Copy] {
+    pub fn find(&mut self, message: &[u8], length_max: usize, reach: usize) -> &[ResolvedSequence] {
         self.find_behind(&Nothing, message, length_max, reach)
     }
 
     /// Finds what repeats in `message`: no match is longer than `length_max` or reaches back more than `reach`. Bytes
-    /// behind the last copy are literals.
-    pub fn find_behind(&mut self, before: &impl Before, message: &[u8], length_max: usize, reach: usize) -> &[Copy] {
+    /// behind the last sequence are literals.
+    pub fn find_behind(
+        &mut self,
+        before: &impl Prefix,
+        message: &[u8],
+        length_max: usize,
+        reach: usize,
+    ) -> &[ResolvedSequence] {
         // Clearing the table costs no more than reading the message.
         self.hash_log = message.len().max(1).ilog2().clamp(HASH_LOG_MIN, HASH_LOG_MAX);
         self.places[..1 << self.hash_log].fill(0);
-        self.copies.clear();
+        self.sequences.clear();
         let end = (message.len() + 1).saturating_sub(LONG_BYTES).min(PLACES_MAX);
-        let looked = Looked { message, length_max, reach, end };
+        let looked = SearchedMessage { message, length_max, reach, end };
         let (mut at, mut run_from) = (0, 0);
         while at < end {
             let mut best = self.longest(before, &looked, at);
@@ -172,17 +178,21 @@ impl Alone {
                 }
             }
             let (literals, length, distance) = (at - run_from, best.length, best.distance);
-            self.copies.push(Copy { literals: literals as u32, length: length as u32, distance: distance as u32 });
+            self.sequences.push(ResolvedSequence {
+                literals: literals as u32,
+                length: length as u32,
+                distance: distance as u32,
+            });
             self.link(&looked, at, at + length);
             at += length;
             run_from = at;
         }
-        &self.copies
+        &self.sequences
     }
 
     /// Makes the places of a match findable: those behind its first, and the last ones.
     #[inline]
-    fn link(&mut self, looked: &Looked<'_>, first: usize, to: usize) {
+    fn link(&mut self, looked: &SearchedMessage<'_>, first: usize, to: usize) {
         for index in 0..2 * LINKED_BYTES {
             let at = if index < LINKED_BYTES { first + 1 + index } else { to - 2 * LINKED_BYTES + index };
             if at < looked.end {
@@ -203,7 +213,7 @@ impl Alone {
 
     /// The best match at a position, of length 0 if there is none; makes the position findable.
     #[inline(always)]
-    fn longest(&mut self, before: &impl Before, looked: &Looked<'_>, at: usize) -> Match {
+    fn longest(&mut self, before: &impl Prefix, looked: &SearchedMessage<'_>, at: usize) -> Match {
         let eight = looked.eight(at);
         let mut best = self.replace(eight, at).map_or(Match::default(), |from| looked.match_at(at, eight, from));
         if best.length < GOOD_BYTES {
@@ -217,7 +227,7 @@ impl Alone {
 
     /// Heap it holds.
     pub fn heap_bytes(&self) -> usize {
-        size_of_val(&*self.places) + self.copies.capacity() * size_of::<Copy>()
+        size_of_val(&*self.places) + self.sequences.capacity() * size_of::<ResolvedSequence>()
     }
 }
 
@@ -229,13 +239,13 @@ mod tests {
     fn a_message_may_be_longer_than_what_the_table_can_name() {
         let mut message: Vec<u8> = (0..PLACES_MAX + 100_000).map(|at| (at % 251) as u8).collect();
         message[PLACES_MAX..].iter_mut().for_each(|byte| *byte ^= 0x80);
-        let mut alone = Alone::default();
-        let copies = alone.find(&message, 32 << 10, 1 << 21);
+        let mut alone = StandaloneMatcher::default();
+        let sequences = alone.find(&message, 32 << 10, 1 << 21);
         let mut rebuilt: Vec<u8> = Vec::with_capacity(message.len());
-        for copy in copies {
-            rebuilt.extend_from_slice(&message[rebuilt.len()..rebuilt.len() + copy.literals as usize]);
-            let from = rebuilt.len() - copy.distance as usize;
-            (from..from + copy.length as usize).for_each(|at| rebuilt.push(rebuilt[at]));
+        for sequence in sequences {
+            rebuilt.extend_from_slice(&message[rebuilt.len()..rebuilt.len() + sequence.literals as usize]);
+            let from = rebuilt.len() - sequence.distance as usize;
+            (from..from + sequence.length as usize).for_each(|at| rebuilt.push(rebuilt[at]));
         }
         assert!(rebuilt == message[..rebuilt.len()] && message.len() - rebuilt.len() < 101_000, "{}", rebuilt.len());
     }

@@ -3,7 +3,8 @@
 //! JSON has the seq in front of the body, in the head; ETF behind it, in the tail.     Spec  docs/protocol.md 1.2, 2.2.
 
 use crate::{
-    entropy::tables::Form, history::message_sizes::MessageSize, search::standalone::Copy, stream::state::StreamState,
+    entropy::tables::Form, history::message_sizes::MessageSize, search::standalone::ResolvedSequence,
+    stream::state::StreamState,
 };
 
 /// Longest head.
@@ -194,14 +195,14 @@ impl Head {
         self.is_copied_whole
     }
 
-    /// Puts what is copied of it in front of the copies of a body.
-    pub fn put_in_front(&self, copies: &mut Vec<Copy>) {
-        if let Some(first) = copies.first_mut() {
+    /// Puts what is copied of it in front of the sequences of a body.
+    pub fn put_in_front(&self, sequences: &mut Vec<ResolvedSequence>) {
+        if let Some(first) = sequences.first_mut() {
             first.literals += self.last_run();
         }
-        let own =
-            self.copies().iter().map(|copy| Copy { literals: copy.run, length: copy.length, distance: copy.distance });
-        copies.splice(..0, own);
+        let own = self.copies().iter();
+        let own = own.map(|copy| ResolvedSequence { literals: copy.run, length: copy.length, distance: copy.distance });
+        sequences.splice(..0, own);
     }
 
     /// Appends the whole of it, copied or not.

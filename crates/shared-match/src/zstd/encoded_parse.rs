@@ -1,4 +1,4 @@
-//! Program: a parse as zstd blocks, with everything done that does not depend on the connection.
+//! Encoded parse: a parse as zstd blocks, with everything done that does not depend on the connection.
 //!
 //! What is left per connection: the offsets, the state of the offsets' code, and the head with its seq. Sequences are
 //! coded from the last to the first, and so are literals, so a head that stands in front is what comes last in both.
@@ -9,7 +9,7 @@ use super::{
     sequence::{CodedSequence, SEQUENCE_BYTES_MAX, States},
 };
 use crate::{
-    entropy::bits::{self, BitBuffer, BitWriter, Few},
+    entropy::bits::{self, BitBuffer, BitWriter, SmallBits},
     entropy::fse::FseState,
     entropy::tables::Tables,
     parse::{Alignment, Offset, Sequence},
@@ -30,12 +30,12 @@ const HEADERS_BYTES_MAX: usize = 16;
 
 /// How one offset comes about: `distances[slot] + addend`.
 #[derive(Clone, Copy, Debug)]
-struct Offsetting {
+struct OffsetFixup {
     slot: u8,
     addend: u32,
 }
 
-impl Offsetting {
+impl OffsetFixup {
     const REPEAT_LAST: Self = Self { slot: 0, addend: 1 };
 
     fn of(sequence: &Sequence, sources: &References) -> Self {
@@ -59,7 +59,7 @@ impl Offsetting {
 struct Step {
     between: u64,
     between_bits: u8,
-    offsetting: Offsetting,
+    fixup: OffsetFixup,
 }
 
 /// The first sequence of a body: the literals of a head come in front of its own.
@@ -67,7 +67,7 @@ struct Step {
 struct First {
     literals: u32,
     length: u32,
-    offsetting: Offsetting,
+    fixup: OffsetFixup,
     /// Its alignment is the one with which a head is copied.
     follows_head: bool,
 }
@@ -75,9 +75,8 @@ struct First {
 impl First {
     #[inline]
     fn coded(&self, head: &Head, distances: &Offsets) -> CodedSequence {
-        let offsetting =
-            if self.follows_head && head.is_copied_whole() { Offsetting::REPEAT_LAST } else { self.offsetting };
-        CodedSequence::new(self.literals + head.last_run(), self.length, codes::offset(offsetting.value(distances)))
+        let fixup = if self.follows_head && head.is_copied_whole() { OffsetFixup::REPEAT_LAST } else { self.fixup };
+        CodedSequence::new(self.literals + head.last_run(), self.length, codes::offset(fixup.value(distances)))
     }
 }
 
@@ -98,30 +97,30 @@ struct Block {
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub struct Program {
+pub struct EncodedParse {
     blocks: Vec<Block>,
     sources: References,
 }
 
-impl Program {
+impl EncodedParse {
     /// Prepares the `sequences` of a body; its head is copied from that of `head_source`, if they refer to it.
     pub fn new(bytes: &[u8], sequences: &[Sequence], tables: &Tables, head_source: Option<BodyId>) -> Self {
         let sources = References::of(sequences, head_source);
         let mut builder = Builder { tables, sources: &sources, head_source, blocks: Vec::new() };
-        let (mut at, mut begun) = (0, 0);
+        let (mut at, mut block_start) = (0, 0);
         let mut pending: Vec<Sequence> = Vec::new();
         let mut literals: Vec<u8> = Vec::new();
         for sequence in sequences {
             let mut run = sequence.literals as usize;
-            if !pending.is_empty() && (literals.len() + run > LITERALS_MAX || at - begun >= CONTENT_BYTES) {
+            if !pending.is_empty() && (literals.len() + run > LITERALS_MAX || at - block_start >= CONTENT_BYTES) {
                 builder.push(&mut literals, &mut pending);
-                begun = at;
+                block_start = at;
             }
             while literals.len() + run > LITERALS_MAX {
                 let taken = LITERALS_MAX - literals.len();
                 literals.extend_from_slice(&bytes[at..at + taken]);
                 builder.push(&mut literals, &mut pending);
-                (at, run, begun) = (at + taken, run - taken, at + taken);
+                (at, run, block_start) = (at + taken, run - taken, at + taken);
             }
             literals.extend_from_slice(&bytes[at..at + run]);
             pending.push(Sequence { literals: run as u32, ..*sequence });
@@ -204,14 +203,14 @@ impl Builder<'_> {
                 Step {
                     between: between.0,
                     between_bits: between.1 as u8,
-                    offsetting: Offsetting::of(sequence, self.sources),
+                    fixup: OffsetFixup::of(sequence, self.sources),
                 }
             })
             .collect();
         let first = first.map(|sequence| First {
             literals: sequence.literals,
             length: sequence.length,
-            offsetting: Offsetting::of(sequence, self.sources),
+            fixup: OffsetFixup::of(sequence, self.sources),
             follows_head: self.head_source == Some(sequence.alignment.source) && sequence.alignment.shift == 0,
         });
         let coded = tables.bytes.bits_of(literals).map(|_| tables.bytes.bits(literals));
@@ -260,7 +259,7 @@ impl Block {
                         Some(states) => states.code(tables, &sequence),
                         None => {
                             states = Some(States::start(tables, &sequence));
-                            Few::default()
+                            SmallBits::default()
                         }
                     };
                     writer.put_two(codes, sequence.extra());
@@ -287,11 +286,11 @@ impl Block {
     fn put_steps(&self, tables: &Tables, distances: &Offsets, writer: &mut BitWriter<'_>) -> Option<States> {
         let (last, earlier) = self.steps.split_first()?;
         let (literals, matches) = self.lengths?;
-        let offset = codes::offset(last.offsetting.value(distances));
+        let offset = codes::offset(last.fixup.value(distances));
         let mut offsets = tables.offsets.start(offset.symbol);
         writer.put_two((last.between, last.between_bits.into()).into(), offset.extra().into());
         for step in earlier {
-            let value = step.offsetting.value(distances);
+            let value = step.fixup.value(distances);
             let symbol = codes::offset_symbol(value);
             let (leaving, bits) = tables.offsets.code(&mut offsets, symbol as u8);
             let (leaving, bits) = (leaving | step.between << bits, bits + u32::from(step.between_bits));
@@ -320,7 +319,7 @@ impl Block {
                 let run = coded.run();
                 let whole = run.bits as usize / 8;
                 writer.put_bytes(&run.bytes[..whole]);
-                let mut few = Few::default();
+                let mut few = SmallBits::default();
                 if run.bits % 8 > 0 {
                     few = few.and((run.bytes[whole].into(), run.bits % 8));
                 }

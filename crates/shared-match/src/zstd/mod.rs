@@ -11,7 +11,7 @@ pub mod section;
 mod sequence;
 pub mod standalone;
 
-pub use encoded_parse::Program;
+pub use encoded_parse::EncodedParse;
 
 use crate::{
     search::dictionary::{Dictionary, USED_BYTES},

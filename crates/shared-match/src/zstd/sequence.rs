@@ -1,7 +1,7 @@
 //! Sequence: one sequence as its three codes, and how far these are: the same for what many get and for what one gets alone.
 
 use crate::{
-    entropy::bits::Few,
+    entropy::bits::SmallBits,
     entropy::fse::FseState,
     entropy::tables::Tables,
     zstd::codes::{self, Coded},
@@ -32,7 +32,7 @@ impl CodedSequence {
 
     /// What stands behind its codes.
     #[inline]
-    pub fn extra(&self) -> Few {
+    pub fn extra(&self) -> SmallBits {
         [self.run, self.length, self.offset].map(Coded::extra).into_iter().collect()
     }
 }
@@ -58,7 +58,7 @@ impl States {
 
     /// Codes one more: the bits that leave.
     #[inline]
-    pub fn code(&mut self, tables: &Tables, sequence: &CodedSequence) -> Few {
+    pub fn code(&mut self, tables: &Tables, sequence: &CodedSequence) -> SmallBits {
         let codes = [
             tables.offsets.code(&mut self.offsets, sequence.offset.symbol),
             tables.matches.code(&mut self.matches, sequence.length.symbol),
@@ -69,7 +69,7 @@ impl States {
 
     /// Initial state of a decoder.
     #[inline]
-    pub fn ends(&self, tables: &Tables) -> Few {
+    pub fn ends(&self, tables: &Tables) -> SmallBits {
         let ends =
             [tables.matches.end(self.matches), tables.offsets.end(self.offsets), tables.literals.end(self.literals)];
         ends.into_iter().collect()

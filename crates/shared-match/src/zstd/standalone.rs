@@ -1,4 +1,4 @@
-//! Alone: a message that no other connection gets, as zstd blocks, with tables of its own where these pay.
+//! StandaloneMatcher: a message that no other connection gets, as zstd blocks, with tables of its own where these pay.
 
 use super::{
     ZstdDecoder, block_header, raw_blocks,
@@ -10,7 +10,7 @@ use crate::{
     entropy::fse::{FseTable, normalise},
     entropy::huffman::Huffman,
     entropy::tables::{Histogram, Tables},
-    search::standalone::Copy,
+    search::standalone::ResolvedSequence,
     zstd::codes::{self, LITERALS_RUN_MAX, LITERALS_SYMBOLS, MATCH_SYMBOLS, OFFSET_SYMBOLS},
 };
 
@@ -23,43 +23,43 @@ const OWN_TABLES_MIN: usize = 512;
 /// Size of the trained tables if they must be sent again.
 const TRAINED_BYTES: usize = 320;
 
-/// Room for a block, kept between messages.
+/// BlockScratch for a block, kept between messages.
 #[derive(Debug, Default)]
-pub struct Room {
+pub struct BlockScratch {
     literals: Vec<u8>,
-    sequences: Vec<CodedSequence>,
+    coded: Vec<CodedSequence>,
 }
 
-impl Room {
+impl BlockScratch {
     /// Heap it holds.
     pub fn heap_bytes(&self) -> usize {
-        self.literals.capacity() + self.sequences.capacity() * size_of::<CodedSequence>()
+        self.literals.capacity() + self.coded.capacity() * size_of::<CodedSequence>()
     }
 }
 
-/// Appends `message`, of which `copies` repeat what stands before.
+/// Appends `message`, of which `sequences` repeat what stands before.
 pub fn write(
     decoder: &mut ZstdDecoder,
     tables: &Tables,
-    room: &mut Room,
+    scratch: &mut BlockScratch,
     message: &[u8],
-    copies: &[Copy],
+    sequences: &[ResolvedSequence],
     out: &mut Vec<u8>,
 ) {
     decoder.begin(out);
     if message.len() < CODED_BYTES_MIN {
         return raw_blocks(message, out);
     }
-    let Room { literals, sequences } = room;
+    let BlockScratch { literals, coded } = scratch;
     literals.clear();
-    sequences.clear();
-    let mut block = Block { decoder, tables, literals, sequences, last_offsets: [0; 3] };
-    let (mut at, mut begun) = (0, 0);
-    for copy in copies {
-        let mut run = copy.literals as usize;
-        if at - begun >= CONTENT_BYTES {
+    coded.clear();
+    let mut block = Block { decoder, tables, literals, sequences: coded, last_offsets: [0; 3] };
+    let (mut at, mut block_start) = (0, 0);
+    for sequence in sequences {
+        let mut run = sequence.literals as usize;
+        if at - block_start >= CONTENT_BYTES {
             block.end(out);
-            begun = at;
+            block_start = at;
         }
         if run > LITERALS_RUN_MAX as usize {
             block.end(out);
@@ -68,11 +68,11 @@ pub fn write(
                 block.end(out);
             }
             (at, run) = (at + run, 0);
-            begun = at;
+            block_start = at;
         }
         block.literals.extend_from_slice(&message[at..at + run]);
-        block.push(run as u32, copy);
-        at += run + copy.length as usize;
+        block.push(run as u32, sequence);
+        at += run + sequence.length as usize;
     }
     for piece in message[at..].chunks(CONTENT_BYTES - LITERALS_RUN_MAX as usize) {
         block.literals.extend_from_slice(piece);
@@ -91,21 +91,21 @@ struct Block<'a> {
 }
 
 impl Block<'_> {
-    fn push(&mut self, run: u32, copy: &Copy) {
+    fn push(&mut self, run: u32, sequence: &ResolvedSequence) {
         // Behind no literals the value 1 means the second of them, and so on (RFC 8878 §3.1.1.5).
         let first = usize::from(run == 0);
-        let known = self.last_offsets.iter().skip(first).position(|offset| *offset == copy.distance);
+        let known = self.last_offsets.iter().skip(first).position(|offset| *offset == sequence.distance);
         let value = match known {
             Some(known) => {
                 self.last_offsets[..=known + first].rotate_right(1);
                 known as u32 + 1
             }
             None => {
-                self.last_offsets = [copy.distance, self.last_offsets[0], self.last_offsets[1]];
-                copy.distance + 3
+                self.last_offsets = [sequence.distance, self.last_offsets[0], self.last_offsets[1]];
+                sequence.distance + 3
             }
         };
-        self.sequences.push(CodedSequence::new(run, copy.length, codes::offset(value)));
+        self.sequences.push(CodedSequence::new(run, sequence.length, codes::offset(value)));
     }
 
     fn end(&mut self, out: &mut Vec<u8>) {
@@ -210,7 +210,7 @@ impl Block<'_> {
         }
         bits::append(out, (self.sequences.len() + 1) * SEQUENCE_BYTES_MAX, |writer| {
             let mut states = States::start(tables, last);
-            writer.put_few(last.extra());
+            writer.put_small(last.extra());
             for sequence in earlier.iter().rev() {
                 writer.put_two(states.code(tables, sequence), sequence.extra());
             }

@@ -5,7 +5,7 @@ use crate::{
     messages::{event, private, whole},
 };
 use guildhall_shared_match::{
-    BodyId, Container, DeflateStream, Domain, Forgotten, Form, Limits, Matcher, Scope, Tables, ZstdStream,
+    BodyId, Container, DeflateStream, Domain, Evicted, Form, Limits, Matcher, Scope, Tables, ZstdStream,
 };
 use guildhall_stdx::Rng;
 
@@ -111,13 +111,13 @@ impl Connection {
         let message = whole(form, name, self.seq, body);
         let mut wire = Vec::new();
         let written = match (&mut self.stream, id) {
-            (_, None) => Err(Forgotten),
+            (_, None) => Err(Evicted),
             (Stream::Zstd(stream), Some(id)) => matcher.zstd(stream, id, self.seq, &mut wire),
             (Stream::Deflate(stream), Some(id)) => matcher.deflate(stream, id, self.seq, &mut wire),
         };
         match written {
             Ok(()) => self.check(rng, &wire, &message),
-            Err(Forgotten) => {
+            Err(Evicted) => {
                 assert!(wire.is_empty(), "an unwritten message left no bytes");
                 self.write_alone(rng, matcher, &message);
             }
@@ -127,8 +127,8 @@ impl Connection {
     fn write_alone(&mut self, rng: &mut Rng, matcher: &mut Matcher, message: &[u8]) {
         let mut wire = Vec::new();
         match &mut self.stream {
-            Stream::Zstd(stream) => matcher.zstd_alone(stream, message, &mut wire),
-            Stream::Deflate(stream) => matcher.deflate_alone(stream, message, &mut wire),
+            Stream::Zstd(stream) => matcher.zstd_standalone(stream, message, &mut wire),
+            Stream::Deflate(stream) => matcher.deflate_standalone(stream, message, &mut wire),
         }
         self.check(rng, &wire, message);
     }

@@ -119,7 +119,7 @@ fn whoever_has_another_or_none_is_told_so() {
     let mut matcher = matcher(Form::Json);
     let mut wire = Vec::new();
     let mut stream = ZstdStream::with_dictionary(known.shared.clone());
-    matcher.zstd_alone(&mut stream, b"what is said to one alone, and long enough to be coded", &mut wire);
+    matcher.zstd_standalone(&mut stream, b"what is said to one alone, and long enough to be coded", &mut wire);
     assert_eq!(zstd_safe::get_dict_id_from_frame(&wire).map(|id| id.get()), Some(known.shared.number()));
     for mut reader in [other.reader(), DCtx::create()] {
         assert_eq!(read(&mut reader, &wire, 100), Err("Dictionary mismatch"));
@@ -157,7 +157,7 @@ fn out_of_reach_it_is_not_referred_to() {
         // The tables of the stream first.
         for (index, message) in [pieces(400), pieces(400)].iter().enumerate() {
             let [taken, without] = [&mut line, &mut without]
-                .map(|line| line.send(message, |stream, wire| matcher.zstd_alone(stream, message, wire)));
+                .map(|line| line.send(message, |stream, wire| matcher.zstd_standalone(stream, message, wire)));
             match begin + 400 * index {
                 0..=1_048_576 => assert!(taken * 5 < without * 4, "{taken} instead of {without} bytes from {begin} on"),
                 _ => assert_eq!(taken, without, "from {begin} on"),
@@ -165,7 +165,7 @@ fn out_of_reach_it_is_not_referred_to() {
         }
         for length in [3 * window / 2, 1_000, 2 * window, 1_000] {
             let message = pieces(length);
-            line.send(&message, |stream, wire| matcher.zstd_alone(stream, &message, wire));
+            line.send(&message, |stream, wire| matcher.zstd_standalone(stream, &message, wire));
         }
     }
 }

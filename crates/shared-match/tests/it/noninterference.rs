@@ -38,8 +38,8 @@ impl Stream {
         if !written {
             let message = whole(Form::Json, name, seq, body);
             match self {
-                Self::Zstd(stream) => matcher.zstd_alone(stream, &message, &mut out),
-                Self::Deflate(stream) => matcher.deflate_alone(stream, &message, &mut out),
+                Self::Zstd(stream) => matcher.zstd_standalone(stream, &message, &mut out),
+                Self::Deflate(stream) => matcher.deflate_standalone(stream, &message, &mut out),
             }
         }
         out
