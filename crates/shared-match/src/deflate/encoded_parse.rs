@@ -10,10 +10,10 @@ use super::{
 };
 use crate::{
     entropy::bits::{self, BitWriter, PUT_BITS_MAX, SmallBits},
+    history::BodyId,
     parse::{Alignment, Sequence},
-    search::candidates::ITSELF,
+    search::source::{Reference, Source},
     stream::envelope::Head,
-    stream::position_ring::BodyId,
     stream::references::{Offsets, References},
 };
 
@@ -160,7 +160,12 @@ fn dynamic_codes_for(
     // Those that are seen count the more: others are still likely where connections differ.
     distances[..DISTANCE_SYMBOLS].fill(1);
     for Alignment { source, shift } in sequences.iter().map(|sequence| sequence.alignment) {
-        let distance = if source == ITSELF { Some(shift.unsigned_abs()) } else { distance_of(source) };
+        let distance = match source.reference() {
+            Reference::Itself => Some(shift.unsigned_abs()),
+            Reference::Body(id) => distance_of(id),
+            // Streams of deflate begin with none.
+            Reference::Dictionary => None,
+        };
         if let Some(distance) = distance.filter(|distance| (1..=WINDOW_BYTES_MAX).contains(distance)) {
             distances[usize::from(code::distance_symbol(distance).symbol)] += DISTANCE_WEIGHT;
         }
@@ -191,7 +196,7 @@ impl EncodedParse {
             bytes[at..match_at].iter().for_each(|byte| builder.literal(*byte));
             builder.length(sequence.length);
             let Alignment { source, shift } = sequence.alignment;
-            builder.distance(if source == ITSELF { 0 } else { sources.slot(source) }, -shift as u32);
+            builder.distance(if source == Source::ITSELF { 0 } else { sources.slot(source) }, -shift as u32);
             at = match_at + sequence.length as usize;
         }
         bytes[at..].iter().for_each(|byte| builder.literal(*byte));

@@ -4,7 +4,7 @@
 //! Invariants  W1 what lies between two bodies of a stream is the sum of what was sent in between, so a ring need not
 //!             remember each position.
 
-use crate::stream::position_ring::BodyId;
+use super::BodyId;
 
 /// What all messages with a body have in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

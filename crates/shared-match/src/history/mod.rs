@@ -20,8 +20,7 @@ pub use domain::{Domain, DomainHistory, PARENTS_MAX, Scope};
 
 use crate::{
     history::message_sizes::{MessageSize, MessageSizes},
-    search::dictionary::DICTIONARY,
-    stream::position_ring::BodyId,
+    search::source::BODY_ID_END,
 };
 use domain::{CAPACITY_MIN, GRAIN, NAMED_MAX};
 use foldhash::fast::FixedState;
@@ -38,6 +37,9 @@ const BYTES_MIN: usize = 4 << 20;
 const IDS_MAX: usize = 1 << 17;
 /// Domains that are drawn when one has to give way.
 const CANDIDATES: usize = 16;
+
+/// A body's number in its matcher; later ones are larger. 0 is of none.
+pub type BodyId = u32;
 
 /// A domain's index in the history.
 pub type Slot = u32;
@@ -159,7 +161,7 @@ impl History {
 
     /// The next id. It is used up even if its body is not kept, so that ids do not depend on what bodies hold.
     fn new_id(&mut self, size: MessageSize) -> BodyId {
-        if self.next_id == DICTIONARY {
+        if self.next_id == BODY_ID_END {
             self.clear();
         }
         if self.ids.len() == IDS_MAX {
@@ -411,15 +413,15 @@ mod tests {
     #[test]
     fn ids_begin_again_before_those_with_a_meaning_of_their_own() {
         let mut history = History::new(1 << 16);
-        history.next_id = DICTIONARY - 2;
-        history.first = DICTIONARY - 2;
+        history.next_id = BODY_ID_END - 2;
+        history.first = BODY_ID_END - 2;
         let ids = [(); 4].map(|()| {
             let id = push(&mut history, PUBLIC, 1, b"body");
             assert!(has(&history, id, b"body"));
             id
         });
-        assert_eq!(ids, [DICTIONARY - 2, DICTIONARY - 1, 1, 2]);
-        assert!(history.entry(DICTIONARY - 1).is_none() && history.entry(DICTIONARY).is_none());
+        assert_eq!(ids, [BODY_ID_END - 2, BODY_ID_END - 1, 1, 2]);
+        assert!(history.entry(BODY_ID_END - 1).is_none() && history.entry(BODY_ID_END).is_none());
     }
 
     #[test]

@@ -5,11 +5,11 @@
 
 use crate::{
     deflate,
+    history::BodyId,
     history::SearchDomains,
     limits::Effort,
     parse::dictionary_parses::DictionaryParses,
     parse::selection::{Groups, Probes},
-    stream::position_ring::BodyId,
     zstd,
 };
 

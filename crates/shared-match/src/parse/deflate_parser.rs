@@ -18,14 +18,22 @@ const ENDS_TRIED_MAX: usize = 64;
 const MATCH_MAX: usize = MATCH_BYTES_MAX as usize;
 const MATCH_MIN: usize = 3;
 
-/// No candidate: a literal.
-const LITERAL: u32 = u32::MAX;
+/// The first step of the cheapest path from a position.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Literal,
+    /// So many bytes at most of one of the position's candidates.
+    Match {
+        candidate: u16,
+        length: u32,
+    },
+}
 
 /// A candidate that may be part of the cheapest path, and what its offset costs.
 #[derive(Clone, Copy, Debug)]
 struct FilteredCandidate {
     /// Which of the position's candidates it is.
-    index: u32,
+    index: u16,
     length: u32,
     offset: f32,
 }
@@ -33,7 +41,7 @@ struct FilteredCandidate {
 impl FilteredCandidate {
     #[inline]
     fn of(index: usize, candidate: &Candidate, prices: &DeflatePrices) -> Self {
-        Self { index: index as u32, length: candidate.length, offset: prices.distance(candidate.offset) }
+        Self { index: index as u16, length: candidate.length, offset: prices.distance(candidate.offset) }
     }
 }
 
@@ -42,8 +50,8 @@ impl FilteredCandidate {
 pub struct Parser {
     /// Behind `PADDING` more: bits of the body from each position on.
     costs: Vec<f32>,
-    /// By position: which candidate is the first step of that, and how many of its bytes.
-    steps: Vec<(u32, u32)>,
+    /// By position: the first step of that.
+    steps: Vec<Step>,
 }
 
 impl Parser {
@@ -74,11 +82,11 @@ impl Parser {
         // Remaining values of another parse there are never read.
         let room = PADDING + bytes.len() + 1;
         self.costs.resize(self.costs.len().max(room), 0.0);
-        self.steps.resize(self.steps.len().max(bytes.len()), (LITERAL, 1));
+        self.steps.resize(self.steps.len().max(bytes.len()), Step::Literal);
         self.costs[room - 1] = 0.0;
         for at in (0..bytes.len()).rev() {
             let mut least = prices.literal(bytes[at]) + self.cost(at + 1);
-            let mut step = (LITERAL, 1);
+            let mut step = Step::Literal;
             let mut shorter = MATCH_MIN - 1;
             for FilteredCandidate { index, length, offset, .. } in filtered(at) {
                 let length = length as usize;
@@ -90,14 +98,14 @@ impl Parser {
                     let ends_from = (shorter + 1).max(longest.saturating_sub(ENDS_TRIED_MAX));
                     let cost = offset + self.cheapest_end(prices, at, ends_from, longest);
                     if cost < least {
-                        (least, step) = (cost, (index, longest as u32));
+                        (least, step) = (cost, Step::Match { candidate: index, length: longest as u32 });
                     }
                 }
                 if length > MATCH_MAX {
                     let pieces = length.div_ceil(MATCH_MAX) as f32;
                     let cost = pieces * (offset + prices.match_length(MATCH_MAX)) + self.cost(at + length);
                     if cost < least {
-                        (least, step) = (cost, (index, length as u32));
+                        (least, step) = (cost, Step::Match { candidate: index, length: length as u32 });
                     }
                 }
                 shorter = longest;
@@ -140,13 +148,12 @@ impl Parser {
         let mut sequences = Vec::new();
         let (mut at, mut literals) = (0, 0);
         while at < length {
-            let (index, longest) = self.steps[at];
-            if index == LITERAL {
+            let Step::Match { candidate, length: longest } = self.steps[at] else {
                 literals += 1;
                 at += 1;
                 continue;
-            }
-            let candidate = &candidates.at(at)[index as usize];
+            };
+            let candidate = &candidates.at(at)[usize::from(candidate)];
             let alignment = Alignment { source: candidate.source, shift: candidate.from as i32 - at as i32 };
             let end = at + self.step_length(prices, at, longest as usize);
             while at < end {

@@ -13,11 +13,12 @@ pub mod selection;
 mod zstd_parser;
 
 use crate::{
+    history::BodyId,
     history::{History, HistoryEntry},
     parse::prices::Prices,
-    search::candidates::{Candidate, Candidates, ITSELF},
-    search::dictionary::{DICTIONARY, Dictionary},
-    stream::position_ring::BodyId,
+    search::candidates::{Candidate, Candidates},
+    search::dictionary::Dictionary,
+    search::source::{Reference, Source},
 };
 
 /// Bodies that one parse may refer to: each is looked up on every connection.
@@ -26,12 +27,13 @@ pub const SOURCES_MAX: usize = 240;
 /// A source and its shift against the body: `from - at`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alignment {
-    pub source: BodyId,
+    pub source: Source,
     pub shift: i32,
 }
 
 impl Alignment {
-    const NONE: Self = Self { source: BodyId::MAX, shift: 0 };
+    /// None: a match within a body copies from in front of it.
+    const NONE: Self = Self { source: Source::ITSELF, shift: 0 };
 }
 
 /// Form of a sequence's offset.
@@ -61,12 +63,13 @@ pub struct Past<'a> {
 }
 
 impl<'a> Past<'a> {
-    /// The bytes of a source other than the body itself.
-    pub fn bytes(&self, id: BodyId) -> Option<&'a [u8]> {
-        if id == DICTIONARY {
-            return self.dictionary.map(|(dictionary, _)| dictionary.content());
+    /// The bytes of a source; none of the body itself, and of one that was evicted.
+    pub fn bytes(&self, source: Source) -> Option<&'a [u8]> {
+        match source.reference() {
+            Reference::Itself => None,
+            Reference::Dictionary => self.dictionary.map(|(dictionary, _)| dictionary.content()),
+            Reference::Body(id) => self.history.entry(id).map(|entry| self.history.bytes(entry)),
         }
-        self.history.entry(id).map(|source| self.history.bytes(source))
     }
 }
 
@@ -94,20 +97,15 @@ impl Parser {
         let sequences = self.parse_with(task, prices, |_| true);
         match best_sources(&sequences) {
             None => sequences,
-            Some(best) => self.parse_with(task, prices, |found| best.binary_search(&found.source).is_ok()),
+            Some(best) => self.parse_with(task, prices, |id| best.binary_search(&id).is_ok()),
         }
     }
 
-    fn parse_with(
-        &mut self,
-        task: Task<'_>,
-        prices: Prices<'_>,
-        allowed: impl Fn(&Candidate) -> bool,
-    ) -> Vec<Sequence> {
-        let may_use = |at: usize, candidate: &Candidate| match candidate.source {
-            ITSELF => at as u32 - candidate.from <= task.reach,
-            DICTIONARY => true,
-            _ => allowed(candidate),
+    fn parse_with(&mut self, task: Task<'_>, prices: Prices<'_>, allowed: impl Fn(BodyId) -> bool) -> Vec<Sequence> {
+        let may_use = |at: usize, candidate: &Candidate| match candidate.source.reference() {
+            Reference::Itself => at as u32 - candidate.from <= task.reach,
+            Reference::Dictionary => true,
+            Reference::Body(id) => allowed(id),
         };
         match prices {
             Prices::Zstd(prices) => self.repeats.parse(task, prices, may_use),
@@ -121,9 +119,8 @@ pub fn best_sources(sequences: &[Sequence]) -> Option<Vec<BodyId>> {
     if sequences.len() <= SOURCES_MAX {
         return None;
     }
-    let mut given: Vec<(BodyId, u32)> =
-        sequences.iter().map(|sequence| (sequence.alignment.source, sequence.length)).collect();
-    given.retain(|(source, _)| !matches!(*source, ITSELF | DICTIONARY));
+    let given = sequences.iter().filter_map(|sequence| Some((sequence.alignment.source.body_id()?, sequence.length)));
+    let mut given: Vec<(BodyId, u32)> = given.collect();
     given.sort_unstable();
     given.dedup_by(|later, first| {
         let is_same = later.0 == first.0;

@@ -10,15 +10,15 @@
 
 use crate::{
     counters::Counters,
+    history::BodyId,
     history::message_sizes::MessageSizes,
     history::{History, HistoryEntry, SearchDomains},
     limits::Effort,
     parse::prices::Prices,
     parse::{Parser, Past, Sequence, Task},
-    search::candidates::ITSELF,
     search::dictionary::Dictionary,
     search::finder::{MatchFinder, SIMILAR_MAX, SearchLimits, SearchTask, Similar},
-    stream::position_ring::BodyId,
+    search::source::Source,
     stream::references::{StreamCursor, Unresolved},
     stream::state::StreamState,
 };
@@ -346,7 +346,7 @@ pub fn rebuilds(bytes: &[u8], past: Past<'_>, sequences: &[Sequence]) -> bool {
         let length = sequence.length as usize;
         let from = (at as i32 + sequence.alignment.shift) as usize;
         let is_equal = match sequence.alignment.source {
-            ITSELF => from < at && bytes[from..from + length] == bytes[at..at + length],
+            Source::ITSELF => from < at && bytes[from..from + length] == bytes[at..at + length],
             // An evicted source was compared when it was found.
             source => {
                 past.bytes(source).is_none_or(|source| source.get(from..from + length) == Some(&bytes[at..at + length]))
@@ -361,6 +361,8 @@ pub fn rebuilds(bytes: &[u8], past: Past<'_>, sequences: &[Sequence]) -> bool {
 /// the body goes on.
 pub fn head_source(history: &History, body: &HistoryEntry, sequences: &[Sequence]) -> Option<BodyId> {
     let is_named = |id: &BodyId| history.entry(*id).is_some_and(|source| source.name == body.name);
-    let first = sequences.first().filter(|first| first.alignment.shift == 0).map(|first| first.alignment.source);
-    first.filter(is_named).or_else(|| sequences.iter().map(|sequence| sequence.alignment.source).filter(is_named).max())
+    let first = sequences.first().filter(|first| first.alignment.shift == 0);
+    let first = first.and_then(|first| first.alignment.source.body_id()).filter(is_named);
+    let bodies = || sequences.iter().filter_map(|sequence| sequence.alignment.source.body_id());
+    first.or_else(|| bodies().filter(is_named).max())
 }

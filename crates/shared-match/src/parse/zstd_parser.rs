@@ -5,11 +5,8 @@
 
 use super::{Alignment, Offset, Past, Sequence, Task};
 use crate::{
-    history::position::equal_bytes,
-    parse::prices::ZstdPrices,
-    search::candidates::{Candidate, ITSELF},
-    search::dictionary::DICTIONARY,
-    stream::position_ring::BodyId,
+    history::BodyId, history::position::equal_bytes, parse::prices::ZstdPrices, search::candidates::Candidate,
+    search::source::Source,
 };
 
 /// A repeat that long is taken without looking at the ways around it.
@@ -35,28 +32,28 @@ impl Node {
 
 /// Price of an offset that is said in full.
 fn explicit_price(prices: &ZstdPrices, candidate: &Candidate) -> i32 {
-    let address = if matches!(candidate.source, ITSELF | DICTIONARY) { 0 } else { prices.address() };
+    let address = if candidate.source.body_id().is_some() { prices.address() } else { 0 };
     prices.offset(candidate.offset + 3) + address
 }
 
 /// Bytes of sources that repeats refer to: each position compares up to three.
 struct SourceBytes<'a> {
     past: Past<'a>,
-    known: [(BodyId, &'a [u8]); SOURCE_SLOTS],
+    known: [(Source, &'a [u8]); SOURCE_SLOTS],
 }
 
 impl<'a> SourceBytes<'a> {
     fn new(past: Past<'a>) -> Self {
         // No slot of this number is asked for.
-        Self { past, known: [(ITSELF, &[]); SOURCE_SLOTS] }
+        Self { past, known: [(Source::ITSELF, &[]); SOURCE_SLOTS] }
     }
 
     /// The bytes of a body other than the parsed one; none of one that was evicted.
     #[inline]
-    fn get(&mut self, id: BodyId) -> &'a [u8] {
-        let slot = &mut self.known[id as usize % SOURCE_SLOTS];
-        if slot.0 != id {
-            *slot = (id, self.past.bytes(id).unwrap_or_default());
+    fn get(&mut self, source: Source) -> &'a [u8] {
+        let slot = &mut self.known[source.number() % SOURCE_SLOTS];
+        if slot.0 != source {
+            *slot = (source, self.past.bytes(source).unwrap_or_default());
         }
         slot.1
     }
@@ -147,7 +144,7 @@ impl Parser {
                 break;
             }
             let Ok(from) = usize::try_from(at as i32 + alignment.shift) else { continue };
-            let length = if alignment.source == ITSELF {
+            let length = if alignment.source == Source::ITSELF {
                 // The copied range may overlap the written one.
                 equal_bytes(&bytes[at..end], &bytes[from..])
             } else {

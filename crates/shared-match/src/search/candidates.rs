@@ -3,16 +3,12 @@
 //! Owns        per position the candidates that are longer than every nearer one.
 //! Limits      those of the search that finds them (`finder`).
 
-use crate::stream::position_ring::BodyId;
-
-/// A body may look back into itself.
-pub const ITSELF: BodyId = 0;
+use super::source::Source;
 
 /// Equal bytes in an earlier body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// [`ITSELF`], [`DICTIONARY`](crate::search::dictionary::DICTIONARY) or an earlier body.
-    pub source: BodyId,
+    pub source: Source,
     /// Position in the source.
     pub from: u32,
     /// Number of equal bytes.

@@ -13,13 +13,10 @@
 use crate::{
     history::position::equal_bytes,
     search::standalone::{Match, Prefix, SearchedMessage},
-    stream::position_ring::BodyId,
     zstd::WINDOW_BYTES,
 };
 use std::ops::Range;
 
-/// Stands for the dictionary among the sources of a parse. No body has this number.
-pub const DICTIONARY: BodyId = BodyId::MAX - 1;
 /// A stream refers to its dictionary while it is not longer than this. Later it has better, and is written as all others are.
 pub const USED_BYTES: u32 = 1 << 20;
 /// Longer bodies are not looked for in dictionaries: they are rare, and would hold up others.

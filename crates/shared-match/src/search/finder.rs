@@ -1,12 +1,13 @@
 //! Search: the two newest positions of each of two hashes, as zstd's `dfast` has them, and a greedy or lazy choice among them; or all of
 //! them as candidates for the optimal parse.
 //!
-//! Owns        `HashIndex` (two hash tables of one domain), `MatchFinder` with the index of the similar bodies of one parse.
-//! Invariants  the index depends on bodies of the domain alone. The recipients of a body play no part before `MatchFinder::parse`; its
+//! Owns        `MatchFinder`, with the index of the similar bodies of one parse.
+//! Invariants  the recipients of a body play no part before `MatchFinder::parse`; its
 //!             result serves connections that have its sources and similar bodies.
-//! Limits      the two newest positions of each hash; `HashIndex` takes as many bytes as its domain's ring at most.
+//! Limits      the two newest positions of each hash.
 
 use crate::{
+    history::BodyId,
     history::{
         DomainHistory, History, HistoryEntry, PARENTS_MAX, SearchDomains,
         hash_index::{LONG_BYTES, Position, SHORT_BYTES, WAYS, eight_at},
@@ -14,16 +15,16 @@ use crate::{
     },
     limits::Effort,
     parse::{Alignment, Offset, Sequence, best_sources},
-    search::candidates::{Candidate, Candidates, ITSELF},
-    search::dictionary::{DICTIONARY, Dictionary},
+    search::candidates::{Candidate, Candidates},
+    search::dictionary::Dictionary,
+    search::near_index::NearIndex,
+    search::source::{Reference, Source},
     search::standalone::ResolvedSequence,
-    stream::position_ring::BodyId,
 };
 use smallvec::SmallVec;
 
-/// One position in so many is inserted: of a similar body, and of the body itself. A match that begins between two of them is extended
+/// One position in so many of the body itself is inserted into the near index. A match that begins between two of them is extended
 /// backwards.
-const SIMILAR_STEP: usize = 3;
 const ITSELF_STEP: usize = 4;
 /// Literals without a match after which the search skips one more position at a time, as a power of two.
 const SKIP_LOG: usize = 6;
@@ -33,8 +34,8 @@ const FAST_SKIP_LOG: usize = 4;
 const FAST_AHEAD: usize = 8;
 /// And how far ahead the bodies that these name.
 const FOUND_AHEAD: usize = 3;
-/// Resolved sources that are remembered per parse.
-const SOURCES: usize = 128;
+/// Bodies of the index that are remembered per parse.
+const CACHED_ENTRIES: usize = 128;
 /// A match of this length is taken without a look at other candidates or the next position.
 const GOOD_BYTES: usize = 32;
 /// Shortest match.
@@ -49,68 +50,6 @@ const LOOKED_AT_ONE_IN: usize = 4;
 
 /// Similar bodies of a parse, newest first.
 pub type Similar = [Option<BodyId>; SIMILAR_MAX];
-
-/// Index of the similar bodies of one parse, and of the parsed part of the body itself.
-///
-/// Bodies of all parses stand one after the other in one space of positions. Entries of earlier parses are below `begin`, so nothing is
-/// cleared between parses.
-#[derive(Debug)]
-struct NearIndex {
-    table: Box<[[u32; WAYS]; NEAR_SLOTS]>,
-    /// How many slots this parse uses, as a power of two.
-    log: u32,
-    /// Where the bodies of this parse begin, and where the next one will.
-    begin: u32,
-    end: u32,
-}
-
-const NEAR_LOG_MAX: u32 = 12;
-const NEAR_SLOTS: usize = 1 << NEAR_LOG_MAX;
-
-impl Default for NearIndex {
-    fn default() -> Self {
-        let table = vec![[0; WAYS]; NEAR_SLOTS].into_boxed_slice().try_into().expect("as many");
-        Self { table, log: NEAR_LOG_MAX, begin: 1, end: 1 }
-    }
-}
-
-impl NearIndex {
-    /// For another parse, with bodies of so many bytes together.
-    fn start(&mut self, bytes: usize) {
-        self.log = bytes.max(1).ilog2().clamp(6, NEAR_LOG_MAX);
-        self.begin = self.end;
-        if u32::MAX - self.begin <= bytes as u32 {
-            self.table.fill([0; WAYS]);
-            (self.begin, self.end) = (1, 1);
-        }
-    }
-
-    /// Where a body of so many bytes stands.
-    fn place(&mut self, bytes: usize) -> u32 {
-        let begin = self.end;
-        self.end += bytes as u32;
-        begin
-    }
-
-    #[inline]
-    fn slot(&self, four: u32) -> usize {
-        (four.wrapping_mul(0x9E37_79B1) >> (32 - self.log)) as usize % NEAR_SLOTS
-    }
-
-    #[inline]
-    fn insert(&mut self, four: u32, place: u32) {
-        let slot = self.slot(four);
-        let slot = &mut self.table[slot];
-        *slot = [place, slot[0]];
-    }
-
-    fn insert_all(&mut self, bytes: &[u8], begin: u32) {
-        for at in (0..(bytes.len() + 1).saturating_sub(4)).step_by(SIMILAR_STEP) {
-            let four = bytes[at..].first_chunk().expect("four bytes");
-            self.insert(u32::from_le_bytes(*four), begin + at as u32);
-        }
-    }
-}
 
 /// Limits of the search for one format and effort.
 #[derive(Clone, Copy, Debug)]
@@ -145,19 +84,19 @@ pub struct SearchTask<'a> {
     pub dictionary: Option<(&'a Dictionary, u32)>,
 }
 
-/// A body that was found at a place.
+/// A body that was found at a position of the index.
 #[derive(Clone, Copy, Debug, Default)]
-struct Source {
+struct CachedEntry {
     id: BodyId,
     begin: Position,
     length: u32,
-    /// How far back it is on the connection; 0: it must not be used.
-    distance: u32,
+    /// How far back it is on the connection; none if it must not be used.
+    distance: Option<u32>,
 }
 
 /// An alignment that was used, the bytes of its source, and its offset on the connection that the search is for.
 #[derive(Clone, Copy)]
-struct Repeat<'a> {
+struct RecentOffset<'a> {
     alignment: Alignment,
     source: &'a [u8],
     offset: u32,
@@ -206,41 +145,45 @@ impl SearchLimits {
 /// See the module. Scratch memory of parses.
 #[derive(Debug)]
 pub struct MatchFinder {
-    sources: [Source; SOURCES],
+    entries: [CachedEntry; CACHED_ENTRIES],
     near: NearIndex,
     candidates: Candidates,
 }
 
 impl Default for MatchFinder {
     fn default() -> Self {
-        Self { sources: [Source::default(); SOURCES], near: NearIndex::default(), candidates: Candidates::default() }
+        Self {
+            entries: [CachedEntry::default(); CACHED_ENTRIES],
+            near: NearIndex::default(),
+            candidates: Candidates::default(),
+        }
     }
 }
 
 /// A body in the index of near ones: its bytes, and where they begin there.
 #[derive(Clone, Copy)]
-struct Near<'a> {
+struct NearBody<'a> {
     bytes: &'a [u8],
-    id: BodyId,
+    source: Source,
     begin: u32,
     /// How far back it is on the connection.
     distance: u32,
 }
 
 /// State of one parse.
-struct Parse<'a, 'p, U> {
+struct Search<'a, 'p, U> {
     task: SearchTask<'a>,
     limits: SearchLimits,
     bytes: &'a [u8],
     /// The body's own, and its parents.
     domains: SmallVec<[&'a DomainHistory; PARENTS_MAX + 1]>,
     /// Similar bodies, and the body itself as the last.
-    near: SmallVec<[Near<'a>; SIMILAR_MAX + 1]>,
+    near: SmallVec<[NearBody<'a>; SIMILAR_MAX + 1]>,
     index: &'p mut NearIndex,
-    sources: &'p mut [Source; SOURCES],
+    entries: &'p mut [CachedEntry; CACHED_ENTRIES],
     usable: U,
     /// The last alignments, with the bytes of their sources and their offsets on the connection that the search is for.
-    repeats: [Option<Repeat<'a>>; 3],
+    repeats: [Option<RecentOffset<'a>>; 3],
     /// Positions of the body in front of this one are in the index.
     inserted: usize,
     /// The slots of positions in front of this one have been prefetched.
@@ -280,7 +223,7 @@ impl MatchFinder {
             first.get_or_insert(alignment);
             sequences.push(ResolvedSequence { literals, length, distance });
         });
-        first.filter(|first| first.shift == 0 && !matches!(first.source, ITSELF | DICTIONARY)).map(|first| first.source)
+        first.filter(|first| first.shift == 0).and_then(|first| first.source.body_id())
     }
 
     /// Candidates that are `usable`, for the optimal parse.
@@ -301,30 +244,30 @@ impl MatchFinder {
         task: SearchTask<'a>,
         limits: SearchLimits,
         mut usable: U,
-    ) -> Parse<'a, '_, U> {
+    ) -> Search<'a, '_, U> {
         let SearchTask { history, body, searched, similar, .. } = task;
-        self.sources = [Source::default(); SOURCES];
+        self.entries = [CachedEntry::default(); CACHED_ENTRIES];
         let bytes = history.bytes(body);
-        let mut near: SmallVec<[Near<'a>; SIMILAR_MAX + 1]> = SmallVec::new();
+        let mut near: SmallVec<[NearBody<'a>; SIMILAR_MAX + 1]> = SmallVec::new();
         for entry in similar.into_iter().flatten().filter_map(|id| history.entry(id)) {
             let similar = history.bytes(entry);
             let Some(distance) = usable(entry.id) else { continue };
             let similar = &similar[..similar.len().min(SIMILAR_BYTES_MAX)];
-            near.push(Near { bytes: similar, id: entry.id, begin: 0, distance });
+            near.push(NearBody { bytes: similar, source: Source::body(entry.id), begin: 0, distance });
         }
-        near.push(Near { bytes, id: ITSELF, begin: 0, distance: 0 });
+        near.push(NearBody { bytes, source: Source::ITSELF, begin: 0, distance: 0 });
         self.near.start(near.iter().map(|near| near.bytes.len()).sum());
         near.iter_mut().for_each(|near| near.begin = self.near.place(near.bytes.len()));
         // The newest last, so that it is found first.
         for near in near[..near.len() - 1].iter().rev() {
             self.near.insert_all(near.bytes, near.begin);
         }
-        Parse {
+        Search {
             bytes,
             domains: history.domains(searched).take(1 + limits.parents_max).collect(),
             near,
             index: &mut self.near,
-            sources: &mut self.sources,
+            entries: &mut self.entries,
             usable,
             repeats: [None; 3],
             inserted: 0,
@@ -335,7 +278,7 @@ impl MatchFinder {
     }
 }
 
-impl<'a, U: FnMut(BodyId) -> Option<u32>> Parse<'a, '_, U> {
+impl<'a, U: FnMut(BodyId) -> Option<u32>> Search<'a, '_, U> {
     fn sequences(self) -> Vec<Sequence> {
         let mut sequences = Vec::with_capacity(32);
         self.run(|sequence, _| sequences.push(sequence));
@@ -397,7 +340,7 @@ impl<'a, U: FnMut(BodyId) -> Option<u32>> Parse<'a, '_, U> {
         let eight = eight_at(self.bytes, at);
         let mut best: Option<Match<'a>> = None;
         for index in usize::from(at == anchor)..3 {
-            let Some(Repeat { alignment, source, offset }) = self.repeats[index] else { break };
+            let Some(RecentOffset { alignment, source, offset }) = self.repeats[index] else { break };
             let Ok(from) = usize::try_from(at as i32 + alignment.shift) else { continue };
             let Some(there) = source.get(from..).and_then(|rest| rest.first_chunk::<4>()) else { continue };
             if u32::from_le_bytes(*there) != eight as u32 {
@@ -471,7 +414,7 @@ impl<'a, U: FnMut(BodyId) -> Option<u32>> Parse<'a, '_, U> {
         let eight = eight_at(self.bytes, at);
         let four = (eight as u32).to_le_bytes();
         for index in usize::from(at == anchor)..3 {
-            let Some(Repeat { alignment, source, offset }) = self.repeats[index] else { break };
+            let Some(RecentOffset { alignment, source, offset }) = self.repeats[index] else { break };
             // A negative position is beyond any source.
             let from = (at as i32 + alignment.shift) as u32 as usize;
             if source.get(from..).and_then(|rest| rest.first_chunk()) == Some(&four) {
@@ -501,25 +444,25 @@ impl<'a, U: FnMut(BodyId) -> Option<u32>> Parse<'a, '_, U> {
     fn in_dictionary(&self, at: usize) -> Option<Match<'a>> {
         let (dictionary, distance) = self.task.dictionary?;
         let found = dictionary.longest(&self.bytes[at..]).filter(|found| found.len() > SHORT_BYTES)?;
-        let alignment = Alignment { source: DICTIONARY, shift: found.start as i32 - at as i32 };
+        let alignment = Alignment { source: Source::DICTIONARY, shift: found.start as i32 - at as i32 };
         Some(Match::new(found.len(), alignment, dictionary.content(), distance))
     }
 
     /// The match of a similar body or of the body itself.
     #[inline]
     fn near(&mut self, eight: u64, way: usize, at: usize) -> Option<Match<'a>> {
-        let place = self.index.table[self.index.slot(eight as u32)][way];
+        let place = self.index.look_up(eight as u32)[way];
         if place < self.index.begin {
             return None;
         }
-        let Near { bytes: source, id, begin, distance } = *self.near.iter().rev().find(|near| near.begin <= place)?;
+        let NearBody { bytes, source, begin, distance } = *self.near.iter().rev().find(|near| near.begin <= place)?;
         let from = (place - begin) as usize;
-        if id == ITSELF && at - from > self.limits.reach {
+        if source == Source::ITSELF && at - from > self.limits.reach {
             return None;
         }
-        let length = self.equal(at, source, from);
-        let alignment = Alignment { source: id, shift: from as i32 - at as i32 };
-        (length >= MATCH_BYTES_MIN).then(|| Match::new(length, alignment, source, distance))
+        let length = self.equal(at, bytes, from);
+        let alignment = Alignment { source, shift: from as i32 - at as i32 };
+        (length >= MATCH_BYTES_MIN).then(|| Match::new(length, alignment, bytes, distance))
     }
 
     /// The match at a place of a domain.
@@ -527,26 +470,26 @@ impl<'a, U: FnMut(BodyId) -> Option<u32>> Parse<'a, '_, U> {
     fn probe(&mut self, domain: &'a DomainHistory, position: Option<Position>, at: usize) -> Option<Match<'a>> {
         let position = position.filter(|position| domain.begins_with(*position, &self.bytes[at..]))?;
         let id = domain.body_at(position);
-        let known = &mut self.sources[(id.wrapping_mul(0x9E37_79B1) >> 25) as usize % SOURCES];
+        let known = &mut self.entries[(id.wrapping_mul(0x9E37_79B1) >> 25) as usize % CACHED_ENTRIES];
         if known.id != id {
             // The index may have newer bodies by now.
             *known = match domain.entry_at(position, id).filter(|entry| entry.id < self.task.body.id) {
                 Some(entry) => {
-                    let distance = (self.usable)(id).unwrap_or(0);
-                    Source { id, begin: domain.position(entry), length: entry.len() as u32, distance }
+                    let distance = (self.usable)(id);
+                    CachedEntry { id, begin: domain.position(entry), length: entry.len() as u32, distance }
                 }
-                None => Source { id, ..Source::default() },
+                None => CachedEntry { id, ..CachedEntry::default() },
             };
         }
-        let Source { begin, length, distance, .. } = *known;
-        let from = position.behind(begin, domain.capacity());
-        if distance == 0 || from >= length {
+        let CachedEntry { begin, length, distance, .. } = *known;
+        let (from, distance) = (position.behind(begin, domain.capacity()), distance?);
+        if from >= length {
             return None;
         }
-        let source = domain.bytes(begin, length);
-        let length = self.equal(at, source, from as usize);
-        let alignment = Alignment { source: id, shift: from as i32 - at as i32 };
-        (length >= MATCH_BYTES_MIN).then(|| Match::new(length, alignment, source, distance))
+        let bytes = domain.bytes(begin, length);
+        let length = self.equal(at, bytes, from as usize);
+        let alignment = Alignment { source: Source::body(id), shift: from as i32 - at as i32 };
+        (length >= MATCH_BYTES_MIN).then(|| Match::new(length, alignment, bytes, distance))
     }
 
     /// All candidates of each position, nearest first and each longer than every nearer one.
@@ -569,8 +512,11 @@ impl<'a, U: FnMut(BodyId) -> Option<u32>> Parse<'a, '_, U> {
             let mut add = |found: Option<Match<'a>>| {
                 let Some(Match { length, alignment: Alignment { source, shift }, offset, .. }) = found else { return };
                 let added = Candidate { source, from: (at as i32 + shift) as u32, length: length as u32, offset };
-                // Itself is 0, and nearest.
-                let nearness = |known: &Candidate| known.source.wrapping_sub(1);
+                let nearness = |known: &Candidate| match known.source.reference() {
+                    Reference::Itself => BodyId::MAX,
+                    Reference::Dictionary => BodyId::MAX - 1,
+                    Reference::Body(id) => id - 1,
+                };
                 let index = here.iter().take_while(|known| nearness(known) >= nearness(&added)).count();
                 if here[..index].iter().all(|known| known.length < added.length) {
                     here.insert(index, added);
@@ -594,7 +540,7 @@ impl<'a, U: FnMut(BodyId) -> Option<u32>> Parse<'a, '_, U> {
                 && let Some(Match { length, alignment, offset, .. }) = self.in_dictionary(at)
             {
                 let from = (at as i32 + alignment.shift) as u32;
-                here.push(Candidate { source: DICTIONARY, from, length: length as u32, offset });
+                here.push(Candidate { source: Source::DICTIONARY, from, length: length as u32, offset });
             }
             candidates.extend(here.iter().copied());
         }
@@ -608,7 +554,7 @@ impl<'a, U: FnMut(BodyId) -> Option<u32>> Parse<'a, '_, U> {
 
     fn push(&mut self, emit: &mut impl FnMut(Sequence, u32), literals: usize, found: Match<'a>) {
         let Match { alignment, source, offset: distance, .. } = found;
-        let used = Some(Repeat { alignment, source, offset: distance });
+        let used = Some(RecentOffset { alignment, source, offset: distance });
         let first = usize::from(literals == 0);
         let known = self.repeats.iter().position(|known| known.is_some_and(|known| known.alignment == alignment));
         let mut offset = match known.filter(|index| *index >= first) {

@@ -3,4 +3,6 @@
 pub mod candidates;
 pub mod dictionary;
 pub mod finder;
+mod near_index;
+pub mod source;
 pub mod standalone;

@@ -9,11 +9,11 @@
 //! Limits      `GROUPS_MAX` groups of up to `GROUP_BODIES_MAX`, `AGE_MAX` bodies, and the reach that the caller gives; the oldest
 //!             are forgotten.
 
-use crate::history::message_sizes::{MessageSizes, SET_BITS};
+use crate::history::{
+    BodyId,
+    message_sizes::{MessageSizes, SET_BITS},
+};
 use guildhall_prefetch::prefetch;
-
-/// A body's number in its matcher; later ones are larger.
-pub type BodyId = u32;
 
 /// Groups that a connection remembers, of 16 bytes.
 pub const GROUPS_MAX: usize = 180;

@@ -1,11 +1,10 @@
 //! References: the bodies that a parse refers to, and how far back each is in one connection's stream.
 
 use crate::{
+    history::BodyId,
     history::message_sizes::MessageSizes,
     parse::{Alignment, SOURCES_MAX, Sequence},
-    search::candidates::ITSELF,
-    search::dictionary::DICTIONARY,
-    stream::position_ring::BodyId,
+    search::source::{Reference, Source},
     stream::state::StreamState,
 };
 use smallvec::SmallVec;
@@ -76,17 +75,20 @@ impl References {
         let mut sources = Self { has_head: head.is_some(), ..Self::default() };
         sources.sources.extend(head.map(|id| ReferencedBody { id, excess: 0 }));
         for Alignment { source, shift } in sequences.iter().map(|sequence| sequence.alignment) {
-            if source == ITSELF {
-                sources.own = sources.own.max(shift.unsigned_abs());
-                continue;
-            }
-            if source == DICTIONARY {
-                sources.dictionary = sources.dictionary.max(Some(-shift));
-                continue;
-            }
-            match sources.sources.iter_mut().find(|known| known.id == source) {
+            let id = match source.reference() {
+                Reference::Itself => {
+                    sources.own = sources.own.max(shift.unsigned_abs());
+                    continue;
+                }
+                Reference::Dictionary => {
+                    sources.dictionary = sources.dictionary.max(Some(-shift));
+                    continue;
+                }
+                Reference::Body(id) => id,
+            };
+            match sources.sources.iter_mut().find(|known| known.id == id) {
                 Some(known) => known.excess = known.excess.max(-shift),
-                None => sources.sources.push(ReferencedBody { id: source, excess: -shift }),
+                None => sources.sources.push(ReferencedBody { id, excess: -shift }),
             }
         }
         sources
@@ -99,12 +101,15 @@ impl References {
     }
 
     /// The slot of a source.
-    pub fn slot(&self, id: BodyId) -> u8 {
-        match self.sources.iter().position(|source| source.id == id) {
-            Some(index) => index as u8 + 1,
+    pub fn slot(&self, source: Source) -> u8 {
+        match source.reference() {
+            Reference::Itself => 0,
+            Reference::Body(id) => {
+                let index = self.sources.iter().position(|known| known.id == id);
+                index.map_or(0, |index| index as u8 + 1)
+            }
             // The last.
-            None if id == DICTIONARY => self.sources.len() as u8 + 1,
-            None => 0,
+            Reference::Dictionary => self.sources.len() as u8 + 1,
         }
     }
 
@@ -139,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_small_window_is_not_served_by_far_references_of_a_text_to_itself() {
-        let alignment = Alignment { source: ITSELF, shift: -700 };
+        let alignment = Alignment { source: Source::ITSELF, shift: -700 };
         let sequence = Sequence { literals: 900, length: 9, alignment, offset: Offset::Explicit };
         let sources = References::of(&[sequence], None);
         let mut distances = Offsets::default();
@@ -154,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_dictionary_that_is_out_of_reach_serves_nobody() {
-        let alignment = Alignment { source: DICTIONARY, shift: -700 };
+        let alignment = Alignment { source: Source::DICTIONARY, shift: -700 };
         let sequence = Sequence { literals: 900, length: 9, alignment, offset: Offset::Explicit };
         let sources = References::of(&[sequence], None);
         let mut distances = Offsets::default();
@@ -166,6 +171,6 @@ mod tests {
         assert_eq!(resolve(0), Err(Unresolved), "there is none");
         assert_eq!(resolve((1 << 20) - 699), Err(Unresolved));
         assert_eq!(resolve((1 << 20) - 700), Ok(()));
-        assert_eq!(sources.slot(DICTIONARY), 1);
+        assert_eq!(sources.slot(Source::DICTIONARY), 1);
     }
 }

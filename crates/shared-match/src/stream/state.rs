@@ -4,11 +4,7 @@
 //!             are the same.
 //! Invariants  K1 a position is that of a body that was written to this very stream, whole.
 
-use crate::{
-    history::message_sizes::MessageSizes,
-    stream::position_ring::{BodyId, PositionRing},
-    zstd,
-};
+use crate::{history::BodyId, history::message_sizes::MessageSizes, stream::position_ring::PositionRing, zstd};
 
 /// Digits whose age is kept; a seq with more is written with all of its digits.
 const DIGITS_MAX: usize = 10;

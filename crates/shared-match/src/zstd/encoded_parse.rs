@@ -12,10 +12,10 @@ use crate::{
     entropy::bits::{self, BitBuffer, BitWriter, SmallBits},
     entropy::fse::FseState,
     entropy::tables::Tables,
+    history::BodyId,
     parse::{Alignment, Offset, Sequence},
-    search::candidates::ITSELF,
+    search::source::Source,
     stream::envelope::{HEAD_BYTES_MAX, Head, HeadCopy},
-    stream::position_ring::BodyId,
     stream::references::{Offsets, References},
     zstd::codes,
 };
@@ -42,7 +42,7 @@ impl OffsetFixup {
         let Alignment { source, shift } = sequence.alignment;
         match sequence.offset {
             Offset::Repeat(value) => Self { slot: 0, addend: u32::from(value) },
-            Offset::Explicit if source == ITSELF => Self { slot: 0, addend: (3 - shift) as u32 },
+            Offset::Explicit if source == Source::ITSELF => Self { slot: 0, addend: (3 - shift) as u32 },
             Offset::Explicit => Self { slot: sources.slot(source), addend: (3 - shift) as u32 },
         }
     }
@@ -211,7 +211,8 @@ impl Builder<'_> {
             literals: sequence.literals,
             length: sequence.length,
             fixup: OffsetFixup::of(sequence, self.sources),
-            follows_head: self.head_source == Some(sequence.alignment.source) && sequence.alignment.shift == 0,
+            follows_head: self.head_source.map(Source::body) == Some(sequence.alignment.source)
+                && sequence.alignment.shift == 0,
         });
         let coded = tables.bytes.bits_of(literals).map(|_| tables.bytes.bits(literals));
         let literals_bytes_max = literals.len().max(coded.as_ref().map_or(0, |coded| coded.run().bytes.len()));

@@ -7,4 +7,4 @@ mod example;
 mod messages;
 mod noninterference;
 mod tables;
-mod templates;
+mod similar_events;
