@@ -76,17 +76,17 @@ struct Connection {
 enum Kind {
     Zstd,
     /// Beginning with a dictionary, each with one of these, or with none.
-    Begun(&'static [Known]),
+    WithDictionary(&'static [Known]),
     Deflate(Container, u8),
 }
 
 fn connect(rng: &mut Rng, kind: Kind) -> Connection {
     let (stream, reader) = match kind {
-        Kind::Begun(known) if rng.chance(0.9) => {
+        Kind::WithDictionary(known) if rng.chance(0.9) => {
             let known = &known[rng.below(known.len() as u64) as usize];
             (Stream::Zstd(ZstdStream::with_dictionary(known.shared.clone())), Reader::Zstd(Box::new(known.reader())))
         }
-        Kind::Begun(_) => return connect(rng, Kind::Zstd),
+        Kind::WithDictionary(_) => return connect(rng, Kind::Zstd),
         Kind::Zstd => (Stream::Zstd(ZstdStream::default()), Reader::Zstd(Box::new(zstd_safe::DCtx::create()))),
         Kind::Deflate(container, bits) => {
             let inflate = flate2::Decompress::new(container == Container::Zlib);
@@ -201,8 +201,8 @@ fn zstd_streams_are_read_by_libzstd() {
 #[test]
 fn zstd_streams_with_dictionaries_are_read_by_libzstd() {
     for seed in 0..6 {
-        run(seed, Form::Json, Kind::Begun(Known::all()), 600);
-        run(seed + 100, Form::Etf, Kind::Begun(Known::all()), 400);
+        run(seed, Form::Json, Kind::WithDictionary(Known::all()), 600);
+        run(seed + 100, Form::Etf, Kind::WithDictionary(Known::all()), 400);
     }
 }
 
@@ -227,7 +227,7 @@ fn permessage_deflate_with_takeover_is_read_by_inflate() {
 fn streams_of_crowds_are_read_as_well() {
     for (count, steps) in [(90, 250), (300, 120)] {
         run_with(count, 1, Form::Json, Kind::Zstd, steps);
-        run_with(count, 2, Form::Etf, Kind::Begun(Known::all()), steps);
+        run_with(count, 2, Form::Etf, Kind::WithDictionary(Known::all()), steps);
         run_with(count, 3, Form::Json, Kind::Deflate(Container::Zlib, 15), steps);
         run_with(count, 4, Form::Json, Kind::Deflate(Container::PerMessage, 9), steps);
     }
@@ -237,7 +237,7 @@ fn streams_of_crowds_are_read_as_well() {
 /// deflate window themselves.
 #[test]
 fn nothing_out_of_the_window_is_referred_to() {
-    for kind in [Kind::Zstd, Kind::Begun(Known::all()), Kind::Deflate(Container::Zlib, 15)] {
+    for kind in [Kind::Zstd, Kind::WithDictionary(Known::all()), Kind::Deflate(Container::Zlib, 15)] {
         let mut rng = Rng::new(9);
         let mut matcher = Matcher::new(
             Form::Json,
@@ -281,7 +281,7 @@ fn nothing_out_of_the_window_is_referred_to() {
 /// More other texts than a parse has slots for, each worth a reference.
 #[test]
 fn a_text_may_quote_hundreds_of_others() {
-    for kind in [Kind::Zstd, Kind::Begun(Known::all()), Kind::Deflate(Container::Zlib, 15)] {
+    for kind in [Kind::Zstd, Kind::WithDictionary(Known::all()), Kind::Deflate(Container::Zlib, 15)] {
         let mut rng = Rng::new(5);
         let mut matcher = Matcher::new(Form::Json, Tables::built_in(Form::Json), Limits::default());
         let mut connections: Vec<Connection> = (0..3).map(|_| connect(&mut rng, kind)).collect();

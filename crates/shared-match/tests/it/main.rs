@@ -6,5 +6,5 @@ mod dictionary;
 mod example;
 mod messages;
 mod noninterference;
-mod tables;
 mod similar_events;
+mod tables;
