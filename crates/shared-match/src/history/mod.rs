@@ -14,7 +14,6 @@
 mod domain;
 pub mod hash_index;
 pub mod message_sizes;
-pub mod position;
 
 pub use domain::{Domain, DomainHistory, PARENTS_MAX, Scope};
 

@@ -5,8 +5,7 @@
 
 use super::{Alignment, Offset, Past, Sequence, Task};
 use crate::{
-    history::BodyId, history::position::equal_bytes, parse::prices::ZstdPrices, search::candidates::Candidate,
-    search::source::Source,
+    parse::prices::ZstdPrices, search::candidates::Candidate, search::compare::equal_bytes, search::source::Source,
 };
 
 /// A repeat that long is taken without looking at the ways around it.

@@ -11,7 +11,7 @@
 //!             `BODY_BYTES_MAX`, and the first `STANDALONE_BYTES_MAX` of other messages.
 
 use crate::{
-    history::position::equal_bytes,
+    search::compare::equal_bytes,
     search::standalone::{Match, Prefix, SearchedMessage},
     zstd::WINDOW_BYTES,
 };

@@ -11,11 +11,11 @@ use crate::{
     history::{
         DomainHistory, History, HistoryEntry, PARENTS_MAX, SearchDomains,
         hash_index::{LONG_BYTES, Position, SHORT_BYTES, WAYS, eight_at},
-        position::equal_bytes,
     },
     limits::Effort,
     parse::{Alignment, Offset, Sequence, best_sources},
     search::candidates::{Candidate, Candidates},
+    search::compare::equal_bytes,
     search::dictionary::Dictionary,
     search::near_index::NearIndex,
     search::source::{Reference, Source},

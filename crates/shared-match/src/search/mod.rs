@@ -1,6 +1,7 @@
 //! Search: earlier occurrences of a body's bytes, as zlib's and zstd's match finders have them.
 
 pub mod candidates;
+pub mod compare;
 pub mod dictionary;
 pub mod finder;
 mod near_index;

@@ -5,7 +5,7 @@
 //!             things that are alike, so what is near is as good as anything.
 //! Limits      messages of any length, of which the last `reach` bytes can be referred to; only the first `PLACES_MAX` are looked at.
 
-use crate::history::position::{eight, equal_bytes};
+use crate::search::compare::{eight, equal_bytes};
 
 const HASH_LOG_MAX: u32 = 15;
 const SLOTS_MAX: usize = 1 << HASH_LOG_MAX;
