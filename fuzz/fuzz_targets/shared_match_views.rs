@@ -1,4 +1,4 @@
-//! Two recipients of different views, in two worlds: what the narrower one may not view differs between these, in content only.
+//! Two recipients of different views, in two worlds that differ in the content of events that the first may not view.
 //!
 //! Input       one byte: format, encoding, whether zstd streams start with a dictionary, effort; then operations of one byte, most
 //!             with further bytes.
@@ -46,7 +46,7 @@ impl Connection {
     }
 }
 
-/// What is there twice.
+/// A matcher with its connections.
 struct World {
     matcher: Matcher,
     connections: [Connection; 2],

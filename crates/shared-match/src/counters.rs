@@ -1,6 +1,6 @@
-//! Counters: what a matcher has done.
+//! Counters: the work of a matcher.
 
-/// What was done so far.
+/// Work since the matcher was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Bodies searched.

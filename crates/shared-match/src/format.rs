@@ -53,7 +53,7 @@ pub(crate) trait Format {
     );
 }
 
-/// What there is of a body: what is shared by all connections that refer to the same dictionary, or to none.
+/// Parses of a body that are shared by all connections with the same dictionary, or by those without one.
 pub struct ParseSet<'a, P> {
     pub dictionary: Option<&'a Dictionary>,
     pub groups: &'a mut Groups<P>,

@@ -1,4 +1,4 @@
-//! Limits: what a matcher may hold, and how much a search may cost.
+//! Limits: bounds on a matcher's memory and on the cost of a search.
 
 use crate::history::Domain;
 
@@ -6,11 +6,11 @@ use crate::history::Domain;
 const GREEDY_AUDIENCE_MAX: u32 = 4;
 const LAZY_AUDIENCE_MAX: u32 = 32;
 
-/// What it may hold.
+/// Bounds on a matcher's memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes of bodies that later ones can refer to, over all domains, however many connections there are; the indexes take up to
-    /// as much again. See [`crate::Matcher::set_connections`].
+    /// Maximum size in bytes of the bodies that later ones can refer to, over all domains and for any number of connections. The
+    /// indexes take as many bytes again. See [`crate::Matcher::set_connections`].
     pub history_bytes_max: usize,
     /// Always this effort, whatever the audience: for tests and benches.
     pub effort: Option<Effort>,

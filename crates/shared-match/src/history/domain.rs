@@ -315,13 +315,13 @@ impl DomainHistory {
         }
     }
 
-    /// Asks memory for what `look_up` will read.
+    /// Prefetches the slots that `look_up` reads.
     #[inline]
     pub fn prefetch_index(&self, eight: u64) {
         self.index.prefetch(eight);
     }
 
-    /// Asks memory for the bodies that `look_up` would name first: the index has been asked for before.
+    /// Prefetches the bodies at the newest positions that `look_up` finds. The slots have been prefetched earlier.
     #[inline]
     pub fn prefetch_found(&self, eight: u64) {
         let found = self.index.look_up(eight);

@@ -3,8 +3,8 @@
 //! Owns        two hash tables of one domain: of a position's first eight bytes, and of its first five.
 //! Method      an entry is a position in the ring, and above it as many more bits of the hash as there is room for (its tag). So the
 //!             ring, which is mostly cold memory, is looked at only where the bytes are probably the same.
-//! Invariants  the index depends on bodies of the domain alone. An entry is a hint: the bytes at its position may have been
-//!             overwritten since, and whoever looks compares them.
+//! Invariants  the index depends on bodies of the domain alone. An entry is a hint: a newer body may have
+//!             overwritten the bytes at its position, so the search compares them.
 //! Limits      as many bytes as the domain's ring. A tag has 22 bits in the smallest ring and 4 in one of 256 MiB.
 
 use guildhall_prefetch::prefetch;
@@ -16,7 +16,7 @@ pub const SHORT_BYTES: usize = 5;
 pub const WAYS: usize = 2;
 /// Bytes of the ring per slot of each table, as a power of two.
 const SLOT_POSITIONS_LOG: u32 = 4;
-/// One position in so many is inserted: of a body into each table. A match that begins between two of them is extended backwards.
+/// Distance between two positions of a body that are inserted into each table. The search extends matches backwards over the gap.
 const LONG_STEP: usize = 4;
 const SHORT_STEP: usize = 3;
 /// The same for a body with a recipient or a few, into both tables: half of the inserts for two hundredths of the bytes.
@@ -177,7 +177,7 @@ impl HashIndex {
         }
         let layout = self.layout;
         let put = |slot: &mut [u32; WAYS], tag: u32, at: usize| {
-            // What is there of the last round was overwritten by this body.
+            // This body has overwritten positions of the last round.
             if slot[0].wrapping_sub(begin.0) & layout.position_mask >= at as u32 {
                 slot[1] = slot[0];
             }
@@ -236,7 +236,7 @@ impl HashIndex {
         [position(long, a), position(long, b), position(short, c), position(short, d)]
     }
 
-    /// Asks memory for what `look_up` will read.
+    /// Prefetches the slots that `look_up` reads.
     #[inline]
     pub fn prefetch(&self, eight: u64) {
         if !self.long.is_empty() {

@@ -13,7 +13,7 @@ use crate::{
     zstd,
 };
 
-/// What is known of a new body.
+/// A new body's search and its parses.
 #[derive(Debug)]
 pub struct EntryParses {
     pub id: BodyId,

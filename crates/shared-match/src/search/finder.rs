@@ -23,8 +23,7 @@ use crate::{
 };
 use smallvec::SmallVec;
 
-/// One position in so many of the body itself is inserted into the near index. A match that begins between two of them is extended
-/// backwards.
+/// Distance between two positions of the body itself in the near index. The search extends matches backwards over the gap.
 const ITSELF_STEP: usize = 4;
 /// Literals without a match after which the search skips one more position at a time, as a power of two.
 const SKIP_LOG: usize = 6;
@@ -387,7 +386,7 @@ impl<'a, U: FnMut(BodyId) -> Option<u32>> Search<'a, '_, U> {
         best
     }
 
-    /// Asks memory for what the indexes hold for the next positions, and for the bodies that they name for one of them.
+    /// Prefetches slots of the next positions, and the bodies that the index names for one of them.
     #[inline]
     fn look_ahead(&mut self, at: usize) {
         let end = (at + FAST_AHEAD).min((self.bytes.len() + 1).saturating_sub(LONG_BYTES));
@@ -395,7 +394,7 @@ impl<'a, U: FnMut(BodyId) -> Option<u32>> Search<'a, '_, U> {
             let eight = eight_at(self.bytes, ahead);
             self.domains.iter().for_each(|domain| domain.prefetch_index(eight));
         }
-        // What was asked for just now is not there yet.
+        // Slots that were prefetched just now have not arrived yet.
         if self.ahead > at + FOUND_AHEAD
             && at + FOUND_AHEAD < end
             && let Some(own) = self.domains.first()

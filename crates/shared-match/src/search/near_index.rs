@@ -2,7 +2,7 @@
 
 use crate::history::hash_index::WAYS;
 
-/// One position in so many of a similar body is inserted. A match that begins between two of them is extended backwards.
+/// Distance between two positions of a similar body that are inserted. The search extends matches backwards over the gap.
 const SIMILAR_STEP: usize = 3;
 
 /// Index of the similar bodies of one parse, and of the parsed part of the body itself.
@@ -30,7 +30,7 @@ impl Default for NearIndex {
 }
 
 impl NearIndex {
-    /// For another parse, with bodies of so many bytes together.
+    /// Begins another parse, whose bodies have `bytes` bytes together.
     pub fn start(&mut self, bytes: usize) {
         self.log = bytes.max(1).ilog2().clamp(6, NEAR_LOG_MAX);
         self.begin = self.end;
@@ -40,7 +40,7 @@ impl NearIndex {
         }
     }
 
-    /// Where a body of so many bytes stands.
+    /// Reserves places for a body of `bytes` bytes; returns the first.
     pub fn place(&mut self, bytes: usize) -> u32 {
         let begin = self.end;
         self.end += bytes as u32;

@@ -1,8 +1,8 @@
-//! Source: what a match copies from.
+//! Source: the bytes that a match copies.
 
 use crate::history::BodyId;
 
-/// What a match copies from.
+/// The bytes that a match copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reference {
     /// The body in front of the match.

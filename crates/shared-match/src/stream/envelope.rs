@@ -17,7 +17,7 @@ const BEFORE_NAME: &[u8] = b"{\"t\":\"";
 const BEFORE_ETF_NAME: &[u8] = b"d\0\x01td\0";
 const BEFORE_SEQ: &[u8] = b"\",\"s\":";
 
-/// What a body has in front of an event's `d`, and behind it: the parts of the envelope that all connections share.
+/// Bytes of a body in front of the event's `d`, and behind it: the part of the envelope that all connections share.
 pub fn around(form: Form) -> (&'static [u8], &'static [u8]) {
     match form {
         Form::Json => (b",\"op\":0,\"d\":", b"}"),

@@ -1,4 +1,4 @@
-//! Stream: what one connection was sent, and where it stands in its stream.
+//! Stream: the bodies that one connection was sent, and their positions in its stream.
 
 pub mod envelope;
 pub mod position_ring;
