@@ -1,9 +1,9 @@
 //! Two recipients of different views, in two worlds that differ in the content of events that the first may not view.
 //!
-//! Input       one byte: format, encoding, whether zstd streams start with a dictionary, effort; then operations of one byte, most
-//!             with further bytes.
-//! Oracle      the observer's connection carries identical bytes in both worlds; each connection of both decodes exactly what it was
-//!             sent, with libzstd or zlib fed only its bytes.
+//! Input       one byte: format, encoding, whether zstd streams start with a dictionary, effort; then operations of one
+//!             byte, most with further bytes.
+//! Oracle      the observer's connection carries identical bytes in both worlds; each connection of both decodes
+//!             exactly what it was sent, with libzstd or zlib fed only its bytes.
 // max_len: 4096
 #![no_main]
 

@@ -1,7 +1,8 @@
 //! Shared-match: compressed streams that share one match search per event.
 //!
-//! Owns        the search (`Matcher`, once per event), the streams (`ZstdStream`, `DeflateStream`, once per connection),
-//!             the trained tables (`Tables`), and dictionaries that a stream may start with (`Dictionary`).
+//! Owns        the search (`Matcher`, once per event), the streams (`ZstdStream`, `DeflateStream`, once per
+//!             connection), the trained tables (`Tables`), and dictionaries that a stream may start with
+//!             (`Dictionary`).
 //! Doors       `Matcher::push` per event; `Matcher::zstd` or `Matcher::deflate` per recipient; `zstd_standalone` and
 //!             `deflate_standalone` for single-recipient messages; `store` before IDENTIFY.
 //! Invariants  M1 the output of a connection is an ordinary stream of its format: any decoder reads it, message by
@@ -16,8 +17,8 @@
 //! Thousands of connections compress the same event against nearly the same history. The expensive part, the match
 //! search, is done once per event. Its result is a *parse*: literals and references to earlier events. The connections
 //! differ in the distance from their current position back to each of those events. A connection has no hash tables,
-//! only a ring with the positions of recent events in its stream, from which its offsets follow. The work per connection
-//! is to encode about fifteen offsets, and the head with its sequence number.
+//! only a ring with the positions of recent events in its stream, from which its offsets follow. The work per
+//! connection is to encode about fifteen offsets, and the head with its sequence number.
 //!
 //! A parse fits a connection that was sent all of its sources. Recipients of an event that were sent the same of a few
 //! probed bodies are a group, and use the same parses (`parse::selection`).
@@ -27,11 +28,11 @@
 //!
 //! # Why no stream contains data that its client did not receive
 //!
-//! A reference is written only after its source was found in the connection's own ring (`References::resolve`), and an event
-//! enters that ring only when it is written, completely, to that very stream (`StreamState::remember`). So a reference stands
-//! for bytes that this client has decoded before, or for bytes of a dictionary, which is public. Tests verify this: they
-//! decode every stream with a reference decoder that has seen only that stream; a reference to anything else would decode
-//! to other bytes, or fail.
+//! A reference is written only after its source was found in the connection's own ring (`References::resolve`), and an
+//! event enters that ring only when it is written, completely, to that very stream (`StreamState::remember`). So a
+//! reference stands for bytes that this client has decoded before, or for bytes of a dictionary, which is public. Tests
+//! verify this: they decode every stream with a reference decoder that has seen only that stream; a reference to
+//! anything else would decode to other bytes, or fail.
 //!
 //! Lengths are another matter, as with every compression: a short event resembles an earlier one. History and index
 //! belong to a visibility domain (`Domain`), so the length of an event on one connection depends on bodies that its

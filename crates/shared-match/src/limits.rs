@@ -9,8 +9,8 @@ const LAZY_AUDIENCE_MAX: u32 = 32;
 /// Bounds on a matcher's memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Maximum size in bytes of the bodies that later ones can refer to, over all domains and for any number of connections. The
-    /// indexes take as many bytes again. See [`crate::Matcher::set_connections`].
+    /// Maximum size in bytes of the bodies that later ones can refer to, over all domains and for any number of
+    /// connections. The indexes take as many bytes again. See [`crate::Matcher::set_connections`].
     pub history_bytes_max: usize,
     /// Always this effort, whatever the audience: for tests and benches.
     pub effort: Option<Effort>,
@@ -19,8 +19,8 @@ pub struct Limits {
 /// How much a body's search may cost, by the number of its recipients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Effort {
-    /// For a handful of recipients, and direct messages: each recipient has a parse of its own, which takes the first match that is
-    /// found. The recipients share the index of the domain, and nothing else.
+    /// For a handful of recipients, and direct messages: each recipient has a parse of its own, which takes the first
+    /// match that is found. The recipients share the index of the domain, and nothing else.
     Greedy,
     /// For a dozen: a match may wait for a better one.
     Lazy,

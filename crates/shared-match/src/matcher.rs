@@ -3,8 +3,9 @@
 //! Owns        the history, the parses of the newest bodies, and the trained tables. One per thread and form.
 //! Doors       `push` once per body; `zstd` and `deflate` once per connection, some after its stream's `prefetch`;
 //!             `zstd_standalone` and `deflate_standalone` for what one connection gets and no other.
-//! Limits      `Limits`; parses of the `PARSES_MAX` newest bodies, at most `selection::groups_max` groups per body and format, and as many
-//!             again for each of `dictionary_parses::DICTIONARIES_MAX` dictionaries. An older body is written as if it were this connection's alone.
+//! Limits      `Limits`; parses of the `PARSES_MAX` newest bodies, at most `selection::groups_max` groups per body and
+//!             format, and as many again for each of `dictionary_parses::DICTIONARIES_MAX` dictionaries. An older body
+//!             is written as if it were this connection's alone.
 
 use crate::{
     counters::Counters,
@@ -36,8 +37,8 @@ const WHOLE_MAX: usize = 8;
 /// Longest match in a zstd message that is written alone.
 const STANDALONE_MATCH_BYTES_MAX: usize = 32 << 10;
 
-/// Copies what it can of a head: from the head of a body of the same name that stands `alike` before this one's, or else from that of
-/// the newest message: its body, the distance, and its seq.
+/// Copies what it can of a head: from the head of a body of the same name that stands `alike` before this one's, or
+/// else from that of the newest message: its body, the distance, and its seq.
 fn copy_head(
     head: &mut Head,
     state: &StreamState,
@@ -130,9 +131,9 @@ impl Matcher {
         }
     }
 
-    /// Adds an event's body (the value of `d`), in the order in which connections are sent events. `audience` estimates how many
-    /// connections will be sent it in this form on a compressed stream; 0 and 1 mean a single one. None if the body is too long to be
-    /// shared: then its messages are written alone.
+    /// Adds an event's body (the value of `d`), in the order in which connections are sent events. `audience` estimates
+    /// how many connections will be sent it in this form on a compressed stream; 0 and 1 mean a single one. None if the
+    /// body is too long to be shared: then its messages are written alone.
     ///
     /// # Panics
     /// If `name` has more than 64 bytes (`NAME_BYTES_MAX`).
@@ -182,14 +183,15 @@ impl Matcher {
         Some(id)
     }
 
-    /// How many connections there are: the history holds 16 KiB for each, at least 4 MiB, within `Limits::history_bytes_max`. Without
-    /// a call it holds as much as the limit allows.
+    /// How many connections there are: the history holds 16 KiB for each, at least 4 MiB, within
+    /// `Limits::history_bytes_max`. Without a call it holds as much as the limit allows.
     pub fn set_connections(&mut self, count: usize) {
         self.history.set_connections(count);
     }
 
-    /// Not everybody in the guild may view a channel or thread any more: bodies of that class leave the public domains of the guild for
-    /// the restricted ones of `key`. A channel that everybody may view again does not take its bodies back.
+    /// Not everybody in the guild may view a channel or thread any more: bodies of that class leave the public domains
+    /// of the guild for the restricted ones of `key`. A channel that everybody may view again does not take its bodies
+    /// back.
     pub fn restrict(&mut self, guild: u64, channel: u64, key: u64) {
         self.history.restrict(guild, channel, key);
     }
@@ -228,7 +230,8 @@ impl Matcher {
         self.write::<Zstd>(&mut stream.state, &mut stream.decoder, with_dictionary, (index, id, seq), out)
     }
 
-    /// Which of the body's dictionaries the stream may refer to; it is looked through for the body now if it was not before.
+    /// Which of the body's dictionaries the stream may refer to; it is looked through for the body now if it was not
+    /// before.
     #[cold]
     fn with_dictionary(&mut self, stream: &ZstdStream, id: BodyId) -> Option<usize> {
         let index = self.parses_index(id)?;
@@ -273,7 +276,8 @@ impl Matcher {
         }
         let window = F::window(decoder);
         let position = state.position().wrapping_add(head.len() as u32);
-        // An offset says how far before the byte it is for, so up to a body's length more than the distance of the bodies.
+        // An offset says how far before the byte it is for, so up to a body's length more than the distance of the
+        // bodies.
         let reach = window.saturating_sub(bytes.len() as u32);
         let newest = state.newest(position);
         state.number(seq, position);
@@ -327,7 +331,8 @@ impl Matcher {
             Form::Etf => tail.begin_etf(name, seq),
         }
         let position = state.position().wrapping_add(head.len() as u32);
-        // An offset says how far before the byte it is for, so up to a body's length more than the distance of the bodies.
+        // An offset says how far before the byte it is for, so up to a body's length more than the distance of the
+        // bodies.
         let reach = window.saturating_sub(body_bytes as u32);
         let oldest_reached = state.oldest(position, reach, self.history.sizes());
         let newest = state.newest(position);

@@ -1,7 +1,7 @@
 //! Encoded parse: a parse as a block of deflate, with everything done but the distances and the head.
 //!
-//! Most are so short that the fixed code does best. A long one has codes of its own, in a block of its own behind the head's:
-//! of distances every symbol has a code then, for each connection has others.
+//! Most are so short that the fixed code does best. A long one has codes of its own, in a block of its own behind the
+//! head's: of distances every symbol has a code then, for each connection has others.
 
 use super::{
     DeflateDecoder, WINDOW_BYTES_MAX,
@@ -178,8 +178,8 @@ fn dynamic_codes_for(
 }
 
 impl EncodedParse {
-    /// Prepares the `sequences` of a body; its head is copied from that of `head_source`, if they refer to it. About how far back
-    /// sources are, `distance_of` tells.
+    /// Prepares the `sequences` of a body; its head is copied from that of `head_source`, if they refer to it. About
+    /// how far back sources are, `distance_of` tells.
     pub fn new(
         bytes: &[u8],
         sequences: &[Sequence],

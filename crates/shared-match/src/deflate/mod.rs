@@ -66,8 +66,8 @@ impl DeflateStream {
         self.state.leave_matcher();
     }
 
-    /// Asks memory for what a matcher will look at when the newest body is written to this stream: called some connections ahead,
-    /// nothing is waited for then. The struct itself is read.
+    /// Asks memory for what a matcher will look at when the newest body is written to this stream: called some
+    /// connections ahead, nothing is waited for then. The struct itself is read.
     #[inline]
     pub fn prefetch(&self) {
         self.state.prefetch();

@@ -1,4 +1,5 @@
-//! StandaloneMatcher: a message that no other connection gets, as deflate blocks: stored, with the fixed code, or with their own.
+//! StandaloneMatcher: a message that no other connection gets, as deflate blocks: stored, with the fixed code, or with
+//! their own.
 
 use super::{
     DeflateDecoder,
@@ -19,7 +20,8 @@ const CONTENT_BYTES: usize = 48 << 10;
 const COPY_BYTES_MAX: usize = 4;
 /// Overhead of a block, with rounding.
 const BLOCK_BYTES: usize = 32;
-/// What telling a code of its own takes, nearly always: with fewer symbols, which would take less, it saves less than that.
+/// What telling a code of its own takes, nearly always: with fewer symbols, which would take less, it saves less than
+/// that.
 const DESCRIPTION_BITS_MIN: u64 = 300;
 /// A stored block holds at most this.
 const STORED_BYTES_MAX: usize = 65_535;
@@ -89,7 +91,8 @@ fn put_block(symbols: &mut Symbols, content: &[u8], sequences: &[ResolvedSequenc
     }
 }
 
-/// Fewer bits than any code takes for symbols that occur so often: rules out most blocks, and costs a tenth of making a code.
+/// Fewer bits than any code takes for symbols that occur so often: rules out most blocks, and costs a tenth of making a
+/// code.
 fn entropy_bits(counts: &[u64]) -> u64 {
     let total = counts.iter().sum::<u64>() as f32;
     let used = counts.iter().filter(|count| **count > 0).map(|count| *count as f32);

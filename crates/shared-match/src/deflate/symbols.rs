@@ -3,7 +3,8 @@
 //! Why         runs of literals are so short and irregular that branch prediction fails at their ends.
 //! They are copied here
 //!             sixteen bytes at a time, and later passes over the list have no runs.
-//! Limits      four bytes for each of the largest block that there was: `CONTENT_BYTES` of `standalone`, and a run of literals behind them.
+//! Limits      four bytes for each of the largest block that there was: `CONTENT_BYTES` of `standalone`, and a run of
+//!             literals behind them.
 
 use super::{
     code::{self, Coded, END_OF_BLOCK},
@@ -77,7 +78,8 @@ pub struct Counts {
 }
 
 impl Symbols {
-    /// Lists those of `content`, of which `sequences` repeat what stands before; behind the last sequence there are literals.
+    /// Lists those of `content`, of which `sequences` repeat what stands before; behind the last sequence there are
+    /// literals.
     pub fn list(&mut self, content: &[u8], sequences: &[ResolvedSequence]) {
         // A literal is one symbol, and a sequence, of three bytes at least, two.
         let needed = content.len() + 1 + TOGETHER;

@@ -53,7 +53,8 @@ pub fn append<R>(out: &mut Vec<u8>, bytes_max: usize, put: impl FnOnce(&mut BitW
 /// What every `put` stores, mostly more than it puts.
 const STORE_BYTES: usize = 8;
 
-/// Puts bits into room that was made ahead, so that a `put` is one unaligned store. Where no byte is begun, whole bytes may be put too.
+/// Puts bits into room that was made ahead, so that a `put` is one unaligned store. Where no byte is begun, whole bytes
+/// may be put too.
 #[derive(Debug, Default)]
 pub struct BitWriter<'a> {
     /// Begins with the byte that is begun.

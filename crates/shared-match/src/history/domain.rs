@@ -1,10 +1,12 @@
 //! Visibility domains, and the history of one domain.
 //!
-//! Owns        `DomainHistory`: a ring of bytes with the bodies of one domain, newest last, and the index of every position in it.
-//! Invariants  H1 a body is contiguous and starts on a `GRAIN`, so every position identifies its body. H2 overwritten bytes are never
-//!             read: a body that is found is complete. H3 ids are ascending.
-//! Limits      `History` decides how large the ring is: a power of two. The oldest bodies are evicted. `NAMED_MAX` bodies of each event
-//!             name; `CAUGHT_UP_BYTES_MAX` of bodies enter the index with one search, and older ones never do.
+//! Owns        `DomainHistory`: a ring of bytes with the bodies of one domain, newest last, and the index of every
+//!             position in it.
+//! Invariants  H1 a body is contiguous and starts on a `GRAIN`, so every position identifies its body. H2 overwritten
+//!             bytes are never read: a body that is found is complete. H3 ids are ascending.
+//! Limits      `History` decides how large the ring is: a power of two. The oldest bodies are evicted. `NAMED_MAX`
+//!             bodies of each event name; `CAUGHT_UP_BYTES_MAX` of bodies enter the index with one search, and older
+//!             ones never do.
 
 use super::{BodyId, HistoryEntry, HistoryKey};
 use crate::history::hash_index::{HashIndex, Position, WAYS};
@@ -55,7 +57,8 @@ pub enum Domain {
 }
 
 impl Domain {
-    /// The domains whose events all accounts of this one may view as well: those of everybody, and those without a requirement.
+    /// The domains whose events all accounts of this one may view as well: those of everybody, and those without a
+    /// requirement.
     pub(crate) fn parents(self) -> SmallVec<[Self; PARENTS_MAX]> {
         match self {
             Self::Restricted { guild, view: 0, .. } => smallvec![Self::Public { guild, view: 0 }],
@@ -153,8 +156,8 @@ impl DomainHistory {
         self.refused_until = self.next_address + self.capacity() as u64 / 4;
     }
 
-    /// Address of the next body, which takes `taken` bytes (H1: it does not wrap around the end of the ring). Short ones do not lie
-    /// across the ring's middle either, so that they still fit when it is halved.
+    /// Address of the next body, which takes `taken` bytes (H1: it does not wrap around the end of the ring). Short
+    /// ones do not lie across the ring's middle either, so that they still fit when it is halved.
     fn address_for(&self, taken: usize) -> u64 {
         let unit = if taken <= self.capacity() / 8 { self.capacity() / 2 } else { self.capacity() };
         match (self.next_address as usize & (unit - 1)) + taken > unit {
@@ -206,8 +209,8 @@ impl DomainHistory {
         self.evicted = self.evicted.wrapping_add(1);
     }
 
-    /// Makes the ring as large as `capacity`, a power of two, and keeps the newest bodies that fit. Bodies keep their addresses, and
-    /// the index its positions.
+    /// Makes the ring as large as `capacity`, a power of two, and keeps the newest bodies that fit. Bodies keep their
+    /// addresses, and the index its positions.
     pub fn resize(&mut self, capacity: usize) {
         let old = self.bytes.len();
         if old == 0 {

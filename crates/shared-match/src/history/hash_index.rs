@@ -1,8 +1,9 @@
-//! Hash index: where bytes of a domain's bodies stand: the two newest positions of each of two hashes, as zstd's `dfast` has them.
+//! Hash index: where bytes of a domain's bodies stand: the two newest positions of each of two hashes, as zstd's
+//! `dfast` has them.
 //!
 //! Owns        two hash tables of one domain: of a position's first eight bytes, and of its first five.
-//! Method      an entry is a position in the ring, and above it as many more bits of the hash as there is room for (its tag). So the
-//!             ring, which is mostly cold memory, is looked at only where the bytes are probably the same.
+//! Method      an entry is a position in the ring, and above it as many more bits of the hash as there is room for (its
+//!             tag). So the ring, which is mostly cold memory, is looked at only where the bytes are probably the same.
 //! Invariants  the index depends on bodies of the domain alone. An entry is a hint: a newer body may have
 //!             overwritten the bytes at its position, so the search compares them.
 //! Limits      as many bytes as the domain's ring. A tag has 22 bits in the smallest ring and 4 in one of 256 MiB.
@@ -16,10 +17,12 @@ pub const SHORT_BYTES: usize = 5;
 pub const WAYS: usize = 2;
 /// Bytes of the ring per slot of each table, as a power of two.
 const SLOT_POSITIONS_LOG: u32 = 4;
-/// Distance between two positions of a body that are inserted into each table. The search extends matches backwards over the gap.
+/// Distance between two positions of a body that are inserted into each table. The search extends matches backwards
+/// over the gap.
 const LONG_STEP: usize = 4;
 const SHORT_STEP: usize = 3;
-/// The same for a body with a recipient or a few, into both tables: half of the inserts for two hundredths of the bytes.
+/// The same for a body with a recipient or a few, into both tables: half of the inserts for two hundredths of the
+/// bytes.
 const SPARSE_STEP: usize = 6;
 /// Positions whose slots are prefetched before they are written to.
 const BATCH: usize = 16;
@@ -98,8 +101,8 @@ impl Layout {
     }
 }
 
-/// Calls `put` with the slots of every `step`-th position of a body that has eight bytes: for each of a batch first without the
-/// position, to prefetch, then with it.
+/// Calls `put` with the slots of every `step`-th position of a body that has eight bytes: for each of a batch first
+/// without the position, to prefetch, then with it.
 #[inline(always)]
 fn in_batches<S: Copy + Default>(
     body: &[u8],
@@ -138,8 +141,8 @@ impl HashIndex {
         Self { long: table(), short: table(), layout }
     }
 
-    /// Makes the tables as large as for a ring of `capacity` bytes; keeps positions of the addresses from `begin` to `end`. Nothing
-    /// is hashed again: a slot and a tag together are as many bits of the hash, whatever the size.
+    /// Makes the tables as large as for a ring of `capacity` bytes; keeps positions of the addresses from `begin` to
+    /// `end`. Nothing is hashed again: a slot and a tag together are as many bits of the hash, whatever the size.
     pub fn resize(&mut self, capacity: usize, begin: u64, end: u64) {
         let old = std::mem::replace(self, Self::new(capacity));
         let layout = self.layout;

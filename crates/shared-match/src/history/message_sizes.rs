@@ -127,14 +127,15 @@ impl MessageSizes {
         Some(to.earlier.wrapping_sub(from.earlier) + to.before - from.before)
     }
 
-    /// How far apart two bodies begin of which the second was sent after those whose bits are set in `between`, the lowest of
-    /// [`SET_BITS`] for the number behind `from`. The seq of each takes `digits` bytes.
+    /// How far apart two bodies begin of which the second was sent after those whose bits are set in `between`, the
+    /// lowest of [`SET_BITS`] for the number behind `from`. The seq of each takes `digits` bytes.
     #[inline]
     pub fn walk_set(&self, from: BodyId, to: BodyId, between: u64, digits: u32) -> Option<u32> {
         let (first, last) = (self.of(from)?, self.of(to)?);
         let wholes: &[u32; SET_BITS] = self.wholes[self.index(from) + 1..].first_chunk()?;
         let mut sums = [0u32; 4];
-        // Four at a time, and half of all without a look at whether any is left: there mostly are, and it cannot be foretold.
+        // Four at a time, and half of all without a look at whether any is left: there mostly are, and it cannot be
+        // foretold.
         for (half, fours) in wholes.as_chunks::<4>().0.chunks_exact(SET_BITS / 8).enumerate() {
             let left = between >> (half * SET_BITS / 2);
             if left == 0 {

@@ -1,15 +1,17 @@
 //! History: the bodies that later ones may refer to, by visibility domain.
 //!
-//! Owns        one `DomainHistory` per domain that has bodies; body ids, which are unique over all domains; message sizes by id.
+//! Owns        one `DomainHistory` per domain that has bodies; body ids, which are unique over all domains; message
+//!             sizes by id.
 //! Doors       `push` once per event; `restrict` and `forget` when permissions change.
-//! Invariants  V1 nothing is shared between domains: neither bytes nor buckets nor ways. V2 a body moves to a narrower domain at most,
-//!             never to a wider one.
-//! Limits      `bytes_max` over all rings: 16 KiB per connection, at least 4 MiB, at most the setting. The indexes take as much again.
-//!             A ring has a power of two of bytes. When a body does not fit, its ring doubles if another domain gives way: of
-//!             `CANDIDATES` drawn the one with the most bytes × age⁴, if that is twice the body's own domain. It is halved, and
-//!             removed below `CAPACITY_MIN`. Otherwise the domain's own oldest bodies are evicted. A body longer than
-//!             `body_bytes_max` is not kept. `IDS_MAX` ids: a body with an older one is evicted. References to an evicted body are
-//!             not written any more; streams stay valid, for they hold what was sent.
+//! Invariants  V1 nothing is shared between domains: neither bytes nor buckets nor ways. V2 a body moves to a narrower
+//!             domain at most, never to a wider one.
+//! Limits      `bytes_max` over all rings: 16 KiB per connection, at least 4 MiB, at most the setting. The indexes take
+//!             as much again. A ring has a power of two of bytes. When a body does not fit, its ring doubles if another
+//!             domain gives way: of `CANDIDATES` drawn the one with the most bytes × age⁴, if that is twice the body's
+//!             own domain. It is halved, and removed below `CAPACITY_MIN`. Otherwise the domain's own oldest bodies are
+//!             evicted. A body longer than `body_bytes_max` is not kept. `IDS_MAX` ids: a body with an older one is
+//!             evicted. References to an evicted body are not written any more; streams stay valid, for they hold what
+//!             was sent.
 
 mod domain;
 pub mod hash_index;
@@ -102,8 +104,8 @@ pub struct History {
 }
 
 impl History {
-    /// Keeps at most `setting_bytes` of bodies, 64 KiB to 1 GiB: all of them until [`History::set_connections`] says how many
-    /// connections there are.
+    /// Keeps at most `setting_bytes` of bodies, 64 KiB to 1 GiB: all of them until [`History::set_connections`] says
+    /// how many connections there are.
     pub fn new(setting_bytes: usize) -> Self {
         let setting_bytes = setting_bytes.clamp(1 << 16, 1 << 30);
         Self {
@@ -122,8 +124,8 @@ impl History {
         }
     }
 
-    /// Keeps [`CONNECTION_BYTES`] per connection from now on, at least [`BYTES_MIN`], within the setting. If that is less than
-    /// before, every further body makes one domain give way until it is reached.
+    /// Keeps [`CONNECTION_BYTES`] per connection from now on, at least [`BYTES_MIN`], within the setting. If that is
+    /// less than before, every further body makes one domain give way until it is reached.
     pub fn set_connections(&mut self, count: usize) {
         self.bytes_max = count.saturating_mul(CONNECTION_BYTES).max(BYTES_MIN).min(self.setting_bytes);
     }
@@ -228,16 +230,16 @@ impl History {
         }
     }
 
-    /// How much a domain ought to give way: bytes × age⁴ of its oldest body. The power makes the oldest bodies of all domains about
-    /// equally old. A ring of twice the bytes keeps bodies only a sixth less long.
+    /// How much a domain ought to give way: bytes × age⁴ of its oldest body. The power makes the oldest bodies of all
+    /// domains about equally old. A ring of twice the bytes keeps bodies only a sixth less long.
     fn weight(&self, slot: Slot) -> f64 {
         let Some(domain) = self.domains.get(slot as usize).and_then(Option::as_ref) else { return 0.0 };
         let age = domain.oldest().map_or(u32::MAX, |oldest| self.next_id.wrapping_sub(oldest.id));
         domain.capacity() as f64 * f64::from(age).powi(4)
     }
 
-    /// Halves the ring of another domain than `slot`, which has more than twice its weight unless one `has_to` give way. False if
-    /// there is none.
+    /// Halves the ring of another domain than `slot`, which has more than twice its weight unless one `has_to` give
+    /// way. False if there is none.
     fn shrink_other(&mut self, slot: Slot, has_to: bool) -> bool {
         let count = self.domains.len() as u64;
         let drawn: SmallVec<[Slot; CANDIDATES]> = (0..CANDIDATES).map(|_| self.rng.below(count) as Slot).collect();
@@ -286,7 +288,8 @@ impl History {
         slots.into_iter().for_each(|slot| self.remove(slot));
     }
 
-    /// Not everybody in the guild may view a channel any more: its bodies move from the public domains to the restricted ones (V2).
+    /// Not everybody in the guild may view a channel any more: its bodies move from the public domains to the
+    /// restricted ones (V2).
     pub fn restrict(&mut self, guild: u64, channel: u64, key: u64) {
         let is_public = |domain: &Domain| matches!(domain, Domain::Public { guild: of, .. } if *of == guild);
         let public: Vec<(Domain, Slot)> =

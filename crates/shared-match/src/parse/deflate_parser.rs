@@ -1,7 +1,7 @@
 //! Optimal parser for formats in which an offset always costs the same, such as deflate.
 //!
-//! Method      one backward pass: the cost of the rest of a body does not depend on the path to a position, so one number per position
-//!             suffices. All lengths of a candidate are tried at once, `LANES` at a time.
+//! Method      one backward pass: the cost of the rest of a body does not depend on the path to a position, so one
+//!             number per position suffices. All lengths of a candidate are tried at once, `LANES` at a time.
 
 use super::{Alignment, Offset, Sequence, Task};
 use crate::{

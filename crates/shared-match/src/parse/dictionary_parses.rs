@@ -1,7 +1,7 @@
 //! Parses of a body for streams that started with a dictionary, while they may still refer to it.
 //!
-//! Why         their parses refer to what others do not have, so they are kept apart; in everything else they are chosen and
-//!             made as all others are.
+//! Why         their parses refer to what others do not have, so they are kept apart; in everything else they are
+//!             chosen and made as all others are.
 //! Limits      `DICTIONARIES_MAX` dictionaries per body, the first that are needed: streams with another one are
 //!             written like those without. Nothing is searched before a body is written to such a stream.
 

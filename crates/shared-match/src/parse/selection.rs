@@ -1,12 +1,15 @@
 //! Which parse of a body serves a connection, and how one is made that does.
 //!
-//! Why         a parse is for connections that have its sources. Recipients of a body have much of the same past: those of the same
-//!             `PastKey` are a group, and use the same parses. So a body has about as many parses as its recipients differ.
-//! Invariants  G1 which group a connection is in depends on what it and others were sent, never on what that holds. G2 the parses of a
-//!             group depend on bodies that all accounts with access to the event may view, and on bodies that every connection of
-//!             the group was sent: so nothing of another connection's past shows in what this one is sent.
-//! Limits      `groups_max` groups per body and format: a connection that fits none joins one without bodies of other domains, and in the
-//!             end one without any. `GROUP_PARSES_MAX` parses per group, and one of what all its connections have.
+//! Why         a parse is for connections that have its sources. Recipients of a body have much of the same past: those
+//!             of the same `PastKey` are a group, and use the same parses. So a body has about as many parses as its
+//!             recipients differ.
+//! Invariants  G1 which group a connection is in depends on what it and others were sent, never on what that holds. G2
+//!             the parses of a group depend on bodies that all accounts with access to the event may view, and on
+//!             bodies that every connection of the group was sent: so nothing of another connection's past shows in
+//!             what this one is sent.
+//! Limits      `groups_max` groups per body and format: a connection that fits none joins one without bodies of other
+//!             domains, and in the end one without any. `GROUP_PARSES_MAX` parses per group, and one of what all its
+//!             connections have.
 
 use crate::{
     counters::Counters,
@@ -38,7 +41,8 @@ const NAMED_PROBES: usize = 3;
 /// Groups with bodies of other domains in which a connection is looked for.
 const OWN_TRIED_MAX: usize = 8;
 
-/// Bodies by which the recipients of a body are told apart: first the newest of its name, then ever older ones of its domains.
+/// Bodies by which the recipients of a body are told apart: first the newest of its name, then ever older ones of its
+/// domains.
 #[derive(Clone, Debug, Default)]
 pub struct Probes {
     ids: SmallVec<[BodyId; PROBES_MAX]>,
@@ -310,7 +314,8 @@ impl ParseSelector<'_> {
         similar
     }
 
-    /// The newest bodies of the same name that the connection was sent in domains that not all recipients may view: its own past.
+    /// The newest bodies of the same name that the connection was sent in domains that not all recipients may view: its
+    /// own past.
     fn own(&self, had: u16) -> Similar {
         let Self { history, body, target, limits, .. } = *self;
         let mut own = Similar::default();
@@ -357,8 +362,8 @@ pub fn rebuilds(bytes: &[u8], past: Past<'_>, sequences: &[Sequence]) -> bool {
     })
 }
 
-/// The body of the same name whose head is copied, if one is among those that `sequences` refer to anyway: best the one with which
-/// the body goes on.
+/// The body of the same name whose head is copied, if one is among those that `sequences` refer to anyway: best the one
+/// with which the body goes on.
 pub fn head_source(history: &History, body: &HistoryEntry, sequences: &[Sequence]) -> Option<BodyId> {
     let is_named = |id: &BodyId| history.entry(*id).is_some_and(|source| source.name == body.name);
     let first = sequences.first().filter(|first| first.alignment.shift == 0);

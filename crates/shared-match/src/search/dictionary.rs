@@ -1,14 +1,14 @@
 //! Dictionary: bytes that a zstd stream may refer to before anything was sent on it.
 //!
-//! Owns        the content, its number, and all places in it in the order of the bytes that stand there. Made once, shared by
-//!             all streams and matchers.
-//! Method      the content stands right in front of the stream: its last byte has the distance 1 from the stream's first. Codes
-//!             and repeated offsets that a dictionary brings along are not used: a stream sends its own tables, and says
-//!             an offset in full before it repeats it (Z1, Z2).
+//! Owns        the content, its number, and all places in it in the order of the bytes that stand there. Made once,
+//!             shared by all streams and matchers.
+//! Method      the content stands right in front of the stream: its last byte has the distance 1 from the stream's
+//!             first. Codes and repeated offsets that a dictionary brings along are not used: a stream sends its own
+//!             tables, and says an offset in full before it repeats it (Z1, Z2).
 //! Invariants  Y1 a stream refers to the dictionary only while all of it is within the window: every decoder then still
 //!             has it (RFC 8878 §5), and behaviour at the edge does not matter.
-//! Limits      `CONTENT_BYTES_MAX`; four bytes per byte of content, and 256 KiB; the first `USED_BYTES` of a stream, bodies of
-//!             `BODY_BYTES_MAX`, and the first `STANDALONE_BYTES_MAX` of other messages.
+//! Limits      `CONTENT_BYTES_MAX`; four bytes per byte of content, and 256 KiB; the first `USED_BYTES` of a stream,
+//!             bodies of `BODY_BYTES_MAX`, and the first `STANDALONE_BYTES_MAX` of other messages.
 
 use crate::{
     search::compare::equal_bytes,
@@ -17,7 +17,8 @@ use crate::{
 };
 use std::ops::Range;
 
-/// A stream refers to its dictionary while it is not longer than this. Later it has better, and is written as all others are.
+/// A stream refers to its dictionary while it is not longer than this. Later it has better, and is written as all
+/// others are.
 pub const USED_BYTES: u32 = 1 << 20;
 /// Longer bodies are not looked for in dictionaries: they are rare, and would hold up others.
 pub const BODY_BYTES_MAX: usize = 16 << 10;
@@ -25,8 +26,8 @@ pub const BODY_BYTES_MAX: usize = 16 << 10;
 const CONTENT_BYTES_MAX: usize = 256 << 10;
 /// Maximum searched length of a single-recipient message: a longer one is most similar to itself.
 const STANDALONE_BYTES_MAX: usize = 32 << 10;
-// Y1 holds without a look: in front of a body is a head, and behind the last byte that is looked for a match that ends with
-// the content.
+// Y1 holds without a look: in front of a body is a head, and behind the last byte that is looked for a match that ends
+// with the content.
 const _: () = {
     let after = if BODY_BYTES_MAX * 2 > STANDALONE_BYTES_MAX { BODY_BYTES_MAX * 2 } else { STANDALONE_BYTES_MAX };
     assert!(USED_BYTES as usize + CONTENT_BYTES_MAX + after <= WINDOW_BYTES as usize);

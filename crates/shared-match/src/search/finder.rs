@@ -1,5 +1,5 @@
-//! Search: the two newest positions of each of two hashes, as zstd's `dfast` has them, and a greedy or lazy choice among them; or all of
-//! them as candidates for the optimal parse.
+//! Search: the two newest positions of each of two hashes, as zstd's `dfast` has them, and a greedy or lazy choice
+//! among them; or all of them as candidates for the optimal parse.
 //!
 //! Owns        `MatchFinder`, with the index of the similar bodies of one parse.
 //! Invariants  the recipients of a body play no part before `MatchFinder::parse`; its
@@ -23,7 +23,8 @@ use crate::{
 };
 use smallvec::SmallVec;
 
-/// Distance between two positions of the body itself in the near index. The search extends matches backwards over the gap.
+/// Distance between two positions of the body itself in the near index. The search extends matches backwards over the
+/// gap.
 const ITSELF_STEP: usize = 4;
 /// Literals without a match after which the search skips one more position at a time, as a power of two.
 const SKIP_LOG: usize = 6;
@@ -208,8 +209,8 @@ impl MatchFinder {
         }
     }
 
-    /// The parse of one connection, for it alone: appends its matches to `sequences` with their offsets there, and says which source
-    /// the body begins to agree with, if it is aligned with the body's beginning.
+    /// The parse of one connection, for it alone: appends its matches to `sequences` with their offsets there, and says
+    /// which source the body begins to agree with, if it is aligned with the body's beginning.
     pub fn resolved(
         &mut self,
         task: SearchTask<'_>,
@@ -404,8 +405,8 @@ impl<'a, U: FnMut(BodyId) -> Option<u32>> Search<'a, '_, U> {
         self.ahead = self.ahead.max(end);
     }
 
-    /// A match at a position, behind literals from `anchor` on: the first repeat, or else the better of what is near and of the newest
-    /// positions of both hashes. Domains above the body's own are looked at where it has none.
+    /// A match at a position, behind literals from `anchor` on: the first repeat, or else the better of what is near
+    /// and of the newest positions of both hashes. Domains above the body's own are looked at where it has none.
     #[inline]
     fn first(&mut self, at: usize, anchor: usize) -> Option<Match<'a>> {
         self.insert_until(at);

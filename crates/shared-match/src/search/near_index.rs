@@ -2,13 +2,14 @@
 
 use crate::history::hash_index::WAYS;
 
-/// Distance between two positions of a similar body that are inserted. The search extends matches backwards over the gap.
+/// Distance between two positions of a similar body that are inserted. The search extends matches backwards over the
+/// gap.
 const SIMILAR_STEP: usize = 3;
 
 /// Index of the similar bodies of one parse, and of the parsed part of the body itself.
 ///
-/// Bodies of all parses stand one after the other in one space of positions. Entries of earlier parses are below `begin`, so nothing is
-/// cleared between parses.
+/// Bodies of all parses stand one after the other in one space of positions. Entries of earlier parses are below
+/// `begin`, so nothing is cleared between parses.
 #[derive(Debug)]
 pub struct NearIndex {
     table: Box<[[u32; WAYS]; NEAR_SLOTS]>,

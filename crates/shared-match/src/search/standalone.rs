@@ -1,9 +1,10 @@
 //! StandaloneMatcher: matches inside one message that no other connection gets.
 //!
 //! Owns        a hash table for it, kept between messages; connections keep none.
-//! Method      the newest place with the same seven bytes, and one step of laziness: such messages are large, and are lists of
-//!             things that are alike, so what is near is as good as anything.
-//! Limits      messages of any length, of which the last `reach` bytes can be referred to; only the first `PLACES_MAX` are looked at.
+//! Method      the newest place with the same seven bytes, and one step of laziness: such messages are large, and are
+//!             lists of things that are alike, so what is near is as good as anything.
+//! Limits      messages of any length, of which the last `reach` bytes can be referred to; only the first `PLACES_MAX`
+//!             are looked at.
 
 use crate::search::compare::{eight, equal_bytes};
 

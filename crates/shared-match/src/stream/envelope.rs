@@ -1,4 +1,5 @@
-//! Envelope: what stands around an event's `d`: the part that all connections share is in the body, the part with the seq is not.
+//! Envelope: what stands around an event's `d`: the part that all connections share is in the body, the part with the
+//! seq is not.
 //!
 //! JSON has the seq in front of the body, in the head; ETF behind it, in the tail.     Spec  docs/protocol.md 1.2, 2.2.
 
@@ -123,8 +124,8 @@ impl Head {
         usize::from(self.length)
     }
 
-    /// Copies what it can of the head of a body of the same name that stands `distance` before this one's, which will be at
-    /// `position`. False if it cannot.
+    /// Copies what it can of the head of a body of the same name that stands `distance` before this one's, which will
+    /// be at `position`. False if it cannot.
     #[inline]
     pub fn copy_from(&mut self, state: &StreamState, distance: u32, position: u32, window: u32) -> bool {
         let changed = state.changed_digits(distance, position, self.digits_count.into());
@@ -143,8 +144,8 @@ impl Head {
         u32::from(self.digits_count).checked_sub(changed.max(1)).filter(|copied| *copied > 0).map(|copied| copied as u8)
     }
 
-    /// Copies what it can of the head of some other message: what names have in common, and what is around them. `changed`
-    /// digits may be others than there. False if it cannot.
+    /// Copies what it can of the head of some other message: what names have in common, and what is around them.
+    /// `changed` digits may be others than there. False if it cannot.
     #[inline]
     pub fn copy_from_other(&mut self, other: EarlierHead, changed: u32, window: u32) -> bool {
         let name = self.name;

@@ -1,13 +1,14 @@
 //! Ring: where in a connection's stream the bodies are that it was sent lately.
 //!
-//! Owns        groups of bodies that followed each other: the first one's position, then how much each number is larger than
-//!             the one before. How long bodies are is the same for all connections (`MessageSizes`), so positions add up: a body
-//!             takes a byte where a connection gets many of its matcher's bodies, and four where it gets one in a thousand.
-//! Invariants  R1 a position found is one where that very body stands in this stream: a body joins a group only where its
-//!             position is what `distance` will add up. R2 order of bodies is only a help to find them fast: one out of order
-//!             may be missed, which costs bytes, never a wrong reference.
-//! Limits      `GROUPS_MAX` groups of up to `GROUP_BODIES_MAX`, `AGE_MAX` bodies, and the reach that the caller gives; the oldest
-//!             are forgotten.
+//! Owns        groups of bodies that followed each other: the first one's position, then how much each number is larger
+//!             than the one before. How long bodies are is the same for all connections (`MessageSizes`), so positions
+//!             add up: a body takes a byte where a connection gets many of its matcher's bodies, and four where it gets
+//!             one in a thousand.
+//! Invariants  R1 a position found is one where that very body stands in this stream: a body joins a group only where
+//!             its position is what `distance` will add up. R2 order of bodies is only a help to find them fast: one
+//!             out of order may be missed, which costs bytes, never a wrong reference.
+//! Limits      `GROUPS_MAX` groups of up to `GROUP_BODIES_MAX`, `AGE_MAX` bodies, and the reach that the caller gives;
+//!             the oldest are forgotten.
 
 use crate::history::{
     BodyId,
@@ -35,9 +36,9 @@ const AGE_MAX: u32 = 1 << 22;
 /// Bodies that followed each other.
 ///
 /// A gap is the difference between successive numbers, at least 1. Gaps are Rice coded: the quotient of `gap - 1` by
-/// `2^low_bits` in unary (zeros, then a one), then the `low_bits` remaining bits. The code is short if `low_bits` fits the
-/// typical gap of this connection. Without low bits it is a bitmap of the numbers behind the first one, with ones for
-/// existing bodies, which is faster to scan and little larger for gaps up to `BITMAP_GAP_MAX`.
+/// `2^low_bits` in unary (zeros, then a one), then the `low_bits` remaining bits. The code is short if `low_bits` fits
+/// the typical gap of this connection. Without low bits it is a bitmap of the numbers behind the first one, with ones
+/// for existing bodies, which is faster to scan and little larger for gaps up to `BITMAP_GAP_MAX`.
 #[derive(Clone, Copy, Debug, Default)]
 struct Group {
     id: BodyId,
@@ -308,8 +309,8 @@ impl PositionRing {
         self.groups = larger;
     }
 
-    /// Forgets the groups of which all but the last body may be more than `reach` before `position`. Has to be called before
-    /// the stream has grown by 2^31 bytes since the last time.
+    /// Forgets the groups of which all but the last body may be more than `reach` before `position`. Has to be called
+    /// before the stream has grown by 2^31 bytes since the last time.
     #[inline]
     pub fn forget_beyond(&mut self, position: u32, reach: u32) {
         if self.count == 0 || position.wrapping_sub(self.oldest.position) <= reach {
@@ -369,8 +370,8 @@ impl PositionRing {
         if age > self.age() || self.count == 0 {
             return None;
         }
-        // Groups follow each other at about the same pace, so it is near to where it would be if they did exactly; the newest is
-        // not full yet.
+        // Groups follow each other at about the same pace, so it is near to where it would be if they did exactly; the
+        // newest is not full yet.
         let room = u64::from(Group::GAPS_BITS - u32::from(self.used)) * PACE_PER_BIT;
         let back = (u64::from(age) * u64::from(self.pace) + room) >> PACE_BITS;
         Some((age, (back as u16).min(self.count - 1)))
@@ -400,7 +401,8 @@ impl PositionRing {
         self.bisect(age)
     }
 
-    /// Asks memory for the newest groups: `push` will write to one of them, and most bodies that are looked for are there.
+    /// Asks memory for the newest groups: `push` will write to one of them, and most bodies that are looked for are
+    /// there.
     #[inline]
     pub fn prefetch(&self) {
         let newest = 0..self.count.min(PREFETCHED_GROUPS);

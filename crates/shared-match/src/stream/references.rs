@@ -53,7 +53,8 @@ pub struct StreamCursor<'a> {
     pub dictionary: u32,
 }
 
-/// A parse does not serve a connection: it lacks one of the sources, or has it too far back, or its window is smaller than the body refers to itself.
+/// A parse does not serve a connection: it lacks one of the sources, or has it too far back, or its window is smaller
+/// than the body refers to itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unresolved;
 

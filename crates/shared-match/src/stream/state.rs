@@ -1,7 +1,7 @@
 //! State of one connection's stream: 2.9 KB, whatever the format.
 //!
-//! Owns        how long the stream is, where the latest bodies stand in it, and since when the leading digits of the seq
-//!             are the same.
+//! Owns        how long the stream is, where the latest bodies stand in it, and since when the leading digits of the
+//!             seq are the same.
 //! Invariants  K1 a position is that of a body that was written to this very stream, whole.
 
 use crate::{history::BodyId, history::message_sizes::MessageSizes, stream::position_ring::PositionRing, zstd};
@@ -25,7 +25,8 @@ fn name_slot(name: &str) -> usize {
 /// No format refers back farther.
 const FORGET_BYTES: usize = 1 << zstd::WINDOW_LOG;
 
-/// See the module. Positions count decoded bytes and wrap around; only differences count, and these stay below a window.
+/// See the module. Positions count decoded bytes and wrap around; only differences count, and these stay below a
+/// window.
 #[derive(Clone, Debug, Default)]
 pub struct StreamState {
     position: u32,

@@ -19,7 +19,8 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Logarithm of how many bytes a decoder of a [`ZstdStream`] keeps. It costs the server nothing; 2 MiB are what clients have to spare.
+/// Logarithm of how many bytes a decoder of a [`ZstdStream`] keeps. It costs the server nothing; 2 MiB are what clients
+/// have to spare.
 pub const WINDOW_LOG: u32 = 21;
 /// Offsets are at most this.
 pub const WINDOW_BYTES: u32 = 1 << WINDOW_LOG;
@@ -68,7 +69,8 @@ impl ZstdDecoder {
 }
 
 impl ZstdStream {
-    /// A stream for a client that has this dictionary. A decoder without it, or with another, refuses the stream by the number.
+    /// A stream for a client that has this dictionary. A decoder without it, or with another, refuses the stream by the
+    /// number.
     #[must_use]
     pub fn with_dictionary(dictionary: Arc<Dictionary>) -> Self {
         let decoder = ZstdDecoder { dictionary_number: dictionary.number(), ..ZstdDecoder::default() };
@@ -108,8 +110,8 @@ impl ZstdStream {
         self.state.leave_matcher();
     }
 
-    /// Asks memory for what a matcher will look at when the newest body is written to this stream: called some connections ahead,
-    /// nothing is waited for then. The struct itself is read.
+    /// Asks memory for what a matcher will look at when the newest body is written to this stream: called some
+    /// connections ahead, nothing is waited for then. The struct itself is read.
     #[inline]
     pub fn prefetch(&self) {
         self.state.prefetch();

@@ -1,4 +1,5 @@
-//! Sequence: one sequence as its three codes, and how far these are: the same for what many get and for what one gets alone.
+//! Sequence: one sequence as its three codes, and how far these are: the same for what many get and for what one gets
+//! alone.
 
 use crate::{
     entropy::bits::SmallBits,

@@ -86,7 +86,8 @@ struct Block<'a> {
     tables: &'a Tables,
     literals: &'a mut Vec<u8>,
     sequences: &'a mut Vec<CodedSequence>,
-    /// The last offsets of this message, newest first; 0 before there is one. Those of earlier messages are not repeated (Z2).
+    /// The last offsets of this message, newest first; 0 before there is one. Those of earlier messages are not
+    /// repeated (Z2).
     last_offsets: [u32; 3],
 }
 
