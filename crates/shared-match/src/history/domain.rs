@@ -10,7 +10,6 @@
 
 use super::{BodyId, HistoryEntry, HistoryKey};
 use crate::history::hash_index::{HashIndex, Position, WAYS};
-use guildhall_prefetch::prefetch;
 use smallvec::{SmallVec, smallvec};
 use std::collections::VecDeque;
 
@@ -322,16 +321,6 @@ impl DomainHistory {
     #[inline]
     pub fn prefetch_index(&self, eight: u64) {
         self.index.prefetch(eight);
-    }
-
-    /// Prefetches the bodies at the newest positions that `look_up` finds. The slots have been prefetched earlier.
-    #[inline]
-    pub fn prefetch_found(&self, eight: u64) {
-        let found = self.index.look_up(eight);
-        for position in [found[0], found[WAYS]].into_iter().flatten() {
-            prefetch(&self.bytes[position.index()]);
-            prefetch(&self.owners[position.index() / GRAIN]);
-        }
     }
 
     pub fn oldest(&self) -> Option<&HistoryEntry> {

@@ -45,7 +45,7 @@ impl FilteredCandidate {
     }
 }
 
-/// BlockScratch for parsing, kept between parses.
+/// Memory for parsing, kept between parses.
 #[derive(Debug, Default)]
 pub struct Parser {
     /// Behind `PADDING` more: bits of the body from each position on.

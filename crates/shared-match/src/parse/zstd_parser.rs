@@ -58,7 +58,7 @@ impl<'a> SourceBytes<'a> {
     }
 }
 
-/// BlockScratch for parsing, kept between parses.
+/// Memory for parsing, kept between parses.
 #[derive(Debug, Default)]
 pub struct Parser {
     nodes: Vec<Node>,

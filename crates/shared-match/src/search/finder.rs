@@ -32,8 +32,6 @@ const SKIP_LOG: usize = 6;
 const FAST_SKIP_LOG: usize = 4;
 /// How far ahead of a position its slots are prefetched.
 const FAST_AHEAD: usize = 8;
-/// And how far ahead the bodies that these name.
-const FOUND_AHEAD: usize = 3;
 /// Bodies of the index that are remembered per parse.
 const CACHED_ENTRIES: usize = 128;
 /// A match of this length is taken without a look at other candidates or the next position.
@@ -387,20 +385,13 @@ impl<'a, U: FnMut(BodyId) -> Option<u32>> Search<'a, '_, U> {
         best
     }
 
-    /// Prefetches slots of the next positions, and the bodies that the index names for one of them.
+    /// Prefetches slots of the next positions.
     #[inline]
     fn look_ahead(&mut self, at: usize) {
         let end = (at + FAST_AHEAD).min((self.bytes.len() + 1).saturating_sub(LONG_BYTES));
         for ahead in self.ahead.max(at)..end {
             let eight = eight_at(self.bytes, ahead);
             self.domains.iter().for_each(|domain| domain.prefetch_index(eight));
-        }
-        // Slots that were prefetched just now have not arrived yet.
-        if self.ahead > at + FOUND_AHEAD
-            && at + FOUND_AHEAD < end
-            && let Some(own) = self.domains.first()
-        {
-            own.prefetch_found(eight_at(self.bytes, at + FOUND_AHEAD));
         }
         self.ahead = self.ahead.max(end);
     }
