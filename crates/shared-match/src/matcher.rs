@@ -190,8 +190,7 @@ impl Matcher {
     }
 
     /// Not everybody in the guild may view a channel or thread any more: bodies of that class leave the public domains
-    /// of the guild for the restricted ones of `key`. A channel that everybody may view again does not take its bodies
-    /// back.
+    /// of the guild for the restricted ones of `key`. A channel that everybody may view again gets none back.
     pub fn restrict(&mut self, guild: u64, channel: u64, key: u64) {
         self.history.restrict(guild, channel, key);
     }
@@ -230,8 +229,7 @@ impl Matcher {
         self.write::<Zstd>(&mut stream.state, &mut stream.decoder, with_dictionary, (index, id, seq), out)
     }
 
-    /// Which of the body's dictionaries the stream may refer to; it is looked through for the body now if it was not
-    /// before.
+    /// Which of the body's dictionaries the stream may refer to; it is searched for the body now if it was not before.
     #[cold]
     fn with_dictionary(&mut self, stream: &ZstdStream, id: BodyId) -> Option<usize> {
         let index = self.parses_index(id)?;

@@ -102,8 +102,7 @@ const fn distance_row(less: u32) -> usize {
     row as usize % (2 * NEAR)
 }
 
-/// The symbol of a distance, 1 to 32768: by table, for the instruction that finds the highest bit is slow on some
-/// machines.
+/// The symbol of a distance, 1 to 32768: by table, because finding the highest bit is slow on some machines.
 #[inline]
 pub const fn distance_symbol(distance: u32) -> Coded {
     let less = distance - 1;

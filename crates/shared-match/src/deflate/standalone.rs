@@ -20,8 +20,7 @@ const CONTENT_BYTES: usize = 48 << 10;
 const COPY_BYTES_MAX: usize = 4;
 /// Overhead of a block, with rounding.
 const BLOCK_BYTES: usize = 32;
-/// What telling a code of its own takes, nearly always: with fewer symbols, which would take less, it saves less than
-/// that.
+/// Bits that the description of a block's own code nearly always takes.
 const DESCRIPTION_BITS_MIN: u64 = 300;
 /// A stored block holds at most this.
 const STORED_BYTES_MAX: usize = 65_535;
@@ -91,8 +90,7 @@ fn put_block(symbols: &mut Symbols, content: &[u8], sequences: &[ResolvedSequenc
     }
 }
 
-/// Fewer bits than any code takes for symbols that occur so often: rules out most blocks, and costs a tenth of making a
-/// code.
+/// Lower bound for the bits of any code: rules out most blocks at a tenth of the cost of a code.
 fn entropy_bits(counts: &[u64]) -> u64 {
     let total = counts.iter().sum::<u64>() as f32;
     let used = counts.iter().filter(|count| **count > 0).map(|count| *count as f32);

@@ -78,8 +78,7 @@ pub struct Counts {
 }
 
 impl Symbols {
-    /// Lists those of `content`, of which `sequences` repeat what stands before; behind the last sequence there are
-    /// literals.
+    /// Lists those of `content`, of which `sequences` repeat earlier bytes; behind the last one there are literals.
     pub fn list(&mut self, content: &[u8], sequences: &[ResolvedSequence]) {
         // A literal is one symbol, and a sequence, of three bytes at least, two.
         let needed = content.len() + 1 + TOGETHER;

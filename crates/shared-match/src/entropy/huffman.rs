@@ -188,8 +188,7 @@ pub fn limited_lengths<const N: usize>(counts: &[u64; N], bits_max: u32) -> Opti
     Some(lengths)
 }
 
-/// The lengths of Huffman's own code, if none happens to be longer than `bits_max`: nearly always, and much faster.
-/// Else false.
+/// The lengths of Huffman's own code, if none is longer than `bits_max`: nearly always, and much faster. Else false.
 fn unlimited_lengths(leaves: &[Leaf], bits_max: u32, lengths: &mut [u8]) -> bool {
     // Nodes in order of their count: the leaves, then what was joined, which comes out in that order, too.
     let count = leaves.len();
@@ -226,8 +225,7 @@ struct Item {
     is_package: bool,
 }
 
-/// Of package-merge: one list of items per bit, cheapest first. Which leaves are in them need not be kept: always the
-/// rarest.
+/// Of package-merge: one list of items per bit, cheapest first. Their leaves are the rarest, so they are not kept.
 fn merged_levels(leaves: &[Leaf], bits_max: u32) -> Vec<Vec<Item>> {
     let mut levels: Vec<Vec<Item>> = Vec::with_capacity(bits_max as usize);
     for _ in 0..bits_max {

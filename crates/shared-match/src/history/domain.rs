@@ -56,8 +56,7 @@ pub enum Domain {
 }
 
 impl Domain {
-    /// The domains whose events all accounts of this one may view as well: those of everybody, and those without a
-    /// requirement.
+    /// Domains whose events all accounts of this one may view: those of everybody, and those without a requirement.
     pub(crate) fn parents(self) -> SmallVec<[Self; PARENTS_MAX]> {
         match self {
             Self::Restricted { guild, view: 0, .. } => smallvec![Self::Public { guild, view: 0 }],

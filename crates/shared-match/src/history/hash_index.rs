@@ -21,8 +21,7 @@ const SLOT_POSITIONS_LOG: u32 = 4;
 /// over the gap.
 const LONG_STEP: usize = 4;
 const SHORT_STEP: usize = 3;
-/// The same for a body with a recipient or a few, into both tables: half of the inserts for two hundredths of the
-/// bytes.
+/// The same for a body with a recipient or a few, into both tables: half of the inserts for 2 % of the bytes.
 const SPARSE_STEP: usize = 6;
 /// Positions whose slots are prefetched before they are written to.
 const BATCH: usize = 16;

@@ -91,8 +91,7 @@ impl ZstdPrices {
     }
 }
 
-/// So many lengths that no match has stand in front of the first in `padded_match_lengths`, at a price that nobody
-/// pays.
+/// So many lengths that no match has stand in front of the first in `padded_match_lengths`, at a price never paid.
 pub const PADDING: usize = 8;
 
 /// In bits, under the fixed code. Sums of them are exact: all are whole.

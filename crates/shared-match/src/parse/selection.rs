@@ -41,8 +41,7 @@ const NAMED_PROBES: usize = 3;
 /// Groups with bodies of other domains in which a connection is looked for.
 const OWN_TRIED_MAX: usize = 8;
 
-/// Bodies by which the recipients of a body are told apart: first the newest of its name, then ever older ones of its
-/// domains.
+/// Bodies that tell the recipients of a body apart: first the newest of its name, then older ones of its domains.
 #[derive(Clone, Debug, Default)]
 pub struct Probes {
     ids: SmallVec<[BodyId; PROBES_MAX]>,
@@ -314,8 +313,7 @@ impl ParseSelector<'_> {
         similar
     }
 
-    /// The newest bodies of the same name that the connection was sent in domains that not all recipients may view: its
-    /// own past.
+    /// The newest bodies of the same name that the connection was sent in domains that not all recipients may view.
     fn own(&self, had: u16) -> Similar {
         let Self { history, body, target, limits, .. } = *self;
         let mut own = Similar::default();

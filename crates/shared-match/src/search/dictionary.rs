@@ -17,8 +17,7 @@ use crate::{
 };
 use std::ops::Range;
 
-/// A stream refers to its dictionary while it is not longer than this. Later it has better, and is written as all
-/// others are.
+/// A stream refers to its dictionary while it is not longer than this. Later it has better matches.
 pub const USED_BYTES: u32 = 1 << 20;
 /// Longer bodies are not looked for in dictionaries: they are rare, and would hold up others.
 pub const BODY_BYTES_MAX: usize = 16 << 10;

@@ -23,8 +23,7 @@ use crate::{
 };
 use smallvec::SmallVec;
 
-/// Distance between two positions of the body itself in the near index. The search extends matches backwards over the
-/// gap.
+/// Distance between two positions of the body itself in the near index. The search extends matches backwards.
 const ITSELF_STEP: usize = 4;
 /// Literals without a match after which the search skips one more position at a time, as a power of two.
 const SKIP_LOG: usize = 6;

@@ -2,8 +2,7 @@
 
 use crate::history::hash_index::WAYS;
 
-/// Distance between two positions of a similar body that are inserted. The search extends matches backwards over the
-/// gap.
+/// Distance between two positions of a similar body that are inserted. The search extends matches backwards.
 const SIMILAR_STEP: usize = 3;
 
 /// Index of the similar bodies of one parse, and of the parsed part of the body itself.

@@ -401,8 +401,7 @@ impl PositionRing {
         self.bisect(age)
     }
 
-    /// Asks memory for the newest groups: `push` will write to one of them, and most bodies that are looked for are
-    /// there.
+    /// Prefetches the newest groups: `push` writes to one of them, and `distance` mostly finds bodies there.
     #[inline]
     pub fn prefetch(&self) {
         let newest = 0..self.count.min(PREFETCHED_GROUPS);

@@ -25,8 +25,7 @@ fn name_slot(name: &str) -> usize {
 /// No format refers back farther.
 const FORGET_BYTES: usize = 1 << zstd::WINDOW_LOG;
 
-/// See the module. Positions count decoded bytes and wrap around; only differences count, and these stay below a
-/// window.
+/// See the module. Positions count decoded bytes and wrap around; only differences below a window count.
 #[derive(Clone, Debug, Default)]
 pub struct StreamState {
     position: u32,

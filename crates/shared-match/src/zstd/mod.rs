@@ -69,8 +69,7 @@ impl ZstdDecoder {
 }
 
 impl ZstdStream {
-    /// A stream for a client that has this dictionary. A decoder without it, or with another, refuses the stream by the
-    /// number.
+    /// A stream for a client that has this dictionary. A decoder without it refuses the stream by the number.
     #[must_use]
     pub fn with_dictionary(dictionary: Arc<Dictionary>) -> Self {
         let decoder = ZstdDecoder { dictionary_number: dictionary.number(), ..ZstdDecoder::default() };
