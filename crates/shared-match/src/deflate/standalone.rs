@@ -1,4 +1,4 @@
-//! StandaloneMatcher: a message that no other connection gets, as deflate blocks: stored, with the fixed code, or with
+//! Standalone: a message that no other connection gets, as deflate blocks: stored, with the fixed code, or with
 //! their own.
 
 use super::{

@@ -134,6 +134,9 @@ pub struct HashIndex {
 impl HashIndex {
     /// An empty index for a ring of `capacity` bytes, a power of two from 2^10 to 2^28.
     pub fn new(capacity: usize) -> Self {
+        if capacity == 0 {
+            return Self::default();
+        }
         let slots_log = capacity.ilog2() - SLOT_POSITIONS_LOG;
         let table = || vec![[0; WAYS]; 1 << slots_log];
         let layout = Layout { slots_log, position_mask: capacity as u32 - 1 };

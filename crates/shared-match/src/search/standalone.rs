@@ -1,4 +1,4 @@
-//! StandaloneMatcher: matches inside one message that no other connection gets.
+//! Standalone: matches inside one message that no other connection gets.
 //!
 //! Owns        a hash table for it, kept between messages; connections keep none.
 //! Method      the newest place with the same seven bytes, and one step of laziness: such messages are large, and are

@@ -1,4 +1,4 @@
-//! StandaloneMatcher: a message that no other connection gets, as zstd blocks, with tables of its own where these pay.
+//! Standalone: a message that no other connection gets, as zstd blocks, with tables of its own where these pay.
 
 use super::{
     ZstdDecoder, block_header, raw_blocks,
