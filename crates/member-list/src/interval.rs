@@ -5,7 +5,7 @@
 //! Limits      `PER_LIST_MAX` intervals of `ROWS_MAX` rows each; the excess is dropped.
 //! Spec        docs/protocol/reference.md §8.4.
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 /// Rows from `first` to `last`, both included. On the wire `[first, last]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -63,6 +63,15 @@ impl Interval {
 impl Serialize for Interval {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         [self.first, self.last].serialize(serializer)
+    }
+}
+
+/// Refuses what `from_ranges` would have to change.
+impl<'de> Deserialize<'de> for Interval {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let [first, last] = <[u64; 2]>::deserialize(deserializer)?;
+        let interval = Self::new(first, last).filter(|interval| interval.last as u64 == last);
+        interval.ok_or_else(|| D::Error::custom("not an interval of rows"))
     }
 }
 

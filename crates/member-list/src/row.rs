@@ -4,8 +4,8 @@
 //! Not here    serialization (`guildhall-relay`).     Spec  docs/protocol/reference.md §8.6 "Rows".
 
 use guildhall_model::{Member, Presence, RoleId, UserId};
-use serde::{Serialize, Serializer};
-use std::{fmt, sync::Arc};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 /// A group of the list: on the wire the role's id, `"online"` or `"offline"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -34,8 +34,18 @@ impl Serialize for GroupId {
     }
 }
 
+impl<'de> Deserialize<'de> for GroupId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match &*Cow::<str>::deserialize(deserializer)? {
+            "online" => Ok(Self::Online),
+            "offline" => Ok(Self::Offline),
+            role => role.parse().map(Self::Role).map_err(D::Error::custom),
+        }
+    }
+}
+
 /// A header row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
     pub id: GroupId,
     /// Number of members in the group.
@@ -74,7 +84,7 @@ impl Row<'_> {
 }
 
 /// An owned row. Equality is by value, after a comparison of pointers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Item {
     /// Header of a group.
     Group(Group),

@@ -21,10 +21,11 @@
 //!   difference. If the list id changes as well, call `invalidate` and watch the other list.
 
 use crate::{diff::row_ops, interval::Interval, list::MemberList, row::Item};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// An operation on a client's rows. Indexes count from 0 and refer to the rows after the previous operation.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ListOp {
     /// Replaces the rows of the interval; fewer than it spans at the end of the list.
     Sync {

@@ -22,7 +22,7 @@ pub struct DirectFields {
 }
 
 /// A direct message or a group with its recipients.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Direct {
     /// The channel, including the id of its newest message.
     pub channel: Arc<crate::Channel>,

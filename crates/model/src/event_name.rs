@@ -3,6 +3,7 @@
 //! Spec  docs/protocol/reference.md §4.1, §7.
 
 use crate::intents::Intents;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 macro_rules! events {
     ($($variant:ident $wire:literal $($intent:ident)|*;)*) => {
@@ -106,6 +107,20 @@ events! {
     ChannelUnreadUpdate "CHANNEL_UNREAD_UPDATE" ;
     // Placeholder for names that backends choose; the payload has the actual name.
     Backend "BACKEND" ;
+}
+
+/// As the value of `t`.
+impl Serialize for EventName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for EventName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = std::borrow::Cow::<str>::deserialize(deserializer)?;
+        Self::from_wire(&name).ok_or_else(|| D::Error::custom("unknown name of an event"))
+    }
 }
 
 impl EventName {

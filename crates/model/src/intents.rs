@@ -2,10 +2,11 @@
 //!
 //! Spec  docs/protocol/reference.md §4.1.
 
+use serde::{Deserialize, Serialize};
 use std::ops::{BitAnd, BitOr};
 
 /// A set of intents.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Intents(pub u32);
 
 macro_rules! intents {

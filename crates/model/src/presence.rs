@@ -19,7 +19,8 @@ pub enum Status {
 }
 
 /// Platform of a session, from `properties.browser` in IDENTIFY.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[repr(u8)]
 pub enum Platform {
     /// `Discord Client`.
@@ -49,7 +50,8 @@ impl Platform {
 }
 
 /// Status per platform; `Offline` means that the platform is not listed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(from = "StatusByPlatform")]
 pub struct ClientStatus {
     statuses: [Status; 5],
 }
@@ -75,11 +77,27 @@ impl Serialize for ClientStatus {
     }
 }
 
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct StatusByPlatform {
+    desktop: Status,
+    mobile: Status,
+    web: Status,
+    embedded: Status,
+    vr: Status,
+}
+
+impl From<StatusByPlatform> for ClientStatus {
+    fn from(StatusByPlatform { desktop, mobile, web, embedded, vr }: StatusByPlatform) -> Self {
+        Self { statuses: [desktop, mobile, web, embedded, vr] }
+    }
+}
+
 /// One activity. After `activity::clean` it has known fields only.
 pub type Activity = Map<String, Value>;
 
 /// A presence as others see it, aggregated over an account's sessions.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Presence {
     /// Greatest status over the sessions that are not invisible.
     pub status: Status,

@@ -15,8 +15,15 @@
 mod tests;
 
 use crate::count_steps;
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{MapAccess, Visitor},
+    ser::SerializeMap,
+};
 use std::{
     fmt::{self, Debug},
+    iter,
+    marker::PhantomData,
     mem, slice,
     sync::Arc,
 };
@@ -322,7 +329,7 @@ impl<K: Ord + Copy, V: Clone, const LEAF: usize, const BRANCH: usize> FromIterat
         nodes.extend(Node::Leaf(leaf).into_child());
         while nodes.len() > 1 {
             let mut below = nodes.into_iter();
-            let branches = std::iter::from_fn(|| Node::Branch(below.by_ref().take(BRANCH).collect()).into_child());
+            let branches = iter::from_fn(|| Node::Branch(below.by_ref().take(BRANCH).collect()).into_child());
             nodes = branches.collect();
         }
         if let Some(root) = nodes.pop() {
@@ -340,6 +347,55 @@ impl<K: Ord + Copy + Debug, V: Clone + Debug, const LEAF: usize, const BRANCH: u
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+/// As a map, keys ascending.
+impl<K: Ord + Copy + Serialize, V: Clone + Serialize, const LEAF: usize, const BRANCH: usize> Serialize
+    for CowMap<K, V, LEAF, BRANCH>
+{
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // `collect_map` would not know the length.
+        let mut map = serializer.serialize_map(Some(self.len))?;
+        for (key, value) in self.iter() {
+            map.serialize_entry(&key, value)?;
+        }
+        map.end()
+    }
+}
+
+/// From a map with keys in any order; of equal keys the last one counts.
+impl<'de, K, V, const LEAF: usize, const BRANCH: usize> Deserialize<'de> for CowMap<K, V, LEAF, BRANCH>
+where
+    K: Ord + Copy + Deserialize<'de>,
+    V: Clone + Deserialize<'de>,
+{
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries<M>(PhantomData<M>);
+        impl<'de, K, V, const LEAF: usize, const BRANCH: usize> Visitor<'de> for Entries<CowMap<K, V, LEAF, BRANCH>>
+        where
+            K: Ord + Copy + Deserialize<'de>,
+            V: Clone + Deserialize<'de>,
+        {
+            type Value = CowMap<K, V, LEAF, BRANCH>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
+                let mut result = Ok(());
+                let until_error = iter::from_fn(|| {
+                    entries.next_entry().unwrap_or_else(|error| {
+                        result = Err(error);
+                        None
+                    })
+                });
+                let map = until_error.collect();
+                result.map(|()| map)
+            }
+        }
+        deserializer.deserialize_map(Entries(PhantomData))
     }
 }
 

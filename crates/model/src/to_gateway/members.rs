@@ -2,10 +2,11 @@
 
 use super::{PayloadError, id_of, nonce_of};
 use crate::id::{GuildId, UserId};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Which members a client requests.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MemberQuery {
     /// All members of the guild.
     All,
@@ -20,7 +21,7 @@ pub enum MemberQuery {
 }
 
 /// A request for members.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestGuildMembers {
     /// A bot names one guild.
     pub guild_ids: Vec<GuildId>,

@@ -2,10 +2,11 @@
 
 use super::{PayloadError, guild_of, nonce_of};
 use crate::id::{GuildId, UserId};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Op 35: members by time of joining, newest first.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SearchRecentMembers {
     pub guild_id: GuildId,
     /// Searches for one member; empty: all members. At most `QUERY_CHARS_MAX` characters.

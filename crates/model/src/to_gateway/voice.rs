@@ -2,10 +2,11 @@
 
 use super::{PayloadError, id_of};
 use crate::id::{ChannelId, GuildId};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Op 4: a session joins, changes or leaves a voice channel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VoiceStateUpdate {
     /// None for calls in direct messages.
     pub guild_id: Option<GuildId>,
