@@ -10,6 +10,7 @@
 use crate::event::{ContentReaders, Mentions, Redaction};
 use guildhall_codec::{EVENT_NAME_BYTES_MAX, Encoding, transcode_json};
 use guildhall_model::{ChannelId, EventName, Id, MessageId, RoleId, UserId};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::{Value, value::RawValue};
 use std::{
     collections::BTreeSet,
@@ -82,6 +83,28 @@ pub struct BackendEvent {
     /// For a new message: its id, and the channel in its body.
     newest: Option<(MessageId, Option<ChannelId>)>,
     receipt: Option<Arc<dyn Receipt>>,
+}
+
+/// As it crosses between nodes: without the receipt, which the node of the backend keeps.
+#[derive(Serialize, Deserialize)]
+struct BackendEventForm<T> {
+    name: T,
+    body: T,
+}
+
+impl Serialize for BackendEvent {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        BackendEventForm { name: self.name(), body: &*self.body }.serialize(serializer)
+    }
+}
+
+/// Validates as `new` does.
+impl<'de> Deserialize<'de> for BackendEvent {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let BackendEventForm { name, body } = BackendEventForm::<String>::deserialize(deserializer)?;
+        let body = RawValue::from_string(body).map_err(D::Error::custom)?;
+        Self::new(&name, &body, None).map_err(D::Error::custom)
+    }
 }
 
 impl BackendEvent {

@@ -9,7 +9,7 @@ use crate::{backend::BackendEvent, payload::Payload, resource_payload::ResourceP
 use guildhall_codec::Encoding;
 use guildhall_member_list::ListId;
 use guildhall_model::{ChannelId, ChannelType, EventName, GuildId, Intents, Permissions, RoleId, UserId};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -143,7 +143,7 @@ impl AudienceRule {
 }
 
 /// Recipients of an event.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Audience {
     /// Which members.
     pub rule: AudienceRule,
@@ -157,7 +157,8 @@ pub struct Audience {
     pub users: UserFilter,
     /// User accounts that watch this member get it too.
     pub about: Option<UserId>,
-    /// Passive sessions of these get it too.
+    /// Passive sessions of these get it too. Does not cross between nodes: `Event` derives it from its payload.
+    #[serde(skip)]
     pub mentions: Option<Box<Mentions>>,
 }
 
@@ -171,7 +172,7 @@ impl Audience {
 }
 
 /// Condition of an event on user accounts, before permissions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UserFilter {
     /// All channels and members.
     All,
@@ -249,6 +250,45 @@ impl Retention {
             Self::Typing => Some(2),
             Self::List => Some(3),
         }
+    }
+}
+
+/// An event as it crosses between nodes, with a borrowed or an owned audience and payload.
+///
+/// What follows from the payload does not cross: only that an event has it, which is for constructors to decide.
+#[derive(Serialize, Deserialize)]
+struct EventForm<A, P> {
+    guild_id: GuildId,
+    name: EventName,
+    audience: A,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    has_mentions: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    has_content_readers: bool,
+    payload: P,
+}
+
+impl Serialize for Event {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let form = EventForm {
+            guild_id: self.guild_id,
+            name: self.name,
+            audience: &self.audience,
+            has_mentions: self.audience.mentions.is_some(),
+            has_content_readers: self.content_readers.is_some(),
+            payload: &self.payload,
+        };
+        form.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Event {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let form = EventForm::<Audience, Payload>::deserialize(deserializer)?;
+        let EventForm { guild_id, name, mut audience, has_mentions, has_content_readers, payload } = form;
+        audience.mentions = if has_mentions { payload.mentions().map(Box::new) } else { None };
+        let content_readers = if has_content_readers { payload.content_readers() } else { None };
+        Ok(Self { guild_id, name, audience, content_readers, payload })
     }
 }
 

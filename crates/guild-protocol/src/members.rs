@@ -9,13 +9,19 @@
 
 use guildhall_model::{Member, Presence, UserId};
 use guildhall_stdx::CowMap;
-use std::sync::Arc;
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{SeqAccess, Visitor},
+    ser::SerializeSeq,
+};
+use std::{fmt, iter, sync::Arc};
 
 /// A member with their presence; no presence means offline.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MemberEntry {
     pub member: Arc<Member>,
     /// Never one with status `Offline`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub presence: Option<Arc<Presence>>,
 }
 
@@ -80,6 +86,45 @@ impl MemberTable {
 impl FromIterator<Arc<Member>> for MemberTable {
     fn from_iter<I: IntoIterator<Item = Arc<Member>>>(members: I) -> Self {
         Self(members.into_iter().map(|member| (member.user.id, MemberEntry { member, presence: None })).collect())
+    }
+}
+
+/// As a sequence of the members, ascending by id.
+impl Serialize for MemberTable {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // `collect_seq` would not know the length.
+        let mut entries = serializer.serialize_seq(Some(self.len()))?;
+        for entry in self.iter() {
+            entries.serialize_element(entry)?;
+        }
+        entries.end()
+    }
+}
+
+/// From members in any order; of those with equal ids the last one counts.
+impl<'de> Deserialize<'de> for MemberTable {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+        impl<'de> Visitor<'de> for Entries {
+            type Value = MemberTable;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a sequence of members")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
+                let mut result = Ok(());
+                let until_error = iter::from_fn(|| {
+                    entries.next_element::<MemberEntry>().unwrap_or_else(|error| {
+                        result = Err(error);
+                        None
+                    })
+                });
+                let table = until_error.map(|entry| (entry.member.user.id, entry)).collect();
+                result.map(|()| MemberTable(table))
+            }
+        }
+        deserializer.deserialize_seq(Entries)
     }
 }
 

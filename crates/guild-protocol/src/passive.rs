@@ -6,10 +6,11 @@
 use crate::replica::VoiceEntry;
 use guildhall_model::{ChannelId, MessageId, UserId};
 use guildhall_stdx::Timestamp;
+use serde::{Deserialize, Serialize};
 use std::ops::Deref;
 
 /// Changes for sessions with a given view.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct PassiveDelta {
     /// Channels with a new newest message or pin, each with its newest message.
     pub channels: Vec<(ChannelId, MessageId)>,
@@ -30,7 +31,7 @@ impl PassiveDelta {
 }
 
 /// Channels with a new newest message or pin, for sessions that receive nothing else.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Unreads {
     /// Each channel with its newest message.
     pub channels: Vec<(ChannelId, MessageId)>,
@@ -46,7 +47,7 @@ impl Deref for Unreads {
 }
 
 /// Complete state for sessions with a given view.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct PassiveSnapshot {
     /// Every visible channel with its newest message, if any.
     pub channels: Vec<(ChannelId, Option<MessageId>)>,

@@ -7,6 +7,7 @@
 use crate::{
     backend::{BackendEvent, Receipt},
     event::{ContentReaders, Mentions, Redaction},
+    message_form,
     passive::{PassiveDelta, PassiveSnapshot, Unreads},
     resource_payload::ResourcePayload,
     structure::GuildStructure,
@@ -24,12 +25,13 @@ use guildhall_model::{
     },
 };
 use guildhall_stdx::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// A message with the member objects at the time of the event.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MessageEvent {
+    #[serde(with = "message_form")]
     pub message: Arc<Message>,
     /// Type of the message's channel.
     pub channel_type: ChannelType,
@@ -38,11 +40,12 @@ pub struct MessageEvent {
     /// Member objects of mentioned users.
     pub mentioned: Vec<Arc<Member>>,
     /// For a reply: the original message; none if it was deleted.
+    #[serde(with = "message_form::option")]
     pub referenced: Option<Arc<Message>>,
 }
 
 /// One account's reaction, added or removed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReactionEvent {
     /// Account that reacted.
     pub user_id: UserId,
@@ -57,7 +60,7 @@ pub struct ReactionEvent {
 }
 
 /// Update for sessions that watch the same rows of a member list.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ListChange {
     pub list: ListId,
     /// Number of members of the guild.
@@ -71,7 +74,7 @@ pub struct ListChange {
 }
 
 /// Content of an event.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Payload {
     /// MESSAGE_CREATE, MESSAGE_UPDATE.
     Message(Box<MessageEvent>),

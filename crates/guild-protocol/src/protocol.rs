@@ -1,7 +1,7 @@
 //! Guild ↔ relay protocol: messages between a guild and the relays of its sessions.
 //!
-//! Owns        `ToRelay` and `ToGuild`. They are plain data: within one process they cross a queue; in a cluster they
-//!             will cross machines.
+//! Owns        `ToRelay` and `ToGuild`. They are plain data: within one process they cross a queue; between nodes they
+//!             cross in the form of `guildhall-cluster`.
 //! Invariants  P1 messages to one relay are numbered 1, 2, 3 … from its subscription on; a relay that detects a gap
 //!             sends `Resync`. P2 `epoch` identifies one incarnation of a relay: messages with an older epoch are
 //!             dropped. P3 `Attached` is at the position of the stream where the session's view starts: the view
@@ -21,14 +21,15 @@ use guildhall_model::{
     AccountKind, Activity, ChannelId, GuildId, Member, MessageId, Platform, Status, UserId,
     to_gateway::{RequestGuildMembers, SearchRecentMembers, VoiceStateUpdate},
 };
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// A partition of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PartitionId(pub u16);
 
 /// Address of a relay within a guild. A partition has several relays for a guild with many sessions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RelayId {
     pub partition: PartitionId,
     /// Index among the guild's relays in that partition.
@@ -44,7 +45,7 @@ impl RelayId {
 }
 
 /// A session as guilds address it. Never reused: `generation` increases with every session of the slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SessionKey {
     /// Relay that the session is attached to.
     pub relay: RelayId,
@@ -55,7 +56,7 @@ pub struct SessionKey {
 }
 
 /// Presence of one session, before aggregation with the account's other sessions.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SessionPresence {
     /// `Offline` also means invisible.
     pub status: Status,
@@ -66,7 +67,7 @@ pub struct SessionPresence {
 }
 
 /// Members that a session receives in GUILD_CREATE (reference.md §6.11).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MembersWanted {
     /// The own member and users in voice.
     OwnAndVoice,
@@ -79,7 +80,7 @@ pub enum MembersWanted {
 }
 
 /// Message from a relay to the guild, or from a backend on behalf of a user.
-#[derive(Clone, Debug, strum::EnumDiscriminants)]
+#[derive(Clone, Debug, strum::EnumDiscriminants, Serialize, Deserialize)]
 #[strum_discriminants(
     name(ToGuildKind),
     derive(strum::VariantNames),
@@ -197,7 +198,7 @@ pub struct RelayOutput {
 }
 
 /// Message from the guild to one of its relays.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ToRelay {
     pub guild_id: GuildId,
     pub relay: RelayId,
@@ -219,7 +220,7 @@ impl ToRelay {
 }
 
 /// Content of a message to a relay.
-#[derive(Clone, Debug, strum::EnumDiscriminants)]
+#[derive(Clone, Debug, strum::EnumDiscriminants, Serialize, Deserialize)]
 #[strum_discriminants(
     name(RelayMessageKind),
     derive(strum::VariantNames),
@@ -266,7 +267,7 @@ pub enum RelayMessage {
 }
 
 /// Members that a session requested, as of this position of the stream.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MembersAnswer {
     /// Echo of the request's nonce.
     pub nonce: Option<String>,
@@ -277,7 +278,7 @@ pub struct MembersAnswer {
 }
 
 /// Members that a session receives.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum FoundMembers {
     /// All members, in chunks.
     Whole(MemberTable),
@@ -298,7 +299,7 @@ impl Default for FoundMembers {
 }
 
 /// An event with the change that it makes to a relay's replica.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Published {
     /// Event that is dispatched to sessions.
     pub event: Event,
@@ -307,7 +308,7 @@ pub struct Published {
 }
 
 /// Changes of watched intervals of one member list at one moment. A relay ignores intervals that it does not watch.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct ListUpdate {
     pub list: ListId,
     /// Number of members of the guild.
@@ -321,7 +322,7 @@ pub struct ListUpdate {
 }
 
 /// Change of one interval.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct IntervalUpdate {
     pub interval: Interval,
     /// Operations from the rows last sent to `rows`; empty in an answer to a new subscription.
@@ -331,7 +332,7 @@ pub struct IntervalUpdate {
 }
 
 /// Change of a relay's replica.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum ReplicaUpdate {
     /// The replica does not change.
     None,
@@ -350,7 +351,7 @@ pub enum ReplicaUpdate {
 }
 
 /// A session's initial view of a guild, in addition to the relay's replica.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GuildView {
     /// Member object of the session's account.
     pub member: Arc<Member>,

@@ -8,10 +8,11 @@
 use crate::{protocol::ReplicaUpdate, structure::GuildStructure, thread::ThreadEntry};
 use guildhall_model::{ChannelId, GuildId, Member, MessageId, UserId, VoiceState};
 use guildhall_stdx::CowMap;
+use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// A user in voice.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct VoiceEntry {
     /// Voice state; its channel is always set.
     pub state: Arc<VoiceState>,
@@ -20,7 +21,7 @@ pub struct VoiceEntry {
 }
 
 /// State of a guild at one moment. `clone` is cheap for any size of guild.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GuildReplica {
     /// Base fields, roles, channels.
     pub structure: Arc<GuildStructure>,

@@ -18,11 +18,11 @@ use guildhall_model::{
     },
 };
 use guildhall_stdx::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Payload of an event with a small body.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum ResourcePayload {
     /// GUILD_BAN_ADD, GUILD_BAN_REMOVE.
     Ban {

@@ -10,10 +10,11 @@ use guildhall_model::{
     guild_permissions,
 };
 use guildhall_stdx::Timestamp;
+use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Base fields, roles and channels of a guild at one version.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GuildStructure {
     /// The guild's own fields.
     pub guild: Arc<Guild>,

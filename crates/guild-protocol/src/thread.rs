@@ -10,13 +10,14 @@ use guildhall_model::{
     Channel, ChannelId, ChannelType, Member, Permissions, ThreadMember, UserId, from_gateway::ThreadBody,
 };
 use guildhall_stdx::Timestamp;
+use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Maximum number of members that a session subscribed to a thread receives and follows: the first by id.
 pub const THREAD_LISTED_MAX: usize = 100;
 
 /// A thread with its members.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ThreadEntry {
     /// The thread's channel object, including its newest message.
     pub channel: Arc<Channel>,
@@ -57,7 +58,7 @@ impl ThreadEntry {
 }
 
 /// THREAD_CREATE, THREAD_UPDATE.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ThreadEvent {
     pub entry: ThreadEntry,
     /// Membership of the recipient, for an event to them alone.
