@@ -19,6 +19,7 @@ use guildhall_model::{
     StageInstance, Sticker, UserId, Webhook, timestamp_of,
 };
 use guildhall_stdx::{Now, Timestamp};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -35,7 +36,7 @@ const OVERWRITES_LOGGED_MAX: usize = 16;
 const SAME_DELETIONS_MS: i64 = 300_000;
 
 /// Which entries of an audit log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditQuery {
     /// By this account only.
     pub user_id: Option<UserId>,

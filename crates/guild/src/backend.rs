@@ -21,6 +21,7 @@ use guildhall_model::{
     RoleId, User, UserId, timestamp_of,
 };
 use guildhall_stdx::{Now, Timestamp};
+use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// Members of one `ImportMembers`. At some microseconds each a guild is held up for a millisecond or so.
@@ -37,7 +38,7 @@ pub const REASSIGNED_MAX: usize = 25;
 pub type InsteadOf<T> = Option<Arc<T>>;
 
 /// Command of a backend. System only.
-#[derive(Clone, Debug, strum::EnumDiscriminants)]
+#[derive(Clone, Debug, strum::EnumDiscriminants, Serialize, Deserialize)]
 #[strum_discriminants(
     name(BackendKind),
     derive(strum::VariantNames),
@@ -92,7 +93,7 @@ pub enum BackendCommand {
 }
 
 /// Recipients of the GUILD_MEMBER_ADD of an imported member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum JoinAudience {
     AllMembers,
     /// Only the sessions of the new member.
@@ -100,7 +101,7 @@ pub enum JoinAudience {
 }
 
 /// What becomes of a member's roles.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RoleChange {
     /// They have these, and no other.
     Set(Vec<RoleId>),
@@ -120,7 +121,7 @@ impl RoleChange {
 }
 
 /// What became of roles that were put together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RolesPut {
     /// How many are new.
     pub added: u64,
@@ -131,7 +132,7 @@ pub struct RolesPut {
 }
 
 /// A member as a backend puts them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NewMember {
     /// The account, which replaces the stored one.
     pub user: Arc<User>,
@@ -152,7 +153,7 @@ pub struct NewMember {
 }
 
 /// What became of an import's members.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Imported {
     /// Accounts that were no members before.
     pub added: Vec<UserId>,

@@ -22,6 +22,7 @@ use guildhall_model::{
     ChannelId, EmojiId, Id, InviteCode, MessageId, Overwrite, OverwriteKind, Presence, ReactionEmoji, RoleId,
     StickerId, User, UserId, WebhookId,
 };
+use serde::{Deserialize, Deserializer, Serialize};
 use std::sync::Arc;
 
 pub use expression::{EmojiPatch, NewEmoji, NewSticker, StickerPatch};
@@ -36,8 +37,13 @@ pub use structure::{ChannelMove, ChannelPatch, GuildPatch, NewChannel, NewGuild,
 pub use thread::{ArchivedThreads, NewThread};
 pub use webhook::{NewWebhook, WebhookPatch, WebhookPost};
 
+/// For a field of a patch that is there: `Some(None)` removes a value. Without the field there is no change.
+fn some<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
 /// The requester of a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Actor {
     /// An account: it must be a member and have the permission.
     User(UserId),
@@ -57,7 +63,7 @@ impl Actor {
 }
 
 /// A command to a guild.
-#[derive(Clone, Debug, strum::EnumDiscriminants)]
+#[derive(Clone, Debug, strum::EnumDiscriminants, Serialize, Deserialize)]
 #[strum_discriminants(
     name(CommandKind),
     derive(strum::VariantNames),

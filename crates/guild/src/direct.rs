@@ -22,10 +22,11 @@ use guildhall_model::{
     Permissions, User, UserId,
 };
 use guildhall_stdx::Now;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// A direct message or a group to be made: see `Guild::create_direct`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NewDirect {
     /// Its id, which what holds it has too.
     pub id: ChannelId,
@@ -36,7 +37,7 @@ pub struct NewDirect {
 }
 
 /// Commands that only direct messages have.
-#[derive(Clone, Debug, strum::EnumDiscriminants)]
+#[derive(Clone, Debug, strum::EnumDiscriminants, Serialize, Deserialize)]
 #[strum_discriminants(
     name(DirectKind),
     derive(strum::VariantNames),

@@ -20,6 +20,7 @@ use crate::member_lists::{ListBuild, ListBuilt};
 use guildhall_guild_protocol::{GuildStructure, MemberTable};
 use guildhall_model::{Channel, Member, UserId};
 use guildhall_stdx::Timestamp;
+use serde::{Deserialize, Serialize};
 use std::{cmp::Reverse, collections::BinaryHeap, fmt, sync::Arc};
 use view::Viewers;
 
@@ -102,7 +103,7 @@ pub(crate) enum Found {
 }
 
 /// Members that `@everyone` in a channel reaches, and the online ones among them (`@context`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Audience {
     /// Number of members who can view the channel: `@everyone`.
     pub member_count: u64,

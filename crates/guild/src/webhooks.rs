@@ -18,10 +18,11 @@ use guildhall_model::{
     ResourceKind, Webhook, WebhookId,
 };
 use guildhall_stdx::Now;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Which of a guild's webhooks, and by what right.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WebhookAccess {
     /// An account with MANAGE_WEBHOOKS.
     Actor(Actor),

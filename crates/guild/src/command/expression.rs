@@ -1,9 +1,11 @@
 //! Emoji and stickers: made and changed.
 
+use super::some;
 use guildhall_model::{EmojiId, RoleId, StickerId};
+use serde::{Deserialize, Serialize};
 
 /// An emoji to be added.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NewEmoji {
     /// From `Node::next_id`, if its picture is kept under it. None: the guild takes one.
     pub id: Option<EmojiId>,
@@ -16,7 +18,7 @@ pub struct NewEmoji {
 }
 
 /// Changes to an emoji; `None` leaves a field as it is.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct EmojiPatch {
     pub name: Option<String>,
     /// Only for these from now on.
@@ -24,7 +26,7 @@ pub struct EmojiPatch {
 }
 
 /// A sticker to be added.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NewSticker {
     /// From `Node::next_id`, if its picture is kept under it. None: the guild takes one.
     pub id: Option<StickerId>,
@@ -39,10 +41,11 @@ pub struct NewSticker {
 }
 
 /// Changes to a sticker; `None` leaves a field as it is.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct StickerPatch {
     pub name: Option<String>,
     /// New description, or none.
+    #[serde(default, deserialize_with = "some", skip_serializing_if = "Option::is_none")]
     pub description: Option<Option<String>>,
     pub tags: Option<String>,
 }

@@ -1,10 +1,11 @@
 //! Input of commands that create and edit messages.
 
 use guildhall_model::{Attachment, Id, MessageId, Nonce, RoleId, StickerId, UserId};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// A new message. The caller has checked lengths and counts.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct NewMessage {
     /// At most 2000 characters; may be empty only with embeds.
     pub content: String,
@@ -31,7 +32,7 @@ pub struct NewMessage {
 }
 
 /// The message that a new message replies to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct ReplyTo {
     /// In the same channel.
     pub message_id: MessageId,
@@ -40,7 +41,7 @@ pub struct ReplyTo {
 }
 
 /// Users and roles that a message may mention (reference.md §10.3).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AllowedMentions {
     /// All users in the content.
     pub all_users: bool,
@@ -57,7 +58,7 @@ pub struct AllowedMentions {
 }
 
 /// Changes to a message; `None` leaves a field as it is.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct MessagePatch {
     /// Replaces the content and its mentions.
     pub content: Option<String>,

@@ -1,14 +1,17 @@
 //! Commands about membership: members, bans, invites, and changes of many members.
 
+use super::some;
 use crate::job::MemberFilter;
 use guildhall_model::{ChannelId, InviteCode, RoleId, User};
 use guildhall_stdx::Timestamp;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Changes to a member; `None` leaves a field as it is.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct MemberPatch {
     /// New nick, or none.
+    #[serde(default, deserialize_with = "some", skip_serializing_if = "Option::is_none")]
     pub nick: Option<Option<String>>,
     /// The complete new list of roles, without `@everyone`.
     pub roles: Option<Vec<RoleId>>,
@@ -17,17 +20,21 @@ pub struct MemberPatch {
     /// Server deafen.
     pub deaf: Option<bool>,
     /// Move in voice, or disconnect.
+    #[serde(default, deserialize_with = "some", skip_serializing_if = "Option::is_none")]
     pub channel_id: Option<Option<ChannelId>>,
     /// Time-out until then, or end of it.
+    #[serde(default, deserialize_with = "some", skip_serializing_if = "Option::is_none")]
     pub communication_disabled_until: Option<Option<Timestamp>>,
     /// Hash of a new avatar in this guild, or none. Only members themselves change their pictures.
+    #[serde(default, deserialize_with = "some", skip_serializing_if = "Option::is_none")]
     pub avatar: Option<Option<Box<str>>>,
     /// The same of the banner.
+    #[serde(default, deserialize_with = "some", skip_serializing_if = "Option::is_none")]
     pub banner: Option<Option<Box<str>>>,
 }
 
 /// Somebody to be brought in.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Join {
     pub user: Arc<User>,
     /// Their nick (MANAGE_NICKNAMES).
@@ -41,7 +48,7 @@ pub struct Join {
 }
 
 /// Somebody to be banned.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NewBan {
     pub user: Arc<User>,
     /// For the ban and the audit log.
@@ -51,7 +58,7 @@ pub struct NewBan {
 }
 
 /// A stretch of a sorted list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Page<T> {
     /// The last results before the id, at most this many, in ascending order.
     Before(T, usize),
@@ -60,7 +67,7 @@ pub enum Page<T> {
 }
 
 /// An invite to be made.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NewInvite {
     /// One that nobody can guess and no other has.
     pub code: InviteCode,
@@ -75,7 +82,7 @@ pub struct NewInvite {
 }
 
 /// Filter of a prune. The owner, the actor and online members are never removed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prune {
     /// Roles that do not save their bearers; all below the actor's highest.
     pub roles: Vec<RoleId>,
@@ -86,14 +93,14 @@ pub struct Prune {
 }
 
 /// Change of a member's role.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RoleAction {
     Grant,
     Revoke,
 }
 
 /// A change of one role for many members.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BulkRole {
     pub role_id: RoleId,
     pub action: RoleAction,

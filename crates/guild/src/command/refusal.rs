@@ -1,7 +1,40 @@
 //! Refusals of commands, with HTTP status and code of reference.md §10.1.
 
+use serde::{Deserialize, Deserializer, Serialize};
+use std::{
+    borrow::Cow,
+    collections::BTreeSet,
+    sync::{Mutex, PoisonError},
+};
+
+/// Name of a field in a request. The alias keeps serde from borrowing it.
+type FieldName = &'static str;
+
+/// Names of fields that other nodes sent, which are kept for good. A further one is replaced by `OTHER_FIELD`.
+const FIELD_NAMES_MAX: usize = 256;
+/// A longer name is replaced, too.
+const FIELD_NAME_BYTES_MAX: usize = 64;
+const OTHER_FIELD: FieldName = "request";
+
+static FIELD_NAMES: Mutex<BTreeSet<FieldName>> = Mutex::new(BTreeSet::new());
+
+fn field_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<FieldName, D::Error> {
+    let name = Cow::<str>::deserialize(deserializer)?;
+    // The set is consistent between any two statements.
+    let mut names = FIELD_NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(name) = names.get(&*name) {
+        return Ok(name);
+    }
+    if names.len() >= FIELD_NAMES_MAX || name.len() > FIELD_NAME_BYTES_MAX {
+        return Ok(OTHER_FIELD);
+    }
+    let name: FieldName = Box::leak(name.into_owned().into_boxed_str());
+    names.insert(name);
+    Ok(name)
+}
+
 /// Why a guild refuses a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum Refusal {
     /// The guild does not exist, or the actor is not a member.
     #[error("Unknown Guild")]
@@ -152,7 +185,7 @@ pub enum Refusal {
     NotInVoice,
     /// The field does not allow this value.
     #[error("Invalid Form Body")]
-    InvalidForm(&'static str),
+    InvalidForm(#[serde(deserialize_with = "field_name")] FieldName),
     /// Slow mode is active.
     #[error("This action cannot be performed due to slowmode rate limit.")]
     SlowMode {

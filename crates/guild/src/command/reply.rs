@@ -4,16 +4,17 @@ use crate::{
     backend::{Imported, RolesPut},
     job::Audience,
 };
-use guildhall_guild_protocol::{GuildStructure, MemberTable, ThreadEntry};
+use guildhall_guild_protocol::{GuildStructure, MemberTable, ThreadEntry, message_form};
 use guildhall_model::{
     AuditEntry, Ban, Channel, ChannelId, Direct, Emoji, Invite, Member, MessageId, Permissions, ReactionEmoji, Role,
     ScheduledEvent, StageInstance, Sticker, ThreadMember, Webhook,
 };
 use guildhall_stdx::{CowMap, Timestamp};
+use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Reply of a guild.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Reply {
     /// The command has no result.
     Done,
@@ -75,7 +76,7 @@ pub enum Reply {
 pub type ThreadReply = Box<(ThreadEntry, Option<ThreadMember>)>;
 
 /// A guild, as a reply.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GuildReply {
     /// Base fields, roles, channels.
     pub structure: Arc<GuildStructure>,
@@ -94,7 +95,7 @@ pub struct GuildReply {
 }
 
 /// An invite, as a reply.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct InviteReply {
     pub invite: Arc<Invite>,
     /// The guild it is of.
@@ -106,17 +107,19 @@ pub struct InviteReply {
 }
 
 /// A message, as a reply.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MessageReply {
+    #[serde(with = "message_form")]
     pub message: Arc<guildhall_model::Message>,
     /// How it was reacted to, in the order of first use.
     pub reactions: Vec<ReactionCount>,
     /// The message it answers: `Some(None)` when that was deleted, none when it is no reply.
+    #[serde(default, with = "message_form::answered", skip_serializing_if = "Option::is_none")]
     pub referenced: Option<Option<Arc<guildhall_model::Message>>>,
 }
 
 /// Number of reactions with one emoji. The users are not included: that would grow with their number.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReactionCount {
     pub emoji: ReactionEmoji,
     /// Number of users.
@@ -126,7 +129,7 @@ pub struct ReactionCount {
 }
 
 /// Threads, as a reply.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ThreadList {
     pub threads: Vec<ThreadEntry>,
     /// The actor's own members of them.

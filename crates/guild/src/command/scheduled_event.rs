@@ -2,10 +2,11 @@
 
 use guildhall_model::{ChannelId, Id, ScheduledEvent, UserId};
 use guildhall_stdx::Timestamp;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// A new scheduled event.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NewScheduledEvent {
     /// From `Node::next_id`, if its picture is stored under it. None: the guild assigns one.
     pub id: Option<Id<()>>,
@@ -13,7 +14,7 @@ pub struct NewScheduledEvent {
 }
 
 /// The fields of a scheduled event that its creator sets. The guild does not interpret them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ScheduledEventContent {
     /// Stage or voice channel; none if it takes place elsewhere.
     pub channel_id: Option<ChannelId>,

@@ -1,9 +1,10 @@
 //! Input of commands that open and change stages.
 
 use guildhall_model::Id;
+use serde::{Deserialize, Serialize};
 
 /// The fields of a stage instance that a moderator sets.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StageContent {
     /// 1–120 characters.
     pub topic: String,

@@ -1,19 +1,23 @@
 //! A guild's base fields, roles and channels: made, changed, put into order.
 
+use super::some;
 use guildhall_model::{
     ChannelId, ChannelType, DefaultReaction, ForumTag, Guild, Id, Overwrite, Permissions, RoleIcon, RoleId, User,
     UserId,
 };
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Changes to a guild's base fields; `None` leaves a field as it is.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct GuildPatch {
     pub name: Option<String>,
     /// New description, or none.
+    #[serde(default, deserialize_with = "some", skip_serializing_if = "Option::is_none")]
     pub description: Option<Option<String>>,
     pub owner_id: Option<UserId>,
     /// Where idle people in voice go, or nowhere.
+    #[serde(default, deserialize_with = "some", skip_serializing_if = "Option::is_none")]
     pub afk_channel_id: Option<Option<ChannelId>>,
     /// Seconds until then.
     pub afk_timeout: Option<u16>,
@@ -24,21 +28,26 @@ pub struct GuildPatch {
     /// Scan of media, from 0 to 2.
     pub explicit_content_filter: Option<u8>,
     /// Where system messages go, or nowhere.
+    #[serde(default, deserialize_with = "some", skip_serializing_if = "Option::is_none")]
     pub system_channel_id: Option<Option<ChannelId>>,
     /// Language, like `en-US`.
     pub preferred_locale: Option<String>,
     /// Hash of a new icon, or none.
+    #[serde(default, deserialize_with = "some", skip_serializing_if = "Option::is_none")]
     pub icon: Option<Option<Box<str>>>,
     /// The same of the picture behind invites.
+    #[serde(default, deserialize_with = "some", skip_serializing_if = "Option::is_none")]
     pub splash: Option<Option<Box<str>>>,
     /// The same of the picture of guild discovery.
+    #[serde(default, deserialize_with = "some", skip_serializing_if = "Option::is_none")]
     pub discovery_splash: Option<Option<Box<str>>>,
     /// The same of the picture above the channels.
+    #[serde(default, deserialize_with = "some", skip_serializing_if = "Option::is_none")]
     pub banner: Option<Option<Box<str>>>,
 }
 
 /// A guild to be made: see `Guild::create`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NewGuild {
     /// The guild's own fields.
     pub guild: Guild,
@@ -47,7 +56,7 @@ pub struct NewGuild {
 }
 
 /// A role to be made.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NewRole {
     /// From `Node::next_id`, if its picture is stored under it. None, or the id of a role that exists: the guild
     /// assigns one.
@@ -69,7 +78,7 @@ pub struct NewRole {
 }
 
 /// Changes to a role; `None` leaves a field as it is.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RolePatch {
     pub name: Option<String>,
     /// RGB, 0 for none.
@@ -83,18 +92,21 @@ pub struct RolePatch {
     /// Everybody may mention it.
     pub mentionable: Option<bool>,
     /// New icon, or none.
+    #[serde(default, deserialize_with = "some", skip_serializing_if = "Option::is_none")]
     pub icon: Option<Option<RoleIcon>>,
 }
 
 /// Changes to a channel; `None` leaves a field as it is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChannelPatch {
     pub name: Option<String>,
     /// New topic, or none.
+    #[serde(default, deserialize_with = "some", skip_serializing_if = "Option::is_none")]
     pub topic: Option<Option<String>>,
     /// New position.
     pub position: Option<i32>,
     /// New category, or none.
+    #[serde(default, deserialize_with = "some", skip_serializing_if = "Option::is_none")]
     pub parent_id: Option<Option<ChannelId>>,
     /// Age-restricted.
     pub nsfw: Option<bool>,
@@ -117,14 +129,18 @@ pub struct ChannelPatch {
     /// Of a voice channel: bits per second.
     pub bitrate: Option<u32>,
     /// Slow mode that new threads start with, or none.
+    #[serde(default, deserialize_with = "some", skip_serializing_if = "Option::is_none")]
     pub default_thread_rate_limit_per_user: Option<Option<u16>>,
     /// Minutes until clients hide a new thread, or none.
+    #[serde(default, deserialize_with = "some", skip_serializing_if = "Option::is_none")]
     pub default_auto_archive_duration: Option<Option<u16>>,
     /// Of a forum: all its tags. Id 0 marks a new one.
     pub available_tags: Option<Vec<ForumTag>>,
     /// Of a forum: the emoji of the reaction button, or none.
+    #[serde(default, deserialize_with = "some", skip_serializing_if = "Option::is_none")]
     pub default_reaction_emoji: Option<Option<DefaultReaction>>,
     /// Of a forum: order of its posts, or the client's own.
+    #[serde(default, deserialize_with = "some", skip_serializing_if = "Option::is_none")]
     pub default_sort_order: Option<Option<u8>>,
     /// Of a forum: list or gallery.
     pub default_forum_layout: Option<u8>,
@@ -135,19 +151,20 @@ pub struct ChannelPatch {
 }
 
 /// Where a channel is to be; `None` leaves it there.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ChannelMove {
     pub id: ChannelId,
     /// Its new place.
     pub position: Option<i32>,
     /// Its new category, or none.
+    #[serde(default, deserialize_with = "some", skip_serializing_if = "Option::is_none")]
     pub parent_id: Option<Option<ChannelId>>,
     /// It gets its category's overwrites.
     pub lock_permissions: bool,
 }
 
 /// A channel to be made.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NewChannel {
     /// 1–100 characters.
     pub name: String,

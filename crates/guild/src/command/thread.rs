@@ -3,9 +3,10 @@
 use super::NewMessage;
 use guildhall_model::{ChannelType, Id, MessageId};
 use guildhall_stdx::Timestamp;
+use serde::{Deserialize, Serialize};
 
 /// A new thread.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct NewThread {
     /// 1–100 characters.
     pub name: String,
@@ -26,7 +27,7 @@ pub struct NewThread {
 }
 
 /// Query for archived threads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArchivedThreads {
     /// List private instead of public threads.
     pub are_private: bool,

@@ -1,10 +1,11 @@
 //! Webhooks: made, changed, and what they post.
 
-use super::NewMessage;
+use super::{NewMessage, some};
 use guildhall_model::{ChannelId, WebhookId};
+use serde::{Deserialize, Serialize};
 
 /// A webhook to be made.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NewWebhook {
     /// From `Node::next_id`, if its picture is kept under it. None: the guild takes one.
     pub id: Option<WebhookId>,
@@ -17,17 +18,18 @@ pub struct NewWebhook {
 }
 
 /// Changes to a webhook; `None` leaves a field as it is.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct WebhookPatch {
     pub name: Option<String>,
     /// New picture, or none.
+    #[serde(default, deserialize_with = "some", skip_serializing_if = "Option::is_none")]
     pub avatar: Option<Option<String>>,
     /// Where it posts from now on; not by token.
     pub channel_id: Option<ChannelId>,
 }
 
 /// Something to be posted by a webhook. Lengths and counts were checked by the caller.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WebhookPost {
     pub message: NewMessage,
     /// Signed with this instead.

@@ -3,9 +3,10 @@
 use guildhall_guild_protocol::{GuildStructure, MemberEntry};
 use guildhall_model::{Member, RoleId, UserId};
 use guildhall_stdx::Timestamp;
+use serde::{Deserialize, Serialize};
 
 /// Members who meet all of these conditions. The default admits all members.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberFilter {
     /// Have all of these roles.
     pub roles: Vec<RoleId>,
