@@ -1,0 +1,9 @@
+//! The form of messages between nodes: each message with everything that it can carry, and bytes that are none.
+
+mod commands;
+mod events;
+mod examples;
+mod malformed;
+mod messages;
+mod round_trip;
+mod sizes;
