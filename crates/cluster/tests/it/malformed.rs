@@ -83,6 +83,24 @@ fn w2_nesting_is_bounded() {
     assert!(problem::<Reply>(&encode(&replies(DEPTH_MAX + 1))).contains("deep"));
 }
 
+/// What the table of `wire` promises to operators who upgrade one node after the other.
+#[test]
+fn w1_an_older_node_ignores_fields_and_refuses_variants() {
+    #[derive(Serialize)]
+    enum Newer {
+        Detach { session: guildhall_guild_protocol::SessionKey, why: &'static str },
+        Wave { session: guildhall_guild_protocol::SessionKey },
+    }
+    let session = crate::messages::SESSION;
+    let received = decode::<ToGuild>(VERSION, &encode(&Newer::Detach { session, why: "bored" }));
+    assert!(matches!(received, Ok(ToGuild::Detach { session: of }) if of == session), "{received:?}");
+    let problem = problem::<ToGuild>(&encode(&Newer::Wave { session }));
+    assert!(problem.contains("Wave"), "{problem}");
+    // A newer node reads a patch that an older one wrote without the fields that it does not know.
+    let patch: guildhall_guild::RolePatch = decode(VERSION, &[0x80]).expect("an empty map");
+    assert_eq!(format!("{patch:?}"), format!("{:?}", guildhall_guild::RolePatch::default()));
+}
+
 #[test]
 fn members_in_any_order_make_a_sorted_table() {
     let entries: Vec<_> = [5, 3, 9, 3, 1].map(entry).into();
