@@ -1,4 +1,4 @@
-//! What an event costs that crosses between nodes as data, against one that crosses as rendered bodies.
+//! Cost of an event that crosses between nodes as data, against one that crosses as rendered bodies.
 //!
 //!     cargo run --release -p guildhall-cluster --example form_cost
 //!
@@ -8,6 +8,7 @@
 //! * data: the owner encodes once; each node decodes once and renders the bodies that its sessions need.
 //! * bodies: the owner renders both encodings, of messages also without content, and encodes the rest of the event once;
 //!   each node decodes the rest and shares the bodies.
+#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "it measures")]
 
 use guildhall_cluster::wire::{VERSION, decode, encode};
 use guildhall_codec::Encoding;
@@ -33,11 +34,11 @@ fn main() {
     for n in 0..EVENTS {
         now_ms += 500;
         let now = Now::new(now_ms as u64, now_ms);
-        let mention = if n % 12 == 0 { format!("<@{}> ", user(n as u64 % MEMBERS).id) } else { String::new() };
+        let mention = if n.is_multiple_of(12) { format!("<@{}> ", user(n as u64 % MEMBERS).id) } else { String::new() };
         let new = NewMessage {
             content: format!("{mention}{}", chat.line(n)),
             reply_to: previous
-                .filter(|_| n % 7 == 0)
+                .filter(|_| n.is_multiple_of(7))
                 .map(|message_id| ReplyTo { message_id, fail_if_not_exists: false }),
             ..NewMessage::default()
         };
@@ -128,7 +129,6 @@ fn rest_of(published: &Published) -> Published {
 }
 
 /// Microseconds per event: the median of the rounds.
-#[expect(clippy::disallowed_methods, reason = "it measures")]
 fn time<T, R>(items: &[T], work: impl Fn(&T) -> R) -> f64 {
     let mut rounds: Vec<f64> = (0..ROUNDS)
         .map(|_| {

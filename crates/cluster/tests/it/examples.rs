@@ -72,7 +72,7 @@ pub fn presence() -> Arc<Presence> {
 }
 
 pub fn entry(n: u64) -> MemberEntry {
-    MemberEntry { member: member(n), presence: (n % 2 == 0).then(presence) }
+    MemberEntry { member: member(n), presence: n.is_multiple_of(2).then(presence) }
 }
 
 pub fn table(members_count: u64) -> MemberTable {

@@ -7,8 +7,9 @@ use crate::{
 };
 use guildhall_cluster::wire::{DEPTH_MAX, VERSION, WireError, decode, encode};
 use guildhall_guild::{Command, Refusal, Reply};
-use guildhall_guild_protocol::{MemberTable, RelayMessage, ToGuild};
-use guildhall_model::Member;
+use guildhall_guild_protocol::{BackendEvent, MemberTable, RelayMessage, ToGuild};
+use guildhall_member_list::Interval;
+use guildhall_model::{Member, UserId};
 use proptest::prelude::*;
 use serde::Serialize;
 use serde_json::Value;
@@ -83,7 +84,7 @@ fn w2_nesting_is_bounded() {
     assert!(problem::<Reply>(&encode(&replies(DEPTH_MAX + 1))).contains("deep"));
 }
 
-/// What the table of `wire` promises to operators who upgrade one node after the other.
+/// The table of `wire` promises it to operators who upgrade one node after the other.
 #[test]
 fn w1_an_older_node_ignores_fields_and_refuses_variants() {
     #[derive(Serialize)]
@@ -107,6 +108,18 @@ fn members_in_any_order_make_a_sorted_table() {
     let table: MemberTable = decode(VERSION, &encode(&entries)).expect("a sequence of members");
     assert_eq!(table.iter().map(|entry| entry.member.user.id).collect::<Vec<_>>(), [1, 3, 5, 9].map(id));
     assert_eq!(table.len(), 4);
+}
+
+/// Their owner checked them, and arithmetic relies on it.
+#[test]
+fn intervals_and_ids_keep_their_bounds() {
+    let interval = |ends: [u64; 2]| decode::<Interval>(VERSION, &encode(&ends)).is_ok();
+    assert!(interval([0, 0]) && interval([100, 499]));
+    assert!(![[5, 4], [0, 400], [0, u64::MAX], [1 << 32, 1 << 32]].into_iter().any(interval));
+    assert!(decode::<UserId>(VERSION, &encode(&(u64::MAX >> 1))).is_ok());
+    assert!(decode::<UserId>(VERSION, &encode(&u64::MAX)).is_err());
+    assert!(decode::<BackendEvent>(VERSION, &encode(&serde_json::json!({"name": "READY", "body": "{}"}))).is_err());
+    assert!(decode::<BackendEvent>(VERSION, &encode(&serde_json::json!({"name": "X", "body": "{"}))).is_err());
 }
 
 /// Encoded examples of every kind of message, as long as a mutation has a chance to meet a marker.

@@ -1,4 +1,5 @@
 //! Sizes: a table of members, in bytes per member. Times are printed, not compared.
+#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "it measures")]
 
 use crate::examples::id;
 use guildhall_cluster::wire::{VERSION, decode, encode};
@@ -16,7 +17,6 @@ fn member(n: u64) -> Arc<Member> {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "it measures")]
 fn a_hundred_thousand_members() {
     const COUNT: u64 = 100_000;
     let table: MemberTable = (1..=COUNT).map(member).collect();
