@@ -1,20 +1,25 @@
 //! Bus: messages between the nodes of a cluster.
 //!
-//! Owns        the `Bus` trait and its driver within a process, `LocalBus`; one contract suite for all drivers
-//!             (`tests/it/contract`); the form of messages (`frame`).
+//! Owns        the `Bus` trait and its driver within a process, `LocalBus`; the `KeyValue` trait for leases and its driver
+//!             `LocalKv`; one contract suite per trait for all drivers (`tests/it/contract.rs`, `tests/it/kv_contract.rs`);
+//!             the form of messages (`frame`).
 //! Invariants  see `Bus`. A bus may lose messages, and says so only to subscribers that it knows of: `frame` numbers them, so
 //!             that a receiver notices every loss.
 //! Not here    the messages themselves; recovery after a loss.
 #![forbid(unsafe_code)]
 
 mod frame;
+mod kv;
 mod local;
+mod local_kv;
 mod subject;
 
 pub use frame::{
     Event, FRAME_VERSION, FrameError, HEADER_BYTES, Incoming, IncomingLimits, Outgoing, Received, SenderId, StreamId,
 };
+pub use kv::{Entry, KV_TTL_MIN, KV_VALUE_BYTES_MAX, Key, KeyValue, KvError, KvEvent, KvWatch, Revision};
 pub use local::{LocalBus, LocalOptions};
+pub use local_kv::LocalKv;
 pub use subject::{SUBJECT_BYTES_MAX, Subject};
 
 use async_trait::async_trait;

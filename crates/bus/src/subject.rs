@@ -5,6 +5,14 @@ use std::{fmt, sync::Arc};
 /// Longest subject.
 pub const SUBJECT_BYTES_MAX: usize = 128;
 
+/// Whether a text is words of letters, digits, `-` and `_`, separated by dots.
+pub(crate) fn is_name(text: &str) -> bool {
+    let is_word = |word: &str| {
+        !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+    };
+    text.len() <= SUBJECT_BYTES_MAX && text.split('.').all(is_word)
+}
+
 /// Name of a channel on the bus: words of letters, digits, `-` and `_`, separated by dots. No wildcards.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Subject(Arc<str>);
@@ -13,10 +21,7 @@ impl Subject {
     /// None if it is not one.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
-        let is_word = |word: &str| {
-            !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
-        };
-        (text.len() <= SUBJECT_BYTES_MAX && text.split('.').all(is_word)).then(|| Self(text.into()))
+        is_name(text).then(|| Self(text.into()))
     }
 
     /// The subject as text.
