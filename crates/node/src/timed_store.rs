@@ -10,8 +10,8 @@ use guildhall_accounting::LoopAccount;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
 use guildhall_model::{ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, ResourceKind, User, UserId};
 use guildhall_store::{
-    ContentOf, Expired, ExternalId, ExternalKind, IdAndData, MessageAge, Page, PictureNames, PictureOwner, Place,
-    Store, StoreError, TokenHash, TokenRecord,
+    ContentOf, Expired, ExternalId, ExternalKind, GuildEpoch, IdAndData, MessageAge, Page, PictureNames, PictureOwner,
+    Place, Store, StoreError, TokenHash, TokenRecord,
 };
 use std::{collections::BTreeSet, sync::Arc, time::Instant};
 
@@ -60,6 +60,8 @@ macro_rules! timed {
 
 timed! {
     commit(writes: Vec<Write>) -> ();
+    claim_guild(guild_id: GuildId) -> GuildEpoch;
+    commit_fenced(fence: (GuildId, GuildEpoch), writes: Vec<Write>) -> ();
     load_guild(guild_id: GuildId) -> Option<GuildRecord>;
     guild_ids(after: GuildId, limit: u32) -> Vec<GuildId>;
     guild_of_channel(channel_id: ChannelId) -> Option<GuildId>;

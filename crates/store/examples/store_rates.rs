@@ -3,13 +3,16 @@
 //! `cargo run --release -p guildhall-store --example store_rates [directory | postgres://…]`: the directory is for a scratch
 //! database and is removed afterwards; it must not exist. A PostgreSQL database must be empty, and is full afterwards.
 //! Numbers depend on the disk's honesty about syncing.
+//!
+//! `… --example store_rates compare directory postgres://…` only commits messages, by 1, 16 and 256 writers, into each store in
+//! turn: SQLite, PostgreSQL of a node alone, and PostgreSQL of a cluster, where each writer has a guild and states its epoch.
 
 use guildhall_guild::Write;
 use guildhall_model::{Channel, ChannelType, Guild, GuildId, Id, Member, Message, User};
 use guildhall_stdx::Timestamp;
 use guildhall_store::{
-    Page, PostgresOptions, PostgresStore, SqliteOptions, SqliteStore, Store, StoreError, Synchronous, WriterCounts,
-    backup_database,
+    Page, PostgresOptions, PostgresStore, Sharing, SqliteOptions, SqliteStore, Store, StoreError, Synchronous,
+    WriterCounts, backup_database,
 };
 use std::{
     path::PathBuf,
@@ -196,8 +199,98 @@ async fn measure(dir: &PathBuf, synchronous: Synchronous) -> Result<(), StoreErr
     .await
 }
 
+/// Writers of the comparison, and guilds.
+const WRITERS: [u64; 3] = [1, 16, 256];
+/// Runs per number, which alternate between the stores; the table has medians.
+const ROUNDS: usize = 3;
+
+/// Commits per second of writers that each commit one message at a time into a guild of their own.
+async fn commits_per_second(store: &Arc<dyn Store>, writers: u64, next_id: &Arc<AtomicU64>) -> Result<f64, StoreError> {
+    let author = Arc::new(User::new(Id::new(1), "author"));
+    let mut owners = Vec::new();
+    for n in 0..writers {
+        let (guild_id, channel_id) = (GuildId::new(1_000 + 2 * n), Id::new(1_001 + 2 * n));
+        let epoch = store.claim_guild(guild_id).await?;
+        let channel = Channel::new(channel_id, guild_id, ChannelType::Text, "c");
+        let guild = Guild::new(guild_id, "g", Id::new(1));
+        let writes = vec![Write::PutGuild(Arc::new(guild)), Write::PutChannel(Arc::new(channel))];
+        store.commit_fenced((guild_id, epoch), writes).await?;
+        owners.push((guild_id, channel_id, epoch));
+    }
+    let started = Instant::now();
+    let tasks = owners.into_iter().map(|(guild_id, channel_id, epoch)| {
+        let (store, next_id, author) = (Arc::clone(store), Arc::clone(next_id), Arc::clone(&author));
+        tokio::spawn(async move {
+            let mut commits = 0_u64;
+            while started.elapsed() < MEASURED {
+                let message = Message {
+                    content: "About as long as what people write in a chat, which is not much. ".repeat(2),
+                    ..Message::new(
+                        Id::new(next_id.fetch_add(1, Ordering::Relaxed)),
+                        channel_id,
+                        guild_id,
+                        author.clone(),
+                    )
+                };
+                store.commit_fenced((guild_id, epoch), vec![Write::PutMessage(Arc::new(message))]).await?;
+                commits += 1;
+            }
+            Ok::<u64, StoreError>(commits)
+        })
+    });
+    let mut commits = 0;
+    for task in tasks.collect::<Vec<_>>() {
+        commits += task.await.expect("a writer panicked")?;
+    }
+    Ok(commits as f64 / started.elapsed().as_secs_f64())
+}
+
+async fn compare(dir: &PathBuf, url: &str) -> Result<(), StoreError> {
+    let next_id = Arc::new(AtomicU64::new(1_000_000));
+    let cluster = || {
+        let mut options = PostgresOptions::new(url)?;
+        options.sharing = Sharing::Cluster { name: "rates".to_owned() };
+        Ok::<_, StoreError>(options)
+    };
+    let names = ["SQLite", "PostgreSQL", "PostgreSQL, cluster"];
+    let mut rates = vec![[const { Vec::new() }; WRITERS.len()]; names.len()];
+    for _ in 0..ROUNDS {
+        for (store, rates) in rates.iter_mut().enumerate() {
+            let opened: Arc<dyn Store> = match store {
+                0 => Arc::new(SqliteStore::open(dir, SqliteOptions::default()).await?),
+                1 => Arc::new(PostgresStore::open(PostgresOptions::new(url)?).await?),
+                _ => Arc::new(PostgresStore::open(cluster()?).await?),
+            };
+            for (writers, rates) in WRITERS.into_iter().zip(rates) {
+                rates.push(commits_per_second(&opened, writers, &next_id).await?);
+            }
+            opened.close().await;
+        }
+    }
+    println!("| commits per second | {} |", WRITERS.map(|writers| format!("{writers} writers")).join(" | "));
+    println!("|---|{}", "---|".repeat(WRITERS.len()));
+    for (name, rates) in names.into_iter().zip(&mut rates) {
+        let median = |rates: &mut Vec<f64>| {
+            rates.sort_unstable_by(f64::total_cmp);
+            format!("{:.0} ({:.0}–{:.0})", rates[ROUNDS / 2], rates[0], rates[ROUNDS - 1])
+        };
+        println!("| {name} | {} |", rates.each_mut().map(median).join(" | "));
+    }
+    Ok(())
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [word, dir, url] = &arguments[..]
+        && word == "compare"
+    {
+        let dir = PathBuf::from(dir);
+        std::fs::create_dir(&dir)?;
+        let result = compare(&dir, url).await;
+        std::fs::remove_dir_all(&dir)?;
+        return Ok(result?);
+    }
     if let Some(url) = std::env::args().nth(1).filter(|argument| argument.starts_with("postgres")) {
         return Ok(measure_postgres(&url).await?);
     }

@@ -112,6 +112,37 @@ pub enum StoreError {
         /// Database, host and port.
         server: String,
     },
+    /// A node alone found the nodes of a cluster.
+    #[error(
+        "the PostgreSQL database {server} is in use by the nodes of a cluster: let this node join them (cluster.name), or \
+         stop all of them first"
+    )]
+    DatabaseOfCluster {
+        /// Database, host and port.
+        server: String,
+    },
+    /// A node of a cluster found a node that runs alone.
+    #[error(
+        "the PostgreSQL database {server} is in use by a node that runs alone, and a node of a cluster cannot share it: \
+         stop that node, and start it with the same cluster.name"
+    )]
+    DatabaseNotShared {
+        /// Database, host and port.
+        server: String,
+    },
+    /// A node found the nodes of a cluster with another name.
+    #[error(
+        "the PostgreSQL database {server} is in use by the cluster {found:?}, and this node belongs to {wanted:?}: give all \
+         nodes the same cluster.name, or another database"
+    )]
+    OtherCluster {
+        /// Database, host and port.
+        server: String,
+        /// Name of the cluster that has it.
+        found: String,
+        /// Name that this node was given.
+        wanted: String,
+    },
     /// A copy is into an empty database only.
     #[error("the target database is not empty (there are {table}): a copy never overwrites. Create another database")]
     NotEmpty {
@@ -128,8 +159,9 @@ pub enum StoreError {
     /// again at any time.
     #[error("the database cannot be reached in time")]
     Unreachable(#[source] Arc<sqlx::Error>),
-    /// Another node has claimed the database since this one did. Nothing can be written any more.
-    #[error("another node has claimed the database: this one can write nothing more")]
+    /// Another node has claimed the database, or the guild of the batch, since this one did: nothing of the batch was
+    /// written, and nothing can be written with this claim any more. `Store::is_fenced` is true if it is the database.
+    #[error("another node has claimed the database or this guild: this node can write nothing more there")]
     Fenced,
     /// The database was written by a later version of this program.
     #[error("the database has schema version {found}, this program knows versions up to {known}: use a newer program")]

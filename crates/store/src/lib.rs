@@ -28,7 +28,8 @@ pub use picture::{
     PICTURE_OWNERS_ASKED_MAX, PictureNames, PictureOwner, emoji_picture, event_picture, role_picture, sticker_picture,
 };
 pub use postgres::{
-    Copied, PostgresOptions, PostgresStore, copy_sqlite_to_postgres, inspect_postgres, redacted as redacted_url,
+    Copied, PostgresOptions, PostgresStore, Sharing, copy_sqlite_to_postgres, inspect_postgres,
+    redacted as redacted_url,
 };
 pub use retention::{Expired, MessageAge};
 pub use sqlite::{
@@ -47,6 +48,10 @@ pub const ATTACHMENTS_ASKED_MAX: usize = 256;
 
 /// A record: its id, and what it says.
 pub type IdAndData = (Vec<u8>, Vec<u8>);
+
+/// Number of a claim of a guild: the claim with the largest one is valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GuildEpoch(pub u64);
 
 /// Which messages of a channel. Whatever the page, they are returned newest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +83,23 @@ pub trait Store: Send + Sync + 'static {
     /// reaction on such a message or by such an account. Only the faulty batch fails, not others of its transaction.
     /// After `Database` the batch may or may not have been applied; applying it again is harmless.
     async fn commit(&self, writes: Vec<Write>) -> Result<(), StoreError>;
+
+    /// Claims a guild for one owner: raises its epoch. When this returns, batches with an earlier epoch are committed or
+    /// will never be, so the new owner claims first and loads then. A store that only one process has always returns the
+    /// same epoch, which is valid.
+    ///
+    /// # Errors
+    /// `Fenced` when another node has claimed the database, `Unreachable` also when a commit of the earlier owner does
+    /// not end within seconds. After `Unreachable` the epoch may have been raised: claim again.
+    async fn claim_guild(&self, guild_id: GuildId) -> Result<GuildEpoch, StoreError>;
+
+    /// Like `commit`, for writes of one guild by its owner: the same transaction checks the epoch. Writes without a guild
+    /// may be among them.
+    ///
+    /// # Errors
+    /// As `commit`; and `Fenced` when the guild was claimed since. Nothing of the batch was written then, and others of
+    /// its transaction were.
+    async fn commit_fenced(&self, fence: (GuildId, GuildEpoch), writes: Vec<Write>) -> Result<(), StoreError>;
 
     /// A guild with everything but its messages; none if there is no such guild. Loads all members: call it once per
     /// guild and owner.

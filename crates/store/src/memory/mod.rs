@@ -9,8 +9,8 @@
 mod state;
 
 use crate::{
-    ContentOf, Expired, ExternalId, ExternalKind, IdAndData, MessageAge, PICTURE_OWNERS_ASKED_MAX, Page, PictureNames,
-    PictureOwner, Place, Store, StoreError, TokenHash, TokenRecord,
+    ContentOf, Expired, ExternalId, ExternalKind, GuildEpoch, IdAndData, MessageAge, PICTURE_OWNERS_ASKED_MAX, Page,
+    PictureNames, PictureOwner, Place, Store, StoreError, TokenHash, TokenRecord,
 };
 use async_trait::async_trait;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
@@ -33,6 +33,7 @@ struct Everything {
     settings: BTreeMap<String, Vec<u8>>,
     records: BTreeMap<(&'static str, Vec<u8>), Vec<u8>>,
     keep_days: BTreeMap<u64, u32>,
+    epochs: BTreeMap<GuildId, u64>,
 }
 
 impl MemoryStore {
@@ -40,6 +41,25 @@ impl MemoryStore {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Commits a batch if the guild's epoch is the current one.
+    fn commit_if(&self, fence: Option<(GuildId, GuildEpoch)>, writes: Vec<Write>) -> Result<(), StoreError> {
+        let gone: Vec<u64> = writes
+            .iter()
+            .filter_map(|write| match write {
+                Write::DeleteGuild(id) => Some(id.get()),
+                Write::DeleteChannel(_, id) => Some(id.get()),
+                _ => None,
+            })
+            .collect();
+        let mut everything = self.lock();
+        if fence.is_some_and(|(guild_id, epoch)| everything.epochs.get(&guild_id) != Some(&epoch.0)) {
+            return Err(StoreError::Fenced);
+        }
+        everything.state.apply(writes)?;
+        everything.keep_days.retain(|id, _| !gone.contains(id));
+        Ok(())
     }
 
     fn lock(&self) -> MutexGuard<'_, Everything> {
@@ -51,18 +71,18 @@ impl MemoryStore {
 #[async_trait]
 impl Store for MemoryStore {
     async fn commit(&self, writes: Vec<Write>) -> Result<(), StoreError> {
-        let gone: Vec<u64> = writes
-            .iter()
-            .filter_map(|write| match write {
-                Write::DeleteGuild(id) => Some(id.get()),
-                Write::DeleteChannel(_, id) => Some(id.get()),
-                _ => None,
-            })
-            .collect();
+        self.commit_if(None, writes)
+    }
+
+    async fn claim_guild(&self, guild_id: GuildId) -> Result<GuildEpoch, StoreError> {
         let mut everything = self.lock();
-        everything.state.apply(writes)?;
-        everything.keep_days.retain(|id, _| !gone.contains(id));
-        Ok(())
+        let epoch = everything.epochs.entry(guild_id).or_default();
+        *epoch += 1;
+        Ok(GuildEpoch(*epoch))
+    }
+
+    async fn commit_fenced(&self, fence: (GuildId, GuildEpoch), writes: Vec<Write>) -> Result<(), StoreError> {
+        self.commit_if(Some(fence), writes)
     }
 
     async fn load_guild(&self, guild_id: GuildId) -> Result<Option<GuildRecord>, StoreError> {

@@ -1,10 +1,11 @@
 //! Claim: the right of a store to write, and whether the store still has it.
 //!
 //! Invariants  a transaction that begins here states the epoch of the store: it fails if another store has claimed the
-//!             database since, and a claim waits until it ends. (tests `w3_*`)
-//! Spec        ADR 33; `guildhall_claim_1` and `guildhall_fence_1` in `0001_initial.sql`.
+//!             database since, and a claim waits until it ends. The nodes of a cluster share an epoch. (tests `w3_*`)
+//! Spec        ADR 33; `guildhall_claim_1` and `guildhall_fence_1` in `0001_initial.sql`, `guildhall_join_1` in
+//!             `0002_cluster.sql`.
 
-use super::fault::Fault;
+use super::{Sharing, fault::Fault};
 use sqlx::{PgConnection, PgPool, Postgres, Transaction};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -22,9 +23,13 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    /// Claims the database: commits of earlier stores fail from now on.
-    pub(super) async fn take(connection: &mut PgConnection) -> Result<Self, sqlx::Error> {
-        let epoch = sqlx::query_scalar("SELECT guildhall_claim_1($1)").bind(SCOPE).fetch_one(connection).await?;
+    /// Claims the database: commits of earlier stores fail from now on, except those of nodes of the same cluster.
+    pub(super) async fn take(connection: &mut PgConnection, sharing: &Sharing) -> Result<Self, sqlx::Error> {
+        let query = match sharing {
+            Sharing::Alone => sqlx::query_scalar("SELECT guildhall_claim_1($1)").bind(SCOPE),
+            Sharing::Cluster { name } => sqlx::query_scalar("SELECT guildhall_join_1($1)").bind(name),
+        };
+        let epoch: i64 = query.fetch_one(connection).await?;
         Ok(Self { epoch, is_lost: AtomicBool::new(false), is_away: AtomicBool::new(false) })
     }
 

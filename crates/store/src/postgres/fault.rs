@@ -8,10 +8,13 @@ use std::sync::Arc;
 
 /// Raised by `guildhall_fence_1`.
 const FENCED: &str = "GH001";
+/// Raised by `guildhall_fence_guilds_1`.
+const GUILDS_FENCED: &str = "GH002";
 /// Two transactions waited for each other, or would have overtaken each other; one of them is to be repeated.
 const REPEAT: [&str; 2] = ["40P01", "40001"];
-/// The server stops, crashed, starts, or has no place for another connection.
-const AWAY: [&str; 4] = ["57P01", "57P02", "57P03", "53300"];
+/// The server stops, crashed, starts, or has no place for another connection; a claim waited too long for another
+/// transaction; a transaction was idle for too long, because this process was paused.
+const AWAY: [&str; 6] = ["57P01", "57P02", "57P03", "53300", "55P03", "25P03"];
 /// Class of errors of connections.
 const CONNECTION: &str = "08";
 /// The account may not do this, such as create tables.
@@ -28,6 +31,8 @@ pub(super) enum Fault {
     Taken(&'static str),
     /// Another node has claimed the database.
     Fenced,
+    /// Other nodes have claimed these guilds since these epochs.
+    GuildsFenced(Vec<(i64, i64)>),
     /// The transaction was rolled back and may succeed when it is repeated.
     Conflict(Arc<sqlx::Error>),
     /// The server cannot be reached: the outcome is unknown.
@@ -49,6 +54,7 @@ impl From<sqlx::Error> for Fault {
         };
         match database.code() {
             FENCED => Self::Fenced,
+            GUILDS_FENCED => Self::GuildsFenced(guilds(database.detail().unwrap_or_default())),
             "23503" => Self::Dangling(what(database.table())),
             "23505" => Self::Taken(what(database.table())),
             code if REPEAT.contains(&code) => Self::Conflict(Arc::new(error)),
@@ -63,7 +69,7 @@ impl From<Fault> for StoreError {
         match fault {
             Fault::Dangling(what) => Self::Dangling { what },
             Fault::Taken(what) => Self::Taken { what },
-            Fault::Fenced => Self::Fenced,
+            Fault::Fenced | Fault::GuildsFenced(_) => Self::Fenced,
             Fault::Away(error) => match &*error {
                 sqlx::Error::PoolClosed => Self::Closed,
                 _ => Self::Unreachable(error),
@@ -115,6 +121,15 @@ pub(crate) fn advice(error: &sqlx::Error) -> &'static str {
             _ => "",
         },
     }
+}
+
+/// The list of `guildhall_fence_guilds_1`: `guild:epoch,…`.
+fn guilds(detail: &str) -> Vec<(i64, i64)> {
+    let pair = |pair: &str| {
+        let (guild_id, epoch) = pair.split_once(':')?;
+        Some((guild_id.parse().ok()?, epoch.parse().ok()?))
+    };
+    detail.split(',').filter_map(pair).collect()
 }
 
 /// Name of the objects in a table.

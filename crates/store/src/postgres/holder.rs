@@ -2,14 +2,14 @@
 //! whether the server can be reached.
 //!
 //! Owns        a connection with a session lock of PostgreSQL, which is released when the connection ends, however the
-//!             process ends.
+//!             process ends. The nodes of a cluster hold it together, a node alone holds it exclusively.
 //! Invariants  the lock is a courtesy. When a server restarts it is gone for a moment; that only one node writes is
 //!             guaranteed by the epoch (`writer`, W3).
 //! Limits      one check per `LOOK_EVERY`, and then one attempt to take the lock again. A server that does not answer for
 //!             `ANSWER_MAX` is away.
 //! Spec        manual of PostgreSQL, "Explicit Locking", "Advisory Locks".
 
-use super::{PostgresOptions, claim::Claim};
+use super::{PostgresOptions, Sharing, claim::Claim};
 use crate::StoreError;
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
 use std::{
@@ -33,17 +33,61 @@ pub(super) async fn connect(options: &PostgresOptions) -> Result<PgConnection, s
     }
 }
 
-async fn try_lock(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
-    sqlx::query_scalar("SELECT pg_try_advisory_lock($1, $2)").bind(LOCK.0).bind(LOCK.1).fetch_one(connection).await
+async fn try_lock(connection: &mut PgConnection, sharing: &Sharing) -> Result<bool, sqlx::Error> {
+    let sql = match sharing {
+        Sharing::Alone => "SELECT pg_try_advisory_lock($1, $2)",
+        Sharing::Cluster { .. } => "SELECT pg_try_advisory_lock_shared($1, $2)",
+    };
+    sqlx::query_scalar(sql).bind(LOCK.0).bind(LOCK.1).fetch_one(connection).await
+}
+
+/// Whether the nodes of a cluster have the lock.
+async fn is_shared(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted AND mode = 'ShareLock' \
+        AND classid = $1::BIGINT::OID AND objid = $2::BIGINT::OID AND objsubid = 2 \
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))";
+    sqlx::query_scalar(sql).bind(i64::from(LOCK.0)).bind(i64::from(LOCK.1)).fetch_one(connection).await
+}
+
+/// Fails if nodes of another cluster have the database, after waiting for them to release it. They can have the lock
+/// together with this connection, which must have it already.
+pub(super) async fn check_cluster(connection: &mut PgConnection, options: &PostgresOptions) -> Result<(), StoreError> {
+    let Sharing::Cluster { name } = &options.sharing else { return Ok(()) };
+    let until = Instant::now() + Duration::from_millis(options.in_use_wait_ms.into());
+    // Holders of the lock, this connection among them.
+    let sql = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted \
+        AND classid = $1::BIGINT::OID AND objid = $2::BIGINT::OID AND objsubid = 2 \
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+    loop {
+        let query = sqlx::query_scalar(sql).bind(i64::from(LOCK.0)).bind(i64::from(LOCK.1));
+        let holders: i64 = query.fetch_one(&mut *connection).await?;
+        let name_sql = "SELECT c.name FROM cluster AS c JOIN epochs AS e ON e.scope = 0 AND e.epoch = c.epoch";
+        let found: Option<String> = sqlx::query_scalar(name_sql).fetch_optional(&mut *connection).await?;
+        match found {
+            Some(found) if holders > 1 && found != *name => {
+                if Instant::now() >= until {
+                    return Err(StoreError::OtherCluster { server: options.server(), found, wanted: name.clone() });
+                }
+            }
+            _ => return Ok(()),
+        }
+        tokio::time::sleep(WAIT_STEP).await;
+    }
 }
 
 /// Takes the lock, and waits for a node that has it to release it.
 pub(super) async fn lock(connection: &mut PgConnection, options: &PostgresOptions) -> Result<(), StoreError> {
     let until = Instant::now() + Duration::from_millis(options.in_use_wait_ms.into());
     let mut is_told = false;
-    while !try_lock(connection).await? {
+    while !try_lock(connection, &options.sharing).await? {
         if Instant::now() >= until {
-            return Err(StoreError::DatabaseInUse { server: options.server() });
+            let server = options.server();
+            let is_cluster = options.sharing != Sharing::Alone;
+            return Err(match (is_cluster, is_shared(connection).await?) {
+                (true, _) => StoreError::DatabaseNotShared { server },
+                (false, true) => StoreError::DatabaseOfCluster { server },
+                (false, false) => StoreError::DatabaseInUse { server },
+            });
         }
         if !std::mem::replace(&mut is_told, true) {
             tracing::warn!(server = options.server(), "another node has the database open; waiting for it to end");
@@ -127,7 +171,7 @@ async fn lock_again(options: &PostgresOptions, claim: &Claim) -> Option<PgConnec
         tracing::info!(server = options.server(), "the database can be reached again");
     }
     claim.fence(&mut connection).await.ok()?;
-    match try_lock(&mut connection).await {
+    match try_lock(&mut connection, &options.sharing).await {
         Ok(true) => Some(connection),
         _ => None,
     }

@@ -4,7 +4,8 @@
 //!             (`holder`); the task that purges deleted content.
 //! Invariants  an acknowledged write was committed before, with `synchronous_commit` at least `local`. Every transaction
 //!             states the epoch that `open` claimed, and PostgreSQL refuses it when another store has claimed the database
-//!             since: two nodes cannot both write, however long one of them was paused.
+//!             since: two nodes cannot both write, however long one of them was paused. The nodes of a cluster share that
+//!             epoch; batches of guilds state the guild's own in addition.
 //! Limits      `PostgresOptions`.
 
 mod claim;
@@ -21,11 +22,11 @@ mod writer;
 pub use copy::{Copied, copy_sqlite_to_postgres};
 pub(crate) use fault::{advice, of_server};
 pub use inspect::inspect_postgres;
-pub use options::{PostgresOptions, redacted};
+pub use options::{PostgresOptions, Sharing, redacted};
 
 use crate::{
-    ContentOf, Expired, ExternalId, ExternalKind, IdAndData, MessageAge, Page, PictureNames, PictureOwner, Place,
-    Store, StoreError, TokenHash, TokenRecord, WriterCounts,
+    ContentOf, Expired, ExternalId, ExternalKind, GuildEpoch, IdAndData, MessageAge, Page, PictureNames, PictureOwner,
+    Place, Store, StoreError, TokenHash, TokenRecord, WriterCounts,
     accounts::Accounts,
     stored::{int, sorted},
 };
@@ -62,12 +63,17 @@ const ACQUIRE_MAX: Duration = Duration::from_secs(5);
 const DURABLE: &str = "\
     SELECT set_config('synchronous_commit', 'on', FALSE) WHERE current_setting('synchronous_commit') = 'off'";
 
+/// A process that is paused in the middle of a transaction loses it after this time, so that a claim does not wait for it.
+const IDLE_MAX: (&str, &str) = ("idle_in_transaction_session_timeout", "2000");
+
 /// A store in a PostgreSQL database. Works inside a tokio runtime, which must live until it is closed.
 pub struct PostgresStore {
     jobs: mpsc::Sender<Job>,
     read_pool: PgPool,
     write_pool: PgPool,
     claim: Arc<Claim>,
+    /// Batches of guilds state the guild's epoch. A node alone has that of the database for all of them.
+    is_cluster: bool,
     accounts: Accounts,
     counters: Arc<Counters>,
     purge: Arc<Notify>,
@@ -82,12 +88,12 @@ struct Tasks {
 }
 
 impl PostgresStore {
-    /// Opens the database, brings its schema up to date, and claims it for this store.
+    /// Opens the database, brings its schema up to date, and claims it for this store, or for its cluster.
     ///
     /// # Errors
     /// `Server` when the server cannot be reached or refuses the account, `Encoding` when the database has another encoding
-    /// than UTF-8, `DatabaseInUse` when another node has it open, `SchemaTooNew` when a later version wrote it, `Migrate`
-    /// when it cannot be brought up to date.
+    /// than UTF-8, `DatabaseInUse`, `DatabaseOfCluster`, `DatabaseNotShared` or `OtherCluster` when others have it open,
+    /// `SchemaTooNew` when a later version wrote it, `Migrate` when it cannot be brought up to date.
     pub async fn open(options: PostgresOptions) -> Result<Self, StoreError> {
         let server = options.server();
         let open = |error| StoreError::Server { server: server.clone(), source: Arc::new(error) };
@@ -95,13 +101,14 @@ impl PostgresStore {
         inspect::check_encoding(&mut connection, &options).await?;
         holder::lock(&mut connection, &options).await?;
         migrate(&mut connection, open).await?;
-        let claim = Claim::take(&mut connection).await?;
-        let read_pool =
-            pool_options(options.read_connections).connect_with(options.connect.clone()).await.map_err(open)?;
+        holder::check_cluster(&mut connection, &options).await?;
+        let claim = Claim::take(&mut connection, &options.sharing).await?;
+        let connect = options.connect.clone().options([IDLE_MAX]);
+        let read_pool = pool_options(options.read_connections).connect_with(connect.clone()).await.map_err(open)?;
         let write_pool = pool_options(options.write_connections).test_before_acquire(false);
         // A writer retries by itself, and each has a connection of its own.
         let write_pool = write_pool.acquire_timeout(Duration::from_secs(2));
-        let write_pool = write_pool.connect_with(options.connect.clone()).await.map_err(open)?;
+        let write_pool = write_pool.connect_with(connect).await.map_err(open)?;
         tracing::info!(server, epoch = claim.epoch, "the database is claimed");
         Ok(Self::start(options, connection, claim, read_pool, write_pool))
     }
@@ -117,6 +124,7 @@ impl PostgresStore {
         let (queue, options, claim) = (Arc::new(Mutex::new(queue)), Arc::new(options), Arc::new(claim));
         let holder = Holder::start(connection, PostgresOptions::clone(&options), claim.clone());
         let (counters, purge) = (Arc::new(Counters::default()), Arc::new(Notify::new()));
+        let is_cluster = options.sharing != Sharing::Alone;
         let writer = |_| {
             let writer = Writer {
                 jobs: queue.clone(),
@@ -131,7 +139,8 @@ impl PostgresStore {
         let writers = (0..options.write_connections.max(1)).map(writer).collect();
         let purging = tokio::spawn(purge::run(read_pool.clone(), claim.clone(), purge.clone()));
         let tasks = Mutex::new(Some(Tasks { writers, purge: purging, holder }));
-        Self { jobs, read_pool, write_pool, claim, accounts: Accounts::default(), counters, purge, tasks }
+        let accounts = Accounts::default();
+        Self { jobs, read_pool, write_pool, claim, is_cluster, accounts, counters, purge, tasks }
     }
 
     /// Commits what is queued, then closes the connections and releases the database. Everything afterwards fails with
@@ -167,6 +176,14 @@ impl PostgresStore {
     #[must_use]
     pub fn is_fenced(&self) -> bool {
         self.claim.is_lost()
+    }
+
+    /// Commits a batch, which a writer shares with others.
+    async fn enqueue(&self, fence: Option<(i64, i64)>, writes: &[Write]) -> Result<(), StoreError> {
+        let (reply, answer) = oneshot::channel();
+        let batch = Batch { operations: encode::encode(writes)?, fence, reply };
+        self.jobs.send(Job::Commit(batch)).await.map_err(|_| StoreError::Closed)?;
+        answer.await.map_err(|_| StoreError::Closed)?
     }
 
     /// Executes one statement in a transaction of its own that states the epoch. Returns how many rows it changed.
@@ -235,10 +252,32 @@ impl Store for PostgresStore {
         if writes.is_empty() {
             return Ok(());
         }
-        let (reply, answer) = oneshot::channel();
-        let batch = Batch { operations: encode::encode(&writes)?, reply };
-        self.jobs.send(Job::Commit(batch)).await.map_err(|_| StoreError::Closed)?;
-        answer.await.map_err(|_| StoreError::Closed)?
+        self.enqueue(None, &writes).await
+    }
+
+    async fn claim_guild(&self, guild_id: GuildId) -> Result<GuildEpoch, StoreError> {
+        if !self.is_cluster {
+            return Ok(GuildEpoch(0));
+        }
+        let query = sqlx::query_scalar("SELECT guildhall_claim_guild_1($1, $2, $3)");
+        let query = query.bind(claim::SCOPE).bind(self.claim.epoch).bind(int(guild_id));
+        let claimed: Result<i64, sqlx::Error> = query.fetch_one(&self.read_pool).await;
+        let epoch = claimed.map_err(|error| {
+            let fault = Fault::from(error);
+            if matches!(fault, Fault::Fenced) {
+                self.claim.set_lost();
+            }
+            StoreError::from(fault)
+        })?;
+        Ok(GuildEpoch(epoch as u64))
+    }
+
+    async fn commit_fenced(&self, fence: (GuildId, GuildEpoch), writes: Vec<Write>) -> Result<(), StoreError> {
+        if !self.is_cluster {
+            return self.commit(writes).await;
+        }
+        let (guild_id, GuildEpoch(epoch)) = fence;
+        self.enqueue(Some((int(guild_id), epoch as i64)), &writes).await
     }
 
     async fn load_guild(&self, guild_id: GuildId) -> Result<Option<GuildRecord>, StoreError> {

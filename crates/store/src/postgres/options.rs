@@ -33,12 +33,27 @@ const HIDDEN: &str = "(hidden)";
 const ENCODE: &str =
     "special characters of a password must be percent-encoded, like %40 for @, %2F for /, %23 for #, %3F for ?";
 
+/// Other nodes that may have the database open.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Sharing {
+    /// No other node.
+    #[default]
+    Alone,
+    /// The nodes of this cluster. Writes of guilds then go by `Store::commit_fenced`.
+    Cluster {
+        /// The same for all its nodes.
+        name: String,
+    },
+}
+
 /// How a PostgreSQL database is opened.
 #[derive(Clone)]
 pub struct PostgresOptions {
     pub(super) connect: PgConnectOptions,
     /// Files that the URL names, by parameter.
     files: Vec<(&'static str, PathBuf)>,
+    /// Default: `Alone`.
+    pub sharing: Sharing,
     /// Connections that commit, at least 1. Default: 4.
     pub write_connections: u32,
     /// Connections that read, at least 1. Further reads wait, and fail after five seconds. Default: 8.
@@ -84,6 +99,7 @@ impl PostgresOptions {
         Ok(Self {
             connect: connect.options(keepalive).disable_statement_logging(),
             files,
+            sharing: Sharing::Alone,
             write_connections: 4,
             read_connections: 8,
             queued_batches_max: 1024,

@@ -4,9 +4,10 @@
 //!             while the others wait for the next batches.
 //! Invariants  W1 a batch is answered after its COMMIT returned, never before. W2 a faulty batch fails alone.
 //!             W3 every transaction states the epoch of this store, and none succeeds after another store claimed the
-//!             database. Two batches that are in the queue at the same time may be committed in either order.
-//! Limits      a transaction has at most `transaction_writes_max` operations (one batch may be larger). A transaction
-//!             that conflicts with another is repeated `CONFLICTS_MAX` times. While the server is away, a writer retries
+//!             database. W4 a batch of a guild states the guild's epoch, and fails alone when another node claimed it.
+//!             Two batches that are in the queue at the same time may be committed in either order.
+//! Limits      a transaction has at most `transaction_writes_max` operations (one batch may be larger) and batches of
+//!             `GUILDS_MAX` guilds, because the server has room for some thousand locks at a time. A transaction that conflicts with another is repeated `CONFLICTS_MAX` times. While the server is away, a writer retries
 //!             for `outage_ms`; then its batches fail with `Unreachable`, and the next batches are tried again.
 
 use super::{
@@ -27,6 +28,8 @@ use std::{
 };
 use tokio::sync::{Mutex, Notify, mpsc, oneshot};
 
+/// Guilds whose epochs one transaction checks.
+const GUILDS_MAX: usize = 64;
 /// Repetitions of a transaction that lost against another.
 const CONFLICTS_MAX: u32 = 8;
 /// Pauses between attempts while the server is away: doubled from the first to the last.
@@ -46,6 +49,8 @@ pub(super) enum Job {
 /// Operations that are committed together.
 pub(super) struct Batch {
     pub(super) operations: Vec<Operation>,
+    /// The guild and its epoch.
+    pub(super) fence: Option<(i64, i64)>,
     pub(super) reply: oneshot::Sender<Result<(), StoreError>>,
 }
 
@@ -84,28 +89,50 @@ impl Writer {
         let mut next = Some(jobs.recv().await?);
         let mut group = Vec::new();
         let mut operations_count = 0;
+        let mut guilds = HashSet::new();
         while let Some(job) = next {
             match job {
                 Job::Commit(batch) => {
                     operations_count += batch.operations.len();
+                    guilds.extend(batch.fence);
                     group.push(batch);
                 }
                 Job::Close => jobs.close(),
             }
-            let has_room = operations_count < self.options.transaction_writes_max;
+            let has_room = operations_count < self.options.transaction_writes_max && guilds.len() < GUILDS_MAX;
             next = if has_room { jobs.try_recv().ok() } else { None };
         }
         Some(group)
     }
 
-    async fn commit(&self, group: Vec<Batch>) {
-        let together = self.persist(&group).await;
+    async fn commit(&self, mut group: Vec<Batch>) {
+        let mut unknown = None;
+        let together = loop {
+            match self.persist(&group, &mut unknown).await {
+                Err(Fault::GuildsFenced(stale)) if group.len() > 1 => {
+                    self.counters.retries.fetch_add(1, Relaxed);
+                    let is_stale = |batch: &mut Batch| batch.fence.is_some_and(|fence| stale.contains(&fence));
+                    let fenced: Vec<Batch> = group.extract_if(.., is_stale).collect();
+                    if fenced.is_empty() {
+                        break Err(Fault::GuildsFenced(stale));
+                    }
+                    for batch in fenced {
+                        self.answer(batch, Err(fenced_fault(&unknown)));
+                    }
+                    if group.is_empty() {
+                        return;
+                    }
+                }
+                Err(Fault::GuildsFenced(_)) => break Err(fenced_fault(&unknown)),
+                together => break together,
+            }
+        };
         if let Err(Fault::Dangling(_) | Fault::Taken(_)) = together
             && group.len() > 1
         {
             self.counters.retries.fetch_add(1, Relaxed);
             for batch in group {
-                let result = self.persist(std::slice::from_ref(&batch)).await;
+                let result = self.persist(std::slice::from_ref(&batch), &mut None).await;
                 self.answer(batch, result);
             }
             return;
@@ -126,15 +153,16 @@ impl Writer {
         let _ = batch.reply.send(result.map_err(StoreError::from));
     }
 
-    /// Commits a group, and repeats it as the module says.
-    async fn persist(&self, group: &[Batch]) -> Result<(), Fault> {
+    /// Commits a group, and repeats it as the module says. An attempt with an unknown outcome leaves its error in
+    /// `unknown`.
+    async fn persist(&self, group: &[Batch], unknown: &mut Option<Arc<sqlx::Error>>) -> Result<(), Fault> {
+        let fences: Vec<(i64, i64)> = group.iter().filter_map(|batch| batch.fence).collect();
         let operations: Vec<&Operation> = group.iter().flat_map(|batch| &batch.operations).collect();
         let retry_until = Instant::now() + Duration::from_millis(self.options.outage_ms.into());
         let mut conflicts_count = 0;
         let mut pause = AWAY_PAUSES.0;
-        let mut unknown: Option<Arc<sqlx::Error>> = None;
         loop {
-            let fault = match self.transaction(&operations).await {
+            let fault = match self.transaction(&fences, &operations).await {
                 Ok(()) => {
                     self.counters.transactions.fetch_add(1, Relaxed);
                     return Ok(());
@@ -150,7 +178,7 @@ impl Writer {
                     if unknown.is_none() {
                         tracing::warn!(%error, "PostgreSQL cannot be reached; commits wait and retry");
                     }
-                    unknown = Some(error);
+                    *unknown = Some(error);
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(AWAY_PAUSES.1);
                 }
@@ -160,9 +188,9 @@ impl Writer {
                 }
                 // An attempt that seemed to fail may have been committed, and refused itself when it was repeated.
                 Fault::Dangling(_) | Fault::Taken(_) if unknown.is_some() => {
-                    return Err(unknown.map_or(fault, Fault::Away));
+                    return Err(unknown.clone().map_or(fault, Fault::Away));
                 }
-                Fault::Dangling(_) | Fault::Taken(_) => return Err(fault),
+                Fault::Dangling(_) | Fault::Taken(_) | Fault::GuildsFenced(_) => return Err(fault),
                 Fault::Away(ref error) | Fault::Conflict(ref error) | Fault::Database(ref error) => {
                     tracing::error!(%error, batches_count = group.len(), "a transaction failed");
                     return Err(fault);
@@ -171,17 +199,22 @@ impl Writer {
         }
     }
 
-    async fn transaction(&self, operations: &[&Operation]) -> Result<(), Fault> {
+    async fn transaction(&self, fences: &[(i64, i64)], operations: &[&Operation]) -> Result<(), Fault> {
         let parts = parts(operations);
         let mut connection = self.pool.acquire().await?;
         if let [Part::Each(operations)] = &parts[..] {
-            return self.apply(&mut connection, operations).await;
+            return self.apply(&mut connection, fences, operations).await;
         }
         let mut transaction = sqlx::Connection::begin(&mut *connection).await?;
         self.claim.fence(&mut transaction).await?;
+        if !fences.is_empty() {
+            let query = sqlx::query("SELECT guildhall_fence_guilds_1($1, $2)");
+            let (guilds, epochs): (Vec<i64>, Vec<i64>) = fences.iter().copied().unzip();
+            query.bind(guilds).bind(epochs).execute(&mut *transaction).await?;
+        }
         for part in &parts {
             match part {
-                Part::Each(operations) => self.apply(&mut transaction, operations).await?,
+                Part::Each(operations) => self.apply(&mut transaction, &[], operations).await?,
                 Part::Bulk(kind, operations) => bulk(&mut transaction, *kind, operations).await?,
             }
         }
@@ -189,17 +222,34 @@ impl Writer {
     }
 
     /// One statement, which is a transaction of its own where none is open.
-    async fn apply(&self, connection: &mut PgConnection, operations: &[&Operation]) -> Result<(), Fault> {
+    async fn apply(
+        &self,
+        connection: &mut PgConnection,
+        fences: &[(i64, i64)],
+        operations: &[&Operation],
+    ) -> Result<(), Fault> {
         let key = |n: usize| operations.iter().map(|of| of.keys[n]).collect::<Vec<Option<i64>>>();
         let kinds: Vec<i16> = operations.iter().map(|of| of.kind as i16).collect();
         let names: Vec<Option<&[u8]>> = operations.iter().map(|of| of.name.as_deref()).collect();
         let data: Vec<Option<&str>> = operations.iter().map(|of| of.data.as_deref()).collect();
-        let query = sqlx::query("SELECT guildhall_apply_1($1, $2, $3, $4, $5, $6, $7, $8, $9)");
-        let query = query.bind(SCOPE).bind(self.claim.epoch).bind(kinds);
+        let query = if fences.is_empty() {
+            let query = sqlx::query("SELECT guildhall_apply_1($1, $2, $3, $4, $5, $6, $7, $8, $9)");
+            query.bind(SCOPE).bind(self.claim.epoch)
+        } else {
+            let (guilds, epochs): (Vec<i64>, Vec<i64>) = fences.iter().copied().unzip();
+            let query = sqlx::query("SELECT guildhall_apply_2($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)");
+            query.bind(SCOPE).bind(self.claim.epoch).bind(guilds).bind(epochs)
+        };
+        let query = query.bind(kinds);
         let query = query.bind(key(0)).bind(key(1)).bind(key(2)).bind(key(3)).bind(names).bind(data);
         query.execute(connection).await?;
         Ok(())
     }
+}
+
+/// Answer to a batch of a guild that another node has claimed. An attempt before that may have been committed.
+fn fenced_fault(unknown: &Option<Arc<sqlx::Error>>) -> Fault {
+    unknown.clone().map_or(Fault::GuildsFenced(Vec::new()), Fault::Away)
 }
 
 /// Operations of a transaction that become one statement.

@@ -25,8 +25,8 @@ pub use inspect::{Inspection, inspect};
 pub use writer::WriterCounts;
 
 use crate::{
-    ContentOf, Expired, ExternalId, ExternalKind, IdAndData, MessageAge, Page, PictureNames, PictureOwner, Place,
-    Store, StoreError, TokenHash, TokenRecord, accounts::Accounts,
+    ContentOf, Expired, ExternalId, ExternalKind, GuildEpoch, IdAndData, MessageAge, Page, PictureNames, PictureOwner,
+    Place, Store, StoreError, TokenHash, TokenRecord, accounts::Accounts,
 };
 use apply::Statements;
 use async_trait::async_trait;
@@ -278,6 +278,15 @@ impl Store for SqliteStore {
             return Ok(());
         }
         self.write(change::encode(&writes)?).await.map(drop)
+    }
+
+    /// Only one process has the file, so nobody else claims anything.
+    async fn claim_guild(&self, _: GuildId) -> Result<GuildEpoch, StoreError> {
+        Ok(GuildEpoch(0))
+    }
+
+    async fn commit_fenced(&self, _: (GuildId, GuildEpoch), writes: Vec<Write>) -> Result<(), StoreError> {
+        self.commit(writes).await
     }
 
     async fn load_guild(&self, guild_id: GuildId) -> Result<Option<GuildRecord>, StoreError> {

@@ -24,7 +24,14 @@ async fn postgres() -> Opened {
     Some((Box::new(postgres::open(&server.url(&server.create_database())).await), None))
 }
 
+/// A node of a cluster: its batches state the epochs of guilds.
+async fn postgres_cluster() -> Opened {
+    let server = crate::postgres_server::PostgresServer::shared()?;
+    Some((Box::new(crate::cluster::open_node(&server.url(&server.create_database())).await), None))
+}
+
 contract::suite!(memory_store, crate::drivers::memory);
 contract::suite!(sqlite_in_memory_store, crate::drivers::sqlite_in_memory);
 contract::suite!(sqlite_store, crate::drivers::sqlite);
 contract::suite!(postgres_store, crate::drivers::postgres);
+contract::suite!(postgres_store_of_a_cluster, crate::drivers::postgres_cluster);

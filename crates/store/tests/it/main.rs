@@ -2,6 +2,7 @@
 
 mod backup;
 mod check;
+mod cluster;
 mod contract;
 mod copy;
 mod crash;

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use guildhall_guild::{GuildRecord, MessageRecord, Write};
 use guildhall_model::{ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, ResourceKind, User, UserId};
 use guildhall_store::{
-    ContentOf, Expired, ExternalId, ExternalKind, MessageAge, Page, PictureNames, PictureOwner, Place, Store,
-    StoreError, TokenHash, TokenRecord,
+    ContentOf, Expired, ExternalId, ExternalKind, GuildEpoch, MessageAge, Page, PictureNames, PictureOwner, Place,
+    Store, StoreError, TokenHash, TokenRecord,
 };
 use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::watch;
@@ -89,21 +89,36 @@ impl FaultStore {
             fails
         })
     }
-}
 
-#[async_trait]
-impl Store for FaultStore {
-    async fn commit(&self, writes: Vec<Write>) -> Result<(), StoreError> {
+    async fn commit_by(
+        &self,
+        writes_count: usize,
+        commit: impl Future<Output = Result<(), StoreError>>,
+    ) -> Result<(), StoreError> {
         self.count(|counts| counts.commits_begun += 1);
         self.pass(|faults| faults.hold_commits).await;
         self.need_room()?;
         if self.takes(|faults| &mut faults.failing_commits) {
             return Err(StoreError::Closed);
         }
-        let writes_count = writes.len();
-        self.inner.commit(writes).await?;
+        commit.await?;
         self.count(|counts| counts.committed.push(writes_count));
         if self.takes(|faults| &mut faults.lying_commits) { Err(StoreError::Closed) } else { Ok(()) }
+    }
+}
+
+#[async_trait]
+impl Store for FaultStore {
+    async fn commit(&self, writes: Vec<Write>) -> Result<(), StoreError> {
+        self.commit_by(writes.len(), self.inner.commit(writes)).await
+    }
+
+    async fn claim_guild(&self, guild_id: GuildId) -> Result<GuildEpoch, StoreError> {
+        self.inner.claim_guild(guild_id).await
+    }
+
+    async fn commit_fenced(&self, fence: (GuildId, GuildEpoch), writes: Vec<Write>) -> Result<(), StoreError> {
+        self.commit_by(writes.len(), self.inner.commit_fenced(fence, writes)).await
     }
 
     async fn load_guild(&self, guild_id: GuildId) -> Result<Option<GuildRecord>, StoreError> {

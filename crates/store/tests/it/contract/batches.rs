@@ -155,3 +155,26 @@ pub async fn only_the_faulty_batch_fails(store: &dyn Store) {
     let expected: Vec<u64> = (1..100).rev().filter(|n| !is_faulty(*n)).flat_map(|n| [n * 10 + 1, n * 10]).collect();
     assert_eq!(page(store, 101, Page::Newest, 1000).await, expected);
 }
+
+/// The owner of a guild commits; a faulty batch fails as it does without an epoch.
+pub async fn owners_commit_with_their_epoch(store: &dyn Store) {
+    let first = store.claim_guild(id(100)).await.unwrap();
+    let second = store.claim_guild(id(200)).await.unwrap();
+    store.commit_fenced((id(100), first), guild_with_channels(100, &[101])).await.unwrap();
+    store.commit_fenced((id(200), second), guild_with_channels(200, &[201])).await.unwrap();
+    let batches = (1..60).map(|n| {
+        let (guild_id, epoch, channel_id) = if n % 2 == 0 { (100, first, 101) } else { (200, second, 201) };
+        let channel_id = if n % 7 == 0 { 404 } else { channel_id };
+        store.commit_fenced((id(guild_id), epoch), vec![put_message(guild_id, channel_id, n)])
+    });
+    let results = join_all(batches).await;
+    for (result, n) in results.into_iter().zip(1_u64..) {
+        assert_eq!(dangling(result), n.is_multiple_of(7).then_some("message"), "batch {n}");
+    }
+    store.commit_fenced((id(100), first), Vec::new()).await.unwrap();
+    // Claimed again by the same owner: its earlier commits are there.
+    let epoch = store.claim_guild(id(100)).await.unwrap();
+    store.commit_fenced((id(100), epoch), vec![put_message(100, 101, 1000)]).await.unwrap();
+    let expected: Vec<u64> = (1..60).rev().filter(|n| n % 2 == 0 && n % 7 != 0).collect();
+    assert_eq!(page(store, 101, Page::Newest, 100).await, [vec![1000], expected].concat());
+}

@@ -47,6 +47,7 @@ macro_rules! suite {
                 order_within_a_batch,
                 concurrent_batches,
                 only_the_faulty_batch_fails,
+                owners_commit_with_their_epoch,
             ],
             directs: [
                 listed_apart_from_guilds,
