@@ -98,7 +98,7 @@ build-release: tools
 conformance: ## Real client libraries against the release build
 	tools/suite $(filter conformance-%,$(shell tools/suite --list)) build-release
 
-packages: ## In CI: install the browser, Prometheus and PostgreSQL
+packages: ## In CI: install the browser, Prometheus and PostgreSQL; NATS also elsewhere, with Go, into target/tools
 	.ci/packages
 
 conformance-setup: tools-test ## Install the client libraries and suites into conformance/.cache
