@@ -147,6 +147,11 @@ pub trait KeyValue: Send + Sync + 'static {
     /// # Errors
     /// `Away`.
     async fn watch(&self, prefix: &Key) -> Result<Box<dyn KvWatch>, KvError>;
+
+    /// Whether the server cannot be reached now.
+    fn is_away(&self) -> bool {
+        false
+    }
 }
 
 /// Fails if a value is too large.

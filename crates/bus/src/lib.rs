@@ -1,10 +1,10 @@
 //! Bus: messages between the nodes of a cluster.
 //!
-//! Owns        the `Bus` trait and its driver within a process, `LocalBus`; the `KeyValue` trait for leases and its driver
-//!             `LocalKv`; one contract suite per trait for all drivers (`tests/it/contract.rs`, `tests/it/kv_contract.rs`);
-//!             the form of messages (`frame`).
-//! Invariants  see `Bus`. A bus may lose messages, and says so only to subscribers that it knows of: `frame` numbers them, so
-//!             that a receiver notices every loss.
+//! Owns        the `Bus` trait with its drivers, `LocalBus` within a process and `NatsBus`; the `KeyValue` trait for leases
+//!             with `LocalKv` and `NatsKv`; one contract suite per trait for all drivers (`tests/it/contract.rs`,
+//!             `tests/it/kv_contract.rs`); the form of messages (`frame`).
+//! Invariants  see `Bus` and `kv`. A bus loses messages while its server is away, and may not say so: `frame` numbers
+//!             messages, so that a receiver notices every loss.
 //! Not here    the messages themselves; recovery after a loss.
 #![forbid(unsafe_code)]
 
@@ -12,6 +12,8 @@ mod frame;
 mod kv;
 mod local;
 mod local_kv;
+mod nats;
+mod queue;
 mod subject;
 
 pub use frame::{
@@ -20,6 +22,7 @@ pub use frame::{
 pub use kv::{Entry, KV_TTL_MIN, KV_VALUE_BYTES_MAX, Key, KeyValue, KvError, KvEvent, KvWatch, Revision};
 pub use local::{LocalBus, LocalOptions};
 pub use local_kv::LocalKv;
+pub use nats::{NatsBus, NatsCredentials, NatsError, NatsKv, NatsOptions, NatsTls};
 pub use subject::{SUBJECT_BYTES_MAX, Subject};
 
 use async_trait::async_trait;
@@ -38,8 +41,9 @@ pub enum BusError {
     /// The answer did not come in time. The request may have been carried out.
     #[error("no answer to a request to {subject} within {ms} ms")]
     Timeout { subject: Subject, ms: u64 },
-    /// The bus is closed, or its server cannot be reached.
-    #[error("the bus is closed")]
+    /// The bus is closed, or its server cannot be reached or accepts nothing. A message was sent at most in part of its
+    /// frames; nothing is sent later.
+    #[error("the bus is closed, or its server cannot be reached")]
     Closed,
 }
 
@@ -73,6 +77,9 @@ pub trait Subscription: Send {
 /// Messages of one sender on one subject arrive in the order in which it sent them; between senders or subjects there is no
 /// order. A sender never waits for a subscriber. A subscriber that is too slow loses its subscription, and nothing in silence.
 /// A message that is sent while a subscriber is not there is not kept for it.
+///
+/// While the server is away, every call fails within a second or so, and messages on their way are lost. Subscriptions
+/// outlive that: they resume without another call, and only the numbers of `frame` and `outages` show the loss.
 #[async_trait]
 pub trait Bus: Send + Sync + 'static {
     /// Most bytes of one payload.
@@ -95,4 +102,15 @@ pub trait Bus: Send + Sync + 'static {
     /// # Errors
     /// `NoResponders`, `Timeout`, `TooLarge`, `Closed`.
     async fn request(&self, subject: &Subject, payload: Bytes, timeout: Duration) -> Result<Bytes, BusError>;
+
+    /// Whether the server cannot be reached now.
+    fn is_away(&self) -> bool {
+        false
+    }
+
+    /// How often the connection to the server was lost so far: a subscriber that remembers the number knows whether it
+    /// may have missed messages since.
+    fn outages(&self) -> u64 {
+        0
+    }
 }

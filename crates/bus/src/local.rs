@@ -1,21 +1,21 @@
 //! Local: the bus within one process.
 //!
-//! Limits  a subscription holds `LocalOptions::messages_max` messages and `bytes_max` bytes that its subscriber has not taken;
-//!         past either it ends with `Lagged`, and later messages are not kept for it. Subscriptions that were dropped are
-//!         forgotten at the next message to their subject.
+//! Limits  see `queue`. Subscriptions that were dropped are forgotten at the next message to their subject.
 
-use crate::{Bus, BusError, Delivery, Subject, Subscription, SubscriptionEnd};
+use crate::{
+    Bus, BusError, Delivery, Subject, Subscription, SubscriptionEnd,
+    queue::{Queue, QueueLimits, lock},
+};
 use async_trait::async_trait;
 use bytes::Bytes;
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
-use tokio::sync::Notify;
 
 /// Bounds of a local bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,81 +42,62 @@ struct Shared {
     options: LocalOptions,
     subjects: Mutex<HashMap<Subject, Vec<Arc<Queue>>>>,
     replies: AtomicU64,
-}
-
-/// Messages on their way to one subscriber.
-struct Queue {
-    state: Mutex<State>,
-    filled: Notify,
-}
-
-#[derive(Default)]
-struct State {
-    waiting: VecDeque<Delivery>,
-    bytes: usize,
-    end: Option<SubscriptionEnd>,
-    is_dropped: bool,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Each critical section leaves the value whole.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    outages: AtomicU64,
+    is_away: AtomicBool,
+    is_closed: AtomicBool,
 }
 
 impl LocalBus {
     /// A bus without subscribers.
     #[must_use]
     pub fn new(options: LocalOptions) -> Self {
-        Self(Arc::new(Shared { options, subjects: Mutex::default(), replies: AtomicU64::new(0) }))
+        let (subjects, replies, outages) = (Mutex::default(), AtomicU64::new(0), AtomicU64::new(0));
+        let (is_away, is_closed) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self(Arc::new(Shared { options, subjects, replies, outages, is_away, is_closed }))
     }
 
-    /// Ends all subscriptions. Those that are made afterwards work: as after a restart of a server.
+    /// Loses the messages that wait, as a restart of a server does. Subscriptions stay.
     pub fn restart(&self) {
+        self.0.outages.fetch_add(1, Relaxed);
+        lock(&self.0.subjects).values().flatten().for_each(|queue| queue.clear());
+    }
+
+    /// While it is away, every call fails with `Closed`. Subscriptions stay.
+    pub fn set_away(&self, is_away: bool) {
+        if !self.0.is_away.swap(is_away, Relaxed) && is_away {
+            self.restart();
+        }
+    }
+
+    /// Ends all subscriptions with `Closed`. Every later call fails with `Closed`.
+    pub fn close(&self) {
+        self.0.is_closed.store(true, Relaxed);
         for queue in lock(&self.0.subjects).drain().flat_map(|(_, queues)| queues) {
             queue.end(SubscriptionEnd::Closed);
         }
     }
 
     /// Sends to all subscribers; returns how many there were.
-    fn send(&self, subject: &Subject, payload: Bytes, reply_to: Option<&Subject>) -> Result<usize, BusError> {
+    fn send(&self, subject: &Subject, payload: &Bytes, reply_to: Option<&Subject>) -> Result<usize, BusError> {
         let LocalOptions { payload_bytes_max: bytes_max, .. } = self.0.options;
         if payload.len() > bytes_max {
             return Err(BusError::TooLarge { bytes: payload.len(), bytes_max });
         }
         // One lock over all subscribers of a subject keeps the order of each sender.
         let mut subjects = lock(&self.0.subjects);
+        self.check()?;
         let Some(queues) = subjects.get_mut(subject) else { return Ok(0) };
-        queues.retain(|queue| queue.push(&self.0.options, &payload, reply_to));
+        queues.retain(|queue| queue.push(Delivery { payload: payload.clone(), reply_to: reply_to.cloned() }));
         let count = queues.len();
         if count == 0 {
             subjects.remove(subject);
         }
         Ok(count)
     }
-}
 
-impl Queue {
-    /// False if nobody is there any more.
-    fn push(&self, options: &LocalOptions, payload: &Bytes, reply_to: Option<&Subject>) -> bool {
-        let mut state = lock(&self.state);
-        if state.is_dropped || state.end.is_some() {
-            return false;
-        }
-        let has_room = state.waiting.len() < options.messages_max && state.bytes + payload.len() <= options.bytes_max;
-        if has_room {
-            state.bytes += payload.len();
-            state.waiting.push_back(Delivery { payload: payload.clone(), reply_to: reply_to.cloned() });
-        } else {
-            state.end = Some(SubscriptionEnd::Lagged);
-        }
-        drop(state);
-        self.filled.notify_one();
-        has_room
-    }
-
-    fn end(&self, end: SubscriptionEnd) {
-        lock(&self.state).end.get_or_insert(end);
-        self.filled.notify_one();
+    fn check(&self) -> Result<(), BusError> {
+        let is_open = !self.0.is_away.load(Relaxed) && !self.0.is_closed.load(Relaxed);
+        if is_open { Ok(()) } else { Err(BusError::Closed) }
     }
 }
 
@@ -124,28 +105,14 @@ struct LocalSubscription(Arc<Queue>);
 
 impl Drop for LocalSubscription {
     fn drop(&mut self) {
-        let mut state = lock(&self.0.state);
-        state.is_dropped = true;
-        state.waiting.clear();
+        self.0.set_dropped();
     }
 }
 
 #[async_trait]
 impl Subscription for LocalSubscription {
     async fn next(&mut self) -> Result<Delivery, SubscriptionEnd> {
-        loop {
-            {
-                let mut state = lock(&self.0.state);
-                if let Some(delivery) = state.waiting.pop_front() {
-                    state.bytes -= delivery.payload.len();
-                    return Ok(delivery);
-                }
-                if let Some(end) = state.end {
-                    return Err(end);
-                }
-            }
-            self.0.filled.notified().await;
-        }
+        self.0.next().await
     }
 }
 
@@ -156,12 +123,15 @@ impl Bus for LocalBus {
     }
 
     async fn publish(&self, subject: &Subject, payload: Bytes) -> Result<(), BusError> {
-        self.send(subject, payload, None).map(drop)
+        self.send(subject, &payload, None).map(drop)
     }
 
     async fn subscribe(&self, subject: &Subject) -> Result<Box<dyn Subscription>, BusError> {
-        let queue = Arc::new(Queue { state: Mutex::default(), filled: Notify::new() });
-        lock(&self.0.subjects).entry(subject.clone()).or_default().push(queue.clone());
+        let LocalOptions { messages_max, bytes_max, .. } = self.0.options;
+        let queue = Arc::new(Queue::new(QueueLimits { messages_max, bytes_max }));
+        let mut subjects = lock(&self.0.subjects);
+        self.check()?;
+        subjects.entry(subject.clone()).or_default().push(queue.clone());
         Ok(Box::new(LocalSubscription(queue)))
     }
 
@@ -169,7 +139,7 @@ impl Bus for LocalBus {
         let number = self.0.replies.fetch_add(1, Relaxed);
         let reply_to = Subject::new(&format!("_reply.{number}")).ok_or(BusError::Closed)?;
         let mut answers = self.subscribe(&reply_to).await?;
-        let sent = self.send(subject, payload, Some(&reply_to));
+        let sent = self.send(subject, &payload, Some(&reply_to));
         let answer = match sent {
             Ok(0) => Err(BusError::NoResponders(subject.clone())),
             Ok(_) => match tokio::time::timeout(timeout, answers.next()).await {
@@ -181,5 +151,13 @@ impl Bus for LocalBus {
         };
         lock(&self.0.subjects).remove(&reply_to);
         answer
+    }
+
+    fn is_away(&self) -> bool {
+        self.0.is_away.load(Relaxed)
+    }
+
+    fn outages(&self) -> u64 {
+        self.0.outages.load(Relaxed)
     }
 }

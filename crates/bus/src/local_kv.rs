@@ -4,12 +4,12 @@
 //!             values expire when somebody looks, and a watch wakes when the next one is due.
 //! Limits      a watch holds `WATCH_EVENTS_MAX` changes besides the values at its beginning; past that it ends with `Away`.
 
-use crate::{Entry, KV_TTL_MIN, Key, KeyValue, KvError, KvEvent, KvWatch, Revision, kv::check_size};
+use crate::{Entry, KV_TTL_MIN, Key, KeyValue, KvError, KvEvent, KvWatch, Revision, kv::check_size, queue::lock};
 use async_trait::async_trait;
 use bytes::Bytes;
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 use tokio::{sync::Notify, time::Instant};
@@ -50,11 +50,6 @@ struct Waiting {
     initial_count: usize,
     end: Option<String>,
     is_dropped: bool,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Each critical section leaves the value whole.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl LocalKv {
@@ -228,6 +223,10 @@ impl KeyValue for LocalKv {
         state.expect(key, expected)?;
         state.remove(key);
         Ok(())
+    }
+
+    fn is_away(&self) -> bool {
+        lock(&self.0).is_away
     }
 
     async fn get(&self, key: &Key) -> Result<Option<Entry>, KvError> {

@@ -3,10 +3,16 @@
 use bytes::Bytes;
 use futures_util::future::join_all;
 use guildhall_bus::{
-    Bus, BusError, Event, Incoming, IncomingLimits, Outgoing, SenderId, StreamId, Subject, Subscription,
+    Bus, BusError, Event, HEADER_BYTES, Incoming, IncomingLimits, Outgoing, SenderId, StreamId, Subject, Subscription,
     SubscriptionEnd,
 };
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 /// Longer than any answer takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -21,6 +27,16 @@ fn number(n: u32) -> Bytes {
 
 async fn next(subscription: &mut Box<dyn Subscription>) -> Bytes {
     subscription.next().await.unwrap().payload
+}
+
+/// Returns when everything that was sent before has reached the queues of this bus.
+async fn settle(bus: &Arc<dyn Bus>) {
+    let to = subject("settle");
+    let mut last = bus.subscribe(&to).await.unwrap();
+    bus.publish(&to, number(0)).await.unwrap();
+    next(&mut last).await;
+    // The tasks that fill the queues run at the next await of this one.
+    tokio::time::sleep(Duration::from_millis(100)).await;
 }
 
 /// Many senders at once: each one's messages are in order, and none is missing.
@@ -73,6 +89,7 @@ pub async fn a_slow_subscriber_is_told(bus: Arc<dyn Bus>) {
         bus.publish(&to, number(n)).await.unwrap();
         assert_eq!(next(&mut quick).await, number(n));
     }
+    settle(&bus).await;
     let mut received = 0;
     let end = loop {
         match slow.next().await {
@@ -98,6 +115,7 @@ pub async fn bytes_have_a_bound(bus: Arc<dyn Bus>) {
     for _ in 0..3 {
         bus.publish(&to, Bytes::from(vec![0; 400])).await.unwrap();
     }
+    settle(&bus).await;
     assert_eq!(next(&mut slow).await.len(), 400);
     assert_eq!(next(&mut slow).await.len(), 400);
     assert_eq!(slow.next().await, Err(SubscriptionEnd::Lagged));
@@ -159,24 +177,108 @@ pub async fn large_messages_in_parts(bus: Arc<dyn Bus>) {
     assert!(payloads[0] == large && payloads[1] == b"small"[..]);
 }
 
-/// After a restart of the bus, subscribers know that they have to subscribe again.
-pub async fn a_restart_ends_subscriptions(bus: Arc<dyn Bus>, restart: impl Fn()) {
+/// A subscription outlives a restart: it receives the messages that are sent after both sides have reconnected.
+pub async fn a_restart_keeps_subscriptions(of: impl BusUnderTest) {
+    let (bus, other) = (of.bus(), of.other().await);
     let to = subject("restart");
-    let mut before = bus.subscribe(&to).await.unwrap();
+    let mut received = other.subscribe(&to).await.unwrap();
     bus.publish(&to, number(1)).await.unwrap();
-    assert_eq!(next(&mut before).await, number(1));
-    restart();
-    assert_eq!(before.next().await, Err(SubscriptionEnd::Closed));
-    let mut after = bus.subscribe(&to).await.unwrap();
-    bus.publish(&to, number(2)).await.unwrap();
-    assert_eq!(next(&mut after).await, number(2));
+    assert_eq!(next(&mut received).await, number(1));
+    let outages = (bus.outages(), other.outages());
+    of.restart().await;
+    let arrived = async {
+        for n in 2.. {
+            // Messages that are sent before the subscriber has reconnected are lost.
+            let _ = bus.publish(&to, number(n)).await;
+            if let Ok(delivery) = tokio::time::timeout(Duration::from_millis(50), received.next()).await {
+                return delivery.unwrap();
+            }
+        }
+        unreachable!()
+    };
+    tokio::time::timeout(PATIENCE, arrived).await.expect("a message in time");
+    assert!(bus.outages() > outages.0 && other.outages() > outages.1);
+    assert!(!bus.is_away() && !other.is_away());
+    assert_eq!(
+        bus.request(&subject("nobody"), number(0), PATIENCE).await,
+        Err(BusError::NoResponders(subject("nobody")))
+    );
 }
 
-/// `suite!(name, open, restart)`: a module of tests. `open(messages_max, bytes_max)` makes a bus with such bounds.
+/// Numbered messages over two restarts: the receiver gets each one in order, or a gap before the next.
+pub async fn losses_at_restarts_are_gaps(of: impl BusUnderTest) {
+    let (bus, other) = (of.bus(), of.other().await);
+    let to = subject("numbered");
+    let mut receiving = other.subscribe(&to).await.unwrap();
+    let is_done = Arc::new(AtomicBool::new(false));
+    let sending = {
+        let is_done = is_done.clone();
+        tokio::spawn(async move {
+            let mut outgoing = Outgoing::new(SenderId(1), StreamId(2));
+            let mut sent = 0_u32;
+            while !is_done.load(Relaxed) {
+                let payload = sent.to_le_bytes().repeat(20);
+                // A failure loses the message: there is no second attempt.
+                for frame in outgoing.frames(7, &payload, HEADER_BYTES + 50).unwrap() {
+                    let _ = bus.publish(&to, frame).await;
+                }
+                sent += 1;
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        })
+    };
+    let mut incoming = Incoming::new(IncomingLimits::default());
+    let (mut expected, mut is_gap, mut whole) = (0, false, 0);
+    let mut receive = async |count: u32| {
+        let until = whole + count;
+        while whole < until {
+            let delivery = tokio::time::timeout(PATIENCE, receiving.next()).await.expect("a message in time");
+            let (gap, event) = incoming.accept(&delivery.unwrap().payload).unwrap();
+            is_gap |= gap.is_some();
+            if let Some(Event::Message(received)) = event {
+                let n = u32::from_le_bytes(received.payload[..4].try_into().unwrap());
+                assert!(n == expected || (n > expected && is_gap), "{n} after {expected} without a gap");
+                (expected, is_gap) = (n + 1, false);
+                whole += 1;
+            }
+        }
+    };
+    for _ in 0..2 {
+        receive(50).await;
+        of.restart().await;
+    }
+    receive(50).await;
+    is_done.store(true, Relaxed);
+    sending.await.unwrap();
+}
+
+/// Each node has its own connection to the bus.
+pub async fn nodes_reach_each_other(of: impl BusUnderTest) {
+    let (bus, other) = (of.bus(), of.other().await);
+    let to = subject("node.requests");
+    let mut requests = other.subscribe(&to).await.unwrap();
+    let asking = tokio::spawn(async move { bus.request(&to, number(20), PATIENCE).await });
+    let request = requests.next().await.unwrap();
+    assert_eq!(request.payload, number(20));
+    other.publish(&request.reply_to.unwrap(), number(40)).await.unwrap();
+    assert_eq!(asking.await.unwrap(), Ok(number(40)));
+}
+
+/// A bus, with what must outlive it.
+pub trait BusUnderTest {
+    fn bus(&self) -> Arc<dyn Bus>;
+    /// The same bus as another node has it.
+    async fn other(&self) -> Arc<dyn Bus>;
+    /// Stops its server and starts it again.
+    async fn restart(&self);
+}
+
+/// `suite!(name, open, open_alone)`: a module of tests. `open(messages_max, bytes_max) -> Option<impl BusUnderTest>` makes a
+/// bus with such bounds, None where its server is not installed; `open_alone` makes one with a server of its own.
 macro_rules! suite {
-    ($name:ident, $open:path, $restart:expr) => {
+    ($name:ident, $open:path, $open_alone:path) => {
         mod $name {
-            use std::sync::Arc;
+            use $crate::contract::BusUnderTest;
 
             $crate::contract::suite! { @ $open,
                 order_per_sender: (10_000, 1 << 20),
@@ -188,17 +290,29 @@ macro_rules! suite {
             }
 
             #[tokio::test]
-            async fn a_restart_ends_subscriptions() {
-                let bus = $open(100, 1 << 20);
-                let restart = $restart;
-                $crate::contract::a_restart_ends_subscriptions(Arc::new(bus.clone()), || restart(&bus)).await;
+            async fn nodes_reach_each_other() {
+                let Some(of) = $open(100, 1 << 20).await else { return };
+                $crate::contract::nodes_reach_each_other(of).await;
+            }
+
+            #[tokio::test]
+            async fn a_restart_keeps_subscriptions() {
+                let Some(of) = $open_alone(100, 1 << 20).await else { return };
+                $crate::contract::a_restart_keeps_subscriptions(of).await;
+            }
+
+            #[tokio::test]
+            async fn losses_at_restarts_are_gaps() {
+                let Some(of) = $open_alone(10_000, 1 << 20).await else { return };
+                $crate::contract::losses_at_restarts_are_gaps(of).await;
             }
         }
     };
     (@ $open:path, $($test:ident: ($messages:expr, $bytes:expr)),* $(,)?) => {
         $(#[tokio::test]
         async fn $test() {
-            $crate::contract::$test(Arc::new($open($messages, $bytes))).await;
+            let Some(of) = $open($messages, $bytes).await else { return };
+            $crate::contract::$test(of.bus()).await;
         })*
     };
 }

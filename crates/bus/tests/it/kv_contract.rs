@@ -280,11 +280,11 @@ pub async fn k2_a_restart_keeps_values_and_ends_watches(kv: Arc<dyn KeyValue>, r
     assert_eq!(next(&mut again).await, KvEvent::Current);
 }
 
-/// `kv_suite!(name, open)`: a module of tests. `open() -> Option<impl KvUnderTest>` makes a store without values; None where
-/// its server is not installed.
+/// `kv_suite!(name, open, open_alone)`: a module of tests. `open() -> Option<impl KvUnderTest>` makes a store without values,
+/// None where its server is not installed; `open_alone` makes one with a server of its own.
 macro_rules! kv_suite {
-    ($name:ident, $open:path) => {
-        $crate::kv_contract::kv_suite! { @ $name, $open,
+    ($name:ident, $open:path, $open_alone:path) => {
+        $crate::kv_contract::kv_suite! { @ $name, $open, $open_alone,
             values_by_key,
             k1_only_the_expected_revision_is_replaced,
             k1_one_of_many_wins,
@@ -299,7 +299,7 @@ macro_rules! kv_suite {
             values_have_a_bound,
         }
     };
-    (@ $name:ident, $open:path, $($test:ident),* $(,)?) => {
+    (@ $name:ident, $open:path, $open_alone:path, $($test:ident),* $(,)?) => {
         mod $name {
             use $crate::kv_contract::KvUnderTest;
 
@@ -311,7 +311,7 @@ macro_rules! kv_suite {
 
             #[tokio::test]
             async fn k2_a_restart_keeps_values_and_ends_watches() {
-                let Some(of) = $open().await else { return };
+                let Some(of) = $open_alone().await else { return };
                 $crate::kv_contract::k2_a_restart_keeps_values_and_ends_watches(of.store(), async || of.restart().await).await;
             }
         }
