@@ -80,6 +80,7 @@ pub fn run(members_count: usize, dir: &Path, io_uring: IoUring, mode: Mode) -> R
     runtime.block_on(fill(&*store, members_count))?;
     let clock = SystemClock::default();
     let config = ServerConfig {
+        node_number: 0,
         access: None,
         partitions_count: std::thread::available_parallelism().map_or(1, |n| n.get() as u16),
         // The gateway may have seven eighths.

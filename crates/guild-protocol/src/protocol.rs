@@ -24,9 +24,30 @@ use guildhall_model::{
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// A partition of a node.
+/// A partition, numbered throughout the cluster: the node's number in the upper 8 bits, the partition's index on its node
+/// in the lower 8. A single node has number 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PartitionId(pub u16);
+
+impl PartitionId {
+    /// Partition `index` of a node.
+    #[must_use]
+    pub const fn of_node(node: u8, index: u8) -> Self {
+        Self((node as u16) << 8 | index as u16)
+    }
+
+    /// Number of its node.
+    #[must_use]
+    pub const fn node(self) -> u8 {
+        (self.0 >> 8) as u8
+    }
+
+    /// Index on its node.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        (self.0 & 0xff) as usize
+    }
+}
 
 /// Address of a relay within a guild. A partition has several relays for a guild with many sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -184,6 +205,30 @@ pub enum ToGuild {
         /// Members whose presences to send.
         user_ids: Vec<UserId>,
     },
+}
+
+impl ToGuild {
+    /// Relay that sent it, or that of its session.
+    #[must_use]
+    pub fn relay(&self) -> RelayId {
+        match self {
+            Self::Subscribe { relay, .. }
+            | Self::Unsubscribe { relay, .. }
+            | Self::Resync { relay, .. }
+            | Self::WantPresences { relay, .. }
+            | Self::WatchMembers { relay, .. }
+            | Self::WatchList { relay, .. } => *relay,
+            Self::Attach { session, .. }
+            | Self::Detach { session }
+            | Self::Presence { session, .. }
+            | Self::Voice { session, .. }
+            | Self::RequestMembers { session, .. }
+            | Self::RecentMembers { session, .. }
+            | Self::ListThread { session, .. }
+            | Self::CountMembers { session, .. }
+            | Self::RequestPresences { session, .. } => session.relay,
+        }
+    }
 }
 
 /// Message from the guild to one of its relays that has no number yet: `RelayStreams` makes a `ToRelay` of it.

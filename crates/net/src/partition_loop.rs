@@ -356,7 +356,7 @@ impl PartitionLoop {
             }
         }
         for Transfer { to, socket, conn } in self.sockets.take_transfers() {
-            self.mailboxes[usize::from(to.0)].send(PartitionCommand::Moved { socket, conn });
+            self.mailboxes[to.index()].send(PartitionCommand::Moved { socket, conn });
         }
     }
 }

@@ -87,7 +87,9 @@ pub enum IoUring {
 /// Settings of the server.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
-    /// How many partitions: one per core.
+    /// Number of the node in its cluster; 0 for a single node.
+    pub node_number: u8,
+    /// How many partitions: one per core, at most 256.
     pub partitions_count: u16,
     /// Sockets of all kinds, REST included; past it 503.
     pub connections_max: usize,
@@ -110,6 +112,8 @@ pub struct ServerConfig {
 /// The partitions, as the rest of the node reaches them. Cheap to clone.
 #[derive(Clone)]
 pub struct Partitions {
+    /// Of the node, in its cluster.
+    node_number: u8,
     mailboxes: Arc<[Mailbox]>,
     accounts: Arc<[Arc<LoopAccount>]>,
     refused: Arc<Refused>,
@@ -121,7 +125,7 @@ impl Partitions {
     /// # Errors
     /// Returns the message if the partition's mailbox is full.
     pub fn try_deliver(&self, partition: PartitionId, message: ToRelay) -> Result<(), ToRelay> {
-        match self.mailboxes.get(usize::from(partition.0)) {
+        match self.mailboxes.get(partition.index()) {
             Some(mailbox) => mailbox.try_send_guild(message),
             None => Err(message),
         }
@@ -173,14 +177,15 @@ impl Partitions {
         self.mailboxes.len()
     }
 
-    /// Runs `look` on a partition's thread. The receiver fails if the partition has ended or does not exist.
+    /// Runs `look` on the thread of the partition of this node with that index. The receiver fails if the partition has
+    /// ended or does not exist.
     pub fn look<T: Send + 'static>(
         &self,
         partition: PartitionId,
         look: impl FnOnce(Now, &Partition) -> T + Send + 'static,
     ) -> oneshot::Receiver<T> {
         let (sender, receiver) = oneshot::channel();
-        if let Some(mailbox) = self.mailboxes.get(usize::from(partition.0)) {
+        if let Some(mailbox) = self.mailboxes.get(partition.index()) {
             mailbox.send(PartitionCommand::Inspect(Box::new(move |now, partition, _| {
                 // The caller may have stopped waiting.
                 let _ = sender.send(look(now, partition));
@@ -290,7 +295,9 @@ impl Partitions {
         let (taken, counts) = mpsc::channel();
         for over in over {
             let first = over.sessions.first().and_then(|session| partition_of(&session.id));
-            let Some(mailbox) = first.and_then(|partition| self.mailboxes.get(usize::from(partition.0))) else {
+            // In a cluster the process before may have had another number.
+            let first = first.filter(|partition| partition.node() == self.node_number);
+            let Some(mailbox) = first.and_then(|partition| self.mailboxes.get(partition.index())) else {
                 continue;
             };
             mailbox.send(PartitionCommand::TakeOver { over, users: users.clone(), taken: taken.clone() });
@@ -451,7 +458,8 @@ impl Server {
             admission: Arc::new(Admission::new(config.admission)),
             counters: Arc::default(),
         };
-        let partitions = Partitions { mailboxes, accounts, refused: Arc::new(Refused::new(REFUSED_LOG_EVERY_MS)) };
+        let (node_number, refused) = (config.node_number, Arc::new(Refused::new(REFUSED_LOG_EVERY_MS)));
+        let partitions = Partitions { node_number, mailboxes, accounts, refused };
         Ok(Self { config, clock, prepared, partitions, gate, watch })
     }
 
@@ -499,7 +507,7 @@ impl Server {
         let mut threads = Vec::new();
         for (index, Prepared { poll, receiver, mailbox }) in self.prepared.into_iter().enumerate() {
             let mut config = self.config.partition.clone();
-            config.partition = PartitionId(index as u16);
+            config.partition = PartitionId::of_node(self.config.node_number, index as u8);
             config.partitions_count = partitions_count;
             let gatekeeper: Arc<dyn Gatekeeper> = self.gate.clone();
             let (upstream, mailboxes, clock) = (upstream.clone(), self.partitions.mailboxes.clone(), self.clock);

@@ -408,7 +408,8 @@ impl Core {
     /// The partition that a session id names, if it is another one of this node.
     fn other_partition_of(&self, session_id: &str) -> Option<PartitionId> {
         let (own, count) = (self.config.partition, self.config.partitions_count);
-        partition_of(session_id).filter(|to| *to != own && to.0 < count)
+        let is_here = |to: &PartitionId| to.node() == own.node() && to.index() < usize::from(count);
+        partition_of(session_id).filter(|to| *to != own && is_here(to))
     }
 
     /// Moves a connection and its socket to the partition of the session that it resumes.
