@@ -1,0 +1,866 @@
+//! Cluster: one node's view of the others, and the way of each guild's inputs to its owner.
+//!
+//! Owns        the records of the other nodes, the owner of each guild that this node has to do with, inputs that wait until
+//!             an owner is known, requests that other nodes carry out.
+//! Doors       `handle_node` and `handle_owner` for the lease store, `handle_message` and `handle_gap` for the bus, `push` for
+//!             inputs of guilds, `handle_timer`. After each: drain `poll_output`.
+//! Invariants  C1 inputs of one sender for one guild reach an owner in order, or its relay is reset: the relay's sessions
+//!             attach again. C2 a request is sent to one owner at a time, and to another one only after `NotOwner`: it is
+//!             carried out once at most. It is answered once. C3 a guild is served here only while its owner record names
+//!             this incarnation and the lease is valid. C4 a message of a guild reaches a relay only from the node that
+//!             this node takes for the owner. C5 after a loss between two nodes, whatever was underway between them is
+//!             void on both sides: requests are answered `Unavailable`, relays are reset.
+//! Limits      `PARKED_MAX` inputs wait per guild while its owner is found, requests for `LOCATE_MS_MAX`. `ROUTES_MAX`.
+//! Not here    writing to the lease store, frames and queues (the driver, `guildhall-node`); commits of two owners at the
+//!             same time: PostgreSQL refuses those of the earlier (`Store::commit_fenced`).
+
+use crate::{
+    node::{Incarnation, NodeNumber, NodeRecord, OwnerRecord},
+    peer::{Answer, DirectoryChange, GuildInput, NotServed, PeerMessage, RelayPlace, RequestId},
+    placement::node_for,
+};
+use guildhall_guild::Refusal;
+use guildhall_guild_protocol::{Published, RelayId, ToGuild, ToRelay};
+use guildhall_model::{GuildId, User, UserId};
+use guildhall_stdx::Instant;
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    sync::Arc,
+};
+
+/// Inputs that wait for one guild's owner. Past it requests are refused, and relays keep their messages.
+pub const PARKED_MAX: usize = 512;
+/// Owners that are remembered, besides those of guilds that are served here or have relays here.
+const ROUTES_MAX: usize = 65_536;
+/// Requests that wait for an owner longer than this are refused.
+pub const LOCATE_MS_MAX: u64 = 8_000;
+/// Pause before the owner record is read again after a failure or a disagreement, and before a relay is reset that found no
+/// room.
+const RETRY_MS: u64 = 50;
+/// Interval at which a node repeats that it misses messages.
+const LOST_AGAIN_MS: u64 = 1_000;
+
+/// Revision of a record in the lease store.
+pub type Revision = u64;
+
+/// Where an input came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// This node.
+    Own,
+    /// Another node.
+    Peer(NodeNumber),
+}
+
+/// Access to a guild's owner record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnerOp {
+    Read,
+    /// Names this node, if there is no record.
+    Create(OwnerRecord),
+    /// Names this node, if the record has this revision.
+    Replace(OwnerRecord, Revision),
+}
+
+/// Result of an `OwnerOp`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnerResult {
+    /// The record as it is; none: there is none.
+    Found(Option<(OwnerRecord, Revision)>),
+    /// The record names this node.
+    Written,
+    /// Another node wrote first.
+    Conflict,
+    /// The lease store did not answer; the write may have happened.
+    Away,
+}
+
+/// Effects for the driver, in order.
+#[derive(Debug)]
+pub enum Output {
+    /// Queue a message for another node.
+    Send { to: NodeNumber, message: PeerMessage },
+    /// Later messages for this node go on this stream; those that wait are dropped. Until `Open`, only `Hello`, which is
+    /// repeated, and other control messages are sent.
+    Begin { to: NodeNumber, stream: u64 },
+    /// The node takes messages of this stream.
+    Open { to: NodeNumber, stream: u64 },
+    /// The node has left: drop what waits for it.
+    End { to: NodeNumber },
+    /// Access the owner record; then `handle_owner`.
+    Owner { guild_id: GuildId, op: OwnerOp },
+    /// Input for a guild of this node. If there is no room: `refused_input`.
+    ToGuild { guild_id: GuildId, origin: Origin, input: GuildInput },
+    /// Message for a relay of this node. If there is no room: `refused_message`.
+    ToRelay(ToRelay),
+    /// Guilds of this node forget the relays of that node with their sessions.
+    ForgetRelays { of: NodeNumber },
+    /// This node is not the owner any more: it drops the guild from memory.
+    Release { guild_id: GuildId },
+    /// Answer of a request of this node.
+    Answer { request: RequestId, answer: Answer },
+    /// An event for sessions of this node.
+    Users(Arc<Published>),
+    /// An account joined a guild: for sessions of this node.
+    Joined { user_id: UserId, guild_id: GuildId },
+    /// An account changed: for sessions of this node.
+    UserChanged(Arc<User>),
+    /// For the directory of this node.
+    Changed(Vec<DirectoryChange>),
+}
+
+/// What became of an input.
+#[derive(Debug)]
+pub enum Pushed {
+    /// The guild is served here: the caller passes it on by itself.
+    Here(GuildInput),
+    /// It is on its way.
+    Taken,
+    /// There is no room.
+    Full(GuildInput),
+}
+
+struct Peer {
+    record: NodeRecord,
+    /// Stream of messages to it.
+    out_stream: u64,
+    /// Stream of messages from it; none: it has to begin one.
+    in_stream: Option<u64>,
+    /// A stream of it that this node asked it to end, and when it asked last.
+    refused: Option<(u64, Instant)>,
+}
+
+struct Route {
+    owner: Owner,
+    /// Relays of this node that are subscribed, with their epochs.
+    relays: BTreeMap<RelayId, u32>,
+}
+
+impl Route {
+    /// Relays of this node begin again at an owner, `node`.
+    fn resets(&self, resets: Resets, node: NodeNumber) -> Vec<GuildInput> {
+        match resets {
+            Resets::No => Vec::new(),
+            Resets::UnlessAt(before) if before == node => Vec::new(),
+            Resets::Yes | Resets::UnlessAt(_) => {
+                let reset = |(relay, epoch): (&RelayId, &u32)| GuildInput::Reset { relay: *relay, epoch: *epoch };
+                self.relays.iter().map(reset).collect()
+            }
+        }
+    }
+}
+
+enum Owner {
+    Here,
+    Peer(NodeNumber),
+    Unknown(Search),
+}
+
+struct Search {
+    /// When it began, or when requests were last refused for its length.
+    since: Instant,
+    /// None: the lease store has a request. Otherwise when to ask it again.
+    again_at: Option<Instant>,
+    parked: VecDeque<(Origin, GuildInput)>,
+    resets: Resets,
+}
+
+/// Whether relays of this node are reset once the owner is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Resets {
+    /// They have just subscribed, with what is parked.
+    No,
+    /// They lost messages.
+    Yes,
+    /// Unless this node is still the owner.
+    UnlessAt(NodeNumber),
+}
+
+impl Search {
+    fn new(now: Instant, resets: Resets) -> Self {
+        Self { since: now, again_at: None, parked: VecDeque::new(), resets }
+    }
+}
+
+/// A request that another node carries out.
+struct Asked {
+    node: NodeNumber,
+    /// For another owner, if this one says that it is not.
+    input: GuildInput,
+    since: Instant,
+}
+
+/// The machine of one node.
+pub struct Cluster {
+    number: NodeNumber,
+    incarnation: Incarnation,
+    record: NodeRecord,
+    is_serving: bool,
+    streams_count: u64,
+    peers: BTreeMap<NodeNumber, Peer>,
+    routes: HashMap<GuildId, Route>,
+    /// Number of routes at which needless ones are forgotten.
+    routes_max: usize,
+    asked: BTreeMap<RequestId, Asked>,
+    /// Guilds to look at again, and relays to reset.
+    retries: BTreeSet<(Instant, GuildId)>,
+    resets: BTreeSet<(Instant, GuildId, RelayId)>,
+    outputs: VecDeque<Output>,
+}
+
+impl Cluster {
+    /// A node that has joined under this number. It serves nothing before `set_serving`.
+    #[must_use]
+    pub fn new(number: NodeNumber, record: NodeRecord) -> Self {
+        Self {
+            number,
+            incarnation: record.incarnation,
+            record,
+            is_serving: false,
+            streams_count: 0,
+            peers: BTreeMap::new(),
+            routes: HashMap::new(),
+            routes_max: ROUTES_MAX,
+            asked: BTreeMap::new(),
+            retries: BTreeSet::new(),
+            resets: BTreeSet::new(),
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// This node's number.
+    #[must_use]
+    pub fn number(&self) -> NodeNumber {
+        self.number
+    }
+
+    /// This node's record.
+    #[must_use]
+    pub fn record(&self) -> &NodeRecord {
+        &self.record
+    }
+
+    /// The other nodes, by number.
+    pub fn peers(&self) -> impl Iterator<Item = (NodeNumber, &NodeRecord)> {
+        self.peers.iter().map(|(number, peer)| (*number, &peer.record))
+    }
+
+    /// The other node of this incarnation.
+    #[must_use]
+    pub fn peer_of(&self, incarnation: Incarnation) -> Option<NodeNumber> {
+        self.peers.iter().find(|(_, peer)| peer.record.incarnation == incarnation).map(|(number, _)| *number)
+    }
+
+    /// The owner of a guild as far as this node knows: itself or another.
+    #[must_use]
+    pub fn owner_of(&self, guild_id: GuildId) -> Option<NodeNumber> {
+        match self.routes.get(&guild_id)?.owner {
+            Owner::Here => Some(self.number),
+            Owner::Peer(number) => Some(number),
+            Owner::Unknown(_) => None,
+        }
+    }
+
+    /// Whether the lease of this node is valid.
+    #[must_use]
+    pub fn is_serving(&self) -> bool {
+        self.is_serving
+    }
+
+    /// Guilds that this node owns.
+    #[must_use]
+    pub fn guilds_here(&self) -> usize {
+        self.routes.values().filter(|route| matches!(route.owner, Owner::Here)).count()
+    }
+
+    /// Requests that other nodes carry out now.
+    #[must_use]
+    pub fn asked_count(&self) -> usize {
+        self.asked.len()
+    }
+
+    /// The next effect.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When `handle_timer` has something to do.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        let retry = self.retries.first().map(|(at, _)| *at);
+        let reset = self.resets.first().map(|(at, ..)| *at);
+        retry.into_iter().chain(reset).min()
+    }
+
+    // ── the lease and the other nodes ────────────────────────────────────────────────────────────
+
+    /// Whether the lease of this node is valid. At its end every guild of this node is released.
+    pub fn set_serving(&mut self, now: Instant, is_serving: bool) {
+        if std::mem::replace(&mut self.is_serving, is_serving) == is_serving {
+            return;
+        }
+        if is_serving {
+            // What waited during the outage.
+            for (guild_id, route) in &mut self.routes {
+                if let Owner::Unknown(search) = &mut route.owner {
+                    search.again_at = Some(now);
+                    self.retries.insert((now, *guild_id));
+                }
+            }
+            return;
+        }
+        let here: Vec<GuildId> =
+            self.routes.iter().filter(|(_, route)| matches!(route.owner, Owner::Here)).map(|(id, _)| *id).collect();
+        for guild_id in here {
+            self.release(now, guild_id);
+        }
+    }
+
+    /// The node has a new membership, after its lease was lost: to others it is another node. Requests under way are
+    /// answered `Unavailable`, relays are reset.
+    pub fn rejoin(&mut self, now: Instant, record: NodeRecord) {
+        self.incarnation = record.incarnation;
+        self.record = record;
+        let numbers: Vec<NodeNumber> = self.peers.keys().copied().collect();
+        for number in numbers {
+            if let Some(peer) = self.peers.get_mut(&number) {
+                (peer.in_stream, peer.refused) = (None, None);
+            }
+            self.begin_stream(number);
+            self.void(now, number);
+        }
+    }
+
+    /// The record of another node as the lease store has it; none: it has left or its lease has ended. The node's own
+    /// record is ignored.
+    pub fn handle_node(&mut self, now: Instant, number: NodeNumber, record: Option<NodeRecord>) {
+        if number == self.number {
+            if let Some(record) = record.filter(|record| record.incarnation == self.incarnation) {
+                self.record = record;
+            }
+            return;
+        }
+        let is_same = match (&record, self.peers.get(&number)) {
+            (Some(record), Some(peer)) => record.incarnation == peer.record.incarnation,
+            (None, None) => return,
+            _ => false,
+        };
+        if is_same {
+            if let (Some(record), Some(peer)) = (record, self.peers.get_mut(&number)) {
+                peer.record = record;
+            }
+            return;
+        }
+        let had_peer = self.peers.remove(&number).is_some();
+        if had_peer {
+            self.outputs.push_back(Output::End { to: number });
+            self.outputs.push_back(Output::ForgetRelays { of: number });
+        }
+        if let Some(record) = record {
+            self.peers.insert(number, Peer { record, out_stream: 0, in_stream: None, refused: None });
+            self.begin_stream(number);
+        }
+        if had_peer {
+            self.void(now, number);
+        }
+        // Owner records that named a node which nobody knew can be read again.
+        for (guild_id, route) in &mut self.routes {
+            if let Owner::Unknown(search) = &mut route.owner
+                && let Some(at) = search.again_at.as_mut()
+            {
+                self.retries.remove(&(*at, *guild_id));
+                *at = now;
+                self.retries.insert((now, *guild_id));
+            }
+        }
+    }
+
+    fn begin_stream(&mut self, number: NodeNumber) {
+        let Some(peer) = self.peers.get_mut(&number) else { return };
+        // Never used again, also for another incarnation of that node: receivers drop repetitions.
+        self.streams_count += 1;
+        let stream = self.streams_count;
+        peer.out_stream = stream;
+        self.outputs.push_back(Output::Begin { to: number, stream });
+    }
+
+    /// Nothing that is under way with this node will arrive (C5): answers requests, and resets relays of this node whose
+    /// guilds it owns, or looks for another owner if it has left.
+    fn void(&mut self, now: Instant, number: NodeNumber) {
+        let is_gone = !self.peers.contains_key(&number);
+        let lost: Vec<RequestId> =
+            self.asked.iter().filter(|(_, asked)| asked.node == number).map(|(request, _)| *request).collect();
+        for request in lost {
+            self.asked.remove(&request);
+            self.answer(request, Err(Refusal::Unavailable));
+        }
+        let of_node = |route: &Route| matches!(route.owner, Owner::Peer(owner) if owner == number);
+        let guilds: Vec<GuildId> =
+            self.routes.iter().filter(|(_, route)| of_node(route)).map(|(guild_id, _)| *guild_id).collect();
+        for guild_id in guilds {
+            if is_gone {
+                self.search_again(now, guild_id, Resets::Yes);
+                continue;
+            }
+            let relays: Vec<(RelayId, u32)> =
+                self.routes[&guild_id].relays.iter().map(|(relay, epoch)| (*relay, *epoch)).collect();
+            for (relay, epoch) in relays {
+                let input = GuildInput::Reset { relay, epoch };
+                self.outputs.push_back(Output::Send { to: number, message: PeerMessage::ToGuild { guild_id, input } });
+            }
+        }
+    }
+
+    // ── owners ───────────────────────────────────────────────────────────────────────────────────
+
+    /// The owner is not known any more.
+    fn search_again(&mut self, now: Instant, guild_id: GuildId, resets: Resets) {
+        let Some(route) = self.routes.get_mut(&guild_id) else { return };
+        match &mut route.owner {
+            // What is parked goes first to the next owner.
+            Owner::Unknown(search) => {
+                if resets == Resets::Yes {
+                    search.resets = resets;
+                }
+            }
+            _ if route.relays.is_empty() => drop(self.routes.remove(&guild_id)),
+            owner => {
+                *owner = Owner::Unknown(Search::new(now, resets));
+                self.read_owner(now, guild_id);
+            }
+        }
+    }
+
+    fn read_owner(&mut self, now: Instant, guild_id: GuildId) {
+        if self.is_serving {
+            self.outputs.push_back(Output::Owner { guild_id, op: OwnerOp::Read });
+        } else {
+            self.read_later(now, guild_id);
+        }
+    }
+
+    fn read_later(&mut self, now: Instant, guild_id: GuildId) {
+        if let Some(Route { owner: Owner::Unknown(search), .. }) = self.routes.get_mut(&guild_id) {
+            let at = now.after_ms(RETRY_MS);
+            search.again_at = Some(at);
+            self.retries.insert((at, guild_id));
+        }
+    }
+
+    /// The answer of the lease store to `Output::Owner`.
+    pub fn handle_owner(&mut self, now: Instant, guild_id: GuildId, result: OwnerResult) {
+        let Some(Route { owner: Owner::Unknown(search), .. }) = self.routes.get(&guild_id) else { return };
+        if search.again_at.is_some() {
+            return;
+        }
+        if !self.is_serving {
+            return self.read_later(now, guild_id);
+        }
+        match result {
+            OwnerResult::Found(found) => {
+                let is_own =
+                    |record: &OwnerRecord| record.node == self.number && record.incarnation == self.incarnation;
+                let is_live = |record: &OwnerRecord| {
+                    self.peers.get(&record.node).is_some_and(|peer| peer.record.incarnation == record.incarnation)
+                };
+                match found {
+                    Some((record, _)) if is_own(&record) => self.serve(guild_id),
+                    Some((record, _)) if is_live(&record) => self.settle(now, guild_id, record.node),
+                    _ => self.claim(now, guild_id, found.map(|(_, revision)| revision)),
+                }
+            }
+            OwnerResult::Written => self.serve(guild_id),
+            OwnerResult::Conflict => self.read_owner(now, guild_id),
+            OwnerResult::Away => self.read_later(now, guild_id),
+        }
+    }
+
+    fn claim(&mut self, now: Instant, guild_id: GuildId, revision: Option<Revision>) {
+        let own = (self.number, &self.record);
+        // Where no node is active, as at the first start, the one that is asked takes the guild.
+        let target = node_for(guild_id, self.peers().chain([own])).unwrap_or(self.number);
+        if target == self.number {
+            let record = OwnerRecord { node: self.number, incarnation: self.incarnation };
+            let op = revision.map_or(OwnerOp::Create(record), |revision| OwnerOp::Replace(record, revision));
+            self.outputs.push_back(Output::Owner { guild_id, op });
+        } else {
+            self.settle(now, guild_id, target);
+        }
+    }
+
+    /// This node is the owner.
+    fn serve(&mut self, guild_id: GuildId) {
+        let Some(route) = self.routes.get_mut(&guild_id) else { return };
+        let Owner::Unknown(search) = std::mem::replace(&mut route.owner, Owner::Here) else { return };
+        let resets = route.resets(search.resets, self.number);
+        for input in resets {
+            self.outputs.push_back(Output::ToGuild { guild_id, origin: Origin::Own, input });
+        }
+        for (origin, input) in search.parked {
+            self.outputs.push_back(Output::ToGuild { guild_id, origin, input });
+        }
+    }
+
+    /// Another node is the owner, or will be.
+    fn settle(&mut self, now: Instant, guild_id: GuildId, node: NodeNumber) {
+        let Some(route) = self.routes.get_mut(&guild_id) else { return };
+        let Owner::Unknown(search) = std::mem::replace(&mut route.owner, Owner::Peer(node)) else { return };
+        for input in route.resets(search.resets, node) {
+            self.send_input(now, guild_id, node, input);
+        }
+        for (origin, input) in search.parked {
+            match origin {
+                Origin::Own => self.send_input(now, guild_id, node, input),
+                Origin::Peer(peer) => self.turn_away(guild_id, peer, &input),
+            }
+        }
+    }
+
+    fn send_input(&mut self, now: Instant, guild_id: GuildId, node: NodeNumber, input: GuildInput) {
+        if let Some(request) = input.request() {
+            let since = self.asked.get(&request).map_or(now, |asked| asked.since);
+            self.asked.insert(request, Asked { node, input: input.clone(), since });
+        }
+        self.outputs.push_back(Output::Send { to: node, message: PeerMessage::ToGuild { guild_id, input } });
+    }
+
+    /// Another node takes this one for the owner, which it is not.
+    fn turn_away(&mut self, guild_id: GuildId, peer: NodeNumber, input: &GuildInput) {
+        let message = match input {
+            GuildInput::Command { request, .. } | GuildInput::Create { request, .. } => {
+                PeerMessage::NotOwner { guild_id, request: *request }
+            }
+            GuildInput::Reset { relay, .. } => {
+                PeerMessage::NotServed { guild_id, relay: *relay, reason: NotServed::Owner }
+            }
+            GuildInput::Relay(message) => {
+                let relay = message.relay();
+                PeerMessage::NotServed { guild_id, relay, reason: NotServed::Owner }
+            }
+        };
+        self.outputs.push_back(Output::Send { to: peer, message });
+    }
+
+    /// This node stops to serve a guild: its lease has ended, or PostgreSQL says that another node claimed the guild.
+    pub fn release(&mut self, now: Instant, guild_id: GuildId) {
+        let Some(route) = self.routes.get(&guild_id) else { return };
+        if !matches!(route.owner, Owner::Here) {
+            return;
+        }
+        self.outputs.push_back(Output::Release { guild_id });
+        self.search_again(now, guild_id, Resets::Yes);
+    }
+
+    // ── inputs of guilds ─────────────────────────────────────────────────────────────────────────
+
+    /// An input of this node for a guild.
+    pub fn push(&mut self, now: Instant, guild_id: GuildId, input: GuildInput) -> Pushed {
+        if !self.routes.contains_key(&guild_id) {
+            self.make_room();
+            let owner = Owner::Unknown(Search::new(now, Resets::No));
+            self.routes.insert(guild_id, Route { owner, relays: BTreeMap::new() });
+            self.read_owner(now, guild_id);
+        }
+        let Some(route) = self.routes.get_mut(&guild_id) else { return Pushed::Full(input) };
+        if matches!(&route.owner, Owner::Unknown(search) if search.parked.len() >= PARKED_MAX) {
+            return Pushed::Full(input);
+        }
+        if let GuildInput::Relay(message) = &input {
+            route.follow(message);
+        }
+        match &mut route.owner {
+            Owner::Here => return Pushed::Here(input),
+            Owner::Unknown(search) => search.parked.push_back((Origin::Own, input)),
+            Owner::Peer(node) => {
+                let node = *node;
+                self.send_input(now, guild_id, node, input);
+            }
+        }
+        Pushed::Taken
+    }
+
+    /// Forgets owners that nothing here depends on: they are found again.
+    fn make_room(&mut self) {
+        if self.routes.len() < self.routes_max {
+            return;
+        }
+        self.routes.retain(|_, route| !matches!(route.owner, Owner::Peer(_)) || !route.relays.is_empty());
+        self.routes_max = (self.routes.len() * 2).max(ROUTES_MAX);
+    }
+
+    /// Whether a guild is served here.
+    #[must_use]
+    pub fn is_here(&self, guild_id: GuildId) -> bool {
+        self.routes.get(&guild_id).is_some_and(|route| matches!(route.owner, Owner::Here))
+    }
+
+    /// An input of `Output::ToGuild` found no room.
+    pub fn refused_input(&mut self, now: Instant, guild_id: GuildId, origin: Origin, input: &GuildInput) {
+        let relay = match input {
+            GuildInput::Command { request, .. } | GuildInput::Create { request, .. } => {
+                return self.answered(origin, *request, Err(Refusal::Unavailable));
+            }
+            GuildInput::Relay(message) => message.relay(),
+            GuildInput::Reset { relay, .. } => *relay,
+        };
+        match origin {
+            Origin::Own => self.reset_later(now, guild_id, relay),
+            Origin::Peer(to) => {
+                let message = PeerMessage::NotServed { guild_id, relay, reason: NotServed::Full };
+                self.outputs.push_back(Output::Send { to, message });
+            }
+        }
+    }
+
+    /// A message of `Output::ToRelay` found no room: the relay begins again.
+    pub fn refused_message(&mut self, now: Instant, guild_id: GuildId, relay: RelayId) {
+        self.reset_later(now, guild_id, relay);
+    }
+
+    fn reset_later(&mut self, now: Instant, guild_id: GuildId, relay: RelayId) {
+        self.resets.insert((now.after_ms(RETRY_MS), guild_id, relay));
+    }
+
+    /// A guild of this node answered a request.
+    pub fn answered(&mut self, origin: Origin, request: RequestId, answer: Answer) {
+        match origin {
+            Origin::Own => self.answer(request, answer),
+            Origin::Peer(to) => {
+                let message = PeerMessage::Answer { request, answer: Box::new(answer) };
+                self.outputs.push_back(Output::Send { to, message });
+            }
+        }
+    }
+
+    fn answer(&mut self, request: RequestId, answer: Answer) {
+        self.outputs.push_back(Output::Answer { request, answer });
+    }
+
+    /// Sends a message to every other node.
+    pub fn broadcast(&mut self, message: &PeerMessage) {
+        for to in self.peers.keys() {
+            self.outputs.push_back(Output::Send { to: *to, message: message.clone() });
+        }
+    }
+
+    // ── messages of other nodes ──────────────────────────────────────────────────────────────────
+
+    /// A message of another node, in the order of its stream. Messages of unknown nodes are ignored: their stream begins
+    /// anew once they are known.
+    pub fn handle_message(&mut self, now: Instant, sender: Incarnation, stream: u64, message: PeerMessage) {
+        let Some(from) = self.peer_of(sender) else { return };
+        let Some(peer) = self.peers.get_mut(&from) else { return };
+        match message {
+            PeerMessage::Hello => return self.handle_hello(now, from, stream),
+            PeerMessage::Welcome { stream } => {
+                if peer.out_stream == stream {
+                    self.outputs.push_back(Output::Open { to: from, stream });
+                }
+                return;
+            }
+            PeerMessage::Lost { stream } => {
+                if peer.out_stream == stream {
+                    self.begin_stream(from);
+                    self.void(now, from);
+                }
+                return;
+            }
+            _ if peer.in_stream != Some(stream) => return self.refuse(now, from, stream),
+            _ => {}
+        }
+        match message {
+            PeerMessage::Hello | PeerMessage::Welcome { .. } | PeerMessage::Lost { .. } | PeerMessage::Beat => {}
+            PeerMessage::ToGuild { guild_id, input } => self.handle_input(now, from, guild_id, input),
+            PeerMessage::NotOwner { guild_id, request } => self.handle_not_owner(now, from, guild_id, request),
+            PeerMessage::NotServed { guild_id, relay, reason } => {
+                if self.owner_of(guild_id) != Some(from) {
+                    return;
+                }
+                match reason {
+                    NotServed::Full => self.reset_later(now, guild_id, relay),
+                    NotServed::Owner => self.search_later(now, guild_id, Resets::Yes),
+                }
+            }
+            PeerMessage::Answer { request, answer } => {
+                if self.asked.get(&request).is_some_and(|asked| asked.node == from) {
+                    self.asked.remove(&request);
+                    self.answer(request, *answer);
+                }
+            }
+            PeerMessage::ToRelays { guild_id, relays, message } => {
+                // C4.
+                if self.owner_of(guild_id) != Some(from) {
+                    return;
+                }
+                for RelayPlace { relay, epoch, seq } in relays {
+                    let message = message.clone();
+                    self.outputs.push_back(Output::ToRelay(ToRelay { guild_id, relay, epoch, seq, message }));
+                }
+            }
+            PeerMessage::Users(published) => self.outputs.push_back(Output::Users(published)),
+            PeerMessage::Joined { user_id, guild_id } => self.outputs.push_back(Output::Joined { user_id, guild_id }),
+            PeerMessage::UserChanged(user) => self.outputs.push_back(Output::UserChanged(user)),
+            PeerMessage::Changed(changes) => self.outputs.push_back(Output::Changed(changes)),
+        }
+    }
+
+    fn handle_hello(&mut self, now: Instant, from: NodeNumber, stream: u64) {
+        let Some(peer) = self.peers.get_mut(&from) else { return };
+        if peer.in_stream.is_some_and(|current| stream < current) {
+            return;
+        }
+        let before = peer.in_stream.replace(stream);
+        peer.refused = None;
+        self.outputs.push_back(Output::Send { to: from, message: PeerMessage::Welcome { stream } });
+        if before.is_some_and(|before| before != stream) {
+            self.outputs.push_back(Output::ForgetRelays { of: from });
+            self.void(now, from);
+        }
+    }
+
+    /// Messages of this stream were lost.
+    pub fn handle_gap(&mut self, now: Instant, sender: Incarnation, stream: u64) {
+        let Some(from) = self.peer_of(sender) else { return };
+        // A stream that has not begun has lost nothing but a `Hello`, which is repeated.
+        if self.peers.get(&from).is_some_and(|peer| peer.in_stream == Some(stream)) {
+            self.refuse(now, from, stream);
+        }
+    }
+
+    /// Takes no more messages of a stream: it has to begin again.
+    fn refuse(&mut self, now: Instant, from: NodeNumber, stream: u64) {
+        let Some(peer) = self.peers.get_mut(&from) else { return };
+        let is_known = peer.refused.is_some_and(|(refused, _)| refused == stream);
+        let is_late = peer.in_stream.is_some_and(|current| stream < current);
+        if is_late || is_known && peer.refused.is_some_and(|(_, at)| now.ms_since(at) < LOST_AGAIN_MS) {
+            return;
+        }
+        peer.in_stream = None;
+        peer.refused = Some((stream, now));
+        self.outputs.push_back(Output::Send { to: from, message: PeerMessage::Lost { stream } });
+        if !is_known {
+            self.outputs.push_back(Output::ForgetRelays { of: from });
+            self.void(now, from);
+        }
+    }
+
+    fn handle_input(&mut self, now: Instant, from: NodeNumber, guild_id: GuildId, input: GuildInput) {
+        let origin = Origin::Peer(from);
+        match self.routes.get_mut(&guild_id).map(|route| &mut route.owner) {
+            Some(Owner::Here) if self.is_serving => {
+                self.outputs.push_back(Output::ToGuild { guild_id, origin, input });
+            }
+            Some(Owner::Here) => self.turn_away(guild_id, from, &input),
+            Some(Owner::Unknown(search)) if search.parked.len() >= PARKED_MAX => {
+                self.refused_input(now, guild_id, origin, &input);
+            }
+            Some(Owner::Unknown(search)) => search.parked.push_back((origin, input)),
+            // Perhaps this node has become the owner since: only the record says so.
+            Some(Owner::Peer(node)) => {
+                let mut search = Search::new(now, Resets::UnlessAt(*node));
+                search.parked.push_back((origin, input));
+                self.put_search(now, guild_id, search);
+            }
+            None => {
+                let mut search = Search::new(now, Resets::No);
+                search.parked.push_back((origin, input));
+                self.put_search(now, guild_id, search);
+            }
+        }
+    }
+
+    fn put_search(&mut self, now: Instant, guild_id: GuildId, search: Search) {
+        let owner = Owner::Unknown(search);
+        match self.routes.get_mut(&guild_id) {
+            Some(route) => route.owner = owner,
+            None => drop(self.routes.insert(guild_id, Route { owner, relays: BTreeMap::new() })),
+        }
+        self.read_owner(now, guild_id);
+    }
+
+    fn handle_not_owner(&mut self, now: Instant, from: NodeNumber, guild_id: GuildId, request: RequestId) {
+        if self.asked.get(&request).is_none_or(|asked| asked.node != from) {
+            return;
+        }
+        let Some(asked) = self.asked.remove(&request) else { return };
+        if now.ms_since(asked.since) >= LOCATE_MS_MAX {
+            return self.answer(request, Err(Refusal::Unavailable));
+        }
+        if self.owner_of(guild_id) == Some(from) || !self.routes.contains_key(&guild_id) {
+            self.search_later(now, guild_id, Resets::UnlessAt(from));
+        }
+        match self.push(now, guild_id, asked.input) {
+            Pushed::Taken => {}
+            Pushed::Here(input) => self.outputs.push_back(Output::ToGuild { guild_id, origin: Origin::Own, input }),
+            Pushed::Full(_) => self.answer(request, Err(Refusal::Unavailable)),
+        }
+    }
+
+    /// Reads the owner record again after a pause: the other node may be about to learn what this one knows.
+    fn search_later(&mut self, now: Instant, guild_id: GuildId, resets: Resets) {
+        let route = self
+            .routes
+            .entry(guild_id)
+            .or_insert_with(|| Route { owner: Owner::Unknown(Search::new(now, resets)), relays: BTreeMap::new() });
+        route.owner = Owner::Unknown(Search::new(now, resets));
+        self.read_later(now, guild_id);
+    }
+
+    /// The deadline passed; harmless at other times.
+    pub fn handle_timer(&mut self, now: Instant) {
+        while let Some((at, guild_id)) = self.retries.first().copied().filter(|(at, _)| *at <= now) {
+            self.retries.remove(&(at, guild_id));
+            self.retry(now, at, guild_id);
+        }
+        while let Some(entry) = self.resets.first().copied().filter(|(at, ..)| *at <= now) {
+            self.resets.remove(&entry);
+            let (_, guild_id, relay) = entry;
+            let Some(route) = self.routes.get(&guild_id) else { continue };
+            let Some(epoch) = route.relays.get(&relay).copied() else { continue };
+            let input = GuildInput::Reset { relay, epoch };
+            match route.owner {
+                Owner::Here => self.outputs.push_back(Output::ToGuild { guild_id, origin: Origin::Own, input }),
+                Owner::Peer(node) => self.send_input(now, guild_id, node, input),
+                Owner::Unknown(_) => self.search_again(now, guild_id, Resets::Yes),
+            }
+        }
+    }
+
+    fn retry(&mut self, now: Instant, at: Instant, guild_id: GuildId) {
+        let Some(Route { owner: Owner::Unknown(search), relays }) = self.routes.get_mut(&guild_id) else { return };
+        if search.again_at != Some(at) {
+            return;
+        }
+        search.again_at = None;
+        let mut refused = Vec::new();
+        if now.ms_since(search.since) >= LOCATE_MS_MAX {
+            search.since = now;
+            let (requests, rest) =
+                search.parked.drain(..).partition(|(_, input): &(Origin, GuildInput)| input.request().is_some());
+            search.parked = rest;
+            refused = Vec::from(requests);
+        }
+        let is_needless = search.parked.is_empty() && relays.is_empty();
+        for (origin, input) in refused {
+            self.refused_input(now, guild_id, origin, &input);
+        }
+        if is_needless {
+            self.routes.remove(&guild_id);
+        } else {
+            self.read_owner(now, guild_id);
+        }
+    }
+}
+
+impl Route {
+    /// Follows the subscriptions of this node's relays.
+    fn follow(&mut self, message: &ToGuild) {
+        match *message {
+            ToGuild::Subscribe { relay, epoch } => drop(self.relays.insert(relay, epoch)),
+            ToGuild::Unsubscribe { relay, epoch } if self.relays.get(&relay) == Some(&epoch) => {
+                self.relays.remove(&relay);
+            }
+            _ => {}
+        }
+    }
+}
