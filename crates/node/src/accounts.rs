@@ -22,6 +22,9 @@ enum Own {
     Loaded,
     MessageLoaded,
     JobDone,
+    ResetRelay,
+    Release,
+    ForgetRelays,
 }
 
 /// The number of a worker's message type.
@@ -42,6 +45,9 @@ impl Kind {
         let relays = Own::VARIANTS.len();
         match input {
             Input::Create(..) => Self(Own::Create as usize),
+            Input::Reset { .. } => Self(Own::ResetRelay as usize),
+            Input::Release => Self(Own::Release as usize),
+            Input::ForgetRelays(_) => Self(Own::ForgetRelays as usize),
             Input::Relay(message) => Self(relays + ToGuildKind::from(message) as usize),
             Input::Command(ask) => Self(relays + ToGuildKind::VARIANTS.len() + ask.command.kind()),
         }

@@ -99,6 +99,14 @@ impl<K: Copy + Eq + Hash, V: Clone> Cache<K, V> {
         inner.young.retain(|_, v| v != value);
         inner.old.retain(|_, v| v != value);
     }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&self) {
+        let mut inner = self.lock();
+        inner.changes.iter_mut().for_each(|changes| *changes += 1);
+        inner.young.clear();
+        inner.old.clear();
+    }
 }
 
 impl<K: Copy + Eq + Hash, V> Inner<K, V> {
@@ -159,5 +167,11 @@ mod tests {
         let fresh = miss(&cache, 2);
         cache.fill(fresh, 2, 9);
         assert_eq!(cache.lookup(2).ok(), Some(9));
+
+        let stale = miss(&cache, 3);
+        cache.clear();
+        cache.fill(stale, 3, 1);
+        miss(&cache, 2);
+        miss(&cache, 3);
     }
 }

@@ -6,6 +6,7 @@
 //! Limits      `CHANNELS_MAX` and `USERS_MAX` entries. Unknown ids are not remembered: each costs a read.
 
 use crate::cache::Cache;
+use guildhall_cluster::DirectoryChange;
 use guildhall_guild::Write;
 use guildhall_model::{ChannelId, GuildId, User, UserId};
 use guildhall_store::{Store, StoreError};
@@ -17,25 +18,15 @@ const CHANNELS_MAX: usize = 200_000;
 const USERS_MAX: usize = 100_000;
 
 /// Change of the directory by a durable write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
-    ChannelPut(ChannelId, GuildId),
-    ChannelGone(ChannelId),
-    GuildGone(GuildId),
-    User(UserId),
-}
-
-impl Change {
-    pub(crate) fn of(write: &Write) -> Option<Self> {
-        match write {
-            Write::PutChannel(channel) => Some(Self::ChannelPut(channel.id, channel.guild_id)),
-            Write::DeleteChannel(_, channel_id) => Some(Self::ChannelGone(*channel_id)),
-            Write::DeleteGuild(guild_id) => Some(Self::GuildGone(*guild_id)),
-            Write::PutUser(user) => Some(Self::User(user.id)),
-            // Some stores write the account with the member.
-            Write::PutMember(_, member) => Some(Self::User(member.user.id)),
-            _ => None,
-        }
+pub(crate) fn change_of(write: &Write) -> Option<DirectoryChange> {
+    match write {
+        Write::PutChannel(channel) => Some(DirectoryChange::ChannelPut(channel.id, channel.guild_id)),
+        Write::DeleteChannel(_, channel_id) => Some(DirectoryChange::ChannelGone(*channel_id)),
+        Write::DeleteGuild(guild_id) => Some(DirectoryChange::GuildGone(*guild_id)),
+        Write::PutUser(user) => Some(DirectoryChange::User(user.id)),
+        // Some stores write the account with the member.
+        Write::PutMember(_, member) => Some(DirectoryChange::User(member.user.id)),
+        _ => None,
     }
 }
 
@@ -84,12 +75,12 @@ impl Directory {
     }
 
     /// Something became durable.
-    pub(crate) fn apply(&self, change: Change) {
+    pub(crate) fn apply(&self, change: DirectoryChange) {
         match change {
-            Change::ChannelPut(channel_id, guild_id) => self.channels.put(channel_id, guild_id),
-            Change::ChannelGone(channel_id) => self.channels.forget(channel_id),
-            Change::GuildGone(guild_id) => self.channels.forget_value(&guild_id),
-            Change::User(user_id) => self.users.forget(user_id),
+            DirectoryChange::ChannelPut(channel_id, guild_id) => self.channels.put(channel_id, guild_id),
+            DirectoryChange::ChannelGone(channel_id) => self.channels.forget(channel_id),
+            DirectoryChange::GuildGone(guild_id) => self.channels.forget_value(&guild_id),
+            DirectoryChange::User(user_id) => self.users.forget(user_id),
         }
     }
 }

@@ -28,16 +28,17 @@ use crate::{
     pipeline::Pipeline,
 };
 use guildhall_guild::{Guild, JobId, Refusal};
-use guildhall_guild_protocol::{RelayId, RelayMessage, RelayOutput, RelayStreams};
+use guildhall_guild_protocol::{RelayId, RelayMessage, RelayOutput, RelayStreams, ToGuild};
 use guildhall_model::{ChannelId, GuildId, MessageId, SnowflakeGenerator};
 use guildhall_stdx::{Instant, Now};
+use guildhall_store::{GuildEpoch, StoreError};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     error::Error,
     mem,
 };
 use tokio::sync::oneshot;
-use tracing::error;
+use tracing::{error, warn};
 
 /// How soon a relay that was full is tried again: a partition empties its mailbox within milliseconds.
 const RELAY_RETRY_MS: u64 = 20;
@@ -113,6 +114,10 @@ pub(crate) struct GuildHost {
     /// The guild's own timers wait until then: writes are stopped.
     timers_held_until: Option<Instant>,
     failures_count: u32,
+    /// With which the guild commits; none before the first load.
+    epoch: Option<GuildEpoch>,
+    /// Another node serves the guild from now on: it is not loaded again unless an input comes.
+    is_released: bool,
     /// When the worker will call `handle_timer`.
     pub(crate) armed_at: Option<Instant>,
     /// The worker visits this host before it sleeps.
@@ -151,6 +156,8 @@ impl GuildHost {
             live_since: cx.now.instant,
             timers_held_until: None,
             failures_count: 0,
+            epoch: None,
+            is_released: false,
             armed_at: None,
             is_touched: false,
             tally: GuildTally::default(),
@@ -168,6 +175,12 @@ impl GuildHost {
     pub(crate) fn handle_report(&mut self, cx: &mut Context<'_>, end: JobEnd) {
         match end {
             JobEnd::Committed(Ok(())) => self.committed(cx),
+            JobEnd::Committed(Err(StoreError::Fenced)) => {
+                warn!(guild_id = %self.guild_id, "another node has claimed the guild: it is released");
+                self.pipeline.fail();
+                self.release(cx);
+                cx.relays.fenced(self.guild_id);
+            }
             JobEnd::Committed(Err(error)) => {
                 error!(guild_id = %self.guild_id, error = chain(&error), "commit failed; reloading the guild");
                 self.pipeline.fail();
@@ -225,8 +238,9 @@ impl GuildHost {
 
     /// Passes pending writes to the store, unless a commit of this guild is running.
     pub(crate) fn begin_commit(&mut self, cx: &mut Context<'_>) {
+        let Some(epoch) = self.epoch else { return };
         if let Some(writes) = self.pipeline.begin_commit() {
-            cx.jobs.commit(self.guild_id, writes);
+            cx.jobs.commit(self.guild_id, epoch, writes);
         }
     }
 
@@ -258,6 +272,58 @@ impl GuildHost {
         self.state = HostState::Evictable;
     }
 
+    /// Whether relays of a node are subscribed, or have inputs that wait.
+    pub(crate) fn has_relays_of(&self, node: u8) -> bool {
+        let is_subscribed = self.streams.subscribed().iter().any(|(relay, _)| relay.partition.node() == node);
+        is_subscribed || self.waiting.iter().any(|input| is_of_node(input, node))
+    }
+
+    /// The relays of a node are gone, with their sessions.
+    pub(crate) fn forget_relays(&mut self, cx: &mut Context<'_>, node: u8) {
+        let before = self.waiting.len();
+        self.waiting.retain(|input| !is_of_node(input, node));
+        cx.released.extend(std::iter::repeat_n(self.guild_id, before - self.waiting.len()));
+        for (relay, epoch) in self.streams.subscribed() {
+            if relay.partition.node() == node {
+                self.forget_relay(cx, relay, epoch);
+            }
+        }
+    }
+
+    /// Ends a relay's subscription on its behalf.
+    fn forget_relay(&mut self, cx: &mut Context<'_>, relay: RelayId, epoch: u32) {
+        let message = ToGuild::Unsubscribe { relay, epoch };
+        self.streams.handle(&message);
+        self.lagging.remove(&relay);
+        let now = cx.now;
+        self.run_and_push(cx, |guild| guild.handle_relay(now, message));
+    }
+
+    /// Another node serves the guild: drops it from memory. What is being committed is still published; inputs that wait
+    /// are refused, and relays of this node are about to subscribe there.
+    pub(crate) fn release(&mut self, cx: &mut Context<'_>) {
+        self.abandon_guild(cx);
+        self.forget_guild();
+        self.streams = RelayStreams::default();
+        for input in mem::take(&mut self.waiting) {
+            match input {
+                Input::Command(CommandRequest { answer, .. }) | Input::Create(_, answer) => {
+                    self.refuse(cx, answer, Refusal::Unavailable);
+                }
+                Input::Relay(_) | Input::Reset { .. } => cx.released.push(self.guild_id),
+                Input::Release | Input::ForgetRelays(_) => {}
+            }
+        }
+        self.is_released = true;
+        match self.state {
+            HostState::Loading | HostState::Draining => {}
+            HostState::Live(_) | HostState::Absent | HostState::Backoff(_) | HostState::Evictable => {
+                self.state = HostState::Draining;
+            }
+        }
+        self.advance(cx);
+    }
+
     /// Whether no work is in progress and nothing waits.
     pub(crate) fn is_quiet(&self) -> bool {
         !matches!(self.state, HostState::Loading | HostState::Draining)
@@ -280,7 +346,12 @@ impl GuildHost {
     fn advance(&mut self, cx: &mut Context<'_>) {
         loop {
             if matches!(self.state, HostState::Draining) && self.pipeline.is_empty() {
-                self.restart(cx);
+                if self.is_released && self.waiting.is_empty() {
+                    self.state = HostState::Evictable;
+                } else {
+                    self.is_released = false;
+                    self.restart(cx);
+                }
             }
             if !self.takes_inputs() {
                 return;
@@ -306,6 +377,7 @@ impl GuildHost {
             let deletes_guild = unit.deletes_guild();
             self.tally.published(&unit);
             unit.changes.iter().for_each(|change| cx.directory.apply(*change));
+            cx.relays.changed(&unit.changes);
             let mut cut_off = BTreeSet::new();
             for output in unit.relay {
                 let relay = output.relay;
@@ -356,6 +428,15 @@ impl GuildHost {
         // The caller may have stopped waiting.
         let _ = answer.send(Err(refusal));
         cx.released.push(self.guild_id);
+    }
+}
+
+/// Whether an input came from a relay of this node.
+fn is_of_node(input: &Input, node: u8) -> bool {
+    match input {
+        Input::Relay(message) => message.relay().partition.node() == node,
+        Input::Reset { relay, .. } => relay.partition.node() == node,
+        Input::Command(_) | Input::Create(..) | Input::Release | Input::ForgetRelays(_) => false,
     }
 }
 

@@ -7,21 +7,63 @@
 //!             own. I3 guilds make ids with their worker's generator only: `GuildHost::begin` skips the ids of the
 //!             guild, and `GuildHost::run` lends the generator for each input and takes it back also after a panic. So
 //!             ids are unique, and those of a guild grow. (tests `it/ids.rs`, `guild_host/tests.rs`)
-//! Limits      `WORKERS_MAX`. Ids beyond 4,096 per millisecond and worker have a later time than the clock.
+//! Limits      `WORKERS_MAX`; in a cluster 14 workers per node. Ids beyond 4,096 per millisecond and worker have a later time than the clock.
 //! Not here    ids that callers choose (guilds and accounts may have them): callers keep those unique.
 
+use guildhall_cluster::NodeNumber;
 use guildhall_model::{GuildId, Id, SnowflakeGenerator};
 use guildhall_stdx::{Rng, Timestamp};
 use guildhall_store::{Store, StoreError};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::OnceCell;
 
-/// Of ids that the node makes: guilds and accounts.
+/// Of ids that a single node makes: guilds and accounts.
 const NODE_ORIGIN: u16 = 0x3ff;
+/// Origins of a node in a cluster: one per worker, and one of the node.
+const ORIGINS_PER_NODE: u16 = 16;
 /// Of the generators that guilds come with. They rest: an id of this origin was made past `Slot::run`.
 pub(crate) const RESTING_ORIGIN: u16 = 0x3fe;
 /// Number of remaining origins: one per worker.
 pub(crate) const WORKERS_MAX: usize = RESTING_ORIGIN as usize;
+
+/// Origins of the ids that this node makes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Origins {
+    /// All of them.
+    Single,
+    /// Those of a node's number.
+    OfNode(NodeNumber),
+}
+
+impl Origins {
+    /// Number of workers that may make ids.
+    pub(crate) fn workers_max(self) -> usize {
+        match self {
+            Self::Single => WORKERS_MAX,
+            Self::OfNode(_) => usize::from(ORIGINS_PER_NODE) - 2,
+        }
+    }
+
+    /// Id generator of a worker's guilds. `worker` is below `workers_max`.
+    pub(crate) fn of_worker(self, worker: usize) -> SnowflakeGenerator {
+        assert!(worker < self.workers_max(), "a node has at most {} workers", self.workers_max());
+        SnowflakeGenerator::new(self.first() + worker as u16)
+    }
+
+    fn of_node(self) -> SnowflakeGenerator {
+        SnowflakeGenerator::new(match self {
+            Self::Single => NODE_ORIGIN,
+            Self::OfNode(_) => self.first() + ORIGINS_PER_NODE - 1,
+        })
+    }
+
+    fn first(self) -> u16 {
+        match self {
+            Self::Single => 0,
+            Self::OfNode(number) => u16::from(number.0) * ORIGINS_PER_NODE,
+        }
+    }
+}
 
 pub(crate) struct Ids {
     store: Arc<dyn Store>,
@@ -30,8 +72,8 @@ pub(crate) struct Ids {
 }
 
 impl Ids {
-    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, floor: OnceCell::new(), generator: Mutex::new(SnowflakeGenerator::new(NODE_ORIGIN)) }
+    pub(crate) fn new(store: Arc<dyn Store>, origins: Origins) -> Self {
+        Self { store, floor: OnceCell::new(), generator: Mutex::new(origins.of_node()) }
     }
 
     /// The largest id in use when the node started; read once.
@@ -56,12 +98,6 @@ impl Ids {
     }
 }
 
-/// Id generator of a worker's guilds. `worker` is below `WORKERS_MAX`.
-pub(crate) fn worker_ids(worker: usize) -> SnowflakeGenerator {
-    assert!(worker < WORKERS_MAX, "a node has at most {WORKERS_MAX} workers");
-    SnowflakeGenerator::new(worker as u16)
-}
-
 /// Which of `workers_count` workers runs a guild.
 pub(crate) fn worker_of(guild_id: GuildId, workers_count: usize) -> usize {
     (Rng::new(guild_id.get()).next_u64() as u32 as usize) % workers_count.max(1)
@@ -81,12 +117,22 @@ mod tests {
         assert!(counts.iter().all(|count| (1600..2400).contains(count)), "{counts:?}");
     }
 
+    fn first_ids(origins: Origins) -> Vec<u64> {
+        let now = Timestamp(1_700_000_000_000);
+        let workers = (0..origins.workers_max()).map(|worker| origins.of_worker(worker));
+        let mut ids: Vec<u64> = workers.map(|mut ids| ids.next::<()>(now).get()).collect();
+        ids.push(origins.of_node().next::<()>(now).get());
+        ids
+    }
+
     #[test]
     fn i2_no_two_generators_make_the_same_id() {
-        let now = Timestamp(1_700_000_000_000);
-        let mut ids: Vec<u64> = (0..WORKERS_MAX).map(|worker| worker_ids(worker).next::<()>(now).get()).collect();
-        let rest = [RESTING_ORIGIN, NODE_ORIGIN].map(|origin| SnowflakeGenerator::new(origin).next::<()>(now).get());
-        ids.extend(rest);
+        let mut ids = first_ids(Origins::Single);
+        ids.push(SnowflakeGenerator::new(RESTING_ORIGIN).next::<()>(Timestamp(1_700_000_000_000)).get());
+        ids.sort_unstable();
         assert!(ids.is_sorted_by(|a, b| a < b), "the origins are in place of the lower bits");
+        let numbers = (0..NodeNumber::NODES_MAX).map(NodeNumber);
+        let ids: Vec<u64> = numbers.flat_map(|number| first_ids(Origins::OfNode(number))).collect();
+        assert!(ids.is_sorted_by(|a, b| a < b), "nodes of a cluster have origins of their own");
     }
 }

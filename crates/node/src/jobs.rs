@@ -17,7 +17,7 @@ use crate::{
 use guildhall_guild::{CachedMessage, Guild, GuildLimits, Job, JobDone, JobId, Write};
 use guildhall_model::{ChannelId, GuildId, MessageId};
 use guildhall_stdx::Now;
-use guildhall_store::{Store, StoreError};
+use guildhall_store::{GuildEpoch, Store, StoreError};
 use std::{sync::Arc, time::Instant};
 use tokio::runtime::Handle;
 
@@ -29,11 +29,19 @@ pub(crate) struct Report {
 
 pub(crate) enum JobEnd {
     Committed(Result<(), StoreError>),
-    Loaded(Result<Option<Box<Guild>>, LoadError>),
+    Loaded(Result<Loaded, LoadError>),
     /// With the number the guild host gave the load.
     MessageLoaded(u64, Result<Option<CachedMessage>, StoreError>),
     /// With the incarnation of the guild, because job ids restart with each.
     Guild(u64, GuildJobEnd),
+}
+
+/// A guild as it was loaded.
+pub(crate) struct Loaded {
+    /// None: it does not exist.
+    pub(crate) guild: Option<Box<Guild>>,
+    /// With which its commits are made.
+    pub(crate) epoch: GuildEpoch,
 }
 
 /// Result of a guild's own job.
@@ -103,12 +111,12 @@ impl Jobs {
         });
     }
 
-    pub(crate) fn commit(&self, guild_id: GuildId, writes: Vec<Write>) {
+    pub(crate) fn commit(&self, guild_id: GuildId, epoch: GuildEpoch, writes: Vec<Write>) {
         let (store, commits, gate) = (self.store.clone(), self.commits.clone(), self.writes.clone());
         let runtime = self.runtime.clone();
         self.spawn(guild_id, JobEnd::Committed(Err(StoreError::Closed)), async move {
             let begun = Instant::now();
-            let done = store.commit(writes).await;
+            let done = store.commit_fenced((guild_id, epoch), writes).await;
             commits.count(begun.elapsed(), done.is_ok());
             if let Err(error) = &done {
                 gate.failed(&runtime, &store, error);
@@ -153,29 +161,28 @@ impl Jobs {
     }
 }
 
-async fn load(
-    store: &dyn Store,
-    ids: &Ids,
-    limits: GuildLimits,
-    guild_id: GuildId,
-) -> Result<Option<Box<Guild>>, LoadError> {
+async fn load(store: &dyn Store, ids: &Ids, limits: GuildLimits, guild_id: GuildId) -> Result<Loaded, LoadError> {
     // No guild, loaded or new, makes ids before the floor is known.
     ids.floor().await?;
-    let Some(record) = store.load_guild(guild_id).await? else { return Ok(None) };
+    // First: what an earlier owner commits from now on is refused, so the record is the last state.
+    let epoch = store.claim_guild(guild_id).await?;
+    let Some(record) = store.load_guild(guild_id).await? else { return Ok(Loaded { guild: None, epoch }) };
     let build = move || Some(Box::new(Guild::load(record, limits, RESTING_ORIGIN)));
-    tokio::task::spawn_blocking(build).await.map_err(|_| LoadError::Panicked)
+    let guild = tokio::task::spawn_blocking(build).await.map_err(|_| LoadError::Panicked)?;
+    Ok(Loaded { guild, epoch })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::Origins;
     use guildhall_store::MemoryStore;
     use std::time::Duration;
 
     fn jobs(runtime: Handle) -> Jobs {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         Jobs {
-            ids: Arc::new(Ids::new(store.clone())),
+            ids: Arc::new(Ids::new(store.clone(), Origins::Single)),
             store,
             runtime,
             mailbox: Arc::new(Mailbox::new(2)),
@@ -194,7 +201,8 @@ mod tests {
     fn every_job_reports_also_if_it_panics() {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
         let jobs = jobs(runtime.handle().clone());
-        jobs.commit(GuildId::new(1), Vec::new());
+        let epoch = runtime.block_on(jobs.store.claim_guild(GuildId::new(1))).unwrap();
+        jobs.commit(GuildId::new(1), epoch, Vec::new());
         assert!(matches!(reports(&jobs)[..], [JobEnd::Committed(Ok(()))]));
         let lost = JobEnd::Committed(Err(StoreError::Closed));
         jobs.spawn(GuildId::new(1), lost, async { panic!("the store has a bug") });

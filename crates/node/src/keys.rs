@@ -17,7 +17,7 @@ use guildhall_stdx::Timestamp;
 use guildhall_store::{Store, StoreError, TokenHash};
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tokio::sync::{OnceCell, watch};
@@ -173,6 +173,9 @@ pub(crate) struct Keys {
     store: Arc<dyn Store>,
     root: Mutex<Option<Known>>,
     known: OnceCell<Mutex<BTreeMap<u64, Known>>>,
+    /// Keys that were revoked since the start: a read that began before does not bring them back.
+    revoked: Mutex<BTreeSet<u64>>,
+    is_shared: bool,
 }
 
 /// A table of keys is whole between any two statements.
@@ -181,8 +184,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Keys {
-    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, root: Mutex::new(None), known: OnceCell::new() }
+    /// `is_shared`: other nodes make and revoke keys, too.
+    pub(crate) fn new(store: Arc<dyn Store>, is_shared: bool) -> Self {
+        Self { store, root: Mutex::new(None), known: OnceCell::new(), revoked: Mutex::default(), is_shared }
     }
 
     pub(crate) fn set_root(&self, key: &str) {
@@ -214,7 +218,36 @@ impl Keys {
         }
         let id = text.strip_prefix(KEY_START).and_then(|rest| rest.split_once('_')).and_then(|(id, _)| id.parse().ok());
         let Some(id) = id else { return Ok(None) };
-        Ok(lock(self.known().await?).get(&id).and_then(|known| known.checked(&hash)))
+        let known = self.known().await?;
+        if let Some(known) = lock(known).get(&id) {
+            return Ok(known.checked(&hash));
+        }
+        if !self.is_shared || lock(&self.revoked).contains(&id) {
+            return Ok(None);
+        }
+        // Another node may have made it.
+        let record = self.store.record(KIND, &id.to_be_bytes()).await?;
+        let Some((id, found)) = record.and_then(|data| known_of(&id.to_be_bytes(), &data)) else { return Ok(None) };
+        let checked = found.checked(&hash);
+        if checked.is_some() && !lock(&self.revoked).contains(&id) {
+            return Ok(lock(known).entry(id).or_insert(found).checked(&hash));
+        }
+        Ok(None)
+    }
+
+    /// Another node revoked a key, durably.
+    pub(crate) fn revoked_elsewhere(&self, id: u64) {
+        lock(&self.revoked).insert(id);
+        if let Some(known) = self.known.get() {
+            lock(known).remove(&id);
+        }
+    }
+
+    /// What is known may be out of date: keys are read again when they are used.
+    pub(crate) fn forget_all(&self) {
+        if let Some(known) = self.known.get() {
+            lock(known).clear();
+        }
     }
 
     pub(crate) async fn create(
@@ -262,12 +295,17 @@ impl Keys {
     }
 
     pub(crate) async fn list(&self) -> Result<Vec<Key>, StoreError> {
+        if self.is_shared {
+            let records = self.store.records(KIND, &[], KEYS_MAX as u32).await?;
+            return Ok(records.iter().filter_map(|(id, data)| Some(known_of(id, data)?.1.key)).collect());
+        }
         Ok(lock(self.known().await?).values().map(|known| known.key.clone()).collect())
     }
 
     pub(crate) async fn revoke(&self, id: u64) -> Result<bool, StoreError> {
         let known = self.known().await?;
         // Refused from now on. If the store fails, the caller gets the error and may try again.
+        lock(&self.revoked).insert(id);
         let was_there = lock(known).remove(&id).is_some();
         Ok(self.store.delete_record(KIND, &id.to_be_bytes()).await? || was_there)
     }

@@ -11,6 +11,7 @@
 mod accounts;
 mod announcements;
 mod cache;
+mod cluster;
 mod commits;
 mod directory;
 mod directs;
@@ -26,12 +27,14 @@ mod pipeline;
 mod pool;
 mod refusals;
 mod retention;
+mod revocations;
 mod sign_on;
 mod timed_store;
 mod tokens;
 mod worker;
 mod writes;
 
+pub use cluster::{Answering, ClusterReport, JoinError, Membership, MembershipOptions, NodeReport};
 pub use commits::CommitStats;
 pub use directs::{DirectLimits, DirectsWho};
 pub use guild_account::{GUILDS_LISTED_MAX, GuildAccount, GuildAccounts};
@@ -46,16 +49,18 @@ pub use writes::WritesStopped;
 
 use accounts::worker_account;
 use announcements::Announcements;
+use cluster::ClusterSink;
 use commits::Commits;
 use directory::Directory;
 use directs::MadeToday;
 use guildhall_accounting::{LoopAccount, LoopReport};
+use guildhall_cluster::DirectoryChange;
 use guildhall_guild::{Actor, Command, LinkRenewer, NewGuild, Refusal, Reply, ReplyValue, Request};
 use guildhall_guild_protocol::{PartitionId, Published, ToGuild, ToRelay};
 use guildhall_model::{ChannelId, GuildId, Id, InviteCode, Message, User, UserId};
 use guildhall_stdx::{Now, Refusals, Timestamp};
 use guildhall_store::Store;
-use ids::{Ids, WORKERS_MAX, worker_of};
+use ids::{Ids, Origins, worker_of};
 use jobs::Jobs;
 use keys::Keys;
 use mailbox::{Answer, CommandRequest, CreateRequest, Input, Mailbox};
@@ -105,6 +110,16 @@ pub trait RelaySink: Send + Sync + 'static {
     /// An account changed, durably: its live sessions on all partitions receive USER_UPDATE. Must not wait.
     fn announce_user(&self, user: &Arc<User>) {
         let _ = user;
+    }
+
+    /// Entries of the directory changed, durably: other nodes read them again. Must not wait.
+    fn changed(&self, changes: &[DirectoryChange]) {
+        let _ = changes;
+    }
+
+    /// The store refused a commit, because another node has claimed the guild. Must not wait.
+    fn fenced(&self, guild_id: GuildId) {
+        let _ = guild_id;
     }
 }
 
@@ -226,6 +241,8 @@ struct Inner {
     writes: Arc<WriteGate>,
     retention: retention::Counters,
     threads: tokio::sync::Mutex<Vec<JoinHandle<()>>>,
+    /// In a cluster.
+    membership: Option<Arc<Membership>>,
 }
 
 impl Drop for Inner {
@@ -261,23 +278,44 @@ impl Node {
     /// In the cases of `start`.
     pub fn start_with_limits(
         config: NodeConfig,
+        limits: NodeLimits,
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        relays: Arc<dyn RelaySink>,
+    ) -> Self {
+        Self::start_as(config, limits, store, clock, relays, None)
+    }
+
+    /// Starts a node, with a membership as one node of a cluster. `relays` are those of this node.
+    ///
+    /// # Panics
+    /// In the cases of `start`, and if the membership belongs to another node.
+    pub fn start_as(
+        config: NodeConfig,
         mut limits: NodeLimits,
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
         relays: Arc<dyn RelaySink>,
+        membership: Option<Arc<Membership>>,
     ) -> Self {
         let store = TimedStore::new(store);
         let store_account = store.account();
         let store: Arc<dyn Store> = Arc::new(store);
         limits.guild.seed ^= u64::from_le_bytes(tokens::random_bytes());
         let directory = Arc::new(Directory::new(store.clone()));
-        let ids = Arc::new(Ids::new(store.clone()));
+        let origins = membership.as_ref().map_or(Origins::Single, |membership| Origins::OfNode(membership.number()));
+        let ids = Arc::new(Ids::new(store.clone(), origins));
+        let local = relays.clone();
+        let relays: Arc<dyn RelaySink> = match &membership {
+            Some(membership) => Arc::new(ClusterSink { local: relays, membership: membership.clone() }),
+            None => relays,
+        };
         let pool = Arc::new(Pool::new(limits.guild_jobs_max));
         let commits = Arc::new(Commits::default());
         let writes = Arc::new(WriteGate::default());
         let (mut mailboxes, mut accounts) = (Vec::new(), Vec::new());
         let mut threads = Vec::new();
-        let workers_count = config.guild_workers_count.clamp(1, WORKERS_MAX);
+        let workers_count = config.guild_workers_count.clamp(1, origins.workers_max());
         for index in 0..workers_count {
             let mailbox = Arc::new(Mailbox::new(config.worker_mailbox_max));
             let jobs = Jobs {
@@ -299,15 +337,19 @@ impl Node {
                 directory: directory.clone(),
                 limits: limits.clone(),
                 account: account.clone(),
+                origins,
             };
             let thread = std::thread::Builder::new().name(format!("guilds-{index}")).spawn(move || worker.run());
             threads.push(thread.expect("the system has threads when a node starts"));
             mailboxes.push(mailbox);
             accounts.push(account);
         }
+        if let Some(membership) = &membership {
+            membership.start(mailboxes.clone(), directory.clone(), local);
+        }
         let sign_on = Arc::new(SignOn::new(store.clone(), limits.sign_on));
         let tokens = Tokens::new(store.clone(), &config.jwt_secret, sign_on.clone());
-        let keys = Keys::new(store.clone());
+        let keys = Keys::new(store.clone(), membership.is_some());
         let threads = tokio::sync::Mutex::new(threads);
         let (direct_limits, made_today) = (limits.directs, MadeToday::default());
         let (tokens_refused, keys_refused) = (Refusals::new(LOG_EVERY_MS), Refusals::new(LOG_EVERY_MS));
@@ -333,16 +375,35 @@ impl Node {
             sign_on,
             retention: retention::Counters::default(),
             threads,
+            membership,
         };
-        Self { inner: Arc::new(inner) }
+        let inner = Arc::new(inner);
+        if let Some(membership) = &inner.membership {
+            revocations::follow(membership, &inner);
+        }
+        Self { inner }
     }
 
     fn mailbox(&self, guild_id: GuildId) -> &Mailbox {
         &self.inner.mailboxes[worker_of(guild_id, self.inner.mailboxes.len())]
     }
 
+    /// Passes an input to its guild, here or on another node.
+    fn push(&self, guild_id: GuildId, input: Input) -> Result<(), Input> {
+        match &self.inner.membership {
+            None => self.mailbox(guild_id).try_push(guild_id, input),
+            Some(membership) => membership.push(self.mailbox(guild_id), guild_id, input),
+        }
+    }
+
+    /// This node's place in its cluster; none if it is alone.
+    #[must_use]
+    pub fn membership(&self) -> Option<&Arc<Membership>> {
+        self.inner.membership.as_ref()
+    }
+
     async fn request(&self, guild_id: GuildId, input: Input, answer: oneshot::Receiver<Answer>) -> Answer {
-        self.mailbox(guild_id).try_push(guild_id, input).map_err(|_| Refusal::Unavailable)?;
+        self.push(guild_id, input).map_err(|_| Refusal::Unavailable)?;
         answer.await.unwrap_or(Err(Refusal::Unavailable))
     }
 
@@ -370,7 +431,7 @@ impl Node {
         let (answer, receiver) = oneshot::channel();
         let command = request.into_command();
         let input = Input::Command(CommandRequest { actor, command, answer, loads_count: 0 });
-        let pushed = self.mailbox(guild_id).try_push(guild_id, input).map_err(|_| Refusal::Unavailable);
+        let pushed = self.push(guild_id, input).map_err(|_| Refusal::Unavailable);
         async move {
             pushed?;
             receiver.await.unwrap_or(Err(Refusal::Unavailable)).and_then(reply_to::<R>)
@@ -396,9 +457,9 @@ impl Node {
     /// # Errors
     /// Returns the message if the worker's mailbox is full, half full with this guild's inputs, or closed.
     pub fn try_send_to_guild(&self, guild_id: GuildId, message: ToGuild) -> Result<(), ToGuild> {
-        self.mailbox(guild_id).try_push(guild_id, Input::Relay(message)).map_err(|input| match input {
+        self.push(guild_id, Input::Relay(message)).map_err(|input| match input {
             Input::Relay(message) => message,
-            Input::Command(_) | Input::Create(..) => unreachable!("the mailbox returns the input that was pushed"),
+            _ => unreachable!("the mailbox returns the input that was pushed"),
         })
     }
 
@@ -554,7 +615,9 @@ impl Node {
     /// # Errors
     /// When the store cannot be written. The key is not accepted any more all the same, until a restart.
     pub async fn revoke_key(&self, id: u64) -> Result<bool, guildhall_store::StoreError> {
-        self.inner.keys.revoke(id).await
+        let was_there = self.inner.keys.revoke(id).await?;
+        self.tell_revoked(cluster::Revocation::Key(id)).await;
+        Ok(was_there)
     }
 
     // ── guilds and accounts ──────────────────────────────────────────────────────────────────────
@@ -591,7 +654,10 @@ impl Node {
     /// # Errors
     /// The store cannot be written.
     pub async fn put_user(&self, user: Arc<User>) -> Result<(), guildhall_store::StoreError> {
-        self.inner.directory.put_user(user).await
+        let user_id = user.id;
+        let done = self.inner.directory.put_user(user).await;
+        self.inner.relays.changed(&[DirectoryChange::User(user_id)]);
+        done
     }
 
     /// Changes an account, durably, and announces it to its sessions, guilds and direct messages, one after the
@@ -604,7 +670,7 @@ impl Node {
     pub async fn update_user(&self, user: Arc<User>) -> Result<(), guildhall_store::StoreError> {
         let node = self.clone();
         let done = tokio::spawn(async move {
-            node.inner.directory.put_user(user.clone()).await?;
+            node.put_user(user.clone()).await?;
             node.inner.relays.announce_user(&user);
             let Some(mut announcement) = node.inner.announcements.begin(user.id) else { return Ok(()) };
             let mut announced = Ok(());
@@ -677,7 +743,9 @@ impl Node {
         &self,
         token: impl Into<TokenRef<'_>>,
     ) -> Result<Option<Revoked>, guildhall_store::StoreError> {
-        let revoked = self.inner.tokens.revoke(token.into(), self.inner.clock.now().unix).await?;
+        let token = token.into();
+        let revoked = self.inner.tokens.revoke(token, self.inner.clock.now().unix).await?;
+        self.tell_revoked(revocations::of_token(token)).await;
         Ok(revoked.map(|(user_id, token)| Revoked { user_id, token }))
     }
 
@@ -686,7 +754,10 @@ impl Node {
     /// # Errors
     /// When the store cannot be written.
     pub async fn revoke_tokens_of(&self, user_id: UserId) -> Result<u64, guildhall_store::StoreError> {
-        self.inner.tokens.revoke_all(user_id, self.inner.clock.now().unix).await
+        let now = self.inner.clock.now().unix;
+        let count = self.inner.tokens.revoke_all(user_id, now).await?;
+        self.tell_revoked(cluster::Revocation::TokensOf(user_id, now)).await;
+        Ok(count)
     }
 
     /// The node's store, for reads that need no guild (history, after `Command::AuthorizeHistory`).

@@ -11,7 +11,7 @@
 
 use crate::{guild_account::LoadedGuilds, jobs::Report};
 use guildhall_guild::{Actor, Command, NewDirect, NewGuild, Refusal, Reply};
-use guildhall_guild_protocol::ToGuild;
+use guildhall_guild_protocol::{RelayId, ToGuild};
 use guildhall_model::GuildId;
 use std::{
     collections::{HashMap, VecDeque},
@@ -48,6 +48,15 @@ pub(crate) enum Input {
     Command(CommandRequest),
     Create(CreateRequest, oneshot::Sender<Answer>),
     Relay(ToGuild),
+    /// A relay of another node begins again: its sessions are forgotten, and a snapshot resets them.
+    Reset {
+        relay: RelayId,
+        epoch: u32,
+    },
+    /// Another node serves the guild from now on. Needs no permit.
+    Release,
+    /// For all guilds of the worker: forget the relays of this node, with their sessions. Needs no permit.
+    ForgetRelays(u8),
 }
 
 pub(crate) struct Mailbox {
@@ -113,6 +122,24 @@ impl Mailbox {
         state.inputs.push_back((guild_id, input));
         self.wake(state);
         Ok(())
+    }
+
+    /// The worker drops a guild from memory, after the inputs that have arrived.
+    pub(crate) fn release_guild(&self, guild_id: GuildId) {
+        self.push_control(guild_id, Input::Release);
+    }
+
+    /// The worker's guilds forget the relays of a node, after the inputs that have arrived.
+    pub(crate) fn forget_relays(&self, node: u8) {
+        self.push_control(GuildId::new(0), Input::ForgetRelays(node));
+    }
+
+    fn push_control(&self, guild_id: GuildId, control: Input) {
+        let mut state = self.lock();
+        if !state.closed {
+            state.inputs.push_back((guild_id, control));
+            self.wake(state);
+        }
     }
 
     pub(crate) fn report(&self, report: Report) {

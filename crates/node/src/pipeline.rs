@@ -9,7 +9,8 @@
 //!             input (timers, lagging relays) may exceed it.
 //! Not here    the store, the relays: `GuildHost` connects them.
 
-use crate::{directory::Change, mailbox::Answer};
+use crate::{directory::change_of, mailbox::Answer};
+use guildhall_cluster::DirectoryChange;
 use guildhall_guild::{Job, JobId, Output, Refusal, Write};
 use guildhall_guild_protocol::{Published, RelayId, RelayOutput};
 use guildhall_model::UserId;
@@ -35,7 +36,7 @@ pub(crate) struct CommitUnit {
     /// Of the guild, after the input.
     pub(crate) version: u64,
     /// Changes of the directory by the writes.
-    pub(crate) changes: Vec<Change>,
+    pub(crate) changes: Vec<DirectoryChange>,
     /// Accounts that joined: their sessions are notified.
     pub(crate) joined: Vec<UserId>,
     /// Its writes are not durable yet.
@@ -50,7 +51,7 @@ impl CommitUnit {
             Output::Job(job) => self.jobs.push(job),
             Output::Answer(command, answer) => self.late.push((command, answer)),
             Output::Write(write) => {
-                self.changes.extend(Change::of(&write));
+                self.changes.extend(change_of(&write));
                 self.writes.push(write);
             }
         }
@@ -62,7 +63,7 @@ impl CommitUnit {
 
     /// Whether the unit deletes the guild.
     pub(crate) fn deletes_guild(&self) -> bool {
-        self.changes.iter().any(|change| matches!(change, Change::GuildGone(_)))
+        self.changes.iter().any(|change| matches!(change, DirectoryChange::GuildGone(_)))
     }
 
     fn refuse(self) {

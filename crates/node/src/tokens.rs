@@ -15,6 +15,7 @@
 use crate::{
     AuthError, Issuers, TokenFault,
     cache::Cache,
+    cluster::Revocation,
     issuers::{Checked, Issued, IssuersInForce},
     sign_on::{Newcomer, SignOn, Subject},
 };
@@ -133,6 +134,14 @@ impl<'a> From<&'a str> for TokenRef<'a> {
 impl From<TokenHash> for TokenRef<'_> {
     fn from(hash: TokenHash) -> Self {
         Self::Hash(hash)
+    }
+}
+
+/// Hash under which the store has a token, or its revocation.
+pub(crate) fn hash_of(token: TokenRef<'_>) -> TokenHash {
+    match token {
+        TokenRef::Token(token) => TokenHash::of(bare(token)),
+        TokenRef::Hash(hash) => hash,
     }
 }
 
@@ -358,6 +367,31 @@ impl Tokens {
                 return Ok(count);
             }
         }
+    }
+
+    /// Another node revoked a token, or all of an account, durably.
+    pub(crate) fn revoked_elsewhere(&self, revocation: Revocation) {
+        match revocation {
+            Revocation::Token(hash) => {
+                self.good.forget(hash);
+                self.unrevoked.forget(hash);
+            }
+            Revocation::TokensOf(user_id, at) => {
+                self.latest_floor_ms.fetch_max(at.0, Ordering::AcqRel);
+                self.floors.forget(user_id);
+                self.good.forget_value(&user_id);
+            }
+            Revocation::Key(_) => return,
+        }
+        self.was_revoked();
+    }
+
+    /// What is remembered may be out of date.
+    pub(crate) fn forget_all(&self) {
+        self.good.clear();
+        self.unrevoked.clear();
+        self.floors.clear();
+        self.was_revoked();
     }
 
     /// Forgets some revoked user tokens that would have ended by now: more than are added.

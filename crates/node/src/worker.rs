@@ -12,10 +12,10 @@ use crate::{
     directory::Directory,
     guild_account::LoadedGuilds,
     guild_host::{Context, GuildHost},
-    ids::worker_ids,
+    ids::Origins,
     jobs::{JobEnd, Jobs, Report},
     limits::NodeLimits,
-    mailbox::{Batch, Mailbox},
+    mailbox::{Batch, Input, Mailbox},
 };
 use guildhall_accounting::LoopAccount;
 use guildhall_model::{GuildId, SnowflakeGenerator};
@@ -35,6 +35,7 @@ pub(crate) struct Worker {
     pub(crate) directory: Arc<Directory>,
     pub(crate) limits: NodeLimits,
     pub(crate) account: Arc<LoopAccount>,
+    pub(crate) origins: Origins,
 }
 
 struct Guilds {
@@ -70,7 +71,7 @@ impl Worker {
     pub(crate) fn run(self) {
         let mailbox = self.jobs.mailbox.clone();
         let _close = CloseOnDrop(mailbox.clone());
-        let mut guilds = Guilds::new(worker_ids(self.index));
+        let mut guilds = Guilds::new(self.origins.of_worker(self.index));
         loop {
             mailbox.release(&mut guilds.released);
             let patience = guilds.next_timer().map(|at| Duration::from_millis(at.ms_since(self.clock.now().instant)));
@@ -99,7 +100,15 @@ impl Worker {
         }
         for (guild_id, input) in batch.inputs {
             let kind = Kind::of_input(&input);
-            self.with_host(guilds, guild_id, true, (kind, &mut timer), |host, cx| host.handle_input(cx, input));
+            match input {
+                Input::Release => {
+                    self.with_host(guilds, guild_id, false, (kind, &mut timer), |host, cx| host.release(cx));
+                }
+                Input::ForgetRelays(node) => self.forget_relays(guilds, node, kind, &mut timer),
+                input => {
+                    self.with_host(guilds, guild_id, true, (kind, &mut timer), |host, cx| host.handle_input(cx, input));
+                }
+            }
         }
         let now = self.clock.now().instant;
         while let Some((_, guild_id)) = guilds.timers.first().copied().filter(|(at, _)| *at <= now) {
@@ -125,6 +134,15 @@ impl Worker {
                 account: &self.account,
                 mailbox: &self.jobs.mailbox,
             });
+        }
+    }
+
+    /// Another node has left, or lost messages: guilds forget its relays. Costs a step per loaded guild.
+    fn forget_relays(&self, guilds: &mut Guilds, node: u8, kind: Kind, timer: &mut LoopTimer<'_>) {
+        let with_relays: Vec<GuildId> =
+            guilds.hosts.iter().filter(|(_, host)| host.has_relays_of(node)).map(|(id, _)| *id).collect();
+        for guild_id in with_relays {
+            self.with_host(guilds, guild_id, false, (kind, timer), |host, cx| host.forget_relays(cx, node));
         }
     }
 

@@ -2,10 +2,10 @@
 
 use super::{Context, Delivery, GuildHost, HostState, live::collect};
 use crate::{
-    jobs::LoadError,
+    jobs::{LoadError, Loaded},
     mailbox::{Answer, CreateRequest, Input},
 };
-use guildhall_guild::{Guild, Refusal, Reply};
+use guildhall_guild::{Refusal, Reply};
 use guildhall_guild_protocol::{GuildReplica, GuildStructure, RelayId, RelayMessage, ToGuild};
 use guildhall_model::UserId;
 use std::{
@@ -29,10 +29,17 @@ impl GuildHost {
         cx.loads.push_back(self.guild_id);
     }
 
-    pub(super) fn loaded(&mut self, cx: &mut Context<'_>, result: Result<Option<Box<Guild>>, LoadError>) {
+    pub(super) fn loaded(&mut self, cx: &mut Context<'_>, result: Result<Loaded, LoadError>) {
+        if let Ok(Loaded { epoch, .. }) = &result {
+            self.epoch = Some(*epoch);
+        }
         match result {
-            Ok(Some(guild)) => self.begin(cx, guild),
-            Ok(None) => {
+            // It was released while it was loaded; with inputs, this node has it again.
+            _ if self.is_released && self.waiting.is_empty() => self.state = HostState::Evictable,
+            // What was loaded may be older than what another node did since.
+            Ok(_) if mem::take(&mut self.is_released) => self.load(cx),
+            Ok(Loaded { guild: Some(guild), .. }) => self.begin(cx, guild),
+            Ok(Loaded { guild: None, .. }) => {
                 self.state = HostState::Absent;
                 self.resync_broken(cx);
             }
@@ -92,6 +99,20 @@ impl GuildHost {
                 }
                 cx.released.push(self.guild_id);
             }
+            Input::Reset { relay, epoch } => {
+                let current = self.streams.subscribed().into_iter().find(|(subscribed, _)| *subscribed == relay);
+                if let Some((_, current)) = current {
+                    self.streams.handle(&ToGuild::Unsubscribe { relay, epoch: current });
+                }
+                self.streams.handle(&ToGuild::Subscribe { relay, epoch });
+                self.streams.lost(relay);
+                if is_absent && self.send_snapshot(cx, relay) == Delivery::Full && !cx.closing {
+                    return Err(Input::Reset { relay, epoch });
+                }
+                cx.released.push(self.guild_id);
+            }
+            // The worker handles them.
+            Input::Release | Input::ForgetRelays(_) => {}
         }
         Ok(())
     }

@@ -54,6 +54,21 @@ impl GuildHost {
                 self.run_and_push(cx, |guild| guild.handle_relay(now, message));
                 cx.released.push(self.guild_id);
             }
+            Input::Reset { relay, epoch } => {
+                let current = self.streams.subscribed().into_iter().find(|(subscribed, _)| *subscribed == relay);
+                if let Some((_, current)) = current {
+                    self.forget_relay(cx, relay, current);
+                }
+                let message = ToGuild::Subscribe { relay, epoch };
+                self.streams.handle(&message);
+                // Its sessions lost events, so the snapshot resets them.
+                self.streams.lost(relay);
+                let now = cx.now;
+                self.run_and_push(cx, |guild| guild.handle_relay(now, message));
+                cx.released.push(self.guild_id);
+            }
+            // The worker handles them.
+            Input::Release | Input::ForgetRelays(_) => {}
         }
     }
 

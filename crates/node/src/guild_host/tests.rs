@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    ids::{Ids, worker_ids},
+    ids::{Ids, Origins},
     mailbox::{CreateRequest, Mailbox},
     pool::Pool,
 };
@@ -22,9 +22,9 @@ use tokio::runtime::Handle;
 const GUILD: GuildId = GuildId::new(9);
 const OWNER: UserId = UserId::new(1);
 
-/// Messages that a relay accepted; it refuses after the configured number.
+/// Messages that a relay accepted; it refuses after the configured number. Guilds of which commits were fenced.
 #[derive(Default)]
-struct Taken(Mutex<Vec<ToRelay>>, AtomicUsize);
+struct Taken(Mutex<Vec<ToRelay>>, AtomicUsize, Mutex<Vec<GuildId>>);
 
 impl RelaySink for Taken {
     fn try_deliver(&self, _: PartitionId, message: ToRelay) -> Result<(), ToRelay> {
@@ -34,6 +34,10 @@ impl RelaySink for Taken {
         }
         self.0.lock().unwrap().push(message);
         Ok(())
+    }
+
+    fn fenced(&self, guild_id: GuildId) {
+        self.2.lock().unwrap().push(guild_id);
     }
 }
 
@@ -59,7 +63,7 @@ impl Bench {
             runtime: Handle::current(),
             mailbox: Arc::new(Mailbox::new(2)),
             pool: Arc::new(Pool::new(1)),
-            ids: Arc::new(Ids::new(store.clone())),
+            ids: Arc::new(Ids::new(store.clone(), Origins::Single)),
             guild_limits: GuildLimits::default(),
             commits: Arc::default(),
             writes: Arc::default(),
@@ -67,7 +71,7 @@ impl Bench {
         let (relays, directory, limits) = (Taken::default(), Directory::new(store), NodeLimits::default());
         let now = Now::new(0, 1_700_000_000_000);
         let (mut released, mut loads, mut counter) = (Vec::new(), VecDeque::new(), 0);
-        let mut ids = worker_ids(0);
+        let mut ids = Origins::Single.of_worker(0);
         let mut cx = Context {
             now,
             jobs: &jobs,
@@ -288,4 +292,93 @@ async fn every_input_gives_its_place_back_once() {
     assert_eq!(bench.released.len(), 8);
     bench.answer(waiting).unwrap();
     assert_eq!(bench.released.len(), 9);
+}
+
+/// Kinds of the messages after the first `from`, whatever their numbers.
+fn kinds_from(bench: &Bench, from: usize) -> Vec<(&'static str, u64)> {
+    let taken = bench.relays.0.lock().unwrap();
+    let kind = |message: &ToRelay| match message.message {
+        RelayMessage::Snapshot { reset: false, .. } => ("snapshot", message.seq),
+        RelayMessage::Snapshot { reset: true, .. } => ("reset", message.seq),
+        RelayMessage::Published(_) => ("event", message.seq),
+        _ => ("other", message.seq),
+    };
+    taken.iter().skip(from).map(kind).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_relay_that_begins_again_has_no_sessions_and_a_stream_from_one() {
+    let (mut bench, channel_id) = Bench::ready();
+    let relay = RelayId::first(PartitionId(0));
+    let session = SessionKey { relay, slot: 1, generation: 1 };
+    let attach = ToGuild::Attach {
+        session,
+        session_id: "a".into(),
+        user_id: OWNER,
+        kind: AccountKind::Bot,
+        presence: SessionPresence { status: Status::Online, activities: Arc::new([]), platform: Platform::Desktop },
+        members: MembersWanted::OwnAndVoice,
+    };
+    bench.with(|host, cx| host.handle_input(cx, Input::Relay(attach)));
+    let before = bench.relays.0.lock().unwrap().len();
+    bench.with(|host, cx| host.handle_input(cx, Input::Reset { relay, epoch: 1 }));
+    assert_eq!(kinds_from(&bench, before)[..1], [("reset", 1)], "{:?}", kinds_from(&bench, before));
+    // Its sessions are gone: the guild sends nothing to a session that has not attached again.
+    let detach = ToGuild::Detach { session };
+    bench.with(|host, cx| host.handle_input(cx, Input::Relay(detach)));
+    let said = bench.request(say(channel_id));
+    bench.answer(said).unwrap();
+    assert_eq!(kinds_from(&bench, before).last(), Some(&("event", kinds_from(&bench, before).len() as u64)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn relays_of_a_node_that_left_get_nothing_and_others_go_on() {
+    let (mut bench, channel_id) = Bench::ready();
+    let far = RelayId::first(PartitionId::of_node(3, 0));
+    let subscribe = ToGuild::Subscribe { relay: far, epoch: 1 };
+    bench.with(|host, cx| host.handle_input(cx, Input::Relay(subscribe)));
+    let count_of = |bench: &Bench, relay: RelayId| {
+        bench.relays.0.lock().unwrap().iter().filter(|message| message.relay == relay).count()
+    };
+    let (near, before) = (RelayId::first(PartitionId(0)), count_of(&bench, far));
+    assert_eq!(before, 1, "its snapshot");
+    assert!(bench.host.has_relays_of(3) && !bench.host.has_relays_of(4));
+    bench.with(|host, cx| host.forget_relays(cx, 3));
+    assert!(!bench.host.has_relays_of(3));
+    let near_before = count_of(&bench, near);
+    let said = bench.request(say(channel_id));
+    bench.answer(said).unwrap();
+    assert_eq!((count_of(&bench, far), count_of(&bench, near)), (before, near_before + 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_fenced_commit_is_refused_and_the_guild_is_released() {
+    let (mut bench, channel_id) = Bench::ready();
+    let before = bench.relays.0.lock().unwrap().len();
+    // Another node claims the guild.
+    bench.jobs.store.claim_guild(GUILD).await.unwrap();
+    let said = bench.request(say(channel_id));
+    assert_eq!(bench.answer(said).map(drop), Err(Refusal::Unavailable));
+    assert!(bench.host.is_evictable(), "nothing brings it back by itself");
+    assert_eq!(bench.relays.0.lock().unwrap().len(), before, "nobody was told what is not committed");
+    assert_eq!(*bench.relays.2.lock().unwrap(), [GUILD], "the cluster learns that it has another owner");
+    // Asked again, the worker makes another host, which claims and loads the guild: the other node may have done something.
+    bench.host = bench.with(|_, cx| GuildHost::new(cx, GUILD));
+    let said = bench.request(say(channel_id));
+    assert!(bench.answer(said).is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_guild_that_is_released_while_it_loads_is_not_served() {
+    let mut bench = Bench::new();
+    let asked = bench.request(Command::ReadGuild);
+    bench.with(|host, cx| host.release(cx));
+    assert_eq!(bench.answer(asked).map(drop), Err(Refusal::Unavailable));
+    while let Some(guild_id) = bench.loads.pop_front() {
+        bench.jobs.load(guild_id);
+    }
+    for report in bench.jobs.mailbox.take(Some(Duration::from_secs(30)), false).reports {
+        bench.with(|host, cx| host.handle_report(cx, report.end));
+    }
+    assert!(bench.host.is_evictable());
 }

@@ -38,7 +38,7 @@ async fn operations_of_the_store_have_their_times() {
     let world = World::new();
     world.guild().await;
     let report = world.node.store_report();
-    let commit = report.kinds.iter().find(|kind| kind.name == "commit").unwrap();
+    let commit = report.kinds.iter().find(|kind| kind.name == "commit_fenced").unwrap();
     assert!(commit.times.count() > 0 && commit.times.total_ns > 0, "{commit:?}");
     assert_eq!(report.busy_ns, report.kinds.iter().map(|kind| kind.times.total_ns).sum::<u64>());
 }

@@ -1,6 +1,7 @@
 //! Integration tests of the node: a store with faults on one side, relays that listen on the other.
 
 mod accounts;
+mod cluster;
 mod directory;
 mod directs;
 mod durable;

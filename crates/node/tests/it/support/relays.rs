@@ -134,6 +134,11 @@ impl Listener {
         self.at = self.relays.0.borrow().taken.get(&self.relay.partition).map_or(0, Vec::len);
     }
 
+    /// The stream begins again, at another owner.
+    pub fn begins_again(&mut self) {
+        self.seq = 0;
+    }
+
     fn pop(&mut self, state: &State) -> Option<RelayMessage> {
         let taken = state.taken.get(&self.relay.partition)?;
         while let Some(message) = taken.get(self.at) {

@@ -1,0 +1,274 @@
+//! Lease: the node's record in the lease store, and those of the other nodes.
+//!
+//! Invariants  E1 the machine serves only while the lease is valid. E2 a node that lost its lease joins again under the same
+//!             number, as a new incarnation; if another node has taken the number, the process has to end (`Membership::lost`),
+//!             because its partitions, sessions and ids contain the number.
+//! Limits      the calls have the time-outs of the lease store's driver.
+
+use super::{JoinError, Membership, new_incarnation};
+use crate::Clock;
+use guildhall_bus::{Entry, Key, KeyValue, KvError, KvEvent, Revision};
+use guildhall_cluster::{Lease, LeaseTimes, NodeNumber, NodeRecord, NodeState, Renewal};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::sync::Notify;
+
+/// Prefix of the nodes' records.
+const NODES: &str = "nodes";
+/// Pause before a watch that ended begins again, and between attempts to join again.
+const AGAIN_PAUSE: Duration = Duration::from_millis(200);
+
+struct Held {
+    lease: Lease,
+    revision: Revision,
+    state: NodeState,
+    /// The node leaves: nothing is renewed any more.
+    has_left: bool,
+}
+
+/// The node's own lease.
+pub(super) struct Keeper {
+    times: LeaseTimes,
+    held: Mutex<Held>,
+    /// Something is to be written before the next renewal.
+    wake: Notify,
+}
+
+impl Keeper {
+    fn lock(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn has_left(&self) -> bool {
+        self.lock().has_left
+    }
+
+    pub(super) fn set_state(&self, state: NodeState) {
+        self.lock().state = state;
+        self.wake.notify_one();
+    }
+
+    pub(super) async fn leave(&self, kv: &dyn KeyValue, number: NodeNumber) {
+        let revision = {
+            let mut held = self.lock();
+            held.has_left = true;
+            held.revision
+        };
+        self.wake.notify_one();
+        let Some(key) = key_of(number) else { return };
+        if let Err(error) = kv.delete(&key, revision).await {
+            tracing::warn!(%error, "the node's record could not be removed; it expires");
+        }
+    }
+}
+
+fn key_of(number: NodeNumber) -> Option<Key> {
+    Key::new(&format!("{NODES}.{number}"))
+}
+
+fn number_of(key: &Key) -> Option<NodeNumber> {
+    let number = key.as_str().strip_prefix(NODES)?.strip_prefix('.')?.parse().ok()?;
+    (number < NodeNumber::NODES_MAX).then_some(NodeNumber(number))
+}
+
+fn bytes_of(record: &NodeRecord) -> bytes::Bytes {
+    serde_json::to_vec(record).unwrap_or_default().into()
+}
+
+/// Takes the smallest number that no node has.
+pub(super) async fn take_number(
+    kv: &dyn KeyValue,
+    clock: &dyn Clock,
+    times: LeaseTimes,
+    record: &NodeRecord,
+) -> Result<(NodeNumber, Keeper), JoinError> {
+    for number in (0..NodeNumber::NODES_MAX).map(NodeNumber) {
+        let Some(key) = key_of(number) else { continue };
+        let written_at = clock.now().instant;
+        match kv.create(&key, bytes_of(record), Some(Duration::from_millis(times.lease_ms))).await {
+            Ok(revision) => {
+                let lease = Lease::new(times, written_at);
+                let held = Mutex::new(Held { lease, revision, state: record.state, has_left: false });
+                return Ok((number, Keeper { times, held, wake: Notify::new() }));
+            }
+            Err(KvError::Exists(_)) => {}
+            Err(error) => return Err(JoinError::LeaseStore(error)),
+        }
+    }
+    Err(JoinError::Full)
+}
+
+/// Renews the lease until the node leaves.
+pub(super) async fn keep(membership: Arc<Membership>) {
+    let keeper = &membership.lease;
+    loop {
+        let now = membership.clock.now().instant;
+        let (is_valid, is_due, deadline) = {
+            let mut held = keeper.lock();
+            if held.has_left {
+                return;
+            }
+            let is_valid = held.lease.check(now);
+            let has_news = held.state != membership.lock().record().state;
+            (is_valid, is_valid && (held.lease.begin_renewal(now) || has_news), held.lease.next_deadline())
+        };
+        membership.with(|machine, now| machine.set_serving(now, is_valid));
+        if !is_valid {
+            tracing::error!("the node's lease has ended: its guilds are released");
+            if !join_again(&membership).await {
+                return;
+            }
+        } else if is_due {
+            renew(&membership).await;
+        } else {
+            let pause = Duration::from_millis(deadline.ms_since(now).max(1));
+            // Woken or not, the lease is looked at again.
+            let _ = tokio::time::timeout(pause, keeper.wake.notified()).await;
+        }
+    }
+}
+
+async fn renew(membership: &Arc<Membership>) {
+    let keeper = &membership.lease;
+    let (revision, state) = {
+        let held = keeper.lock();
+        (held.revision, held.state)
+    };
+    let record = NodeRecord { state, ..membership.lock().record().clone() };
+    let Some(key) = key_of(membership.number) else { return };
+    let ttl = Some(Duration::from_millis(keeper.times.lease_ms));
+    // The end of the lease must not wait for a slow answer.
+    let patience = Duration::from_millis(keeper.times.renew_ms);
+    let written =
+        match tokio::time::timeout(patience, membership.kv.update(&key, bytes_of(&record), revision, ttl)).await {
+            Ok(written) => written,
+            Err(_) => Err(KvError::Away("no answer in time".to_owned())),
+        };
+    let (renewal, revision) = match written {
+        Ok(revision) => (Renewal::Done, Some(revision)),
+        // A write without an answer may have been this node's.
+        Err(KvError::Conflict) => match own_entry(membership, &key, &record).await {
+            Ok(Some(entry)) => (Renewal::Unknown, Some(entry.revision)),
+            Ok(None) => (Renewal::Lost, None),
+            Err(_) => (Renewal::Unknown, None),
+        },
+        Err(error) => {
+            tracing::warn!(%error, "the node's lease could not be renewed; trying again");
+            (Renewal::Unknown, None)
+        }
+    };
+    let now = membership.clock.now().instant;
+    let is_held = {
+        let mut held = keeper.lock();
+        if let Some(revision) = revision {
+            held.revision = revision;
+        }
+        held.lease.renewed(now, renewal)
+    };
+    if is_held && renewal == Renewal::Done {
+        let number = membership.number;
+        membership.with(|machine, now| machine.handle_node(now, number, Some(record)));
+    }
+    membership.with(|machine, now| machine.set_serving(now, is_held));
+}
+
+/// The record in the lease store, if it is of this incarnation.
+async fn own_entry(membership: &Membership, key: &Key, record: &NodeRecord) -> Result<Option<Entry>, KvError> {
+    let entry = membership.kv.get(key).await?;
+    Ok(entry.filter(|entry| {
+        serde_json::from_slice::<NodeRecord>(&entry.value).is_ok_and(|found| found.incarnation == record.incarnation)
+    }))
+}
+
+/// Joins again under the same number (E2). False: another node has it.
+async fn join_again(membership: &Arc<Membership>) -> bool {
+    let keeper = &membership.lease;
+    let before = membership.lock().record().clone();
+    let Some(key) = key_of(membership.number) else { return false };
+    let ttl = Some(Duration::from_millis(keeper.times.lease_ms));
+    loop {
+        if keeper.lock().has_left {
+            return false;
+        }
+        let state = keeper.lock().state;
+        let record = NodeRecord { incarnation: new_incarnation(), state, ..before.clone() };
+        let written_at = membership.clock.now().instant;
+        let written = match membership.kv.get(&key).await {
+            Ok(None) => membership.kv.create(&key, bytes_of(&record), ttl).await,
+            Ok(Some(entry)) => match serde_json::from_slice::<NodeRecord>(&entry.value) {
+                Ok(found) if found.incarnation == before.incarnation => {
+                    membership.kv.update(&key, bytes_of(&record), entry.revision, ttl).await
+                }
+                _ => {
+                    tracing::error!(number = membership.number.0, "another node has taken this node's number");
+                    membership.is_lost.send_replace(true);
+                    return false;
+                }
+            },
+            Err(error) => Err(error),
+        };
+        match written {
+            Ok(revision) => {
+                {
+                    let mut held = keeper.lock();
+                    held.lease = Lease::new(keeper.times, written_at);
+                    held.revision = revision;
+                }
+                tracing::info!(number = membership.number.0, "joined the cluster again");
+                membership.on_rejoin.get().iter().for_each(|call| call());
+                membership.with(|machine, now| machine.rejoin(now, record));
+                return true;
+            }
+            // A create without an answer may have succeeded: its incarnation is not known any more, and expires.
+            Err(KvError::Exists(_) | KvError::Conflict) => {}
+            Err(error) => tracing::warn!(%error, "the node cannot join again; trying again"),
+        }
+        tokio::time::sleep(AGAIN_PAUSE).await;
+    }
+}
+
+/// Follows the records of all nodes.
+pub(super) async fn watch(membership: Arc<Membership>) {
+    let Some(prefix) = Key::new(NODES) else { return };
+    loop {
+        let ended = follow(&membership, &prefix).await;
+        if membership.lease.lock().has_left {
+            return;
+        }
+        if let Err(error) = ended {
+            tracing::warn!(%error, "the records of the nodes cannot be watched; trying again");
+        }
+        tokio::time::sleep(AGAIN_PAUSE).await;
+    }
+}
+
+async fn follow(membership: &Arc<Membership>, prefix: &Key) -> Result<(), KvError> {
+    let mut watch = membership.kv.watch(prefix).await?;
+    let mut reported = BTreeSet::new();
+    loop {
+        match watch.next().await? {
+            KvEvent::Put(key, entry) => {
+                let Some(number) = number_of(&key) else { continue };
+                reported.insert(number);
+                match serde_json::from_slice::<NodeRecord>(&entry.value) {
+                    Ok(record) => membership.with(|machine, now| machine.handle_node(now, number, Some(record))),
+                    Err(error) => tracing::error!(%error, %key, "the record of a node cannot be read"),
+                }
+            }
+            KvEvent::Gone(key) => {
+                if let Some(number) = number_of(&key) {
+                    membership.with(|machine, now| machine.handle_node(now, number, None));
+                }
+            }
+            KvEvent::Current => {
+                let known: Vec<NodeNumber> = membership.lock().peers().map(|(number, _)| number).collect();
+                for number in known.into_iter().filter(|number| !reported.contains(number)) {
+                    membership.with(|machine, now| machine.handle_node(now, number, None));
+                }
+            }
+        }
+    }
+}

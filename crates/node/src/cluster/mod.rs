@@ -1,0 +1,607 @@
+//! Cluster: the driver of this node's part in a cluster (`guildhall_cluster::Cluster`).
+//!
+//! Owns        the machine behind a lock, the links to the other nodes, the tasks that renew the lease, watch the other nodes
+//!             and receive their messages, and callers of requests that other nodes carry out.
+//! Doors       `Membership::join`, then `Node::start_as`, then `Membership::activate`.
+//! Invariants  D1 the machine's outputs are carried out in order, under its lock: nothing that they call waits, or calls back
+//!             into the machine. D2 without a valid lease no guild is served here.
+//! Limits      those of the machine and of the links.
+//! Not here    what a cluster is (`guildhall-cluster`), the bus and the lease store (`guildhall-bus`).
+
+mod ask;
+mod lease;
+mod link;
+mod receive;
+mod sink;
+
+pub use ask::Answering;
+pub(crate) use ask::Revocation;
+pub(crate) use sink::ClusterSink;
+
+use crate::{
+    Clock, RelaySink,
+    directory::Directory,
+    ids::worker_of,
+    mailbox::{CommandRequest, CreateRequest, Input, Mailbox},
+};
+use guildhall_bus::{Bus, Key, KeyValue, KvError, Subject};
+use guildhall_cluster::{
+    Cluster, Creation, DirectoryChange, GuildInput, Incarnation, LeaseTimes, NodeNumber, NodeRecord, NodeState, Origin,
+    Output, OwnerOp, OwnerRecord, OwnerResult, PeerMessage, Pushed, RequestId,
+};
+use guildhall_guild::Refusal;
+use guildhall_guild_protocol::{PartitionId, ToRelay};
+use guildhall_model::GuildId;
+use guildhall_stdx::Instant;
+use link::Link;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+use tokio::{
+    runtime::Handle,
+    sync::{Notify, oneshot, watch},
+};
+
+/// This node's place in a cluster.
+#[derive(Clone, Debug)]
+pub struct MembershipOptions {
+    /// Name for people.
+    pub node_name: String,
+    /// URL at which clients and other nodes reach it.
+    pub url: String,
+    /// Share of the guilds, at least 1.
+    pub weight: u32,
+    /// Time after which the other nodes take over the guilds of a node that is gone, at least 500 ms.
+    pub lease_ms: u64,
+    /// Version of the program.
+    pub version: String,
+}
+
+/// Why a node cannot join.
+#[derive(Debug, thiserror::Error)]
+pub enum JoinError {
+    /// The lease store did not answer.
+    #[error("the lease store cannot be used: {0}")]
+    LeaseStore(KvError),
+    /// All numbers are taken.
+    #[error("the cluster has {} nodes already, and no more can join", NodeNumber::NODES_MAX)]
+    Full,
+}
+
+/// State of a node in the cluster, for reports.
+#[derive(Clone, Debug)]
+pub struct NodeReport {
+    pub number: u8,
+    pub record: NodeRecord,
+    /// Whether it is the node that made the report.
+    pub is_own: bool,
+    /// Messages that wait to be sent to it; none for the own node.
+    pub waiting: Option<usize>,
+    /// Frames and bytes sent to it since it is known.
+    pub frames: u64,
+    pub bytes: u64,
+    /// Messages to it that were dropped.
+    pub dropped: u64,
+}
+
+/// State of the cluster as this node knows it.
+#[derive(Clone, Debug)]
+pub struct ClusterReport {
+    /// Ascending.
+    pub nodes: Vec<NodeReport>,
+    /// Whether this node's lease is valid.
+    pub is_serving: bool,
+    /// Guilds that this node owns.
+    pub guilds_here: usize,
+    /// Requests of this node that other nodes carry out now.
+    pub requests_elsewhere: usize,
+}
+
+/// What the membership needs of its node.
+struct Parts {
+    mailboxes: Vec<Arc<Mailbox>>,
+    directory: Arc<Directory>,
+    local: Arc<dyn RelaySink>,
+}
+
+/// A node that has joined a cluster. Its tasks end with `leave`, or with the runtime.
+pub struct Membership {
+    number: NodeNumber,
+    bus: Arc<dyn Bus>,
+    kv: Arc<dyn KeyValue>,
+    clock: Arc<dyn Clock>,
+    runtime: Handle,
+    machine: Mutex<Cluster>,
+    /// Read by guild workers for each message to another node's relay.
+    links: RwLock<BTreeMap<NodeNumber, Arc<Link>>>,
+    callers: Mutex<HashMap<RequestId, oneshot::Sender<crate::mailbox::Answer>>>,
+    next_request: AtomicU64,
+    parts: OnceLock<Parts>,
+    timer: Notify,
+    handlers: ask::Handlers,
+    /// Called after the node joined again: what it knew of tokens and keys may be out of date.
+    on_rejoin: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    lease: lease::Keeper,
+    /// True once the node's number belongs to another node: the process has to end.
+    is_lost: watch::Sender<bool>,
+}
+
+impl Membership {
+    /// Takes the smallest free number. The node takes no guilds before `activate`.
+    ///
+    /// # Errors
+    /// `LeaseStore`, `Full`.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub async fn join(
+        options: MembershipOptions,
+        bus: Arc<dyn Bus>,
+        kv: Arc<dyn KeyValue>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<Self>, JoinError> {
+        let record = NodeRecord {
+            name: options.node_name.clone(),
+            incarnation: new_incarnation(),
+            url: options.url.clone(),
+            weight: options.weight,
+            state: NodeState::Joining,
+            version: options.version.clone(),
+        };
+        let times = LeaseTimes::of(options.lease_ms);
+        let (number, lease) = lease::take_number(&*kv, &*clock, times, &record).await?;
+        tracing::info!(number = number.0, name = options.node_name, "joined the cluster");
+        let membership = Arc::new(Self {
+            number,
+            bus,
+            kv,
+            clock,
+            runtime: Handle::current(),
+            machine: Mutex::new(Cluster::new(number, record)),
+            links: RwLock::default(),
+            callers: Mutex::default(),
+            next_request: AtomicU64::new(u64::from_le_bytes(crate::tokens::random_bytes())),
+            parts: OnceLock::new(),
+            timer: Notify::new(),
+            handlers: ask::Handlers::default(),
+            on_rejoin: OnceLock::new(),
+            lease,
+            is_lost: watch::Sender::new(false),
+        });
+        Ok(membership)
+    }
+
+    /// This node's number.
+    #[must_use]
+    pub fn number(&self) -> NodeNumber {
+        self.number
+    }
+
+    /// Turns true when another node has this one's number: nothing of this process may act any more.
+    #[must_use]
+    pub fn lost(&self) -> watch::Receiver<bool> {
+        self.is_lost.subscribe()
+    }
+
+    /// Begins to serve: the node's parts exist.
+    pub(crate) fn start(
+        self: &Arc<Self>,
+        mailboxes: Vec<Arc<Mailbox>>,
+        directory: Arc<Directory>,
+        local: Arc<dyn RelaySink>,
+    ) {
+        let is_first = self.parts.set(Parts { mailboxes, directory, local }).is_ok();
+        assert!(is_first, "a membership belongs to one node");
+        self.runtime.spawn(receive::run(self.clone()));
+        self.runtime.spawn(ask::run(self.clone()));
+        self.runtime.spawn(lease::watch(self.clone()));
+        self.runtime.spawn(lease::keep(self.clone()));
+        self.runtime.spawn(run_timer(self.clone()));
+        self.with(|machine, now| machine.set_serving(now, true));
+    }
+
+    /// Sets what is called after the node has joined again. Once.
+    pub(crate) fn on_rejoin(&self, call: impl Fn() + Send + Sync + 'static) {
+        assert!(self.on_rejoin.set(Box::new(call)).is_ok(), "a membership belongs to one node");
+    }
+
+    /// Takes guilds from now on.
+    pub fn activate(&self) {
+        self.lease.set_state(NodeState::Active);
+    }
+
+    /// Takes no more guilds, before it leaves.
+    pub fn drain(&self) {
+        self.lease.set_state(NodeState::Draining);
+    }
+
+    /// Gives the number back: other nodes take over the guilds at once. Call it when the guilds have ended.
+    pub async fn leave(&self) {
+        self.lease.leave(&*self.kv, self.number).await;
+        for link in self.links.read().unwrap_or_else(PoisonError::into_inner).values() {
+            link.close();
+        }
+    }
+
+    /// The cluster as this node knows it.
+    #[must_use]
+    pub fn report(&self) -> ClusterReport {
+        let machine = self.lock();
+        let links = self.links.read().unwrap_or_else(PoisonError::into_inner);
+        let of_peer = |(number, record): (NodeNumber, &NodeRecord)| {
+            let link = links.get(&number);
+            NodeReport {
+                number: number.0,
+                record: record.clone(),
+                is_own: false,
+                waiting: link.map(|link| link.len()),
+                frames: link.map_or(0, |link| link.counts.frames.load(Relaxed)),
+                bytes: link.map_or(0, |link| link.counts.bytes.load(Relaxed)),
+                dropped: link.map_or(0, |link| link.counts.dropped.load(Relaxed)),
+            }
+        };
+        let mut nodes: Vec<NodeReport> = machine.peers().map(of_peer).collect();
+        nodes.push(NodeReport {
+            number: self.number.0,
+            record: machine.record().clone(),
+            is_own: true,
+            waiting: None,
+            frames: 0,
+            bytes: 0,
+            dropped: 0,
+        });
+        nodes.sort_by_key(|node| node.number);
+        ClusterReport {
+            nodes,
+            is_serving: machine.is_serving(),
+            guilds_here: machine.guilds_here(),
+            requests_elsewhere: machine.asked_count(),
+        }
+    }
+
+    /// Whether this node's lease is valid.
+    #[must_use]
+    pub fn is_serving(&self) -> bool {
+        self.lock().is_serving()
+    }
+
+    /// The owner of a guild, if this node knows it.
+    #[must_use]
+    pub fn owner_of(&self, guild_id: GuildId) -> Option<NodeNumber> {
+        self.lock().owner_of(guild_id)
+    }
+
+    /// The owner of a guild. Where this node has nothing to do with the guild, the lease store says it; none if that has no
+    /// node that lives.
+    pub async fn find_owner(&self, guild_id: GuildId) -> Option<NodeNumber> {
+        if let Some(owner) = self.owner_of(guild_id) {
+            return Some(owner);
+        }
+        let OwnerResult::Found(Some((record, _))) = access_owner(&*self.kv, guild_id, OwnerOp::Read).await else {
+            return None;
+        };
+        let machine = self.lock();
+        let own = (machine.number(), machine.record());
+        let mut nodes = machine.peers().chain([own]);
+        nodes
+            .any(|(number, node)| number == record.node && node.incarnation == record.incarnation)
+            .then_some(record.node)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Cluster> {
+        self.machine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs `input` on the machine, and carries out what follows (D1).
+    fn with<R>(self: &Arc<Self>, input: impl FnOnce(&mut Cluster, Instant) -> R) -> R {
+        let now = self.clock.now().instant;
+        let mut machine = self.lock();
+        let deadline = machine.next_deadline();
+        let result = input(&mut machine, now);
+        while let Some(output) = machine.poll_output() {
+            self.carry_out(&mut machine, now, output);
+        }
+        if machine.next_deadline() != deadline {
+            self.timer.notify_one();
+        }
+        result
+    }
+
+    fn carry_out(self: &Arc<Self>, machine: &mut Cluster, now: Instant, output: Output) {
+        let Some(parts) = self.parts.get() else { return };
+        match output {
+            Output::Send { to, message } => {
+                if let Some(link) = self.link(to) {
+                    link.push(message);
+                }
+            }
+            Output::Begin { to, stream } => self.begin_link(machine.record().incarnation, to, stream),
+            Output::Open { to, stream } => {
+                if let Some(link) = self.link(to) {
+                    link.open(stream);
+                }
+            }
+            Output::End { to } => {
+                if let Some(link) = self.links.write().unwrap_or_else(PoisonError::into_inner).remove(&to) {
+                    link.close();
+                }
+            }
+            Output::Owner { guild_id, op } => {
+                let membership = self.clone();
+                self.runtime.spawn(async move {
+                    let result = access_owner(&*membership.kv, guild_id, op).await;
+                    membership.with(|machine, now| machine.handle_owner(now, guild_id, result));
+                });
+            }
+            Output::ToGuild { guild_id, origin, input } => self.to_guild(machine, now, guild_id, origin, input),
+            Output::ToRelay(message) => {
+                let (guild_id, relay) = (message.guild_id, message.relay);
+                if parts.local.try_deliver(relay.partition, message).is_err() {
+                    machine.refused_message(now, guild_id, relay);
+                }
+            }
+            Output::ForgetRelays { of } => {
+                parts.mailboxes.iter().for_each(|mailbox| mailbox.forget_relays(of.0));
+            }
+            Output::Release { guild_id } => mailbox_of(parts, guild_id).release_guild(guild_id),
+            Output::Answer { request, answer } => {
+                if let Some(caller) = self.callers().remove(&request) {
+                    // The caller may have stopped waiting.
+                    let _ = caller.send(answer);
+                }
+            }
+            Output::Users(published) => parts.local.publish_to_users(&published),
+            Output::Joined { user_id, guild_id } => parts.local.announce_joined(user_id, guild_id),
+            Output::UserChanged(user) => {
+                parts.directory.apply(DirectoryChange::User(user.id));
+                parts.local.announce_user(&user);
+            }
+            Output::Changed(changes) => changes.into_iter().for_each(|change| parts.directory.apply(change)),
+        }
+    }
+
+    fn callers(&self) -> MutexGuard<'_, HashMap<RequestId, oneshot::Sender<crate::mailbox::Answer>>> {
+        self.callers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn link(&self, to: NodeNumber) -> Option<Arc<Link>> {
+        self.links.read().unwrap_or_else(PoisonError::into_inner).get(&to).cloned()
+    }
+
+    fn begin_link(&self, own: Incarnation, to: NodeNumber, stream: u64) {
+        let mut links = self.links.write().unwrap_or_else(PoisonError::into_inner);
+        // A new membership of this node sends as another sender, in a task of its own.
+        if let Some(link) = links.get(&to).filter(|link| link.own != own) {
+            link.close();
+            links.remove(&to);
+        }
+        let link = links.entry(to).or_insert_with(|| {
+            let link = Arc::new(Link::new(own));
+            let Some(subject) = subject_of(to) else { return link };
+            self.runtime.spawn(link::run(link.clone(), self.bus.clone(), (to, subject)));
+            link
+        });
+        link.begin(stream);
+    }
+
+    /// Passes an input to a guild of this node.
+    fn to_guild(
+        self: &Arc<Self>,
+        machine: &mut Cluster,
+        now: Instant,
+        guild_id: GuildId,
+        origin: Origin,
+        input: GuildInput,
+    ) {
+        let Some(parts) = self.parts.get() else { return };
+        let mailbox = mailbox_of(parts, guild_id);
+        let request = input.request();
+        let answer = || match (origin, request) {
+            (Origin::Own, Some(request)) => self.callers().remove(&request),
+            (Origin::Peer(_), Some(request)) => {
+                let (sender, receiver) = oneshot::channel();
+                let membership = self.clone();
+                self.runtime.spawn(async move {
+                    let answer = receiver.await.unwrap_or(Err(Refusal::Unavailable));
+                    membership.with(|machine, _| machine.answered(origin, request, answer));
+                });
+                Some(sender)
+            }
+            (_, None) => None,
+        };
+        let pushed = match &input {
+            GuildInput::Command { actor, command, .. } => match answer() {
+                Some(answer) => {
+                    let (actor, command) = (*actor, (**command).clone());
+                    let request = CommandRequest { actor, command, answer, loads_count: 0 };
+                    // The sender that is dropped with it answers `Unavailable`.
+                    drop(mailbox.try_push(guild_id, Input::Command(request)));
+                    Ok(())
+                }
+                None => Ok(()),
+            },
+            GuildInput::Create { creation, .. } => match answer() {
+                Some(answer) => {
+                    drop(mailbox.try_push(guild_id, Input::Create(creation.clone().into(), answer)));
+                    Ok(())
+                }
+                None => Ok(()),
+            },
+            GuildInput::Relay(message) => mailbox.try_push(guild_id, Input::Relay(message.clone())),
+            GuildInput::Reset { relay, epoch } => {
+                mailbox.try_push(guild_id, Input::Reset { relay: *relay, epoch: *epoch })
+            }
+        };
+        if pushed.is_err() {
+            machine.refused_input(now, guild_id, origin, &input);
+        }
+    }
+
+    // ── for the node ─────────────────────────────────────────────────────────────────────────────
+
+    /// Passes an input of this node to its guild, wherever that is.
+    ///
+    /// # Errors
+    /// Returns the input if there is no room.
+    pub(crate) fn push(self: &Arc<Self>, mailbox: &Mailbox, guild_id: GuildId, input: Input) -> Result<(), Input> {
+        match input {
+            // Under the lock: a release of the guild must not come in between.
+            Input::Relay(message) => {
+                self.with(|machine, now| match machine.push(now, guild_id, GuildInput::Relay(message)) {
+                    Pushed::Taken => Ok(()),
+                    Pushed::Here(GuildInput::Relay(message)) => mailbox.try_push(guild_id, Input::Relay(message)),
+                    Pushed::Full(GuildInput::Relay(message)) => Err(Input::Relay(message)),
+                    Pushed::Here(_) | Pushed::Full(_) => unreachable!("the machine returns the input that was pushed"),
+                })
+            }
+            Input::Command(_) | Input::Create(..) => {
+                let input = {
+                    let machine = self.lock();
+                    if machine.is_here(guild_id) {
+                        return mailbox.try_push(guild_id, input);
+                    }
+                    input
+                };
+                self.push_request(mailbox, guild_id, input);
+                Ok(())
+            }
+            Input::Reset { .. } | Input::Release | Input::ForgetRelays(_) => mailbox.try_push(guild_id, input),
+        }
+    }
+
+    fn new_request(&self, answer: oneshot::Sender<crate::mailbox::Answer>) -> RequestId {
+        let request = RequestId(self.next_request.fetch_add(1, Relaxed));
+        self.callers().insert(request, answer);
+        request
+    }
+
+    fn push_request(self: &Arc<Self>, mailbox: &Mailbox, guild_id: GuildId, input: Input) {
+        let input = match input {
+            Input::Command(CommandRequest { actor, command, answer, .. }) => {
+                let (request, command) = (self.new_request(answer), Box::new(command));
+                GuildInput::Command { request, actor, command }
+            }
+            Input::Create(create, answer) => {
+                GuildInput::Create { request: self.new_request(answer), creation: create.into() }
+            }
+            Input::Relay(_) | Input::Reset { .. } | Input::Release | Input::ForgetRelays(_) => return,
+        };
+        self.with(|machine, now| {
+            let (input, is_here) = match machine.push(now, guild_id, input) {
+                Pushed::Taken => return,
+                Pushed::Here(input) => (input, true),
+                Pushed::Full(input) => (input, false),
+            };
+            let Some(answer) = input.request().and_then(|request| self.callers().remove(&request)) else { return };
+            // What cannot be passed on is dropped with its sender, which answers `Unavailable`.
+            match input {
+                GuildInput::Command { actor, command, .. } if is_here => {
+                    let request = CommandRequest { actor, command: *command, answer, loads_count: 0 };
+                    drop(mailbox.try_push(guild_id, Input::Command(request)));
+                }
+                GuildInput::Create { creation, .. } if is_here => {
+                    drop(mailbox.try_push(guild_id, Input::Create(creation.into(), answer)));
+                }
+                _ => {}
+            }
+        });
+    }
+
+    pub(crate) fn try_send_to_relay(&self, partition: PartitionId, message: ToRelay) -> Result<(), ToRelay> {
+        match self.links.read().unwrap_or_else(PoisonError::into_inner).get(&NodeNumber(partition.node())) {
+            Some(link) => link.try_push_relay(message),
+            // The node has left: its relays are about to be forgotten.
+            None => Err(message),
+        }
+    }
+
+    /// Sends a message to every other node, in the order of the calls.
+    pub fn send_to_all(self: &Arc<Self>, message: &PeerMessage) {
+        self.with(|machine, _| machine.broadcast(message));
+    }
+
+    /// Another node claimed a guild that this one served.
+    pub(crate) fn release(self: &Arc<Self>, guild_id: GuildId) {
+        self.with(|machine, now| machine.release(now, guild_id));
+    }
+}
+
+fn mailbox_of(parts: &Parts, guild_id: GuildId) -> &Mailbox {
+    &parts.mailboxes[worker_of(guild_id, parts.mailboxes.len())]
+}
+
+/// Subject of messages to a node.
+fn subject_of(number: NodeNumber) -> Option<Subject> {
+    Subject::new(&format!("node.{number}"))
+}
+
+fn new_incarnation() -> Incarnation {
+    Incarnation(u64::from_le_bytes(crate::tokens::random_bytes()))
+}
+
+async fn run_timer(membership: Arc<Membership>) {
+    loop {
+        let deadline = membership.lock().next_deadline();
+        let now = membership.clock.now().instant;
+        match deadline {
+            Some(at) if at <= now => membership.with(Cluster::handle_timer),
+            Some(at) => {
+                let pause = std::time::Duration::from_millis(at.ms_since(now).max(1));
+                // Woken or not, the deadline is read again.
+                let _ = tokio::time::timeout(pause, membership.timer.notified()).await;
+            }
+            None => membership.timer.notified().await,
+        }
+    }
+}
+
+async fn access_owner(kv: &dyn KeyValue, guild_id: GuildId, op: OwnerOp) -> OwnerResult {
+    let Some(key) = Key::new(&format!("guilds.{guild_id}")) else { return OwnerResult::Away };
+    let write = |record: OwnerRecord| serde_json::to_vec(&record).unwrap_or_default().into();
+    let written = match op {
+        OwnerOp::Read => match kv.get(&key).await {
+            Ok(None) => return OwnerResult::Found(None),
+            Ok(Some(entry)) => {
+                // A record that nobody can read is replaced.
+                let record = serde_json::from_slice(&entry.value)
+                    .unwrap_or(OwnerRecord { node: NodeNumber(u8::MAX), incarnation: Incarnation(0) });
+                return OwnerResult::Found(Some((record, entry.revision.0)));
+            }
+            Err(error) => Err(error),
+        },
+        OwnerOp::Create(record) => kv.create(&key, write(record), None).await,
+        OwnerOp::Replace(record, revision) => {
+            kv.update(&key, write(record), guildhall_bus::Revision(revision), None).await
+        }
+    };
+    match written {
+        Ok(_) => OwnerResult::Written,
+        Err(KvError::Exists { .. } | KvError::Conflict) => OwnerResult::Conflict,
+        Err(error) => {
+            tracing::debug!(%guild_id, %error, "the owner of a guild cannot be read or written");
+            OwnerResult::Away
+        }
+    }
+}
+
+impl From<Creation> for CreateRequest {
+    fn from(creation: Creation) -> Self {
+        match creation {
+            Creation::Guild(new) => Self::Guild(new),
+            Creation::Direct(new) => Self::Direct(new),
+        }
+    }
+}
+
+impl From<CreateRequest> for Creation {
+    fn from(create: CreateRequest) -> Self {
+        match create {
+            CreateRequest::Guild(new) => Self::Guild(new),
+            CreateRequest::Direct(new) => Self::Direct(new),
+        }
+    }
+}

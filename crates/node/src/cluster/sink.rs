@@ -1,0 +1,53 @@
+//! Sink: guilds' messages to relays of this node and of others.
+
+use super::Membership;
+use crate::RelaySink;
+use guildhall_cluster::{DirectoryChange, PeerMessage};
+use guildhall_guild_protocol::{PartitionId, Published, ToRelay};
+use guildhall_model::{GuildId, User, UserId};
+use std::sync::Arc;
+
+/// `RelaySink` of a node in a cluster.
+pub(crate) struct ClusterSink {
+    pub(crate) local: Arc<dyn RelaySink>,
+    pub(crate) membership: Arc<Membership>,
+}
+
+impl RelaySink for ClusterSink {
+    fn try_deliver(&self, partition: PartitionId, message: ToRelay) -> Result<(), ToRelay> {
+        if partition.node() == self.membership.number().0 {
+            self.local.try_deliver(partition, message)
+        } else {
+            self.membership.try_send_to_relay(partition, message)
+        }
+    }
+
+    fn announce_joined(&self, user_id: UserId, guild_id: GuildId) {
+        self.local.announce_joined(user_id, guild_id);
+        self.membership.send_to_all(&PeerMessage::Joined { user_id, guild_id });
+    }
+
+    fn publish_to_users(&self, published: &Arc<Published>) {
+        self.local.publish_to_users(published);
+        self.membership.send_to_all(&PeerMessage::Users(published.clone()));
+    }
+
+    fn may_publish_to_users(&self) -> bool {
+        self.local.may_publish_to_users()
+    }
+
+    fn announce_user(&self, user: &Arc<User>) {
+        self.local.announce_user(user);
+        self.membership.send_to_all(&PeerMessage::UserChanged(user.clone()));
+    }
+
+    fn changed(&self, changes: &[DirectoryChange]) {
+        if !changes.is_empty() {
+            self.membership.send_to_all(&PeerMessage::Changed(changes.to_vec()));
+        }
+    }
+
+    fn fenced(&self, guild_id: GuildId) {
+        self.membership.release(guild_id);
+    }
+}

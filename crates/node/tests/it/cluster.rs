@@ -1,0 +1,257 @@
+//! Several nodes in one process, on the bus and the lease store of the process.
+
+use crate::support::{Listener, OWNER, Relays, SECRET, attach, bounded, message, new_guild};
+use guildhall_bus::{KeyValue, LocalBus, LocalKv, LocalOptions};
+use guildhall_guild::{Actor, Command, NewChannel, Refusal, Reply};
+use guildhall_guild_protocol::{PartitionId, RelayId, RelayMessage, SessionKey};
+use guildhall_model::{ChannelId, ChannelType, GuildId, MessageId};
+use guildhall_node::{Clock, Membership, MembershipOptions, Node, NodeConfig, NodeLimits};
+use guildhall_stdx::Now;
+use guildhall_store::{MemoryStore, Store};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+use tokio::runtime::Runtime;
+
+/// The machine's clock.
+struct RealClock(Instant);
+
+impl Clock for RealClock {
+    fn now(&self) -> Now {
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        Now::new(self.0.elapsed().as_millis() as u64, unix.as_millis() as i64)
+    }
+}
+
+struct Site {
+    bus: Arc<LocalBus>,
+    kv: Arc<LocalKv>,
+    store: Arc<dyn Store>,
+    nodes: Vec<Option<Place>>,
+}
+
+/// One node, with a runtime of its own: dropping that is killing the node.
+struct Place {
+    node: Node,
+    membership: Arc<Membership>,
+    relays: Arc<Relays>,
+    runtime: Runtime,
+}
+
+const LEASE_MS: u64 = 1_000;
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.nodes.drain(..).flatten().for_each(|place| place.runtime.shutdown_background());
+    }
+}
+
+impl Site {
+    async fn new(nodes_count: usize) -> Self {
+        let bus = Arc::new(LocalBus::new(LocalOptions::default()));
+        let mut site =
+            Self { bus, kv: Arc::new(LocalKv::new()), store: Arc::new(MemoryStore::new()), nodes: Vec::new() };
+        for _ in 0..nodes_count {
+            site.add().await;
+        }
+        for place in site.nodes.iter().flatten() {
+            let membership = place.membership.clone();
+            until(move || membership.report().nodes.len() == nodes_count).await;
+        }
+        site
+    }
+
+    async fn add(&mut self) -> usize {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let clock: Arc<dyn Clock> = Arc::new(RealClock(Instant::now()));
+        let (bus, kv, store) = (self.bus.clone(), self.kv.clone(), self.store.clone());
+        let relays = Arc::new(Relays::default());
+        let local = relays.clone();
+        let options = MembershipOptions {
+            node_name: format!("node {}", self.nodes.len()),
+            url: String::new(),
+            weight: 1,
+            lease_ms: LEASE_MS,
+            version: String::new(),
+        };
+        let started = runtime.spawn(async move {
+            let membership = Membership::join(options, bus, kv, clock.clone()).await.unwrap();
+            let config = NodeConfig { guild_workers_count: 2, jwt_secret: SECRET.to_vec(), worker_mailbox_max: 10_000 };
+            let node = Node::start_as(config, NodeLimits::default(), store, clock, local, Some(membership.clone()));
+            membership.activate();
+            (node, membership)
+        });
+        let (node, membership) = started.await.unwrap();
+        self.nodes.push(Some(Place { node, membership, relays, runtime }));
+        self.nodes.len() - 1
+    }
+
+    fn place(&self, index: usize) -> &Place {
+        self.nodes[index].as_ref().expect("it was not killed")
+    }
+
+    /// Nothing of it runs any more, and nobody is told.
+    fn kill(&mut self, index: usize) {
+        self.nodes[index].take().expect("it was not killed").runtime.shutdown_background();
+    }
+
+    /// A guild that `owner` owns, and a channel in it: made through another node.
+    async fn guild_of(&self, owner: usize, through: usize) -> (GuildId, ChannelId) {
+        for n in 0..200_u64 {
+            let guild_id = GuildId::new((1_700_000_000_000 << 22) + (n << 12));
+            let node = &self.place(through).node;
+            bounded(node.create_guild(new_guild(guild_id.get(), OWNER))).await.unwrap();
+            if self.place(through).membership.owner_of(guild_id) == Some(self.place(owner).membership.number()) {
+                return (guild_id, self.channel(guild_id, through).await);
+            }
+        }
+        panic!("no guild of 200 came to node {owner}");
+    }
+
+    async fn channel(&self, guild_id: GuildId, through: usize) -> ChannelId {
+        let new = NewChannel {
+            name: "general".to_owned(),
+            kind: ChannelType::Text,
+            topic: None,
+            parent_id: None,
+            position: None,
+            overwrites: Vec::new(),
+            user_limit: 0,
+        };
+        let command = Command::CreateChannel(Box::new(new));
+        match bounded(self.place(through).node.command(guild_id, Actor::System, command)).await.unwrap() {
+            Reply::Channel(channel) => channel.id,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn say(
+        &self,
+        through: usize,
+        guild_id: GuildId,
+        channel_id: ChannelId,
+        text: &str,
+    ) -> Result<MessageId, Refusal> {
+        let command = message(channel_id, text);
+        match bounded(self.place(through).node.command(guild_id, Actor::User(OWNER), command)).await? {
+            Reply::Message(reply) => Ok(reply.message.id),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A relay of a node that subscribes to a guild.
+    fn listen(&self, at: usize, guild_id: GuildId) -> Listener {
+        let place = self.place(at);
+        let partition = PartitionId::of_node(place.membership.number().0, 0);
+        let listener = Listener::new(place.relays.clone(), guild_id, RelayId::first(partition));
+        place.node.try_send_to_guild(guild_id, listener.subscribe()).expect("there is room");
+        listener
+    }
+
+    /// Says something until the guild is served: whether it was, in time.
+    async fn say_until_served(&self, through: usize, guild_id: GuildId, channel_id: ChannelId) -> Duration {
+        let begun = Instant::now();
+        while self.say(through, guild_id, channel_id, "is anybody there?").await.is_err() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        begun.elapsed()
+    }
+}
+
+async fn until(mut is_so: impl FnMut() -> bool) {
+    bounded(async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_reach_the_owner_from_every_node() {
+    let site = Site::new(3).await;
+    let (guild_id, channel_id) = site.guild_of(2, 0).await;
+    let mut ids = Vec::new();
+    for n in 0..30 {
+        ids.push(site.say(n % 3, guild_id, channel_id, &n.to_string()).await.unwrap());
+    }
+    assert!(ids.is_sorted_by(|a, b| a < b), "one guild made them: {ids:?}");
+    let numbers: Vec<_> = site.nodes.iter().flatten().map(|place| place.membership.owner_of(guild_id)).collect();
+    assert_eq!(numbers, [Some(site.place(2).membership.number()); 3]);
+    // A refusal of the guild comes back as one.
+    let unknown = site.say(1, guild_id, ChannelId::new(7), "hm").await;
+    assert_eq!(unknown, Err(Refusal::UnknownChannel));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn relays_of_every_node_get_the_same_events_in_order() {
+    let site = Site::new(3).await;
+    let (guild_id, channel_id) = site.guild_of(1, 0).await;
+    let mut listeners: Vec<Listener> = (0..3).map(|at| site.listen(at, guild_id)).collect();
+    for listener in &mut listeners {
+        assert!(!listener.snapshot().await);
+    }
+    // A session of another node attaches.
+    let session = SessionKey { relay: listeners[0].relay, slot: 3, generation: 1 };
+    site.place(0).node.try_send_to_guild(guild_id, attach(session, OWNER)).unwrap();
+    let attached = listeners[0].next().await;
+    assert!(
+        matches!(&attached, RelayMessage::Attached { session: of, view: Some(_) } if *of == session),
+        "{attached:?}"
+    );
+    let mut said = Vec::new();
+    for n in 0..50 {
+        said.push((site.say(n % 3, guild_id, channel_id, &n.to_string()).await.unwrap(), n.to_string()));
+    }
+    for listener in &mut listeners {
+        for expected in &said {
+            assert_eq!(listener.said().await, *expected);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_owner_is_replaced_and_relays_are_reset() {
+    let mut site = Site::new(3).await;
+    let (guild_id, channel_id) = site.guild_of(1, 0).await;
+    let mut listener = site.listen(0, guild_id);
+    listener.snapshot().await;
+    let before = site.say(2, guild_id, channel_id, "before").await.unwrap();
+    assert_eq!(listener.said().await.0, before);
+    site.kill(1);
+    let outage = site.say_until_served(2, guild_id, channel_id).await;
+    println!("served again after {outage:?}");
+    assert!(outage < Duration::from_secs(10), "{outage:?}");
+    listener.begins_again();
+    assert!(listener.snapshot().await, "the relay lost its stream, so its sessions begin again");
+    let after = site.say(0, guild_id, channel_id, "after").await.unwrap();
+    loop {
+        let (id, text) = listener.said().await;
+        if text == "after" {
+            break assert_eq!(id, after);
+        }
+    }
+    assert!(site.store.message(channel_id, before).await.unwrap().is_some(), "what was acknowledged is there");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_without_lease_store_stops_to_serve_in_time_and_comes_back() {
+    let site = Site::new(2).await;
+    let (guild_id, channel_id) = site.guild_of(1, 0).await;
+    let mut listener = site.listen(0, guild_id);
+    listener.snapshot().await;
+    site.kv.set_away(true);
+    let place = site.place(1);
+    let begun = Instant::now();
+    // While the lease lasts, the guild is served.
+    site.say(1, guild_id, channel_id, "still here").await.unwrap();
+    let membership = place.membership.clone();
+    until(move || !membership.report().is_serving).await;
+    assert!(begun.elapsed() < Duration::from_millis(LEASE_MS), "before others may take over");
+    site.kv.set_away(false);
+    site.say_until_served(1, guild_id, channel_id).await;
+    site.say_until_served(0, guild_id, channel_id).await;
+    let entry = site.kv.get(&guildhall_bus::Key::new(&format!("guilds.{guild_id}")).unwrap()).await.unwrap();
+    assert!(entry.is_some());
+}
