@@ -8,6 +8,7 @@
 //! Not here    how the parts talk to each other: `wiring`. Signals and exit codes: `main`.
 
 use crate::{
+    cluster::{self, ClusterGateway},
     config::{
         Allowed, AuthConfig, ChatMode, CodecConfig, Config, CreateAccounts, DashboardMode, DirectsFrom, ExpireSessions,
         GatewayUrl, HiddenForm, IoUring, Secret, StreamMode, TlsConfig, UploadMode, UsersPreset,
@@ -29,10 +30,11 @@ use crate::{
 };
 use axum::Router;
 use guildhall_api::{
-    ApiLimits, ApiState, AuditPruner, BackendRouters, ChatPage, Cookies, Files, FilesOptions, SessionEvents, Sweeper,
-    Unserved, UserPolicy, V1Limits, V1State, VisitorLimits, Visitors, backend_routers, chat_router,
+    ApiLimits, ApiState, AuditPruner, BackendRouters, ChatPage, Cookies, Files, FilesOptions, Gateway, SessionEvents,
+    Sweeper, Unserved, UserPolicy, V1Limits, V1State, VisitorLimits, Visitors, backend_routers, chat_router,
     dictionaries_router, files_router, ops_router, router,
 };
+use guildhall_bus::NatsError;
 use guildhall_codec::{CodecError, ContextPool, ContextStats, Dictionaries};
 use guildhall_guild::{GuildLimits, LinkRenewer, RenewLinks};
 use guildhall_guild_protocol::{HiddenChannels, PartitionId};
@@ -42,7 +44,7 @@ use guildhall_net::{
     RunningServer, Server, ServerConfig, SystemClock, serve_admin,
 };
 use guildhall_node::{
-    DirectLimits, DirectsWho, Node, NodeConfig, NodeLimits, Retention, SignOnAccounts, WritesStopped,
+    DirectLimits, DirectsWho, JoinError, Node, NodeConfig, NodeLimits, Retention, SignOnAccounts, WritesStopped,
 };
 use guildhall_partition::{PartitionConfig, StreamCodec};
 use guildhall_session::{LogLimits, Share};
@@ -170,6 +172,23 @@ pub enum StartError {
     /// The system returned no random bytes.
     #[error("the system returned no random bytes")]
     Randomness,
+    /// The servers of `cluster.nats_url`.
+    #[error("NATS ({url}) cannot be used")]
+    Nats {
+        /// Without passwords.
+        url: String,
+        #[source]
+        source: NatsError,
+    },
+    /// A cluster needs a database that all nodes reach.
+    #[error(
+        "cluster.nats_url is set, and the database is SQLite: set store.url to the PostgreSQL database of the cluster \
+         (`guildhall store copy` copies this one into it), or unset cluster.nats_url"
+    )]
+    ClusterStore,
+    /// The cluster does not take this node.
+    #[error("this node cannot join the cluster")]
+    Join(#[from] JoinError),
 }
 
 fn listen_hint(source: &io::Error) -> &'static str {
@@ -197,8 +216,14 @@ impl StartError {
             | Self::JwksUrl(_)
             | Self::Dictionaries(_)
             | Self::AccessLog { .. }
+            | Self::ClusterStore
             | Self::Codec(_) => true,
-            Self::Listen { .. } | Self::Files { .. } | Self::Partitions(_) | Self::Randomness => false,
+            Self::Listen { .. }
+            | Self::Files { .. }
+            | Self::Partitions(_)
+            | Self::Randomness
+            | Self::Nats { .. }
+            | Self::Join(_) => false,
         }
     }
 }
@@ -333,7 +358,9 @@ pub async fn assemble(config: &Config) -> Result<RunningNode, StartError> {
         zstd_upgraded_bytes = stats.zstd_upgraded.slot_bytes,
         "compression contexts",
     );
+    let membership = cluster::join(config, (local_addr, &gateway_url), clock).await?;
     let mut server_config = server_config(config, &gateway_url, places, contexts.clone())?;
+    server_config.node_number = membership.as_ref().map_or(0, |membership| membership.number().0);
     server_config.access = open_access_log(config, clock)?;
     let access = server_config.access.clone();
     server_config.certificates = tls.as_ref().map(|tls| tls.certificates.clone());
@@ -342,12 +369,13 @@ pub async fn assemble(config: &Config) -> Result<RunningNode, StartError> {
     let files = open_files_folder(config, &gateway_url, &store, clock).await?;
     let mut limits = node_limits(config);
     limits.guild.links = LinkRenewer(files.clone().map(|files| Arc::new(files) as Arc<dyn RenewLinks>));
-    let node = Node::start_with_limits(
+    let node = Node::start_as(
         node_config(config, jwt_secret),
         limits,
         store.clone(),
         Arc::new(NodeClock(clock)),
         Arc::new(PartitionSink(server.partitions())),
+        membership,
     );
 
     let issuers = issuers::start(&config.auth, &node).map_err(|(path, source)| StartError::Issuers { path, source })?;
@@ -397,14 +425,22 @@ pub async fn assemble(config: &Config) -> Result<RunningNode, StartError> {
         streams: streams_name(config),
         memory_bytes_max: config.codec.memory_bytes_max,
     });
+    let local = PartitionGateway(server.partitions());
+    let gateway: Arc<dyn Gateway> = match node.membership() {
+        Some(membership) => Arc::new(ClusterGateway::new(local, membership.clone())),
+        None => Arc::new(local),
+    };
     let backend_state = V1State {
         node: node.clone(),
-        gateway: Arc::new(PartitionGateway(server.partitions())),
+        gateway,
         session_events: session_events.clone(),
         reports: reports.clone(),
         clock: Arc::new(NodeClock(clock)),
         limits: v1_limits(config),
     };
+    if let Some(membership) = node.membership() {
+        cluster::drain_when_asked(membership, &reports);
+    }
     let cookies = if gateway_url.starts_with("wss:") { Cookies::Tls } else { Cookies::AnyHttp };
     let BackendRouters { v1: backends, dashboard } = backend_routers(backend_state, cookies);
     let dashboard = match config.server.dashboard {
@@ -519,6 +555,11 @@ fn readiness(is_ready: &AtomicBool, node: &Node, store: &dyn Store) -> Result<()
     if store.is_fenced() {
         return Err("another node has claimed the database: this one ends");
     }
+    if node.membership().is_some_and(|membership| !membership.is_serving()) {
+        return Err(
+            "the node's lease has ended, and it serves no guilds: NATS cannot be reached, or the process was paused",
+        );
+    }
     match node.writes_stopped() {
         Some(WritesStopped::Unreachable) => Err(AWAY),
         Some(WritesStopped::Full) => Err("the disk is full: writes are refused, reads continue"),
@@ -562,6 +603,7 @@ impl RunningNode {
         tokio::select! {
             () = self.server.failed() => {}
             () = database::fenced(&*self.store) => {}
+            () = cluster::lost(&self.node) => {}
         }
     }
 
@@ -572,6 +614,7 @@ impl RunningNode {
 
     /// From now on `/readyz` answers 200.
     pub fn set_ready(&self) {
+        self.node.membership().iter().for_each(|membership| membership.activate());
         self.ready.store(true, Ordering::Release);
     }
 
@@ -620,6 +663,7 @@ impl RunningNode {
     async fn stop_and_leave(self, is_sound: bool) -> bool {
         let DrainTimes { notice, total } = self.drain;
         self.ready.store(false, Ordering::Release);
+        self.node.membership().iter().for_each(|membership| membership.drain());
         self.reports.set_draining();
         drop(self.sampler);
         if self.server.conns_count() > 0 && !notice.is_zero() {
@@ -637,6 +681,10 @@ impl RunningNode {
         });
         let server = in_time(deadline, "the clients", letting_go).await.and_then(Result::ok);
         let guilds = in_time(deadline, "the guild workers", self.node.shut_down()).await.is_some();
+        if let Some(membership) = self.node.membership() {
+            // Before anything else ends: other nodes take over the guilds at once.
+            let _ = in_time(deadline, "the cluster", membership.leave()).await;
+        }
         let clients = match server {
             None => false,
             Some(server) => {
@@ -919,6 +967,7 @@ fn server_config(
     let connections_max = places.connections_max as usize;
     let deflate = deflate::policy(&config.deflate);
     Ok(ServerConfig {
+        node_number: 0,
         partitions_count,
         connections_max,
         io_uring,

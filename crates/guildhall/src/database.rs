@@ -5,8 +5,11 @@
 //!             file, a PostgreSQL store its database, and `lock_data_dir` the data directory otherwise.
 //! Not here    what the URLs mean: `config`.
 
-use crate::config::{Config, Database, DatabaseCheck, Synchronous};
-use guildhall_store::{DataDir, PostgresStore, SqliteOptions, SqliteStore, Store, StoreError};
+use crate::{
+    cluster,
+    config::{Config, Database, DatabaseCheck, Synchronous},
+};
+use guildhall_store::{DataDir, PostgresStore, Sharing, SqliteOptions, SqliteStore, Store, StoreError};
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
 /// Longest time that a start waits for the check of an SQLite database; a longer check continues in the background.
@@ -21,7 +24,13 @@ const FENCE_CHECKED_EVERY: Duration = Duration::from_secs(1);
 pub async fn open(config: &Config) -> Result<Arc<dyn Store>, StoreError> {
     Ok(match config.store.database() {
         Database::Sqlite(dir) => Arc::new(SqliteStore::open(dir, sqlite_options(config)).await?),
-        Database::Postgres(options) => Arc::new(PostgresStore::open(options.clone()).await?),
+        Database::Postgres(options) => {
+            let mut options = options.clone();
+            if let Some(name) = cluster::name(config) {
+                options.sharing = Sharing::Cluster { name: name.to_owned() };
+            }
+            Arc::new(PostgresStore::open(options).await?)
+        }
     })
 }
 

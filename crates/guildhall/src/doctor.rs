@@ -6,7 +6,8 @@
 //! Not here    clocks of other machines, which would need a network.
 
 use crate::{
-    config::{Config, Database, DatabaseCheck},
+    cluster,
+    config::{Config, Database, DatabaseCheck, UploadMode},
     disk::DiskUse,
     memory::MemoryReader,
     open_files, preflight, tls,
@@ -83,12 +84,31 @@ pub async fn examine(config: &Config) -> Vec<Finding> {
     findings.push(private(&config.store.dir));
     findings.extend(config.store.sqlite_dir().filter(|dir| *dir != config.store.dir).map(private));
     findings.extend(database(config).await);
+    findings.extend(cluster(config).await);
     findings.extend(files(config));
     findings.push(disk(config));
     findings.push(descriptors(config.server.connections_max));
     findings.extend(kernel());
     findings.push(memory(config));
     findings.extend(certificate(config));
+    findings
+}
+
+/// Whether NATS can be used, and what does not hold across nodes.
+async fn cluster(config: &Config) -> Vec<Finding> {
+    const WHAT: &str = "cluster";
+    let Some(url) = &config.cluster.nats_url else { return Vec::new() };
+    let mut findings = vec![match cluster::check_nats(config).await {
+        Ok(()) => fine(WHAT, format!("NATS at {} can be used", url.redacted())),
+        Err(error) => wrong(WHAT, chain(&error)),
+    }];
+    if config.uploads.mode == UploadMode::On {
+        findings.push(warning(
+            WHAT,
+            "uploads.mode is \"on\": files are in the folder of the node that took them. Give all nodes the same folder \
+             `files` in store.dir, or set uploads.mode to \"off\"",
+        ));
+    }
     findings
 }
 

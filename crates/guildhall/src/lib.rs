@@ -9,6 +9,7 @@
 pub mod assemble;
 pub mod backup;
 pub mod cli;
+pub mod cluster;
 pub mod config;
 pub mod database;
 mod deflate;

@@ -9,6 +9,7 @@
 //!             codec and encoding that was sent, whatever the number of clients.
 //! Not here    what is counted: `guildhall_partition::Counters`, `guildhall_net::PartitionState`, `Node`.
 
+mod cluster;
 mod exposition;
 mod loops;
 mod process;
@@ -27,7 +28,7 @@ use guildhall_accounting::{LoopReport, Reading};
 use guildhall_api::{Files, OTHER, Unserved};
 use guildhall_codec::{ContextPool, ContextStats};
 use guildhall_net::{AccessLog, HttpState, HttpWatch, PartitionState, Partitions};
-use guildhall_node::{CommitStats, Node, RetentionCounts};
+use guildhall_node::{ClusterReport, CommitStats, Node, RetentionCounts};
 use guildhall_partition::{Closes, Counters};
 use guildhall_stdx::Histogram;
 use guildhall_store::Store;
@@ -166,6 +167,7 @@ impl Metrics {
             is_sqlite: self.sqlite_dir.is_some(),
             is_away: self.store.is_away(),
             are_writes_stopped: self.node.are_writes_stopped(),
+            cluster: self.node.membership().map(|membership| membership.report()),
             retention: self.node.retention_counts(),
             files: self.files.as_ref().map(|files| (files.bytes(), files.bytes_max())),
             certificate_end_s: self.certificate.as_deref().and_then(tls::ends_at),
@@ -195,6 +197,8 @@ struct Snapshot {
     /// Unix seconds. None without TLS, or if it cannot be read.
     certificate_end_s: Option<i64>,
     are_writes_stopped: bool,
+    /// None for a node that is alone.
+    cluster: Option<ClusterReport>,
     retention: RetentionCounts,
     /// Bytes, and how many there may be.
     files: Option<(u64, u64)>,
@@ -219,6 +223,7 @@ impl Snapshot {
         self.deliveries(out, &sum, &latency)?;
         self.sent(out)?;
         self.guilds(out, &sum)?;
+        self.cluster(out)?;
         self.loops(out)?;
         self.compression(out, &sum)?;
         self.shared_match(out)

@@ -14,6 +14,7 @@ pub(crate) mod audit;
 pub(crate) mod caller;
 mod canonical;
 mod channels;
+mod cluster;
 mod delete_user;
 mod directs;
 mod document;
@@ -43,6 +44,7 @@ mod users;
 mod wording;
 
 pub use audit::AuditPruner;
+pub use cluster::DRAIN_QUESTION;
 pub use node::{ActionFault, NoReports, NodeReports, NodeState, Reloaded, SessionFilter};
 pub use session_events::SessionEvents;
 pub use sessions::{Gateway, NoGateway, SessionInfo, SessionPlace, SessionsPage};
@@ -313,6 +315,9 @@ fn routes() -> OpenApiRouter<Arc<V1>> {
         .routes(routes!(node::live))
         .routes(routes!(node::reload))
         .routes(routes!(node::drain))
+        .routes(routes!(cluster::state))
+        .routes(routes!(cluster::owner))
+        .routes(routes!(cluster::drain))
 }
 
 /// Status of the answer to a PUT.

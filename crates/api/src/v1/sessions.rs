@@ -153,7 +153,7 @@ pub(super) struct Which {
     #[param(value_type = Option<Snowflake>)]
     user_id: Option<Snowflake>,
     /// `next` of the previous page.
-    #[param(pattern = "^[0-9]{1,4}-[0-9]{1,9}$")]
+    #[param(pattern = "^[0-9]{1,5}-[0-9]{1,9}$")]
     after: Option<String>,
     /// Maximum number of sessions.
     #[param(minimum = 1, maximum = 1000)]

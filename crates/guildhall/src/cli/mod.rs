@@ -7,6 +7,7 @@
 //! Not here    signals and exit codes: `main`.
 
 mod backup;
+mod cluster;
 mod config;
 mod demo;
 mod dictionary;
@@ -85,6 +86,9 @@ pub enum Command {
     /// Watch a running node: loops, guilds, sessions, bandwidth
     #[command(after_long_help = top::HELP)]
     Top(top::TopArgs),
+    /// Show the nodes of a cluster, or stop one
+    #[command(after_long_help = cluster::HELP)]
+    Cluster(cluster::ClusterArgs),
     /// Copy a node's database and files to a new directory, also while the node runs
     #[command(after_long_help = backup::BACKUP_HELP)]
     Backup(backup::BackupArgs),
@@ -174,6 +178,7 @@ pub async fn run(
         Command::Import(args) => import::run(args, &environment).await,
         Command::Publish(args) => publish::run(args, &environment).await,
         Command::Top(args) => top::run(args, &environment, stop).await,
+        Command::Cluster(args) => cluster::run(args, &environment).await,
         Command::Backup(args) => backup::backup(args, environment).await,
         Command::Restore(args) => backup::restore(args, environment),
         Command::Store(args) => store::run(args, environment).await,

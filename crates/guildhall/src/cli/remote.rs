@@ -15,7 +15,7 @@ use bytes::Bytes;
 use clap::Args;
 use futures_util::StreamExt as _;
 use http_body_util::{BodyExt as _, Empty, Limited, StreamBody};
-use hyper::{Request, StatusCode, body::Frame, client::conn::http1::SendRequest, header};
+use hyper::{Method, Request, StatusCode, body::Frame, client::conn::http1::SendRequest, header};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use serde::de::DeserializeOwned;
@@ -234,6 +234,19 @@ impl Asking {
     /// # Errors
     /// The node cannot be reached or refuses the request, or the answer is not what was expected.
     pub async fn get<T: DeserializeOwned>(&mut self, path: &str) -> anyhow::Result<T> {
+        let body = self.request(Method::GET, path).await?;
+        serde_json::from_slice(&body).context("the answer is not that of a Guildhall node of this version")
+    }
+
+    /// Does what `POST path` does.
+    ///
+    /// # Errors
+    /// The node cannot be reached or refuses the request.
+    pub async fn post(&mut self, path: &str) -> anyhow::Result<()> {
+        self.request(Method::POST, path).await.map(drop)
+    }
+
+    async fn request(&mut self, method: Method, path: &str) -> anyhow::Result<Bytes> {
         let server = &self.remote.server;
         let kept = match self.sender.take() {
             Some(mut sender) => sender.ready().await.is_ok().then_some(sender),
@@ -248,7 +261,9 @@ impl Asking {
                 sender
             }
         };
-        let request = Request::get(path)
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
             .header(header::HOST, &server.authority)
             .header(header::AUTHORIZATION, format!("Bearer {}", self.key))
             .body(Empty::new())
@@ -257,11 +272,11 @@ impl Asking {
         let status = answer.status();
         let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
         let body = body.map_err(|error| anyhow!("the answer broke off: {error}"))?.to_bytes();
-        if status != StatusCode::OK {
+        if !status.is_success() {
             return Err(refusal(status, &body));
         }
         self.sender = Some(sender);
-        serde_json::from_slice(&body).context("the answer is not that of a Guildhall node of this version")
+        Ok(body)
     }
 }
 

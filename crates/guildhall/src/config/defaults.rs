@@ -175,3 +175,7 @@ pub const AUDIT_KEEP_DAYS: u32 = 90;
 pub fn log_level() -> LogFilter {
     LogFilter::parse("info").expect("`info` is a filter")
 }
+
+pub const CLUSTER_WEIGHT: u32 = 1;
+/// A killed node's guilds are served again within five seconds: this, and the time to load them.
+pub const CLUSTER_LEASE_MS: u32 = 3_000;

@@ -5,6 +5,7 @@
 use super::{
     Effective, Loaded, defaults,
     jwks::JwksUrl,
+    nats_url::NatsUrl,
     raw::RawConfig,
     store_url::StoreUrl,
     value::{
@@ -340,6 +341,26 @@ settings! {
         /// Of SQLite. Free bytes on the disk below which the node refuses writes (503); reads continue. It accepts
         /// writes again a quarter above.
         free_bytes_min: u64, 0..=1_125_899_906_842_624 => defaults::STORE_FREE_BYTES_MIN;
+    }
+    /// Several nodes as one gateway, on NATS and PostgreSQL (docs/cluster.md).
+    cluster: ClusterConfig {
+        /// Servers of NATS with JetStream, like "nats://host:4222" or "tls://host:4222", separated by commas. An account
+        /// goes before the host: "nats://user:password@host:4222" or "nats://token@host:4222". `store.url` has to name a
+        /// PostgreSQL database, the same on all nodes. Not set: this node is alone.
+        nats_url: Option<NatsUrl> => None;
+        /// A NATS credentials file, instead of an account in `nats_url`.
+        nats_credentials_file: Option<PathBuf> => None;
+        /// Root certificates for "tls://", PEM. Not set: those of the system.
+        nats_ca_file: Option<PathBuf> => None;
+        /// Name of the cluster, the same on all nodes: letters, digits, `-` and `_`. Clusters with different names can
+        /// share NATS. Not set: "guildhall".
+        name: Option<Text> => None;
+        /// Name of this node in reports and logs. Not set: the address of `server.listen`.
+        node_name: Option<Text> => None;
+        /// Share of the guilds: a node of weight 2 takes twice as many as one of weight 1.
+        weight: u32, 1..=1000 => defaults::CLUSTER_WEIGHT;
+        /// Time without a sign of life after which other nodes take over this node's guilds, milliseconds.
+        lease_ms: u32, 1000..=60_000 => defaults::CLUSTER_LEASE_MS;
     }
     /// Retention of messages.
     messages: MessagesConfig {

@@ -1,0 +1,154 @@
+//! `guildhall cluster`: the nodes of a cluster, the owner of a guild, and the drain of a node.
+
+use super::{Failure, remote::Remote, say};
+use clap::{Args, Subcommand};
+use guildhall_model::GuildId;
+use serde::Deserialize;
+use std::fmt::Write as _;
+
+pub(super) const HELP: &str = "\
+Examples:
+  # Which nodes are there, as the node on this machine knows them:
+  GUILDHALL_KEY=ghk_… guildhall cluster status
+  # Which node serves a guild:
+  guildhall cluster guild 1100000000000000001 --key-file top.key
+  # Take node 2 out: its guilds move, its clients reconnect, it ends:
+  guildhall cluster drain 2 --server http://10.0.0.5:8080
+
+`status` and `guild` need the scope `read`, `drain` the scope `write`.
+See docs/cluster.md.";
+
+/// Arguments of `cluster`.
+#[derive(Args, Debug)]
+pub struct ClusterArgs {
+    #[command(subcommand)]
+    command: ClusterCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ClusterCommand {
+    /// Print the nodes and this node's part
+    Status(Asked),
+    /// Print the node that serves a guild
+    Guild {
+        /// Id of the guild
+        guild: GuildId,
+        #[command(flatten)]
+        asked: Asked,
+    },
+    /// Stop a node: others take over its guilds
+    Drain {
+        /// Number of the node, as `status` prints it
+        node: u8,
+        #[command(flatten)]
+        asked: Asked,
+    },
+}
+
+#[derive(Args, Debug)]
+struct Asked {
+    #[command(flatten)]
+    remote: Remote,
+}
+
+#[derive(Debug, Deserialize)]
+struct Status {
+    nodes: Vec<Node>,
+    clustered: bool,
+    serving: bool,
+    guilds: usize,
+    requests_elsewhere: usize,
+}
+
+#[derive(Debug, Deserialize)]
+struct Node {
+    number: u8,
+    name: String,
+    url: String,
+    version: String,
+    state: String,
+    weight: u32,
+    own: bool,
+    waiting: Option<usize>,
+    dropped: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Owner {
+    node: Option<u8>,
+}
+
+pub(super) async fn run(args: ClusterArgs, environment: &[(String, String)]) -> Result<(), Failure> {
+    match args.command {
+        ClusterCommand::Status(Asked { remote }) => {
+            let status: Status = remote.asking(environment)?.get("/v1/cluster").await?;
+            say(&table(&status));
+        }
+        ClusterCommand::Guild { guild, asked: Asked { remote } } => {
+            let owner: Owner = remote.asking(environment)?.get(&format!("/v1/cluster/guilds/{guild}")).await?;
+            match owner.node {
+                Some(node) => say(&format!("node {node}\n")),
+                None => say("no node serves it now: the first who needs the guild has it served\n"),
+            }
+        }
+        ClusterCommand::Drain { node, asked: Asked { remote } } => {
+            remote.asking(environment)?.post(&format!("/v1/cluster/nodes/{node}/drain")).await?;
+            say(&format!("node {node} drains; `guildhall cluster status` shows when it has left\n"));
+        }
+    }
+    Ok(())
+}
+
+fn table(status: &Status) -> String {
+    if !status.clustered {
+        return "this node is alone: cluster.nats_url is not set\n".to_owned();
+    }
+    let mut text = format!(
+        "{:>4}  {:<20} {:<9} {:>6}  {:<10} {:>8} {:>8}  url\n",
+        "node", "name", "state", "weight", "version", "waiting", "dropped"
+    );
+    for node in &status.nodes {
+        let waiting = node.waiting.map_or_else(|| "-".to_owned(), |count| count.to_string());
+        let mark = if node.own { "*" } else { " " };
+        let Node { number, name, url, version, state, weight, dropped, .. } = node;
+        let _ = writeln!(
+            text,
+            "{number:>3}{mark}  {name:<20} {state:<9} {weight:>6}  {version:<10} {waiting:>8} {dropped:>8}  {url}"
+        );
+    }
+    let serving = if status.serving { "serves" } else { "has no valid lease, and serves none of" };
+    let _ = writeln!(
+        text,
+        "\n* this node {serving} {} guilds; {} of its requests are with other nodes",
+        status.guilds, status.requests_elsewhere
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_lines_up() {
+        let node = |number: u8, name: &str, own: bool| Node {
+            number,
+            name: name.to_owned(),
+            url: format!("ws://10.0.0.{number}:8080"),
+            version: "0.1.0".to_owned(),
+            state: "active".to_owned(),
+            weight: 1,
+            own,
+            waiting: (!own).then_some(7),
+            dropped: 0,
+        };
+        let nodes = vec![node(0, "berlin-1", true), node(12, "berlin-2", false)];
+        let status = Status { nodes, clustered: true, serving: true, guilds: 42, requests_elsewhere: 1 };
+        let text = table(&status);
+        let lines: Vec<&str> = text.lines().collect();
+        let at = lines[0].find("url").unwrap();
+        assert_eq!(lines[1].find("ws://"), Some(at), "{text}");
+        assert_eq!(lines[2].find("ws://"), Some(at), "{text}");
+        assert!(lines[4].starts_with("* this node serves 42 guilds"), "{text}");
+    }
+}

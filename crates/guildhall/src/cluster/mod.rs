@@ -1,0 +1,116 @@
+//! Cluster: joins this node to the one that the configuration names, on NATS.
+//!
+//! Owns        the options of NATS and of the membership; the sessions of all nodes (`sessions`).
+//! Not here    what a membership does: `guildhall-node`.
+
+mod sessions;
+
+pub use sessions::ClusterGateway;
+
+use crate::{
+    assemble::StartError,
+    config::{ClusterConfig, Config, Database, NatsUrl},
+    reports::Reports,
+    wiring::NodeClock,
+};
+use guildhall_api::{ActionFault, DRAIN_QUESTION, NodeReports as _};
+use guildhall_bus::{Bus, KeyValue, NatsBus, NatsCredentials, NatsKv, NatsOptions, NatsTls};
+use guildhall_net::SystemClock;
+use guildhall_node::{Membership, MembershipOptions, Node};
+use std::{net::SocketAddr, sync::Arc};
+
+/// Default of `cluster.name`.
+const NAME: &str = "guildhall";
+
+/// Name of the cluster that the configuration names; none: the node is alone.
+#[must_use]
+pub fn name(config: &Config) -> Option<&str> {
+    config.cluster.nats_url.as_ref()?;
+    Some(config.cluster.name.as_ref().map_or(NAME, |name| name.as_str()))
+}
+
+/// Joins the cluster. None: the configuration names none.
+///
+/// # Errors
+/// `Cluster`.
+pub async fn join(
+    config: &Config,
+    (listen, gateway_url): (SocketAddr, &str),
+    clock: SystemClock,
+) -> Result<Option<Arc<Membership>>, StartError> {
+    let Some((bus, kv)) = connect(config).await? else { return Ok(None) };
+    let cluster = &config.cluster;
+    let membership = MembershipOptions {
+        node_name: cluster.node_name.as_ref().map_or_else(|| listen.to_string(), |name| name.as_str().to_owned()),
+        url: gateway_url.to_owned(),
+        weight: cluster.weight,
+        lease_ms: cluster.lease_ms.into(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    let membership = Membership::join(membership, bus, kv, Arc::new(NodeClock(clock))).await?;
+    Ok(Some(membership))
+}
+
+/// Connects to NATS and opens the lease store, as a node does.
+///
+/// # Errors
+/// `ClusterStore`, `Nats`.
+pub async fn check_nats(config: &Config) -> Result<(), StartError> {
+    connect(config).await.map(drop)
+}
+
+/// None: the configuration names no cluster.
+async fn connect(config: &Config) -> Result<Option<(Arc<dyn Bus>, Arc<dyn KeyValue>)>, StartError> {
+    let Some(url) = &config.cluster.nats_url else { return Ok(None) };
+    if !matches!(config.store.database(), Database::Postgres(_)) {
+        return Err(StartError::ClusterStore);
+    }
+    let options = nats_options(&config.cluster, url, name(config));
+    let fault = |source| StartError::Nats { url: url.redacted(), source };
+    let bus: Arc<dyn Bus> = Arc::new(NatsBus::connect(&options).await.map_err(fault)?);
+    let kv: Arc<dyn KeyValue> = Arc::new(NatsKv::connect(&options).await.map_err(fault)?);
+    Ok(Some((bus, kv)))
+}
+
+fn nats_options(cluster: &ClusterConfig, url: &NatsUrl, name: Option<&str>) -> NatsOptions {
+    let credentials = match (&cluster.nats_credentials_file, url.account()) {
+        (Some(path), _) => NatsCredentials::CredsFile(path.clone()),
+        (None, Some((user, Some(password)))) => {
+            NatsCredentials::UserPassword { user: user.to_owned(), password: password.to_owned() }
+        }
+        (None, Some((token, None))) => NatsCredentials::Token(token.to_owned()),
+        (None, None) => NatsCredentials::None,
+    };
+    let ca = cluster.nats_ca_file.clone();
+    NatsOptions {
+        credentials,
+        tls: ca.map(|ca| NatsTls { ca: Some(ca), ..NatsTls::default() }),
+        name_prefix: name.unwrap_or(NAME).to_owned(),
+        client_name: cluster.node_name.as_ref().map_or(NAME, |name| name.as_str()).to_owned(),
+        ..NatsOptions::new(url.servers())
+    }
+}
+
+/// Completes when another node has this one's number: the process has to end.
+pub async fn lost(node: &Node) {
+    match node.membership() {
+        Some(membership) => drop(membership.lost().wait_for(|is_lost| *is_lost).await),
+        None => std::future::pending().await,
+    }
+}
+
+/// Other nodes may drain this one.
+pub fn drain_when_asked(membership: &Membership, reports: &Arc<Reports>) {
+    let reports = Arc::downgrade(reports);
+    membership.on_question(DRAIN_QUESTION, move |_| {
+        let reports = reports.upgrade();
+        Box::pin(async move {
+            let drained = match reports {
+                Some(reports) => reports.drain().await,
+                None => Err(ActionFault::Busy),
+            };
+            // Empty: it drains.
+            drained.err().map(|fault| fault.to_string().into_bytes()).unwrap_or_default()
+        })
+    });
+}

@@ -1,0 +1,27 @@
+//! Metrics of the cluster as this node sees it. A node that is alone is a cluster of one.
+
+use super::{Snapshot, Writer};
+use guildhall_node::{ClusterReport, NodeReport};
+use std::fmt;
+
+impl Snapshot {
+    pub(super) fn cluster(&self, out: &mut Writer<'_>) -> fmt::Result {
+        let alone = ClusterReport { nodes: Vec::new(), is_serving: true, guilds_here: 0, requests_elsewhere: 0 };
+        let report = self.cluster.as_ref().unwrap_or(&alone);
+        let sum = |of: fn(&NodeReport) -> u64| report.nodes.iter().map(of).sum();
+        let nodes = report.nodes.len().max(1) as u64;
+        out.gauge("cluster_nodes", "Nodes of the cluster that this node knows, itself included", nodes)?;
+        let help = "1 while this node may serve guilds, 0 while its lease has ended";
+        out.gauge("cluster_serving", help, report.is_serving.into())?;
+        let help = "Guilds that this node owns in its cluster; 0 for a node that is alone";
+        out.gauge("cluster_guilds", help, report.guilds_here as u64)?;
+        let help = "Requests of this node that other nodes carry out now";
+        out.gauge("cluster_requests_elsewhere", help, report.requests_elsewhere as u64)?;
+        let help = "Messages that wait to be sent to other nodes";
+        out.gauge("cluster_messages_waiting", help, sum(|node| node.waiting.unwrap_or(0) as u64))?;
+        out.counter("cluster_frames_sent", "Frames sent to nodes that are there now", sum(|node| node.frames))?;
+        out.counter("cluster_sent_bytes", "Bytes of these frames", sum(|node| node.bytes))?;
+        let help = "Messages to nodes that are there now which were dropped: relays begin again";
+        out.counter("cluster_messages_dropped", help, sum(|node| node.dropped))
+    }
+}
