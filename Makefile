@@ -5,7 +5,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .PHONY: help run chat chat-page dashboard dashboard-page deploy-test build check test tidy commits fmt lint doc wasm unit memcheck release deb package-test sim conformance \
 	packages conformance-setup conformance-libraries conformance-readers conformance-documents conformance-deflate \
-	conformance-backend-api conformance-metrics conformance-autobahn build-tests build-release build-memcheck build-fuzz \
+	conformance-backend-api conformance-metrics conformance-cluster cluster conformance-autobahn build-tests build-release build-memcheck build-fuzz \
 	build-bench fuzz bench picture clean tools tools-test
 
 CARGO ?= cargo
@@ -123,6 +123,14 @@ conformance-backend-api: tools-test build-release
 
 conformance-metrics: tools-test build-release
 	conformance/metrics/run --server $(BINARY)
+
+conformance-cluster: tools-test build-release ## Three nodes on NATS and PostgreSQL while things fail; needs both servers
+	conformance/cluster/run --server $(BINARY)
+
+cluster: tools ## Build, and run three nodes on this machine with NATS, PostgreSQL and the demo community
+	tools/nats-server --install > /dev/null
+	$(CARGO) build --release --locked -p guildhall
+	exec conformance/cluster/demo --server $(BINARY)
 
 deploy-test: build-release ## The files in deploy/ by their linters, and the alert rules by promtool
 	GUILDHALL=$(abspath $(BINARY)) deploy/test
