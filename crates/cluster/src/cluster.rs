@@ -113,7 +113,7 @@ pub enum Output {
 #[derive(Debug)]
 pub enum Pushed {
     /// The guild is served here: the caller passes it on by itself.
-    Here(GuildInput),
+    Local(GuildInput),
     /// It is on its way.
     Taken,
     /// There is no room.
@@ -151,7 +151,7 @@ impl Route {
 }
 
 enum Owner {
-    Here,
+    Local,
     Peer(NodeNumber),
     Unknown(Search),
 }
@@ -255,7 +255,7 @@ impl Cluster {
     #[must_use]
     pub fn owner_of(&self, guild_id: GuildId) -> Option<NodeNumber> {
         match self.routes.get(&guild_id)?.owner {
-            Owner::Here => Some(self.number),
+            Owner::Local => Some(self.number),
             Owner::Peer(number) => Some(number),
             Owner::Unknown(_) => None,
         }
@@ -270,7 +270,7 @@ impl Cluster {
     /// Guilds that this node owns.
     #[must_use]
     pub fn guilds_here(&self) -> usize {
-        self.routes.values().filter(|route| matches!(route.owner, Owner::Here)).count()
+        self.routes.values().filter(|route| matches!(route.owner, Owner::Local)).count()
     }
 
     /// Requests that other nodes carry out now.
@@ -310,7 +310,7 @@ impl Cluster {
             return;
         }
         let here: Vec<GuildId> =
-            self.routes.iter().filter(|(_, route)| matches!(route.owner, Owner::Here)).map(|(id, _)| *id).collect();
+            self.routes.iter().filter(|(_, route)| matches!(route.owner, Owner::Local)).map(|(id, _)| *id).collect();
         for guild_id in here {
             self.release(now, guild_id);
         }
@@ -491,7 +491,7 @@ impl Cluster {
     /// This node is the owner.
     fn serve(&mut self, guild_id: GuildId) {
         let Some(route) = self.routes.get_mut(&guild_id) else { return };
-        let Owner::Unknown(search) = std::mem::replace(&mut route.owner, Owner::Here) else { return };
+        let Owner::Unknown(search) = std::mem::replace(&mut route.owner, Owner::Local) else { return };
         let resets = route.resets(search.resets, self.number);
         for input in resets {
             self.outputs.push_back(Output::ToGuild { guild_id, origin: Origin::Own, input });
@@ -544,7 +544,7 @@ impl Cluster {
     /// This node stops to serve a guild: its lease has ended, or PostgreSQL says that another node claimed the guild.
     pub fn release(&mut self, now: Instant, guild_id: GuildId) {
         let Some(route) = self.routes.get(&guild_id) else { return };
-        if !matches!(route.owner, Owner::Here) {
+        if !matches!(route.owner, Owner::Local) {
             return;
         }
         self.outputs.push_back(Output::Release { guild_id });
@@ -569,7 +569,7 @@ impl Cluster {
             route.follow(message);
         }
         match &mut route.owner {
-            Owner::Here => return Pushed::Here(input),
+            Owner::Local => return Pushed::Local(input),
             Owner::Unknown(search) => search.parked.push_back((Origin::Own, input)),
             Owner::Peer(node) => {
                 let node = *node;
@@ -591,7 +591,7 @@ impl Cluster {
     /// Whether a guild is served here.
     #[must_use]
     pub fn is_here(&self, guild_id: GuildId) -> bool {
-        self.routes.get(&guild_id).is_some_and(|route| matches!(route.owner, Owner::Here))
+        self.routes.get(&guild_id).is_some_and(|route| matches!(route.owner, Owner::Local))
     }
 
     /// An input of `Output::ToGuild` found no room.
@@ -747,10 +747,10 @@ impl Cluster {
     fn handle_input(&mut self, now: Instant, from: NodeNumber, guild_id: GuildId, input: GuildInput) {
         let origin = Origin::Peer(from);
         match self.routes.get_mut(&guild_id).map(|route| &mut route.owner) {
-            Some(Owner::Here) if self.is_serving => {
+            Some(Owner::Local) if self.is_serving => {
                 self.outputs.push_back(Output::ToGuild { guild_id, origin, input });
             }
-            Some(Owner::Here) => self.turn_away(guild_id, from, &input),
+            Some(Owner::Local) => self.turn_away(guild_id, from, &input),
             Some(Owner::Unknown(search)) if search.parked.len() >= PARKED_MAX => {
                 self.refused_input(now, guild_id, origin, &input);
             }
@@ -791,7 +791,7 @@ impl Cluster {
         }
         match self.push(now, guild_id, asked.input) {
             Pushed::Taken => {}
-            Pushed::Here(input) => self.outputs.push_back(Output::ToGuild { guild_id, origin: Origin::Own, input }),
+            Pushed::Local(input) => self.outputs.push_back(Output::ToGuild { guild_id, origin: Origin::Own, input }),
             Pushed::Full(_) => self.answer(request, Err(Refusal::Unavailable)),
         }
     }
@@ -819,7 +819,7 @@ impl Cluster {
             let Some(epoch) = route.relays.get(&relay).copied() else { continue };
             let input = GuildInput::Reset { relay, epoch };
             match route.owner {
-                Owner::Here => self.outputs.push_back(Output::ToGuild { guild_id, origin: Origin::Own, input }),
+                Owner::Local => self.outputs.push_back(Output::ToGuild { guild_id, origin: Origin::Own, input }),
                 Owner::Peer(node) => self.send_input(now, guild_id, node, input),
                 Owner::Unknown(_) => self.search_again(now, guild_id, Resets::Yes),
             }

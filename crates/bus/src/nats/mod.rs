@@ -114,7 +114,7 @@ pub enum NatsError {
 fn advice(error: &async_nats::ConnectError) -> &'static str {
     match error.kind() {
         ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => {
-            ": it refuses the credentials; see nats.user, nats.password_file and the like"
+            ": it refuses the account of cluster.nats_url or cluster.nats_credentials_file"
         }
         ConnectErrorKind::Tls => ": see the certificates that both sides use",
         ConnectErrorKind::Dns => ": its name is unknown",

@@ -62,7 +62,9 @@ fn program() -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2)?;
     let home = std::env::var_os("HOME").map(|home| Path::new(&home).join("go/bin/nats-server"));
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let places = [root.join("target/tools/bin/nats-server")].into_iter().chain(home);
+    let places = [["target", "tools", "bin", "nats-server"].iter().fold(root.to_owned(), |path, part| path.join(part))]
+        .into_iter()
+        .chain(home);
     places.chain(std::env::split_paths(&path).map(|dir| dir.join("nats-server"))).find(|program| is_new(program))
 }
 

@@ -453,9 +453,9 @@ impl Membership {
             Input::Relay(message) => {
                 self.with(|machine, now| match machine.push(now, guild_id, GuildInput::Relay(message)) {
                     Pushed::Taken => Ok(()),
-                    Pushed::Here(GuildInput::Relay(message)) => mailbox.try_push(guild_id, Input::Relay(message)),
+                    Pushed::Local(GuildInput::Relay(message)) => mailbox.try_push(guild_id, Input::Relay(message)),
                     Pushed::Full(GuildInput::Relay(message)) => Err(Input::Relay(message)),
-                    Pushed::Here(_) | Pushed::Full(_) => unreachable!("the machine returns the input that was pushed"),
+                    Pushed::Local(_) | Pushed::Full(_) => unreachable!("the machine returns the input that was pushed"),
                 })
             }
             Input::Command(_) | Input::Create(..) => {
@@ -493,7 +493,7 @@ impl Membership {
         self.with(|machine, now| {
             let (input, is_here) = match machine.push(now, guild_id, input) {
                 Pushed::Taken => return,
-                Pushed::Here(input) => (input, true),
+                Pushed::Local(input) => (input, true),
                 Pushed::Full(input) => (input, false),
             };
             let Some(answer) = input.request().and_then(|request| self.callers().remove(&request)) else { return };
