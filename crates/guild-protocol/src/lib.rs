@@ -30,9 +30,9 @@ pub use members::{MemberEntry, MemberTable};
 pub use passive::{PassiveDelta, PassiveSnapshot, Unreads};
 pub use payload::{ListChange, MessageEvent, Payload, ReactionEvent};
 pub use protocol::{
-    FoundMembers, GuildView, IntervalUpdate, ListUpdate, MembersAnswer, MembersWanted, PartitionId, Published, RelayId,
-    RelayMessage, RelayMessageKind, RelayOutput, ReplicaUpdate, SessionKey, SessionPresence, ToGuild, ToGuildKind,
-    ToRelay,
+    Canary, FoundMembers, GuildView, IntervalUpdate, ListUpdate, MembersAnswer, MembersWanted, PartitionId, Published,
+    RelayId, RelayMessage, RelayMessageKind, RelayOutput, ReplicaUpdate, SessionKey, SessionPresence, ToGuild,
+    ToGuildKind, ToRelay,
 };
 pub use relay_streams::RelayStreams;
 pub use replica::{GuildReplica, VoiceEntry};

@@ -205,6 +205,25 @@ pub enum ToGuild {
         /// Members whose presences to send.
         user_ids: Vec<UserId>,
     },
+    /// The relay's canary session received a canary. The guild's driver takes the message; the guild ignores it.
+    CanaryReturned {
+        relay: RelayId,
+        /// Number of the canary.
+        number: u32,
+    },
+}
+
+/// An event of the guild's driver to the canary session that each relay has. It has a number in the stream like any
+/// event, and passes the same queues and threads. The relay receives it at the point where it would deliver an event to
+/// its sessions, and sends nothing to clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Canary {
+    /// Counts up from 1 for each guild in memory.
+    pub number: u32,
+    /// When it was created, Unix microseconds.
+    pub created_at_us: u64,
+    /// Members of the guild then.
+    pub members_count: u64,
 }
 
 impl ToGuild {
@@ -212,7 +231,8 @@ impl ToGuild {
     #[must_use]
     pub fn relay(&self) -> RelayId {
         match self {
-            Self::Subscribe { relay, .. }
+            Self::CanaryReturned { relay, .. }
+            | Self::Subscribe { relay, .. }
             | Self::Unsubscribe { relay, .. }
             | Self::Resync { relay, .. }
             | Self::WantPresences { relay, .. }
@@ -309,6 +329,8 @@ pub enum RelayMessage {
         /// Members to send.
         answer: Box<MembersAnswer>,
     },
+    /// For the relay's canary session.
+    Canary(Canary),
 }
 
 /// Members that a session requested, as of this position of the stream.

@@ -413,6 +413,8 @@ impl Guild {
                 self.watch_list(now, relay, list, channel_id, &added, &removed);
             }
             ToGuild::RequestPresences { session, user_ids } => self.send_presences(session, &user_ids),
+            // Its driver's.
+            ToGuild::CanaryReturned { .. } => {}
         }
     }
 

@@ -23,6 +23,7 @@ mod server;
 mod sockets;
 mod tls;
 mod url;
+mod write_watch;
 
 pub use access::{AccessLog, AccessNote};
 pub use admin::serve_admin;

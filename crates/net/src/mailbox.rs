@@ -8,6 +8,7 @@
 //!             on upgrades, one per request of a backend, which waits for the result.
 
 use crate::{access::WebSocket, admission::AddressPermit, tls::Records, url::Refusal};
+use guildhall_accounting::TraceHandle;
 use guildhall_guild_protocol::{Published, ToRelay};
 use guildhall_model::{CloseCode, Direct, GuildId, Message, User, UserId};
 use guildhall_partition::{
@@ -129,11 +130,19 @@ impl Drop for DirectPermit {
     }
 }
 
+/// A guild's message on its way to a relay.
+pub struct GuildMessage {
+    pub handed_over_at: Instant,
+    pub message: ToRelay,
+    /// Span of the request that led to it. None: that request has no trace.
+    pub trace: Option<TraceHandle>,
+}
+
 /// The sending end. Cheap to clone.
 #[derive(Clone)]
 pub struct Mailbox {
     directs_count: Arc<AtomicUsize>,
-    guild: SyncSender<(Instant, ToRelay)>,
+    guild: SyncSender<GuildMessage>,
     commands: Sender<PartitionCommand>,
     waker: Arc<mio::Waker>,
     is_awake: Arc<AtomicBool>,
@@ -142,8 +151,7 @@ pub struct Mailbox {
 
 /// The receiving end.
 pub struct MailboxReceiver {
-    /// With the time it was handed over.
-    pub guild: Receiver<(Instant, ToRelay)>,
+    pub guild: Receiver<GuildMessage>,
     pub commands: Receiver<PartitionCommand>,
     is_awake: Arc<AtomicBool>,
     lost_at: Arc<Mutex<Option<Instant>>>,
@@ -170,13 +178,14 @@ impl Mailbox {
     ///
     /// # Errors
     /// The message, if the mailbox is full or its owner has ended.
-    pub fn try_send_guild(&self, message: ToRelay) -> Result<(), ToRelay> {
-        self.guild.try_send((Instant::now(), message)).map_err(|error| match error {
-            mpsc::TrySendError::Full((at, message)) => {
-                *self.lost_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
-                message
+    pub fn try_send_guild(&self, message: ToRelay, trace: Option<TraceHandle>) -> Result<(), ToRelay> {
+        let message = GuildMessage { handed_over_at: Instant::now(), message, trace };
+        self.guild.try_send(message).map_err(|error| match error {
+            mpsc::TrySendError::Full(back) => {
+                *self.lost_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(back.handed_over_at);
+                back.message
             }
-            mpsc::TrySendError::Disconnected((_, message)) => message,
+            mpsc::TrySendError::Disconnected(back) => back.message,
         })?;
         self.wake();
         Ok(())

@@ -9,12 +9,13 @@ use crate::{
     answers::{AuthAnswer, DirectsAnswer, MessagesAnswer},
     clock::SystemClock,
     loop_timer::{Kind, LoopTimer},
-    mailbox::{Mailbox, MailboxReceiver, MovedSocket, PartitionCommand},
+    mailbox::{GuildMessage, Mailbox, MailboxReceiver, MovedSocket, PartitionCommand},
     refused::Refused,
     server::Upstream,
     sockets::{Sockets, Transfer, WAKE},
     url::Refusal,
 };
+use guildhall_accounting::{CanaryAccount, TraceHandle};
 use guildhall_guild_protocol::{ToGuild, ToRelay};
 use guildhall_model::GuildId;
 use guildhall_partition::{ConnParams, Delivery, HandOver, MovingConn, Output, Partition, RecentLoss};
@@ -22,7 +23,7 @@ use guildhall_stdx::{Histogram, Instant, Now};
 use std::{
     collections::VecDeque,
     sync::{Arc, mpsc::Sender},
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 const READ_BUFFER_BYTES: usize = 64 << 10;
@@ -74,6 +75,7 @@ pub struct PartitionLoop {
     /// Times of `try_send_guild` of the messages that this turn took.
     pub taken_at: Vec<std::time::Instant>,
     pub timer: LoopTimer,
+    pub canaries: Arc<CanaryAccount>,
 }
 
 impl PartitionLoop {
@@ -168,7 +170,7 @@ impl PartitionLoop {
             next = self.next_guild_message();
             // A single event is written straight to the sockets, also if it goes to several relays; the frames of
             // several events are written once per connection.
-            if next.as_ref().is_some_and(|next| !message.is_continued_by(next)) {
+            if next.as_ref().is_some_and(|next| !message.message.is_continued_by(&next.message)) {
                 delivery = Delivery::AtFlush;
             }
             self.pass_to_relay(now, message, delivery);
@@ -182,16 +184,35 @@ impl PartitionLoop {
         Queue::Drained
     }
 
-    fn pass_to_relay(&mut self, now: Now, message: ToRelay, delivery: Delivery) {
+    fn pass_to_relay(&mut self, now: Now, message: GuildMessage, delivery: Delivery) {
+        let GuildMessage { handed_over_at, message, trace } = message;
         let kind = Kind::of_relay(&message.message);
-        self.partition.handle_guild(now, message, delivery, &mut self.sockets);
+        match trace {
+            None => self.partition.handle_guild(now, message, delivery, &mut self.sockets),
+            Some(trace) => self.pass_traced(now, message, delivery, (&trace, handed_over_at)),
+        }
         self.timer.handled(kind);
     }
 
-    fn next_guild_message(&mut self) -> Option<ToRelay> {
-        let (handed_over_at, message) = self.receiver.guild.try_recv().ok()?;
-        self.taken_at.push(handed_over_at);
-        self.timer.took(handed_over_at);
+    /// As `handle_guild`, with a span for the relay and the trace id in log lines.
+    fn pass_traced(
+        &mut self,
+        now: Now,
+        message: ToRelay,
+        delivery: Delivery,
+        (parent, at): (&TraceHandle, std::time::Instant),
+    ) {
+        let trace = self.sockets.watch.begin(parent, message.relay, at);
+        let dispatches = self.partition.counters().dispatches_total;
+        tracing::error_span!("trace", trace_id = trace.trace_id())
+            .in_scope(|| self.partition.handle_guild(now, message, delivery, &mut self.sockets));
+        self.sockets.watch.handled(self.partition.counters().dispatches_total - dispatches);
+    }
+
+    fn next_guild_message(&mut self) -> Option<GuildMessage> {
+        let message = self.receiver.guild.try_recv().ok()?;
+        self.taken_at.push(message.handed_over_at);
+        self.timer.took(message.handed_over_at);
         Some(message)
     }
 
@@ -201,6 +222,7 @@ impl PartitionLoop {
             return;
         }
         let now = self.timer.stamp();
+        self.sockets.watch.end_turn(now);
         for at in self.taken_at.drain(..) {
             self.latency.record(now.saturating_duration_since(at).as_micros() as u64);
         }
@@ -291,7 +313,7 @@ impl PartitionLoop {
     /// Delivers the last messages of the guilds, which have ended, and exports the sessions.
     fn hand_over(&mut self, now: Now, bytes_max: usize) -> HandOver {
         while let Some(message) = self.next_guild_message() {
-            self.partition.handle_guild(now, message, Delivery::AtFlush, &mut self.sockets);
+            self.partition.handle_guild(now, message.message, Delivery::AtFlush, &mut self.sockets);
         }
         let loss = match self.receiver.has_lost_within(RECENT_LOSS) {
             true => RecentLoss::Possible,
@@ -349,6 +371,12 @@ impl PartitionLoop {
                     if let Err(message) = self.upstream.try_send_to_guild(guild_id, message) {
                         self.stalled.push_back((guild_id, message));
                     }
+                }
+                // The turn has flushed: an event that came with the canary is on its way to the clients.
+                Output::Canary(canary) => {
+                    let created_at = UNIX_EPOCH + Duration::from_micros(canary.created_at_us);
+                    let took = SystemTime::now().duration_since(created_at).unwrap_or_default();
+                    self.canaries.received(canary.members_count, took.as_nanos() as u64);
                 }
                 Output::SessionNews(news) => self.upstream.session_news(news),
                 Output::IdentifyRefused(refused) => self.refused.note_identify(self.clock.now(), &refused),
@@ -437,6 +465,7 @@ mod tests {
                 latency: Histogram::default(),
                 taken_at: Vec::new(),
                 timer: LoopTimer::new(Arc::new(partition_account(0))),
+                canaries: Arc::default(),
             };
             Self { partition, second, upstream, _second_poll: second_poll }
         }

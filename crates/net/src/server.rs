@@ -18,7 +18,7 @@ use crate::{
     tls::{Certificates, acceptor},
 };
 use axum::Router;
-use guildhall_accounting::{LoopAccount, LoopReport, report};
+use guildhall_accounting::{CanaryAccount, LoopAccount, LoopReport, TraceHandle, report};
 use guildhall_guild_protocol::{PartitionId, Published, ToGuild, ToRelay};
 use guildhall_model::{ChannelId, CloseCode, GuildId, MessageId, User, UserId};
 use guildhall_partition::{
@@ -116,6 +116,7 @@ pub struct Partitions {
     node_number: u8,
     mailboxes: Arc<[Mailbox]>,
     accounts: Arc<[Arc<LoopAccount>]>,
+    canaries: Arc<CanaryAccount>,
     refused: Arc<Refused>,
 }
 
@@ -126,7 +127,23 @@ impl Partitions {
     /// Returns the message if the partition's mailbox is full.
     pub fn try_deliver(&self, partition: PartitionId, message: ToRelay) -> Result<(), ToRelay> {
         match self.mailboxes.get(partition.index()) {
-            Some(mailbox) => mailbox.try_send_guild(message),
+            Some(mailbox) => mailbox.try_send_guild(message, None),
+            None => Err(message),
+        }
+    }
+
+    /// As `try_deliver`, for an event of a traced request.
+    ///
+    /// # Errors
+    /// As `try_deliver`.
+    pub fn try_deliver_traced(
+        &self,
+        partition: PartitionId,
+        message: ToRelay,
+        trace: &TraceHandle,
+    ) -> Result<(), ToRelay> {
+        match self.mailboxes.get(partition.index()) {
+            Some(mailbox) => mailbox.try_send_guild(message, Some(trace.clone())),
             None => Err(message),
         }
     }
@@ -157,6 +174,12 @@ impl Partitions {
     #[must_use]
     pub fn loop_reports(&self) -> Vec<LoopReport> {
         self.accounts.iter().map(|account| account.report()).collect()
+    }
+
+    /// How long canaries took to their relays.
+    #[must_use]
+    pub fn canaries(&self) -> &CanaryAccount {
+        &self.canaries
     }
 
     /// IDENTIFYs that started no session, by reason.
@@ -459,7 +482,7 @@ impl Server {
             counters: Arc::default(),
         };
         let (node_number, refused) = (config.node_number, Arc::new(Refused::new(REFUSED_LOG_EVERY_MS)));
-        let partitions = Partitions { node_number, mailboxes, accounts, refused };
+        let partitions = Partitions { node_number, mailboxes, accounts, canaries: Arc::default(), refused };
         Ok(Self { config, clock, prepared, partitions, gate, watch })
     }
 
@@ -513,6 +536,7 @@ impl Server {
             let (upstream, mailboxes, clock) = (upstream.clone(), self.partitions.mailboxes.clone(), self.clock);
             let refused = self.partitions.refused.clone();
             let account = self.partitions.accounts[index].clone();
+            let canaries = self.partitions.canaries.clone();
             let registry = poll.registry().try_clone()?;
             let run = move || {
                 // Created here, because a partition never leaves its thread.
@@ -536,6 +560,7 @@ impl Server {
                     latency: Histogram::default(),
                     taken_at: Vec::new(),
                     timer: LoopTimer::new(account),
+                    canaries,
                 }
                 .run();
             };

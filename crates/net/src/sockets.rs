@@ -9,6 +9,7 @@ use crate::{
     admission::AddressPermit,
     mailbox::{ConnPermit, MovedSocket},
     tls::Records,
+    write_watch::WriteWatch,
 };
 use guildhall_guild_protocol::PartitionId;
 use guildhall_model::UserId;
@@ -43,6 +44,30 @@ struct Socket {
     waits_in: Option<u32>,
 }
 
+impl Socket {
+    fn send(&mut self, bytes: &[u8]) -> Result<usize, Closed> {
+        if let Some(tls) = &mut self.tls {
+            return tls.send(&mut self.stream, &[IoSlice::new(bytes)]).map_err(|_| Closed);
+        }
+        loop {
+            if let Some(result) = written(self.stream.write(bytes)) {
+                return result;
+            }
+        }
+    }
+
+    fn send_vectored(&mut self, slices: &[IoSlice<'_>]) -> Result<usize, Closed> {
+        if let Some(tls) = &mut self.tls {
+            return tls.send(&mut self.stream, slices).map_err(|_| Closed);
+        }
+        loop {
+            if let Some(result) = written(self.stream.write_vectored(slices)) {
+                return result;
+            }
+        }
+    }
+}
+
 /// The sockets of one partition.
 pub struct Sockets {
     registry: Registry,
@@ -60,6 +85,8 @@ pub struct Sockets {
     transfers: Vec<Transfer>,
     /// `nanos` counts from here.
     started: Instant,
+    /// Traced events of this turn.
+    pub watch: WriteWatch,
 }
 
 /// A connection and its socket that move to another partition.
@@ -80,6 +107,7 @@ impl Sockets {
             shortfalls: Vec::new(),
             transfers: Vec::new(),
             started: Instant::now(),
+            watch: WriteWatch::default(),
         }
     }
 
@@ -155,6 +183,7 @@ impl Sockets {
             let socket = sockets.get(key.slot as usize)?.as_ref()?;
             (socket.generation == key.generation).then(|| socket.stream.as_fd())
         };
+        let begun = self.watch.send_begins();
         let result = batch.submit(fd_of, |tag, shortfall| {
             let shortfall = match shortfall {
                 guildhall_uring::PartialSend::Rest(rest) => PartialSend::Rest(rest.to_vec()),
@@ -162,6 +191,7 @@ impl Sockets {
             };
             shortfalls.push((key_of_tag(tag), shortfall));
         });
+        begun.into_iter().for_each(|begun| self.watch.sent(begun));
         if let Err(error) = result {
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
@@ -229,27 +259,25 @@ impl Transport for Sockets {
     }
 
     fn send(&mut self, conn: SlotKey, bytes: &[u8]) -> Result<usize, Closed> {
-        let socket = self.get(conn).ok_or(Closed)?;
-        if let Some(tls) = &mut socket.tls {
-            return tls.send(&mut socket.stream, &[IoSlice::new(bytes)]).map_err(|_| Closed);
-        }
-        loop {
-            if let Some(result) = written(socket.stream.write(bytes)) {
-                return result;
-            }
-        }
+        let begun = self.watch.send_begins();
+        let result = self.get(conn).ok_or(Closed)?.send(bytes);
+        begun.into_iter().for_each(|begun| self.watch.sent(begun));
+        result
     }
 
     fn send_vectored(&mut self, conn: SlotKey, slices: &[IoSlice<'_>]) -> Result<usize, Closed> {
-        let socket = self.get(conn).ok_or(Closed)?;
-        if let Some(tls) = &mut socket.tls {
-            return tls.send(&mut socket.stream, slices).map_err(|_| Closed);
-        }
-        loop {
-            if let Some(result) = written(socket.stream.write_vectored(slices)) {
-                return result;
-            }
-        }
+        let begun = self.watch.send_begins();
+        let result = self.get(conn).ok_or(Closed)?.send_vectored(slices);
+        begun.into_iter().for_each(|begun| self.watch.sent(begun));
+        result
+    }
+
+    fn encode_begins(&mut self) {
+        self.watch.encode_begins();
+    }
+
+    fn encode_ends(&mut self) {
+        self.watch.encode_ends();
     }
 
     fn queue_send(&mut self, conn: SlotKey, bytes: &[u8]) -> bool {

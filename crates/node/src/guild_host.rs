@@ -20,12 +20,14 @@ mod tests;
 
 use crate::{
     RelaySink,
+    canaries::{Canaries, CanaryCounters},
     directory::Directory,
     guild_account::GuildTally,
     jobs::{JobEnd, Jobs},
     limits::NodeLimits,
     mailbox::{Answer, CommandRequest, Input},
     pipeline::Pipeline,
+    request_trace::Publishing,
 };
 use guildhall_guild::{Guild, JobId, Refusal};
 use guildhall_guild_protocol::{RelayId, RelayMessage, RelayOutput, RelayStreams, ToGuild};
@@ -36,6 +38,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     error::Error,
     mem,
+    sync::Arc,
 };
 use tokio::sync::oneshot;
 use tracing::{error, warn};
@@ -63,6 +66,7 @@ pub(crate) struct Context<'a> {
     pub(crate) ids: &'a mut SnowflakeGenerator,
     /// The node is shutting down: nothing is tried again.
     pub(crate) closing: bool,
+    pub(crate) canaries: &'a Arc<CanaryCounters>,
 }
 
 enum HostState {
@@ -124,6 +128,7 @@ pub(crate) struct GuildHost {
     pub(crate) is_touched: bool,
     /// Its cost, since the host was made.
     pub(crate) tally: GuildTally,
+    canaries: Canaries,
 }
 
 /// Result of sending a message to a relay.
@@ -161,11 +166,18 @@ impl GuildHost {
             armed_at: None,
             is_touched: false,
             tally: GuildTally::default(),
+            canaries: Canaries::new(guild_id, cx.canaries.clone()),
         }
     }
 
     /// Handles the guild's next input.
     pub(crate) fn handle_input(&mut self, cx: &mut Context<'_>, input: Input) {
+        if let Input::Relay(ToGuild::CanaryReturned { relay, number }) = input {
+            // The guild may be busy or away: the relay delivers in any case.
+            self.canaries.returned(relay, number);
+            cx.released.push(self.guild_id);
+            return;
+        }
         self.used_at = cx.now.instant;
         self.waiting.push_back(input);
         self.advance(cx);
@@ -207,6 +219,7 @@ impl GuildHost {
             }
             self.publish_ready(cx);
         }
+        self.send_canaries(cx);
         match self.state {
             HostState::Live(_) => self.live_timer(cx),
             HostState::Backoff(until) if until <= now => {
@@ -233,7 +246,7 @@ impl GuildHost {
             HostState::Backoff(until) => Some(*until),
             HostState::Loading | HostState::Draining | HostState::Absent | HostState::Evictable => None,
         };
-        [state_deadline, self.retry_at].into_iter().flatten().min()
+        [state_deadline, self.retry_at, self.canaries.next_at()].into_iter().flatten().min()
     }
 
     /// Passes pending writes to the store, unless a commit of this guild is running.
@@ -379,10 +392,13 @@ impl GuildHost {
             unit.changes.iter().for_each(|change| cx.directory.apply(*change));
             cx.relays.changed(&unit.changes);
             let mut cut_off = BTreeSet::new();
+            let publishes = !unit.relay.is_empty() || !unit.users.is_empty();
+            let publishing = unit.trace.as_ref().filter(|_| publishes);
+            let publishing = publishing.map(|trace| trace.publish(&unit.relay, unit.users.len()));
             for output in unit.relay {
                 let relay = output.relay;
                 // What follows a lost message must not arrive without it.
-                if !cut_off.contains(&relay) && self.deliver(cx, output) == Delivery::Full {
+                if !cut_off.contains(&relay) && self.deliver(cx, output, publishing.as_ref()) == Delivery::Full {
                     cut_off.insert(relay);
                     self.relay_lost(cx, relay);
                 }
@@ -391,6 +407,7 @@ impl GuildHost {
             for user_id in unit.joined {
                 cx.relays.announce_joined(user_id, self.guild_id);
             }
+            publishing.into_iter().for_each(Publishing::end);
             for (sender, answer) in unit.answers {
                 // The caller may have stopped waiting.
                 let _ = sender.send(answer);
@@ -401,15 +418,37 @@ impl GuildHost {
         }
     }
 
-    fn deliver(&mut self, cx: &mut Context<'_>, output: RelayOutput) -> Delivery {
+    fn deliver(&mut self, cx: &mut Context<'_>, output: RelayOutput, publishing: Option<&Publishing>) -> Delivery {
         let Some(message) = self.streams.number(output) else { return Delivery::Done };
         let (relay, is_snapshot) = (message.relay, matches!(message.message, RelayMessage::Snapshot { .. }));
-        match cx.relays.try_deliver(relay.partition, message) {
+        let delivered = match publishing {
+            None => cx.relays.try_deliver(relay.partition, message),
+            Some(publishing) => cx.relays.try_deliver_traced(relay.partition, message, publishing.handle()),
+        };
+        match delivered {
             Ok(()) => {
                 self.streams.delivered(relay, is_snapshot);
                 Delivery::Done
             }
             Err(_) => Delivery::Full,
+        }
+    }
+
+    /// Sends each relay its canary, if it is time. A relay that is full does not get it, which counts like one that it
+    /// does not return.
+    fn send_canaries(&mut self, cx: &mut Context<'_>) {
+        if self.canaries.next_at().is_none_or(|at| at > cx.now.instant) {
+            return;
+        }
+        let subscribed: Vec<RelayId> = self.streams.subscribed().into_iter().map(|(relay, _)| relay).collect();
+        let members_count = self.guild().map_or(0, |guild| guild.members_count() as u64);
+        let canary = self.canaries.take_round(cx.limits.canaries, cx.now.instant, members_count, &subscribed);
+        let Some(canary) = canary else { return };
+        let broken = self.streams.broken();
+        for relay in subscribed.into_iter().filter(|relay| !broken.contains(relay)) {
+            if let Some(output) = self.streams.own_message(self.guild_id, relay, RelayMessage::Canary(canary)) {
+                let _ = self.deliver(cx, output, None);
+            }
         }
     }
 

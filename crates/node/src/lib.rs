@@ -11,6 +11,7 @@
 mod accounts;
 mod announcements;
 mod cache;
+mod canaries;
 mod cluster;
 mod commits;
 mod directory;
@@ -26,6 +27,7 @@ mod mailbox;
 mod pipeline;
 mod pool;
 mod refusals;
+mod request_trace;
 mod retention;
 mod revocations;
 mod sign_on;
@@ -34,6 +36,7 @@ mod tokens;
 mod worker;
 mod writes;
 
+pub use canaries::{CanaryCounts, CanaryLimits};
 pub use cluster::{Answering, ClusterReport, JoinError, Membership, MembershipOptions, NodeReport};
 pub use commits::CommitStats;
 pub use directs::{DirectLimits, DirectsWho};
@@ -42,6 +45,7 @@ pub use issuers::{Issuers, IssuersError, Terms};
 pub use keys::{KEY_ACCOUNTS_MAX, KEYS_MAX, Key, KeyError, KeyLife, Scope};
 pub use limits::{GUILD_IDLE_MS, NodeLimits};
 pub use refusals::{KeyFault, TokenFault};
+pub use request_trace::{carry_trace, log_span, traced};
 pub use retention::{Retention, RetentionCounts};
 pub use sign_on::{SignOnAccounts, SubjectKind};
 pub use tokens::{TOKEN_BYTES_MAX, TokenKind, TokenRef};
@@ -49,11 +53,12 @@ pub use writes::WritesStopped;
 
 use accounts::worker_account;
 use announcements::Announcements;
+use canaries::CanaryCounters;
 use cluster::ClusterSink;
 use commits::Commits;
 use directory::Directory;
 use directs::MadeToday;
-use guildhall_accounting::{LoopAccount, LoopReport};
+use guildhall_accounting::{LoopAccount, LoopReport, TraceHandle};
 use guildhall_cluster::DirectoryChange;
 use guildhall_guild::{Actor, Command, LinkRenewer, NewGuild, Refusal, Reply, ReplyValue, Request};
 use guildhall_guild_protocol::{PartitionId, Published, ToGuild, ToRelay};
@@ -66,6 +71,7 @@ use keys::Keys;
 use mailbox::{Answer, CommandRequest, CreateRequest, Input, Mailbox};
 use pool::Pool;
 use refusals::{LOG_EVERY_MS, refuse};
+use request_trace::CommandTrace;
 use sign_on::{SignOn, Subject};
 use std::{cmp::Reverse, fmt, sync::Arc, thread::JoinHandle};
 use timed_store::TimedStore;
@@ -88,6 +94,15 @@ pub trait RelaySink: Send + Sync + 'static {
     /// # Panics
     /// Must not: it would take a guild worker down.
     fn try_deliver(&self, partition: PartitionId, message: ToRelay) -> Result<(), ToRelay>;
+
+    /// As `try_deliver`, for an event of a traced request: the relay adds its spans to `trace`.
+    ///
+    /// # Errors
+    /// As `try_deliver`.
+    fn try_deliver_traced(&self, partition: PartitionId, message: ToRelay, trace: &TraceHandle) -> Result<(), ToRelay> {
+        let _ = trace;
+        self.try_deliver(partition, message)
+    }
 
     /// An account joined a guild, durably: its live sessions on all partitions attach to the guild. The guild
     /// cannot notify them itself, because its relays do not know them yet. Guild workers call this, so it must
@@ -233,6 +248,7 @@ struct Inner {
     accounts: Vec<Arc<LoopAccount>>,
     store_account: Arc<LoopAccount>,
     commits: Arc<Commits>,
+    canaries: Arc<CanaryCounters>,
     direct_limits: DirectLimits,
     made_today: MadeToday,
     announcements: Arc<Announcements>,
@@ -312,6 +328,7 @@ impl Node {
         };
         let pool = Arc::new(Pool::new(limits.guild_jobs_max));
         let commits = Arc::new(Commits::default());
+        let canaries = Arc::new(CanaryCounters::default());
         let writes = Arc::new(WriteGate::default());
         let (mut mailboxes, mut accounts) = (Vec::new(), Vec::new());
         let mut threads = Vec::new();
@@ -338,6 +355,7 @@ impl Node {
                 limits: limits.clone(),
                 account: account.clone(),
                 origins,
+                canaries: canaries.clone(),
             };
             let thread = std::thread::Builder::new().name(format!("guilds-{index}")).spawn(move || worker.run());
             threads.push(thread.expect("the system has threads when a node starts"));
@@ -367,6 +385,7 @@ impl Node {
             accounts,
             store_account,
             commits,
+            canaries,
             writes,
             direct_limits,
             made_today,
@@ -416,7 +435,8 @@ impl Node {
     pub async fn command<R: Request>(&self, guild_id: GuildId, actor: Actor, request: R) -> Result<R::Reply, Refusal> {
         let (answer, receiver) = oneshot::channel();
         let command = request.into_command();
-        let input = Input::Command(CommandRequest { actor, command, answer, loads_count: 0 });
+        let trace = CommandTrace::of_request();
+        let input = Input::Command(CommandRequest { actor, command, answer, loads_count: 0, trace });
         self.request(guild_id, input, receiver).await.and_then(reply_to::<R>)
     }
 
@@ -430,7 +450,8 @@ impl Node {
     ) -> impl Future<Output = Result<R::Reply, Refusal>> + Send + use<R> {
         let (answer, receiver) = oneshot::channel();
         let command = request.into_command();
-        let input = Input::Command(CommandRequest { actor, command, answer, loads_count: 0 });
+        let trace = CommandTrace::of_request();
+        let input = Input::Command(CommandRequest { actor, command, answer, loads_count: 0, trace });
         let pushed = self.push(guild_id, input).map_err(|_| Refusal::Unavailable);
         async move {
             pushed?;
@@ -450,6 +471,12 @@ impl Node {
         let (answer, receiver) = oneshot::channel();
         self.request(guild_id, Input::Create(CreateRequest::Guild(Box::new(new)), answer), receiver).await?;
         Ok(guild_id)
+    }
+
+    /// Canaries that relays were sent and returned, and relays that do not deliver.
+    #[must_use]
+    pub fn canary_counts(&self) -> CanaryCounts {
+        self.inner.canaries.counts()
     }
 
     /// Sends a relay's message to its guild, without waiting. The guild is loaded first if necessary.

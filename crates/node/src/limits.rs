@@ -1,6 +1,6 @@
 //! Limits: how much a node holds in memory, and for how long.
 
-use crate::{directs::DirectLimits, sign_on::SignOnAccounts};
+use crate::{canaries::CanaryLimits, directs::DirectLimits, sign_on::SignOnAccounts};
 use guildhall_guild::GuildLimits;
 
 /// How long a guild stays loaded when nobody uses it: ten minutes, so that guilds of short but regular visits
@@ -25,6 +25,8 @@ pub struct NodeLimits {
     pub directs: DirectLimits,
     /// Accounts that are made for subjects of the sign-on.
     pub sign_on: SignOnAccounts,
+    /// Guilds whose relays are watched by canaries.
+    pub canaries: CanaryLimits,
     /// Limits of every guild. Its `seed` is mixed with the system's randomness.
     pub guild: GuildLimits,
 }
@@ -39,6 +41,7 @@ impl Default for NodeLimits {
             guild_jobs_max: (cores / 2).max(1),
             directs: DirectLimits::default(),
             sign_on: SignOnAccounts::default(),
+            canaries: CanaryLimits::default(),
             guild: GuildLimits::default(),
         }
     }

@@ -9,7 +9,7 @@
 //!             Reports need no permits: each belongs to one job, and the worker bounds jobs. `LOOKS_MAX` looks: past it
 //!             they are dropped, and the caller gets no answer.
 
-use crate::{guild_account::LoadedGuilds, jobs::Report};
+use crate::{guild_account::LoadedGuilds, jobs::Report, request_trace::CommandTrace};
 use guildhall_guild::{Actor, Command, NewDirect, NewGuild, Refusal, Reply};
 use guildhall_guild_protocol::{RelayId, ToGuild};
 use guildhall_model::GuildId;
@@ -35,6 +35,8 @@ pub(crate) struct CommandRequest {
     pub(crate) answer: oneshot::Sender<Answer>,
     /// Messages that were loaded for it so far.
     pub(crate) loads_count: u8,
+    /// None: its request has no trace.
+    pub(crate) trace: Option<CommandTrace>,
 }
 
 /// Object to create if it does not exist.
@@ -241,7 +243,8 @@ mod tests {
 
     fn push(mailbox: &Mailbox, guild: u64) -> bool {
         let (answer, _) = oneshot::channel();
-        let request = CommandRequest { actor: Actor::System, command: Command::ReadGuild, answer, loads_count: 0 };
+        let (actor, command) = (Actor::System, Command::ReadGuild);
+        let request = CommandRequest { actor, command, answer, loads_count: 0, trace: None };
         mailbox.try_push(GuildId::new(guild), Input::Command(request)).is_ok()
     }
 

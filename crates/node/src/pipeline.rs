@@ -9,12 +9,12 @@
 //!             input (timers, lagging relays) may exceed it.
 //! Not here    the store, the relays: `GuildHost` connects them.
 
-use crate::{directory::change_of, mailbox::Answer};
+use crate::{directory::change_of, mailbox::Answer, request_trace::UnitTrace};
 use guildhall_cluster::DirectoryChange;
 use guildhall_guild::{Job, JobId, Output, Refusal, Write};
 use guildhall_guild_protocol::{Published, RelayId, RelayOutput};
 use guildhall_model::UserId;
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, sync::Arc, time::Instant};
 use tokio::sync::oneshot;
 
 /// Units of one guild that may wait. A commit takes milliseconds and includes all of them.
@@ -39,6 +39,8 @@ pub(crate) struct CommitUnit {
     pub(crate) changes: Vec<DirectoryChange>,
     /// Accounts that joined: their sessions are notified.
     pub(crate) joined: Vec<UserId>,
+    /// None: its request has no trace.
+    pub(crate) trace: Option<UnitTrace>,
     /// Its writes are not durable yet.
     uncommitted: bool,
 }
@@ -115,6 +117,12 @@ impl Pipeline {
             return None;
         }
         self.committing_count = self.units.len();
+        let mut traces = self.units.iter_mut().filter(|unit| unit.uncommitted).filter_map(|unit| unit.trace.as_mut());
+        if let Some(first) = traces.next() {
+            let now = Instant::now();
+            first.commit_begins(now);
+            traces.for_each(|trace| trace.commit_begins(now));
+        }
         Some(writes)
     }
 
@@ -122,9 +130,13 @@ impl Pipeline {
     pub(crate) fn commit_done(&mut self) -> u64 {
         let committed = std::mem::take(&mut self.committing_count);
         let mut version = 0;
+        let mut now = None;
         for unit in self.units.iter_mut().take(committed) {
             unit.uncommitted = false;
             version = unit.version;
+            if let Some(trace) = &mut unit.trace {
+                trace.commit_ends(*now.get_or_insert_with(Instant::now), committed);
+            }
         }
         version
     }

@@ -9,6 +9,7 @@
 use crate::{
     Clock, RelaySink,
     accounts::{Kind, LoopTimer},
+    canaries::CanaryCounters,
     directory::Directory,
     guild_account::LoadedGuilds,
     guild_host::{Context, GuildHost},
@@ -36,6 +37,7 @@ pub(crate) struct Worker {
     pub(crate) limits: NodeLimits,
     pub(crate) account: Arc<LoopAccount>,
     pub(crate) origins: Origins,
+    pub(crate) canaries: Arc<CanaryCounters>,
 }
 
 struct Guilds {
@@ -166,6 +168,7 @@ impl Worker {
             counter: &mut guilds.counter,
             ids: &mut guilds.ids,
             closing: guilds.closing,
+            canaries: &self.canaries,
         };
         let host = match guilds.hosts.get_mut(&guild_id) {
             Some(host) => host,

@@ -11,8 +11,8 @@ use crate::{
     turn_work::Departure,
 };
 use guildhall_guild_protocol::{
-    AccessChange, Event, GuildReplica, GuildView, MembersAnswer, Published, Redaction, Retention, SessionKey, ToGuild,
-    Visibility,
+    AccessChange, Canary, Event, GuildReplica, GuildView, MembersAnswer, Published, Redaction, Retention, SessionKey,
+    ToGuild, Visibility,
 };
 use guildhall_model::{GuildId, UserId};
 use guildhall_relay::{Deliver, LogId, Recipients, Subscriber};
@@ -137,7 +137,9 @@ impl<L: Transport> Deliver for Fanout<'_, L> {
         let (Some(dispatch), Some(Group { log, redaction, logged })) = (&self.current, &mut self.group) else { return };
         let Some(session) = self.core.sessions.at_mut(slot) else { return };
         let Logged { offset, size, body_bytes } = *logged.get_or_insert_with(|| {
+            self.turn.link.encode_begins();
             let bytes = dispatch.frame(session.encoding, *redaction).body().len();
+            self.turn.link.encode_ends();
             // The relay's and ours: no session refers to it.
             if Rc::strong_count(log) == 2 {
                 log.clear();
@@ -266,6 +268,10 @@ impl<L: Transport> Recipients for Fanout<'_, L> {
         }
         let pending_ready = self.core.sessions.get_mut(key).and_then(|session| session.pending_ready.as_mut());
         pending_ready.into_iter().for_each(|pending_ready| pending_ready.waiting_count += 1);
+    }
+
+    fn canary(&mut self, canary: &Canary) {
+        self.core.outputs.push_back(Output::Canary(*canary));
     }
 
     fn direct(&mut self, session: SessionKey, event: &Arc<Event>) {

@@ -9,7 +9,7 @@ use crate::{
     refused::{IdentifyFault, IdentifyRefused, ResumeRefused},
     sessions::SessionNews,
 };
-use guildhall_guild_protocol::{PartitionId, ToGuild};
+use guildhall_guild_protocol::{Canary, PartitionId, ToGuild};
 use guildhall_model::{ChannelId, GuildId, MessageId, User, UserId};
 use guildhall_stdx::{Now, SlotKey, Timestamp};
 use std::{io::IoSlice, net::IpAddr, sync::Arc};
@@ -92,6 +92,12 @@ pub trait Transport {
         None
     }
 
+    /// A relay begins to encode an event's body, once per audience and not per recipient: for traces.
+    fn encode_begins(&mut self) {}
+
+    /// The body is encoded.
+    fn encode_ends(&mut self) {}
+
     /// Address that an IDENTIFY of this connection counts for. None: its address has no limit of its own.
     fn address(&self, _conn: SlotKey) -> Option<IpAddr> {
         None
@@ -170,6 +176,8 @@ pub enum Output {
     ResumeRefused(ResumeRefused),
     /// A relay's message to its guild.
     ToGuild(GuildId, ToGuild),
+    /// A relay's canary session received this.
+    Canary(Canary),
 }
 
 /// A checked token.

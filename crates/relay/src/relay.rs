@@ -22,8 +22,8 @@ use crate::{
     view::thread_list,
 };
 use guildhall_guild_protocol::{
-    AccessChange, AudienceRule, Event, GuildReplica, GuildView, HiddenChannels, MembersAnswer, Payload, Published,
-    Redaction, RelayId, RelayMessage, ReplicaUpdate, SessionKey, ToGuild, ToRelay, Unreads, Visibility,
+    AccessChange, AudienceRule, Canary, Event, GuildReplica, GuildView, HiddenChannels, MembersAnswer, Payload,
+    Published, Redaction, RelayId, RelayMessage, ReplicaUpdate, SessionKey, ToGuild, ToRelay, Unreads, Visibility,
 };
 use guildhall_model::{Channel, ChannelId, EventName, GuildId, PassiveUpdate, UserId, to_gateway::ChannelRanges};
 use guildhall_stdx::{Instant, Now, Timestamp};
@@ -56,6 +56,10 @@ pub trait Recipients: Deliver {
     fn direct(&mut self, session: SessionKey, event: &Arc<Event>);
     /// Members that a session asked for.
     fn members(&mut self, session: SessionKey, guild_id: GuildId, answer: &MembersAnswer);
+    /// The relay's canary session receives this. Nothing goes to a client.
+    fn canary(&mut self, canary: &Canary) {
+        let _ = canary;
+    }
 }
 
 /// Messages of a relay to its guild after one input: a few at most.
@@ -377,6 +381,14 @@ impl Relay {
             RelayMessage::Unavailable { session } => recipients.unavailable(session, self.guild_id),
             RelayMessage::Direct { session, event } => recipients.direct(session, &event),
             RelayMessage::Members { session, answer } => recipients.members(session, self.guild_id, &answer),
+            RelayMessage::Canary(canary) => {
+                // Before its first snapshot a relay delivers nothing.
+                if self.state.is_none() {
+                    return Progress::Gap;
+                }
+                recipients.canary(&canary);
+                to_guild.push(ToGuild::CanaryReturned { relay: self.id, number: canary.number });
+            }
         }
         Progress::Steady
     }

@@ -125,6 +125,7 @@ pub fn brief(message: &ToRelay) -> String {
         RelayMessage::List(update) => format!("list {}", update.list),
         RelayMessage::Direct { session, event } => format!("{} for {session:?}", event.name.as_str()),
         RelayMessage::Members { session, .. } => format!("members for {session:?}"),
+        RelayMessage::Canary(canary) => format!("canary {}", canary.number),
     };
     format!("relay {} {}/{} {what}", message.relay.index, message.epoch, message.seq)
 }

@@ -846,7 +846,7 @@ impl TestCluster {
                     self.answer_directs();
                 }
             }
-            Output::SessionNews(_) | Output::IdentifyRefused(_) => {}
+            Output::SessionNews(_) | Output::IdentifyRefused(_) | Output::Canary(_) => {}
             Output::ResumeRefused(refused) => self.refused_resumes.push(refused.fault),
         }
     }

@@ -26,7 +26,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use guildhall_model::{Id, timestamp_of};
-use guildhall_node::{Clock, Node};
+use guildhall_node::{Clock, Node, carry_trace};
 use guildhall_stdx::Timestamp;
 use guildhall_store::StoreError;
 use serde::{Deserialize, Serialize};
@@ -92,7 +92,7 @@ pub(crate) async fn observe(
             |params| params.iter().map(|(name, value)| (name.to_owned(), value.chars().take(100).collect())).collect(),
         );
         let slot = slot.clone();
-        let done = tokio::spawn(async move {
+        let done = tokio::spawn(carry_trace(async move {
             let mut response = next.run(request).await;
             let made = response.extensions_mut().remove::<Made>();
             let mut object: BTreeMap<String, String> = object;
@@ -102,7 +102,7 @@ pub(crate) async fn observe(
                 write(&v1, &Record { key: *key, method, route: pattern, object, status }).await;
             }
             response
-        });
+        }));
         done.await.unwrap_or_else(|_| V1Error::bug("a handler that ends").into_response())
     } else {
         next.run(request).await

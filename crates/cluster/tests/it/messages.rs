@@ -6,8 +6,8 @@ use crate::{
     round_trip::{crossed, examples_of},
 };
 use guildhall_guild_protocol::{
-    FoundMembers, GuildView, IntervalUpdate, ListUpdate, MembersAnswer, MembersWanted, PartitionId, Published, RelayId,
-    RelayMessage, ReplicaUpdate, SessionKey, SessionPresence, ToGuild, ToRelay,
+    Canary, FoundMembers, GuildView, IntervalUpdate, ListUpdate, MembersAnswer, MembersWanted, PartitionId, Published,
+    RelayId, RelayMessage, ReplicaUpdate, SessionKey, SessionPresence, ToGuild, ToRelay,
 };
 use guildhall_member_list::{Group, GroupId, Interval, Item, ListId, ListOp};
 use guildhall_model::{
@@ -66,6 +66,7 @@ pub fn to_guild() -> Vec<ToGuild> {
     let mut examples = examples_of! { ToGuild:
         Subscribe => ToGuild::Subscribe { relay: RELAY, epoch: u32::MAX };
         Unsubscribe => ToGuild::Unsubscribe { relay: RELAY, epoch: 0 };
+        CanaryReturned => ToGuild::CanaryReturned { relay: RELAY, number: 7 };
         Resync => ToGuild::Resync { relay: RelayId::first(PartitionId(0)), epoch: 2 };
         Attach => attach(MembersWanted::OwnAndVoice, AccountKind::Bot, Platform::Web);
         Detach => ToGuild::Detach { session: SESSION };
@@ -139,6 +140,7 @@ pub fn relay_messages() -> Vec<RelayMessage> {
             groups: groups(),
             intervals: vec![IntervalUpdate { interval: intervals()[0], ops: list_ops(), rows: items() }],
         }));
+        Canary => RelayMessage::Canary(Canary { number: 7, created_at_us: 1_700_000_000_000_000, members_count: 5_000 });
         Members => answer(FoundMembers::Whole(table(3)));
     };
     examples.push(RelayMessage::Attached { session: SESSION, view: None });

@@ -23,6 +23,7 @@ fn kinds(world: &mut World, relay: RelayId) -> Vec<&'static str> {
             RelayMessage::Direct { .. } => "direct",
             RelayMessage::Members { .. } => "members",
             RelayMessage::List(_) => "list",
+            RelayMessage::Canary(_) => "canary",
         })
         .collect()
 }

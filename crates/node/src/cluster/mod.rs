@@ -417,7 +417,7 @@ impl Membership {
             GuildInput::Command { actor, command, .. } => match answer() {
                 Some(answer) => {
                     let (actor, command) = (*actor, (**command).clone());
-                    let request = CommandRequest { actor, command, answer, loads_count: 0 };
+                    let request = CommandRequest { actor, command, answer, loads_count: 0, trace: None };
                     // The sender that is dropped with it answers `Unavailable`.
                     drop(mailbox.try_push(guild_id, Input::Command(request)));
                     Ok(())
@@ -500,7 +500,7 @@ impl Membership {
             // What cannot be passed on is dropped with its sender, which answers `Unavailable`.
             match input {
                 GuildInput::Command { actor, command, .. } if is_here => {
-                    let request = CommandRequest { actor, command: *command, answer, loads_count: 0 };
+                    let request = CommandRequest { actor, command: *command, answer, loads_count: 0, trace: None };
                     drop(mailbox.try_push(guild_id, Input::Command(request)));
                 }
                 GuildInput::Create { creation, .. } if is_here => {

@@ -2,6 +2,7 @@
 
 use super::Membership;
 use crate::RelaySink;
+use guildhall_accounting::TraceHandle;
 use guildhall_cluster::{DirectoryChange, PeerMessage};
 use guildhall_guild_protocol::{PartitionId, Published, ToRelay};
 use guildhall_model::{GuildId, User, UserId};
@@ -17,6 +18,15 @@ impl RelaySink for ClusterSink {
     fn try_deliver(&self, partition: PartitionId, message: ToRelay) -> Result<(), ToRelay> {
         if partition.node() == self.membership.number().0 {
             self.local.try_deliver(partition, message)
+        } else {
+            self.membership.try_send_to_relay(partition, message)
+        }
+    }
+
+    /// A trace ends at this node's edge: the other node's relays add no spans.
+    fn try_deliver_traced(&self, partition: PartitionId, message: ToRelay, trace: &TraceHandle) -> Result<(), ToRelay> {
+        if partition.node() == self.membership.number().0 {
+            self.local.try_deliver_traced(partition, message, trace)
         } else {
             self.membership.try_send_to_relay(partition, message)
         }

@@ -94,6 +94,9 @@ impl GuildHost {
             Input::Create(_, answer) => self.refuse(cx, answer, refusal),
             Input::Relay(message) => {
                 self.streams.handle(&message);
+                if let ToGuild::Subscribe { relay, .. } | ToGuild::Unsubscribe { relay, .. } = message {
+                    self.canaries.begin(cx.limits.canaries, relay, cx.now.instant);
+                }
                 if self.answer_relay(cx, &message, is_absent) == Delivery::Full && !cx.closing {
                     return Err(Input::Relay(message));
                 }
@@ -150,7 +153,8 @@ impl GuildHost {
             | ToGuild::WantPresences { .. }
             | ToGuild::WatchMembers { .. }
             | ToGuild::WatchList { .. }
-            | ToGuild::RequestPresences { .. } => Delivery::Done,
+            | ToGuild::RequestPresences { .. }
+            | ToGuild::CanaryReturned { .. } => Delivery::Done,
         }
     }
 
@@ -176,7 +180,7 @@ impl GuildHost {
 
     fn deliver_own(&mut self, cx: &mut Context<'_>, relay: RelayId, message: RelayMessage) -> Delivery {
         match self.streams.own_message(self.guild_id, relay, message) {
-            Some(output) => self.deliver(cx, output),
+            Some(output) => self.deliver(cx, output, None),
             None => Delivery::Done,
         }
     }

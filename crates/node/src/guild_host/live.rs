@@ -5,6 +5,7 @@ use crate::{
     jobs::GuildJobEnd,
     mailbox::{CommandRequest, CreateRequest, Input},
     pipeline::CommitUnit,
+    request_trace::GuildSpan,
 };
 use guildhall_guild::{Actor, CachedMessage, Command, Guild, Outcome, Refusal, Reply};
 use guildhall_guild_protocol::{RelayId, ToGuild};
@@ -50,6 +51,9 @@ impl GuildHost {
             }
             Input::Relay(message) => {
                 self.streams.handle(&message);
+                if let ToGuild::Subscribe { relay, .. } | ToGuild::Unsubscribe { relay, .. } = message {
+                    self.canaries.begin(cx.limits.canaries, relay, cx.now.instant);
+                }
                 let now = cx.now;
                 self.run_and_push(cx, |guild| guild.handle_relay(now, message));
                 cx.released.push(self.guild_id);
@@ -80,8 +84,15 @@ impl GuildHost {
             return;
         }
         let now = cx.now;
-        match self.run(cx, |guild| guild.handle_command(now, request.actor, &request.command)) {
+        let span = request.trace.as_ref().map(|trace| trace.begin(self.guild_id, &request.command));
+        let outcome = GuildSpan::logged(span.as_ref(), || {
+            self.run(cx, |guild| guild.handle_command(now, request.actor, &request.command))
+        });
+        let is_refused = matches!(outcome, None | Some((Outcome::Reply(Err(_)), _)));
+        let trace = span.map(|span| span.end(is_refused));
+        match outcome {
             Some((Outcome::Reply(answer), mut unit)) => {
+                unit.trace = trace;
                 if let Ok(reply) = &answer {
                     unit.joined = joined_by(&request.command, reply);
                 }

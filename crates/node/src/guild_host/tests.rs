@@ -53,6 +53,7 @@ struct Bench {
     loads: VecDeque<GuildId>,
     counter: u64,
     ids: SnowflakeGenerator,
+    canaries: Arc<crate::canaries::CanaryCounters>,
 }
 
 impl Bench {
@@ -72,6 +73,7 @@ impl Bench {
         let now = Now::new(0, 1_700_000_000_000);
         let (mut released, mut loads, mut counter) = (Vec::new(), VecDeque::new(), 0);
         let mut ids = Origins::Single.of_worker(0);
+        let canaries = Arc::default();
         let mut cx = Context {
             now,
             jobs: &jobs,
@@ -83,9 +85,10 @@ impl Bench {
             counter: &mut counter,
             ids: &mut ids,
             closing: false,
+            canaries: &canaries,
         };
         let host = GuildHost::new(&mut cx, GUILD);
-        Self { host, jobs, relays, directory, limits, now, released, loads, counter, ids }
+        Self { host, jobs, relays, directory, limits, now, released, loads, counter, ids, canaries }
     }
 
     fn with<R>(&mut self, work: impl FnOnce(&mut GuildHost, &mut Context<'_>) -> R) -> R {
@@ -100,6 +103,7 @@ impl Bench {
             counter: &mut self.counter,
             ids: &mut self.ids,
             closing: false,
+            canaries: &self.canaries,
         };
         let result = work(&mut self.host, &mut cx);
         self.host.begin_commit(&mut cx);
@@ -108,7 +112,7 @@ impl Bench {
 
     fn request(&mut self, command: Command) -> oneshot::Receiver<Answer> {
         let (answer, receiver) = oneshot::channel();
-        let request = CommandRequest { actor: Actor::User(OWNER), command, answer, loads_count: 0 };
+        let request = CommandRequest { actor: Actor::User(OWNER), command, answer, loads_count: 0, trace: None };
         self.with(|host, cx| host.handle_input(cx, Input::Command(request)));
         receiver
     }
@@ -277,7 +281,8 @@ async fn every_input_gives_its_place_back_once() {
     drop(bench.request(say(channel_id)));
     let (answer, receiver) = oneshot::channel();
     drop(receiver);
-    let request = CommandRequest { actor: Actor::User(OWNER), command: say(channel_id), answer, loads_count: 0 };
+    let (actor, command) = (Actor::User(OWNER), say(channel_id));
+    let request = CommandRequest { actor, command, answer, loads_count: 0, trace: None };
     bench.with(|host, cx| host.handle_input(cx, Input::Command(request)));
     // Waits for a message, and is refused because there is none.
     let unknown = bench.request(Command::DeleteMessage(channel_id, MessageId::new(5)));

@@ -1,6 +1,7 @@
 //! Integration tests of the node: a store with faults on one side, relays that listen on the other.
 
 mod accounts;
+mod canaries;
 mod cluster;
 mod directory;
 mod directs;

@@ -121,7 +121,7 @@ impl Checker {
                     self.members(at, message.relay, answer, in_transit)?;
                 }
             }
-            RelayMessage::List(_) => {}
+            RelayMessage::List(_) | RelayMessage::Canary(_) => {}
             RelayMessage::Unavailable { .. } => return fault("the guild is there"),
         }
         Ok(())

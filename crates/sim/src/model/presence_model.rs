@@ -47,7 +47,8 @@ impl PresenceModel {
             | ToGuild::WantPresences { .. }
             | ToGuild::WatchMembers { .. }
             | ToGuild::WatchList { .. }
-            | ToGuild::RequestPresences { .. } => {}
+            | ToGuild::RequestPresences { .. }
+            | ToGuild::CanaryReturned { .. } => {}
         }
     }
 

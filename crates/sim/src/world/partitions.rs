@@ -276,7 +276,7 @@ impl World {
                 }
                 Output::FetchDirects { session, user_id } => self.fetch_directs(side, session, user_id),
                 Output::FetchMessages { .. } => return fault("messages are fetched that nobody asked for"),
-                Output::SessionNews(_) | Output::IdentifyRefused(_) | Output::ResumeRefused(_) => {}
+                Output::SessionNews(_) | Output::IdentifyRefused(_) | Output::ResumeRefused(_) | Output::Canary(_) => {}
             }
         }
         for Transfer { key, to, socket, conn } in self.sides[side].link.take_transfers() {

@@ -1,0 +1,148 @@
+//! Request traces: how a trace gets from a request's task to the guild worker, and from there to the relays.
+//!
+//! Doors       `traced` around a request; `Node::command` and `Node::begin` find its trace without a parameter;
+//!             `carry_trace` for work that a request hands to another task.
+//! Invariants  without a trace there is no clock read and no allocation.
+//! Not here    spans: `guildhall_accounting::TraceHandle`. Sampling and export: `guildhall::traces`.
+
+use guildhall_accounting::{Attribute, TraceHandle};
+use guildhall_guild::Command;
+use guildhall_guild_protocol::{RelayMessage, RelayOutput};
+use guildhall_model::GuildId;
+use std::{sync::LazyLock, time::Instant};
+
+tokio::task_local! {
+    static CURRENT: TraceHandle;
+}
+
+/// Runs a request. Commands that it sends to guilds become part of `trace`.
+pub async fn traced<F: Future>(trace: TraceHandle, request: F) -> F::Output {
+    CURRENT.scope(trace, request).await
+}
+
+/// `work`, which may run in another task, as a part of the current request.
+pub fn carry_trace<F: Future>(work: F) -> impl Future<Output = F::Output> {
+    let trace = CURRENT.try_with(TraceHandle::clone).ok();
+    async move {
+        match trace {
+            Some(trace) => CURRENT.scope(trace, work).await,
+            None => work.await,
+        }
+    }
+}
+
+/// The trace of one command on its way to its guild.
+pub(crate) struct CommandTrace {
+    /// Of the request.
+    request: TraceHandle,
+    sent_at: Instant,
+}
+
+impl CommandTrace {
+    /// Of the current request, if it has a trace. The first command of a request ends its validation.
+    pub(crate) fn of_request() -> Option<Self> {
+        let request = CURRENT.try_with(TraceHandle::clone).ok()?;
+        let sent_at = Instant::now();
+        if request.ends_validation() {
+            request.leaf("validate", (request.began(), sent_at), Vec::new());
+        }
+        Some(Self { request, sent_at })
+    }
+
+    /// The guild begins with the command.
+    pub(crate) fn begin(&self, guild_id: GuildId, command: &Command) -> GuildSpan {
+        static KINDS: LazyLock<Vec<String>> = LazyLock::new(Command::kind_names);
+        let begun = Instant::now();
+        let waited = begun.saturating_duration_since(self.sent_at).as_micros() as u64;
+        let kind = KINDS.get(command.kind()).map_or("", String::as_str);
+        let attributes = vec![
+            ("guildhall.guild_id", guild_id.get().to_string().into()),
+            ("guildhall.command", kind.into()),
+            ("guildhall.mailbox_wait_us", waited.into()),
+        ];
+        GuildSpan { handle: self.request.child(), begun, attributes }
+    }
+}
+
+/// A command that its guild works on.
+pub(crate) struct GuildSpan {
+    handle: TraceHandle,
+    begun: Instant,
+    attributes: Vec<Attribute>,
+}
+
+impl GuildSpan {
+    /// Runs `work` so that its log lines carry the trace id.
+    pub(crate) fn logged<T>(trace: Option<&Self>, work: impl FnOnce() -> T) -> T {
+        match trace {
+            Some(span) => log_span(&span.handle).in_scope(work),
+            None => work(),
+        }
+    }
+
+    /// The guild has handled the command. What its effects do is part of this span.
+    pub(crate) fn end(self, is_refused: bool) -> UnitTrace {
+        self.handle.finish("guild", (self.begun, Instant::now()), self.attributes, is_refused);
+        UnitTrace { guild: self.handle, commit_begun: None }
+    }
+}
+
+/// The trace of a command's effects, while they are committed and published.
+pub(crate) struct UnitTrace {
+    guild: TraceHandle,
+    commit_begun: Option<Instant>,
+}
+
+impl UnitTrace {
+    /// The unit's writes are on their way to the store.
+    pub(crate) fn commit_begins(&mut self, now: Instant) {
+        self.commit_begun = Some(now);
+    }
+
+    /// They are durable; `units_count` units shared the commit.
+    pub(crate) fn commit_ends(&mut self, now: Instant, units_count: usize) {
+        if let Some(begun) = self.commit_begun.take() {
+            let attributes = vec![("guildhall.units", (units_count as u64).into())];
+            self.guild.leaf("commit", (begun, now), attributes);
+        }
+    }
+
+    /// The unit's events go to the relays from now on.
+    pub(crate) fn publish(&self, relay: &[RelayOutput], users_count: usize) -> Publishing {
+        let name = relay.iter().find_map(|output| match &output.message {
+            RelayMessage::Published(published) => published.event.static_name(),
+            _ => None,
+        });
+        let mut attributes = vec![
+            ("guildhall.relay_messages", (relay.len() as u64).into()),
+            ("guildhall.user_events", (users_count as u64).into()),
+        ];
+        attributes.extend(name.map(|name| ("guildhall.event", name.into())));
+        Publishing { handle: self.guild.child(), begun: Instant::now(), attributes }
+    }
+}
+
+/// Events of a unit that are being handed to relays.
+pub(crate) struct Publishing {
+    handle: TraceHandle,
+    begun: Instant,
+    attributes: Vec<Attribute>,
+}
+
+impl Publishing {
+    /// What relays add their spans to.
+    pub(crate) fn handle(&self) -> &TraceHandle {
+        &self.handle
+    }
+
+    /// All relays have the events, or lost them.
+    pub(crate) fn end(self) {
+        self.handle.finish("publish", (self.begun, Instant::now()), self.attributes, false);
+    }
+}
+
+/// A span for the log: its lines carry the trace id. Its level is that of errors, so that no filter leaves it out.
+#[must_use]
+pub fn log_span(trace: &TraceHandle) -> tracing::Span {
+    tracing::error_span!("trace", trace_id = trace.trace_id())
+}
