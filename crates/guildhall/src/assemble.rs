@@ -21,7 +21,7 @@ use crate::{
     metrics::{Listener, Metrics, metrics_router},
     open_files, preflight,
     reports::{Asked, Reports, Sampler, Sources},
-    tls,
+    tls, traces,
     upgrades::{UpgradeStatus, Upgrades},
     watch::Watch,
     wiring::{
@@ -30,9 +30,9 @@ use crate::{
 };
 use axum::Router;
 use guildhall_api::{
-    ApiLimits, ApiState, AuditPruner, BackendRouters, ChatPage, Cookies, Files, FilesOptions, Gateway, SessionEvents,
-    Sweeper, Unserved, UserPolicy, V1Limits, V1State, VisitorLimits, Visitors, backend_routers, chat_router,
-    dictionaries_router, files_router, ops_router, router,
+    ApiLimits, ApiState, AuditPruner, BackendRouters, ChatPage, Cookies, Files, FilesOptions, Gateway, RestAccount,
+    SessionEvents, Sweeper, Unserved, UserPolicy, V1Limits, V1State, VisitorLimits, Visitors, backend_routers,
+    chat_router, dictionaries_router, files_router, observe, ops_router, router,
 };
 use guildhall_bus::NatsError;
 use guildhall_codec::{CodecError, ContextPool, ContextStats, Dictionaries};
@@ -44,7 +44,8 @@ use guildhall_net::{
     RunningServer, Server, ServerConfig, SystemClock, serve_admin,
 };
 use guildhall_node::{
-    DirectLimits, DirectsWho, JoinError, Node, NodeConfig, NodeLimits, Retention, SignOnAccounts, WritesStopped,
+    CanaryLimits, DirectLimits, DirectsWho, JoinError, Node, NodeConfig, NodeLimits, Retention, SignOnAccounts,
+    WritesStopped,
 };
 use guildhall_partition::{PartitionConfig, StreamCodec};
 use guildhall_session::{LogLimits, Share};
@@ -144,6 +145,9 @@ pub enum StartError {
     /// The certificates of `auth.jwks_ca_file` cannot be used.
     #[error("auth.jwks_url cannot be used")]
     JwksUrl(#[from] jwks_url::TrustError),
+    /// The collector of traces cannot be authenticated.
+    #[error("[traces] cannot be used")]
+    Traces(#[source] jwks_url::TrustError),
     /// A dictionary cannot be served.
     #[error("codec.dictionaries_dir cannot be used")]
     Dictionaries(#[from] DictionaryError),
@@ -214,6 +218,7 @@ impl StartError {
             | Self::Tls { .. }
             | Self::Issuers { .. }
             | Self::JwksUrl(_)
+            | Self::Traces(_)
             | Self::Dictionaries(_)
             | Self::AccessLog { .. }
             | Self::ClusterStore
@@ -275,6 +280,7 @@ pub struct RunningNode {
     access: Option<Arc<AccessLog>>,
     /// Ends with it.
     _pruner: Option<AuditPruner>,
+    traces: Option<traces::Traces>,
 }
 
 /// Serves health and metrics until it is dropped.
@@ -403,6 +409,8 @@ pub async fn assemble(config: &Config) -> Result<RunningNode, StartError> {
         session_starts: Arc::new(GateStarts { gate: server.identify_gate(), clock }),
         files: files.clone(),
     });
+    let traces = traces::start(&config.traces)?;
+    let rest_account = Arc::new(RestAccount::default());
     let metrics = Metrics {
         partitions: server.partitions(),
         http: server.http_watch(),
@@ -415,6 +423,8 @@ pub async fn assemble(config: &Config) -> Result<RunningNode, StartError> {
         store_dir: config.store.dir.clone(),
         access: access.clone(),
         certificate: config.tls.cert_file.clone(),
+        rest: rest_account.clone(),
+        traces: traces.as_ref().map(traces::Traces::watch),
     };
     let trusted: Arc<[IpAddr]> = config.limits.rest_trusted_proxies.0.as_slice().into();
     let session_events = Arc::new(SessionEvents::new(SESSION_EVENTS_KEPT));
@@ -464,6 +474,7 @@ pub async fn assemble(config: &Config) -> Result<RunningNode, StartError> {
         .merge(with_peer(chat, trusted.clone()))
         .merge(files.map_or_else(Router::new, |files| files_router(files, store.clone())))
         .merge(metrics_router(metrics.clone(), config.server.metrics, Listener::Clients));
+    let http = observe(http, rest_account, traces.as_ref().map(traces::Traces::tracer));
     let http = if access.is_some() { with_access_notes(http) } else { http };
     let pruner =
         audit_keep_ms(config).map(|keep_ms| AuditPruner::start(node.clone(), Arc::new(NodeClock(clock)), keep_ms));
@@ -522,6 +533,7 @@ pub async fn assemble(config: &Config) -> Result<RunningNode, StartError> {
         files_allowed,
         access,
         _pruner: pruner,
+        traces,
     })
 }
 
@@ -698,6 +710,9 @@ impl RunningNode {
             }
         };
         let writes = in_time(deadline, "the store", self.store.close()).await.is_some();
+        if let Some(traces) = self.traces {
+            traces.end().await;
+        }
         if let Some(access) = self.access {
             // Flushed last: no client waits for it.
             let _ = in_time(deadline, "the access log", tokio::task::spawn_blocking(move || access.end())).await;
@@ -865,7 +880,11 @@ fn node_limits(config: &Config) -> NodeLimits {
         is_on: config.auth.jwt_create_accounts == CreateAccounts::On,
         per_minute_max: config.auth.jwt_accounts_per_minute_max,
     };
-    NodeLimits { directs, guild, sign_on, ..NodeLimits::default() }
+    let canaries = CanaryLimits {
+        members_min: config.canaries.members_min.into(),
+        interval_ms: u64::from(config.canaries.interval_s) * 1_000,
+    };
+    NodeLimits { directs, guild, sign_on, canaries, ..NodeLimits::default() }
 }
 
 fn hidden_channels(config: &Config) -> HiddenChannels {

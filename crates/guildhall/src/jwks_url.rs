@@ -55,6 +55,9 @@ pub enum TrustError {
     /// The system has no trusted certificates at the known paths.
     #[error("this system's trusted certificates were not found: name a file with them (auth.jwks_ca_file, or --ca)")]
     NoRoots,
+    /// Headers of `traces.headers` would be readable on the network.
+    #[error("traces.headers are secret: traces.endpoint needs https://, or a collector on this machine")]
+    SecretInClear,
     /// The library's.
     #[error("TLS cannot be set up")]
     Tls(#[from] rustls::Error),

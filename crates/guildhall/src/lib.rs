@@ -27,6 +27,7 @@ pub mod preflight;
 pub mod reload;
 pub mod reports;
 pub mod tls;
+pub mod traces;
 pub mod upgrades;
 pub mod watch;
 pub mod wiring;

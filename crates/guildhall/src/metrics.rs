@@ -16,7 +16,12 @@ mod process;
 mod sent;
 mod writer;
 
-use crate::{config::MetricsAccess, disk::DiskUse, tls};
+use crate::{
+    config::MetricsAccess,
+    disk::DiskUse,
+    tls,
+    traces::{TraceCounts, TraceWatch},
+};
 use axum::{
     Router,
     http::{HeaderMap, StatusCode, header},
@@ -24,11 +29,11 @@ use axum::{
     routing::get,
 };
 use exposition::Exposition;
-use guildhall_accounting::{LoopReport, Reading};
-use guildhall_api::{Files, OTHER, Unserved};
+use guildhall_accounting::{DurationsSnapshot, LoopReport, Reading};
+use guildhall_api::{Files, OTHER, RestAccount, Unserved};
 use guildhall_codec::{ContextPool, ContextStats};
 use guildhall_net::{AccessLog, HttpState, HttpWatch, PartitionState, Partitions};
-use guildhall_node::{ClusterReport, CommitStats, Node, RetentionCounts};
+use guildhall_node::{CanaryCounts, ClusterReport, CommitStats, Node, RetentionCounts};
 use guildhall_partition::{Closes, Counters};
 use guildhall_stdx::Histogram;
 use guildhall_store::Store;
@@ -72,6 +77,10 @@ pub struct Metrics {
     pub access: Option<Arc<AccessLog>>,
     /// Chain of certificates of `[tls]`, read for each scrape.
     pub certificate: Option<PathBuf>,
+    /// Wall time of REST, by route.
+    pub rest: Arc<RestAccount>,
+    /// The exporter of traces; none if it is off.
+    pub traces: Option<TraceWatch>,
 }
 
 /// Where a router with `/metrics` listens.
@@ -143,9 +152,10 @@ impl Metrics {
         readings
     }
 
-    /// Guild workers, partitions, and the store's operations.
+    /// Guild workers, partitions, the store's operations, and the routes of REST.
     pub(crate) fn loop_reports(&self) -> Vec<LoopReport> {
-        [self.node.worker_reports(), self.partitions.loop_reports(), vec![self.node.store_report()]].concat()
+        let shared = vec![self.node.store_report(), self.rest.report()];
+        [self.node.worker_reports(), self.partitions.loop_reports(), shared].concat()
     }
 
     fn snapshot(&self) -> Snapshot {
@@ -171,6 +181,9 @@ impl Metrics {
             retention: self.node.retention_counts(),
             files: self.files.as_ref().map(|files| (files.bytes(), files.bytes_max())),
             certificate_end_s: self.certificate.as_deref().and_then(tls::ends_at),
+            canaries: (self.node.canary_counts(), self.partitions.canaries().report()),
+            rest: self.rest.report(),
+            traces: self.traces.as_ref().map(TraceWatch::counts).unwrap_or_default(),
         }
     }
 }
@@ -202,6 +215,11 @@ struct Snapshot {
     retention: RetentionCounts,
     /// Bytes, and how many there may be.
     files: Option<(u64, u64)>,
+    /// Counts, and latencies by the smallest number of members of the class.
+    canaries: (CanaryCounts, Vec<(u64, DurationsSnapshot)>),
+    rest: LoopReport,
+    /// Zeros while traces are off.
+    traces: TraceCounts,
 }
 
 impl Collector for Snapshot {
@@ -225,6 +243,9 @@ impl Snapshot {
         self.guilds(out, &sum)?;
         self.cluster(out)?;
         self.loops(out)?;
+        self.rest(out)?;
+        self.canaries(out)?;
+        self.traces(out)?;
         self.compression(out, &sum)?;
         self.shared_match(out)
     }

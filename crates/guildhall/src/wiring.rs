@@ -5,6 +5,7 @@
 
 use async_trait::async_trait;
 use axum::{Router, extract::ConnectInfo, extract::Request, http::HeaderMap, middleware, response::Response};
+use guildhall_accounting::TraceHandle;
 use guildhall_api::{
     Gateway, Peer, RequestNote, SessionEvents, SessionInfo, SessionPlace, SessionStartLimit, SessionStarts,
     SessionsPage, peer_from,
@@ -44,6 +45,10 @@ pub struct PartitionSink(pub Partitions);
 impl RelaySink for PartitionSink {
     fn try_deliver(&self, partition: PartitionId, message: ToRelay) -> Result<(), ToRelay> {
         self.0.try_deliver(partition, message)
+    }
+
+    fn try_deliver_traced(&self, partition: PartitionId, message: ToRelay, trace: &TraceHandle) -> Result<(), ToRelay> {
+        self.0.try_deliver_traced(partition, message, trace)
     }
 
     fn announce_joined(&self, user_id: UserId, guild_id: GuildId) {

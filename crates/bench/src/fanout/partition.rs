@@ -378,7 +378,7 @@ impl PartitionThread {
                     let now = self.clock.now();
                     self.partition.handle_directs(now, session, Some(Vec::new()), &mut self.link);
                 }
-                Output::SessionNews(_) | Output::IdentifyRefused(_) | Output::ResumeRefused(_) => {}
+                Output::SessionNews(_) | Output::IdentifyRefused(_) | Output::ResumeRefused(_) | Output::Canary(_) => {}
             }
         }
         Ok(())

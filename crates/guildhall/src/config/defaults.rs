@@ -179,3 +179,13 @@ pub fn log_level() -> LogFilter {
 pub const CLUSTER_WEIGHT: u32 = 1;
 /// A killed node's guilds are served again within five seconds: this, and the time to load them.
 pub const CLUSTER_LEASE_MS: u32 = 3_000;
+
+/// A busy node has a trace each second or two.
+pub const TRACE_ONE_IN: u32 = 1_000;
+/// People notice.
+pub const TRACE_SLOW_MS: u32 = 1_000;
+
+/// Below it, clients notice a relay that stands still as early as the node.
+pub const CANARY_MEMBERS_MIN: u32 = 1_000;
+/// One event per relay; a relay that does not deliver is found within half a minute.
+pub const CANARY_INTERVAL_S: u32 = 10;

@@ -9,6 +9,7 @@
 pub mod defaults;
 mod jwks;
 mod nats_url;
+mod otlp;
 mod print;
 mod raw;
 mod settings;
@@ -23,11 +24,13 @@ use guildhall_node::{SubjectKind, Terms};
 pub use defaults::DEMO_STORE_DIR;
 pub use jwks::JwksUrl;
 pub use nats_url::NatsUrl;
+pub use otlp::{Headers, OtlpUrl};
 pub use print::{changed_line, default_toml, effective_line, effective_toml};
 pub use raw::{Origin, Problem};
 pub use settings::{
-    AuthConfig, ClusterConfig, CodecConfig, Config, DeflateConfig, DirectsConfig, LimitsConfig, LogConfig,
-    ServerConfig, StoreConfig, TlsConfig, UploadsConfig, UsersConfig, VisibilityConfig, VoiceConfig,
+    AuthConfig, CanariesConfig, ClusterConfig, CodecConfig, Config, DeflateConfig, DirectsConfig, LimitsConfig,
+    LogConfig, ServerConfig, StoreConfig, TlsConfig, TracesConfig, UploadsConfig, UsersConfig, VisibilityConfig,
+    VoiceConfig,
 };
 pub use store_url::{Database, StoreUrl};
 pub use value::{

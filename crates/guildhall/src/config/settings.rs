@@ -6,6 +6,7 @@ use super::{
     Effective, Loaded, defaults,
     jwks::JwksUrl,
     nats_url::NatsUrl,
+    otlp::{Headers, OtlpUrl},
     raw::RawConfig,
     store_url::StoreUrl,
     value::{
@@ -448,5 +449,33 @@ settings! {
         access_file: Option<PathBuf> => None;
         /// Days for which the node keeps audit entries of changes over /v1 (GET /v1/audit). 0: no entries.
         audit_keep_days: u32, 0..=3_650 => defaults::AUDIT_KEEP_DAYS;
+    }
+    /// Canaries: rare events of the node itself to each relay of a guild. They measure the delivery, and find relays that
+    /// do not deliver any more. No client receives them.
+    canaries: CanariesConfig {
+        /// Members from which on a guild has canaries.
+        members_min: u32, 0..=1_000_000_000 => defaults::CANARY_MEMBERS_MIN;
+        /// Seconds between two canaries of a relay. A relay that returns none for three intervals is reported. 0:
+        /// no canaries.
+        interval_s: u32, 0..=3_600 => defaults::CANARY_INTERVAL_S;
+    }
+    /// Traces of requests, from REST to the last socket, for OpenTelemetry. They contain ids of guilds, and no accounts,
+    /// tokens or content.
+    traces: TracesConfig {
+        /// Base URL of an OTLP collector that speaks HTTP, like "http://localhost:4318"; the node posts to `/v1/traces`
+        /// below it. Not set: no traces.
+        endpoint: Option<OtlpUrl> => None;
+        /// One of this many requests is traced. 0: only slow requests, and those whose `traceparent` says so.
+        sample_one_in: u32, 0..=1_000_000_000 => defaults::TRACE_ONE_IN;
+        /// A request is also exported if it took this long until the last socket of its events, milliseconds. Then every
+        /// request collects its spans, some microseconds each. 0: none is.
+        slow_ms: u32, 0..=600_000 => defaults::TRACE_SLOW_MS;
+        /// Headers of the exports, like "authorization=Bearer 123". They are secret; they need https:// or a collector
+        /// on this machine.
+        headers: Option<Headers> => None;
+        /// A file with `headers`; surrounding white space is ignored.
+        headers_file: Option<PathBuf> => None;
+        /// Certificates that authenticate the collector, PEM. Not set: those that this system trusts.
+        ca_file: Option<PathBuf> => None;
     }
 }

@@ -32,5 +32,6 @@ mod surface;
 mod test_node;
 mod tls;
 mod top;
+mod traces;
 mod users_policy;
 mod ws;

@@ -1,7 +1,7 @@
 //! Reports of `/v1/node`: bandwidth by dispatch type, and guilds by busy time, against the actions of clients.
 
 use crate::{
-    support::{Demo, Http},
+    support::{Demo, Http, wait_for},
     ws::Ws,
 };
 use serde_json::{Value, json};
@@ -65,4 +65,32 @@ fn bandwidth_and_guilds_are_reported() {
         overview["loops"].as_array().unwrap().iter().map(|each| each["name"].as_str().unwrap()).collect();
     assert!(["guild_worker", "partition", "store"].iter().all(|name| loops.contains(name)), "{loops:?}");
     assert_eq!(demo.terminate(), Some(0));
+}
+
+#[test]
+fn relays_return_canaries_and_clients_receive_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings =
+        ["server.metrics=open", "canaries.members_min=1", "canaries.interval_s=1", "limits.rest_rate_percent=0"];
+    let settings = settings.iter().flat_map(|setting| ["--set", *setting]);
+    let args: Vec<&str> = ["--members", "5", "--rate", "0"].into_iter().chain(settings).collect();
+    let demo = Demo::start(dir.path(), &args);
+    let mut session = Ws::session(demo.addr, &demo.token("bot_token"));
+    session.expect_event("GUILD_CREATE");
+    let seq = session.last_seq;
+    let value = |name: &str| -> f64 {
+        let (_, text) = crate::metrics::get(demo.addr, "");
+        let line = text.lines().find(|line| line.starts_with(&format!("guildhall_{name} "))).map(ToOwned::to_owned);
+        line.map_or(0.0, |line| line.rsplit(' ').next().unwrap().parse().unwrap())
+    };
+    wait_for("three canaries", || (value("canaries_returned_total") >= 3.0).then_some(()));
+    assert_eq!(value("relay_ghosts"), 0.0);
+    assert!(value("canary_seconds_count{members_from=\"0\"}") >= 3.0);
+    assert!(value("canary_seconds_sum{members_from=\"0\"}") > 0.0);
+    let path = format!("/api/v10/channels/{}/messages", demo.channels()[0]);
+    let said = demo.client("bot_token").request("POST", &path, Some(&json!({"content": "a"}))).unwrap();
+    assert_eq!(said.status, 200);
+    session.expect_event("MESSAGE_CREATE");
+    assert_eq!(session.last_seq, seq + 1, "no canary took a sequence number");
+    assert_eq!(value("rest_request_seconds_count{route=\"POST /api/channels/{channel_id}/messages\"}"), 1.0);
 }

@@ -26,7 +26,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, shown: &Shown) {
     if table.rows.is_empty() {
         frame.render_widget(Paragraph::new(table.empty).dim(), body);
     } else {
-        frame.render_widget(widget(&table), body);
+        frame.render_widget(widget(&table, body.width), body);
     }
     let foot_line = match &shown.fault {
         Some(fault) => Line::from(format!("The figures are old: {fault}")).red().bold(),
@@ -44,20 +44,32 @@ fn tab_line(view: View) -> Line<'static> {
     View::ALL.iter().enumerate().map(tab).collect::<Vec<_>>().into()
 }
 
-fn widget(table: &Table) -> ratatui::widgets::Table<'_> {
+/// The columns that fit, and the one that takes what they leave: the widest text. Columns on the right are left out
+/// first, because a number whose head is cut off is another number.
+fn columns_in(table: &Table, width: u16) -> (usize, usize) {
+    let fits = |count: usize| {
+        let columns = &table.columns[..count];
+        columns.iter().map(|column| column.width + 1).sum::<u16>() <= width + 1
+    };
+    let count = (1..=table.columns.len()).rev().find(|count| fits(*count)).unwrap_or(1);
+    let texts = table.columns[..count].iter().enumerate().filter(|(_, column)| !column.is_number);
+    (count, texts.max_by_key(|(_, column)| column.width).map_or(0, |(at, _)| at))
+}
+
+fn widget(table: &Table, width: u16) -> ratatui::widgets::Table<'_> {
+    let (count, widest) = columns_in(table, width);
+    let columns = &table.columns[..count];
     let aligned = |text: &str, is_number: bool| {
         let alignment = if is_number { Alignment::Right } else { Alignment::Left };
         Cell::from(Text::from(text.to_owned()).alignment(alignment))
     };
-    let head = table.columns.iter().map(|column| aligned(column.title, column.is_number));
+    let head = columns.iter().map(|column| aligned(column.title, column.is_number));
     let rows = table
         .rows
         .iter()
-        .map(|row| Row::new(row.iter().zip(&table.columns).map(|(text, column)| aligned(text, column.is_number))));
-    // The first column takes what the others leave.
-    let widths = table.columns.iter().enumerate().map(|(at, column)| match at {
-        0 => Constraint::Min(column.width),
-        _ => Constraint::Length(column.width),
+        .map(|row| Row::new(row.iter().zip(columns).map(|(text, column)| aligned(text, column.is_number))));
+    let widths = columns.iter().enumerate().map(|(at, column)| {
+        if at == widest { Constraint::Min(column.width) } else { Constraint::Length(column.width) }
     });
     ratatui::widgets::Table::new(rows, widths)
         .header(Row::new(head).style(Style::new().add_modifier(Modifier::BOLD)))
@@ -101,6 +113,32 @@ mod tests {
             }
         }
         assert!(screen(&Shown::default(), 80, 24).contains("[1 Loops] 2 Guilds"));
+    }
+
+    #[test]
+    fn a_narrow_terminal_leaves_columns_out_and_cuts_no_number() {
+        let column = |title, width, is_number| super::super::figures::Column { title, width, is_number };
+        let table = Table {
+            columns: vec![
+                column("LOOP", 12, false),
+                column("TYPE", 20, false),
+                column("MEAN", 9, true),
+                column("MAX", 9, true),
+            ],
+            rows: vec![["store", "commit", "100.25 ms", "123.75 ms"].map(ToOwned::to_owned).to_vec()],
+            empty: "",
+        };
+        for width in 1..80 {
+            let mut terminal = Terminal::new(TestBackend::new(width, 3)).unwrap();
+            terminal.draw(|frame| frame.render_widget(widget(&table, width), frame.area())).unwrap();
+            let all: String = terminal.backend().buffer().content.iter().map(ratatui::buffer::Cell::symbol).collect();
+            assert!(
+                all.matches(" ms").count() == all.matches("100.25 ms").count() + all.matches("123.75 ms").count(),
+                "{all}"
+            );
+            assert_eq!((all.contains("MEAN"), all.contains("MAX")), (width >= 43, width >= 53), "{width}");
+        }
+        assert_eq!(columns_in(&table, 80), (4, 1), "the type takes the rest");
     }
 
     #[test]
