@@ -33,6 +33,17 @@ for (const [size, options] of [["", desktop], ["-phone", phone]]) {
       await page.screenshot({ path: `${folder}/dashboard-${name}${size}-${colorScheme}.png` });
       console.log(`dashboard-${name}${size}-${colorScheme}`);
     }
+    if (size === "") {
+      // The two pictures with which such a project begins: where the bytes go, and where a guild's time goes.
+      for (const [name, path, title] of [["bytes-by-type", "bandwidth", "Share of bytes by dispatch type"], ["time-by-type", PICTURES.guild, "Time by message type"]]) {
+        await page.evaluate((to) => { location.hash = `#/${to}`; }, path);
+        const figure = page.getByLabel(title, { exact: true });
+        await figure.waitFor();
+        await page.waitForTimeout(name === "time-by-type" ? 30_000 : 5_500);
+        await figure.screenshot({ path: `${folder}/dashboard-${name}-${colorScheme}.png` });
+        console.log(`dashboard-${name}-${colorScheme}`);
+      }
+    }
     await page.context().close();
   }
 }

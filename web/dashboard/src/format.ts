@@ -1,6 +1,7 @@
 // Numbers, bytes and times as people read them. The exact value is for the title of an element.
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const precise = new Intl.NumberFormat("en", { maximumFractionDigits: 6 });
 const digits = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
 
 /** Three significant digits, with thousands separators. */
@@ -9,7 +10,7 @@ export function number(value: number): string {
   return Math.abs(value) >= 100 ? whole.format(value) : digits.format(value);
 }
 
-export const exact = (value: number): string => (Number.isFinite(value) ? new Intl.NumberFormat("en", { maximumFractionDigits: 6 }).format(value) : "no value");
+export const exact = (value: number): string => (Number.isFinite(value) ? precise.format(value) : "no value");
 
 /** A value and its unit, apart. */
 export type Shown = readonly [text: string, unit: string];

@@ -1,7 +1,7 @@
 // Parts of every page: tiles, values, times, bars, tables, dialogs, and the states of a page that has nothing to show.
 
 import { signal, useSignal } from "@preact/signals";
-import type { ComponentChildren } from "preact";
+import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { Refused } from "./api.ts";
 import { colorOf } from "./chart.tsx";
@@ -116,8 +116,13 @@ interface TableProps<Row> {
 }
 
 const ROW = 32;
+/** The rows in view are drawn again when these many have passed, not at each event of the scroll bar. */
+const STEP = 4;
 
-/** A table that draws the rows in view. Arrow keys move, Enter opens. */
+/**
+ * A table that draws the rows in view. Arrow keys move, Enter opens. Scrolling changes only the rows that come into view: the others are the
+ * same virtual nodes as before, and a row that comes takes the elements of one that goes.
+ */
 export function Table<Row>({ label, rows, columns, id, open, sort, onSort, empty, height = 480 }: TableProps<Row>) {
   const box = useRef<HTMLDivElement>(null);
   const top = useSignal(0);
@@ -128,8 +133,24 @@ export function Table<Row>({ label, rows, columns, id, open, sort, onSort, empty
     const order = typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y));
     return (sort.isDescending ? -order : order) || (id(a) < id(b) ? -1 : 1);
   }), [rows, sort.key, sort.isDescending]);
-  const first = Math.max(0, Math.floor(top.value / ROW) - 6);
-  const last = Math.min(sorted.length, Math.ceil((top.value + height) / ROW) + 6);
+  const shown = Math.ceil(height / ROW) + 5 * STEP;
+  const first = Math.max(0, Math.min(top.value - 2 * STEP, sorted.length - shown));
+  const last = Math.min(sorted.length, first + shown);
+  const drawn = useMemo(() => new Map<number, { row: VNode; tabIndex: number }>(), [sorted, columns]);
+  for (const index of drawn.keys()) if (index < first || index >= last) drawn.delete(index);
+  const draw = (index: number): VNode => {
+    const tabIndex = index === Math.max(0, focused.value) || (focused.value < first && index === first) ? 0 : -1;
+    const before = drawn.get(index);
+    if (before?.tabIndex === tabIndex) return before.row;
+    const value = sorted[index]!;
+    const row = (
+      <tr key={index % shown} data-index={index} data-id={id(value)} aria-rowindex={index + 2} class={open ? "opens" : ""} tabIndex={tabIndex} onFocus={() => { focused.value = index; }} onClick={open && (() => open(value))}>
+        {columns.map((each) => <td key={each.key} class={each.isNumber ? "n" : ""}>{each.show ? each.show(value) : number(each.value(value) as number)}</td>)}
+      </tr>
+    );
+    drawn.set(index, { row, tabIndex });
+    return row;
+  };
   const move = (to: number) => {
     const index = Math.max(0, Math.min(sorted.length - 1, to));
     focused.value = index;
@@ -139,7 +160,12 @@ export function Table<Row>({ label, rows, columns, id, open, sort, onSort, empty
     else if (y + ROW > view.scrollTop + view.clientHeight - ROW) view.scrollTop = y + 2 * ROW - view.clientHeight;
   };
   useEffect(() => {
-    if (focused.value >= 0 && box.current?.contains(document.activeElement)) box.current.querySelector<HTMLElement>(`tr[data-index="${focused.value}"]`)?.focus({ preventScroll: true });
+    const active = document.activeElement as HTMLElement | null;
+    if (focused.value < 0 || !active || !box.current?.contains(active)) return;
+    const row = box.current.querySelector<HTMLElement>(`tr[data-index="${focused.value}"]`);
+    if (row) row.focus({ preventScroll: true });
+    // Its row has scrolled away, and its elements are another row's by now.
+    else if (active.tagName === "TR") active.blur();
   });
   const onKey = (event: KeyboardEvent) => {
     const page = Math.floor(height / ROW) - 2;
@@ -150,8 +176,8 @@ export function Table<Row>({ label, rows, columns, id, open, sort, onSort, empty
     } else if (event.key === "Enter" && open && (event.target as HTMLElement).tagName === "TR") open(sorted[focused.value]!);
   };
   return (
-    <div class="table" ref={box} style={{ maxHeight: `${height}px` }} onScroll={() => { top.value = box.current!.scrollTop; }} onKeyDown={onKey} tabIndex={sorted.length > 0 ? undefined : 0} role="region" aria-label={label}>
-      <table aria-rowcount={sorted.length + 1}>
+    <div class="table" ref={box} style={{ maxHeight: `${height}px` }} onScroll={(event) => { top.value = Math.floor(event.currentTarget.scrollTop / ROW / STEP) * STEP; }} onKeyDown={onKey} tabIndex={sorted.length > 0 ? undefined : 0} role="region" aria-label={label}>
+      <table aria-rowcount={sorted.length + 1} style={{ minWidth: `${columns.reduce((sum, each) => sum + Number.parseInt(each.width), 0)}px` }}>
         <colgroup>{columns.map((each) => <col key={each.key} style={{ width: each.width }} />)}</colgroup>
         <thead><tr>{columns.map((each) => (
           <th key={each.key} scope="col" class={each.isNumber ? "n" : ""} aria-sort={sort.key === each.key ? (sort.isDescending ? "descending" : "ascending") : undefined}>
@@ -160,14 +186,7 @@ export function Table<Row>({ label, rows, columns, id, open, sort, onSort, empty
         ))}</tr></thead>
         <tbody>
           {first > 0 && <tr class="space" style={{ height: `${first * ROW}px` }} aria-hidden="true"><td colSpan={columns.length} /></tr>}
-          {sorted.slice(first, last).map((row, offset) => {
-            const index = first + offset;
-            return (
-              <tr key={id(row)} data-index={index} data-id={id(row)} aria-rowindex={index + 2} class={open ? "opens" : ""} tabIndex={index === Math.max(0, focused.value) || (focused.value < first && index === first) ? 0 : -1} onFocus={() => { focused.value = index; }} onClick={open && (() => open(row))}>
-                {columns.map((each) => <td key={each.key} class={each.isNumber ? "n" : ""}>{each.show ? each.show(row) : number(each.value(row) as number)}</td>)}
-              </tr>
-            );
-          })}
+          {Array.from({ length: last - first }, (_, offset) => draw(first + offset))}
           {last < sorted.length && <tr class="space" style={{ height: `${(sorted.length - last) * ROW}px` }} aria-hidden="true"><td colSpan={columns.length} /></tr>}
         </tbody>
       </table>

@@ -26,26 +26,32 @@ export class Node {
     return node;
   }
 
-  /** Connects as the demo's bot, by a browser's WebSocket; resolves when READY has come. */
-  async connect() {
+  /** Connects as the demo's bot, by a browser's WebSocket; resolves when READY has come. With `returns` it begins a new session when its own is closed, as a client library does. */
+  async connect({ returns = false } = {}) {
     const page = await (await openBrowser()).newPage();
     // A page of the node that has no policy and no script.
     await page.goto(`${this.origin}/healthz`);
-    await page.evaluate(({ url, token }) => {
+    await page.evaluate(({ url, token, returns }) => {
       const client = { sessionId: undefined, seq: null, events: 0, closes: [] };
       globalThis.client = client;
-      const socket = new WebSocket(url);
-      socket.addEventListener("close", ({ code }) => client.closes.push(code));
-      socket.addEventListener("message", ({ data }) => {
-        const { op, t, s, d } = JSON.parse(data);
-        client.seq = s ?? client.seq;
-        if (op === 10) setInterval(() => { if (socket.readyState === 1) socket.send(JSON.stringify({ op: 1, d: client.seq })); }, d.heartbeat_interval / 2);
-        const properties = { os: "linux", browser: "Discord Client", device: "" };
-        if (op === 10) socket.send(JSON.stringify({ op: 2, d: { token, intents: 3_276_799, properties } }));
-        if (t === "READY") client.sessionId = d.session_id;
-        if (op === 0) client.events++;
-      });
-    }, { url: `${this.demo.gateway_url}/?v=10&encoding=json`, token: this.demo.bot_token });
+      const open = () => {
+        const socket = new WebSocket(url);
+        socket.addEventListener("close", ({ code }) => {
+          client.closes.push(code);
+          if (returns) setTimeout(open, 1_000);
+        });
+        socket.addEventListener("message", ({ data }) => {
+          const { op, t, s, d } = JSON.parse(data);
+          client.seq = s ?? client.seq;
+          if (op === 10) setInterval(() => { if (socket.readyState === 1) socket.send(JSON.stringify({ op: 1, d: client.seq })); }, d.heartbeat_interval / 2);
+          const properties = { os: "linux", browser: "Discord Client", device: "" };
+          if (op === 10) socket.send(JSON.stringify({ op: 2, d: { token, intents: 3_276_799, properties } }));
+          if (t === "READY") client.sessionId = d.session_id;
+          if (op === 0) client.events++;
+        });
+      };
+      open();
+    }, { url: `${this.demo.gateway_url}/?v=10&encoding=json`, token: this.demo.bot_token, returns });
     const client = { state: () => page.evaluate(() => globalThis.client) };
     client.sessionId = await until("READY", async () => (await client.state()).sessionId);
     return client;

@@ -65,6 +65,35 @@ test("a session is found, looked at, and closed; its client sees that", async ()
   await page.context().close();
 });
 
+test("a client that comes back is seen with its new session", async () => {
+  const other = await node.connect({ returns: true });
+  const old = other.sessionId;
+  const page = await open({ path: `sessions/${old}` });
+  await page.getByRole("button", { name: "Close session" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Close session" }).click();
+  await page.locator("h2", { hasText: "This session is gone" }).waitFor();
+  const id = await until("the new session", async () => { const { sessionId } = await other.state(); return sessionId !== old && sessionId; });
+  await page.getByRole("region", { name: "Sessions of the account" }).locator(`tr[data-id="${id}"]`, { hasText: "connected" }).getByRole("link").click();
+  await page.locator(".answer", { hasText: "It keeps up" }).waitFor();
+  assert.ok(page.url().includes(id));
+  await page.context().close();
+});
+
+test("the first paint and the first figures come soon", async () => {
+  const page = await open();
+  await page.locator(".tile .value").first().waitFor();
+  const paints = [];
+  for (let n = 0; n < 3; n++) {
+    await page.reload();
+    await page.locator(".tile .value").first().waitFor();
+    paints.push(await page.evaluate(() => [performance.getEntriesByName("first-contentful-paint")[0].startTime, performance.now()]));
+  }
+  const [paint, figures] = paints.sort(([a], [b]) => a - b)[0];
+  console.log(`first paint after ${paint.toFixed(0)} ms, the figures of the overview after ${figures.toFixed(0)} ms`);
+  assert.ok(paint < 1_000, `${paint} ms`);
+  await page.context().close();
+});
+
 test("a demo does not reload, and says so; a drained node ends", async () => {
   const page = await open({ path: "operations" });
   const act = async (name) => {

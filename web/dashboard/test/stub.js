@@ -22,8 +22,8 @@ const KINDS = [["create message", 4, 90_000], ["update presence", 30, 9_000], ["
 const DISPATCHES = [["MESSAGE_CREATE", 120, 780, 0.28], ["PRESENCE_UPDATE", 1400, 310, 0.12], ["TYPING_START", 700, 190, 0.16], ["GUILD_MEMBER_LIST_UPDATE", 60, 1500, 0.2], ["READY", 0.5, 90_000, 0.18], ["control", 80, 40, 1]];
 
 export class Stub {
-  constructor({ guilds = 40, sessions = 60, scopes = ["read", "write", "sessions", "keys"], isEmpty = false } = {}) {
-    Object.assign(this, { guilds: isEmpty ? 0 : guilds, sessions: isEmpty ? 0 : sessions, scopes, isEmpty, closed: new Set(), asked: [], isBroken: false, streams: new Set() });
+  constructor({ guilds = 40, sessions = 60, scopes = ["read", "write", "sessions", "keys"], isEmpty = false, ghosts = 0, grown = undefined } = {}) {
+    Object.assign(this, { ghosts, grown, guilds: isEmpty ? 0 : guilds, sessions: isEmpty ? 0 : sessions, scopes, isEmpty, closed: new Set(), asked: [], isBroken: false, streams: new Set() });
     this.began = Date.now() - 4_000_000;
   }
 
@@ -55,7 +55,12 @@ export class Stub {
       identifies: 2, resumes: wave(seconds, 5, 4), 'connection_closes{by="client",code="1000"}': 2, connections_aborted: 0.6, slow_consumers: 0, process_cpu_seconds: 1.12,
       process_resident_memory_bytes: 812e6, 'compression_slab_bytes{kind="zlib"}': 120e6, 'compression_contexts{kind="zlib"}': 410, shared_match_heap_bytes: 41e6,
       shared_match_messages: 41_000, 'tokens_refused{reason="expired"}': 0.4,
-      ...Object.fromEntries(DISPATCHES.map(([name, rate, bytes, ratio]) => [`sent_frame_wire_bytes{event="${name}"}`, wave(seconds, rate * bytes * ratio * 40, rate * 3)])),
+      relay_ghosts: this.ghosts, 'canary_seconds{members_from="10000"}:p99': wave(seconds, 0.004, 0.001),
+      ...Object.fromEntries(DISPATCHES.flatMap(([name, rate, bytes, ratio]) => [
+        [`sent_frame_wire_bytes{event="${name}"}`, wave(seconds, rate * bytes * ratio * 40, rate * 3)],
+        [`sent_frames{event="${name}"}`, rate * 40],
+        [`sent_frame_raw_bytes{event="${name}"}`, rate * 40 * bytes * (name === this.grown && seconds > Date.now() / 1_000 - 90 ? 2 : 1)],
+      ])),
     };
   }
 
@@ -75,7 +80,7 @@ export class Stub {
     const at_ms = Date.now();
     const seconds = (at_ms - this.began) / 1_000;
     const [, one] = path.split("/").map(decodeURIComponent);
-    if (path === "overview") return { at_ms, started_at_ms: this.began, version: "0.0.0", not_ready: null, connections: { sockets: 12_900, gateway: 12_840, sessions_live: 12_840, sessions_resumable: 211, by_codec: [{ name: "zlib-stream", value: 8_000 }, { name: "none", value: 4_840 }], by_encoding: [{ name: "json", value: 12_840 }], by_platform: [{ name: "web", value: 12_840 }], active: 9_000, passive: 22_000 }, totals: {}, delivery: times(10, 1_000), loops: [], memory: { resident_bytes: 812e6, limit_bytes: 4e9, owners: [{ name: "shared_match", bytes: 41e6, elements: 2, is_exact: true }, { name: "sessions", bytes: 90e6, elements: 12_840, is_exact: false }] } };
+    if (path === "overview") return { at_ms, started_at_ms: this.began, version: "0.0.0", not_ready: null, connections: { sockets: 12_900, gateway: 12_840, sessions_live: 12_840, sessions_resumable: 211, by_codec: [{ name: "zlib-stream", value: 8_000 }, { name: "none", value: 4_840 }], by_encoding: [{ name: "json", value: 12_840 }], by_platform: [{ name: "web", value: 12_840 }], active: 9_000, passive: 22_000 }, totals: {}, delivery: times(10, 1_000), loops: this.isEmpty ? [] : [{ name: "guild_worker", index: 0, busy_ns_total: Math.round(seconds * 1.8e8), mailbox: 0, waiting: times(9, 4_000), types: KINDS.map(([name, rate, ns]) => ({ name, times: times(Math.round(seconds * rate), ns) })) }, { name: "rest", index: 0, busy_ns_total: Math.round(seconds * 3e8), mailbox: 0, waiting: times(0, 0), types: [{ name: "POST /api/channels/{channel_id}/messages", times: times(Math.round(seconds * 4), 9_000_000) }] }], memory: { resident_bytes: 812e6, limit_bytes: 4e9, owners: [{ name: "shared_match", bytes: 41e6, elements: 2, is_exact: true }, { name: "sessions", bytes: 90e6, elements: 12_840, is_exact: false }] } };
     if (path === "bandwidth") return { at_ms, types: this.isEmpty ? [] : DISPATCHES.map(([name, rate, bytes, ratio]) => ({ name, ways: [["zlib-stream", "json", 0.6], ["none", "etf", 0.4]].map(([codec, encoding, share]) => ({ codec, encoding, count_total: Math.round(seconds * rate * 40 * share), raw_bytes_total: Math.round(seconds * rate * 40 * bytes * share), wire_bytes_total: Math.round(seconds * rate * 40 * bytes * share * (codec === "none" ? 1 : ratio)), timed_total: 400, timed_ns_total: 3_600_000 })) })), bill: null };
     if (path === "guilds") return { at_ms, loaded: this.guilds, guilds: Array.from({ length: Math.min(this.guilds, Number(query.get("limit"))) }, (_, index) => this.guild(index, seconds)) };
     if (path.startsWith("guilds/")) {

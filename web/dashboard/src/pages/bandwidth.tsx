@@ -4,12 +4,13 @@ import { signal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import { Chart, colorFor, colorOf, largest } from "../chart.tsx";
 import { useFeed } from "../feed.ts";
+import { GROWTH_SERIES, growth } from "../growth.ts";
 import { byteRate, bytes, duration, exact, join, number, percent, perSecond } from "../format.ts";
 import { rate, useReport } from "../report.ts";
 import type { BandwidthReport, DispatchType } from "../types.ts";
 import { Bars, Fault, Skeleton, Table, type Column } from "../ui.tsx";
 
-interface Row { name: string; count: number; raw: number; wire: number; ratio: number; bytesShare: number; countShare: number; compressS: number; wireTotal: number }
+interface Row { name: string; count: number; raw: number; wire: number; ratio: number; bytesShare: number; countShare: number; compressS: number; wireTotal: number; grown: number }
 
 const COLUMNS: Column<Row>[] = [
   { key: "name", label: "Dispatch type", width: "248px", value: (row) => row.name, show: (row) => row.name },
@@ -18,17 +19,21 @@ const COLUMNS: Column<Row>[] = [
   { key: "countShare", label: "Of dispatches", width: "104px", isNumber: true, value: (row) => row.countShare, show: (row) => join(percent(row.countShare)) },
   { key: "count", label: "Dispatches/s", width: "104px", isNumber: true, value: (row) => row.count },
   { key: "size", label: "Bytes each", width: "96px", isNumber: true, value: (row) => (row.count > 0 ? row.wire / row.count : 0), show: (row) => (row.count > 0 ? join(bytes(row.wire / row.count)) : "–") },
+  { key: "grown", label: "Size now : before", width: "120px", isNumber: true, value: (row) => row.grown || 0, show: (row) => (Number.isFinite(row.grown) ? <span class={row.grown >= GROWN ? "warn" : ""} title="Mean bytes before compression: the last minute against the time before it">{row.grown >= GROWN ? "▲ " : ""}{number(row.grown)} ×</span> : "–") },
   { key: "raw", label: "Uncompressed/s", width: "120px", isNumber: true, value: (row) => row.raw, show: (row) => join(byteRate(row.raw)) },
   { key: "ratio", label: "Ratio", width: "72px", isNumber: true, value: (row) => row.ratio || 0, show: (row) => (Number.isFinite(row.ratio) ? join(percent(row.ratio)) : "–") },
   { key: "compress", label: "Compress each", width: "112px", isNumber: true, value: (row) => row.compressS || 0, show: (row) => (Number.isFinite(row.compressS) ? <span title="mean of a sample">{join(duration(row.compressS))}</span> : "–") },
 ];
 const sort = signal({ key: "wire", isDescending: true });
+/** A type that is as much larger than before is pointed at. */
+export const GROWN = 1.5;
 
 const total = (type: DispatchType | undefined, of: "count_total" | "raw_bytes_total" | "wire_bytes_total"): number => type?.ways.reduce((sum, way) => sum + way[of], 0) ?? 0;
 
 export function Bandwidth() {
   const report = useReport<BandwidthReport>("node/bandwidth");
-  const feed = useFeed(["sent_frame_wire_bytes"]);
+  const feed = useFeed(["sent_frame_wire_bytes", ...GROWTH_SERIES]);
+  const sizes = growth(feed);
   const { value, before, fault } = report;
   const rows = useMemo(() => {
     if (!value) return [];
@@ -39,7 +44,7 @@ export function Bandwidth() {
       const timed = type.ways.reduce((sum, way) => sum + way.timed_total, 0);
       const raw = per(type, "raw_bytes_total");
       const wire = per(type, "wire_bytes_total");
-      return { name: type.name, count: per(type, "count_total"), raw, wire, ratio: raw > 0 ? wire / raw : NaN, bytesShare: 0, countShare: 0, compressS: timed > 0 ? type.ways.reduce((sum, way) => sum + way.timed_ns_total, 0) / timed / 1e9 : NaN, wireTotal: total(type, "wire_bytes_total") };
+      return { name: type.name, count: per(type, "count_total"), raw, wire, ratio: raw > 0 ? wire / raw : NaN, bytesShare: 0, countShare: 0, compressS: timed > 0 ? type.ways.reduce((sum, way) => sum + way.timed_ns_total, 0) / timed / 1e9 : NaN, wireTotal: total(type, "wire_bytes_total"), grown: NaN };
     });
     const [wire, count] = [all.reduce((sum, row) => sum + row.wire, 0), all.reduce((sum, row) => sum + row.count, 0)];
     for (const row of all) {
@@ -49,6 +54,10 @@ export function Bandwidth() {
     return all.sort((a, b) => b.wire - a.wire);
   }, [report.changed]);
   if (!value) return fault ? <Fault fault={fault} retry={report.retry} /> : <><Skeleton height={40} /><div class="charts"><Skeleton height={300} /><Skeleton height={300} /></div><Skeleton height={320} /></>;
+  for (const row of rows) {
+    const size = sizes.get(row.name);
+    row.grown = size ? size.now / size.before : NaN;
+  }
   const wire = rows.reduce((sum, row) => sum + row.wire, 0);
   const [first, second] = rows;
   const ways = new Map<string, { raw: number; wire: number; count: number }>();
@@ -64,6 +73,7 @@ export function Bandwidth() {
       <p class="answer">{first && wire > 0
         ? <>{first.name} is {join(percent(first.bytesShare))} of {join(byteRate(wire))}{second && second.wire > 0 ? <>, {second.name} {join(percent(second.bytesShare))}</> : null}. {rows.length > 2 && `${number(rows.filter((row) => row.wire > 0).length)} types were sent in the last seconds.`}</>
         : <>No dispatch was sent in the last seconds.</>}</p>
+      {[...sizes.values()].filter(({ before, now }) => now >= before * GROWN).map(({ name, before, now }) => <p key={name} class="grown"><b class="warn">▲ {name}</b> has grown from {join(bytes(before))} to {join(bytes(now))} each, before compression: {number(now / before)} × in the last minute.</p>)}
       <div class="charts">
         <Bars title="Share of bytes by dispatch type" says="Bytes on the wire in the last seconds; the share of dispatches is on the right." format={percent} empty="Nothing is sent: a client that connects receives at least READY." rows={rows.filter((row) => row.wire > 0).slice(0, 10).map((row) => ({ label: row.name, value: row.bytesShare, color: colorFor(row.name), note: `of bytes, ${join(percent(row.countShare))} of dispatches` }))} />
         <Chart title="Trend by dispatch type" says="Bytes on the wire per second." at={feed.series.at} lines={largest(feed.by("sent_frame_wire_bytes", "event")).map((line) => ({ ...line, color: line.label.endsWith(" others") ? colorOf(5) : colorFor(line.label) }))} stacked format={byteRate} changed={feed.changed.value} isLoaded={feed.isLoaded.value} height={260} />

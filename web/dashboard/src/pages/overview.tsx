@@ -1,18 +1,22 @@
 // Overview: is anything wrong?
 
+import { signal } from "@preact/signals";
+import { useMemo } from "preact/hooks";
 import { node } from "../api.ts";
 import { Chart, largest } from "../chart.tsx";
 import { useFeed } from "../feed.ts";
+import { GROWTH_SERIES, growth } from "../growth.ts";
 import { byteRate, bytes, cores, count, counted, duration, exact, join, number, perSecond, words } from "../format.ts";
 import type { Feed } from "../series.ts";
-import { useReport } from "../report.ts";
-import type { Named, OverviewReport } from "../types.ts";
-import { Ago, Bars, Fault, Skeleton, Tile } from "../ui.tsx";
+import { rate, useReport } from "../report.ts";
+import type { Loop, MessageType, Named, OverviewReport } from "../types.ts";
+import { Ago, Bars, Fault, Skeleton, Table, Tile, type Column } from "../ui.tsx";
+import { GROWN } from "./bandwidth.tsx";
 
 const SERIES = [
   "connections", "sessions", "sockets", "dispatches", "sent_bytes", "sent_body_bytes", "received_bytes", "event_to_write_seconds:", "loop_busy_seconds",
   "loop_waiting_seconds", "identifies", "resumes", "connection_closes", "slow_consumers", "process_", "memory_", "store_", "tokens_refused", "guild_mailbox",
-  "compression_slab_bytes", "compression_uncompressed_messages", "shared_match_heap_bytes", "rest_answers",
+  "relay_ghosts", "canary_seconds", ...GROWTH_SERIES, "compression_slab_bytes", "compression_uncompressed_messages", "shared_match_heap_bytes", "rest_answers",
 ];
 
 /** Operations of the store overlap and wait: their time is no share of a core. */
@@ -34,6 +38,9 @@ function findings(feed: Feed): Finding[] {
   if (failed >= 1) add("bad", `${number(failed)} commits to the store failed in the last minute.`, "#/operations", "Operations");
   const slow = lastMinute(feed.line("slow_consumers"), step);
   if (slow >= 0.5) add("warn", `${number(Math.round(slow))} ${Math.round(slow) === 1 ? "client was" : "clients were"} cut in the last minute because ${Math.round(slow) === 1 ? "it does" : "they do"} not read.`, "#/operations", "Slow consumers");
+  const ghosts = feed.now("relay_ghosts");
+  if (ghosts > 0) add("bad", `${counted(ghosts, "relay")} ${ghosts === 1 ? "does" : "do"} not deliver: sessions of a large guild receive nothing.`, "#/operations", "Warnings");
+  for (const { name, before, now, share } of growth(feed).values()) if (now >= before * GROWN && share >= 0.01) add("warn", `${name} has grown to ${number(now / before)} × its size: ${join(bytes(before))} before, ${join(bytes(now))} in the last minute.`, "#/bandwidth", "Bandwidth");
   const p99 = feed.now("event_to_write_seconds", "p99");
   if (p99 > 0.25) add("warn", `One delivery in a hundred takes longer than ${join(duration(p99))}.`, "#/guilds", "Guilds");
   for (const { key, now } of cpuLoops(feed)) {
@@ -47,11 +54,47 @@ function findings(feed: Feed): Finding[] {
   return found.sort((a, b) => (a.tone === b.tone ? 0 : a.tone === "bad" ? -1 : 1));
 }
 
+interface TypeRow { loop: string; type: MessageType; perSecond: number; busy: number }
+
+const TYPES: Column<TypeRow>[] = [
+  { key: "name", label: "Message type or route", width: "296px", value: ({ type }) => type.name, show: ({ loop, type }) => <span title={type.name}>{loop === "rest" ? type.name : words(type.name)}</span> },
+  { key: "loop", label: "Loop", width: "112px", value: ({ loop }) => loop, show: ({ loop }) => (loop === "rest" ? "REST" : words(loop)) },
+  { key: "perSecond", label: "Handled/s", width: "88px", isNumber: true, value: (row) => row.perSecond, show: (row) => <span title={`${exact(row.type.times.count_total)} since the start`}>{number(row.perSecond)}</span> },
+  { key: "busy", label: "Time/s", width: "88px", isNumber: true, value: (row) => row.busy, show: (row) => <span title={`${join(duration(row.type.times.ns_total / 1e9))} since the start`}>{join(duration(row.busy))}</span> },
+  { key: "p50", label: "p50", width: "80px", isNumber: true, value: ({ type }) => type.times.p50_ns, show: ({ type }) => join(duration(type.times.p50_ns / 1e9)) },
+  { key: "p99", label: "p99", width: "80px", isNumber: true, value: ({ type }) => type.times.p99_ns, show: ({ type }) => join(duration(type.times.p99_ns / 1e9)) },
+  { key: "max", label: "Longest", width: "88px", isNumber: true, value: ({ type }) => type.times.max_ns, show: ({ type }) => join(duration(type.times.max_ns / 1e9)) },
+];
+const typeSort = signal({ key: "busy", isDescending: true });
+
+/** Message types of all loops of a kind together: their counts are added, and of their quantiles the largest is shown. */
+function typeRows(report: OverviewReport, before: OverviewReport | undefined): TypeRow[] {
+  const sums = (loops: readonly Loop[]) => {
+    const all = new Map<string, TypeRow>();
+    for (const loop of loops) for (const type of loop.types) {
+      const key = `${loop.name} ${type.name}`;
+      const { times } = all.get(key)?.type ?? { times: { count_total: 0, ns_total: 0, max_ns: 0, p50_ns: 0, p99_ns: 0, buckets: [] } };
+      const of = type.times;
+      all.set(key, { loop: loop.name, perSecond: 0, busy: 0, type: { name: type.name, times: { count_total: times.count_total + of.count_total, ns_total: times.ns_total + of.ns_total, max_ns: Math.max(times.max_ns, of.max_ns), p50_ns: Math.max(times.p50_ns, of.p50_ns), p99_ns: Math.max(times.p99_ns, of.p99_ns), buckets: [] } } });
+    }
+    return all;
+  };
+  const earlier = before && sums(before.loops);
+  const known = (value: number) => (Number.isNaN(value) ? 0 : value);
+  return [...sums(report.loops)].map(([key, row]) => {
+    const old = earlier?.get(key)?.type.times;
+    const per = (now: number, then: number | undefined) => (before ? known(rate(now, then ?? 0, report, before)) : 0);
+    return { ...row, perSecond: per(row.type.times.count_total, old?.count_total), busy: per(row.type.times.ns_total, old?.ns_total) / 1e9 };
+  });
+}
+
 const named = (list: readonly Named[], color: string) => list.filter(({ value }) => value > 0).sort((a, b) => b.value - a.value).map(({ name, value }) => ({ label: name, value, color }));
 
 export function Overview() {
   const feed = useFeed(SERIES);
-  const { value: report } = useReport<OverviewReport>("node/overview", () => 2_000);
+  const { value: report, before, changed } = useReport<OverviewReport>("node/overview", () => 2_000);
+  const types = useMemo(() => (report ? typeRows(report, before) : []), [changed]);
+  const canaries = feed.by("canary_seconds", "members_from", "p99");
   if (feed.fault.value && !feed.isLoaded.value) return <Fault fault={feed.fault.value} retry={() => feed.start()} />;
   const { at } = feed.series;
   const shared = { at, changed: feed.changed.value, isLoaded: feed.isLoaded.value };
@@ -92,7 +135,11 @@ export function Overview() {
         <Bars title="Sessions by platform, and their places in guilds" says={report && `${counted(report.connections.active + report.connections.passive, "place")}: an active one receives every event, a passive one summaries.`} format={count} empty="No session." rows={report ? [...named(report.connections.by_platform, "#2f5fe0"), ...named([{ name: "active places", value: report.connections.active }, { name: "passive places", value: report.connections.passive }], "#1a9e75")] : []} />
         <Bars title="Memory by owner" says={report && `${join(bytes(report.memory.resident_bytes))} resident${report.memory.limit_bytes ? ` of ${join(bytes(report.memory.limit_bytes))}` : ""}; “≈” marks an estimate from a sample.`} format={bytes} empty="No owner is accounted yet." rows={report ? [...report.memory.owners.map(({ name, bytes, elements, is_exact }) => ({ label: `${is_exact ? "" : "≈ "}${words(name)}`, value: bytes, note: `${exact(elements)}`, color: "#2f5fe0" })), { label: "without an owner", value: Math.max(0, report.memory.resident_bytes - report.memory.owners.reduce((sum, owner) => sum + owner.bytes, 0)), color: "#7a869a" }].sort((a, b) => b.value - a.value) : []} />
         <Chart {...shared} title="Memory" says={`${join(bytes(memory))} resident.`} format={bytes} lines={[{ label: "Resident", values: feed.line("process_resident_memory_bytes") }, { label: "Contexts", values: feed.line("compression_slab_bytes") }, { label: "Match search", values: feed.line("shared_match_heap_bytes") }]} />
+        {canaries.length > 0 && <Chart {...shared} title="Canaries, p99 by size of the guild" says="From the creation of an event of the node itself to its relay’s flush." format={duration} lines={canaries.map(({ key, values }) => ({ label: key === "0" ? "smaller guilds" : `from ${exact(Number(key))} members`, values }))} />}
       </div>
+      <h2>Time by message type and route</h2>
+      <p class="says">Wall time since the node started; that of REST and of the store is mostly waiting. Of several loops of a kind, the largest quantile is shown.</p>
+      <Table label="Message types" rows={types} columns={TYPES} id={({ loop, type }) => `${loop} ${type.name}`} sort={typeSort.value} onSort={(next) => { typeSort.value = next; }} empty="No message was handled yet." height={480} />
     </>
   );
 }
