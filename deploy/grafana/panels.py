@@ -148,6 +148,30 @@ OVERVIEW = {
             ),
         ),
         Panel(
+            "REST by route, p99",
+            "Wall time of the ten slowest routes.",
+            SECONDS,
+            each(
+                "topk(10, histogram_quantile(0.99, sum by (route, le) (rate(guildhall_rest_request_seconds_bucket{@}[~]))))",
+                "{{route}}",
+            ),
+        ),
+        Panel(
+            "Canaries, p99",
+            "From the creation of an event of the node itself to its relay's flush, by size of the guild.",
+            SECONDS,
+            each(
+                "histogram_quantile(0.99, sum by (members_from, le) (rate(guildhall_canary_seconds_bucket{@}[~])))",
+                "from {{members_from}} members",
+            ),
+        ),
+        Panel(
+            "Relays that do not deliver",
+            "They returned no canaries.",
+            COUNT,
+            each("guildhall_relay_ghosts{@}"),
+        ),
+        Panel(
             "Waiting in a mailbox",
             "Time of the oldest message of a batch.",
             SECONDS,
