@@ -104,6 +104,11 @@ pub trait RelaySink: Send + Sync + 'static {
         self.try_deliver(partition, message)
     }
 
+    /// The guild has handed over all messages of its last input: those for one node can travel together. Must not wait.
+    fn delivered(&self, guild_id: GuildId) {
+        let _ = guild_id;
+    }
+
     /// An account joined a guild, durably: its live sessions on all partitions attach to the guild. The guild
     /// cannot notify them itself, because its relays do not know them yet. Guild workers call this, so it must
     /// not wait or panic.

@@ -180,6 +180,7 @@ impl Worker {
             }
         };
         work(host, &mut cx);
+        self.relays.delivered(guild_id);
         host.tally.handled(kind, timer.handled(kind));
         if !std::mem::replace(&mut host.is_touched, true) {
             guilds.touched.push(guild_id);

@@ -15,7 +15,7 @@ use std::{
     collections::{HashMap, VecDeque},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
@@ -46,7 +46,9 @@ struct Queue {
     /// Sent before `items`, also while the stream has not begun.
     control: VecDeque<PeerMessage>,
     items: VecDeque<Item>,
-    /// Of `items`.
+    /// Messages of guilds that are handing over an event: its other relays follow (N2).
+    held: Vec<ToRelay>,
+    /// Of `items` and `held`.
     guild_messages_count: usize,
     /// Stream of what is in the queue.
     stream: u64,
@@ -71,13 +73,15 @@ pub(super) struct Link {
     /// Membership of this node, the sender.
     pub(super) own: Incarnation,
     queue: Mutex<Queue>,
+    /// Whether something is in `Queue::held`: read without the lock.
+    has_held: AtomicBool,
     wake: Notify,
     pub(super) counts: LinkCounts,
 }
 
 impl Link {
     pub(super) fn new(own: Incarnation) -> Self {
-        Self { own, queue: Mutex::default(), wake: Notify::new(), counts: LinkCounts::default() }
+        Self { own, queue: Mutex::default(), has_held: AtomicBool::new(false), wake: Notify::new(), counts: LinkCounts::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -109,17 +113,36 @@ impl Link {
         self.wake.notify_one();
     }
 
-    /// Returns a guild's message if there is no room.
+    /// Returns a guild's message if there is no room. It waits for `release`.
     pub(super) fn try_push_relay(&self, message: ToRelay) -> Result<(), ToRelay> {
         let mut queue = self.lock();
         if queue.is_closed || queue.guild_messages_count >= GUILD_MESSAGES_MAX {
             return Err(message);
         }
         queue.guild_messages_count += 1;
-        queue.items.push_back(Item::ToRelay(message));
+        queue.held.push(message);
+        self.has_held.store(true, Relaxed);
+        Ok(())
+    }
+
+    /// The guild has handed over all messages of its last input: they are sent together.
+    pub(super) fn release(&self, guild_id: GuildId) {
+        // The guild's own store precedes this on its worker.
+        if !self.has_held.load(Relaxed) {
+            return;
+        }
+        let mut queue = self.lock();
+        let held = std::mem::take(&mut queue.held);
+        for message in held {
+            if message.guild_id == guild_id {
+                queue.items.push_back(Item::ToRelay(message));
+            } else {
+                queue.held.push(message);
+            }
+        }
+        self.has_held.store(!queue.held.is_empty(), Relaxed);
         drop(queue);
         self.wake.notify_one();
-        Ok(())
     }
 
     /// Drops what waits; later messages belong to this stream, which is not open.

@@ -519,6 +519,13 @@ impl Membership {
         }
     }
 
+    /// A guild has handed over all messages of its last input.
+    pub(crate) fn release_messages(&self, guild_id: GuildId) {
+        for link in self.links.read().unwrap_or_else(PoisonError::into_inner).values() {
+            link.release(guild_id);
+        }
+    }
+
     /// Sends a message to every other node, in the order of the calls.
     pub fn send_to_all(self: &Arc<Self>, message: &PeerMessage) {
         self.with(|machine, _| machine.broadcast(message));

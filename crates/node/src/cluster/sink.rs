@@ -32,6 +32,10 @@ impl RelaySink for ClusterSink {
         }
     }
 
+    fn delivered(&self, guild_id: GuildId) {
+        self.membership.release_messages(guild_id);
+    }
+
     fn announce_joined(&self, user_id: UserId, guild_id: GuildId) {
         self.local.announce_joined(user_id, guild_id);
         self.membership.send_to_all(&PeerMessage::Joined { user_id, guild_id });
