@@ -1,8 +1,8 @@
 //! Noninterference: two worlds run the same script and differ only in texts that an observer may not see. Each of the
 //! observer's connections carries identical bytes.
 //!
-//! `GUILDHALL_SEEDS=2000 cargo test -p guildhall-partition --test it noninterference` runs as many scripts. One takes about
-//! a second of a core in a debug build, so CI runs `SEEDS` of them.
+//! `GUILDHALL_SEEDS=2000 cargo test -p guildhall-partition --test it noninterference` runs as many scripts. One takes
+//! about a second of a core in a debug build, so CI runs `SEEDS` of them.
 
 mod script;
 mod world;
