@@ -20,11 +20,11 @@ use crate::{
     placement::node_for,
 };
 use guildhall_guild::Refusal;
-use guildhall_guild_protocol::{Published, RelayId, ToGuild, ToRelay};
+use guildhall_guild_protocol::{Published, RelayId, RelayMessage, ToGuild, ToRelay};
 use guildhall_model::{GuildId, User, UserId};
 use guildhall_stdx::Instant;
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 
@@ -56,6 +56,8 @@ pub enum Origin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnerOp {
     Read,
+    /// Reads the record of the node that this record, of this revision, names: whether the membership lasts.
+    Check(OwnerRecord, Revision),
     /// Names this node, if there is no record.
     Create(OwnerRecord),
     /// Names this node, if the record has this revision.
@@ -67,8 +69,10 @@ pub enum OwnerOp {
 pub enum OwnerResult {
     /// The record as it is; none: there is none.
     Found(Option<(OwnerRecord, Revision)>),
-    /// The record names this node.
-    Written,
+    /// Of `Check`: the membership that is on record for the owner's number; none: there is none.
+    Checked(OwnerRecord, Revision, Option<Incarnation>),
+    /// The record is this one.
+    Written(OwnerRecord),
     /// Another node wrote first.
     Conflict,
     /// The lease store did not answer; the write may have happened.
@@ -82,7 +86,7 @@ pub enum Output {
     Send { to: NodeNumber, message: PeerMessage },
     /// Later messages for this node go on this stream; those that wait are dropped. Until `Open`, only `Hello`, which is
     /// repeated, and other control messages are sent.
-    Begin { to: NodeNumber, stream: u64 },
+    Begin { to: NodeNumber, membership: Incarnation, stream: u64 },
     /// The node takes messages of this stream.
     Open { to: NodeNumber, stream: u64 },
     /// The node has left: drop what waits for it.
@@ -132,21 +136,41 @@ struct Peer {
 
 struct Route {
     owner: Owner,
-    /// Relays of this node that are subscribed, with their epochs.
-    relays: BTreeMap<RelayId, u32>,
+    /// Relays of this node that are subscribed.
+    relays: BTreeMap<RelayId, Subscribed>,
+}
+
+struct Subscribed {
+    epoch: u32,
+    /// It was reset. The owner begins its numbers anew, so that nothing may pass before the snapshot: the relay could take
+    /// it for the next of what it had.
+    awaits_snapshot: bool,
 }
 
 impl Route {
     /// Relays of this node begin again at an owner, `node`.
-    fn resets(&self, resets: Resets, node: NodeNumber) -> Vec<GuildInput> {
+    fn resets(&mut self, resets: Resets, node: NodeNumber) -> Vec<GuildInput> {
         match resets {
             Resets::No => Vec::new(),
             Resets::UnlessAt(before) if before == node => Vec::new(),
             Resets::Yes | Resets::UnlessAt(_) => {
-                let reset = |(relay, epoch): (&RelayId, &u32)| GuildInput::Reset { relay: *relay, epoch: *epoch };
-                self.relays.iter().map(reset).collect()
+                self.relays.iter_mut().map(|(relay, subscribed)| subscribed.reset(*relay)).collect()
             }
         }
+    }
+
+    /// Whether a message of the guild may pass to this relay.
+    fn takes(&mut self, relay: RelayId, message: &RelayMessage) -> bool {
+        let Some(subscribed) = self.relays.get_mut(&relay) else { return false };
+        subscribed.awaits_snapshot &= !matches!(message, RelayMessage::Snapshot { reset: true, .. });
+        !subscribed.awaits_snapshot
+    }
+}
+
+impl Subscribed {
+    fn reset(&mut self, relay: RelayId) -> GuildInput {
+        self.awaits_snapshot = true;
+        GuildInput::Reset { relay, epoch: self.epoch }
     }
 }
 
@@ -198,7 +222,7 @@ pub struct Cluster {
     is_serving: bool,
     streams_count: u64,
     peers: BTreeMap<NodeNumber, Peer>,
-    routes: HashMap<GuildId, Route>,
+    routes: BTreeMap<GuildId, Route>,
     /// Number of routes at which needless ones are forgotten.
     routes_max: usize,
     asked: BTreeMap<RequestId, Asked>,
@@ -219,7 +243,7 @@ impl Cluster {
             is_serving: false,
             streams_count: 0,
             peers: BTreeMap::new(),
-            routes: HashMap::new(),
+            routes: BTreeMap::new(),
             routes_max: ROUTES_MAX,
             asked: BTreeMap::new(),
             retries: BTreeSet::new(),
@@ -258,6 +282,17 @@ impl Cluster {
             Owner::Local => Some(self.number),
             Owner::Peer(number) => Some(number),
             Owner::Unknown(_) => None,
+        }
+    }
+
+    /// Whether relays of this node take a guild's messages from another one (C4): the owner, also while it is asked whether
+    /// it still is.
+    #[must_use]
+    pub fn takes_from(&self, guild_id: GuildId, node: NodeNumber) -> bool {
+        match self.routes.get(&guild_id).map(|route| &route.owner) {
+            Some(Owner::Peer(owner)) => *owner == node,
+            Some(Owner::Unknown(search)) => search.resets == Resets::UnlessAt(node),
+            Some(Owner::Local) | None => false,
         }
     }
 
@@ -312,7 +347,7 @@ impl Cluster {
         let here: Vec<GuildId> =
             self.routes.iter().filter(|(_, route)| matches!(route.owner, Owner::Local)).map(|(id, _)| *id).collect();
         for guild_id in here {
-            self.release(now, guild_id);
+            self.drop_guild(now, guild_id);
         }
     }
 
@@ -327,6 +362,7 @@ impl Cluster {
                 (peer.in_stream, peer.refused) = (None, None);
             }
             self.begin_stream(number);
+            self.forget_inputs(number);
             self.void(now, number);
         }
     }
@@ -354,7 +390,7 @@ impl Cluster {
         let had_peer = self.peers.remove(&number).is_some();
         if had_peer {
             self.outputs.push_back(Output::End { to: number });
-            self.outputs.push_back(Output::ForgetRelays { of: number });
+            self.forget_inputs(number);
         }
         if let Some(record) = record {
             self.peers.insert(number, Peer { record, out_stream: 0, in_stream: None, refused: None });
@@ -381,7 +417,18 @@ impl Cluster {
         self.streams_count += 1;
         let stream = self.streams_count;
         peer.out_stream = stream;
-        self.outputs.push_back(Output::Begin { to: number, stream });
+        let membership = peer.record.incarnation;
+        self.outputs.push_back(Output::Begin { to: number, membership, stream });
+    }
+
+    /// What came from this node and has no effect yet is void, and so are its relays' subscriptions.
+    fn forget_inputs(&mut self, of: NodeNumber) {
+        for route in self.routes.values_mut() {
+            if let Owner::Unknown(search) = &mut route.owner {
+                search.parked.retain(|(origin, _)| *origin != Origin::Peer(of));
+            }
+        }
+        self.outputs.push_back(Output::ForgetRelays { of });
     }
 
     /// Nothing that is under way with this node will arrive (C5): answers requests, and resets relays of this node whose
@@ -397,15 +444,20 @@ impl Cluster {
         let of_node = |route: &Route| matches!(route.owner, Owner::Peer(owner) if owner == number);
         let guilds: Vec<GuildId> =
             self.routes.iter().filter(|(_, route)| of_node(route)).map(|(guild_id, _)| *guild_id).collect();
+        for route in self.routes.values_mut() {
+            if let Owner::Unknown(search) = &mut route.owner
+                && search.resets == Resets::UnlessAt(number)
+            {
+                search.resets = Resets::Yes;
+            }
+        }
         for guild_id in guilds {
             if is_gone {
                 self.search_again(now, guild_id, Resets::Yes);
                 continue;
             }
-            let relays: Vec<(RelayId, u32)> =
-                self.routes[&guild_id].relays.iter().map(|(relay, epoch)| (*relay, *epoch)).collect();
-            for (relay, epoch) in relays {
-                let input = GuildInput::Reset { relay, epoch };
+            let Some(route) = self.routes.get_mut(&guild_id) else { continue };
+            for input in route.resets(Resets::Yes, number) {
                 self.outputs.push_back(Output::Send { to: number, message: PeerMessage::ToGuild { guild_id, input } });
             }
         }
@@ -466,10 +518,20 @@ impl Cluster {
                 match found {
                     Some((record, _)) if is_own(&record) => self.serve(guild_id),
                     Some((record, _)) if is_live(&record) => self.settle(now, guild_id, record.node),
+                    Some((record, revision)) if record.node != self.number => {
+                        // It has ended, or this node does not know it yet.
+                        self.outputs.push_back(Output::Owner { guild_id, op: OwnerOp::Check(record, revision) });
+                    }
                     _ => self.claim(now, guild_id, found.map(|(_, revision)| revision)),
                 }
             }
-            OwnerResult::Written => self.serve(guild_id),
+            OwnerResult::Checked(record, _, Some(current)) if record.incarnation == current => {
+                self.read_later(now, guild_id);
+            }
+            OwnerResult::Checked(_, revision, _) => self.claim(now, guild_id, Some(revision)),
+            // Not if it names an earlier membership of this node: then another answer is still to come.
+            OwnerResult::Written(record) if record.incarnation == self.incarnation => self.serve(guild_id),
+            OwnerResult::Written(_) => {}
             OwnerResult::Conflict => self.read_owner(now, guild_id),
             OwnerResult::Away => self.read_later(now, guild_id),
         }
@@ -541,12 +603,17 @@ impl Cluster {
         self.outputs.push_back(Output::Send { to: peer, message });
     }
 
-    /// This node stops to serve a guild: its lease has ended, or PostgreSQL says that another node claimed the guild.
+    /// PostgreSQL says that another node claimed a guild that this one serves. Relays of all nodes have to ask for the owner:
+    /// it may be this node again, if the other one does not know that it has lost the guild.
     pub fn release(&mut self, now: Instant, guild_id: GuildId) {
-        let Some(route) = self.routes.get(&guild_id) else { return };
-        if !matches!(route.owner, Owner::Local) {
-            return;
+        if self.is_here(guild_id) {
+            self.broadcast(&PeerMessage::Released { guild_id });
+            self.drop_guild(now, guild_id);
         }
+    }
+
+    /// This node stops to serve a guild.
+    fn drop_guild(&mut self, now: Instant, guild_id: GuildId) {
         self.outputs.push_back(Output::Release { guild_id });
         self.search_again(now, guild_id, Resets::Yes);
     }
@@ -614,6 +681,8 @@ impl Cluster {
 
     /// A message of `Output::ToRelay` found no room: the relay begins again.
     pub fn refused_message(&mut self, now: Instant, guild_id: GuildId, relay: RelayId) {
+        let subscribed = self.routes.get_mut(&guild_id).and_then(|route| route.relays.get_mut(&relay));
+        subscribed.into_iter().for_each(|subscribed| subscribed.awaits_snapshot = true);
         self.reset_later(now, guild_id, relay);
     }
 
@@ -651,7 +720,8 @@ impl Cluster {
         let Some(from) = self.peer_of(sender) else { return };
         let Some(peer) = self.peers.get_mut(&from) else { return };
         match message {
-            PeerMessage::Hello => return self.handle_hello(now, from, stream),
+            PeerMessage::Hello { to } if to == self.incarnation => return self.handle_hello(now, from, stream),
+            PeerMessage::Hello { .. } => return,
             PeerMessage::Welcome { stream } => {
                 if peer.out_stream == stream {
                     self.outputs.push_back(Output::Open { to: from, stream });
@@ -661,6 +731,9 @@ impl Cluster {
             PeerMessage::Lost { stream } => {
                 if peer.out_stream == stream {
                     self.begin_stream(from);
+                    // Guilds go on with its relays when these are reset: numbers of messages start again then, and one that
+                    // comes before the snapshot could be taken for the next of what the relay had.
+                    self.forget_inputs(from);
                     self.void(now, from);
                 }
                 return;
@@ -669,16 +742,21 @@ impl Cluster {
             _ => {}
         }
         match message {
-            PeerMessage::Hello | PeerMessage::Welcome { .. } | PeerMessage::Lost { .. } | PeerMessage::Beat => {}
+            PeerMessage::Hello { .. } | PeerMessage::Welcome { .. } | PeerMessage::Lost { .. } | PeerMessage::Beat => {}
             PeerMessage::ToGuild { guild_id, input } => self.handle_input(now, from, guild_id, input),
             PeerMessage::NotOwner { guild_id, request } => self.handle_not_owner(now, from, guild_id, request),
             PeerMessage::NotServed { guild_id, relay, reason } => {
-                if self.owner_of(guild_id) != Some(from) {
+                if !self.takes_from(guild_id, from) {
                     return;
                 }
                 match reason {
                     NotServed::Full => self.reset_later(now, guild_id, relay),
-                    NotServed::Owner => self.search_later(now, guild_id, Resets::Yes),
+                    NotServed::Owner => self.denied(now, guild_id),
+                }
+            }
+            PeerMessage::Released { guild_id } => {
+                if self.takes_from(guild_id, from) {
+                    self.denied(now, guild_id);
                 }
             }
             PeerMessage::Answer { request, answer } => {
@@ -689,10 +767,14 @@ impl Cluster {
             }
             PeerMessage::ToRelays { guild_id, relays, message } => {
                 // C4.
-                if self.owner_of(guild_id) != Some(from) {
+                if !self.takes_from(guild_id, from) {
                     return;
                 }
+                let Some(route) = self.routes.get_mut(&guild_id) else { return };
                 for RelayPlace { relay, epoch, seq } in relays {
+                    if !route.takes(relay, &message) {
+                        continue;
+                    }
                     let message = message.clone();
                     self.outputs.push_back(Output::ToRelay(ToRelay { guild_id, relay, epoch, seq, message }));
                 }
@@ -710,10 +792,13 @@ impl Cluster {
             return;
         }
         let before = peer.in_stream.replace(stream);
-        peer.refused = None;
+        let was_refused = peer.refused.take().is_some();
         self.outputs.push_back(Output::Send { to: from, message: PeerMessage::Welcome { stream } });
         if before.is_some_and(|before| before != stream) {
-            self.outputs.push_back(Output::ForgetRelays { of: from });
+            self.forget_inputs(from);
+            self.void(now, from);
+        } else if was_refused {
+            // The other node may have learned late that its stream is not taken: what it sent since is lost.
             self.void(now, from);
         }
     }
@@ -739,7 +824,7 @@ impl Cluster {
         peer.refused = Some((stream, now));
         self.outputs.push_back(Output::Send { to: from, message: PeerMessage::Lost { stream } });
         if !is_known {
-            self.outputs.push_back(Output::ForgetRelays { of: from });
+            self.forget_inputs(from);
             self.void(now, from);
         }
     }
@@ -796,6 +881,15 @@ impl Cluster {
         }
     }
 
+    /// The node that was taken for the owner has dropped messages of relays, or forgotten them.
+    fn denied(&mut self, now: Instant, guild_id: GuildId) {
+        match self.routes.get_mut(&guild_id).map(|route| &mut route.owner) {
+            Some(Owner::Unknown(search)) => search.resets = Resets::Yes,
+            Some(Owner::Peer(_)) => self.search_later(now, guild_id, Resets::Yes),
+            Some(Owner::Local) | None => {}
+        }
+    }
+
     /// Reads the owner record again after a pause: the other node may be about to learn what this one knows.
     fn search_later(&mut self, now: Instant, guild_id: GuildId, resets: Resets) {
         let route = self
@@ -815,9 +909,8 @@ impl Cluster {
         while let Some(entry) = self.resets.first().copied().filter(|(at, ..)| *at <= now) {
             self.resets.remove(&entry);
             let (_, guild_id, relay) = entry;
-            let Some(route) = self.routes.get(&guild_id) else { continue };
-            let Some(epoch) = route.relays.get(&relay).copied() else { continue };
-            let input = GuildInput::Reset { relay, epoch };
+            let Some(route) = self.routes.get_mut(&guild_id) else { continue };
+            let Some(input) = route.relays.get_mut(&relay).map(|subscribed| subscribed.reset(relay)) else { continue };
             match route.owner {
                 Owner::Local => self.outputs.push_back(Output::ToGuild { guild_id, origin: Origin::Own, input }),
                 Owner::Peer(node) => self.send_input(now, guild_id, node, input),
@@ -856,8 +949,10 @@ impl Route {
     /// Follows the subscriptions of this node's relays.
     fn follow(&mut self, message: &ToGuild) {
         match *message {
-            ToGuild::Subscribe { relay, epoch } => drop(self.relays.insert(relay, epoch)),
-            ToGuild::Unsubscribe { relay, epoch } if self.relays.get(&relay) == Some(&epoch) => {
+            ToGuild::Subscribe { relay, epoch } => {
+                self.relays.insert(relay, Subscribed { epoch, awaits_snapshot: false });
+            }
+            ToGuild::Unsubscribe { relay, epoch } if self.relays.get(&relay).is_some_and(|is| is.epoch == epoch) => {
                 self.relays.remove(&relay);
             }
             _ => {}

@@ -1,5 +1,6 @@
 //! Peer: messages between two nodes, in order on one stream for each direction.
 
+use crate::node::Incarnation;
 use guildhall_guild::{Actor, Command, NewDirect, NewGuild, Refusal, Reply};
 use guildhall_guild_protocol::{Published, RelayId, RelayMessage, ToGuild};
 use guildhall_model::{ChannelId, GuildId, User, UserId};
@@ -66,7 +67,7 @@ impl PeerMessage {
     /// Whether it may be sent on a stream that has not begun.
     #[must_use]
     pub fn is_control(&self) -> bool {
-        matches!(self, Self::Hello | Self::Welcome { .. } | Self::Lost { .. })
+        matches!(self, Self::Hello { .. } | Self::Welcome { .. } | Self::Lost { .. })
     }
 }
 
@@ -83,8 +84,9 @@ pub enum NotServed {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum PeerMessage {
     /// Asks for a new stream, which has the number of the one that this comes on; repeated until there is a `Welcome`. What
-    /// was sent on an earlier one and has not arrived is lost.
-    Hello,
+    /// was sent on an earlier one and has not arrived is lost. Another process that has the number of `to`, because it does
+    /// not know that it lost it, ignores this.
+    Hello { to: Incarnation },
     /// The receiver's stream of this number has begun: other messages may follow.
     Welcome { stream: u64 },
     /// Nothing else was sent for a while: the number of its frame shows a loss.
@@ -97,6 +99,8 @@ pub enum PeerMessage {
     NotOwner { guild_id: GuildId, request: RequestId },
     /// A message of the receiver's relay was dropped.
     NotServed { guild_id: GuildId, relay: RelayId, reason: NotServed },
+    /// The sender has dropped a guild from memory, with the relays of the receiver.
+    Released { guild_id: GuildId },
     /// What became of a request.
     Answer { request: RequestId, answer: Box<Answer> },
     /// A guild's message to relays of the receiver.

@@ -308,6 +308,8 @@ impl GuildHost {
         let message = ToGuild::Unsubscribe { relay, epoch };
         self.streams.handle(&message);
         self.lagging.remove(&relay);
+        // It may subscribe again with the same epoch, and must not get what was meant for it before.
+        self.pipeline.cut_off(relay);
         let now = cx.now;
         self.run_and_push(cx, |guild| guild.handle_relay(now, message));
     }

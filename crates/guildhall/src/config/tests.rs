@@ -144,12 +144,12 @@ fn settings_that_contradict_each_other() {
 
 #[test]
 fn a_bound_that_holds_no_context() {
-    let told = problems(&sources("[codec]\n\nclassic_bytes_max = 300_000\n", &[], &[]));
+    let told = problems(&sources("[codec]\n\ncontexts_bytes_max = 300_000\n", &[], &[]));
     let expected = "guildhall.toml:3: codec.contexts_bytes_max is 300000, less than one zstd context takes with these \
                     settings (643072): nothing would be compressed";
     assert_eq!(told, [expected]);
     // It depends on the other settings.
-    let small = "[codec]\nzstd_window_log = 14\nzstd_hash_log = 12\nzstd_level = 1\nclassic_bytes_max = 300_000\n";
+    let small = "[codec]\nzstd_window_log = 14\nzstd_hash_log = 12\nzstd_level = 1\ncontexts_bytes_max = 300_000\n";
     assert_eq!(problems(&sources(small, &[], &[])), Vec::<String>::new());
     let negative = [("GUILDHALL__CODEC__ZSTD_LEVEL", "-3"), ("GUILDHALL__CODEC__MEMORY_BYTES_MAX", "68_719_476_736")];
     let loaded = load(&sources("", &negative, &[])).unwrap();

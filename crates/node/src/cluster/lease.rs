@@ -8,7 +8,7 @@
 use super::{JoinError, Membership, new_incarnation};
 use crate::Clock;
 use guildhall_bus::{Entry, Key, KeyValue, KvError, KvEvent, Revision};
-use guildhall_cluster::{Lease, LeaseTimes, NodeNumber, NodeRecord, NodeState, Renewal};
+use guildhall_cluster::{Incarnation, Lease, LeaseTimes, NodeNumber, NodeRecord, NodeState, Renewal};
 use std::{
     collections::BTreeSet,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -78,6 +78,14 @@ fn bytes_of(record: &NodeRecord) -> bytes::Bytes {
     serde_json::to_vec(record).unwrap_or_default().into()
 }
 
+/// The membership that is on record for a number.
+pub(super) async fn membership_of(kv: &dyn KeyValue, number: NodeNumber) -> Result<Option<Incarnation>, KvError> {
+    let Some(key) = key_of(number) else { return Ok(None) };
+    let entry = kv.get(&key).await?;
+    let record = entry.and_then(|entry| serde_json::from_slice::<NodeRecord>(&entry.value).ok());
+    Ok(record.map(|record| record.incarnation))
+}
+
 /// Takes the smallest number that no node has.
 pub(super) async fn take_number(
     kv: &dyn KeyValue,
@@ -133,24 +141,26 @@ pub(super) async fn keep(membership: Arc<Membership>) {
 
 async fn renew(membership: &Arc<Membership>) {
     let keeper = &membership.lease;
-    let (revision, state) = {
+    let (revision, state, valid_until) = {
         let held = keeper.lock();
-        (held.revision, held.state)
+        (held.revision, held.state, held.lease.valid_until())
     };
     let record = NodeRecord { state, ..membership.lock().record().clone() };
     let Some(key) = key_of(membership.number) else { return };
     let ttl = Some(Duration::from_millis(keeper.times.lease_ms));
-    // The end of the lease must not wait for a slow answer.
-    let patience = Duration::from_millis(keeper.times.renew_ms);
-    let written =
-        match tokio::time::timeout(patience, membership.kv.update(&key, bytes_of(&record), revision, ttl)).await {
-            Ok(written) => written,
-            Err(_) => Err(KvError::Away("no answer in time".to_owned())),
-        };
+    // The end of the lease (E1) does not wait for a slow answer.
+    let left = || Duration::from_millis(valid_until.ms_since(membership.clock.now().instant));
+    let no_answer = |_| Err(KvError::Away("no answer in time".to_owned()));
+    let patience = left().min(Duration::from_millis(keeper.times.renew_ms));
+    let update = membership.kv.update(&key, bytes_of(&record), revision, ttl);
+    let written = tokio::time::timeout(patience, update).await.unwrap_or_else(no_answer);
     let (renewal, revision) = match written {
         Ok(revision) => (Renewal::Done, Some(revision)),
         // A write without an answer may have been this node's.
-        Err(KvError::Conflict) => match own_entry(membership, &key, &record).await {
+        Err(KvError::Conflict) => match tokio::time::timeout(left(), own_entry(membership, &key, &record))
+            .await
+            .unwrap_or_else(|_| Err(KvError::Away("no answer in time".to_owned())))
+        {
             Ok(Some(entry)) => (Renewal::Unknown, Some(entry.revision)),
             Ok(None) => (Renewal::Lost, None),
             Err(_) => (Renewal::Unknown, None),

@@ -52,6 +52,8 @@ struct Queue {
     guild_messages_count: usize,
     /// Stream of what is in the queue.
     stream: u64,
+    /// The other node's membership, for which the stream is.
+    receiver: Option<Incarnation>,
     /// The other node takes the stream.
     is_open: bool,
     /// What was in the queue was dropped: the next frame leaves a gap.
@@ -81,7 +83,13 @@ pub(super) struct Link {
 
 impl Link {
     pub(super) fn new(own: Incarnation) -> Self {
-        Self { own, queue: Mutex::default(), has_held: AtomicBool::new(false), wake: Notify::new(), counts: LinkCounts::default() }
+        Self {
+            own,
+            queue: Mutex::default(),
+            has_held: AtomicBool::new(false),
+            wake: Notify::new(),
+            counts: LinkCounts::default(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -146,10 +154,11 @@ impl Link {
     }
 
     /// Drops what waits; later messages belong to this stream, which is not open.
-    pub(super) fn begin(&self, stream: u64) {
+    pub(super) fn begin(&self, stream: u64, receiver: Incarnation) {
         let mut queue = self.lock();
         let is_closed = queue.is_closed;
-        *queue = Queue { stream, is_closed, control: std::mem::take(&mut queue.control), ..Queue::default() };
+        let control = std::mem::take(&mut queue.control);
+        *queue = Queue { stream, receiver: Some(receiver), is_closed, control, ..Queue::default() };
         drop(queue);
         self.wake.notify_one();
     }
@@ -183,13 +192,14 @@ impl Link {
         items.extend(queue.items.drain(..count));
         queue.guild_messages_count -= items.iter().filter(|item| matches!(item, Item::ToRelay(_))).count();
         let has_dropped = std::mem::take(&mut queue.has_dropped);
-        Some(Batch { items, stream: queue.stream, is_open: queue.is_open, has_dropped })
+        Some(Batch { items, stream: queue.stream, receiver: queue.receiver, is_open: queue.is_open, has_dropped })
     }
 }
 
 struct Batch {
     items: Vec<Item>,
     stream: u64,
+    receiver: Option<Incarnation>,
     is_open: bool,
     has_dropped: bool,
 }
@@ -202,7 +212,7 @@ pub(super) async fn run(link: Arc<Link>, bus: Arc<dyn Bus>, to: (NodeNumber, Sub
     // When the last `Hello` or `Beat` was sent, and on which stream.
     let mut signed: Option<(u64, Instant)> = None;
     while let Some(batch) = link.take() {
-        let Batch { items, stream, is_open, has_dropped } = batch;
+        let Batch { items, stream, receiver, is_open, has_dropped } = batch;
         let is_idle = items.is_empty();
         let every = if is_open { BEAT_EVERY } else { HELLO_EVERY };
         let quiet = signed.filter(|(of, _)| *of == stream).map_or(every, |(_, at)| at.elapsed());
@@ -219,7 +229,7 @@ pub(super) async fn run(link: Arc<Link>, bus: Arc<dyn Bus>, to: (NodeNumber, Sub
         };
         let messages = match (is_idle, is_open) {
             (true, true) => vec![PeerMessage::Beat],
-            (true, false) => vec![PeerMessage::Hello],
+            (true, false) => receiver.map(|to| PeerMessage::Hello { to }).into_iter().collect(),
             (false, _) => gather(items),
         };
         if is_idle || is_open {

@@ -319,7 +319,9 @@ impl Membership {
                     link.push(message);
                 }
             }
-            Output::Begin { to, stream } => self.begin_link(machine.record().incarnation, to, stream),
+            Output::Begin { to, membership, stream } => {
+                self.begin_link(machine.record().incarnation, (to, membership), stream);
+            }
             Output::Open { to, stream } => {
                 if let Some(link) = self.link(to) {
                     link.open(stream);
@@ -372,7 +374,7 @@ impl Membership {
         self.links.read().unwrap_or_else(PoisonError::into_inner).get(&to).cloned()
     }
 
-    fn begin_link(&self, own: Incarnation, to: NodeNumber, stream: u64) {
+    fn begin_link(&self, own: Incarnation, (to, membership): (NodeNumber, Incarnation), stream: u64) {
         let mut links = self.links.write().unwrap_or_else(PoisonError::into_inner);
         // A new membership of this node sends as another sender, in a task of its own.
         if let Some(link) = links.get(&to).filter(|link| link.own != own) {
@@ -385,7 +387,7 @@ impl Membership {
             self.runtime.spawn(link::run(link.clone(), self.bus.clone(), (to, subject)));
             link
         });
-        link.begin(stream);
+        link.begin(stream, membership);
     }
 
     /// Passes an input to a guild of this node.
@@ -580,13 +582,17 @@ async fn access_owner(kv: &dyn KeyValue, guild_id: GuildId, op: OwnerOp) -> Owne
             }
             Err(error) => Err(error),
         },
-        OwnerOp::Create(record) => kv.create(&key, write(record), None).await,
+        OwnerOp::Check(record, revision) => match lease::membership_of(kv, record.node).await {
+            Ok(current) => return OwnerResult::Checked(record, revision, current),
+            Err(error) => Err(error),
+        },
+        OwnerOp::Create(record) => kv.create(&key, write(record), None).await.map(|_| record),
         OwnerOp::Replace(record, revision) => {
-            kv.update(&key, write(record), guildhall_bus::Revision(revision), None).await
+            kv.update(&key, write(record), guildhall_bus::Revision(revision), None).await.map(|_| record)
         }
     };
     match written {
-        Ok(_) => OwnerResult::Written,
+        Ok(record) => OwnerResult::Written(record),
         Err(KvError::Exists { .. } | KvError::Conflict) => OwnerResult::Conflict,
         Err(error) => {
             tracing::debug!(%guild_id, %error, "the owner of a guild cannot be read or written");

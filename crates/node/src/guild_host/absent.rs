@@ -33,11 +33,12 @@ impl GuildHost {
         if let Ok(Loaded { epoch, .. }) = &result {
             self.epoch = Some(*epoch);
         }
+        let was_released = mem::take(&mut self.is_released);
         match result {
             // It was released while it was loaded; with inputs, this node has it again.
-            _ if self.is_released && self.waiting.is_empty() => self.state = HostState::Evictable,
+            _ if was_released && self.waiting.is_empty() => self.state = HostState::Evictable,
             // What was loaded may be older than what another node did since.
-            Ok(_) if mem::take(&mut self.is_released) => self.load(cx),
+            Ok(_) if was_released => self.load(cx),
             Ok(Loaded { guild: Some(guild), .. }) => self.begin(cx, guild),
             Ok(Loaded { guild: None, .. }) => {
                 self.state = HostState::Absent;

@@ -1,0 +1,87 @@
+//! The whole cluster on one thread: real machines, leases and frames, with models of guilds, relays, the bus, the lease store
+//! and the database, under seeded faults.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod host;
+mod process;
+mod relay;
+mod stores;
+mod world;
+
+use world::{InjectedFault, Summary, run};
+
+/// Seeds of a run of the tests; the environment variable SEEDS replaces it, and FROM the first.
+const SEEDS: u64 = 200;
+/// Within which an injected fault must be noticed.
+const SABOTAGED_SEEDS: u64 = 100;
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().map_or(default, |text| text.parse().expect("a number"))
+}
+
+#[test]
+fn seeds_run_clean() {
+    let (from, count) = (number("FROM", 0), number("SEEDS", SEEDS));
+    let mut total = Summary::default();
+    let mut failed = Vec::new();
+    for seed in from..from + count {
+        match run(seed, InjectedFault::None, false) {
+            Ok(summary) => {
+                total.steps += summary.steps;
+                total.done += summary.done;
+                total.refused += summary.refused;
+                total.fenced += summary.fenced;
+                total.events += summary.events;
+                total.snapshots += summary.snapshots;
+                total.crashes += summary.crashes;
+                total.pauses += summary.pauses;
+            }
+            Err(problem) => failed.push(problem),
+        }
+    }
+    println!("{count} seeds from {from}: {total:?}");
+    assert!(
+        failed.is_empty(),
+        "{} of {count} seeds failed:\n{}",
+        failed.len(),
+        failed[..failed.len().min(20)].join("\n")
+    );
+}
+
+/// `SEED=7 cargo test -p guildhall-cluster --test sim one_seed -- --nocapture` tells what happened.
+#[test]
+fn one_seed() {
+    if let Err(problem) = run(number("SEED", 0), InjectedFault::None, true) {
+        panic!("{problem}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let told = |seed| format!("{:?}", run(seed, InjectedFault::None, false));
+    assert_eq!(told(3), told(3));
+    assert_eq!(told(4), told(4));
+    assert_ne!(told(3), told(4));
+}
+
+fn is_caught(sabotage: InjectedFault) {
+    let caught = (0..SABOTAGED_SEEDS).find_map(|seed| run(seed, sabotage, false).err());
+    println!("{sabotage:?}: {caught:?}");
+    assert!(caught.is_some(), "{sabotage:?} went unnoticed in {SABOTAGED_SEEDS} seeds");
+}
+
+#[test]
+fn sabotage_is_caught() {
+    for sabotage in [
+        InjectedFault::NoEpochCheck,
+        InjectedFault::LateFencing,
+        InjectedFault::NoReset,
+        InjectedFault::StreamReused,
+        InjectedFault::Twice,
+        InjectedFault::Hasty,
+        InjectedFault::StaleUnits,
+    ] {
+        is_caught(sabotage);
+    }
+}

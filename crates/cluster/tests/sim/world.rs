@@ -1,0 +1,758 @@
+//! World: time, the bus, the stores, the faults, and the checker.
+
+use crate::{
+    host::Committed,
+    process::{Process, Waiter},
+    relay::Learned,
+    stores::{Key, Kv, KvOp, KvResult, Stored, Value},
+};
+use bytes::Bytes;
+use guildhall_cluster::{Cluster, Incarnation, LeaseTimes, NodeNumber, NodeRecord, NodeState, Origin, RequestId};
+use guildhall_guild_protocol::RelayId;
+use guildhall_model::GuildId;
+use guildhall_stdx::Rng;
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    rc::Rc,
+};
+
+const LEASE_MS: u64 = 3_000;
+/// Faults happen until then.
+const CALM_AT_MS: u64 = 20_000;
+/// After the faults everything that was under way ends, without a new command.
+const REST_MS: u64 = 15_000;
+/// Then every node sends a command to every guild, twice.
+const LAST_MS: u64 = 5_000;
+/// A process that was not paused for so long knows the time.
+const AWAKE_MS: u64 = 100;
+const TRACE_MAX: usize = 40_000;
+
+/// A fault in a mechanism, which the checker has to notice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InjectedFault {
+    #[default]
+    None,
+    /// The database takes commits of an earlier epoch.
+    NoEpochCheck,
+    /// Nodes rely on their leases for longer than these last.
+    LateFencing,
+    /// Guilds ignore that a relay begins again.
+    NoReset,
+    /// All streams between two nodes have one number.
+    StreamReused,
+    /// A relay whose guild's owner was asked for again is not reset, whatever the answer.
+    Forgetful,
+    /// A node carries out requests that it turns away.
+    Twice,
+    /// Guilds send events before they are committed.
+    Hasty,
+    /// Guilds send a relay that begins again what they meant for it before.
+    StaleUnits,
+}
+
+#[derive(Clone, Debug)]
+pub enum KvEvent {
+    Begins,
+    Put(u8, NodeRecord),
+    Gone(u8),
+    Current,
+}
+
+/// Something that happens to a process.
+#[derive(Debug)]
+pub enum Event {
+    Worker,
+    Partition,
+    Flush,
+    Timer,
+    Activate,
+    Client,
+    Churn,
+    Keeper(u64),
+    Link(NodeNumber, u64, u64),
+    Answered(Origin, RequestId, bool),
+    Frame(Bytes),
+    Inbox,
+    WatchBegins,
+    Watch(u64, KvEvent),
+    Kv(Waiter, KvResult),
+    Loaded(GuildId, Option<(u64, u64, RequestId)>),
+    Committed(GuildId, Committed),
+}
+
+enum EventKind {
+    Process((usize, u32), Event),
+    /// A frame reaches the processes with this number.
+    Arrival(NodeNumber, Bytes),
+    Kv(KvOp, Option<((usize, u32), Waiter, u64)>),
+    Expiry(Key, u64),
+    Claim((usize, u32), GuildId, bool),
+    Load((usize, u32), GuildId, u64),
+    Commit((usize, u32), GuildId, u64, Vec<RequestId>, bool),
+    Start(usize),
+    Fault,
+    Mend(Mended),
+}
+
+#[derive(Debug)]
+enum Mended {
+    Bus,
+    Kv,
+    Store,
+    Pair(usize, usize),
+}
+
+struct Request {
+    guild_id: GuildId,
+    of: (usize, u32),
+    answer: Option<bool>,
+}
+
+/// Everything but the processes.
+pub struct Core {
+    pub now: u64,
+    pub rng: Rng,
+    pub sabotage: InjectedFault,
+    pub lease: LeaseTimes,
+    pub payloads: Vec<Rc<[guildhall_cluster::PeerMessage]>>,
+    /// Of the message that a process handles now.
+    pub sender: Option<NodeNumber>,
+    pub is_calm: bool,
+    /// Whether guilds' messages to relays of their own node pass only while the node is their owner.
+    pub checks_local: bool,
+    count: u64,
+    queue: BTreeMap<(u64, u64), EventKind>,
+    guilds: Vec<GuildId>,
+    kv: Kv,
+    store: BTreeMap<GuildId, Stored>,
+    requests: BTreeMap<RequestId, Request>,
+    watches: BTreeMap<usize, (u32, u64, u64)>,
+    arrivals: BTreeMap<(usize, NodeNumber), u64>,
+    bus_is_away: bool,
+    kv_is_away: bool,
+    store_is_away: bool,
+    cut: BTreeSet<(usize, usize)>,
+    numbers: BTreeMap<usize, u8>,
+    loss: f64,
+    duplication: f64,
+    problem: Option<String>,
+    trace: Option<VecDeque<String>>,
+    pub summary: Summary,
+}
+
+/// What a run did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Summary {
+    pub steps: u64,
+    pub done: u64,
+    pub refused: u64,
+    pub fenced: u64,
+    pub events: u64,
+    pub snapshots: u64,
+    pub crashes: u64,
+    pub pauses: u64,
+    pub rejoins: u64,
+    pub digest: u64,
+}
+
+impl Core {
+    fn push(&mut self, at: u64, happening: EventKind) {
+        self.count += 1;
+        self.queue.insert((at, self.count), happening);
+    }
+
+    pub fn at(&mut self, at: u64, slot: (usize, u32), event: Event) {
+        self.push(at, EventKind::Process(slot, event));
+    }
+
+    /// Within milliseconds.
+    pub fn soon(&mut self, slot: (usize, u32), event: Event) {
+        let at = self.now + self.rng.below(4);
+        self.at(at, slot, event);
+    }
+
+    pub fn fail(&mut self, problem: String) {
+        let now = self.now;
+        self.note(|| format!("PROBLEM {problem}"));
+        self.problem.get_or_insert_with(|| format!("at {now} ms: {problem}"));
+    }
+
+    pub fn is_traced(&self) -> bool {
+        self.trace.is_some()
+    }
+
+    pub fn note(&mut self, text: impl FnOnce() -> String) {
+        if let Some(trace) = &mut self.trace {
+            if trace.len() >= TRACE_MAX {
+                trace.pop_front();
+            }
+            trace.push_back(format!("{:>6} {}", self.now, text()));
+        }
+    }
+
+    pub fn any_guild(&mut self) -> Option<GuildId> {
+        self.rng.pick(&self.guilds).copied()
+    }
+
+    pub fn sabotage_machine(&self, _machine: &mut Cluster) {}
+
+    // ── requests ─────────────────────────────────────────────────────────────────────────────────
+
+    pub fn new_request(&mut self, guild_id: GuildId, of: (usize, u32)) -> RequestId {
+        let request = RequestId(self.requests.len() as u64 + 1);
+        self.requests.insert(request, Request { guild_id, of, answer: None });
+        request
+    }
+
+    /// Promise: a request is answered once, and what is acknowledged is committed.
+    pub fn answered(&mut self, request: RequestId, is_done: bool) {
+        self.note(|| format!("request {} answered {is_done}", request.0));
+        let Some(found) = self.requests.get_mut(&request) else { return };
+        let (guild_id, of) = (found.guild_id, found.of);
+        let before = found.answer.replace(is_done);
+        if before.is_some() {
+            self.fail(format!("request {} of slot {} is answered again", request.0, of.0));
+        }
+        self.summary.done += u64::from(is_done);
+        self.summary.refused += u64::from(!is_done);
+        let is_known = self.store.get(&guild_id).is_some_and(|stored| stored.known.contains(&request));
+        if is_done && !is_known {
+            self.fail(format!("request {} is acknowledged and not committed", request.0));
+        }
+    }
+
+    /// Promise: what a relay learns is committed, and comes from the node that its node takes for the owner.
+    pub fn learned(&mut self, _nodes: (NodeNumber, NodeNumber), of: (GuildId, RelayId), learned: &Learned) {
+        let (guild_id, relay) = of;
+        let (len, last) = match learned {
+            Learned::Nothing => return,
+            Learned::Snapshot(len, last) => {
+                self.summary.snapshots += 1;
+                (*len, *last)
+            }
+            Learned::Entry(len, last) => {
+                self.summary.events += 1;
+                (*len, *last)
+            }
+        };
+        self.note(|| format!("relay {relay:?} of {guild_id} knows {len}"));
+        let log = self.store.get(&guild_id).map(|stored| &stored.log);
+        let found = log.and_then(|log| log.get((len as usize).checked_sub(1)?).copied());
+        if len > 0 && found != Some(last) {
+            self.fail(format!("relay {relay:?} of {guild_id} learned entry {len}, {}: {found:?} is committed", last.0));
+        }
+    }
+
+    // ── the bus ──────────────────────────────────────────────────────────────────────────────────
+
+    /// Messages of one sender on one subject arrive in order, or not at all.
+    pub fn publish(&mut self, from: usize, to: NodeNumber, frame: Bytes) {
+        let is_cut = self
+            .numbers
+            .iter()
+            .any(|(slot, number)| *number == to.0 && self.cut.contains(&(from.min(*slot), from.max(*slot))));
+        if self.bus_is_away || is_cut || self.rng.chance(self.loss) {
+            return;
+        }
+        let delay = if self.rng.chance(0.02) { self.rng.below(400) } else { self.rng.below(6) };
+        let last = self.arrivals.entry((from, to)).or_default();
+        let at = (self.now + delay).max(*last);
+        *last = at;
+        if self.rng.chance(self.duplication) {
+            let again = at + self.rng.below(50);
+            self.push(again, EventKind::Arrival(to, frame.clone()));
+        }
+        self.push(at, EventKind::Arrival(to, frame));
+    }
+
+    // ── the lease store ──────────────────────────────────────────────────────────────────────────
+
+    fn delay(&mut self) -> u64 {
+        let is_slow = !self.is_calm && self.rng.chance(0.03);
+        1 + if is_slow { self.rng.below(1_500) } else { self.rng.below(8) }
+    }
+
+    pub fn kv_call(&mut self, slot: (usize, u32), op: KvOp, patience_ms: u64, waiter: Waiter) {
+        let done_at = self.now + self.delay();
+        let known_at = done_at + self.delay();
+        let given_up_at = self.now + patience_ms.max(1);
+        if known_at > given_up_at {
+            self.at(given_up_at, slot, Event::Kv(waiter, KvResult::Away));
+            self.push(done_at, EventKind::Kv(op, None));
+        } else {
+            self.push(done_at, EventKind::Kv(op, Some((slot, waiter, known_at))));
+        }
+    }
+
+    fn kv_done(&mut self, op: &KvOp, waiter: Option<((usize, u32), Waiter, u64)>) {
+        let result = if self.kv_is_away {
+            KvResult::Away
+        } else {
+            let (result, written) = self.kv.apply(op);
+            self.note(|| format!("lease store: {op:?} -> {result:?}"));
+            if let Some((key @ Key::Node(number), revision)) = written {
+                let late = self.rng.below(500);
+                self.push(self.now + LEASE_MS + late, EventKind::Expiry(key, revision));
+                if let Some(record) = self.kv.node(number) {
+                    self.tell_watches(&KvEvent::Put(number, record));
+                }
+            }
+            result
+        };
+        if let Some((slot, waiter, known_at)) = waiter {
+            let known_at = if matches!(result, KvResult::Away) { known_at + 300 } else { known_at };
+            self.at(known_at, slot, Event::Kv(waiter, result));
+        }
+    }
+
+    fn tell_watches(&mut self, event: &KvEvent) {
+        for (slot, (generation, watch, last)) in self.watches.clone() {
+            let at = (self.now + self.delay()).max(last);
+            self.watches.insert(slot, (generation, watch, at));
+            self.at(at, (slot, generation), Event::Watch(watch, event.clone()));
+        }
+    }
+
+    /// A process begins to watch the nodes' records.
+    pub fn watch(&mut self, slot: (usize, u32), watch: u64) {
+        if self.kv_is_away {
+            return self.at(self.now + 200, slot, Event::WatchBegins);
+        }
+        let at = self.now + self.delay();
+        let mut events = vec![KvEvent::Begins];
+        events.extend((0..64).filter_map(|number| Some(KvEvent::Put(number, self.kv.node(number)?))));
+        events.push(KvEvent::Current);
+        self.watches.insert(slot.0, (slot.1, watch, at));
+        for event in events {
+            self.at(at, slot, Event::Watch(watch, event));
+        }
+    }
+
+    // ── the database ─────────────────────────────────────────────────────────────────────────────
+
+    /// Whether an answer comes, and whether it was done.
+    fn luck(&mut self) -> (bool, bool) {
+        let is_lucky = self.is_calm || !self.rng.chance(0.02);
+        (is_lucky, is_lucky || self.rng.chance(0.5))
+    }
+
+    pub fn load(&mut self, slot: (usize, u32), guild_id: GuildId) {
+        let at = self.now + self.delay();
+        let (is_answered, is_done) = self.luck();
+        if is_done && !self.store_is_away {
+            self.push(at, EventKind::Claim(slot, guild_id, is_answered));
+        } else {
+            self.at(at, slot, Event::Loaded(guild_id, None));
+        }
+    }
+
+    pub fn commit(&mut self, slot: (usize, u32), guild_id: GuildId, epoch: u64, writes: Vec<RequestId>) {
+        let at = self.now + self.delay();
+        let (is_answered, is_done) = self.luck();
+        if is_done && !self.store_is_away {
+            self.push(at, EventKind::Commit(slot, guild_id, epoch, writes, is_answered));
+        } else {
+            self.at(at, slot, Event::Committed(guild_id, Committed::Failed));
+        }
+    }
+
+    fn claimed(&mut self, slot: (usize, u32), guild_id: GuildId, is_answered: bool) {
+        let stored = self.store.entry(guild_id).or_default();
+        stored.epoch += 1;
+        let epoch = stored.epoch;
+        self.note(|| format!("slot {} claims {guild_id} as {epoch}", slot.0));
+        let at = self.now + self.delay();
+        if is_answered {
+            self.push(at, EventKind::Load(slot, guild_id, epoch));
+        } else {
+            self.at(at, slot, Event::Loaded(guild_id, None));
+        }
+    }
+
+    /// Promises: no commit after a later claim; a command is carried out once.
+    fn committed(&mut self, slot: (usize, u32), guild_id: GuildId, epoch: u64, writes: Vec<RequestId>, known: bool) {
+        let current = self.store.entry(guild_id).or_default().epoch;
+        self.note(|| format!("slot {} commits {writes:?} of {guild_id} as {epoch} of {current}", slot.0));
+        let committed = if epoch != current && self.sabotage != InjectedFault::NoEpochCheck {
+            self.summary.fenced += 1;
+            Committed::Fenced
+        } else {
+            if epoch != current {
+                self.fail(format!("slot {} commits to {guild_id} as {epoch}, and {current} was claimed", slot.0));
+            }
+            for request in writes {
+                let stored = self.store.entry(guild_id).or_default();
+                stored.log.push(request);
+                if !stored.known.insert(request) {
+                    self.fail(format!("request {} is carried out again", request.0));
+                }
+            }
+            Committed::Done
+        };
+        let at = self.now + self.delay();
+        self.at(at, slot, Event::Committed(guild_id, if known { committed } else { Committed::Failed }));
+    }
+}
+
+struct Slot {
+    generation: u32,
+    process: Option<Process>,
+    paused_until: u64,
+    is_starting: bool,
+    /// Messages that came during a pause.
+    inbox: VecDeque<Event>,
+}
+
+/// The cluster.
+pub struct World {
+    core: Core,
+    slots: Vec<Slot>,
+}
+
+/// Runs a seed. `trace`: a failure tells what led to it.
+pub fn run(seed: u64, sabotage: InjectedFault, trace: bool) -> Result<Summary, String> {
+    let mut world = World::new(seed, sabotage, trace);
+    let ended = world.run();
+    let trace = world.core.trace.take().map_or(String::new(), |trace| Vec::from(trace).join("\n"));
+    ended.map_err(|problem| format!("{trace}\nseed {seed}, step {}: {problem}", world.core.summary.steps))
+}
+
+impl World {
+    fn new(seed: u64, sabotage: InjectedFault, trace: bool) -> Self {
+        let mut rng = Rng::new(seed);
+        let nodes = 3 + rng.below(3) as usize;
+        let guilds = (0..2 + rng.below(4)).map(|n| GuildId::new(1_100_000_000_000_000_000 + (n << 22))).collect();
+        let mut lease = LeaseTimes::of(LEASE_MS);
+        if sabotage == InjectedFault::LateFencing {
+            lease = LeaseTimes { lease_ms: 3 * LEASE_MS, margin_ms: 0, ..lease };
+        }
+        // Some runs are calm, so that rare combinations are not hidden behind others.
+        let loss = if rng.chance(0.5) { 0.002 } else { 0.02 };
+        let duplication = if rng.chance(0.5) { 0.0 } else { 0.02 };
+        let mut core = Core {
+            now: 0,
+            rng,
+            sabotage,
+            lease,
+            payloads: Vec::new(),
+            sender: None,
+            is_calm: false,
+            checks_local: false,
+            count: 0,
+            queue: BTreeMap::new(),
+            guilds,
+            kv: Kv::default(),
+            store: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            watches: BTreeMap::new(),
+            arrivals: BTreeMap::new(),
+            bus_is_away: false,
+            kv_is_away: false,
+            store_is_away: false,
+            cut: BTreeSet::new(),
+            numbers: BTreeMap::new(),
+            loss,
+            duplication,
+            problem: None,
+            trace: trace.then(VecDeque::new),
+            summary: Summary::default(),
+        };
+        for slot in 0..nodes {
+            let at = core.rng.below(2_000);
+            core.push(at, EventKind::Start(slot));
+        }
+        core.push(3_000, EventKind::Fault);
+        let slot =
+            |_| Slot { generation: 0, process: None, paused_until: 0, is_starting: true, inbox: VecDeque::new() };
+        Self { core, slots: (0..nodes).map(slot).collect() }
+    }
+
+    fn run(&mut self) -> Result<Summary, String> {
+        self.until(CALM_AT_MS)?;
+        self.calm();
+        self.until(CALM_AT_MS + REST_MS)?;
+        self.check_rest("when the faults have ended")?;
+        let guilds = self.core.guilds.clone();
+        // An owner whose guild was claimed by a node that woke up late learns so by the first commit.
+        for n in 1..=2 {
+            for slot in &mut self.slots {
+                let process = slot.process.as_mut().expect("all have started");
+                guilds.iter().for_each(|guild_id| process.command(&mut self.core, *guild_id));
+            }
+            self.until(CALM_AT_MS + REST_MS + n * LAST_MS)?;
+            self.check_rest("after the last commands")?;
+        }
+        let count = guilds.len() * self.slots.len();
+        let last = self.core.requests.values().rev().take(count);
+        if let Some(request) = last.filter(|request| request.answer != Some(true)).last() {
+            return Err(format!("{} does not serve slot {} at the end", request.guild_id, request.of.0));
+        }
+        Ok(self.core.summary)
+    }
+
+    fn until(&mut self, end: u64) -> Result<(), String> {
+        while let Some(entry) = self.core.queue.first_entry().filter(|entry| entry.key().0 <= end) {
+            let ((at, _), happening) = entry.remove_entry();
+            self.core.now = self.core.now.max(at);
+            self.core.summary.steps += 1;
+            let mixed = self.core.summary.digest ^ at ^ self.core.queue.len() as u64;
+            self.core.summary.digest = mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(23);
+            self.step(happening);
+            if let Some(problem) = self.core.problem.take() {
+                return Err(problem);
+            }
+        }
+        self.core.now = end;
+        Ok(())
+    }
+
+    fn step(&mut self, happening: EventKind) {
+        match happening {
+            EventKind::Process(slot, event) => self.happens(slot, event),
+            EventKind::Arrival(number, frame) => {
+                for index in 0..self.slots.len() {
+                    let slot = (index, self.slots[index].generation);
+                    if self.slots[index].process.as_ref().is_some_and(|process| process.number == number) {
+                        self.happens(slot, Event::Frame(frame.clone()));
+                    }
+                }
+            }
+            EventKind::Kv(op, waiter) => self.core.kv_done(&op, waiter),
+            EventKind::Expiry(key, revision) => {
+                if self.core.kv_is_away {
+                    return self.core.push(self.core.now + 100, EventKind::Expiry(key, revision));
+                }
+                if let Some(Value::Node(record)) = self.core.kv.expire(key, revision)
+                    && let Key::Node(number) = key
+                {
+                    self.core.note(|| format!("lease store: node {number} expires"));
+                    self.core.tell_watches(&KvEvent::Gone(number));
+                    self.check_fenced(record.incarnation);
+                }
+            }
+            EventKind::Claim(slot, guild_id, is_answered) => self.core.claimed(slot, guild_id, is_answered),
+            EventKind::Load(slot, guild_id, epoch) => {
+                let stored = self.core.store.entry(guild_id).or_default();
+                let last = stored.log.last().copied().unwrap_or(RequestId(0));
+                let loaded = (epoch, stored.log.len() as u64, last);
+                let at = self.core.now + self.core.delay();
+                self.core.at(at, slot, Event::Loaded(guild_id, Some(loaded)));
+            }
+            EventKind::Commit(slot, guild_id, epoch, writes, is_answered) => {
+                self.core.committed(slot, guild_id, epoch, writes, is_answered);
+            }
+            EventKind::Start(slot) => self.start(slot),
+            EventKind::Fault => self.fault(),
+            EventKind::Mend(mended) => self.mend(&mended),
+        }
+    }
+
+    fn happens(&mut self, slot: (usize, u32), event: Event) {
+        let (index, generation) = slot;
+        let place = &mut self.slots[index];
+        if place.generation != generation {
+            return;
+        }
+        if place.paused_until > self.core.now {
+            if place.inbox.is_empty() {
+                self.core.at(place.paused_until + 1, slot, Event::Inbox);
+            }
+            return place.inbox.push_back(event);
+        }
+        if place.inbox.is_empty() {
+            return self.handle(slot, event);
+        }
+        place.inbox.push_back(event);
+        while let Some(event) = self.slots[index].inbox.pop_front() {
+            match event {
+                Event::Frame(_) | Event::Watch(..) => self.handle(slot, event),
+                Event::Inbox => {}
+                // What else waited comes in an order that nobody knows.
+                event => {
+                    let at = self.core.now + self.core.rng.below(5);
+                    self.core.at(at, slot, event);
+                }
+            }
+        }
+    }
+
+    fn handle(&mut self, slot: (usize, u32), event: Event) {
+        let (index, generation) = slot;
+        let place = &mut self.slots[index];
+        if place.generation != generation {
+            return;
+        }
+        let Some(process) = &mut place.process else { return };
+        let core = &mut self.core;
+        if core.trace.is_some() && !matches!(event, Event::Frame(_) | Event::Link(..) | Event::Timer) {
+            core.note(|| format!("slot {index} {event:?}"));
+        }
+        if !process.handle(core, event) {
+            self.end(index);
+            let at = self.core.now + 200;
+            self.core.push(at, EventKind::Start(index));
+        }
+    }
+
+    fn end(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        slot.process = None;
+        slot.generation += 1;
+        slot.paused_until = 0;
+        slot.is_starting = true;
+        slot.inbox.clear();
+        self.core.watches.remove(&index);
+        self.core.numbers.remove(&index);
+    }
+
+    fn start(&mut self, index: usize) {
+        let again = |core: &mut Core| core.push(core.now + 200, EventKind::Start(index));
+        if self.core.kv_is_away {
+            return again(&mut self.core);
+        }
+        let record = NodeRecord {
+            name: String::new(),
+            incarnation: Incarnation(self.core.rng.next_u64()),
+            url: String::new(),
+            weight: 1 + self.core.rng.below(2) as u32,
+            state: NodeState::Joining,
+            version: String::new(),
+        };
+        for number in 0..64 {
+            let call = KvOp::Create(Key::Node(number), Value::Node(record.clone()));
+            if self.core.kv.get(Key::Node(number)).is_some() {
+                continue;
+            }
+            self.core.kv_done(&call, None);
+            let Some((_, revision)) = self.core.kv.get(Key::Node(number)) else { return again(&mut self.core) };
+            let slot = (index, self.slots[index].generation);
+            self.core.numbers.insert(index, number);
+            self.core.note(|| format!("slot {index} starts as node {number}"));
+            self.slots[index].process = Some(Process::start(&mut self.core, slot, number, record, revision));
+            self.slots[index].is_starting = false;
+            return;
+        }
+    }
+
+    // ── faults ───────────────────────────────────────────────────────────────────────────────────
+
+    fn fault(&mut self) {
+        if self.core.is_calm {
+            return;
+        }
+        let core = &mut self.core;
+        let next = core.now + 100 + core.rng.below(3_000);
+        core.push(next, EventKind::Fault);
+        let index = core.rng.below(self.slots.len() as u64) as usize;
+        let other = core.rng.below(self.slots.len() as u64) as usize;
+        let long = if core.rng.chance(0.5) { 600 } else { 8_000 };
+        let length = 1 + core.rng.below(long);
+        let kind = core.rng.below(10);
+        core.note(|| format!("FAULT {kind} of slot {index}, {other}, for {length}"));
+        let mended = match kind {
+            0 | 1 => {
+                if !self.slots[index].is_starting {
+                    core.summary.crashes += 1;
+                    self.end(index);
+                    let at = self.core.now + self.core.rng.below(5_000);
+                    self.core.push(at, EventKind::Start(index));
+                }
+                return;
+            }
+            2 | 3 => {
+                core.summary.pauses += 1;
+                let length = if core.rng.chance(0.2) { core.rng.below(20_000) } else { length };
+                let slot = &mut self.slots[index];
+                slot.paused_until = slot.paused_until.max(core.now + length);
+                return;
+            }
+            4 => {
+                core.bus_is_away = true;
+                Mended::Bus
+            }
+            5 => {
+                core.kv_is_away = true;
+                for (slot, (generation, ..)) in std::mem::take(&mut core.watches) {
+                    core.at(core.now + 200, (slot, generation), Event::WatchBegins);
+                }
+                Mended::Kv
+            }
+            6 => {
+                core.store_is_away = true;
+                Mended::Store
+            }
+            7..=8 if index != other => {
+                core.cut.insert((index.min(other), index.max(other)));
+                Mended::Pair(index.min(other), index.max(other))
+            }
+            // A server of the lease store restarts: watches begin again.
+            _ => {
+                for (slot, (generation, ..)) in std::mem::take(&mut core.watches) {
+                    core.at(core.now + 200, (slot, generation), Event::WatchBegins);
+                }
+                return;
+            }
+        };
+        core.push(core.now + length, EventKind::Mend(mended));
+    }
+
+    fn mend(&mut self, mended: &Mended) {
+        self.core.note(|| format!("MENDED {mended:?}"));
+        match *mended {
+            Mended::Bus => self.core.bus_is_away = false,
+            Mended::Kv => self.core.kv_is_away = false,
+            Mended::Store => self.core.store_is_away = false,
+            Mended::Pair(a, b) => drop(self.core.cut.remove(&(a, b))),
+        }
+    }
+
+    fn calm(&mut self) {
+        let core = &mut self.core;
+        core.is_calm = true;
+        (core.loss, core.duplication) = (0.0, 0.0);
+        (core.bus_is_away, core.kv_is_away, core.store_is_away) = (false, false, false);
+        core.cut.clear();
+        core.note(|| "CALM".to_owned());
+        for (index, slot) in self.slots.iter_mut().enumerate() {
+            slot.paused_until = slot.paused_until.min(core.now);
+            core.at(core.now + 1, (index, slot.generation), Event::Inbox);
+        }
+    }
+
+    // ── promises ─────────────────────────────────────────────────────────────────────────────────
+
+    /// Promise: a node that is awake stops to serve before its number can be given away.
+    fn check_fenced(&mut self, incarnation: Incarnation) {
+        for (index, slot) in self.slots.iter().enumerate() {
+            let Some(process) = &slot.process else { continue };
+            let is_awake = self.core.now >= slot.paused_until + AWAKE_MS;
+            if process.machine.record().incarnation == incarnation && process.machine.is_serving() && is_awake {
+                self.core.fail(format!("the lease of slot {index} has ended, and it serves"));
+            }
+        }
+    }
+
+    fn check_rest(&self, when: &str) -> Result<(), String> {
+        for (request, found) in &self.core.requests {
+            let is_alive = self.slots[found.of.0].generation == found.of.1;
+            if found.answer.is_none() && is_alive {
+                return Err(format!("{when}: request {} of slot {} has no answer", request.0, found.of.0));
+            }
+        }
+        for (index, slot) in self.slots.iter().enumerate() {
+            let Some(process) = &slot.process else { return Err(format!("{when}: slot {index} has not started")) };
+            for ((guild_id, relay), state) in &process.relays {
+                let len = self.core.store.get(guild_id).map_or(0, |stored| stored.log.len() as u64);
+                let owner = process.machine.owner_of(*guild_id);
+                if state.len != Some(len) || state.attached.contains(&false) {
+                    return Err(format!(
+                        "{when}: relay {relay:?} epoch {} of {guild_id} on slot {index} knows {:?} of {len} entries, its \
+                         sessions are attached: {:?}; its node takes {owner:?} for the owner",
+                        state.epoch, state.len, state.attached
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
