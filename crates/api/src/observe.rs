@@ -122,7 +122,7 @@ impl Drop for Observed {
         if status > 0 {
             attributes.push(("http.response.status_code", u64::from(status).into()));
         }
-        trace.finish(name, (self.begun, now), attributes, status == 0 || status >= 500);
+        trace.finish(name, (trace.began(), now), attributes, status == 0 || status >= 500);
     }
 }
 

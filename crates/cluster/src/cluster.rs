@@ -344,6 +344,10 @@ impl Cluster {
             }
             return;
         }
+        // Their callers cannot wait for a node that may be out of reach for long.
+        for request in std::mem::take(&mut self.asked).into_keys() {
+            self.answer(request, Err(Refusal::Unavailable));
+        }
         let here: Vec<GuildId> =
             self.routes.iter().filter(|(_, route)| matches!(route.owner, Owner::Local)).map(|(id, _)| *id).collect();
         for guild_id in here {

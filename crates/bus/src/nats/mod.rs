@@ -114,7 +114,7 @@ pub enum NatsError {
 fn advice(error: &async_nats::ConnectError) -> &'static str {
     match error.kind() {
         ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => {
-            ": it refuses the account of cluster.nats_url or cluster.nats_credentials_file"
+            ": it refuses the credentials: see cluster.nats_url and cluster.nats_credentials_file"
         }
         ConnectErrorKind::Tls => ": see the certificates that both sides use",
         ConnectErrorKind::Dns => ": its name is unknown",

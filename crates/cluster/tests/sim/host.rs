@@ -68,7 +68,7 @@ pub enum Committed {
 }
 
 /// Effects for the driver, which carries them out after each input in order.
-pub enum Effect {
+pub enum HostOutput {
     Load,
     Commit(u64, Vec<RequestId>),
     /// What became of a request. False: `Unavailable`.
@@ -121,7 +121,7 @@ pub struct Host {
     epoch: Option<u64>,
     is_released: bool,
     failures_count: u32,
-    pub effects: Vec<Effect>,
+    pub outputs: Vec<HostOutput>,
     /// Sends before the commit, to see that the checker notices.
     pub is_hasty: bool,
     /// Sends a relay that begins again what was meant for it before, to see that the checker notices.
@@ -201,7 +201,7 @@ impl Host {
             epoch: None,
             is_released: false,
             failures_count: 0,
-            effects: vec![Effect::Load],
+            outputs: vec![HostOutput::Load],
             is_hasty: false,
             keeps_units: false,
         }
@@ -231,7 +231,7 @@ impl Host {
             Report::Committed(Committed::Fenced) => {
                 self.fail();
                 self.release(now, sink);
-                self.effects.push(Effect::Fenced);
+                self.outputs.push(HostOutput::Fenced);
             }
             Report::Committed(Committed::Failed) => {
                 self.fail();
@@ -269,7 +269,7 @@ impl Host {
 
     fn load(&mut self) {
         self.state = State::Loading;
-        self.effects.push(Effect::Load);
+        self.outputs.push(HostOutput::Load);
     }
 
     fn down(&mut self, now: u64) {
@@ -297,7 +297,7 @@ impl Host {
     fn fail(&mut self) {
         self.committing_count = 0;
         for (origin, request) in self.units.drain(..).flat_map(|unit| unit.answers) {
-            self.effects.push(Effect::Answer(origin, request, false));
+            self.outputs.push(HostOutput::Answer(origin, request, false));
         }
     }
 
@@ -332,7 +332,7 @@ impl Host {
         let writes: Vec<RequestId> = self.units.iter_mut().flat_map(|unit| unit.writes.drain(..)).collect();
         if !writes.is_empty() {
             self.committing_count = self.units.len();
-            self.effects.push(Effect::Commit(epoch, writes));
+            self.outputs.push(HostOutput::Commit(epoch, writes));
         }
     }
 
@@ -374,7 +374,7 @@ impl Host {
         self.streams = RelayStreams::default();
         for input in mem::take(&mut self.waiting) {
             if let Input::Command(origin, request) = input {
-                self.effects.push(Effect::Answer(origin, request, false));
+                self.outputs.push(HostOutput::Answer(origin, request, false));
             }
         }
         self.is_released = true;
@@ -415,7 +415,7 @@ impl Host {
         match input {
             Input::Command(origin, request) => {
                 let State::Live(guild) = &mut self.state else {
-                    self.effects.push(Effect::Answer(origin, request, false));
+                    self.outputs.push(HostOutput::Answer(origin, request, false));
                     return Ok(());
                 };
                 let mut unit = Unit::default();
@@ -485,7 +485,7 @@ impl Host {
                 }
             }
             for (origin, request) in unit.answers {
-                self.effects.push(Effect::Answer(origin, request, true));
+                self.outputs.push(HostOutput::Answer(origin, request, true));
             }
         }
     }

@@ -2,7 +2,7 @@
 //! frames, the keeper of the lease, a worker for the guilds and a partition for the relays.
 
 use crate::{
-    host::{Effect, Host, Input, Report, Sink},
+    host::{Host, HostOutput, Input, Report, Sink},
     relay::Relay,
     stores::{Key, KvOp, KvResult, Value},
     world::{Core, Event, InjectedFault, KvEvent},
@@ -435,12 +435,12 @@ impl Process {
         let (links, partition) = (&mut self.links, &mut self.partition);
         let mut post = Post { core, slot: self.slot, number: self.number, links, partition, machine: &self.machine };
         work(host, now, &mut post);
-        for effect in mem::take(&mut host.effects) {
+        for effect in mem::take(&mut host.outputs) {
             match effect {
-                Effect::Load => core.load(self.slot, guild_id),
-                Effect::Commit(epoch, writes) => core.commit(self.slot, guild_id, epoch, writes),
-                Effect::Answer(origin, request, is_done) => self.answer_soon(core, origin, request, is_done),
-                Effect::Fenced => self.with(core, |machine, now| machine.release(now, guild_id)),
+                HostOutput::Load => core.load(self.slot, guild_id),
+                HostOutput::Commit(epoch, writes) => core.commit(self.slot, guild_id, epoch, writes),
+                HostOutput::Answer(origin, request, is_done) => self.answer_soon(core, origin, request, is_done),
+                HostOutput::Fenced => self.with(core, |machine, now| machine.release(now, guild_id)),
             }
         }
     }
