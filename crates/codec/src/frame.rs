@@ -282,6 +282,16 @@ impl DispatchFrame {
         &self.buffer[..self.name_piece_bytes]
     }
 
+    /// Heap memory in bytes: the buffer, and the forms that were compressed once.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        #[cfg(feature = "stream")]
+        let prepared_bytes = self.prepared_bytes();
+        #[cfg(not(feature = "stream"))]
+        let prepared_bytes = 0;
+        self.buffer.capacity() + prepared_bytes
+    }
+
     /// The body, `d`.
     pub fn body(&self) -> &[u8] {
         &self.buffer[self.body.clone()]

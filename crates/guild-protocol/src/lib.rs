@@ -12,6 +12,7 @@ mod backend;
 mod event;
 mod hidden;
 mod members;
+pub mod memory;
 pub mod message_form;
 mod passive;
 mod payload;

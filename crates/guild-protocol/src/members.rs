@@ -7,8 +7,9 @@
 //! Limits      those of `CowMap`: a snapshot is free, and a change copies O(log n) entries for n members.
 //! Not here    aggregation of presences: the guild stores the result here.
 
+use crate::memory;
 use guildhall_model::{Member, Presence, UserId};
-use guildhall_stdx::CowMap;
+use guildhall_stdx::{CowMap, heap::Sample};
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{SeqAccess, Visitor},
@@ -47,6 +48,12 @@ impl MemberTable {
     #[must_use]
     pub fn steps(&self) -> u64 {
         self.0.steps()
+    }
+
+    /// Estimated heap memory, as if no snapshot shared it.
+    #[must_use]
+    pub fn heap_bytes(&self, sample: Sample) -> usize {
+        self.0.heap_bytes(sample, |_, entry| memory::entry_heap(entry))
     }
 
     /// The member with this user id.

@@ -17,7 +17,9 @@ use crate::{
     command::{Actor, ReactionCount},
     record::MessageRecord,
 };
+use guildhall_guild_protocol::memory::message_heap;
 use guildhall_model::{ChannelId, Message, MessageId, ReactionEmoji, UserId};
+use guildhall_stdx::heap::{self, Sample};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     mem,
@@ -154,6 +156,24 @@ impl MessageCache {
             loads: BTreeMap::new(),
             evicted: Vec::new(),
         }
+    }
+
+    /// Estimated heap memory.
+    pub fn heap_bytes(&self, sample: Sample) -> usize {
+        let of_reactions = |of: &Reactions| heap::allocated(of.emoji.name.len()) + heap::of_set(&of.users);
+        let of_entry = |entry: &Entry| {
+            entry.content.as_ref().map_or(0, |content| {
+                heap::part_of(&content.message, message_heap) + Sample::SMALL.of_vec(&content.reactions, of_reactions)
+            })
+        };
+        sample.of_tree(&self.entries, |_, entry| of_entry(entry))
+            + sample.of_tree(&self.evictable, |_, _| 0)
+            + heap::allocated(self.changed.capacity() * size_of::<(u64, Key)>())
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.entries.len()
     }
 
     /// Looks up a message and marks it as used.

@@ -9,7 +9,7 @@
 use crate::machine::Guild;
 use guildhall_guild_protocol::{MemberEntry, MemberTable};
 use guildhall_model::{Member, Presence, UserId};
-use guildhall_stdx::Now;
+use guildhall_stdx::{Now, heap::Sample};
 use std::sync::Arc;
 
 #[derive(Debug, Default)]
@@ -36,6 +36,10 @@ impl Members {
     /// By user id, ascending.
     pub fn iter(&self) -> impl Iterator<Item = &MemberEntry> {
         self.table.iter()
+    }
+
+    pub fn heap_bytes(&self, sample: Sample) -> usize {
+        self.table.heap_bytes(sample)
     }
 
     pub fn len(&self) -> usize {

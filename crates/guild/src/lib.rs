@@ -27,6 +27,7 @@ mod links;
 mod machine;
 mod member_lists;
 mod members;
+mod memory;
 mod mentions;
 mod message_state;
 mod messages;

@@ -17,7 +17,10 @@ use guildhall_guild_protocol::{
 };
 use guildhall_member_list::{Group, Interval, Item, ListId, ListRules, MemberList, Watch};
 use guildhall_model::{Channel, ChannelId, Member, Permissions, Presence, Role, UserId};
-use guildhall_stdx::{Instant, Now, Timestamp};
+use guildhall_stdx::{
+    Instant, Now, Timestamp,
+    heap::{self, Sample},
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     mem,
@@ -171,6 +174,26 @@ pub(crate) struct MemberLists {
 }
 
 impl MemberLists {
+    /// Heap memory of the rows, and of the rows last sent, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        let of_list = |list: &List| {
+            let rows = match &list.rows {
+                Rows::Live(rows) => rows.heap_bytes(),
+                Rows::Building { touched, before } => {
+                    heap::of_set(touched) + before.as_ref().map_or(0, |(_, rows)| rows.heap_bytes())
+                }
+            };
+            rows + Sample::LARGE.of_tree(&list.watches, |_, watch| watch.heap_bytes())
+        };
+        Sample::LARGE.of_tree(&self.lists, |_, list| of_list(list))
+    }
+
+    /// Rows of all live lists.
+    pub fn rows_count(&self) -> usize {
+        let of_list = |list: &List| if let Rows::Live(rows) = &list.rows { rows.len_rows() } else { 0 };
+        self.lists.values().map(of_list).sum()
+    }
+
     /// Whether there is anything to free.
     pub fn is_empty(&self) -> bool {
         self.lists.is_empty()

@@ -13,7 +13,7 @@ use crate::{
     slow_mode::SlowMode,
 };
 use guildhall_model::{ChannelId, MessageId};
-use guildhall_stdx::Instant;
+use guildhall_stdx::{Instant, heap::Sample};
 use std::{collections::BTreeMap, sync::Arc};
 
 type Key = (ChannelId, MessageId);
@@ -38,6 +38,16 @@ impl Messages {
             nonces: Nonces::default(),
             slow_mode: SlowMode::default(),
         }
+    }
+
+    /// Estimated heap memory.
+    pub fn heap_bytes(&self, sample: Sample) -> usize {
+        self.cache.heap_bytes(sample) + sample.of_tree(&self.newest, |_, _| 0) + sample.of_tree(&self.floors, |_, _| 0)
+    }
+
+    /// Messages in the cache.
+    pub fn cached_count(&self) -> usize {
+        self.cache.len()
     }
 
     pub fn lookup(&mut self, key: Key) -> Lookup<'_> {

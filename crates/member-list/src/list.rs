@@ -57,6 +57,12 @@ impl MemberList {
         Self { rows: IndexedSet::from_sorted(rows), rules, counts, dirty: DirtyRanges::everything() }
     }
 
+    /// Heap memory of the rows in bytes, without the members and presences, which are the guild's.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        self.rows.heap_bytes()
+    }
+
     /// The sort rules. If the guild's rules differ, the caller builds a new list.
     #[must_use]
     pub fn rules(&self) -> &ListRules {

@@ -21,6 +21,7 @@
 //!   difference. If the list id changes as well, call `invalidate` and watch the other list.
 
 use crate::{diff::row_ops, interval::Interval, list::MemberList, row::Item};
+use guildhall_stdx::heap;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -51,6 +52,12 @@ pub struct Watch {
 }
 
 impl Watch {
+    /// Heap memory of the rows last sent, in bytes.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        heap::allocated(size_of_val(&*self.rows))
+    }
+
     /// A watch of the current rows. Call `sync` for each client.
     #[must_use]
     pub fn new(list: &MemberList, interval: Interval) -> Self {

@@ -11,7 +11,10 @@
 
 use guildhall_model::{AccountKind, User, UserId};
 use guildhall_partition::{Gatekeeper, IdentifyFault};
-use guildhall_stdx::{Allowance, Instant, Now};
+use guildhall_stdx::{
+    Allowance, Instant, Now,
+    heap::{self, Held, Sample},
+};
 use std::{
     collections::HashMap,
     hash::{BuildHasher as _, Hash, RandomState},
@@ -176,6 +179,14 @@ impl IdentifyGate {
                 tokens: Allowances::new(TOKEN_PLACES),
             }),
         }
+    }
+
+    /// Estimated memory of the accounts that it knows.
+    #[must_use]
+    pub fn memory(&self) -> Held {
+        let state = self.state();
+        let bytes = Sample::LARGE.of_map(&state.accounts, |_, account| heap::of_buffer(&account.keys));
+        Held::new("identify_limits", bytes, state.accounts.len())
     }
 
     fn state(&self) -> MutexGuard<'_, GateState> {

@@ -7,6 +7,7 @@
 //!             nothing. (tests `c1_*`, `c2_*`)
 //! Not here    the store. Negative results: a missing key is looked up in the store again.
 
+use guildhall_stdx::heap::Sample;
 use std::{
     collections::HashMap,
     hash::{BuildHasher, Hash, RandomState},
@@ -37,6 +38,13 @@ struct Inner<K, V> {
 }
 
 impl<K: Copy + Eq + Hash, V: Clone> Cache<K, V> {
+    /// Estimated memory, and the number of entries.
+    pub(crate) fn memory(&self, heap: impl Fn(&V) -> usize) -> (usize, usize) {
+        let inner = self.lock();
+        let of = |map: &HashMap<K, V>| Sample::LARGE.of_map(map, |_, value| heap(value));
+        (of(&inner.young) + of(&inner.old), inner.young.len() + inner.old.len())
+    }
+
     pub(crate) fn new(entries_max: usize) -> Self {
         Self {
             inner: Mutex::new(Inner {

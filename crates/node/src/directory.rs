@@ -8,7 +8,9 @@
 use crate::cache::Cache;
 use guildhall_cluster::DirectoryChange;
 use guildhall_guild::Write;
+use guildhall_guild_protocol::memory::user_heap;
 use guildhall_model::{ChannelId, GuildId, User, UserId};
+use guildhall_stdx::heap::{self, Held};
 use guildhall_store::{Store, StoreError};
 use std::sync::Arc;
 
@@ -39,6 +41,13 @@ pub(crate) struct Directory {
 impl Directory {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
         Self { store, channels: Cache::new(CHANNELS_MAX), users: Cache::new(USERS_MAX) }
+    }
+
+    /// Estimated memory of its caches.
+    pub(crate) fn memory(&self) -> Held {
+        let (channels_bytes, channels_count) = self.channels.memory(|_| 0);
+        let (users_bytes, users_count) = self.users.memory(|user| heap::part_of(user, user_heap));
+        Held::new("directory", channels_bytes + users_bytes, channels_count + users_count)
     }
 
     pub(crate) async fn guild_of_channel(&self, channel_id: ChannelId) -> Result<Option<GuildId>, StoreError> {

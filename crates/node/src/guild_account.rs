@@ -2,17 +2,19 @@
 //!
 //! Owns        `GuildTally`, the figures that a host keeps, and `LoadedGuilds`, through which a worker reports them.
 //! Invariants  G1 the busy time of a guild is the sum over its message types. (test `g1_*`)
-//! Limits      32 bytes per message type that occurred, and `CHANNELS_MAX` channels. A report has `GUILDS_LISTED_MAX`
+//! Limits      per message type that occurred 48 bytes and its histogram, 904 bytes at most and mostly some hundred;
+//!             `CHANNELS_MAX` channels. A report has `GUILDS_LISTED_MAX`
 //!             guilds; making it visits every host of the worker, and nothing is done while nobody asks.
 //! Not here    clocks (`worker`); deliveries and sessions, which partitions count by relay.
 
 use crate::{accounts::Kind, guild_host::GuildHost, mailbox::Mailbox, pipeline::CommitUnit};
 use guildhall_accounting::{
-    LoopAccount,
-    report::{self, Named, Times},
+    LoopAccount, SparseDurations,
+    report::{self, Named},
 };
 use guildhall_guild_protocol::{AudienceRule, Event, Published, RelayMessage};
 use guildhall_model::{ChannelId, GuildId};
+use guildhall_stdx::heap::Held;
 use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
 /// Guilds of a report.
@@ -34,19 +36,17 @@ pub struct GuildAccounts {
 pub struct GuildAccount {
     /// Its totals, without those of its relays.
     pub guild: report::Guild,
-    /// Its worker's time by message type; these times have no histogram.
+    /// Its worker's time by message type.
     pub types: Vec<report::MessageType>,
     /// Events by channel id, the most first. Of more than 64 channels, those with the most are right, and a channel
     /// that took another's place has its count as well.
     pub channels: Vec<Named>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct KindTally {
     kind: Kind,
-    count: u64,
-    total_ns: u64,
-    max_ns: u64,
+    times: SparseDurations,
 }
 
 /// Figures of one guild.
@@ -61,14 +61,14 @@ pub(crate) struct GuildTally {
 impl GuildTally {
     /// A message of this type took `ns`.
     pub(crate) fn handled(&mut self, kind: Kind, ns: u64) {
+        if !guildhall_accounting::is_on() {
+            return;
+        }
         let at = self.kinds.binary_search_by_key(&kind, |tally| tally.kind).unwrap_or_else(|at| {
-            self.kinds.insert(at, KindTally { kind, count: 0, total_ns: 0, max_ns: 0 });
+            self.kinds.insert(at, KindTally { kind, times: SparseDurations::default() });
             at
         });
-        let tally = &mut self.kinds[at];
-        tally.count += 1;
-        tally.total_ns += ns;
-        tally.max_ns = tally.max_ns.max(ns);
+        self.kinds[at].times.record(ns);
     }
 
     /// The events of a unit are published. An event for several relays counts once.
@@ -98,7 +98,7 @@ impl GuildTally {
     }
 
     fn busy_ns(&self) -> u64 {
-        self.kinds.iter().map(|tally| tally.total_ns).sum()
+        self.kinds.iter().map(|tally| tally.times.total_ns()).sum()
     }
 }
 
@@ -150,14 +150,17 @@ impl LoadedGuilds<'_> {
         let channels = channels.iter().map(|(channel_id, count)| Named::new(channel_id.to_string(), *count)).collect();
         let of_type = |tally: &KindTally| report::MessageType {
             name: self.account.kind_name(tally.kind.index()).to_owned(),
-            times: Times {
-                count_total: tally.count,
-                ns_total: tally.total_ns,
-                max_ns: tally.max_ns,
-                ..Times::default()
-            },
+            times: (&tally.times.snapshot()).into(),
         };
         Some(GuildAccount { guild, types: tally.kinds.iter().map(of_type).collect(), channels })
+    }
+
+    /// Memory of the guilds, by field. It reads the `READ_MAX` largest, and as many others.
+    pub(crate) fn memory(&self) -> Vec<Held> {
+        const READ_MAX: usize = 64;
+        let loaded = self.hosts.values().filter_map(GuildHost::guild);
+        let by_members = loaded.map(|guild| (guild.members_count(), guild)).collect();
+        Held::of_uneven(by_members, READ_MAX, |guild, sample| guild.memory(sample))
     }
 
     fn totals(&self, guild_id: GuildId) -> Option<report::Guild> {
@@ -168,7 +171,7 @@ impl LoadedGuilds<'_> {
             name: guild.name().to_owned(),
             worker: self.worker,
             busy_ns_total: host.tally.busy_ns(),
-            handled_total: host.tally.kinds.iter().map(|tally| tally.count).sum(),
+            handled_total: host.tally.kinds.iter().map(|tally| tally.times.count()).sum(),
             events_total: host.tally.events,
             members: guild.members_count() as u64,
             mailbox: self.mailbox.taken_by(guild_id) as u64,
@@ -196,8 +199,8 @@ mod tests {
             tally.handled(kind, ns);
         }
         assert_eq!(tally.busy_ns(), 1_240);
-        let timer = tally.kinds.iter().find(|tally| tally.kind == Kind::TIMER).unwrap();
-        assert_eq!((timer.count, timer.total_ns, timer.max_ns), (2, 1_200, 700));
+        let timer = tally.kinds.iter().find(|tally| tally.kind == Kind::TIMER).unwrap().times.snapshot();
+        assert_eq!((timer.count(), timer.total_ns, timer.max_ns, timer.quantile_ns(0.99)), (2, 1_200, 700, 700));
     }
 
     #[test]

@@ -63,7 +63,7 @@ use guildhall_cluster::DirectoryChange;
 use guildhall_guild::{Actor, Command, LinkRenewer, NewGuild, Refusal, Reply, ReplyValue, Request};
 use guildhall_guild_protocol::{PartitionId, Published, ToGuild, ToRelay};
 use guildhall_model::{ChannelId, GuildId, Id, InviteCode, Message, User, UserId};
-use guildhall_stdx::{Now, Refusals, Timestamp};
+use guildhall_stdx::{Now, Refusals, Timestamp, heap::Held};
 use guildhall_store::Store;
 use ids::{Ids, Origins, worker_of};
 use jobs::Jobs;
@@ -252,6 +252,7 @@ struct Inner {
     mailboxes: Vec<Arc<Mailbox>>,
     accounts: Vec<Arc<LoopAccount>>,
     store_account: Arc<LoopAccount>,
+    pool: Arc<Pool>,
     commits: Arc<Commits>,
     canaries: Arc<CanaryCounters>,
     direct_limits: DirectLimits,
@@ -389,6 +390,7 @@ impl Node {
             mailboxes,
             accounts,
             store_account,
+            pool,
             commits,
             canaries,
             writes,
@@ -855,6 +857,12 @@ impl Node {
         self.inner.store_account.report()
     }
 
+    /// Wall time of guilds' background jobs by kind of work. Several run at once.
+    #[must_use]
+    pub fn job_report(&self) -> LoopReport {
+        self.inner.pool.report()
+    }
+
     /// The guilds that kept their workers busiest, at most `limit` and `GUILDS_LISTED_MAX`. Guilds of a worker that
     /// answers too many such requests already are left out.
     pub async fn guild_accounts(&self, limit: usize) -> GuildAccounts {
@@ -868,6 +876,17 @@ impl Node {
         }
         all.guilds.sort_by_key(|guild| Reverse(guild.busy_ns_total));
         all.guilds.truncate(limit);
+        all
+    }
+
+    /// Memory of all loaded guilds by field, and of caches, estimated. Guilds of a worker that answers too many such
+    /// requests already are left out.
+    pub async fn memory(&self) -> Vec<Held> {
+        let looks = self.inner.mailboxes.iter().map(|mailbox| mailbox.look(|guilds| guilds.memory()));
+        let mut all = vec![self.inner.directory.memory()];
+        for answer in looks.collect::<Vec<_>>() {
+            Held::add_all(&mut all, answer.await.unwrap_or_default());
+        }
         all
     }
 

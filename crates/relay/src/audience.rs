@@ -30,7 +30,10 @@ use guildhall_guild_protocol::{
 use guildhall_model::{
     Channel, ChannelId, ChannelType, Member, MemberStanding, OverwriteKind, PassiveUpdate, Permissions, RoleId, UserId,
 };
-use guildhall_stdx::{CowMap, Timestamp};
+use guildhall_stdx::{
+    CowMap, Timestamp,
+    heap::{self, Sample},
+};
 use smallvec::SmallVec;
 use std::{
     collections::{BTreeSet, HashMap},
@@ -278,6 +281,27 @@ impl AudienceIndex {
     pub fn passive_count(&self) -> usize {
         let groups = self.classes.iter().flat_map(|class| &class.groups);
         groups.filter(|group| group.mask.is_passive()).map(|group| group.listeners.len()).sum()
+    }
+
+    /// Estimated heap memory, without structure, members and threads, which are the guild's.
+    #[must_use]
+    pub fn heap_bytes(&self, sample: Sample) -> usize {
+        let of_group = |group: &Group| heap::of_buffer(&group.listeners);
+        let of_class = |class: &Class| {
+            let groups = if class.groups.spilled() { heap::allocated(size_of_val(&*class.groups)) } else { 0 };
+            groups + class.groups.iter().map(of_group).sum::<usize>()
+        };
+        let of_user = |of: &UserSubscribers| match of.subscribers.spilled() {
+            true => heap::allocated(of.subscribers.capacity() * size_of::<IndexedSubscriber>()),
+            false => 0,
+        };
+        sample.of_vec(&self.classes, of_class)
+            + sample.of_map(&self.class_of, |_, _| 0)
+            + sample.of_vec(&self.views, |_| 0)
+            + sample.of_map(&self.view_of, |_, _| 0)
+            + sample.of_map(&self.channel_bits, |_, _| 0)
+            + sample.of_map(&self.users, |_, of| of_user(of))
+            + heap::of_set(&self.overwritten)
     }
 
     /// Whether there is no session.

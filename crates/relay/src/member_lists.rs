@@ -18,6 +18,7 @@ use guildhall_model::{
     ChannelId, EventName, GuildId, UserId,
     to_gateway::{ChannelRanges, RowRange},
 };
+use guildhall_stdx::heap::{self, Sample};
 use smallvec::SmallVec;
 use std::{
     borrow::Cow,
@@ -119,6 +120,23 @@ impl ListRequests {
 }
 
 impl MemberLists {
+    /// Estimated heap memory.
+    pub fn heap_bytes(&self, sample: Sample) -> usize {
+        let of_rows =
+            |of: &IntervalRows| of.rows.as_ref().map_or(0, |rows| size_of_val(&**rows) / Arc::strong_count(rows));
+        let of_list = |list: &WatchedList| {
+            Sample::SMALL.of_tree(&list.intervals, |_, rows| of_rows(rows))
+                + Sample::SMALL.of_tree(&list.sets, |_, slots| heap::of_set(slots))
+                + heap::of_set(&list.waiting)
+        };
+        let of_watcher = |watcher: &Watcher| {
+            let channels = watcher.channels.iter().map(|ranges| heap::of_buffer(&ranges.ranges)).sum::<usize>();
+            heap::boxed::<Watcher>() + heap::of_buffer(&watcher.channels) + channels
+        };
+        sample.of_tree(&self.lists, |_, list| of_list(list))
+            + sample.of_map(&self.by_slot, |_, watcher| of_watcher(watcher))
+    }
+
     /// A session's subscribed ranges before its guild view was reset.
     pub fn channels_of(&self, slot: u32) -> Option<(UserId, Vec<ChannelRanges>)> {
         self.by_slot.get(&slot).map(|watcher| (watcher.user_id, watcher.channels.clone()))

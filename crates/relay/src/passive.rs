@@ -22,7 +22,7 @@ use guildhall_guild_protocol::{
     GuildReplica, GuildStructure, PassiveDelta, PassiveSnapshot, ReplicaUpdate, VoiceEntry,
 };
 use guildhall_model::{ChannelId, MessageId, UserId};
-use guildhall_stdx::Timestamp;
+use guildhall_stdx::{Timestamp, heap::Sample};
 use smallvec::SmallVec;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -86,6 +86,16 @@ pub(crate) struct ChangeLog {
     /// Keyed by the version that represents the baseline.
     baselines: Map<u32, Baseline>,
     version_of: Map<Baseline, u32>,
+}
+
+impl ChangeLog {
+    /// Estimated heap memory.
+    pub fn heap_bytes(&self, sample: Sample) -> usize {
+        sample.of_tree(&self.channels, |_, _| 0)
+            + sample.of_tree(&self.voice, |_, _| 0)
+            + sample.of_map(&self.baselines, |_, of| size_of_val(&*of.channels) / Arc::strong_count(&of.channels))
+            + sample.of_map(&self.version_of, |_, _| 0)
+    }
 }
 
 /// Versions wrap around. Compared versions are less than half the range apart, because all sessions are

@@ -26,7 +26,7 @@ use guildhall_guild_protocol::{
     Published, Redaction, RelayId, RelayMessage, ReplicaUpdate, SessionKey, ToGuild, ToRelay, Unreads, Visibility,
 };
 use guildhall_model::{Channel, ChannelId, EventName, GuildId, PassiveUpdate, UserId, to_gateway::ChannelRanges};
-use guildhall_stdx::{Instant, Now, Timestamp};
+use guildhall_stdx::{Instant, Now, Timestamp, heap::Sample};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -133,6 +133,13 @@ impl Relay {
     pub fn hiding(mut self, hidden: HiddenChannels) -> Self {
         self.hidden = hidden;
         self
+    }
+
+    /// Estimated heap memory of its audience, subscriptions and change log. Its replica shares the guild's objects.
+    #[must_use]
+    pub fn heap_bytes(&self, sample: Sample) -> usize {
+        let of_state = |state: &State| state.audience.heap_bytes(sample) + state.changes.heap_bytes(sample);
+        self.state.as_ref().map_or(0, of_state) + self.subscriptions.heap_bytes(sample) + self.lists.heap_bytes(sample)
     }
 
     /// The key of this relay.

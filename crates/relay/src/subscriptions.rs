@@ -8,6 +8,7 @@
 
 use crate::audience::Map;
 use guildhall_model::UserId;
+use guildhall_stdx::heap::{self, Sample};
 use smallvec::SmallVec;
 
 /// Members with a first watcher, and members whose last watcher is gone.
@@ -55,6 +56,14 @@ impl Subscriptions {
             self.by_slot.insert(slot, Box::new(Watching { user_id, members }));
         }
         (watched, new)
+    }
+
+    /// Estimated heap memory.
+    pub fn heap_bytes(&self, sample: Sample) -> usize {
+        let of_slots =
+            |slots: &SmallVec<[u32; 2]>| if slots.spilled() { heap::allocated(slots.capacity() * 4) } else { 0 };
+        sample.of_map(&self.by_slot, |_, watching| heap::boxed::<Watching>() + heap::of_buffer(&watching.members))
+            + sample.of_map(&self.watchers, |_, slots| of_slots(slots))
     }
 
     /// Removes a session.

@@ -5,9 +5,13 @@
 //! Not here    threads: a dispatch belongs to one partition, and is counted without atomics.
 
 use guildhall_codec::{DispatchFrame, Encoding};
-use guildhall_guild_protocol::{Event, Published, Redaction, Retention, Visibility};
+use guildhall_guild_protocol::{
+    Event, Published, Redaction, Retention, Visibility,
+    memory::{event_heap, published_heap},
+};
 use guildhall_model::{ChannelId, EventName, GuildId};
 use guildhall_relay::{ReplayVisibility, Replayed};
+use guildhall_stdx::heap;
 use serde::Serialize;
 use std::{
     cell::{Cell, RefCell, RefMut},
@@ -278,6 +282,22 @@ impl Dispatch {
         if self.is_lazy() {
             *self.cell(encoding, Redaction::NONE).borrow_mut() = None;
         }
+    }
+
+    /// Estimated heap memory: its frames, and its part of the event.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        let frame = |cell: &RefCell<Option<Box<DispatchFrame>>>| {
+            cell.borrow()
+                .as_ref()
+                .map_or(0, |frame| heap::boxed::<DispatchFrame>() + heap::allocated(frame.heap_bytes()))
+        };
+        let event = match &self.source {
+            Source::Published(published) => heap::part_of(published, published_heap),
+            Source::Direct(event) => heap::part_of(event, event_heap),
+            Source::Local(_) | Source::Lazy(..) | Source::Restored(_) | Source::Tombstone { .. } => 0,
+        };
+        self.frames.iter().flatten().map(frame).sum::<usize>() + event
     }
 
     /// Bytes of the bodies that it holds at this moment, for inspection.

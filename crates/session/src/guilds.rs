@@ -4,6 +4,7 @@
 //! Limits      the guilds of a shard. Inserting or removing one moves the entries with larger ids.
 
 use guildhall_model::{GuildId, to_gateway::Subscription};
+use guildhall_stdx::heap::{self, Sample};
 
 /// Attachment of a session to one guild.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +54,19 @@ impl GuildEntry {
 pub struct Guilds(Vec<GuildEntry>);
 
 impl Guilds {
+    /// Estimated heap memory.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        let of_subscription = |of: &Subscription| {
+            let channels = Sample::SMALL.of_vec(&of.channels, |ranges| heap::of_buffer(&ranges.ranges));
+            heap::boxed::<Subscription>()
+                + heap::of_buffer(&of.members)
+                + heap::of_buffer(&of.thread_member_lists)
+                + channels
+        };
+        Sample::SMALL.of_vec(&self.0, |entry| entry.subscription.as_deref().map_or(0, of_subscription))
+    }
+
     /// Entries for these guilds, which must be ascending. Their attach requests are about to be sent.
     #[must_use]
     pub fn entering(guild_ids: &[GuildId]) -> Self {

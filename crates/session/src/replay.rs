@@ -19,6 +19,7 @@ use crate::{
 };
 use guildhall_guild_protocol::{Redaction, Retention};
 use guildhall_model::GuildId;
+use guildhall_stdx::heap::{self, Sample};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     rc::Rc,
@@ -128,6 +129,21 @@ impl ReplayBuffer {
     #[must_use]
     pub fn events(&self) -> usize {
         self.events as usize
+    }
+
+    /// Estimated heap memory, without shared logs.
+    #[must_use]
+    pub fn heap_bytes(&self, sample: Sample) -> usize {
+        let of_piece = |piece: &Piece| match &piece.source {
+            // A dispatch of its own is often one that others have, too: a placeholder, or one that a log has.
+            Source::Own(dispatch, _) => heap::part_of_rc(dispatch, Dispatch::heap_bytes),
+            Source::Shared(_) => 0,
+        };
+        let owed = self
+            .owed
+            .as_ref()
+            .map_or(0, |owed| heap::boxed::<BTreeMap<Owed, (u64, u64)>>() + sample.of_tree(owed, |_, _| 0));
+        sample.of_ring(&self.pieces, of_piece) + owed
     }
 
     /// Whether these limits are exceeded.

@@ -17,14 +17,17 @@ use crate::{
 use guildhall_codec::Encoding;
 use guildhall_guild_protocol::{
     GuildReplica, GuildView, MembersAnswer, MembersWanted, PartitionId, Redaction, RelayId, SessionKey,
-    SessionPresence, Viewer,
+    SessionPresence, Viewer, memory::user_heap,
 };
 use guildhall_model::{
     AccountKind, Capabilities, Direct, GuildId, Intents, Platform, User, UserId,
     to_gateway::{Identify, ShardId},
 };
 use guildhall_relay::{SubscriptionMask, UserSubscriptions};
-use guildhall_stdx::{Instant, SlotKey, Timestamp};
+use guildhall_stdx::{
+    Instant, SlotKey, Timestamp,
+    heap::{self, Sample},
+};
 use std::{
     collections::{BTreeMap, VecDeque},
     rc::Rc,
@@ -185,6 +188,22 @@ impl Viewer for Session {
 }
 
 impl Session {
+    /// Estimated heap memory, without the replay buffer; of the account's object its part.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        let Profile { presence, os, member_requests, whole_lists, .. } = &*self.profile;
+        let counts = 2 * size_of::<usize>();
+        heap::boxed::<Profile>()
+            + heap::allocated(os.len())
+            + heap::allocated(counts + size_of_val(&*presence.activities)) / Arc::strong_count(&presence.activities)
+            + Sample::SMALL.of_ring(member_requests, |_| heap::boxed::<MemberRequest>())
+            + Sample::SMALL.of_tree(whole_lists, |_, _| 0)
+            + self.guilds.heap_bytes()
+            + self.pending_ready.as_ref().map_or(0, |_| heap::boxed::<PendingReady>())
+            + heap::allocated(counts + self.id.len()) / Arc::strong_count(&self.id)
+            + heap::part_of(&self.user, user_heap)
+    }
+
     /// A session that was just identified.
     #[must_use]
     pub fn new(new: NewSession<'_>) -> Self {

@@ -16,7 +16,10 @@
 use crate::dispatch::Dispatch;
 use guildhall_guild_protocol::{Redaction, Retention};
 use guildhall_model::{GuildId, UserId};
-use guildhall_stdx::Instant;
+use guildhall_stdx::{
+    Instant,
+    heap::{self, Sample},
+};
 use std::{
     cell::RefCell,
     collections::{BTreeMap, VecDeque},
@@ -145,6 +148,20 @@ impl SharedLog {
     #[must_use]
     pub fn new() -> Rc<Self> {
         Rc::default()
+    }
+
+    /// Estimated heap memory: its entries, and its part of their dispatches, which are in other logs too.
+    #[must_use]
+    pub fn heap_bytes(&self, sample: Sample) -> usize {
+        let log = self.0.borrow();
+        let of_entry = |logged: &Logged| heap::part_of_rc(&logged.dispatch, Dispatch::heap_bytes);
+        sample.of_ring(&log.entries, of_entry) + sample.of_tree(&log.owed, |_, _| 0)
+    }
+
+    /// Number of entries.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.borrow().entries.len()
     }
 
     /// Appends a dispatch whose body has `bytes`, unless it is already the newest; returns its offset. Forgets entries

@@ -14,7 +14,10 @@
 #[cfg(test)]
 mod tests;
 
-use crate::count_steps;
+use crate::{
+    Rng, count_steps,
+    heap::{self, Sample},
+};
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{MapAccess, Visitor},
@@ -27,6 +30,9 @@ use std::{
     mem, slice,
     sync::Arc,
 };
+
+/// Entries of a leaf that an estimate of memory reads.
+const HEAP_ENTRIES: usize = 8;
 
 /// Sorted map from `K` to `V`. `clone` is O(1): the clone shares all nodes, and each side copies the nodes that
 /// it changes later.
@@ -76,6 +82,26 @@ impl<K: Copy, V> Node<K, V> {
             Self::Branch(children) => children.first()?.from,
         };
         Some(Child { from, node: Arc::new(self) })
+    }
+}
+
+impl<K, V> Node<K, V> {
+    /// Bytes of the node without what its entries hold, and without other nodes.
+    fn own_bytes(&self) -> usize {
+        let items = match self {
+            Self::Leaf(entries) => entries.capacity() * size_of::<(K, V)>(),
+            Self::Branch(children) => children.capacity() * size_of::<Child<K, V>>(),
+        };
+        heap::counted::<Self>() + heap::allocated(items)
+    }
+
+    /// The same with all that is below.
+    fn heap_bytes(&self, heap: &mut impl FnMut(&K, &V) -> usize) -> usize {
+        let below: usize = match self {
+            Self::Leaf(entries) => entries.iter().map(|(key, value)| heap(key, value)).sum(),
+            Self::Branch(children) => children.iter().map(|child| child.node.heap_bytes(heap)).sum(),
+        };
+        self.own_bytes() + below
     }
 }
 
@@ -293,6 +319,44 @@ impl<K: Ord + Copy, V: Clone, const LEAF: usize, const BRANCH: usize> CowMap<K, 
                 Node::Leaf(entries) => return entry_index(entries, &key).ok().map(|at| change(&mut entries[at].1)),
             }
         }
+    }
+
+    /// Estimated heap memory: the nodes, as if no snapshot shared them, and what the entries hold. Of a large map it
+    /// reads some paths from the root to a leaf, and `HEAP_ENTRIES` entries of each leaf.
+    #[must_use]
+    pub fn heap_bytes(&self, sample: Sample, mut heap: impl FnMut(&K, &V) -> usize) -> usize {
+        let paths_count = (sample.max() / HEAP_ENTRIES).max(2);
+        if self.len <= sample.max() {
+            return self.root.heap_bytes(&mut heap);
+        }
+        let (mut bytes, mut entries_count) = (0.0, 0.0);
+        for path in 0..paths_count {
+            // The bytes of a node count for its whole level: times the number of children that each node above it has.
+            let (mut node, mut weight) = (&*self.root, 1.0);
+            let mut rng = Rng::new(path as u64);
+            let entries = loop {
+                count_steps(1);
+                bytes += weight * node.own_bytes() as f64;
+                match node {
+                    Node::Leaf(entries) => break entries,
+                    Node::Branch(children) => {
+                        let len = children.len();
+                        // The root's children in turn.
+                        let at = if weight > 1.0 { rng.below(len as u64) as usize } else { path * len / paths_count };
+                        weight *= len as f64;
+                        node = &children[at].node;
+                    }
+                }
+            };
+            let count = entries.len().min(HEAP_ENTRIES);
+            let some = (0..count).map(|n| &entries[heap::place_of(n, count, entries.len())]);
+            let held: usize = some.map(|(key, value)| heap(key, value)).sum();
+            count_steps(count as u64);
+            bytes += weight * held as f64 * entries.len() as f64 / count.max(1) as f64;
+            entries_count += weight * entries.len() as f64;
+        }
+        // The ratio varies less than the sums do.
+        (bytes / entries_count * self.len as f64) as usize
     }
 
     /// All entries, keys ascending.

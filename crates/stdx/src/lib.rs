@@ -1,9 +1,9 @@
 //! Utilities that several crates need and the standard library lacks.
 //!
-//! Owns        time as a value (`Instant`, `Timestamp`, `Now`), seeded randomness (`Rng`), a slot map (`Slots`),
-//!             a sorted map with snapshots (`CowMap`), duration histograms (`Histogram`),
-//!             a step counter for tests (`steps_taken`), refusals by reason (`Refusals`), a token bucket (`Allowance`),
-//!             the accounts of an experiment (`Cohort`).
+//! Owns        time as a value (`Instant`, `Timestamp`, `Now`), seeded randomness (`Rng`), a slot map (`Slots`), a
+//!             sorted map with snapshots (`CowMap`), estimates of memory (`heap`), a step counter for tests
+//!             (`steps_taken`), refusals by reason (`Refusals`), a token bucket (`Allowance`), the accounts of an
+//!             experiment (`Cohort`).
 //! Invariants  nothing here reads a clock or an entropy source: both are arguments, so that every machine above replays
 //!             exactly in a simulation.
 //! Not here    the real clock (`guildhall-net`) and the fake one (`guildhall-test-kit`).
@@ -12,7 +12,7 @@
 mod allowance;
 mod cohort;
 mod cow_map;
-mod histogram;
+pub mod heap;
 mod refusals;
 mod rng;
 mod slots;
@@ -22,7 +22,6 @@ mod time;
 pub use allowance::Allowance;
 pub use cohort::Cohort;
 pub use cow_map::CowMap;
-pub use histogram::{HISTOGRAM_BOUNDS_US, Histogram};
 pub use refusals::{Fault, LogGate, Refusals};
 pub use rng::Rng;
 pub use slots::{SlotKey, Slots};

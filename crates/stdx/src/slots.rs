@@ -2,6 +2,7 @@
 //!
 //! Invariants  an old key never finds a value that was inserted into its slot later. (tests)
 
+use crate::heap::{self, Sample};
 use guildhall_prefetch::prefetch;
 
 /// Key of a value: its slot and the generation of the slot.
@@ -112,6 +113,18 @@ impl<T> Slots<T> {
             let key = SlotKey { slot: slot as u32, generation: entry.generation };
             entry.value.as_ref().map(|value| (key, value))
         })
+    }
+
+    /// Estimated heap memory: the slots, and what their values hold.
+    #[must_use]
+    pub fn heap_bytes(&self, sample: Sample, heap: impl FnMut(&T) -> usize) -> usize {
+        heap::of_buffer(&self.entries) + heap::of_buffer(&self.free) + self.values_bytes(sample, heap)
+    }
+
+    /// Estimate of what the values hold.
+    #[must_use]
+    pub fn values_bytes(&self, sample: Sample, mut heap: impl FnMut(&T) -> usize) -> usize {
+        sample.of_slice(&self.entries, |entry| entry.value.as_ref().map_or(0, &mut heap))
     }
 
     /// Number of slots, free ones included.

@@ -6,6 +6,7 @@
 
 use guildhall_guild_protocol::{PartitionId, RelayId, RelayMessage, RelayOutput, SessionKey, SessionPresence};
 use guildhall_model::{AccountKind, GuildId, UserId};
+use guildhall_stdx::heap::{self, Sample};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Debug,
@@ -184,6 +185,27 @@ impl Relays {
     /// No relay, session or watcher is left.
     pub fn is_empty(&self) -> bool {
         self.links.is_empty() && self.sessions.is_empty() && self.watchers.is_empty()
+    }
+
+    /// Estimated heap memory.
+    pub fn heap_bytes(&self, sample: Sample) -> usize {
+        let Sessions { by_key, by_user } = &self.sessions;
+        // The partition's session shares the id.
+        let of_session = |session: &Session| {
+            let id = heap::allocated(2 * size_of::<usize>() + session.client.session_id.len());
+            let activities = &session.client.presence.activities;
+            id / Arc::strong_count(&session.client.session_id)
+                + heap::allocated(size_of_val(&**activities)) / Arc::strong_count(activities)
+        };
+        sample.of_tree(by_key, |_, session| of_session(session))
+            + heap::of_set(by_user)
+            + sample.of_tree(&self.watchers.by_user, |_, _| 0)
+            + heap::of_set(&self.watchers.by_relay)
+    }
+
+    /// Number of attached sessions.
+    pub fn sessions_count(&self) -> usize {
+        self.sessions.by_key.len()
     }
 
     /// Current epoch of a relay; none if it is not subscribed.

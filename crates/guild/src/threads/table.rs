@@ -8,7 +8,10 @@ use super::is_active;
 use crate::archive::Archive;
 use guildhall_guild_protocol::ThreadEntry;
 use guildhall_model::{Channel, ChannelId, ThreadMember, UserId};
-use guildhall_stdx::{CowMap, Instant, Now};
+use guildhall_stdx::{
+    CowMap, Instant, Now,
+    heap::{self, Sample},
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -24,6 +27,12 @@ pub(crate) struct Threads {
 }
 
 impl Threads {
+    /// Estimated heap memory.
+    pub fn heap_bytes(&self, sample: Sample) -> usize {
+        let of_entry = |entry: &ThreadEntry| heap::counted::<Channel>() + heap::allocated(entry.channel.name.len());
+        self.entries.heap_bytes(sample, |_, entry| of_entry(entry)) + heap::of_set(&self.by_member)
+    }
+
     /// Threads from the store.
     pub fn new(threads: Vec<Channel>, members: impl Iterator<Item = ThreadMember>) -> Self {
         let mut by_thread: BTreeMap<ChannelId, BTreeMap<UserId, ThreadMember>> = BTreeMap::new();

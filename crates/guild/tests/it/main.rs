@@ -7,6 +7,7 @@ mod direct;
 mod fixture;
 mod lists;
 mod members;
+mod memory;
 mod messages;
 mod permissions;
 mod presence;

@@ -1,6 +1,7 @@
 //! Nodes of a `IndexedSet`: search, move, split and merge.
 
 use super::Steps;
+use guildhall_stdx::heap;
 use std::{cmp::Ordering, mem};
 
 /// One more fits temporarily before a split: 64 entries, a size that suits allocators.
@@ -40,6 +41,22 @@ impl<K> Node<K> {
 
     pub(super) fn len(&self) -> usize {
         self.len
+    }
+
+    /// Heap memory of the subtree, without what keys hold. Reads every branch and, of the leaves, the first: all leaves
+    /// have the same depth, and room for the maximum.
+    pub(super) fn heap_bytes(&self) -> usize {
+        let depth = std::iter::successors(self.children.first(), |node| node.children.first()).count();
+        self.heap_bytes_of(depth)
+    }
+
+    fn heap_bytes_of(&self, depth: usize) -> usize {
+        let own = heap::of_buffer(&self.keys) + heap::of_buffer(&self.children);
+        match depth {
+            0 => own,
+            1 => own + self.children.len() * heap::allocated((KEYS_MAX + 1) * size_of::<K>()),
+            _ => own + self.children.iter().map(|child| child.heap_bytes_of(depth - 1)).sum::<usize>(),
+        }
     }
 
     pub(super) fn keys(&self) -> &[K] {

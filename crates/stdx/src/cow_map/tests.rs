@@ -1,7 +1,6 @@
 //! Tests against `BTreeMap`, of the tree's shape, and of the cost of a change.
 
 use super::*;
-use crate::Rng;
 use std::collections::BTreeMap;
 
 impl<K: Ord + Copy + Debug, V: Clone, const LEAF: usize, const BRANCH: usize> CowMap<K, V, LEAF, BRANCH> {
@@ -183,4 +182,22 @@ fn c5_without_a_snapshot_nothing_is_copied() {
     let _snapshot = map.clone();
     assert_eq!((map.remove(200_000), map.with_mut(200_000, |_| ())), (None, None));
     assert_eq!(map.steps(), 0);
+}
+
+/// `heap` E1, of a map whose leaves are full and of one that shrank.
+#[test]
+fn e1_the_memory_of_a_million_entries() {
+    use crate::heap::tests::{MILLION, bytes_of, check};
+    let mut map: CowMap<u64, usize> = (0..MILLION).map(|n| (n as u64, bytes_of(n))).collect();
+    let truth = |map: &CowMap<u64, usize>| map.root.heap_bytes(&mut |_, bytes| *bytes);
+    assert!(truth(&map) > MILLION * 16);
+    check(truth(&map), || map.heap_bytes(Sample::LARGE, |_, bytes| *bytes));
+    let mut rng = Rng::new(3);
+    for _ in 0..MILLION {
+        map.remove(rng.below(MILLION as u64 / 2));
+    }
+    assert!(map.len() < 600_000);
+    check(truth(&map), || map.heap_bytes(Sample::LARGE, |_, bytes| *bytes));
+    let small: CowMap<u64, usize> = (0..100).map(|n| (n as u64, n)).collect();
+    assert_eq!(small.heap_bytes(Sample::LARGE, |_, bytes| *bytes), truth(&small));
 }
