@@ -156,6 +156,13 @@ impl History {
         sample
     }
 
+    /// Memory of all series in bytes, and their number.
+    #[must_use]
+    pub fn memory(&self) -> (u64, u64) {
+        let series = self.series.len() as u64;
+        (series * ((FINE + COARSE) * size_of::<f32>() + size_of::<Series>()) as u64, series)
+    }
+
     /// Series that there was no room for, at the last sample.
     #[must_use]
     pub fn left_out(&self) -> u64 {

@@ -1,6 +1,6 @@
 //! Accounting: which message type costs a loop how much time, and which dispatch type costs how many bytes.
 //!
-//! Owns        `LoopAccount` (wall time by message type, mailbox, share of a core), `Durations` (a histogram), `Sent`
+//! Owns        `LoopAccount` (wall time by message type, mailbox, share of a core), `Durations` (histograms), `Sent`
 //!             (bytes of a dispatch type), `History` (the last hour of all series), the spans of a traced request
 //!             (`TraceHandle`), and the shapes of the node's reports (`report`).
 //! Invariants  no clock: drivers measure and pass nanoseconds. A loop's account has one writer, its own thread, and any
@@ -17,11 +17,13 @@ mod guilds;
 mod history;
 mod loop_account;
 pub mod report;
+mod switch;
 mod trace;
 
 pub use bandwidth::{Sent, SentRow};
 pub use canaries::{CANARY_CLASSES, CanaryAccount};
-pub use durations::{Durations, DurationsSnapshot};
+pub use durations::{Durations, DurationsSnapshot, SparseDurations};
 pub use history::{FINE_S, History, HistoryReport, Reading, SERIES_MAX, STEP_S, Sample, WINDOW_S_MAX};
 pub use loop_account::{KindReport, LoopAccount, LoopReport};
+pub use switch::{is_on, set_on};
 pub use trace::{Attribute, AttributeValue, FinishedTrace, SPANS_MAX, Span, TraceHandle, TraceSink, TraceStart};

@@ -8,7 +8,6 @@
 
 use crate::{DurationsSnapshot, KindReport, LoopReport};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// A number with a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,8 +26,7 @@ impl Named {
     }
 }
 
-/// Durations: how many, how long. The message types of one guild have no histogram: there the median and the 99 % are
-/// 0, and there are no buckets.
+/// Durations: how many, how long.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeTimes))]
 pub struct Times {
@@ -170,8 +168,6 @@ pub struct OverviewReport {
     pub not_ready: Option<String>,
     /// Connections and sessions.
     pub connections: Connections,
-    /// Counters since the start, by the names of `/metrics` without prefix and suffix.
-    pub totals: BTreeMap<String, u64>,
     /// From a guild's durable event to its last frame of a partition.
     pub delivery: Times,
     /// Loops, in the order of their names.
@@ -212,26 +208,57 @@ pub struct DispatchType {
     pub ways: Vec<Way>,
 }
 
-/// Cost of the traffic of sampled sessions in other codecs.
+/// Bytes of the same frames in several codecs, each with its WebSocket header and without TLS.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeBilledWays))]
+pub struct BilledWays {
+    /// Number of frames.
+    pub count_total: u64,
+    /// Bytes of their payloads, before compression and without headers.
+    pub raw_bytes_total: u64,
+    /// Bytes as sent.
+    pub wire_bytes_total: u64,
+    /// Bytes without compression.
+    pub plain_bytes_total: u64,
+    /// Bytes with zlib-stream, by the settings of `codec.zlib_*`.
+    pub zlib_bytes_total: u64,
+    /// Bytes with zstd-stream, by the settings of `codec.zstd_*`.
+    pub zstd_bytes_total: u64,
+}
+
+/// Frames of one dispatch type.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeBilledType))]
+pub struct BilledType {
+    /// As in `DispatchType`.
+    pub name: String,
+    /// Frames of sampled connections.
+    pub sample: BilledWays,
+    /// All frames: number, payloads and bytes as sent are counted; the codecs' bytes are those of the sample in
+    /// proportion to the payloads. A type without a sample has the proportions of all types together.
+    pub estimate: BilledWays,
+}
+
+/// Cost of the same traffic in other codecs, from a sample of connections whose frames are compressed a second time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeBill))]
 pub struct Bill {
-    /// Sessions that are sampled now.
+    /// The node samples one connection in this many, all of the first four, and 32 at most.
+    pub one_in: u64,
+    /// Connections that are sampled now.
     pub sessions: u64,
-    /// Dispatches in the sample.
-    pub count_total: u64,
-    /// Dispatches that the CPU budget left out.
-    pub skipped_total: u64,
-    /// Bytes as sent.
-    pub actual_bytes_total: u64,
-    /// Bytes without compression.
-    pub plain_bytes_total: u64,
-    /// Bytes with zlib-stream.
-    pub zlib_bytes_total: u64,
-    /// Bytes with tuned zstd-stream.
-    pub zstd_bytes_total: u64,
-    /// Time of the comparison.
+    /// Connections that were sampled so far.
+    pub sessions_total: u64,
+    /// Of these, connections whose sample the CPU budget ended.
+    pub sessions_dropped_total: u64,
+    /// CPU time of the comparison.
     pub cpu_ns_total: u64,
+    /// Sums of the sample.
+    pub sample: BilledWays,
+    /// Sums over all frames.
+    pub estimate: BilledWays,
+    /// By dispatch type; types with the most bytes as sent come first.
+    pub types: Vec<BilledType>,
 }
 
 /// `GET /v1/node/bandwidth`.
@@ -242,7 +269,7 @@ pub struct BandwidthReport {
     pub at_ms: u64,
     /// Dispatch types; empty while bytes are not counted by type.
     pub types: Vec<DispatchType>,
-    /// None while no session is sampled.
+    /// None while no connection was sampled.
     pub bill: Option<Bill>,
 }
 
@@ -418,9 +445,9 @@ pub struct SessionReport {
     pub writer: Option<String>,
     /// Window of its stream; none where that is not known.
     pub window_bytes: Option<u64>,
-    /// Bytes for its connection before compression; none where they are not counted.
+    /// Bytes of the payloads that its connection was sent, before compression; none without a connection.
     pub raw_bytes_total: Option<u64>,
-    /// Bytes that its socket took; none where they are not counted.
+    /// Bytes of these frames, without TLS; none without a connection.
     pub wire_bytes_total: Option<u64>,
     /// For how long its socket has not taken anything; none while it does.
     pub blocked_ms: Option<u64>,

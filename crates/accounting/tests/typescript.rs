@@ -67,6 +67,8 @@ fn the_dashboard_reads_what_the_node_writes() {
         OverviewReport,
         Way,
         DispatchType,
+        BilledWays,
+        BilledType,
         Bill,
         BandwidthReport,
         Guild,

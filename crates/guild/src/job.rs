@@ -45,7 +45,7 @@ pub struct Job {
 impl fmt::Debug for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Omits the snapshot: it contains all members.
-        f.debug_struct("Job").field("id", &self.id).field("work", &self.work.name()).finish()
+        f.debug_struct("Job").field("id", &self.id).field("work", &Self::KIND_NAMES[self.kind()]).finish()
     }
 }
 
@@ -72,14 +72,14 @@ pub(crate) enum Work {
 }
 
 impl Work {
-    fn name(&self) -> &'static str {
+    fn kind(&self) -> usize {
         match self {
-            Self::Search { .. } => "search",
-            Self::Recent { .. } => "recent",
-            Self::Audience { .. } => "audience",
-            Self::Matching { .. } => "matching",
-            Self::List(_) => "list",
-            Self::Dispose(_) => "dispose",
+            Self::Search { .. } => 0,
+            Self::Recent { .. } => 1,
+            Self::Audience { .. } => 2,
+            Self::Matching { .. } => 3,
+            Self::List(_) => 4,
+            Self::Dispose(_) => 5,
         }
     }
 }
@@ -122,6 +122,15 @@ pub(crate) struct Matches {
 }
 
 impl Job {
+    /// Names of the kinds of work, by their numbers.
+    pub const KIND_NAMES: [&'static str; 6] = ["search", "recent", "audience", "matching", "list", "dispose"];
+
+    /// Number of its kind of work: for accounts of time.
+    #[must_use]
+    pub fn kind(&self) -> usize {
+        self.work.kind()
+    }
+
     /// Id of the job. The driver calls `handle_job_lost` with it if the job cannot be completed.
     #[must_use]
     pub fn id(&self) -> JobId {

@@ -8,13 +8,13 @@
 //!             on upgrades, one per request of a backend, which waits for the result.
 
 use crate::{access::WebSocket, admission::AddressPermit, tls::Records, url::Refusal};
-use guildhall_accounting::TraceHandle;
+use guildhall_accounting::{Durations, TraceHandle};
 use guildhall_guild_protocol::{Published, ToRelay};
 use guildhall_model::{CloseCode, Direct, GuildId, Message, User, UserId};
 use guildhall_partition::{
     Account, AuthFailure, ConnParams, HandOver, Leaving, MovingConn, Partition, PartitionConfig, Whose,
 };
-use guildhall_stdx::{Histogram, Now, SlotKey};
+use guildhall_stdx::{Now, SlotKey};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -40,7 +40,7 @@ pub struct MovedSocket {
 }
 
 /// Reads a partition on its thread, and the latencies of its deliveries.
-pub type InspectFn = dyn FnOnce(Now, &Partition, &Histogram) + Send;
+pub type InspectFn = dyn FnOnce(Now, &Partition, &Durations) + Send;
 
 /// A message to a partition from another thread, other than a guild's.
 #[derive(strum::EnumDiscriminants)]

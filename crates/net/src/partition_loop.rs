@@ -15,11 +15,11 @@ use crate::{
     sockets::{Sockets, Transfer, WAKE},
     url::Refusal,
 };
-use guildhall_accounting::{CanaryAccount, TraceHandle};
+use guildhall_accounting::{CanaryAccount, Durations, TraceHandle};
 use guildhall_guild_protocol::{ToGuild, ToRelay};
 use guildhall_model::GuildId;
 use guildhall_partition::{ConnParams, Delivery, HandOver, MovingConn, Output, Partition, RecentLoss};
-use guildhall_stdx::{Histogram, Instant, Now};
+use guildhall_stdx::{Instant, Now};
 use std::{
     collections::VecDeque,
     sync::{Arc, mpsc::Sender},
@@ -71,7 +71,7 @@ pub struct PartitionLoop {
     pub stalled: VecDeque<(GuildId, ToGuild)>,
     pub shutdown: Shutdown,
     /// Time from a guild's `try_send_guild` to the last frame of the message: written, or left to a full socket.
-    pub latency: Histogram,
+    pub latency: Durations,
     /// Times of `try_send_guild` of the messages that this turn took.
     pub taken_at: Vec<std::time::Instant>,
     pub timer: LoopTimer,
@@ -221,10 +221,14 @@ impl PartitionLoop {
         if self.taken_at.is_empty() {
             return;
         }
+        if !guildhall_accounting::is_on() {
+            // The time stamp is old.
+            return self.taken_at.clear();
+        }
         let now = self.timer.stamp();
         self.sockets.watch.end_turn(now);
         for at in self.taken_at.drain(..) {
-            self.latency.record(now.saturating_duration_since(at).as_micros() as u64);
+            self.latency.record(now.saturating_duration_since(at).as_nanos() as u64);
         }
     }
 
@@ -462,7 +466,7 @@ mod tests {
                 refused: Arc::new(Refused::new(1)),
                 stalled: VecDeque::new(),
                 shutdown: Shutdown::No,
-                latency: Histogram::default(),
+                latency: Durations::default(),
                 taken_at: Vec::new(),
                 timer: LoopTimer::new(Arc::new(partition_account(0))),
                 canaries: Arc::default(),

@@ -18,7 +18,7 @@ use crate::{
     tls::{Certificates, acceptor},
 };
 use axum::Router;
-use guildhall_accounting::{CanaryAccount, LoopAccount, LoopReport, TraceHandle, report};
+use guildhall_accounting::{CanaryAccount, Durations, DurationsSnapshot, LoopAccount, LoopReport, TraceHandle, report};
 use guildhall_guild_protocol::{PartitionId, Published, ToGuild, ToRelay};
 use guildhall_model::{ChannelId, CloseCode, GuildId, MessageId, User, UserId};
 use guildhall_partition::{
@@ -26,7 +26,7 @@ use guildhall_partition::{
     Whose,
 };
 use guildhall_session::partition_of;
-use guildhall_stdx::{Histogram, LogGate, Now};
+use guildhall_stdx::{LogGate, Now};
 use guildhall_uring::SendBatch;
 use guildhall_ws_proto::DeflatePolicy;
 use std::{
@@ -363,7 +363,7 @@ impl Partitions {
                     conns_count: partition.conns_count(),
                     sessions_count: partition.sessions_count(),
                     attached_count: partition.attached_count(),
-                    latency: *latency,
+                    latency: latency.snapshot(),
                     shared_match: partition.shared_match(),
                     shared_match_checked: partition.shared_match_checked(),
                     sent: partition.sent().clone(),
@@ -387,7 +387,7 @@ pub struct PartitionState {
     /// Sessions that have a connection.
     pub attached_count: usize,
     /// From a guild's message, durable, to its last frame: written, or left to a socket that was full.
-    pub latency: Histogram,
+    pub latency: DurationsSnapshot,
     /// Counters of shared-match, and the heap of its history and indexes.
     pub shared_match: (guildhall_shared_match::Counters, usize),
     /// What their self-check has seen.
@@ -557,7 +557,7 @@ impl Server {
                     refused,
                     stalled,
                     shutdown: Shutdown::No,
-                    latency: Histogram::default(),
+                    latency: Durations::default(),
                     taken_at: Vec::new(),
                     timer: LoopTimer::new(account),
                     canaries,

@@ -1,33 +1,35 @@
 //! Commits: time that the store takes to make writes durable.
 //!
-//! Limits  two numbers and a histogram. Updated once per commit and never per event, so a lock is cheap.
+//! Limits  a number and a histogram, once per commit and never per event.
 
-use guildhall_stdx::Histogram;
+use guildhall_accounting::{Durations, DurationsSnapshot};
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
 
 /// Counters of commits since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommitStats {
     /// From the call to the answer, failures included.
-    pub latency: Histogram,
+    pub latency: DurationsSnapshot,
     /// Of these, those that failed.
     pub failed_total: u64,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Commits(Mutex<CommitStats>);
+pub(crate) struct Commits {
+    latency: Durations,
+    failed_total: AtomicU64,
+}
 
 impl Commits {
     pub(crate) fn count(&self, took: Duration, is_done: bool) {
-        let mut stats = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        stats.latency.record(took.as_micros() as u64);
-        stats.failed_total += u64::from(!is_done);
+        self.latency.record_shared(took.as_nanos() as u64);
+        self.failed_total.fetch_add(u64::from(!is_done), Relaxed);
     }
 
     pub(crate) fn stats(&self) -> CommitStats {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        CommitStats { latency: self.latency.snapshot(), failed_total: self.failed_total.load(Relaxed) }
     }
 }

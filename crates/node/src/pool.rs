@@ -9,12 +9,14 @@
 //!             one more of a guild that was deleted.
 
 use crate::jobs::{GuildJobEnd, JobEnd, ReportOnDrop};
+use guildhall_accounting::{LoopAccount, LoopReport};
 use guildhall_guild::Job;
 use guildhall_model::GuildId;
 use std::{
     collections::{HashMap, VecDeque},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
 };
 use tokio::runtime::Handle;
 use tracing::error;
@@ -30,6 +32,8 @@ pub(crate) struct Task {
 pub(crate) struct Pool {
     running_max: usize,
     state: Mutex<State>,
+    /// Wall time of jobs by kind. Several run at once.
+    account: LoopAccount,
 }
 
 #[derive(Default)]
@@ -65,7 +69,13 @@ impl Drop for Seat {
 
 impl Pool {
     pub(crate) fn new(running_max: usize) -> Self {
-        Self { running_max: running_max.max(1), state: Mutex::default() }
+        let account = LoopAccount::new("guild_job", 0, Job::KIND_NAMES);
+        Self { running_max: running_max.max(1), state: Mutex::default(), account }
+    }
+
+    /// Wall time of jobs by kind.
+    pub(crate) fn report(&self) -> LoopReport {
+        self.account.report()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -106,9 +116,11 @@ impl State {
 impl Seat {
     fn work(mut self) {
         while let Some((guild_id, Task { job, incarnation, report })) = self.next() {
-            let id = job.id();
+            let (id, kind, begun) = (job.id(), job.kind(), Instant::now());
             // It owns what it works on, so nothing half done is left.
-            match catch_unwind(AssertUnwindSafe(|| job.run())) {
+            let done = catch_unwind(AssertUnwindSafe(|| job.run()));
+            self.pool.account.handled_shared(kind, begun.elapsed().as_nanos() as u64);
+            match done {
                 Ok(done) => report.end_with(JobEnd::Guild(incarnation, GuildJobEnd::Done(done))),
                 Err(_) => error!(%guild_id, job = ?id, "a job panicked"),
             }
@@ -200,6 +212,9 @@ mod tests {
             }
         }
         assert!(reports(&mailbox, count).into_iter().all(|is_done| is_done));
+        let account = pool.report();
+        let [searches] = &account.kinds[..] else { panic!("{account:?}") };
+        assert_eq!((&*searches.name, searches.times.count()), ("search", count as u64));
     }
 
     #[test]

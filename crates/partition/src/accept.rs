@@ -7,6 +7,7 @@
 use crate::{
     conn::{Compression, Conn, ConnCodec, ConnParams, Control},
     partition::Partition,
+    sent::{ConnSent, Way},
     stream_codec::{Compressor, StreamCodec},
     transport::Transport,
     turn::Turn,
@@ -40,6 +41,9 @@ impl Partition {
             // Without its compressor, the client could not decode a byte.
             self.core.abort(turn, key);
             return key;
+        }
+        if let Some(conn) = self.core.conns.get_mut(key) {
+            conn.sent.set_tap(self.core.config.bill.tap());
         }
         let hello = self.core.fixed(params.encoding).hello.clone();
         self.core.control(turn, key, Control::Payload(hello));
@@ -98,7 +102,9 @@ impl Partition {
     fn insert_conn(&mut self, now: Now, params: ConnParams, compressor: Option<Box<Compressor>>) -> SlotKey {
         let deadline = now.instant.after_ms(self.core.config.identify_deadline_ms);
         let codec = ConnCodec::new(params, compressor);
-        let key = self.core.conns.insert(Conn::new(now.instant, codec, self.core.config.user_message_bytes_max));
+        let sent = ConnSent::new(Way::of(params.compression, params.encoding));
+        let message_bytes_max = self.core.config.user_message_bytes_max;
+        let key = self.core.conns.insert(Conn::new(now.instant, codec, sent, message_bytes_max));
         self.core.arm_timer(deadline, key);
         key
     }

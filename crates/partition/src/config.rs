@@ -1,6 +1,9 @@
 //! Limits and settings of a partition.
 
-use crate::stream_codec::{SharedDictionaries, StreamCodec};
+use crate::{
+    bill::Bill,
+    stream_codec::{SharedDictionaries, StreamCodec},
+};
 use guildhall_codec::{ContextPool, Dictionaries, PreparedCache, ZlibParams};
 use guildhall_guild_protocol::{HiddenChannels, PartitionId};
 use guildhall_session::{LogLimits, Share};
@@ -73,6 +76,8 @@ pub struct PartitionConfig {
     pub shared_dictionaries: SharedDictionaries,
     /// Parameters of permessage-deflate, with and without context takeover.
     pub deflate: ZlibParams,
+    /// Samples connections and compares codecs. All partitions share it.
+    pub bill: Bill,
     /// Cache of compressed payloads outside the sequence. All partitions share it.
     pub prepared_cache: Arc<PreparedCache>,
 }
@@ -152,6 +157,7 @@ impl PartitionConfig {
             dictionaries: Dictionaries::default(),
             shared_dictionaries: SharedDictionaries::default(),
             deflate: ZlibParams::default(),
+            bill: Bill::default(),
             prepared_cache: Arc::new(PreparedCache::new(PREPARED_CACHE_BYTES_MAX, PREPARED_CACHE_TTL_MS)),
         }
     }

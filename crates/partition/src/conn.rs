@@ -1,7 +1,7 @@
 //! Connection: one socket's protocol state, without the socket.
 //!
-//! Owns        its parts, each with private state: `ConnCodec`, `Cursor`, `SendBuffer`, `Inbox`, `Timing`, and a
-//!             `RenderTicket`.
+//! Owns        its parts, each with private state: `ConnCodec`, `ConnSent`, `Cursor`, `SendBuffer`, `Inbox`, `Timing`,
+//!             and a `RenderTicket`.
 //! Invariants  C1 bytes leave in the order they were committed: a frame that was begun is finished before the next. C2
 //!             an idle connection without compression holds no heap but this struct. C3 it is `Send`: it can move.
 //! Limits      one unfinished frame; those of the parts.
@@ -19,7 +19,7 @@ pub use inbox::{Inbox, Overfull};
 pub use send_buffer::{Flooded, SendBuffer};
 pub use timing::Timing;
 
-use crate::render_budget::RenderTicket;
+use crate::{render_budget::RenderTicket, sent::ConnSent};
 use guildhall_codec::{DictionaryId, Encoding};
 use guildhall_model::to_gateway::{Identify, Resume};
 use guildhall_stdx::{Instant, SlotKey, Timestamp};
@@ -112,6 +112,7 @@ pub enum Control {
 #[derive(Debug)]
 pub struct Conn {
     pub codec: ConnCodec,
+    pub sent: ConnSent,
     pub phase: Phase,
     pub cursor: Cursor,
     pub send: SendBuffer,
@@ -128,10 +129,11 @@ pub struct Conn {
 
 impl Conn {
     /// A connection that is accepted now.
-    pub fn new(now: Instant, codec: ConnCodec, message_bytes_max: u32) -> Self {
+    pub fn new(now: Instant, codec: ConnCodec, sent: ConnSent, message_bytes_max: u32) -> Self {
         let deflate = codec.deflate();
         Self {
             codec,
+            sent,
             phase: Phase::AwaitingIdentify,
             cursor: Cursor::default(),
             send: SendBuffer::default(),

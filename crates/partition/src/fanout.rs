@@ -19,7 +19,7 @@ use guildhall_relay::{Deliver, LogId, Recipients, Subscriber};
 use guildhall_session::{
     Dispatch, GuildLoss, MEMBER_REQUESTS_MAX, MemberRequest, Membership, SharedLog, Size, guild_create, guild_delete,
 };
-use guildhall_stdx::SlotKey;
+use guildhall_stdx::{SlotKey, heap::Sample};
 use std::{
     collections::HashMap,
     rc::{Rc, Weak},
@@ -91,6 +91,11 @@ impl NewestPresences {
         self.of.retain(|_, newest| newest.strong_count() > 0);
         self.sweep_at = 2 * self.of.len();
         self.of.shrink_to(self.sweep_at);
+    }
+
+    /// Estimated heap memory.
+    pub fn heap_bytes(&self, sample: Sample) -> usize {
+        sample.of_map(&self.of, |_, _| 0)
     }
 
     fn put(&mut self, user_id: UserId, dispatch: &Rc<Dispatch>) {

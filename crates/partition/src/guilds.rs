@@ -45,6 +45,13 @@ pub(crate) struct RelayEntry {
     timer_at: Option<Instant>,
 }
 
+impl RelayEntry {
+    /// Sessions that are in the guild or about to be.
+    pub fn sessions_count(&self) -> usize {
+        self.sessions_count
+    }
+}
+
 impl Partition {
     /// A guild's message to the relay here. If more messages follow at once, all but the first may be `AtFlush`; call
     /// `flush` after the last.

@@ -1,6 +1,7 @@
 //! Inflate: the partition's inflater for compressed messages of clients, one message at a time.
 
 use guildhall_codec::{CodecError, MessageInflater};
+use guildhall_stdx::heap;
 use std::mem;
 
 /// See the module.
@@ -34,6 +35,11 @@ impl Inflate {
     /// Puts the buffer back once its message is handled.
     pub fn put_buffer(&mut self, buffer: Vec<u8>) {
         self.buffer = buffer;
+    }
+
+    /// Heap memory of the inflater and the buffer in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        self.memory_bytes() + heap::allocated(self.buffer.capacity())
     }
 
     /// Memory of the inflater in bytes.

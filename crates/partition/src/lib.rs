@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod accept;
+mod bill;
 mod client_requests;
 mod config;
 mod conn;
@@ -18,6 +19,7 @@ mod handover;
 mod identify;
 mod inbound;
 mod inflate;
+mod memory;
 mod owed;
 mod partition;
 mod pump;
@@ -39,6 +41,7 @@ mod turn;
 mod turn_work;
 mod writer;
 
+pub use bill::{Bill, BillWorker};
 pub use config::PartitionConfig;
 pub use conn::{Compression, ConnParams, INVALID_SESSIONS_MAX, MovingConn};
 pub use counters::{Closes, Counters};

@@ -113,7 +113,7 @@ impl Core {
         if straight && !turn.link.has_queued(conn_key) {
             let mut tally = Tally { counters: &mut self.counters, sent: &mut self.sent, sampler: &mut self.sampler };
             let mut frame = dispatch.frame(session.encoding, redaction);
-            let (form, way) = (conn.codec.form(), conn.codec.way());
+            let (form, way) = (conn.codec.form(), conn.sent.way());
             let begun = if form.compresses() { tally.time(turn.link) } else { None };
             let bytes = form.write(&mut frame, seq, &mut self.deflater);
             tally.timed(begun, turn.link, dispatch, way);
@@ -127,7 +127,7 @@ impl Core {
                 conn.send.keep(&bytes[sent..]);
             }
             if sent.is_ok_and(|sent| sent > 0 || is_apart) {
-                tally.begun(dispatch, way, &frame, seq, all);
+                tally.begun((&mut conn.sent, way), dispatch, &frame, seq, all);
             }
             match sent {
                 Ok(sent) if sent == all => {
@@ -280,7 +280,7 @@ impl Core {
             if !conn.cursor.is_mid_frame()
                 && let Some(control) = conn.send.pop_control()
             {
-                let raw_bytes = control.raw_bytes();
+                let (raw_bytes, sampled) = (control.raw_bytes(), conn.sent.sampled(&control));
                 let frame = control_frame(
                     conn,
                     control,
@@ -289,7 +289,7 @@ impl Core {
                     &mut self.deflater,
                     &mut self.matchers,
                 )?;
-                self.sent.add(None, conn.codec.way(), raw_bytes, frame.len());
+                conn.sent.control(&mut self.sent, sampled.as_deref(), raw_bytes, frame.len());
                 conn.send.keep(&frame);
                 continue;
             }

@@ -1,6 +1,7 @@
 //! Sent: which dispatch type takes how many bytes, by codec and encoding.
 //!
-//! Owns        the table of a partition, and `Tally`, through which the pump counts.
+//! Owns        the table of a partition, the sums of one connection (`ConnSent`), and `Tally`, through which the pump
+//!             counts.
 //! Invariants  S1 a frame counts when it is begun or put with the unsent bytes: in full and once. So wire bytes of all
 //!             rows are the bytes that sockets took, those that are unsent, and those that ended connections left.
 //!             (test `s1_*`) S2 a delivery costs an addition to one row: no allocation, no search. S3 one compression
@@ -9,17 +10,19 @@
 //! Limits      one row per event name, codec and encoding; everything that is no dispatch shares one name.
 
 use crate::{
+    bill::Tap,
     conn::{Compression, Control},
     counters::Counters,
     transport::Transport,
 };
 use guildhall_accounting::{Sent, SentRow};
-use guildhall_codec::{DispatchFrame, Encoding};
+use guildhall_codec::{DispatchFrame, Encoding, Framing};
 use guildhall_model::EventName;
 use guildhall_session::Dispatch;
+use std::sync::Arc;
 
 /// The name of rows of heartbeat answers, HELLO, pongs, and all others that are no dispatch.
-const OTHER: &str = "other";
+pub(crate) const OTHER: &str = "other";
 const TYPES: usize = EventName::ALL.len() + 1;
 const CODECS: [&str; 5] = ["none", "zlib-stream", "zstd-stream", "permessage-deflate", "zlib-payload"];
 const ENCODINGS: [&str; 2] = [Encoding::Json.name(), Encoding::Etf.name()];
@@ -61,6 +64,62 @@ impl Way {
     }
 }
 
+/// Frames of one connection.
+#[derive(Debug)]
+pub struct ConnSent {
+    /// Rows of the table that count for it.
+    way: Way,
+    raw_bytes: u64,
+    wire_bytes: u64,
+    /// Copies its frames for the bill; none if it is not sampled.
+    tap: Option<Box<Tap>>,
+}
+
+impl ConnSent {
+    /// No frame yet.
+    pub fn new(way: Way) -> Self {
+        Self { way, raw_bytes: 0, wire_bytes: 0, tap: None }
+    }
+
+    /// Samples the connection for the bill, or not.
+    pub fn set_tap(&mut self, tap: Option<Box<Tap>>) {
+        self.tap = tap;
+    }
+
+    /// Rows of the table that count for it.
+    pub fn way(&self) -> Way {
+        self.way
+    }
+
+    /// Bytes of its payloads before compression.
+    pub fn raw_bytes(&self) -> u64 {
+        self.raw_bytes
+    }
+
+    /// Bytes of its frames.
+    pub fn wire_bytes(&self) -> u64 {
+        self.wire_bytes
+    }
+
+    /// The payload to copy, of a connection that is sampled.
+    pub fn sampled(&self, control: &Control) -> Option<Arc<[u8]>> {
+        match (&self.tap, control) {
+            (Some(_), Control::Payload(payload)) => Some(payload.clone()),
+            (Some(_), Control::Frame(_)) | (None, _) => None,
+        }
+    }
+
+    /// Counts a frame that is no dispatch; `payload` comes from `sampled`.
+    pub fn control(&mut self, table: &mut SentTable, payload: Option<&[u8]>, raw_bytes: usize, wire_bytes: usize) {
+        table.add(None, self.way, raw_bytes, wire_bytes);
+        self.raw_bytes += raw_bytes as u64;
+        self.wire_bytes += wire_bytes as u64;
+        if let (Some(tap), Some(payload)) = (&mut self.tap, payload) {
+            tap.payload(payload, wire_bytes);
+        }
+    }
+}
+
 /// Bytes by dispatch type, codec and encoding, since the partition's start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SentTable(Box<[[Sent; WAYS]]>);
@@ -82,6 +141,20 @@ impl SentTable {
     fn add_time(&mut self, name: Option<EventName>, way: Way, ns: u64) {
         let of_type = &mut self.0[name.map_or(TYPES - 1, |name| name as usize)];
         of_type[usize::from(way.0)] += Sent { timed: 1, timed_ns: ns, ..Sent::default() };
+    }
+
+    /// Heap memory in bytes.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        size_of_val(&*self.0)
+    }
+
+    /// Sums of each type, over all codecs and encodings; the last is of frames that are no dispatch.
+    pub(crate) fn by_type(&self) -> impl Iterator<Item = Sent> + '_ {
+        self.0.iter().map(|ways| {
+            let mut sum = Sent::default();
+            ways.iter().for_each(|sent| sum += *sent);
+            sum
+        })
     }
 
     /// Rows that are not empty.
@@ -129,14 +202,31 @@ impl Tally<'_> {
     }
 
     /// The frame of a dispatch was begun: all of it is written, or kept until the socket has room.
-    pub fn begun(&mut self, dispatch: &Dispatch, way: Way, frame: &DispatchFrame, seq: u64, wire_bytes: usize) {
+    /// `way` is the connection's, except for dispatches that are compressed alone.
+    pub fn begun(
+        &mut self,
+        (conn, way): (&mut ConnSent, Way),
+        dispatch: &Dispatch,
+        frame: &DispatchFrame,
+        seq: u64,
+        wire_bytes: usize,
+    ) {
         self.counters.sent_body_bytes += frame.body().len() as u64;
-        self.sent.add(dispatch.name(), way, frame.payload_bytes(seq), wire_bytes);
+        if !guildhall_accounting::is_on() {
+            return;
+        }
+        let raw_bytes = frame.payload_bytes(seq);
+        self.sent.add(dispatch.name(), way, raw_bytes, wire_bytes);
+        conn.raw_bytes += raw_bytes as u64;
+        conn.wire_bytes += wire_bytes as u64;
+        if let Some(tap) = &mut conn.tap {
+            tap.dispatch(dispatch.name(), &frame.parts(seq, Framing::None), wire_bytes);
+        }
     }
 
     /// A compression begins. Returns the time, if this one is timed.
     pub fn time(&mut self, link: &impl Transport) -> Option<u64> {
-        if self.sampler.is_due() { link.nanos() } else { None }
+        if guildhall_accounting::is_on() && self.sampler.is_due() { link.nanos() } else { None }
     }
 
     /// A compression ended that `begun` was returned for.

@@ -48,6 +48,8 @@ pub struct SessionDetail {
     pub blocked_ms: Option<u64>,
     /// Time since the client's last frame; none without a connection.
     pub silent_ms: Option<u64>,
+    /// Bytes of the connection's payloads before compression, and of its frames; none without one.
+    pub sent_bytes: Option<(u64, u64)>,
     /// Guild, whether the session receives every event of it, and how far it is attached.
     pub guilds: Vec<(GuildId, bool, Membership)>,
     /// What its replay buffer still has, newest first.
@@ -125,6 +127,7 @@ impl Partition {
             capabilities: session.profile.capabilities.0,
             blocked_ms: conn.and_then(|conn| conn.send.blocked_since()).map(|since| now.instant.ms_since(since)),
             silent_ms: conn.map(|conn| now.instant.ms_since(conn.inbox.last_frame_at())),
+            sent_bytes: conn.map(|conn| (conn.sent.raw_bytes(), conn.sent.wire_bytes())),
             guilds: session
                 .guilds
                 .iter()

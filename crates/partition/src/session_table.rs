@@ -5,7 +5,10 @@
 
 use guildhall_model::UserId;
 use guildhall_session::Session;
-use guildhall_stdx::{SlotKey, Slots};
+use guildhall_stdx::{
+    SlotKey, Slots,
+    heap::{self, Sample},
+};
 use std::{
     collections::{BTreeSet, HashMap},
     sync::Arc,
@@ -66,6 +69,21 @@ impl SessionTable {
     /// Prefetches the session in a slot.
     pub fn prefetch(&self, slot: u32) {
         self.slots.prefetch(slot);
+    }
+
+    /// Estimated heap memory of the sessions.
+    pub fn heap_bytes(&self, sample: Sample, of_session: impl FnMut(&Session) -> usize) -> usize {
+        self.slots.heap_bytes(sample, of_session)
+    }
+
+    /// Estimated sum of what `of_session` says.
+    pub fn values_bytes(&self, sample: Sample, of_session: impl FnMut(&Session) -> usize) -> usize {
+        self.slots.values_bytes(sample, of_session)
+    }
+
+    /// Estimated heap memory of the indexes.
+    pub fn index_bytes(&self, sample: Sample) -> usize {
+        sample.of_map(&self.by_id, |_, _| 0) + heap::of_set(&self.by_user)
     }
 
     /// Number of sessions with a connection.

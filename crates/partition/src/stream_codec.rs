@@ -84,6 +84,14 @@ impl Compressor {
         }
     }
 
+    /// Heap memory in bytes, without the slot of a library context.
+    pub fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Library(_) => 0,
+            Self::Shared(stream) => stream.memory_bytes(),
+        }
+    }
+
     /// Prefetches memory that [`Matchers::write`] reads when this connection gets the newest event.
     pub fn prefetch(&self) {
         match self {

@@ -6,7 +6,7 @@
 //!             when the last fired.
 
 use guildhall_model::GuildId;
-use guildhall_stdx::{Instant, SlotKey};
+use guildhall_stdx::{Instant, SlotKey, heap};
 use std::{cmp::Reverse, collections::BinaryHeap};
 
 /// Subject of a timer.
@@ -34,6 +34,12 @@ impl Timers {
     pub fn pop_due(&mut self, now: Instant) -> Option<(Instant, TimerKey)> {
         self.0.peek().filter(|Reverse((at, _))| *at <= now)?;
         self.0.pop().map(|Reverse(entry)| entry)
+    }
+
+    /// Heap memory in bytes.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        heap::allocated(self.0.capacity() * size_of::<Reverse<(Instant, TimerKey)>>())
     }
 
     /// Time of the next check.

@@ -145,7 +145,7 @@ pub fn write_compressed(
 ) -> Result<(), PumpError> {
     let mut result = Ok(());
     let mut begin = 0;
-    let way = conn.codec.way();
+    let way = conn.sent.way();
     scratch.clear();
     for count in 0..GATHER_FRAMES {
         let seq = conn.cursor.next_seq();
@@ -176,7 +176,7 @@ pub fn write_compressed(
         };
         let frame_at = put_header(scratch, start, &header);
         let frame = entry.dispatch.frame(session.encoding, entry.redaction);
-        tally.begun(&entry.dispatch, way, &frame, seq, header.len() + payload_bytes);
+        tally.begun((&mut conn.sent, way), &entry.dispatch, &frame, seq, header.len() + payload_bytes);
         conn.cursor.advance();
         if count == 0 {
             begin = frame_at;
@@ -227,7 +227,8 @@ pub fn write_payload_compressed(
     deflate_once(frame.write_for(seq, Framing::None), &mut compressed).map_err(|_| PumpError::Codec)?;
     tally.timed(begun, link, &entry.dispatch, way);
     let header = FrameHeader::new(Opcode::Binary, compressed.len());
-    tally.begun(&entry.dispatch, way, &frame, seq, header.len() + compressed.len());
+    let frame_bytes = header.len() + compressed.len();
+    tally.begun((&mut conn.sent, way), &entry.dispatch, &frame, seq, frame_bytes);
     conn.send.keep(&header);
     conn.send.keep(&compressed);
     conn.cursor.advance();
@@ -243,7 +244,7 @@ fn write_one(
     (link, may_wait): (&mut impl Transport, bool),
     tally: &mut Tally<'_>,
 ) -> Result<(), PumpError> {
-    let (seq, way) = (conn.cursor.next_seq(), conn.codec.way());
+    let (seq, way) = (conn.cursor.next_seq(), conn.sent.way());
     let entry = session.replay.entry(seq).ok_or(PumpError::Forgotten)?;
     let may_wait = may_wait && is_all(conn, session, seq + 1);
     let mut frame = entry.dispatch.frame(session.encoding, entry.redaction);
@@ -259,7 +260,7 @@ fn write_one(
     }
     tally.took(sent);
     if sent > 0 || is_apart {
-        tally.begun(&entry.dispatch, way, &frame, seq, all);
+        tally.begun((&mut conn.sent, way), &entry.dispatch, &frame, seq, all);
     }
     if sent < all {
         if is_apart {
@@ -283,7 +284,7 @@ pub fn write_shared(
     (link, may_wait): (&mut impl Transport, bool),
     tally: &mut Tally<'_>,
 ) -> Result<(), PumpError> {
-    let (first_seq, way) = (conn.cursor.next_seq(), conn.codec.way());
+    let (first_seq, way) = (conn.cursor.next_seq(), conn.sent.way());
     if !conn.cursor.is_mid_frame() && first_seq == session.replay.last_seq() {
         return write_one(conn, key, session, deflater, (link, may_wait), tally);
     }
@@ -336,7 +337,7 @@ pub fn write_shared(
         let wanted = parts.len() - conn.cursor.frame_offset();
         // A frame counts when it is begun.
         if !conn.cursor.is_mid_frame() && left > 0 {
-            tally.begun(&entry.dispatch, way, frame, conn.cursor.next_seq(), wanted);
+            tally.begun((&mut conn.sent, way), &entry.dispatch, frame, conn.cursor.next_seq(), wanted);
         }
         if left < wanted {
             conn.cursor.add_sent(left);

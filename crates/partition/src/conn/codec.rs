@@ -3,8 +3,9 @@
 //! Invariants  encoding and compression never change; the compressor has the state of the stream.
 
 use super::{Compression, ConnParams};
-use crate::{deflate::Form, sent::Way, stream_codec::Compressor};
+use crate::{deflate::Form, stream_codec::Compressor};
 use guildhall_codec::{Encoding, Framing, SharedWindow};
+use guildhall_stdx::heap;
 use guildhall_ws_proto::DeflateParams;
 
 /// See the module.
@@ -13,8 +14,6 @@ pub struct ConnCodec {
     encoding: Encoding,
     /// `Compression::name`.
     name: &'static str,
-    /// Rows of the table of sent bytes that count for the connection.
-    way: Way,
     /// The compressed stream, with its context.
     compressor: Option<Box<Compressor>>,
     /// The compressor is one of shared-match: stored here, so that a fan-out need not load it.
@@ -33,7 +32,6 @@ impl ConnCodec {
         Self {
             encoding: params.encoding,
             name: params.compression.name(),
-            way: Way::of(params.compression, params.encoding),
             shares_search: compressor.as_ref().is_some_and(|compressor| compressor.shares_search()),
             compressor,
             deflate,
@@ -47,11 +45,6 @@ impl ConnCodec {
     /// Name of the compression in logs and `/v1`.
     pub fn name(&self) -> &'static str {
         self.name
-    }
-
-    /// Rows of the table of sent bytes that count for the connection.
-    pub fn way(&self) -> Way {
-        self.way
     }
 
     /// Negotiated permessage-deflate.
@@ -89,6 +82,11 @@ impl ConnCodec {
             (None, Some(_)) => Some("prepared"),
             (None, None) => None,
         }
+    }
+
+    /// Heap memory of the stream in bytes, without the slot of a library context.
+    pub fn heap_bytes(&self) -> usize {
+        self.compressor.as_ref().map_or(0, |compressor| heap::boxed::<Compressor>() + compressor.heap_bytes())
     }
 
     /// Heap memory of the stream in bytes.

@@ -5,7 +5,7 @@
 
 use guildhall_codec::InflateHistory;
 use guildhall_session::RateWindow;
-use guildhall_stdx::Instant;
+use guildhall_stdx::{Instant, heap};
 use guildhall_ws_proto::{Decoder, DeflateParams, Limits, Role};
 use std::mem;
 
@@ -104,6 +104,11 @@ impl Inbox {
     /// Adds an inflated message to the history.
     pub fn remember(&mut self, message: &[u8], window_bits: u8) {
         self.history.get_or_insert_default().remember(message, window_bits);
+    }
+
+    /// Heap memory of input that is not handled yet, in bytes.
+    pub fn buffers_bytes(&self) -> usize {
+        self.decoder.as_ref().map_or(0, Decoder::heap_bytes) + heap::of_buffer(&self.pending)
     }
 
     /// Heap memory of the history in bytes.

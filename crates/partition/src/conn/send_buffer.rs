@@ -4,7 +4,10 @@
 //! Limits      `CONTROL_MAX` control messages. Unsent bytes are one write at most.
 
 use super::Control;
-use guildhall_stdx::Instant;
+use guildhall_stdx::{
+    Instant,
+    heap::{self, Sample},
+};
 use std::collections::VecDeque;
 
 /// A client that causes more waiting control messages (pongs, heartbeat answers) than this floods without reading: its
@@ -29,6 +32,15 @@ pub struct SendBuffer {
 }
 
 impl SendBuffer {
+    /// Heap memory in bytes, without payloads, which all connections share that are sent one.
+    pub fn heap_bytes(&self) -> usize {
+        let of_control = |control: &Control| match control {
+            Control::Payload(_) => 0,
+            Control::Frame(frame) => heap::allocated(frame.capacity()),
+        };
+        Sample::SMALL.of_ring(&self.control, of_control) + heap::of_buffer(&self.unsent)
+    }
+
     /// Whether everything is sent.
     pub fn is_empty(&self) -> bool {
         self.unsent.is_empty() && self.control.is_empty()

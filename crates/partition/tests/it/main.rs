@@ -3,6 +3,7 @@
 mod allocations;
 mod backlog;
 mod batches;
+mod bill;
 mod closing;
 mod compression;
 mod contexts;

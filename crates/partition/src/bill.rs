@@ -1,0 +1,333 @@
+//! Bill: cost of the frames of sampled connections in other codecs.
+//!
+//! Owns        the handle (`Bill`) that all partitions share, the copy of a sampled connection's frames (`Tap`), and
+//!             the machine that compresses the copies (`BillWorker`), which a thread of the driver runs.
+//! Invariants  B1 all sums are of the same frames: a frame counts with its bytes as sent, plain, in zlib-stream and in
+//!             zstd-stream, or not at all. B2 a frame that was not copied ends the sample of its connection: no stream
+//!             has a gap. B3 a connection that is not sampled costs a branch per frame. (tests `b1_*`, `b2_*`)
+//! Limits      `CONNECTIONS_MAX` sampled connections, `QUEUE_BYTES_MAX` bytes of frames that wait; a frame past that is
+//!             dropped, and the sample of its connection ends.
+//! Not here    the thread and its CPU budget: `guildhall::bill`. Frames that no codec compresses (pong, close).
+
+use crate::sent::{OTHER, SentTable};
+use guildhall_accounting::report::{self, BilledWays};
+use guildhall_codec::{CodecError, ContextPool, FrameParts, StreamCompressor};
+use guildhall_model::EventName;
+use guildhall_ws_proto::{FrameHeader, Opcode};
+use std::{
+    collections::{HashMap, VecDeque},
+    mem,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+/// Sampled connections at once: each has two contexts, some 0.9 MB by the published parameters.
+pub const CONNECTIONS_MAX: usize = 32;
+/// While fewer are sampled, each new connection is: a small node has a bill too.
+const CONNECTIONS_MIN: usize = 4;
+/// Bytes of frames that wait for the worker.
+const QUEUE_BYTES_MAX: usize = 4 << 20;
+/// Bytes that a frame counts for on top of its payload.
+const FRAME_BYTES: usize = mem::size_of::<Message>();
+const TYPES: usize = EventName::ALL.len() + 1;
+
+/// The bill of a node. Clones share it; the default has no bill.
+#[derive(Clone, Debug, Default)]
+pub struct Bill(Option<Arc<Shared>>);
+
+#[derive(Debug)]
+struct Shared {
+    one_in: u64,
+    contexts: ContextPool,
+    queue: Mutex<Queue>,
+    sums: Mutex<Box<[BilledWays]>>,
+    draws: AtomicU64,
+    taps_count: AtomicUsize,
+    taps_total: AtomicU64,
+    taps_dropped_total: AtomicU64,
+    cpu_ns: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    messages: VecDeque<Message>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+enum Message {
+    Frame { tap: u64, name: Option<EventName>, payload: Box<[u8]>, wire_bytes: usize },
+    End { tap: u64 },
+}
+
+/// Copies the frames of one connection.
+#[derive(Debug)]
+pub struct Tap {
+    shared: Arc<Shared>,
+    number: u64,
+    /// A frame did not fit the queue.
+    is_ended: bool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Bill {
+    /// A bill that samples one connection in `one_in`, and the worker that makes it; 0: none is sampled. `contexts` are
+    /// those of the comparison, apart from those of clients.
+    #[must_use]
+    pub fn new(one_in: u32, contexts: ContextPool) -> (Self, BillWorker) {
+        let shared = Arc::new(Shared {
+            one_in: one_in.into(),
+            contexts,
+            queue: Mutex::default(),
+            sums: Mutex::new(vec![BilledWays::default(); TYPES].into()),
+            draws: AtomicU64::new(0),
+            taps_count: AtomicUsize::new(0),
+            taps_total: AtomicU64::new(0),
+            taps_dropped_total: AtomicU64::new(0),
+            cpu_ns: AtomicU64::new(0),
+        });
+        (Self(Some(shared.clone())), BillWorker { shared, streams: HashMap::new(), out: Vec::new() })
+    }
+
+    /// The tap of a new connection, if it is sampled.
+    pub(crate) fn tap(&self) -> Option<Box<Tap>> {
+        let shared = self.0.as_ref().filter(|shared| shared.is_due())?;
+        let number = shared.taps_total.fetch_add(1, Relaxed);
+        Some(Box::new(Tap { shared: shared.clone(), number, is_ended: false }))
+    }
+
+    /// Memory of the contexts and of frames that wait, in bytes, and the number of sampled connections.
+    #[must_use]
+    pub fn memory(&self) -> (u64, u64) {
+        let Some(shared) = &self.0 else { return (0, 0) };
+        let waiting = lock(&shared.queue).bytes as u64;
+        (shared.contexts.stats().resident_bytes + waiting, shared.taps_count.load(Relaxed) as u64)
+    }
+
+    /// CPU time of the comparison so far.
+    #[must_use]
+    pub fn cpu_ns(&self) -> u64 {
+        self.0.as_ref().map_or(0, |shared| shared.cpu_ns.load(Relaxed))
+    }
+
+    /// The sums so far, and an estimate for all frames, `sent`; none without a bill, or before the first sampled frame.
+    #[must_use]
+    pub fn report(&self, sent: &SentTable) -> Option<report::Bill> {
+        let shared = self.0.as_ref()?;
+        let names = EventName::ALL.iter().map(|name| name.as_str()).chain([OTHER]);
+        let sums = lock(&shared.sums).clone();
+        let types: Vec<_> =
+            names.zip(sums).zip(sent.by_type()).map(|((name, ways), sent)| (name, ways, sent)).collect();
+        Some(report::Bill {
+            one_in: shared.one_in,
+            sessions: shared.taps_count.load(Relaxed) as u64,
+            sessions_total: shared.taps_total.load(Relaxed),
+            sessions_dropped_total: shared.taps_dropped_total.load(Relaxed),
+            cpu_ns_total: self.cpu_ns(),
+            ..report::Bill::of_types(&types)?
+        })
+    }
+}
+
+impl Shared {
+    fn is_due(&self) -> bool {
+        if self.one_in == 0 {
+            return false;
+        }
+        // A congruential sequence: no fixed rhythm, so that a client that reconnects in one is not always sampled.
+        let draw = self.draws.fetch_add(1, Relaxed).wrapping_mul(6_364_136_223_846_793_005) >> 32;
+        let count = self.taps_count.load(Relaxed);
+        let is_due = count < CONNECTIONS_MIN || count < CONNECTIONS_MAX && draw % self.one_in == 0;
+        if is_due {
+            self.taps_count.fetch_add(1, Relaxed);
+        }
+        is_due
+    }
+}
+
+impl Tap {
+    /// Copies a dispatch: `parts` without framing.
+    pub(crate) fn dispatch(&mut self, name: Option<EventName>, parts: &FrameParts<'_>, wire_bytes: usize) {
+        self.frame(name, parts.slices(0), wire_bytes);
+    }
+
+    /// Copies a payload that is no dispatch.
+    pub(crate) fn payload(&mut self, payload: &[u8], wire_bytes: usize) {
+        self.frame(None, [payload, &[], &[]], wire_bytes);
+    }
+
+    fn frame(&mut self, name: Option<EventName>, slices: [&[u8]; 3], wire_bytes: usize) {
+        if self.is_ended {
+            return;
+        }
+        let bytes = slices.iter().map(|slice| slice.len()).sum::<usize>() + FRAME_BYTES;
+        let mut queue = lock(&self.shared.queue);
+        if queue.bytes + bytes > QUEUE_BYTES_MAX {
+            drop(queue);
+            self.shared.taps_dropped_total.fetch_add(1, Relaxed);
+            return self.end();
+        }
+        queue.bytes += bytes;
+        queue.messages.push_back(Message::Frame {
+            tap: self.number,
+            name,
+            payload: slices.concat().into(),
+            wire_bytes,
+        });
+    }
+
+    fn end(&mut self) {
+        if !mem::replace(&mut self.is_ended, true) {
+            self.shared.taps_count.fetch_sub(1, Relaxed);
+            // Bounded: one per sampled connection.
+            lock(&self.shared.queue).messages.push_back(Message::End { tap: self.number });
+        }
+    }
+}
+
+impl Drop for Tap {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Compresses the copies, each by a stream of its own per connection and codec.
+#[derive(Debug)]
+pub struct BillWorker {
+    shared: Arc<Shared>,
+    streams: HashMap<u64, ComparedStreams>,
+    out: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct ComparedStreams {
+    zlib: StreamCompressor,
+    zstd: StreamCompressor,
+}
+
+impl ComparedStreams {
+    fn new(contexts: &ContextPool) -> Self {
+        Self { zlib: contexts.zlib(), zstd: contexts.zstd() }
+    }
+}
+
+impl BillWorker {
+    /// Handles the oldest copy. False: none waits.
+    ///
+    /// # Errors
+    /// A library's. The frame counts nowhere; the caller gives up.
+    pub fn step(&mut self) -> Result<bool, CodecError> {
+        let message = {
+            let mut queue = lock(&self.shared.queue);
+            let Some(message) = queue.messages.pop_front() else { return Ok(false) };
+            if let Message::Frame { payload, .. } = &message {
+                queue.bytes -= payload.len() + FRAME_BYTES;
+            }
+            message
+        };
+        match message {
+            Message::End { tap } => drop(self.streams.remove(&tap)),
+            Message::Frame { tap, name, payload, wire_bytes } => {
+                let streams = self.streams.entry(tap).or_insert_with(|| ComparedStreams::new(&self.shared.contexts));
+                let [zlib, zstd] = [&mut streams.zlib, &mut streams.zstd].map(|stream| {
+                    self.out.clear();
+                    stream.compress(&[&payload], &mut self.out).map(|()| framed_bytes(self.out.len()))
+                });
+                let ways = BilledWays {
+                    count_total: 1,
+                    raw_bytes_total: payload.len() as u64,
+                    wire_bytes_total: wire_bytes as u64,
+                    plain_bytes_total: framed_bytes(payload.len()),
+                    zlib_bytes_total: zlib?,
+                    zstd_bytes_total: zstd?,
+                };
+                lock(&self.shared.sums)[name.map_or(TYPES - 1, |name| name as usize)] += &ways;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Sets the CPU time that the worker has used since its start.
+    pub fn set_cpu_ns(&self, ns: u64) {
+        self.shared.cpu_ns.store(ns, Relaxed);
+    }
+}
+
+/// Bytes of a message with its WebSocket header.
+fn framed_bytes(payload_bytes: usize) -> u64 {
+    (FrameHeader::new(Opcode::Binary, payload_bytes).len() + payload_bytes) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn totals(bill: &Bill) -> report::Bill {
+        bill.report(&SentTable::default()).unwrap()
+    }
+
+    #[test]
+    fn b1_sums_are_those_of_streams_of_their_own() {
+        let (bill, mut worker) = Bill::new(1, ContextPool::default());
+        let mut taps = [bill.tap().unwrap(), bill.tap().unwrap()];
+        let mut references = [(); 2].map(|()| ComparedStreams::new(&ContextPool::default()));
+        let (mut zlib, mut zstd, mut out) = (0, 0, Vec::new());
+        for round in 0..50 {
+            for (tap, reference) in taps.iter_mut().zip(&mut references) {
+                let payload = format!("{{\"t\":\"TYPING_START\",\"s\":{round},\"d\":{{\"user\":\"{}\"}}}}", round * 77);
+                tap.payload(payload.as_bytes(), 10);
+                out.clear();
+                reference.zlib.compress(&[payload.as_bytes()], &mut out).unwrap();
+                zlib += framed_bytes(out.len());
+                out.clear();
+                reference.zstd.compress(&[payload.as_bytes()], &mut out).unwrap();
+                zstd += framed_bytes(out.len());
+            }
+        }
+        while worker.step().unwrap() {}
+        let report = totals(&bill);
+        assert_eq!((report.sample.count_total, report.sample.wire_bytes_total, report.sessions), (100, 1_000, 2));
+        assert_eq!((report.sample.zlib_bytes_total, report.sample.zstd_bytes_total), (zlib, zstd));
+        drop(taps);
+        while worker.step().unwrap() {}
+        assert!(worker.streams.is_empty(), "contexts end with their connection");
+        assert_eq!(totals(&bill).sessions, 0);
+    }
+
+    #[test]
+    fn b2_a_connection_whose_frame_does_not_fit_leaves_the_sample() {
+        let (bill, mut worker) = Bill::new(1, ContextPool::default());
+        let (mut loud, mut quiet) = (bill.tap().unwrap(), bill.tap().unwrap());
+        let half = vec![b'x'; QUEUE_BYTES_MAX / 2];
+        quiet.payload(b"{}", 4);
+        (0..3).for_each(|_| loud.payload(&half, 4));
+        while worker.step().unwrap() {}
+        // There is room again, but a frame is missing.
+        loud.payload(b"{}", 4);
+        quiet.payload(b"{}", 4);
+        while worker.step().unwrap() {}
+        let report = totals(&bill);
+        assert_eq!((report.sample.count_total, report.sessions, report.sessions_dropped_total), (3, 1, 1));
+        assert_eq!(worker.streams.len(), 1);
+        assert_eq!(lock(&worker.shared.queue).bytes, 0);
+    }
+
+    #[test]
+    fn a_share_of_connections_is_sampled_within_bounds() {
+        let (bill, _worker) = Bill::new(100, ContextPool::default());
+        let first: Vec<_> = (0..CONNECTIONS_MIN).filter_map(|_| bill.tap()).collect();
+        assert_eq!(first.len(), CONNECTIONS_MIN, "while few are sampled, all are");
+        let next: Vec<_> = (0..1_000).filter_map(|_| bill.tap()).collect();
+        assert!((3..30).contains(&next.len()), "{}", next.len());
+        let all: Vec<_> = (0..100_000).filter_map(|_| bill.tap()).collect();
+        assert_eq!(first.len() + next.len() + all.len(), CONNECTIONS_MAX);
+        drop((first, next, all));
+        assert!(bill.tap().is_some());
+        assert!(Bill::new(0, ContextPool::default()).0.tap().is_none() && Bill::default().tap().is_none());
+    }
+}
