@@ -197,6 +197,12 @@ OVERVIEW = {
             ),
         ),
         Panel(
+            "Memory by owner",
+            "The eight largest parts of the nodes, mostly estimated from a sample.",
+            BYTES,
+            each("topk(8, sum by (owner) (guildhall_memory_owner_bytes{@}))", "{{owner}}"),
+        ),
+        Panel(
             "Open files",
             "Sockets, the store, uploads. At the limit new sockets are refused.",
             COUNT,

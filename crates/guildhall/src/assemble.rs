@@ -8,6 +8,7 @@
 //! Not here    how the parts talk to each other: `wiring`. Signals and exit codes: `main`.
 
 use crate::{
+    bill::BillThread,
     cluster::{self, ClusterGateway},
     config::{
         Allowed, AuthConfig, ChatMode, CodecConfig, Config, CreateAccounts, DashboardMode, DirectsFrom, ExpireSessions,
@@ -19,7 +20,9 @@ use crate::{
     handover, issuers, jwks_url,
     memory::MemoryReader,
     metrics::{Listener, Metrics, metrics_router},
-    open_files, preflight,
+    open_files,
+    owners::MemoryOwners,
+    preflight,
     reports::{Asked, Reports, Sampler, Sources},
     tls, traces,
     upgrades::{UpgradeStatus, Upgrades},
@@ -47,7 +50,7 @@ use guildhall_node::{
     CanaryLimits, DirectLimits, DirectsWho, JoinError, Node, NodeConfig, NodeLimits, Retention, SignOnAccounts,
     WritesStopped,
 };
-use guildhall_partition::{PartitionConfig, StreamCodec};
+use guildhall_partition::{Bill, BillWorker, PartitionConfig, StreamCodec};
 use guildhall_session::{LogLimits, Share};
 use guildhall_store::{DataDir, Store, StoreError};
 use std::{
@@ -249,6 +252,8 @@ pub struct RunningNode {
     pub reports: Arc<Reports>,
     /// None once they were taken.
     asked: Option<mpsc::Receiver<Asked>>,
+    /// Ends with it. None: no connection is sampled.
+    _bill: Option<BillThread>,
     /// Ends before the partitions, which it reads.
     sampler: Sampler,
     ready: Arc<AtomicBool>,
@@ -371,6 +376,8 @@ pub async fn assemble(config: &Config) -> Result<RunningNode, StartError> {
     let access = server_config.access.clone();
     server_config.certificates = tls.as_ref().map(|tls| tls.certificates.clone());
     server_config.partition.set_dictionaries(dictionaries.clone());
+    let (bill, bill_worker) = bandwidth_bill(&config.codec)?;
+    server_config.partition.bill = bill.clone();
     let server = Server::prepare(server_config, clock).map_err(StartError::Partitions)?;
     let files = open_files_folder(config, &gateway_url, &store, clock).await?;
     let mut limits = node_limits(config);
@@ -416,6 +423,9 @@ pub async fn assemble(config: &Config) -> Result<RunningNode, StartError> {
         http: server.http_watch(),
         node: node.clone(),
         contexts: contexts.clone(),
+        bill,
+        gate: server.identify_gate(),
+        owners: MemoryOwners::default(),
         files: files.clone(),
         unserved,
         store: store.clone(),
@@ -504,6 +514,7 @@ pub async fn assemble(config: &Config) -> Result<RunningNode, StartError> {
         }
     };
     let sampler = Sampler::start(&reports);
+    let bill_thread = bill_worker.map(BillThread::start).transpose().map_err(StartError::Partitions)?;
     Ok(RunningNode {
         node,
         local_addr,
@@ -512,6 +523,7 @@ pub async fn assemble(config: &Config) -> Result<RunningNode, StartError> {
         visitors,
         reports,
         asked: Some(asked),
+        _bill: bill_thread,
         sampler,
         ready,
         server,
@@ -595,6 +607,19 @@ pub(crate) fn context_pool(codec: &CodecConfig) -> Result<ContextPool, StartErro
     let contexts = ContextPool::new(codec.context_params(bytes_max))?;
     contexts.check()?;
     Ok(contexts)
+}
+
+/// The bill of this node, and the worker that makes it.
+///
+/// # Errors
+/// `Codec`.
+fn bandwidth_bill(codec: &CodecConfig) -> Result<(Bill, Option<BillWorker>), StartError> {
+    if codec.bill_one_in == 0 {
+        return Ok(Default::default());
+    }
+    // Few, and apart from those of clients: neither takes the other's room.
+    let (bill, worker) = Bill::new(codec.bill_one_in, ContextPool::new(codec.context_params(u64::MAX))?);
+    Ok((bill, Some(worker)))
 }
 
 impl RunningNode {

@@ -8,6 +8,7 @@
 
 pub mod assemble;
 pub mod backup;
+pub mod bill;
 pub mod cli;
 pub mod cluster;
 pub mod config;
@@ -23,6 +24,7 @@ pub mod logging;
 pub mod memory;
 pub mod metrics;
 pub mod open_files;
+pub mod owners;
 pub mod preflight;
 pub mod reload;
 pub mod reports;

@@ -130,6 +130,12 @@ impl MemoryReader {
     }
 }
 
+/// Resident bytes of mapped files: the program and its libraries. None where the system does not say.
+#[must_use]
+pub fn mapped_file_bytes() -> Option<u64> {
+    kib_line(&fs::read_to_string("/proc/self/status").ok()?, "RssFile:")
+}
+
 /// Bytes of file caches, without files that exist only in memory.
 fn file_caches(stat: &str, prefix: &str) -> u64 {
     let value = |name: &str| {

@@ -9,6 +9,7 @@
 //!             codec and encoding that was sent, whatever the number of clients.
 //! Not here    what is counted: `guildhall_partition::Counters`, `guildhall_net::PartitionState`, `Node`.
 
+mod bill;
 mod cluster;
 mod exposition;
 mod loops;
@@ -19,6 +20,7 @@ mod writer;
 use crate::{
     config::MetricsAccess,
     disk::DiskUse,
+    owners::MemoryOwners,
     tls,
     traces::{TraceCounts, TraceWatch},
 };
@@ -29,13 +31,12 @@ use axum::{
     routing::get,
 };
 use exposition::Exposition;
-use guildhall_accounting::{DurationsSnapshot, LoopReport, Reading};
+use guildhall_accounting::{DurationsSnapshot, LoopReport, Reading, report::Owner};
 use guildhall_api::{Files, OTHER, RestAccount, Unserved};
 use guildhall_codec::{ContextPool, ContextStats};
-use guildhall_net::{AccessLog, HttpState, HttpWatch, PartitionState, Partitions};
+use guildhall_net::{AccessLog, HttpState, HttpWatch, IdentifyGate, PartitionState, Partitions};
 use guildhall_node::{CanaryCounts, ClusterReport, CommitStats, Node, RetentionCounts};
-use guildhall_partition::{Closes, Counters};
-use guildhall_stdx::Histogram;
+use guildhall_partition::{Bill, Closes, Counters};
 use guildhall_store::Store;
 use prometheus_client::{
     collector::Collector,
@@ -52,6 +53,25 @@ const ELSEWHERE: (StatusCode, &str) = (
     "metrics are served on server.admin_listen; server.metrics = \"open\" serves them here as well\n",
 );
 
+/// Upper bounds of deliveries and commits: 50 µs to 30 s.
+const LATENCY_NS: [u64; 15] = [
+    50_000,
+    100_000,
+    250_000,
+    500_000,
+    1_000_000,
+    2_500_000,
+    5_000_000,
+    10_000_000,
+    25_000_000,
+    50_000_000,
+    100_000_000,
+    250_000_000,
+    1_000_000_000,
+    5_000_000_000,
+    30_000_000_000,
+];
+
 /// Where the numbers are.
 #[derive(Clone)]
 pub struct Metrics {
@@ -63,6 +83,12 @@ pub struct Metrics {
     pub node: Node,
     /// Compression contexts.
     pub contexts: ContextPool,
+    /// Cost of the same traffic in other codecs.
+    pub bill: Bill,
+    /// Limits on IDENTIFY.
+    pub gate: Arc<IdentifyGate>,
+    /// The last estimate of memory.
+    pub owners: MemoryOwners,
     /// What messages carry; none where that is switched off.
     pub files: Option<Files>,
     /// Requests for routes that are not served.
@@ -152,10 +178,15 @@ impl Metrics {
         readings
     }
 
-    /// Guild workers, partitions, the store's operations, and the routes of REST.
+    /// Guild workers, partitions, the store's operations, background jobs, and the routes of REST.
     pub(crate) fn loop_reports(&self) -> Vec<LoopReport> {
-        let shared = vec![self.node.store_report(), self.rest.report()];
+        let shared = vec![self.node.store_report(), self.node.job_report(), self.rest.report()];
         [self.node.worker_reports(), self.partitions.loop_reports(), shared].concat()
+    }
+
+    /// Makes a new estimate of memory. `history`: bytes and number of its series.
+    pub(crate) async fn refresh_owners(&self, history: (u64, u64)) {
+        self.owners.refresh(self, history).await;
     }
 
     fn snapshot(&self) -> Snapshot {
@@ -163,6 +194,8 @@ impl Metrics {
             partitions: self.partitions.inspect(),
             http: self.http.state(),
             contexts: self.contexts.stats(),
+            bill: self.bill.clone(),
+            owners: self.owners.last(),
             mailboxes: self.node.mailbox_places_taken(),
             loops: self.loop_reports(),
             commits: self.node.commit_stats(),
@@ -193,6 +226,8 @@ struct Snapshot {
     partitions: Vec<PartitionState>,
     http: HttpState,
     contexts: ContextStats,
+    bill: Bill,
+    owners: Arc<[Owner]>,
     mailboxes: Vec<usize>,
     loops: Vec<LoopReport>,
     commits: CommitStats,
@@ -231,15 +266,16 @@ impl Collector for Snapshot {
 impl Snapshot {
     fn write(&self, out: &mut Writer<'_>) -> fmt::Result {
         let mut sum = Counters::default();
-        let mut latency = Histogram::default();
+        let mut latency = DurationsSnapshot::default();
         for partition in &self.partitions {
             sum += partition.counters;
-            latency += partition.latency;
+            latency.add(&partition.latency);
         }
         self.http(out)?;
         self.clients(out, &sum)?;
         self.deliveries(out, &sum, &latency)?;
         self.sent(out)?;
+        self.bill(out)?;
         self.guilds(out, &sum)?;
         self.cluster(out)?;
         self.loops(out)?;
@@ -247,6 +283,7 @@ impl Snapshot {
         self.canaries(out)?;
         self.traces(out)?;
         self.compression(out, &sum)?;
+        self.memory(out)?;
         self.shared_match(out)
     }
 
@@ -319,7 +356,7 @@ impl Snapshot {
         out.counter("slow_consumers", "Connections cut because they did not read", sum.slow_consumers_total)
     }
 
-    fn deliveries(&self, out: &mut Writer<'_>, sum: &Counters, latency: &Histogram) -> fmt::Result {
+    fn deliveries(&self, out: &mut Writer<'_>, sum: &Counters, latency: &DurationsSnapshot) -> fmt::Result {
         out.counter("dispatches", "Dispatches given to sessions, connected or not", sum.dispatches_total)?;
         out.counter(
             "replay_suppressed",
@@ -342,6 +379,7 @@ impl Snapshot {
             "event_to_write_seconds",
             "From a guild's durable event to its last frame of a partition: written, or left to a socket that was full",
             latency,
+            &LATENCY_NS,
         )
     }
 
@@ -356,7 +394,8 @@ impl Snapshot {
             sum.resyncs_total,
         )?;
         out.counter("relay_resets", "Sessions that lost a guild for a moment because of that", sum.resets_total)?;
-        out.histogram("store_commit_seconds", "How long commits to the store take", &self.commits.latency)?;
+        let help = "How long commits to the store take";
+        out.histogram("store_commit_seconds", help, &self.commits.latency, &LATENCY_NS)?;
         let RetentionCounts { messages, channels, passes, failures, progress } = self.retention;
         out.counter("retention_messages", "Expired messages that were deleted", messages)?;
         out.counter("retention_channels", "Channels in which messages expired, once per pass", channels)?;
@@ -416,6 +455,15 @@ impl Snapshot {
             "Messages compressed once for permessage-deflate",
             sum.deflate_shared_bodies_total,
         )
+    }
+
+    fn memory(&self, out: &mut Writer<'_>) -> fmt::Result {
+        let of = |value: fn(&Owner) -> u64| -> Vec<(Vec<Label>, u64)> {
+            self.owners.iter().map(|owner| (vec![("owner", owner.name.clone())], value(owner))).collect()
+        };
+        out.gauges("memory_owner_bytes", "Memory by the part of the node that holds it", &of(|owner| owner.bytes))?;
+        let help = "Elements that hold memory_owner_bytes, such as sessions";
+        out.gauges("memory_owner_elements", help, &of(|owner| owner.elements))
     }
 
     fn shared_match(&self, out: &mut Writer<'_>) -> fmt::Result {

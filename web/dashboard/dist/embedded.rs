@@ -1,12 +1,12 @@
 // Written by web/dashboard/build.js.
 const ASSETS: &[Asset] = &[
     Asset {
-        name: "assets/index-pOgmf0QH.js",
+        name: "assets/index-B8ou8DDr.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "b71a3646353351d5",
-        plain: include_bytes!("assets/index-pOgmf0QH.js"),
-        gzip: include_bytes!("assets/index-pOgmf0QH.js.gz"),
-        brotli: include_bytes!("assets/index-pOgmf0QH.js.br"),
+        tag: "c90b20c085431ba4",
+        plain: include_bytes!("assets/index-B8ou8DDr.js"),
+        gzip: include_bytes!("assets/index-B8ou8DDr.js.gz"),
+        brotli: include_bytes!("assets/index-B8ou8DDr.js.br"),
     },
     Asset {
         name: "assets/style-B8hfW7gP.css",
@@ -19,7 +19,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "68683d292716a0a4",
+        tag: "6d2198d3d5e3a299",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

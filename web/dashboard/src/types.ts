@@ -11,13 +11,15 @@ export interface Connections {
 }
 export interface OverviewReport {
   at_ms: number; started_at_ms: number; version: string; not_ready: string | null; connections: Connections;
-  totals: Record<string, number>; delivery: Times; loops: Loop[]; memory: { resident_bytes: number; limit_bytes: number | null; owners: Owner[] };
+  delivery: Times; loops: Loop[]; memory: { resident_bytes: number; limit_bytes: number | null; owners: Owner[] };
 }
 export interface Way { codec: string; encoding: string; count_total: number; raw_bytes_total: number; wire_bytes_total: number; timed_total: number; timed_ns_total: number }
 export interface DispatchType { name: string; ways: Way[] }
+export interface BilledWays { count_total: number; raw_bytes_total: number; wire_bytes_total: number; plain_bytes_total: number; zlib_bytes_total: number; zstd_bytes_total: number }
+export interface BilledType { name: string; sample: BilledWays; estimate: BilledWays }
 export interface Bill {
-  sessions: number; count_total: number; skipped_total: number; actual_bytes_total: number; plain_bytes_total: number;
-  zlib_bytes_total: number; zstd_bytes_total: number; cpu_ns_total: number;
+  one_in: number; sessions: number; sessions_total: number; sessions_dropped_total: number; cpu_ns_total: number;
+  sample: BilledWays; estimate: BilledWays; types: BilledType[];
 }
 export interface BandwidthReport { at_ms: number; types: DispatchType[]; bill: Bill | null }
 export interface Guild {

@@ -83,6 +83,10 @@ test("bandwidth: shares by dispatch type, sorted by another column", async () =>
   const shares = await page.locator(".table tbody tr td:nth-child(3)").allTextContents();
   const sum = shares.reduce((all, text) => all + Number.parseFloat(text), 0);
   assert.ok(Math.abs(sum - 100) < 1, `${shares}`);
+  // The bill: what zlib-stream would have cost, of the bytes without compression.
+  await page.getByText("estimated from", { exact: false }).waitFor();
+  await page.getByText("the CPU budget ended the sample of 1.").waitFor();
+  assert.match(await page.locator('.table tr[data-id="MESSAGE_CREATE"] td:nth-child(9)').textContent(), /^33(\.\d)? %$/);
   await page.getByRole("button", { name: "Dispatches/s" }).click();
   await page.locator("th[aria-sort=descending]", { hasText: "Dispatches/s" }).waitFor();
   assert.equal(await page.locator(".table tbody tr").first().getAttribute("data-id"), "PRESENCE_UPDATE");

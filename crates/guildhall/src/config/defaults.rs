@@ -45,6 +45,8 @@ pub const DEFLATE_CLIENT_TAKEOVER: ClientTakeover = ClientTakeover::Off;
 pub const STREAMS: StreamMode = StreamMode::SharedMatch;
 /// A decoder's megabyte per thousand connections, and a thousandth of the deliveries read back.
 pub const SHARED_CHECK_ONE_IN: u32 = 1000;
+/// Enough for the shares of common dispatch types; its CPU time is bounded anyway.
+pub const BILL_ONE_IN: u32 = 1000;
 /// What four thousand connections of a partition may fill. With fewer the history is smaller.
 pub const SHARED_HISTORY_BYTES_MAX: u32 = 64 << 20;
 

@@ -291,6 +291,10 @@ settings! {
         /// "shared-match": one of this many connections decodes each message again before it is sent. At a mismatch the
         /// node closes the connection, and new ones get library contexts. 0: no checks.
         shared_check_one_in: u32, 0..=1_000_000 => defaults::SHARED_CHECK_ONE_IN;
+        /// The bandwidth bill: one of this many new connections, of 32 at most, has its frames compressed a second time
+        /// as zlib-stream and zstd-stream (the settings below) by a thread of low priority, which uses up to 1 % of a
+        /// core. While fewer than four are sampled, each new one is. 0: no bill.
+        bill_one_in: u32, 0..=1_000_000 => defaults::BILL_ONE_IN;
         /// Compression effort of zlib-stream. 0: stored.
         zlib_level: u16, 0..=9 => defaults::ZLIB.level.into();
         /// Window of zlib-stream, 2^n bytes.

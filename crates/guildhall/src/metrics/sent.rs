@@ -6,10 +6,16 @@ use guildhall_partition::SentTable;
 use std::{collections::BTreeMap, fmt};
 
 impl Snapshot {
-    /// Sums over partitions; rows without a frame are left out.
-    pub(super) fn sent(&self, out: &mut Writer<'_>) -> fmt::Result {
+    /// Sums over partitions.
+    pub(super) fn sent_table(&self) -> SentTable {
         let mut sum = SentTable::default();
         self.partitions.iter().for_each(|partition| sum += &partition.sent);
+        sum
+    }
+
+    /// Sums over partitions; rows without a frame are left out.
+    pub(super) fn sent(&self, out: &mut Writer<'_>) -> fmt::Result {
+        let sum = self.sent_table();
         let labels = |row: &SentRow| -> Vec<Label> {
             vec![
                 ("event", row.event.to_owned()),

@@ -4,7 +4,6 @@
 //!             `guildhall_` and `_total`, with its labels.
 
 use guildhall_accounting::{DurationsSnapshot, Reading};
-use guildhall_stdx::{HISTOGRAM_BOUNDS_US, Histogram};
 use prometheus_client::{
     encoding::{DescriptorEncoder, NoLabelSet},
     metrics::MetricType,
@@ -106,15 +105,12 @@ impl Writer<'_> {
         }
     }
 
-    pub fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) -> fmt::Result {
-        let seconds = |us: u64| us as f64 / 1e6;
-        let bounds = HISTOGRAM_BOUNDS_US.iter().map(|us| seconds(*us)).chain([f64::INFINITY]);
-        let buckets: Vec<(f64, u64)> = bounds.zip(histogram.counts().iter().copied()).collect();
+    pub fn histogram(&mut self, name: &str, help: &str, times: &DurationsSnapshot, bounds_ns: &[u64]) -> fmt::Result {
+        let buckets = buckets(times, bounds_ns);
         match self {
             Self::Text(text) => {
                 let mut metric = text.encode_descriptor(name, help, None, MetricType::Histogram)?;
-                let (sum, count) = (seconds(histogram.sum_us()), histogram.count());
-                metric.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
+                metric.encode_histogram::<NoLabelSet>(times.total_ns as f64 / 1e9, times.count(), &buckets, None)
             }
             Self::Readings(all) => keep(all, series(name, &[]), Reading::Histogram(buckets)),
         }

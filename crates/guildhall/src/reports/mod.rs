@@ -28,6 +28,7 @@ use guildhall_accounting::{
 use guildhall_api::{ActionFault, NodeReports, NodeState, Reloaded, SessionFilter};
 use guildhall_model::GuildId;
 use guildhall_net::SystemClock;
+use guildhall_partition::SentTable;
 use guildhall_stdx::Timestamp;
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
@@ -159,7 +160,9 @@ impl NodeReports for Reports {
 
     async fn bandwidth(&self) -> BandwidthReport {
         let states = self.collect(|metrics| metrics.partitions.inspect()).await.unwrap_or_default();
-        BandwidthReport::of_rows(self.at_ms(), states.iter().flat_map(|state| state.sent.rows()), None)
+        let mut sent = SentTable::default();
+        states.iter().for_each(|state| sent += &state.sent);
+        BandwidthReport::of_rows(self.at_ms(), sent.rows(), self.metrics.bill.report(&sent))
     }
 
     async fn guilds(&self, limit: usize) -> GuildsReport {

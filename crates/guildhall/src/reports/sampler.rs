@@ -4,7 +4,11 @@
 //!             partitions and some hundred numbers.
 
 use super::{Reports, lock};
-use std::{sync::Arc, time::Duration};
+use crate::owners::REFRESH_EVERY;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 use tokio::{task::JoinHandle, time::MissedTickBehavior};
 
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
@@ -22,9 +26,15 @@ impl Sampler {
             let mut timer = tokio::time::interval(SAMPLE_EVERY);
             timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
             let mut left_out = 0;
+            let mut owners_at: Option<Instant> = None;
             loop {
                 timer.tick().await;
                 let Some(reports) = reports.upgrade() else { return };
+                if owners_at.is_none_or(|at| at.elapsed() >= REFRESH_EVERY) {
+                    owners_at = Some(Instant::now());
+                    let history = lock(&reports.history).memory();
+                    reports.metrics.refresh_owners(history).await;
+                }
                 let Some(readings) = reports.collect(|metrics| metrics.readings()).await else { continue };
                 let mut history = lock(&reports.history);
                 let sample = history.push(reports.at_ms(), readings);

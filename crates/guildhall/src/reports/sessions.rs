@@ -67,7 +67,7 @@ impl Reports {
         let partition = partition_of(id)?;
         let id = id.to_owned();
         let look = self.metrics.partitions.look(partition, move |now, p| p.session_detail(now, &id));
-        let SessionDetail { view, intents, capabilities, blocked_ms, silent_ms, guilds, log } =
+        let SessionDetail { view, intents, capabilities, blocked_ms, silent_ms, sent_bytes, guilds, log } =
             look.await.ok().flatten()?;
         let subscriptions = guilds.into_iter().map(|(guild_id, is_active, membership)| Subscription {
             guild_id: guild_id.to_string(),
@@ -91,8 +91,8 @@ impl Reports {
             intents: intents.into(),
             capabilities,
             window_bytes: None,
-            raw_bytes_total: None,
-            wire_bytes_total: None,
+            raw_bytes_total: sent_bytes.map(|(raw, _)| raw),
+            wire_bytes_total: sent_bytes.map(|(_, wire)| wire),
             blocked_ms,
             silent_ms,
             subscriptions: subscriptions.collect(),

@@ -48,6 +48,28 @@ fn bandwidth_and_guilds_are_reported() {
     assert_eq!(bytes("wire_bytes_total") - bytes("raw_bytes_total"), 2 * MESSAGES * 4, "a header each");
     assert_eq!(named(&bandwidth["types"], "READY")["ways"][0]["count_total"], 2);
 
+    // Both sessions are sampled, because they are the first. The worker looks for their frames a few times a second.
+    let mut bill = Value::Null;
+    for _ in 0..100 {
+        bill = report("bandwidth")["bill"].take();
+        if !bill.is_null() && named(&bill["types"], "MESSAGE_CREATE")["sample"]["count_total"] == 2 * MESSAGES {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    let messages = named(&bill["types"], "MESSAGE_CREATE");
+    let estimate = |name: &str| messages["estimate"][name].as_u64().unwrap();
+    assert_eq!(messages["sample"], messages["estimate"], "the sample is all there is");
+    assert_eq!(estimate("raw_bytes_total"), bytes("raw_bytes_total"));
+    assert_eq!(estimate("plain_bytes_total"), estimate("wire_bytes_total"), "they are sent without compression");
+    assert!(estimate("zlib_bytes_total") < estimate("plain_bytes_total") / 2, "{messages}");
+    assert!(estimate("zstd_bytes_total") < estimate("plain_bytes_total") / 2, "{messages}");
+
+    let session = &report("sessions?limit=1")["sessions"][0]["id"].as_str().unwrap().to_owned();
+    let session = report(&format!("sessions/{session}"));
+    let (raw, wire) = (session["raw_bytes_total"].as_u64().unwrap(), session["wire_bytes_total"].as_u64().unwrap());
+    assert!(raw > bytes("raw_bytes_total") / 2 && wire > raw, "{session}");
+
     let guilds = report("guilds?limit=1");
     let guild_id = demo.manifest["guild_id"].as_str().unwrap();
     let guild = report(&format!("guilds/{guild_id}"));
@@ -64,6 +86,17 @@ fn bandwidth_and_guilds_are_reported() {
     let loops: Vec<&str> =
         overview["loops"].as_array().unwrap().iter().map(|each| each["name"].as_str().unwrap()).collect();
     assert!(["guild_worker", "partition", "store"].iter().all(|name| loops.contains(name)), "{loops:?}");
+    let memory = &overview["memory"];
+    let bytes_of = |owner: &str| named(&memory["owners"], owner)["bytes"].as_u64().unwrap();
+    assert!(bytes_of("guild_members") > 0 && bytes_of("program") > 1 << 20, "{memory}");
+    let sum: u64 = memory["owners"].as_array().unwrap().iter().map(|owner| owner["bytes"].as_u64().unwrap()).sum();
+    assert!(sum < 2 * memory["resident_bytes"].as_u64().unwrap(), "{memory}");
+    let create = &named(&guild["types"], "create_message")["times"];
+    let times = |name: &str| create[name].as_u64().unwrap();
+    assert!(
+        times("p50_ns") > 0 && times("p50_ns") <= times("p99_ns") && times("p99_ns") <= times("max_ns"),
+        "{create}"
+    );
     assert_eq!(demo.terminate(), Some(0));
 }
 

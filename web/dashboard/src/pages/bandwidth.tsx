@@ -7,10 +7,14 @@ import { useFeed } from "../feed.ts";
 import { GROWTH_SERIES, growth } from "../growth.ts";
 import { byteRate, bytes, duration, exact, join, number, percent, perSecond } from "../format.ts";
 import { rate, useReport } from "../report.ts";
-import type { BandwidthReport, DispatchType } from "../types.ts";
+import type { BandwidthReport, Bill, BilledType, DispatchType } from "../types.ts";
 import { Bars, Fault, Skeleton, Table, type Column } from "../ui.tsx";
 
-interface Row { name: string; count: number; raw: number; wire: number; ratio: number; bytesShare: number; countShare: number; compressS: number; wireTotal: number; grown: number }
+interface Row { name: string; count: number; raw: number; wire: number; ratio: number; bytesShare: number; countShare: number; compressS: number; wireTotal: number; grown: number; billed: BilledType | undefined }
+
+/** Bytes in a codec of the bytes without compression; 0 where there is no sample. */
+const billed = (row: Row, of: "zlib_bytes_total" | "zstd_bytes_total"): number => (row.billed && row.billed.sample.count_total > 0 ? row.billed.estimate[of] / Math.max(1, row.billed.estimate.plain_bytes_total) : 0);
+const showBilled = (row: Row, of: "zlib_bytes_total" | "zstd_bytes_total") => { const share = billed(row, of); return share > 0 ? <span title={`estimate: ${exact(row.billed!.estimate[of])} B since the start`}>{join(percent(share))}</span> : "–"; };
 
 const COLUMNS: Column<Row>[] = [
   { key: "name", label: "Dispatch type", width: "248px", value: (row) => row.name, show: (row) => row.name },
@@ -22,6 +26,8 @@ const COLUMNS: Column<Row>[] = [
   { key: "grown", label: "Size now : before", width: "120px", isNumber: true, value: (row) => row.grown || 0, show: (row) => (Number.isFinite(row.grown) ? <span class={row.grown >= GROWN ? "warn" : ""} title="Mean bytes before compression: the last minute against the time before it">{row.grown >= GROWN ? "▲ " : ""}{number(row.grown)} ×</span> : "–") },
   { key: "raw", label: "Uncompressed/s", width: "120px", isNumber: true, value: (row) => row.raw, show: (row) => join(byteRate(row.raw)) },
   { key: "ratio", label: "Ratio", width: "72px", isNumber: true, value: (row) => row.ratio || 0, show: (row) => (Number.isFinite(row.ratio) ? join(percent(row.ratio)) : "–") },
+  { key: "zlib", label: "As zlib", width: "80px", isNumber: true, value: (row) => billed(row, "zlib_bytes_total"), show: (row) => showBilled(row, "zlib_bytes_total") },
+  { key: "zstd", label: "As zstd", width: "80px", isNumber: true, value: (row) => billed(row, "zstd_bytes_total"), show: (row) => showBilled(row, "zstd_bytes_total") },
   { key: "compress", label: "Compress each", width: "112px", isNumber: true, value: (row) => row.compressS || 0, show: (row) => (Number.isFinite(row.compressS) ? <span title="mean of a sample">{join(duration(row.compressS))}</span> : "–") },
 ];
 const sort = signal({ key: "wire", isDescending: true });
@@ -29,6 +35,12 @@ const sort = signal({ key: "wire", isDescending: true });
 export const GROWN = 1.5;
 
 const total = (type: DispatchType | undefined, of: "count_total" | "raw_bytes_total" | "wire_bytes_total"): number => type?.ways.reduce((sum, way) => sum + way[of], 0) ?? 0;
+
+/** What the bill is made of. */
+function billSays(bill: Bill): string {
+  const dropped = bill.sessions_dropped_total > 0 ? `; the CPU budget ended the sample of ${exact(bill.sessions_dropped_total)}` : "";
+  return `What everything since the start costs in each codec, estimated from ${exact(bill.sample.count_total)} frames of ${exact(bill.sessions_total)} sampled connections${dropped}.`;
+}
 
 export function Bandwidth() {
   const report = useReport<BandwidthReport>("node/bandwidth");
@@ -38,13 +50,14 @@ export function Bandwidth() {
   const rows = useMemo(() => {
     if (!value) return [];
     const earlier = new Map(before?.types.map((type) => [type.name, type]));
+    const bills = new Map(value.bill?.types.map((type) => [type.name, type]));
     const known = (number: number) => (Number.isNaN(number) ? 0 : number);
     const per = (type: DispatchType, of: "count_total" | "raw_bytes_total" | "wire_bytes_total") => known(rate(total(type, of), before ? total(earlier.get(type.name), of) : undefined, value, before));
     const all = value.types.map((type): Row => {
       const timed = type.ways.reduce((sum, way) => sum + way.timed_total, 0);
       const raw = per(type, "raw_bytes_total");
       const wire = per(type, "wire_bytes_total");
-      return { name: type.name, count: per(type, "count_total"), raw, wire, ratio: raw > 0 ? wire / raw : NaN, bytesShare: 0, countShare: 0, compressS: timed > 0 ? type.ways.reduce((sum, way) => sum + way.timed_ns_total, 0) / timed / 1e9 : NaN, wireTotal: total(type, "wire_bytes_total"), grown: NaN };
+      return { name: type.name, count: per(type, "count_total"), raw, wire, ratio: raw > 0 ? wire / raw : NaN, bytesShare: 0, countShare: 0, compressS: timed > 0 ? type.ways.reduce((sum, way) => sum + way.timed_ns_total, 0) / timed / 1e9 : NaN, wireTotal: total(type, "wire_bytes_total"), grown: NaN, billed: bills.get(type.name) };
     });
     const [wire, count] = [all.reduce((sum, row) => sum + row.wire, 0), all.reduce((sum, row) => sum + row.count, 0)];
     for (const row of all) {
@@ -78,12 +91,12 @@ export function Bandwidth() {
         <Bars title="Share of bytes by dispatch type" says="Bytes on the wire in the last seconds; the share of dispatches is on the right." format={percent} empty="Nothing is sent: a client that connects receives at least READY." rows={rows.filter((row) => row.wire > 0).slice(0, 10).map((row) => ({ label: row.name, value: row.bytesShare, color: colorFor(row.name), note: `of bytes, ${join(percent(row.countShare))} of dispatches` }))} />
         <Chart title="Trend by dispatch type" says="Bytes on the wire per second." at={feed.series.at} lines={largest(feed.by("sent_frame_wire_bytes", "event")).map((line) => ({ ...line, color: line.label.endsWith(" others") ? colorOf(5) : colorFor(line.label) }))} stacked format={byteRate} changed={feed.changed.value} isLoaded={feed.isLoaded.value} height={260} />
         <Bars title="Ratio by codec and encoding" says="Wire bytes of uncompressed bytes in the last seconds: shorter is better." format={percent} empty="Nothing was sent in the last seconds." rows={[...ways].filter(([, way]) => way.raw > 0).sort((a, b) => b[1].wire - a[1].wire).map(([label, way]) => ({ label, value: way.wire / way.raw, note: `${join(bytes(way.wire))}`, color: "#2f5fe0" }))} />
-        <Bars title="The bandwidth bill" says={bill ? `What the same ${exact(bill.count_total)} dispatches of ${exact(bill.sessions)} sampled sessions cost in each codec.` : undefined} format={bytes} empty="No session is sampled." rows={bill && bill.count_total > 0 ? [
-          { label: "Uncompressed", value: bill.plain_bytes_total, color: "#7a869a" },
-          { label: "zlib-stream", value: bill.zlib_bytes_total, color: "#d9822b" },
-          { label: "zstd-stream, tuned", value: bill.zstd_bytes_total, color: "#1a9e75" },
-          { label: "As sent", value: bill.actual_bytes_total, color: "#2f5fe0" },
-        ].map((row) => ({ ...row, note: join(percent(row.value / Math.max(1, bill.plain_bytes_total))) })) : []} />
+        <Bars title="The bandwidth bill" says={bill ? billSays(bill) : undefined} format={bytes} empty="No connection is sampled yet: codec.bill_one_in decides how many are." rows={bill ? [
+          { label: "Uncompressed", value: bill.estimate.plain_bytes_total, color: "#7a869a" },
+          { label: "zlib-stream", value: bill.estimate.zlib_bytes_total, color: "#d9822b" },
+          { label: "zstd-stream, tuned", value: bill.estimate.zstd_bytes_total, color: "#1a9e75" },
+          { label: "As sent", value: bill.estimate.wire_bytes_total, color: "#2f5fe0" },
+        ].map((row) => ({ ...row, note: join(percent(row.value / Math.max(1, bill.estimate.plain_bytes_total))) })) : []} />
       </div>
       <Table label="Dispatch types" rows={rows} columns={COLUMNS} id={(row) => row.name} sort={sort.value} onSort={(next) => { sort.value = next; }} empty="No dispatch was sent yet." height={520} />
       <p class="says">In all {join(perSecond(rows.reduce((sum, row) => sum + row.count, 0)))} dispatches.</p>

@@ -9,7 +9,7 @@ import { GROWTH_SERIES, growth } from "../growth.ts";
 import { byteRate, bytes, cores, count, counted, duration, exact, join, number, perSecond, words } from "../format.ts";
 import type { Feed } from "../series.ts";
 import { rate, useReport } from "../report.ts";
-import type { Loop, MessageType, Named, OverviewReport } from "../types.ts";
+import type { Loop, MessageType, Named, OverviewReport, Owner } from "../types.ts";
 import { Ago, Bars, Fault, Skeleton, Table, Tile, type Column } from "../ui.tsx";
 import { GROWN } from "./bandwidth.tsx";
 
@@ -23,6 +23,18 @@ const SERIES = [
 const cpuLoops = (feed: Feed) => feed.by("loop_busy_seconds", "loop").filter(({ key }) => key !== "store");
 
 interface Finding { tone: "bad" | "warn"; text: string; href: string; link: string }
+
+const OWNERS_SHOWN = 11;
+
+/** The largest owners, the others together, and what no owner accounts for. */
+function byOwner({ memory }: OverviewReport) {
+  const sum = (owners: Owner[]) => owners.reduce((total, owner) => total + owner.bytes, 0);
+  const others = memory.owners.slice(OWNERS_SHOWN);
+  const rows: { label: string; value: number; note?: string; color: string }[] = memory.owners.slice(0, OWNERS_SHOWN).map(({ name, bytes, elements, is_exact }) => ({ label: `${is_exact ? "" : "≈ "}${words(name)}`, value: bytes, note: elements > 1 ? exact(elements) : "", color: "#2f5fe0" }));
+  if (others.length > 0) rows.push({ label: `≈ ${exact(others.length)} others`, value: sum(others), color: "#7a869a" });
+  rows.push({ label: "without an owner", value: Math.max(0, memory.resident_bytes - sum(memory.owners)), color: "#7a869a" });
+  return rows.sort((a, b) => b.value - a.value);
+}
 
 const lastMinute = (values: (number | null)[], step: number): number => values.slice(-Math.ceil(60 / step)).reduce<number>((sum, value) => sum + (value ?? 0) * step, 0);
 
@@ -133,7 +145,7 @@ export function Overview() {
         <Chart {...shared} title="Bytes per second" says={`${join(byteRate(sent))} sent, ${join(byteRate(feed.now("received_bytes")))} received.`} format={byteRate} lines={[{ label: "Uncompressed", values: feed.line("sent_body_bytes"), dashed: true }, { label: "Sent", values: feed.line("sent_bytes") }, { label: "Received", values: feed.line("received_bytes") }]} />
         <Bars title="Gateway connections by codec and encoding" says={report && `${counted(report.connections.gateway, "connection")}.`} format={count} empty="No connection: a client that connects appears here." rows={report ? [...named(report.connections.by_codec, "#2f5fe0"), ...named(report.connections.by_encoding, "#d9822b")] : []} />
         <Bars title="Sessions by platform, and their places in guilds" says={report && `${counted(report.connections.active + report.connections.passive, "place")}: an active one receives every event, a passive one summaries.`} format={count} empty="No session." rows={report ? [...named(report.connections.by_platform, "#2f5fe0"), ...named([{ name: "active places", value: report.connections.active }, { name: "passive places", value: report.connections.passive }], "#1a9e75")] : []} />
-        <Bars title="Memory by owner" says={report && `${join(bytes(report.memory.resident_bytes))} resident${report.memory.limit_bytes ? ` of ${join(bytes(report.memory.limit_bytes))}` : ""}; “≈” marks an estimate from a sample.`} format={bytes} empty="No owner is accounted yet." rows={report ? [...report.memory.owners.map(({ name, bytes, elements, is_exact }) => ({ label: `${is_exact ? "" : "≈ "}${words(name)}`, value: bytes, note: `${exact(elements)}`, color: "#2f5fe0" })), { label: "without an owner", value: Math.max(0, report.memory.resident_bytes - report.memory.owners.reduce((sum, owner) => sum + owner.bytes, 0)), color: "#7a869a" }].sort((a, b) => b.value - a.value) : []} />
+        <Bars title="Memory by owner" says={report && `${join(bytes(report.memory.resident_bytes))} resident${report.memory.limit_bytes ? ` of ${join(bytes(report.memory.limit_bytes))}` : ""}; “≈” marks an estimate from a sample.`} format={bytes} empty="No owner is accounted yet." rows={report ? byOwner(report) : []} />
         <Chart {...shared} title="Memory" says={`${join(bytes(memory))} resident.`} format={bytes} lines={[{ label: "Resident", values: feed.line("process_resident_memory_bytes") }, { label: "Contexts", values: feed.line("compression_slab_bytes") }, { label: "Match search", values: feed.line("shared_match_heap_bytes") }]} />
         {canaries.length > 0 && <Chart {...shared} title="Canaries, p99 by size of the guild" says="From the creation of an event of the node itself to its relay’s flush." format={duration} lines={canaries.map(({ key, values }) => ({ label: key === "0" ? "smaller guilds" : `from ${exact(Number(key))} members`, values }))} />}
       </div>

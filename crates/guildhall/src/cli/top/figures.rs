@@ -5,7 +5,7 @@
 use super::View;
 use guildhall_accounting::{
     HistoryReport,
-    report::{BandwidthReport, GuildsReport, OverviewReport, SessionsReport},
+    report::{BandwidthReport, BilledType, BilledWays, GuildsReport, OverviewReport, SessionsReport},
 };
 use std::collections::BTreeMap;
 
@@ -234,6 +234,8 @@ impl Figures {
             number("PER S", 9),
             number("EACH", 9),
             number("RATIO", 8),
+            number("AS ZLIB", 8),
+            number("AS ZSTD", 8),
         ];
         let (Some(now), before) = (&self.now.bandwidth, &self.before.bandwidth) else { return Table::default() };
         let span_ms = before.as_ref().map_or(0, |before| now.at_ms.saturating_sub(before.at_ms));
@@ -254,7 +256,14 @@ impl Figures {
             })
             .collect();
         let all: f64 = rates.iter().filter_map(|(_, [_, _, wire])| *wire).sum();
+        let billed: BTreeMap<&str, &BilledType> =
+            now.bill.iter().flat_map(|bill| &bill.types).map(|of| (&*of.name, of)).collect();
         let rows = rates.into_iter().map(|(name, [events, raw, wire])| {
+            let billed = billed.get(&*name).filter(|of| of.sample.count_total > 0);
+            let of_plain = |bytes: fn(&BilledWays) -> u64| {
+                billed.map(|of| bytes(&of.sample) as f64 / of.sample.plain_bytes_total.max(1) as f64)
+            };
+            let (zlib, zstd) = (of_plain(|ways| ways.zlib_bytes_total), of_plain(|ways| ways.zstd_bytes_total));
             let per = |a: Option<f64>, b: Option<f64>| Some(a? / b.filter(|b| *b > 0.0)?);
             let row = vec![
                 name,
@@ -263,6 +272,8 @@ impl Figures {
                 shown(events, count),
                 shown(per(wire, events), bytes),
                 shown(per(wire, raw), percent),
+                shown(zlib, percent),
+                shown(zstd, percent),
             ];
             (wire.unwrap_or(0.0), row)
         });
@@ -324,7 +335,7 @@ fn percent(share: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use guildhall_accounting::report::{DispatchType, Guild, Loop, MessageType, Session, Times, Way};
+    use guildhall_accounting::report::{Bill, DispatchType, Guild, Loop, MessageType, Session, Times, Way};
 
     #[test]
     fn numbers() {
@@ -397,14 +408,24 @@ mod tests {
                 }],
             };
             let types = vec![of("TYPING_START", typing), of("MESSAGE_CREATE", messages)];
-            Reports { bandwidth: Some(BandwidthReport { at_ms, types, bill: None }), ..Reports::default() }
+            let sample = BilledWays {
+                count_total: 2,
+                plain_bytes_total: 200,
+                zlib_bytes_total: 60,
+                zstd_bytes_total: 50,
+                ..BilledWays::default()
+            };
+            let of_messages = BilledType { name: "MESSAGE_CREATE".to_owned(), sample, ..BilledType::default() };
+            let bill = Some(Bill { types: vec![of_messages], ..Bill::default() });
+            Reports { bandwidth: Some(BandwidthReport { at_ms, types, bill }), ..Reports::default() }
         };
         let mut figures = Figures::default();
         figures.take(View::Bandwidth, bandwidth(0, 0, 0));
         figures.take(View::Bandwidth, bandwidth(1_000, 30, 10));
         let rows = figures.table().rows;
-        assert_eq!(rows[0], ["MESSAGE_CREATE", "750 B", "75 %", "30", "25 B", "25 %"]);
+        assert_eq!(rows[0], ["MESSAGE_CREATE", "750 B", "75 %", "30", "25 B", "25 %", "30 %", "25 %"]);
         assert_eq!(rows[1][..3], ["TYPING_START", "250 B", "25 %"]);
+        assert_eq!(rows[1][6..], ["–", "–"], "no sample of it");
     }
 
     #[test]

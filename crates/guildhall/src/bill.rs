@@ -1,0 +1,156 @@
+//! Bill: the thread that compresses the frames of sampled connections a second time, within a CPU budget.
+//!
+//! Owns        the thread (`BillThread`) and its budget (`CpuBudget`).
+//! Invariants  B1 the thread uses at most `CPU_PERMILLE` of a core on average, and `BURST_NS` in a row: then it pauses.
+//!             (test `b1_*`) What does not fit the queue meanwhile ends the sample of its connection.
+//! Not here    what is sampled and compared: `guildhall_partition::Bill`.
+
+use guildhall_partition::BillWorker;
+use rustix::time::{ClockId, clock_gettime};
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+/// Thousandths of a core.
+const CPU_PERMILLE: u64 = 10;
+/// CPU time that a thread which was idle may use at once: some 100 KB of READY in both codecs.
+const BURST_NS: u64 = 20_000_000;
+/// How often the thread looks for frames: the hot path wakes nobody.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// The lowest priority.
+const NICE: i32 = 19;
+
+/// Runs until it is dropped.
+#[derive(Debug)]
+pub struct BillThread {
+    thread: Option<JoinHandle<()>>,
+    is_ended: Arc<AtomicBool>,
+}
+
+impl BillThread {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The system's, if it has no thread to give.
+    pub fn start(mut worker: BillWorker) -> io::Result<Self> {
+        let is_ended = Arc::new(AtomicBool::new(false));
+        let ended = is_ended.clone();
+        let thread = thread::Builder::new().name("bill".to_owned()).spawn(move || {
+            // Of this thread alone, as Linux does it. Where it is refused, the budget is enough.
+            let _ = rustix::process::setpriority_process(None, NICE);
+            run(&mut worker, &ended);
+        })?;
+        Ok(Self { thread: Some(thread), is_ended })
+    }
+}
+
+impl Drop for BillThread {
+    fn drop(&mut self) {
+        self.is_ended.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // It ends with the frame at hand.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(worker: &mut BillWorker, is_ended: &AtomicBool) {
+    let started = Instant::now();
+    let mut budget = CpuBudget::default();
+    while !is_ended.load(Ordering::Relaxed) {
+        match worker.step() {
+            Ok(true) => {}
+            Ok(false) => thread::park_timeout(LOOK_EVERY),
+            Err(error) => {
+                tracing::warn!(%error, "the bandwidth bill ends: a frame cannot be compressed");
+                return;
+            }
+        }
+        let cpu_ns = thread_cpu_ns();
+        worker.set_cpu_ns(cpu_ns);
+        let pause_until = started.elapsed() + budget.pause(started.elapsed(), cpu_ns);
+        while !is_ended.load(Ordering::Relaxed)
+            && let Some(left) = pause_until.checked_sub(started.elapsed()).filter(|left| !left.is_zero())
+        {
+            thread::park_timeout(left);
+        }
+    }
+}
+
+/// CPU time of this thread.
+fn thread_cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Credit of CPU time, which grows with the clock up to `BURST_NS`.
+#[derive(Debug)]
+struct CpuBudget {
+    credit_ns: i64,
+    at: Duration,
+    cpu_ns: u64,
+}
+
+impl Default for CpuBudget {
+    fn default() -> Self {
+        Self { credit_ns: BURST_NS as i64, at: Duration::ZERO, cpu_ns: 0 }
+    }
+}
+
+impl CpuBudget {
+    /// How long to pause, at this time and with this CPU time in all.
+    fn pause(&mut self, now: Duration, cpu_ns: u64) -> Duration {
+        let earned = now.saturating_sub(self.at).as_nanos() as u64 * CPU_PERMILLE / 1_000;
+        let used = cpu_ns.saturating_sub(self.cpu_ns);
+        self.credit_ns = (self.credit_ns + earned as i64).min(BURST_NS as i64) - used as i64;
+        (self.at, self.cpu_ns) = (now, cpu_ns);
+        match u64::try_from(-self.credit_ns) {
+            Ok(debt_ns) => Duration::from_nanos(debt_ns * 1_000 / CPU_PERMILLE),
+            Err(_) => Duration::ZERO,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guildhall_codec::ContextPool;
+    use guildhall_partition::Bill;
+
+    #[test]
+    fn b1_cpu_time_stays_within_the_budget() {
+        let mut budget = CpuBudget::default();
+        let (mut now, mut cpu_ns) = (Duration::ZERO, 0);
+        // Always something to do, in steps of 0.1 to 30 ms.
+        for step in 0..2_000u64 {
+            let used = 100_000 + step * 7_919 % 30_000_000;
+            cpu_ns += used;
+            now += Duration::from_nanos(used);
+            now += budget.pause(now, cpu_ns);
+            let allowed = now.as_nanos() as u64 * CPU_PERMILLE / 1_000 + BURST_NS;
+            assert!(cpu_ns <= allowed + 30_000_000 / 100, "{cpu_ns} ns in {now:?}");
+        }
+        // Idle time is no savings beyond a burst.
+        now += Duration::from_secs(3_600);
+        assert_eq!(budget.pause(now, cpu_ns), Duration::ZERO);
+        assert_eq!(budget.pause(now, cpu_ns + BURST_NS), Duration::ZERO);
+        assert_eq!(budget.pause(now, cpu_ns + BURST_NS + 1_000_000), Duration::from_millis(100));
+    }
+
+    #[test]
+    fn the_thread_ends_when_it_is_dropped() {
+        let (bill, worker) = Bill::new(1, ContextPool::default());
+        let thread = BillThread::start(worker).unwrap();
+        let started = Instant::now();
+        drop(thread);
+        assert!(started.elapsed() < Duration::from_secs(5));
+        drop(bill);
+    }
+}
