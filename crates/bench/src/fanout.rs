@@ -11,6 +11,7 @@
 mod clients;
 mod driver;
 mod guild;
+mod overhead;
 mod partition;
 mod workload;
 
@@ -19,7 +20,9 @@ use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use driver::Driver;
 use guild::GuildReport;
-use partition::{LIST_UPDATES, PASSIVE_UPDATES, PartitionReport};
+use guildhall_accounting::report::Owner;
+use overhead::Overhead;
+use partition::{LIST_UPDATES, Mark, MemoryReport, PASSIVE_UPDATES, PartitionReport};
 use serde::Serialize;
 use std::{
     collections::BTreeMap,
@@ -77,6 +80,9 @@ pub struct FanoutArgs {
     /// Do not wait until memory has settled; bytes per session are not reported.
     #[arg(long)]
     no_memory: bool,
+    /// Turn the accounts off in every second block of events, and report what they cost.
+    #[arg(long)]
+    overhead: bool,
     /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
@@ -94,6 +100,10 @@ pub enum Report {
     Said(Said),
     /// A partition has delivered all of an event.
     Delivered { event: usize, at: Instant },
+    /// A block of events has ended.
+    Mark(Mark),
+    /// Memory of a thread by owner.
+    Memory(MemoryReport),
     /// Counters of the guild's thread.
     Guild(GuildReport),
     /// Counters of a partition's thread.
@@ -153,6 +163,19 @@ struct FanoutResult {
     /// Of the whole process.
     setup_cpu_us_per_session: f64,
     rss_bytes: u64,
+    /// Memory by owner, as a node reports it, after the events.
+    owners: BTreeMap<String, u64>,
+    /// Share of `rss_bytes` that the owners are.
+    explained: f64,
+    /// The longest time that a thread took for its part of the estimate.
+    estimate_ms: f64,
+    overhead: Option<Overhead>,
+}
+
+/// Memory by owner, and how long the estimate took.
+struct Explained {
+    owners: Vec<Owner>,
+    took: Duration,
 }
 
 /// Memory after each step, if it was waited for.
@@ -223,12 +246,20 @@ pub fn run(args: FanoutArgs) -> Result<()> {
     driver.post_in_turn(WARM_UP_EVENTS)?;
     driver.begin()?;
     let started = Instant::now();
-    if rate > 0.0 { driver.post_at_rate(events, rate) } else { driver.post_in_turn(events) }?;
+    let overhead = match args.overhead {
+        true => Some(overhead::measure(&mut driver, events)?),
+        false => {
+            if rate > 0.0 { driver.post_at_rate(events, rate) } else { driver.post_in_turn(events) }?;
+            None
+        }
+    };
     let wall = driver.events.last_delivery().map_or(Duration::ZERO, |at| at.duration_since(started));
     let footprint = Footprint { empty, loaded, with_passive, with_active, after: usage::rss_bytes()? };
+    let (owners, took) = driver.memory()?;
+    let explained = Explained { owners, took };
     driver.end()?;
 
-    let result = FanoutResult::new(&args, people, &driver, wall, &setup, &footprint)?;
+    let result = FanoutResult::new(&args, people, &driver, (wall, overhead), (&setup, &footprint, &explained))?;
     if args.json {
         println!("{}", serde_json::to_string(&result)?);
     } else {
@@ -252,9 +283,8 @@ impl FanoutResult {
         args: &FanoutArgs,
         people: People,
         driver: &Driver,
-        wall: Duration,
-        setup: &Setup,
-        footprint: &Footprint,
+        (wall, overhead): (Duration, Option<Overhead>),
+        (setup, footprint, explained): (&Setup, &Footprint, &Explained),
     ) -> Result<Self> {
         let FanoutArgs { sessions, events, .. } = *args;
         let guild = driver.guild_report.as_ref().context("the guild's report")?;
@@ -312,6 +342,10 @@ impl FanoutResult {
             setup_s: setup.wall.as_secs_f64(),
             setup_cpu_us_per_session: setup.cpu.as_secs_f64() * 1e6 / sessions as f64,
             rss_bytes: footprint.after,
+            owners: explained.owners.iter().map(|owner| (owner.name.clone(), owner.bytes)).collect(),
+            explained: explained.owners.iter().map(|owner| owner.bytes).sum::<u64>() as f64 / footprint.after as f64,
+            estimate_ms: explained.took.as_secs_f64() * 1e3,
+            overhead,
             deliveries_of,
         })
     }
@@ -339,7 +373,18 @@ fn print_table(result: &FanoutResult) {
     println!("memory per active session  {}", bytes(result.bytes_per_active_session));
     println!("replay per session         {}", bytes(result.replay_bytes_per_session));
     println!("CPU to start a session     {:.1} µs", result.setup_cpu_us_per_session);
-    println!("RSS                        {:.1} MiB", result.rss_bytes as f64 / f64::from(1 << 20));
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    println!("RSS                        {:.1} MiB", mib(result.rss_bytes));
+    let mut owners: Vec<(&String, &u64)> = result.owners.iter().collect();
+    owners.sort_by_key(|(_, bytes)| std::cmp::Reverse(**bytes));
+    for (name, bytes) in owners {
+        println!("  {name:<24} {:>8.1} MiB", mib(*bytes));
+    }
+    println!("explained by owners        {:.1} %", result.explained * 100.0);
+    println!("time of the estimate       {:.2} ms at most on a thread", result.estimate_ms);
+    if let Some(overhead) = &result.overhead {
+        overhead.print();
+    }
 }
 
 #[cfg(test)]
@@ -356,6 +401,7 @@ mod tests {
         heartbeat_ms: 50,
         passive_interval_ms: 30_000,
         no_memory: true,
+        overhead: false,
         json: true,
     };
 
@@ -371,6 +417,11 @@ mod tests {
             driver.begin().unwrap();
             driver.post_in_turn(100).unwrap();
             driver.post_at_rate(10, 1000.0).unwrap();
+            let (owners, _) = driver.memory().unwrap();
+            let bytes = |name: &str| owners.iter().find(|owner| owner.name == name).map_or(0, |owner| owner.bytes);
+            for name in ["sessions", "connections", "shared_logs", "relays", "guild_members", "guild_sessions"] {
+                assert!(bytes(name) > 0, "{name}: {owners:?}");
+            }
             driver.end().unwrap();
             assert_eq!(driver.partition_reports.iter().map(|report| report.sessions).sum::<usize>(), 40);
             assert_eq!(driver.events.latencies_ms(0).len(), 110);

@@ -196,6 +196,9 @@ pub struct SocketsArgs {
     /// Whether the server may send to many with one system call. The baseline never does.
     #[arg(long, value_enum, default_value_t = IoUring::Auto)]
     io_uring: IoUring,
+    /// Turn the node's accounts off in every second round, and report what they cost.
+    #[arg(long)]
+    overhead: bool,
     /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
@@ -227,6 +230,9 @@ struct SocketsResult {
     ratio_to_baseline: f64,
     bytes_per_delivery: f64,
     rss_bytes_per_connection: u64,
+    /// Without accounts, if that was measured; and the median ratio of neighbouring rounds.
+    cpu_us_per_delivery_without_accounts: Option<f64>,
+    accounts_ratio: Option<f64>,
 }
 
 fn main() -> ExitCode {
@@ -268,7 +274,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 fn sockets(args: SocketsArgs) -> Result<()> {
-    let SocketsArgs { connections, messages, mode, io_uring, json } = args;
+    let SocketsArgs { connections, messages, mode, io_uring, overhead, json } = args;
     ensure!(connections > 0 && messages > 0, "--connections and --messages must be at least 1");
     let dir = tempfile::tempdir().context("making a folder for the bench")?;
     let path = |name: &str| dir.path().join(name).display().to_string();
@@ -311,8 +317,14 @@ fn sockets(args: SocketsArgs) -> Result<()> {
     client.ask("reset")?;
     expected = 0;
     let (mut costs, mut baselines, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    let mut without = Vec::new();
     let mut left = messages;
+    let mut round = 0;
     while left > 0 {
+        // On, off, off, on: neighbours are compared, and neither is always the first.
+        let is_on = !overhead || matches!(round % 4, 0 | 3);
+        server.ask(if is_on { "accounts on" } else { "accounts off" })?;
+        round += 1;
         let count = left.min(MESSAGES_PER_ROUND);
         left -= count;
         let sends = (count * connections) as f64;
@@ -332,13 +344,18 @@ fn sockets(args: SocketsArgs) -> Result<()> {
             reader.ask(&format!("await {baseline_bytes}"))?;
         }
         let baseline = (sender.ask_number("usage", "cpu_ns")? - before) as f64 / sends / 1000.0;
-        costs.push(cost);
         baselines.push(baseline);
-        ratios.push(cost / baseline);
+        if is_on {
+            costs.push(cost);
+            ratios.push(cost / baseline);
+        } else {
+            without.push(cost);
+        }
     }
     let totals = client.ask(&format!("await {expected}"))?;
     let deliveries = number(&totals, "messages")?;
     ensure!(deliveries == expected, "{deliveries} deliveries instead of {expected}");
+    let pairs: Vec<f64> = costs.iter().zip(&without).map(|(with, without)| with / without).collect();
     let result = SocketsResult {
         connections,
         deliveries,
@@ -348,6 +365,8 @@ fn sockets(args: SocketsArgs) -> Result<()> {
         ratio_to_baseline: median(ratios),
         bytes_per_delivery: number(&totals, "bytes")? as f64 / deliveries as f64,
         rss_bytes_per_connection: rss_idle.saturating_sub(rss_before) / connections as u64,
+        accounts_ratio: (!pairs.is_empty()).then(|| median(pairs)),
+        cpu_us_per_delivery_without_accounts: (!without.is_empty()).then(|| median(without)),
     };
     if json {
         println!("{}", serde_json::to_string(&result)?);
@@ -360,6 +379,10 @@ fn sockets(args: SocketsArgs) -> Result<()> {
         println!("ratio to the baseline     {:.2}", result.ratio_to_baseline);
         println!("bytes per delivery        {:.1}", result.bytes_per_delivery);
         println!("RSS per idle connection   {} bytes", result.rss_bytes_per_connection);
+        if let (Some(without), Some(ratio)) = (result.cpu_us_per_delivery_without_accounts, result.accounts_ratio) {
+            println!("CPU without accounts      {without:.2} µs");
+            println!("accounts on / off         {ratio:.3}, median of neighbouring rounds");
+        }
     }
     Ok(())
 }

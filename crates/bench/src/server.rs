@@ -7,13 +7,18 @@ use super::{
 };
 use anyhow::{Context, Result, bail};
 use axum::Router;
-use guildhall::wiring::{NodeClock, NodeUpstream, PartitionSink};
+use guildhall::{
+    bill::BillThread,
+    config::defaults,
+    wiring::{NodeClock, NodeUpstream, PartitionSink},
+};
+use guildhall_codec::ContextPool;
 use guildhall_guild::{Actor, Command, NewMessage, Write};
 use guildhall_guild_protocol::PartitionId;
 use guildhall_model::{Channel, ChannelId, ChannelType, Guild, GuildId, Member, Permissions, Role, User, UserId};
 use guildhall_net::{AdmissionLimits, IdentifyLimits, Peers, Server, ServerConfig, SystemClock};
 use guildhall_node::{Node, NodeConfig};
-use guildhall_partition::PartitionConfig;
+use guildhall_partition::{Bill, PartitionConfig};
 use guildhall_stdx::Timestamp;
 use guildhall_store::{SqliteOptions, SqliteStore, Store};
 use guildhall_ws_proto::{DeflatePolicy, WINDOW_BITS_MAX};
@@ -79,6 +84,9 @@ pub fn run(members_count: usize, dir: &Path, io_uring: IoUring, mode: Mode) -> R
     );
     runtime.block_on(fill(&*store, members_count))?;
     let clock = SystemClock::default();
+    // As in a node.
+    let (bill, bill_worker) = Bill::new(defaults::BILL_ONE_IN, ContextPool::default());
+    let _bill = BillThread::start(bill_worker)?;
     let config = ServerConfig {
         node_number: 0,
         access: None,
@@ -104,6 +112,7 @@ pub fn run(members_count: usize, dir: &Path, io_uring: IoUring, mode: Mode) -> R
             // All sessions are active, since the bench measures deliveries.
             passive_above_members: Some(u64::MAX),
             stream_codec: mode.stream_codec(),
+            bill,
             ..PartitionConfig::new(PartitionId(0), "ws://127.0.0.1".into(), [7; 32])
         },
     };
@@ -128,6 +137,10 @@ pub fn run(members_count: usize, dir: &Path, io_uring: IoUring, mode: Mode) -> R
             let message = Box::new(NewMessage { content: text, ..NewMessage::default() });
             runtime.block_on(node.command(GUILD, Actor::User(author), Command::CreateMessage(CHANNEL, message)))?;
             Ok(json!({"published": sent}))
+        }
+        "accounts" => {
+            guildhall_accounting::set_on(args.first().is_some_and(|arg| *arg == "on"));
+            Ok(json!({}))
         }
         "usage" => Ok(json!({"cpu_ns": usage::cpu_ns()?, "rss_bytes": usage::rss_bytes()?})),
         other => bail!("unknown command {other} {args:?}"),

@@ -3,16 +3,19 @@
 use super::{
     FanoutArgs, FanoutMode, Report,
     guild::{GuildReport, GuildThread, ToGuildThread, run_jobs},
-    partition::{PartitionEnds, PartitionReport, PartitionThread, ToPartitionThread},
+    partition::{Mark, MemoryReport, PartitionEnds, PartitionReport, PartitionThread, ToPartitionThread},
     workload::{Kind, People, Step, Workload},
 };
 use crate::{crowd, usage};
 use anyhow::{Context, Result, bail};
-use guildhall_codec::Encoding;
+use guildhall::{bill::BillThread, config::defaults, owners};
+use guildhall_accounting::report::Owner;
+use guildhall_codec::{ContextPool, Encoding};
 use guildhall_guild::{Guild, GuildLimits};
 use guildhall_guild_protocol::{PartitionId, RelayStreams};
 use guildhall_net::{IdentifyGate, IdentifyLimits, SystemClock};
-use guildhall_partition::{Compression, ConnParams, Partition, PartitionConfig};
+use guildhall_partition::{Bill, Compression, ConnParams, Partition, PartitionConfig};
+use guildhall_stdx::heap::Held;
 use guildhall_ws_proto::DeflateParams;
 use std::{
     collections::BTreeMap,
@@ -94,6 +97,13 @@ pub struct Driver {
     heartbeats: usize,
     pub guild_report: Option<GuildReport>,
     pub partition_reports: Vec<PartitionReport>,
+    marks: Vec<Mark>,
+    memory: Vec<MemoryReport>,
+    gate: Arc<IdentifyGate>,
+    pub bill: Bill,
+    /// Ends with it.
+    _bill_thread: BillThread,
+    contexts: ContextPool,
 }
 
 impl Driver {
@@ -113,6 +123,9 @@ impl Driver {
             FanoutMode::ClassicZstd | FanoutMode::SharedZstd => Compression::Zstd,
         };
         let params = ConnParams { encoding: Encoding::Json, compression };
+        let contexts = ContextPool::default();
+        // As in a node.
+        let (bill, bill_worker) = Bill::new(defaults::BILL_ONE_IN, ContextPool::default());
         let mut partitions = Vec::new();
         for n in 0..partitions_count {
             let (sender, inbox) = mpsc::channel();
@@ -123,6 +136,7 @@ impl Driver {
             if args.mode == FanoutMode::SharedZstd {
                 config.stream_codec = crate::SHARED;
             }
+            (config.bill, config.contexts) = (bill.clone(), contexts.clone());
             config.passive_above_members = Some(0);
             config.passive_interval_ms = args.passive_interval_ms;
             let gate = gate.clone();
@@ -162,6 +176,12 @@ impl Driver {
             heartbeats: 0,
             guild_report: None,
             partition_reports: Vec::new(),
+            marks: Vec::new(),
+            memory: Vec::new(),
+            gate,
+            bill,
+            _bill_thread: BillThread::start(bill_worker)?,
+            contexts,
         };
         driver.take_reports(None, |driver| driver.is_loaded)?;
         Ok(driver)
@@ -180,6 +200,8 @@ impl Driver {
                 Ok(Report::Delivered { event, at }) => self.events.deliver(event, at, partitions),
                 Ok(Report::Guild(report)) => self.guild_report = Some(report),
                 Ok(Report::Partition(report)) => self.partition_reports.push(report),
+                Ok(Report::Mark(mark)) => self.marks.push(mark),
+                Ok(Report::Memory(report)) => self.memory.push(report),
                 Ok(Report::Failed(error)) => return Err(error.context("a thread of the bench failed")),
                 Err(RecvTimeoutError::Timeout) if until.is_some() => return Ok(()),
                 Err(_) => bail!("nothing happened for {STALL:?}: {} sessions entered", self.entered),
@@ -226,6 +248,35 @@ impl Driver {
         self.events_of.clear();
         self.send_to_guild(ToGuildThread::Begin)?;
         self.send_to_partitions(|_| ToPartitionThread::Begin)
+    }
+
+    /// CPU time and deliveries of the partitions so far.
+    pub fn mark(&mut self) -> Result<Mark> {
+        self.marks.clear();
+        self.send_to_partitions(|_| ToPartitionThread::Mark)?;
+        let partitions = self.partitions.len();
+        self.take_reports(None, |driver| driver.marks.len() == partitions)?;
+        let cpu = self.marks.iter().map(|mark| mark.cpu).sum();
+        Ok(Mark { cpu, deliveries: self.marks.iter().map(|mark| mark.deliveries).sum() })
+    }
+
+    /// Memory by owner, as the node reports it, and the longest time that a thread took for it.
+    pub fn memory(&mut self) -> Result<(Vec<Owner>, Duration)> {
+        self.memory.clear();
+        self.send_to_guild(ToGuildThread::Memory)?;
+        self.send_to_partitions(|_| ToPartitionThread::Memory)?;
+        let threads = self.partitions.len() + 1;
+        self.take_reports(None, |driver| driver.memory.len() == threads)?;
+        let mut held = Vec::new();
+        self.memory.iter().for_each(|report| Held::add_all(&mut held, report.held.iter().copied()));
+        held.push(self.gate.memory());
+        let mut owners: Vec<Owner> = held.iter().map(owners::estimated).collect();
+        owners.extend(owners::slabs(&self.contexts, &self.bill));
+        owners.extend(owners::of_process());
+        owners.retain(|owner| owner.bytes > 0);
+        owners.sort_by_key(|owner| std::cmp::Reverse(owner.bytes));
+        let took = self.memory.iter().map(|report| report.took).max().unwrap_or_default();
+        Ok((owners, took))
     }
 
     /// Counting ends, and with it the threads.

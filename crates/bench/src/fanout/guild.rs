@@ -6,13 +6,17 @@
 //!             are attaching, and from the guild's jobs, which it limits.
 //! Not here    the store: a commit is done when it begins.
 
-use super::{Report, partition::ToPartitionThread, workload::Said};
+use super::{
+    Report,
+    partition::{MemoryReport, ToPartitionThread},
+    workload::Said,
+};
 use crate::sched::thread_cpu;
 use anyhow::{Context, Result, bail};
 use guildhall_guild::{Actor, Command, Guild, Job, JobDone, Outcome, Output, Reply};
 use guildhall_guild_protocol::{RelayStreams, ToGuild, ToRelay};
 use guildhall_net::SystemClock;
-use guildhall_stdx::Now;
+use guildhall_stdx::{Now, heap::Sample};
 use std::{
     sync::mpsc::{Receiver, RecvTimeoutError, Sender},
     time::{Duration, Instant},
@@ -26,6 +30,8 @@ pub enum ToGuildThread {
     Relay(ToGuild),
     /// A job has finished, with the CPU time that it used.
     JobDone(JobDone, Duration),
+    /// Report memory by owner.
+    Memory,
     /// Counting begins.
     Begin,
     /// Counting ends: tell, and end.
@@ -135,6 +141,11 @@ impl GuildThread {
                 self.counted.jobs += 1;
                 self.counted.jobs_cpu += cpu;
                 self.work(None, |guild, now| guild.handle_job_done(now, done))
+            }
+            ToGuildThread::Memory => {
+                let started = Instant::now();
+                let held = self.guild.memory(Sample::LARGE).to_vec();
+                Ok(self.reports.send(Report::Memory(MemoryReport { held, took: started.elapsed() }))?)
             }
             ToGuildThread::Begin | ToGuildThread::End => Ok(()),
         }

@@ -16,7 +16,7 @@ use anyhow::{Context, Result};
 use guildhall_guild_protocol::{RelayMessage, ToRelay};
 use guildhall_net::SystemClock;
 use guildhall_partition::{Account, ConnParams, Delivery, Output, Partition};
-use guildhall_stdx::{Now, Rng, SlotKey};
+use guildhall_stdx::{Now, Rng, SlotKey, heap::Held};
 use std::{
     collections::{HashMap, VecDeque},
     ops::Range,
@@ -58,8 +58,26 @@ pub enum ToPartitionThread {
     HeartbeatAll,
     /// Counting begins.
     Begin,
+    /// A block of events ends: report CPU time and deliveries so far.
+    Mark,
+    /// Report memory by owner.
+    Memory,
     /// Counting ends: tell, and end.
     End,
+}
+
+/// CPU time and deliveries of a partition's thread so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Mark {
+    pub cpu: Duration,
+    pub deliveries: u64,
+}
+
+/// Memory of a partition by owner, and how long the estimate took.
+#[derive(Clone, Debug)]
+pub struct MemoryReport {
+    pub held: Vec<Held>,
+    pub took: Duration,
 }
 
 /// Counters of a partition's thread.
@@ -245,6 +263,18 @@ impl PartitionThread {
                 self.counted = PartitionReport::default();
                 let dispatches = self.partition.counters().dispatches_total;
                 self.begun = Some(Begun { cpu: thread_cpu(), dispatches, bytes: self.link.bytes });
+            }
+            ToPartitionThread::Mark => {
+                let deliveries = self.partition.counters().dispatches_total;
+                self.ends.reports.send(Report::Mark(Mark { cpu: thread_cpu(), deliveries }))?;
+            }
+            ToPartitionThread::Memory => {
+                let started = Instant::now();
+                let mut held = self.partition.memory();
+                let took = started.elapsed();
+                // The bench's own share: what its clients are known by.
+                held.push(Held::new("bench", self.conns.capacity() * size_of::<SlotKey>(), self.conns.len()));
+                self.ends.reports.send(Report::Memory(MemoryReport { held, took }))?;
             }
             ToPartitionThread::End => {
                 let begun = self.begun.context("counting ends that did not begin")?;
