@@ -18,6 +18,7 @@ mod history;
 mod loop_account;
 pub mod report;
 mod switch;
+#[expect(clippy::disallowed_types, reason = "instants are arguments: their clock is above the line")]
 mod trace;
 
 pub use bandwidth::{Sent, SentRow};

@@ -36,7 +36,7 @@ pub(crate) struct CommandRequest {
     /// Messages that were loaded for it so far.
     pub(crate) loads_count: u8,
     /// None: its request has no trace.
-    pub(crate) trace: Option<CommandTrace>,
+    pub(crate) trace: Option<Box<CommandTrace>>,
 }
 
 /// Object to create if it does not exist.

@@ -40,13 +40,13 @@ pub(crate) struct CommandTrace {
 
 impl CommandTrace {
     /// Of the current request, if it has a trace. The first command of a request ends its validation.
-    pub(crate) fn of_request() -> Option<Self> {
+    pub(crate) fn of_request() -> Option<Box<Self>> {
         let request = CURRENT.try_with(TraceHandle::clone).ok()?;
         let sent_at = Instant::now();
         if request.ends_validation() {
             request.leaf("validate", (request.began(), sent_at), Vec::new());
         }
-        Some(Self { request, sent_at })
+        Some(Box::new(Self { request, sent_at }))
     }
 
     /// The guild begins with the command.

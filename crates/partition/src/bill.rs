@@ -142,7 +142,7 @@ impl Shared {
         // A congruential sequence: no fixed rhythm, so that a client that reconnects in one is not always sampled.
         let draw = self.draws.fetch_add(1, Relaxed).wrapping_mul(6_364_136_223_846_793_005) >> 32;
         let count = self.taps_count.load(Relaxed);
-        let is_due = count < CONNECTIONS_MIN || count < CONNECTIONS_MAX && draw % self.one_in == 0;
+        let is_due = count < CONNECTIONS_MIN || count < CONNECTIONS_MAX && draw.is_multiple_of(self.one_in);
         if is_due {
             self.taps_count.fetch_add(1, Relaxed);
         }

@@ -53,7 +53,7 @@ impl Partition {
 impl RelayEntry {
     fn memory(&self, sample: Sample) -> [Held; 2] {
         let of_log = |log: &Rc<SharedLog>| heap::counted::<SharedLog>() + log.heap_bytes(sample.split(self.logs.len()));
-        let logged: usize = self.logs.iter().map(|log| log.len()).sum();
+        let logged: usize = self.logs.iter().map(|log| log.entries_count()).sum();
         let relay = size_of::<Self>() + self.relay.heap_bytes(sample) + self.newest.heap_bytes(sample);
         [Held::new("relays", relay, 1), Held::new("shared_logs", sample.of_vec(&self.logs, of_log), logged)]
     }

@@ -160,7 +160,7 @@ impl SharedLog {
 
     /// Number of entries.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn entries_count(&self) -> usize {
         self.0.borrow().entries.len()
     }
 

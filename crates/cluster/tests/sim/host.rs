@@ -148,6 +148,10 @@ impl Guild {
         }
     }
 
+    fn has_relay(&self, relay: RelayId, epoch: u32) -> bool {
+        self.relays.get(&relay).is_some_and(|subscriber| subscriber.epoch == epoch)
+    }
+
     fn restart(&mut self, guild_id: GuildId, relay: RelayId, unit: &mut Unit) {
         let Some(subscriber) = self.relays.get_mut(&relay) else { return };
         subscriber.is_cut = false;
@@ -169,16 +173,10 @@ impl Guild {
                     self.send(guild_id, relay, snapshot(guild_id, self.len, self.last), unit);
                 }
             },
-            ToGuild::Unsubscribe { relay, epoch } => {
-                if self.relays.get(&relay).is_some_and(|subscriber| subscriber.epoch == epoch) {
-                    self.relays.remove(&relay);
-                }
+            ToGuild::Unsubscribe { relay, epoch } if self.has_relay(relay, epoch) => {
+                self.relays.remove(&relay);
             }
-            ToGuild::Resync { relay, epoch } => {
-                if self.relays.get(&relay).is_some_and(|subscriber| subscriber.epoch == epoch) {
-                    self.restart(guild_id, relay, unit);
-                }
-            }
+            ToGuild::Resync { relay, epoch } if self.has_relay(relay, epoch) => self.restart(guild_id, relay, unit),
             ToGuild::Attach { session, .. } => {
                 self.send(guild_id, session.relay, RelayMessage::Attached { session, view: None }, unit);
             }
@@ -357,10 +355,10 @@ impl Host {
             // The relay may begin again with the same epoch, and must not get what was meant for it before.
             self.units.iter_mut().for_each(|unit| unit.relay.retain(|output| output.relay != relay));
         }
-        self.to_guild(now, sink, &message);
+        self.pass_to_guild(now, sink, &message);
     }
 
-    fn to_guild(&mut self, now: u64, sink: &mut impl Sink, message: &ToGuild) {
+    fn pass_to_guild(&mut self, now: u64, sink: &mut impl Sink, message: &ToGuild) {
         if let State::Live(guild) = &mut self.state {
             let mut unit = Unit::default();
             guild.relay(self.guild_id, message, &mut unit);
@@ -425,7 +423,7 @@ impl Host {
             }
             Input::Relay(message) if is_live => {
                 self.streams.handle(&message);
-                self.to_guild(now, sink, &message);
+                self.pass_to_guild(now, sink, &message);
             }
             Input::Relay(message) => {
                 self.streams.handle(&message);
@@ -452,7 +450,7 @@ impl Host {
                 let message = ToGuild::Subscribe { relay, epoch };
                 self.streams.handle(&message);
                 self.streams.lost(relay);
-                self.to_guild(now, sink, &message);
+                self.pass_to_guild(now, sink, &message);
             }
             Input::Release | Input::ForgetRelays(_) => unreachable!("the worker handles them"),
         }

@@ -16,6 +16,7 @@ const SEEDS: u64 = 200;
 /// Within which an injected fault must be noticed.
 const SABOTAGED_SEEDS: u64 = 100;
 
+#[expect(clippy::disallowed_methods, reason = "the number of seeds is chosen where the test is started")]
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().map_or(default, |text| text.parse().expect("a number"))
 }

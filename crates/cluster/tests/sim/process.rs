@@ -238,7 +238,6 @@ impl Process {
             timer_at: None,
             is_slow,
         };
-        core.sabotage_machine(&mut process.machine);
         process.with(core, |machine, now| machine.set_serving(now, true));
         core.soon(slot, Event::WatchBegins);
         core.soon(slot, Event::Keeper(0));
@@ -316,7 +315,7 @@ impl Process {
                 };
                 core.kv_call(self.slot, call, KV_ANSWER_MS_MAX, Waiter::Owner(guild_id, op));
             }
-            Output::ToGuild { guild_id, origin, input } => self.to_guild(core, now, guild_id, origin, input),
+            Output::ToGuild { guild_id, origin, input } => self.pass_to_guild(core, now, guild_id, origin, input),
             Output::ToRelay(message) => {
                 let (guild_id, relay) = (message.guild_id, message.relay);
                 let from = core.sender.unwrap_or(NodeNumber(u8::MAX));
@@ -352,7 +351,7 @@ impl Process {
         }
     }
 
-    fn to_guild(&mut self, core: &mut Core, now: Instant, guild_id: GuildId, origin: Origin, input: GuildInput) {
+    fn pass_to_guild(&mut self, core: &mut Core, now: Instant, guild_id: GuildId, origin: Origin, input: GuildInput) {
         let posted = match &input {
             GuildInput::Command { request, .. } => {
                 if self.try_post(core, guild_id, Input::Command(origin, *request)).is_err() {
@@ -504,7 +503,7 @@ impl Process {
             return self.push_relay(core, guild_id, ToGuild::Unsubscribe { relay: id, epoch: relay.epoch });
         }
         self.last_epoch += 1;
-        let relay = Relay::new(guild_id, id, self.last_epoch, 1 + core.rng.below(2) as usize);
+        let relay = Relay::new(id, self.last_epoch, 1 + core.rng.below(2) as usize);
         let messages = relay.subscribe();
         self.relays.insert((guild_id, id), relay);
         messages.into_iter().for_each(|message| self.push_relay(core, guild_id, message));

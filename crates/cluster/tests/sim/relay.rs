@@ -3,14 +3,12 @@
 use crate::host::{attach, read_snapshot};
 use guildhall_cluster::RequestId;
 use guildhall_guild_protocol::{Payload, RelayId, RelayMessage, SessionKey, ToGuild, ToRelay};
-use guildhall_model::GuildId;
 use guildhall_stdx::Instant;
 
 /// A gap that no snapshot has ended is reported again after this.
 const RESYNC_AGAIN_MS: u64 = 1_000;
 
 pub struct Relay {
-    pub guild_id: GuildId,
     pub id: RelayId,
     pub epoch: u32,
     seq: u64,
@@ -31,8 +29,8 @@ pub enum Learned {
 }
 
 impl Relay {
-    pub fn new(guild_id: GuildId, id: RelayId, epoch: u32, sessions: usize) -> Self {
-        Self { guild_id, id, epoch, seq: 0, gap_told_at: None, len: None, attached: vec![false; sessions] }
+    pub fn new(id: RelayId, epoch: u32, sessions: usize) -> Self {
+        Self { id, epoch, seq: 0, gap_told_at: None, len: None, attached: vec![false; sessions] }
     }
 
     /// The messages with which it begins.

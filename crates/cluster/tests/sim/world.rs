@@ -7,7 +7,7 @@ use crate::{
     stores::{Key, Kv, KvOp, KvResult, Stored, Value},
 };
 use bytes::Bytes;
-use guildhall_cluster::{Cluster, Incarnation, LeaseTimes, NodeNumber, NodeRecord, NodeState, Origin, RequestId};
+use guildhall_cluster::{Incarnation, LeaseTimes, NodeNumber, NodeRecord, NodeState, Origin, RequestId};
 use guildhall_guild_protocol::RelayId;
 use guildhall_model::GuildId;
 use guildhall_stdx::Rng;
@@ -40,8 +40,6 @@ pub enum InjectedFault {
     NoReset,
     /// All streams between two nodes have one number.
     StreamReused,
-    /// A relay whose guild's owner was asked for again is not reset, whatever the answer.
-    Forgetful,
     /// A node carries out requests that it turns away.
     Twice,
     /// Guilds send events before they are committed.
@@ -151,7 +149,6 @@ pub struct Summary {
     pub snapshots: u64,
     pub crashes: u64,
     pub pauses: u64,
-    pub rejoins: u64,
     pub digest: u64,
 }
 
@@ -193,8 +190,6 @@ impl Core {
     pub fn any_guild(&mut self) -> Option<GuildId> {
         self.rng.pick(&self.guilds).copied()
     }
-
-    pub fn sabotage_machine(&self, _machine: &mut Cluster) {}
 
     // ── requests ─────────────────────────────────────────────────────────────────────────────────
 
@@ -484,7 +479,7 @@ impl World {
         }
         let count = guilds.len() * self.slots.len();
         let last = self.core.requests.values().rev().take(count);
-        if let Some(request) = last.filter(|request| request.answer != Some(true)).last() {
+        if let Some(request) = last.filter(|request| request.answer != Some(true)).next_back() {
             return Err(format!("{} does not serve slot {} at the end", request.guild_id, request.of.0));
         }
         Ok(self.core.summary)

@@ -76,7 +76,7 @@ fn fields(mut bytes: &[u8]) -> Vec<(u64, Field<'_>)> {
     found
 }
 
-fn inner<'a>(bytes: &'a [u8], wanted: u64) -> Vec<&'a [u8]> {
+fn inner(bytes: &[u8], wanted: u64) -> Vec<&[u8]> {
     let of = fields(bytes).into_iter().filter_map(move |(number, field)| match field {
         Field::Bytes(bytes) if number == wanted => Some(bytes),
         _ => None,
