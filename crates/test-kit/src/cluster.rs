@@ -307,6 +307,14 @@ impl TestCluster {
         self.connect_to(0, params)
     }
 
+    /// As `connect`; the client records every byte from the first on.
+    pub fn connect_recorded(&mut self, params: ClientParams) -> ClientId {
+        let socket = self.accept(0, params.conn);
+        let mut client = TestClient::new(params, socket).with_dictionary(self.dictionary(params));
+        client.record_wire();
+        self.insert_client(client)
+    }
+
     /// As `connect`, to partition `index`.
     pub fn connect_to(&mut self, index: usize, params: ClientParams) -> ClientId {
         let socket = self.accept(index, params.conn);

@@ -478,8 +478,8 @@ impl World {
             self.check_rest("after the last commands")?;
         }
         let count = guilds.len() * self.slots.len();
-        let last = self.core.requests.values().rev().take(count);
-        if let Some(request) = last.filter(|request| request.answer != Some(true)).next_back() {
+        let mut last = self.core.requests.values().rev().take(count);
+        if let Some(request) = last.rfind(|request| request.answer != Some(true)) {
             return Err(format!("{} does not serve slot {} at the end", request.guild_id, request.of.0));
         }
         Ok(self.core.summary)

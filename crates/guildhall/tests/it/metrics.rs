@@ -170,8 +170,9 @@ fn the_numbers_are_what_clients_did() {
     expect(&last, "connection_closes_total{by=\"client\",code=\"1000\"}", 1);
     expect(&last, "connection_closes_total{by=\"server\",code=\"1000\"}", 0);
     expect(&last, "connections_aborted_total", 1);
-    // Message types, dispatch types and routes have series once they occurred: as many as there are, whatever clients do.
-    let by_type = ["_loop_handling_", "_sent_frame", "_rest_request_"];
+    // Message types, dispatch types, routes and owners of memory have series once they occurred: as many as there are,
+    // whatever clients do.
+    let by_type = ["_loop_handling_", "_sent_frame", "_rest_request_", "_memory_owner_", "_bill_"];
     let is_by_type = |name: &str| by_type.iter().any(|family| name.contains(family));
     let others = |series: &Series| series.keys().filter(|name| !is_by_type(name)).count();
     assert_eq!(others(&before), others(&last), "what clients do makes no new series");

@@ -125,8 +125,11 @@ fn a_node_that_lost_its_database_ends() {
     assert_eq!(Http::new(addr, "").get("/readyz").unwrap().status, 200);
     // As another node would, after the lock was lost with its connection.
     server.sql(&database, "SELECT guildhall_claim_1(0)");
-    server
-        .sql(&database, "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2");
+    server.sql(
+        &database,
+        "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 \
+            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+    );
     let code = wait_for("the end of the node", || node.has_ended());
     assert_eq!(code, Some(1));
     let log: Vec<Value> = log.iter().collect();

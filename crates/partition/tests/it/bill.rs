@@ -4,7 +4,6 @@ use crate::fixture::*;
 use guildhall_accounting::report::BilledWays;
 use guildhall_codec::{ContextParams, ContextPool, Encoding, StreamCompressor, StreamDecompressor};
 use guildhall_partition::{Bill, Compression, StreamCodec};
-use guildhall_shared_match::ZSTD_WINDOW_LOG;
 use guildhall_stdx::Rng;
 use guildhall_test_kit::{ClientId, ClientParams, TestCluster, identify_payload};
 use guildhall_ws_proto::{Decoder, Event, FrameHeader, Limits, Opcode, Role};
@@ -12,6 +11,8 @@ use std::ops::AddAssign as _;
 
 const SHARED: StreamCodec = StreamCodec::SharedMatch { history_bytes_max: 4 << 20, check_one_in: None };
 const BYTES_MAX: usize = 1 << 24;
+/// Streams may choose a smaller window.
+const WINDOW_LOG_MAX: u32 = 27;
 
 fn framed(payload: usize) -> u64 {
     (FrameHeader::new(Opcode::Binary, payload).len() + payload) as u64
@@ -25,7 +26,7 @@ fn received(cluster: &mut TestCluster, client: ClientId) -> Vec<(Vec<u8>, u64)> 
     let mut stream = match compression {
         Compression::None => None,
         Compression::Zlib => Some(StreamDecompressor::zlib().unwrap()),
-        Compression::Zstd => Some(StreamDecompressor::zstd(ZSTD_WINDOW_LOG).unwrap()),
+        Compression::Zstd => Some(StreamDecompressor::zstd(WINDOW_LOG_MAX).unwrap()),
         other => panic!("{other:?}"),
     };
     let mut decoder = Decoder::new(Role::Client, Limits { message_bytes_max: u32::MAX });
@@ -84,8 +85,7 @@ fn b1_a_seeded_run_costs_what_reference_compressors_say() {
         ClientParams::new(Encoding::Json, Compression::Zstd),
     ];
     let clients = kinds.map(|params| {
-        let client = cluster.connect(params);
-        cluster.client(client).record_wire();
+        let client = cluster.connect_recorded(params);
         cluster.client(client).identify(identify_payload(&pro().username, Some(FULL)));
         cluster.run_until_idle();
         client
