@@ -86,7 +86,7 @@ test("bandwidth: shares by dispatch type, sorted by another column", async () =>
   // The bill: what zlib-stream would have cost, of the bytes without compression.
   await page.getByText("estimated from", { exact: false }).waitFor();
   await page.getByText("the CPU budget ended the sample of 1.").waitFor();
-  assert.match(await page.locator('.table tr[data-id="MESSAGE_CREATE"] td:nth-child(9)').textContent(), /^33(\.\d)? %$/);
+  assert.match(await page.locator('.table tr[data-id="MESSAGE_CREATE"] td:nth-child(10)').textContent(), /^33(\.\d)? %$/);
   await page.getByRole("button", { name: "Dispatches/s" }).click();
   await page.locator("th[aria-sort=descending]", { hasText: "Dispatches/s" }).waitFor();
   assert.equal(await page.locator(".table tbody tr").first().getAttribute("data-id"), "PRESENCE_UPDATE");
