@@ -10,7 +10,7 @@ import tempfile
 import time
 import unittest
 
-from house import ROOT, citations, comments, crates, names, runbook, stages, supply
+from house import ROOT, citations, comments, crates, names, runbook, series, stages, supply
 
 TABLE = """## The map
 | crate | idea |
@@ -52,6 +52,20 @@ class Links(unittest.TestCase):
             self.assertEqual(problems("[a](page.md#no-heading)"), ["page.md has no heading #no-heading"])
             self.assertEqual(problems("[a](#three)"), ["this page has no heading #three"])
             self.assertEqual(problems("[a](other.md#one)"), ["the link to other.md leads nowhere"])
+
+
+class Series(unittest.TestCase):
+    PAGE = "## Metrics\n\n| series (`guildhall_…`) | meaning |\n|---|---|\n| `sent_total{why}`, `now` | x |\n| `took_seconds` | x |\n\nEnd"
+
+    def problems(self, text):
+        return [f"{number}: {problem}" for _, number, problem in series.problems(self.PAGE, [(series.PAGE, text)])]
+
+    def test_a_series_of_the_table_may_be_read(self):
+        self.assertEqual(self.problems("rate(guildhall_sent_total[1m])\nguildhall_took_seconds_bucket guildhall_now"), [])
+
+    def test_a_renamed_series_is_named_with_its_line(self):
+        wanted = "2: guildhall_told_total is not in the table of series of docs/operations/reference.md"
+        self.assertEqual(self.problems("guildhall_now\nsum(guildhall_told_total)"), [wanted])
 
 
 class Runbook(unittest.TestCase):

@@ -275,7 +275,7 @@ COMPRESSION = {
                     " / sum(rate(guildhall_shared_match_messages_total{@}[~]))",
                     legend,
                 )
-                for part, legend in (("fallbacks", "another parse than the first"), ("late", "no shared parse"))
+                for part, legend in (("retries", "another parse than the first"), ("evicted", "no shared parse"))
             ),
         ),
         Panel(
