@@ -8,7 +8,7 @@ use crate::{
     parse::prices::{DeflatePrices, Prices, ZstdPrices},
     parse::selection::{Groups, NewParse},
     search::dictionary::Dictionary,
-    search::finder::SearchLimits,
+    search::finder::{SIMILAR_MAX, SearchLimits},
     search::standalone::ResolvedSequence,
     stream::envelope::Head,
     stream::references::{Offsets, References},
@@ -72,7 +72,7 @@ impl Format for Zstd {
         explicit_bits: 26,
         is_lazy: false,
         enough_bytes: usize::MAX,
-        similar_max: 1,
+        similar_max: SIMILAR_MAX,
         parents_max: PARENTS_MAX,
         reach: 0,
     };
@@ -145,7 +145,7 @@ impl Format for Deflate {
         explicit_bits: 24,
         is_lazy: false,
         enough_bytes: usize::MAX,
-        similar_max: 2,
+        similar_max: SIMILAR_MAX,
         parents_max: PARENTS_MAX,
         reach: 0,
     };

@@ -19,7 +19,7 @@ use crate::{
     parse::cache::EntryParses,
     parse::dictionary_parses::DictionaryParses,
     parse::prices::{DeflatePrices, ZstdPrices},
-    parse::selection::{NewParse, ParseSelector, Parsers, Probes, Target, groups_max, shrink},
+    parse::selection::{NewParse, ParseSelector, Parsers, Probes, Target, shrink},
     search::dictionary::{BODY_BYTES_MAX as DICTIONARY_BODY_BYTES_MAX, Dictionary, DictionaryPrefix},
     search::finder::{MatchFinder, SearchTask, Similar},
     search::standalone::{ResolvedSequence, StandaloneMatcher},
@@ -337,7 +337,7 @@ impl Matcher {
         state.number(seq, position);
         let probes = std::mem::take(&mut self.parses[index].probes);
         let searched = std::mem::take(&mut self.parses[index].searched);
-        let groups_max = groups_max(self.parses[index].audience);
+        let audience = self.parses[index].audience;
         let ParseSet { dictionary, groups } = F::groups(&mut self.parses[index], with_dictionary);
         let dictionary = dictionary.map(|dictionary| (dictionary, dictionary.distance(position)));
         let dictionary_distance = dictionary.map_or(0, |(_, distance)| distance);
@@ -349,7 +349,7 @@ impl Matcher {
             body,
             probes: &probes,
             searched: &searched,
-            groups_max,
+            audience,
             dictionary,
             limits: F::FAST.with(effort, window),
             effort,

@@ -38,6 +38,11 @@ const GROUP_PARSES_MAX: usize = 4;
 const PROBES_MAX: usize = 12;
 /// Of these, the newest of the same name, which come first.
 const NAMED_PROBES: usize = 3;
+/// From so many recipients on, they are also told apart by the newest bodies of the same name that they were sent in
+/// other domains. With fewer, the searches for these groups would cost more than they save.
+const OWN_AUDIENCE_MIN: u32 = 257;
+/// Of these recipients, one group with bodies of other domains for so many.
+const RECIPIENTS_PER_OWN_GROUP: u32 = 16;
 /// Groups with bodies of other domains in which a connection is looked for.
 const OWN_TRIED_MAX: usize = 8;
 
@@ -90,7 +95,7 @@ pub struct Group<P> {
 pub type Groups<P> = Vec<Group<P>>;
 
 /// Most groups that are kept of a body for so many recipients.
-pub fn groups_max(audience: u32) -> usize {
+fn groups_max(audience: u32) -> usize {
     GROUPS_MAX + audience as usize / RECIPIENTS_PER_GROUP
 }
 
@@ -149,7 +154,8 @@ pub struct ParseSelector<'a> {
     pub body: &'a HistoryEntry,
     pub probes: &'a Probes,
     pub searched: &'a SearchDomains,
-    pub groups_max: usize,
+    /// An estimate of how many connections are sent the body.
+    pub audience: u32,
     /// And how far before the body it begins.
     pub dictionary: Option<(&'a Dictionary, u32)>,
     pub limits: SearchLimits,
@@ -178,7 +184,7 @@ impl ParseSelector<'_> {
             let key = PastKey { window: self.target.cursor.window, had: 0, own: None };
             let encoded = make(Similar::default(), Allowed::Nothing);
             resolve(&encoded).expect("what refers to itself alone misses nothing");
-            groups.truncate(self.groups_max + COMMON_GROUPS);
+            groups.truncate(groups_max(self.audience) + COMMON_GROUPS);
             groups.push(Group { key, parses: SmallVec::new(), common: Some(encoded) });
             let last = groups.last().and_then(|group| group.common.as_ref());
             return last.expect("just pushed");
@@ -212,9 +218,13 @@ impl ParseSelector<'_> {
     fn join<P>(&self, groups: &mut Groups<P>, had: u16) -> Option<usize> {
         let window = self.target.cursor.window;
         let has_named = had & ((1 << self.probes.named_count) - 1) != 0;
-        let wants_own = !has_named || self.effort < Effort::Optimal;
+        let groups_max = groups_max(self.audience);
+        let own_groups_max = match self.effort {
+            Effort::Optimal if has_named => self.own_groups_max(),
+            _ => groups_max,
+        };
         let is_alike = |key: &PastKey| key.window == window && key.had == had;
-        if wants_own {
+        if own_groups_max > 0 {
             let own = self.own(had);
             let count = |own: &Similar| own.iter().flatten().count();
             // One of other bodies does as well, if there are as many.
@@ -224,18 +234,25 @@ impl ParseSelector<'_> {
             if let Some((index, _)) = with_own.find(|(_, other)| serves(*other)) {
                 return Some(index);
             }
-            if groups.len() < self.groups_max {
+            if groups.len() < own_groups_max {
                 let key = PastKey { window, had, own: Some(own) };
                 groups.push(Group { key, parses: SmallVec::new(), common: None });
                 return Some(groups.len() - 1);
             }
         }
         let found = groups.iter().position(|group| is_alike(&group.key) && group.key.own.is_none());
-        if found.is_none() && groups.len() < self.groups_max + COMMON_GROUPS {
+        if found.is_none() && groups.len() < groups_max + COMMON_GROUPS {
             groups.push(Group { key: PastKey { window, had, own: None }, parses: SmallVec::new(), common: None });
             return Some(groups.len() - 1);
         }
         found
+    }
+
+    /// Most groups with bodies of other domains, of recipients that have a body of the same name in the event's own.
+    fn own_groups_max(&self) -> usize {
+        let is_large = self.audience >= OWN_AUDIENCE_MIN;
+        let wanted = (self.audience / RECIPIENTS_PER_OWN_GROUP) as usize;
+        if is_large { wanted.min(groups_max(self.audience)) } else { 0 }
     }
 
     /// How far back a body is on the connection, if it is within reach.
