@@ -1,6 +1,7 @@
-// Plants three troubles in a demo and finds each with the dashboard alone; prints what was clicked and how long it took.
+// Plants three troubles in a demo and finds each with the dashboard alone; prints what was clicked and how long it took, and fails where an answer
+// is below the fold.
 //
-//   GUILDHALL=…/guildhall node troubles.js [SECONDS]     default: 200 seconds of normal traffic before the third trouble
+//   GUILDHALL=…/guildhall node troubles.js [SECONDS [FOLDER]]     default: 200 seconds of normal traffic before the third trouble, no pictures
 //
 // 1 a guild in which a script changes a channel's topic in a loop · 2 a client that does not read · 3 MESSAGE_CREATE
 // becomes about twice as large.
@@ -10,7 +11,7 @@ import { connect } from "node:net";
 import { Node } from "./test/node.js";
 import { closeBrowser, until, visit } from "./test/support.js";
 
-const [seconds = "200"] = process.argv.slice(2);
+const [seconds = "200", folder] = process.argv.slice(2);
 const pause = (ms) => new Promise((resume) => setTimeout(resume, ms));
 const node = await Node.start({ rate: 0, settings: ["limits.write_stall_ms=300000"] });
 const began = Date.now();
@@ -31,6 +32,14 @@ let size = 200;
 const loops = [loop(100, () => rest(demo.bot_token, "POST", `/channels/${demo.channel_ids[0]}/messages`, { content: "words ".repeat(size / 6) }))];
 for (let index = 0; index < 8; index++) await node.connect();
 
+/** Text of what an operator reads: it has to be in the window without scrolling. */
+async function read(locator) {
+  await locator.waitFor();
+  const { y, height } = await locator.boundingBox();
+  assert.ok(y >= 0 && y + height <= locator.page().viewportSize().height, `"${await locator.textContent()}" is below the fold: it ends at ${Math.round(y + height)}`);
+  return locator.textContent();
+}
+
 /** Does the steps of one task, and says how long it took. */
 async function task(name, work) {
   const page = await visit(node, { key: demo.admin_key });
@@ -43,6 +52,7 @@ async function task(name, work) {
   };
   const found = await work(page, step);
   console.log(`\n${name}\n  ${steps.join("\n  ")}\n  found: ${found.trim().replaceAll(/\s+/g, " ")}\n  ${steps.length - 1} clicks or looks, ${((Date.now() - start) / 1_000).toFixed(1)} s`);
+  if (folder) await page.screenshot({ path: `${folder}/trouble-${name[0]}.png` });
   assert.deepEqual(page.complaints, []);
   await page.context().close();
 }
@@ -56,14 +66,12 @@ await pause(10_000);
 await task("1 · A guild with an expensive command loop", async (page, step) => {
   await step("clicks Guilds: the sentence on top names the loudest guild", async () => {
     await page.getByRole("navigation").getByRole("link", { name: "Guilds" }).click();
-    await page.locator(".answer", { hasText: "The loudest guild is Tea house" }).waitFor();
+    await read(page.locator(".answer", { hasText: "The loudest guild is Tea house" }));
   });
   await step("clicks its name", () => page.locator(".answer a").first().click());
   return step("reads the sentence on top, and how often each message comes", async () => {
-    await page.locator(".answer", { hasText: "of this guild’s time" }).waitFor();
-    const command = page.locator(".bars li", { hasText: "update channel" });
-    await command.waitFor();
-    return `${await page.locator(".answer").textContent()} · ${await command.textContent()}`;
+    const answer = await read(page.locator(".answer", { hasText: "of this guild’s time" }));
+    return `${answer} · ${await read(page.locator(".bars li", { hasText: "update channel" }))}`;
   });
 });
 
@@ -80,13 +88,10 @@ await task("2 · A client that does not read", async (page, step) => {
   await step("clicks Sessions: the sentence on top says that one is behind", async () => {
     await page.getByRole("navigation").getByRole("link", { name: "Sessions" }).click();
     await page.waitForFunction(() => /1 session is behind/.test(document.querySelector(".answer")?.textContent ?? ""), undefined, { timeout: 240_000 });
+    await read(page.locator(".answer"));
   });
   await step("clicks the first row: the table is sorted by backlog", () => page.locator(".table tbody a").first().click());
-  return step("reads the sentence on top", async () => {
-    const answer = page.locator(".answer", { hasText: "does not read" });
-    await answer.waitFor();
-    return answer.textContent();
-  });
+  return step("reads the sentence on top", () => read(page.locator(".answer", { hasText: "does not read" })));
 });
 deaf.destroy();
 
@@ -96,11 +101,13 @@ size *= 4;
 await pause(70_000);
 await task("3 · A dispatch type that has become twice as large", async (page, step) => {
   await step("reads the findings on the overview, and clicks Bandwidth in one", async () => {
-    await page.locator(".findings li", { hasText: "MESSAGE_CREATE has grown" }).getByRole("link").click();
+    const finding = page.locator(".findings li", { hasText: "MESSAGE_CREATE has grown" });
+    await read(finding);
+    await finding.getByRole("link").click();
   });
   return step("reads the sentence on top, and the marked row of the table", async () => {
     await page.locator(".table tr[data-id=MESSAGE_CREATE]", { hasText: "▲" }).waitFor();
-    return page.locator(".grown").textContent();
+    return read(page.locator(".grown"));
   });
 });
 isEnding = true;

@@ -12,31 +12,40 @@ export interface Line { label: string; values: (number | null)[]; dashed?: boole
 const COLORS = ["#2f5fe0", "#d9822b", "#1a9e75", "#b04fc4", "#c2303a", "#7a869a"];
 export const colorOf = (index: number): string => COLORS[Math.min(index, COLORS.length - 1)]!;
 
-/** More colours for dispatch types: apart from the series' own, and 3 : 1 against both backgrounds. */
+/** More colours, for what has a colour by its name: apart from the series' own, and 3 : 1 against both backgrounds. */
 const MORE = ["#0f86a8", "#d6498f", "#7d8a1c", "#9a6a3f", "#7a5bd6"];
-/** Colours of the types that commonly have the largest shares; those that are seldom large together may share a hue. */
-const OF_TYPE: Record<string, string> = {
-  MESSAGE_CREATE: COLORS[0]!, PRESENCE_UPDATE: COLORS[1]!, GUILD_MEMBER_LIST_UPDATE: COLORS[2]!, TYPING_START: COLORS[3]!, GUILD_CREATE: COLORS[4]!,
-  READY: MORE[0]!, PASSIVE_UPDATE_V2: MORE[1]!, PASSIVE_UPDATE_V1: MORE[1]!, VOICE_STATE_UPDATE: MORE[2]!, MESSAGE_UPDATE: MORE[3]!, MESSAGE_REACTION_ADD: MORE[4]!, GUILD_MEMBERS_CHUNK: MORE[2]!, GUILD_MEMBER_UPDATE: MORE[3]!, control: COLORS[5]!,
+/** Grey is for what is no type of its own. */
+export const GREY = COLORS[5]!;
+/** Colours of what commonly has the largest shares, from `NAMED`; names that are seldom large together may share one. */
+const NAMED = [...COLORS.slice(0, 5), ...MORE];
+const OF_NAME: Record<string, number> = {
+  // Dispatch types.
+  MESSAGE_CREATE: 0, PRESENCE_UPDATE: 1, GUILD_MEMBER_LIST_UPDATE: 2, TYPING_START: 3, GUILD_CREATE: 4, READY: 5, PASSIVE_UPDATE_V1: 6, PASSIVE_UPDATE_V2: 6, VOICE_STATE_UPDATE: 7, GUILD_MEMBERS_CHUNK: 7,
+  MESSAGE_UPDATE: 8, GUILD_MEMBER_UPDATE: 8, CHANNEL_UPDATE: 8, MESSAGE_REACTION_ADD: 9, READY_SUPPLEMENTAL: 9,
+  // Message types of a guild.
+  create_message: 0, begin_commit: 1, committed: 2, start_typing: 3, relay_attach: 4, update_channel: 4, timer: 5, relay_subscribe: 5, relay_presence: 6, relay_voice: 7, edit_message: 8, read_members: 8, add_reaction: 9, job_done: 9,
+  // Loops.
+  partition: 0, guild_worker: 1, rest: 2, guild_job: 3,
 };
 
-/** A dispatch type has the same colour on every page and node; grey is for what is not a type. */
+/** A dispatch type, a message type and a loop has the same colour on every page and node, whichever others are shown with it. */
 export function colorFor(name: string): string {
-  const own = OF_TYPE[name];
-  if (own) return own;
+  if (name === "control" || name === "other") return GREY;
+  const own = OF_NAME[name];
+  if (own !== undefined) return NAMED[own]!;
   let hash = 0;
   for (const char of name) hash = (hash * 31 + char.charCodeAt(0)) >>> 0;
-  return MORE[hash % MORE.length]!;
+  return NAMED[hash % NAMED.length]!;
 }
 
-/** The six largest; of more than six the five largest, and the others become one. */
+/** The six largest, each in its own colour; of more than six the five largest, and the others become one. */
 export function largest(lines: readonly { key: string; values: (number | null)[] }[], label: (key: string) => string = (key) => key): Line[] {
   const own = lines.length > 6 ? 5 : 6;
-  const shown = lines.slice(0, own).map(({ key, values }) => ({ label: label(key), values }));
+  const shown = lines.slice(0, own).map(({ key, values }): Line => ({ label: label(key), values, color: colorFor(key) }));
   const rest = lines.slice(own);
   if (rest.length === 0) return shown;
   const values = rest[0]!.values.map((_, index) => rest.reduce<number | null>((sum, { values }) => (values[index] === null || values[index] === undefined ? sum : (sum ?? 0) + values[index]!), null));
-  return [...shown, { label: `${rest.length} others`, values }];
+  return [...shown, { label: `${rest.length} others`, values, color: GREY }];
 }
 
 interface Props {
@@ -47,6 +56,8 @@ interface Props {
   lines: readonly Line[];
   format: (value: number) => Shown;
   stacked?: boolean;
+  /** As wide as the page. */
+  wide?: boolean;
   height?: number;
   limit?: { value: number; label: string } | undefined;
   /** Counts up when there is something new. */
@@ -57,9 +68,24 @@ interface Props {
 
 const css = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const FONT = "12px system-ui, sans-serif";
-const LABEL_WIDTH = 164;
+/** Pixels for a value beside a name, with its mark. */
+const VALUE_WIDTH = 92;
 /** Narrower charts have their names below. */
 const NARROW = 420;
+
+/** Steps between times on an axis. */
+const SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600];
+const measured = document.createElement("canvas").getContext("2d")!;
+/** Pixels for the names beside the lines: the longest one fits, unless less than half of the chart would be left. */
+function labelWidth(lines: readonly Line[], width: number): number {
+  measured.font = FONT;
+  return Math.min(width / 2 - 40, VALUE_WIDTH + Math.max(...lines.map(({ label }) => measured.measureText(label).width)));
+}
+/** Pixels for the texts of an axis. */
+function axisSize(_: uPlot, values: readonly string[] | null): number {
+  measured.font = FONT;
+  return 14 + Math.max(20, ...(values ?? []).map((text) => measured.measureText(text ?? "").width));
+}
 
 function data({ at, lines, stacked }: Props): uPlot.AlignedData {
   if (!stacked) return [at as number[], ...lines.map((line) => line.values)];
@@ -96,7 +122,7 @@ export function Chart(props: Props) {
     const options: uPlot.Options = {
       width: box.clientWidth,
       height,
-      padding: [10, hasLabels ? LABEL_WIDTH : 12, 0, 0],
+      padding: [10, hasLabels ? labelWidth(lines, box.clientWidth) : 28, 0, 0],
       legend: { show: false },
       cursor: { sync: { key: "page" }, drag: { x: true, y: false, setScale: false }, points: { show: !stacked, size: 6 } },
       scales: {
@@ -104,8 +130,8 @@ export function Chart(props: Props) {
         y: { range: (_, __, max) => { const limit = current.current.limit?.value ?? 0; const top = Math.max(max ?? 0, 0); return [0, (limit > 0 && limit < top * 3 ? Math.max(top, limit) : top) * 1.1 || 1]; } },
       },
       axes: [
-        { stroke: css("--text-2"), font: FONT, grid, ticks: { show: false }, size: 28, space: 64, values: (_, splits) => splits.map((value) => (at.length && (at.at(-1)! - at[0]!) > 900 ? clockTime(value * 1000).slice(0, 5) : clockTime(value * 1000))) },
-        { stroke: css("--text-2"), font: FONT, grid, ticks: { show: false }, size: 74, space: 36, values: (_, splits) => splits.map((value) => (value === 0 ? "0" : shownUnit(value))) },
+        { stroke: css("--text-2"), font: FONT, grid, ticks: { show: false }, size: 28, space: 60, incrs: SECONDS, values: (_, splits) => splits.map((value) => (at.length && (at.at(-1)! - at[0]!) > 900 ? clockTime(value * 1000).slice(0, 5) : clockTime(value * 1000))) },
+        { stroke: css("--text-2"), font: FONT, grid, ticks: { show: false }, size: axisSize, space: 36, values: (_, splits) => splits.map((value) => (value === 0 ? "0" : shownUnit(value))) },
       ],
       series: [{}, ...lines.map((_, index): uPlot.Series => ({
         stroke: color(index),
@@ -143,7 +169,7 @@ export function Chart(props: Props) {
 
   const rows = isTable.value ? tableRows(at, lines) : [];
   return (
-    <figure class="chart" aria-label={title}>
+    <figure class={`chart ${props.wide ? "wide" : ""}`} aria-label={title}>
       <figcaption>
         <div>
           <h2>{title}</h2>
@@ -233,7 +259,7 @@ function labels(self: uPlot, { lines, limit, format, stacked }: Props, order: (i
       const last = values.findLast((value) => value !== null && value !== undefined);
       const value = last === undefined || last === null ? "–" : join(format(last));
       const left = bbox.left + bbox.width + 18 * ratio;
-      const room = (LABEL_WIDTH - 26) * ratio - ctx.measureText(value).width;
+      const room = ctx.canvas.width - left - 4 * ratio - ctx.measureText(` ${value}`).width;
       const shown = fit(ctx, name, room);
       ctx.fillText(shown, left, y);
       ctx.fillStyle = css("--text");
@@ -269,6 +295,6 @@ function tell(self: uPlot, tip: HTMLDivElement | null, { lines, format }: Props)
   head.textContent = clockTime(self.data[0][idx]! * 1000);
   tip.replaceChildren(head, ...rows);
   tip.hidden = false;
-  const x = left + 74;
+  const x = left + self.bbox.left / devicePixelRatio;
   tip.style.left = `${x > self.width - 200 ? Math.max(0, x - 210) : x}px`;
 }

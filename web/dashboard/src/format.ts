@@ -4,13 +4,17 @@ const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const precise = new Intl.NumberFormat("en", { maximumFractionDigits: 6 });
 const digits = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
 
+/** Formats as it prints; tables have thousands of such values. */
+const isSmall = (value: number): boolean => Number.isInteger(value) && value >= 0 && value < 1_000;
+
 /** Three significant digits, with thousands separators. */
 export function number(value: number): string {
   if (!Number.isFinite(value)) return "–";
+  if (isSmall(value)) return String(value);
   return Math.abs(value) >= 100 ? whole.format(value) : digits.format(value);
 }
 
-export const exact = (value: number): string => (Number.isFinite(value) ? precise.format(value) : "no value");
+export const exact = (value: number): string => (isSmall(value) ? String(value) : Number.isFinite(value) ? precise.format(value) : "no value");
 
 /** A value and its unit, apart. */
 export type Shown = readonly [text: string, unit: string];

@@ -1,11 +1,11 @@
-// Parts of every page: tiles, values, times, bars, tables, dialogs, and the states of a page that has nothing to show.
+// Parts of every page: tiles, values, times, bars, dialogs, and the states of a page that has nothing to show.
 
 import { signal, useSignal } from "@preact/signals";
-import type { ComponentChildren, VNode } from "preact";
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
 import { Refused } from "./api.ts";
 import { colorOf } from "./chart.tsx";
-import { ago, exact, exactTime, join, number, type Shown } from "./format.ts";
+import { ago, exact, exactTime, join, type Shown } from "./format.ts";
 
 /** The browser's clock, every second. */
 export const now = signal(Date.now());
@@ -90,109 +90,6 @@ export function Id({ id }: { id: string }) {
     setTimeout(() => { isCopied.value = false; }, 1_500);
   };
   return <span class="id"><code>{id}</code><button class="quiet" onClick={(event) => { event.stopPropagation(); void copy(); }} aria-label={`Copy ${id}`}>{isCopied.value ? "Copied" : "Copy"}</button></span>;
-}
-
-export interface Column<Row> {
-  key: string;
-  label: string;
-  /** What is sorted by; text columns sort by text. */
-  value: (row: Row) => number | string;
-  show?: (row: Row) => ComponentChildren;
-  /** Right-aligned. */
-  isNumber?: boolean;
-  width: string;
-}
-
-interface TableProps<Row> {
-  label: string;
-  rows: readonly Row[];
-  columns: readonly Column<Row>[];
-  id: (row: Row) => string;
-  open?: (row: Row) => void;
-  sort: { key: string; isDescending: boolean };
-  onSort: (sort: { key: string; isDescending: boolean }) => void;
-  empty: string;
-  height?: number;
-}
-
-const ROW = 32;
-/** The rows in view are drawn again when these many have passed, not at each event of the scroll bar. */
-const STEP = 4;
-
-/**
- * A table that draws the rows in view. Arrow keys move, Enter opens. Scrolling changes only the rows that come into view: the others are the
- * same virtual nodes as before, and a row that comes takes the elements of one that goes.
- */
-export function Table<Row>({ label, rows, columns, id, open, sort, onSort, empty, height = 480 }: TableProps<Row>) {
-  const box = useRef<HTMLDivElement>(null);
-  const top = useSignal(0);
-  const focused = useSignal(-1);
-  const column = columns.find((each) => each.key === sort.key) ?? columns[0]!;
-  const sorted = useMemo(() => [...rows].sort((a, b) => {
-    const [x, y] = [column.value(a), column.value(b)];
-    const order = typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y));
-    return (sort.isDescending ? -order : order) || (id(a) < id(b) ? -1 : 1);
-  }), [rows, sort.key, sort.isDescending]);
-  const shown = Math.ceil(height / ROW) + 5 * STEP;
-  const first = Math.max(0, Math.min(top.value - 2 * STEP, sorted.length - shown));
-  const last = Math.min(sorted.length, first + shown);
-  const drawn = useMemo(() => new Map<number, { row: VNode; tabIndex: number }>(), [sorted, columns]);
-  for (const index of drawn.keys()) if (index < first || index >= last) drawn.delete(index);
-  const draw = (index: number): VNode => {
-    const tabIndex = index === Math.max(0, focused.value) || (focused.value < first && index === first) ? 0 : -1;
-    const before = drawn.get(index);
-    if (before?.tabIndex === tabIndex) return before.row;
-    const value = sorted[index]!;
-    const row = (
-      <tr key={index % shown} data-index={index} data-id={id(value)} aria-rowindex={index + 2} class={open ? "opens" : ""} tabIndex={tabIndex} onFocus={() => { focused.value = index; }} onClick={open && (() => open(value))}>
-        {columns.map((each) => <td key={each.key} class={each.isNumber ? "n" : ""}>{each.show ? each.show(value) : number(each.value(value) as number)}</td>)}
-      </tr>
-    );
-    drawn.set(index, { row, tabIndex });
-    return row;
-  };
-  const move = (to: number) => {
-    const index = Math.max(0, Math.min(sorted.length - 1, to));
-    focused.value = index;
-    const view = box.current!;
-    const y = index * ROW;
-    if (y < view.scrollTop) view.scrollTop = y;
-    else if (y + ROW > view.scrollTop + view.clientHeight - ROW) view.scrollTop = y + 2 * ROW - view.clientHeight;
-  };
-  useEffect(() => {
-    const active = document.activeElement as HTMLElement | null;
-    if (focused.value < 0 || !active || !box.current?.contains(active)) return;
-    const row = box.current.querySelector<HTMLElement>(`tr[data-index="${focused.value}"]`);
-    if (row) row.focus({ preventScroll: true });
-    // Its row has scrolled away, and its elements are another row's by now.
-    else if (active.tagName === "TR") active.blur();
-  });
-  const onKey = (event: KeyboardEvent) => {
-    const page = Math.floor(height / ROW) - 2;
-    const steps: Record<string, number> = { ArrowDown: focused.value + 1, ArrowUp: focused.value - 1, PageDown: focused.value + page, PageUp: focused.value - page, Home: 0, End: sorted.length - 1 };
-    if (event.key in steps && sorted.length > 0) {
-      event.preventDefault();
-      move(steps[event.key]!);
-    } else if (event.key === "Enter" && open && (event.target as HTMLElement).tagName === "TR") open(sorted[focused.value]!);
-  };
-  return (
-    <div class="table" ref={box} style={{ maxHeight: `${height}px` }} onScroll={(event) => { top.value = Math.floor(event.currentTarget.scrollTop / ROW / STEP) * STEP; }} onKeyDown={onKey} tabIndex={sorted.length > 0 ? undefined : 0} role="region" aria-label={label}>
-      <table aria-rowcount={sorted.length + 1} style={{ minWidth: `${columns.reduce((sum, each) => sum + Number.parseInt(each.width), 0)}px` }}>
-        <colgroup>{columns.map((each) => <col key={each.key} style={{ width: each.width }} />)}</colgroup>
-        <thead><tr>{columns.map((each) => (
-          <th key={each.key} scope="col" class={each.isNumber ? "n" : ""} aria-sort={sort.key === each.key ? (sort.isDescending ? "descending" : "ascending") : undefined}>
-            <button onClick={() => onSort({ key: each.key, isDescending: sort.key === each.key ? !sort.isDescending : each.isNumber ?? false })}>{each.label}{sort.key === each.key ? (sort.isDescending ? " ↓" : " ↑") : ""}</button>
-          </th>
-        ))}</tr></thead>
-        <tbody>
-          {first > 0 && <tr class="space" style={{ height: `${first * ROW}px` }} aria-hidden="true"><td colSpan={columns.length} /></tr>}
-          {Array.from({ length: last - first }, (_, offset) => draw(first + offset))}
-          {last < sorted.length && <tr class="space" style={{ height: `${(sorted.length - last) * ROW}px` }} aria-hidden="true"><td colSpan={columns.length} /></tr>}
-        </tbody>
-      </table>
-      {sorted.length === 0 && <p class="nothing">{empty}</p>}
-    </div>
-  );
 }
 
 export interface Question { title: string; text: string; action: string; isDangerous?: boolean; act: () => Promise<string> }

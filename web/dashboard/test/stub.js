@@ -25,7 +25,7 @@ const bill = (seconds) => {
   const types = DISPATCHES.map(([name, rate, bytes, ratio]) => ({ name, sample: ways(Math.round(seconds * rate / 10), bytes, ratio), estimate: ways(Math.round(seconds * rate * 40), bytes, ratio) }));
   return { one_in: 1_000, sessions: 13, sessions_total: 15, sessions_dropped_total: 1, cpu_ns_total: Math.round(seconds * 6e6), sample: sumOf(types.map(({ sample }) => sample)), estimate: sumOf(types.map(({ estimate }) => estimate)), types };
 };
-const KINDS = [["create message", 4, 90_000], ["update presence", 30, 9_000], ["typing", 8, 5_000], ["attach relay", 1, 60_000], ["read members", 1, 700_000]];
+const KINDS = [["create_message", 4, 90_000], ["relay_presence", 30, 9_000], ["start_typing", 8, 5_000], ["relay_attach", 1, 60_000], ["read_members", 1, 700_000]];
 const DISPATCHES = [["MESSAGE_CREATE", 120, 780, 0.28], ["PRESENCE_UPDATE", 1400, 310, 0.12], ["TYPING_START", 700, 190, 0.16], ["GUILD_MEMBER_LIST_UPDATE", 60, 1500, 0.2], ["READY", 0.5, 90_000, 0.18], ["control", 80, 40, 1]];
 
 export class Stub {

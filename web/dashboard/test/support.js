@@ -1,5 +1,7 @@
 // Support: pages of the dashboard, logged in or not.
 
+import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import { browserFor } from "../../test-page.mjs";
 
 export { overflow, until } from "../../test-page.mjs";
@@ -7,9 +9,21 @@ export { overflow, until } from "../../test-page.mjs";
 const { openBrowser, newPage, closeBrowser, violations } = browserFor(import.meta.url, { viewport: { width: 1440, height: 900 } });
 export { closeBrowser, openBrowser, violations };
 
+const DIST = fileURLToPath(new URL("../dist/", import.meta.url));
+/** With PAGE=dist the files of a page come from dist/, in case the binary was built before them; policy and headers are the node's. */
+async function fromDist(route) {
+  const name = new URL(route.request().url()).pathname.slice("/dashboard/".length) || "index.html";
+  const path = DIST + name;
+  if (!existsSync(path)) return route.continue();
+  const { headers } = await fetch(route.request().url().replace(/assets.*/, ""));
+  const type = { html: "text/html; charset=utf-8", js: "text/javascript", css: "text/css" }[name.split(".").at(-1)];
+  return route.fulfill({ path, headers: { "content-security-policy": headers.get("content-security-policy") ?? "", "content-type": type } });
+}
+
 /** A page of the dashboard; logged in unless `key` is null. What the console says is kept in `page.complaints`. */
 export async function visit(node, { path = "overview", key, ...options } = {}) {
   const page = await newPage(options);
+  if (process.env.PAGE === "dist") await page.route(/\/dashboard\/(assets\/.*)?$/, fromDist);
   await page.goto(`${node.origin}/dashboard/#/${path}`);
   await page.getByLabel("Admin key").waitFor();
   // The first request says that nobody is logged in.

@@ -2,33 +2,35 @@
 
 import { signal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
-import { Chart, colorFor, colorOf, largest } from "../chart.tsx";
+import { Chart, colorFor, largest } from "../chart.tsx";
 import { useFeed } from "../feed.ts";
 import { GROWTH_SERIES, growth } from "../growth.ts";
 import { byteRate, bytes, duration, exact, join, number, percent, perSecond } from "../format.ts";
 import { rate, useReport } from "../report.ts";
 import type { BandwidthReport, Bill, BilledType, DispatchType } from "../types.ts";
-import { Bars, Fault, Skeleton, Table, type Column } from "../ui.tsx";
+import { Table, type Column } from "../table.tsx";
+import { Bars, Fault, Skeleton } from "../ui.tsx";
 
 interface Row { name: string; count: number; raw: number; wire: number; ratio: number; bytesShare: number; countShare: number; compressS: number; wireTotal: number; grown: number; billed: BilledType | undefined }
 
 /** Bytes in a codec of the bytes without compression; 0 where there is no sample. */
 const billed = (row: Row, of: "zlib_bytes_total" | "zstd_bytes_total"): number => (row.billed && row.billed.sample.count_total > 0 ? row.billed.estimate[of] / Math.max(1, row.billed.estimate.plain_bytes_total) : 0);
-const showBilled = (row: Row, of: "zlib_bytes_total" | "zstd_bytes_total") => { const share = billed(row, of); return share > 0 ? <span title={`estimate: ${exact(row.billed!.estimate[of])} B since the start`}>{join(percent(share))}</span> : "–"; };
+const showBilled = (row: Row, of: "zlib_bytes_total" | "zstd_bytes_total"): string => { const share = billed(row, of); return share > 0 ? join(percent(share)) : "–"; };
+const billedTitle = (row: Row, of: "zlib_bytes_total" | "zstd_bytes_total"): string | undefined => (billed(row, of) > 0 ? `estimate: ${exact(row.billed!.estimate[of])} B since the start` : undefined);
 
 const COLUMNS: Column<Row>[] = [
-  { key: "name", label: "Dispatch type", width: "248px", value: (row) => row.name, show: (row) => row.name },
-  { key: "wire", label: "Sent/s", width: "96px", isNumber: true, value: (row) => row.wire, show: (row) => <span title={`${exact(row.wireTotal)} B since the start`}>{join(byteRate(row.wire))}</span> },
-  { key: "bytesShare", label: "Of bytes", width: "80px", isNumber: true, value: (row) => row.bytesShare, show: (row) => join(percent(row.bytesShare)) },
-  { key: "countShare", label: "Of dispatches", width: "104px", isNumber: true, value: (row) => row.countShare, show: (row) => join(percent(row.countShare)) },
-  { key: "count", label: "Dispatches/s", width: "104px", isNumber: true, value: (row) => row.count },
-  { key: "size", label: "Bytes each", width: "96px", isNumber: true, value: (row) => (row.count > 0 ? row.wire / row.count : 0), show: (row) => (row.count > 0 ? join(bytes(row.wire / row.count)) : "–") },
-  { key: "grown", label: "Size now : before", width: "120px", isNumber: true, value: (row) => row.grown || 0, show: (row) => (Number.isFinite(row.grown) ? <span class={row.grown >= GROWN ? "warn" : ""} title="Mean bytes before compression: the last minute against the time before it">{row.grown >= GROWN ? "▲ " : ""}{number(row.grown)} ×</span> : "–") },
-  { key: "raw", label: "Uncompressed/s", width: "120px", isNumber: true, value: (row) => row.raw, show: (row) => join(byteRate(row.raw)) },
-  { key: "ratio", label: "Ratio", width: "72px", isNumber: true, value: (row) => row.ratio || 0, show: (row) => (Number.isFinite(row.ratio) ? join(percent(row.ratio)) : "–") },
-  { key: "zlib", label: "As zlib", width: "80px", isNumber: true, value: (row) => billed(row, "zlib_bytes_total"), show: (row) => showBilled(row, "zlib_bytes_total") },
-  { key: "zstd", label: "As zstd", width: "80px", isNumber: true, value: (row) => billed(row, "zstd_bytes_total"), show: (row) => showBilled(row, "zstd_bytes_total") },
-  { key: "compress", label: "Compress each", width: "112px", isNumber: true, value: (row) => row.compressS || 0, show: (row) => (Number.isFinite(row.compressS) ? <span title="mean of a sample">{join(duration(row.compressS))}</span> : "–") },
+  { key: "name", label: "Dispatch type", width: 216, value: (row) => row.name },
+  { key: "wire", label: "Sent/s", width: 84, isNumber: true, value: (row) => row.wire, show: (row) => join(byteRate(row.wire)), title: (row) => `${exact(row.wireTotal)} B since the start` },
+  { key: "bytesShare", label: "Of bytes", width: 72, isNumber: true, value: (row) => row.bytesShare, show: (row) => join(percent(row.bytesShare)) },
+  { key: "countShare", label: "Of dispatches", width: 96, isNumber: true, value: (row) => row.countShare, show: (row) => join(percent(row.countShare)) },
+  { key: "count", label: "Dispatches/s", width: 92, isNumber: true, value: (row) => row.count },
+  { key: "size", label: "Bytes each", width: 80, isNumber: true, value: (row) => (row.count > 0 ? row.wire / row.count : 0), show: (row) => (row.count > 0 ? join(bytes(row.wire / row.count)) : "–") },
+  { key: "grown", label: "Size now : before", width: 116, isNumber: true, value: (row) => row.grown || 0, show: (row) => (row.grown >= GROWN ? { text: `▲ ${number(row.grown)} ×`, look: "warn" } : Number.isFinite(row.grown) ? `${number(row.grown)} ×` : "–"), title: () => "Mean bytes before compression: the last minute against the time before it" },
+  { key: "raw", label: "Uncompressed/s", width: 108, isNumber: true, value: (row) => row.raw, show: (row) => join(byteRate(row.raw)) },
+  { key: "ratio", label: "Ratio", width: 64, isNumber: true, value: (row) => row.ratio || 0, show: (row) => (Number.isFinite(row.ratio) ? join(percent(row.ratio)) : "–") },
+  { key: "zlib", label: "As zlib", width: 64, isNumber: true, value: (row) => billed(row, "zlib_bytes_total"), show: (row) => showBilled(row, "zlib_bytes_total"), title: (row) => billedTitle(row, "zlib_bytes_total") },
+  { key: "zstd", label: "As zstd", width: 64, isNumber: true, value: (row) => billed(row, "zstd_bytes_total"), show: (row) => showBilled(row, "zstd_bytes_total"), title: (row) => billedTitle(row, "zstd_bytes_total") },
+  { key: "compress", label: "Compress each", width: 100, isNumber: true, value: (row) => row.compressS || 0, show: (row) => (Number.isFinite(row.compressS) ? join(duration(row.compressS)) : "–"), title: () => "mean of a sample" },
 ];
 const sort = signal({ key: "wire", isDescending: true });
 /** A type that is as much larger than before is pointed at. */
@@ -88,15 +90,17 @@ export function Bandwidth() {
         : <>No dispatch was sent in the last seconds.</>}</p>
       {[...sizes.values()].filter(({ before, now }) => now >= before * GROWN).map(({ name, before, now }) => <p key={name} class="grown"><b class="warn">▲ {name}</b> has grown from {join(bytes(before))} to {join(bytes(now))} each, before compression: {number(now / before)} × in the last minute.</p>)}
       <div class="charts">
-        <Bars title="Share of bytes by dispatch type" says="Bytes on the wire in the last seconds; the share of dispatches is on the right." format={percent} empty="Nothing is sent: a client that connects receives at least READY." rows={rows.filter((row) => row.wire > 0).slice(0, 10).map((row) => ({ label: row.name, value: row.bytesShare, color: colorFor(row.name), note: `of bytes, ${join(percent(row.countShare))} of dispatches` }))} />
-        <Chart title="Trend by dispatch type" says="Bytes on the wire per second." at={feed.series.at} lines={largest(feed.by("sent_frame_wire_bytes", "event")).map((line) => ({ ...line, color: line.label.endsWith(" others") ? colorOf(5) : colorFor(line.label) }))} stacked format={byteRate} changed={feed.changed.value} isLoaded={feed.isLoaded.value} height={260} />
-        <Bars title="Ratio by codec and encoding" says="Wire bytes of uncompressed bytes in the last seconds: shorter is better." format={percent} empty="Nothing was sent in the last seconds." rows={[...ways].filter(([, way]) => way.raw > 0).sort((a, b) => b[1].wire - a[1].wire).map(([label, way]) => ({ label, value: way.wire / way.raw, note: `${join(bytes(way.wire))}`, color: "#2f5fe0" }))} />
-        <Bars title="The bandwidth bill" says={bill ? billSays(bill) : undefined} format={bytes} empty="No connection is sampled yet: codec.bill_one_in decides how many are." rows={bill ? [
-          { label: "Uncompressed", value: bill.estimate.plain_bytes_total, color: "#7a869a" },
-          { label: "zlib-stream", value: bill.estimate.zlib_bytes_total, color: "#d9822b" },
-          { label: "zstd-stream, tuned", value: bill.estimate.zstd_bytes_total, color: "#1a9e75" },
-          { label: "As sent", value: bill.estimate.wire_bytes_total, color: "#2f5fe0" },
-        ].map((row) => ({ ...row, note: join(percent(row.value / Math.max(1, bill.estimate.plain_bytes_total))) })) : []} />
+        <Bars title="Share of bytes by dispatch type" says="Bytes on the wire in the last seconds; in grey, the share of dispatches." format={percent} empty="Nothing is sent: a client that connects receives at least READY." rows={rows.filter((row) => row.wire > 0).slice(0, 10).map((row) => ({ label: row.name, value: row.bytesShare, color: colorFor(row.name), note: join(percent(row.countShare)) }))} />
+        <div class="column">
+          <Bars title="The bandwidth bill" says={bill ? billSays(bill) : undefined} format={bytes} empty="No connection is sampled yet: codec.bill_one_in decides how many are." rows={bill ? [
+            { label: "Uncompressed", value: bill.estimate.plain_bytes_total, color: "#7a869a" },
+            { label: "zlib-stream", value: bill.estimate.zlib_bytes_total, color: "#d9822b" },
+            { label: "zstd-stream, tuned", value: bill.estimate.zstd_bytes_total, color: "#1a9e75" },
+            { label: "As sent", value: bill.estimate.wire_bytes_total, color: "#2f5fe0" },
+          ].map((row) => ({ ...row, note: join(percent(row.value / Math.max(1, bill.estimate.plain_bytes_total))) })) : []} />
+          <Bars title="Ratio by codec and encoding" says="Wire bytes of uncompressed bytes in the last seconds: shorter is better." format={percent} empty="Nothing was sent in the last seconds." rows={[...ways].filter(([, way]) => way.raw > 0).sort((a, b) => b[1].wire - a[1].wire).map(([label, way]) => ({ label, value: way.wire / way.raw, note: `${join(bytes(way.wire))}`, color: "#2f5fe0" }))} />
+        </div>
+        <Chart wide title="Trend by dispatch type" says="Bytes on the wire per second." at={feed.series.at} lines={largest(feed.by("sent_frame_wire_bytes", "event"))} stacked format={byteRate} changed={feed.changed.value} isLoaded={feed.isLoaded.value} height={260} />
       </div>
       <Table label="Dispatch types" rows={rows} columns={COLUMNS} id={(row) => row.name} sort={sort.value} onSort={(next) => { sort.value = next; }} empty="No dispatch was sent yet." height={520} />
       <p class="says">In all {join(perSecond(rows.reduce((sum, row) => sum + row.count, 0)))} dispatches.</p>

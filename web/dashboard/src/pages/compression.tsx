@@ -6,15 +6,16 @@ import { useFeed } from "../feed.ts";
 import { bytes, count, exact, join, number, percent, perSecond } from "../format.ts";
 import { rate, rateOf, useReport } from "../report.ts";
 import type { CompressionReport, ContextKind } from "../types.ts";
-import { Fault, Skeleton, Table, Tile, type Column } from "../ui.tsx";
+import { Table, type Column } from "../table.tsx";
+import { Fault, Skeleton, Tile } from "../ui.tsx";
 
 const COLUMNS: Column<ContextKind>[] = [
-  { key: "kind", label: "Kind", width: "128px", value: (row) => row.kind, show: (row) => row.kind.replace("_", ", ") },
-  { key: "used", label: "In use", width: "72px", isNumber: true, value: (row) => row.used, show: (row) => exact(row.used) },
-  { key: "slot", label: "Bytes each", width: "92px", isNumber: true, value: (row) => row.slot_bytes, show: (row) => join(bytes(row.slot_bytes)) },
-  { key: "resident", label: "Resident", width: "88px", isNumber: true, value: (row) => row.resident_bytes, show: (row) => <span title={`${exact(row.resident_bytes)} B`}>{join(bytes(row.resident_bytes))}</span> },
-  { key: "opened", label: "Handed out", width: "92px", isNumber: true, value: (row) => row.opened_total, show: (row) => exact(row.opened_total) },
-  { key: "refused", label: "Refused", width: "76px", isNumber: true, value: (row) => row.refused_total, show: (row) => <span class={row.refused_total > 0 ? "warn" : ""}>{exact(row.refused_total)}{row.refused_total > 0 ? " ▲" : ""}</span> },
+  { key: "kind", label: "Kind", width: 104, value: (row) => row.kind, show: (row) => row.kind.replace("_", ", ") },
+  { key: "used", label: "In use", width: 60, isNumber: true, value: (row) => row.used, show: (row) => exact(row.used) },
+  { key: "slot", label: "Bytes each", width: 78, isNumber: true, value: (row) => row.slot_bytes, show: (row) => join(bytes(row.slot_bytes)) },
+  { key: "resident", label: "Resident", width: 80, isNumber: true, value: (row) => row.resident_bytes, show: (row) => join(bytes(row.resident_bytes)), title: (row) => `${exact(row.resident_bytes)} B` },
+  { key: "opened", label: "Handed out", width: 84, isNumber: true, value: (row) => row.opened_total, show: (row) => exact(row.opened_total) },
+  { key: "refused", label: "Refused", width: 70, isNumber: true, value: (row) => row.refused_total, show: (row) => (row.refused_total > 0 ? { text: `${exact(row.refused_total)} ▲`, look: "warn" } : exact(row.refused_total)) },
 ];
 const sort = signal({ key: "resident", isDescending: true });
 

@@ -6,7 +6,8 @@ import { Chart, largest } from "../chart.tsx";
 import { byteRate, bytes, count, duration, exact, join, number, percent, perSecond, words } from "../format.ts";
 import { rate, rateOf, Track, useReport } from "../report.ts";
 import type { Guild, GuildReport, GuildsReport, Relay } from "../types.ts";
-import { Bars, Fault, Id, Skeleton, Table, Tile, type Column } from "../ui.tsx";
+import { Table, type Column } from "../table.tsx";
+import { Bars, Fault, Id, Skeleton, Tile } from "../ui.tsx";
 import { searchFor } from "./sessions.tsx";
 
 /** Rows that the node is asked for. */
@@ -20,17 +21,17 @@ interface Row { guild: Guild; busy: number; events: number; deliveries: number; 
 const known = (value: number): number => (Number.isNaN(value) ? 0 : value);
 
 const COLUMNS: Column<Row>[] = [
-  { key: "name", label: "Guild", width: "200px", value: ({ guild }) => guild.name || guild.id, show: ({ guild }) => <a href={`#/guilds/${guild.id}`} tabIndex={-1} title={guild.id}>{guild.name || guild.id}</a> },
-  { key: "busy", label: "Busy", width: "88px", isNumber: true, value: (row) => row.busy, show: (row) => <span title={`${exact(row.busy)} cores; ${join(duration(row.guild.busy_ns_total / 1e9))} since it was loaded`}>{join(percent(row.busy))}</span> },
-  { key: "events", label: "Events/s", width: "88px", isNumber: true, value: (row) => row.events, show: (row) => <span title={`${exact(row.guild.events_total)} in all`}>{number(row.events)}</span> },
-  { key: "deliveries", label: "Deliveries/s", width: "104px", isNumber: true, value: (row) => row.deliveries, show: (row) => <span title={`${exact(row.guild.deliveries_total)} in all`}>{number(row.deliveries)}</span> },
-  { key: "bytes", label: "Bytes/s", width: "96px", isNumber: true, value: (row) => row.bytes, show: (row) => <span title={`${exact(row.guild.bytes_total)} B in all, before compression`}>{join(byteRate(row.bytes))}</span> },
-  { key: "members", label: "Members", width: "88px", isNumber: true, value: ({ guild }) => guild.members, show: ({ guild }) => exact(guild.members) },
-  { key: "active", label: "Active", width: "80px", isNumber: true, value: ({ guild }) => guild.sessions_active, show: ({ guild }) => exact(guild.sessions_active) },
-  { key: "passive", label: "Passive", width: "80px", isNumber: true, value: ({ guild }) => guild.sessions_passive, show: ({ guild }) => exact(guild.sessions_passive) },
-  { key: "relays", label: "Relays", width: "72px", isNumber: true, value: ({ guild }) => guild.relays },
-  { key: "mailbox", label: "Mailbox", width: "80px", isNumber: true, value: ({ guild }) => guild.mailbox },
-  { key: "worker", label: "Worker", width: "72px", isNumber: true, value: ({ guild }) => guild.worker },
+  { key: "name", label: "Guild", width: 200, isLink: true, value: ({ guild }) => guild.name || guild.id, show: ({ guild }) => ({ text: guild.name || guild.id, href: `#/guilds/${guild.id}` }), title: ({ guild }) => guild.id },
+  { key: "busy", label: "Busy", width: 88, isNumber: true, value: (row) => row.busy, show: (row) => join(percent(row.busy)), title: (row) => `${exact(row.busy)} cores; ${join(duration(row.guild.busy_ns_total / 1e9))} since it was loaded` },
+  { key: "events", label: "Events/s", width: 88, isNumber: true, value: (row) => row.events, title: (row) => `${exact(row.guild.events_total)} in all` },
+  { key: "deliveries", label: "Deliveries/s", width: 104, isNumber: true, value: (row) => row.deliveries, title: (row) => `${exact(row.guild.deliveries_total)} in all` },
+  { key: "bytes", label: "Bytes/s", width: 96, isNumber: true, value: (row) => row.bytes, show: (row) => join(byteRate(row.bytes)), title: (row) => `${exact(row.guild.bytes_total)} B in all, before compression` },
+  { key: "members", label: "Members", width: 88, isNumber: true, value: ({ guild }) => guild.members, show: ({ guild }) => exact(guild.members) },
+  { key: "active", label: "Active", width: 80, isNumber: true, value: ({ guild }) => guild.sessions_active, show: ({ guild }) => exact(guild.sessions_active) },
+  { key: "passive", label: "Passive", width: 80, isNumber: true, value: ({ guild }) => guild.sessions_passive, show: ({ guild }) => exact(guild.sessions_passive) },
+  { key: "relays", label: "Relays", width: 72, isNumber: true, value: ({ guild }) => guild.relays },
+  { key: "mailbox", label: "Mailbox", width: 80, isNumber: true, value: ({ guild }) => guild.mailbox },
+  { key: "worker", label: "Worker", width: 72, isNumber: true, value: ({ guild }) => guild.worker },
 ];
 
 export function Guilds() {
@@ -66,12 +67,12 @@ export function Guilds() {
 }
 
 const RELAYS: Column<{ relay: Relay; deliveries: number; bytes: number }>[] = [
-  { key: "partition", label: "Partition", width: "88px", isNumber: true, value: ({ relay }) => relay.partition },
-  { key: "index", label: "Relay", width: "72px", isNumber: true, value: ({ relay }) => relay.index },
-  { key: "active", label: "Active", width: "88px", isNumber: true, value: ({ relay }) => relay.active, show: ({ relay }) => exact(relay.active) },
-  { key: "passive", label: "Passive", width: "88px", isNumber: true, value: ({ relay }) => relay.passive, show: ({ relay }) => exact(relay.passive) },
-  { key: "deliveries", label: "Deliveries/s", width: "112px", isNumber: true, value: (row) => row.deliveries },
-  { key: "bytes", label: "Bytes/s", width: "104px", isNumber: true, value: (row) => row.bytes, show: (row) => join(byteRate(row.bytes)) },
+  { key: "partition", label: "Partition", width: 88, isNumber: true, value: ({ relay }) => relay.partition },
+  { key: "index", label: "Relay", width: 56, isNumber: true, value: ({ relay }) => relay.index },
+  { key: "active", label: "Active", width: 64, isNumber: true, value: ({ relay }) => relay.active, show: ({ relay }) => exact(relay.active) },
+  { key: "passive", label: "Passive", width: 72, isNumber: true, value: ({ relay }) => relay.passive, show: ({ relay }) => exact(relay.passive) },
+  { key: "deliveries", label: "Deliveries/s", width: 100, isNumber: true, value: (row) => row.deliveries },
+  { key: "bytes", label: "Bytes/s", width: 88, isNumber: true, value: (row) => row.bytes, show: (row) => join(byteRate(row.bytes)) },
 ];
 const relaySort = signal({ key: "partition", isDescending: false });
 
@@ -123,7 +124,7 @@ export function GuildPage({ id }: { id: string }) {
       </div>
       <div class="charts">
         <Chart title="Time by message type" says="Share of a core, collected while this page is open." at={track.at} lines={largest(lines, words)} stacked format={percent} changed={report.changed} isLoaded empty="Collecting: the first values come within seconds." height={240} />
-        <Bars title="Cost of one message" says="Mean wall time since the guild was loaded; on the right what 99 of 100 do not exceed." format={duration} empty="No message was handled yet." rows={types.filter(({ type }) => type.times.count_total > 0).sort((a, b) => b.type.times.ns_total / b.type.times.count_total - a.type.times.ns_total / a.type.times.count_total).slice(0, 9).map(({ type, perSecond }) => ({ label: words(type.name), value: type.times.ns_total / type.times.count_total / 1e9, note: `${number(perSecond)}/s, p99 ${join(duration(type.times.p99_ns / 1e9))}`, color: "#2f5fe0" }))} />
+        <Bars title="Cost of one message" says="Mean wall time since the guild was loaded; the p99 is on the right." format={duration} empty="No message was handled yet." rows={types.filter(({ type }) => type.times.count_total > 0).sort((a, b) => b.type.times.ns_total / b.type.times.count_total - a.type.times.ns_total / a.type.times.count_total).slice(0, 9).map(({ type, perSecond }) => ({ label: words(type.name), value: type.times.ns_total / type.times.count_total / 1e9, note: `${number(perSecond)}/s, p99 ${join(duration(type.times.p99_ns / 1e9))}`, color: "#2f5fe0" }))} />
         <Bars title="Events by channel" says="Since the guild was loaded." format={count} empty="No event of a channel was published yet." rows={value.channels.slice(0, 10).map(({ name, value }) => ({ label: name === "0" ? "no channel" : name, value, color: "#2f5fe0" }))} />
         <section class="card"><h2>Relays</h2><Table label="Relays" rows={relays} columns={RELAYS} id={({ relay }) => `${relay.partition}-${relay.index}`} sort={relaySort.value} onSort={(next) => { relaySort.value = next; }} empty="No relay: nobody who is connected is a member." height={300} /></section>
       </div>

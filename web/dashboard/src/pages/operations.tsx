@@ -8,13 +8,14 @@ import { useFeed } from "../feed.ts";
 import { exact, perSecond } from "../format.ts";
 import { useReport } from "../report.ts";
 import type { OperationsReport, Setting } from "../types.ts";
-import { Ago, Bars, Fault, Id, question, Skeleton, Table, tellUser, type Column } from "../ui.tsx";
+import { Table, type Column } from "../table.tsx";
+import { Ago, Bars, Fault, Id, question, Skeleton, tellUser } from "../ui.tsx";
 
 const COLUMNS: Column<Setting>[] = [
-  { key: "name", label: "Setting", width: "256px", value: (row) => row.name, show: (row) => <code>{row.name}</code> },
-  { key: "value", label: "Value", width: "240px", value: (row) => row.value, show: (row) => <code title={row.value}>{row.value || "not set"}</code> },
-  { key: "origin", label: "Source", width: "200px", value: (row) => row.origin, show: (row) => (row.origin === "default" ? <span class="quiet-text">default</span> : <b title={row.origin}>{row.origin}</b>) },
-  { key: "live", label: "A change needs", width: "120px", value: (row) => (row.is_live ? "reload" : "restart"), show: (row) => (row.is_live ? "reload" : "restart") },
+  { key: "name", label: "Setting", width: 256, value: (row) => row.name, show: (row) => ({ text: row.name, look: "code" }) },
+  { key: "value", label: "Value", width: 240, value: (row) => row.value, show: (row) => ({ text: row.value || "not set", look: "code" }), title: (row) => row.value },
+  { key: "origin", label: "Source", width: 200, value: (row) => row.origin, show: (row) => (row.origin === "default" ? { text: "default", look: "quiet-text" } : { text: row.origin, look: "strong" }), title: (row) => row.origin },
+  { key: "live", label: "A change needs", width: 120, value: (row) => (row.is_live ? "reload" : "restart") },
 ];
 const sort = signal({ key: "name", isDescending: false });
 const filter = signal("");
@@ -88,7 +89,7 @@ export function Operations() {
   const shared = { at: feed.series.at, changed: feed.changed.value, isLoaded: feed.isLoaded.value };
   return (
     <>
-      <p class="answer">{value.is_draining ? <span class="warn">▲ The node drains.</span> : <>The node takes clients.</>} {value.warnings.length > 0 ? <>Its last warning was <Ago at={value.warnings[0]!.at_ms} />.</> : <>It has logged no warning.</>} {exact(changed)} settings differ from their defaults.</p>
+      <p class="answer">{value.is_draining ? <span class="warn">▲ The node drains.</span> : <>The node takes clients.</>} {value.warnings.length > 0 ? <>Its last warning was <Ago at={value.warnings[0]!.at_ms} />.</> : <>It has logged no warning.</>} {changed === 1 ? "1 setting differs from its default" : `${exact(changed)} settings differ from their defaults`}.</p>
       {may("write")
         ? <div class="actions"><button onClick={reload}>Reload configuration</button><button class="danger" onClick={drain}>Drain and stop node</button><span class="says">Each asks first, and is written to the audit log.</span></div>
         : <p class="says">This key reads only: a key with the scope <code>write</code> can reload and drain.</p>}

@@ -10,7 +10,8 @@ import { byteRate, bytes, cores, count, counted, duration, exact, join, number, 
 import type { Feed } from "../series.ts";
 import { rate, useReport } from "../report.ts";
 import type { Loop, MessageType, Named, OverviewReport, Owner } from "../types.ts";
-import { Ago, Bars, Fault, Skeleton, Table, Tile, type Column } from "../ui.tsx";
+import { Table, type Column } from "../table.tsx";
+import { Ago, Bars, Fault, Skeleton, Tile } from "../ui.tsx";
 import { GROWN } from "./bandwidth.tsx";
 
 const SERIES = [
@@ -69,13 +70,13 @@ function findings(feed: Feed): Finding[] {
 interface TypeRow { loop: string; type: MessageType; perSecond: number; busy: number }
 
 const TYPES: Column<TypeRow>[] = [
-  { key: "name", label: "Message type or route", width: "296px", value: ({ type }) => type.name, show: ({ loop, type }) => <span title={type.name}>{loop === "rest" ? type.name : words(type.name)}</span> },
-  { key: "loop", label: "Loop", width: "112px", value: ({ loop }) => loop, show: ({ loop }) => (loop === "rest" ? "REST" : words(loop)) },
-  { key: "perSecond", label: "Handled/s", width: "88px", isNumber: true, value: (row) => row.perSecond, show: (row) => <span title={`${exact(row.type.times.count_total)} since the start`}>{number(row.perSecond)}</span> },
-  { key: "busy", label: "Time/s", width: "88px", isNumber: true, value: (row) => row.busy, show: (row) => <span title={`${join(duration(row.type.times.ns_total / 1e9))} since the start`}>{join(duration(row.busy))}</span> },
-  { key: "p50", label: "p50", width: "80px", isNumber: true, value: ({ type }) => type.times.p50_ns, show: ({ type }) => join(duration(type.times.p50_ns / 1e9)) },
-  { key: "p99", label: "p99", width: "80px", isNumber: true, value: ({ type }) => type.times.p99_ns, show: ({ type }) => join(duration(type.times.p99_ns / 1e9)) },
-  { key: "max", label: "Longest", width: "88px", isNumber: true, value: ({ type }) => type.times.max_ns, show: ({ type }) => join(duration(type.times.max_ns / 1e9)) },
+  { key: "name", label: "Message type or route", width: 296, value: ({ type }) => type.name, show: ({ loop, type }) => (loop === "rest" ? type.name : words(type.name)), title: ({ type }) => type.name },
+  { key: "loop", label: "Loop", width: 112, value: ({ loop }) => loop, show: ({ loop }) => (loop === "rest" ? "REST" : words(loop)) },
+  { key: "perSecond", label: "Handled/s", width: 88, isNumber: true, value: (row) => row.perSecond, title: (row) => `${exact(row.type.times.count_total)} since the start` },
+  { key: "busy", label: "Time/s", width: 88, isNumber: true, value: (row) => row.busy, show: (row) => join(duration(row.busy)), title: (row) => `${join(duration(row.type.times.ns_total / 1e9))} since the start` },
+  { key: "p50", label: "p50", width: 80, isNumber: true, value: ({ type }) => type.times.p50_ns, show: ({ type }) => join(duration(type.times.p50_ns / 1e9)) },
+  { key: "p99", label: "p99", width: 80, isNumber: true, value: ({ type }) => type.times.p99_ns, show: ({ type }) => join(duration(type.times.p99_ns / 1e9)) },
+  { key: "max", label: "Longest", width: 88, isNumber: true, value: ({ type }) => type.times.max_ns, show: ({ type }) => join(duration(type.times.max_ns / 1e9)) },
 ];
 const typeSort = signal({ key: "busy", isDescending: true });
 

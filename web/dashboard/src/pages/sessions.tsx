@@ -5,7 +5,8 @@ import { ask, may } from "../api.ts";
 import { bytes, byteRate, count, counted, duration, exact, join, number, percent, perSecond } from "../format.ts";
 import { rateOf, useReport } from "../report.ts";
 import type { LoggedEvent, Session, SessionReport, SessionsReport, Subscription } from "../types.ts";
-import { Fault, Id, question, Skeleton, Table, Tile, type Column } from "../ui.tsx";
+import { Table, type Column } from "../table.tsx";
+import { Fault, Id, question, Skeleton, Tile } from "../ui.tsx";
 
 type By = "user_id" | "guild_id" | "id";
 const search = signal<{ by: By; text: string; connected: string; codec: string }>({ by: "user_id", text: "", connected: "", codec: "" });
@@ -15,17 +16,17 @@ const sort = signal({ key: "backlog", isDescending: true });
 const LIMIT = 10_000;
 
 const COLUMNS: Column<Session>[] = [
-  { key: "user", label: "Account", width: "160px", value: (row) => row.username || row.user_id, show: (row) => <a href={`#/sessions/${encodeURIComponent(row.id)}`} tabIndex={-1} title={row.user_id}>{row.username || row.user_id}{row.is_bot ? " (bot)" : ""}</a> },
-  { key: "state", label: "State", width: "124px", value: (row) => (row.is_connected ? "connected" : "resumable"), show: (row) => (row.is_connected ? <span class="good">● connected</span> : <span title={row.resumable_ms === null ? "" : `for another ${join(duration(row.resumable_ms / 1000))}`}>○ resumable</span>) },
-  { key: "codec", label: "Codec", width: "144px", value: (row) => row.codec ?? "", show: (row) => row.codec ?? "–" },
-  { key: "encoding", label: "Encoding", width: "80px", value: (row) => row.encoding, show: (row) => row.encoding },
-  { key: "platform", label: "Platform", width: "88px", value: (row) => row.platform, show: (row) => row.platform || "–" },
-  { key: "guilds", label: "Guilds", width: "72px", isNumber: true, value: (row) => row.guilds, show: (row) => exact(row.guilds) },
-  { key: "seq", label: "Seq", width: "88px", isNumber: true, value: (row) => row.seq, show: (row) => exact(row.seq) },
-  { key: "backlog", label: "Backlog", width: "88px", isNumber: true, value: (row) => row.backlog_events, show: (row) => <span class={row.backlog_events > 100 ? "warn" : ""}>{exact(row.backlog_events)}{row.backlog_events > 100 ? " ▲" : ""}</span> },
-  { key: "replay", label: "Replay", width: "88px", isNumber: true, value: (row) => row.buffered_events, show: (row) => exact(row.buffered_events) },
-  { key: "replay_bytes", label: "Replay bytes", width: "104px", isNumber: true, value: (row) => row.buffered_bytes, show: (row) => <span title={`${exact(row.buffered_bytes)} B`}>{join(bytes(row.buffered_bytes))}</span> },
-  { key: "partition", label: "Partition", width: "80px", isNumber: true, value: (row) => row.partition },
+  { key: "user", label: "Account", width: 160, isLink: true, value: (row) => row.username || row.user_id, show: (row) => ({ text: `${row.username || row.user_id}${row.is_bot ? " (bot)" : ""}`, href: `#/sessions/${encodeURIComponent(row.id)}` }), title: (row) => row.user_id },
+  { key: "state", label: "State", width: 116, value: (row) => (row.is_connected ? "connected" : "resumable"), show: (row) => (row.is_connected ? { text: "● connected", look: "good" } : "○ resumable"), title: (row) => (row.resumable_ms === null ? undefined : `for another ${join(duration(row.resumable_ms / 1000))}`) },
+  { key: "codec", label: "Codec", width: 136, value: (row) => row.codec ?? "", show: (row) => row.codec ?? "–" },
+  { key: "encoding", label: "Encoding", width: 72, value: (row) => row.encoding },
+  { key: "platform", label: "Platform", width: 80, value: (row) => row.platform, show: (row) => row.platform || "–" },
+  { key: "guilds", label: "Guilds", width: 64, isNumber: true, value: (row) => row.guilds, show: (row) => exact(row.guilds) },
+  { key: "seq", label: "Seq", width: 72, isNumber: true, value: (row) => row.seq, show: (row) => exact(row.seq) },
+  { key: "backlog", label: "Backlog", width: 80, isNumber: true, value: (row) => row.backlog_events, show: (row) => (row.backlog_events > 100 ? { text: `${exact(row.backlog_events)} ▲`, look: "warn" } : exact(row.backlog_events)) },
+  { key: "replay", label: "Replay", width: 72, isNumber: true, value: (row) => row.buffered_events, show: (row) => exact(row.buffered_events) },
+  { key: "replay_bytes", label: "Replay bytes", width: 96, isNumber: true, value: (row) => row.buffered_bytes, show: (row) => join(bytes(row.buffered_bytes)), title: (row) => `${exact(row.buffered_bytes)} B` },
+  { key: "partition", label: "Partition", width: 76, isNumber: true, value: (row) => row.partition },
 ];
 
 export function Sessions() {
@@ -66,16 +67,16 @@ export function Sessions() {
 }
 
 const LOG: Column<LoggedEvent>[] = [
-  { key: "seq", label: "Seq", width: "88px", isNumber: true, value: (row) => row.seq, show: (row) => exact(row.seq) },
-  { key: "name", label: "Event", width: "240px", value: (row) => row.name, show: (row) => row.name },
-  { key: "bytes", label: "Bytes", width: "88px", isNumber: true, value: (row) => row.bytes, show: (row) => exact(row.bytes) },
-  { key: "written", label: "Written", width: "88px", value: (row) => (row.is_written ? "yes" : "no"), show: (row) => (row.is_written ? "yes" : <span class="warn">waits</span>) },
+  { key: "seq", label: "Seq", width: 88, isNumber: true, value: (row) => row.seq, show: (row) => exact(row.seq) },
+  { key: "name", label: "Event", width: 240, value: (row) => row.name },
+  { key: "bytes", label: "Bytes", width: 88, isNumber: true, value: (row) => row.bytes, show: (row) => exact(row.bytes) },
+  { key: "written", label: "Written", width: 88, value: (row) => (row.is_written ? "yes" : "no"), show: (row) => (row.is_written ? "yes" : { text: "waits", look: "warn" }) },
 ];
 const logSort = signal({ key: "seq", isDescending: true });
 const SUBSCRIPTIONS: Column<Subscription>[] = [
-  { key: "guild", label: "Guild", width: "200px", value: (row) => row.guild_id, show: (row) => <a href={`#/guilds/${row.guild_id}`}>{row.guild_id}</a> },
-  { key: "mode", label: "Receives", width: "160px", value: (row) => (row.is_active ? "every event" : "passive updates"), show: (row) => (row.is_active ? "every event" : "passive updates") },
-  { key: "membership", label: "Place", width: "96px", value: (row) => row.membership, show: (row) => row.membership },
+  { key: "guild", label: "Guild", width: 200, isLink: true, value: (row) => row.guild_id, show: (row) => ({ text: row.guild_id, href: `#/guilds/${row.guild_id}`, look: "code" }) },
+  { key: "mode", label: "Receives", width: 160, value: (row) => (row.is_active ? "every event" : "passive updates") },
+  { key: "membership", label: "Place", width: 96, value: (row) => row.membership },
 ];
 const subscriptionSort = signal({ key: "guild", isDescending: false });
 /** Accounts of sessions that were looked at: a session that is gone does not say whose it was. */
