@@ -23,7 +23,7 @@ const OF_NAME: Record<string, number> = {
   MESSAGE_CREATE: 0, PRESENCE_UPDATE: 1, GUILD_MEMBER_LIST_UPDATE: 2, TYPING_START: 3, GUILD_CREATE: 4, READY: 5, PASSIVE_UPDATE_V1: 6, PASSIVE_UPDATE_V2: 6, VOICE_STATE_UPDATE: 7, GUILD_MEMBERS_CHUNK: 7,
   MESSAGE_UPDATE: 8, GUILD_MEMBER_UPDATE: 8, CHANNEL_UPDATE: 8, MESSAGE_REACTION_ADD: 9, READY_SUPPLEMENTAL: 9,
   // Message types of a guild.
-  create_message: 0, begin_commit: 1, committed: 2, start_typing: 3, relay_attach: 4, update_channel: 4, timer: 5, relay_subscribe: 5, relay_presence: 6, relay_voice: 7, edit_message: 8, read_members: 8, add_reaction: 9, job_done: 9,
+  create_message: 0, begin_commit: 1, committed: 2, start_typing: 3, relay_attach: 4, update_channel: 4, timer: 5, relay_subscribe: 5, relay_presence: 6, relay_voice: 7, edit_message: 8, read_members: 8, loaded: 8, add_reaction: 9, job_done: 9, read_channel: 6, read_guild: 7, create: 3,
   // Loops.
   partition: 0, guild_worker: 1, rest: 2, guild_job: 3,
 };

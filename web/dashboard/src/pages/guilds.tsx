@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
-import { Chart, largest } from "../chart.tsx";
+import { Chart, colorFor, largest } from "../chart.tsx";
 import { byteRate, bytes, count, duration, exact, join, number, percent, perSecond, words } from "../format.ts";
 import { rate, rateOf, Track, useReport } from "../report.ts";
 import type { Guild, GuildReport, GuildsReport, Relay } from "../types.ts";
@@ -99,9 +99,11 @@ export function GuildPage({ id }: { id: string }) {
   lines.sort((a, b) => sum(b.values) - sum(a.values));
   const all = lines.reduce((total, { values }) => total + sum(values), 0);
   const first = lines[0];
-  const types = value.types.map((type) => {
-    const old = before?.types.find((each) => each.name === type.name);
-    return { type, busy: known(rate(type.times.ns_total, old?.times.ns_total ?? 0, value, before)) / 1e9, perSecond: known(rate(type.times.count_total, old?.times.count_total ?? 0, value, before)) };
+  const shares = lines.filter(({ values }) => sum(values) > 0).slice(0, 9).map(({ key, values }) => {
+    const times = value.types.find(({ name }) => name === key)?.times;
+    const often = known(rate(times?.count_total, before?.types.find(({ name }) => name === key)?.times.count_total ?? 0, value, before));
+    const each = times && times.count_total > 0 ? `${join(duration(times.ns_total / times.count_total / 1e9))}, p99 ${join(duration(times.p99_ns / 1e9))}` : "";
+    return { label: words(key), value: sum(values) / all, note: `${join(perSecond(often))}, ${each}`, color: colorFor(key) };
   });
   const relays = value.relays.map((relay) => {
     const old = before?.relays.find((each) => each.partition === relay.partition && each.index === relay.index);
@@ -124,7 +126,7 @@ export function GuildPage({ id }: { id: string }) {
       </div>
       <div class="charts">
         <Chart title="Time by message type" says="Share of a core, collected while this page is open." at={track.at} lines={largest(lines, words)} stacked format={percent} changed={report.changed} isLoaded empty="Collecting: the first values come within seconds." height={240} />
-        <Bars title="Cost of one message" says="Mean wall time since the guild was loaded; the p99 is on the right." format={duration} empty="No message was handled yet." rows={types.filter(({ type }) => type.times.count_total > 0).sort((a, b) => b.type.times.ns_total / b.type.times.count_total - a.type.times.ns_total / a.type.times.count_total).slice(0, 9).map(({ type, perSecond }) => ({ label: words(type.name), value: type.times.ns_total / type.times.count_total / 1e9, note: `${number(perSecond)}/s, p99 ${join(duration(type.times.p99_ns / 1e9))}`, color: "#2f5fe0" }))} />
+        <Bars title="Busy time by message type" says="Share of this guild’s time while this page is open; in grey how often each comes, and the mean and p99 of one." format={percent} empty="No message was handled while this page is open." rows={shares} />
         <Bars title="Events by channel" says="Since the guild was loaded." format={count} empty="No event of a channel was published yet." rows={value.channels.slice(0, 10).map(({ name, value }) => ({ label: name === "0" ? "no channel" : name, value, color: "#2f5fe0" }))} />
         <section class="card"><h2>Relays</h2><Table label="Relays" rows={relays} columns={RELAYS} id={({ relay }) => `${relay.partition}-${relay.index}`} sort={relaySort.value} onSort={(next) => { relaySort.value = next; }} empty="No relay: nobody who is connected is a member." height={300} /></section>
       </div>
