@@ -1,14 +1,15 @@
 // Takes the pictures of docs/dashboard.md again, from a demo of its own under the load of some clients.
 //
-//   GUILDHALL=…/guildhall node pictures.js [FOLDER] [SECONDS]     default: docs/pictures, after 60 seconds
+//   GUILDHALL=…/guildhall node pictures.js [FOLDER [SECONDS [NAME,…]]]     default: docs/pictures, after 60 seconds, all
 
 import { mkdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Node } from "./test/node.js";
 import { closeBrowser, until, visit } from "./test/support.js";
 
-const [folder = fileURLToPath(new URL("../../docs/pictures", import.meta.url)), seconds = "60"] = process.argv.slice(2);
+const [folder = fileURLToPath(new URL("../../docs/pictures", import.meta.url)), seconds = "60", names = ""] = process.argv.slice(2);
 mkdirSync(folder, { recursive: true });
+const isWanted = (name) => names === "" || names.split(",").includes(name);
 const CLIENTS = 8;
 const desktop = { viewport: { width: 1280, height: 800 } };
 const phone = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true };
@@ -26,7 +27,7 @@ try {
   for (const [size, options] of [["", desktop], ["-phone", phone]]) {
     for (const colorScheme of ["light", "dark"]) {
       const page = await visit(node, { key: node.demo.admin_key, colorScheme, ...options });
-      for (const [name, path] of Object.entries(PICTURES)) {
+      for (const [name, path] of Object.entries(PICTURES).filter(([name]) => isWanted(name))) {
         await page.evaluate((to) => { location.hash = `#/${to}`; }, path);
         await until("no skeletons", async () => (await page.locator(".skeleton:visible").count()) === 0);
         // Two reports, from which rates are computed, and a line to see.
@@ -36,7 +37,7 @@ try {
       }
       if (size === "") {
         // The two pictures with which such a project begins: where the bytes go, and where a guild's time goes.
-        for (const [name, path, titles] of [["bytes-by-type", "bandwidth", ["Share of bytes by dispatch type"]], ["time-by-type", PICTURES.guild, ["Time by message type", "Busy time by message type"]]]) {
+        for (const [name, path, titles] of [["bytes-by-type", "bandwidth", ["Share of bytes by dispatch type"]], ["time-by-type", PICTURES.guild, ["Time by message type", "Busy time by message type"]]].filter(([name]) => isWanted(name))) {
           await page.evaluate((to) => { location.hash = `#/${to}`; }, path);
           await page.getByLabel(titles[0], { exact: true }).waitFor();
           await page.waitForTimeout(name === "time-by-type" ? 30_000 : 5_500);

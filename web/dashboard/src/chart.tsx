@@ -69,7 +69,7 @@ interface Props {
 const css = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const FONT = "12px system-ui, sans-serif";
 /** Pixels for a value beside a name, with its mark. */
-const VALUE_WIDTH = 92;
+const VALUE_WIDTH = 100;
 /** Narrower charts have their names below. */
 const NARROW = 420;
 

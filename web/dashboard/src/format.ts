@@ -31,7 +31,8 @@ export const byteRate = (value: number): Shown => { const [text, unit] = bytes(v
 export const count = (value: number): Shown => (Math.abs(value) >= 1e7 ? scaled(value, [[1e9, "G"], [1e6, "M"]]) : [number(value), ""]);
 export const perSecond = (value: number): Shown => { const [text, unit] = count(value); return [text, Number.isFinite(value) ? `${unit}/s` : ""]; };
 export const percent = (share: number): Shown => [number(share * 100), Number.isFinite(share) ? "%" : ""];
-export const cores = (value: number): Shown => [number(value), value === 1 ? "core" : "cores"];
+/** To a hundredth of a core: less is noise. */
+export const cores = (value: number): Shown => [number(Math.round(value * 100) / 100), value === 1 ? "core" : "cores"];
 
 export function duration(seconds: number): Shown {
   if (!Number.isFinite(seconds)) return ["–", ""];

@@ -147,7 +147,8 @@ class Rows<Row> {
     const { element } = slot;
     if (slot.index !== index) {
       slot.index = index;
-      element.style.transform = `translateY(${index * ROW}px)`;
+      // Not a transform: the browser keeps a node of its property trees for each, and compares them all in each frame.
+      element.style.top = `${index * ROW}px`;
       element.dataset.index = String(index);
       element.setAttribute("aria-rowindex", String(index + 2));
     }

@@ -281,7 +281,7 @@ test("10,000 guilds scroll: elements are kept, a row that comes changes its text
     floor.querySelector("tbody").style.height = `${count * row}px`;
     floor.querySelector("tbody").replaceChildren(...Array.from({ length: count }, (_, index) => {
       const copy = rows[index % rows.length].cloneNode(true);
-      copy.style.transform = `translateY(${index * row}px)`;
+      copy.style.top = `${index * row}px`;
       return copy;
     }));
     box.before(floor);

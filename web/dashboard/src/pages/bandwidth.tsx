@@ -22,15 +22,15 @@ const COLUMNS: Column<Row>[] = [
   { key: "name", label: "Dispatch type", width: 216, value: (row) => row.name },
   { key: "wire", label: "Sent/s", width: 84, isNumber: true, value: (row) => row.wire, show: (row) => join(byteRate(row.wire)), title: (row) => `${exact(row.wireTotal)} B since the start` },
   { key: "bytesShare", label: "Of bytes", width: 72, isNumber: true, value: (row) => row.bytesShare, show: (row) => join(percent(row.bytesShare)) },
-  { key: "countShare", label: "Of dispatches", width: 96, isNumber: true, value: (row) => row.countShare, show: (row) => join(percent(row.countShare)) },
-  { key: "count", label: "Dispatches/s", width: 92, isNumber: true, value: (row) => row.count },
-  { key: "size", label: "Bytes each", width: 80, isNumber: true, value: (row) => (row.count > 0 ? row.wire / row.count : 0), show: (row) => (row.count > 0 ? join(bytes(row.wire / row.count)) : "–") },
-  { key: "grown", label: "Size now : before", width: 116, isNumber: true, value: (row) => row.grown || 0, show: (row) => (row.grown >= GROWN ? { text: `▲ ${number(row.grown)} ×`, look: "warn" } : Number.isFinite(row.grown) ? `${number(row.grown)} ×` : "–"), title: () => "Mean bytes before compression: the last minute against the time before it" },
-  { key: "raw", label: "Uncompressed/s", width: 108, isNumber: true, value: (row) => row.raw, show: (row) => join(byteRate(row.raw)) },
+  { key: "countShare", label: "Of dispatches", width: 104, isNumber: true, value: (row) => row.countShare, show: (row) => join(percent(row.countShare)) },
+  { key: "count", label: "Dispatches/s", width: 100, isNumber: true, value: (row) => row.count },
+  { key: "size", label: "Bytes each", width: 84, isNumber: true, value: (row) => (row.count > 0 ? row.wire / row.count : 0), show: (row) => (row.count > 0 ? join(bytes(row.wire / row.count)) : "–") },
+  { key: "grown", label: "Size now : before", width: 124, isNumber: true, value: (row) => row.grown || 0, show: (row) => (row.grown >= GROWN ? { text: `▲ ${number(row.grown)} ×`, look: "warn" } : Number.isFinite(row.grown) ? `${number(row.grown)} ×` : "–"), title: () => "Mean bytes before compression: the last minute against the time before it" },
+  { key: "raw", label: "Uncompressed/s", width: 120, isNumber: true, value: (row) => row.raw, show: (row) => join(byteRate(row.raw)) },
   { key: "ratio", label: "Ratio", width: 64, isNumber: true, value: (row) => row.ratio || 0, show: (row) => (Number.isFinite(row.ratio) ? join(percent(row.ratio)) : "–") },
   { key: "zlib", label: "As zlib", width: 64, isNumber: true, value: (row) => billed(row, "zlib_bytes_total"), show: (row) => showBilled(row, "zlib_bytes_total"), title: (row) => billedTitle(row, "zlib_bytes_total") },
   { key: "zstd", label: "As zstd", width: 64, isNumber: true, value: (row) => billed(row, "zstd_bytes_total"), show: (row) => showBilled(row, "zstd_bytes_total"), title: (row) => billedTitle(row, "zstd_bytes_total") },
-  { key: "compress", label: "Compress each", width: 100, isNumber: true, value: (row) => row.compressS || 0, show: (row) => (Number.isFinite(row.compressS) ? join(duration(row.compressS)) : "–"), title: () => "mean of a sample" },
+  { key: "compress", label: "Compress each", width: 112, isNumber: true, value: (row) => row.compressS || 0, show: (row) => (Number.isFinite(row.compressS) ? join(duration(row.compressS)) : "–"), title: () => "mean of a sample" },
 ];
 const sort = signal({ key: "wire", isDescending: true });
 /** A type that is as much larger than before is pointed at. */

@@ -10,12 +10,12 @@ import { Table, type Column } from "../table.tsx";
 import { Fault, Skeleton, Tile } from "../ui.tsx";
 
 const COLUMNS: Column<ContextKind>[] = [
-  { key: "kind", label: "Kind", width: 104, value: (row) => row.kind, show: (row) => row.kind.replace("_", ", ") },
+  { key: "kind", label: "Kind", width: 92, value: (row) => row.kind, show: (row) => row.kind.replace("_", ", ") },
   { key: "used", label: "In use", width: 60, isNumber: true, value: (row) => row.used, show: (row) => exact(row.used) },
-  { key: "slot", label: "Bytes each", width: 78, isNumber: true, value: (row) => row.slot_bytes, show: (row) => join(bytes(row.slot_bytes)) },
-  { key: "resident", label: "Resident", width: 80, isNumber: true, value: (row) => row.resident_bytes, show: (row) => join(bytes(row.resident_bytes)), title: (row) => `${exact(row.resident_bytes)} B` },
+  { key: "slot", label: "Bytes each", width: 84, isNumber: true, value: (row) => row.slot_bytes, show: (row) => join(bytes(row.slot_bytes)) },
+  { key: "resident", label: "Resident", width: 92, isNumber: true, value: (row) => row.resident_bytes, show: (row) => join(bytes(row.resident_bytes)), title: (row) => `${exact(row.resident_bytes)} B` },
   { key: "opened", label: "Handed out", width: 84, isNumber: true, value: (row) => row.opened_total, show: (row) => exact(row.opened_total) },
-  { key: "refused", label: "Refused", width: 70, isNumber: true, value: (row) => row.refused_total, show: (row) => (row.refused_total > 0 ? { text: `${exact(row.refused_total)} ▲`, look: "warn" } : exact(row.refused_total)) },
+  { key: "refused", label: "Refused", width: 72, isNumber: true, value: (row) => row.refused_total, show: (row) => (row.refused_total > 0 ? { text: `${exact(row.refused_total)} ▲`, look: "warn" } : exact(row.refused_total)) },
 ];
 const sort = signal({ key: "resident", isDescending: true });
 
