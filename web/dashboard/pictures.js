@@ -10,7 +10,7 @@ import { closeBrowser, until, visit } from "./test/support.js";
 const [folder = fileURLToPath(new URL("../../docs/pictures", import.meta.url)), seconds = "60", names = ""] = process.argv.slice(2);
 mkdirSync(folder, { recursive: true });
 const isWanted = (name) => names === "" || names.split(",").includes(name);
-const CLIENTS = 8;
+const CLIENTS = Number(process.env.CLIENTS ?? 8);
 const desktop = { viewport: { width: 1280, height: 800 } };
 const phone = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true };
 
