@@ -1,4 +1,4 @@
-// Tables of up to ten thousand rows. A table has elements for the rows in view and some beside them, and keeps these elements: while it scrolls,
+// Tables of up to ten thousand rows. A table has elements for the rows in view and some on each side, and keeps these elements: while it scrolls,
 // a row that comes takes the elements of one that goes, and only texts and the row's place change. Preact draws the frame, not the rows.
 
 import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
