@@ -227,7 +227,7 @@ class Site:
         return node
 
     def wait_members(self, count):
-        """Waits until every live node knows so many."""
+        """Waits until every live node lists `count` nodes."""
         deadline = time.monotonic() + self.patience.next_wait()
         alive = [node for node in self.nodes if node.is_alive()]
         while any(len(node.must("GET", "/v1/cluster")["nodes"]) != count for node in alive):

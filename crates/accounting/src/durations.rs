@@ -68,7 +68,6 @@ impl SparseDurations {
         self.buckets.iter().map(|(_, count)| u64::from(*count)).sum()
     }
 
-    /// Values now.
     #[must_use]
     pub fn snapshot(&self) -> DurationsSnapshot {
         let mut snapshot =
@@ -134,7 +133,7 @@ impl Durations {
         self.max_ns.fetch_max(ns, Relaxed);
     }
 
-    /// Values now. A record made meanwhile may be counted in part.
+    /// A record that another thread makes during the call may be counted in part.
     #[must_use]
     pub fn snapshot(&self) -> DurationsSnapshot {
         DurationsSnapshot {

@@ -1,18 +1,19 @@
-//! Cluster: one node's view of the others, and the way of each guild's inputs to its owner.
+//! Cluster: one node's view of the others, and the route of each guild's inputs to its owner.
 //!
-//! Owns        the records of the other nodes, the owner of each guild that this node has to do with, inputs that wait until
-//!             an owner is known, requests that other nodes carry out.
-//! Doors       `handle_node` and `handle_owner` for the lease store, `handle_message` and `handle_gap` for the bus, `push` for
-//!             inputs of guilds, `handle_timer`. After each: drain `poll_output`.
-//! Invariants  C1 inputs of one sender for one guild reach an owner in order, or its relay is reset: the relay's sessions
-//!             attach again. C2 a request is sent to one owner at a time, and to another one only after `NotOwner`: it is
-//!             carried out once at most. It is answered once. C3 a guild is served here only while its owner record names
-//!             this incarnation and the lease is valid. C4 a message of a guild reaches a relay only from the node that
-//!             this node takes for the owner. C5 after a loss between two nodes, whatever was underway between them is
-//!             void on both sides: requests are answered `Unavailable`, relays are reset.
+//! Owns        the records of the other nodes, the owner of each guild that this node serves or sends inputs to, inputs
+//!             that wait until an owner is known, requests that other nodes carry out.
+//! Doors       `handle_node` and `handle_owner` for the lease store, `handle_message` and `handle_gap` for the bus,
+//!             `push` for inputs of guilds, `handle_timer`. After each: drain `poll_output`.
+//! Invariants  C1 inputs of one sender for one guild reach an owner in order, or its relay is reset: the relay's
+//!             sessions attach again. C2 a request is sent to one owner at a time, and to another one only after
+//!             `NotOwner`: it is carried out once at most. It is answered once. C3 a guild is served here only
+//!             while its owner record names this incarnation and the lease is valid. C4 a message of a guild
+//!             reaches a relay only from the node that this node believes to be the owner. C5 after a loss between
+//!             two nodes, both sides discard all messages in flight between them: requests are answered
+//!             `Unavailable`, relays are reset.
 //! Limits      `PARKED_MAX` inputs wait per guild while its owner is found, requests for `LOCATE_MS_MAX`. `ROUTES_MAX`.
-//! Not here    writing to the lease store, frames and queues (the driver, `guildhall-node`); commits of two owners at the
-//!             same time: PostgreSQL refuses those of the earlier (`Store::commit_fenced`).
+//! Not here    writing to the lease store, frames and queues (the driver, `guildhall-node`); commits of two owners at
+//!             the same time: PostgreSQL refuses those of the earlier (`Store::commit_fenced`).
 
 use crate::{
     node::{Incarnation, NodeNumber, NodeRecord, OwnerRecord},
@@ -28,27 +29,25 @@ use std::{
     sync::Arc,
 };
 
-/// Inputs that wait for one guild's owner. Past it requests are refused, and relays keep their messages.
+/// Most inputs that wait for one guild's owner. At the limit requests are refused, and relays keep their messages.
 pub const PARKED_MAX: usize = 512;
-/// Owners that are remembered, besides those of guilds that are served here or have relays here.
+/// Most owners in the cache, in addition to those of guilds that are served here or have relays here.
 const ROUTES_MAX: usize = 65_536;
 /// Requests that wait for an owner longer than this are refused.
 pub const LOCATE_MS_MAX: u64 = 8_000;
-/// Pause before the owner record is read again after a failure or a disagreement, and before a relay is reset that found no
-/// room.
+/// Back-off before the owner record is read again after a failure or a disagreement, and before a relay is reset whose
+/// message met a full queue.
 const RETRY_MS: u64 = 50;
-/// Interval at which a node repeats that it misses messages.
+/// Interval at which a node repeats `PeerMessage::Lost`.
 const LOST_AGAIN_MS: u64 = 1_000;
 
 /// Revision of a record in the lease store.
 pub type Revision = u64;
 
-/// Where an input came from.
+/// Source of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// This node.
     Own,
-    /// Another node.
     Peer(NodeNumber),
 }
 
@@ -56,22 +55,22 @@ pub enum Origin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnerOp {
     Read,
-    /// Reads the record of the node that this record, of this revision, names: whether the membership lasts.
+    /// Reads the node record that this owner record, at this revision, names: is that membership still in force?
     Check(OwnerRecord, Revision),
-    /// Names this node, if there is no record.
+    /// Makes this node the owner if there is no record.
     Create(OwnerRecord),
-    /// Names this node, if the record has this revision.
+    /// Makes this node the owner if the record has this revision.
     Replace(OwnerRecord, Revision),
 }
 
 /// Result of an `OwnerOp`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnerResult {
-    /// The record as it is; none: there is none.
+    /// The current record, if there is one.
     Found(Option<(OwnerRecord, Revision)>),
-    /// Of `Check`: the membership that is on record for the owner's number; none: there is none.
+    /// Answer to `Check`: the membership that the lease store has for the owner's number, if any.
     Checked(OwnerRecord, Revision, Option<Incarnation>),
-    /// The record is this one.
+    /// The lease store has stored this record.
     Written(OwnerRecord),
     /// Another node wrote first.
     Conflict,
@@ -84,22 +83,22 @@ pub enum OwnerResult {
 pub enum Output {
     /// Queue a message for another node.
     Send { to: NodeNumber, message: PeerMessage },
-    /// Later messages for this node go on this stream; those that wait are dropped. Until `Open`, only `Hello`, which is
-    /// repeated, and other control messages are sent.
+    /// Later messages for this node go on this stream; queued ones are dropped. Until `Open` the driver sends only
+    /// control messages: it repeats `Hello`.
     Begin { to: NodeNumber, membership: Incarnation, stream: u64 },
-    /// The node takes messages of this stream.
+    /// The node accepts messages of this stream.
     Open { to: NodeNumber, stream: u64 },
-    /// The node has left: drop what waits for it.
+    /// The node has left: drop its queue.
     End { to: NodeNumber },
     /// Access the owner record; then `handle_owner`.
     Owner { guild_id: GuildId, op: OwnerOp },
-    /// Input for a guild of this node. If there is no room: `refused_input`.
+    /// Input for a guild of this node. If the guild's mailbox is full, call `refused_input`.
     ToGuild { guild_id: GuildId, origin: Origin, input: GuildInput },
-    /// Message for a relay of this node. If there is no room: `refused_message`.
+    /// Message for a relay of this node. If the relay's queue is full, call `refused_message`.
     ToRelay(ToRelay),
     /// Guilds of this node forget the relays of that node with their sessions.
     ForgetRelays { of: NodeNumber },
-    /// This node is not the owner any more: it drops the guild from memory.
+    /// This node has stopped being the owner: drop the guild from memory.
     Release { guild_id: GuildId },
     /// Answer of a request of this node.
     Answer { request: RequestId, answer: Answer },
@@ -113,24 +112,24 @@ pub enum Output {
     Changed(Vec<DirectoryChange>),
 }
 
-/// What became of an input.
+/// Result of `push`.
 #[derive(Debug)]
 pub enum Pushed {
-    /// The guild is served here: the caller passes it on by itself.
+    /// The guild is served here: the caller passes the input to it.
     Local(GuildInput),
-    /// It is on its way.
+    /// The machine has queued or sent the input.
     Taken,
-    /// There is no room.
+    /// `PARKED_MAX` inputs wait already.
     Full(GuildInput),
 }
 
 struct Peer {
     record: NodeRecord,
-    /// Stream of messages to it.
+    /// Stream of messages to the peer.
     out_stream: u64,
-    /// Stream of messages from it; none: it has to begin one.
+    /// Stream of messages from the peer; none until the peer begins one.
     in_stream: Option<u64>,
-    /// A stream of it that this node asked it to end, and when it asked last.
+    /// Stream of the peer that this node refused, and the time of its last `Lost`.
     refused: Option<(u64, Instant)>,
 }
 
@@ -142,13 +141,26 @@ struct Route {
 
 struct Subscribed {
     epoch: u32,
-    /// It was reset. The owner begins its numbers anew, so that nothing may pass before the snapshot: the relay could take
-    /// it for the next of what it had.
+    /// True from a reset until its snapshot. The owner restarts the sequence numbers, so an event that passed before
+    /// the snapshot could look to the relay like the next one of the old sequence.
     awaits_snapshot: bool,
 }
 
 impl Route {
-    /// Relays of this node begin again at an owner, `node`.
+    /// Follows the subscriptions of this node's relays.
+    fn follow(&mut self, message: &ToGuild) {
+        match *message {
+            ToGuild::Subscribe { relay, epoch } => {
+                self.relays.insert(relay, Subscribed { epoch, awaits_snapshot: false });
+            }
+            ToGuild::Unsubscribe { relay, epoch } if self.relays.get(&relay).is_some_and(|is| is.epoch == epoch) => {
+                self.relays.remove(&relay);
+            }
+            _ => {}
+        }
+    }
+
+    /// Inputs that make the owner, `node`, send new snapshots to relays of this node.
     fn resets(&mut self, resets: Resets, node: NodeNumber) -> Vec<GuildInput> {
         match resets {
             Resets::No => Vec::new(),
@@ -181,9 +193,9 @@ enum Owner {
 }
 
 struct Search {
-    /// When it began, or when requests were last refused for its length.
+    /// When the search began, or when it last refused requests after `LOCATE_MS_MAX`.
     since: Instant,
-    /// None: the lease store has a request. Otherwise when to ask it again.
+    /// When to read the record again; none while a request to the lease store is in flight.
     again_at: Option<Instant>,
     parked: VecDeque<(Origin, GuildInput)>,
     resets: Resets,
@@ -192,11 +204,11 @@ struct Search {
 /// Whether relays of this node are reset once the owner is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Resets {
-    /// They have just subscribed, with what is parked.
+    /// Their subscriptions are among the parked inputs.
     No,
     /// They lost messages.
     Yes,
-    /// Unless this node is still the owner.
+    /// Only if the owner is another node than this.
     UnlessAt(NodeNumber),
 }
 
@@ -209,7 +221,7 @@ impl Search {
 /// A request that another node carries out.
 struct Asked {
     node: NodeNumber,
-    /// For another owner, if this one says that it is not.
+    /// Sent to another owner if this node answers `NotOwner`.
     input: GuildInput,
     since: Instant,
 }
@@ -223,10 +235,10 @@ pub struct Cluster {
     streams_count: u64,
     peers: BTreeMap<NodeNumber, Peer>,
     routes: BTreeMap<GuildId, Route>,
-    /// Number of routes at which needless ones are forgotten.
+    /// Number of routes at which unused ones are evicted.
     routes_max: usize,
     asked: BTreeMap<RequestId, Asked>,
-    /// Guilds to look at again, and relays to reset.
+    /// Timers: searches that read the record again, and relays to reset.
     retries: BTreeSet<(Instant, GuildId)>,
     resets: BTreeSet<(Instant, GuildId, RelayId)>,
     outputs: VecDeque<Output>,
@@ -275,7 +287,7 @@ impl Cluster {
         self.peers.iter().find(|(_, peer)| peer.record.incarnation == incarnation).map(|(number, _)| *number)
     }
 
-    /// The owner of a guild as far as this node knows: itself or another.
+    /// The owner of a guild, this node or another, as this node last learned it.
     #[must_use]
     pub fn owner_of(&self, guild_id: GuildId) -> Option<NodeNumber> {
         match self.routes.get(&guild_id)?.owner {
@@ -285,8 +297,8 @@ impl Cluster {
         }
     }
 
-    /// Whether relays of this node take a guild's messages from another one (C4): the owner, also while it is asked whether
-    /// it still is.
+    /// Whether relays of this node accept a guild's messages from `node` (C4): it is the owner, or it was and the
+    /// search has not yet found another.
     #[must_use]
     pub fn takes_from(&self, guild_id: GuildId, node: NodeNumber) -> bool {
         match self.routes.get(&guild_id).map(|route| &route.owner) {
@@ -319,7 +331,7 @@ impl Cluster {
         self.outputs.pop_front()
     }
 
-    /// When `handle_timer` has something to do.
+    /// When to call `handle_timer`.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
         let retry = self.retries.first().map(|(at, _)| *at);
@@ -329,13 +341,13 @@ impl Cluster {
 
     // ── the lease and the other nodes ────────────────────────────────────────────────────────────
 
-    /// Whether the lease of this node is valid. At its end every guild of this node is released.
+    /// Reports whether the lease of this node is valid. When it ends, the machine releases every guild of this node.
     pub fn set_serving(&mut self, now: Instant, is_serving: bool) {
         if std::mem::replace(&mut self.is_serving, is_serving) == is_serving {
             return;
         }
         if is_serving {
-            // What waited during the outage.
+            // Searches paused during the outage.
             for (guild_id, route) in &mut self.routes {
                 if let Owner::Unknown(search) = &mut route.owner {
                     search.again_at = Some(now);
@@ -344,7 +356,7 @@ impl Cluster {
             }
             return;
         }
-        // Their callers cannot wait for a node that may be out of reach for long.
+        // Callers would wait for answers of nodes that may be unreachable for long.
         for request in std::mem::take(&mut self.asked).into_keys() {
             self.answer(request, Err(Refusal::Unavailable));
         }
@@ -403,7 +415,7 @@ impl Cluster {
         if had_peer {
             self.void(now, number);
         }
-        // Owner records that named a node which nobody knew can be read again.
+        // A search may have found a record that names this node before the node was known: read it again.
         for (guild_id, route) in &mut self.routes {
             if let Owner::Unknown(search) = &mut route.owner
                 && let Some(at) = search.again_at.as_mut()
@@ -417,7 +429,7 @@ impl Cluster {
 
     fn begin_stream(&mut self, number: NodeNumber) {
         let Some(peer) = self.peers.get_mut(&number) else { return };
-        // Never used again, also for another incarnation of that node: receivers drop repetitions.
+        // A number is never reused, not even for another incarnation of that node: receivers drop repetitions.
         self.streams_count += 1;
         let stream = self.streams_count;
         peer.out_stream = stream;
@@ -425,7 +437,7 @@ impl Cluster {
         self.outputs.push_back(Output::Begin { to: number, membership, stream });
     }
 
-    /// What came from this node and has no effect yet is void, and so are its relays' subscriptions.
+    /// Drops parked inputs of this node, and the subscriptions of its relays.
     fn forget_inputs(&mut self, of: NodeNumber) {
         for route in self.routes.values_mut() {
             if let Owner::Unknown(search) = &mut route.owner {
@@ -435,8 +447,8 @@ impl Cluster {
         self.outputs.push_back(Output::ForgetRelays { of });
     }
 
-    /// Nothing that is under way with this node will arrive (C5): answers requests, and resets relays of this node whose
-    /// guilds it owns, or looks for another owner if it has left.
+    /// Messages in flight to and from node `number` are lost (C5). Refuses the requests that it carries out, and resets
+    /// local relays of the guilds that it owns; if it has left, starts a search for their owners.
     fn void(&mut self, now: Instant, number: NodeNumber) {
         let is_gone = !self.peers.contains_key(&number);
         let lost: Vec<RequestId> =
@@ -469,11 +481,11 @@ impl Cluster {
 
     // ── owners ───────────────────────────────────────────────────────────────────────────────────
 
-    /// The owner is not known any more.
+    /// Starts a search for the owner, or removes the route if no relay needs it.
     fn search_again(&mut self, now: Instant, guild_id: GuildId, resets: Resets) {
         let Some(route) = self.routes.get_mut(&guild_id) else { return };
         match &mut route.owner {
-            // What is parked goes first to the next owner.
+            // The search goes on: parked inputs reach the next owner first.
             Owner::Unknown(search) => {
                 if resets == Resets::Yes {
                     search.resets = resets;
@@ -503,7 +515,7 @@ impl Cluster {
         }
     }
 
-    /// The answer of the lease store to `Output::Owner`.
+    /// Handles the lease store's answer to `Output::Owner`.
     pub fn handle_owner(&mut self, now: Instant, guild_id: GuildId, result: OwnerResult) {
         let Some(Route { owner: Owner::Unknown(search), .. }) = self.routes.get(&guild_id) else { return };
         if search.again_at.is_some() {
@@ -523,7 +535,7 @@ impl Cluster {
                     Some((record, _)) if is_own(&record) => self.serve(guild_id),
                     Some((record, _)) if is_live(&record) => self.settle(now, guild_id, record.node),
                     Some((record, revision)) if record.node != self.number => {
-                        // It has ended, or this node does not know it yet.
+                        // That membership has ended, or this node has not learned of it yet.
                         self.outputs.push_back(Output::Owner { guild_id, op: OwnerOp::Check(record, revision) });
                     }
                     _ => self.claim(now, guild_id, found.map(|(_, revision)| revision)),
@@ -533,7 +545,7 @@ impl Cluster {
                 self.read_later(now, guild_id);
             }
             OwnerResult::Checked(_, revision, _) => self.claim(now, guild_id, Some(revision)),
-            // Not if it names an earlier membership of this node: then another answer is still to come.
+            // A record of an earlier membership of this node does not count: the answer to a later write follows.
             OwnerResult::Written(record) if record.incarnation == self.incarnation => self.serve(guild_id),
             OwnerResult::Written(_) => {}
             OwnerResult::Conflict => self.read_owner(now, guild_id),
@@ -543,7 +555,7 @@ impl Cluster {
 
     fn claim(&mut self, now: Instant, guild_id: GuildId, revision: Option<Revision>) {
         let own = (self.number, &self.record);
-        // Where no node is active, as at the first start, the one that is asked takes the guild.
+        // With no active node, as at the first start, this node takes the guild.
         let target = node_for(guild_id, self.peers().chain([own])).unwrap_or(self.number);
         if target == self.number {
             let record = OwnerRecord { node: self.number, incarnation: self.incarnation };
@@ -554,7 +566,7 @@ impl Cluster {
         }
     }
 
-    /// This node is the owner.
+    /// Ends the search: this node is the owner.
     fn serve(&mut self, guild_id: GuildId) {
         let Some(route) = self.routes.get_mut(&guild_id) else { return };
         let Owner::Unknown(search) = std::mem::replace(&mut route.owner, Owner::Local) else { return };
@@ -567,7 +579,7 @@ impl Cluster {
         }
     }
 
-    /// Another node is the owner, or will be.
+    /// Ends the search: another node is the owner, or will claim the guild.
     fn settle(&mut self, now: Instant, guild_id: GuildId, node: NodeNumber) {
         let Some(route) = self.routes.get_mut(&guild_id) else { return };
         let Owner::Unknown(search) = std::mem::replace(&mut route.owner, Owner::Peer(node)) else { return };
@@ -590,7 +602,7 @@ impl Cluster {
         self.outputs.push_back(Output::Send { to: node, message: PeerMessage::ToGuild { guild_id, input } });
     }
 
-    /// Another node takes this one for the owner, which it is not.
+    /// Refuses the input of a node that wrongly believes this node to be the owner.
     fn turn_away(&mut self, guild_id: GuildId, peer: NodeNumber, input: &GuildInput) {
         let message = match input {
             GuildInput::Command { request, .. } | GuildInput::Create { request, .. } => {
@@ -607,8 +619,8 @@ impl Cluster {
         self.outputs.push_back(Output::Send { to: peer, message });
     }
 
-    /// PostgreSQL says that another node claimed a guild that this one serves. Relays of all nodes have to ask for the owner:
-    /// it may be this node again, if the other one does not know that it has lost the guild.
+    /// PostgreSQL reports that another node claimed a guild that this node serves. Relays of all nodes search for the
+    /// owner again. They may find this node, if the other one has lost the guild without noticing.
     pub fn release(&mut self, now: Instant, guild_id: GuildId) {
         if self.is_here(guild_id) {
             self.broadcast(&PeerMessage::Released { guild_id });
@@ -616,7 +628,7 @@ impl Cluster {
         }
     }
 
-    /// This node stops to serve a guild.
+    /// Stops serving a guild.
     fn drop_guild(&mut self, now: Instant, guild_id: GuildId) {
         self.outputs.push_back(Output::Release { guild_id });
         self.search_again(now, guild_id, Resets::Yes);
@@ -624,7 +636,7 @@ impl Cluster {
 
     // ── inputs of guilds ─────────────────────────────────────────────────────────────────────────
 
-    /// An input of this node for a guild.
+    /// Passes an input of this node to a guild.
     pub fn push(&mut self, now: Instant, guild_id: GuildId, input: GuildInput) -> Pushed {
         if !self.routes.contains_key(&guild_id) {
             self.make_room();
@@ -650,7 +662,7 @@ impl Cluster {
         Pushed::Taken
     }
 
-    /// Forgets owners that nothing here depends on: they are found again.
+    /// Evicts owners of guilds without relays here; the next input finds them again.
     fn make_room(&mut self) {
         if self.routes.len() < self.routes_max {
             return;
@@ -665,7 +677,7 @@ impl Cluster {
         self.routes.get(&guild_id).is_some_and(|route| matches!(route.owner, Owner::Local))
     }
 
-    /// An input of `Output::ToGuild` found no room.
+    /// The guild's mailbox was full for an input of `Output::ToGuild`.
     pub fn refused_input(&mut self, now: Instant, guild_id: GuildId, origin: Origin, input: &GuildInput) {
         let relay = match input {
             GuildInput::Command { request, .. } | GuildInput::Create { request, .. } => {
@@ -683,7 +695,7 @@ impl Cluster {
         }
     }
 
-    /// A message of `Output::ToRelay` found no room: the relay begins again.
+    /// The relay's queue was full for a message of `Output::ToRelay`: resets the relay.
     pub fn refused_message(&mut self, now: Instant, guild_id: GuildId, relay: RelayId) {
         let subscribed = self.routes.get_mut(&guild_id).and_then(|route| route.relays.get_mut(&relay));
         subscribed.into_iter().for_each(|subscribed| subscribed.awaits_snapshot = true);
@@ -694,7 +706,7 @@ impl Cluster {
         self.resets.insert((now.after_ms(RETRY_MS), guild_id, relay));
     }
 
-    /// A guild of this node answered a request.
+    /// Passes on a guild's answer to a request.
     pub fn answered(&mut self, origin: Origin, request: RequestId, answer: Answer) {
         match origin {
             Origin::Own => self.answer(request, answer),
@@ -718,8 +730,8 @@ impl Cluster {
 
     // ── messages of other nodes ──────────────────────────────────────────────────────────────────
 
-    /// A message of another node, in the order of its stream. Messages of unknown nodes are ignored: their stream begins
-    /// anew once they are known.
+    /// Handles a message of another node, in the order of its stream. Messages of unknown nodes are ignored: such a
+    /// node repeats `Hello`, which begins its stream once this node knows it.
     pub fn handle_message(&mut self, now: Instant, sender: Incarnation, stream: u64, message: PeerMessage) {
         let Some(from) = self.peer_of(sender) else { return };
         let Some(peer) = self.peers.get_mut(&from) else { return };
@@ -735,8 +747,8 @@ impl Cluster {
             PeerMessage::Lost { stream } => {
                 if peer.out_stream == stream {
                     self.begin_stream(from);
-                    // Guilds go on with its relays when these are reset: numbers of messages start again then, and one that
-                    // comes before the snapshot could be taken for the next of what the relay had.
+                    // Guilds serve its relays again only after a reset: sequence numbers restart then, and a relay
+                    // could take an event that comes before the snapshot for the next one of the old sequence.
                     self.forget_inputs(from);
                     self.void(now, from);
                 }
@@ -802,12 +814,12 @@ impl Cluster {
             self.forget_inputs(from);
             self.void(now, from);
         } else if was_refused {
-            // The other node may have learned late that its stream is not taken: what it sent since is lost.
+            // The other node may have learned late of the refusal: messages that it sent since then are lost.
             self.void(now, from);
         }
     }
 
-    /// Messages of this stream were lost.
+    /// Messages of this stream were lost: refuses the rest of it.
     pub fn handle_gap(&mut self, now: Instant, sender: Incarnation, stream: u64) {
         let Some(from) = self.peer_of(sender) else { return };
         // A stream that has not begun has lost nothing but a `Hello`, which is repeated.
@@ -816,7 +828,7 @@ impl Cluster {
         }
     }
 
-    /// Takes no more messages of a stream: it has to begin again.
+    /// Ignores the rest of a stream, and tells its sender by `Lost` to begin a new one.
     fn refuse(&mut self, now: Instant, from: NodeNumber, stream: u64) {
         let Some(peer) = self.peers.get_mut(&from) else { return };
         let is_known = peer.refused.is_some_and(|(refused, _)| refused == stream);
@@ -844,7 +856,7 @@ impl Cluster {
                 self.refused_input(now, guild_id, origin, &input);
             }
             Some(Owner::Unknown(search)) => search.parked.push_back((origin, input)),
-            // Perhaps this node has become the owner since: only the record says so.
+            // This node may have become the owner since then: only the record says so.
             Some(Owner::Peer(node)) => {
                 let mut search = Search::new(now, Resets::UnlessAt(*node));
                 search.parked.push_back((origin, input));
@@ -885,7 +897,7 @@ impl Cluster {
         }
     }
 
-    /// The node that was taken for the owner has dropped messages of relays, or forgotten them.
+    /// The presumed owner has dropped messages of relays, or the relays' subscriptions.
     fn denied(&mut self, now: Instant, guild_id: GuildId) {
         match self.routes.get_mut(&guild_id).map(|route| &mut route.owner) {
             Some(Owner::Unknown(search)) => search.resets = Resets::Yes,
@@ -894,7 +906,7 @@ impl Cluster {
         }
     }
 
-    /// Reads the owner record again after a pause: the other node may be about to learn what this one knows.
+    /// Reads the owner record again after a back-off: the other node may be about to claim or release the guild.
     fn search_later(&mut self, now: Instant, guild_id: GuildId, resets: Resets) {
         let route = self
             .routes
@@ -904,7 +916,7 @@ impl Cluster {
         self.read_later(now, guild_id);
     }
 
-    /// The deadline passed; harmless at other times.
+    /// Handles passed deadlines; without one it does nothing.
     pub fn handle_timer(&mut self, now: Instant) {
         while let Some((at, guild_id)) = self.retries.first().copied().filter(|(at, _)| *at <= now) {
             self.retries.remove(&(at, guild_id));
@@ -945,21 +957,6 @@ impl Cluster {
             self.routes.remove(&guild_id);
         } else {
             self.read_owner(now, guild_id);
-        }
-    }
-}
-
-impl Route {
-    /// Follows the subscriptions of this node's relays.
-    fn follow(&mut self, message: &ToGuild) {
-        match *message {
-            ToGuild::Subscribe { relay, epoch } => {
-                self.relays.insert(relay, Subscribed { epoch, awaits_snapshot: false });
-            }
-            ToGuild::Unsubscribe { relay, epoch } if self.relays.get(&relay).is_some_and(|is| is.epoch == epoch) => {
-                self.relays.remove(&relay);
-            }
-            _ => {}
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Lease: the node's right to its number, and until when it may rely on it.
+//! Lease: the node's right to its number, and how long the node may rely on it.
 //!
-//! Owns        the clock of renewals. A driver writes to the lease store and reports what came of it.
-//! Invariants  L1 `is_valid` ends before the lease store can give the number away: the time counts from before the write
-//!             that renewed it, and ends `margin_ms` earlier, for a clock that runs differently and for pauses of this
-//!             process that nobody noticed. L2 a lost lease never becomes valid again: the node joins anew.
-//! Limits      one write in flight; one that brings no answer is void after the lease's time.
+//! Owns        the schedule of renewals. A driver writes to the lease store and reports the result.
+//! Invariants  L1 `is_valid` ends before the lease store can assign the number to another node: the lease counts from
+//!             the start of the write that renewed it, and ends `margin_ms` early, because clocks drift and the process
+//!             may pause unnoticed. L2 a lost lease never becomes valid again: the node joins as a new incarnation.
+//! Limits      one write in flight. A write without an answer counts as failed once the lease has ended.
 
 use guildhall_stdx::Instant;
 
@@ -13,14 +13,14 @@ use guildhall_stdx::Instant;
 pub struct LeaseTimes {
     /// Time after which the lease store drops a record that was not renewed.
     pub lease_ms: u64,
-    /// How much earlier the node stops to rely on it.
+    /// Safety margin: the node stops relying on the lease this much earlier.
     pub margin_ms: u64,
     /// Interval of renewals.
     pub renew_ms: u64,
 }
 
 impl LeaseTimes {
-    /// A third of the time between renewals, a fifth as margin.
+    /// Renews after a third of `lease_ms`, with a fifth of it as margin.
     #[must_use]
     pub const fn of(lease_ms: u64) -> Self {
         Self { lease_ms, margin_ms: lease_ms / 5, renew_ms: lease_ms / 3 }
@@ -32,20 +32,20 @@ impl LeaseTimes {
 pub enum Renewal {
     /// The record is renewed.
     Done,
-    /// The record is not this node's any more, or is gone.
+    /// The record is gone, or another node's.
     Lost,
-    /// Nothing is known: it is tried again while the lease lasts.
+    /// The store did not answer. The node tries again while the lease is valid.
     Unknown,
 }
 
-/// A lease that this node has.
+/// This node's lease.
 #[derive(Clone, Debug)]
 pub struct Lease {
     times: LeaseTimes,
-    /// When the write began that renewed it last.
+    /// Start of the last write that renewed the lease.
     renewed_at: Instant,
     renew_at: Instant,
-    /// When the write in flight began.
+    /// Start of the write in flight.
     writing_since: Option<Instant>,
     is_lost: bool,
 }
@@ -64,13 +64,13 @@ impl Lease {
         !self.is_lost && now < self.valid_until()
     }
 
-    /// The end of `is_valid`, unless it is renewed.
+    /// When `is_valid` turns false without another renewal.
     #[must_use]
     pub fn valid_until(&self) -> Instant {
         self.renewed_at.after_ms(self.times.lease_ms.saturating_sub(self.times.margin_ms))
     }
 
-    /// Whether the driver has to renew the record now. True begins the write; `renewed` ends it.
+    /// Whether the driver has to renew the record now. After true the driver writes, then calls `renewed`.
     pub fn begin_renewal(&mut self, now: Instant) -> bool {
         let is_due = !self.is_lost && self.writing_since.is_none() && now >= self.renew_at;
         if is_due {
@@ -79,13 +79,13 @@ impl Lease {
         is_due
     }
 
-    /// When `begin_renewal`, or the end of `is_valid`, is next.
+    /// The next renewal or the end of `is_valid`, whichever is earlier.
     #[must_use]
     pub fn next_deadline(&self) -> Instant {
         if self.writing_since.is_some() { self.valid_until() } else { self.renew_at.min(self.valid_until()) }
     }
 
-    /// The write that `begin_renewal` began has ended. False: the lease is lost.
+    /// Reports the result of the write after `begin_renewal`. Returns false if the lease is lost.
     pub fn renewed(&mut self, now: Instant, renewal: Renewal) -> bool {
         let Some(since) = self.writing_since.take() else { return !self.is_lost };
         match renewal {
@@ -94,15 +94,15 @@ impl Lease {
                 self.renew_at = since.after_ms(self.times.renew_ms);
             }
             Renewal::Lost => self.is_lost = true,
-            // Sooner than usual: what is left of the lease shrinks.
+            // Retry sooner than usual, because the lease is running out.
             Renewal::Unknown => self.renew_at = now.after_ms(self.times.renew_ms / 4),
         }
-        // L2: an answer that comes after the end does not revive it.
+        // L2: an answer after the end does not revive the lease.
         self.is_lost |= now >= self.valid_until();
         !self.is_lost
     }
 
-    /// The end of `is_valid` has passed, if it has: the lease is lost.
+    /// Returns false if the lease is lost, also by time that has passed.
     pub fn check(&mut self, now: Instant) -> bool {
         self.is_lost |= now >= self.valid_until();
         !self.is_lost

@@ -1,4 +1,4 @@
-//! Nodes: how they are named, and what the lease store says of them.
+//! Nodes: their identifiers and their records in the lease store.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -8,7 +8,7 @@ use std::fmt;
 pub struct NodeNumber(pub u8);
 
 impl NodeNumber {
-    /// Nodes of a cluster at most.
+    /// Most nodes in a cluster.
     pub const NODES_MAX: u8 = 64;
 }
 
@@ -18,39 +18,37 @@ impl fmt::Display for NodeNumber {
     }
 }
 
-/// One membership of a node, from joining to leaving: a random number, new with each. A node that lost its lease joins
-/// under another.
+/// Random id of one membership, from joining to leaving. A node that lost its lease joins with a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Incarnation(pub u64);
 
-/// Whether a node takes guilds.
+/// Whether a node accepts guilds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeState {
-    /// It starts: it has its number and takes no guilds.
+    /// The node has its number, is starting, and accepts no guilds yet.
     Joining,
-    /// It takes guilds.
     Active,
-    /// It keeps the guilds that it has, and takes no more.
+    /// The node keeps its guilds and accepts no others.
     Draining,
 }
 
-/// What the lease store has of a node, under `nodes.NUMBER`. It expires unless the node renews it.
+/// Record of a node in the lease store, under `nodes.NUMBER`. It expires unless the node renews it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeRecord {
     /// Name for people, `cluster.node_name`.
     pub name: String,
     pub incarnation: Incarnation,
-    /// URL at which clients and other nodes reach it.
+    /// URL for clients and other nodes.
     pub url: String,
-    /// Share of the guilds: a node of weight 2 takes twice as many as one of weight 1.
+    /// Share of the guilds: a node of weight 2 owns about twice as many as one of weight 1.
     pub weight: u32,
     pub state: NodeState,
     /// Version of the program.
     pub version: String,
 }
 
-/// What the lease store has of a guild, under `guilds.ID`. Void once that incarnation has ended.
+/// Record of a guild's owner in the lease store, under `guilds.ID`. Invalid once that incarnation has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnerRecord {
     pub node: NodeNumber,

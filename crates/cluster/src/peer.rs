@@ -14,7 +14,7 @@ pub struct RequestId(pub u64);
 /// Result of a command.
 pub type Answer = Result<Reply, Refusal>;
 
-/// A guild or direct message to create if it does not exist.
+/// A guild or direct message to create.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Creation {
     Guild(Box<NewGuild>),
@@ -24,14 +24,14 @@ pub enum Creation {
 /// Input of a guild.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum GuildInput {
-    /// A command; its answer names the request.
+    /// A command. Its answer carries `request`.
     Command { request: RequestId, actor: Actor, command: Box<Command> },
-    /// Creates the guild, as a command does.
+    /// Creates the guild if it does not exist.
     Create { request: RequestId, creation: Creation },
     /// A relay's message.
     Relay(ToGuild),
-    /// A relay begins again: the guild forgets it with its sessions, and sends a snapshot that resets them. The guild has
-    /// another owner than before, or messages between the two nodes were lost.
+    /// Resets a relay after a change of owner or a loss between two nodes: the guild drops the relay's subscription and
+    /// sessions, and sends a snapshot that makes the sessions attach again.
     Reset { relay: RelayId, epoch: u32 },
 }
 
@@ -46,7 +46,7 @@ impl GuildInput {
     }
 }
 
-/// Entry of the directory that a durable write changed: other nodes read it again.
+/// Directory entry that a durable write changed: other nodes evict it from their caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DirectoryChange {
     ChannelPut(ChannelId, GuildId),
@@ -55,20 +55,12 @@ pub enum DirectoryChange {
     User(UserId),
 }
 
-/// Recipient of a guild's message: its place in the relay's stream.
+/// Recipient of a guild's message, and the message's position in the recipient's stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RelayPlace {
     pub relay: RelayId,
     pub epoch: u32,
     pub seq: u64,
-}
-
-impl PeerMessage {
-    /// Whether it may be sent on a stream that has not begun.
-    #[must_use]
-    pub fn is_control(&self) -> bool {
-        matches!(self, Self::Hello { .. } | Self::Welcome { .. } | Self::Lost { .. })
-    }
 }
 
 /// Why a relay's message was dropped. The relay has to be reset.
@@ -80,28 +72,28 @@ pub enum NotServed {
     Full,
 }
 
-/// Message of one node to another. `Hello`, `Welcome` and `Lost` may come on a stream that has not begun.
+/// Message from one node to another. `Hello`, `Welcome` and `Lost` may arrive on a stream that has not begun.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum PeerMessage {
-    /// Asks for a new stream, which has the number of the one that this comes on; repeated until there is a `Welcome`. What
-    /// was sent on an earlier one and has not arrived is lost. Another process that has the number of `to`, because it does
-    /// not know that it lost it, ignores this.
+    /// Begins the stream on which it arrives; repeated until the `Welcome`. Messages of an earlier stream that have not
+    /// arrived are lost. `to` is the receiver's incarnation: a process that has lost its node number without noticing
+    /// ignores the message.
     Hello { to: Incarnation },
-    /// The receiver's stream of this number has begun: other messages may follow.
+    /// Accepts the receiver's stream of this number: other messages may follow.
     Welcome { stream: u64 },
-    /// Nothing else was sent for a while: the number of its frame shows a loss.
+    /// Sent on an idle stream: the number of its frame shows a loss.
     Beat,
-    /// The sender of this misses messages of that stream, and ignores the rest of it: a new one has to begin.
+    /// The sender of this missed messages of that stream and ignores the rest of it: the receiver begins a new one.
     Lost { stream: u64 },
-    /// To a guild that the receiver owns.
+    /// Input for a guild that the receiver owns.
     ToGuild { guild_id: GuildId, input: GuildInput },
-    /// The receiver does not own the guild of this request, which was not carried out.
+    /// Refuses a request, because the sender of this does not own the guild.
     NotOwner { guild_id: GuildId, request: RequestId },
-    /// A message of the receiver's relay was dropped.
+    /// The sender of this dropped a message of the receiver's relay.
     NotServed { guild_id: GuildId, relay: RelayId, reason: NotServed },
     /// The sender has dropped a guild from memory, with the relays of the receiver.
     Released { guild_id: GuildId },
-    /// What became of a request.
+    /// Result of a request.
     Answer { request: RequestId, answer: Box<Answer> },
     /// A guild's message to relays of the receiver.
     ToRelays { guild_id: GuildId, relays: Vec<RelayPlace>, message: RelayMessage },
@@ -113,4 +105,12 @@ pub enum PeerMessage {
     UserChanged(Arc<User>),
     /// Entries of the directory changed.
     Changed(Vec<DirectoryChange>),
+}
+
+impl PeerMessage {
+    /// Whether it may be sent on a stream that has not begun.
+    #[must_use]
+    pub fn is_control(&self) -> bool {
+        matches!(self, Self::Hello { .. } | Self::Welcome { .. } | Self::Lost { .. })
+    }
 }

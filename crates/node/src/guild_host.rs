@@ -314,8 +314,8 @@ impl GuildHost {
         self.run_and_push(cx, |guild| guild.handle_relay(now, message));
     }
 
-    /// Another node serves the guild: drops it from memory. What is being committed is still published; inputs that wait
-    /// are refused, and relays of this node are about to subscribe there.
+    /// Another node serves the guild: drops it from memory. Effects of the commit under way are still published.
+    /// Waiting inputs are refused. Relays of this node subscribe at the other node.
     pub(crate) fn release(&mut self, cx: &mut Context<'_>) {
         self.abandon_guild(cx);
         self.forget_guild();

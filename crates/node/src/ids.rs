@@ -7,7 +7,8 @@
 //!             own. I3 guilds make ids with their worker's generator only: `GuildHost::begin` skips the ids of the
 //!             guild, and `GuildHost::run` lends the generator for each input and takes it back also after a panic. So
 //!             ids are unique, and those of a guild grow. (tests `it/ids.rs`, `guild_host/tests.rs`)
-//! Limits      `WORKERS_MAX`; in a cluster 14 workers per node. Ids beyond 4,096 per millisecond and worker have a later time than the clock.
+//! Limits      `WORKERS_MAX`; in a cluster 14 workers per node. Ids beyond 4,096 per millisecond and worker have a
+//!             later time than the clock.
 //! Not here    ids that callers choose (guilds and accounts may have them): callers keep those unique.
 
 use guildhall_cluster::NodeNumber;
@@ -21,7 +22,7 @@ use tokio::sync::OnceCell;
 const NODE_ORIGIN: u16 = 0x3ff;
 /// Origins of a node in a cluster: one per worker, and one of the node.
 const ORIGINS_PER_NODE: u16 = 16;
-/// Of the generators that guilds come with. They rest: an id of this origin was made past `Slot::run`.
+/// Origin of the generators that guilds are loaded with. No id has it: `GuildHost::run` lends the worker's generator.
 pub(crate) const RESTING_ORIGIN: u16 = 0x3fe;
 /// Number of remaining origins: one per worker.
 pub(crate) const WORKERS_MAX: usize = RESTING_ORIGIN as usize;
@@ -29,9 +30,9 @@ pub(crate) const WORKERS_MAX: usize = RESTING_ORIGIN as usize;
 /// Origins of the ids that this node makes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Origins {
-    /// All of them.
+    /// All origins: the node is not in a cluster.
     Single,
-    /// Those of a node's number.
+    /// The origins reserved for this node number.
     OfNode(NodeNumber),
 }
 

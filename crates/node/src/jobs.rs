@@ -164,7 +164,7 @@ impl Jobs {
 async fn load(store: &dyn Store, ids: &Ids, limits: GuildLimits, guild_id: GuildId) -> Result<Loaded, LoadError> {
     // No guild, loaded or new, makes ids before the floor is known.
     ids.floor().await?;
-    // First: what an earlier owner commits from now on is refused, so the record is the last state.
+    // The claim comes first: the store then refuses commits of an earlier owner, so that the record is the last state.
     let epoch = store.claim_guild(guild_id).await?;
     let Some(record) = store.load_guild(guild_id).await? else { return Ok(Loaded { guild: None, epoch }) };
     let build = move || Some(Box::new(Guild::load(record, limits, RESTING_ORIGIN)));

@@ -243,7 +243,7 @@ impl Keys {
         }
     }
 
-    /// What is known may be out of date: keys are read again when they are used.
+    /// Clears the cache, which may be out of date: the next use of a key reads it again.
     pub(crate) fn forget_all(&self) {
         if let Some(known) = self.known.get() {
             lock(known).clear();

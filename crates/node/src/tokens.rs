@@ -94,7 +94,7 @@ pub enum TokenKind {
     SignOn,
 }
 
-/// A checked token, whose account is not looked up.
+/// Checked token. Its account may not exist.
 #[derive(Clone, Debug)]
 pub(crate) struct Verified {
     /// None: a subject of the sign-on without an account.
@@ -386,7 +386,7 @@ impl Tokens {
         self.was_revoked();
     }
 
-    /// What is remembered may be out of date.
+    /// Clears the caches, which may be out of date.
     pub(crate) fn forget_all(&self) {
         self.good.clear();
         self.unrevoked.clear();

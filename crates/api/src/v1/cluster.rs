@@ -32,7 +32,8 @@ pub(super) struct NodeBody {
     url: String,
     /// Version of the program.
     version: String,
-    /// `joining`: it starts. `active`: it takes guilds. `draining`: it keeps its guilds and takes no more.
+    /// `joining`: the node is starting. `active`: it accepts guilds. `draining`: it keeps its guilds and
+    /// accepts no others.
     state: &'static str,
     /// Share of the guilds.
     weight: u32,
@@ -123,8 +124,8 @@ pub(super) async fn owner(_: Caller<Read>, State(v1): State<Arc<V1>>, path: Path
 
 /// Stops a node of the cluster
 ///
-/// As `POST /v1/node/drain` at that node: its guilds move to the others, its clients reconnect, and the process ends. The
-/// answer comes before that.
+/// As `POST /v1/node/drain` at that node: its guilds move to the others, its clients reconnect, and the process ends.
+/// The answer comes before that.
 #[utoipa::path(post, path = "/v1/cluster/nodes/{number}/drain", tag = "cluster", params(("number" = String, Path)),
     responses((status = 202, description = "The node drains"),
     (status = 404, description = "There is no such node, or this one is alone", body = V1Error),

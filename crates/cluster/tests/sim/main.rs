@@ -1,5 +1,5 @@
-//! The whole cluster on one thread: real machines, leases and frames, with models of guilds, relays, the bus, the lease store
-//! and the database, under seeded faults.
+//! The whole cluster on one thread: real machines, leases and frames, with models of guilds, relays, the bus, the lease
+//! store and the database, under seeded faults.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -50,7 +50,7 @@ fn seeds_run_clean() {
     );
 }
 
-/// `SEED=7 cargo test -p guildhall-cluster --test sim one_seed -- --nocapture` tells what happened.
+/// Prints the trace of a failing seed: `SEED=7 cargo test -p guildhall-cluster --test sim one_seed -- --nocapture`.
 #[test]
 fn one_seed() {
     if let Err(problem) = run(number("SEED", 0), InjectedFault::None, true) {

@@ -111,7 +111,7 @@ impl Link {
     }
 }
 
-/// What the keeper of the lease waits for.
+/// Lease-store call that the lease keeper awaits.
 #[derive(Clone, Debug)]
 pub enum Keeping {
     Renewal(NodeRecord),
@@ -121,14 +121,14 @@ pub enum Keeping {
     Rejoined(NodeRecord, Instant),
 }
 
-/// Who waits for an answer of the lease store.
+/// Recipient of the lease store's answer.
 #[derive(Clone, Debug)]
 pub enum Waiter {
     Keeper(Keeping),
     Owner(GuildId, OwnerOp),
 }
 
-/// What the worker's sends need of the process.
+/// Borrowed parts of the process, used while the worker sends.
 struct Post<'a> {
     core: &'a mut Core,
     slot: (usize, u32),

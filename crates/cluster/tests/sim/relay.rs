@@ -19,7 +19,7 @@ pub struct Relay {
     pub attached: Vec<bool>,
 }
 
-/// What the relay learned from a message.
+/// State that a message carried to the relay.
 pub enum Learned {
     Nothing,
     /// The log has this length, and this last entry.

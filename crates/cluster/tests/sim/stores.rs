@@ -78,7 +78,7 @@ impl Kv {
     }
 }
 
-/// What the database has of one guild.
+/// One guild in the database.
 #[derive(Default)]
 pub struct Stored {
     pub epoch: u64,

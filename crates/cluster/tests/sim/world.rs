@@ -138,7 +138,7 @@ pub struct Core {
     pub summary: Summary,
 }
 
-/// What a run did.
+/// Counts of one run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Summary {
     pub steps: u64,
@@ -216,7 +216,8 @@ impl Core {
         }
     }
 
-    /// Promise: what a relay learns is committed, and comes from the node that its node takes for the owner.
+    /// Promise: a relay receives only committed entries, and only from the node that its own node believes
+    /// to be the owner.
     pub fn learned(&mut self, _nodes: (NodeNumber, NodeNumber), of: (GuildId, RelayId), learned: &Learned) {
         let (guild_id, relay) = of;
         let (len, last) = match learned {
@@ -398,13 +399,12 @@ struct Slot {
     inbox: VecDeque<Event>,
 }
 
-/// The cluster.
 pub struct World {
     core: Core,
     slots: Vec<Slot>,
 }
 
-/// Runs a seed. `trace`: a failure tells what led to it.
+/// Runs a seed. With `trace`, the error contains the last events before the failure.
 pub fn run(seed: u64, sabotage: InjectedFault, trace: bool) -> Result<Summary, String> {
     let mut world = World::new(seed, sabotage, trace);
     let ended = world.run();

@@ -1,8 +1,9 @@
-//! Ask: questions to other nodes that need an answer, outside of the streams between nodes.
+//! Ask: requests to other nodes with an answer, outside of the streams between nodes.
 //!
-//! Invariants  A1 `tell_all` returns once every node that lives has done it. A node whose lease ends meanwhile has not; when
-//!             it joins again it forgets what it knew of tokens and keys.
-//! Limits      `ANSWER_MAX` for each question to one node; `tell_all` asks a node that does not answer until its lease ends.
+//! Invariants  A1 `tell_all` returns once every node that lives has done it. A node whose lease ends meanwhile has not;
+//!             when it joins again it forgets what it knew of tokens and keys.
+//! Limits      `ANSWER_MAX` for each question to one node; `tell_all` asks a node that does not answer until
+//!             its lease ends.
 
 use super::Membership;
 use guildhall_bus::Subject;
@@ -20,15 +21,15 @@ use std::{
 
 /// Longest wait for one answer.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
-/// Pause before a question is repeated.
+/// Back-off before a request is repeated.
 const AGAIN_PAUSE: Duration = Duration::from_millis(100);
 
-/// Something that ended, and is not accepted any more.
+/// Credentials that no node may accept any more.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) enum Revocation {
     /// The token with this hash.
     Token([u8; 32]),
-    /// All tokens of an account that were made until then.
+    /// All tokens of an account that were issued until then.
     TokensOf(UserId, Timestamp),
     /// A key of the backend API.
     Key(u64),
@@ -60,7 +61,7 @@ fn subject_of(number: NodeNumber) -> Option<Subject> {
 }
 
 impl Membership {
-    /// Answers questions of this kind from now on. The handler must not wait for long: those who ask wait two seconds.
+    /// Registers the handler of a kind of question. It has to answer within `ANSWER_MAX`, the caller's time-out.
     pub fn on_question(&self, kind: &'static str, handler: impl Fn(Vec<u8>) -> Answering + Send + Sync + 'static) {
         self.handlers.0.write().unwrap_or_else(PoisonError::into_inner).insert(kind, Arc::new(handler));
     }
@@ -73,7 +74,7 @@ impl Membership {
         wire::decode::<Option<Vec<u8>>>(wire::VERSION, &answer).ok()?
     }
 
-    /// Asks all other nodes at once. Those that do not answer are left out.
+    /// Asks all other nodes at once. The result lacks those that do not answer.
     pub async fn ask_all(self: &Arc<Self>, kind: &'static str, body: &[u8]) -> Vec<(NodeNumber, Vec<u8>)> {
         let asked: Vec<_> = self
             .numbers()

@@ -1,9 +1,9 @@
 //! Link: messages on their way to one other node.
 //!
-//! Owns        the queue of one node, and the task that encodes and publishes what is in it.
-//! Invariants  N1 guilds never wait for a link: a full one gives a guild's message back, and the guild cuts the relay's
-//!             stream. N2 an event goes once over a link, whatever the number of relays behind it. N3 what is dropped is a
-//!             gap in the numbers of frames: the other node notices.
+//! Owns        the queue of one node, and the task that encodes and publishes its messages.
+//! Invariants  N1 guilds never wait for a link: a full one returns a guild's message, and the guild ends the relay's
+//!             stream. N2 an event crosses a link once, whatever the number of relays behind it. N3 a dropped message
+//!             leaves a gap in the numbers of frames: the other node notices.
 //! Limits      `GUILD_MESSAGES_MAX` messages of guilds; `MESSAGES_MAX` of all kinds, past it the queue is dropped.
 //!             `BATCH_MAX` messages per frame; frames have at most the bus's payload.
 
@@ -21,17 +21,17 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// Messages of guilds to relays that may wait.
+/// Most queued messages from guilds to relays.
 pub(super) const GUILD_MESSAGES_MAX: usize = 65_536;
-/// Messages that may wait. The others are few: commands of callers that wait, and those of relays.
+/// Most queued messages of all kinds. Commands and messages of relays are few.
 const MESSAGES_MAX: usize = 4 * GUILD_MESSAGES_MAX;
-/// Messages that are encoded at once.
+/// Most messages in one frame.
 const BATCH_MAX: usize = 256;
 /// Interval of beats while there is nothing to send: the other node notices a loss after this time.
 const BEAT_EVERY: Duration = Duration::from_millis(500);
 /// Interval of `Hello`s until the other node answers.
 const HELLO_EVERY: Duration = Duration::from_millis(100);
-/// Control messages that may wait. More are repetitions.
+/// Most queued control messages. More are repetitions.
 const CONTROL_MAX: usize = 64;
 /// Pause after a message that the bus refused.
 const AWAY_PAUSE: Duration = Duration::from_millis(50);
@@ -48,15 +48,15 @@ struct Queue {
     items: VecDeque<Item>,
     /// Messages of guilds that are handing over an event: its other relays follow (N2).
     held: Vec<ToRelay>,
-    /// Of `items` and `held`.
+    /// Messages of guilds in `items` and `held`.
     guild_messages_count: usize,
-    /// Stream of what is in the queue.
+    /// Stream of the queued messages.
     stream: u64,
     /// The other node's membership, for which the stream is.
     receiver: Option<Incarnation>,
-    /// The other node takes the stream.
+    /// Whether the other node accepts the stream.
     is_open: bool,
-    /// What was in the queue was dropped: the next frame leaves a gap.
+    /// The queue was dropped: the next frame number leaves a gap (N3).
     has_dropped: bool,
     is_closed: bool,
 }
@@ -96,7 +96,7 @@ impl Link {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Messages that wait.
+    /// Number of queued messages.
     pub(super) fn len(&self) -> usize {
         self.lock().items.len()
     }
@@ -121,7 +121,7 @@ impl Link {
         self.wake.notify_one();
     }
 
-    /// Returns a guild's message if there is no room. It waits for `release`.
+    /// Holds a guild's message until `release`. Returns it if the queue is full.
     pub(super) fn try_push_relay(&self, message: ToRelay) -> Result<(), ToRelay> {
         let mut queue = self.lock();
         if queue.is_closed || queue.guild_messages_count >= GUILD_MESSAGES_MAX {
@@ -153,7 +153,7 @@ impl Link {
         self.wake.notify_one();
     }
 
-    /// Drops what waits; later messages belong to this stream, which is not open.
+    /// Drops the queue. Later messages belong to this stream, and wait until it opens.
     pub(super) fn begin(&self, stream: u64, receiver: Incarnation) {
         let mut queue = self.lock();
         let is_closed = queue.is_closed;
@@ -163,7 +163,7 @@ impl Link {
         self.wake.notify_one();
     }
 
-    /// The other node takes this stream.
+    /// The other node accepts this stream.
     pub(super) fn open(&self, stream: u64) {
         let mut queue = self.lock();
         if queue.stream == stream {
@@ -204,7 +204,7 @@ struct Batch {
     has_dropped: bool,
 }
 
-/// Publishes what is in the queue until the link is closed.
+/// Publishes the queued messages until the link is closed.
 pub(super) async fn run(link: Arc<Link>, bus: Arc<dyn Bus>, to: (NodeNumber, Subject)) {
     let (number, subject) = to;
     let sender = SenderId(link.own.0);

@@ -1,10 +1,10 @@
 //! Cluster: the driver of this node's part in a cluster (`guildhall_cluster::Cluster`).
 //!
-//! Owns        the machine behind a lock, the links to the other nodes, the tasks that renew the lease, watch the other nodes
-//!             and receive their messages, and callers of requests that other nodes carry out.
+//! Owns        the machine behind a lock, the links to the other nodes, the tasks that renew the lease, watch the other
+//!             nodes and receive their messages, and callers of requests that other nodes carry out.
 //! Doors       `Membership::join`, then `Node::start_as`, then `Membership::activate`.
-//! Invariants  D1 the machine's outputs are carried out in order, under its lock: nothing that they call waits, or calls back
-//!             into the machine. D2 without a valid lease no guild is served here.
+//! Invariants  D1 the machine's outputs are carried out in order, under its lock: nothing that they call waits, or
+//!             calls back into the machine. D2 without a valid lease no guild is served here.
 //! Limits      those of the machine and of the links.
 //! Not here    what a cluster is (`guildhall-cluster`), the bus and the lease store (`guildhall-bus`).
 
@@ -68,7 +68,7 @@ pub enum JoinError {
     #[error("the lease store cannot be used: {0}")]
     LeaseStore(KvError),
     /// All numbers are taken.
-    #[error("the cluster has {} nodes already, and no more can join", NodeNumber::NODES_MAX)]
+    #[error("the cluster has {} nodes already, its limit", NodeNumber::NODES_MAX)]
     Full,
 }
 
@@ -91,7 +91,7 @@ pub struct NodeReport {
 /// State of the cluster as this node knows it.
 #[derive(Clone, Debug)]
 pub struct ClusterReport {
-    /// Ascending.
+    /// In ascending order of their numbers.
     pub nodes: Vec<NodeReport>,
     /// Whether this node's lease is valid.
     pub is_serving: bool,
@@ -101,7 +101,7 @@ pub struct ClusterReport {
     pub requests_elsewhere: usize,
 }
 
-/// What the membership needs of its node.
+/// Parts of the node that the membership calls.
 struct Parts {
     mailboxes: Vec<Arc<Mailbox>>,
     directory: Arc<Directory>,
@@ -123,7 +123,7 @@ pub struct Membership {
     parts: OnceLock<Parts>,
     timer: Notify,
     handlers: ask::Handlers,
-    /// Called after the node joined again: what it knew of tokens and keys may be out of date.
+    /// Called after the node has joined again: its caches of tokens and keys may be out of date.
     on_rejoin: OnceLock<Box<dyn Fn() + Send + Sync>>,
     lease: lease::Keeper,
     /// True once the node's number belongs to another node: the process has to end.
@@ -214,7 +214,7 @@ impl Membership {
         self.lease.set_state(NodeState::Active);
     }
 
-    /// Takes no more guilds, before it leaves.
+    /// Stops accepting guilds, before the node leaves.
     pub fn drain(&self) {
         self.lease.set_state(NodeState::Draining);
     }
@@ -275,8 +275,7 @@ impl Membership {
         self.lock().owner_of(guild_id)
     }
 
-    /// The owner of a guild. Where this node has nothing to do with the guild, the lease store says it; none if that has no
-    /// node that lives.
+    /// The owner of a guild: from memory, else from the lease store. None if no live node owns it.
     pub async fn find_owner(&self, guild_id: GuildId) -> Option<NodeNumber> {
         if let Some(owner) = self.owner_of(guild_id) {
             return Some(owner);
@@ -499,7 +498,7 @@ impl Membership {
                 Pushed::Full(input) => (input, false),
             };
             let Some(answer) = input.request().and_then(|request| self.callers().remove(&request)) else { return };
-            // What cannot be passed on is dropped with its sender, which answers `Unavailable`.
+            // An input that the machine cannot take is dropped with its answer channel: the caller gets `Unavailable`.
             match input {
                 GuildInput::Command { actor, command, .. } if is_here => {
                     let request = CommandRequest { actor, command: *command, answer, loads_count: 0, trace: None };
@@ -575,7 +574,7 @@ async fn access_owner(kv: &dyn KeyValue, guild_id: GuildId, op: OwnerOp) -> Owne
         OwnerOp::Read => match kv.get(&key).await {
             Ok(None) => return OwnerResult::Found(None),
             Ok(Some(entry)) => {
-                // A record that nobody can read is replaced.
+                // An unreadable record is replaced.
                 let record = serde_json::from_slice(&entry.value)
                     .unwrap_or(OwnerRecord { node: NodeNumber(u8::MAX), incarnation: Incarnation(0) });
                 return OwnerResult::Found(Some((record, entry.revision.0)));

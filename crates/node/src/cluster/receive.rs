@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 /// Pause before a subscription that ended begins again.
 const AGAIN_PAUSE: Duration = Duration::from_millis(100);
 
-/// Receives until the runtime ends. What is lost while there is no subscription is a gap in the numbers of frames.
+/// Receives until the runtime ends. Messages lost without a subscription leave a gap in the numbers of frames.
 pub(super) async fn run(membership: Arc<Membership>) {
     let Some(subject) = subject_of(membership.number) else { return };
     let mut incoming = Incoming::new(IncomingLimits::default());

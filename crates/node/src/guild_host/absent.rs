@@ -37,7 +37,7 @@ impl GuildHost {
         match result {
             // It was released while it was loaded; with inputs, this node has it again.
             _ if was_released && self.waiting.is_empty() => self.state = HostState::Evictable,
-            // What was loaded may be older than what another node did since.
+            // Another node may have changed the guild since the load.
             Ok(_) if was_released => self.load(cx),
             Ok(Loaded { guild: Some(guild), .. }) => self.begin(cx, guild),
             Ok(Loaded { guild: None, .. }) => {

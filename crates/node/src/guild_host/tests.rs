@@ -365,9 +365,10 @@ async fn a_fenced_commit_is_refused_and_the_guild_is_released() {
     let said = bench.request(say(channel_id));
     assert_eq!(bench.answer(said).map(drop), Err(Refusal::Unavailable));
     assert!(bench.host.is_evictable(), "nothing brings it back by itself");
-    assert_eq!(bench.relays.0.lock().unwrap().len(), before, "nobody was told what is not committed");
+    assert_eq!(bench.relays.0.lock().unwrap().len(), before, "relays receive nothing uncommitted");
     assert_eq!(*bench.relays.2.lock().unwrap(), [GUILD], "the cluster learns that it has another owner");
-    // Asked again, the worker makes another host, which claims and loads the guild: the other node may have done something.
+    // Asked again, the worker makes another host, which claims and loads the guild: the other node may
+    // have changed it.
     bench.host = bench.with(|_, cx| GuildHost::new(cx, GUILD));
     let said = bench.request(say(channel_id));
     assert!(bench.answer(said).is_ok());

@@ -91,7 +91,7 @@ impl Site {
         self.nodes[index].as_ref().expect("it was not killed")
     }
 
-    /// Nothing of it runs any more, and nobody is told.
+    /// Ends a node without notice to the others.
     fn kill(&mut self, index: usize) {
         self.nodes[index].take().expect("it was not killed").runtime.shutdown_background();
     }
@@ -232,7 +232,7 @@ async fn a_killed_owner_is_replaced_and_relays_are_reset() {
             break assert_eq!(id, after);
         }
     }
-    assert!(site.store.message(channel_id, before).await.unwrap().is_some(), "what was acknowledged is there");
+    assert!(site.store.message(channel_id, before).await.unwrap().is_some(), "the acknowledged message is stored");
 }
 
 #[tokio::test(flavor = "multi_thread")]
