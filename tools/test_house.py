@@ -10,7 +10,7 @@ import tempfile
 import time
 import unittest
 
-from house import ROOT, citations, comments, crates, names, runbook, series, stages, supply
+from house import ROOT, citations, comments, crates, documents, names, runbook, series, stages, supply
 
 TABLE = """## The map
 | crate | idea |
@@ -337,6 +337,18 @@ class Comments(unittest.TestCase):
         for kept in (f"let x = 1; // {words}", f"/// | {words} |", f"/// ```\n/// {words}\n/// ```", f"// {'x' * 200}"):
             self.assertEqual(comments.wrap(kept), kept)
         self.assertEqual(len(list(comments.check([("a.rs", 7, f"    // {words}"), ("a.rs", 8, "    // short")]))), 1)
+
+
+class Documents(unittest.TestCase):
+    def test_f1_text_beyond_the_column_is_reported(self):
+        wide = "word " * 30
+        text = f"{wide}\n| {wide}|\n```\n{wide}\n```\n  <img alt=\"{wide}\">\n- {wide}\n"
+        self.assertEqual(list(documents.wide_lines(text)), [1, 7])
+        generated = f"<!-- settings: made -->\n{wide}\n<!-- end of settings -->\n{wide}\n"
+        self.assertEqual(list(documents.wide_lines(generated)), [4])
+
+    def test_f2_an_entry_of_the_changelog_is_one_line(self):
+        self.assertEqual(documents.long_entries("# Changelog\n\n- Added: one.\n- Added: two,\n  and more.\n"), [5])
 
 
 class Changes(unittest.TestCase):

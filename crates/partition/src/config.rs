@@ -30,9 +30,9 @@ pub struct PartitionConfig {
     pub replay_bytes_max: usize,
     /// Presences, voice states, typing and member lists kept for RESUME, on top of these.
     pub replay_share: Share,
-    /// Dispatches by which a connected client may lag. Past it the connection is closed with 4000.
+    /// Dispatches by which a connected client may be behind. Past it the connection is aborted and the session ends.
     pub backlog_events_max: usize,
-    /// Bytes of bodies a connected client may be behind. Past it the connection is closed with 4000.
+    /// Bytes of bodies by which a connected client may be behind. Past it the same.
     pub backlog_bytes_max: usize,
     /// A connection whose socket takes nothing for this time is aborted; so is one that takes this long to read one
     /// READY or GUILD_CREATE while other connections wait for `rendered_bytes_max`.

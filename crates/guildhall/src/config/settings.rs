@@ -214,8 +214,8 @@ settings! {
         replay_events_max: u32, 1..=1_000_000 => defaults::REPLAY_EVENTS_MAX;
         /// Bytes in the replay buffer of a session.
         replay_bytes_max: u32, 1024..=2_147_483_648 => defaults::REPLAY_BYTES_MAX;
-        /// Dispatches by which a connected client may be behind; past it the node closes the connection, and
-        /// the client may resume.
+        /// Dispatches by which a connected client may be behind. Past it the node resets the socket and ends
+        /// the session: the client has to identify again.
         backlog_events_max: u32, 16..=1_000_000 => defaults::BACKLOG_EVENTS_MAX;
         /// Bytes by which a connected client may be behind; past it the same.
         backlog_bytes_max: u32, 65_536..=2_147_483_648 => defaults::BACKLOG_BYTES_MAX;
