@@ -10,7 +10,7 @@ import tempfile
 import time
 import unittest
 
-from house import ROOT, citations, comments, crates, documents, names, runbook, series, stages, supply
+from house import ROOT, citations, comments, crates, documents, names, runbook, series, stages, supply, tests
 
 TABLE = """## The map
 | crate | idea |
@@ -349,6 +349,20 @@ class Documents(unittest.TestCase):
 
     def test_f2_an_entry_of_the_changelog_is_one_line(self):
         self.assertEqual(documents.long_entries("# Changelog\n\n- Added: one.\n- Added: two,\n  and more.\n"), [5])
+
+
+class CitedTests(unittest.TestCase):
+    def test_names_behind_the_word_and_names_of_rules_are_cited(self):
+        header = "R1 holds. (tests `r1_*`, `scale`; `it::k2_*`) Not `Relay` or `handle_*`"
+        self.assertEqual(tests.cited(header), ["r1_*", "scale", "it::k2_*"])
+        self.assertEqual(tests.cited("| a window | `closing::c4001_*` |"), ["closing::c4001_*"])
+
+    def test_a_test_of_two_rules_counts_for_both_and_a_missing_one_for_none(self):
+        names = tests.defined([(pathlib.Path("a/scale.rs"), "#[test]\nfn b1_b3_once() {}\n    async fn late() {}\n")])
+        for name in ["b1_*", "it::b3_*", "scale", "late"]:
+            self.assertTrue(tests.exists(name, names), name)
+        for name in ["b2_*", "b1_b2_*", "lat"]:
+            self.assertFalse(tests.exists(name, names), name)
 
 
 class Changes(unittest.TestCase):

@@ -1,8 +1,9 @@
 //! Permits to read a request's body.
 //!
 //! Owns        `ReadPermit`, and every function that makes one.
-//! Invariants  K1 there is no permit for an anonymous request, nor for a path with an object that does not exist or that the caller may
-//!             not view. `crate::body` reads no byte without a permit. (test `s3_no_route_reads_a_body_early`)
+//! Invariants  K1 there is no permit for an anonymous request, nor for a path with an object that does not exist or
+//!             that the caller may not view. `crate::body` reads no byte without a permit. (test
+//!             `s3_no_route_reads_a_body_early` of `guildhall`)
 //! Not here    permissions: the guild checks them when it gets the command.
 
 use crate::{auth::Caller, error::ApiError, quota::Party, state::Api};

@@ -1,16 +1,19 @@
 //! Visibility: which accounts an event is for, as a key that events with the same viewers have in common.
 //!
 //! Owns        `Visibility` and the rules it follows from; `visibility_domain` is the only place that decides it.
-//! Doors       `AudienceIndex::visibility` once per event, `Visibility::in_form` per form of its body, `Visibility::covers` per
-//!             recipient.
-//! Invariants  D1 every account that receives an event from within a domain may view all events of that domain. D2 every
-//!             account that may view one event of a domain may view all of it. D3 a domain's key changes with the rules that
-//!             decide who its viewers are, so that old entries never meet new viewers. (tests `d1_*`, `d2_*`, `d3_*`)
-//! Limits      one rule per channel, renewed when the guild's structure changes: O(channels × overwrites). An event costs O(1).
-//! Not here    the histories that are kept per domain: `guildhall-shared-match`.     Spec  docs/security.md, docs/adr/0019.
+//! Doors       `AudienceIndex::visibility` once per event, `Visibility::in_form` per form of its body,
+//!             `Visibility::covers` per recipient.
+//! Invariants  D1 every account that receives an event from within a domain may view all events of that domain. D2
+//!             every account that may view one event of a domain may view all of it. D3 a domain's key changes with the
+//!             rules that decide who its viewers are, so that old entries never meet new viewers. (tests `d1_*`,
+//!             `d2_*`, `d3_*` of `relay`)
+//! Limits      one rule per channel, renewed when the guild's structure changes: O(channels × overwrites). An
+//!             event costs O(1).
+//! Not here    the histories that are kept per domain: `guildhall-shared-match`.     Spec  docs/security.md,
+//!             docs/adr/0019.
 //!
-//! Compressed streams search for matches once per event, in what other recipients were sent. The length of a frame then depends
-//! on that history. So a history belongs to one domain, and a domain to one set of viewers:
+//! Compressed streams search for matches once per event, in what other recipients were sent. The length of a frame then
+//! depends on that history. So a history belongs to one domain, and a domain to one set of viewers:
 //!
 //! | event | domain |
 //! |---|---|
@@ -23,8 +26,8 @@
 //! | direct message, group | `Direct` |
 //! | single users, roles, holders of a permission; a channel's own data while it is restricted | `Alone` |
 //!
-//! Membership is not a rule: an account that joins a guild, a thread or a role may read the past of the channels it then views,
-//! so a domain outlives changes of membership and ends with a change of rules.
+//! Membership is not a rule: an account that joins a guild, a thread or a role may read the past of the channels it
+//! then views, so a domain outlives changes of membership and ends with a change of rules.
 
 use crate::{
     event::{AudienceRule, Event, Redaction},
@@ -70,8 +73,8 @@ impl Clearance {
         }
     }
 
-    /// The clearance for an event that sessions with any of `intents` receive. None: two privileged intents admit to it, and a
-    /// session may have either.
+    /// The clearance for an event that sessions with any of `intents` receive. None: two privileged intents admit to
+    /// it, and a session may have either.
     fn of_intents(intents: Intents) -> Option<Self> {
         if intents == Intents::NONE || intents.0 & !Intents::PRIVILEGED.0 != 0 {
             return Some(Self::None);
@@ -131,8 +134,8 @@ impl Visibility {
         }
     }
 
-    /// Whether a recipient of the event may view everything in the domain. Others receive the event for a reason of their own:
-    /// it is about them, or names them.
+    /// Whether a recipient of the event may view everything in the domain. Others receive the event for a reason of
+    /// their own: it is about them, or names them.
     #[must_use]
     pub fn covers(self, event: &Event, viewer: &impl Viewer) -> bool {
         let clearance = match self {
@@ -174,8 +177,8 @@ pub struct AccessRules {
 /// What became of a guild's domains when its access rules changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessChange {
-    /// Channels that every member could view and that some now cannot, with the key of their restricted domain; none for a
-    /// channel that is gone.
+    /// Channels that every member could view and that some now cannot, with the key of their restricted domain; none
+    /// for a channel that is gone.
     pub narrowed: Vec<(ChannelId, Option<u64>)>,
     /// Channels that every member can view now.
     pub opened: Vec<ChannelId>,
@@ -365,8 +368,8 @@ pub fn visibility_domain(rules: &AccessRules, event: &Event) -> Visibility {
 /// Class of events over several channels.
 pub const SEVERAL_CHANNELS: u64 = 1;
 
-/// The part of a public domain that an event belongs to: the channel whose viewers it is for. When a channel narrows, the texts
-/// of its class leave the domain. 0: the guild itself.
+/// The part of a public domain that an event belongs to: the channel whose viewers it is for. When a channel narrows,
+/// the texts of its class leave the domain. 0: the guild itself.
 #[must_use]
 pub fn visibility_class(event: &Event) -> u64 {
     match (&event.audience.rule, &event.payload) {

@@ -5,7 +5,7 @@
 //! Invariants  N1 no member receives the newest message or pin of a channel outside their view. N2 with `Obfuscated`
 //!             nobody receives more than type, position and category of one, and with `Absent` nothing. N3 then a
 //!             channel that enters or leaves a view leads to one event for all sessions with that change, and each of
-//!             them receives it once. (tests `s13_*`)
+//!             them receives it once. (tests `s13_*` of `partition`)
 //! Limits      views are compared per class, and per user for members whose class changed.
 //! Spec        docs/protocol/choices.md; docs/adr/0031.
 

@@ -2,7 +2,7 @@
 //!
 //! Owns        `Lines`, which cuts a body into lines as it arrives; `Answer`, which sends lines meanwhile.
 //! Invariants  N1 at most one line and one piece of the body are in memory. (test `n1_*`) N2 after the key is revoked
-//!             there is no further line, available or not. (tests `s7_*`)
+//!             there is no further line, available or not. (tests `s7_*` of `guildhall`)
 //! Limits      a line: `json_bytes_max`, and the quota for bodies; silence: `body_deadline_ms`; unread lines of the
 //!             answer: `ANSWER_LINES_MAX`, then the work waits, and ends after `answer_deadline_ms`.
 

@@ -39,7 +39,7 @@ fn each_parameter_is_answered_as_the_rfc_says() {
     let answer = "server_no_context_takeover; client_no_context_takeover; server_max_window_bits=12; \
                   client_max_window_bits=9";
     check(ALL, all, answer);
-    // A window of 256 bytes: the codec's test `trap_1_window_of_256_bytes` shows how it is honoured.
+    // A window of 256 bytes: the test `trap_1_window_of_256_bytes` of `codec` shows how it is honoured.
     check(ALL, "permessage-deflate; server_max_window_bits=8", "server_max_window_bits=8");
     check(ALL, "permessage-deflate; client_max_window_bits=8", "client_max_window_bits=8");
 }
