@@ -17,15 +17,16 @@
 //!
 //! | change | how |
 //! |---|---|
-//! | a field of a payload is added | the payload's version, if an older node would misread it; else its own format decides |
-//! | a field of the frame is added | a new version of the frame; nodes accept the previous one as well for one release |
-//! | a field gets another meaning | never: a new field |
-//! | byte 1 | flags, in a new version of the frame; version 1 refuses everything but 0 |
+//! | a field of a payload is added | the payload's version, if an older node would misread it; else its own format
+//! decides | | a field of the frame is added | a new version of the frame; nodes accept the previous one as well for
+//! one release | | a field gets another meaning | never: a new field | | byte 1 | flags, in a new version of the frame;
+//! version 1 refuses everything but 0 |
 //!
-//! Invariants  F1 a frame of an unknown version is refused, never misread. F2 a receiver that misses a message, or a part of
-//!             one, learns so before it gets a later one (`Event::Gap`). F3 no message is delivered twice, and none in parts.
-//! Limits      `IncomingLimits`. A message past them is a gap. A stream past `streams_max` evicts the one that was silent
-//!             longest; if that goes on, its next message is a gap.
+//! Invariants  F1 a frame of an unknown version is refused, never misread. F2 a receiver that misses a message, or a
+//!             part of one, learns so before it gets a later one (`Event::Gap`). F3 no message is delivered twice, and
+//!             none in parts.
+//! Limits      `IncomingLimits`. A message past them is a gap. A stream past `streams_max` evicts the one that was
+//!             silent longest; if that goes on, its next message is a gap.
 
 use bytes::{Bytes, BytesMut};
 use std::collections::HashMap;
@@ -69,7 +70,8 @@ impl Outgoing {
         Self { sender, stream, next_seq: 0 }
     }
 
-    /// Frames of the next message, each of at most `frame_bytes_max` bytes. None if the message has too many parts: 2³².
+    /// Frames of the next message, each of at most `frame_bytes_max` bytes. None if the message has too
+    /// many parts: 2³².
     ///
     /// # Panics
     /// If a frame of `frame_bytes_max` has no room for a payload.
@@ -288,7 +290,7 @@ impl Incoming {
         if self.streams.len() < self.limits.streams_max.max(1) {
             return;
         }
-        // Costs a step per stream. Rare: a site with so many streams has streams that nobody needs.
+        // Costs a step per stream. Rare: at this number of streams most belong to senders that are gone.
         let oldest = self.streams.iter().min_by_key(|(_, stream)| stream.used_at).map(|(key, _)| *key);
         if let Some(stream) = oldest.and_then(|key| self.streams.remove(&key)) {
             self.partial_bytes -= stream.parts.len();

@@ -66,7 +66,7 @@ pub(super) struct Director {
     in_voice: HashMap<UserId, ChannelId>,
 }
 
-/// The guild of a director, and who is in it.
+/// The guild of a director, with its members.
 pub(super) struct Community<'a> {
     pub guild_id: GuildId,
     pub people: &'a [Member],

@@ -51,7 +51,7 @@ pub(super) struct Plan {
     pub voice: Vec<(UserId, ChannelId)>,
     /// Conversations, from the first one that `history` does not have.
     pub script: Script,
-    /// A smaller guild beside it.
+    /// A second, smaller guild.
     pub second: Second,
 }
 
@@ -147,7 +147,7 @@ impl Plan {
         Self { guild, roles, channels, people, bot, user, history, presences, voice, script, second }
     }
 
-    /// The first guild and who is in it.
+    /// The first guild with its members.
     pub fn community(&self) -> Community<'_> {
         let Self { people, presences, voice, .. } = self;
         Community { guild_id: self.guild.id, people, presences, voice }

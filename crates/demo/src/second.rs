@@ -88,7 +88,7 @@ impl Second {
         Self { guild, everyone, channels, people, user, history, presences, voice, script }
     }
 
-    /// This guild and who is in it.
+    /// This guild with its members.
     pub fn community(&self) -> Community<'_> {
         let Self { people, presences, voice, .. } = self;
         Community { guild_id: self.guild.id, people, presences, voice }

@@ -7,7 +7,7 @@
 //!             slices (`background`), and their messages are ignored. L3 an `Attached` follows every event that its
 //!             view contains.
 //! Limits      one link per relay; sessions: those of the relays.
-//! Not here    the numbers of messages: `RelayStreams`; what a session may see: `guildhall_relay::Relay`.
+//! Not here    the numbers of messages: `RelayStreams`; visibility for a session: `guildhall_relay::Relay`.
 
 mod table;
 

@@ -35,7 +35,6 @@ pub enum Level {
 /// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Severity.
     pub level: Level,
     /// Name of the check.
     pub what: &'static str,

@@ -67,7 +67,7 @@ pub struct PartitionLoop {
     pub upstream: Arc<dyn Upstream>,
     pub clock: SystemClock,
     pub refused: Arc<Refused>,
-    /// Messages to guilds whose mailbox was full, oldest first. They come from sessions here, whose limits bound them.
+    /// Messages to guilds whose mailbox was full, oldest first. The limits of this partition's sessions bound them.
     pub stalled: VecDeque<(GuildId, ToGuild)>,
     pub shutdown: Shutdown,
     /// Time from a guild's `try_send_guild` to the last frame of the message: written, or left to a full socket.

@@ -380,7 +380,6 @@ impl Partitions {
 pub struct PartitionState {
     /// Since the start.
     pub counters: Counters,
-    /// Connections.
     pub conns_count: usize,
     /// Sessions now, connected or not.
     pub sessions_count: usize,
@@ -402,7 +401,7 @@ struct Prepared {
     mailbox: Mailbox,
 }
 
-/// A server whose mailboxes exist and whose threads do not run yet, so that guilds can be connected to it first.
+/// A server before its threads run. Its mailboxes exist, so that guilds can be connected to it first.
 pub struct Server {
     config: ServerConfig,
     clock: SystemClock,

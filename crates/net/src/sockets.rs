@@ -76,10 +76,10 @@ pub struct Sockets {
     pub readable: Vec<SlotKey>,
     /// Frames that go out together. None: each goes out by itself.
     batch: Option<SendBatch>,
-    /// Number of the batch that is being filled. Batches that were submitted because they were full have the number of
-    /// the next.
+    /// Number of the batch that is being filled. A batch that was submitted because it was full keeps the number, and
+    /// so does the next.
     batch_number: u32,
-    /// What did not go out whole, of this batch: at most one send per socket.
+    /// Sends of this batch that the socket took in part: at most one per socket.
     shortfalls: Vec<(SlotKey, PartialSend)>,
     /// Connections that left for other partitions, in order, until `take_transfers`.
     transfers: Vec<Transfer>,

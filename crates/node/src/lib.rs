@@ -900,7 +900,7 @@ impl Node {
         self.inner.mailboxes.iter().for_each(|mailbox| mailbox.poke());
     }
 
-    /// Accepts no more inputs, waits until everything accepted is durable and published, and ends the workers. Takes as
+    /// Stops accepting inputs, waits until everything accepted is durable and published, and ends the workers. Takes as
     /// long as the store does: callers set a deadline.
     pub async fn shut_down(&self) {
         self.inner.mailboxes.iter().for_each(|mailbox| mailbox.close());

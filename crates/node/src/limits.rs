@@ -18,7 +18,7 @@ pub struct NodeLimits {
     /// Direct messages without inputs that one worker keeps in memory, about 4 KiB each. Past it they are unloaded at
     /// once; they are also unloaded after `guild_idle_ms`.
     pub idle_directs_max: usize,
-    /// Jobs of guilds (searches, counts, prunes) that run at once on the node. Others wait, and guilds take turns. The
+    /// Jobs of guilds (searches, counts, prunes) that run at once on the node. Others wait, and guilds alternate. The
     /// default is half the cores, so that the other half is free for work with deadlines.
     pub guild_jobs_max: usize,
     /// Direct messages and groups that accounts make.

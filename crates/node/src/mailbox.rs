@@ -186,7 +186,7 @@ impl Mailbox {
         self.lock().taken.get(&guild_id).copied().unwrap_or(0)
     }
 
-    /// Accepts no more inputs.
+    /// Stops accepting inputs.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;

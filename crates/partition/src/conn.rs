@@ -162,12 +162,10 @@ impl Conn {
 pub struct MovingConn {
     /// The connection; its token was checked.
     pub conn: Conn,
-    /// The account.
     pub user_id: guildhall_model::UserId,
     /// The token it came with.
     pub token: u64,
     /// When that token expires.
     pub expires_at: Option<Timestamp>,
-    /// The RESUME.
     pub resume: Resume,
 }

@@ -87,7 +87,7 @@ counters! {
     received_bytes: u64,
     /// Bytes of received messages, inflated.
     received_message_bytes: u64,
-    /// Bytes sent.
+    /// Bytes sent on WebSocket connections, frame headers included.
     sent_bytes: u64,
     /// Bytes of sent dispatch bodies before compression, without envelopes.
     sent_body_bytes: u64,

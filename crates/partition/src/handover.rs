@@ -46,7 +46,7 @@ pub enum RecentLoss {
 pub struct HandOver {
     /// Dispatches in replay buffers, each once.
     pub dispatches: Vec<DispatchSnapshot>,
-    /// Sessions, whose places refer to `dispatches`.
+    /// Sessions. Positions in their replay buffers are indexes into `dispatches`.
     pub sessions: Vec<SessionSnapshot>,
     /// Sessions left out because of `bytes_max`.
     pub left_out_count: usize,

@@ -37,14 +37,13 @@ pub enum SessionChange {
     Resumed,
     /// Its connection ended; it can be resumed for a while.
     Disconnected,
-    /// It ended.
+    /// It ended, and cannot be resumed.
     Gone,
 }
 
 /// A change of a session, for backends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionNews {
-    /// The change.
     pub change: SessionChange,
     /// The session's id, as clients know it.
     pub session_id: Arc<str>,

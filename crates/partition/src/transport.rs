@@ -1,7 +1,7 @@
 //! Transport: the sockets of a partition, and its requests to the rest of the node.
 //!
-//! Owns        the `Transport` trait (bytes, now), `Output` (everything else, later), and `Gatekeeper` (who may
-//!             identify).
+//! Owns        the `Transport` trait (bytes, now), `Output` (everything else, later), and `Gatekeeper` (admission of
+//!             IDENTIFY).
 //! Not here    sockets: `guildhall-net` has real ones, the test kit has fakes.
 
 use crate::{
@@ -156,16 +156,13 @@ pub enum Output {
     FetchMessages {
         /// The session that requested them.
         session: SlotKey,
-        /// Their guild.
         guild_id: GuildId,
-        /// Their channels and ids.
         messages: Vec<(ChannelId, MessageId)>,
     },
     /// Read an account's direct messages; the answer goes to `Partition::handle_directs`.
     FetchDirects {
         /// The session whose READY waits for them.
         session: SlotKey,
-        /// The account.
         user_id: UserId,
     },
     /// A session changed.
@@ -183,7 +180,6 @@ pub enum Output {
 /// A checked token.
 #[derive(Clone, Debug)]
 pub struct Account {
-    /// The account.
     pub user: Arc<User>,
     /// Ids of their guilds, ascending; empty for a RESUME.
     pub guilds: Vec<GuildId>,

@@ -50,7 +50,7 @@ pub fn frame_of(encoding: Encoding, name: EventName, body: &impl Serialize) -> D
         .expect("event names are plain, and bodies are made of structs, strings and numbers")
 }
 
-/// What a session is sent under one sequence number.
+/// Event or local payload that a session receives under one sequence number.
 pub struct Dispatch {
     source: Source,
     /// None for placeholders, which are never written.
@@ -73,7 +73,7 @@ pub struct Sharing {
     pub turn: u64,
 }
 
-/// What a partition's matcher knows a body as.
+/// Handle of a body in the partition's matcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedText(Option<NonZeroU32>);
 
@@ -230,7 +230,7 @@ impl Dispatch {
         }
     }
 
-    /// What the partition's matcher knows one form's body as, once it does.
+    /// Handle of one form's body in the partition's matcher; none before the first compressed write.
     #[must_use]
     pub fn text(&self, encoding: Encoding, redaction: Redaction) -> &Cell<Option<SharedText>> {
         &self.texts[encoding as usize][redaction.index()]

@@ -369,8 +369,7 @@ pub(crate) fn reply<R: Request>(result: CommandResult<R::Reply>) -> CommandResul
     result.map(ReplyValue::into_reply)
 }
 
-/// A `match` over commands that holds each handler to the reply of its request. What stands after the `;` are plain
-/// arms.
+/// A `match` over commands that holds each handler to the reply of its request. Arms after the `;` are plain ones.
 macro_rules! dispatch {
     ($command:expr, $enum:ident, {
         $($name:ident $(($($arg:pat),*))? $({$($named:ident),*})? => $handler:expr,)*

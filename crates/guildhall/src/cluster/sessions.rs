@@ -1,6 +1,7 @@
 //! Sessions of the whole cluster, for the backend API: each node answers for its own.
 //!
-//! Invariants  a session is closed on the node that its id names; those of an account or token on every node, before the answer.
+//! Invariants  a session is closed on the node that its id names; those of an account or token on every node,
+//!             before the answer.
 //! Limits      names of platforms and compressions that this program does not know are remembered: `NAMES_MAX`.
 //! Not here    events of sessions (`GET /v1/sessions/events`): each node has those of its own sessions.
 
@@ -27,7 +28,7 @@ const NAMES_MAX: usize = 256;
 
 /// Sessions of this node and of the others.
 pub struct ClusterGateway {
-    /// This node's.
+    /// Sessions of this node.
     pub local: PartitionGateway,
     pub membership: Arc<Membership>,
 }
@@ -229,8 +230,8 @@ async fn answer(gateway: &PartitionGateway, own: NodeNumber, question: Question)
 
 #[async_trait]
 impl Gateway for ClusterGateway {
-    /// Of one partition, as for a single node; after the last of a node the next node's follow. A node that does not answer
-    /// is left out.
+    /// Of one partition, as for a single node; after the last of a node the next node's follow. A node that does not
+    /// answer is left out.
     async fn page(&self, from: SessionPlace, limit: usize) -> SessionsPage {
         // The first request names partition 0, which may be another node's.
         let node = PartitionId(from.partition).node();

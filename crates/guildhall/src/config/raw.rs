@@ -10,7 +10,6 @@ use toml::de::{DeTable, DeValue};
 /// Source of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// The default.
     Default,
     /// A line of the file, from 1.
     File(PathBuf, usize),

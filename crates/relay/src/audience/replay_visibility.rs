@@ -204,7 +204,6 @@ pub enum Replayed<'a> {
     Rule(&'a ReplayVisibility),
     /// GUILD_CREATE of this process.
     Guild {
-        /// The guild.
         guild_id: GuildId,
         /// Finds the channels and threads in it that not every member can view. Costs O(channels).
         places: &'a dyn Fn() -> Vec<ChannelId>,
