@@ -145,7 +145,7 @@ impl Format for Deflate {
         explicit_bits: 24,
         is_lazy: false,
         enough_bytes: usize::MAX,
-        similar_max: SIMILAR_MAX,
+        similar_max: 2,
         parents_max: PARENTS_MAX,
         reach: 0,
     };

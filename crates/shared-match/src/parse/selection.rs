@@ -41,6 +41,8 @@ const NAMED_PROBES: usize = 3;
 /// From so many recipients on, they are also told apart by the newest bodies of the same name that they were sent in
 /// other domains. With fewer, the searches for these groups would cost more than they save.
 const OWN_AUDIENCE_MIN: u32 = 257;
+/// But only on streams with such a window: one of 32 KiB seldom reaches these bodies.
+const OWN_WINDOW_MIN: u32 = 1 << 20;
 /// Of these recipients, one group with bodies of other domains for so many.
 const RECIPIENTS_PER_OWN_GROUP: u32 = 16;
 /// Groups with bodies of other domains in which a connection is looked for.
@@ -250,9 +252,10 @@ impl ParseSelector<'_> {
 
     /// Most groups with bodies of other domains, of recipients that have a body of the same name in the event's own.
     fn own_groups_max(&self) -> usize {
-        let is_large = self.audience >= OWN_AUDIENCE_MIN;
-        let wanted = (self.audience / RECIPIENTS_PER_OWN_GROUP) as usize;
-        if is_large { wanted.min(groups_max(self.audience)) } else { 0 }
+        if self.audience < OWN_AUDIENCE_MIN || self.target.cursor.window < OWN_WINDOW_MIN {
+            return 0;
+        }
+        groups_max(self.audience).min((self.audience / RECIPIENTS_PER_OWN_GROUP) as usize)
     }
 
     /// How far back a body is on the connection, if it is within reach.

@@ -126,7 +126,7 @@ impl SearchLimits {
         let limits = Self { reach: window as usize, ..self };
         match effort {
             Effort::Greedy => Self { parents_max: 1, similar_max: 1, ..limits },
-            Effort::Lazy => Self { is_lazy: true, enough_bytes: GOOD_BYTES, ..limits },
+            Effort::Lazy => Self { is_lazy: true, enough_bytes: GOOD_BYTES, similar_max: SIMILAR_MAX, ..limits },
             Effort::Optimal => limits,
         }
     }
