@@ -17,16 +17,19 @@ REGISTRY = "registry+https://github.com/rust-lang/crates.io-index"
 # The reason for each duplicate. A package that is not listed is a new one: update the dependency that asks for the
 # older version, or add the reason here.
 DUPLICATES = {
+    "base64": "0.22 (ours) and 0.23 (object_store)",
     "block-buffer": "sha2 0.10 (ours) and 0.11 (sqlx)",
     "cpufeatures": "sha2 0.10 (ours) and 0.11 (sqlx)",
     "crypto-common": "sha2 0.10 (ours) and 0.11 (sqlx)",
     "digest": "sha2 0.10 (ours) and 0.11 (sqlx)",
     "getrandom": "ring 0.17, and everything newer",
     "hashbrown": "hashlink of sqlx, and indexmap",
+    "itertools": "ratatui, and object_store",
     "rand": "nkeys of async-nats, and everything newer",
     "rand_core": "sha1 and rand of sqlx, and proptest",
     "sha1": "0.10 (ours) and 0.11 (sqlx)",
     "sha2": "0.10 (ours) and 0.11 (sqlx)",
+    "spin": "sqlx, and crc-fast of object_store",
     "syn": "derive macros that have not moved to 3",
     "untrusted": "ring, and rustls-webpki",
     "windows-sys": "only on Windows, which is not built",

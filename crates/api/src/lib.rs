@@ -41,7 +41,7 @@ mod v1;
 pub use chat::{ChatPage, VisitorGuild, VisitorLimits, Visitors, chat_router};
 pub use dashboard::Cookies;
 pub use dictionaries::dictionaries_router;
-pub use files::{Files, FilesOptions, Sweeper, files_router};
+pub use files::{Files, FilesOptions, SETTLED_AFTER, Sweeper, files_router};
 pub use limits::{ApiLimits, Bucket, RateRules, Rule};
 pub use note::RequestNote;
 pub use observe::{RequestTracer, RestAccount, observe};

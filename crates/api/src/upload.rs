@@ -34,6 +34,13 @@ const UPLOADS_PER_SENDER_MAX: usize = 4;
 /// Answer of a server without uploads.
 pub(crate) const NO_FILES: &str = "This server does not store attachments.";
 
+/// Answer while the bucket of files does not answer.
+pub(crate) const FILES_UNAVAILABLE: ApiError = ApiError::coded(
+    StatusCode::SERVICE_UNAVAILABLE,
+    0,
+    "Files cannot be stored or read at the moment, because the server's file store does not answer. Try again later",
+);
+
 /// Limits of concurrent uploads.
 #[derive(Debug)]
 pub(crate) struct UploadPermits {
@@ -188,7 +195,7 @@ impl Uploads {
             }
             if let Err(error) = received.keep(channel_id, id).await {
                 kept.remove(|_| true).await;
-                return Err(refused(error.into()));
+                return Err(refused(error));
             }
             kept.attachments.push(attachment);
         }
@@ -300,6 +307,7 @@ pub(crate) fn refused(error: FileError) -> ApiError {
             0,
             "This server has no space for more files. Its operator can increase uploads.bytes_max",
         ),
+        FileError::Unavailable => FILES_UNAVAILABLE,
         FileError::Io(error) => {
             tracing::error!(error = &error as &dyn std::error::Error, "a file cannot be written");
             ApiError::Bug("a file that can be written")

@@ -17,7 +17,7 @@ use crate::{
     database, deflate,
     dictionaries::{self, DictionaryError},
     disk::DiskWatch,
-    handover, issuers, jwks_url,
+    files, handover, issuers, jwks_url,
     memory::MemoryReader,
     metrics::{Listener, Metrics, metrics_router},
     open_files,
@@ -161,6 +161,9 @@ pub enum StartError {
         #[source]
         source: io::Error,
     },
+    /// The bucket of uploaded files cannot be set up.
+    #[error("the bucket of uploads.url cannot be used")]
+    Bucket(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The access log.
     #[error("log.access_file: {} cannot be opened", .path.display())]
     AccessLog {
@@ -224,6 +227,7 @@ impl StartError {
             | Self::Traces(_)
             | Self::Dictionaries(_)
             | Self::AccessLog { .. }
+            | Self::Bucket(_)
             | Self::ClusterStore
             | Self::Codec(_) => true,
             Self::Listen { .. }
@@ -830,7 +834,7 @@ fn open_access_log(config: &Config, clock: SystemClock) -> Result<Option<Arc<Acc
     AccessLog::open(path.clone(), clock).map(Some).map_err(|source| StartError::AccessLog { path, source })
 }
 
-/// Opens the folder of uploaded files; none if uploads are off.
+/// Opens the folder or the bucket of uploaded files; none if uploads are off.
 async fn open_files_folder(
     config: &Config,
     gateway_url: &str,
@@ -842,8 +846,12 @@ async fn open_files_folder(
     }
     let secret = store.setting_or_insert(FILES_SECRET_SETTING, &random::<32>()?).await?;
     let path = config.store.dir.join(FILES_DIR);
+    if let Some(url) = &config.uploads.url {
+        tracing::info!(bucket = %url, "files are in a bucket");
+    }
     let options = FilesOptions {
         dir: path.clone(),
+        bucket: files::bucket(&config.uploads)?,
         // The same host and port speak both.
         base_url: gateway_url.replacen("ws", "http", 1),
         secret,
@@ -854,9 +862,7 @@ async fn open_files_folder(
         links_expire_s: config.uploads.links_expire_s,
     };
     let clock = Arc::new(NodeClock(clock));
-    let opened = tokio::task::spawn_blocking(|| Files::open(options, clock)).await;
-    let files = opened.unwrap_or_else(|error| Err(io::Error::other(error)));
-    files.map(Some).map_err(|source| StartError::Files { path, source })
+    Files::open(options, clock).await.map(Some).map_err(|source| StartError::Files { path, source })
 }
 
 /// Node settings of a configuration.

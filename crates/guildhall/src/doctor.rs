@@ -1,7 +1,8 @@
 //! Doctor: finds faults of this machine, the configuration and the data, before or while a node runs.
 //!
 //! Owns        one function per check, and the advice for each finding.
-//! Invariants  a check changes nothing, and does not touch the lock and the port of a running node.
+//! Invariants  a check changes nothing, except for an object in the bucket of files that it removes again, and does not
+//!             touch the lock and the port of a running node.
 //! Limits      the check of the database reads all of it, however long that takes.
 //! Not here    clocks of other machines, which would need a network.
 
@@ -9,9 +10,11 @@ use crate::{
     cluster,
     config::{Config, Database, DatabaseCheck, UploadMode},
     disk::DiskUse,
+    files::bucket,
     memory::MemoryReader,
     open_files, preflight, tls,
 };
+use guildhall_files::FileStorage as _;
 use guildhall_model::{Id, timestamp_of};
 use guildhall_store::{DATABASE_FILE, Inspection, PostgresOptions, StoreError, inspect, inspect_postgres};
 use std::{
@@ -84,6 +87,7 @@ pub async fn examine(config: &Config) -> Vec<Finding> {
     findings.extend(config.store.sqlite_dir().filter(|dir| *dir != config.store.dir).map(private));
     findings.extend(database(config).await);
     findings.extend(cluster(config).await);
+    findings.extend(bucket_of_files(config).await);
     findings.extend(files(config));
     findings.push(disk(config));
     findings.push(descriptors(config.server.connections_max));
@@ -101,11 +105,11 @@ async fn cluster(config: &Config) -> Vec<Finding> {
         Ok(()) => fine(WHAT, format!("NATS at {} can be used", url.redacted())),
         Err(error) => wrong(WHAT, chain(&error)),
     }];
-    if config.uploads.mode == UploadMode::On {
+    if config.uploads.mode == UploadMode::On && config.uploads.url.is_none() {
         findings.push(warning(
             WHAT,
-            "uploads.mode is \"on\": files are in the folder of the node that took them. Give all nodes the same folder \
-             `files` in store.dir, or set uploads.mode to \"off\"",
+            "uploads.mode is \"on\", and uploads.url is not set: each node has files of its own, which the others do not \
+             serve. Set uploads.url to a bucket, or uploads.mode to \"off\"",
         ));
     }
     findings
@@ -214,15 +218,49 @@ fn clock_at(now_ms: i64, newest_ms: i64) -> Finding {
     }
 }
 
+/// Name of the checks of uploaded files.
+const FILES: &str = "files";
+
+/// Whether the bucket can be used: writes, reads, lists and removes a small object. None: files are in the folder.
+async fn bucket_of_files(config: &Config) -> Option<Finding> {
+    let url = config.uploads.url.as_ref().filter(|_| config.uploads.mode == UploadMode::On)?;
+    // A fault in the settings is found by `configuration`.
+    let bucket = bucket(&config.uploads).ok()??;
+    let began = Instant::now();
+    Some(match bucket.check().await {
+        Ok(()) => {
+            let ms = began.elapsed().as_millis();
+            fine(FILES, format!("an object in {url} was written, read, listed and removed in {ms} ms"))
+        }
+        Err(error) => wrong(
+            FILES,
+            format!("{url}: {}. See uploads.s3_endpoint, s3_region and the rights of the access key", chain(&error)),
+        ),
+    })
+}
+
 /// Depth of `files/CHANNEL/ID`, and of `files/pictures/FOLDER/OWNER/NAME`.
 const FILES_DEPTH: u32 = 4;
 
 /// Files of messages, and pictures. None: there are none yet.
 fn files(config: &Config) -> Option<Finding> {
-    const WHAT: &str = "files";
+    const WHAT: &str = FILES;
     let dir = config.store.dir.join("files");
     if !dir.exists() {
         return None;
+    }
+    if config.uploads.url.is_some() {
+        return match files_in(&dir, FILES_DEPTH) {
+            Ok((0, _)) | Err(_) => None,
+            Ok((count, _)) => Some(warning(
+                WHAT,
+                format!(
+                    "{count} files are in {}, and uploads.url is set: the node does not serve them. Copy them into the \
+                     bucket under the same names",
+                    dir.display()
+                ),
+            )),
+        };
     }
     let bytes_max = config.uploads.bytes_max;
     Some(match files_in(&dir, FILES_DEPTH) {

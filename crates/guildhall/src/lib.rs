@@ -17,6 +17,7 @@ mod deflate;
 pub mod dictionaries;
 pub mod disk;
 pub mod doctor;
+mod files;
 mod handover;
 pub mod issuers;
 pub mod jwks_url;

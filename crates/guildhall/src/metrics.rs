@@ -212,7 +212,7 @@ impl Metrics {
             are_writes_stopped: self.node.are_writes_stopped(),
             cluster: self.node.membership().map(|membership| membership.report()),
             retention: self.node.retention_counts(),
-            files: self.files.as_ref().map(|files| (files.bytes(), files.bytes_max())),
+            files: self.files.as_ref().map(|files| (files.bytes(), files.bytes_max(), files.failures_count())),
             certificate_end_s: self.certificate.as_deref().and_then(tls::ends_at),
             canaries: (self.node.canary_counts(), self.partitions.canaries().report()),
             rest: self.rest.report(),
@@ -249,7 +249,7 @@ struct Snapshot {
     cluster: Option<ClusterReport>,
     retention: RetentionCounts,
     /// Bytes, and how many there may be.
-    files: Option<(u64, u64)>,
+    files: Option<(u64, u64, u64)>,
     /// Counts, and latencies by the smallest number of members of the class.
     canaries: (CanaryCounts, Vec<(u64, DurationsSnapshot)>),
     rest: LoopReport,
@@ -402,9 +402,11 @@ impl Snapshot {
         out.counter("retention_passes", "Passes of retention that ended", passes)?;
         out.counter("retention_failures", "Passes of retention that failed", failures)?;
         out.gauge("retention_progress_channels", "Channels that the current or last pass has looked at", progress)?;
-        if let Some((bytes, bytes_max)) = self.files {
+        if let Some((bytes, bytes_max, failures)) = self.files {
             out.gauge("upload_bytes", "Bytes of all files that came with messages", bytes)?;
             out.gauge("upload_bytes_max", "How many there may be", bytes_max)?;
+            let help = "Requests to the bucket of uploads.url that failed after all retries";
+            out.counter("upload_bucket_failures", help, failures)?;
         }
         if self.is_sqlite {
             let help = "Bytes of the database, without its write-ahead log";

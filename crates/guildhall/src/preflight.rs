@@ -7,7 +7,7 @@
 use crate::{
     assemble::{StartError, context_pool, read_tls, secret},
     config::{Config, Database},
-    dictionaries, issuers, jwks_url, traces,
+    dictionaries, files, issuers, jwks_url, traces,
 };
 use guildhall_store::{PostgresOptions, StoreError};
 use rustix::fs::{Access, access};
@@ -28,6 +28,7 @@ pub fn check(config: &Config) -> Result<(), StartError> {
     issuers::check(auth).map_err(|(path, source)| StartError::Issuers { path, source })?;
     jwks_url::check(auth)?;
     traces::check(&config.traces)?;
+    files::bucket(&config.uploads)?;
     if let Some(dir) = &config.codec.dictionaries_dir {
         dictionaries::load(dir)?;
     }

@@ -8,10 +8,10 @@
 
 use super::{
     Files,
-    pictures::{Kind, is_hash},
-    serve::{open, with_headers},
+    pictures::{Kind, is_hash, picture_key},
+    serve::{find, respond, with_headers},
 };
-use crate::error::ApiError;
+use crate::{error::ApiError, upload::FILES_UNAVAILABLE};
 use axum::{
     Router,
     extract::{Path, Request, State},
@@ -19,7 +19,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use guildhall_model::{GuildId, Id};
+use guildhall_model::Id;
 use guildhall_store::{PictureOwner, emoji_picture, event_picture, role_picture, sticker_picture};
 
 /// A picture of one link never changes.
@@ -50,10 +50,15 @@ fn number<T>(text: &str) -> Option<Id<T>> {
     text.parse().ok().map(Id::new)
 }
 
-async fn answer(files: Files, found: Option<(PictureOwner, String)>, file: &str, request: Request) -> Response {
-    let Some((owner, name)) = found else { return ApiError::NotFound.into_response() };
+/// Serves the first of these pictures that exists.
+async fn answer(
+    files: Files,
+    candidates: impl IntoIterator<Item = (PictureOwner, String)>,
+    file: &str,
+    request: Request,
+) -> Response {
     let extension = split(file).map_or("", |(_, extension)| extension);
-    match serve(&files, owner, &name, extension, request).await {
+    match serve(&files, candidates, extension, request).await {
         Ok(response) => response,
         Err(error) => error.into_response(),
     }
@@ -63,26 +68,32 @@ async fn answer(files: Files, found: Option<(PictureOwner, String)>, file: &str,
 /// type. As upstream, `.gif` is only for animated pictures.
 async fn serve(
     files: &Files,
-    owner: PictureOwner,
-    name: &str,
+    candidates: impl IntoIterator<Item = (PictureOwner, String)>,
     extension: &str,
     request: Request,
 ) -> Result<Response, ApiError> {
     if !["png", "jpg", "jpeg", "webp", "gif", "avif", "json"].contains(&extension) {
         return Err(ApiError::NotFound);
     }
-    let (response, content_type, is_shown) = open(files.picture_path(owner, name), "", request).await?;
-    let content_type = match (content_type, extension) {
-        // Only stickers can be something else than a picture (D3).
-        (_, "json") if !is_shown => "application/json",
-        (_, "gif") if is_hash(name) && !name.starts_with("a_") && content_type != "image/gif" => {
-            let message = "This picture does not move: ask for .png or .webp";
-            return Err(ApiError::coded(StatusCode::UNSUPPORTED_MEDIA_TYPE, 0, message));
-        }
-        (content_type, extension) if is_shown && extension != "json" => content_type,
-        _ => return Err(ApiError::NotFound),
-    };
-    Ok(with_headers(response, content_type, "inline", CACHE))
+    for (owner, name) in candidates {
+        let found = match find(files, &picture_key(owner, &name)).await {
+            Err(ApiError::NotFound) => continue,
+            found => found?,
+        };
+        let (response, content_type, is_shown) = respond(found, "", request).await?;
+        let content_type = match (content_type, extension) {
+            // Only stickers can be something else than a picture (D3).
+            (_, "json") if !is_shown => "application/json",
+            (_, "gif") if is_hash(&name) && !name.starts_with("a_") && content_type != "image/gif" => {
+                let message = "This picture does not move: ask for .png or .webp";
+                return Err(ApiError::coded(StatusCode::UNSUPPORTED_MEDIA_TYPE, 0, message));
+            }
+            (content_type, extension) if is_shown && extension != "json" => content_type,
+            _ => return Err(ApiError::NotFound),
+        };
+        return Ok(with_headers(response, content_type, "inline", CACHE));
+    }
+    Err(ApiError::NotFound)
 }
 
 type IdAndFile = Path<(String, String)>;
@@ -105,14 +116,9 @@ async fn of_guild(State(files): State<Files>, Path((id, file)): IdAndFile, reque
 
 /// Banners of accounts and guilds have the same links; their ids differ.
 async fn banner(State(files): State<Files>, Path((id, file)): IdAndFile, request: Request) -> Response {
-    let mut found = number(&id).zip(hash_of(&file)).map(|(id, hash)| (PictureOwner::User(id), hash));
-    if let Some((owner, hash)) = &mut found
-        && !tokio::fs::try_exists(files.picture_path(*owner, hash)).await.unwrap_or(false)
-        && let Some(id) = number(&id)
-    {
-        *owner = PictureOwner::Guild(id);
-    }
-    answer(files, found, &file, request).await
+    let of_user = number(&id).zip(hash_of(&file)).map(|(id, hash)| (PictureOwner::User(id), hash));
+    let of_guild = number(&id).zip(hash_of(&file)).map(|(id, hash)| (PictureOwner::Guild(id), hash));
+    answer(files, of_user.into_iter().chain(of_guild), &file, request).await
 }
 
 async fn of_member(
@@ -124,35 +130,33 @@ async fn of_member(
     answer(files, found, &file, request).await
 }
 
-fn in_guild(files: &Files, kind: Kind, id: u64, name: String) -> Option<(PictureOwner, String)> {
-    let guild_id: GuildId = files.guild_of_picture(kind, id)?;
-    Some((PictureOwner::Guild(guild_id), name))
+/// Serves a picture of an object whose link lacks the guild.
+async fn in_guild(files: Files, object: Option<(Kind, u64, String)>, file: &str, request: Request) -> Response {
+    let Some((kind, id, name)) = object else { return ApiError::NotFound.into_response() };
+    match files.guild_of_picture(kind, id).await {
+        Ok(guild_id) => answer(files, guild_id.map(|id| (PictureOwner::Guild(id), name)), file, request).await,
+        Err(_) => FILES_UNAVAILABLE.into_response(),
+    }
 }
 
 async fn role_icon(State(files): State<Files>, Path((id, file)): IdAndFile, request: Request) -> Response {
-    let found = (|| {
-        let id = number(&id)?;
-        in_guild(&files, Kind::Role, id.get(), role_picture(id, &hash_of(&file)?))
-    })();
-    answer(files, found, &file, request).await
+    let object = number(&id).zip(hash_of(&file)).map(|(id, hash)| (Kind::Role, id.get(), role_picture(id, &hash)));
+    in_guild(files, object, &file, request).await
 }
 
 async fn event_cover(State(files): State<Files>, Path((id, file)): IdAndFile, request: Request) -> Response {
-    let found = (|| {
-        let id = number(&id)?;
-        in_guild(&files, Kind::Event, id.get(), event_picture(id, &hash_of(&file)?))
-    })();
-    answer(files, found, &file, request).await
+    let object = number(&id).zip(hash_of(&file)).map(|(id, hash)| (Kind::Event, id.get(), event_picture(id, &hash)));
+    in_guild(files, object, &file, request).await
 }
 
 async fn emoji(State(files): State<Files>, Path(file): Path<String>, request: Request) -> Response {
     let id = split(&file).and_then(|(id, _)| number(id));
-    let found = id.and_then(|id| in_guild(&files, Kind::Emoji, id.get(), emoji_picture(id)));
-    answer(files, found, &file, request).await
+    let object = id.map(|id| (Kind::Emoji, id.get(), emoji_picture(id)));
+    in_guild(files, object, &file, request).await
 }
 
 async fn sticker(State(files): State<Files>, Path(file): Path<String>, request: Request) -> Response {
     let id = split(&file).and_then(|(id, _)| number(id));
-    let found = id.and_then(|id| in_guild(&files, Kind::Sticker, id.get(), sticker_picture(id)));
-    answer(files, found, &file, request).await
+    let object = id.map(|id| (Kind::Sticker, id.get(), sticker_picture(id)));
+    in_guild(files, object, &file, request).await
 }

@@ -1,15 +1,16 @@
-//! Incoming: a file on its way from a socket to its folder.
+//! Incoming: a file on its way from a socket to its place, through a local folder.
 //!
 //! Invariants  a file that is dropped before `keep` leaves nothing: neither a file nor counted bytes.
 //! Limits      `BUFFER_BYTES` of memory; `FilesOptions::file_bytes_max`; of a picture's header
 //!             `HEADER_READS_MAX` reads.
 
-use super::{FileError, Files, blocking, kind};
+use super::{FileError, Files, attachment_key, blocking, kind};
+use guildhall_files::Staging;
 use guildhall_model::{ChannelId, Id};
 use std::{
     fs::{self, File},
     io::{self, BufReader, Read, Seek, SeekFrom, Write},
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 /// Size of a write to disk.
@@ -28,9 +29,9 @@ struct Taken {
 
 impl Drop for Taken {
     fn drop(&mut self) {
+        // One system call, without waiting for its result. A file that was moved to its place is not here any more.
+        let _ = fs::remove_file(&self.path);
         if !self.is_kept {
-            // One system call, without waiting for its result.
-            let _ = fs::remove_file(&self.path);
             self.files.give_back(self.bytes);
         }
     }
@@ -44,7 +45,7 @@ pub(crate) struct Incoming {
     head: Vec<u8>,
 }
 
-/// A file that is whole and on disk, and has no place yet.
+/// A file that is whole, and has no place yet.
 pub(crate) struct Received {
     taken: Taken,
     /// The first bytes, which determine the type.
@@ -57,7 +58,7 @@ impl Incoming {
     pub(super) async fn create(files: Files, path: PathBuf) -> Result<Self, FileError> {
         // A caller that stops waiting drops the result, which deletes the file.
         let create = move || {
-            let file = File::options().read(true).write(true).create_new(true).open(&path)?;
+            let file = Staging::create(&path)?;
             Ok((Taken { files, path, bytes: 0, is_kept: false }, file))
         };
         let (taken, file) = blocking(create).await.map_err(FileError::of)?;
@@ -88,21 +89,16 @@ impl Incoming {
         Ok(())
     }
 
-    /// The file is complete: waits until it is on disk (F1).
+    /// The file is complete.
     pub async fn finish(mut self) -> Result<Received, FileError> {
         self.flush().await?;
         let Self { taken, file, head, .. } = self;
         let is_picture = kind::sniff(&head).is_some_and(|media| media.starts_with("image/"));
-        let sync = move || {
-            let Some(mut file) = file else { return Ok(None) };
-            file.sync_all()?;
-            if !is_picture {
-                return Ok(None);
-            }
-            file.seek(SeekFrom::Start(0))?;
-            Ok(pixels(file))
+        let measure = move || match file {
+            Some(mut file) if is_picture => file.seek(SeekFrom::Start(0)).map(|_| pixels(file)),
+            _ => Ok(None),
         };
-        let width_height = blocking(sync).await.map_err(FileError::of)?;
+        let width_height = blocking(measure).await.map_err(FileError::of)?;
         Ok(Received { taken, head, width_height })
     }
 }
@@ -118,45 +114,17 @@ impl Received {
         blocking(move || fs::read(&self.taken.path)).await
     }
 
-    /// Moves the file to its folder. It survives a power cut from now on (F1).
-    pub async fn keep(mut self, channel_id: ChannelId, id: Id<()>) -> io::Result<()> {
-        // On a blocking thread, where it cannot be cancelled halfway: otherwise it would count twice, or not at all.
-        blocking(move || {
-            let Taken { files, path, is_kept, .. } = &mut self.taken;
-            let place = files.place(channel_id, id);
-            let folder = put(&files.0.dir, path, &place)?;
+    /// Moves the file to its place. It survives a crash from now on (F1).
+    pub async fn keep(mut self, channel_id: ChannelId, id: Id<()>) -> Result<(), FileError> {
+        // In a task of its own, where it cannot be cancelled halfway: otherwise it would count twice, or not at all.
+        let kept = tokio::spawn(async move {
+            let Taken { files, path, bytes, is_kept } = &mut self.taken;
+            files.0.storage.put_file(&attachment_key(channel_id, id), path, *bytes).await?;
             *is_kept = true;
-            // The name is durable once its folder is synced.
-            sync_dir(folder).or_else(|error| files.remove_now(channel_id, id).and(Err(error)))
-        })
-        .await
+            Ok::<_, FileError>(())
+        });
+        kept.await.map_err(|error| FileError::Io(io::Error::other(error)))?
     }
-}
-
-/// Moves a file into the folder of its channel, and returns the folder.
-fn put<'a>(dir: &'a Path, from: &Path, to: &'a Path) -> io::Result<&'a Path> {
-    let channel = to.parent().unwrap_or(dir);
-    if to.try_exists()? {
-        return Err(io::ErrorKind::AlreadyExists.into());
-    }
-    let mut tries_left = 3;
-    loop {
-        match fs::create_dir(channel) {
-            Ok(()) => sync_dir(dir)?,
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error),
-        }
-        match fs::rename(from, to) {
-            // The sweep found the folder empty.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && tries_left > 0 => tries_left -= 1,
-            Err(error) => return Err(error),
-            Ok(()) => return Ok(channel),
-        }
-    }
-}
-
-fn sync_dir(dir: &Path) -> io::Result<()> {
-    File::open(dir)?.sync_all()
 }
 
 /// Width and height, if they can be found at a bounded price.

@@ -1,15 +1,15 @@
-//! Files: attachments and pictures, in a folder.
+//! Files: attachments and pictures, in a folder of this node or in a bucket of all nodes.
 //!
-//! Owns        the folder `files` of the data directory: `CHANNEL/ID`, one file each, and `incoming/` for
-//!             incomplete files; `pictures/` (in `pictures`); the number of bytes in it; claims on files that wait
-//!             for their message.
-//! Doors       `begin` for an incoming file, `Received::keep` when it is complete, `remove`, `place`;
-//!             `sweep` (in `sweep`).
-//! Invariants  F1 a stored file is on disk before its message is published. F2 all files together, including uploads in
-//!             progress, never exceed `bytes_max`. F3 a file is deleted only if no message has it and no request is
-//!             about to use it (`PendingFiles`). F4 paths consist of numbers only.
+//! Owns        the names `CHANNEL/ID`, one file each, and `pictures/…` (in `pictures`); the local folder `incoming/` for
+//!             incomplete files; the number of bytes; claims on files that wait for their message.
+//! Doors       `begin` for an incoming file, `Received::keep` when it is complete, `remove`; `sweep` (in `sweep`).
+//! Invariants  F1 a file is stored durably before its message is published. F2 all files together, including uploads in
+//!             progress, never exceed `bytes_max`; in a bucket other nodes' uploads count from the next sweep on. F3 a
+//!             file is deleted only if no message has it and no request of this node (`PendingFiles`) or of another one
+//!             (`SETTLED_AFTER`) is about to use it. F4 names of attachments consist of numbers only.
 //! Limits      `FilesOptions`. Past `bytes_max` uploads are refused.
-//! Not here    permission to upload (`crate::upload`) and to download (`serve`).     Spec  docs/adr/0030.
+//! Not here    permission to upload (`crate::upload`) and to download (`serve`); the folder and the bucket themselves:
+//!             `guildhall_files`.     Spec  docs/adr/0030, docs/adr/0038.
 
 mod cdn;
 mod image;
@@ -18,6 +18,7 @@ mod kind;
 mod link;
 mod pending;
 mod pictures;
+mod remote;
 mod serve;
 mod sweep;
 
@@ -29,6 +30,7 @@ pub(crate) use pictures::{HASH_DIGITS, Held};
 pub use serve::files_router;
 pub use sweep::Sweeper;
 
+use guildhall_files::{Bucket, FileStorage, Folder, Staging, StorageError};
 use guildhall_guild::RenewLinks;
 use guildhall_model::{ChannelId, Id, Message};
 use guildhall_node::Clock;
@@ -37,8 +39,8 @@ use link::Links;
 use pending::PendingFiles;
 use pictures::Pictures;
 use std::{
-    fs, io,
-    path::{Path, PathBuf},
+    io,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -50,8 +52,10 @@ use tokio::sync::Notify;
 /// Settings of stored files.
 #[derive(Clone, Debug)]
 pub struct FilesOptions {
-    /// The folder; made when missing.
+    /// Folder for incomplete files, and without `bucket` for all files; made when missing.
     pub dir: PathBuf,
+    /// Where files are. None: in `dir`.
+    pub bucket: Option<Bucket>,
     /// Address of this node for clients: `scheme://host[:port]`. Links in messages begin with it.
     pub base_url: String,
     /// Signs links. Another one makes all links invalid.
@@ -68,12 +72,17 @@ pub struct FilesOptions {
     pub links_expire_s: u32,
 }
 
-/// The folder. Cheap to clone.
-#[derive(Clone)]
-pub struct Files(Arc<Folder>);
+/// Age from which on no command of any node can be about to refer to a file: a command is answered or aborted within a
+/// minute, and a guild may execute it a little later.
+pub const SETTLED_AFTER: Duration = Duration::from_secs(900);
 
-struct Folder {
-    dir: PathBuf,
+/// All files. Cheap to clone.
+#[derive(Clone)]
+pub struct Files(Arc<Shared>);
+
+struct Shared {
+    storage: Arc<dyn FileStorage>,
+    staging: Arc<Staging>,
     links: Links,
     /// Dates the links.
     clock: Arc<dyn Clock>,
@@ -82,8 +91,6 @@ struct Folder {
     sweep_every: Duration,
     /// Bytes of all files and uploads (F2).
     bytes: AtomicU64,
-    /// For names in `incoming/`.
-    begun: AtomicU64,
     pending: PendingFiles,
     pictures: Pictures,
     picture_bytes_max: u64,
@@ -103,6 +110,21 @@ pub(crate) enum FileError {
     /// An error of the file system.
     #[error("a file cannot be written")]
     Io(#[from] io::Error),
+    /// The bucket failed, which is logged.
+    #[error("the bucket of files does not answer")]
+    Unavailable,
+}
+
+impl From<StorageError> for FileError {
+    fn from(error: StorageError) -> Self {
+        match error {
+            StorageError::Full => Self::Full,
+            StorageError::Unavailable(_) => Self::Unavailable,
+            StorageError::Io(error) => Self::of(error),
+            StorageError::NotFound => Self::Io(io::ErrorKind::NotFound.into()),
+            StorageError::AlreadyExists => Self::Io(io::ErrorKind::AlreadyExists.into()),
+        }
+    }
 }
 
 impl FileError {
@@ -117,13 +139,15 @@ impl FileError {
 const INCOMING: &str = "incoming";
 
 impl Files {
-    /// Opens the folder, deletes incomplete files, and counts the others. Blocks while it visits each file once.
+    /// Deletes incomplete files. In a folder it also counts the others, and visits each once; the files of a bucket are
+    /// counted by the first sweep.
     ///
     /// # Errors
     /// The folder cannot be created, read or written.
-    pub fn open(options: FilesOptions, clock: Arc<dyn Clock>) -> io::Result<Self> {
+    pub async fn open(options: FilesOptions, clock: Arc<dyn Clock>) -> io::Result<Self> {
         let FilesOptions {
             dir,
+            bucket,
             base_url,
             secret,
             bytes_max,
@@ -132,34 +156,33 @@ impl Files {
             sweep_every,
             links_expire_s,
         } = options;
-        let incoming = dir.join(INCOMING);
-        match fs::remove_dir_all(&incoming) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        fs::create_dir_all(&incoming)?;
-        let pictures = Pictures::default();
-        let mut bytes = Self::open_pictures(&dir, &pictures)?;
-        for channel_id in numbers_in(&dir)? {
-            let channel = dir.join(channel_id.to_string());
-            for id in numbers_in(&channel)? {
-                bytes += fs::metadata(channel.join(id.to_string()))?.len();
-            }
-        }
-        Ok(Self(Arc::new(Folder {
-            dir,
+        let open = move || {
+            let staging = Arc::new(Staging::open(dir.join(INCOMING))?);
+            let storage: Arc<dyn FileStorage> = match bucket {
+                Some(bucket) => Arc::new(bucket),
+                None => Arc::new(Folder::open(dir, staging.clone())?),
+            };
+            Ok((staging, storage))
+        };
+        let (staging, storage) = blocking(open).await?;
+        let files = Self(Arc::new(Shared {
+            storage,
+            staging,
             links: Links::new(&base_url, &secret, links_expire_s),
             clock,
             bytes_max,
             file_bytes_max,
             sweep_every,
-            bytes: AtomicU64::new(bytes),
-            begun: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
             pending: PendingFiles::default(),
-            pictures,
+            pictures: Pictures::default(),
             picture_bytes_max,
             full: Notify::new(),
-        })))
+        }));
+        if !files.0.storage.is_shared() {
+            files.count().await.map_err(io::Error::other)?;
+        }
+        Ok(files)
     }
 
     /// Bytes of all files, including incoming ones.
@@ -174,6 +197,12 @@ impl Files {
         self.0.bytes_max
     }
 
+    /// Requests to the bucket that failed.
+    #[must_use]
+    pub fn failures_count(&self) -> u64 {
+        self.0.storage.failures_count()
+    }
+
     /// How many an avatar, icon, splash or banner may have.
     pub(crate) fn picture_bytes_max(&self) -> u64 {
         self.0.picture_bytes_max
@@ -181,8 +210,7 @@ impl Files {
 
     /// Begins an incoming file.
     pub(crate) async fn begin(&self) -> Result<Incoming, FileError> {
-        let n = self.0.begun.fetch_add(1, Ordering::Relaxed);
-        Incoming::create(self.clone(), self.0.dir.join(INCOMING).join(n.to_string())).await
+        Incoming::create(self.clone(), self.0.staging.next_path()).await
     }
 
     /// Link to a stored file.
@@ -201,26 +229,10 @@ impl Files {
     }
 
     /// Removes a stored file, if it exists.
-    pub(crate) async fn remove(&self, channel_id: ChannelId, id: Id<()>) -> io::Result<()> {
-        let files = self.clone();
-        blocking(move || files.remove_now(channel_id, id)).await
-    }
-
-    fn remove_now(&self, channel_id: ChannelId, id: Id<()>) -> io::Result<()> {
-        let place = self.place(channel_id, id);
-        let remove = || fs::metadata(&place).and_then(|metadata| fs::remove_file(&place).map(|()| metadata.len()));
-        match remove() {
-            Ok(bytes) => self.give_back(bytes),
-            // A concurrent call removed it.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
+    pub(crate) async fn remove(&self, channel_id: ChannelId, id: Id<()>) -> Result<(), StorageError> {
+        let removed = self.0.storage.remove(&attachment_key(channel_id, id)).await?;
+        self.give_back(removed.unwrap_or(0));
         Ok(())
-    }
-
-    /// The path of a file, made of numbers only (F4).
-    fn place(&self, channel_id: ChannelId, id: Id<()>) -> PathBuf {
-        self.0.dir.join(channel_id.to_string()).join(id.to_string())
     }
 
     /// Quota for more bytes (F2).
@@ -236,8 +248,15 @@ impl Files {
     }
 
     fn give_back(&self, bytes: u64) {
-        self.0.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        // A bucket may have files of other nodes that are not counted yet.
+        let less = |all: u64| Some(all.saturating_sub(bytes));
+        let _ = self.0.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
+}
+
+/// The name of an attachment (F4).
+fn attachment_key(channel_id: ChannelId, id: Id<()>) -> String {
+    format!("{channel_id}/{id}")
 }
 
 /// Guilds publish messages of any age, and REST reads them: both with valid links.
@@ -245,15 +264,6 @@ impl RenewLinks for Files {
     fn renew(&self, now: Timestamp, message: &Message) -> Option<Message> {
         self.0.links.renew(now, message)
     }
-}
-
-/// The names in a folder that are numbers, in no order. Others are not ours.
-fn numbers_in(dir: &Path) -> io::Result<Vec<u64>> {
-    let mut numbers = Vec::new();
-    for entry in fs::read_dir(dir)? {
-        numbers.extend(entry?.file_name().to_str().and_then(|name| name.parse::<u64>().ok()));
-    }
-    Ok(numbers)
 }
 
 /// Work that waits for the disk.

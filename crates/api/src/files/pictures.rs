@@ -1,33 +1,35 @@
-//! Pictures: avatars, icons, banners, emoji and stickers, in a subfolder of the files.
+//! Pictures: avatars, icons, banners, emoji and stickers, among the files.
 //!
-//! Owns        `pictures/` in the folder of files: `users/USER/NAME` of accounts and webhooks, `guilds/GUILD/NAME`,
-//!             `members/GUILD-USER/NAME`, with the names of `guildhall_store::PictureNames`; the guilds of emoji,
-//!             stickers, roles and scheduled events, because their links lack the guild.
+//! Owns        the names `pictures/users/USER/NAME` of accounts and webhooks, `pictures/guilds/GUILD/NAME`,
+//!             `pictures/members/GUILD-USER/NAME`, with the names of `guildhall_store::PictureNames`; the guilds of
+//!             emoji, stickers, roles and scheduled events, because their links lack the guild: in memory, and in a
+//!             bucket as `pictures/index/NAME`, which contains the number of the guild.
 //! Doors       `hold` before the command that refers to a picture; `Held::settled` with its outcome; `collect` after a
-//!             command that dropped pictures; `sweep_pictures`.
-//! Invariants  P1 a picture is on disk before any object refers to it. P2 pictures count in `bytes_max`. P3 paths
+//!             command that dropped pictures; `remove_unused` for sweeps.
+//! Invariants  P1 a picture is stored durably before any object refers to it. P2 pictures count in `bytes_max`. P3 names
 //!             consist of numbers and of hashes of this node. P4 a picture is removed only after a read of the store
-//!             that is newer than the last command about it, and while no command about it is in progress. (tests
-//!             `p1_*` … `p4_*`)
+//!             that is newer than the last command about it, and while no command about it is in progress; in a bucket
+//!             also only if no node has written it for `SETTLED_AFTER`. (tests `p1_*` … `p4_*`)
 //! Limits      `FilesOptions::bytes_max`; the caller bounds the bytes of one picture. 24 bytes of memory per emoji,
 //!             sticker, role and event with a picture; one entry per command in progress, or aborted in the last
 //!             `UNSETTLED_FOR`.
 
-use super::{FileError, Files, INCOMING, blocking};
+use super::{FileError, Files};
+use futures_util::TryStreamExt as _;
+use guildhall_files::{Opened, StorageError};
 use guildhall_model::{GuildId, UserId};
-use guildhall_store::{PICTURE_OWNERS_ASKED_MAX, PictureOwner, Store};
+use guildhall_store::{PictureOwner, Store};
 use std::{
-    collections::{BTreeMap, HashMap},
-    ffi::OsString,
-    fs::{self, File},
-    io::{self, Write},
-    path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    collections::{BTreeMap, BTreeSet, HashMap},
+    io,
+    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
+use tokio::sync::Notify;
 
 pub(super) const PICTURES: &str = "pictures";
 const FOLDERS: [&str; 3] = ["users", "guilds", "members"];
+const INDEX: &str = "index";
 /// Hexadecimal digits of a hash: 128 bits, as upstream.
 pub(crate) const HASH_DIGITS: usize = 32;
 /// A command is answered or aborted within a minute, and the guild may still execute it.
@@ -45,8 +47,17 @@ pub(super) enum Kind {
 }
 
 impl Kind {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Emoji => "emoji",
+            Self::Sticker => "sticker",
+            Self::Role => "role",
+            Self::Event => "event",
+        }
+    }
+
     /// Of a name like `emoji-5` or `role-5-HASH`.
-    fn of(name: &str) -> Option<(Self, u64)> {
+    pub(super) fn of(name: &str) -> Option<(Self, u64)> {
         let mut parts = name.split('-');
         let kind = match parts.next()? {
             "emoji" => Self::Emoji,
@@ -60,15 +71,22 @@ impl Kind {
 }
 
 type Name = (PictureOwner, String);
+/// Guild and number of pictures of an object.
+pub(super) type Guilds = HashMap<(Kind, u64), (GuildId, u32)>;
 
-/// State in memory: the folder is the rest.
+/// State in memory: the stored files are the rest.
 #[derive(Debug, Default)]
-pub(super) struct Pictures(Mutex<State>);
+pub(super) struct Pictures {
+    state: Mutex<State>,
+    /// Notified when a removal has ended.
+    removed: Notify,
+}
 
 #[derive(Debug, Default)]
 struct State {
-    /// Guild and number of pictures of an object.
-    guilds: HashMap<(Kind, u64), (GuildId, u32)>,
+    guilds: Guilds,
+    /// Pictures whose removal has begun: a command about one waits for its end.
+    removing: BTreeSet<Name>,
     /// Commands in progress about each picture, or the time at which the last one was aborted.
     held: BTreeMap<Name, (u32, Option<Instant>)>,
     /// Counts commands whose outcome is known (P4).
@@ -77,20 +95,60 @@ struct State {
 
 impl Pictures {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Waits until a picture is not being removed.
+    async fn until_removed(&self, name: &Name) {
+        loop {
+            let removed = self.removed.notified();
+            if !self.lock().removing.contains(name) {
+                return;
+            }
+            removed.await;
+        }
+    }
+
+    /// A picture that a list has shown, for an index that is being made.
+    pub(super) fn listed(guilds: &mut Guilds, owner: PictureOwner, name: &str) {
+        if let (PictureOwner::Guild(guild_id), Some(key)) = (owner, Kind::of(name)) {
+            guilds.entry(key).or_insert((guild_id, 0)).1 += 1;
+        }
+    }
+
+    /// Replaces the index by the one of a complete list.
+    pub(super) fn set_guilds(&self, guilds: Guilds) {
+        self.lock().guilds = guilds;
+    }
+}
+
+/// The removal of one picture. While it lives, no command about the picture begins.
+struct Removal {
+    files: Files,
+    name: Name,
+}
+
+impl Drop for Removal {
+    fn drop(&mut self) {
+        let pictures = &self.files.0.pictures;
+        pictures.lock().removing.remove(&self.name);
+        pictures.removed.notify_waiters();
+    }
+}
+
+/// Whether a removal may begin.
+enum MayRemove {
+    Yes(Removal),
+    /// A command about it is in progress, or another removal.
+    Held,
+    /// A command was answered since the store was read: it has to be read again (P4).
+    Stale,
 }
 
 impl State {
     fn is_held(&self, name: &Name) -> bool {
         let is_fresh = |given_up: Instant| given_up.elapsed() < UNSETTLED_FOR;
         self.held.get(name).is_some_and(|(count, given_up)| *count > 0 || given_up.is_some_and(is_fresh))
-    }
-
-    fn added(&mut self, owner: PictureOwner, name: &str) {
-        if let (PictureOwner::Guild(guild_id), Some(key)) = (owner, Kind::of(name)) {
-            self.guilds.entry(key).or_insert((guild_id, 0)).1 += 1;
-        }
     }
 
     fn removed(&mut self, name: &str) {
@@ -110,11 +168,41 @@ pub(super) fn is_hash(text: &str) -> bool {
     hex.len() == HASH_DIGITS && hex.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-fn owner_folder(owner: PictureOwner) -> (&'static str, String) {
-    match owner {
+/// The beginning of the names of an owner's pictures.
+fn owner_prefix(owner: PictureOwner) -> String {
+    let (folder, owner) = match owner {
         PictureOwner::User(id) => (FOLDERS[0], id.to_string()),
         PictureOwner::Guild(id) => (FOLDERS[1], id.to_string()),
         PictureOwner::Member(guild_id, user_id) => (FOLDERS[2], format!("{guild_id}-{user_id}")),
+    };
+    format!("{PICTURES}/{folder}/{owner}/")
+}
+
+pub(super) fn picture_key(owner: PictureOwner, name: &str) -> String {
+    debug_assert!(!name.contains(['/', '.']), "{name}");
+    format!("{}{name}", owner_prefix(owner))
+}
+
+fn index_key((kind, id): (Kind, u64)) -> String {
+    format!("{PICTURES}/{INDEX}/{}-{id}", kind.word())
+}
+
+/// The meaning of a name below `pictures/`.
+pub(super) enum PictureKey<'a> {
+    Picture(PictureOwner, &'a str),
+    Index(Kind, u64),
+}
+
+impl<'a> PictureKey<'a> {
+    /// None: the file is not ours.
+    pub fn parse(key: &'a str) -> Option<Self> {
+        let rest = key.strip_prefix(PICTURES)?.strip_prefix('/')?;
+        let (folder, rest) = rest.split_once('/')?;
+        if folder == INDEX {
+            return Kind::of(rest).map(|(kind, id)| Self::Index(kind, id));
+        }
+        let (owner, name) = rest.split_once('/')?;
+        Some(Self::Picture(owner_of(folder, owner)?, name)).filter(|_| !name.contains('/'))
     }
 }
 
@@ -123,11 +211,12 @@ fn owner_of(folder: &str, name: &str) -> Option<PictureOwner> {
     match folder {
         "users" => name.parse().ok().map(|id| PictureOwner::User(UserId::new(id))),
         "guilds" => name.parse().ok().map(|id| PictureOwner::Guild(GuildId::new(id))),
-        _ => {
+        "members" => {
             let (guild_id, user_id) = name.split_once('-')?;
             let (guild_id, user_id) = (guild_id.parse().ok()?, user_id.parse().ok()?);
             Some(PictureOwner::Member(GuildId::new(guild_id), UserId::new(user_id)))
         }
+        _ => None,
     }
 }
 
@@ -175,41 +264,28 @@ impl Drop for Held {
 }
 
 impl Files {
-    fn owner_dir(&self, owner: PictureOwner) -> PathBuf {
-        let (folder, name) = owner_folder(owner);
-        self.0.dir.join(PICTURES).join(folder).join(name)
-    }
-
-    pub(super) fn picture_path(&self, owner: PictureOwner, name: &str) -> PathBuf {
-        self.owner_dir(owner).join(name)
-    }
-
     /// The guild of an object that has a picture.
-    pub(super) fn guild_of_picture(&self, kind: Kind, id: u64) -> Option<GuildId> {
-        self.0.pictures.lock().guilds.get(&(kind, id)).map(|(guild_id, _)| *guild_id)
-    }
-
-    /// Counts the stored pictures, and fills the index. Returns their bytes.
-    pub(super) fn open_pictures(dir: &Path, pictures: &Pictures) -> io::Result<u64> {
-        let mut bytes = 0;
-        let mut state = pictures.lock();
-        for folder in FOLDERS {
-            let dir = dir.join(PICTURES).join(folder);
-            fs::create_dir_all(&dir)?;
-            for (name, _) in entries_of(&dir)? {
-                let Some(owner) = name.to_str().and_then(|name| owner_of(folder, name)) else { continue };
-                for (name, size) in entries_of(&dir.join(&name))? {
-                    bytes += size;
-                    if let Some(name) = name.to_str() {
-                        state.added(owner, name);
-                    }
-                }
-            }
+    pub(super) async fn guild_of_picture(&self, kind: Kind, id: u64) -> Result<Option<GuildId>, StorageError> {
+        if let Some((guild_id, _)) = self.0.pictures.lock().guilds.get(&(kind, id)) {
+            return Ok(Some(*guild_id));
         }
-        Ok(bytes)
+        if !self.0.storage.is_shared() {
+            return Ok(None);
+        }
+        // Another node may have stored it.
+        let head = match self.0.storage.open(&index_key((kind, id))).await {
+            Ok(Opened::Remote(remote)) => remote.head,
+            Ok(Opened::Local(_)) | Err(StorageError::NotFound) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let guild_id = std::str::from_utf8(&head).ok().and_then(|text| text.parse().ok()).map(GuildId::new);
+        if let Some(guild_id) = guild_id {
+            self.0.pictures.lock().guilds.entry((kind, id)).or_insert((guild_id, 1));
+        }
+        Ok(guild_id)
     }
 
-    /// Writes pictures of one owner to the disk (P1) and holds them there for a command.
+    /// Stores pictures of one owner (P1) and holds them there for a command.
     pub(crate) async fn hold(&self, owner: PictureOwner, pictures: Vec<(String, Vec<u8>)>) -> Result<Held, FileError> {
         let mut held = Held { files: self.clone(), owner, names: Vec::new() };
         match self.write_pictures(&mut held, pictures).await {
@@ -225,137 +301,106 @@ impl Files {
     async fn write_pictures(&self, held: &mut Held, pictures: Vec<(String, Vec<u8>)>) -> Result<(), FileError> {
         let owner = held.owner;
         for (name, bytes) in pictures {
-            debug_assert!(!name.contains(['/', '.']), "{name}");
-            // Recorded before it is written: from now on no sweep removes it.
+            // Recorded before it is written: from now on no removal begins.
             self.0.pictures.lock().held.entry((owner, name.clone())).or_default().0 += 1;
             held.names.push(name.clone());
+            self.0.pictures.until_removed(&(owner, name.clone())).await;
             let size = bytes.len() as u64;
             self.take_room(size)?;
-            let (files, path) = (self.clone(), self.picture_path(owner, &name));
-            // On a blocking thread, where it cannot be cancelled halfway: otherwise it would count
-            // twice, or not at all.
-            let written = blocking(move || {
-                let written = files.write_picture(&path, &bytes);
+            let files = self.clone();
+            // In a task of its own, where it cannot be cancelled halfway: otherwise it would count twice, or not at all.
+            let written = tokio::spawn(async move {
+                let written = files.write_picture(owner, &name, bytes).await;
                 match &written {
-                    Ok(true) => files.0.pictures.lock().added(owner, &name),
+                    Ok(true) => Pictures::listed(&mut files.0.pictures.lock().guilds, owner, &name),
                     _ => files.give_back(size),
                 }
                 written
             });
-            written.await.map_err(FileError::of)?;
+            written.await.map_err(|error| FileError::Io(io::Error::other(error)))??;
         }
         Ok(())
     }
 
     /// False: the same picture was there.
-    fn write_picture(&self, path: &Path, bytes: &[u8]) -> io::Result<bool> {
-        let folder = path.parent().unwrap_or(&self.0.dir);
-        // The name is durable once its folder is synced.
-        let sync = || File::open(folder).and_then(|folder| folder.sync_all());
-        if path.try_exists()? {
-            return sync().map(|()| false);
+    async fn write_picture(&self, owner: PictureOwner, name: &str, bytes: Vec<u8>) -> Result<bool, StorageError> {
+        let storage = &self.0.storage;
+        if storage.is_shared()
+            && let (PictureOwner::Guild(guild_id), Some(key)) = (owner, Kind::of(name))
+        {
+            storage.put(&index_key(key), guild_id.to_string().into()).await?;
         }
-        let n = self.0.begun.fetch_add(1, Ordering::Relaxed);
-        let incoming = self.0.dir.join(INCOMING).join(n.to_string());
-        let write = || {
-            let mut file = File::options().write(true).create_new(true).open(&incoming)?;
-            file.write_all(bytes)?;
-            file.sync_all()?;
-            let mut attempts_left = ATTEMPTS_MAX;
-            loop {
-                match fs::create_dir(folder) {
-                    Ok(()) => File::open(folder.parent().unwrap_or(folder))?.sync_all()?,
-                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                    Err(error) => return Err(error),
-                }
-                // Two commands may write the same picture at once: only the first counts.
-                let state = self.0.pictures.lock();
-                if path.try_exists()? {
-                    drop(state);
-                    return sync().map(|()| false);
-                }
-                match fs::rename(&incoming, path) {
-                    // `collect` found the folder empty.
-                    Err(error) if error.kind() == io::ErrorKind::NotFound && attempts_left > 0 => attempts_left -= 1,
-                    Err(error) => return Err(error),
-                    Ok(()) => break,
-                }
-            }
-            sync().or_else(|error| fs::remove_file(path).and(Err(error)))?;
-            Ok(true)
-        };
-        let written = write();
-        let _ = fs::remove_file(&incoming);
-        written
+        storage.put(&picture_key(owner, name), bytes.into()).await
     }
 
     /// Removes the pictures of an owner that no object refers to. A failure is logged: the next sweep repeats it.
     pub(crate) async fn collect(&self, store: &dyn Store, owner: PictureOwner) {
-        if let Err(error) = self.collect_all(store, &[owner]).await {
+        let prefix = owner_prefix(owner);
+        let collected = async {
+            let listed = self.0.storage.list(&prefix);
+            let names = listed.map_ok(|entry| entry.key[prefix.len()..].to_owned()).try_collect().await?;
+            self.remove_unused(store, &[(owner, names)]).await
+        };
+        if let Err(error) = collected.await {
             tracing::warn!(error = &error as &dyn std::error::Error, "pictures without an owner were not removed yet");
         }
     }
 
-    async fn collect_all(&self, store: &dyn Store, owners: &[PictureOwner]) -> Result<u64, super::sweep::SweepError> {
-        for _ in 0..ATTEMPTS_MAX {
-            let settled = self.0.pictures.lock().settled;
-            let in_use = store.pictures_in_use(owners).await?;
-            let (files, owners) = (self.clone(), owners.to_vec());
-            let removed = blocking(move || {
-                let mut removed = 0;
-                for (owner, in_use) in owners.into_iter().zip(in_use) {
-                    let dir = files.owner_dir(owner);
-                    for (name, bytes) in entries_of(&dir)? {
-                        let Some(name) = name.to_str().filter(|name| !in_use.contains(*name)) else { continue };
-                        let mut state = files.0.pictures.lock();
-                        // A command that was answered since may refer to it (P4).
-                        if state.settled != settled {
-                            return Ok(None);
-                        }
-                        if !state.is_held(&(owner, name.to_owned())) {
-                            fs::remove_file(dir.join(name))?;
-                            state.removed(name);
-                            drop(state);
-                            files.give_back(bytes);
-                            removed += 1;
-                        }
-                    }
-                    // Fails when there is something in it, which is fine.
-                    let _ = fs::remove_dir(dir);
-                }
-                Ok(Some(removed))
-            });
-            if let Some(removed) = removed.await? {
-                return Ok(removed);
-            }
-        }
-        Ok(0)
-    }
-
-    /// Removes every picture that no object refers to. Returns their number.
-    pub(super) async fn sweep_pictures(&self, store: &dyn Store) -> Result<u64, super::sweep::SweepError> {
+    /// Removes those of some owners' pictures that no object refers to. Returns their number.
+    pub(super) async fn remove_unused(
+        &self,
+        store: &dyn Store,
+        owners: &[(PictureOwner, Vec<String>)],
+    ) -> Result<u64, super::sweep::SweepError> {
+        let asked: Vec<PictureOwner> = owners.iter().map(|(owner, _)| *owner).collect();
         let mut removed = 0;
-        for folder in FOLDERS {
-            let dir = self.0.dir.join(PICTURES).join(folder);
-            let owners: Vec<PictureOwner> = blocking(move || {
-                let names = entries_of(&dir)?.into_iter();
-                Ok(names.filter_map(|(name, _)| owner_of(folder, name.to_str()?)).collect())
-            })
-            .await?;
-            for owners in owners.chunks(PICTURE_OWNERS_ASKED_MAX) {
-                removed += self.collect_all(store, owners).await?;
-                tokio::time::sleep(super::sweep::PAUSE).await;
+        'attempts: for _ in 0..ATTEMPTS_MAX {
+            let settled = self.0.pictures.lock().settled;
+            let in_use = store.pictures_in_use(&asked).await?;
+            for ((owner, names), in_use) in owners.iter().zip(in_use) {
+                for name in names.iter().filter(|name| !in_use.contains(*name)) {
+                    match self.may_remove((*owner, name.clone()), settled) {
+                        MayRemove::Held => {}
+                        MayRemove::Stale => continue 'attempts,
+                        MayRemove::Yes(removal) => removed += u64::from(self.remove_picture(removal).await?),
+                    }
+                }
             }
+            break;
         }
         Ok(removed)
     }
-}
 
-/// Names and sizes in a folder; nothing if there is none.
-fn entries_of(dir: &Path) -> io::Result<Vec<(OsString, u64)>> {
-    let entries = match fs::read_dir(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries?,
-    };
-    entries.map(|entry| entry.and_then(|entry| Ok((entry.file_name(), entry.metadata()?.len())))).collect()
+    fn may_remove(&self, name: Name, settled: u64) -> MayRemove {
+        let mut state = self.0.pictures.lock();
+        if state.settled != settled {
+            MayRemove::Stale
+        } else if state.is_held(&name) || !state.removing.insert(name.clone()) {
+            MayRemove::Held
+        } else {
+            MayRemove::Yes(Removal { files: self.clone(), name })
+        }
+    }
+
+    async fn remove_picture(&self, removal: Removal) -> Result<bool, StorageError> {
+        let files = self.clone();
+        // In a task of its own: the removal must not end before the file is gone.
+        let removed = tokio::spawn(async move {
+            let (owner, name) = &removal.name;
+            let Some(bytes) = files.0.storage.remove_settled(&picture_key(*owner, name)).await? else {
+                return Ok(false);
+            };
+            files.give_back(bytes);
+            files.0.pictures.lock().removed(name);
+            Ok(true)
+        });
+        removed.await.map_err(|error| StorageError::Io(io::Error::other(error)))?
+    }
+
+    /// Removes an entry of the index in the bucket. Its object has no picture.
+    pub(super) async fn remove_index(&self, kind: Kind, id: u64) -> Result<(), StorageError> {
+        let removed = self.0.storage.remove_settled(&index_key((kind, id))).await?;
+        self.give_back(removed.unwrap_or(0));
+        Ok(())
+    }
 }

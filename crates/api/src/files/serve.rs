@@ -4,14 +4,15 @@
 //!             or not. S3 browsers never execute a file: other kinds are downloads, and all are sandboxed.
 //! Price       links need no token, as upstream: pages show pictures by their URL. A link is valid until it expires
 //!             (`FilesOptions::links_expire_s`), also for members who have left.
-//! Limits      one open file and a buffer per request; the listener bounds the number of requests
-//!             (`server.connections_max`).
+//! Limits      one open file, or one connection to the bucket, and a buffer per request; the listener bounds the number
+//!             of requests (`server.connections_max`).
 
 use super::{
-    Files, kind,
+    Files, attachment_key, kind,
     link::{Link, Signed},
+    remote,
 };
-use crate::error::ApiError;
+use crate::{error::ApiError, upload::FILES_UNAVAILABLE};
 use axum::{
     Router,
     body::Body,
@@ -20,9 +21,10 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use guildhall_files::{Opened, StorageError};
 use guildhall_model::{ChannelId, Id};
 use guildhall_store::Store;
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 use tokio::io::AsyncReadExt;
 use tower::ServiceExt;
 use tower_http::services::ServeFile;
@@ -79,19 +81,35 @@ async fn serve(
     if !store.attachments_in_use(&[id]).await?.contains(&id) {
         return Err(ApiError::NotFound);
     }
-    let place = files.place(channel_id, id);
-    let (response, content_type, is_shown) = open(place, filename, request).await?;
+    let found = find(files, &attachment_key(channel_id, id)).await?;
+    let (response, content_type, is_shown) = respond(found, filename, request).await?;
     let disposition = if is_shown { "inline".to_owned() } else { format!("attachment; filename=\"{filename}\"") };
     let cache = format!("private, max-age={}, immutable", left_s.unwrap_or(YEAR_S));
     Ok(with_headers(response, content_type, &disposition, &cache))
 }
 
+/// Finds a stored file.
+pub(super) async fn find(files: &Files, key: &str) -> Result<Opened, ApiError> {
+    files.0.storage.open(key).await.map_err(|error| match error {
+        StorageError::Unavailable(_) => FILES_UNAVAILABLE,
+        _ => ApiError::NotFound,
+    })
+}
+
 /// A file as a response, its media type, and whether a browser may show it.
-pub(super) async fn open(
-    place: PathBuf,
+pub(super) async fn respond(
+    found: Opened,
     filename: &str,
     request: Request,
 ) -> Result<(Response, &'static str, bool), ApiError> {
+    let place = match found {
+        Opened::Local(place) => place,
+        Opened::Remote(object) => {
+            let (content_type, is_shown) =
+                kind::served(&object.head[..object.head.len().min(kind::HEAD_BYTES)], filename);
+            return Ok((remote::respond(object, request).await?, content_type, is_shown));
+        }
+    };
     let mut head = Vec::with_capacity(kind::HEAD_BYTES);
     let file = tokio::fs::File::open(&place).await.map_err(|_| ApiError::NotFound)?;
     file.take(kind::HEAD_BYTES as u64).read_to_end(&mut head).await.map_err(|_| ApiError::NotFound)?;
@@ -101,7 +119,8 @@ pub(super) async fn open(
         Ok(response) => response.map(Body::new),
         Err(never) => match never {},
     };
-    let is_found = response.status().is_success() || response.status() == StatusCode::NOT_MODIFIED;
+    let is_answer = [StatusCode::NOT_MODIFIED, StatusCode::PRECONDITION_FAILED].contains(&response.status());
+    let is_found = response.status().is_success() || is_answer;
     if !is_found {
         // An invalid range gets the valid ones; any other failure means that the file is gone.
         return if response.status() == StatusCode::RANGE_NOT_SATISFIABLE {

@@ -1,9 +1,11 @@
-//! The folder by itself.
+//! Files in a folder, without requests. Those in a bucket: `it::files`.
 
 use super::*;
 use guildhall_guild::Write;
 use guildhall_model::{GuildId, User, UserId};
 use guildhall_store::{MemoryStore, PictureOwner, Store, role_picture};
+use std::{fs, path::Path};
+use sweep::Swept;
 
 struct Epoch;
 
@@ -13,9 +15,10 @@ impl Clock for Epoch {
     }
 }
 
-fn open(dir: &Path, bytes_max: u64) -> Files {
+async fn open(dir: &Path, bytes_max: u64) -> Files {
     let options = FilesOptions {
         dir: dir.join("files"),
+        bucket: None,
         base_url: "http://127.0.0.1".to_owned(),
         secret: vec![7; 32],
         bytes_max,
@@ -24,7 +27,7 @@ fn open(dir: &Path, bytes_max: u64) -> Files {
         sweep_every: Duration::from_secs(600),
         links_expire_s: 0,
     };
-    Files::open(options, Arc::new(Epoch)).unwrap()
+    Files::open(options, Arc::new(Epoch)).await.unwrap()
 }
 
 async fn received(files: &Files, bytes: &[u8]) -> Received {
@@ -42,12 +45,16 @@ fn names(dir: &Path) -> Vec<String> {
     names
 }
 
+fn swept(files: u64, pictures: u64) -> Swept {
+    Swept { files, pictures }
+}
+
 const CHANNEL: ChannelId = ChannelId::new(5);
 
 #[tokio::test]
 async fn f2_what_is_there_counts() {
     let dir = tempfile::tempdir().unwrap();
-    let files = open(dir.path(), 100);
+    let files = open(dir.path(), 100).await;
     let first = received(&files, &[1; 60]).await;
     assert_eq!((files.bytes(), first.bytes()), (60, 60));
     first.keep(CHANNEL, Id::new(10)).await.unwrap();
@@ -61,7 +68,7 @@ async fn f2_what_is_there_counts() {
     drop(files.begin().await.unwrap());
     fs::write(dir.path().join("files/incoming/9"), [0; 10]).unwrap();
     fs::write(dir.path().join("files/readme"), [0; 10]).unwrap();
-    let files = open(dir.path(), 100);
+    let files = open(dir.path(), 100).await;
     assert_eq!(files.bytes(), 60);
     assert!(names(&dir.path().join("files/incoming")).is_empty());
     files.remove(CHANNEL, Id::new(10)).await.unwrap();
@@ -72,7 +79,7 @@ async fn f2_what_is_there_counts() {
 #[tokio::test]
 async fn no_file_takes_the_place_of_another() {
     let dir = tempfile::tempdir().unwrap();
-    let files = open(dir.path(), 10_000);
+    let files = open(dir.path(), 10_000).await;
     received(&files, b"first").await.keep(CHANNEL, Id::new(10)).await.unwrap();
     assert!(received(&files, b"second").await.keep(CHANNEL, Id::new(10)).await.is_err());
     assert_eq!(fs::read(dir.path().join("files/5/10")).unwrap(), b"first");
@@ -84,24 +91,23 @@ async fn no_file_takes_the_place_of_another() {
 #[tokio::test]
 async fn f3_the_sweep_takes_only_what_nobody_claims() {
     let dir = tempfile::tempdir().unwrap();
-    let files = open(dir.path(), 10_000);
+    let files = open(dir.path(), 10_000).await;
     let store = MemoryStore::new();
     let mut reservation = FileReservation::new(files.clone());
     reservation.add(Id::new(10));
     for n in 10..13 {
         received(&files, b"bytes").await.keep(CHANNEL, Id::new(n)).await.unwrap();
     }
-    assert_eq!(files.sweep(&store).await.unwrap(), 2, "no message has any of them");
+    assert_eq!(files.sweep(&store).await.unwrap(), swept(2, 0), "no message has any of them");
     assert_eq!(names(&dir.path().join("files/5")), ["10"]);
     // An aborted request: its message may still be published.
     drop(reservation);
-    assert_eq!(files.sweep(&store).await.unwrap(), 0);
+    assert_eq!(files.sweep(&store).await.unwrap(), swept(0, 0));
     let mut reservation = FileReservation::new(files.clone());
     reservation.add(Id::new(10));
     reservation.settle();
-    assert_eq!(files.sweep(&store).await.unwrap(), 1);
-    let folders = vec![INCOMING.to_owned(), pictures::PICTURES.to_owned()];
-    assert_eq!((names(&dir.path().join("files")), files.bytes()), (folders, 0));
+    assert_eq!(files.sweep(&store).await.unwrap(), swept(1, 0));
+    assert_eq!((names(&dir.path().join("files")), files.bytes()), (vec![INCOMING.to_owned()], 0));
     assert_eq!(store.largest_id().await.unwrap(), 0);
 }
 
@@ -109,7 +115,7 @@ async fn f3_the_sweep_takes_only_what_nobody_claims() {
 #[tokio::test]
 async fn pictures_say_how_large_they_are() {
     let dir = tempfile::tempdir().unwrap();
-    let files = open(dir.path(), 1 << 30);
+    let files = open(dir.path(), 1 << 30).await;
     let png = [&b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"[..], &640u32.to_be_bytes(), &480u32.to_be_bytes(), &[8, 2, 0, 0, 0]]
         .concat();
     assert_eq!(received(&files, &png).await.width_height, Some((640, 480)));
@@ -143,10 +149,10 @@ fn hashes() -> [String; 2] {
 #[tokio::test]
 async fn p1_a_picture_is_there_before_its_command_and_goes_with_its_successor() {
     let dir = tempfile::tempdir().unwrap();
-    let (files, store) = (open(dir.path(), 1000), MemoryStore::new());
+    let (files, store) = (open(dir.path(), 1000).await, MemoryStore::new());
     let [first, second] = hashes();
     let held = files.hold(OWNER, vec![(first.clone(), vec![1; 10])]).await.unwrap();
-    assert_eq!(fs::read(files.picture_path(OWNER, &first)).unwrap(), [1; 10]);
+    assert_eq!(fs::read(dir.path().join("files").join(pictures::picture_key(OWNER, &first))).unwrap(), [1; 10]);
     set_avatar(&store, Some(&first)).await;
     held.settled(&store).await;
     assert_eq!(pictures_of(dir.path(), "users/7"), [first.as_str()]);
@@ -167,7 +173,7 @@ async fn p1_a_picture_is_there_before_its_command_and_goes_with_its_successor() 
 #[tokio::test]
 async fn p2_pictures_count() {
     let dir = tempfile::tempdir().unwrap();
-    let (files, store) = (open(dir.path(), 100), MemoryStore::new());
+    let (files, store) = (open(dir.path(), 100).await, MemoryStore::new());
     let [first, second] = hashes();
     let held = files.hold(OWNER, vec![(first.clone(), vec![1; 60])]).await.unwrap();
     // The same again: once on the disk.
@@ -183,29 +189,29 @@ async fn p2_pictures_count() {
     let held =
         files.hold(guild, vec![("emoji-9".to_owned(), vec![3; 10]), (role_picture(Id::new(4), &first), vec![4; 5])]);
     drop(held.await.unwrap());
-    let files = open(dir.path(), 100);
+    let files = open(dir.path(), 100).await;
     assert_eq!(files.bytes(), 75);
-    assert_eq!(files.guild_of_picture(pictures::Kind::Emoji, 9), Some(GuildId::new(3)));
-    assert_eq!(files.guild_of_picture(pictures::Kind::Role, 4), Some(GuildId::new(3)));
-    assert_eq!(files.guild_of_picture(pictures::Kind::Sticker, 9), None);
+    assert_eq!(files.guild_of_picture(pictures::Kind::Emoji, 9).await.unwrap(), Some(GuildId::new(3)));
+    assert_eq!(files.guild_of_picture(pictures::Kind::Role, 4).await.unwrap(), Some(GuildId::new(3)));
+    assert_eq!(files.guild_of_picture(pictures::Kind::Sticker, 9).await.unwrap(), None);
     // No guild refers to them.
-    assert_eq!(files.sweep_pictures(&store).await.unwrap(), 2);
-    assert_eq!(files.guild_of_picture(pictures::Kind::Emoji, 9), None);
+    assert_eq!(files.sweep(&store).await.unwrap(), swept(0, 2));
+    assert_eq!(files.guild_of_picture(pictures::Kind::Emoji, 9).await.unwrap(), None);
     assert_eq!((files.bytes(), pictures_of(dir.path(), "users/7")), (60, vec![first]));
 }
 
 #[tokio::test]
 async fn p4_a_picture_stays_while_its_command_is_under_way_or_its_outcome_unknown() {
     let dir = tempfile::tempdir().unwrap();
-    let (files, store) = (open(dir.path(), 1000), MemoryStore::new());
+    let (files, store) = (open(dir.path(), 1000).await, MemoryStore::new());
     let [first, _] = hashes();
     let one = files.hold(OWNER, vec![(first.clone(), vec![1; 10])]).await.unwrap();
     let other = files.hold(OWNER, vec![(first.clone(), vec![1; 10])]).await.unwrap();
     assert_eq!(files.bytes(), 10);
     one.settled(&store).await;
-    assert_eq!(files.sweep_pictures(&store).await.unwrap(), 0);
+    assert_eq!(files.sweep(&store).await.unwrap(), swept(0, 0));
     // Aborted: its command may still be executed.
     drop(other);
-    assert_eq!(files.sweep_pictures(&store).await.unwrap(), 0);
+    assert_eq!(files.sweep(&store).await.unwrap(), swept(0, 0));
     assert_eq!(pictures_of(dir.path(), "users/7"), [first]);
 }

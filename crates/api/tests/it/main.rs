@@ -6,6 +6,7 @@ mod channels;
 mod dashboard;
 mod delete_user;
 mod external_ids;
+mod files;
 mod import;
 mod limits;
 mod members;
@@ -15,5 +16,7 @@ mod pictures;
 mod reactions;
 mod roles;
 mod roles_bulk;
+#[path = "../../../files/tests/it/s3_server.rs"]
+mod s3_server;
 mod support;
 mod v1;

@@ -39,7 +39,8 @@ async fn fetch(world: &World, path: &str) -> crate::support::Answer {
 fn files(dir: &Path) -> Vec<String> {
     let mut all = Vec::new();
     for folder in ["users", "guilds", "members"] {
-        for owner in fs::read_dir(dir.join("files/pictures").join(folder)).unwrap() {
+        // Made for the first picture.
+        for owner in fs::read_dir(dir.join("files/pictures").join(folder)).into_iter().flatten() {
             for file in fs::read_dir(owner.unwrap().path()).unwrap() {
                 let path = file.unwrap().path();
                 all.push(path.strip_prefix(dir.join("files/pictures")).unwrap().to_str().unwrap().to_owned());

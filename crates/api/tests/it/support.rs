@@ -6,6 +6,7 @@ use axum::{
     http::{HeaderMap, Request, StatusCode},
 };
 use guildhall_api::{ApiLimits, ApiState, Files, FilesOptions, Peer, SessionStartLimit, files_router, router};
+use guildhall_files::Bucket;
 use guildhall_guild::{Actor, Command, NewChannel, NewGuild, NewRole, Reply};
 use guildhall_guild_protocol::{HiddenChannels, PartitionId, ToRelay};
 use guildhall_model::{
@@ -139,8 +140,14 @@ impl World {
 
     /// A world without rate limits that keeps files in `dir`.
     pub async fn with_files(dir: &std::path::Path, bytes_max: u64) -> Self {
+        Self::with_files_in(dir, None, bytes_max).await
+    }
+
+    /// A world without rate limits that keeps files in a bucket, or without one in `dir`.
+    pub async fn with_files_in(dir: &std::path::Path, bucket: Option<Bucket>, bytes_max: u64) -> Self {
         let options = FilesOptions {
             dir: dir.join("files"),
+            bucket,
             base_url: "http://files.example.net".to_owned(),
             secret: vec![7; 32],
             bytes_max,
@@ -149,7 +156,7 @@ impl World {
             sweep_every: std::time::Duration::from_secs(600),
             links_expire_s: 0,
         };
-        let files = Files::open(options, Arc::new(StillClock::default())).unwrap();
+        let files = Files::open(options, Arc::new(StillClock::default())).await.unwrap();
         let store = Arc::new(MemoryStore::new());
         Self::made(ApiLimits::unlimited(), store, HiddenChannels::default(), Some(files)).await
     }

@@ -3,7 +3,7 @@
 use super::{Common, Failure, flags, load_config, say};
 use crate::{
     backup::{self, Summary},
-    config::StoreConfig,
+    config::Config,
 };
 use anyhow::anyhow;
 use clap::Args;
@@ -20,7 +20,7 @@ DIR is a new directory for each backup. It holds a consistent copy of the
 database, the files of messages, and last a manifest with sizes and hashes:
 a directory without manifest.ndjson is no backup. It contains every message,
 webhook tokens and the secret that signs user tokens: keep it as safe as the
-node. See docs/operations/recipes.md, \"Backup and restore\".";
+node. Files in a bucket (uploads.url) are not in it. See docs/operations/recipes.md, \"Backup and restore\".";
 
 pub(super) const RESTORE_HELP: &str = "\
 Examples:
@@ -63,28 +63,37 @@ struct Of {
 }
 
 impl Of {
-    fn store(self, environment: Vec<(String, String)>) -> Result<StoreConfig, Failure> {
+    fn config(self, environment: Vec<(String, String)>) -> Result<Config, Failure> {
         let flags = flags([("--data", "store.dir", self.data)]);
-        Ok(load_config(&self.common.sources(environment, flags, true)?)?.config.store)
+        Ok(load_config(&self.common.sources(environment, flags, true)?)?.config)
     }
 }
 
 pub(super) async fn backup(args: BackupArgs, environment: Vec<(String, String)>) -> Result<(), Failure> {
-    let store = args.of.store(environment)?;
+    let Config { store, uploads, .. } = args.of.config(environment)?;
     let Some(database_dir) = store.sqlite_dir() else {
+        let files = match &uploads.url {
+            None => format!("then copy {}/files", store.dir.display()),
+            Some(url) => format!("then copy {url} with the tools of its store"),
+        };
         return Err(Failure::Usage(anyhow!(
             "store.url is a PostgreSQL database, which `guildhall backup` does not copy: use `pg_dump --format=custom`, \
-             and then copy {}/files (docs/operations/recipes.md, \"PostgreSQL\")",
-            store.dir.display()
+             and {files} (docs/operations/recipes.md, \"PostgreSQL\")"
         )));
     };
     let summary = backup::backup(database_dir, &store.dir, &args.to).await?;
     say(&summary_line(&summary, "backed up"));
+    if let Some(url) = &uploads.url {
+        eprintln!(
+            "the files in {url} are not in this backup: copy them after it with the tools of their store, or keep earlier \
+             versions of objects there"
+        );
+    }
     Ok(())
 }
 
 pub(super) fn restore(args: RestoreArgs, environment: Vec<(String, String)>) -> Result<(), Failure> {
-    let store = args.of.store(environment)?;
+    let Config { store, uploads, .. } = args.of.config(environment)?;
     match store.sqlite_dir() {
         Some(dir) if dir == store.dir => {}
         Some(_) => {
@@ -103,6 +112,13 @@ pub(super) fn restore(args: RestoreArgs, environment: Vec<(String, String)>) -> 
     }
     let summary = backup::restore(&args.from, &store.dir)?;
     say(&summary_line(&summary, "restored"));
+    if let Some(url) = &uploads.url {
+        eprintln!(
+            "uploads.url is {url}, where a node reads all files: a restore changes nothing there. The files of this backup \
+             are in {}/files; copy them into the bucket under the same names",
+            store.dir.display()
+        );
+    }
     Ok(())
 }
 

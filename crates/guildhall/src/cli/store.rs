@@ -4,7 +4,7 @@
 //! Not here    the copy itself: `guildhall_store::copy_sqlite_to_postgres`.
 
 use super::{Common, Failure, load_config, say};
-use crate::config::{Database, StoreUrl};
+use crate::config::{Config, Database, StoreUrl};
 use anyhow::{anyhow, ensure};
 use clap::{Args, Subcommand};
 use guildhall_store::{Copied, DATABASE_FILE, PostgresOptions, PostgresStore, SqliteOptions, SqliteStore};
@@ -27,8 +27,8 @@ overwritten. The copy is one transaction, so a target is complete or empty, and
 the rows of both databases are counted at the end. The source stays as it is,
 but for its schema, which is brought up to date.
 
-Files and pictures are not in the database: keep store.dir. Tokens, keys and
-secrets are copied. Then set store.url, and start the node. A password belongs
+Files and pictures are not in the database, and are not copied: keep store.dir,
+or the bucket of uploads.url. Tokens, keys and secrets are copied. Then set store.url, and start the node. A password belongs
 into PGPASSWORD or ~/.pgpass, because other users can see a command line. See
 docs/operations/recipes.md, \"PostgreSQL\".";
 
@@ -61,14 +61,21 @@ enum What {
 
 pub(super) async fn run(args: StoreArgs, environment: Vec<(String, String)>) -> Result<(), Failure> {
     let What::Copy { from, to, common } = args.what;
-    let config = load_config(&common.sources(environment, Vec::new(), true)?)?.config.store;
-    let from = parse("--from", from)?.unwrap_or_else(|| StoreUrl::sqlite(&config.dir));
+    let Config { store, uploads, .. } = load_config(&common.sources(environment, Vec::new(), true)?)?.config;
+    let from = parse("--from", from)?.unwrap_or_else(|| StoreUrl::sqlite(&store.dir));
     let usage = |problem: &str| Err(Failure::Usage(anyhow!("{problem}")));
-    let Some(to) = parse("--to", to)?.or(config.url) else {
+    let Some(to) = parse("--to", to)?.or(store.url) else {
         return usage("name the target: --to postgres://user@host/database, or store.url");
     };
     match (from.database(), to.database()) {
-        (Database::Sqlite(dir), Database::Postgres(options)) => Ok(copy(dir, options).await?),
+        (Database::Sqlite(dir), Database::Postgres(options)) => {
+            copy(dir, options).await?;
+            match &uploads.url {
+                None => eprintln!("files and pictures stay in {}/files", dir.display()),
+                Some(url) => eprintln!("files and pictures stay in {url}"),
+            }
+            Ok(())
+        }
         (Database::Postgres(_), _) => usage("--from must be sqlite:DIR: a PostgreSQL database is copied by pg_dump"),
         (_, Database::Sqlite(_)) => {
             usage("--to must be postgres://…: an SQLite database is copied by guildhall backup")

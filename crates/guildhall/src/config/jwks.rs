@@ -1,6 +1,6 @@
-//! The URL of a JSON Web Key Set, the value of `auth.jwks_url`.
+//! A URL of a server that is authenticated: of a JSON Web Key Set (`auth.jwks_url`), or of a store (`uploads.s3_endpoint`).
 //!
-//! Invariants  a URL without TLS must name this machine: otherwise an attacker on the path could replace the keys.
+//! Invariants  a URL without TLS must name this machine: otherwise an attacker on the path could replace the content.
 
 use super::{
     raw::Scalar,
@@ -54,6 +54,12 @@ impl JwksUrl {
     #[must_use]
     pub fn authority(&self) -> &str {
         self.0.authority().map_or("", |authority| authority.as_str())
+    }
+
+    /// All of it, without a slash at the end.
+    #[must_use]
+    pub fn base(&self) -> String {
+        self.0.to_string().trim_end_matches('/').to_owned()
     }
 
     /// With the query.

@@ -6,6 +6,7 @@
 //!             C2 unknown settings are refused, with their place. C3 no secret is ever printed. (tests `c*_*`)
 //! Not here    reading the process's environment or the file: the caller passes `Sources`, so tests can replace them.
 
+mod bucket;
 pub mod defaults;
 mod jwks;
 mod nats_url;
@@ -21,6 +22,7 @@ mod value;
 
 use guildhall_node::{SubjectKind, Terms};
 
+pub use bucket::{BucketKey, BucketUrl};
 pub use defaults::DEMO_STORE_DIR;
 pub use jwks::JwksUrl;
 pub use nats_url::NatsUrl;
@@ -226,6 +228,19 @@ fn contradictions(loaded: &Loaded) -> Vec<Problem> {
     if auth.jwt_create_accounts == CreateAccounts::On && key_set.is_none() {
         let what = "is \"on\" without a key set: set auth.jwks_file or auth.jwks_url: tokens of that key set make the accounts";
         report("auth", "jwt_create_accounts", what.into());
+    }
+    let uploads = &loaded.config.uploads;
+    if uploads.s3_secret_key.is_some() && uploads.s3_secret_key_file.is_some() {
+        let what = "is set together with uploads.s3_secret_key; keep one of them";
+        report("uploads", "s3_secret_key_file", what.into());
+    }
+    if uploads.url.is_some() {
+        if uploads.s3_access_key.is_none() {
+            report("uploads", "s3_access_key", "is needed with uploads.url".into());
+        }
+        if uploads.s3_secret_key.is_none() && uploads.s3_secret_key_file.is_none() {
+            report("uploads", "s3_secret_key", "or uploads.s3_secret_key_file is needed with uploads.url".into());
+        }
     }
     let server = &loaded.config.server;
     if server.admin_listen.is_some_and(|admin| admin == server.listen && admin.port() != 0) {

@@ -3,7 +3,9 @@
 //! A line reads: documentation, name, type, what is allowed (ranges of numbers), default.
 
 use super::{
-    Effective, Loaded, defaults,
+    Effective, Loaded,
+    bucket::{BucketKey, BucketUrl},
+    defaults,
     jwks::JwksUrl,
     nats_url::NatsUrl,
     otlp::{Headers, OtlpUrl},
@@ -373,13 +375,29 @@ settings! {
         /// Backends set other values for guilds and channels (`/v1/…/retention`). Clients get no event.
         keep_days: u32, 0..=36_500 => defaults::MESSAGES_KEEP_DAYS;
     }
-    /// Uploaded files, and pictures: avatars, icons, banners, emoji, stickers. They are in the folder `files` of
-    /// `store.dir`; files are deleted with their message, pictures with the object that shows them.
+    /// Uploaded files, and pictures: avatars, icons, banners, emoji, stickers. Files are deleted with their message,
+    /// pictures with the object that shows them.
     uploads: UploadsConfig {
         /// "on": uploads are accepted and served. "off": messages with files and pictures are refused, and stored files
         /// are not served.
         mode: UploadMode => defaults::UPLOAD_MODE;
-        /// Bytes of all files and pictures; past it uploads get 507.
+        /// Where they are: "s3://bucket" or "s3://bucket/prefix", a bucket of an S3-compatible store that all nodes of a
+        /// cluster use. Not set: the folder `files` of `store.dir`. The node moves no files when this changes.
+        url: Option<BucketUrl> => None;
+        /// URL of that store, like "https://s3.example.net". Not set: AWS. https://, or http:// of this machine.
+        s3_endpoint: Option<JwksUrl> => None;
+        /// Region of the bucket. Not set: "us-east-1", which other stores than AWS usually accept.
+        s3_region: Option<Text> => None;
+        /// Id of the access key. It needs the rights to list the bucket, and to read, write and delete its objects.
+        s3_access_key: Option<Text> => None;
+        /// Secret of the access key.
+        s3_secret_key: Option<BucketKey> => None;
+        /// A file with `s3_secret_key`; surrounding white space is ignored.
+        s3_secret_key_file: Option<PathBuf> => None;
+        /// Certificates that authenticate the store, PEM. Not set: those that this system trusts.
+        s3_ca_file: Option<PathBuf> => None;
+        /// Bytes of all files and pictures; past it uploads get 507. In a bucket, uploads of other nodes count after up
+        /// to an hour.
         bytes_max: u64, 0..=1_125_899_906_842_624 => defaults::UPLOADS_BYTES_MAX;
         /// Bytes of one file (413). A request has at most 25 MiB in any case.
         file_bytes_max: u32, 1..=26_214_400 => defaults::UPLOAD_FILE_BYTES_MAX;

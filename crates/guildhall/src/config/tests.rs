@@ -181,6 +181,10 @@ fn c3_secrets_are_never_shown() {
         assert!(!shown.contains("horse"), "{shown}");
         assert!(shown.contains("(hidden)"), "{shown}");
     }
+    let good = load(&sources("", &[("GUILDHALL__UPLOADS__S3_SECRET_KEY", "horse")], &[])).unwrap();
+    for shown in [effective_toml(&good), changed_line(&good), format!("{good:?}")] {
+        assert!(!shown.contains("horse") && shown.contains("(hidden)"), "{shown}");
+    }
     let url = "postgres://ana:horse@db.example.net/guildhall";
     let good = load(&sources("", &[("GUILDHALL__STORE__URL", url)], &[])).unwrap();
     for shown in [effective_toml(&good), changed_line(&good), format!("{good:?}")] {
@@ -306,4 +310,17 @@ fn the_reference_lists_every_setting() {
         let hint = "GUILDHALL_UPDATE_DOCS=1 cargo test -p guildhall --lib the_reference_lists_every_setting";
         assert!(text == expected, "docs/operations/reference.md has not the settings as they are: {hint}");
     }
+}
+
+#[test]
+fn a_bucket_needs_a_key() {
+    let found = problems(&sources("[uploads]\nurl = \"s3://files\"", &[], &[]));
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].contains("uploads.s3_access_key is needed with uploads.url"), "{found:?}");
+    let text =
+        "[uploads]\nurl = \"s3://files\"\ns3_access_key = \"a\"\ns3_secret_key = \"b\"\ns3_secret_key_file = \"c\"";
+    let found = problems(&sources(text, &[], &[]));
+    assert!(found.len() == 1 && found[0].contains("keep one of them"), "{found:?}");
+    let found = problems(&sources("[uploads]\ns3_endpoint = \"http://s3.example.net\"", &[], &[]));
+    assert!(found.len() == 1 && found[0].contains("uploads.s3_endpoint"), "{found:?}");
 }

@@ -31,7 +31,7 @@ fn exchange(addr: SocketAddr, request: &[u8]) -> (String, Vec<u8>) {
 }
 
 /// Posts a message with a file; returns the path of the file.
-fn upload(addr: SocketAddr, token: &str, channel: &str, content: &[u8]) -> String {
+pub fn upload(addr: SocketAddr, token: &str, channel: &str, content: &[u8]) -> String {
     let disposition = "Content-Disposition: form-data; name=\"files[0]\"; filename=\"f.bin\"";
     let body = [format!("--XX\r\n{disposition}\r\n\r\n").as_bytes(), content, b"\r\n--XX--\r\n"].concat();
     let head = format!(
@@ -46,7 +46,7 @@ fn upload(addr: SocketAddr, token: &str, channel: &str, content: &[u8]) -> Strin
     url[url.find("/attachments/").unwrap()..].to_owned()
 }
 
-fn fetch(addr: SocketAddr, path: &str) -> (String, Vec<u8>) {
+pub fn fetch(addr: SocketAddr, path: &str) -> (String, Vec<u8>) {
     exchange(addr, format!("GET {path} HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n").as_bytes())
 }
 

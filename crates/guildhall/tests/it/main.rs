@@ -2,6 +2,7 @@
 
 mod backend;
 mod backup;
+mod bucket;
 mod cli;
 mod config_check;
 mod demo;
@@ -25,6 +26,8 @@ mod private;
 mod refusals;
 mod reload;
 mod reports;
+#[path = "../../../files/tests/it/s3_server.rs"]
+mod s3_server;
 mod secrecy;
 mod stalled;
 mod support;

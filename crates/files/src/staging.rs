@@ -1,0 +1,51 @@
+//! Staging: a local folder for files that are incomplete, or on their way to their place.
+//!
+//! Invariants  at a start nothing is in it: what a crash left is removed.
+
+use std::{
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+/// The folder.
+#[derive(Debug)]
+pub struct Staging {
+    dir: PathBuf,
+    begun: AtomicU64,
+}
+
+impl Staging {
+    /// Empties the folder, or creates it. Blocks.
+    ///
+    /// # Errors
+    /// The folder cannot be created, read or written.
+    pub fn open(dir: PathBuf) -> io::Result<Self> {
+        match fs::remove_dir_all(&dir) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        fs::create_dir_all(&dir)?;
+        Ok(Self { dir, begun: AtomicU64::new(0) })
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// A path for a new file.
+    pub fn next_path(&self) -> PathBuf {
+        self.dir.join(self.begun.fetch_add(1, Ordering::Relaxed).to_string())
+    }
+
+    /// Creates a file. Blocks.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn create(path: &Path) -> io::Result<File> {
+        File::options().read(true).write(true).create_new(true).open(path)
+    }
+}
