@@ -141,6 +141,18 @@ pub trait RelaySink: Send + Sync + 'static {
     fn fenced(&self, guild_id: GuildId) {
         let _ = guild_id;
     }
+
+    /// Whether this node has ceased to own the guild, and its worker has yet to handle the release: inputs that come before
+    /// the release are refused.
+    fn is_releasing(&self, guild_id: GuildId) -> bool {
+        let _ = guild_id;
+        false
+    }
+
+    /// The guild's worker has handled a release.
+    fn released(&self, guild_id: GuildId) {
+        let _ = guild_id;
+    }
 }
 
 /// The node's clock. The real one is in `guildhall-net`, a fake one in the test kit.

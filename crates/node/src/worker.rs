@@ -105,8 +105,15 @@ impl Worker {
             match input {
                 Input::Release => {
                     self.with_host(guilds, guild_id, false, (kind, &mut timer), |host, cx| host.release(cx));
+                    self.relays.released(guild_id);
                 }
                 Input::ForgetRelays(node) => self.forget_relays(guilds, node, kind, &mut timer),
+                // Otherwise a host would claim the guild from its new owner. A sender that is dropped answers `Unavailable`.
+                input if self.relays.is_releasing(guild_id) => {
+                    drop(input);
+                    guilds.released.push(guild_id);
+                    timer.handled(kind);
+                }
                 input => {
                     self.with_host(guilds, guild_id, true, (kind, &mut timer), |host, cx| host.handle_input(cx, input));
                 }

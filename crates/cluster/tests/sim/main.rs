@@ -37,6 +37,8 @@ fn seeds_run_clean() {
                 total.snapshots += summary.snapshots;
                 total.crashes += summary.crashes;
                 total.pauses += summary.pauses;
+                total.moved += summary.moved;
+                total.conflicts += summary.conflicts;
             }
             Err(problem) => failed.push(problem),
         }
@@ -82,6 +84,12 @@ fn sabotage_is_caught() {
         InjectedFault::Twice,
         InjectedFault::Hasty,
         InjectedFault::StaleUnits,
+        InjectedFault::NoFencing,
+        InjectedFault::NoResync,
+        InjectedFault::NoCompareAndSet,
+        InjectedFault::NoResetElsewhere,
+        InjectedFault::LocalLeak,
+        InjectedFault::LateInputs,
     ] {
         is_caught(sabotage);
     }

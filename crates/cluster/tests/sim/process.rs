@@ -136,14 +136,20 @@ struct Post<'a> {
     links: &'a mut BTreeMap<NodeNumber, Link>,
     partition: &'a mut VecDeque<(NodeNumber, ToRelay)>,
     machine: &'a Cluster,
+    releasing: &'a BTreeMap<GuildId, u32>,
 }
 
 impl Sink for Post<'_> {
     fn try_deliver(&mut self, message: ToRelay) -> Result<(), ToRelay> {
         let node = NodeNumber(message.relay.partition.node());
         if node == self.number {
-            if self.core.checks_local && !self.machine.is_here(message.guild_id) {
+            if self.releasing.contains_key(&message.guild_id) && self.core.sabotage != InjectedFault::LocalLeak {
                 return Ok(());
+            }
+            // Promise: a relay gets messages of a guild of its own node only while the node is the owner.
+            if !self.machine.is_here(message.guild_id) {
+                let (guild_id, relay) = (message.guild_id, message.relay);
+                self.core.fail(format!("relay {relay:?} gets a message of {guild_id}, which its node has released"));
             }
             return enqueue(self.core, self.slot, self.partition, (node, message));
         }
@@ -196,6 +202,8 @@ pub struct Process {
     reports: VecDeque<(GuildId, Report)>,
     is_worker_due: bool,
     hosts: BTreeMap<GuildId, Host>,
+    /// Guilds of which a release is in the mailbox, and how many.
+    releasing: BTreeMap<GuildId, u32>,
     partition: VecDeque<(NodeNumber, ToRelay)>,
     /// Of relays, that found no room.
     to_guild: VecDeque<(GuildId, ToGuild)>,
@@ -205,6 +213,8 @@ pub struct Process {
     reported: BTreeSet<u8>,
     timer_at: Option<u64>,
     is_slow: bool,
+    /// A guild whose relays are not reset now, to see that the checker notices.
+    unreset: Option<GuildId>,
 }
 
 impl Process {
@@ -229,6 +239,7 @@ impl Process {
             reports: VecDeque::new(),
             is_worker_due: false,
             hosts: BTreeMap::new(),
+            releasing: BTreeMap::new(),
             partition: VecDeque::new(),
             to_guild: VecDeque::new(),
             relays: BTreeMap::new(),
@@ -237,6 +248,7 @@ impl Process {
             reported: BTreeSet::new(),
             timer_at: None,
             is_slow,
+            unreset: None,
         };
         process.with(core, |machine, now| machine.set_serving(now, true));
         core.soon(slot, Event::WatchBegins);
@@ -276,6 +288,9 @@ impl Process {
 
     fn carry_out(&mut self, core: &mut Core, now: Instant, output: Output) {
         match output {
+            Output::Send { message: PeerMessage::ToGuild { guild_id, input: GuildInput::Reset { .. } }, .. }
+            | Output::ToGuild { guild_id, input: GuildInput::Reset { .. }, .. }
+                if self.unreset == Some(guild_id) => {}
             Output::Send { to, message } => {
                 if core.sabotage == InjectedFault::Twice
                     && let PeerMessage::NotOwner { guild_id, request } = &message
@@ -324,7 +339,10 @@ impl Process {
                 }
             }
             Output::ForgetRelays { of } => self.post(core, GuildId::new(0), Input::ForgetRelays(of.0)),
-            Output::Release { guild_id } => self.post(core, guild_id, Input::Release),
+            Output::Release { guild_id } => {
+                *self.releasing.entry(guild_id).or_default() += 1;
+                self.post(core, guild_id, Input::Release);
+            }
             Output::Answer { request, answer } => core.answered(request, answer.is_ok()),
             Output::Users(_) | Output::Joined { .. } | Output::UserChanged(_) | Output::Changed(_) => {}
         }
@@ -388,11 +406,24 @@ impl Process {
         }
         for (guild_id, input) in mem::take(&mut self.mailbox) {
             match input {
-                Input::Release => self.with_host(core, guild_id, false, |host, now, post| host.release(now, post)),
+                Input::Release => {
+                    self.with_host(core, guild_id, false, |host, now, post| host.release(now, post));
+                    if let Some(count) = self.releasing.get_mut(&guild_id) {
+                        *count -= 1;
+                        if *count == 0 {
+                            self.releasing.remove(&guild_id);
+                        }
+                    }
+                }
                 Input::ForgetRelays(node) => {
                     for guild_id in self.hosts.keys().copied().collect::<Vec<_>>() {
                         self.with_host(core, guild_id, false, |host, now, post| host.forget_relays(now, post, node));
                         touched.insert(guild_id);
+                    }
+                }
+                input if self.releasing.contains_key(&guild_id) && core.sabotage != InjectedFault::LateInputs => {
+                    if let Input::Command(origin, request) = input {
+                        self.answer_soon(core, origin, request, false);
                     }
                 }
                 input => self.with_host(core, guild_id, true, |host, now, post| host.handle_input(now, post, input)),
@@ -432,11 +463,18 @@ impl Process {
         let Some(host) = self.hosts.get_mut(&guild_id) else { return };
         let now = core.now;
         let (links, partition) = (&mut self.links, &mut self.partition);
-        let mut post = Post { core, slot: self.slot, number: self.number, links, partition, machine: &self.machine };
+        let (machine, releasing) = (&self.machine, &self.releasing);
+        let mut post = Post { core, slot: self.slot, number: self.number, links, partition, machine, releasing };
         work(host, now, &mut post);
         for effect in mem::take(&mut host.outputs) {
             match effect {
-                HostOutput::Load => core.load(self.slot, guild_id),
+                HostOutput::Load => {
+                    // Promise: a node claims a guild in the database only while it takes itself for the owner.
+                    if !self.machine.is_here(guild_id) {
+                        core.fail(format!("node {} claims {guild_id}, which it has released", self.number));
+                    }
+                    core.load(self.slot, guild_id);
+                }
                 HostOutput::Commit(epoch, writes) => core.commit(self.slot, guild_id, epoch, writes),
                 HostOutput::Answer(origin, request, is_done) => self.answer_soon(core, origin, request, is_done),
                 HostOutput::Fenced => self.with(core, |machine, now| machine.release(now, guild_id)),
@@ -526,8 +564,11 @@ impl Process {
             }
             let Some(relay) = self.relays.get_mut(&(guild_id, message.relay)) else { continue };
             match relay.handle(now, message) {
-                Ok((learned, to_guild)) => {
+                Ok((learned, mut to_guild)) => {
                     let relay = relay.id;
+                    if core.sabotage == InjectedFault::NoResync {
+                        to_guild.retain(|message| !matches!(message, ToGuild::Resync { .. }));
+                    }
                     core.learned((self.number, from), (guild_id, relay), &learned);
                     to_guild.into_iter().for_each(|message| self.push_relay(core, guild_id, message));
                 }
@@ -620,7 +661,8 @@ impl Process {
         let is_valid = self.lease.check(now);
         let has_news = self.state != self.machine.record().state;
         let is_due = is_valid && (self.lease.begin_renewal(now) || has_news);
-        self.with(core, |machine, now| machine.set_serving(now, is_valid));
+        let is_serving = is_valid || core.sabotage == InjectedFault::NoFencing;
+        self.with(core, |machine, now| machine.set_serving(now, is_serving));
         if !is_valid {
             self.is_keeper_busy = true;
             core.kv_call(
@@ -639,6 +681,14 @@ impl Process {
         } else {
             self.keep_at(core, self.lease.next_deadline());
         }
+    }
+
+    /// The owner of a guild, while the machine asks whether it still is (`Resets::UnlessAt`).
+    fn asks_unless_at(&self, guild_id: GuildId) -> Option<NodeNumber> {
+        if self.machine.owner_of(guild_id).is_some() {
+            return None;
+        }
+        (0..NodeNumber::NODES_MAX).map(NodeNumber).find(|number| self.machine.takes_from(guild_id, *number))
     }
 
     fn keep_at(&mut self, core: &mut Core, at: Instant) {
@@ -707,7 +757,8 @@ impl Process {
     }
 
     fn kept_on(&mut self, core: &mut Core, is_held: bool) -> bool {
-        self.with(core, |machine, now| machine.set_serving(now, is_held));
+        let is_serving = is_held || core.sabotage == InjectedFault::NoFencing;
+        self.with(core, |machine, now| machine.set_serving(now, is_serving));
         self.is_keeper_busy = false;
         self.keep(core);
         true
@@ -802,7 +853,13 @@ impl Process {
                     KvResult::Conflict => OwnerResult::Conflict,
                     KvResult::Away => OwnerResult::Away,
                 };
+                let before = self.asks_unless_at(guild_id);
+                let is_sabotaged = core.sabotage == InjectedFault::NoResetElsewhere;
+                self.unreset = before.filter(|_| is_sabotaged).map(|_| guild_id);
                 self.with(core, |machine, now| machine.handle_owner(now, guild_id, result));
+                self.unreset = None;
+                let after = self.machine.owner_of(guild_id);
+                core.summary.moved += u64::from(before.is_some() && after.is_some() && before != after);
             }
             Event::Loaded(guild_id, loaded) => {
                 self.reports.push_back((guild_id, Report::Loaded(loaded)));

@@ -63,6 +63,11 @@ impl Kv {
             }
             KvOp::Create(..) | KvOp::Update(..) => return (KvResult::Conflict, None),
         };
+        self.write(key, value)
+    }
+
+    /// Writes a value, whatever is there.
+    pub fn write(&mut self, key: Key, value: &Value) -> (KvResult, Option<(Key, Revision)>) {
         self.revision += 1;
         self.values.insert(key, (value.clone(), self.revision));
         (KvResult::Written(self.revision), Some((key, self.revision)))

@@ -46,6 +46,18 @@ pub enum InjectedFault {
     Hasty,
     /// Guilds send a relay that begins again what they meant for it before.
     StaleUnits,
+    /// Nodes serve without a lease.
+    NoFencing,
+    /// Relays go on after a gap.
+    NoResync,
+    /// The lease store takes every write of an owner, whatever it has since.
+    NoCompareAndSet,
+    /// Relays are not reset where a node finds another owner than before, in `Resets::UnlessAt`.
+    NoResetElsewhere,
+    /// Relays of a node get what its guilds send after it has ceased to be their owner.
+    LocalLeak,
+    /// Guilds take inputs while their node releases them.
+    LateInputs,
 }
 
 #[derive(Clone, Debug)]
@@ -116,8 +128,6 @@ pub struct Core {
     /// Of the message that a process handles now.
     pub sender: Option<NodeNumber>,
     pub is_calm: bool,
-    /// Whether guilds' messages to relays of their own node pass only while the node is their owner.
-    pub checks_local: bool,
     count: u64,
     queue: BTreeMap<(u64, u64), EventKind>,
     guilds: Vec<GuildId>,
@@ -130,6 +140,8 @@ pub struct Core {
     kv_is_away: bool,
     store_is_away: bool,
     cut: BTreeSet<(usize, usize)>,
+    /// Processes whose watch of the lease store lags, and until when.
+    lagging: BTreeMap<usize, u64>,
     numbers: BTreeMap<usize, u8>,
     loss: f64,
     duplication: f64,
@@ -149,6 +161,10 @@ pub struct Summary {
     pub snapshots: u64,
     pub crashes: u64,
     pub pauses: u64,
+    /// Times that a node found another owner than it knew, without having learned before that its owner has left.
+    pub moved: u64,
+    /// Writes of an owner that the lease store refused, because another one came first.
+    pub conflicts: u64,
     pub digest: u64,
 }
 
@@ -284,7 +300,16 @@ impl Core {
         let result = if self.kv_is_away {
             KvResult::Away
         } else {
-            let (result, written) = self.kv.apply(op);
+            let (result, written) = match op {
+                KvOp::Create(key @ Key::Guild(_), value) | KvOp::Update(key @ Key::Guild(_), value, _)
+                    if self.sabotage == InjectedFault::NoCompareAndSet =>
+                {
+                    self.kv.write(*key, value)
+                }
+                op => self.kv.apply(op),
+            };
+            let is_of_guild = matches!(op, KvOp::Create(Key::Guild(_), _) | KvOp::Update(Key::Guild(_), ..));
+            self.summary.conflicts += u64::from(is_of_guild && matches!(result, KvResult::Conflict));
             self.note(|| format!("lease store: {op:?} -> {result:?}"));
             if let Some((key @ Key::Node(number), revision)) = written {
                 let late = self.rng.below(500);
@@ -303,10 +328,17 @@ impl Core {
 
     fn tell_watches(&mut self, event: &KvEvent) {
         for (slot, (generation, watch, last)) in self.watches.clone() {
-            let at = (self.now + self.delay()).max(last);
+            let lag = self.lagging.get(&slot).copied().unwrap_or(0);
+            let at = (self.now + self.delay()).max(last).max(lag);
             self.watches.insert(slot, (generation, watch, at));
             self.at(at, (slot, generation), Event::Watch(watch, event.clone()));
         }
+    }
+
+    /// Whether the owner record of a guild names this node.
+    pub fn is_owner(&self, guild_id: GuildId, number: NodeNumber, incarnation: Incarnation) -> bool {
+        let owner = self.kv.get(Key::Guild(guild_id));
+        matches!(owner, Some((Value::Owner(record), _)) if record.node == number && record.incarnation == incarnation)
     }
 
     /// A process begins to watch the nodes' records.
@@ -432,7 +464,6 @@ impl World {
             payloads: Vec::new(),
             sender: None,
             is_calm: false,
-            checks_local: false,
             count: 0,
             queue: BTreeMap::new(),
             guilds,
@@ -445,6 +476,7 @@ impl World {
             kv_is_away: false,
             store_is_away: false,
             cut: BTreeSet::new(),
+            lagging: BTreeMap::new(),
             numbers: BTreeMap::new(),
             loss,
             duplication,
@@ -512,7 +544,10 @@ impl World {
                     }
                 }
             }
-            EventKind::Kv(op, waiter) => self.core.kv_done(&op, waiter),
+            EventKind::Kv(op, waiter) => {
+                self.core.kv_done(&op, waiter);
+                (0..self.slots.len()).for_each(|index| self.check_owners(index));
+            }
             EventKind::Expiry(key, revision) => {
                 if self.core.kv_is_away {
                     return self.core.push(self.core.now + 100, EventKind::Expiry(key, revision));
@@ -586,7 +621,9 @@ impl World {
             self.end(index);
             let at = self.core.now + 200;
             self.core.push(at, EventKind::Start(index));
+            return;
         }
+        self.check_owners(index);
     }
 
     fn end(&mut self, index: usize) {
@@ -642,7 +679,7 @@ impl World {
         let other = core.rng.below(self.slots.len() as u64) as usize;
         let long = if core.rng.chance(0.5) { 600 } else { 8_000 };
         let length = 1 + core.rng.below(long);
-        let kind = core.rng.below(10);
+        let kind = core.rng.below(12);
         core.note(|| format!("FAULT {kind} of slot {index}, {other}, for {length}"));
         let mended = match kind {
             0 | 1 => {
@@ -680,6 +717,12 @@ impl World {
                 core.cut.insert((index.min(other), index.max(other)));
                 Mended::Pair(index.min(other), index.max(other))
             }
+            // A watch lags behind what reads say.
+            9 | 10 => {
+                let until = core.now + length.min(4_000);
+                core.lagging.insert(index, until);
+                return;
+            }
             // A server of the lease store restarts: watches begin again.
             _ => {
                 for (slot, (generation, ..)) in std::mem::take(&mut core.watches) {
@@ -707,6 +750,7 @@ impl World {
         (core.loss, core.duplication) = (0.0, 0.0);
         (core.bus_is_away, core.kv_is_away, core.store_is_away) = (false, false, false);
         core.cut.clear();
+        core.lagging.clear();
         core.note(|| "CALM".to_owned());
         for (index, slot) in self.slots.iter_mut().enumerate() {
             slot.paused_until = slot.paused_until.min(core.now);
@@ -724,6 +768,23 @@ impl World {
             if process.machine.record().incarnation == incarnation && process.machine.is_serving() && is_awake {
                 self.core.fail(format!("the lease of slot {index} has ended, and it serves"));
             }
+        }
+    }
+
+    /// Promise: a node that is awake serves a guild only while the guild's owner record names it.
+    fn check_owners(&mut self, index: usize) {
+        let slot = &self.slots[index];
+        let Some(process) = &slot.process else { return };
+        // A process that wakes up needs a moment to learn that its lease has ended.
+        if self.core.now < slot.paused_until + AWAKE_MS || !process.machine.is_serving() {
+            return;
+        }
+        let (number, incarnation) = (process.number, process.machine.record().incarnation);
+        let stolen = |guild_id: &&GuildId| {
+            process.machine.is_here(**guild_id) && !self.core.is_owner(**guild_id, number, incarnation)
+        };
+        if let Some(guild_id) = self.core.guilds.iter().find(stolen).copied() {
+            self.core.fail(format!("slot {index} serves {guild_id}, and its owner record names another membership"));
         }
     }
 

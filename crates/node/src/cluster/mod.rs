@@ -12,6 +12,7 @@ mod ask;
 mod lease;
 mod link;
 mod receive;
+mod releasing;
 mod sink;
 
 pub use ask::Answering;
@@ -122,6 +123,7 @@ pub struct Membership {
     next_request: AtomicU64,
     parts: OnceLock<Parts>,
     timer: Notify,
+    releasing: releasing::Releasing,
     handlers: ask::Handlers,
     /// Called after the node has joined again: its caches of tokens and keys may be out of date.
     on_rejoin: OnceLock<Box<dyn Fn() + Send + Sync>>,
@@ -167,6 +169,7 @@ impl Membership {
             next_request: AtomicU64::new(u64::from_le_bytes(crate::tokens::random_bytes())),
             parts: OnceLock::new(),
             timer: Notify::new(),
+            releasing: releasing::Releasing::default(),
             handlers: ask::Handlers::default(),
             on_rejoin: OnceLock::new(),
             lease,
@@ -348,7 +351,10 @@ impl Membership {
             Output::ForgetRelays { of } => {
                 parts.mailboxes.iter().for_each(|mailbox| mailbox.forget_relays(of.0));
             }
-            Output::Release { guild_id } => mailbox_of(parts, guild_id).release_guild(guild_id),
+            Output::Release { guild_id } => {
+                self.releasing.begin(guild_id);
+                mailbox_of(parts, guild_id).release_guild(guild_id);
+            }
             Output::Answer { request, answer } => {
                 if let Some(caller) = self.callers().remove(&request) {
                     // The caller may have stopped waiting.

@@ -14,10 +14,17 @@ pub(crate) struct ClusterSink {
     pub(crate) membership: Arc<Membership>,
 }
 
+impl ClusterSink {
+    /// Drops a message of a guild that this node has ceased to own: its relays here are about to be reset.
+    fn if_owned(&self, message: ToRelay, deliver: impl FnOnce(ToRelay) -> Result<(), ToRelay>) -> Result<(), ToRelay> {
+        if self.membership.releasing.contains(message.guild_id) { Ok(()) } else { deliver(message) }
+    }
+}
+
 impl RelaySink for ClusterSink {
     fn try_deliver(&self, partition: PartitionId, message: ToRelay) -> Result<(), ToRelay> {
         if partition.node() == self.membership.number().0 {
-            self.local.try_deliver(partition, message)
+            self.if_owned(message, |message| self.local.try_deliver(partition, message))
         } else {
             self.membership.try_send_to_relay(partition, message)
         }
@@ -26,7 +33,7 @@ impl RelaySink for ClusterSink {
     /// A trace ends at this node's edge: the other node's relays add no spans.
     fn try_deliver_traced(&self, partition: PartitionId, message: ToRelay, trace: &TraceHandle) -> Result<(), ToRelay> {
         if partition.node() == self.membership.number().0 {
-            self.local.try_deliver_traced(partition, message, trace)
+            self.if_owned(message, |message| self.local.try_deliver_traced(partition, message, trace))
         } else {
             self.membership.try_send_to_relay(partition, message)
         }
@@ -63,5 +70,13 @@ impl RelaySink for ClusterSink {
 
     fn fenced(&self, guild_id: GuildId) {
         self.membership.release(guild_id);
+    }
+
+    fn is_releasing(&self, guild_id: GuildId) -> bool {
+        self.membership.releasing.contains(guild_id)
+    }
+
+    fn released(&self, guild_id: GuildId) {
+        self.membership.releasing.end(guild_id);
     }
 }
