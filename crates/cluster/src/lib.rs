@@ -1,19 +1,24 @@
 //! Cluster: several nodes as one gateway, as a machine without sockets and clock.
 //!
 //! Owns        one node's view of the others and the way of inputs to guilds' owners (`cluster`), its lease (`lease`), the
-//!             choice of a node for a guild (`placement`), the messages between nodes (`peer`) and their binary form (`wire`).
+//!             choice of a node for a guild (`placement`), the messages between nodes (`peer`) and their binary form (`wire`);
+//!             at the home of an account what it uses (`ledger`), at the home of an idempotency key who executes (`executions`).
 //! Not here    the bus and the lease store (`guildhall-bus`), the threads around this (`guildhall-node`).
 #![forbid(unsafe_code)]
 
 mod cluster;
+mod executions;
 mod lease;
+mod ledger;
 mod node;
 mod peer;
 mod placement;
 pub mod wire;
 
 pub use cluster::{Cluster, LOCATE_MS_MAX, Origin, Output, OwnerOp, OwnerResult, PARKED_MAX, Pushed, Revision};
+pub use executions::{Executed, Executions, Executor, KeyName, KeyState};
 pub use lease::{Lease, LeaseTimes, Renewal};
+pub use ledger::{AccountLimits, IdentifyRequest, Ledger, Living, OverLimit, Reporter, Usage, Used};
 pub use node::{Incarnation, NodeNumber, NodeRecord, NodeState, OwnerRecord};
 pub use peer::{Answer, Creation, DirectoryChange, GuildInput, NotServed, PeerMessage, RelayPlace, RequestId};
-pub use placement::node_for;
+pub use placement::{home_of, node_for};

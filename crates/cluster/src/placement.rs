@@ -14,13 +14,18 @@ pub fn node_for<'a>(
     guild_id: GuildId,
     nodes: impl Iterator<Item = (NodeNumber, &'a NodeRecord)>,
 ) -> Option<NodeNumber> {
+    home_of(guild_id.get(), nodes)
+}
+
+/// `node_for` of anything with a number that is spread, like an account.
+pub fn home_of<'a>(key: u64, nodes: impl Iterator<Item = (NodeNumber, &'a NodeRecord)>) -> Option<NodeNumber> {
     let active = nodes.filter(|(_, record)| record.state == NodeState::Active && record.weight > 0);
-    let scored = active.map(|(number, record)| (score(guild_id, number, record.weight), number));
+    let scored = active.map(|(number, record)| (score(key, number, record.weight), number));
     scored.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1))).map(|(_, number)| number)
 }
 
-fn score(guild_id: GuildId, number: NodeNumber, weight: u32) -> f64 {
-    let seed = guild_id.get() ^ (u64::from(number.0) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+fn score(key: u64, number: NodeNumber, weight: u32) -> f64 {
+    let seed = key ^ (u64::from(number.0) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     // In (0, 1): 53 bits, and a half more, so that the logarithm is finite and not zero.
     let unit = ((Rng::new(seed).next_u64() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
     -f64::from(weight) / unit.ln()

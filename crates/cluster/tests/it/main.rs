@@ -3,6 +3,7 @@
 mod commands;
 mod events;
 mod examples;
+mod ledger;
 mod malformed;
 mod messages;
 mod round_trip;
