@@ -247,7 +247,7 @@ impl Room {
             let now = room.clock.now();
             let key = room.partition.accept(now, params, &mut room.link);
             room.partition.handle_bytes(now, key, &mut identify.clone(), &mut room.link);
-            let account = Account { user, guilds: vec![crowd::GUILD], token: 0, expires_at: None };
+            let account = Account { user, guilds: vec![crowd::GUILD], token: 0, expires_at: None, admission: None };
             room.partition.handle_authenticated(now, key, Ok(account), &mut room.link);
             room.conns.push(key);
             room.go_around();

@@ -16,7 +16,7 @@ use guildhall_stdx::{
     heap::{self, Held, Sample},
 };
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     hash::{BuildHasher as _, Hash, RandomState},
     net::IpAddr,
     sync::{Mutex, MutexGuard, PoisonError},
@@ -78,16 +78,52 @@ struct AccountState {
     sessions_count: u32,
     /// Rate keys in use, and the time at which each is free again. `prune` removes free ones.
     keys: Vec<(u32, Instant)>,
-    day_started: Instant,
+    day_ends: Instant,
     identifies_today: u32,
+}
+
+/// Counts of one account at this node, for the account's home in a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountUsage {
+    /// Sessions, connected or resumable, and those that are about to begin.
+    pub sessions_count: u32,
+    /// IDENTIFYs of the current day.
+    pub identifies_today: u32,
+    /// Time until they do not count any more.
+    pub day_left_ms: u64,
+    /// Rate keys in use, each with the time until it is free.
+    pub keys: Vec<(u32, u64)>,
+}
+
+/// Usage at one moment: a later one has a larger stamp.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StampedUsage {
+    pub stamp: u64,
+    pub usage: AccountUsage,
+}
+
+/// Accounts whose usage changed since the last report.
+#[derive(Debug, Default)]
+struct Changes {
+    accounts: HashSet<UserId>,
+    stamp: u64,
 }
 
 impl AccountState {
     fn prune(&mut self, now: Instant) {
         self.keys.retain(|(_, until)| *until > now);
-        if now.ms_since(self.day_started) >= DAY_MS {
-            self.day_started = now;
+        if self.day_ends <= now {
+            self.day_ends = now.after_ms(DAY_MS);
             self.identifies_today = 0;
+        }
+    }
+
+    fn usage(&self, now: Instant) -> AccountUsage {
+        AccountUsage {
+            sessions_count: self.sessions_count,
+            identifies_today: self.identifies_today,
+            day_left_ms: self.day_ends.ms_since(now),
+            keys: self.keys.iter().map(|(key, until)| (*key, until.ms_since(now))).collect(),
         }
     }
 
@@ -125,6 +161,79 @@ struct GateState {
     refunds: Allowance,
     addresses: Allowances,
     tokens: Allowances,
+    /// None: the node is alone.
+    changes: Option<Changes>,
+}
+
+impl GateState {
+    /// `Gatekeeper::admit`.
+    fn admit(&mut self, now: Now, user: &User, shard_id: u32) -> Result<(), IdentifyFault> {
+        let Self { limits, accounts, starts, .. } = self;
+        if accounts.len() >= ACCOUNTS_MAX && !accounts.contains_key(&user.id) {
+            accounts.retain(|_, state| {
+                state.prune(now.instant);
+                !state.is_forgettable()
+            });
+            if accounts.len() >= ACCOUNTS_MAX {
+                return Err(IdentifyFault::Accounts);
+            }
+        }
+        let state = accounts.entry(user.id).or_default();
+        state.prune(now.instant);
+        match user.kind() {
+            AccountKind::User if state.sessions_count >= limits.user_sessions_max => {
+                return Err(IdentifyFault::Sessions);
+            }
+            AccountKind::User => {}
+            AccountKind::Bot => {
+                // Each shard's key admits one IDENTIFY per interval; an unsharded bot may use all keys.
+                let in_key = state.keys.iter().filter(|(key, _)| *key == shard_id).count() as u32;
+                let in_all = state.keys.len() as u32;
+                if state.identifies_today >= limits.bot_identifies_per_day {
+                    return Err(IdentifyFault::BotDay);
+                }
+                if in_all >= limits.max_concurrency || (shard_id > 0 && in_key > 0) {
+                    return Err(IdentifyFault::BotRate);
+                }
+                state.keys.push((shard_id, now.instant.after_ms(limits.interval_ms)));
+                state.identifies_today += 1;
+            }
+        }
+        state.sessions_count += 1;
+        starts.count(now.instant);
+        Ok(())
+    }
+
+    fn changed(&mut self, user_id: UserId) {
+        if let Some(changes) = &mut self.changes {
+            changes.accounts.insert(user_id);
+        }
+    }
+
+    /// Takes one session from an account, and forgets the account if nothing is left.
+    fn end_session(&mut self, user_id: UserId) {
+        let Some(state) = self.accounts.get_mut(&user_id) else { return };
+        state.sessions_count = state.sessions_count.saturating_sub(1);
+        if state.is_forgettable() {
+            self.accounts.remove(&user_id);
+        }
+        self.changed(user_id);
+    }
+
+    fn stamp(&mut self) -> u64 {
+        self.changes.as_mut().map_or(0, |changes| {
+            changes.stamp += 1;
+            changes.stamp
+        })
+    }
+
+    fn usage(&mut self, now: Instant, user_id: UserId) -> AccountUsage {
+        let none = AccountUsage { sessions_count: 0, identifies_today: 0, day_left_ms: 0, keys: Vec::new() };
+        self.accounts.get_mut(&user_id).map_or(none, |state| {
+            state.prune(now);
+            state.usage(now)
+        })
+    }
 }
 
 /// Allowances of keys, in a table of fixed size; keys with the same hash share one. The hash depends on a secret of the
@@ -177,8 +286,84 @@ impl IdentifyGate {
                 refunds: Allowance::default(),
                 addresses: Allowances::new(ADDRESS_PLACES),
                 tokens: Allowances::new(TOKEN_PLACES),
+                changes: None,
             }),
         }
+    }
+
+    /// Remembers from now on whose usage changes, for reports to the homes of the accounts.
+    pub fn follow_changes(&self) {
+        let state = &mut *self.state();
+        // With accounts of sessions that were restored before.
+        let accounts = state.accounts.keys().copied().collect();
+        state.changes = Some(Changes { accounts, stamp: 0 });
+    }
+
+    /// Admits an IDENTIFY by the counts of this node, before the account's home decides. From now on it counts as a
+    /// session, which `give_back` or `Gatekeeper::session_ended` ends.
+    ///
+    /// # Errors
+    /// As `Gatekeeper::admit`.
+    pub fn reserve(&self, now: Now, user: &User, shard_id: u32) -> Result<StampedUsage, IdentifyFault> {
+        let state = &mut *self.state();
+        state.admit(now, user, shard_id)?;
+        Ok(StampedUsage { stamp: state.stamp(), usage: state.usage(now.instant, user.id) })
+    }
+
+    /// Undoes `reserve`: the IDENTIFY started no session.
+    pub fn give_back(&self, user: &User, shard_id: u32) {
+        let state = &mut *self.state();
+        if let Some(account) = state.accounts.get_mut(&user.id).filter(|_| user.kind() == AccountKind::Bot) {
+            account.identifies_today = account.identifies_today.saturating_sub(1);
+            if let Some(index) = account.keys.iter().rposition(|(key, _)| *key == shard_id) {
+                account.keys.remove(index);
+            }
+        }
+        state.end_session(user.id);
+    }
+
+    /// Ends this bot's day in `left_ms`, unless it ends earlier: all nodes count the same day.
+    pub fn align_day(&self, now: Now, user_id: UserId, left_ms: u64) {
+        if let Some(account) = self.state().accounts.get_mut(&user_id) {
+            account.day_ends = account.day_ends.min(now.instant.after_ms(left_ms));
+        }
+    }
+
+    /// The account's home did not receive the usage of this account: the next report contains it.
+    pub fn note_changed(&self, user_id: UserId) {
+        self.state().changed(user_id);
+    }
+
+    /// Removes up to `count` accounts from those whose usage changed, and returns them.
+    #[must_use]
+    pub fn take_changed(&self, count: usize) -> Vec<UserId> {
+        let state = &mut *self.state();
+        let Some(changes) = &mut state.changes else { return Vec::new() };
+        let taken: Vec<UserId> = changes.accounts.iter().take(count).copied().collect();
+        for user_id in &taken {
+            changes.accounts.remove(user_id);
+        }
+        taken
+    }
+
+    /// All accounts with usage.
+    #[must_use]
+    pub fn accounts(&self) -> Vec<UserId> {
+        self.state().accounts.keys().copied().collect()
+    }
+
+    /// Usage of these accounts at one moment, with its stamp.
+    #[must_use]
+    pub fn usages(&self, now: Now, user_ids: &[UserId]) -> (u64, Vec<(UserId, AccountUsage)>) {
+        let state = &mut *self.state();
+        let stamp = state.stamp();
+        (stamp, user_ids.iter().map(|user_id| (*user_id, state.usage(now.instant, *user_id))).collect())
+    }
+
+    /// The limits that hold now.
+    #[must_use]
+    pub fn limits(&self) -> IdentifyLimits {
+        self.state().limits
     }
 
     /// Estimated memory of the accounts that it knows.
@@ -210,7 +395,7 @@ impl IdentifyGate {
         let GateState { limits, accounts, .. } = &mut *self.state();
         let (used, reset_after_ms) = accounts.get_mut(&user_id).map_or((0, 0), |state| {
             state.prune(now.instant);
-            let left_ms = DAY_MS.saturating_sub(now.instant.ms_since(state.day_started));
+            let left_ms = state.day_ends.ms_since(now.instant);
             (state.identifies_today, if state.identifies_today == 0 { 0 } else { left_ms })
         });
         SessionStartLimit {
@@ -246,55 +431,17 @@ impl Gatekeeper for IdentifyGate {
     }
 
     fn admit(&self, now: Now, user: &User, shard_id: u32) -> Result<(), IdentifyFault> {
-        let GateState { limits, accounts, starts, .. } = &mut *self.state();
-        if accounts.len() >= ACCOUNTS_MAX && !accounts.contains_key(&user.id) {
-            accounts.retain(|_, state| {
-                state.prune(now.instant);
-                !state.is_forgettable()
-            });
-            if accounts.len() >= ACCOUNTS_MAX {
-                return Err(IdentifyFault::Accounts);
-            }
-        }
-        let state =
-            accounts.entry(user.id).or_insert_with(|| AccountState { day_started: now.instant, ..Default::default() });
-        state.prune(now.instant);
-        match user.kind() {
-            AccountKind::User if state.sessions_count >= limits.user_sessions_max => {
-                return Err(IdentifyFault::Sessions);
-            }
-            AccountKind::User => {}
-            AccountKind::Bot => {
-                // Each shard's key admits one IDENTIFY per interval; an unsharded bot may use all keys.
-                let in_key = state.keys.iter().filter(|(key, _)| *key == shard_id).count() as u32;
-                let in_all = state.keys.len() as u32;
-                if state.identifies_today >= limits.bot_identifies_per_day {
-                    return Err(IdentifyFault::BotDay);
-                }
-                if in_all >= limits.max_concurrency || (shard_id > 0 && in_key > 0) {
-                    return Err(IdentifyFault::BotRate);
-                }
-                state.keys.push((shard_id, now.instant.after_ms(limits.interval_ms)));
-                state.identifies_today += 1;
-            }
-        }
-        state.sessions_count += 1;
-        starts.count(now.instant);
-        Ok(())
+        self.state().admit(now, user, shard_id)
     }
 
     fn session_restored(&self, user: &User) {
-        let GateState { accounts, .. } = &mut *self.state();
-        accounts.entry(user.id).or_default().sessions_count += 1;
+        let state = &mut *self.state();
+        state.accounts.entry(user.id).or_default().sessions_count += 1;
+        state.changed(user.id);
     }
 
     fn session_ended(&self, user: &User) {
-        let accounts = &mut self.state().accounts;
-        let Some(state) = accounts.get_mut(&user.id) else { return };
-        state.sessions_count = state.sessions_count.saturating_sub(1);
-        if state.is_forgettable() {
-            accounts.remove(&user.id);
-        }
+        self.state().end_session(user.id);
     }
 }
 
@@ -403,6 +550,30 @@ mod tests {
         assert_eq!(gate.admit(at(1), &bot, 1), Err(IdentifyFault::BotRate));
         assert_eq!(gate.admit(at(1), &bot, 2), Ok(()));
         assert_eq!(gate.admit(at(5_000), &bot, 1), Ok(()));
+    }
+
+    #[test]
+    fn a_reservation_counts_until_it_is_given_back() {
+        let gate = IdentifyGate::new(IdentifyLimits { max_concurrency: 2, ..Default::default() });
+        gate.follow_changes();
+        let bot = User { bot: true, ..User::new(UserId::new(1), "b") };
+        let first = gate.reserve(at(0), &bot, 0).unwrap();
+        assert_eq!((first.usage.sessions_count, first.usage.identifies_today), (1, 1));
+        let second = gate.reserve(at(10), &bot, 0).unwrap();
+        assert!(second.stamp > first.stamp);
+        assert_eq!(second.usage.keys, [(0, 4_990), (0, 5_000)]);
+        assert_eq!(gate.reserve(at(10), &bot, 0), Err(IdentifyFault::BotRate));
+        assert!(gate.take_changed(9).is_empty(), "the request contains the usage");
+        gate.align_day(at(10), bot.id, 60_000);
+        gate.give_back(&bot, 0);
+        assert_eq!(gate.take_changed(9), [bot.id]);
+        let (stamp, usages) = gate.usages(at(11), &[bot.id, UserId::new(5)]);
+        let left = AccountUsage { sessions_count: 1, identifies_today: 1, day_left_ms: 59_999, keys: vec![(0, 4_989)] };
+        assert!(stamp > second.stamp);
+        assert_eq!(usages[0].1, left);
+        assert_eq!(usages[1].1.sessions_count, 0);
+        gate.give_back(&bot, 0);
+        assert!(gate.accounts().is_empty());
     }
 
     #[test]

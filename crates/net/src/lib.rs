@@ -31,7 +31,7 @@ pub use admission::{AdmissionLimits, ClientAddress, Peers};
 pub use answers::{AuthAnswer, DirectsAnswer, MessagesAnswer};
 pub use clock::SystemClock;
 pub use drain::{DrainPlan, DrainReport};
-pub use gatekeeper::{IdentifyGate, IdentifyLimits, SessionStartLimit};
+pub use gatekeeper::{AccountUsage, IdentifyGate, IdentifyLimits, SessionStartLimit, StampedUsage};
 pub use guildhall_partition::HandOver;
 pub use server::{
     HttpState, HttpWatch, IoUring, PartitionState, Partitions, RunningServer, Server, ServerConfig, Starting, Upstream,

@@ -524,6 +524,7 @@ mod tests {
             guilds: Vec::new(),
             token: 1,
             expires_at: None,
+            admission: None,
         }));
         let mut new = world.accept(Vec::new());
         world.turn();

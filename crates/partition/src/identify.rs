@@ -16,7 +16,7 @@ use crate::{
     refused::{IdentifyFault, IdentifyRefused, ResumeFault, ResumeRefused},
     sessions::SessionChange,
     timers::TimerKey,
-    transport::{Account, AuthFailure, Output, Transport},
+    transport::{Account, AuthFailure, Output, Reservation, Transport},
     turn::Turn,
 };
 use guildhall_codec::Encoding;
@@ -79,7 +79,7 @@ impl Partition {
                 };
                 self.core.refuse_resume(turn, key, ResumeRefused { fault, user_id: None });
             }
-            (Ok(account), PendingAuth::Identify(identify)) => self.identify(turn, key, &account, &identify),
+            (Ok(account), PendingAuth::Identify(identify)) => self.identify(turn, key, account, &identify),
             (Ok(account), PendingAuth::Resume(resume)) => match self.core.other_partition_of(&resume.session_id) {
                 Some(to) => return self.core.transfer(turn, key, to, account, resume),
                 None => self.resume(turn, key, (account.user.id, account.token, account.expires_at), &resume),
@@ -131,7 +131,7 @@ impl Partition {
     }
 
     /// Starts a session. The order of the checks is that of docs/protocol.md §1.7.
-    fn identify(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, account: &Account, identify: &Identify) {
+    fn identify(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, account: Account, identify: &Identify) {
         let checked = identify.intents(&account.user).and_then(|intents| Ok((intents, identify.shard()?)));
         let (intents, shard) = match checked {
             Ok(checked) => checked,
@@ -142,14 +142,18 @@ impl Partition {
             }
         };
         let refused = |fault| IdentifyRefused { fault, user_id: Some(account.user.id), detail: None };
-        let guilds = guilds_of_shard(&self.with_recent_joins(turn.now, account), shard);
+        let guilds = guilds_of_shard(&self.with_recent_joins(turn.now, &account), shard);
         if guilds.len() > self.core.config.guilds_per_shard_max {
             return self.core.refuse_identify(turn, key, refused(IdentifyFault::ShardingRequired));
         }
-        if let Err(fault) = self.core.gatekeeper.admit(turn.now, &account.user, shard.map_or(0, |shard| shard.id)) {
+        let Some(conn) = self.core.conns.get_mut(key) else { return };
+        let admitted = match account.admission {
+            Some(decided) => decided.map(Reservation::begin),
+            None => self.core.gatekeeper.admit(turn.now, &account.user, shard.map_or(0, |shard| shard.id)),
+        };
+        if let Err(fault) = admitted {
             return self.core.refuse_identify(turn, key, refused(fault));
         }
-        let Some(conn) = self.core.conns.get_mut(key) else { return };
         let id: Arc<str> = self.core.ids.next_id().into();
         let slot = self.core.sessions.next_key();
         let session = Session::new(NewSession {

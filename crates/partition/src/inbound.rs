@@ -210,7 +210,10 @@ impl Core {
             return Ok(());
         }
         let (token, purpose) = match &claim {
-            PendingAuth::Identify(identify) => (identify.token.clone(), AuthPurpose::Identify),
+            PendingAuth::Identify(identify) => {
+                let shard_id = identify.shard().ok().flatten().map_or(0, |shard| shard.id);
+                (identify.token.clone(), AuthPurpose::Identify { shard_id })
+            }
             PendingAuth::Resume(resume) => (resume.token.clone(), AuthPurpose::Resume),
         };
         if let Some(conn) = self.conns.get_mut(key) {

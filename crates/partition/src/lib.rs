@@ -56,5 +56,5 @@ pub use session_reports::{Census, LoggedDispatch, SessionDetail, SessionMatch};
 pub use sessions::{SessionChange, SessionNews, SessionPage, SessionView, Whose};
 pub use stream_codec::{SharedDictionaries, StreamCodec};
 pub use transport::{
-    Account, AuthFailure, AuthPurpose, CloseSender, Closed, Gatekeeper, Output, PartialSend, Transport,
+    Account, AuthFailure, AuthPurpose, CloseSender, Closed, Gatekeeper, Output, PartialSend, Reservation, Transport,
 };

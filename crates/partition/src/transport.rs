@@ -12,7 +12,7 @@ use crate::{
 use guildhall_guild_protocol::{Canary, PartitionId, ToGuild};
 use guildhall_model::{ChannelId, GuildId, MessageId, User, UserId};
 use guildhall_stdx::{Now, SlotKey, Timestamp};
-use std::{io::IoSlice, net::IpAddr, sync::Arc};
+use std::{fmt, io::IoSlice, net::IpAddr, sync::Arc};
 
 /// The socket is dead. The partition drops the connection; the session lives on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +41,8 @@ impl CloseSender {
 /// Purpose of a token check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthPurpose {
-    /// An IDENTIFY: the answer needs the ids of the account's guilds.
-    Identify,
+    /// An IDENTIFY: the answer needs the ids of the account's guilds. `shard_id` is 0 if the IDENTIFY has no valid shard.
+    Identify { shard_id: u32 },
     /// A RESUME: its session has the guilds.
     Resume,
 }
@@ -177,8 +177,39 @@ pub enum Output {
     Canary(Canary),
 }
 
+/// Place of a session whose IDENTIFY was admitted while its token was checked. Without `begin`, dropping it
+/// frees the place.
+pub struct Reservation(Option<Box<dyn FnOnce() + Send>>);
+
+impl Reservation {
+    /// `give_back` runs when the reservation is dropped without `begin`.
+    #[must_use]
+    pub fn new(give_back: impl FnOnce() + Send + 'static) -> Self {
+        Self(Some(Box::new(give_back)))
+    }
+
+    /// The session begins. `Gatekeeper::session_ended` ends it.
+    pub fn begin(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        if let Some(give_back) = self.0.take() {
+            give_back();
+        }
+    }
+}
+
+impl fmt::Debug for Reservation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Reservation").field(&self.0.is_some()).finish()
+    }
+}
+
 /// A checked token.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Account {
     pub user: Arc<User>,
     /// Ids of their guilds, ascending; empty for a RESUME.
@@ -187,6 +218,8 @@ pub struct Account {
     pub token: u64,
     /// When the token expires. None: never.
     pub expires_at: Option<Timestamp>,
+    /// Decision of the cluster on an IDENTIFY. None: `Gatekeeper::admit` decides.
+    pub admission: Option<Result<Reservation, IdentifyFault>>,
 }
 
 /// Reason why a token was not accepted.

@@ -639,7 +639,7 @@ impl TestCluster {
         }
         let user = self.accounts.get(token).cloned().ok_or(AuthFailure::Invalid)?;
         let mut guilds = Vec::new();
-        if purpose == AuthPurpose::Identify {
+        if matches!(purpose, AuthPurpose::Identify { .. }) {
             guilds.extend(self.named_guilds.get(&user.id).into_iter().flatten().copied());
             let now = self.clock.now();
             let has_member = |guild: &mut Guild| {
@@ -650,7 +650,7 @@ impl TestCluster {
             guilds.extend(joined);
             guilds.sort_unstable();
         }
-        Ok(Account { user, guilds, token: self.token, expires_at: self.token_expires_at })
+        Ok(Account { user, guilds, token: self.token, expires_at: self.token_expires_at, admission: None })
     }
 
     /// Sends RECONNECT to `count` clients of a partition, with `GRACE_MS` to leave.

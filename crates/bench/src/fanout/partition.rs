@@ -352,8 +352,13 @@ impl PartitionThread {
             let mut identify = self.identify.clone();
             self.partition.handle_bytes(now, key, &mut identify, &mut self.link);
             // The token's check reads the account from the store, so it is not the guild's copy.
-            let account =
-                Account { user: Arc::new(crowd::user(member)), guilds: vec![crowd::GUILD], token: 0, expires_at: None };
+            let account = Account {
+                user: Arc::new(crowd::user(member)),
+                guilds: vec![crowd::GUILD],
+                token: 0,
+                expires_at: None,
+                admission: None,
+            };
             self.partition.handle_authenticated(now, key, Ok(account), &mut self.link);
             self.entering.push_back(key);
         }

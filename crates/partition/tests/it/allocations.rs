@@ -96,7 +96,8 @@ impl Crowd {
             // Messages and members without presences: otherwise each session would receive those of all others.
             let mut identify = masked(2, &identify_payload("token", Some(1 | 1 << 9 | 1 << 15)));
             crowd.partition.handle_bytes(now, key, &mut identify, &mut crowd.link);
-            let account = Account { user: account.clone(), guilds: vec![id(1)], token: 0, expires_at: None };
+            let account =
+                Account { user: account.clone(), guilds: vec![id(1)], token: 0, expires_at: None, admission: None };
             crowd.partition.handle_authenticated(now, key, Ok(account), &mut crowd.link);
             crowd.conns.push(key);
         }

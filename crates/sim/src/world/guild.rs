@@ -241,8 +241,11 @@ impl World {
         let Some((token, user_id)) = self.tokens.find(&token_check.token) else { return Ok(Err(AuthFailure::Invalid)) };
         let found = self.accounts.iter().find(|user| user.id == user_id).cloned();
         let Some(user) = found else { return Ok(Err(AuthFailure::Invalid)) };
-        let guilds =
-            if token_check.purpose == AuthPurpose::Identify { self.store.guilds_of(user_id)? } else { Vec::new() };
-        Ok(Ok(Account { user, guilds, token, expires_at: None }))
+        let guilds = if matches!(token_check.purpose, AuthPurpose::Identify { .. }) {
+            self.store.guilds_of(user_id)?
+        } else {
+            Vec::new()
+        };
+        Ok(Ok(Account { user, guilds, token, expires_at: None, admission: None }))
     }
 }

@@ -7,10 +7,11 @@ use crate::{
     session::Capabilities,
 };
 use guildhall_guild_protocol::RelayMessage;
-use guildhall_model::UserId;
+use guildhall_model::{User, UserId};
 use guildhall_partition::{Account, AuthFailure, Delivery, Output};
 use guildhall_stdx::SlotKey;
 use guildhall_test_kit::{FakeSocket, Transfer};
+use std::sync::Arc;
 
 impl World {
     /// One turn of a partition's loop, as in `guildhall-net`.
@@ -104,13 +105,13 @@ impl World {
     fn authenticated(&mut self, side: usize, conn: SlotKey, result: Result<Account, AuthFailure>) -> Result<(), Fault> {
         let now = self.now();
         let Some(serial) = self.sides[side].serials.get(&conn).copied() else { return Ok(()) };
-        let account = result.clone().ok();
+        let account = result.as_ref().ok().map(|account| (account.user.clone(), account.token));
         let handle = |world: &mut Self| {
             let Side { partition, link, .. } = &mut world.sides[side];
             partition.handle_authenticated(now, conn, result, link);
         };
         let info = self.conns[serial as usize].clone();
-        let Some(account) = account else {
+        let Some((user, token)) = account else {
             handle(self);
             return self.after(side);
         };
@@ -120,11 +121,11 @@ impl World {
                 let before = self.sides[side].partition.counters().identified_total;
                 handle(self);
                 if self.sides[side].partition.counters().identified_total > before {
-                    self.identified(side, conn, serial, &account, info.client)?;
+                    self.identified(side, conn, serial, (user, token), info.client)?;
                 }
                 self.after(side)
             }
-            Claim::Resume { .. } => self.judge_resume(side, conn, serial, (account.user.id, account.token), handle),
+            Claim::Resume { .. } => self.judge_resume(side, conn, serial, (user.id, token), handle),
         }
     }
 
@@ -133,7 +134,7 @@ impl World {
         side: usize,
         conn: SlotKey,
         serial: u64,
-        account: &Account,
+        (user, token): (Arc<User>, u64),
         client: usize,
     ) -> Result<(), Fault> {
         let found = self.sides[side].partition.sessions().find(|session| session.conn == Some(conn));
@@ -145,8 +146,8 @@ impl World {
         let new = Identified {
             key: session.key,
             id: session.id.clone(),
-            user: account.user.clone(),
-            token: account.token,
+            user,
+            token,
             intents: client.effective_intents(),
             capabilities: Capabilities(client.capabilities.unwrap_or(0)),
             large_threshold: client.large_threshold,
@@ -157,7 +158,7 @@ impl World {
             conn,
             conn_serial: serial,
         };
-        self.check_token(side, account.token)?;
+        self.check_token(side, token)?;
         let now = self.now();
         let (user, guilds) = (new.user.id, new.guilds.clone());
         self.trace(|| format!("{:?} of {user} starts with {guilds:?}", new.key));
