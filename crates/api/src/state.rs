@@ -15,6 +15,7 @@ use crate::{
     unserved::Unserved,
     upload::UploadPermits,
 };
+use async_trait::async_trait;
 use axum::{body::HttpBody, response::Response};
 use guildhall_guild::{Actor, MessageRecord, Refusal, Request, request};
 use guildhall_guild_protocol::HiddenChannels;
@@ -50,14 +51,16 @@ impl Default for SessionStartLimit {
 }
 
 /// Where the API learns how many sessions an account may still start: the gateway's identify limiter.
+#[async_trait]
 pub trait SessionStarts: Send + Sync + 'static {
-    /// The account's remaining session starts. Must not block.
-    fn session_starts(&self, user_id: UserId) -> SessionStartLimit;
+    /// The account's remaining session starts. Must not wait for long.
+    async fn session_starts(&self, user_id: UserId) -> SessionStartLimit;
 }
 
 /// The same for every account.
+#[async_trait]
 impl SessionStarts for SessionStartLimit {
-    fn session_starts(&self, _: UserId) -> SessionStartLimit {
+    async fn session_starts(&self, _: UserId) -> SessionStartLimit {
         *self
     }
 }

@@ -9,7 +9,7 @@
 
 use crate::{
     bill::BillThread,
-    cluster::{self, ClusterGateway},
+    cluster::{self, ClusterAccounts, ClusterGateway},
     config::{
         Allowed, AuthConfig, ChatMode, CodecConfig, Config, CreateAccounts, DashboardMode, DirectsFrom, ExpireSessions,
         GatewayUrl, HiddenForm, IoUring, Secret, StreamMode, TlsConfig, UploadMode, UsersPreset,
@@ -407,6 +407,8 @@ pub async fn assemble(config: &Config) -> Result<RunningNode, StartError> {
         let (ready, node, store) = (ready.clone(), node.clone(), store.clone());
         move || readiness(&ready, &node, &*store)
     };
+    let accounts =
+        node.membership().map(|membership| ClusterAccounts::start(membership.clone(), server.identify_gate(), clock));
     let unserved = Arc::new(Unserved::default());
     let disk = config.store.sqlite_dir();
     let disk = disk.map(|dir| DiskWatch::start(dir.to_owned(), node.clone(), config.store.free_bytes_min));
@@ -417,7 +419,7 @@ pub async fn assemble(config: &Config) -> Result<RunningNode, StartError> {
         limits: api_limits(config),
         hidden_channels: hidden_channels(config),
         clock: Arc::new(NodeClock(clock)),
-        session_starts: Arc::new(GateStarts { gate: server.identify_gate(), clock }),
+        session_starts: Arc::new(GateStarts { gate: server.identify_gate(), accounts: accounts.clone(), clock }),
         files: files.clone(),
     });
     let traces = traces::start(&config.traces)?;
@@ -500,7 +502,7 @@ pub async fn assemble(config: &Config) -> Result<RunningNode, StartError> {
     if let Some(key) = secret("auth.admin_key_file", &config.auth.admin_key, &config.auth.admin_key_file)? {
         node.set_root_key(key.reveal());
     }
-    let upstream = Arc::new(NodeUpstream::new(node.clone(), session_events));
+    let upstream = Arc::new(NodeUpstream::new(node.clone(), session_events, accounts));
     let gate = server.identify_gate();
     let server = server.start_partitions(http, upstream, peers(trusted)).map_err(StartError::Partitions)?;
     take_over(config, server.partitions(), &node).await;

@@ -3,6 +3,7 @@
 //! Owns        one small adapter per seam; none of the three knows the others.
 //! Limits      `CHECKS_IN_FLIGHT_MAX` tokens are checked at once; the others wait, one per connection.
 
+use crate::cluster::ClusterAccounts;
 use async_trait::async_trait;
 use axum::{Router, extract::ConnectInfo, extract::Request, http::HeaderMap, middleware, response::Response};
 use guildhall_accounting::TraceHandle;
@@ -72,6 +73,8 @@ impl RelaySink for PartitionSink {
 pub struct NodeUpstream {
     node: Node,
     session_events: Arc<SessionEvents>,
+    /// None: the node is alone, and its partitions admit by themselves.
+    accounts: Option<Arc<ClusterAccounts>>,
     runtime: Handle,
     checks: Arc<Semaphore>,
 }
@@ -82,10 +85,11 @@ impl NodeUpstream {
     /// # Panics
     /// Outside a tokio runtime.
     #[must_use]
-    pub fn new(node: Node, session_events: Arc<SessionEvents>) -> Self {
+    pub fn new(node: Node, session_events: Arc<SessionEvents>, accounts: Option<Arc<ClusterAccounts>>) -> Self {
         Self {
             node,
             session_events,
+            accounts,
             runtime: Handle::current(),
             checks: Arc::new(Semaphore::new(CHECKS_IN_FLIGHT_MAX)),
         }
@@ -101,7 +105,7 @@ async fn check(node: &Node, token: &str, purpose: AuthPurpose) -> Result<Account
             AuthFailure::Unavailable
         }
     })?;
-    let guilds = if purpose == AuthPurpose::Identify {
+    let guilds = if matches!(purpose, AuthPurpose::Identify { .. }) {
         node.guilds_of_user(account.user.id).await.map_err(|error| {
             tracing::warn!(%error, "an account's guilds could not be read");
             AuthFailure::Unavailable
@@ -109,20 +113,27 @@ async fn check(node: &Node, token: &str, purpose: AuthPurpose) -> Result<Account
     } else {
         Vec::new()
     };
-    Ok(Account { user: account.user, guilds, token: account.token, expires_at: account.expires_at })
+    Ok(Account { user: account.user, guilds, token: account.token, expires_at: account.expires_at, admission: None })
 }
 
 impl Upstream for NodeUpstream {
     fn authenticate(&self, token: String, purpose: AuthPurpose, answer: AuthAnswer) {
-        let (node, checks) = (self.node.clone(), self.checks.clone());
+        let (node, checks, accounts) = (self.node.clone(), self.checks.clone(), self.accounts.clone());
         self.runtime.spawn(async move {
-            let Ok(_permit) = checks.acquire().await else { return };
             let mut answer = Some(answer);
             // A token that is revoked during its check must not open a session after the revocation has
             // closed its sessions.
             while let Some(sender) = answer.take() {
+                let Ok(permit) = checks.acquire().await else { return };
                 let revocations = node.revocations();
-                let result = check(&node, &token, purpose).await;
+                let mut result = check(&node, &token, purpose).await;
+                // The home of an account may be slow: others are checked meanwhile.
+                drop(permit);
+                if let (Ok(account), Some(accounts), AuthPurpose::Identify { shard_id }) =
+                    (&mut result, &accounts, purpose)
+                {
+                    account.admission = Some(accounts.admit(&account.user, shard_id).await);
+                }
                 let mut rest = Some(sender);
                 node.unless_revoked(revocations, || rest.take().map(|answer| answer.send(result)));
                 answer = rest;
@@ -171,19 +182,25 @@ impl Upstream for NodeUpstream {
 /// The gateway's IDENTIFY limits for `GET /gateway/bot`.
 pub struct GateStarts {
     pub gate: Arc<IdentifyGate>,
+    /// None: the node is alone.
+    pub accounts: Option<Arc<ClusterAccounts>>,
     /// For the day's end.
     pub clock: SystemClock,
 }
 
+#[async_trait]
 impl SessionStarts for GateStarts {
-    fn session_starts(&self, user_id: UserId) -> SessionStartLimit {
+    async fn session_starts(&self, user_id: UserId) -> SessionStartLimit {
         let limit = self.gate.session_start_limit(self.clock.now(), user_id);
-        SessionStartLimit {
-            total: limit.total,
-            remaining: limit.remaining,
-            reset_after_ms: limit.reset_after_ms,
-            max_concurrency: limit.max_concurrency,
-        }
+        let used = match &self.accounts {
+            Some(accounts) => accounts.used(user_id).await,
+            None => None,
+        };
+        let (remaining, reset_after_ms) = match used {
+            Some(used) => (limit.remaining.min(limit.total.saturating_sub(used.identifies)), used.day_left_ms),
+            None => (limit.remaining, limit.reset_after_ms),
+        };
+        SessionStartLimit { total: limit.total, remaining, reset_after_ms, max_concurrency: limit.max_concurrency }
     }
 }
 

@@ -41,10 +41,11 @@ pub(super) async fn gateway_bot(State(api): State<Arc<Api>>, caller: Caller) -> 
         return Err(ApiError::Unauthorized);
     }
     let guilds_count = api.node.guilds_of_user(caller.id).await?.len();
+    let session_starts = api.session_starts.session_starts(caller.id).await;
     let body = json!({
         "url": &*api.gateway_url,
         "shards": guilds_count.div_ceil(GUILDS_PER_SHARD).max(1),
-        "session_start_limit": api.session_starts.session_starts(caller.id),
+        "session_start_limit": session_starts,
     });
     Ok(Json(body).into_response())
 }

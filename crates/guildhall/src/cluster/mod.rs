@@ -1,10 +1,13 @@
 //! Cluster: joins this node to the one that the configuration names, on NATS.
 //!
-//! Owns        the options of NATS and of the membership; the sessions of all nodes (`sessions`).
+//! Owns        the options of NATS and of the membership; the sessions of all nodes (`sessions`), and the limits
+//!             of accounts on all nodes (`accounts`).
 //! Not here    what a membership does: `guildhall-node`.
 
+mod accounts;
 mod sessions;
 
+pub use accounts::ClusterAccounts;
 pub use sessions::ClusterGateway;
 
 use crate::{

@@ -68,9 +68,20 @@ impl Membership {
 
     /// Asks one node. None: it has left, does not answer in time, or does not know such questions.
     pub async fn ask(&self, number: NodeNumber, kind: &str, body: Vec<u8>) -> Option<Vec<u8>> {
+        self.ask_within(number, kind, body, ANSWER_MAX).await
+    }
+
+    /// `ask` with another patience.
+    pub async fn ask_within(
+        &self,
+        number: NodeNumber,
+        kind: &str,
+        body: Vec<u8>,
+        patience: Duration,
+    ) -> Option<Vec<u8>> {
         let subject = subject_of(number)?;
         let question = wire::encode(&Question { kind: kind.to_owned(), body });
-        let answer = self.bus.request(&subject, question.into(), ANSWER_MAX).await.ok()?;
+        let answer = self.bus.request(&subject, question.into(), patience).await.ok()?;
         wire::decode::<Option<Vec<u8>>>(wire::VERSION, &answer).ok()?
     }
 

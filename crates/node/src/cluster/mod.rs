@@ -27,8 +27,8 @@ use crate::{
 };
 use guildhall_bus::{Bus, Key, KeyValue, KvError, Subject};
 use guildhall_cluster::{
-    Cluster, Creation, DirectoryChange, GuildInput, Incarnation, LeaseTimes, NodeNumber, NodeRecord, NodeState, Origin,
-    Output, OwnerOp, OwnerRecord, OwnerResult, PeerMessage, Pushed, RequestId,
+    Cluster, Creation, DirectoryChange, Executor, GuildInput, Incarnation, LeaseTimes, NodeNumber, NodeRecord,
+    NodeState, Origin, Output, OwnerOp, OwnerRecord, OwnerResult, PeerMessage, Pushed, Reporter, RequestId, home_of,
 };
 use guildhall_guild::Refusal;
 use guildhall_guild_protocol::{PartitionId, ToRelay};
@@ -112,6 +112,8 @@ struct Parts {
 /// A node that has joined a cluster. Its tasks end with `leave`, or with the runtime.
 pub struct Membership {
     number: NodeNumber,
+    /// Random, new with each process.
+    process: u64,
     bus: Arc<dyn Bus>,
     kv: Arc<dyn KeyValue>,
     clock: Arc<dyn Clock>,
@@ -159,6 +161,7 @@ impl Membership {
         tracing::info!(number = number.0, name = options.node_name, "joined the cluster");
         let membership = Arc::new(Self {
             number,
+            process: u64::from_le_bytes(crate::tokens::random_bytes()),
             bus,
             kv,
             clock,
@@ -182,6 +185,48 @@ impl Membership {
     #[must_use]
     pub fn number(&self) -> NodeNumber {
         self.number
+    }
+
+    /// This process, as the homes of accounts know it.
+    #[must_use]
+    pub fn reporter(&self) -> Reporter {
+        Reporter { node: self.number, process: self.process }
+    }
+
+    /// All nodes, this one too.
+    #[must_use]
+    pub fn members(&self) -> Vec<(NodeNumber, NodeRecord)> {
+        let machine = self.lock();
+        let own = (machine.number(), machine.record());
+        machine.peers().chain([own]).map(|(number, record)| (number, record.clone())).collect()
+    }
+
+    /// Home of an account or key with this number: the node that decides for all. None: no node is active.
+    #[must_use]
+    pub fn home_of(&self, key: u64) -> Option<NodeNumber> {
+        let machine = self.lock();
+        home_of(key, machine.peers().chain([(machine.number(), machine.record())]))
+    }
+
+    /// The current membership of this node.
+    #[must_use]
+    pub fn executor(&self) -> Executor {
+        Executor { node: self.number, incarnation: self.lock().record().incarnation }
+    }
+
+    /// Whether this node knows that membership as a current one.
+    #[must_use]
+    pub fn is_member(&self, executor: Executor) -> bool {
+        let machine = self.lock();
+        let own = (machine.number(), machine.record());
+        let mut members = machine.peers().chain([own]);
+        members.any(|(number, record)| number == executor.node && record.incarnation == executor.incarnation)
+    }
+
+    /// Whether the node has left: it takes no part any more.
+    #[must_use]
+    pub fn has_left(&self) -> bool {
+        self.lease.has_left()
     }
 
     /// Turns true when another node has this one's number: nothing of this process may act any more.
