@@ -11,19 +11,26 @@ use serde::{
 };
 use std::{
     fmt,
-    hash::{BuildHasher, Hasher, RandomState},
+    hash::{BuildHasher, Hasher},
 };
 
 /// Fingerprint of a JSON text.
-pub(crate) fn fingerprint(json: &[u8], hasher: &RandomState) -> u64 {
+pub(crate) fn fingerprint<S: BuildHasher>(json: &[u8], hasher: &S) -> u64 {
     let mut reader = serde_json::Deserializer::from_slice(json);
     Print(hasher).deserialize(&mut reader).unwrap_or_else(|_| hasher.hash_one(json))
 }
 
-#[derive(Clone, Copy)]
-struct Print<'a>(&'a RandomState);
+struct Print<'a, S>(&'a S);
 
-impl<'de> DeserializeSeed<'de> for Print<'_> {
+impl<S> Clone for Print<'_, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S> Copy for Print<'_, S> {}
+
+impl<'de, S: BuildHasher> DeserializeSeed<'de> for Print<'_, S> {
     type Value = u64;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<u64, D::Error> {
@@ -31,7 +38,7 @@ impl<'de> DeserializeSeed<'de> for Print<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Print<'_> {
+impl<'de, S: BuildHasher> Visitor<'de> for Print<'_, S> {
     type Value = u64;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -85,6 +92,8 @@ impl<'de> Visitor<'de> for Print<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::v1::executions::SameEverywhere;
+    use std::hash::RandomState;
 
     #[test]
     fn f1_values_count_and_spelling_does_not() {
@@ -92,6 +101,8 @@ mod tests {
         let check = |a: &str, b: &str, is_same: bool| {
             let (one, other) = (fingerprint(a.as_bytes(), &hasher), fingerprint(b.as_bytes(), &hasher));
             assert_eq!(one == other, is_same, "{a} {b}");
+            let (one, other) = (fingerprint(a.as_bytes(), &SameEverywhere), fingerprint(b.as_bytes(), &SameEverywhere));
+            assert_eq!(one == other, is_same, "on every node: {a} {b}");
         };
         check(r#"{"a":1,"b":{"c":[1,2],"d":null}}"#, "{ \"b\" : {\"d\":null, \"c\":[1, 2]},\n\"a\":1}", true);
         check(r#"{"a":1}"#, r#"{"a":1.0}"#, true);

@@ -110,6 +110,11 @@ impl V1Error {
         Self::new(StatusCode::CONFLICT, "conflict", message)
     }
 
+    /// An idempotency key came with another event before.
+    pub fn other_event() -> Self {
+        Self::conflict("This idempotency key came with another event before: take another key, or send the same event.")
+    }
+
     pub fn too_large(bytes_max: usize) -> Self {
         Self::new(
             StatusCode::PAYLOAD_TOO_LARGE,

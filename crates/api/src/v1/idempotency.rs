@@ -10,6 +10,7 @@
 //! Limits      `keys_max` over all API keys: past it the oldest key is evicted, and an event that is sent again under
 //!             it is published again. `UNDER_WAY_MAX` publications in progress: past it others are refused with 503
 //!             before the hand-over. Nothing survives a restart.     Spec  docs/backend-api.md "Publishing".
+//! Not here    the same key at several nodes: `executions`.
 
 use super::error::V1Error;
 use std::{
@@ -158,9 +159,7 @@ fn find(known: &Known, name: &Name, fingerprint: u64) -> Result<Option<Publicati
         return Ok(None);
     }
     if entry.fingerprint != fingerprint {
-        return Err(V1Error::conflict(
-            "This idempotency key came with another event before: take another key, or send the same event.",
-        ));
+        return Err(V1Error::other_event());
     }
     Ok(Some(Publication { state: entry.state.clone(), is_repeated: true }))
 }

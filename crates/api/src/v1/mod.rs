@@ -20,6 +20,7 @@ mod directs;
 mod document;
 mod dto;
 pub(crate) mod error;
+mod executions;
 mod external;
 mod extract;
 mod guilds;
@@ -54,7 +55,10 @@ use crate::{
     dashboard::{self, Cookies},
     limits::Limiter,
     quota::Quota,
-    v1::{document::Document, error::V1Error, external::ExternalLocks, idempotency::Idempotency, jobs::Jobs},
+    v1::{
+        document::Document, error::V1Error, executions::ClusterExecutions, external::ExternalLocks,
+        idempotency::Idempotency, jobs::Jobs,
+    },
 };
 use axum::{
     Router,
@@ -163,6 +167,8 @@ pub(crate) struct V1 {
     streams: Arc<Quota>,
     body_quotas: BodyQuotas,
     idempotency: Idempotency,
+    /// None: the node is alone.
+    executions: Option<Arc<ClusterExecutions>>,
     /// Reservation while a channel comes into being under an id that the caller chose: such ids are
     /// unique over all guilds.
     new_channels: tokio::sync::Mutex<()>,
@@ -189,6 +195,9 @@ impl V1 {
             streams: Quota::new(limits.streams_max, limits.streams_per_key_max),
             body_quotas: BodyQuotas::new(limits.bodies_bytes_max, limits.trees_bytes_max, limits.json_bytes_max),
             idempotency: Idempotency::new(limits.idempotency_keys_max),
+            executions: node
+                .membership()
+                .map(|membership| ClusterExecutions::new(membership.clone(), limits.idempotency_keys_max)),
             new_channels: tokio::sync::Mutex::default(),
             users: std::array::from_fn(|_| tokio::sync::Mutex::default()),
             audit_lost: LogGate::new(audit::LOG_EVERY_MS),

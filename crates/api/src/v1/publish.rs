@@ -12,6 +12,7 @@ use super::{
     caller::{Caller, Publish},
     canonical::fingerprint,
     error::V1Error,
+    executions::{Execution, ExecutionGuard, SameEverywhere},
     external,
     extract::{Arriving, Check, FieldErrors, parse},
     guilds,
@@ -26,6 +27,7 @@ use axum::{
     http::HeaderMap,
     response::{IntoResponse, Response},
 };
+use guildhall_cluster::KeyName;
 use guildhall_guild::{Actor, Refusal, request};
 use guildhall_guild_protocol::{
     AudienceRule, BackendEvent, BackendEventError, Event, Published, Receipt, ReplicaUpdate,
@@ -41,6 +43,7 @@ use serde_json::value::RawValue;
 use std::{
     collections::VecDeque,
     fmt,
+    future::ready,
     pin::Pin,
     sync::{
         Arc,
@@ -272,13 +275,35 @@ async fn begin(v1: &Arc<V1>, by: &Publisher, text: &[u8]) -> Result<UnderWay, V1
         let v1 = v1.clone();
         return Ok(Box::pin(async move { Ok(result_of(v1.in_time(outcome).await??, false)) }));
     };
-    let fingerprint = fingerprint(text, &v1.idempotency.hasher);
+    let fingerprint = match &v1.executions {
+        None => fingerprint(text, &v1.idempotency.hasher),
+        Some(_) => fingerprint(text, &SameEverywhere),
+    };
     let under_way = match v1.idempotency.find(by.api_key, &key, fingerprint)? {
         Some(before) => before,
         None => {
             let prepared = prepare(v1, &publication).await?;
+            let mut guard = match &v1.executions {
+                None => None,
+                Some(executions) => {
+                    let name = KeyName { api_key: by.api_key, key: key.as_str().into() };
+                    match executions.begin(name.clone(), fingerprint).await? {
+                        Execution::Own(guard) => Some(guard),
+                        Execution::Executed(outcome) => return Ok(Box::pin(ready(Ok(result_of(outcome, true))))),
+                        Execution::UnderWay => {
+                            let (v1, executions) = (v1.clone(), executions.clone());
+                            let outcome = async move { v1.in_time(executions.outcome(&name, fingerprint)).await? };
+                            return Ok(Box::pin(async move { Ok(result_of(outcome.await?, true)) }));
+                        }
+                    }
+                }
+            };
             by.need_life()?;
-            v1.idempotency.begin(by.api_key, &key, fingerprint, || prepared.hand_over(v1))?
+            let hand_over = || prepared.hand_over_once(v1, guard.take());
+            let publication = v1.idempotency.begin(by.api_key, &key, fingerprint, hand_over)?;
+            // Otherwise a concurrent request of this node has handed it over, and settles the key.
+            guard.into_iter().for_each(ExecutionGuard::keep);
+            publication
         }
     };
     let patience = Duration::from_millis(v1.limits.answer_deadline_ms);
@@ -353,6 +378,24 @@ impl Prepared {
                 },
             };
             Ok(reached.by(tellers, Duration::from_millis(v1.limits.reach_deadline_ms)).await)
+        }
+    }
+}
+
+impl Prepared {
+    /// `hand_over`; then the home of the key gets the outcome.
+    fn hand_over_once(
+        self,
+        v1: &Arc<V1>,
+        guard: Option<ExecutionGuard>,
+    ) -> impl Future<Output = Result<Outcome, V1Error>> + Send + use<> {
+        let publishing = self.hand_over(v1);
+        async move {
+            let outcome = publishing.await;
+            if let Some(guard) = guard {
+                guard.settle(outcome.as_ref().ok().copied());
+            }
+            outcome
         }
     }
 }
