@@ -6,7 +6,7 @@ SHELL := bash
 .PHONY: help run chat chat-page dashboard dashboard-page deploy-test build check test tidy commits fmt lint doc wasm unit memcheck release deb package-test sim conformance \
 	packages conformance-setup conformance-libraries conformance-readers conformance-documents conformance-deflate \
 	conformance-backend-api conformance-metrics conformance-cluster cluster conformance-autobahn build-tests build-release build-memcheck build-fuzz \
-	build-bench fuzz bench picture clean tools tools-test
+	build-bench fuzz bench bench-cluster picture clean tools tools-test
 
 CARGO ?= cargo
 # Passed on to the demo: make run ARGS="--rate 20 --members 2000"
@@ -183,6 +183,10 @@ bench: build-bench ## CPU and bytes per delivery, against a plain send()
 	$(BENCH) sockets --connections 1000 --mode zstd
 	$(BENCH) sockets --connections 5000 --mode prepared
 	$(BENCH) broadcast
+
+bench-cluster: build-bench ## Three nodes against one, on NATS and PostgreSQL: CPU, latency, a slow link, a killed owner
+	tools/nats-server --install > /dev/null
+	$(BENCH) cluster --nodes 3
 
 build-bench: tools ## target/release/guildhall-bench, and the server that some benches start
 	$(CARGO) build --release --locked -p guildhall -p guildhall-bench

@@ -35,7 +35,7 @@ use guildhall_partition::StreamCodec;
 use guildhall_ws_proto::DeflateParams;
 use role::{Role, number};
 use serde::Serialize;
-use std::{num::NonZeroU32, path::PathBuf, process::ExitCode, time::Duration};
+use std::{net::SocketAddr, num::NonZeroU32, path::PathBuf, process::ExitCode, time::Duration};
 
 /// Messages per round; more rounds make a steadier median.
 const MESSAGES_PER_ROUND: usize = 5;
@@ -108,6 +108,12 @@ enum Bench {
     ///
     /// A real server process; while lines stream in somebody else uses the guild. Fails if a line or an event is lost.
     Import(load::import::ImportArgs),
+    /// One guild over several nodes against one node with as many sessions; then requests through another node than the
+    /// owner, a slow link, and killed owners.
+    ///
+    /// Real server processes, with a NATS and a PostgreSQL server that the bench starts: both have to be installed. Sites
+    /// talk in turns. Fails if a client misses a message.
+    Cluster(load::cluster::ClusterArgs),
     /// Train the tables that shared-match streams are built with
     Tables(TablesArgs),
     /// One of a bench's processes; started by the bench itself.
@@ -215,6 +221,8 @@ pub enum BenchRole {
     BaselineSender { port: u16 },
     /// The reader of the baseline.
     BaselineReader,
+    /// The clients of a site.
+    Crowd { accounts: PathBuf, nodes: Vec<SocketAddr> },
     /// One mode of the codec bench.
     Codec(codec::CodecRole),
 }
@@ -258,11 +266,13 @@ fn run(bench: &Bench) -> Result<()> {
         Bench::Hostile(args) => load::hostile::run(*args),
         Bench::Drain(args) => load::drain::run(*args),
         Bench::Import(args) => load::import::run(*args),
+        Bench::Cluster(args) => load::cluster::run(args),
         Bench::Tables(args) => train_tables(args),
         Bench::Role(BenchRole::Server { members, dir, io_uring, mode }) => server::run(*members, dir, *io_uring, *mode),
         Bench::Role(BenchRole::Client { port, tokens, mode }) => client::run(*port, tokens, *mode),
         Bench::Role(BenchRole::BaselineSender { port }) => baseline::run_sender(*port),
         Bench::Role(BenchRole::BaselineReader) => baseline::run_reader(),
+        Bench::Role(BenchRole::Crowd { accounts, nodes }) => load::cluster::run_crowd(accounts, nodes),
         Bench::Role(BenchRole::Codec(role)) => codec::run_role(role),
     }
 }

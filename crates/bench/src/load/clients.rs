@@ -21,7 +21,7 @@ use std::{
     io::Read,
     net::SocketAddr,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Condvar, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     thread::{self, JoinHandle},
@@ -63,9 +63,27 @@ pub struct Report {
     pub ready: Curve,
 }
 
+/// Deliveries of a message to the clients of one node.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Heard {
+    pub count: usize,
+    /// Time of the last of them since the beginning of the clients, in microseconds.
+    pub last_us: u64,
+}
+
+/// Dispatches by which the clients of one node noticed that a guild was away.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Outages {
+    /// GUILD_DELETE with `unavailable`.
+    pub gone: u64,
+    /// GUILD_CREATE after that.
+    pub back: u64,
+}
+
 /// See the module.
 pub struct Clients {
     shared: Arc<Shared>,
+    count: usize,
     thread: JoinHandle<Result<Report>>,
 }
 
@@ -77,15 +95,44 @@ struct Shared {
     /// The newest number that all have received, for callers that wait for it.
     heard_by_all: Mutex<u32>,
     published_heard: AtomicU64,
+    faults: AtomicU64,
+    /// By number of the message and by node.
+    heard: Mutex<BTreeMap<u32, Vec<Heard>>>,
+    heard_more: Condvar,
+    /// Those of each node's clients.
+    outages: Mutex<Vec<Outages>>,
 }
 
 impl Clients {
-    /// Connects all of them.
-    pub fn start(addr: SocketAddr, accounts: Vec<Account>, begun: Instant) -> Self {
+    /// Connects all of them: the first to the first node, the second to the second, and so on in turn.
+    pub fn start(nodes: &[SocketAddr], accounts: Vec<Account>, begun: Instant) -> Self {
         let shared = Arc::new(Shared::default());
-        let theirs = shared.clone();
-        let thread = thread::spawn(move || Swarm::new(addr, accounts, begun, theirs)?.run());
-        Self { shared, thread }
+        let (theirs, nodes, count) = (shared.clone(), nodes.to_vec(), accounts.len());
+        let thread = thread::spawn(move || Swarm::new(nodes, accounts, begun, theirs)?.run());
+        Self { shared, count, thread }
+    }
+
+    /// Deliveries of this message, by node. It waits until all clients have heard it, at most for `patience`.
+    pub fn wait_heard(&self, number: u32, patience: Duration) -> Vec<Heard> {
+        let count = self.count;
+        let heard = self.shared.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_missing = |heard: &mut BTreeMap<u32, Vec<Heard>>| {
+            let nodes = heard.get(&number).map(Vec::as_slice).unwrap_or_default();
+            nodes.iter().map(|node| node.count).sum::<usize>() < count
+        };
+        let waited = self.shared.heard_more.wait_timeout_while(heard, patience, is_missing);
+        let (heard, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        heard.get(&number).cloned().unwrap_or_default()
+    }
+
+    /// Breaches so far.
+    pub fn faults(&self) -> u64 {
+        self.shared.faults.load(Ordering::Relaxed)
+    }
+
+    /// Outages so far, by node.
+    pub fn outages(&self) -> Vec<Outages> {
+        self.shared.outages.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub fn ready_count(&self) -> usize {
@@ -125,6 +172,10 @@ enum State {
 
 struct Client {
     account: Account,
+    /// Index of its node.
+    node: usize,
+    /// Its guild is away.
+    is_cut: bool,
     state: State,
     stream: Option<TcpStream>,
     handshake: Option<ClientHandshake>,
@@ -151,7 +202,7 @@ struct Payload<'a> {
 }
 
 struct Swarm {
-    addr: SocketAddr,
+    nodes: Vec<SocketAddr>,
     poll: Poll,
     clients: Vec<Client>,
     waiting: VecDeque<usize>,
@@ -168,11 +219,14 @@ fn decoder() -> Decoder {
 }
 
 impl Swarm {
-    fn new(addr: SocketAddr, accounts: Vec<Account>, begun: Instant, shared: Arc<Shared>) -> Result<Self> {
+    fn new(nodes: Vec<SocketAddr>, accounts: Vec<Account>, begun: Instant, shared: Arc<Shared>) -> Result<Self> {
         let count = accounts.len();
         let now = Instant::now();
-        let client = |account| Client {
+        *shared.outages.lock().unwrap_or_else(PoisonError::into_inner) = vec![Outages::default(); nodes.len()];
+        let client = |(index, account)| Client {
             account,
+            node: index % nodes.len(),
+            is_cut: false,
             state: State::Away(now),
             stream: None,
             handshake: None,
@@ -187,9 +241,9 @@ impl Swarm {
             beat_at: now + Duration::from_secs(3600),
         };
         Ok(Self {
-            addr,
             poll: Poll::new()?,
-            clients: accounts.into_iter().map(client).collect(),
+            clients: accounts.into_iter().enumerate().map(client).collect(),
+            nodes,
             waiting: VecDeque::new(),
             connecting: 0,
             report: Report {
@@ -264,7 +318,8 @@ impl Swarm {
     }
 
     fn connect(&mut self, index: usize) -> Result<()> {
-        let Ok(mut stream) = TcpStream::connect(self.addr) else {
+        let addr = self.nodes[self.clients[index].node];
+        let Ok(mut stream) = TcpStream::connect(addr) else {
             self.go_away(index, RETRY_MS);
             return Ok(());
         };
@@ -273,7 +328,7 @@ impl Swarm {
         let mut nonce = [0; 16];
         nonce[..8].copy_from_slice(&(index as u64).to_le_bytes());
         let client = &mut self.clients[index];
-        client.handshake = Some(ClientHandshake::new(&self.addr.to_string(), "/?v=10&encoding=json", nonce));
+        client.handshake = Some(ClientHandshake::new(&addr.to_string(), "/?v=10&encoding=json", nonce));
         (client.answer, client.decoder) = (Vec::new(), decoder());
         client.unsent = client.handshake.as_ref().map(|handshake| handshake.request().to_vec()).unwrap_or_default();
         (client.state, client.stream) = (State::Upgrading, Some(stream));
@@ -369,6 +424,7 @@ impl Swarm {
 
     fn fault(&mut self, what: impl FnOnce() -> String) {
         self.report.faults += 1;
+        self.shared.faults.store(self.report.faults, Ordering::Relaxed);
         self.report.example.get_or_insert_with(what);
     }
 
@@ -466,12 +522,41 @@ impl Swarm {
                 let client = &mut self.clients[index];
                 let last = client.heard.last().copied();
                 client.heard.push(said.number);
+                let node = client.node;
                 if last.is_some_and(|last| last >= said.number) {
                     self.fault(|| format!("client {index} heard {} after {last:?}", said.number));
                 }
+                self.note_heard(node, said.number);
+            }
+            "GUILD_DELETE" if body.contains("\"unavailable\":true") => {
+                let client = &mut self.clients[index];
+                client.is_cut = true;
+                let node = client.node;
+                self.note_outage(node, |outages| outages.gone += 1);
+            }
+            "GUILD_CREATE" if std::mem::take(&mut self.clients[index].is_cut) => {
+                let node = self.clients[index].node;
+                self.note_outage(node, |outages| outages.back += 1);
             }
             _ => {}
         }
+    }
+}
+
+impl Swarm {
+    fn note_heard(&self, node: usize, number: u32) {
+        let mut heard = self.shared.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let nodes = heard.entry(number).or_insert_with(|| vec![Heard::default(); self.nodes.len()]);
+        nodes[node].count += 1;
+        nodes[node].last_us = self.begun.elapsed().as_micros() as u64;
+        // Only the last of a message can complete what somebody waits for.
+        if nodes.iter().map(|node| node.count).sum::<usize>() == self.clients.len() {
+            self.shared.heard_more.notify_all();
+        }
+    }
+
+    fn note_outage(&self, node: usize, note: impl FnOnce(&mut Outages)) {
+        note(&mut self.shared.outages.lock().unwrap_or_else(PoisonError::into_inner)[node]);
     }
 }
 
@@ -484,7 +569,7 @@ mod tests {
         let account = Account { is_bot: true, token: "token".to_owned() };
         let shared = Arc::new(Shared::default());
         let addr = SocketAddr::from(([127, 0, 0, 1], 9));
-        let mut swarm = Swarm::new(addr, vec![account], Instant::now(), shared.clone()).unwrap();
+        let mut swarm = Swarm::new(vec![addr], vec![account], Instant::now(), shared.clone()).unwrap();
         swarm.clients[0].session = Some(("id".to_owned(), 1));
         let mut seq = 1;
         let mut hear = |name: &str, d: &Value| {
@@ -498,5 +583,27 @@ mod tests {
         assert_eq!(shared.published_heard.load(Ordering::Relaxed), 2, "what people say is something else");
         assert_eq!(hear(PUBLISHED, &json!({"n": 3})), 1, "one was left out");
         assert_eq!(hear("MESSAGE_CREATE", &said), 2, "said once, heard twice");
+    }
+
+    #[test]
+    fn what_is_heard_and_missed_is_counted_by_node() {
+        let account = || Account { is_bot: true, token: "token".to_owned() };
+        let shared = Arc::new(Shared::default());
+        let addr = SocketAddr::from(([127, 0, 0, 1], 9));
+        let accounts = vec![account(), account(), account()];
+        let mut swarm = Swarm::new(vec![addr; 2], accounts, Instant::now(), shared.clone()).unwrap();
+        let mut hear = |index: usize, name: &str, d: Value| {
+            swarm.take_payload(index, &json!({"op": 0, "s": 1, "t": name, "d": d}).to_string());
+        };
+        for index in 0..3 {
+            hear(index, "MESSAGE_CREATE", json!({"content": "p=0 n=7 t=0 and some words"}));
+        }
+        let counts: Vec<usize> = shared.heard.lock().unwrap()[&7].iter().map(|heard| heard.count).collect();
+        assert_eq!(counts, [2, 1], "the third client is at the first node");
+        hear(1, "GUILD_CREATE", json!({"id": "1"}));
+        hear(1, "GUILD_DELETE", json!({"id": "1", "unavailable": true}));
+        hear(1, "GUILD_CREATE", json!({"id": "1"}));
+        let outages: Vec<_> = shared.outages.lock().unwrap().iter().map(|of| (of.gone, of.back)).collect();
+        assert_eq!(outages, [(0, 0), (1, 1)], "the first GUILD_CREATE is no return");
     }
 }

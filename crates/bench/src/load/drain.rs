@@ -128,7 +128,7 @@ pub fn run(args: DrainArgs) -> Result<()> {
     let mut node = Node::start(dir.path(), free_addr()?, &settings)?;
     let (accounts, speaker) = fixture::make(&mut Http::backend(node.addr, node.key()), connections)?;
     let begun = Instant::now();
-    let good = Clients::start(node.addr, accounts, begun);
+    let good = Clients::start(&[node.addr], accounts, begun);
     wait("READY for all", &good, || Ok(good.ready_count() == connections))?;
     // Until its guild has let it in a session hears nothing.
     thread::sleep(TALK);

@@ -139,7 +139,7 @@ pub fn run(args: HostileArgs) -> Result<()> {
     let (mut accounts, speaker) = fixture::make(&mut backend, args.good + args.bad)?;
     let bad_accounts = accounts.split_off(args.good);
     let begun = Instant::now();
-    let good = Clients::start(node.addr, accounts, begun);
+    let good = Clients::start(&[node.addr], accounts, begun);
     while good.ready_count() < args.good {
         ensure!(begun.elapsed() < READY_TIMEOUT && !good.has_failed(), "{} are ready", good.ready_count());
         thread::sleep(Duration::from_millis(50));

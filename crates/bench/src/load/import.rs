@@ -245,7 +245,7 @@ pub fn run(args: ImportArgs) -> Result<()> {
     let (accounts, speaker) = fixture::make(&mut backend, 2 * CLIENTS)?;
     // Bots: user accounts would be passive in a guild as large as this.
     let accounts: Vec<_> = accounts.into_iter().filter(|account| account.is_bot).collect();
-    let good = Clients::start(node.addr, accounts, Instant::now());
+    let good = Clients::start(&[node.addr], accounts, Instant::now());
     let deadline = Instant::now() + PATIENCE;
     while good.ready_count() < CLIENTS {
         ensure!(Instant::now() < deadline && !good.has_failed(), "the clients do not get ready");

@@ -31,7 +31,7 @@ pub fn free_addr() -> Result<SocketAddr> {
 }
 
 /// The shipped program, which is built into the same folder as this one.
-fn server_program() -> Result<PathBuf> {
+pub fn server_program() -> Result<PathBuf> {
     let program = std::env::current_exe().context("finding this program")?.with_file_name("guildhall");
     ensure!(
         program.exists(),
@@ -44,7 +44,11 @@ fn server_program() -> Result<PathBuf> {
 impl Node {
     /// Starts `guildhall serve` on the state in `dir`, and waits until it is ready. Its log is appended to `dir/log`.
     pub fn start(dir: &Path, addr: SocketAddr, settings: &[String]) -> Result<Self> {
-        let program = server_program()?;
+        Self::start_program(&server_program()?, dir, addr, settings)
+    }
+
+    /// The same, of another build of the server.
+    pub fn start_program(program: &Path, dir: &Path, addr: SocketAddr, settings: &[String]) -> Result<Self> {
         let log = File::options().create(true).append(true).open(dir.join("log")).context("making the server's log")?;
         let key_file = dir.join("key");
         fs::write(&key_file, KEY).context("writing the server's key")?;
@@ -125,13 +129,18 @@ impl Node {
 
     /// CPU time of all its threads that live.
     pub fn cpu(&self) -> Result<Duration> {
-        let mut total = 0;
-        for task in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
-            let Ok(text) = fs::read_to_string(task?.path().join("schedstat")) else { continue };
-            total += text.split_whitespace().next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
-        }
-        Ok(Duration::from_nanos(total))
+        cpu_of(self.child.id())
     }
+}
+
+/// CPU time of all threads of a process that live.
+pub fn cpu_of(pid: u32) -> Result<Duration> {
+    let mut total = 0;
+    for task in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let Ok(text) = fs::read_to_string(task?.path().join("schedstat")) else { continue };
+        total += text.split_whitespace().next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+    }
+    Ok(Duration::from_nanos(total))
 }
 
 impl Drop for Node {
