@@ -23,6 +23,7 @@ if COMPRESSION != "zstd-stream":
     sys.modules["zstandard"] = None  # `import zstandard` now fails, as where it is not installed
 
 import discord  # noqa: E402
+import yarl  # noqa: E402
 from discord.gateway import DiscordWebSocket  # noqa: E402
 
 
@@ -122,6 +123,8 @@ async def main():
     logging.getLogger("discord").setLevel(logging.DEBUG)
     logging.getLogger().addHandler(Watch())
     discord.http.Route.BASE = SETTINGS["api_base"] + "/v10"
+    # Asked for at the start; after a session has ended the library connects to this one.
+    DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(SETTINGS["gateway_url"])
     emit("start", library="discord.py", version=discord.__version__, files=True)
     async with Client() as client:
         await client.start(SETTINGS["bot_token"])
