@@ -5,7 +5,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .PHONY: help run chat chat-page dashboard dashboard-page deploy-test build check test tidy commits fmt lint doc wasm unit memcheck release deb package-test sim conformance \
 	packages conformance-setup conformance-libraries conformance-readers conformance-documents conformance-deflate \
-	conformance-backend-api conformance-metrics conformance-cluster cluster conformance-autobahn build-tests build-release build-memcheck build-fuzz \
+	conformance-backend-api conformance-metrics conformance-cluster faults cluster conformance-autobahn build-tests build-release build-memcheck build-fuzz \
 	build-bench fuzz bench bench-cluster picture clean tools tools-test
 
 CARGO ?= cargo
@@ -125,7 +125,13 @@ conformance-metrics: tools-test build-release
 	conformance/metrics/run --server $(BINARY)
 
 conformance-cluster: tools-test build-release ## Three nodes on NATS and PostgreSQL while things fail; needs both servers
+	python3 -m unittest discover -q -s conformance/cluster
 	conformance/cluster/run --server $(BINARY)
+	conformance/cluster/faults --quick --server $(BINARY)
+	conformance/cluster/libraries --server $(BINARY)
+
+faults: build-release ## An hour of seeded faults on three nodes, NATS and PostgreSQL (MINUTES=60 SEED=1)
+	conformance/cluster/faults --minutes $(or $(MINUTES),60) --seed $(or $(SEED),1) --server $(BINARY)
 
 cluster: tools ## Build, and run three nodes on this machine with NATS, PostgreSQL and the demo community
 	tools/nats-server --install > /dev/null
