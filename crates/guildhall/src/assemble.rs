@@ -44,7 +44,7 @@ use guildhall_guild_protocol::{HiddenChannels, PartitionId};
 use guildhall_memory_budget::UpgradeConfig;
 use guildhall_net::{
     AccessLog, AdmissionLimits, CertificateError, DrainPlan, DrainReport, IdentifyGate, IdentifyLimits, Partitions,
-    RunningServer, Server, ServerConfig, SystemClock, serve_admin,
+    RecentLoss, RunningServer, Server, ServerConfig, SystemClock, serve_admin,
 };
 use guildhall_node::{
     CanaryLimits, DirectLimits, DirectsWho, JoinError, Node, NodeConfig, NodeLimits, Retention, SignOnAccounts,
@@ -320,6 +320,8 @@ impl DrainTimes {
 struct HandOverTo {
     dir: PathBuf,
     bytes_max: usize,
+    /// In a cluster other nodes serve guilds of these sessions, and go on while this process restarts.
+    loss: RecentLoss,
 }
 
 /// Writing what may be some hundred megabytes takes no longer on a disk that is in order.
@@ -520,6 +522,7 @@ pub async fn assemble(config: &Config) -> Result<RunningNode, StartError> {
         }
     };
     let sampler = Sampler::start(&reports);
+    let loss = if node.membership().is_some() { RecentLoss::Possible } else { RecentLoss::None };
     let bill_thread = bill_worker.map(BillThread::start).transpose().map_err(StartError::Partitions)?;
     Ok(RunningNode {
         node,
@@ -536,7 +539,11 @@ pub async fn assemble(config: &Config) -> Result<RunningNode, StartError> {
         store,
         _data_dir: data_dir,
         drain,
-        handover: HandOverTo { dir: config.store.dir.clone(), bytes_max: config.server.handover_bytes_max as usize },
+        handover: HandOverTo {
+            dir: config.store.dir.clone(),
+            bytes_max: config.server.handover_bytes_max as usize,
+            loss,
+        },
         gate,
         contexts,
         upgrades,
@@ -759,7 +766,7 @@ fn log_drained(report: DrainReport) {
 
 /// The guilds have ended, and nothing happens any more.
 fn leave_sessions(server: &RunningServer, to: &HandOverTo) {
-    let over = server.partitions().hand_over(to.bytes_max);
+    let over = server.partitions().hand_over(to.bytes_max, to.loss);
     let sessions: usize = over.iter().map(|over| over.sessions.len()).sum();
     let left_out: usize = over.iter().map(|over| over.left_out_count).sum();
     match handover::write(&to.dir, &over) {

@@ -32,7 +32,7 @@ pub use answers::{AuthAnswer, DirectsAnswer, MessagesAnswer};
 pub use clock::SystemClock;
 pub use drain::{DrainPlan, DrainReport};
 pub use gatekeeper::{AccountUsage, IdentifyGate, IdentifyLimits, SessionStartLimit, StampedUsage};
-pub use guildhall_partition::HandOver;
+pub use guildhall_partition::{HandOver, RecentLoss};
 pub use server::{
     HttpState, HttpWatch, IoUring, PartitionState, Partitions, RunningServer, Server, ServerConfig, Starting, Upstream,
 };

@@ -12,7 +12,7 @@ use guildhall_accounting::{Durations, TraceHandle};
 use guildhall_guild_protocol::{Published, ToRelay};
 use guildhall_model::{CloseCode, Direct, GuildId, Message, User, UserId};
 use guildhall_partition::{
-    Account, AuthFailure, ConnParams, HandOver, Leaving, MovingConn, Partition, PartitionConfig, Whose,
+    Account, AuthFailure, ConnParams, HandOver, Leaving, MovingConn, Partition, PartitionConfig, RecentLoss, Whose,
 };
 use guildhall_stdx::{Now, SlotKey};
 use std::{
@@ -84,8 +84,8 @@ pub enum PartitionCommand {
     SendReconnects { count: usize, grace_ms: u64, answer: Sender<Leaving> },
     /// Takes all sessions out of voice.
     LeaveVoice { done: Sender<()> },
-    /// Exports all sessions that can be resumed. The guilds have ended.
-    HandOver { bytes_max: usize, answer: Sender<HandOver> },
+    /// Exports all sessions that can be resumed. The guilds of this node have ended.
+    HandOver { bytes_max: usize, loss: RecentLoss, answer: Sender<HandOver> },
     /// Restores sessions of the previous process, and answers with their number.
     TakeOver { over: HandOver, users: Arc<BTreeMap<UserId, Arc<User>>>, taken: Sender<usize> },
     /// Sends an outage to sessions that still wait for a guild after a restart.

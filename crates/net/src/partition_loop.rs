@@ -276,7 +276,9 @@ impl PartitionLoop {
                 self.hand_out_outputs();
                 reply(&done, ());
             }
-            PartitionCommand::HandOver { bytes_max, answer } => reply(&answer, self.hand_over(now, bytes_max)),
+            PartitionCommand::HandOver { bytes_max, loss, answer } => {
+                reply(&answer, self.hand_over(now, bytes_max, loss));
+            }
             PartitionCommand::TakeOver { over, users, taken } => reply(&taken, partition.take_over(now, &over, &users)),
             PartitionCommand::FailPendingRestores => partition.fail_pending_restores(now, sockets),
             PartitionCommand::Limits(limits) => partition.take_limits(&limits),
@@ -315,13 +317,13 @@ impl PartitionLoop {
     }
 
     /// Delivers the last messages of the guilds, which have ended, and exports the sessions.
-    fn hand_over(&mut self, now: Now, bytes_max: usize) -> HandOver {
+    fn hand_over(&mut self, now: Now, bytes_max: usize, loss: RecentLoss) -> HandOver {
         while let Some(message) = self.next_guild_message() {
             self.partition.handle_guild(now, message.message, Delivery::AtFlush, &mut self.sockets);
         }
         let loss = match self.receiver.has_lost_within(RECENT_LOSS) {
             true => RecentLoss::Possible,
-            false => RecentLoss::None,
+            false => loss,
         };
         self.partition.hand_over(now, bytes_max, loss, &mut self.sockets)
     }

@@ -22,8 +22,8 @@ use guildhall_accounting::{CanaryAccount, Durations, DurationsSnapshot, LoopAcco
 use guildhall_guild_protocol::{PartitionId, Published, ToGuild, ToRelay};
 use guildhall_model::{ChannelId, CloseCode, GuildId, MessageId, User, UserId};
 use guildhall_partition::{
-    AuthPurpose, Checked, Counters, Gatekeeper, HandOver, Leaving, Partition, PartitionConfig, SentTable, SessionNews,
-    Whose,
+    AuthPurpose, Checked, Counters, Gatekeeper, HandOver, Leaving, Partition, PartitionConfig, RecentLoss, SentTable,
+    SessionNews, Whose,
 };
 use guildhall_session::partition_of;
 use guildhall_stdx::{LogGate, Now};
@@ -299,14 +299,14 @@ impl Partitions {
     }
 
     /// Snapshots of all sessions that can be resumed, one hand-over per partition. Call it once the guilds have ended.
-    /// `bytes_max` bounds all partitions together. Waits.
+    /// `bytes_max` bounds all partitions together. After a possible loss, sessions see an outage of every guild. Waits.
     #[must_use]
-    pub fn hand_over(&self, bytes_max: usize) -> Vec<HandOver> {
+    pub fn hand_over(&self, bytes_max: usize, loss: RecentLoss) -> Vec<HandOver> {
         let bytes_max = bytes_max / self.mailboxes.len().max(1);
         let (answer, answers) = mpsc::channel();
         self.mailboxes
             .iter()
-            .for_each(|mailbox| mailbox.send(PartitionCommand::HandOver { bytes_max, answer: answer.clone() }));
+            .for_each(|mailbox| mailbox.send(PartitionCommand::HandOver { bytes_max, loss, answer: answer.clone() }));
         drop(answer);
         answers.iter().collect()
     }

@@ -3,7 +3,7 @@
 //! Doors       `leave_voice`, then `hand_over` once the guilds have ended; `take_over` before clients connect, then
 //!             `is_restoring` until all guilds have answered, or `fail_pending_restores`.
 //! Invariants  H1 the driver lets nothing happen to a guild between the last message to its relays here and the first
-//!             `Attach` of a restored session. H2 so a restored session misses nothing of a guild that it was inside,
+//!             `Attach` of a restored session, or says that a loss is possible. H2 so a restored session misses nothing of a guild that it was inside,
 //!             and receives nothing twice; any other guild looks to its client like after an outage. H3 permissions
 //!             apply again when it resumes. (tests `tests/it/handover.rs`)
 //! Limits      `bytes_max` of bodies over all sessions. Sessions past it are left out; their clients receive op 9.
@@ -32,12 +32,13 @@ use std::{
     sync::Arc,
 };
 
-/// Whether messages of guilds may have been lost shortly before a hand-over.
+/// Whether messages of guilds may be lost around a hand-over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecentLoss {
     /// The partition has received every message.
     None,
-    /// A mailbox was full, and the guild may not have restarted the stream yet.
+    /// A mailbox was full, and the guild may not have restarted the stream yet. Or other nodes serve guilds, and go on
+    /// while this process restarts.
     Possible,
 }
 

@@ -53,7 +53,7 @@ fn number<T>(text: &str) -> Option<Id<T>> {
 /// Serves the first of these pictures that exists.
 async fn answer(
     files: Files,
-    candidates: impl IntoIterator<Item = (PictureOwner, String)>,
+    candidates: impl IntoIterator<Item = (PictureOwner, String), IntoIter: Send> + Send,
     file: &str,
     request: Request,
 ) -> Response {
@@ -68,7 +68,7 @@ async fn answer(
 /// type. As upstream, `.gif` is only for animated pictures.
 async fn serve(
     files: &Files,
-    candidates: impl IntoIterator<Item = (PictureOwner, String)>,
+    candidates: impl IntoIterator<Item = (PictureOwner, String), IntoIter: Send> + Send,
     extension: &str,
     request: Request,
 ) -> Result<Response, ApiError> {

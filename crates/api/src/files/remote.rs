@@ -19,8 +19,10 @@ use std::{
 
 /// Answers `request` with `object`.
 pub(super) async fn respond(object: Remote, request: Request) -> Result<Response, ApiError> {
+    // A body cannot be shared between threads, and this waits.
+    let (request, _) = request.into_parts();
     let date = |name: HeaderName| {
-        let text = request.headers().get(name)?.to_str().ok()?;
+        let text = request.headers.get(name)?.to_str().ok()?;
         httpdate::parse_http_date(text).ok()
     };
     // HTTP dates have whole seconds.
@@ -35,7 +37,7 @@ pub(super) async fn respond(object: Remote, request: Request) -> Result<Response
     let response = Response::builder()
         .header(header::ACCEPT_RANGES, "bytes")
         .header(header::LAST_MODIFIED, httpdate::fmt_http_date(written_at));
-    let range = request.headers().get(header::RANGE).and_then(|range| range.to_str().ok());
+    let range = request.headers.get(header::RANGE).and_then(|range| range.to_str().ok());
     let (response, range) = match range.map(|range| one_range(range, size)) {
         None => (response, 0..size),
         Some(Some(range)) => {
@@ -49,7 +51,7 @@ pub(super) async fn respond(object: Remote, request: Request) -> Result<Response
         }
     };
     let response = response.header(header::CONTENT_LENGTH, range.end - range.start);
-    let body = if request.method() == Method::HEAD {
+    let body = if request.method == Method::HEAD {
         Body::empty()
     } else {
         let stream = object.read(range).await.map_err(|error| match error {
