@@ -79,6 +79,9 @@ pub enum HostOutput {
 /// Where a host sends messages of relays.
 pub trait Sink {
     fn try_deliver(&mut self, message: ToRelay) -> Result<(), ToRelay>;
+
+    /// Whether a release of the guild is in the mailbox.
+    fn is_releasing(&self, guild_id: GuildId) -> bool;
 }
 
 struct Subscriber {
@@ -247,7 +250,7 @@ impl Host {
         let was_released = mem::take(&mut self.is_released);
         match loaded {
             _ if was_released && self.waiting.is_empty() => self.state = State::Evictable,
-            Some(_) if was_released => self.load(),
+            Some(_) if was_released => self.load(now, sink),
             Some((_, len, last)) => {
                 self.failures_count = 0;
                 let mut guild = Guild { len, last, relays: BTreeMap::new() };
@@ -265,7 +268,10 @@ impl Host {
         }
     }
 
-    fn load(&mut self) {
+    fn load(&mut self, now: u64, sink: &impl Sink) {
+        if sink.is_releasing(self.guild_id) {
+            return self.down(now);
+        }
         self.state = State::Loading;
         self.outputs.push(HostOutput::Load);
     }
@@ -274,11 +280,11 @@ impl Host {
         self.state = State::Backoff(now + (BACKOFF_MS << self.failures_count.min(4)));
     }
 
-    fn restart(&mut self, now: u64) {
+    fn restart(&mut self, now: u64, sink: &impl Sink) {
         self.streams.lost_everywhere();
         self.forget_guild();
         self.failures_count += 1;
-        if self.failures_count == 1 { self.load() } else { self.down(now) }
+        if self.failures_count == 1 { self.load(now, sink) } else { self.down(now) }
     }
 
     fn forget_guild(&mut self) {
@@ -316,7 +322,7 @@ impl Host {
             if self.streams.is_empty() && self.waiting.is_empty() {
                 self.state = State::Evictable;
             } else {
-                self.load();
+                self.load(now, sink);
             }
         }
         self.advance(now, sink);
@@ -389,7 +395,7 @@ impl Host {
                     self.state = State::Evictable;
                 } else {
                     self.is_released = false;
-                    self.restart(now);
+                    self.restart(now, sink);
                 }
             }
             let takes_inputs = match self.state {

@@ -158,6 +158,10 @@ impl Sink for Post<'_> {
         wake(self.core, self.slot, node, link);
         Ok(())
     }
+
+    fn is_releasing(&self, guild_id: GuildId) -> bool {
+        self.releasing.contains_key(&guild_id) && self.core.sabotage != InjectedFault::LateInputs
+    }
 }
 
 fn enqueue(

@@ -584,7 +584,8 @@ impl World {
             return;
         }
         if place.paused_until > self.core.now {
-            if place.inbox.is_empty() {
+            // A pause that was extended meanwhile ends later than the inbox was to be read.
+            if place.inbox.is_empty() || matches!(event, Event::Inbox) {
                 self.core.at(place.paused_until + 1, slot, Event::Inbox);
             }
             return place.inbox.push_back(event);

@@ -25,6 +25,10 @@ const FAILURES_FORGOTTEN_MS: u64 = 60_000;
 
 impl GuildHost {
     pub(super) fn load(&mut self, cx: &mut Context<'_>) {
+        // The release in the mailbox ends this host; a load would claim the guild from its new owner.
+        if cx.relays.is_releasing(self.guild_id) {
+            return self.down(cx);
+        }
         self.state = HostState::Loading;
         cx.loads.push_back(self.guild_id);
     }
