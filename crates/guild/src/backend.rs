@@ -35,7 +35,7 @@ pub const REASSIGNED_MAX: usize = 25;
 
 /// Condition of a command: the object that the caller read, changed in part, and puts as a whole.
 /// `None`: any object, or none.
-pub type InsteadOf<T> = Option<Arc<T>>;
+pub type Expected<T> = Option<Arc<T>>;
 
 /// Command of a backend. System only.
 #[derive(Clone, Debug, strum::EnumDiscriminants, Serialize, Deserialize)]
@@ -47,14 +47,14 @@ pub type InsteadOf<T> = Option<Arc<T>>;
     doc = "Which command of a backend it is: for accounts of time."
 )]
 pub enum BackendCommand {
-    /// Replaces the base fields; with `InsteadOf`, only these.
-    PutGuild(Box<GuildFields>, InsteadOf<GuildFields>),
+    /// Replaces the base fields; with `Expected`, only these.
+    PutGuild(Box<GuildFields>, Expected<GuildFields>),
     /// Adds or replaces a role; of `@everyone` only what can differ.
-    PutRole(Box<Role>, InsteadOf<Role>),
+    PutRole(Box<Role>, Expected<Role>),
     /// Adds or replaces a channel. Its type cannot change.
-    PutChannel(Box<Channel>, InsteadOf<Channel>),
+    PutChannel(Box<Channel>, Expected<Channel>),
     /// Adds or replaces a member and their account.
-    PutMember(Box<NewMember>, InsteadOf<Member>),
+    PutMember(Box<NewMember>, Expected<Member>),
     /// The account changed; nothing if it is no member.
     RefreshUser(Arc<User>),
     /// Adds or replaces up to `IMPORT_MEMBERS_MAX` members and their accounts. Roles that do not exist are left out.
@@ -173,7 +173,7 @@ enum Put {
     Unchanged,
 }
 
-fn is_still<T: PartialEq>(expected: &InsteadOf<T>, current: Option<&Arc<T>>) -> Result<(), Refusal> {
+fn is_still<T: PartialEq>(expected: &Expected<T>, current: Option<&Arc<T>>) -> Result<(), Refusal> {
     match (expected, current) {
         (Some(expected), current) if Some(expected) != current => Err(Refusal::Changed),
         _ => Ok(()),
@@ -184,24 +184,24 @@ impl Guild {
     pub(crate) fn run_backend(&mut self, now: Now, actor: Actor, command: &BackendCommand) -> CommandResult {
         self.in_guild(now, actor)?.need_system()?;
         dispatch!(command, BackendCommand, {
-            PutGuild(fields, instead_of) => {
-                is_still(instead_of, Some(&self.structure.guild))?;
+            PutGuild(fields, expected) => {
+                is_still(expected, Some(&self.structure.guild))?;
                 self.put_whole_guild(now, actor, fields)
             },
-            PutRole(role, instead_of) => {
-                is_still(instead_of, self.structure.roles.get(&role.id))?;
+            PutRole(role, expected) => {
+                is_still(expected, self.structure.roles.get(&role.id))?;
                 self.put_whole_role(now, role)
             },
-            PutChannel(channel, instead_of) => {
+            PutChannel(channel, expected) => {
                 // What changes with every message is not looked at.
                 let plain = |channel: &Channel| Channel { last_message_id: None, ..channel.clone() };
-                let instead_of = instead_of.as_deref().map(|channel| Arc::new(plain(channel)));
+                let expected = expected.as_deref().map(|channel| Arc::new(plain(channel)));
                 let current = self.structure.channels.get(&channel.id).map(|channel| Arc::new(plain(channel)));
-                is_still(&instead_of, current.as_ref())?;
+                is_still(&expected, current.as_ref())?;
                 self.put_whole_channel(now, channel)
             },
-            PutMember(new, instead_of) => {
-                is_still(instead_of, self.member(new.user.id).as_ref())?;
+            PutMember(new, expected) => {
+                is_still(expected, self.member(new.user.id).as_ref())?;
                 if !new.roles.iter().all(|role| self.structure.roles.contains_key(role)) {
                     return Err(Refusal::InvalidForm("roles").into());
                 }

@@ -35,7 +35,7 @@ impl Guild {
         }
         let member = self.member(user_id);
         if let Some(member) = &member {
-            guild_context.need_above(self.rank_of(member))?;
+            guild_context.need_above(self.member_rank(member))?;
         }
         if self.resources.bans.contains_key(&user_id) {
             return Ok(());

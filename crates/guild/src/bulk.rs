@@ -189,7 +189,8 @@ impl Guild {
 
     /// As `RemoveMember`, without an audit log entry: one entry covers all.
     fn prune_one(&mut self, now: Now, guild_context: &GuildContext, user_id: UserId) -> bool {
-        let Some(member) = self.member(user_id).filter(|member| guild_context.need_above(self.rank_of(member)).is_ok())
+        let Some(member) =
+            self.member(user_id).filter(|member| guild_context.need_above(self.member_rank(member)).is_ok())
         else {
             return false;
         };

@@ -182,7 +182,7 @@ impl Guild {
                 (child.id, Arc::new(child))
             })
             .collect();
-        self.forget_threads_of(channel_id);
+        self.forget_channel_threads(channel_id);
         self.write(Write::DeleteChannel(self.structure.id(), channel_id));
         children.values().for_each(|child| self.write(Write::PutChannel(child.clone())));
         let replica_update = self.change_structure(now, |structure| {

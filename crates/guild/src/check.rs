@@ -138,7 +138,7 @@ impl Guild {
     }
 
     /// Rank of a member's highest role.
-    pub(crate) fn rank_of(&self, member: &Member) -> Rank {
+    pub(crate) fn member_rank(&self, member: &Member) -> Rank {
         if member.user.id == self.structure.guild.owner_id {
             return Rank::TOP;
         }
@@ -161,7 +161,7 @@ impl Guild {
         Ok(GuildContext {
             is_silenced: self.is_silenced(now, &member, permissions),
             permissions,
-            rank: self.rank_of(&member),
+            rank: self.member_rank(&member),
             is_owner: user_id == self.structure.guild.owner_id,
             member: Some(member),
         })

@@ -70,7 +70,7 @@ impl Guild {
         let record = GuildRecord {
             // Nobody may everything.
             guild: GuildFields { is_direct: true, ..GuildFields::new(guild_id, "", UserId::new(0)) },
-            roles: vec![Self::everyone_of(guild_id, Permissions::DIRECT)],
+            roles: vec![Self::everyone_role(guild_id, Permissions::DIRECT)],
             channels: vec![channel],
             members: members.clone(),
             resources: Vec::new(),

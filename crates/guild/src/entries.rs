@@ -1,7 +1,7 @@
 //! Entries of the member table: a member with their presence.
 //!
 //! Owns        `Members`: the table, and the number of members who are online.
-//! Doors       `put_entry`, `set_presence_of` and `remove_entry`: the only ways to change the table.
+//! Doors       `put_entry`, `set_user_presence` and `remove_entry`: the only ways to change the table.
 //! Invariants  I1 the number of online members is that of the entries with a presence. I2 member lists follow each
 //!             change of an entry.
 //! Limits      one entry per member.
@@ -62,7 +62,7 @@ impl Guild {
     }
 
     /// Sets the presence of a member; none: offline.
-    pub(crate) fn set_presence_of(&mut self, now: Now, user_id: UserId, presence: Option<Arc<Presence>>) {
+    pub(crate) fn set_user_presence(&mut self, now: Now, user_id: UserId, presence: Option<Arc<Presence>>) {
         let Some(before) = self.members.entry(user_id).cloned() else { return };
         self.members.online_count += u64::from(presence.is_some());
         self.members.online_count -= u64::from(before.presence.is_some());

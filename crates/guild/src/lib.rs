@@ -55,7 +55,7 @@ mod webhooks;
 
 pub use audit::AuditQuery;
 pub use backend::{
-    BackendCommand, IMPORT_MEMBERS_MAX, Imported, InsteadOf, JoinAudience, NewMember, REASSIGNED_MAX, ROLE_CHANGES_MAX,
+    BackendCommand, Expected, IMPORT_MEMBERS_MAX, Imported, JoinAudience, NewMember, REASSIGNED_MAX, ROLE_CHANGES_MAX,
     RoleChange, RolesPut,
 };
 pub use cache::CachedMessage;

@@ -124,7 +124,7 @@ impl Guild {
     pub fn create(now: Now, new: NewGuild, limits: GuildLimits, origin: u16) -> Self {
         let fields = GuildFields { owner_id: new.owner.id, ..new.guild };
         let guild_id = fields.id;
-        let everyone = Self::everyone_of(guild_id, Permissions::DEFAULT_EVERYONE);
+        let everyone = Self::everyone_role(guild_id, Permissions::DEFAULT_EVERYONE);
         let owner = Arc::new(Member::new(new.owner.clone(), now.unix));
         let record = GuildRecord {
             guild: fields,
@@ -142,7 +142,7 @@ impl Guild {
         guild
     }
 
-    pub(crate) fn everyone_of(guild_id: GuildId, permissions: Permissions) -> Role {
+    pub(crate) fn everyone_role(guild_id: GuildId, permissions: Permissions) -> Role {
         Role {
             id: guild_id.cast(),
             name: "@everyone".to_owned(),

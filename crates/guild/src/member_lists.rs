@@ -57,7 +57,7 @@ impl Viewers {
     }
 
     /// Whether the same members can view the channel after a change of roles or channels.
-    fn are_those_of(&self, structure: &GuildStructure, channel: &Channel) -> bool {
+    fn matches(&self, structure: &GuildStructure, channel: &Channel) -> bool {
         const THAT_MATTER: u64 = Permissions::VIEW_CHANNEL.0 | Permissions::ADMINISTRATOR.0;
         let letting_in = |role: &Arc<Role>| (role.id, role.permissions.0 & THAT_MATTER);
         let views = |channel: &Channel| -> Vec<_> {
@@ -450,7 +450,7 @@ impl Guild {
                 self.drop_list(id);
                 continue;
             };
-            if list.rules == rules && list.viewers.are_those_of(structure, channel) {
+            if list.rules == rules && list.viewers.matches(structure, channel) {
                 continue;
             }
             list.viewers = Viewers::new(structure.clone(), channel.clone(), id);

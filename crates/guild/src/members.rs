@@ -173,7 +173,7 @@ impl Guild {
             return if may { Ok(()) } else { Err(Refusal::MissingPermissions) };
         }
         guild_context.need(Permissions::MANAGE_NICKNAMES)?;
-        guild_context.need_above(self.rank_of(target))
+        guild_context.need_above(self.member_rank(target))
     }
 
     /// May the actor give or take this role?
@@ -187,7 +187,7 @@ impl Guild {
 
     /// Has the actor this permission where the target is in voice, or else in the guild?
     fn check_in_voice(&self, now: Now, actor: Actor, target: UserId, permission: Permissions) -> Result<(), Refusal> {
-        match self.voice.channel_of(target) {
+        match self.voice.user_channel(target) {
             Some(channel_id) => self.in_channel(now, actor, channel_id)?.need(permission),
             None => self.in_guild(now, actor)?.need(permission),
         }
@@ -201,7 +201,7 @@ impl Guild {
         until: Option<Timestamp>,
     ) -> Result<(), Refusal> {
         guild_context.need(Permissions::MODERATE_MEMBERS)?;
-        guild_context.need_above(self.rank_of(target))?;
+        guild_context.need_above(self.member_rank(target))?;
         // Against an administrator it would have no effect. The time-out they may be under is left aside.
         let free = Member { communication_disabled_until: None, flags: 0, ..target.clone() };
         let permissions = self.structure.guild_permissions(self.structure.standing(&free, now.unix));
@@ -223,7 +223,7 @@ impl Guild {
         to: Option<ChannelId>,
     ) -> Result<Option<Arc<Channel>>, Refusal> {
         self.check_in_voice(now, actor, target, Permissions::MOVE_MEMBERS)?;
-        if self.voice.channel_of(target).is_none() {
+        if self.voice.user_channel(target).is_none() {
             return Err(Refusal::NotInVoice);
         }
         let Some(channel_id) = to else { return Ok(None) };
@@ -272,7 +272,7 @@ impl Guild {
             }
         } else {
             guild_context.need(Permissions::KICK_MEMBERS)?;
-            guild_context.need_above(self.rank_of(&member))?;
+            guild_context.need_above(self.member_rank(&member))?;
         }
         let is_kick = !guild_context.is(user_id);
         self.take_out(now, &member);

@@ -296,7 +296,7 @@ impl Guild {
             referenced,
             message,
         }));
-        let event = self.event(name, self.rule_of(&context.channel), payload);
+        let event = self.event(name, self.channel_rule(&context.channel), payload);
         self.publish(event, replica_update);
     }
 
@@ -418,7 +418,7 @@ impl Guild {
         self.forget_message((channel_id, message_id));
         let replica_update = self.thread_after_deletion(&context, usize::from(is_counted(&message)));
         let payload = Payload::MessageDelete { id: message_id, channel_id };
-        let event = self.event(EventName::MessageDelete, self.rule_of(&context.channel), payload);
+        let event = self.event(EventName::MessageDelete, self.channel_rule(&context.channel), payload);
         self.publish(event, replica_update);
         if !context.is(message.author.id) {
             let entry = NewEntry::new(AuditAction::MessageDelete, message.author.id);
@@ -457,7 +457,7 @@ impl Guild {
         }
         let replica_update = self.thread_after_deletion(&context, counted);
         let resource = ResourcePayload::MessagesGone { channel_id, ids: message_ids.into() };
-        let rule = self.rule_of(&context.channel);
+        let rule = self.channel_rule(&context.channel);
         let event = self.event(EventName::MessageDeleteBulk, rule, Payload::Resource(Box::new(resource)));
         self.publish(event, replica_update);
         let entry = NewEntry::new(AuditAction::MessageBulkDelete, channel_id);
@@ -472,7 +472,7 @@ impl Guild {
         context.need(Permissions::SEND_MESSAGES)?;
         self.need_open(&context)?;
         let payload = Payload::Typing { channel_id, timestamp_s: now.unix.unix_s(), member };
-        let event = self.event(EventName::TypingStart, self.rule_of(&context.channel), payload);
+        let event = self.event(EventName::TypingStart, self.channel_rule(&context.channel), payload);
         self.publish(event, ReplicaUpdate::None);
         Ok(())
     }

@@ -117,7 +117,7 @@ impl Guild {
         self.write(Write::PutChannel(channel.clone()));
         let replica_update = self.keep_channel(now, &channel);
         let resource = ResourcePayload::Pins { channel_id: channel.id, last_pin_timestamp };
-        let rule = self.rule_of(&channel);
+        let rule = self.channel_rule(&channel);
         let event = self.event(EventName::ChannelPinsUpdate, rule, Payload::Resource(Box::new(resource)));
         self.publish(event, replica_update);
     }
@@ -140,9 +140,9 @@ impl Guild {
     }
 
     /// Audience of an event in a channel.
-    pub(crate) fn rule_of(&self, channel: &Channel) -> AudienceRule {
+    pub(crate) fn channel_rule(&self, channel: &Channel) -> AudienceRule {
         match self.threads.get(channel.id) {
-            Some(entry) => Self::rule_of_thread(entry, None),
+            Some(entry) => Self::thread_rule(entry, None),
             None => AudienceRule::Channel(channel.id),
         }
     }

@@ -87,7 +87,7 @@ impl Guild {
             return;
         }
         let before = entry.presence.clone();
-        self.set_presence_of(now, user_id, presence.clone());
+        self.set_user_presence(now, user_id, presence.clone());
         self.touch();
         if !self.relays.is_watched(user_id) {
             self.presences.limiter.forget(user_id);

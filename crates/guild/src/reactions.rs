@@ -72,7 +72,7 @@ impl Guild {
     }
 
     fn publish_reaction(&mut self, name: EventName, context: &ChannelContext, event: ReactionEvent) {
-        let rule = self.rule_of(&context.channel);
+        let rule = self.channel_rule(&context.channel);
         let event = self.event(name, rule, Payload::Reaction(Box::new(event)));
         self.publish(event, ReplicaUpdate::None);
     }
@@ -141,7 +141,7 @@ impl Guild {
             None => EventName::MessageReactionRemoveAll,
         };
         let payload = Payload::ReactionsCleared { channel_id: key.0, message_id: key.1, emoji: emoji_as_used };
-        let event = self.event(name, self.rule_of(&context.channel), payload);
+        let event = self.event(name, self.channel_rule(&context.channel), payload);
         self.publish(event, ReplicaUpdate::None);
         Ok(())
     }

@@ -75,10 +75,10 @@ impl Guild {
             self.resources.webhooks.remove(&id);
             self.delete_resource(ResourceKey::whole(ResourceKind::Webhook, id.get()));
         }
-        self.forget_pins_of(channel_id);
+        self.forget_channel_pins(channel_id);
     }
 
-    pub(crate) fn forget_pins_of(&mut self, channel_id: ChannelId) {
+    pub(crate) fn forget_channel_pins(&mut self, channel_id: ChannelId) {
         if self.resources.pins.remove(&channel_id).is_some() {
             let key = ResourceKey::whole(ResourceKind::Pin, channel_id.get());
             self.write(Write::DeleteResources(self.structure.id(), key));

@@ -30,7 +30,7 @@ impl Guild {
         }
         let mut stages = self.structure.guild.stage_instances.clone();
         let id = self.next_id(now);
-        let stage = self.stage_of(id, channel_id, content);
+        let stage = self.stage_instance(id, channel_id, content);
         stages.push(stage.clone());
         self.put_stages(now, stages, EventName::StageInstanceCreate, stage.clone());
         let entry = NewEntry::new(AuditAction::StageInstanceCreate, stage.id).made(audit::of_stage(&stage));
@@ -49,7 +49,7 @@ impl Guild {
         self.need_stage_moderator(now, actor, channel_id)?;
         let at = self.stage_at(channel_id)?;
         let mut stages = self.structure.guild.stage_instances.clone();
-        let stage = self.stage_of(stages[at].id, channel_id, content);
+        let stage = self.stage_instance(stages[at].id, channel_id, content);
         let entry = NewEntry::new(AuditAction::StageInstanceUpdate, stage.id)
             .changed(audit::of_stage(&stages[at]), audit::of_stage(&stage));
         stages[at] = stage.clone();
@@ -70,7 +70,7 @@ impl Guild {
         Ok(())
     }
 
-    fn stage_of(&self, id: Id<()>, channel_id: ChannelId, content: &StageContent) -> StageInstance {
+    fn stage_instance(&self, id: Id<()>, channel_id: ChannelId, content: &StageContent) -> StageInstance {
         StageInstance {
             id,
             guild_id: self.structure.id(),

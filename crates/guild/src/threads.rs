@@ -140,7 +140,7 @@ impl Guild {
         ReplicaUpdate::Thread(entry.channel.id, Some(self.threads.put(entry)))
     }
 
-    pub(crate) fn rule_of_thread(entry: &ThreadEntry, only: Option<UserId>) -> AudienceRule {
+    pub(crate) fn thread_rule(entry: &ThreadEntry, only: Option<UserId>) -> AudienceRule {
         let parent = entry.channel.parent_id.unwrap_or(entry.channel.id);
         AudienceRule::Thread { parent, thread: entry.channel.id, is_private: entry.is_private(), only }
     }
@@ -153,7 +153,7 @@ impl Guild {
         resource: ResourcePayload,
         replica_update: ReplicaUpdate,
     ) {
-        let event = self.event(name, Self::rule_of_thread(entry, only), Payload::Resource(Box::new(resource)));
+        let event = self.event(name, Self::thread_rule(entry, only), Payload::Resource(Box::new(resource)));
         self.publish(event, replica_update);
     }
 
@@ -307,12 +307,12 @@ impl Guild {
         self.write(Write::DeleteChannel(self.structure.id(), thread_id));
         let members = ResourceKey::whole(ResourceKind::ThreadMember, thread_id.get());
         self.write(Write::DeleteResources(self.structure.id(), members));
-        self.forget_pins_of(thread_id);
+        self.forget_channel_pins(thread_id);
         self.messages.forget_channel(thread_id);
     }
 
     /// Deletes the threads of a channel before the channel. Relays do the same by themselves.
-    pub(crate) fn forget_threads_of(&mut self, parent_id: ChannelId) {
+    pub(crate) fn forget_channel_threads(&mut self, parent_id: ChannelId) {
         let threads = self.threads.iter().filter(|(_, entry)| entry.channel.parent_id == Some(parent_id));
         let threads: Vec<_> = threads.map(|(_, entry)| entry.clone()).collect();
         threads.iter().for_each(|entry| self.forget_thread(entry));

@@ -42,7 +42,7 @@ impl VoiceTable {
         self.entries.clone()
     }
 
-    fn state_of(&self, user_id: UserId) -> Option<&Arc<VoiceState>> {
+    fn user_state(&self, user_id: UserId) -> Option<&Arc<VoiceState>> {
         self.entries.get(user_id).map(|entry| &entry.state)
     }
 
@@ -52,8 +52,8 @@ impl VoiceTable {
     }
 
     /// Channel of a user.
-    pub fn channel_of(&self, user_id: UserId) -> Option<ChannelId> {
-        self.state_of(user_id)?.channel_id
+    pub fn user_channel(&self, user_id: UserId) -> Option<ChannelId> {
+        self.user_state(user_id)?.channel_id
     }
 
     pub fn count_in(&self, channel_id: ChannelId) -> usize {
@@ -99,8 +99,8 @@ impl Guild {
         else {
             return;
         };
-        let before = self.voice.state_of(user_id);
-        let is_here = self.voice.channel_of(user_id) == Some(channel_id);
+        let before = self.voice.user_state(user_id);
+        let is_here = self.voice.user_channel(user_id) == Some(channel_id);
         let is_same_session = self.voice.sessions.get(&user_id) == Some(&key);
         let suppress = if is_here {
             before.is_some_and(|before| before.suppress)
@@ -136,7 +136,7 @@ impl Guild {
 
     /// Stores a state and publishes it to members who may see it.
     fn set_voice(&mut self, state: VoiceState, session: Option<SessionKey>) {
-        let before = self.voice.channel_of(state.user_id);
+        let before = self.voice.user_channel(state.user_id);
         let state = Arc::new(state);
         let Some(member) = self.member(state.user_id) else { return };
         self.voice.insert(VoiceEntry { state: state.clone(), member }, session);
@@ -193,7 +193,7 @@ impl Guild {
     /// Moves a connected user to another channel, whatever its limit.
     pub(crate) fn move_in_voice(&mut self, now: Now, member: &Member, channel: &Channel) {
         let user_id = member.user.id;
-        let Some(state) = self.voice.state_of(user_id).cloned() else { return };
+        let Some(state) = self.voice.user_state(user_id).cloned() else { return };
         let session = self.voice.sessions.get(&user_id).copied();
         if state.channel_id == Some(channel.id) {
             return;
@@ -207,7 +207,7 @@ impl Guild {
 
     /// Updates a voice state to the member's server mute and deafen.
     pub(crate) fn refresh_voice(&mut self, member: &Member) {
-        let Some(state) = self.voice.state_of(member.user.id).cloned() else { return };
+        let Some(state) = self.voice.user_state(member.user.id).cloned() else { return };
         let session = self.voice.sessions.get(&member.user.id).copied();
         if (state.mute, state.deaf) != (member.mute, member.deaf) {
             let state = VoiceState { mute: member.mute, deaf: member.deaf, ..VoiceState::clone(&state) };

@@ -12,7 +12,7 @@ use super::{
     types::{AnyId, check_new_id},
 };
 use axum::{Json, extract::State, http::StatusCode};
-use guildhall_guild::{Actor, ChannelReply, InsteadOf, Refusal, request};
+use guildhall_guild::{Actor, ChannelReply, Expected, Refusal, request};
 use guildhall_model::{Channel, ChannelId, GuildId, Overwrite, OverwriteKind};
 use guildhall_store::ExternalKind;
 use serde::Deserialize;
@@ -29,10 +29,10 @@ async fn channel(v1: &V1, guild_id: GuildId, channel_id: ChannelId) -> Result<Ar
 async fn put_channel(
     v1: &V1,
     channel: Channel,
-    instead_of: InsteadOf<Channel>,
+    expected: Expected<Channel>,
 ) -> Result<(StatusCode, ChannelBody), V1Error> {
     let (guild_id, overwrites) = (channel.guild_id, channel.overwrites.clone());
-    let request = request::PutChannel(Box::new(channel), instead_of);
+    let request = request::PutChannel(Box::new(channel), expected);
     let put = match v1.in_time(v1.node.command(guild_id, Actor::System, request)).await? {
         Ok(put) => put,
         Err(Refusal::UnknownRole) => return Err(unknown_role(v1, guild_id, &overwrites).await),

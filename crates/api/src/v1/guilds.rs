@@ -11,7 +11,7 @@ use super::{
     types::{AnyId, Snowflake, check_new_id},
 };
 use axum::{Json, extract::State, http::StatusCode};
-use guildhall_guild::{GuildReply, InsteadOf, NewGuild, request};
+use guildhall_guild::{Expected, GuildReply, NewGuild, request};
 use guildhall_model::{Guild, GuildId};
 use guildhall_store::ExternalKind;
 use serde::{Deserialize, Serialize};
@@ -24,8 +24,8 @@ pub(super) async fn reply(v1: &V1, guild_id: GuildId) -> Result<Box<GuildReply>,
     v1.request(guild_id, request::ReadGuild).await
 }
 
-async fn put_fields(v1: &V1, guild: Guild, instead_of: InsteadOf<Guild>) -> Result<GuildBody, V1Error> {
-    let reply = v1.request(guild.id, request::PutGuild(Box::new(guild), instead_of)).await?;
+async fn put_fields(v1: &V1, guild: Guild, expected: Expected<Guild>) -> Result<GuildBody, V1Error> {
+    let reply = v1.request(guild.id, request::PutGuild(Box::new(guild), expected)).await?;
     Ok(GuildBody::from(&*reply))
 }
 

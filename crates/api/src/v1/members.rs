@@ -16,7 +16,7 @@ use super::{
     types::AnyId,
 };
 use axum::{Json, extract::State, http::StatusCode};
-use guildhall_guild::{InsteadOf, NewMember, request};
+use guildhall_guild::{Expected, NewMember, request};
 use guildhall_model::{GuildId, Member, User, UserId};
 use guildhall_store::ExternalKind;
 use std::sync::Arc;
@@ -33,9 +33,9 @@ async fn put_member(
     v1: &V1,
     guild_id: GuildId,
     new: NewMember,
-    instead_of: InsteadOf<Member>,
+    expected: Expected<Member>,
 ) -> Result<(StatusCode, Json<MemberBody>), V1Error> {
-    let put = v1.request(guild_id, request::PutMember(Box::new(new), instead_of)).await?;
+    let put = v1.request(guild_id, request::PutMember(Box::new(new), expected)).await?;
     Ok((put_status(&put), Json(body_of(v1, &put.value).await?)))
 }
 

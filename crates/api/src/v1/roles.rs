@@ -11,7 +11,7 @@ use super::{
     types::{AnyId, Snowflake, check_new_id},
 };
 use axum::{Json, extract::State, http::StatusCode};
-use guildhall_guild::{InsteadOf, request};
+use guildhall_guild::{Expected, request};
 use guildhall_model::{GuildId, Role, RoleId};
 use std::sync::Arc;
 
@@ -24,9 +24,9 @@ async fn put_role(
     v1: &V1,
     guild_id: GuildId,
     role: Role,
-    instead_of: InsteadOf<Role>,
+    expected: Expected<Role>,
 ) -> Result<(StatusCode, Json<RoleBody>), V1Error> {
-    let put = v1.request(guild_id, request::PutRole(Box::new(role), instead_of)).await?;
+    let put = v1.request(guild_id, request::PutRole(Box::new(role), expected)).await?;
     Ok((put_status(&put), Json(RoleBody::from(&*put.value))))
 }
 

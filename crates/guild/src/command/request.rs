@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     audit::AuditQuery,
-    backend::{BackendCommand, Imported, InsteadOf, JoinAudience, NewMember, RoleChange, RolesPut},
+    backend::{BackendCommand, Expected, Imported, JoinAudience, NewMember, RoleChange, RolesPut},
     direct::DirectCommand,
     job::Audience,
     machine::CommandResult,
@@ -350,10 +350,10 @@ fn by_backend(command: BackendCommand) -> Command {
 
 requests! {
     BackendCommand by by_backend;
-    PutGuild(fields: Box<Guild>, instead_of: InsteadOf<Guild>) -> Box<GuildReply>;
-    PutRole(role: Box<Role>, instead_of: InsteadOf<Role>) -> Upserted<Arc<Role>>;
-    PutChannel(channel: Box<Channel>, instead_of: InsteadOf<Channel>) -> Upserted<Arc<Channel>>;
-    PutMember(new: Box<NewMember>, instead_of: InsteadOf<Member>) -> Upserted<Arc<Member>>;
+    PutGuild(fields: Box<Guild>, expected: Expected<Guild>) -> Box<GuildReply>;
+    PutRole(role: Box<Role>, expected: Expected<Role>) -> Upserted<Arc<Role>>;
+    PutChannel(channel: Box<Channel>, expected: Expected<Channel>) -> Upserted<Arc<Channel>>;
+    PutMember(new: Box<NewMember>, expected: Expected<Member>) -> Upserted<Arc<Member>>;
     RefreshUser(user: Arc<User>) -> Option<Arc<Member>>;
     ImportMembers { members: Vec<NewMember>, audience: JoinAudience } -> Box<Imported>;
     CompareMembers(members: Vec<NewMember>) -> Box<Imported>;

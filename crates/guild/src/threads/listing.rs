@@ -81,7 +81,7 @@ impl Guild {
         let Some(entry) = self.threads.get(thread_id) else { return };
         let listed = entry.members.keys().take(THREAD_LISTED_MAX).filter_map(|id| self.members.entry(*id).cloned());
         let resource = ResourcePayload::ThreadMemberList { thread_id, members: listed.collect() };
-        let rule = Self::rule_of_thread(entry, Some(user_id));
+        let rule = Self::thread_rule(entry, Some(user_id));
         let payload = Payload::Resource(Box::new(resource));
         let event = Arc::new(self.event(EventName::ThreadMemberListUpdate, rule, payload));
         self.send(session.relay, RelayMessage::Direct { session, event });

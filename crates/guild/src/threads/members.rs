@@ -137,7 +137,7 @@ impl Guild {
             added: added_member,
             removed,
         };
-        let rule = Self::rule_of_thread(entry, None);
+        let rule = Self::thread_rule(entry, None);
         let event: Event = self.event(EventName::ThreadMembersUpdate, rule, Payload::Resource(Box::new(resource)));
         let event = match about {
             Some(user_id) => event.always_to(user_id),
