@@ -18,7 +18,7 @@ use guildhall_net::{
 };
 use guildhall_node::{AuthError, Clock, Node, RelaySink};
 use guildhall_partition::{Account, AuthFailure, AuthPurpose, SessionNews, Whose};
-use guildhall_session::partition_of;
+use guildhall_session::session_partition;
 use guildhall_stdx::Now;
 use std::{
     future::ready,
@@ -235,7 +235,7 @@ impl Gateway for PartitionGateway {
     }
 
     async fn session(&self, id: &str) -> Option<SessionInfo> {
-        let partition = partition_of(id)?;
+        let partition = session_partition(id)?;
         let id = id.to_owned();
         let view = self.0.look(partition, move |now, p| p.session_view(now, &id)).await.ok().flatten()?;
         Some((partition.0, view))

@@ -25,7 +25,7 @@ use guildhall_partition::{
     AuthPurpose, Checked, Counters, Gatekeeper, HandOver, Leaving, Partition, PartitionConfig, RecentLoss, SentTable,
     SessionNews, Whose,
 };
-use guildhall_session::partition_of;
+use guildhall_session::session_partition;
 use guildhall_stdx::{LogGate, Now};
 use guildhall_uring::SendBatch;
 use guildhall_ws_proto::DeflatePolicy;
@@ -317,7 +317,7 @@ impl Partitions {
     pub fn take_over(&self, over: Vec<HandOver>, users: &Arc<BTreeMap<UserId, Arc<User>>>) -> usize {
         let (taken, counts) = mpsc::channel();
         for over in over {
-            let first = over.sessions.first().and_then(|session| partition_of(&session.id));
+            let first = over.sessions.first().and_then(|session| session_partition(&session.id));
             // In a cluster the process before may have had another number.
             let first = first.filter(|partition| partition.node() == self.node_number);
             let Some(mailbox) = first.and_then(|partition| self.mailboxes.get(partition.index())) else {

@@ -22,7 +22,7 @@ use guildhall_guild_protocol::{HiddenChannels, Redaction, ToGuild};
 use guildhall_model::{GuildId, User, UserId, to_gateway::VoiceStateUpdate};
 use guildhall_session::{
     Dispatch, DispatchSnapshot, GuildLoss, LogLimits, Membership, Session, SessionSnapshot, SharedLog, Size,
-    guild_delete, partition_of,
+    guild_delete, session_partition,
 };
 use guildhall_stdx::{Now, SlotKey};
 use serde::{Deserialize, Serialize};
@@ -135,7 +135,8 @@ impl Partition {
         let mut count = 0;
         for kept in &over.sessions {
             let Some(user) = users.get(&kept.user_id) else { continue };
-            if partition_of(&kept.id) != Some(self.core.config.partition) || self.core.sessions.find(&kept.id).is_some()
+            if session_partition(&kept.id) != Some(self.core.config.partition)
+                || self.core.sessions.find(&kept.id).is_some()
             {
                 continue;
             }

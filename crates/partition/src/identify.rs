@@ -26,7 +26,9 @@ use guildhall_model::{
     to_gateway::{Identify, Resume, ShardId},
 };
 use guildhall_relay::{Relay, ReplayDecision, Replayed};
-use guildhall_session::{Dispatch, NewSession, PendingReady, Session, bot_ready, partition_of, resumed, user_ready};
+use guildhall_session::{
+    Dispatch, NewSession, PendingReady, Session, bot_ready, resumed, session_partition, user_ready,
+};
 use guildhall_stdx::{Instant, Now, SlotKey, Timestamp};
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -413,7 +415,7 @@ impl Core {
     fn other_partition_of(&self, session_id: &str) -> Option<PartitionId> {
         let (own, count) = (self.config.partition, self.config.partitions_count);
         let is_here = |to: &PartitionId| to.node() == own.node() && to.index() < usize::from(count);
-        partition_of(session_id).filter(|to| *to != own && is_here(to))
+        session_partition(session_id).filter(|to| *to != own && is_here(to))
     }
 
     /// Moves a connection and its socket to the partition of the session that it resumes.

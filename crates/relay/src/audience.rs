@@ -220,11 +220,11 @@ pub struct AudienceIndex {
     /// Members that a channel has an overwrite for: each is a class of its own.
     overwritten: BTreeSet<UserId>,
     classes: Vec<Class>,
-    class_of: Map<PermissionKey, usize>,
+    classes_by_key: Map<PermissionKey, usize>,
     /// Places in `classes` that nobody is in; they are used again.
     free: Vec<usize>,
     views: Vec<View>,
-    view_of: Map<BitSet, usize>,
+    views_by_channels: Map<BitSet, usize>,
     free_views: Vec<usize>,
     /// Logs that were given out, and those of them that nobody uses.
     logs_count: u32,
@@ -246,10 +246,10 @@ impl AudienceIndex {
             access: AccessRules::default(),
             overwritten: BTreeSet::new(),
             classes: Vec::new(),
-            class_of: Map::default(),
+            classes_by_key: Map::default(),
             free: Vec::new(),
             views: Vec::new(),
-            view_of: Map::default(),
+            views_by_channels: Map::default(),
             free_views: Vec::new(),
             logs_count: 0,
             free_logs: Vec::new(),
@@ -296,9 +296,9 @@ impl AudienceIndex {
             false => 0,
         };
         sample.of_vec(&self.classes, of_class)
-            + sample.of_map(&self.class_of, |_, _| 0)
+            + sample.of_map(&self.classes_by_key, |_, _| 0)
             + sample.of_vec(&self.views, |_| 0)
-            + sample.of_map(&self.view_of, |_, _| 0)
+            + sample.of_map(&self.views_by_channels, |_, _| 0)
             + sample.of_map(&self.channel_bits, |_, _| 0)
             + sample.of_map(&self.users, |_, of| of_user(of))
             + heap::of_set(&self.overwritten)
@@ -432,7 +432,7 @@ impl AudienceIndex {
     }
 
     /// A user's sessions that receive all threads, and those that receive only threads that the user joined.
-    pub(crate) fn thread_listeners_of(&self, user_id: UserId) -> [SmallVec<[u32; 2]>; 2] {
+    pub(crate) fn user_thread_listeners(&self, user_id: UserId) -> [SmallVec<[u32; 2]>; 2] {
         let subscribers =
             || self.users.get(&user_id).into_iter().flat_map(|user_subscribers| &user_subscribers.subscribers);
         let all = subscribers().filter(|indexed| indexed.subscriber.mask.wants_threads());
@@ -545,7 +545,7 @@ impl AudienceIndex {
         // By the class's view before and now.
         let mut viewed: Map<(usize, usize), Option<Arc<[ChannelId]>>> = Map::default();
         let mut before = std::mem::take(&mut self.views);
-        self.view_of.clear();
+        self.views_by_channels.clear();
         self.free_views.clear();
         // A place that nobody stands at may have viewed the same channels as one that somebody does, and has no logs.
         for view in before.iter_mut().filter(|view| view.classes_count > 0) {
@@ -561,7 +561,7 @@ impl AudienceIndex {
             }
             let visible = self.visible_to(&self.classes[class]);
             let view_before = self.classes[class].view;
-            let view = match self.view_of.get(&visible) {
+            let view = match self.views_by_channels.get(&visible) {
                 Some(view) => *view,
                 None => self.add_view(visible),
             };
@@ -614,7 +614,7 @@ impl AudienceIndex {
                 self.views.len() - 1
             }
         };
-        self.view_of.insert(visible, place);
+        self.views_by_channels.insert(visible, place);
         place
     }
 
@@ -672,12 +672,12 @@ impl AudienceIndex {
     }
 
     fn class_for(&mut self, key: PermissionKey) -> usize {
-        if let Some(class) = self.class_of.get(&key) {
+        if let Some(class) = self.classes_by_key.get(&key) {
             return *class;
         }
         let mut class = Class { key: key.clone(), view: 0, groups: SmallVec::new() };
         let visible = self.visible_to(&class);
-        class.view = match self.view_of.get(&visible) {
+        class.view = match self.views_by_channels.get(&visible) {
             Some(view) => *view,
             None => self.add_view(visible),
         };
@@ -692,21 +692,21 @@ impl AudienceIndex {
                 self.classes.len() - 1
             }
         };
-        self.class_of.insert(key, place);
+        self.classes_by_key.insert(key, place);
         place
     }
 
     fn free_if_empty(&mut self, place: usize) {
         let class = &mut self.classes[place];
-        if !class.groups.is_empty() || self.class_of.get(&class.key) != Some(&place) {
+        if !class.groups.is_empty() || self.classes_by_key.get(&class.key) != Some(&place) {
             return;
         }
-        self.class_of.remove(&class.key);
+        self.classes_by_key.remove(&class.key);
         let view = class.view;
         self.free.push(place);
         self.views[view].classes_count -= 1;
         if self.views[view].classes_count == 0 {
-            self.view_of.remove(&self.views[view].visible);
+            self.views_by_channels.remove(&self.views[view].visible);
             self.free_logs.extend(std::mem::take(&mut self.views[view].logs).into_iter().map(|(_, log)| log));
             self.free_views.push(view);
         }
@@ -760,7 +760,7 @@ impl AudienceIndex {
             }
         }
         for (user_id, before) in &self.views_before.users {
-            if let Some(view) = self.view_of(*user_id) {
+            if let Some(view) = self.user_view(*user_id) {
                 compare(Viewers::User(*user_id), before, view);
             }
         }
@@ -788,7 +788,7 @@ impl AudienceIndex {
     }
 
     /// The number of a user's view.
-    pub(crate) fn view_of(&self, user_id: UserId) -> Option<usize> {
+    pub(crate) fn user_view(&self, user_id: UserId) -> Option<usize> {
         self.users.get(&user_id).map(|user_subscribers| self.classes[user_subscribers.class].view)
     }
 

@@ -21,4 +21,4 @@ pub use audience::{
 };
 pub use relay::{Progress, Recipients, Relay, ToGuilds};
 pub use subscription_mask::{SubscriptionMask, UserSubscriptions};
-pub use view::{people_of, snapshot_of, view_places};
+pub use view::{guild_people, guild_snapshot, view_places};

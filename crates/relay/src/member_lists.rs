@@ -138,7 +138,7 @@ impl MemberLists {
     }
 
     /// A session's subscribed ranges before its guild view was reset.
-    pub fn channels_of(&self, slot: u32) -> Option<(UserId, Vec<ChannelRanges>)> {
+    pub fn subscribed_channels(&self, slot: u32) -> Option<(UserId, Vec<ChannelRanges>)> {
         self.by_slot.get(&slot).map(|watcher| (watcher.user_id, watcher.channels.clone()))
     }
 

@@ -85,7 +85,7 @@ pub(crate) struct ChangeLog {
     voice: BTreeMap<UserId, VoiceChange>,
     /// Keyed by the version that represents the baseline.
     baselines: Map<u32, Baseline>,
-    version_of: Map<Baseline, u32>,
+    versions_by_baseline: Map<Baseline, u32>,
 }
 
 impl ChangeLog {
@@ -94,7 +94,7 @@ impl ChangeLog {
         sample.of_tree(&self.channels, |_, _| 0)
             + sample.of_tree(&self.voice, |_, _| 0)
             + sample.of_map(&self.baselines, |_, of| size_of_val(&*of.channels) / Arc::strong_count(&of.channels))
-            + sample.of_map(&self.version_of, |_, _| 0)
+            + sample.of_map(&self.versions_by_baseline, |_, _| 0)
     }
 }
 
@@ -125,14 +125,14 @@ impl Baselines for ChangeLog {
 
 impl ChangeLog {
     fn stands_for(&mut self, baseline: Baseline) -> u32 {
-        if let Some(version) = self.version_of.get(&baseline) {
+        if let Some(version) = self.versions_by_baseline.get(&baseline) {
             return *version;
         }
         let stands_for_it = self.version.wrapping_add(1);
         // Sessions that are up to date from here on must not match this baseline.
         self.version = self.version.wrapping_add(2);
         self.baselines.insert(stands_for_it, baseline.clone());
-        self.version_of.insert(baseline, stands_for_it);
+        self.versions_by_baseline.insert(baseline, stands_for_it);
         stands_for_it
     }
 
@@ -186,7 +186,7 @@ impl ChangeLog {
         own: Option<UserId>,
     ) -> PassiveDelta {
         let mut delta = self.without_pins(from, replica, holds, own);
-        delta.pins = pins_of(replica, delta.channels.iter().map(|(id, _)| *id));
+        delta.pins = channel_pins(replica, delta.channels.iter().map(|(id, _)| *id));
         delta
     }
 
@@ -260,12 +260,12 @@ impl ChangeLog {
         self.channels.clear();
         self.voice.clear();
         self.baselines.clear();
-        self.version_of.clear();
+        self.versions_by_baseline.clear();
     }
 }
 
 /// Times of the latest pins in these channels.
-pub(crate) fn pins_of(
+pub(crate) fn channel_pins(
     replica: &GuildReplica,
     channels: impl Iterator<Item = ChannelId>,
 ) -> Vec<(ChannelId, Timestamp)> {
@@ -288,7 +288,7 @@ pub(crate) fn snapshot(
     let structure: &GuildStructure = &replica.structure;
     let in_view =
         |(user_id, entry): &(UserId, &VoiceEntry)| entry.state.channel_id.is_some_and(&holds) || own == Some(*user_id);
-    let pins = pins_of(replica, structure.channels.keys().copied().filter(|id| holds(*id)));
+    let pins = channel_pins(replica, structure.channels.keys().copied().filter(|id| holds(*id)));
     PassiveSnapshot {
         pins,
         channels: (structure.channels.values())
@@ -309,7 +309,7 @@ pub(crate) fn rebuild_delta(
 ) -> PassiveDelta {
     let mut delta = PassiveDelta::default();
     delta.channels.extend(channels.filter(|id| holds(*id)).filter_map(|id| Some((id, newest_message(replica, id)?))));
-    delta.pins = pins_of(replica, delta.channels.iter().map(|(id, _)| *id));
+    delta.pins = channel_pins(replica, delta.channels.iter().map(|(id, _)| *id));
     for user_id in users {
         match replica.voice.get(user_id) {
             Some(entry) if user_id == own || entry.state.channel_id.is_some_and(&holds) => {
@@ -323,7 +323,7 @@ pub(crate) fn rebuild_delta(
 
 /// Visible channels that an update mentions. At replay, a session that can no longer view one of them does not
 /// receive the update.
-pub(crate) fn channels_of(
+pub(crate) fn mentioned_channels(
     channels: impl Iterator<Item = ChannelId>,
     voice: &[VoiceEntry],
     holds: impl Fn(ChannelId) -> bool,
@@ -453,6 +453,6 @@ mod tests {
         assert_eq!(told(other, &[100, 102]), (vec![], vec![], 1), "who is there");
         assert_eq!(told(side.log.version(), &[100, 101]), (vec![], vec![], 0), "a session that receives changes only");
         side.log.forget();
-        assert!(side.log.is_empty() && side.log.version_of.is_empty());
+        assert!(side.log.is_empty() && side.log.versions_by_baseline.is_empty());
     }
 }

@@ -16,7 +16,7 @@ use crate::{
         Subscriber,
     },
     member_lists::{ChannelView, Delivery, MemberLists},
-    passive::{ChangeLog, channels_of, snapshot},
+    passive::{ChangeLog, mentioned_channels, snapshot},
     subscription_mask::SubscriptionMask,
     subscriptions::{Subscriptions, Watched},
     view::thread_list,
@@ -261,7 +261,7 @@ impl Relay {
         let Some(state) = &mut self.state else { return };
         let Some((before, version)) = state.audience.mask(user_id, slot) else { return };
         if before.is_passive() && !mask.is_passive() {
-            let view = state.audience.view_of(user_id).expect("a session that listens has a view");
+            let view = state.audience.user_view(user_id).expect("a session that listens has a view");
             let own = state.is_out_of_view(user_id).then_some(user_id);
             let reader = Reader { view, form: before.passive_form(), version, own };
             if let Some(published) = state.passive_update(self.guild_id, reader) {
@@ -312,7 +312,7 @@ impl Relay {
     /// Sends a session all rows that it watches, because it missed changes of them. Returns messages for the guild.
     pub fn resend_lists(&mut self, slot: u32, recipients: &mut impl Recipients) -> ToGuilds {
         let mut messages = ToGuilds::new();
-        if let Some((user_id, channels)) = self.lists.channels_of(slot) {
+        if let Some((user_id, channels)) = self.lists.subscribed_channels(slot) {
             self.lists.remove(self.id, slot, &mut messages);
             messages.extend(self.watch_lists(user_id, slot, channels, recipients));
         }
@@ -323,7 +323,7 @@ impl Relay {
     /// within their permissions.
     fn renew_lists(&mut self, slots: Vec<u32>, recipients: &mut impl Recipients, to_guild: &mut ToGuilds) {
         for slot in slots {
-            let Some((user_id, channels)) = self.lists.channels_of(slot) else { continue };
+            let Some((user_id, channels)) = self.lists.subscribed_channels(slot) else { continue };
             to_guild.extend(self.watch_lists(user_id, slot, channels, recipients));
         }
     }
@@ -483,7 +483,7 @@ impl Relay {
         }
         let Some(state) = &mut self.state else { return };
         recipients.begin(published, state.audience.visibility(&published.event));
-        let watchers = self.subscriptions.watchers_of(published.event.audience.about);
+        let watchers = self.subscriptions.member_watchers(published.event.audience.about);
         match published.event.payload.receipt() {
             None => state.audience.fan_out(&published.event, now.unix, watchers, recipients),
             Some(receipt) => {
@@ -704,7 +704,7 @@ impl State {
         let now = self.audience.channel_viewers(parents);
         for (user_id, places) in before.gained(&now, parents.len()) {
             let gained: Arc<[ChannelId]> = places.into_iter().map(|place| parents[place]).collect();
-            for (slots, joined_only) in self.audience.thread_listeners_of(user_id).into_iter().zip([false, true]) {
+            for (slots, joined_only) in self.audience.user_thread_listeners(user_id).into_iter().zip([false, true]) {
                 let member = self.audience.member(user_id);
                 let list = || thread_list(&self.replica, member?, Some(gained.clone()), joined_only, now_unix);
                 let Some(event) = (if slots.is_empty() { None } else { list() }) else { continue };
@@ -793,17 +793,17 @@ impl State {
         let (name, channels, payload) = match form {
             _ if delta.is_empty() => return None,
             PassiveUpdate::Delta => {
-                let channels = channels_of(delta.channels.iter().map(|(id, _)| *id), &delta.voice, holds);
+                let channels = mentioned_channels(delta.channels.iter().map(|(id, _)| *id), &delta.voice, holds);
                 (EventName::PassiveUpdateV2, channels, Payload::PassiveDelta(delta))
             }
             PassiveUpdate::Snapshot => {
                 let snapshot = snapshot(&self.replica, holds, own);
-                let channels = channels_of(snapshot.channels.iter().map(|(id, _)| *id), &snapshot.voice, holds);
+                let channels = mentioned_channels(snapshot.channels.iter().map(|(id, _)| *id), &snapshot.voice, holds);
                 (EventName::PassiveUpdateV1, channels, Payload::PassiveSnapshot(snapshot))
             }
             PassiveUpdate::ChannelUnreads if delta.channels.is_empty() => return None,
             PassiveUpdate::ChannelUnreads => {
-                let channels = channels_of(delta.channels.iter().map(|(id, _)| *id), &[], holds);
+                let channels = mentioned_channels(delta.channels.iter().map(|(id, _)| *id), &[], holds);
                 let unreads = Unreads { channels: delta.channels, pins: delta.pins };
                 (EventName::ChannelUnreadUpdate, channels, Payload::Unread(unreads))
             }

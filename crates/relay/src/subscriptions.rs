@@ -1,7 +1,7 @@
 //! Subscriptions to single members by user accounts of a relay.
 //!
 //! Owns        per session the members it watches, and per member its watchers.
-//! Doors       `set` and `remove`, which return the changes to send to the guild; `watchers_of` for the fan-out.
+//! Doors       `set` and `remove`, which return the changes to send to the guild; `member_watchers` for the fan-out.
 //! Invariants  W1 a member has watchers here exactly while some session's subscription names them. W2 the guild
 //!             receives the first watcher of a member and the removal of the last.
 //! Limits      those of reference.md §8.4 per session, enforced when the opcode is parsed.
@@ -88,7 +88,7 @@ impl Subscriptions {
     }
 
     /// Watchers of a member: account and slot.
-    pub fn watchers_of(&self, member: Option<UserId>) -> impl Iterator<Item = (UserId, u32)> + '_ {
+    pub fn member_watchers(&self, member: Option<UserId>) -> impl Iterator<Item = (UserId, u32)> + '_ {
         let slots = member.and_then(|id| self.watchers.get(&id)).into_iter().flatten();
         slots.filter_map(|slot| Some((self.by_slot.get(slot)?.user_id, *slot)))
     }
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(subscriptions.set(me, 5, &ids(&[8, 7, 7])), (watched(&[7, 8], &[]), ids(&[7, 8])));
         assert_eq!(subscriptions.set(me, 6, &ids(&[8, 9])), (watched(&[9], &[]), ids(&[8, 9])));
         assert_eq!(subscriptions.set(me, 5, &ids(&[7])), (watched(&[], &[]), ids(&[])));
-        assert_eq!(subscriptions.watchers_of(Some(UserId::new(8))).collect::<Vec<_>>(), [(me, 6)]);
+        assert_eq!(subscriptions.member_watchers(Some(UserId::new(8))).collect::<Vec<_>>(), [(me, 6)]);
         assert_eq!(subscriptions.remove(6), watched(&[], &[8, 9]));
         assert_eq!(subscriptions.set(me, 5, &[]), (watched(&[], &[7]), ids(&[])));
         assert_eq!(subscriptions.remove(5), watched(&[], &[]));

@@ -19,7 +19,7 @@ const MEMBERS_LISTED_MAX: u64 = 75_000;
 /// The guild without members, presences and voice states, as it was at `now`, when the view began. It is `large` if it
 /// has more members than `large_threshold`.
 #[must_use]
-pub fn snapshot_of<'a>(
+pub fn guild_snapshot<'a>(
     replica: &'a GuildReplica,
     view: &'a GuildView,
     large_threshold: u16,
@@ -80,7 +80,7 @@ fn viewer(structure: &GuildStructure, member: &Member) -> impl Fn(&Channel) -> b
 
 /// Members, presences and voice states that the session receives.
 #[must_use]
-pub fn people_of<'a>(replica: &'a GuildReplica, view: &'a GuildView) -> GuildPeople<'a> {
+pub fn guild_people<'a>(replica: &'a GuildReplica, view: &'a GuildView) -> GuildPeople<'a> {
     let own = view.member.user.id;
     // As the events do, this includes users in channels in view, and the user's own state.
     let viewed = viewed_voice_channels(replica, &view.member);

@@ -45,7 +45,7 @@ pub(crate) struct GuildPlaces {
 
 /// A frame around a body.
 #[must_use]
-pub fn frame_of(encoding: Encoding, name: EventName, body: &impl Serialize) -> DispatchFrame {
+pub fn dispatch_frame(encoding: Encoding, name: EventName, body: &impl Serialize) -> DispatchFrame {
     DispatchFrame::new(encoding, name.as_str(), body)
         .expect("event names are plain, and bodies are made of structs, strings and numbers")
 }
@@ -126,7 +126,7 @@ impl Dispatch {
         visibility: Option<ReplayVisibility>,
     ) -> Rc<Self> {
         let dispatch = Self::new(Some(name), Source::Local(visibility.map(Box::new)));
-        *dispatch.cell(encoding, Redaction::NONE).borrow_mut() = Some(Box::new(frame_of(encoding, name, body)));
+        *dispatch.cell(encoding, Redaction::NONE).borrow_mut() = Some(Box::new(dispatch_frame(encoding, name, body)));
         dispatch
     }
 

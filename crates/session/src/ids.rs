@@ -39,7 +39,7 @@ impl SessionIds {
 
 /// The partition a session id points to; none if it is not one of ours.
 #[must_use]
-pub fn partition_of(session_id: &str) -> Option<PartitionId> {
+pub fn session_partition(session_id: &str) -> Option<PartitionId> {
     if session_id.len() != 32 || !session_id.is_ascii() {
         return None;
     }
@@ -56,9 +56,9 @@ mod tests {
         let mut ids = SessionIds::new(PartitionId(513), [7; 32]);
         let made: HashSet<String> = (0..1000).map(|_| ids.next_id()).collect();
         assert_eq!(made.len(), 1000);
-        assert!(made.iter().all(|id| id.len() == 32 && partition_of(id) == Some(PartitionId(513))));
-        assert_eq!(partition_of("x"), None);
-        assert_eq!(partition_of("zzzz0000000000000000000000000000"), None);
-        assert_eq!(partition_of("é00000000000000000000000000000é"), None);
+        assert!(made.iter().all(|id| id.len() == 32 && session_partition(id) == Some(PartitionId(513))));
+        assert_eq!(session_partition("x"), None);
+        assert_eq!(session_partition("zzzz0000000000000000000000000000"), None);
+        assert_eq!(session_partition("é00000000000000000000000000000é"), None);
     }
 }

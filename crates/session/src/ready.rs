@@ -3,7 +3,7 @@
 //! Spec  docs/protocol.md §1.8–§1.10, §6.11, §8.7.
 
 use crate::{
-    dispatch::{Dispatch, GuildPlaces, frame_of},
+    dispatch::{Dispatch, GuildPlaces, dispatch_frame},
     session::{MemberRequest, Session},
 };
 use guildhall_codec::{DispatchFrame, Encoding};
@@ -16,7 +16,7 @@ use guildhall_model::{
     },
     to_gateway::ShardId,
 };
-use guildhall_relay::{ReplayVisibility, people_of, snapshot_of, view_places};
+use guildhall_relay::{ReplayVisibility, guild_people, guild_snapshot, view_places};
 use guildhall_stdx::Timestamp;
 use serde::Serialize;
 use std::{rc::Rc, sync::Arc};
@@ -79,12 +79,12 @@ pub fn user_ready(
     let supplemental = session.profile.capabilities.is_prioritized().then(|| {
         let ready = ready.clone();
         let make = move || {
-            ready.with_body(|body| frame_of(ready.encoding, EventName::ReadySupplemental, &body.supplemental()))
+            ready.with_body(|body| dispatch_frame(ready.encoding, EventName::ReadySupplemental, &body.supplemental()))
         };
         Dispatch::lazy(EventName::ReadySupplemental, make, None)
     });
     // No visibility rule: RESUME never replays READY of a user account.
-    let make = move || ready.with_body(|body| frame_of(ready.encoding, EventName::Ready, &body));
+    let make = move || ready.with_body(|body| dispatch_frame(ready.encoding, EventName::Ready, &body));
     let first = Dispatch::lazy(EventName::Ready, make, None);
     (first, supplemental)
 }
@@ -110,13 +110,13 @@ struct ReadyState {
 
 impl ReadyState {
     /// Passes the body to `then`; a return value could not borrow from locals.
-    fn with_body<'a>(&'a self, then: impl FnOnce(UserReady<'a, SnapshotOf<'a>>) -> DispatchFrame) -> DispatchFrame {
+    fn with_body<'a>(&'a self, then: impl FnOnce(UserReady<'a, SnapshotFn<'a>>) -> DispatchFrame) -> DispatchFrame {
         let complete = |(replica, view): (&'a GuildReplica, &'a GuildView)| ReadyGuild::Complete {
             id: GuildReplica::id(replica),
-            people: people_of(replica, view),
+            people: guild_people(replica, view),
             snapshot: Box::new(move || {
-                snapshot_of(replica, view, self.large_threshold, self.capabilities, true, self.hidden, self.now)
-            }) as SnapshotOf<'a>,
+                guild_snapshot(replica, view, self.large_threshold, self.capabilities, true, self.hidden, self.now)
+            }) as SnapshotFn<'a>,
         };
         let views = self.views.iter().map(|(replica, view)| complete((replica, view)));
         let missing = self.missing.iter().map(|id| ReadyGuild::Unavailable(*id));
@@ -142,7 +142,7 @@ impl ReadyState {
 }
 
 /// Renders the large part of one guild, only when READY reaches it.
-type SnapshotOf<'a> = Box<dyn Fn() -> GuildSnapshot<'a> + 'a>;
+type SnapshotFn<'a> = Box<dyn Fn() -> GuildSnapshot<'a> + 'a>;
 
 /// RESUMED. Its `d` is never null: several libraries fail on that.
 #[must_use]
@@ -168,9 +168,9 @@ pub fn guild_create(
         GuildPlaces { guild_id, find: Box::new(move || view_places(&replica, &view, is_user, hidden, now)) }
     };
     let make = move || {
-        let snapshot = snapshot_of(&replica, &view, large_threshold, capabilities, is_user, hidden, now);
-        let people = people_of(&replica, &view);
-        frame_of(encoding, EventName::GuildCreate, &GatewayGuildBody::event(capabilities, &snapshot, &people))
+        let snapshot = guild_snapshot(&replica, &view, large_threshold, capabilities, is_user, hidden, now);
+        let people = guild_people(&replica, &view);
+        dispatch_frame(encoding, EventName::GuildCreate, &GatewayGuildBody::event(capabilities, &snapshot, &people))
     };
     Dispatch::lazy(EventName::GuildCreate, make, Some(places))
 }

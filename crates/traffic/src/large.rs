@@ -1,6 +1,6 @@
 //! Large payloads for one session: a guild, a chunk of its members, the first rows of its member list.
 //!
-//! Invariants  built by the server's own functions: `snapshot_of` and `people_of`, `next_chunk`.
+//! Invariants  built by the server's own functions: `guild_snapshot` and `guild_people`, `next_chunk`.
 
 use crate::guild::GuildState;
 use guildhall_codec::Encoding;
@@ -8,7 +8,7 @@ use guildhall_guild_protocol::{
     FoundMembers, GuildReplica, GuildView, HiddenChannels, MemberEntry, MemberTable, MembersAnswer, Redaction,
 };
 use guildhall_model::{AccountKind, Capabilities, Intents, UserId, from_gateway::GatewayGuildBody};
-use guildhall_relay::{people_of, snapshot_of};
+use guildhall_relay::{guild_people, guild_snapshot};
 use guildhall_session::{MemberRequest, next_chunk};
 use guildhall_stdx::Rng;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(crate) fn guild_create(guild: &GuildState, rng: &mut Rng, encoding: Encoding
     let members = rng.chance(0.1).then(|| (table(guild), LARGE_THRESHOLD));
     let view =
         GuildView { member: own.clone(), member_count: guild.member_count(), members, version: rng.below(1 << 20) };
-    let snapshot = snapshot_of(
+    let snapshot = guild_snapshot(
         &replica,
         &view,
         LARGE_THRESHOLD,
@@ -39,7 +39,7 @@ pub(crate) fn guild_create(guild: &GuildState, rng: &mut Rng, encoding: Encoding
         HiddenChannels::Listed,
         guildhall_stdx::Timestamp(0),
     );
-    let people = people_of(&replica, &view);
+    let people = guild_people(&replica, &view);
     let mut body = Vec::new();
     encoding
         .encode(&GatewayGuildBody::event(Capabilities(0), &snapshot, &people), &mut body)

@@ -14,7 +14,7 @@ use guildhall_guild_protocol::{PartitionId, Published};
 use guildhall_model::{CloseCode, UserId, to_gateway::ShardId};
 use guildhall_node::Membership;
 use guildhall_partition::{SessionView, Whose};
-use guildhall_session::partition_of;
+use guildhall_session::session_partition;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeSet,
@@ -263,7 +263,7 @@ impl Gateway for ClusterGateway {
     }
 
     async fn session(&self, id: &str) -> Option<SessionInfo> {
-        let partition = partition_of(id)?;
+        let partition = session_partition(id)?;
         if self.is_own(partition.0) {
             return self.local.session(id).await;
         }
@@ -275,7 +275,7 @@ impl Gateway for ClusterGateway {
 
     async fn close(&self, whose: Whose, code: CloseCode) -> u64 {
         let elsewhere = match &whose {
-            Whose::Session(id) => match partition_of(id) {
+            Whose::Session(id) => match session_partition(id) {
                 Some(partition) if self.is_own(partition.0) => return self.local.close(whose, code).await,
                 Some(partition) => {
                     let whose = ClosedOnes::Session((**id).to_owned());

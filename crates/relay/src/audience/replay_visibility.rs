@@ -13,7 +13,7 @@
 
 use super::{AudienceIndex, UserSubscribers};
 use crate::{
-    passive::{channels_of, pins_of, rebuild_delta, snapshot},
+    passive::{channel_pins, mentioned_channels, rebuild_delta, snapshot},
     view::thread_list,
 };
 use guildhall_guild_protocol::{
@@ -392,7 +392,7 @@ impl AudienceIndex {
         of: Replayed<'_>,
         now: Timestamp,
     ) -> Option<Event> {
-        let view = self.view_of(user_id)?;
+        let view = self.user_view(user_id)?;
         let current = Current { audience: self, replica, view, user_id };
         match of {
             Replayed::Event(event) => match &event.payload {
@@ -455,13 +455,14 @@ impl Current<'_> {
         if delta.is_empty() {
             return None;
         }
-        let channels = channels_of(delta.channels.iter().map(|(id, _)| *id), &delta.voice, |id| self.holds(id));
+        let channels = mentioned_channels(delta.channels.iter().map(|(id, _)| *id), &delta.voice, |id| self.holds(id));
         Some(self.event(EventName::PassiveUpdateV2, channels, Payload::PassiveDelta(delta)))
     }
 
     fn snapshot(&self) -> Event {
         let snapshot = snapshot(self.replica, |id| self.holds(id), Some(self.user_id));
-        let channels = channels_of(snapshot.channels.iter().map(|(id, _)| *id), &snapshot.voice, |id| self.holds(id));
+        let channels =
+            mentioned_channels(snapshot.channels.iter().map(|(id, _)| *id), &snapshot.voice, |id| self.holds(id));
         self.event(EventName::PassiveUpdateV1, channels, Payload::PassiveSnapshot(snapshot))
     }
 
@@ -470,8 +471,8 @@ impl Current<'_> {
         if left.is_empty() {
             return None;
         }
-        let pins = pins_of(self.replica, left.iter().map(|(id, _)| *id));
-        let channels = channels_of(left.iter().map(|(id, _)| *id), &[], |id| self.holds(id));
+        let pins = channel_pins(self.replica, left.iter().map(|(id, _)| *id));
+        let channels = mentioned_channels(left.iter().map(|(id, _)| *id), &[], |id| self.holds(id));
         let unreads = Unreads { channels: left, pins };
         Some(self.event(EventName::ChannelUnreadUpdate, channels, Payload::Unread(unreads)))
     }

@@ -6,7 +6,7 @@ use guildhall_guild_protocol::{
 };
 use guildhall_model::{Capabilities, ChannelId, GuildId, MessageId, PassiveUpdate, UserId, VoiceState};
 use guildhall_relay::{
-    Deliver, LogId, Recipients, Subscriber, SubscriptionMask, UserSubscriptions, people_of, snapshot_of,
+    Deliver, LogId, Recipients, Subscriber, SubscriptionMask, UserSubscriptions, guild_people, guild_snapshot,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -110,7 +110,7 @@ impl Recipients for Post {
         view: Option<&GuildView>,
     ) -> Option<Subscriber> {
         let view = view?;
-        let snapshot = snapshot_of(
+        let snapshot = guild_snapshot(
             replica,
             view,
             250,
@@ -125,7 +125,7 @@ impl Recipients for Post {
             Some((ChannelId::new(number(&channel["id"])?), MessageId::new(number(&channel["last_message_id"])?)))
         });
         self.create.newest = newest.collect();
-        let people = people_of(replica, view);
+        let people = guild_people(replica, view);
         self.create.voice = people.voice_states.iter().map(|state| (state.user_id, (*state).clone())).collect();
         let listed =
             |user_id: &UserId| *user_id == people.own.user.id || people.others.iter().any(|m| m.user.id == *user_id);
