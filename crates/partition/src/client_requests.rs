@@ -136,7 +136,7 @@ impl Partition {
                 }
                 PendingRequest::DeletedEntities(request) => {
                     let user_id = session.user.id;
-                    let Some((entry, core)) = self.relay_of(key, guild_id) else { continue };
+                    let Some((entry, core)) = self.session_relay(key, guild_id) else { continue };
                     let (Some(replica), Some(audience)) = (entry.relay.replica(), entry.relay.audience()) else {
                         continue;
                     };
@@ -158,7 +158,7 @@ impl Partition {
     }
 
     /// The relay that serves a session in a guild.
-    pub(crate) fn relay_of(&mut self, key: SlotKey, guild_id: GuildId) -> Option<(&mut RelayEntry, &mut Core)> {
+    pub(crate) fn session_relay(&mut self, key: SlotKey, guild_id: GuildId) -> Option<(&mut RelayEntry, &mut Core)> {
         let index = self.core.sessions.get(key)?.guilds.get(guild_id)?.relay;
         Some((self.relays.get_mut(guild_id, index)?, &mut self.core))
     }
@@ -207,7 +207,7 @@ impl Partition {
         let Some(session) = self.core.sessions.get(key) else { return };
         let (user_id, mask) = (session.user.id, session.mask(guild_id));
         let Some(of_guild) = session.key_in(self.core.config.partition, guild_id) else { return };
-        let Some((entry, core)) = self.relay_of(key, guild_id) else { return };
+        let Some((entry, core)) = self.session_relay(key, guild_id) else { return };
         let mut fanout = Fanout::new(core, turn, (&mut entry.logs, &mut entry.newest, &mut entry.tally));
         entry.relay.set_mask(user_id, key.slot, mask, &mut fanout);
         let mut to_guild = entry.relay.watch_lists(user_id, key.slot, subscription.channels, &mut fanout);
@@ -225,7 +225,7 @@ impl Partition {
     /// Sends all open threads that the account can view. From now on the session receives their events.
     fn sync_threads(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, guild_id: GuildId) {
         let Some(user_id) = self.core.sessions.get(key).map(|session| session.user.id) else { return };
-        let Some((entry, core)) = self.relay_of(key, guild_id) else { return };
+        let Some((entry, core)) = self.session_relay(key, guild_id) else { return };
         let Some(event) = entry.relay.thread_list(user_id, turn.now.unix) else { return };
         core.push(turn, key.slot, &Dispatch::direct(&Arc::new(event)), Redaction::NONE);
     }
@@ -239,7 +239,7 @@ impl Partition {
         request: &GuildChannelsResync,
     ) {
         let Some(user_id) = self.core.sessions.get(key).map(|session| session.user.id) else { return };
-        let Some((entry, core)) = self.relay_of(key, guild_id) else { return };
+        let Some((entry, core)) = self.session_relay(key, guild_id) else { return };
         let (Some(replica), Some(audience)) = (entry.relay.replica(), entry.relay.audience()) else { return };
         let ids = request.obfuscated_channel_ids.iter().filter(|id| audience.may_view(user_id, **id, turn.now.unix));
         let channels: Vec<_> = ids.filter_map(|id| replica.structure.channels.get(id)).collect();
@@ -251,7 +251,7 @@ impl Partition {
     /// Op 34: reads the newest messages from the store; `handle_messages` sends them.
     fn fetch_last_messages(&mut self, now: Now, session: SlotKey, guild_id: GuildId, request: &RequestLastMessages) {
         let Some(user_id) = self.core.sessions.get(session).map(|session| session.user.id) else { return };
-        let Some((entry, core)) = self.relay_of(session, guild_id) else { return };
+        let Some((entry, core)) = self.session_relay(session, guild_id) else { return };
         let (Some(replica), Some(audience)) = (entry.relay.replica(), entry.relay.audience()) else { return };
         let viewable = request.channel_ids.iter().filter(|id| audience.may_view(user_id, **id, now.unix));
         let newest = |id: &ChannelId| Some((*id, *replica.last_message_ids.get(id)?));
@@ -279,7 +279,7 @@ impl Partition {
         messages: &[Arc<Message>],
     ) {
         let Some(user_id) = self.core.sessions.get(session).map(|session| session.user.id) else { return };
-        let Some((entry, core)) = self.relay_of(session, guild_id) else { return };
+        let Some((entry, core)) = self.session_relay(session, guild_id) else { return };
         let Some(audience) = entry.relay.audience() else { return };
         // Checked again: roles may have changed while the store was read.
         let viewable = messages.iter().filter(|message| audience.may_view(user_id, message.channel_id, turn.now.unix));

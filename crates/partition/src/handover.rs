@@ -110,7 +110,8 @@ impl Partition {
         for key in self.core.sessions.keys() {
             let Some(session) = self.core.sessions.get(key) else { continue };
             let hidden = self.core.config.hidden_channels;
-            let Some(kept) = snapshot_of(session, hidden, &mut over.dispatches, &mut places, &mut bytes, bytes_max)
+            let Some(kept) =
+                session_snapshot(session, hidden, &mut over.dispatches, &mut places, &mut bytes, bytes_max)
             else {
                 over.left_out_count += 1;
                 continue;
@@ -184,7 +185,7 @@ impl Partition {
     }
 }
 
-fn snapshot_of(
+fn session_snapshot(
     session: &Session,
     hidden: HiddenChannels,
     table: &mut Vec<DispatchSnapshot>,

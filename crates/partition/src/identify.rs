@@ -82,7 +82,7 @@ impl Partition {
                 self.core.refuse_resume(turn, key, ResumeRefused { fault, user_id: None });
             }
             (Ok(account), PendingAuth::Identify(identify)) => self.identify(turn, key, account, &identify),
-            (Ok(account), PendingAuth::Resume(resume)) => match self.core.other_partition_of(&resume.session_id) {
+            (Ok(account), PendingAuth::Resume(resume)) => match self.core.other_partition(&resume.session_id) {
                 Some(to) => return self.core.transfer(turn, key, to, account, resume),
                 None => self.resume(turn, key, (account.user.id, account.token, account.expires_at), &resume),
             },
@@ -412,7 +412,7 @@ fn guilds_of_shard(guilds: &[GuildId], shard: Option<ShardId>) -> Vec<GuildId> {
 
 impl Core {
     /// The partition that a session id names, if it is another one of this node.
-    fn other_partition_of(&self, session_id: &str) -> Option<PartitionId> {
+    fn other_partition(&self, session_id: &str) -> Option<PartitionId> {
         let (own, count) = (self.config.partition, self.config.partitions_count);
         let is_here = |to: &PartitionId| to.node() == own.node() && to.index() < usize::from(count);
         session_partition(session_id).filter(|to| *to != own && is_here(to))

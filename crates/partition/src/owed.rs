@@ -58,7 +58,7 @@ impl Partition {
     }
 
     fn append_voice(&mut self, now: Now, key: SlotKey, guild_id: GuildId, of: UserId) {
-        let Some((entry, core)) = self.relay_of(key, guild_id) else { return };
+        let Some((entry, core)) = self.session_relay(key, guild_id) else { return };
         let Some(reader) = core.sessions.get(key).map(|session| session.user.id) else { return };
         let (rule, state) = (AudienceRule::Members, Box::new(VoiceState::new(of)));
         let dropped = ReplayVisibility::Voice { guild_id, rule, always: None, state };
@@ -69,7 +69,7 @@ impl Partition {
 
     /// Sends all rows of member lists that the session watches.
     fn resend_lists(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, guild_id: GuildId) {
-        let Some((entry, core)) = self.relay_of(key, guild_id) else { return };
+        let Some((entry, core)) = self.session_relay(key, guild_id) else { return };
         let batching = core.flush_queue.set_batching(Batching::On);
         let mut fanout = Fanout::new(core, turn, (&mut entry.logs, &mut entry.newest, &mut entry.tally));
         let to_guild = entry.relay.resend_lists(key.slot, &mut fanout);

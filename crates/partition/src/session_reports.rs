@@ -97,7 +97,7 @@ impl Partition {
     /// Up to `limit` sessions that match, from a slot on.
     #[must_use]
     pub fn session_matches(&self, now: Now, which: &SessionMatch, from_slot: u32, limit: usize) -> SessionPage {
-        self.page_of(now, from_slot, limit, |session| {
+        self.filtered_page(now, from_slot, limit, |session| {
             let conn = session.conn.and_then(|conn| self.core.conns.get(conn));
             which.takes(session, conn)
         })

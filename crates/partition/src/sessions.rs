@@ -126,11 +126,11 @@ impl Partition {
     /// Up to `limit` sessions, from a slot on.
     #[must_use]
     pub fn session_page(&self, now: Now, from_slot: u32, limit: usize) -> SessionPage {
-        self.page_of(now, from_slot, limit, |_| true)
+        self.filtered_page(now, from_slot, limit, |_| true)
     }
 
     /// Up to `limit` sessions that are selected, from a slot on. It visits `PLACES_PER_PAGE_MAX` slots at most.
-    pub(crate) fn page_of(
+    pub(crate) fn filtered_page(
         &self,
         now: Now,
         from_slot: u32,
