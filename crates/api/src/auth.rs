@@ -66,7 +66,7 @@ fn reason_in(headers: &HeaderMap) -> Option<Arc<str>> {
 }
 
 /// The token of a request, with its scheme if it has one.
-pub(crate) fn token_of(headers: &HeaderMap) -> Result<&str, TokenFault> {
+pub(crate) fn request_token(headers: &HeaderMap) -> Result<&str, TokenFault> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     let token = values.next().ok_or(TokenFault::Missing)?;
     // Two tokens are none: it would be anybody's guess which one a proxy looked at.
@@ -92,7 +92,7 @@ mod tests {
             for value in values {
                 headers.append(header::AUTHORIZATION, HeaderValue::from_bytes(value).unwrap());
             }
-            assert_eq!(token_of(&headers), expected);
+            assert_eq!(request_token(&headers), expected);
         };
         check(&[b"Bot abc"], Ok("Bot abc"));
         check(&[b"  abc "], Ok("abc"));

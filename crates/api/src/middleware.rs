@@ -9,7 +9,7 @@
 //! Spec        docs/protocol.md §10, §10.1.
 
 use crate::{
-    auth::{Caller, token_of},
+    auth::{Caller, request_token},
     body::{LISTENER_DRAINS_BYTES, announced_bytes, detach_body, drain_slot, is_form_data},
     error::ApiError,
     limits::{self, Bucket, Checked, network},
@@ -122,7 +122,7 @@ async fn authenticate(api: &Api, now: Now, peer: IpAddr, headers: &HeaderMap) ->
         api.node.count_refused_token(TokenFault::RateLimited);
         return Err(ApiError::RateLimited { retry_after_ms: refusal.reset_after_ms, is_global: false });
     }
-    let result = match token_of(headers) {
+    let result = match request_token(headers) {
         Ok(token) => api.node.authenticate(token).await,
         Err(fault) => {
             api.node.count_refused_token(fault);

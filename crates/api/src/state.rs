@@ -153,7 +153,7 @@ impl Api {
     }
 
     /// The guild of a channel.
-    pub async fn guild_of(&self, channel_id: ChannelId) -> Result<GuildId, ApiError> {
+    pub async fn channel_guild(&self, channel_id: ChannelId) -> Result<GuildId, ApiError> {
         self.node.guild_of_channel(channel_id).await?.ok_or(ApiError::UNKNOWN_CHANNEL)
     }
 
@@ -164,7 +164,7 @@ impl Api {
         channel_id: ChannelId,
         request: R,
     ) -> Result<R::Reply, ApiError> {
-        let guild_id = self.guild_of(channel_id).await?;
+        let guild_id = self.channel_guild(channel_id).await?;
         let command = caller.with_reason(request);
         self.node.command(guild_id, Actor::User(caller.id), command).await.map_err(|refusal| match refusal {
             // The channel exists and is known to the caller, but they lack access.

@@ -219,7 +219,7 @@ impl Partitions {
 
     /// Relays of these guilds on every partition, each with its guild. Partitions that have ended are left out. The
     /// cost on a partition's thread grows with the number of guilds: callers bound it.
-    pub async fn relays_of(&self, guild_ids: Arc<[GuildId]>) -> Vec<(GuildId, report::Relay)> {
+    pub async fn guild_relays(&self, guild_ids: Arc<[GuildId]>) -> Vec<(GuildId, report::Relay)> {
         let look = |partition: u16| {
             let guild_ids = guild_ids.clone();
             self.look(PartitionId(partition), move |_, partition| {

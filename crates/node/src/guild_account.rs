@@ -142,7 +142,7 @@ impl LoadedGuilds<'_> {
     }
 
     /// One guild, if it is loaded.
-    pub(crate) fn account_of(&self, guild_id: GuildId) -> Option<GuildAccount> {
+    pub(crate) fn guild_account(&self, guild_id: GuildId) -> Option<GuildAccount> {
         let guild = self.totals(guild_id)?;
         let tally = &self.hosts.get(&guild_id)?.tally;
         let mut channels = tally.channels.clone();

@@ -286,7 +286,7 @@ impl GuildHost {
     }
 
     /// Whether relays of a node are subscribed, or have inputs that wait.
-    pub(crate) fn has_relays_of(&self, node: u8) -> bool {
+    pub(crate) fn has_node_relays(&self, node: u8) -> bool {
         let is_subscribed = self.streams.subscribed().iter().any(|(relay, _)| relay.partition.node() == node);
         is_subscribed || self.waiting.iter().any(|input| is_of_node(input, node))
     }

@@ -90,7 +90,7 @@ pub struct Key {
 impl Key {
     /// Whether it may manage tokens of this account.
     #[must_use]
-    pub fn may_manage_tokens_of(&self, user_id: UserId) -> bool {
+    pub fn may_manage_user_tokens(&self, user_id: UserId) -> bool {
         self.may(Scope::Tokens)
             && self.accounts.as_ref().is_none_or(|accounts| accounts.binary_search(&user_id).is_ok())
     }

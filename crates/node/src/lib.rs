@@ -799,7 +799,7 @@ impl Node {
     ///
     /// # Errors
     /// When the store cannot be written.
-    pub async fn revoke_tokens_of(&self, user_id: UserId) -> Result<u64, guildhall_store::StoreError> {
+    pub async fn revoke_user_tokens(&self, user_id: UserId) -> Result<u64, guildhall_store::StoreError> {
         let now = self.inner.clock.now().unix;
         let count = self.inner.tokens.revoke_all(user_id, now).await?;
         self.tell_revoked(cluster::Revocation::TokensOf(user_id, now)).await;
@@ -904,7 +904,7 @@ impl Node {
 
     /// One guild by message type and channel. None if it is not loaded, or its worker answers too many such requests.
     pub async fn guild_account(&self, guild_id: GuildId) -> Option<GuildAccount> {
-        self.mailbox(guild_id).look(move |guilds| guilds.account_of(guild_id)).await.ok()?
+        self.mailbox(guild_id).look(move |guilds| guilds.guild_account(guild_id)).await.ok()?
     }
 
     /// Makes the workers read the clock: for clocks that jump, as in tests.

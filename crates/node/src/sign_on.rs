@@ -125,7 +125,7 @@ impl SignOn {
     }
 
     /// The id of a subject's account. None: no account was made for it.
-    pub(crate) async fn account_of(&self, subject: &Subject) -> Result<Option<UserId>, StoreError> {
+    pub(crate) async fn subject_account(&self, subject: &Subject) -> Result<Option<UserId>, StoreError> {
         let key = match subject {
             Subject::Id(user_id) => return Ok(Some(*user_id)),
             Subject::Named(key) => *key,
@@ -158,7 +158,7 @@ impl Node {
         let inner = &self.inner;
         let (sign_on, now) = (&inner.sign_on, inner.clock.now());
         let mut making = sign_on.making.lock().await;
-        let known = sign_on.account_of(&newcomer.subject).await.map_err(AuthError::Unavailable)?;
+        let known = sign_on.subject_account(&newcomer.subject).await.map_err(AuthError::Unavailable)?;
         if let Some(user_id) = known {
             if !may_have(now, user_id) {
                 return Err(TokenFault::Subject.into());

@@ -181,7 +181,7 @@ impl Tokens {
 
     async fn check_user_token(&self, token: &str, now: Timestamp) -> Result<Verified, AuthError> {
         let Signed { subject, made_at, exp, newcomer } = self.signed(token, now)?;
-        let user_id = self.sign_on.account_of(&subject).await.map_err(AuthError::Unavailable)?;
+        let user_id = self.sign_on.subject_account(&subject).await.map_err(AuthError::Unavailable)?;
         let floor = match user_id {
             Some(user_id) => self.floor(user_id).await?,
             None => Timestamp(i64::MIN),
@@ -336,7 +336,7 @@ impl Tokens {
 
     async fn revoke_user_token(&self, token: &str, now: Timestamp) -> Result<Option<(UserId, u64)>, StoreError> {
         let Ok(Signed { subject, exp, .. }) = self.signed(token, now) else { return Ok(None) };
-        let Some(user_id) = self.sign_on.account_of(&subject).await? else { return Ok(None) };
+        let Some(user_id) = self.sign_on.subject_account(&subject).await? else { return Ok(None) };
         let hash = TokenHash::of(token);
         let was_revoked = self.store.record(REVOKED, &hash.0).await?.is_some();
         let done = self.store.put_record(REVOKED, &hash.0, &exp.to_be_bytes()).await;

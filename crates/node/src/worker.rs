@@ -149,7 +149,7 @@ impl Worker {
     /// Another node has left, or lost messages: guilds forget its relays. Costs a step per loaded guild.
     fn forget_relays(&self, guilds: &mut Guilds, node: u8, kind: Kind, timer: &mut LoopTimer<'_>) {
         let with_relays: Vec<GuildId> =
-            guilds.hosts.iter().filter(|(_, host)| host.has_relays_of(node)).map(|(id, _)| *id).collect();
+            guilds.hosts.iter().filter(|(_, host)| host.has_node_relays(node)).map(|(id, _)| *id).collect();
         for guild_id in with_relays {
             self.with_host(guilds, guild_id, false, (kind, timer), |host, cx| host.forget_relays(cx, node));
         }

@@ -10,7 +10,7 @@
 
 use super::{V1, audit::KeySlot, error::V1Error, extract::Path};
 use crate::{
-    auth::token_of,
+    auth::request_token,
     limits::{Rule, network},
     peer::Peer,
     permit::ReadPermit,
@@ -100,7 +100,7 @@ impl<S: Needs> FromRequestParts<Arc<V1>> for Caller<S> {
         let peer = network(parts.extensions.get::<Peer>().map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), |peer| peer.0));
         let wrong_rule = Rule { limit: v1.limits.wrong_keys_per_min, period_ms: 60_000 };
         let wrong_keys = || v1.wrong_keys.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = token_of(&parts.headers).map(|text| text.strip_prefix("Bearer ").unwrap_or(text).trim());
+        let text = request_token(&parts.headers).map(|text| text.strip_prefix("Bearer ").unwrap_or(text).trim());
         let granted = parts.extensions.get::<Granted>().filter(|Granted(_, life)| !life.is_over());
         let key = match (granted, text) {
             (Some(Granted(key, life)), _) => Ok((key.clone(), life.clone())),
@@ -161,7 +161,7 @@ impl Caller<Tokens> {
 
     /// Refuses accounts that a key with accounts does not name.
     pub fn need_account(&self, v1: &V1, user_id: UserId) -> Result<(), V1Error> {
-        if self.key.may_manage_tokens_of(user_id) { Ok(()) } else { Err(self.not_named(v1, user_id)) }
+        if self.key.may_manage_user_tokens(user_id) { Ok(()) } else { Err(self.not_named(v1, user_id)) }
     }
 
     fn not_named(&self, v1: &V1, account: impl Display) -> V1Error {

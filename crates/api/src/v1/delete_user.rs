@@ -99,7 +99,7 @@ impl Deletion {
     async fn lock_out(&mut self, v1: &V1) -> Result<(), Stopped> {
         let user_id = self.user_id;
         let Some(before) = v1.node.user(user_id).await? else { return Ok(()) };
-        tokens::revoke_all_of(v1, user_id).await?;
+        tokens::revoke_user_tokens(v1, user_id).await?;
         for guild_id in v1.node.guilds_of_user(user_id).await? {
             self.give_away(v1, guild_id).await?;
             let left = v1.node.command(guild_id, Actor::System, request::RemoveMember(user_id)).await;

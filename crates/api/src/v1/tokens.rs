@@ -145,8 +145,8 @@ pub(super) async fn mint(
 }
 
 /// Revokes all tokens of an account, and closes its sessions with 4004
-pub(super) async fn revoke_all_of(v1: &V1, user_id: UserId) -> Result<RevokedBody, V1Error> {
-    let revoked = v1.in_time(v1.node.revoke_tokens_of(user_id)).await??;
+pub(super) async fn revoke_user_tokens(v1: &V1, user_id: UserId) -> Result<RevokedBody, V1Error> {
+    let revoked = v1.in_time(v1.node.revoke_user_tokens(user_id)).await??;
     Ok(RevokedBody { revoked, closed: close(v1, Whose::User(user_id)).await? })
 }
 
@@ -166,7 +166,7 @@ pub(super) async fn revoke_all(
 ) -> Result<Json<RevokedBody>, V1Error> {
     let user_id = caller.account_in(&v1, &path)?;
     account(&v1, user_id).await?;
-    Ok(Json(revoke_all_of(&v1, user_id).await?))
+    Ok(Json(revoke_user_tokens(&v1, user_id).await?))
 }
 
 /// Revokes one bot token by its id

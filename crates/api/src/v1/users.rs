@@ -251,7 +251,7 @@ async fn begin_deletion(v1: &V1, deletion: Deletion) -> Result<Response, V1Error
     // One job for an account, and nobody puts the account in between.
     let _changing = v1.changing_user(user_id).lock().await;
     let job = v1.jobs.add(v1, deletion).await?;
-    tokens::revoke_all_of(v1, user_id).await?;
+    tokens::revoke_user_tokens(v1, user_id).await?;
     Ok((StatusCode::ACCEPTED, Json(job)).into_response())
 }
 
@@ -262,7 +262,7 @@ async fn delete_only(v1: &V1, user_id: UserId, before: &User) -> Result<Response
         return Err(V1Error::not_found("user"));
     }
     need_no_guild(v1, user_id, "").await?;
-    tokens::revoke_all_of(v1, user_id).await?;
+    tokens::revoke_user_tokens(v1, user_id).await?;
     request_in_guilds(v1, user_id, request::RemoveMember(user_id)).await?;
     let gone = User { bot: before.bot, ..User::new(user_id, &deleted_name(user_id)) };
     v1.in_time(v1.node.put_user(Arc::new(gone))).await??;

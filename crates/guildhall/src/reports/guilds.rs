@@ -9,14 +9,14 @@ impl Reports {
     pub(super) async fn guilds_report(&self, limit: usize) -> GuildsReport {
         let GuildAccounts { loaded, guilds } = self.metrics.node.guild_accounts(limit).await;
         let id = |guild: &Guild| guild.id.parse().ok().map(GuildId::new);
-        let relays = self.metrics.partitions.relays_of(guilds.iter().filter_map(id).collect()).await;
+        let relays = self.metrics.partitions.guild_relays(guilds.iter().filter_map(id).collect()).await;
         let relays = relays.into_iter().map(|(guild_id, relay)| (guild_id.to_string(), relay));
         GuildsReport::of_guilds(self.at_ms(), loaded, guilds, relays)
     }
 
     pub(super) async fn guild_report(&self, guild_id: GuildId) -> Option<GuildReport> {
         let GuildAccount { guild, types, channels } = self.metrics.node.guild_account(guild_id).await?;
-        let relays = self.metrics.partitions.relays_of([guild_id].into()).await;
+        let relays = self.metrics.partitions.guild_relays([guild_id].into()).await;
         let relays = relays.into_iter().map(|(_, relay)| relay).collect();
         Some(GuildReport::of_guild(self.at_ms(), guild, types, relays, channels))
     }

@@ -347,9 +347,9 @@ async fn relays_of_a_node_that_left_get_nothing_and_others_go_on() {
     };
     let (near, before) = (RelayId::first(PartitionId(0)), count_of(&bench, far));
     assert_eq!(before, 1, "its snapshot");
-    assert!(bench.host.has_relays_of(3) && !bench.host.has_relays_of(4));
+    assert!(bench.host.has_node_relays(3) && !bench.host.has_node_relays(4));
     bench.with(|host, cx| host.forget_relays(cx, 3));
-    assert!(!bench.host.has_relays_of(3));
+    assert!(!bench.host.has_node_relays(3));
     let near_before = count_of(&bench, near);
     let said = bench.request(say(channel_id));
     bench.answer(said).unwrap();
