@@ -17,7 +17,7 @@ use crate::{
 
 /// What pieces cost, per format.
 #[derive(Debug)]
-pub struct PricesOf {
+pub struct FormatPrices {
     pub zstd: ZstdPrices,
     pub deflate: DeflatePrices,
 }
@@ -29,7 +29,7 @@ pub(crate) trait Format {
     /// Limits and costs of the format for the search.
     const FAST: SearchLimits;
     fn window(decoder: &Self::Decoder) -> u32;
-    fn prices(prices: &PricesOf) -> Prices<'_>;
+    fn prices(prices: &FormatPrices) -> Prices<'_>;
     /// `with_dictionary`: for streams with this one of the body's dictionaries.
     fn groups(entry_parses: &mut EntryParses, with_dictionary: Option<usize>) -> ParseSet<'_, Self::EncodedParse>;
     fn prepare(parsed: &NewParse<'_>, tables: &Tables) -> Self::EncodedParse;
@@ -81,7 +81,7 @@ impl Format for Zstd {
         zstd::WINDOW_BYTES
     }
 
-    fn prices(prices: &PricesOf) -> Prices<'_> {
+    fn prices(prices: &FormatPrices) -> Prices<'_> {
         Prices::Zstd(&prices.zstd)
     }
 
@@ -154,7 +154,7 @@ impl Format for Deflate {
         decoder.window()
     }
 
-    fn prices(prices: &PricesOf) -> Prices<'_> {
+    fn prices(prices: &FormatPrices) -> Prices<'_> {
         Prices::Deflate(&prices.deflate)
     }
 

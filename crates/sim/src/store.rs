@@ -60,12 +60,12 @@ impl Store {
         now(self.0.load_guild(guild_id))
     }
 
-    pub fn guilds_of(&self, user_id: UserId) -> Result<Vec<GuildId>, Fault> {
+    pub fn user_guilds(&self, user_id: UserId) -> Result<Vec<GuildId>, Fault> {
         now(self.0.guilds_of_user(user_id, MANY))
     }
 
     /// As a node lists them.
-    pub fn directs_of(&self, user_id: UserId) -> Result<Vec<Direct>, Fault> {
+    pub fn user_directs(&self, user_id: UserId) -> Result<Vec<Direct>, Fault> {
         let mut directs = now(self.0.directs_of_user(user_id, MANY))?;
         directs.retain(|direct| direct.is_open_for(user_id));
         Ok(directs)

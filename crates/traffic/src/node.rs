@@ -69,12 +69,12 @@ impl Node {
     }
 
     /// Members of a guild.
-    pub fn users_of(&self, guild: u32) -> Vec<Arc<User>> {
+    pub fn guild_users(&self, guild: u32) -> Vec<Arc<User>> {
         self.population.members(guild).iter().map(|account| self.users[*account as usize].clone()).collect()
     }
 
     /// The account of a user; none if the user is not online.
-    pub fn number_of(&self, user_id: UserId) -> Option<u32> {
+    pub fn account_number(&self, user_id: UserId) -> Option<u32> {
         self.numbers_by_user.get(&user_id).copied()
     }
 

@@ -49,7 +49,7 @@ pub struct Population {
     bots: u32,
     guilds: Vec<Members>,
     /// Guilds of each account.
-    guilds_of: Vec<u32>,
+    guilds_count_by_account: Vec<u32>,
     directs: Vec<Vec<u32>>,
 }
 
@@ -66,7 +66,7 @@ impl Population {
             accounts,
             bots,
             guilds: Vec::with_capacity(guilds_count),
-            guilds_of: vec![0; accounts as usize],
+            guilds_count_by_account: vec![0; accounts as usize],
             directs: Vec::new(),
         };
         population.fill_guilds(&mut rng, guilds_count);
@@ -104,7 +104,7 @@ impl Population {
                     accounts.push(account);
                 }
             }
-            accounts.iter().for_each(|account| self.guilds_of[*account as usize] += 1);
+            accounts.iter().for_each(|account| self.guilds_count_by_account[*account as usize] += 1);
             self.guilds.push(Members { accounts, bots: Vec::new() });
         }
     }
@@ -253,7 +253,7 @@ impl Population {
     }
 
     fn looks_at(&self, event: &Event, account: u32) -> bool {
-        let guilds = u64::from(self.guilds_of[account as usize]).max(1);
+        let guilds = u64::from(self.guilds_count_by_account[account as usize]).max(1);
         let glance = (event.at_ms / GLANCE_MS + 1).rotate_left(40);
         mixed(self.session_seed(account) ^ event.guild ^ glance) % guilds < LOOKED_AT
     }

@@ -241,7 +241,7 @@ impl Traffic {
         if let Some(built) = node.built.get(&number) {
             return *built;
         }
-        let users = node.users_of(number);
+        let users = node.guild_users(number);
         let size = Size { members: users.len(), text_channels: 2 + (users.len().ilog2() as usize).min(10) };
         guilds.push(GuildState::new(rng, number.into(), size, From::All(&users), now));
         node.numbers.push(number);
@@ -615,7 +615,7 @@ impl Traffic {
             name: name.as_str(),
             guild: guild.map_or(0, |guild| self.guilds[guild].id().get()),
             guild_number: number,
-            author: node.zip(place.user).and_then(|(node, user)| node.number_of(user)),
+            author: node.zip(place.user).and_then(|(node, user)| node.account_number(user)),
             has_content: false,
             is_redacted: false,
             channel: place.channel.map(|id| id.get()),

@@ -39,7 +39,7 @@ pub struct BackupArgs {
     #[arg(value_name = "DIR")]
     to: PathBuf,
     #[command(flatten)]
-    of: Of,
+    node: NodeArgs,
 }
 
 /// Arguments of `restore`.
@@ -49,12 +49,12 @@ pub struct RestoreArgs {
     #[arg(value_name = "DIR")]
     from: PathBuf,
     #[command(flatten)]
-    of: Of,
+    node: NodeArgs,
 }
 
 /// The node whose data is saved or restored.
 #[derive(Args, Debug)]
-struct Of {
+struct NodeArgs {
     /// Data directory of the node [default: data/node]
     #[arg(long, value_name = "DIR")]
     data: Option<String>,
@@ -62,7 +62,7 @@ struct Of {
     common: Common,
 }
 
-impl Of {
+impl NodeArgs {
     fn config(self, environment: Vec<(String, String)>) -> Result<Config, Failure> {
         let flags = flags([("--data", "store.dir", self.data)]);
         Ok(load_config(&self.common.sources(environment, flags, true)?)?.config)
@@ -70,7 +70,7 @@ impl Of {
 }
 
 pub(super) async fn backup(args: BackupArgs, environment: Vec<(String, String)>) -> Result<(), Failure> {
-    let Config { store, uploads, .. } = args.of.config(environment)?;
+    let Config { store, uploads, .. } = args.node.config(environment)?;
     let Some(database_dir) = store.sqlite_dir() else {
         let files = match &uploads.url {
             None => format!("then copy {}/files", store.dir.display()),
@@ -93,7 +93,7 @@ pub(super) async fn backup(args: BackupArgs, environment: Vec<(String, String)>)
 }
 
 pub(super) fn restore(args: RestoreArgs, environment: Vec<(String, String)>) -> Result<(), Failure> {
-    let Config { store, uploads, .. } = args.of.config(environment)?;
+    let Config { store, uploads, .. } = args.node.config(environment)?;
     match store.sqlite_dir() {
         Some(dir) if dir == store.dir => {}
         Some(_) => {

@@ -167,7 +167,7 @@ fn extra_bits(index: usize) -> u32 {
 
 /// How a symbol is put.
 #[derive(Clone, Copy, Default)]
-struct CodeOf {
+struct SymbolCode {
     code: u16,
     bits: u8,
     /// With its extra bits.
@@ -175,7 +175,7 @@ struct CodeOf {
 }
 
 /// The codes of both alphabets, by symbol.
-pub struct Codes([CodeOf; INDICES]);
+pub struct Codes([SymbolCode; INDICES]);
 
 impl Codes {
     /// The fixed codes, prebuilt, because short messages use them.
@@ -187,20 +187,20 @@ impl Codes {
 
     /// Of a code for literals and lengths, and one for distances.
     pub fn new(literals: &LiteralCode, distances: &DistanceCode) -> Self {
-        let mut all = [CodeOf::default(); INDICES];
+        let mut all = [SymbolCode::default(); INDICES];
         for (index, of) in all[..ALL].iter_mut().enumerate() {
             let (code, bits) = match index.checked_sub(DISTANCES_FROM) {
                 Some(distance) => distances.of(distance as u16),
                 None => literals.of(index as u16),
             };
-            *of = CodeOf { code: code as u16, bits: bits as u8, all_bits: (bits + extra_bits(index)) as u8 };
+            *of = SymbolCode { code: code as u16, bits: bits as u8, all_bits: (bits + extra_bits(index)) as u8 };
         }
         Self(all)
     }
 
     #[inline]
     fn coded(&self, symbol: Symbol) -> (u64, u32) {
-        let CodeOf { code, bits, all_bits } = self.0[symbol.index()];
+        let SymbolCode { code, bits, all_bits } = self.0[symbol.index()];
         (u64::from(code) | u64::from(symbol.0 >> INDEX_BITS) << bits, all_bits.into())
     }
 }

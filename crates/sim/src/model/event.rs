@@ -117,7 +117,7 @@ pub fn is_half_a_move(event: &guildhall_guild_protocol::Event, next: Option<&gui
 
 impl Event {
     /// The member whose presence it shows.
-    pub fn presence_of(&self) -> Option<u64> {
+    pub fn presence_user(&self) -> Option<u64> {
         match &self.payload {
             Payload::Presence { user_id, .. } => Some(user_id.get()),
             _ => None,

@@ -256,7 +256,7 @@ pub fn guild_create_text(
         Some(format!("{id}:{}:{}:{last}:{}", channel.kind, channel.parent.unwrap_or(0), list(overwrites)))
     });
     let roles = state.roles.iter().map(|(id, permissions)| format!("{id}:{permissions}"));
-    let threads = state.threads_of(reader.user, !reader.is_bot, None, now_unix_ms);
+    let threads = state.user_threads(reader.user, !reader.is_bot, None, now_unix_ms);
     let threads = threads.into_iter().map(|id| state.thread_text(id, reader.user));
     format!(
         "id={} name={:?} owner={} count={} large={} roles={} channels={} threads={} members={} presences={} voice={}",

@@ -69,7 +69,7 @@ impl State {
     }
 
     /// Open threads that a member sees: all of these channels or of the guild, or only those that they joined.
-    pub fn threads_of(&self, user: u64, joined_only: bool, of: Option<&[u64]>, now_unix_ms: i64) -> Vec<u64> {
+    pub fn user_threads(&self, user: u64, joined_only: bool, of: Option<&[u64]>, now_unix_ms: i64) -> Vec<u64> {
         let is_told = |(id, thread): &(&u64, &ThreadModel)| {
             thread.is_open()
                 && (!joined_only || thread.members.contains(&user))
@@ -86,7 +86,7 @@ impl State {
         let viewed = self.channels.keys().filter(is_told).copied();
         let others = self.voice.iter().filter(|(who, _)| **who != user && self.shows_in_voice(user, **who));
         let voice = others.map(|(_, (channel, _))| *channel);
-        voice.chain(self.threads_of(user, joined_only, None, now_unix_ms)).chain(viewed).collect()
+        voice.chain(self.user_threads(user, joined_only, None, now_unix_ms)).chain(viewed).collect()
     }
 
     /// Whether a member views a channel or thread.
@@ -143,7 +143,7 @@ pub struct ThreadList {
 
 impl ThreadList {
     pub fn new(state: &State, user: u64, joined_only: bool, channels: Option<Rc<[u64]>>, now_unix_ms: i64) -> Self {
-        let threads = state.threads_of(user, joined_only, channels.as_deref(), now_unix_ms);
+        let threads = state.user_threads(user, joined_only, channels.as_deref(), now_unix_ms);
         let text = state.thread_list_text(user, channels.as_deref(), &threads).into();
         Self { text, joined_only, channels, threads }
     }

@@ -78,7 +78,7 @@ impl Session {
                 chunk.into_iter().for_each(|chunk| self.chunks.push_front(chunk));
                 Ok(What::Refusal)
             }
-            Some(chunk) => Ok(What::OfGuild(chunk)),
+            Some(chunk) => Ok(What::GuildNotice(chunk)),
             None => {
                 let text = entry.map(|entry| {
                     let frame = entry.dispatch.frame(self.encoding, entry.redaction);

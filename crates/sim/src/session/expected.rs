@@ -30,7 +30,7 @@ pub enum What {
     /// Made for this session.
     Own(Rc<str>),
     /// Made for this session, about the guild: only for members.
-    OfGuild(Rc<str>),
+    GuildNotice(Rc<str>),
     /// The guild, with its threads and the channels of its voice states.
     Guild(Rc<str>, Rc<[u64]>),
     /// READY or READY_SUPPLEMENTAL, before its guilds are known.
@@ -70,7 +70,7 @@ impl What {
     pub fn is_of_guild(&self) -> bool {
         match self {
             Self::Event(..) | Self::Made(..) | Self::List(..) | Self::Threads(_) => true,
-            Self::OfGuild(_) | Self::Guild(..) | Self::Channel(_) => true,
+            Self::GuildNotice(_) | Self::Guild(..) | Self::Channel(_) => true,
             Self::Direct(_) | Self::Own(_) | Self::Ready | Self::Refusal => false,
         }
     }
@@ -84,7 +84,7 @@ impl What {
             Self::Made(text, _)
             | Self::List(text, _)
             | Self::Own(text)
-            | Self::OfGuild(text)
+            | Self::GuildNotice(text)
             | Self::Guild(text, _) => text.clone(),
             Self::Ready => "READY, which was not due".into(),
             Self::Refusal => "RATE_LIMITED".into(),

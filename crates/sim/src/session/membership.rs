@@ -80,7 +80,8 @@ impl Session {
             true => self.intents & GUILDS != 0,
             // Of those that it joined, if it did not ask for all.
             false => {
-                self.subscription.threads || !state.threads_of(self.user, true, Some(channels), now_unix_ms).is_empty()
+                self.subscription.threads
+                    || !state.user_threads(self.user, true, Some(channels), now_unix_ms).is_empty()
             }
         };
         if is_told {

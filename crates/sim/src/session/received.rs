@@ -54,7 +54,7 @@ impl Session {
             return false;
         }
         let shown = |expected: &Expected| match &expected.what {
-            What::Event(event, _) => event.presence_of(),
+            What::Event(event, _) => event.presence_user(),
             _ => None,
         };
         let Some(user) = self.at(seq).and_then(shown) else { return false };

@@ -49,7 +49,7 @@ impl Session {
                     state.members.contains_key(&user) && channels.iter().all(|c| state.viewers(*c).contains(&user))
                 }
                 What::List(_, Some(list)) => state.members.contains_key(&user) && may_look_at(state, user, list),
-                What::List(_, None) | What::OfGuild(_) | What::Guild(..) => state.members.contains_key(&user),
+                What::List(_, None) | What::GuildNotice(_) | What::Guild(..) => state.members.contains_key(&user),
                 What::Own(_) | What::Direct(_) | What::Ready | What::Refusal => true,
             });
             if let What::Own(_) | What::Direct(_) | What::Ready | What::Refusal = expected.what {

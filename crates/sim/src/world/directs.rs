@@ -233,7 +233,7 @@ impl World {
     fn read_directs(&self, user_id: UserId) -> Result<(Vec<Direct>, Rc<ListedDirects>), Fault> {
         let durable = self.directs.held.values().filter_map(|held| held.durable.as_deref());
         let listed = ListedDirects::of(user_id.get(), durable);
-        Ok((self.store.directs_of(user_id)?, Rc::new(listed)))
+        Ok((self.store.user_directs(user_id)?, Rc::new(listed)))
     }
 
     pub(super) fn directs_read_at(&mut self, side: usize, session: SlotKey, read: DirectsRead) -> Result<(), Fault> {

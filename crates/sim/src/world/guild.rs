@@ -242,7 +242,7 @@ impl World {
         let found = self.accounts.iter().find(|user| user.id == user_id).cloned();
         let Some(user) = found else { return Ok(Err(AuthFailure::Invalid)) };
         let guilds = if matches!(token_check.purpose, AuthPurpose::Identify { .. }) {
-            self.store.guilds_of(user_id)?
+            self.store.user_guilds(user_id)?
         } else {
             Vec::new()
         };
