@@ -20,7 +20,8 @@ DIR is a new directory for each backup. It holds a consistent copy of the
 database, the files of messages, and last a manifest with sizes and hashes:
 a directory without manifest.ndjson is no backup. It contains every message,
 webhook tokens and the secret that signs user tokens: keep it as safe as the
-node. Files in a bucket (uploads.url) are not in it. See docs/operations/recipes.md, \"Backup and restore\".";
+node. Files in a bucket (uploads.url) are not in it.
+See docs/operations/recipes.md, \"Backup and restore\".";
 
 pub(super) const RESTORE_HELP: &str = "\
 Examples:

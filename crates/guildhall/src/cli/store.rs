@@ -28,9 +28,10 @@ the rows of both databases are counted at the end. The source stays as it is,
 but for its schema, which is brought up to date.
 
 Files and pictures are not in the database, and are not copied: keep store.dir,
-or the bucket of uploads.url. Tokens, keys and secrets are copied. Then set store.url, and start the node. A password belongs
-into PGPASSWORD or ~/.pgpass, because other users can see a command line. See
-docs/operations/recipes.md, \"PostgreSQL\".";
+or the bucket of uploads.url. Tokens, keys and secrets are copied. Then set
+store.url, and start the node. A password belongs into PGPASSWORD or ~/.pgpass,
+because other users can see a command line. See docs/operations/recipes.md,
+\"PostgreSQL\".";
 
 /// Between two lines about the progress.
 const TOLD_EVERY: Duration = Duration::from_secs(2);
