@@ -85,7 +85,6 @@ fn sabotage_is_caught() {
         InjectedFault::Hasty,
         InjectedFault::StaleUnits,
         InjectedFault::NoFencing,
-        InjectedFault::NoResync,
         InjectedFault::NoCompareAndSet,
         InjectedFault::NoResetElsewhere,
         InjectedFault::LocalLeak,

@@ -568,11 +568,8 @@ impl Process {
             }
             let Some(relay) = self.relays.get_mut(&(guild_id, message.relay)) else { continue };
             match relay.handle(now, message) {
-                Ok((learned, mut to_guild)) => {
+                Ok((learned, to_guild)) => {
                     let relay = relay.id;
-                    if core.sabotage == InjectedFault::NoResync {
-                        to_guild.retain(|message| !matches!(message, ToGuild::Resync { .. }));
-                    }
                     core.learned((self.number, from), (guild_id, relay), &learned);
                     to_guild.into_iter().for_each(|message| self.push_relay(core, guild_id, message));
                 }

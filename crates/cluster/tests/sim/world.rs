@@ -48,8 +48,6 @@ pub enum InjectedFault {
     StaleUnits,
     /// Nodes serve without a lease.
     NoFencing,
-    /// Relays go on after a gap.
-    NoResync,
     /// The lease store takes every write of an owner, whatever it has since.
     NoCompareAndSet,
     /// Relays are not reset where a node finds another owner than before, in `Resets::UnlessAt`.

@@ -91,7 +91,7 @@ fn s5_requests_that_are_reset_and_retried_publish_once() {
     let repeated = repeated.into_inner();
     assert!(repeated > 0 && repeated < REQUESTS, "{repeated} of {REQUESTS} were handed over before the reset");
     for audience in [json!({"guild": GUILD}), json!({"users": [BOB]})] {
-        backend.publish(json!({"t": "END", "d": 0, "audience": audience}));
+        published(&mut backend, &json!({"t": "END", "d": 0, "audience": audience}));
     }
     let (mut seen, mut ends) = (HashMap::<u64, u32>::new(), 0);
     while ends < 2 {

@@ -96,14 +96,14 @@ fn pump(shared: &Shared, has_messages: &AtomicBool, mut from: &TcpStream, mut to
         if is_sent && bytes.windows(SUBJECT.len()).any(|part| part == SUBJECT) {
             has_messages.store(true, Relaxed);
         }
-        if to.write_all(bytes).is_err() {
-            return;
-        }
         if has_messages.load(Relaxed) {
+            pause(shared, count);
             if !is_sent {
                 shared.passed.fetch_add(count as u64, Relaxed);
             }
-            pause(shared, count);
+        }
+        if to.write_all(bytes).is_err() {
+            return;
         }
     }
 }
