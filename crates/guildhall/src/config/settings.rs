@@ -384,7 +384,7 @@ settings! {
         /// Where they are: "s3://bucket" or "s3://bucket/prefix", a bucket of an S3-compatible store that all nodes of a
         /// cluster use. Not set: the folder `files` of `store.dir`. The node moves no files when this changes.
         url: Option<BucketUrl> => None;
-        /// URL of that store, like "https://s3.example.net". Not set: AWS. https://, or http:// of this machine.
+        /// URL of that store, like `https://s3.example.net`. Not set: AWS. https://, or http:// of this machine.
         s3_endpoint: Option<JwksUrl> => None;
         /// Region of the bucket. Not set: "us-east-1", which other stores than AWS usually accept.
         s3_region: Option<Text> => None;
