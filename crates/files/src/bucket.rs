@@ -120,7 +120,7 @@ impl Health {
     }
 }
 
-/// What a store said, without the body of its answer: that may repeat the id of the access key.
+/// Error message of the store, without the response body: the body may repeat the id of the access key.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Said(String);

@@ -6,7 +6,7 @@
 //!             `put_file` have stored survives a crash of this node. K3 a reader gets a whole file or none. K4 no file
 //!             replaces another one under its key, except by the same bytes.
 //! Limits      of each driver in its module.
-//! Not here    which files are needed, and who may read them (`guildhall_api::files`).
+//! Not here    needs and permissions of files (`guildhall_api::files`).
 //! Spec        docs/adr/0038.
 
 #![forbid(unsafe_code)]
@@ -34,7 +34,7 @@ use std::{
 pub struct Entry {
     /// Name of the file, without the folder or bucket.
     pub key: String,
-    /// Size.
+    /// Of the whole file.
     pub bytes: u64,
     /// Whether the file is so old that no node can be about to refer to it. Always true of a folder, which has one node.
     pub is_settled: bool,

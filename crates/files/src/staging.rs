@@ -1,6 +1,6 @@
 //! Staging: a local folder for files that are incomplete, or on their way to their place.
 //!
-//! Invariants  at a start nothing is in it: what a crash left is removed.
+//! Invariants  a start empties the folder: files that a crash left are removed.
 
 use std::{
     fs::{self, File},
@@ -9,7 +9,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// The folder.
+/// Folder for uploads in progress. See the module.
 #[derive(Debug)]
 pub struct Staging {
     dir: PathBuf,
@@ -30,7 +30,7 @@ impl Staging {
         Ok(Self { dir, begun: AtomicU64::new(0) })
     }
 
-    /// The folder.
+    /// Where new files are created.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir

@@ -52,7 +52,7 @@ async fn fetch(world: &World, method: &str, path: &str, headers: &[(&str, String
     world.send(request.body(Body::empty()).unwrap()).await
 }
 
-/// What a client sees of an answer, without its date.
+/// Status, headers and body of an answer, without its date.
 fn shown(answer: &Answer) -> (u16, Vec<(String, String)>, Vec<u8>) {
     let ours = answer.headers.iter().filter(|(name, _)| !["date", "last-modified"].contains(&name.as_str()));
     let mut headers: Vec<_> =

@@ -1,4 +1,4 @@
-//! What is special about a bucket: outages, ages, secrets.
+//! Properties of the bucket alone: outages, ages, secrets.
 
 use crate::s3_server::{S3Server, SECRET, free_port};
 use bytes::Bytes;

@@ -71,7 +71,7 @@ impl Membership {
         self.ask_within(number, kind, body, ANSWER_MAX).await
     }
 
-    /// `ask` with another patience.
+    /// `ask` with another time-out.
     pub async fn ask_within(
         &self,
         number: NodeNumber,

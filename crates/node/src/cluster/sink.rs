@@ -17,7 +17,7 @@ pub(crate) struct ClusterSink {
 impl ClusterSink {
     /// Drops a message of a guild that this node has ceased to own: its relays here are about to be reset.
     fn if_owned(&self, message: ToRelay, deliver: impl FnOnce(ToRelay) -> Result<(), ToRelay>) -> Result<(), ToRelay> {
-        if self.membership.releasing.contains(message.guild_id) { Ok(()) } else { deliver(message) }
+        if self.is_releasing(message.guild_id) { Ok(()) } else { deliver(message) }
     }
 }
 

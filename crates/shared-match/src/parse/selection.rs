@@ -38,12 +38,12 @@ const GROUP_PARSES_MAX: usize = 4;
 const PROBES_MAX: usize = 12;
 /// Of these, the newest of the same name, which come first.
 const NAMED_PROBES: usize = 3;
-/// From so many recipients on, they are also told apart by the newest bodies of the same name that they were sent in
-/// other domains. With fewer, the searches for these groups would cost more than they save.
+/// Fewest recipients of a body that are also grouped by bodies of other domains: the newest of the body's name that each
+/// received. With fewer recipients, the searches for these groups would cost more than they save.
 const OWN_AUDIENCE_MIN: u32 = 257;
-/// But only on streams with such a window: one of 32 KiB seldom reaches these bodies.
+/// Smallest window of a stream for these groups: one of 32 KiB seldom reaches bodies of other domains.
 const OWN_WINDOW_MIN: u32 = 1 << 20;
-/// Of these recipients, one group with bodies of other domains for so many.
+/// Recipients of a body per group of this kind.
 const RECIPIENTS_PER_OWN_GROUP: u32 = 16;
 /// Groups with bodies of other domains in which a connection is looked for.
 const OWN_TRIED_MAX: usize = 8;
