@@ -19,12 +19,13 @@ const STARTING_MAX: Duration = Duration::from_secs(60);
 /// The secret of the access key, which no output may contain.
 pub const SECRET: &str = "s3cr3t-of-the-access-key";
 
-/// Stops the server at the end of its standard input.
+/// Stops the server at the end of its standard input, and waits until its port is free.
 const KEEPER: &str = r#"
 "$PROGRAM" -H 127.0.0.1 -p "$PORT" > /dev/null 2>&1 &
 server=$!
 cat > /dev/null
 kill -KILL $server
+wait $server 2> /dev/null
 "#;
 
 /// A running server.
