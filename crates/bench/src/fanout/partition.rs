@@ -12,7 +12,7 @@ use super::{
     guild::ToGuildThread,
 };
 use crate::{crowd, frames, sched::thread_cpu};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use guildhall_guild_protocol::{RelayMessage, ToRelay};
 use guildhall_net::SystemClock;
 use guildhall_partition::{Account, ConnParams, Delivery, Output, Partition};
@@ -118,7 +118,6 @@ pub struct PartitionThread {
     entered: usize,
     conns: Vec<SlotKey>,
     heartbeats: Heartbeats,
-    identify: Vec<u8>,
     rng: Rng,
     /// Events whose messages were all taken, but are not reported yet.
     done: Vec<usize>,
@@ -179,7 +178,6 @@ impl PartitionThread {
                 entered: 0,
                 conns: Vec::new(),
                 heartbeats,
-                identify: clients::identify()?,
                 rng: Rng::new(0x5EE),
                 done: Vec::new(),
                 counted: PartitionReport::default(),
@@ -205,7 +203,7 @@ impl PartitionThread {
         for event in std::mem::take(&mut self.done) {
             self.ends.reports.send(Report::Delivered { event, at })?;
         }
-        self.open_sessions();
+        self.open_sessions()?;
         self.heartbeats();
         self.timers();
         self.partition.flush(self.clock.now(), &mut self.link);
@@ -344,13 +342,12 @@ impl PartitionThread {
         Ok(())
     }
 
-    fn open_sessions(&mut self) {
+    fn open_sessions(&mut self) -> Result<()> {
         while self.entering.len() < ENTERING_MAX {
-            let Some(member) = self.to_enter.next() else { return };
+            let Some(member) = self.to_enter.next() else { break };
             let now = self.clock.now();
             let key = self.partition.accept(now, self.params, &mut self.link);
-            let mut identify = self.identify.clone();
-            self.partition.handle_bytes(now, key, &mut identify, &mut self.link);
+            self.partition.handle_bytes(now, key, &mut clients::identify(member)?, &mut self.link);
             // The token's check reads the account from the store, so it is not the guild's copy.
             let account = Account {
                 user: Arc::new(crowd::user(member)),
@@ -362,6 +359,7 @@ impl PartitionThread {
             self.partition.handle_authenticated(now, key, Ok(account), &mut self.link);
             self.entering.push_back(key);
         }
+        Ok(())
     }
 
     fn heartbeats(&mut self) {
@@ -413,7 +411,9 @@ impl PartitionThread {
                     let now = self.clock.now();
                     self.partition.handle_directs(now, session, Some(Vec::new()), &mut self.link);
                 }
-                Output::SessionNews(_) | Output::IdentifyRefused(_) | Output::ResumeRefused(_) | Output::Canary(_) => {}
+                // The bench would wait for this session for ever.
+                Output::IdentifyRefused(refused) => bail!("a session was refused: {refused:?}"),
+                Output::SessionNews(_) | Output::ResumeRefused(_) | Output::Canary(_) => {}
             }
         }
         Ok(())
