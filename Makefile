@@ -5,7 +5,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .PHONY: help run chat chat-page dashboard dashboard-page deploy-test build check test tidy commits fmt lint doc wasm unit memcheck release deb package-test sim conformance \
 	packages conformance-setup conformance-libraries conformance-readers conformance-documents conformance-deflate \
-	conformance-backend-api conformance-metrics conformance-cluster faults cluster conformance-autobahn build-tests build-release build-memcheck build-fuzz \
+	conformance-backend-api conformance-metrics conformance-cluster faults cluster conformance-autobahn build-tests build-suites build-release build-memcheck build-fuzz \
 	build-bench fuzz bench bench-cluster picture clean tools tools-test
 
 CARGO ?= cargo
@@ -24,6 +24,11 @@ SINCE ?=
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 BINARY = $(or $(CARGO_TARGET_DIR),target)/release/guildhall
 BENCH = $(BINARY)-bench
+# What the suites run against. `debug` is the build of the unit tests, whose arithmetic is checked. `release` is what is
+# shipped, and takes the compiler another half hour on two cores: make test SUITE_BUILD=release
+SUITE_BUILD ?= debug
+export SUITE_BUILD
+SUITE_BINARY = $(or $(CARGO_TARGET_DIR),target)/$(SUITE_BUILD)/guildhall
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,19 +89,25 @@ MEMCHECK = RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" CFLAGS="-fno-saniti
 	CARGO_TARGET_DIR=$(or $(CARGO_TARGET_DIR),target)/asan \
 	$(CARGO) test --locked --target $(HOST) -p guildhall-slab -p guildhall-codec --lib --test it
 
-sim: build-release ## A guild and its sessions under seeded faults, SIM_SEEDS times
-	$(dir $(BINARY))sim --seeds $(SIM_SEEDS)
+sim: build-suites ## A guild and its sessions under seeded faults, SIM_SEEDS times
+	$(dir $(SUITE_BINARY))sim --seeds $(SIM_SEEDS)
 
 release: tools ## The optimised binary
 	$(CARGO) build --release --locked -p guildhall
+
+# The programs that the suites run. tools/suite has built them when it starts one.
+build-suites: tools
+	$(if $(SUITES_ARE_BUILT),,$(BUILD_$(SUITE_BUILD)))
+BUILD_debug = tools/unit --no-run
+BUILD_release = $(MAKE) --no-print-directory build-release
 
 # One build for everything that runs optimised. The features of a dependency are the union over the packages of a command:
 # a build of its own for each would compile what they share twice.
 build-release: tools
 	$(CARGO) build --release --locked -p guildhall -p guildhall-sim -p guildhall-net --bins --example ws_echo
 
-conformance: ## Real client libraries against the release build
-	tools/suite $(filter conformance-%,$(shell tools/suite --list)) build-release
+conformance: ## Real client libraries against the server
+	tools/suite $(filter conformance-%,$(shell tools/suite --list)) build-suites
 
 packages: ## In CI: install the browser, Prometheus and PostgreSQL; NATS also elsewhere, with Go, into target/tools
 	.ci/packages
@@ -104,31 +115,31 @@ packages: ## In CI: install the browser, Prometheus and PostgreSQL; NATS also el
 conformance-setup: tools-test ## Install the client libraries and suites into conformance/.cache
 	conformance/set-up
 
-conformance-libraries: tools-test build-release
-	conformance/run --server $(BINARY)
+conformance-libraries: tools-test build-suites
+	conformance/run --server $(SUITE_BINARY)
 
-conformance-readers: tools-test build-release
-	conformance/readers/run --server $(BINARY)
+conformance-readers: tools-test build-suites
+	conformance/readers/run --server $(SUITE_BINARY)
 
 # The programs of docs/libraries.md and docs/your-own-client.md.
-conformance-documents: tools-test build-release
-	conformance/snippets --server $(BINARY)
-	conformance/own-client --server $(BINARY)
+conformance-documents: tools-test build-suites
+	conformance/snippets --server $(SUITE_BINARY)
+	conformance/own-client --server $(SUITE_BINARY)
 
-conformance-deflate: tools-test build-release
-	conformance/deflate --server $(BINARY)
+conformance-deflate: tools-test build-suites
+	conformance/deflate --server $(SUITE_BINARY)
 
-conformance-backend-api: tools-test build-release
-	conformance/backend-api/run --server $(BINARY)
+conformance-backend-api: tools-test build-suites
+	conformance/backend-api/run --server $(SUITE_BINARY)
 
-conformance-metrics: tools-test build-release
-	conformance/metrics/run --server $(BINARY)
+conformance-metrics: tools-test build-suites
+	conformance/metrics/run --server $(SUITE_BINARY)
 
-conformance-cluster: tools-test build-release ## Three nodes on NATS and PostgreSQL while things fail; needs both servers
+conformance-cluster: tools-test build-suites ## Three nodes on NATS and PostgreSQL while things fail; needs both servers
 	python3 -m unittest discover -q -s conformance/cluster
-	conformance/cluster/run --server $(BINARY)
-	conformance/cluster/faults --quick --server $(BINARY)
-	conformance/cluster/libraries --server $(BINARY)
+	conformance/cluster/run --server $(SUITE_BINARY)
+	conformance/cluster/faults --quick --server $(SUITE_BINARY)
+	conformance/cluster/libraries --server $(SUITE_BINARY)
 
 faults: build-release ## An hour of seeded faults on three nodes, NATS and PostgreSQL (MINUTES=60 SEED=1)
 	conformance/cluster/faults --minutes $(or $(MINUTES),60) --seed $(or $(SEED),1) --server $(BINARY)
@@ -138,22 +149,22 @@ cluster: tools ## Build, and run three nodes on this machine with NATS, PostgreS
 	$(CARGO) build --release --locked -p guildhall
 	exec conformance/cluster/demo --server $(BINARY)
 
-deploy-test: build-release ## The files in deploy/ by their linters, and the alert rules by promtool
-	GUILDHALL=$(abspath $(BINARY)) deploy/test
+deploy-test: build-suites ## The files in deploy/ by their linters, and the alert rules by promtool
+	GUILDHALL=$(abspath $(SUITE_BINARY)) deploy/test
 
-conformance-autobahn: tools-test build-release
-	conformance/autobahn/run --echo $(dir $(BINARY))examples/ws_echo
+conformance-autobahn: tools-test build-suites
+	conformance/autobahn/run --echo $(dir $(SUITE_BINARY))examples/ws_echo
 
-chat: tools-test build-release ## The chat page: its types, its embedded files, and its tests in Chromium
+chat: tools-test build-suites ## The chat page: its types, its embedded files, and its tests in Chromium
 	cd web/chat && npm ci --silent --no-audit --no-fund && npm run --silent check && npm run --silent verify
-	cd web/chat && GUILDHALL=$(abspath $(BINARY)) npm run --silent test
+	cd web/chat && GUILDHALL=$(abspath $(SUITE_BINARY)) npm run --silent test
 
 chat-page: ## Build web/chat/dist again, after a change in web/chat
 	cd web/chat && npm ci --silent --no-audit --no-fund && npm run --silent check && npm run --silent build
 
-dashboard: tools-test build-release ## The dashboard: its types, whether dist is up to date, and its tests in Chromium
+dashboard: tools-test build-suites ## The dashboard: its types, whether dist is up to date, and its tests in Chromium
 	cd web/dashboard && npm ci --silent --no-audit --no-fund && npm run --silent check && npm run --silent verify
-	cd web/dashboard && GUILDHALL=$(abspath $(BINARY)) npm run --silent test
+	cd web/dashboard && GUILDHALL=$(abspath $(SUITE_BINARY)) npm run --silent test
 
 dashboard-page: ## Build web/dashboard/dist again, after a change in web/dashboard
 	cd web/dashboard && npm ci --silent --no-audit --no-fund && npm run --silent check && npm run --silent build
@@ -168,8 +179,8 @@ sdk-setup: tools-test
 	cd $(SDK) && { cmp -s package-lock.json node_modules/.installed || \
 		{ npm ci --no-audit --no-fund && cp package-lock.json node_modules/.installed; }; }
 
-sdk-live: sdk-setup build-release ## The TypeScript SDK against the release build, in Node and in Chromium
-	cd $(SDK) && GUILDHALL=$(abspath $(BINARY)) npm run test:live
+sdk-live: sdk-setup build-suites ## The TypeScript SDK against a server, in Node and in Chromium
+	cd $(SDK) && GUILDHALL=$(abspath $(SUITE_BINARY)) npm run test:live
 
 deb: release ## A Debian package of it (needs cargo-deb)
 	$(CARGO) deb -p guildhall --no-build
