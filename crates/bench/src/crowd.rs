@@ -174,6 +174,7 @@ pub fn record(members_count: usize, roles_count: usize, channels_count: usize) -
         channels: channels(channels_count),
         members: (0..members_count).map(|n| Arc::new(member(n))).collect(),
         resources: Vec::new(),
+        nonces: Vec::new(),
     }
 }
 

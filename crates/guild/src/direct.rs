@@ -74,6 +74,7 @@ impl Guild {
             channels: vec![channel],
             members: members.clone(),
             resources: Vec::new(),
+            nonces: Vec::new(),
         };
         let mut guild = Self::load(record, limits, origin);
         guild.write(Write::PutGuild(guild.structure.guild.clone()));

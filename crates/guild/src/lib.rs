@@ -72,5 +72,5 @@ pub use job::{Audience, Job, JobDone, JobId, MemberFilter};
 pub use limits::GuildLimits;
 pub use links::{LinkRenewer, RenewLinks};
 pub use machine::{Guild, Outcome, Output};
-pub use record::{GuildRecord, MessageRecord, Write};
+pub use record::{GuildRecord, MessageRecord, NONCES_LOADED_MAX, SentNonce, Write, nonces_from};
 pub use webhooks::WebhookAccess;

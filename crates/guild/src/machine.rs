@@ -132,6 +132,7 @@ impl Guild {
             channels: Vec::new(),
             members: vec![owner.clone()],
             resources: Vec::new(),
+            nonces: Vec::new(),
         };
         let mut guild = Self::load(record, limits, origin);
         guild.write(Write::PutUser(new.owner));
@@ -180,7 +181,7 @@ impl Guild {
             }),
             members: Members::new(record.members),
             threads,
-            messages: Messages::new(limits.cached_messages_max, last_message_ids),
+            messages: Messages::new(limits.cached_messages_max, last_message_ids, record.nonces),
             temporary: TemporaryMembers::load(&record.resources),
             resources: ResourceIndex::new(record.resources),
             audit,

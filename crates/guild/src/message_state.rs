@@ -10,6 +10,7 @@
 use crate::{
     cache::{CachedMessage, Lookup, MessageCache, Reactions},
     nonces::Nonces,
+    record::SentNonce,
     slow_mode::SlowMode,
 };
 use guildhall_model::{ChannelId, MessageId};
@@ -30,12 +31,12 @@ pub(crate) struct Messages {
 }
 
 impl Messages {
-    pub fn new(cached_messages_max: usize, newest: BTreeMap<ChannelId, MessageId>) -> Self {
+    pub fn new(cached_messages_max: usize, newest: BTreeMap<ChannelId, MessageId>, nonces: Vec<SentNonce>) -> Self {
         Self {
             cache: MessageCache::new(cached_messages_max),
             newest: Arc::new(newest),
             floors: BTreeMap::new(),
-            nonces: Nonces::default(),
+            nonces: Nonces::load(nonces),
             slow_mode: SlowMode::default(),
         }
     }

@@ -4,7 +4,7 @@
 //! Doors       `create_message`, `edit_message`, `delete_message`, `start_typing`, from `Guild::handle_command`;
 //!             `need_message` for commands that need a message.
 //! Invariants  B1 ids ascend strictly within the guild. B2 a nonce concerns only the moment of sending: it is in
-//!             the reply and MESSAGE_CREATE, and nowhere else.
+//!             the reply and MESSAGE_CREATE, and nowhere else. One that is enforced is stored for the next owner.
 //! Limits      of texts and embeds: the caller's. `mentions_max`, slow mode and nonces: `GuildLimits`.
 //! Not here    which viewers of the channel may read the content: `guildhall_guild_protocol::Redaction`.
 
@@ -69,7 +69,7 @@ impl Guild {
         channel_id: ChannelId,
         nonce: &Nonce,
     ) -> Result<Option<Box<MessageReply>>, Stop> {
-        let Some(message_id) = self.messages.nonces.find(now.instant, author, channel_id, nonce) else {
+        let Some(message_id) = self.messages.nonces.find(now, author, channel_id, nonce) else {
             return Ok(None);
         };
         let Some(earlier) = self.find_message((channel_id, message_id))? else { return Ok(None) };
@@ -147,7 +147,8 @@ impl Guild {
             self.open_thread(now, &context);
             self.join_by_writing(now, &context, author.user.id);
         }
-        Ok(self.commit_message(now, &context, message, new.nonce.as_ref(), referenced))
+        let nonce = new.nonce.as_ref().map(|nonce| (nonce, new.enforce_nonce));
+        Ok(self.commit_message(now, &context, message, nonce, referenced))
     }
 
     /// Whether there is something in a message, and its stickers are the guild's.
@@ -209,13 +210,14 @@ impl Guild {
         Ok(())
     }
 
-    /// Stores and tells a message that nothing speaks against. `referenced` is what it answers.
+    /// Stores and tells a message that nothing speaks against. `nonce`: with whether it is enforced. `referenced`:
+    /// the message that it answers.
     pub(crate) fn commit_message(
         &mut self,
         now: Now,
         context: &ChannelContext,
         message: Message,
-        nonce: Option<&Nonce>,
+        nonce: Option<(&Nonce, bool)>,
         referenced: Option<Arc<Message>>,
     ) -> Box<MessageReply> {
         if self.is_direct() {
@@ -223,7 +225,7 @@ impl Guild {
         }
         let key = (message.channel_id, message.id);
         let published = match nonce {
-            Some(nonce) => Arc::new(Message { nonce: Some(nonce.clone()), ..message.clone() }),
+            Some((nonce, _)) => Arc::new(Message { nonce: Some(nonce.clone()), ..message.clone() }),
             None => Arc::new(message.clone()),
         };
         let message = if nonce.is_none() { published.clone() } else { Arc::new(message) };
@@ -234,7 +236,8 @@ impl Guild {
                 ReplicaUpdate::Message(key.0, key.1)
             }
         };
-        self.write(Write::PutMessage(message.clone()));
+        let is_enforced = nonce.is_some_and(|(_, is_enforced)| is_enforced);
+        self.write(Write::PutMessage(if is_enforced { published.clone() } else { message.clone() }));
         let version = self.touch();
         self.messages.put(key, CachedMessage::new(message), version);
         let referenced = referenced.map(|referenced| self.limits.links.renewed(now.unix, referenced));

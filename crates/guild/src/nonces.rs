@@ -1,12 +1,17 @@
 //! Nonces of new messages, for `enforce_nonce`.
 //!
 //! Owns        `Nonces`.
-//! Invariants  nothing here is stored: a reloaded guild starts without nonces.
-//! Limits      `nonces_max`; past it the oldest is dropped. A nonce counts for `NONCE_MS`.
+//! Invariants  a nonce that was to be enforced is stored with its message, so it counts also after the guild was loaded
+//!             again, here or on another node. Others are only here.
+//! Limits      `nonces_max`; past it the oldest is dropped. `NONCES_LOADED_MAX` of the store. A nonce counts for
+//!             `NONCE_MS`; one of the store, by the time in the message's id.
 
-use crate::sweep::{SWEPT_MAX, Sweep};
-use guildhall_model::{ChannelId, MessageId, Nonce, UserId};
-use guildhall_stdx::Instant;
+use crate::{
+    record::SentNonce,
+    sweep::{SWEPT_MAX, Sweep},
+};
+use guildhall_model::{ChannelId, MessageId, Nonce, UserId, timestamp_of};
+use guildhall_stdx::{Instant, Now};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Lifetime of a nonce: five minutes, longer than any client retries.
@@ -40,14 +45,29 @@ pub(crate) struct Nonces {
     messages: BTreeMap<NonceKey, (Instant, MessageId)>,
     /// By time; may refer to a nonce that has been reused since.
     in_order: VecDeque<(Instant, NonceKey)>,
+    /// From the store; empty once the last is over. Those in `messages` are newer.
+    loaded: BTreeMap<NonceKey, MessageId>,
     sweep: Sweep,
 }
 
 impl Nonces {
+    /// With nonces of the store, ascending by message.
+    pub fn load(stored: Vec<SentNonce>) -> Self {
+        let entry = |of: SentNonce| (NonceKey::new(of.author_id, of.channel_id, &of.nonce), of.message_id);
+        Self { loaded: stored.into_iter().map(entry).collect(), ..Self::default() }
+    }
+
     /// The message that this author sent to this channel with this nonce.
-    pub fn find(&self, now: Instant, author: UserId, channel: ChannelId, nonce: &Nonce) -> Option<MessageId> {
-        let (at, message_id) = self.messages.get(&NonceKey::new(author, channel, nonce))?;
-        (now.ms_since(*at) < NONCE_MS).then_some(*message_id)
+    pub fn find(&mut self, now: Now, author: UserId, channel: ChannelId, nonce: &Nonce) -> Option<MessageId> {
+        let key = NonceKey::new(author, channel, nonce);
+        if let Some((at, message_id)) = self.messages.get(&key) {
+            return (now.instant.ms_since(*at) < NONCE_MS).then_some(*message_id);
+        }
+        let counts = |message_id: &MessageId| now.unix.0 - timestamp_of(*message_id).0 < NONCE_MS as i64;
+        if !self.loaded.values().any(counts) {
+            self.loaded = BTreeMap::new();
+        }
+        self.loaded.get(&key).copied().filter(counts)
     }
 
     pub fn record(
@@ -112,24 +132,44 @@ mod tests {
     #[test]
     fn a_nonce_lasts_five_minutes_and_at_most_max_are_kept() {
         let mut nonces = Nonces::default();
-        let found = |nonces: &Nonces, at, user, nonce: &Nonce| {
-            nonces.find(Instant(at), user, HERE, nonce).map(guildhall_model::Id::get)
+        let found = |nonces: &mut Nonces, at, user, nonce: &Nonce| {
+            nonces.find(Now::new(at, 0), user, HERE, nonce).map(guildhall_model::Id::get)
         };
         for n in 1..=4 {
             nonces.record(Instant(n), ANA, HERE, &Nonce::Number(n as i64), MessageId::new(n), 3);
         }
-        assert_eq!(found(&nonces, 4, ANA, &Nonce::Number(1)), None, "the fourth pushed it out");
-        assert_eq!(found(&nonces, 4, ANA, &Nonce::Number(2)), Some(2));
-        assert_eq!(found(&nonces, 4, ANA, &text("2")), None, "a text is not a number");
-        assert_eq!(found(&nonces, 4, BOB, &Nonce::Number(2)), None);
-        assert_eq!(found(&nonces, 1 + NONCE_MS, ANA, &Nonce::Number(2)), Some(2));
-        assert_eq!(found(&nonces, 2 + NONCE_MS, ANA, &Nonce::Number(2)), None);
+        assert_eq!(found(&mut nonces, 4, ANA, &Nonce::Number(1)), None, "the fourth pushed it out");
+        assert_eq!(found(&mut nonces, 4, ANA, &Nonce::Number(2)), Some(2));
+        assert_eq!(found(&mut nonces, 4, ANA, &text("2")), None, "a text is not a number");
+        assert_eq!(found(&mut nonces, 4, BOB, &Nonce::Number(2)), None);
+        assert_eq!(found(&mut nonces, 1 + NONCE_MS, ANA, &Nonce::Number(2)), Some(2));
+        assert_eq!(found(&mut nonces, 2 + NONCE_MS, ANA, &Nonce::Number(2)), None);
         // The nonce was reused: expiry of the older use keeps the newer.
         nonces.record(Instant(10), ANA, HERE, &Nonce::Number(2), MessageId::new(9), 3);
         nonces.record(Instant(11), ANA, HERE, &Nonce::Number(7), MessageId::new(10), 3);
-        assert_eq!(found(&nonces, 11, ANA, &Nonce::Number(2)), Some(9));
+        assert_eq!(found(&mut nonces, 11, ANA, &Nonce::Number(2)), Some(9));
         nonces.sweep(Instant(11 + NONCE_MS));
         assert!(nonces.messages.is_empty() && nonces.in_order.is_empty());
         assert_eq!(nonces.sweep_at(), None);
+    }
+
+    #[test]
+    fn a_stored_nonce_lasts_five_minutes_from_its_message_on() {
+        let sent_at = 1_700_000_000_000_i64;
+        let message_id: MessageId = guildhall_model::smallest_id_at(guildhall_stdx::Timestamp(sent_at));
+        let stored = |id, nonce| SentNonce { author_id: ANA, channel_id: HERE, message_id: id, nonce };
+        let earlier = MessageId::new(message_id.get() - 1);
+        let mut nonces =
+            Nonces::load(vec![stored(earlier, text("n")), stored(message_id, text("n")), stored(earlier, text("m"))]);
+        let mut found = |after_ms, user, nonce: &Nonce| {
+            // The process has just begun.
+            nonces.find(Now::new(1, sent_at + after_ms), user, HERE, nonce)
+        };
+        assert_eq!(found(0, ANA, &text("n")), Some(message_id), "the later of two");
+        assert_eq!(found(0, BOB, &text("n")), None);
+        assert_eq!(found(NONCE_MS as i64 - 1, ANA, &text("m")), None, "a millisecond older");
+        assert_eq!(found(NONCE_MS as i64 - 1, ANA, &text("n")), Some(message_id));
+        assert_eq!(found(NONCE_MS as i64, ANA, &text("n")), None);
+        assert!(nonces.loaded.is_empty());
     }
 }

@@ -5,10 +5,12 @@
 //!             presence, voice and typing, which end with the process.
 //! Not here    the storage format: `guildhall-store`.
 
+use crate::nonces::NONCE_MS;
 use guildhall_model::{
-    Channel, ChannelId, Guild, GuildId, GuildResource, Member, Message, MessageId, ReactionEmoji, ResourceKey, Role,
-    RoleId, User, UserId,
+    Channel, ChannelId, Guild, GuildId, GuildResource, Member, Message, MessageId, Nonce, ReactionEmoji, ResourceKey,
+    Role, RoleId, User, UserId, smallest_id_at, timestamp_of,
 };
+use guildhall_stdx::Timestamp;
 use std::sync::Arc;
 
 /// One durable change. A batch of them is committed together or not at all.
@@ -38,7 +40,7 @@ pub enum Write {
     DeleteResource(GuildId, ResourceKey),
     /// Removes all resources with this kind and id, whatever their part.
     DeleteResources(GuildId, ResourceKey),
-    /// Adds or replaces a message.
+    /// Adds or replaces a message. A nonce is stored with it; only `GuildRecord::nonces` shows it.
     PutMessage(Arc<Message>),
     /// Removes a message with its reactions.
     DeleteMessage(ChannelId, MessageId),
@@ -63,6 +65,28 @@ pub struct GuildRecord {
     pub members: Vec<Arc<Member>>,
     /// In any order.
     pub resources: Vec<GuildResource>,
+    /// Nonces of the messages from `nonces_from` on, the newest `NONCES_LOADED_MAX`, ascending by message.
+    pub nonces: Vec<SentNonce>,
+}
+
+/// Most nonces that are loaded with a guild.
+pub const NONCES_LOADED_MAX: usize = 1_024;
+
+/// A nonce that was stored with its message.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SentNonce {
+    pub author_id: UserId,
+    pub channel_id: ChannelId,
+    pub message_id: MessageId,
+    pub nonce: Nonce,
+}
+
+/// The first message of a guild whose nonce may still count: older ones were sent a nonce's lifetime before the newest
+/// message. None: there are no messages. Reads no clock, so a guild in which nobody writes has some that are over.
+#[must_use]
+pub fn nonces_from(channels: &[Channel]) -> Option<MessageId> {
+    let newest = channels.iter().filter_map(|channel| channel.last_message_id).max()?;
+    Some(smallest_id_at(Timestamp(timestamp_of(newest).0 - NONCE_MS as i64)))
 }
 
 /// A message as loaded, with its reactions.

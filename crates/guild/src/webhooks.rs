@@ -208,7 +208,7 @@ impl Guild {
             webhook_id: Some(id),
             ..Message::new(self.next_id(now), context.channel.id, self.structure.id(), author)
         };
-        Ok(self.commit_message(now, &context, message, new.nonce.as_ref(), None))
+        Ok(self.commit_message(now, &context, message, new.nonce.as_ref().map(|nonce| (nonce, false)), None))
     }
 
     /// A message that was posted by this webhook.

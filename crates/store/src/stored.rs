@@ -2,7 +2,10 @@
 //!
 //! Invariants  ids are below 2⁶³, so that they are integers of a database.
 
-use guildhall_model::{GuildId, Id, Member, MemberPictures, ResourceKey, RoleId, User, UserId};
+use guildhall_guild::SentNonce;
+use guildhall_model::{
+    ChannelId, GuildId, Id, Member, MemberPictures, Message, MessageId, Nonce, ResourceKey, RoleId, User, UserId,
+};
 use guildhall_stdx::Timestamp;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -27,6 +30,36 @@ pub(crate) fn id<T>(column: i64) -> Id<T> {
 /// Columns that a guild resource is found by.
 pub(crate) fn resource_columns(guild_id: GuildId, key: ResourceKey) -> [i64; 4] {
     [int(guild_id), key.kind as i64, key.id as i64, key.part as i64]
+}
+
+/// A message with its nonce, if it has one. It is last, so that `,"nonce":` finds the few rows that have one; reading a
+/// message ignores it.
+pub(crate) fn message_json(message: &Message) -> serde_json::Result<String> {
+    let mut json = serde_json::to_string(message)?;
+    if let Some(nonce) = &message.nonce {
+        let nonce = serde_json::to_string(nonce)?;
+        // Instead of the closing brace.
+        json.pop();
+        json.push_str(",\"nonce\":");
+        json.push_str(&nonce);
+        json.push('}');
+    }
+    Ok(json)
+}
+
+/// The nonce of a stored message. None: only its content looks like one, or it cannot be read, which must not keep the
+/// guild from loading.
+pub(crate) fn sent_nonce(
+    (channel_id, message_id, author_id): (ChannelId, MessageId, UserId),
+    data: &str,
+) -> Option<SentNonce> {
+    #[derive(Deserialize)]
+    struct OnlyNonce {
+        #[serde(default)]
+        nonce: Option<Nonce>,
+    }
+    let nonce = serde_json::from_str::<OnlyNonce>(data).ok()?.nonce?;
+    Some(SentNonce { author_id, channel_id, message_id, nonce })
 }
 
 /// A member without the account.

@@ -147,6 +147,7 @@ impl GuildBuilder {
             channels: self.channels.into_values().collect(),
             members: self.members.into_values().map(Arc::new).collect(),
             resources: Vec::new(),
+            nonces: Vec::new(),
         };
         Guild::load(record, self.limits, 1)
     }

@@ -598,7 +598,8 @@ impl TestCluster {
                     let Some(message) = message else { continue };
                     self.partitions[usize::from(message.relay.partition.0)].mail.push_back(message);
                 }
-                GuildOutput::Write(Write::PutMessage(message)) => {
+                GuildOutput::Write(Write::PutMessage(mut message)) => {
+                    Arc::make_mut(&mut message).nonce = None;
                     self.messages.insert((message.channel_id, message.id), message);
                 }
                 GuildOutput::Write(_) => {}

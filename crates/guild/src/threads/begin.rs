@@ -139,7 +139,8 @@ impl Guild {
                 // The post's first message has the post's id.
                 ..Message::new(thread_id.cast(), thread_id, self.structure.id(), owner.user.clone())
             };
-            self.commit_message(now, &context, message, post.nonce.as_ref(), None);
+            let nonce = post.nonce.as_ref().map(|nonce| (nonce, false));
+            self.commit_message(now, &context, message, nonce, None);
         }
         self.announce_thread(now, &parent, &owner, thread_id, began_from);
         let logged = NewEntry::new(AuditAction::ThreadCreate, thread_id);

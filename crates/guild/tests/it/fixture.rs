@@ -6,7 +6,8 @@
 
 use guildhall_guild::{
     Actor, BackendCommand, Command, Guild, GuildLimits, GuildRecord, Job, JobId, MessageRecord, MessageReply,
-    NewChannel, NewGuild, NewMessage, NewRole, Outcome, Output, ReactionCount, Refusal, Reply, Write,
+    NewChannel, NewGuild, NewMessage, NewRole, Outcome, Output, ReactionCount, Refusal, Reply, SentNonce, Write,
+    nonces_from,
 };
 use guildhall_guild_protocol::{
     AudienceRule, GuildView, MembersWanted, PartitionId, Payload, Published, RelayId, RelayMessage, RelayStreams,
@@ -14,8 +15,8 @@ use guildhall_guild_protocol::{
 };
 use guildhall_model::{
     AccountKind, AuditEntry, Channel, ChannelId, ChannelType, EventName, Guild as GuildFields, GuildId, GuildResource,
-    Member, Message, MessageId, Overwrite, OverwriteKind, Permissions, Platform, ReactionEmoji, ResourceKey, Role,
-    RoleId, Status, User, UserId, to_gateway::VoiceStateUpdate,
+    Member, Message, MessageId, Nonce, Overwrite, OverwriteKind, Permissions, Platform, ReactionEmoji, ResourceKey,
+    Role, RoleId, Status, User, UserId, to_gateway::VoiceStateUpdate,
 };
 use guildhall_stdx::Now;
 use std::{collections::BTreeMap, sync::Arc};
@@ -124,6 +125,7 @@ pub struct NaiveStore {
     pub resources: BTreeMap<ResourceKey, GuildResource>,
     pub messages: BTreeMap<(ChannelId, MessageId), Message>,
     pub reactions: BTreeMap<(ChannelId, MessageId), Reactions>,
+    pub nonces: BTreeMap<(ChannelId, MessageId), Nonce>,
 }
 
 impl NaiveStore {
@@ -152,8 +154,12 @@ impl NaiveStore {
             }
             Write::PutMessage(message) => {
                 assert!(self.channels.contains_key(&message.channel_id), "a message without a channel");
-                assert_eq!(message.nonce, None, "a nonce is not stored");
-                self.messages.insert((message.channel_id, message.id), Message::clone(&message));
+                let key = (message.channel_id, message.id);
+                match &message.nonce {
+                    Some(nonce) => drop(self.nonces.insert(key, nonce.clone())),
+                    None => drop(self.nonces.remove(&key)),
+                }
+                self.messages.insert(key, Message { nonce: None, ..Message::clone(&message) });
             }
             Write::DeleteMessage(channel, message) => {
                 assert!(self.messages.remove(&(channel, message)).is_some(), "message {message} was not there");
@@ -190,14 +196,29 @@ impl NaiveStore {
         let newest = |channel: &Channel| {
             self.messages.keys().filter(|(of, _)| *of == channel.id).map(|(_, message)| *message).max()
         };
+        let channels: Vec<_> = self
+            .channels
+            .values()
+            .map(|channel| Channel { last_message_id: newest(channel), ..channel.clone() })
+            .collect();
+        let from = nonces_from(&channels);
+        let sent = |(key, nonce): (&(ChannelId, MessageId), &Nonce)| {
+            let author_id = self.messages.get(key)?.author.id;
+            let nonce = nonce.clone();
+            from.is_some_and(|from| key.1 >= from).then_some(SentNonce {
+                author_id,
+                channel_id: key.0,
+                message_id: key.1,
+                nonce,
+            })
+        };
+        let mut nonces: Vec<SentNonce> = self.nonces.iter().filter_map(sent).collect();
+        nonces.sort_unstable_by_key(|sent| sent.message_id);
         GuildRecord {
+            nonces,
             guild: self.guild.clone().expect("there is a guild"),
             roles: self.roles.values().cloned().collect(),
-            channels: self
-                .channels
-                .values()
-                .map(|channel| Channel { last_message_id: newest(channel), ..channel.clone() })
-                .collect(),
+            channels,
             members: self.members.values().cloned().map(Arc::new).collect(),
             resources: self.resources.values().cloned().collect(),
         }

@@ -23,6 +23,7 @@ fn load(members_count: u64) -> Guild {
         channels: Vec::new(),
         members: (0..members_count).map(member).collect(),
         resources: Vec::new(),
+        nonces: Vec::new(),
     };
     Guild::load(record, GuildLimits::default(), 3)
 }

@@ -2,7 +2,8 @@
 
 use crate::fixture::*;
 use guildhall_guild::{
-    Actor, AllowedMentions, ChannelPatch, Command, MemberPatch, MessagePatch, NewMessage, Refusal, Reply, ReplyTo,
+    Actor, AllowedMentions, ChannelPatch, Command, Guild, GuildLimits, MemberPatch, MessagePatch, NewMessage, Refusal,
+    Reply, ReplyTo,
 };
 use guildhall_guild_protocol::{AudienceRule, Payload, ReplicaUpdate};
 use guildhall_model::{
@@ -159,6 +160,26 @@ fn enforce_nonce_returns_the_earlier_message() {
     assert_eq!(fourth.message.content, "fourth", "a deleted message is not returned");
     world.pass_ms(300_000);
     assert_ne!(world.try_say(ANA, channel, with_nonce("x", &nonce)).unwrap().message.id, fourth.message.id);
+}
+
+#[test]
+fn enforce_nonce_returns_the_earlier_message_after_the_guild_was_loaded_again() {
+    let mut world = World::populated();
+    let (channel, other) = (world.text_channel(), world.text_channel());
+    let nonce = Nonce::Text("n".to_owned());
+    let first = world.try_say(ANA, channel, with_nonce("first", &nonce)).expect("she may");
+    let free = NewMessage { enforce_nonce: false, ..with_nonce("free", &nonce) };
+    let free = world.try_say(ANA, other, free).unwrap();
+    world.guild = Guild::load(world.store.record(), GuildLimits::default(), 3);
+    let again = world.try_say(ANA, channel, with_nonce("second", &nonce)).expect("she may");
+    assert_eq!((again.message.id, again.message.nonce.as_ref()), (first.message.id, Some(&nonce)));
+    assert_ne!(world.try_say(BOB, channel, with_nonce("x", &nonce)).unwrap().message.id, first.message.id);
+    assert_ne!(world.try_say(ANA, other, with_nonce("x", &nonce)).unwrap().message.id, free.message.id);
+    world.guild = Guild::load(world.store.record(), GuildLimits::default(), 3);
+    world.pass_ms(299_999);
+    assert_eq!(world.try_say(ANA, channel, with_nonce("x", &nonce)).unwrap().message.id, first.message.id);
+    world.pass_ms(1);
+    assert_ne!(world.try_say(ANA, channel, with_nonce("x", &nonce)).unwrap().message.id, first.message.id);
 }
 
 #[test]
@@ -387,7 +408,7 @@ fn a_guild_loaded_anew_asks_the_store() {
     let mut world = World::populated();
     let channel = world.text_channel();
     let ids = [world.say(ANA, channel, "1"), world.say(ANA, channel, "2")];
-    world.guild = guildhall_guild::Guild::load(world.store.record(), Default::default(), 3);
+    world.guild = Guild::load(world.store.record(), GuildLimits::default(), 3);
     assert_eq!(world.loads, 0);
     world.by(ANA, Command::EditMessage(channel, ids[0], edit("new"))).expect("she may");
     world.by(ANA, Command::EditMessage(channel, ids[0], edit("newer"))).expect("she may");

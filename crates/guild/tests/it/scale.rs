@@ -67,6 +67,7 @@ impl Lab {
             channels: vec![slow, channel(VOICE, ChannelType::Voice), channel(CROWDED, ChannelType::Voice)],
             members: (0..members_count).map(make).collect(),
             resources: Vec::new(),
+            nonces: Vec::new(),
         };
         let limits = GuildLimits { presence_burst_max: 10, jobs_running_max: 1, ..GuildLimits::default() };
         let guild = Guild::load(record, limits, 3);

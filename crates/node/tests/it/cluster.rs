@@ -2,9 +2,9 @@
 
 use crate::support::{Listener, OWNER, Relays, SECRET, attach, bounded, message, new_guild};
 use guildhall_bus::{KeyValue, LocalBus, LocalKv, LocalOptions};
-use guildhall_guild::{Actor, Command, NewChannel, Refusal, Reply};
+use guildhall_guild::{Actor, Command, NewChannel, NewMessage, Refusal, Reply};
 use guildhall_guild_protocol::{PartitionId, RelayId, RelayMessage, SessionKey};
-use guildhall_model::{ChannelId, ChannelType, GuildId, MessageId};
+use guildhall_model::{ChannelId, ChannelType, GuildId, MessageId, Nonce};
 use guildhall_node::{Clock, Membership, MembershipOptions, Node, NodeConfig, NodeLimits};
 use guildhall_stdx::Now;
 use guildhall_store::{MemoryStore, Store};
@@ -254,4 +254,26 @@ async fn a_node_without_lease_store_stops_to_serve_in_time_and_comes_back() {
     site.say_until_served(0, guild_id, channel_id).await;
     let entry = site.kv.get(&guildhall_bus::Key::new(&format!("guilds.{guild_id}")).unwrap()).await.unwrap();
     assert!(entry.is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeated_message_is_the_same_at_the_next_owner() {
+    let mut site = Site::new(3).await;
+    let (guild_id, channel_id) = site.guild_of(1, 0).await;
+    let say = |nonce: &str| {
+        let nonce = Some(Nonce::Text(nonce.to_owned()));
+        let new = NewMessage { content: "once".to_owned(), nonce, enforce_nonce: true, ..NewMessage::default() };
+        Command::CreateMessage(channel_id, Box::new(new))
+    };
+    let id_of = |reply: Result<Reply, Refusal>| match reply.unwrap() {
+        Reply::Message(reply) => (reply.message.id, reply.message.nonce.clone()),
+        other => panic!("{other:?}"),
+    };
+    let first = id_of(bounded(site.place(0).node.command(guild_id, Actor::User(OWNER), say("n"))).await);
+    site.kill(1);
+    site.say_until_served(2, guild_id, channel_id).await;
+    let again = id_of(bounded(site.place(2).node.command(guild_id, Actor::User(OWNER), say("n"))).await);
+    assert_eq!(again, first);
+    let other = id_of(bounded(site.place(2).node.command(guild_id, Actor::User(OWNER), say("m"))).await);
+    assert_ne!(other.0, first.0);
 }

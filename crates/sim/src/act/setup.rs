@@ -73,7 +73,8 @@ pub fn setup(rng: &mut Rng) -> Setup {
     }
     let resources = threads(rng, &mut channels, &members);
     let clients = (0..CLIENTS).map(|_| client(rng, &accounts)).collect();
-    let record = GuildRecord { guild: GuildFields::new(GUILD, "guild", owner.id), roles, channels, members, resources };
+    let guild = GuildFields::new(GUILD, "guild", owner.id);
+    let record = GuildRecord { guild, roles, channels, members, resources, nonces: Vec::new() };
     Setup { record, accounts, clients }
 }
 

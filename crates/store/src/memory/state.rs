@@ -7,7 +7,7 @@ use crate::{
     ContentOf, ExternalId, ExternalKind, MessageAge, Page, Place, StoreError,
     picture::{self, PictureNames, PictureOwner},
 };
-use guildhall_guild::{GuildRecord, MessageRecord, Write};
+use guildhall_guild::{GuildRecord, MessageRecord, NONCES_LOADED_MAX, SentNonce, Write, nonces_from};
 use guildhall_model::{
     Channel, ChannelId, Direct, Guild, GuildId, GuildResource, Id, Member, Message, MessageId, ReactionEmoji,
     ResourceKey, ResourceKind, Role, RoleId, User, UserId,
@@ -29,6 +29,7 @@ pub(super) struct State {
     channels_by_guild: BTreeSet<(GuildId, ChannelId)>,
     members: BTreeMap<(GuildId, UserId), Arc<Member>>,
     members_by_user: BTreeSet<(UserId, GuildId)>,
+    /// With their nonces.
     messages: BTreeMap<(ChannelId, MessageId), Arc<Message>>,
     resources: BTreeMap<(GuildId, ResourceKey), GuildResource>,
     /// Of two accounts, the smaller id first.
@@ -108,11 +109,8 @@ impl State {
                 let last = ResourceKey { kind, id, part: u64::MAX };
                 self.delete_resources(guild_id, first, last, undo);
             }
-            Write::PutMessage(mut message) => {
+            Write::PutMessage(message) => {
                 require(self.channels.contains_key(&message.channel_id), "message")?;
-                if message.nonce.is_some() {
-                    Arc::make_mut(&mut message).nonce = None;
-                }
                 undo.push(self.set(Undo::Message((message.channel_id, message.id), Some(message))));
             }
             Write::DeleteGuild(id) => self.delete_guild(id, undo),
@@ -258,7 +256,8 @@ impl State {
         let guild = Guild::clone(self.guilds.get(&id)?);
         let roles = self.roles.range((id, RoleId::new(0))..=(id, RoleId::new(u64::MAX)));
         let roles = roles.map(|(_, role)| Role::clone(role)).collect();
-        let channels = self.channels_of(id).into_iter().filter_map(|id| self.with_last_message(id)).collect();
+        let channels: Vec<_> = self.channels_of(id).into_iter().filter_map(|id| self.with_last_message(id)).collect();
+        let nonces = self.nonces(&channels);
         let with_account = |member: &Arc<Member>| match self.users.get(&member.user.id) {
             Some(user) if !Arc::ptr_eq(user, &member.user) => {
                 Arc::new(Member { user: Arc::clone(user), ..Member::clone(member) })
@@ -268,7 +267,20 @@ impl State {
         let members = self.members_of(id).map(with_account).collect();
         let resources = self.resources.range((id, FIRST_RESOURCE)..=(id, LAST_RESOURCE));
         let resources = resources.map(|(_, resource)| resource.clone()).collect();
-        Some(GuildRecord { guild, roles, channels, members, resources })
+        Some(GuildRecord { guild, roles, channels, members, resources, nonces })
+    }
+
+    fn nonces(&self, channels: &[Channel]) -> Vec<SentNonce> {
+        let Some(from) = nonces_from(channels) else { return Vec::new() };
+        let sent = |message: &Arc<Message>| {
+            let (author_id, channel_id, message_id) = (message.author.id, message.channel_id, message.id);
+            Some(SentNonce { author_id, channel_id, message_id, nonce: message.nonce.clone()? })
+        };
+        let messages = channels.iter().flat_map(|channel| self.oldest(channel.id, from));
+        let mut nonces: Vec<SentNonce> = messages.filter_map(sent).collect();
+        nonces.sort_unstable_by_key(|sent| sent.message_id);
+        nonces.drain(..nonces.len().saturating_sub(NONCES_LOADED_MAX));
+        nonces
     }
 
     pub(super) fn guild_ids(&self, after: GuildId) -> impl Iterator<Item = GuildId> {
@@ -291,7 +303,11 @@ impl State {
 
     fn record(&self, message: &Arc<Message>) -> MessageRecord {
         let reactions = self.reactions.get(&(message.channel_id, message.id)).cloned().unwrap_or_default();
-        MessageRecord { message: Arc::clone(message), reactions }
+        let mut message = Arc::clone(message);
+        if message.nonce.is_some() {
+            Arc::make_mut(&mut message).nonce = None;
+        }
+        MessageRecord { message, reactions }
     }
 
     pub(super) fn message(&self, channel_id: ChannelId, id: MessageId) -> Option<MessageRecord> {

@@ -5,7 +5,7 @@
 
 use crate::{
     StoreError,
-    stored::{StoredMember, int, resource_columns},
+    stored::{StoredMember, int, message_json, resource_columns},
 };
 use guildhall_guild::Write;
 use guildhall_model::{Channel, GuildResource, Message, ReactionEmoji};
@@ -125,7 +125,8 @@ fn put_channel(channel: &Channel) -> Result<Operation, StoreError> {
 fn put_message(operations: &mut Vec<Operation>, message: &Message) -> Result<(), StoreError> {
     let [channel_id, id] = [int(message.channel_id), int(message.id)];
     let keys = [channel_id, id, int(message.guild_id), int(message.author.id)];
-    operations.push(put(Kind::PutMessage, keys, "message", message)?);
+    let data = message_json(message).map_err(|source| StoreError::Encode { what: "message", source })?;
+    operations.push(Operation { data: Some(data), ..operation(Kind::PutMessage, keys) });
     if message.edited_timestamp.is_some() {
         operations.push(operation(Kind::DeleteAttachments, [channel_id, id]));
     }

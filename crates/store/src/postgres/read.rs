@@ -8,10 +8,10 @@ use crate::{
     PICTURE_OWNERS_ASKED_MAX, Page, PictureNames, PictureOwner, Place, StoreError, TokenHash, TokenRecord,
     accounts::Accounts,
     picture,
-    stored::{StoredMember, id, int, sorted},
+    stored::{StoredMember, id, int, sent_nonce, sorted},
 };
 use futures_util::TryStreamExt as _;
-use guildhall_guild::{GuildRecord, MessageRecord};
+use guildhall_guild::{GuildRecord, MessageRecord, NONCES_LOADED_MAX, SentNonce, nonces_from};
 use guildhall_model::{
     Channel, ChannelId, Direct, GuildId, GuildResource, Id, Member, MessageId, ReactionEmoji, ResourceKind, User,
     UserId,
@@ -101,6 +101,11 @@ const CHANNELS: &str = "\
     SELECT data, (SELECT id FROM messages WHERE channel_id = channels.id ORDER BY id DESC LIMIT 1) \
     FROM channels WHERE guild_id = $1";
 
+/// Stored nonces of channels from a message on. Reads the channels' messages since then.
+const NONCES: &str = "\
+    SELECT channel_id, id, author_id, data FROM messages WHERE channel_id = ANY ($1) AND id >= $2 \
+    AND strpos(data, ',\"nonce\":') > 0 ORDER BY id DESC LIMIT $3";
+
 /// A transaction on one snapshot.
 async fn snapshot(pool: &PgPool) -> Result<Transaction<'static, Postgres>, StoreError> {
     Ok(pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?)
@@ -119,6 +124,7 @@ pub(super) async fn load_guild(
     let roles = sqlx::query("SELECT data FROM roles WHERE guild_id = $1").bind(int(guild_id));
     let roles = each(&mut snapshot, roles, |row| object("role", row, 0)).await?;
     let channels = each(&mut snapshot, sqlx::query(CHANNELS).bind(int(guild_id)), channel).await?;
+    let nonces = nonces(&mut snapshot, &channels).await?;
     let members = each(&mut snapshot, sqlx::query(MEMBERS).bind(int(guild_id)), |row| {
         let member: StoredMember = object("member", row, 0)?;
         Ok(Arc::new(member.with(accounts.share(object("account", row, 1)?))))
@@ -127,7 +133,22 @@ pub(super) async fn load_guild(
     let resources = sqlx::query("SELECT kind, data FROM guild_resources WHERE guild_id = $1").bind(int(guild_id));
     let resources = each(&mut snapshot, resources, resource).await?.into_iter().flatten().collect();
     snapshot.commit().await?;
-    Ok(Some(GuildRecord { guild, roles, channels, members, resources }))
+    Ok(Some(GuildRecord { guild, roles, channels, members, resources, nonces }))
+}
+
+/// In a guild whose last message is old only one channel has any.
+async fn nonces(snapshot: &mut PgConnection, channels: &[Channel]) -> Result<Vec<SentNonce>, StoreError> {
+    let Some(from) = nonces_from(channels) else { return Ok(Vec::new()) };
+    let is_recent = |channel: &&Channel| channel.last_message_id.is_some_and(|newest| newest >= from);
+    let channels: Vec<i64> = channels.iter().filter(is_recent).map(|channel| int(channel.id)).collect();
+    let query = sqlx::query(NONCES).bind(channels).bind(int(from)).bind(NONCES_LOADED_MAX as i64);
+    let nonces = each(snapshot, query, |row| {
+        let place = (id(row.try_get(0)?), id(row.try_get(1)?), id(row.try_get(2)?));
+        Ok(sent_nonce(place, row.try_get(3)?))
+    });
+    let mut nonces: Vec<SentNonce> = nonces.await?.into_iter().flatten().collect();
+    nonces.reverse();
+    Ok(nonces)
 }
 
 pub(super) async fn guild_ids(pool: &PgPool, after: GuildId, limit: u32) -> Result<Vec<GuildId>, StoreError> {

@@ -6,7 +6,7 @@
 
 use crate::{
     ExternalKind, StoreError, TokenHash, TokenRecord,
-    stored::{StoredMember, id, int, resource_columns, sorted},
+    stored::{StoredMember, id, int, message_json, resource_columns, sorted},
 };
 use guildhall_guild::Write;
 use guildhall_model::{ChannelId, GuildId, GuildResource, Message, MessageId, ReactionEmoji, UserId};
@@ -173,7 +173,9 @@ pub(super) fn encode(writes: &[Write]) -> Result<Vec<Change>, StoreError> {
             Write::PutChannel(channel) => put(Table::Channels, &[int(channel.id), int(channel.guild_id)], &**channel)?,
             Write::PutMessage(message) => {
                 let keys = [int(message.channel_id), int(message.id), int(message.guild_id), int(message.author.id)];
-                changes.push(put(Table::Messages, &keys, &**message)?);
+                let data = message_json(message).map_err(|source| StoreError::Encode { what: "message", source })?;
+                let row = Row { keys: SmallVec::from_slice(&keys), data: data.into() };
+                changes.push(Change::Put(Table::Messages, row));
                 put_attachments(&mut changes, message);
                 continue;
             }

@@ -8,10 +8,10 @@ use crate::{
     PICTURE_OWNERS_ASKED_MAX, Page, PictureNames, PictureOwner, Place, StoreError, TokenHash, TokenRecord,
     accounts::Accounts,
     picture,
-    stored::{StoredMember, id, int, sorted},
+    stored::{StoredMember, id, int, sent_nonce, sorted},
 };
 use futures_util::TryStreamExt as _;
-use guildhall_guild::{GuildRecord, MessageRecord};
+use guildhall_guild::{GuildRecord, MessageRecord, NONCES_LOADED_MAX, SentNonce, nonces_from};
 use guildhall_model::{
     Channel, ChannelId, Direct, GuildId, GuildResource, Id, MessageId, ReactionEmoji, ResourceKind, User, UserId,
 };
@@ -109,6 +109,11 @@ const CHANNELS: &str = "\
     SELECT data, (SELECT id FROM messages WHERE channel_id = channels.id ORDER BY id DESC LIMIT 1) \
     FROM channels WHERE guild_id = ?1";
 
+/// Stored nonces of a channel from a message on. Reads the channel's messages since then.
+const NONCES: &str = "\
+    SELECT channel_id, id, author_id, data FROM messages WHERE channel_id = ?1 AND id >= ?2 \
+    AND instr(data, ',\"nonce\":') > 0 ORDER BY id DESC LIMIT ?3";
+
 pub(super) async fn load_guild(
     pool: &SqlitePool,
     accounts: &Accounts,
@@ -148,7 +153,29 @@ pub(super) async fn load_guild(
     let resources = resources.await?.into_iter().flatten().collect();
 
     snapshot.commit().await?;
-    Ok(Some(GuildRecord { guild, roles, channels, members, resources }))
+    // By itself: a guild loads also if a page of its messages is damaged. Only its owner writes, so nothing is between.
+    let nonces = nonces(pool, &channels).await.unwrap_or_else(|error| {
+        tracing::warn!(%guild_id, %error, "nonces of recent messages cannot be read: a repeated one may be there twice");
+        Vec::new()
+    });
+    Ok(Some(GuildRecord { guild, roles, channels, members, resources, nonces }))
+}
+
+/// In a guild whose last message is old only one channel has any.
+async fn nonces(pool: &SqlitePool, channels: &[Channel]) -> Result<Vec<SentNonce>, StoreError> {
+    let Some(from) = nonces_from(channels) else { return Ok(Vec::new()) };
+    let mut nonces = Vec::new();
+    for channel in channels.iter().filter(|channel| channel.last_message_id.is_some_and(|newest| newest >= from)) {
+        let query = sqlx::query(NONCES).bind(int(channel.id)).bind(int(from)).bind(NONCES_LOADED_MAX as i64);
+        let of_channel = each_of(pool, query, |row| {
+            let place = (id(row.try_get(0)?), id(row.try_get(1)?), id(row.try_get(2)?));
+            Ok(sent_nonce(place, row.try_get(3)?))
+        });
+        nonces.extend(of_channel.await?.into_iter().flatten());
+    }
+    nonces.sort_unstable_by_key(|sent| sent.message_id);
+    nonces.drain(..nonces.len().saturating_sub(NONCES_LOADED_MAX));
+    Ok(nonces)
 }
 
 pub(super) async fn guild_ids(pool: &SqlitePool, after: GuildId, limit: u32) -> Result<Vec<GuildId>, StoreError> {

@@ -1,8 +1,8 @@
 //! Messages and what people react to them.
 
 use crate::support::*;
-use guildhall_guild::{MessageRecord, Write};
-use guildhall_model::{Channel, ChannelType, Id, MessageReference, Nonce};
+use guildhall_guild::{MessageRecord, NONCES_LOADED_MAX, SentNonce, Write};
+use guildhall_model::{Channel, ChannelType, Id, Message, MessageReference, Nonce};
 use guildhall_stdx::Timestamp;
 use guildhall_store::{Page, Store};
 use std::sync::Arc;
@@ -35,6 +35,58 @@ pub async fn round_trip_of_a_message(store: &dyn Store) {
     assert_eq!(*store.message(id(101), id(500)).await.unwrap().unwrap().message, full);
     store.commit(vec![Write::DeleteMessage(id(101), id(500))]).await.unwrap();
     assert_eq!(store.message(id(101), id(500)).await.unwrap(), None);
+}
+
+pub async fn nonces_of_recent_messages_are_loaded_with_the_guild(store: &dyn Store) {
+    // Five minutes in ids. A nonce that is older than the newest message by more does not count.
+    const WINDOW: u64 = 300_000 << 22;
+    let newest = 2 * WINDOW;
+    let at = |channel_id, n, nonce: Option<Nonce>| {
+        let content = r#"not one: ,"nonce":"x""#.to_owned();
+        let components = vec![serde_json::json!({"a": 1, "nonce": "of a component"})];
+        Write::PutMessage(Arc::new(Message { nonce, content, components, ..message(100, channel_id, n) }))
+    };
+    let text = |text: &str| Some(Nonce::Text(text.to_owned()));
+    let mut writes = guild_with_channels(100, &[101, 102, 103]);
+    writes.extend(guild_with_channels(200, &[201]));
+    writes.extend([
+        at(101, newest - WINDOW - 1, text("old")),
+        at(103, newest - WINDOW - 2, Some(Nonce::Number(1))),
+        at(101, newest - WINDOW, text("\"odd\\ä")),
+        at(102, newest - 3, Some(Nonce::Number(-7))),
+        at(101, newest - 2, None),
+        at(101, newest - 1, text("edited")),
+        at(102, newest, text("newest")),
+        Write::PutMessage(Arc::new(Message { nonce: text("elsewhere"), ..message(200, 201, newest + 9) })),
+    ]);
+    store.commit(writes).await.unwrap();
+    store.commit(vec![at(101, newest - 1, None)]).await.unwrap();
+    let sent = |channel_id, n, nonce: Option<Nonce>| SentNonce {
+        author_id: id(1),
+        channel_id: id(channel_id),
+        message_id: id(n),
+        nonce: nonce.unwrap(),
+    };
+    let expected = [
+        sent(101, newest - WINDOW, text("\"odd\\ä")),
+        sent(102, newest - 3, Some(Nonce::Number(-7))),
+        sent(102, newest, text("newest")),
+    ];
+    let loaded = store.load_guild(id(100)).await.unwrap().unwrap();
+    assert_eq!(loaded.nonces, expected);
+    let message = store.message(id(102), id(newest)).await.unwrap().unwrap().message;
+    assert_eq!(message.nonce, None, "only the guild reads it");
+
+    // Many: the newest are loaded.
+    let many = NONCES_LOADED_MAX as u64 + 10;
+    let said = (1..=many).map(|n| at(101 + n % 2, newest + n, Some(Nonce::Number(n as i64))));
+    store.commit(said.collect()).await.unwrap();
+    let nonces = store.load_guild(id(100)).await.unwrap().unwrap().nonces;
+    let ids: Vec<u64> = nonces.iter().map(|sent| sent.message_id.get()).collect();
+    assert_eq!(ids, (newest + 11..=newest + many).collect::<Vec<_>>());
+    store.commit(vec![Write::DeleteMessage(nonces[0].channel_id, nonces[0].message_id)]).await.unwrap();
+    let nonces = store.load_guild(id(100)).await.unwrap().unwrap().nonces;
+    assert_eq!(nonces[0].message_id, id(newest + 10), "one that is deleted makes room for an older one");
 }
 
 pub async fn large_and_odd_content(store: &dyn Store) {

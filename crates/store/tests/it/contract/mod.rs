@@ -30,6 +30,7 @@ macro_rules! suite {
             ],
             messages: [
                 round_trip_of_a_message,
+                nonces_of_recent_messages_are_loaded_with_the_guild,
                 large_and_odd_content,
                 newest_message_of_a_channel,
                 reactions_keep_their_order,
