@@ -12,7 +12,7 @@
 //!
 //! | left out | on the other node |
 //! |---|---|
-//! | `Receipt` of a backend event | none: the node of the backend keeps it, and counts what other nodes report |
+//! | `Receipt` of a backend event | its place: relays report to the node of the backend, which keeps it |
 //! | mentions and content readers of an event | the constructors' code derives them from the payload |
 //! | sharing of one object by several `Arc`s | each has a copy; equal objects are still equal |
 //!

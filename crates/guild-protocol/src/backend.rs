@@ -15,13 +15,27 @@ use serde_json::{Value, value::RawValue};
 use std::{
     collections::BTreeSet,
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 /// Receives the number of sessions that an event reached, once from every relay that delivered it.
 pub trait Receipt: Send + Sync + fmt::Debug {
     /// One relay delivered the event to `sessions` sessions. Called on the partition's thread: must not block.
     fn reached(&self, sessions: u64);
+
+    /// Where relays of other nodes report; none: they do not.
+    fn place(&self) -> Option<ReceiptPlace> {
+        None
+    }
+}
+
+/// A receipt in a cluster: it crosses between nodes in the place of the receipt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReceiptPlace {
+    /// The node that waits for the count.
+    pub node: u8,
+    /// Its number there.
+    pub id: u64,
 }
 
 /// Names that start or continue a session. A backend that sent them would put clients into a wrong state.
@@ -82,28 +96,33 @@ pub struct BackendEvent {
     mentions: Option<Mentions>,
     /// For a new message: its id, and the channel in its body.
     newest: Option<(MessageId, Option<ChannelId>)>,
-    receipt: Option<Arc<dyn Receipt>>,
+    receipt: OnceLock<Arc<dyn Receipt>>,
+    /// The receipt's place, if the event came from another node.
+    place: Option<ReceiptPlace>,
 }
 
-/// As it crosses between nodes: without the receipt, which the node of the backend keeps.
+/// As it crosses between nodes: instead of the receipt its place.
 #[derive(Serialize, Deserialize)]
 struct BackendEventForm<T> {
     name: T,
     body: T,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    receipt: Option<ReceiptPlace>,
 }
 
 impl Serialize for BackendEvent {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        BackendEventForm { name: self.name(), body: &*self.body }.serialize(serializer)
+        BackendEventForm { name: self.name(), body: &*self.body, receipt: self.receipt_place() }.serialize(serializer)
     }
 }
 
 /// Validates as `new` does.
 impl<'de> Deserialize<'de> for BackendEvent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let BackendEventForm { name, body } = BackendEventForm::<String>::deserialize(deserializer)?;
+        let BackendEventForm { name, body, receipt } = BackendEventForm::<String>::deserialize(deserializer)?;
         let body = RawValue::from_string(body).map_err(D::Error::custom)?;
-        Self::new(&name, &body, None).map_err(D::Error::custom)
+        let event = Self::new(&name, &body, None).map_err(D::Error::custom)?;
+        Ok(Self { place: receipt, ..event })
     }
 }
 
@@ -138,7 +157,9 @@ impl BackendEvent {
                 newest = message.get("id").and_then(parse_id).map(|id| (id, channel_id));
             }
         }
-        Ok(Self { name: Name::of(name, known), known, body: json.into(), readers, mentions, newest, receipt })
+        let receipt = receipt.map_or_else(OnceLock::new, OnceLock::from);
+        let name = Name::of(name, known);
+        Ok(Self { name, known, body: json.into(), readers, mentions, newest, receipt, place: None })
     }
 
     /// The value of `t`.
@@ -183,7 +204,19 @@ impl BackendEvent {
     /// Receipt that counts the sessions reached.
     #[must_use]
     pub fn receipt(&self) -> Option<&Arc<dyn Receipt>> {
-        self.receipt.as_ref()
+        self.receipt.get()
+    }
+
+    /// Place of its receipt, on this node or another.
+    #[must_use]
+    pub fn receipt_place(&self) -> Option<ReceiptPlace> {
+        self.receipt.get().and_then(|receipt| receipt.place()).or(self.place)
+    }
+
+    /// Gives an event of another node a receipt that reports to that node. An event that has one keeps it.
+    pub fn attach(&self, receipt: Arc<dyn Receipt>) {
+        // The first wins.
+        let _ = self.receipt.set(receipt);
     }
 
     pub(crate) fn render(&self, encoding: Encoding, redaction: Redaction, out: &mut Vec<u8>) {

@@ -24,7 +24,7 @@ mod structure;
 mod thread;
 mod visibility;
 
-pub use backend::{BackendEvent, BackendEventError, Receipt};
+pub use backend::{BackendEvent, BackendEventError, Receipt, ReceiptPlace};
 pub use event::{Audience, AudienceRule, ContentReaders, Event, Mentions, Redaction, Retention, UserFilter};
 pub use hidden::HiddenChannels;
 pub use members::{MemberEntry, MemberTable};

@@ -265,8 +265,8 @@ impl Partitions {
         self.mailboxes.iter().all(Mailbox::has_room_for_direct)
     }
 
-    /// Sends an event of a direct message to its recipients, on every partition.
-    pub fn publish_direct(&self, published: &Arc<Published>) {
+    /// Sends an event of a direct message to its recipients, on every partition. Returns the number of partitions.
+    pub fn publish_direct(&self, published: &Arc<Published>) -> usize {
         let user_ids: Arc<[UserId]> = published.event.audience.rule.users().into();
         for mailbox in self.mailboxes.iter() {
             let (published, user_ids) = (published.clone(), user_ids.clone());
@@ -276,6 +276,7 @@ impl Partitions {
                 permit: Some(mailbox.direct_permit()),
             });
         }
+        self.mailboxes.len()
     }
 
     /// Sends RECONNECT (op 7) to `count` more clients of each partition. A connection that is still open after

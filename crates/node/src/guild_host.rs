@@ -405,7 +405,9 @@ impl GuildHost {
                     self.relay_lost(cx, relay);
                 }
             }
-            unit.users.iter().for_each(|published| cx.relays.publish_to_users(published));
+            for published in &unit.users {
+                cx.relays.publish_to_users(published);
+            }
             for user_id in unit.joined {
                 cx.relays.announce_joined(user_id, self.guild_id);
             }

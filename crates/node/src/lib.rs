@@ -37,7 +37,7 @@ mod worker;
 mod writes;
 
 pub use canaries::{CanaryCounts, CanaryLimits};
-pub use cluster::{Answering, ClusterReport, JoinError, Membership, MembershipOptions, NodeReport};
+pub use cluster::{Answering, ClusterReport, JoinError, Membership, MembershipOptions, NodeReport, OpenReceipt};
 pub use commits::CommitStats;
 pub use directs::{DirectLimits, DirectsWho};
 pub use guild_account::{GUILDS_LISTED_MAX, GuildAccount, GuildAccounts};
@@ -117,9 +117,11 @@ pub trait RelaySink: Send + Sync + 'static {
     }
 
     /// Sends an event to the sessions of the accounts in its audience rule, in the order of the calls. Guild workers
-    /// call this after `may_publish_to_users` returned true, so it must not wait or panic.
-    fn publish_to_users(&self, published: &Arc<Published>) {
+    /// call this after `may_publish_to_users` returned true, so it must not wait or panic. Returns the number of this
+    /// node's partitions: each reports to the event's receipt, if it has one.
+    fn publish_to_users(&self, published: &Arc<Published>) -> usize {
         let _ = published;
+        0
     }
 
     /// Whether there is room for another such event. False: guilds hold the event and try again within milliseconds.

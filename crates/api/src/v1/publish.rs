@@ -33,7 +33,7 @@ use guildhall_guild_protocol::{
     AudienceRule, BackendEvent, BackendEventError, Event, Published, Receipt, ReplicaUpdate,
 };
 use guildhall_model::{ChannelId, GuildId, UserId};
-use guildhall_node::KeyLife;
+use guildhall_node::{KeyLife, OpenReceipt};
 use guildhall_store::ExternalKind;
 use serde::{
     Deserialize, Deserializer as _, Serialize,
@@ -211,7 +211,7 @@ impl AudienceBody {
     }
 }
 
-/// Adds up the counts that relays and partitions report.
+/// Adds up the counts that relays and partitions report, and other nodes for theirs.
 #[derive(Debug, Default)]
 struct Reached {
     sessions: AtomicU64,
@@ -321,6 +321,8 @@ fn result_of(Outcome { reached, complete }: Outcome, repeated: bool) -> ResultBo
 struct Prepared {
     event: Arc<BackendEvent>,
     reached: Arc<Reached>,
+    /// In a cluster: other nodes report while this is held.
+    open: Option<OpenReceipt>,
     recipients: Recipients,
 }
 
@@ -333,7 +335,8 @@ enum Recipients {
 /// Everything that can fail or wait before the hand-over.
 async fn prepare(v1: &V1, publication: &Publication) -> Result<Prepared, V1Error> {
     let reached = Arc::new(Reached::default());
-    let receipt: Arc<dyn Receipt> = reached.clone();
+    let open = v1.node.membership().map(|membership| membership.open_receipt(reached.clone()));
+    let receipt = open.as_ref().map_or_else(|| reached.clone() as Arc<dyn Receipt>, OpenReceipt::receipt);
     let event = BackendEvent::new(&publication.t, &publication.d, Some(receipt)).map_err(|error| refuse(&error))?;
     let recipients = match publication.audience.to(v1).await? {
         To::Guild(guild_id, rule) => Recipients::Guild(guild_id, rule),
@@ -351,13 +354,13 @@ async fn prepare(v1: &V1, publication: &Publication) -> Result<Prepared, V1Error
         }
         To::Users(user_ids) => Recipients::Users(user_ids),
     };
-    Ok(Prepared { event: Arc::new(event), reached, recipients })
+    Ok(Prepared { event: Arc::new(event), reached, open, recipients })
 }
 
 impl Prepared {
     /// Puts the event into the mailbox of its guild or partitions at once. The future waits for the count.
     fn hand_over(self, v1: &Arc<V1>) -> impl Future<Output = Result<Outcome, V1Error>> + Send + use<> {
-        let Self { event, reached, recipients } = self;
+        let Self { event, reached, open, recipients } = self;
         let tellers = match recipients {
             Recipients::Guild(guild_id, rule) => {
                 let answer = to_guild(v1, guild_id, rule.clone(), event);
@@ -377,7 +380,9 @@ impl Prepared {
                     Err(refusal) => return Err(refused(&v1, guild_id, &rule, refusal).await),
                 },
             };
-            Ok(reached.by(tellers, Duration::from_millis(v1.limits.reach_deadline_ms)).await)
+            let outcome = reached.by(tellers, Duration::from_millis(v1.limits.reach_deadline_ms)).await;
+            drop(open);
+            Ok(outcome)
         }
     }
 }

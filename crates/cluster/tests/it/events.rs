@@ -5,10 +5,11 @@ use crate::{
     messages::{groups, list_ops},
     round_trip::{crossed, examples_of},
 };
+use guildhall_cluster::wire::{VERSION, decode, encode};
 use guildhall_codec::Encoding;
 use guildhall_guild_protocol::{
     Audience, AudienceRule, BackendEvent, Event, ListChange, MessageEvent, PassiveDelta, PassiveSnapshot, Payload,
-    ReactionEvent, Receipt, Redaction, ResourcePayload, ThreadEvent, Unreads, UserFilter,
+    ReactionEvent, Receipt, ReceiptPlace, Redaction, ResourcePayload, ThreadEvent, Unreads, UserFilter,
 };
 use guildhall_member_list::ListId;
 use guildhall_model::{ChannelType, EventName, Intents, InviteCode, Message, Nonce, Permissions, ReactionEmoji};
@@ -215,17 +216,41 @@ fn w3_an_event_that_redacts_nothing_crosses_as_such() {
 }
 
 #[derive(Debug)]
-struct Ignored;
+struct PlacedReceipt(Option<ReceiptPlace>);
 
-impl Receipt for Ignored {
+impl Receipt for PlacedReceipt {
     fn reached(&self, _sessions: u64) {}
+
+    fn place(&self) -> Option<ReceiptPlace> {
+        self.0
+    }
 }
 
 #[test]
-fn a_receipt_stays_on_its_node() {
-    use guildhall_cluster::wire::{VERSION, decode, encode};
+fn a_receipt_stays_on_its_node_and_its_place_crosses() {
     let body = RawValue::from_string("{}".to_owned()).expect("JSON");
-    let event = BackendEvent::new("ROUND_STARTED", &body, Some(Arc::new(Ignored))).expect("a valid event");
-    let received: BackendEvent = decode(VERSION, &encode(&event)).expect("it crosses");
-    assert!(event.receipt().is_some() && received.receipt().is_none());
+    let place = ReceiptPlace { node: 3, id: u64::MAX };
+    for place in [None, Some(place)] {
+        let event =
+            BackendEvent::new("ROUND_STARTED", &body, Some(Arc::new(PlacedReceipt(place)))).expect("a valid event");
+        let received: BackendEvent = decode(VERSION, &encode(&event)).expect("it crosses");
+        assert!(event.receipt().is_some() && received.receipt().is_none());
+        assert_eq!((event.receipt_place(), received.receipt_place()), (place, place));
+        // The owner of the guild passes it on.
+        let passed: BackendEvent = decode(VERSION, &encode(&received)).expect("it crosses");
+        assert_eq!(passed.receipt_place(), place);
+    }
+}
+
+/// As a node of the release before wrote it.
+#[test]
+fn an_event_without_a_place_is_read() {
+    #[derive(serde::Serialize)]
+    struct Before {
+        name: &'static str,
+        body: &'static str,
+    }
+    let event: BackendEvent =
+        decode(VERSION, &encode(&Before { name: "ROUND_STARTED", body: "{}" })).expect("it is read");
+    assert_eq!((event.name(), event.receipt_place()), ("ROUND_STARTED", None));
 }

@@ -302,7 +302,8 @@ impl Gateway for ClusterGateway {
     }
 
     fn publish_to_users(&self, published: &Arc<Published>, user_ids: &Arc<[UserId]>) -> usize {
-        self.membership.send_to_all(&PeerMessage::Users(published.clone()));
-        self.local.publish_to_users(published, user_ids)
+        // Every other node reports once, for all of its partitions.
+        let nodes = self.membership.send_to_all(&PeerMessage::Users(published.clone()));
+        nodes + self.local.publish_to_users(published, user_ids)
     }
 }

@@ -11,12 +11,14 @@
 mod ask;
 mod lease;
 mod link;
+mod receipts;
 mod receive;
 mod releasing;
 mod sink;
 
 pub use ask::Answering;
 pub(crate) use ask::Revocation;
+pub use receipts::OpenReceipt;
 pub(crate) use sink::ClusterSink;
 
 use crate::{
@@ -127,6 +129,7 @@ pub struct Membership {
     timer: Notify,
     releasing: releasing::Releasing,
     handlers: ask::Handlers,
+    receipts: receipts::Receipts,
     /// Called after the node has joined again: its caches of tokens and keys may be out of date.
     on_rejoin: OnceLock<Box<dyn Fn() + Send + Sync>>,
     lease: lease::Keeper,
@@ -174,6 +177,7 @@ impl Membership {
             timer: Notify::new(),
             releasing: releasing::Releasing::default(),
             handlers: ask::Handlers::default(),
+            receipts: receipts::Receipts::new(),
             on_rejoin: OnceLock::new(),
             lease,
             is_lost: watch::Sender::new(false),
@@ -244,6 +248,7 @@ impl Membership {
     ) {
         let is_first = self.parts.set(Parts { mailboxes, directory, local }).is_ok();
         assert!(is_first, "a membership belongs to one node");
+        self.take_reports();
         self.runtime.spawn(receive::run(self.clone()));
         self.runtime.spawn(ask::run(self.clone()));
         self.runtime.spawn(lease::watch(self.clone()));
@@ -406,7 +411,7 @@ impl Membership {
                     let _ = caller.send(answer);
                 }
             }
-            Output::Users(published) => parts.local.publish_to_users(&published),
+            Output::Users(published) => self.publish_from_peer(&published, &*parts.local),
             Output::Joined { user_id, guild_id } => parts.local.announce_joined(user_id, guild_id),
             Output::UserChanged(user) => {
                 parts.directory.apply(DirectoryChange::User(user.id));
@@ -578,9 +583,12 @@ impl Membership {
         }
     }
 
-    /// Sends a message to every other node, in the order of the calls.
-    pub fn send_to_all(self: &Arc<Self>, message: &PeerMessage) {
-        self.with(|machine, _| machine.broadcast(message));
+    /// Sends a message to every other node, in the order of the calls. Returns the number of nodes.
+    pub fn send_to_all(self: &Arc<Self>, message: &PeerMessage) -> usize {
+        self.with(|machine, _| {
+            machine.broadcast(message);
+            machine.peers().count()
+        })
     }
 
     /// Another node claimed a guild that this one served.

@@ -46,7 +46,10 @@ fn receive(membership: &Arc<Membership>, incoming: &mut Incoming, frame: &bytes:
                 let (sender, stream) = (Incarnation(sender.0), stream.0 >> 8);
                 match wire::decode::<Vec<PeerMessage>>(version, &payload) {
                     Ok(messages) => membership.with(|machine, now| {
-                        messages.into_iter().for_each(|message| machine.handle_message(now, sender, stream, message));
+                        messages.into_iter().for_each(|message| {
+                            membership.attach(&message);
+                            machine.handle_message(now, sender, stream, message);
+                        });
                     }),
                     Err(error) => {
                         tracing::error!(%error, "a message of another node is refused");

@@ -48,9 +48,10 @@ impl RelaySink for ClusterSink {
         self.membership.send_to_all(&PeerMessage::Joined { user_id, guild_id });
     }
 
-    fn publish_to_users(&self, published: &Arc<Published>) {
-        self.local.publish_to_users(published);
+    fn publish_to_users(&self, published: &Arc<Published>) -> usize {
+        let partitions = self.local.publish_to_users(published);
         self.membership.send_to_all(&PeerMessage::Users(published.clone()));
+        partitions
     }
 
     fn may_publish_to_users(&self) -> bool {

@@ -1,15 +1,20 @@
 //! Several nodes in one process, on the bus and the lease store of the process.
 
-use crate::support::{Listener, OWNER, Relays, SECRET, attach, bounded, message, new_guild};
+use crate::support::{Listener, OWNER, PARTITIONS, Relays, SECRET, attach, bounded, message, new_guild};
 use guildhall_bus::{KeyValue, LocalBus, LocalKv, LocalOptions};
-use guildhall_guild::{Actor, Command, NewChannel, NewMessage, Refusal, Reply};
-use guildhall_guild_protocol::{PartitionId, RelayId, RelayMessage, SessionKey};
-use guildhall_model::{ChannelId, ChannelType, GuildId, MessageId, Nonce};
+use guildhall_cluster::PeerMessage;
+use guildhall_guild::{Actor, Command, NewChannel, NewMessage, Refusal, Reply, request};
+use guildhall_guild_protocol::{
+    AudienceRule, BackendEvent, Event, PartitionId, Published, Receipt, RelayId, RelayMessage, ReplicaUpdate,
+    SessionKey,
+};
+use guildhall_model::{ChannelId, ChannelType, GuildId, MessageId, Nonce, UserId};
 use guildhall_node::{Clock, Membership, MembershipOptions, Node, NodeConfig, NodeLimits};
 use guildhall_stdx::Now;
 use guildhall_store::{MemoryStore, Store};
+use serde_json::value::RawValue;
 use std::{
-    sync::Arc,
+    sync::{Arc, Mutex},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 use tokio::runtime::Runtime;
@@ -254,6 +259,65 @@ async fn a_node_without_lease_store_stops_to_serve_in_time_and_comes_back() {
     site.say_until_served(0, guild_id, channel_id).await;
     let entry = site.kv.get(&guildhall_bus::Key::new(&format!("guilds.{guild_id}")).unwrap()).await.unwrap();
     assert!(entry.is_some());
+}
+
+#[derive(Debug, Default)]
+struct Counts(Mutex<Vec<u64>>);
+
+impl Receipt for Counts {
+    fn reached(&self, sessions: u64) {
+        self.0.lock().unwrap().push(sessions);
+    }
+}
+
+impl Counts {
+    async fn are(&self, expected: &[u64]) {
+        until(|| self.0.lock().unwrap().len() >= expected.len()).await;
+        let mut counts = self.0.lock().unwrap().clone();
+        counts.sort_unstable();
+        assert_eq!(counts, expected);
+    }
+}
+
+fn backend_event(receipt: Arc<dyn Receipt>) -> Arc<BackendEvent> {
+    let body = RawValue::from_string("{}".to_owned()).unwrap();
+    Arc::new(BackendEvent::new("ROUND_STARTED", &body, Some(receipt)).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn relays_of_every_node_report_how_many_sessions_an_event_reached() {
+    let site = Site::new(3).await;
+    let (guild_id, _) = site.guild_of(1, 0).await;
+    let mut listeners: Vec<Listener> = (0..3).map(|at| site.listen(at, guild_id)).collect();
+    for listener in &mut listeners {
+        listener.snapshot().await;
+    }
+    // Published at a node without the guild, at its owner, and at another one.
+    for at in 0..3 {
+        let (place, counts) = (site.place(at), Arc::new(Counts::default()));
+        let open = place.membership.open_receipt(counts.clone());
+        let publish = request::Publish(AudienceRule::Members, backend_event(open.receipt()));
+        let relays = bounded(place.node.begin(guild_id, Actor::System, publish)).await.unwrap();
+        assert_eq!(relays, 3);
+        for (n, listener) in listeners.iter_mut().enumerate() {
+            let RelayMessage::Published(published) = listener.next().await else { panic!("it is an event") };
+            published.event.payload.receipt().expect("every relay has one").reached(10 + n as u64);
+        }
+        counts.are(&[10, 11, 12]).await;
+        drop(open);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_node_reports_once_how_many_sessions_of_accounts_an_event_reached() {
+    let site = Site::new(3).await;
+    let (place, counts) = (site.place(0), Arc::new(Counts::default()));
+    let open = place.membership.open_receipt(counts.clone());
+    let to = AudienceRule::Users([OWNER, UserId::new(7), UserId::new(8)].into());
+    let event = Event::of_backend(GuildId::new(0), to, backend_event(open.receipt()));
+    let published = Arc::new(Published { event, replica_update: ReplicaUpdate::None });
+    assert_eq!(place.membership.send_to_all(&PeerMessage::Users(published)), 2);
+    counts.are(&[3 * PARTITIONS as u64; 2]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,7 +6,7 @@ mod faults;
 mod relays;
 
 pub use faults::FaultStore;
-pub use relays::{Listener, Relays};
+pub use relays::{Listener, PARTITIONS, Relays};
 
 use guildhall_guild::{Actor, Command, NewChannel, NewGuild, NewMessage, Refusal, Reply};
 use guildhall_guild_protocol::{MembersWanted, PartitionId, RelayId, SessionKey, SessionPresence, ToGuild};

@@ -10,6 +10,9 @@ use std::{
 };
 use tokio::sync::watch;
 
+/// Partitions of a node, for events to accounts.
+pub const PARTITIONS: usize = 2;
+
 #[derive(Default)]
 struct State {
     taken: BTreeMap<PartitionId, Vec<ToRelay>>,
@@ -39,9 +42,16 @@ impl RelaySink for Relays {
         result
     }
 
-    fn publish_to_users(&self, published: &Arc<Published>) {
+    fn publish_to_users(&self, published: &Arc<Published>) -> usize {
         let event = &published.event;
         self.0.send_modify(|state| state.told.push((event.name, event.audience.rule.users().to_vec())));
+        // Each reaches a session of each account.
+        for _ in 0..PARTITIONS {
+            if let Some(receipt) = event.payload.receipt() {
+                receipt.reached(event.audience.rule.users().len() as u64);
+            }
+        }
+        PARTITIONS
     }
 
     fn may_publish_to_users(&self) -> bool {
