@@ -3,15 +3,19 @@
 //! Owns        the records of the other nodes, the owner of each guild that this node serves or sends inputs to, inputs
 //!             that wait until an owner is known, requests that other nodes carry out.
 //! Doors       `handle_node` and `handle_owner` for the lease store, `handle_message` and `handle_gap` for the bus,
-//!             `push` for inputs of guilds, `handle_timer`. After each: drain `poll_output`.
+//!             `push` for inputs of guilds, `uses` and `unloaded` for what the driver does without it, `handle_timer`.
+//!             After each: drain `poll_output`.
 //! Invariants  C1 inputs of one sender for one guild reach an owner in order, or its relay is reset: the relay's
 //!             sessions attach again. C2 a request is sent to one owner at a time, and to another one only after
 //!             `NotOwner`: it is carried out once at most. It is answered once. C3 a guild is served here only
 //!             while its owner record names this incarnation and the lease is valid. C4 a message of a guild
 //!             reaches a relay only from the node that this node believes to be the owner. C5 after a loss between
 //!             two nodes, both sides discard all messages in flight between them: requests are answered
-//!             `Unavailable`, relays are reset.
+//!             `Unavailable`, relays are reset. C6 this node removes its owner record of a guild only after it has ceased
+//!             to serve the guild. It serves the guild again only by a record that the removal cannot hit: one that
+//!             it writes after the answer, or in place of the old one.
 //! Limits      `PARKED_MAX` inputs wait per guild while its owner is found, requests for `LOCATE_MS_MAX`. `ROUTES_MAX`.
+//!             `REMOVALS_MAX` removals of owner records at a time.
 //! Not here    writing to the lease store, frames and queues (the driver, `guildhall-node`); commits of two owners at
 //!             the same time: PostgreSQL refuses those of the earlier (`Store::commit_fenced`).
 
@@ -38,6 +42,13 @@ pub const LOCATE_MS_MAX: u64 = 8_000;
 /// Back-off before the owner record is read again after a failure or a disagreement, and before a relay is reset whose
 /// message met a full queue.
 const RETRY_MS: u64 = 50;
+/// A guild that is not in memory and gets no inputs for this time has no owner any more. Longer than pauses in
+/// conversations: the next input costs a read and a write of the lease store.
+const OWNER_IDLE_MS: u64 = 600_000;
+/// Most removals of owner records that wait for the lease store.
+const REMOVALS_MAX: usize = 64;
+/// Back-off of further ones.
+const REMOVAL_PAUSE_MS: u64 = 1_000;
 /// Interval at which a node repeats `PeerMessage::Lost`.
 const LOST_AGAIN_MS: u64 = 1_000;
 
@@ -61,6 +72,8 @@ pub enum OwnerOp {
     Create(OwnerRecord),
     /// Makes this node the owner if the record has this revision.
     Replace(OwnerRecord, Revision),
+    /// Removes the record if it has this revision.
+    Remove(Revision),
 }
 
 /// Result of an `OwnerOp`.
@@ -72,6 +85,8 @@ pub enum OwnerResult {
     Checked(OwnerRecord, Revision, Option<Incarnation>),
     /// The lease store has stored this record.
     Written(OwnerRecord),
+    /// The lease store has removed the record.
+    Removed,
     /// Another node wrote first.
     Conflict,
     /// The lease store did not answer; the write may have happened.
@@ -137,6 +152,8 @@ struct Route {
     owner: Owner,
     /// Relays of this node that are subscribed.
     relays: BTreeMap<RelayId, Subscribed>,
+    /// Of a guild that is served here and not in memory: when this node ceases to be the owner.
+    idle_at: Option<Instant>,
 }
 
 struct Subscribed {
@@ -147,6 +164,10 @@ struct Subscribed {
 }
 
 impl Route {
+    fn new(owner: Owner) -> Self {
+        Self { owner, relays: BTreeMap::new(), idle_at: None }
+    }
+
     /// Follows the subscriptions of this node's relays.
     fn follow(&mut self, message: &ToGuild) {
         match *message {
@@ -199,6 +220,17 @@ struct Search {
     again_at: Option<Instant>,
     parked: VecDeque<(Origin, GuildInput)>,
     resets: Resets,
+    removal: Removal,
+}
+
+/// Whether this node's own record may be removed (C6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Removal {
+    No,
+    /// The node has ceased to serve the guild, and reads its record to remove it.
+    Wanted,
+    /// The request is on its way: the lease store may carry it out late.
+    Asked,
 }
 
 /// Whether relays of this node are reset once the owner is known.
@@ -214,7 +246,7 @@ enum Resets {
 
 impl Search {
     fn new(now: Instant, resets: Resets) -> Self {
-        Self { since: now, again_at: None, parked: VecDeque::new(), resets }
+        Self { since: now, again_at: None, parked: VecDeque::new(), resets, removal: Removal::No }
     }
 }
 
@@ -241,6 +273,11 @@ pub struct Cluster {
     /// Timers: searches that read the record again, and relays to reset.
     retries: BTreeSet<(Instant, GuildId)>,
     resets: BTreeSet<(Instant, GuildId, RelayId)>,
+    /// Guilds of this node that are not in memory, and since when they have been unused for `owner_idle_ms`.
+    idle: BTreeSet<(Instant, GuildId)>,
+    owner_idle_ms: u64,
+    /// Guilds whose owner record is being removed.
+    removals: BTreeSet<GuildId>,
     outputs: VecDeque<Output>,
 }
 
@@ -260,8 +297,16 @@ impl Cluster {
             asked: BTreeMap::new(),
             retries: BTreeSet::new(),
             resets: BTreeSet::new(),
+            idle: BTreeSet::new(),
+            owner_idle_ms: OWNER_IDLE_MS,
+            removals: BTreeSet::new(),
             outputs: VecDeque::new(),
         }
+    }
+
+    /// Sets after which time an unused guild has no owner any more.
+    pub fn set_owner_idle(&mut self, ms: u64) {
+        self.owner_idle_ms = ms;
     }
 
     /// This node's number.
@@ -336,7 +381,8 @@ impl Cluster {
     pub fn next_deadline(&self) -> Option<Instant> {
         let retry = self.retries.first().map(|(at, _)| *at);
         let reset = self.resets.first().map(|(at, ..)| *at);
-        retry.into_iter().chain(reset).min()
+        let idle = self.idle.first().map(|(at, _)| *at);
+        retry.into_iter().chain(reset).chain(idle).min()
     }
 
     // ── the lease and the other nodes ────────────────────────────────────────────────────────────
@@ -491,9 +537,13 @@ impl Cluster {
                     search.resets = resets;
                 }
             }
-            _ if route.relays.is_empty() => drop(self.routes.remove(&guild_id)),
+            _ if route.relays.is_empty() => {
+                self.used(guild_id);
+                self.routes.remove(&guild_id);
+            }
             owner => {
                 *owner = Owner::Unknown(Search::new(now, resets));
+                self.used(guild_id);
                 self.read_owner(now, guild_id);
             }
         }
@@ -517,22 +567,47 @@ impl Cluster {
 
     /// Handles the lease store's answer to `Output::Owner`.
     pub fn handle_owner(&mut self, now: Instant, guild_id: GuildId, result: OwnerResult) {
-        let Some(Route { owner: Owner::Unknown(search), .. }) = self.routes.get(&guild_id) else { return };
+        let own = OwnerRecord { node: self.number, incarnation: self.incarnation };
+        let Some(Route { owner: Owner::Unknown(search), relays, .. }) = self.routes.get_mut(&guild_id) else { return };
         if search.again_at.is_some() {
             return;
         }
         if !self.is_serving {
             return self.read_later(now, guild_id);
         }
+        if search.removal != Removal::No {
+            let is_needless = search.parked.is_empty() && relays.is_empty();
+            let op = match result {
+                OwnerResult::Found(Some((record, revision))) if record == own => match search.removal {
+                    _ if is_needless => {
+                        search.removal = Removal::Asked;
+                        Some(OwnerOp::Remove(revision))
+                    }
+                    // C6: the removal has this revision.
+                    Removal::Asked => Some(OwnerOp::Replace(own, revision)),
+                    Removal::No | Removal::Wanted => None,
+                },
+                OwnerResult::Away => return self.read_later(now, guild_id),
+                // There is no record, another one, or a new one of this node: no removal can hit it.
+                _ => None,
+            };
+            if let Some(op) = op {
+                return self.outputs.push_back(Output::Owner { guild_id, op });
+            }
+            search.removal = Removal::No;
+            self.removals.remove(&guild_id);
+            if is_needless {
+                return drop(self.routes.remove(&guild_id));
+            }
+        }
         match result {
             OwnerResult::Found(found) => {
-                let is_own =
-                    |record: &OwnerRecord| record.node == self.number && record.incarnation == self.incarnation;
+                let is_own = |record: &OwnerRecord| *record == own;
                 let is_live = |record: &OwnerRecord| {
                     self.peers.get(&record.node).is_some_and(|peer| peer.record.incarnation == record.incarnation)
                 };
                 match found {
-                    Some((record, _)) if is_own(&record) => self.serve(guild_id),
+                    Some((record, _)) if is_own(&record) => self.serve(now, guild_id),
                     Some((record, _)) if is_live(&record) => self.settle(now, guild_id, record.node),
                     Some((record, revision)) if record.node != self.number => {
                         // That membership has ended, or this node has not learned of it yet.
@@ -546,9 +621,9 @@ impl Cluster {
             }
             OwnerResult::Checked(_, revision, _) => self.claim(now, guild_id, Some(revision)),
             // A record of an earlier membership of this node does not count: the answer to a later write follows.
-            OwnerResult::Written(record) if record.incarnation == self.incarnation => self.serve(guild_id),
+            OwnerResult::Written(record) if record.incarnation == self.incarnation => self.serve(now, guild_id),
             OwnerResult::Written(_) => {}
-            OwnerResult::Conflict => self.read_owner(now, guild_id),
+            OwnerResult::Conflict | OwnerResult::Removed => self.read_owner(now, guild_id),
             OwnerResult::Away => self.read_later(now, guild_id),
         }
     }
@@ -567,10 +642,14 @@ impl Cluster {
     }
 
     /// Ends the search: this node is the owner.
-    fn serve(&mut self, guild_id: GuildId) {
+    fn serve(&mut self, now: Instant, guild_id: GuildId) {
         let Some(route) = self.routes.get_mut(&guild_id) else { return };
         let Owner::Unknown(search) = std::mem::replace(&mut route.owner, Owner::Local) else { return };
         let resets = route.resets(search.resets, self.number);
+        if resets.is_empty() && search.parked.is_empty() {
+            // The driver does not load it, and so will not report it.
+            self.idle_from(now.after_ms(self.owner_idle_ms), guild_id);
+        }
         for input in resets {
             self.outputs.push_back(Output::ToGuild { guild_id, origin: Origin::Own, input });
         }
@@ -640,10 +719,10 @@ impl Cluster {
     pub fn push(&mut self, now: Instant, guild_id: GuildId, input: GuildInput) -> Pushed {
         if !self.routes.contains_key(&guild_id) {
             self.make_room();
-            let owner = Owner::Unknown(Search::new(now, Resets::No));
-            self.routes.insert(guild_id, Route { owner, relays: BTreeMap::new() });
+            self.routes.insert(guild_id, Route::new(Owner::Unknown(Search::new(now, Resets::No))));
             self.read_owner(now, guild_id);
         }
+        self.used(guild_id);
         let Some(route) = self.routes.get_mut(&guild_id) else { return Pushed::Full(input) };
         if matches!(&route.owner, Owner::Unknown(search) if search.parked.len() >= PARKED_MAX) {
             return Pushed::Full(input);
@@ -677,8 +756,52 @@ impl Cluster {
         self.routes.get(&guild_id).is_some_and(|route| matches!(route.owner, Owner::Local))
     }
 
+    /// Whether a guild is served here. If so, the caller passes an input to it or loads it: it is in use.
+    pub fn uses(&mut self, guild_id: GuildId) -> bool {
+        self.used(guild_id);
+        self.is_here(guild_id)
+    }
+
+    fn used(&mut self, guild_id: GuildId) {
+        if let Some(at) = self.routes.get_mut(&guild_id).and_then(|route| route.idle_at.take()) {
+            self.idle.remove(&(at, guild_id));
+        }
+    }
+
+    /// The driver has dropped a guild from memory, because nothing uses it. If nothing does for a while, this node ceases
+    /// to be its owner.
+    pub fn unloaded(&mut self, now: Instant, guild_id: GuildId) {
+        self.used(guild_id);
+        self.idle_from(now.after_ms(self.owner_idle_ms), guild_id);
+    }
+
+    fn idle_from(&mut self, at: Instant, guild_id: GuildId) {
+        if let Some(route) = self.routes.get_mut(&guild_id)
+            && matches!(route.owner, Owner::Local)
+            && route.relays.is_empty()
+        {
+            route.idle_at = Some(at);
+            self.idle.insert((at, guild_id));
+        }
+    }
+
+    /// Ceases to own a guild that has not been used since it was dropped from memory. The driver releases it, and other
+    /// nodes learn of it, as if it were there: inputs may have come while the driver was about to report it.
+    fn give_up(&mut self, now: Instant, guild_id: GuildId) {
+        self.broadcast(&PeerMessage::Released { guild_id });
+        self.outputs.push_back(Output::Release { guild_id });
+        let Some(route) = self.routes.get_mut(&guild_id) else { return };
+        route.owner = Owner::Unknown(Search { removal: Removal::Wanted, ..Search::new(now, Resets::No) });
+        self.removals.insert(guild_id);
+        self.read_owner(now, guild_id);
+    }
+
     /// The guild's mailbox was full for an input of `Output::ToGuild`.
     pub fn refused_input(&mut self, now: Instant, guild_id: GuildId, origin: Origin, input: &GuildInput) {
+        if self.routes.get(&guild_id).is_some_and(|route| route.idle_at.is_none()) {
+            // Perhaps the driver has not loaded it.
+            self.idle_from(now.after_ms(self.owner_idle_ms), guild_id);
+        }
         let relay = match input {
             GuildInput::Command { request, .. } | GuildInput::Create { request, .. } => {
                 return self.answered(origin, *request, Err(Refusal::Unavailable));
@@ -847,6 +970,7 @@ impl Cluster {
 
     fn handle_input(&mut self, now: Instant, from: NodeNumber, guild_id: GuildId, input: GuildInput) {
         let origin = Origin::Peer(from);
+        self.used(guild_id);
         match self.routes.get_mut(&guild_id).map(|route| &mut route.owner) {
             Some(Owner::Local) if self.is_serving => {
                 self.outputs.push_back(Output::ToGuild { guild_id, origin, input });
@@ -874,7 +998,7 @@ impl Cluster {
         let owner = Owner::Unknown(search);
         match self.routes.get_mut(&guild_id) {
             Some(route) => route.owner = owner,
-            None => drop(self.routes.insert(guild_id, Route { owner, relays: BTreeMap::new() })),
+            None => drop(self.routes.insert(guild_id, Route::new(owner))),
         }
         self.read_owner(now, guild_id);
     }
@@ -899,19 +1023,19 @@ impl Cluster {
 
     /// The presumed owner has dropped messages of relays, or the relays' subscriptions.
     fn denied(&mut self, now: Instant, guild_id: GuildId) {
-        match self.routes.get_mut(&guild_id).map(|route| &mut route.owner) {
-            Some(Owner::Unknown(search)) => search.resets = Resets::Yes,
-            Some(Owner::Peer(_)) => self.search_later(now, guild_id, Resets::Yes),
-            Some(Owner::Local) | None => {}
+        let Some(route) = self.routes.get_mut(&guild_id) else { return };
+        match &mut route.owner {
+            Owner::Unknown(search) => search.resets = Resets::Yes,
+            // The next input searches.
+            Owner::Peer(_) if route.relays.is_empty() => drop(self.routes.remove(&guild_id)),
+            Owner::Peer(_) => self.search_later(now, guild_id, Resets::Yes),
+            Owner::Local => {}
         }
     }
 
     /// Reads the owner record again after a back-off: the other node may be about to claim or release the guild.
     fn search_later(&mut self, now: Instant, guild_id: GuildId, resets: Resets) {
-        let route = self
-            .routes
-            .entry(guild_id)
-            .or_insert_with(|| Route { owner: Owner::Unknown(Search::new(now, resets)), relays: BTreeMap::new() });
+        let route = self.routes.entry(guild_id).or_insert_with(|| Route::new(Owner::Unknown(Search::new(now, resets))));
         route.owner = Owner::Unknown(Search::new(now, resets));
         self.read_later(now, guild_id);
     }
@@ -933,10 +1057,19 @@ impl Cluster {
                 Owner::Unknown(_) => self.search_again(now, guild_id, Resets::Yes),
             }
         }
+        while let Some((at, guild_id)) = self.idle.first().copied().filter(|(at, _)| *at <= now) {
+            self.idle.remove(&(at, guild_id));
+            self.routes.get_mut(&guild_id).into_iter().for_each(|route| route.idle_at = None);
+            if self.removals.len() < REMOVALS_MAX {
+                self.give_up(now, guild_id);
+            } else {
+                self.idle_from(now.after_ms(REMOVAL_PAUSE_MS), guild_id);
+            }
+        }
     }
 
     fn retry(&mut self, now: Instant, at: Instant, guild_id: GuildId) {
-        let Some(Route { owner: Owner::Unknown(search), relays }) = self.routes.get_mut(&guild_id) else { return };
+        let Some(Route { owner: Owner::Unknown(search), relays, .. }) = self.routes.get_mut(&guild_id) else { return };
         if search.again_at != Some(at) {
             return;
         }
@@ -949,12 +1082,14 @@ impl Cluster {
             search.parked = rest;
             refused = Vec::from(requests);
         }
-        let is_needless = search.parked.is_empty() && relays.is_empty();
+        // The node must not forget a removal that may still be carried out.
+        let is_needless = search.parked.is_empty() && relays.is_empty() && search.removal != Removal::Asked;
         for (origin, input) in refused {
             self.refused_input(now, guild_id, origin, &input);
         }
         if is_needless {
             self.routes.remove(&guild_id);
+            self.removals.remove(&guild_id);
         } else {
             self.read_owner(now, guild_id);
         }

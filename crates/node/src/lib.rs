@@ -144,6 +144,16 @@ pub trait RelaySink: Send + Sync + 'static {
         let _ = guild_id;
     }
 
+    /// The guild is about to be loaded. Must not wait.
+    fn in_use(&self, guild_id: GuildId) {
+        let _ = guild_id;
+    }
+
+    /// The guild was dropped from memory. Must not wait.
+    fn unloaded(&self, guild_id: GuildId) {
+        let _ = guild_id;
+    }
+
     /// Whether this node has ceased to own the guild, and its worker has yet to handle the release: inputs that come before
     /// the release are refused.
     fn is_releasing(&self, guild_id: GuildId) -> bool {

@@ -179,7 +179,10 @@ impl Worker {
         };
         let host = match guilds.hosts.get_mut(&guild_id) {
             Some(host) => host,
-            None if make => guilds.hosts.entry(guild_id).or_insert(GuildHost::new(&mut cx, guild_id)),
+            None if make => {
+                self.relays.in_use(guild_id);
+                guilds.hosts.entry(guild_id).or_insert(GuildHost::new(&mut cx, guild_id))
+            }
             // Forgotten since.
             None => {
                 timer.handled(kind);
@@ -216,6 +219,7 @@ impl Worker {
                 guilds.timers.remove(&(at, guild_id));
             }
             guilds.hosts.remove(&guild_id);
+            self.relays.unloaded(guild_id);
             return;
         }
         let Some(deadline) = host.deadline(&self.limits) else { return };

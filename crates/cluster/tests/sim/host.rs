@@ -124,6 +124,9 @@ pub struct Host {
     epoch: Option<u64>,
     is_released: bool,
     failures_count: u32,
+    used_at: u64,
+    /// After which time without use it is dropped from memory.
+    idle_ms: u64,
     pub outputs: Vec<HostOutput>,
     /// Sends before the commit, to see that the checker notices.
     pub is_hasty: bool,
@@ -189,8 +192,10 @@ impl Guild {
 }
 
 impl Host {
-    pub fn new(guild_id: GuildId) -> Self {
+    pub fn new(guild_id: GuildId, now: u64, idle_ms: u64) -> Self {
         Self {
+            used_at: now,
+            idle_ms,
             guild_id,
             state: State::Loading,
             streams: RelayStreams::default(),
@@ -213,11 +218,16 @@ impl Host {
     }
 
     pub fn deadline(&self) -> Option<u64> {
-        let backoff = if let State::Backoff(at) = self.state { Some(at) } else { None };
-        [backoff, self.retry_at].into_iter().flatten().min()
+        let state = match &self.state {
+            State::Backoff(at) => Some(*at),
+            State::Live(guild) if guild.relays.is_empty() => Some(self.used_at + self.idle_ms),
+            _ => None,
+        };
+        [state, self.retry_at].into_iter().flatten().min()
     }
 
     pub fn handle_input(&mut self, now: u64, sink: &mut impl Sink, input: Input) {
+        self.used_at = now;
         self.waiting.push_back(input);
         self.advance(now, sink);
     }
@@ -316,6 +326,12 @@ impl Host {
                     guild.restart(self.guild_id, relay, &mut unit);
                     self.push(now, sink, unit);
                 }
+            }
+        }
+        if matches!(&self.state, State::Live(guild) if guild.relays.is_empty()) && now >= self.used_at + self.idle_ms {
+            self.used_at = now;
+            if self.units.is_empty() && self.waiting.is_empty() && self.committing_count == 0 {
+                self.state = State::Evictable;
             }
         }
         if matches!(self.state, State::Backoff(until) if until <= now) {

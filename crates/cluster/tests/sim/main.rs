@@ -39,6 +39,7 @@ fn seeds_run_clean() {
                 total.pauses += summary.pauses;
                 total.moved += summary.moved;
                 total.conflicts += summary.conflicts;
+                total.removed += summary.removed;
             }
             Err(problem) => failed.push(problem),
         }
@@ -89,6 +90,7 @@ fn sabotage_is_caught() {
         InjectedFault::NoResetElsewhere,
         InjectedFault::LocalLeak,
         InjectedFault::LateInputs,
+        InjectedFault::LateRemoval,
     ] {
         is_caught(sabotage);
     }

@@ -254,6 +254,7 @@ impl Process {
             is_slow,
             unreset: None,
         };
+        process.machine.set_owner_idle(core.owner_idle_ms);
         process.with(core, |machine, now| machine.set_serving(now, true));
         core.soon(slot, Event::WatchBegins);
         core.soon(slot, Event::Keeper(0));
@@ -331,6 +332,7 @@ impl Process {
                     OwnerOp::Replace(record, revision) => {
                         KvOp::Update(Key::Guild(guild_id), Value::Owner(record), revision)
                     }
+                    OwnerOp::Remove(revision) => KvOp::Remove(Key::Guild(guild_id), revision),
                 };
                 core.kv_call(self.slot, call, KV_ANSWER_MS_MAX, Waiter::Owner(guild_id, op));
             }
@@ -444,6 +446,7 @@ impl Process {
             self.with_host(core, guild_id, false, |host, _, _| host.begin_commit());
             if self.hosts.get(&guild_id).is_some_and(Host::is_evictable) {
                 self.hosts.remove(&guild_id);
+                self.with(core, |machine, now| machine.unloaded(now, guild_id));
             }
         }
         if let Some(at) = self.hosts.values().filter_map(Host::deadline).min() {
@@ -459,10 +462,11 @@ impl Process {
         work: impl FnOnce(&mut Host, u64, &mut Post<'_>),
     ) {
         if make && !self.hosts.contains_key(&guild_id) {
-            let mut host = Host::new(guild_id);
+            let mut host = Host::new(guild_id, core.now, core.guild_idle_ms);
             host.is_hasty = core.sabotage == InjectedFault::Hasty;
             host.keeps_units = core.sabotage == InjectedFault::StaleUnits;
             self.hosts.insert(guild_id, host);
+            self.machine.uses(guild_id);
         }
         let Some(host) = self.hosts.get_mut(&guild_id) else { return };
         let now = core.now;
@@ -522,7 +526,7 @@ impl Process {
     pub fn command(&mut self, core: &mut Core, guild_id: GuildId) {
         let request = core.new_request(guild_id, self.slot);
         let input = GuildInput::Command { request, actor: Actor::System, command: Box::new(Command::ReadGuild) };
-        let pushed = if self.machine.is_here(guild_id) {
+        let pushed = if self.machine.uses(guild_id) {
             Pushed::Local(input)
         } else {
             self.with(core, |machine, now| machine.push(now, guild_id, input))
@@ -849,9 +853,18 @@ impl Process {
                     })),
                     KvResult::Written(_) => match op {
                         OwnerOp::Create(record) | OwnerOp::Replace(record, _) => OwnerResult::Written(record),
-                        OwnerOp::Read | OwnerOp::Check(..) => OwnerResult::Away,
+                        OwnerOp::Read | OwnerOp::Check(..) | OwnerOp::Remove(_) => OwnerResult::Away,
                     },
+                    KvResult::Removed => {
+                        core.summary.removed += 1;
+                        OwnerResult::Removed
+                    }
                     KvResult::Conflict => OwnerResult::Conflict,
+                    KvResult::Away
+                        if matches!(op, OwnerOp::Remove(_)) && core.sabotage == InjectedFault::LateRemoval =>
+                    {
+                        OwnerResult::Removed
+                    }
                     KvResult::Away => OwnerResult::Away,
                 };
                 let before = self.asks_unless_at(guild_id);

@@ -24,12 +24,14 @@ pub enum KvOp {
     Get(Key),
     Create(Key, Value),
     Update(Key, Value, Revision),
+    Remove(Key, Revision),
 }
 
 #[derive(Clone, Debug)]
 pub enum KvResult {
     Found(Option<(Value, Revision)>),
     Written(Revision),
+    Removed,
     Conflict,
     Away,
 }
@@ -61,7 +63,12 @@ impl Kv {
             KvOp::Update(key, value, revision) if self.values.get(key).is_some_and(|(_, is)| is == revision) => {
                 (*key, value)
             }
-            KvOp::Create(..) | KvOp::Update(..) => return (KvResult::Conflict, None),
+            KvOp::Remove(key, revision) if self.values.get(key).is_some_and(|(_, is)| is == revision) => {
+                self.revision += 1;
+                self.values.remove(key);
+                return (KvResult::Removed, None);
+            }
+            KvOp::Create(..) | KvOp::Update(..) | KvOp::Remove(..) => return (KvResult::Conflict, None),
         };
         self.write(key, value)
     }

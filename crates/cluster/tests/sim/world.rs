@@ -56,6 +56,8 @@ pub enum InjectedFault {
     LocalLeak,
     /// Guilds take inputs while their node releases them.
     LateInputs,
+    /// A node takes the removal of an owner record for done that may still be carried out.
+    LateRemoval,
 }
 
 #[derive(Clone, Debug)]
@@ -122,6 +124,9 @@ pub struct Core {
     pub rng: Rng,
     pub sabotage: InjectedFault,
     pub lease: LeaseTimes,
+    /// After which time a guild is dropped from memory, and then its owner record.
+    pub guild_idle_ms: u64,
+    pub owner_idle_ms: u64,
     pub payloads: Vec<Rc<[guildhall_cluster::PeerMessage]>>,
     /// Of the message that a process handles now.
     pub sender: Option<NodeNumber>,
@@ -163,6 +168,8 @@ pub struct Summary {
     pub moved: u64,
     /// Writes of an owner that the lease store refused, because another one came first.
     pub conflicts: u64,
+    /// Owner records that were removed.
+    pub removed: u64,
     pub digest: u64,
 }
 
@@ -454,7 +461,12 @@ impl World {
         // Some runs are calm, so that rare combinations are not hidden behind others.
         let loss = if rng.chance(0.5) { 0.002 } else { 0.02 };
         let duplication = if rng.chance(0.5) { 0.0 } else { 0.02 };
+        // In some runs owners give their guilds up all the time.
+        let (guild_idle_ms, owner_idle_ms) =
+            if rng.chance(0.7) { (rng.below(60), rng.below(60)) } else { (2_000, 2_000) };
         let mut core = Core {
+            guild_idle_ms: guild_idle_ms.max(1),
+            owner_idle_ms,
             now: 0,
             rng,
             sabotage,

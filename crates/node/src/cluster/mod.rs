@@ -15,6 +15,7 @@ mod receipts;
 mod receive;
 mod releasing;
 mod sink;
+mod sweep;
 
 pub use ask::Answering;
 pub(crate) use ask::Revocation;
@@ -253,6 +254,7 @@ impl Membership {
         self.runtime.spawn(ask::run(self.clone()));
         self.runtime.spawn(lease::watch(self.clone()));
         self.runtime.spawn(lease::keep(self.clone()));
+        self.runtime.spawn(sweep::run(self.clone()));
         self.runtime.spawn(run_timer(self.clone()));
         self.with(|machine, now| machine.set_serving(now, true));
     }
@@ -517,8 +519,8 @@ impl Membership {
             }
             Input::Command(_) | Input::Create(..) => {
                 let input = {
-                    let machine = self.lock();
-                    if machine.is_here(guild_id) {
+                    let mut machine = self.lock();
+                    if machine.uses(guild_id) {
                         return mailbox.try_push(guild_id, input);
                     }
                     input
@@ -591,6 +593,21 @@ impl Membership {
         })
     }
 
+    /// A guild is about to be loaded.
+    pub(crate) fn in_use(&self, guild_id: GuildId) {
+        self.lock().uses(guild_id);
+    }
+
+    /// A guild was dropped from memory.
+    pub(crate) fn unloaded(self: &Arc<Self>, guild_id: GuildId) {
+        self.with(|machine, now| machine.unloaded(now, guild_id));
+    }
+
+    /// Sets after which time a guild that is not in memory has no owner any more.
+    pub fn set_owner_idle(&self, ms: u64) {
+        self.lock().set_owner_idle(ms);
+    }
+
     /// Another node claimed a guild that this one served.
     pub(crate) fn release(self: &Arc<Self>, guild_id: GuildId) {
         self.with(|machine, now| machine.release(now, guild_id));
@@ -648,6 +665,10 @@ async fn access_owner(kv: &dyn KeyValue, guild_id: GuildId, op: OwnerOp) -> Owne
         OwnerOp::Replace(record, revision) => {
             kv.update(&key, write(record), guildhall_bus::Revision(revision), None).await.map(|_| record)
         }
+        OwnerOp::Remove(revision) => match kv.delete(&key, guildhall_bus::Revision(revision)).await {
+            Ok(()) => return OwnerResult::Removed,
+            Err(error) => Err(error),
+        },
     };
     match written {
         Ok(record) => OwnerResult::Written(record),

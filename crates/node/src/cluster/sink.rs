@@ -73,6 +73,14 @@ impl RelaySink for ClusterSink {
         self.membership.release(guild_id);
     }
 
+    fn in_use(&self, guild_id: GuildId) {
+        self.membership.in_use(guild_id);
+    }
+
+    fn unloaded(&self, guild_id: GuildId) {
+        self.membership.unloaded(guild_id);
+    }
+
     fn is_releasing(&self, guild_id: GuildId) -> bool {
         self.membership.releasing.contains(guild_id)
     }

@@ -54,11 +54,15 @@ impl Drop for Site {
 
 impl Site {
     async fn new(nodes_count: usize) -> Self {
+        Self::with_limits(nodes_count, &NodeLimits::default()).await
+    }
+
+    async fn with_limits(nodes_count: usize, limits: &NodeLimits) -> Self {
         let bus = Arc::new(LocalBus::new(LocalOptions::default()));
         let mut site =
             Self { bus, kv: Arc::new(LocalKv::new()), store: Arc::new(MemoryStore::new()), nodes: Vec::new() };
         for _ in 0..nodes_count {
-            site.add().await;
+            site.add(limits.clone()).await;
         }
         for place in site.nodes.iter().flatten() {
             let membership = place.membership.clone();
@@ -67,7 +71,7 @@ impl Site {
         site
     }
 
-    async fn add(&mut self) -> usize {
+    async fn add(&mut self, limits: NodeLimits) -> usize {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let clock: Arc<dyn Clock> = Arc::new(RealClock(Instant::now()));
         let (bus, kv, store) = (self.bus.clone(), self.kv.clone(), self.store.clone());
@@ -83,7 +87,7 @@ impl Site {
         let started = runtime.spawn(async move {
             let membership = Membership::join(options, bus, kv, clock.clone()).await.unwrap();
             let config = NodeConfig { guild_workers_count: 2, jwt_secret: SECRET.to_vec(), worker_mailbox_max: 10_000 };
-            let node = Node::start_as(config, NodeLimits::default(), store, clock, local, Some(membership.clone()));
+            let node = Node::start_as(config, limits, store, clock, local, Some(membership.clone()));
             membership.activate();
             (node, membership)
         });
@@ -340,4 +344,38 @@ async fn a_repeated_message_is_the_same_at_the_next_owner() {
     assert_eq!(again, first);
     let other = id_of(bounded(site.place(2).node.command(guild_id, Actor::User(OWNER), say("m"))).await);
     assert_ne!(other.0, first.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guild_that_nobody_uses_has_no_owner_until_somebody_does() {
+    let limits = NodeLimits { guild_idle_ms: 100, ..NodeLimits::default() };
+    let site = Site::with_limits(2, &limits).await;
+    let (guild_id, channel_id) = site.guild_of(1, 0).await;
+    let mut listener = site.listen(0, guild_id);
+    listener.snapshot().await;
+    // Not earlier: a guild that is given up while a relay subscribes sends a second snapshot.
+    site.nodes.iter().flatten().for_each(|place| place.membership.set_owner_idle(100));
+    let key = guildhall_bus::Key::new(&format!("guilds.{guild_id}")).unwrap();
+    let has_record = async || site.kv.get(&key).await.unwrap().is_some();
+    for n in 0..3 {
+        let said = site.say(n % 2, guild_id, channel_id, "hello").await.unwrap();
+        assert_eq!(listener.said().await.0, said);
+        // With a relay it is in use, however quiet it is.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert!(has_record().await && listener.try_next().is_none());
+        site.place(0).node.try_send_to_guild(guild_id, listener.unsubscribe()).unwrap();
+        bounded(async {
+            while has_record().await {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+        until(|| site.nodes.iter().flatten().all(|place| place.membership.owner_of(guild_id).is_none())).await;
+        listener.skip_everything();
+        listener.begins_again();
+        listener.epoch += 1;
+        site.place(0).node.try_send_to_guild(guild_id, listener.subscribe()).unwrap();
+        listener.snapshot().await;
+        assert!(has_record().await);
+    }
 }
