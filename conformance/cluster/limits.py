@@ -1,4 +1,5 @@
-"""Limits of accounts and idempotency keys, which hold for all nodes together (docs/cluster.md "Limits")."""
+"""Limits of accounts, idempotency keys and results of published events, which hold for all nodes together (docs/cluster.md
+"Limits")."""
 import concurrent.futures
 import json
 import time
@@ -149,7 +150,25 @@ def check_idempotency(site, community):
     client.close()
 
 
+def check_results(site, community):
+    """The result of an event counts the sessions of all nodes, at whichever node it is published, without a wait."""
+    token = new_account(site.nodes[0], "counted")
+    site.nodes[0].must("PUT", f"/v1/guilds/{community.guild_id}/members/ext:counted", {})
+    clients = [Client(node, token, site.patience) for node in site.nodes]
+    for client in clients:
+        client.wait("GUILD_CREATE", lambda name, _: name == "GUILD_CREATE")
+    to_account = {"users": ["ext:counted"]}
+    for audience in [to_account, {"guild": community.guild_id, **to_account}]:
+        for node in site.nodes:
+            event = {"t": "COUNT_CHECK", "d": {}, "audience": audience}
+            answer = node.must("POST", "/v1/publish", event)
+            expect(f"sessions that got an event of {node.name}", (answer["reached"], answer["complete"]), (3, True))
+    for client in clients:
+        client.close()
+
+
 def check_limits(site, community):
     check_user_sessions(site)
     check_bot(site)
     check_idempotency(site, community)
+    check_results(site, community)
