@@ -196,6 +196,21 @@ impl TraceHandle {
         Self { trace: Arc::new(trace), span, parent }
     }
 
+    /// Continues a trace of another process, whose span `start.parent` the handle stands for: it is a parent here, and
+    /// is recorded there. What is recorded here is a piece of that trace, passed on by itself.
+    #[must_use]
+    pub fn resume(start: TraceStart, sink: Arc<dyn TraceSink>) -> Self {
+        let span = start.parent;
+        let trace = Self::begin(start, sink).trace;
+        Self { trace, span, parent: 0 }
+    }
+
+    /// The ids of the trace and of this span, for a process that continues the trace.
+    #[must_use]
+    pub fn ids(&self) -> (u128, u64) {
+        (self.trace.start.trace_id, self.span)
+    }
+
     /// The trace's id as logs and `traceparent` have it.
     #[must_use]
     pub fn trace_id(&self) -> String {
@@ -320,6 +335,22 @@ mod tests {
         check(false, None, u64::MAX / 4, 0);
         check(false, Some(100), 99, 0);
         check(false, Some(100), 100, 1);
+    }
+
+    #[test]
+    fn t1_a_trace_goes_on_in_another_process() {
+        let (root, _here, now) = begin(true, None);
+        let (trace_id, span) = root.child().ids();
+        let sink = Arc::new(Taken::default());
+        let start =
+            TraceStart { trace_id, seed: 43, parent: span, is_sampled: true, slow_ns: None, began: (now, 1_000) };
+        let there = TraceHandle::resume(start, sink.clone());
+        there.leaf("relay", (now, now), Vec::new());
+        assert_eq!(there.ids(), (trace_id, span));
+        drop(there);
+        let [piece] = &taken(&sink)[..] else { panic!("one piece") };
+        assert_eq!((piece.trace_id, piece.spans.len(), piece.spans[0].parent), (7, 1, span));
+        assert_ne!(piece.spans[0].id, piece.root, "it has no root");
     }
 
     #[test]

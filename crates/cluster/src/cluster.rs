@@ -21,7 +21,7 @@
 
 use crate::{
     node::{Incarnation, NodeNumber, NodeRecord, OwnerRecord},
-    peer::{Answer, DirectoryChange, GuildInput, NotServed, PeerMessage, RelayPlace, RequestId},
+    peer::{Answer, DirectoryChange, GuildInput, NotServed, PeerMessage, RelayPlace, RequestId, TraceContext},
     placement::node_for,
 };
 use guildhall_guild::Refusal;
@@ -110,7 +110,7 @@ pub enum Output {
     /// Input for a guild of this node. If the guild's mailbox is full, call `refused_input`.
     ToGuild { guild_id: GuildId, origin: Origin, input: GuildInput },
     /// Message for a relay of this node. If the relay's queue is full, call `refused_message`.
-    ToRelay(ToRelay),
+    ToRelay(ToRelay, Option<TraceContext>),
     /// Guilds of this node forget the relays of that node with their sessions.
     ForgetRelays { of: NodeNumber },
     /// This node has stopped being the owner: drop the guild from memory.
@@ -118,7 +118,7 @@ pub enum Output {
     /// Answer of a request of this node.
     Answer { request: RequestId, answer: Answer },
     /// An event for sessions of this node.
-    Users(Arc<Published>),
+    Users(Arc<Published>, Option<TraceContext>),
     /// An account joined a guild: for sessions of this node.
     Joined { user_id: UserId, guild_id: GuildId },
     /// An account changed: for sessions of this node.
@@ -904,7 +904,7 @@ impl Cluster {
                     self.answer(request, *answer);
                 }
             }
-            PeerMessage::ToRelays { guild_id, relays, message } => {
+            PeerMessage::ToRelays { guild_id, relays, message, trace } => {
                 // C4.
                 if !self.takes_from(guild_id, from) {
                     return;
@@ -915,10 +915,13 @@ impl Cluster {
                         continue;
                     }
                     let message = message.clone();
-                    self.outputs.push_back(Output::ToRelay(ToRelay { guild_id, relay, epoch, seq, message }));
+                    self.outputs.push_back(Output::ToRelay(ToRelay { guild_id, relay, epoch, seq, message }, trace));
                 }
             }
-            PeerMessage::Users(published) => self.outputs.push_back(Output::Users(published)),
+            PeerMessage::Users(published) => self.outputs.push_back(Output::Users(published, None)),
+            PeerMessage::TracedUsers { published, trace } => {
+                self.outputs.push_back(Output::Users(published, Some(trace)));
+            }
             PeerMessage::Joined { user_id, guild_id } => self.outputs.push_back(Output::Joined { user_id, guild_id }),
             PeerMessage::UserChanged(user) => self.outputs.push_back(Output::UserChanged(user)),
             PeerMessage::Changed(changes) => self.outputs.push_back(Output::Changed(changes)),

@@ -20,5 +20,7 @@ pub use executions::{Executed, Executions, Executor, KeyName, KeyState};
 pub use lease::{Lease, LeaseTimes, Renewal};
 pub use ledger::{AccountLimits, IdentifyRequest, Ledger, Living, OverLimit, Reporter, Usage, Used};
 pub use node::{Incarnation, NodeNumber, NodeRecord, NodeState, OwnerRecord};
-pub use peer::{Answer, Creation, DirectoryChange, GuildInput, NotServed, PeerMessage, RelayPlace, RequestId};
+pub use peer::{
+    Answer, Creation, DirectoryChange, GuildInput, NotServed, PeerMessage, RelayPlace, RequestId, TraceContext,
+};
 pub use placement::{home_of, node_for};

@@ -21,11 +21,25 @@ pub enum Creation {
     Direct(NewDirect),
 }
 
+/// Place in the trace of a request that is sampled: spans that the receiver adds are parts of `span`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TraceContext {
+    /// Upper and lower half.
+    pub trace_id: [u64; 2],
+    pub span: u64,
+}
+
 /// Input of a guild.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum GuildInput {
     /// A command. Its answer carries `request`.
-    Command { request: RequestId, actor: Actor, command: Box<Command> },
+    Command {
+        request: RequestId,
+        actor: Actor,
+        command: Box<Command>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        trace: Option<TraceContext>,
+    },
     /// Creates the guild if it does not exist.
     Create { request: RequestId, creation: Creation },
     /// A relay's message.
@@ -96,9 +110,17 @@ pub enum PeerMessage {
     /// Result of a request.
     Answer { request: RequestId, answer: Box<Answer> },
     /// A guild's message to relays of the receiver.
-    ToRelays { guild_id: GuildId, relays: Vec<RelayPlace>, message: RelayMessage },
+    ToRelays {
+        guild_id: GuildId,
+        relays: Vec<RelayPlace>,
+        message: RelayMessage,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        trace: Option<TraceContext>,
+    },
     /// An event for sessions of the accounts that its audience names.
     Users(Arc<Published>),
+    /// The same, of a request that is traced.
+    TracedUsers { published: Arc<Published>, trace: TraceContext },
     /// An account joined a guild.
     Joined { user_id: UserId, guild_id: GuildId },
     /// An account changed.

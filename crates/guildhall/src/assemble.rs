@@ -425,6 +425,9 @@ pub async fn assemble(config: &Config) -> Result<RunningNode, StartError> {
         files: files.clone(),
     });
     let traces = traces::start(&config.traces)?;
+    if let (Some(traces), Some(membership)) = (&traces, node.membership()) {
+        traces.resume_for(membership);
+    }
     let rest_account = Arc::new(RestAccount::default());
     let metrics = Metrics {
         partitions: server.partitions(),

@@ -19,6 +19,8 @@ use crate::{
 };
 use guildhall_accounting::{FinishedTrace, TraceHandle, TraceSink, TraceStart};
 use guildhall_api::RequestTracer;
+use guildhall_cluster::TraceContext;
+use guildhall_node::Membership;
 use post::{Collector, PostError};
 use std::{
     collections::VecDeque,
@@ -144,6 +146,12 @@ impl Traces {
         self.tracer.clone()
     }
 
+    /// Continues the traces of other nodes, from now on.
+    pub fn resume_for(&self, membership: &Membership) {
+        let tracer = self.tracer.clone();
+        membership.on_trace(move |context| tracer.resume(context));
+    }
+
     /// Counters of the exporter.
     #[must_use]
     pub fn watch(&self) -> TraceWatch {
@@ -185,6 +193,19 @@ impl Tracer {
         mixed(self.seeds[seed].wrapping_add(count.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
 
+    /// Continues a trace that another node of the cluster has chosen: its spans here are exported from here.
+    fn resume(&self, TraceContext { trace_id: [high, low], span }: TraceContext) -> TraceHandle {
+        let start = TraceStart {
+            trace_id: u128::from(high) << 64 | u128::from(low),
+            seed: self.number(1, !self.count.fetch_add(1, Ordering::Relaxed)),
+            parent: span,
+            is_sampled: true,
+            slow_ns: None,
+            began: (Instant::now(), unix_ns()),
+        };
+        TraceHandle::resume(start, self.queue.clone())
+    }
+
     /// Whether a caller may have its trace now.
     fn may_force(&self, now: Instant) -> bool {
         let second = now.duration_since(self.started).as_secs() << 16;
@@ -211,7 +232,6 @@ impl RequestTracer for Tracer {
         if !is_sampled && self.slow_ns.is_none() {
             return None;
         }
-        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         let own_id = || u128::from(self.number(0, !count)) << 64 | u128::from(self.number(1, count)) | 1;
         let start = TraceStart {
             trace_id: parent.map_or_else(own_id, |parent| parent.trace_id),
@@ -219,10 +239,15 @@ impl RequestTracer for Tracer {
             parent: parent.map_or(0, |parent| parent.span),
             is_sampled,
             slow_ns: self.slow_ns,
-            began: (now, u64::try_from(unix).unwrap_or(u64::MAX)),
+            began: (now, unix_ns()),
         };
         Some(TraceHandle::begin(start, self.queue.clone()))
     }
+}
+
+fn unix_ns() -> u64 {
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    u64::try_from(unix).unwrap_or(u64::MAX)
 }
 
 /// The header `traceparent`.

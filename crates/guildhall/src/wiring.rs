@@ -60,8 +60,8 @@ impl RelaySink for PartitionSink {
         self.0.announce_user(user);
     }
 
-    fn publish_to_users(&self, published: &Arc<Published>) -> usize {
-        self.0.publish_direct(published)
+    fn publish_to_users(&self, published: &Arc<Published>, trace: Option<&TraceHandle>) -> usize {
+        self.0.publish_direct(published, trace)
     }
 
     fn may_publish_to_users(&self) -> bool {

@@ -79,7 +79,13 @@ pub enum PartitionCommand {
     /// Closes these sessions. `closed` gets their number.
     Close { whose: Whose, code: CloseCode, closed: Box<dyn FnOnce(usize) + Send> },
     /// Sends an event to the sessions of these accounts, in any guild. With `permit` it counts for `DIRECT_EVENTS_MAX`.
-    PublishToUsers { published: Arc<Published>, user_ids: Arc<[UserId]>, permit: Option<DirectPermit> },
+    PublishToUsers {
+        published: Arc<Published>,
+        user_ids: Arc<[UserId]>,
+        permit: Option<DirectPermit>,
+        /// Span of the request that led to it, and the time of the hand-over.
+        trace: Option<(TraceHandle, Instant)>,
+    },
     /// Sends op 7 to this many more clients, and answers with the progress.
     SendReconnects { count: usize, grace_ms: u64, answer: Sender<Leaving> },
     /// Takes all sessions out of voice.

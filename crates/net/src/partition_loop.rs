@@ -14,6 +14,7 @@ use crate::{
     server::Upstream,
     sockets::{Sockets, Transfer, WAKE},
     url::Refusal,
+    write_watch::Deliverer,
 };
 use guildhall_accounting::{CanaryAccount, Durations, TraceHandle};
 use guildhall_guild_protocol::{ToGuild, ToRelay};
@@ -202,7 +203,7 @@ impl PartitionLoop {
         delivery: Delivery,
         (parent, at): (&TraceHandle, std::time::Instant),
     ) {
-        let trace = self.sockets.watch.begin(parent, message.relay, at);
+        let trace = self.sockets.watch.begin(parent, Deliverer::Relay(message.relay), at);
         let dispatches = self.partition.counters().dispatches_total;
         tracing::error_span!("trace", trace_id = trace.trace_id())
             .in_scope(|| self.partition.handle_guild(now, message, delivery, &mut self.sockets));
@@ -218,7 +219,7 @@ impl PartitionLoop {
 
     /// Called after the flush: the end of the flush is the time of the deliveries.
     fn measure_turn(&mut self) {
-        if self.taken_at.is_empty() {
+        if self.taken_at.is_empty() && !self.sockets.watch.has_events() {
             return;
         }
         if !guildhall_accounting::is_on() {
@@ -264,8 +265,15 @@ impl PartitionLoop {
             PartitionCommand::Close { whose, code, closed } => {
                 closed(partition.close_sessions(now, &whose, code, sockets))
             }
-            PartitionCommand::PublishToUsers { published, user_ids, permit: _permit } => {
+            PartitionCommand::PublishToUsers { published, user_ids, permit: _permit, trace } => {
+                let dispatches = partition.counters().dispatches_total;
+                if let Some((trace, handed_over_at)) = &trace {
+                    sockets.watch.begin(trace, Deliverer::Direct, *handed_over_at);
+                }
                 partition.publish_to_users(now, &published, &user_ids, sockets);
+                if trace.is_some() {
+                    sockets.watch.handled(partition.counters().dispatches_total - dispatches);
+                }
             }
             PartitionCommand::SendReconnects { count, grace_ms, answer } => {
                 reply(&answer, partition.send_reconnects(now, count, grace_ms, sockets));

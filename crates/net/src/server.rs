@@ -254,7 +254,7 @@ impl Partitions {
     pub fn publish_to_users(&self, published: &Arc<Published>, user_ids: &Arc<[UserId]>) -> usize {
         for mailbox in self.mailboxes.iter() {
             let (published, user_ids) = (published.clone(), user_ids.clone());
-            mailbox.send(PartitionCommand::PublishToUsers { published, user_ids, permit: None });
+            mailbox.send(PartitionCommand::PublishToUsers { published, user_ids, permit: None, trace: None });
         }
         self.mailboxes.len()
     }
@@ -265,8 +265,10 @@ impl Partitions {
         self.mailboxes.iter().all(Mailbox::has_room_for_direct)
     }
 
-    /// Sends an event of a direct message to its recipients, on every partition. Returns the number of partitions.
-    pub fn publish_direct(&self, published: &Arc<Published>) -> usize {
+    /// Sends an event of a direct message to its recipients, on every partition. With `trace` these add their spans.
+    /// Returns the number of partitions.
+    pub fn publish_direct(&self, published: &Arc<Published>, trace: Option<&TraceHandle>) -> usize {
+        let trace = trace.map(|trace| (trace, Instant::now()));
         let user_ids: Arc<[UserId]> = published.event.audience.rule.users().into();
         for mailbox in self.mailboxes.iter() {
             let (published, user_ids) = (published.clone(), user_ids.clone());
@@ -274,6 +276,7 @@ impl Partitions {
                 published,
                 user_ids,
                 permit: Some(mailbox.direct_permit()),
+                trace: trace.map(|(trace, at)| (trace.clone(), at)),
             });
         }
         self.mailboxes.len()

@@ -15,11 +15,20 @@ use std::time::Instant;
 /// A busy turn takes some hundred messages; each of these would be looked at for each send.
 const WATCHED_MAX: usize = 8;
 
-/// A traced event on its relay.
+/// The part that passes an event on to sessions.
+#[derive(Clone, Copy, Debug)]
+pub enum Deliverer {
+    /// A relay of a guild.
+    Relay(RelayId),
+    /// The partition itself, to the accounts of a direct message.
+    Direct,
+}
+
+/// A traced event on its partition.
 struct Watched {
-    /// The relay's span.
+    /// The span of the deliverer.
     relay: TraceHandle,
-    relay_id: RelayId,
+    by: Deliverer,
     wait_us: u64,
     begun: Instant,
     handled: Instant,
@@ -37,13 +46,13 @@ pub struct WriteWatch {
 }
 
 impl WriteWatch {
-    /// A relay begins with an event of the span `parent`, which waited in the mailbox since `handed_over_at`.
-    pub fn begin(&mut self, parent: &TraceHandle, relay_id: RelayId, handed_over_at: Instant) -> TraceHandle {
+    /// An event of the span `parent` begins, which waited in the mailbox since `handed_over_at`.
+    pub fn begin(&mut self, parent: &TraceHandle, by: Deliverer, handed_over_at: Instant) -> TraceHandle {
         let begun = Instant::now();
         let relay = parent.child();
         self.events.push(Watched {
             relay: relay.clone(),
-            relay_id,
+            by,
             wait_us: begun.saturating_duration_since(handed_over_at).as_micros() as u64,
             begun,
             handled: begun,
@@ -55,9 +64,17 @@ impl WriteWatch {
         relay
     }
 
-    /// The relay has handled the event that began last.
+    /// Whether a traced event has begun in this turn.
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    /// The event that began last is handled.
     pub fn handled(&mut self, deliveries: u64) {
-        if let Some(event) = self.events.last_mut() {
+        // Every partition of every node gets an event of a direct message, and most have none of its accounts.
+        if deliveries == 0 && self.events.last().is_some_and(|event| matches!(event.by, Deliverer::Direct)) {
+            self.events.pop();
+        } else if let Some(event) = self.events.last_mut() {
             (event.handled, event.deliveries) = (Instant::now(), deliveries);
         }
     }
@@ -101,7 +118,7 @@ impl WriteWatch {
     /// The turn has flushed: records the spans of its events.
     pub fn end_turn(&mut self, now: Instant) {
         for event in self.events.drain(..) {
-            let Watched { relay, relay_id, wait_us, begun, handled, deliveries, encoding, first, last } = event;
+            let Watched { relay, by, wait_us, begun, handled, deliveries, encoding, first, last } = event;
             if let Some(times) = encoding {
                 relay.leaf("encode", times, Vec::new());
             }
@@ -111,15 +128,19 @@ impl WriteWatch {
                 let (times, how) = if is_exact { (last, "each send") } else { ((now, now), "end of the turn") };
                 relay.leaf("last_write", times, vec![("guildhall.measured_by", how.into())]);
             }
-            let attributes = vec![
-                ("guildhall.partition", u64::from(relay_id.partition.0).into()),
-                ("guildhall.relay", u64::from(relay_id.index).into()),
-                ("guildhall.mailbox_wait_us", wait_us.into()),
-                ("guildhall.deliveries", deliveries.into()),
-            ];
+            let (name, mut attributes) = match by {
+                Deliverer::Relay(relay_id) => {
+                    let partition = u64::from(relay_id.partition.0).into();
+                    let relay = u64::from(relay_id.index).into();
+                    ("relay", vec![("guildhall.partition", partition), ("guildhall.relay", relay)])
+                }
+                Deliverer::Direct => ("direct", Vec::new()),
+            };
+            attributes.push(("guildhall.mailbox_wait_us", wait_us.into()));
+            attributes.push(("guildhall.deliveries", deliveries.into()));
             // The flush of the turn writes what the relay did not.
             let end = last.map_or(handled, |(_, end)| end.max(handled));
-            relay.finish("relay", (begun, end), attributes, false);
+            relay.finish(name, (begun, end), attributes, false);
         }
     }
 }
@@ -146,7 +167,7 @@ mod tests {
         let parent = TraceHandle::begin(start, sink.clone());
         let mut watch = WriteWatch::default();
         assert!(watch.send_begins().is_none(), "W1");
-        watch.begin(&parent, RelayId { partition: PartitionId(3), index: 2 }, Instant::now());
+        watch.begin(&parent, Deliverer::Relay(RelayId { partition: PartitionId(3), index: 2 }), Instant::now());
         for _ in 0..3 {
             watch.encode_begins();
             watch.encode_ends();
@@ -159,6 +180,27 @@ mod tests {
         assert!(watch.send_begins().is_none(), "the turn has ended");
         drop(parent);
         sink.0.lock().unwrap().remove(0).spans
+    }
+
+    #[test]
+    fn a_direct_message_has_a_span_where_it_has_recipients() {
+        let (sink, began) = (Arc::new(Taken::default()), (Instant::now(), 1));
+        let start = TraceStart { trace_id: 1, seed: 1, parent: 0, is_sampled: true, slow_ns: None, began };
+        let parent = TraceHandle::begin(start, sink.clone());
+        let mut watch = WriteWatch::default();
+        watch.begin(&parent, Deliverer::Direct, Instant::now());
+        watch.handled(0);
+        assert!(!watch.has_events() && watch.send_begins().is_none());
+        watch.begin(&parent, Deliverer::Direct, Instant::now());
+        watch.handled(2);
+        let begun = watch.send_begins().expect("it is sampled");
+        watch.sent(begun);
+        watch.end_turn(Instant::now());
+        drop(parent);
+        let spans = sink.0.lock().unwrap().remove(0).spans;
+        let names: Vec<&str> = spans.iter().map(|span| &*span.name).collect();
+        assert_eq!(names, ["first_write", "last_write", "direct"]);
+        assert_eq!(spans[2].attributes[1], ("guildhall.deliveries", 2.into()));
     }
 
     #[test]

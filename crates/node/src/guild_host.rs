@@ -406,7 +406,7 @@ impl GuildHost {
                 }
             }
             for published in &unit.users {
-                cx.relays.publish_to_users(published);
+                cx.relays.publish_to_users(published, publishing.as_ref().map(|publishing| publishing.handle()));
             }
             for user_id in unit.joined {
                 cx.relays.announce_joined(user_id, self.guild_id);

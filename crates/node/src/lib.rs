@@ -117,10 +117,11 @@ pub trait RelaySink: Send + Sync + 'static {
     }
 
     /// Sends an event to the sessions of the accounts in its audience rule, in the order of the calls. Guild workers
-    /// call this after `may_publish_to_users` returned true, so it must not wait or panic. Returns the number of this
-    /// node's partitions: each reports to the event's receipt, if it has one.
-    fn publish_to_users(&self, published: &Arc<Published>) -> usize {
-        let _ = published;
+    /// call this after `may_publish_to_users` returned true, so it must not wait or panic. With `trace`, the request's,
+    /// the partitions add their spans. Returns the number of this node's partitions: each reports to the event's
+    /// receipt, if it has one.
+    fn publish_to_users(&self, published: &Arc<Published>, trace: Option<&TraceHandle>) -> usize {
+        let _ = (published, trace);
         0
     }
 

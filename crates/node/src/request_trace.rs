@@ -6,6 +6,7 @@
 //! Not here    spans: `guildhall_accounting::TraceHandle`. Sampling and export: `guildhall::traces`.
 
 use guildhall_accounting::{Attribute, TraceHandle};
+use guildhall_cluster::TraceContext;
 use guildhall_guild::Command;
 use guildhall_guild_protocol::{RelayMessage, RelayOutput};
 use guildhall_model::GuildId;
@@ -47,6 +48,16 @@ impl CommandTrace {
             request.leaf("validate", (request.began(), sent_at), Vec::new());
         }
         Some(Box::new(Self { request, sent_at }))
+    }
+
+    /// Of a request of another node, or of one that waited until the guild's owner was known.
+    pub(crate) fn resumed(request: TraceHandle) -> Box<Self> {
+        Box::new(Self { request, sent_at: Instant::now() })
+    }
+
+    /// The request's place in its trace, if the trace goes on at another node.
+    pub(crate) fn context(&self) -> Option<TraceContext> {
+        context_of(&self.request)
     }
 
     /// The guild begins with the command.
@@ -139,6 +150,14 @@ impl Publishing {
     pub(crate) fn end(self) {
         self.handle.finish("publish", (self.begun, Instant::now()), self.attributes, false);
     }
+}
+
+/// Place in a trace that goes on at another node. None: only a trace that is sampled does; one that is collected because it
+/// might be slow would have to be collected everywhere, and its end is known only when all have theirs.
+pub(crate) fn context_of(trace: &TraceHandle) -> Option<TraceContext> {
+    let (trace_id, span) = trace.ids();
+    let trace_id = [(trace_id >> 64) as u64, trace_id as u64];
+    trace.is_sampled().then_some(TraceContext { trace_id, span })
 }
 
 /// A span for the log: its lines carry the trace id. Its level is that of errors, so that no filter leaves it out.

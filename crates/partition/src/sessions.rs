@@ -248,6 +248,11 @@ impl Partition {
             for key in self.core.sessions.of_user(*user_id) {
                 let Some(session) = self.core.sessions.get(key) else { continue };
                 let Some(redaction) = form_for(session, published) else { continue };
+                if reached == 0 && !dispatch.is_lazy() {
+                    turn.link.encode_begins();
+                    dispatch.frame(session.encoding, redaction);
+                    turn.link.encode_ends();
+                }
                 reached += 1;
                 self.core.push(turn, key.slot, &dispatch, redaction);
             }

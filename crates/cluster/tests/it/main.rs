@@ -8,3 +8,4 @@ mod malformed;
 mod messages;
 mod round_trip;
 mod sizes;
+mod traces;

@@ -337,7 +337,7 @@ impl Process {
                 core.kv_call(self.slot, call, KV_ANSWER_MS_MAX, Waiter::Owner(guild_id, op));
             }
             Output::ToGuild { guild_id, origin, input } => self.pass_to_guild(core, now, guild_id, origin, input),
-            Output::ToRelay(message) => {
+            Output::ToRelay(message, _) => {
                 let (guild_id, relay) = (message.guild_id, message.relay);
                 let from = core.sender.unwrap_or(NodeNumber(u8::MAX));
                 if enqueue(core, self.slot, &mut self.partition, (from, message)).is_err() {
@@ -350,7 +350,7 @@ impl Process {
                 self.post(core, guild_id, Input::Release);
             }
             Output::Answer { request, answer } => core.answered(request, answer.is_ok()),
-            Output::Users(_) | Output::Joined { .. } | Output::UserChanged(_) | Output::Changed(_) => {}
+            Output::Users(..) | Output::Joined { .. } | Output::UserChanged(_) | Output::Changed(_) => {}
         }
     }
 
@@ -525,7 +525,8 @@ impl Process {
     /// Somebody sends a command.
     pub fn command(&mut self, core: &mut Core, guild_id: GuildId) {
         let request = core.new_request(guild_id, self.slot);
-        let input = GuildInput::Command { request, actor: Actor::System, command: Box::new(Command::ReadGuild) };
+        let input =
+            GuildInput::Command { request, actor: Actor::System, command: Box::new(Command::ReadGuild), trace: None };
         let pushed = if self.machine.uses(guild_id) {
             Pushed::Local(input)
         } else {
@@ -909,7 +910,7 @@ fn gather(items: Vec<Item>) -> Vec<PeerMessage> {
             continue;
         }
         last_of_guild.insert(guild_id, messages.len());
-        messages.push(PeerMessage::ToRelays { guild_id, relays: vec![place], message });
+        messages.push(PeerMessage::ToRelays { guild_id, relays: vec![place], message, trace: None });
     }
     messages
 }

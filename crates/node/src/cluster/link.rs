@@ -8,7 +8,7 @@
 //!             `BATCH_MAX` messages per frame; frames have at most the bus's payload.
 
 use guildhall_bus::{Bus, Outgoing, SenderId, StreamId, Subject};
-use guildhall_cluster::{Incarnation, NodeNumber, PeerMessage, RelayPlace, wire};
+use guildhall_cluster::{Incarnation, NodeNumber, PeerMessage, RelayPlace, TraceContext, wire};
 use guildhall_guild_protocol::{RelayMessage, ToRelay};
 use guildhall_model::GuildId;
 use std::{
@@ -38,7 +38,7 @@ const AWAY_PAUSE: Duration = Duration::from_millis(50);
 
 enum Item {
     Message(PeerMessage),
-    ToRelay(ToRelay),
+    ToRelay(ToRelay, Option<TraceContext>),
 }
 
 #[derive(Default)]
@@ -47,7 +47,7 @@ struct Queue {
     control: VecDeque<PeerMessage>,
     items: VecDeque<Item>,
     /// Messages of guilds that are handing over an event: its other relays follow (N2).
-    held: Vec<ToRelay>,
+    held: Vec<(ToRelay, Option<TraceContext>)>,
     /// Messages of guilds in `items` and `held`.
     guild_messages_count: usize,
     /// Stream of the queued messages.
@@ -122,13 +122,13 @@ impl Link {
     }
 
     /// Holds a guild's message until `release`. Returns it if the queue is full.
-    pub(super) fn try_push_relay(&self, message: ToRelay) -> Result<(), ToRelay> {
+    pub(super) fn try_push_relay(&self, message: ToRelay, trace: Option<TraceContext>) -> Result<(), ToRelay> {
         let mut queue = self.lock();
         if queue.is_closed || queue.guild_messages_count >= GUILD_MESSAGES_MAX {
             return Err(message);
         }
         queue.guild_messages_count += 1;
-        queue.held.push(message);
+        queue.held.push((message, trace));
         self.has_held.store(true, Relaxed);
         Ok(())
     }
@@ -141,11 +141,11 @@ impl Link {
         }
         let mut queue = self.lock();
         let held = std::mem::take(&mut queue.held);
-        for message in held {
+        for (message, trace) in held {
             if message.guild_id == guild_id {
-                queue.items.push_back(Item::ToRelay(message));
+                queue.items.push_back(Item::ToRelay(message, trace));
             } else {
-                queue.held.push(message);
+                queue.held.push((message, trace));
             }
         }
         self.has_held.store(!queue.held.is_empty(), Relaxed);
@@ -190,7 +190,7 @@ impl Link {
         let count = if queue.is_open { queue.items.len().min(BATCH_MAX) } else { 0 };
         let mut items: Vec<Item> = queue.control.drain(..).map(Item::Message).collect();
         items.extend(queue.items.drain(..count));
-        queue.guild_messages_count -= items.iter().filter(|item| matches!(item, Item::ToRelay(_))).count();
+        queue.guild_messages_count -= items.iter().filter(|item| matches!(item, Item::ToRelay(..))).count();
         let has_dropped = std::mem::take(&mut queue.has_dropped);
         Some(Batch { items, stream: queue.stream, receiver: queue.receiver, is_open: queue.is_open, has_dropped })
     }
@@ -260,8 +260,8 @@ fn gather(items: Vec<Item>) -> Vec<PeerMessage> {
     // Several guilds use a link at the same time. A guild sends an event to all relays before anything else.
     let mut last_of_guild: HashMap<GuildId, usize> = HashMap::new();
     for item in items {
-        let ToRelay { guild_id, relay, epoch, seq, message } = match item {
-            Item::ToRelay(message) => message,
+        let (ToRelay { guild_id, relay, epoch, seq, message }, trace) = match item {
+            Item::ToRelay(message, trace) => (message, trace),
             Item::Message(message) => {
                 messages.push(message);
                 continue;
@@ -276,7 +276,7 @@ fn gather(items: Vec<Item>) -> Vec<PeerMessage> {
             continue;
         }
         last_of_guild.insert(guild_id, messages.len());
-        messages.push(PeerMessage::ToRelays { guild_id, relays: vec![place], message });
+        messages.push(PeerMessage::ToRelays { guild_id, relays: vec![place], message, trace });
     }
     messages
 }

@@ -27,11 +27,14 @@ use crate::{
     directory::Directory,
     ids::worker_of,
     mailbox::{CommandRequest, CreateRequest, Input, Mailbox},
+    request_trace::CommandTrace,
 };
+use guildhall_accounting::TraceHandle;
 use guildhall_bus::{Bus, Key, KeyValue, KvError, Subject};
 use guildhall_cluster::{
     Cluster, Creation, DirectoryChange, Executor, GuildInput, Incarnation, LeaseTimes, NodeNumber, NodeRecord,
-    NodeState, Origin, Output, OwnerOp, OwnerRecord, OwnerResult, PeerMessage, Pushed, Reporter, RequestId, home_of,
+    NodeState, Origin, Output, OwnerOp, OwnerRecord, OwnerResult, PeerMessage, Pushed, Reporter, RequestId,
+    TraceContext, home_of,
 };
 use guildhall_guild::Refusal;
 use guildhall_guild_protocol::{PartitionId, ToRelay};
@@ -133,6 +136,8 @@ pub struct Membership {
     receipts: receipts::Receipts,
     /// Called after the node has joined again: its caches of tokens and keys may be out of date.
     on_rejoin: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// Continues traces of other nodes; not set while this node exports none.
+    resume_trace: OnceLock<Box<dyn Fn(TraceContext) -> TraceHandle + Send + Sync>>,
     lease: lease::Keeper,
     /// True once the node's number belongs to another node: the process has to end.
     is_lost: watch::Sender<bool>,
@@ -180,6 +185,7 @@ impl Membership {
             handlers: ask::Handlers::default(),
             receipts: receipts::Receipts::new(),
             on_rejoin: OnceLock::new(),
+            resume_trace: OnceLock::new(),
             lease,
             is_lost: watch::Sender::new(false),
         });
@@ -262,6 +268,15 @@ impl Membership {
     /// Sets what is called after the node has joined again. Once.
     pub(crate) fn on_rejoin(&self, call: impl Fn() + Send + Sync + 'static) {
         assert!(self.on_rejoin.set(Box::new(call)).is_ok(), "a membership belongs to one node");
+    }
+
+    /// Sets what continues the traces of requests that other nodes sample. Once.
+    pub fn on_trace(&self, resume: impl Fn(TraceContext) -> TraceHandle + Send + Sync + 'static) {
+        assert!(self.resume_trace.set(Box::new(resume)).is_ok(), "a node has one exporter of traces");
+    }
+
+    fn resume_trace(&self, trace: Option<TraceContext>) -> Option<TraceHandle> {
+        Some(self.resume_trace.get()?(trace?))
     }
 
     /// Takes guilds from now on.
@@ -394,9 +409,13 @@ impl Membership {
                 });
             }
             Output::ToGuild { guild_id, origin, input } => self.to_guild(machine, now, guild_id, origin, input),
-            Output::ToRelay(message) => {
+            Output::ToRelay(message, trace) => {
                 let (guild_id, relay) = (message.guild_id, message.relay);
-                if parts.local.try_deliver(relay.partition, message).is_err() {
+                let delivered = match self.resume_trace(trace) {
+                    Some(trace) => parts.local.try_deliver_traced(relay.partition, message, &trace),
+                    None => parts.local.try_deliver(relay.partition, message),
+                };
+                if delivered.is_err() {
                     machine.refused_message(now, guild_id, relay);
                 }
             }
@@ -413,7 +432,9 @@ impl Membership {
                     let _ = caller.send(answer);
                 }
             }
-            Output::Users(published) => self.publish_from_peer(&published, &*parts.local),
+            Output::Users(published, trace) => {
+                self.publish_from_peer(&published, self.resume_trace(trace).as_ref(), &*parts.local);
+            }
             Output::Joined { user_id, guild_id } => parts.local.announce_joined(user_id, guild_id),
             Output::UserChanged(user) => {
                 parts.directory.apply(DirectoryChange::User(user.id));
@@ -473,10 +494,11 @@ impl Membership {
             (_, None) => None,
         };
         let pushed = match &input {
-            GuildInput::Command { actor, command, .. } => match answer() {
+            GuildInput::Command { actor, command, trace, .. } => match answer() {
                 Some(answer) => {
                     let (actor, command) = (*actor, (**command).clone());
-                    let request = CommandRequest { actor, command, answer, loads_count: 0, trace: None };
+                    let trace = self.resume_trace(*trace).map(CommandTrace::resumed);
+                    let request = CommandRequest { actor, command, answer, loads_count: 0, trace };
                     // The sender that is dropped with it answers `Unavailable`.
                     drop(mailbox.try_push(guild_id, Input::Command(request)));
                     Ok(())
@@ -540,9 +562,10 @@ impl Membership {
 
     fn push_request(self: &Arc<Self>, mailbox: &Mailbox, guild_id: GuildId, input: Input) {
         let input = match input {
-            Input::Command(CommandRequest { actor, command, answer, .. }) => {
+            Input::Command(CommandRequest { actor, command, answer, trace, .. }) => {
                 let (request, command) = (self.new_request(answer), Box::new(command));
-                GuildInput::Command { request, actor, command }
+                let trace = trace.and_then(|trace| trace.context());
+                GuildInput::Command { request, actor, command, trace }
             }
             Input::Create(create, answer) => {
                 GuildInput::Create { request: self.new_request(answer), creation: create.into() }
@@ -558,8 +581,9 @@ impl Membership {
             let Some(answer) = input.request().and_then(|request| self.callers().remove(&request)) else { return };
             // An input that the machine cannot take is dropped with its answer channel: the caller gets `Unavailable`.
             match input {
-                GuildInput::Command { actor, command, .. } if is_here => {
-                    let request = CommandRequest { actor, command: *command, answer, loads_count: 0, trace: None };
+                GuildInput::Command { actor, command, trace, .. } if is_here => {
+                    let trace = self.resume_trace(trace).map(CommandTrace::resumed);
+                    let request = CommandRequest { actor, command: *command, answer, loads_count: 0, trace };
                     drop(mailbox.try_push(guild_id, Input::Command(request)));
                 }
                 GuildInput::Create { creation, .. } if is_here => {
@@ -570,9 +594,14 @@ impl Membership {
         });
     }
 
-    pub(crate) fn try_send_to_relay(&self, partition: PartitionId, message: ToRelay) -> Result<(), ToRelay> {
+    pub(crate) fn try_send_to_relay(
+        &self,
+        partition: PartitionId,
+        message: ToRelay,
+        trace: Option<TraceContext>,
+    ) -> Result<(), ToRelay> {
         match self.links.read().unwrap_or_else(PoisonError::into_inner).get(&NodeNumber(partition.node())) {
-            Some(link) => link.try_push_relay(message),
+            Some(link) => link.try_push_relay(message, trace),
             // The node has left: its relays are about to be forgotten.
             None => Err(message),
         }

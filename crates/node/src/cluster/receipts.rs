@@ -9,6 +9,7 @@
 //!             `OpenReceipt`.
 
 use super::Membership;
+use guildhall_accounting::TraceHandle;
 use guildhall_cluster::{GuildInput, NodeNumber, PeerMessage, wire};
 use guildhall_guild::{BackendCommand, Command};
 use guildhall_guild_protocol::{BackendEvent, Payload, Published, Receipt, ReceiptPlace, RelayMessage};
@@ -247,16 +248,21 @@ impl Membership {
     }
 
     /// Publishes another node's event to the sessions of accounts here.
-    pub(super) fn publish_from_peer(self: &Arc<Self>, published: &Arc<Published>, local: &dyn crate::RelaySink) {
+    pub(super) fn publish_from_peer(
+        self: &Arc<Self>,
+        published: &Arc<Published>,
+        trace: Option<&TraceHandle>,
+        local: &dyn crate::RelaySink,
+    ) {
         let place = backend_event(published).and_then(|event| Some((event, event.receipt_place()?)));
         let Some((event, place)) = place else {
-            local.publish_to_users(published);
+            local.publish_to_users(published, trace);
             return;
         };
         let membership = Arc::downgrade(self);
         let gathering = Arc::new(PartitionsReceipt { membership, place, counted: Mutex::default() });
         event.attach(gathering.clone());
-        let partitions = local.publish_to_users(published);
+        let partitions = local.publish_to_users(published, trace);
         gathering.count(|counted| counted.of = Some(partitions));
     }
 

@@ -1,7 +1,7 @@
 //! Sink: guilds' messages to relays of this node and of others.
 
 use super::Membership;
-use crate::RelaySink;
+use crate::{RelaySink, request_trace::context_of};
 use guildhall_accounting::TraceHandle;
 use guildhall_cluster::{DirectoryChange, PeerMessage};
 use guildhall_guild_protocol::{PartitionId, Published, ToRelay};
@@ -26,16 +26,15 @@ impl RelaySink for ClusterSink {
         if partition.node() == self.membership.number().0 {
             self.if_owned(message, |message| self.local.try_deliver(partition, message))
         } else {
-            self.membership.try_send_to_relay(partition, message)
+            self.membership.try_send_to_relay(partition, message, None)
         }
     }
 
-    /// A trace ends at this node's edge: the other node's relays add no spans.
     fn try_deliver_traced(&self, partition: PartitionId, message: ToRelay, trace: &TraceHandle) -> Result<(), ToRelay> {
         if partition.node() == self.membership.number().0 {
             self.if_owned(message, |message| self.local.try_deliver_traced(partition, message, trace))
         } else {
-            self.membership.try_send_to_relay(partition, message)
+            self.membership.try_send_to_relay(partition, message, context_of(trace))
         }
     }
 
@@ -48,9 +47,13 @@ impl RelaySink for ClusterSink {
         self.membership.send_to_all(&PeerMessage::Joined { user_id, guild_id });
     }
 
-    fn publish_to_users(&self, published: &Arc<Published>) -> usize {
-        let partitions = self.local.publish_to_users(published);
-        self.membership.send_to_all(&PeerMessage::Users(published.clone()));
+    fn publish_to_users(&self, published: &Arc<Published>, trace: Option<&TraceHandle>) -> usize {
+        let partitions = self.local.publish_to_users(published, trace);
+        let published = published.clone();
+        self.membership.send_to_all(&match trace.and_then(context_of) {
+            Some(trace) => PeerMessage::TracedUsers { published, trace },
+            None => PeerMessage::Users(published),
+        });
         partitions
     }
 

@@ -1,6 +1,7 @@
 //! Relays that take messages, or are full, and check their numbering as the real one does.
 
 use super::bounded;
+use guildhall_accounting::TraceHandle;
 use guildhall_guild_protocol::{PartitionId, Payload, Published, RelayId, RelayMessage, ToGuild, ToRelay};
 use guildhall_model::{EventName, GuildId, MessageId, UserId};
 use guildhall_node::RelaySink;
@@ -42,7 +43,7 @@ impl RelaySink for Relays {
         result
     }
 
-    fn publish_to_users(&self, published: &Arc<Published>) -> usize {
+    fn publish_to_users(&self, published: &Arc<Published>, _: Option<&TraceHandle>) -> usize {
         let event = &published.event;
         self.0.send_modify(|state| state.told.push((event.name, event.audience.rule.users().to_vec())));
         // Each reaches a session of each account.
