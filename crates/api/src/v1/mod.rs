@@ -37,6 +37,7 @@ mod retention;
 mod roles;
 mod roles_bulk;
 mod session_events;
+mod session_sources;
 mod sessions;
 mod strict;
 mod tokens;
@@ -188,6 +189,9 @@ const USER_LOCKS: usize = 64;
 impl V1 {
     fn new(state: V1State) -> Self {
         let V1State { node, gateway, session_events, reports, clock, limits } = state;
+        if let Some(membership) = node.membership() {
+            session_sources::answer_others(membership, &session_events);
+        }
         Self {
             requests: Mutex::new(Limiter::new(WINDOWS_MAX)),
             wrong_keys: Mutex::new(Limiter::new(WINDOWS_MAX)),

@@ -7,7 +7,7 @@ use super::{
     dto::{ImportLine, ImportUser},
     error::V1Error,
     import::{ImportFailure, ImportProgress},
-    session_events::{Lost, SessionEventBody},
+    session_events::{Lost, NodeLine, SessionEventBody},
 };
 use serde_json::Value;
 use utoipa::{
@@ -38,7 +38,7 @@ const COMMON: [(&str, &str); 6] = [
                        their own, publish events, mint and revoke tokens, and look after sessions.",
         license(name = "MIT OR Apache-2.0")
     ),
-    components(schemas(ImportLine, ImportUser, ImportProgress, ImportFailure, SessionEventBody, Lost, V1Error))
+    components(schemas(ImportLine, ImportUser, ImportProgress, ImportFailure, SessionEventBody, Lost, NodeLine, V1Error))
 )]
 struct Base;
 

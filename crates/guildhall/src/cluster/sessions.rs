@@ -3,7 +3,7 @@
 //! Invariants  a session is closed on the node that its id names; those of an account or token on every node,
 //!             before the answer.
 //! Limits      names of platforms and compressions that this program does not know are remembered: `NAMES_MAX`.
-//! Not here    events of sessions (`GET /v1/sessions/events`): each node has those of its own sessions.
+//! Not here    events of sessions (`GET /v1/sessions/events`): `guildhall_api::SessionEvents`.
 
 use crate::wiring::PartitionGateway;
 use async_trait::async_trait;

@@ -1,0 +1,213 @@
+//! Session sources: where the events of sessions come from: the ring of this node, and the rings of the others.
+//!
+//! Owns        a task per node and reader, which asks the node for the events after a position; the answers to such
+//!             questions.
+//! Invariants  S1 a reader gets each event of a node that is in the node's ring at the time of a question, once and in order:
+//!             the position moves only with an answer, and the task repeats a question that has none. S2 the reader hears
+//!             of a node that does not answer for `SILENT_AFTER`, and of one that has left. S3 the events of a node's next
+//!             process begin again, and the reader hears of that.
+//! Limits      a question waits `WAIT` for news, and `PAUSE` passes before the next: a reader costs a question per node and
+//!             second when nothing happens, and at most `1 / PAUSE` of them otherwise. An answer has at most
+//!             `EVENTS_AT_ONCE` events, some 30 KB.
+//!
+//! Nodes answer questions, and publish nothing by themselves. A subject on which each node publishes its events while
+//! somebody follows would need a list of followers at every node, would lose messages with the bus, and would have no
+//! events for a follower that comes back after a pause. Here the ring of each node is the only queue, and without a
+//! follower there is no traffic.
+
+use super::{
+    V1,
+    session_events::{Happened, SessionEvents},
+};
+use guildhall_cluster::{NodeNumber, wire};
+use guildhall_node::Membership;
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use tokio::{sync::mpsc, task::JoinSet, time::Instant};
+
+/// Kind of the questions to other nodes.
+const KIND: &str = "session_events";
+/// How long a node waits for news before it answers that there are none. Shorter than a question's time-out.
+const WAIT: Duration = Duration::from_secs(1);
+/// Pause between two questions to one node: all events of this time come with one answer.
+const PAUSE: Duration = Duration::from_millis(50);
+/// A node that does not answer for this long is called silent. A node that starts takes some of it.
+const SILENT_AFTER: Duration = Duration::from_secs(2);
+
+/// Events after a position in a node's ring.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Batch {
+    /// The position: that of the question, or the last event for a reader of new ones. 0 after a restart.
+    pub after: u64,
+    /// The position was from an earlier process.
+    pub restarted: bool,
+    /// Events between the position and the first of `events`: the ring does not have them any more.
+    pub lost: u64,
+    /// Their numbers are contiguous.
+    pub events: Vec<Happened>,
+}
+
+/// The last event of a node that a reader has.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Position {
+    /// Number of the last event. None: it wants new ones alone.
+    pub after: Option<u64>,
+    /// The node's process that numbered it; none if the reader does not know.
+    pub process: Option<u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Told {
+    process: u64,
+    batch: Batch,
+}
+
+/// A message of a source to its reader.
+pub(super) enum Part {
+    /// Events, or the answer that begins to follow a node (`is_first`).
+    Batch { node: NodeNumber, process: Option<u64>, is_first: bool, batch: Batch },
+    /// The node does not answer (S2).
+    Silent(NodeNumber),
+    /// The node is no member any more. Its source has ended.
+    Left(NodeNumber),
+}
+
+impl Part {
+    /// The node that has left.
+    pub fn left(&self) -> Option<NodeNumber> {
+        match self {
+            Self::Left(node) => Some(*node),
+            Self::Batch { .. } | Self::Silent(_) => None,
+        }
+    }
+}
+
+/// Answers other nodes from now on.
+pub(super) fn answer_others(membership: &Membership, events: &Arc<SessionEvents>) {
+    let (events, process) = (events.clone(), membership.reporter().process);
+    membership.on_question(KIND, move |body| {
+        let events = events.clone();
+        Box::pin(async move {
+            let told = match wire::decode::<Position>(wire::VERSION, &body) {
+                Ok(position) => Some(Told { process, batch: batch_of(&events, position, process).await }),
+                Err(error) => {
+                    tracing::error!(%error, "a question about events of sessions cannot be read");
+                    None
+                }
+            };
+            wire::encode(&told)
+        })
+    });
+}
+
+async fn batch_of(events: &SessionEvents, position: Position, process: u64) -> Batch {
+    match position.process {
+        // S3.
+        Some(earlier) if earlier != process => {
+            let batch = events.batch(Some(0), Duration::ZERO).await;
+            Batch { restarted: true, ..batch }
+        }
+        _ => events.batch(position.after, WAIT).await,
+    }
+}
+
+/// The sources of one reader. They end with it.
+pub(super) struct Sources {
+    own: Arc<SessionEvents>,
+    /// None: the node is alone.
+    membership: Option<Arc<Membership>>,
+    tasks: JoinSet<()>,
+    followed: BTreeSet<NodeNumber>,
+}
+
+impl Sources {
+    pub fn new(v1: &V1) -> Self {
+        let (own, membership) = (v1.session_events.clone(), v1.node.membership().cloned());
+        Self { own, membership, tasks: JoinSet::new(), followed: BTreeSet::new() }
+    }
+
+    pub fn is_clustered(&self) -> bool {
+        self.membership.is_some()
+    }
+
+    /// Whether `begin_new` may find another source.
+    pub fn may_grow(&self) -> bool {
+        self.is_clustered() || self.followed.is_empty()
+    }
+
+    /// Begins with nodes that are not followed, at the positions that `from` says.
+    pub fn begin_new(&mut self, parts: &mpsc::Sender<Part>, from: impl Fn(NodeNumber) -> Position) {
+        // Sources that have ended.
+        while self.tasks.try_join_next().is_some() {}
+        let own = self.membership.as_ref().map_or(NodeNumber(0), |membership| membership.number());
+        if self.followed.insert(own) {
+            self.tasks.spawn(follow_own(self.own.clone(), own, from(own), parts.clone()));
+        }
+        let Some(membership) = &self.membership else { return };
+        for node in membership.numbers() {
+            if self.followed.insert(node) {
+                self.tasks.spawn(follow(membership.clone(), node, from(node), parts.clone()));
+            }
+        }
+    }
+
+    /// The source of this node has ended.
+    pub fn ended(&mut self, node: NodeNumber) {
+        self.followed.remove(&node);
+    }
+}
+
+/// Ends with the reader.
+async fn follow_own(events: Arc<SessionEvents>, node: NodeNumber, from: Position, parts: mpsc::Sender<Part>) {
+    let (mut after, mut is_first) = (from.after, true);
+    loop {
+        let batch = events.batch(after, if is_first { Duration::ZERO } else { WAIT }).await;
+        after = Some(batch.after + batch.lost + batch.events.len() as u64);
+        if is_first || batch.restarted || batch.lost > 0 || !batch.events.is_empty() {
+            let part = Part::Batch { node, process: None, is_first, batch };
+            if parts.send(part).await.is_err() {
+                return;
+            }
+        }
+        is_first = false;
+    }
+}
+
+/// Ends with the reader, or when the node has left.
+async fn follow(membership: Arc<Membership>, node: NodeNumber, mut from: Position, parts: mpsc::Sender<Part>) {
+    let mut is_first = true;
+    // When the node stopped to answer, and whether the reader knows.
+    let mut silent: Option<(Instant, bool)> = None;
+    loop {
+        let told = membership.ask(node, KIND, wire::encode(&from)).await;
+        let told = told.and_then(|told| wire::decode::<Option<Told>>(wire::VERSION, &told).ok().flatten());
+        let part = match told {
+            Some(Told { process, batch }) => {
+                let was_silent = silent.take().is_some_and(|(_, is_told)| is_told);
+                let is_new = is_first || was_silent || batch.restarted;
+                from.after = Some(batch.after + batch.lost + batch.events.len() as u64);
+                from.process = Some(process);
+                let is_something = is_new || batch.lost > 0 || !batch.events.is_empty();
+                is_first = false;
+                is_something.then_some(Part::Batch { node, process: Some(process), is_first: is_new, batch })
+            }
+            None if !membership.numbers().contains(&node) => {
+                // The reader may have ended.
+                let _ = parts.send(Part::Left(node)).await;
+                return;
+            }
+            None => {
+                let (since, is_told) = silent.get_or_insert_with(|| (Instant::now(), false));
+                let is_due = !*is_told && since.elapsed() >= SILENT_AFTER;
+                *is_told |= is_due;
+                is_due.then_some(Part::Silent(node))
+            }
+        };
+        if let Some(part) = part
+            && parts.send(part).await.is_err()
+        {
+            return;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
