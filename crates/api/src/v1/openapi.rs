@@ -13,8 +13,8 @@ use serde_json::Value;
 use utoipa::{
     OpenApi, ToSchema,
     openapi::{
-        ContentBuilder, Ref, RefOr, ResponseBuilder, SecurityRequirement,
-        path::Operation,
+        ContentBuilder, ObjectBuilder, Ref, RefOr, Required, ResponseBuilder, SecurityRequirement, Type,
+        path::{Operation, ParameterBuilder, ParameterIn},
         security::{HttpAuthScheme, HttpBuilder, SecurityScheme},
         server::Server,
     },
@@ -38,7 +38,16 @@ const COMMON: [(&str, &str); 6] = [
                        their own, publish events, mint and revoke tokens, and look after sessions.",
         license(name = "MIT OR Apache-2.0")
     ),
-    components(schemas(ImportLine, ImportUser, ImportProgress, ImportFailure, SessionEventBody, Lost, NodeLine, V1Error))
+    components(schemas(
+        ImportLine,
+        ImportUser,
+        ImportProgress,
+        ImportFailure,
+        SessionEventBody,
+        Lost,
+        NodeLine,
+        V1Error
+    ))
 )]
 struct Base;
 
@@ -54,10 +63,13 @@ pub(super) fn base() -> utoipa::openapi::OpenApi {
 
 /// The whole document, as JSON.
 pub(super) fn text(mut document: utoipa::openapi::OpenApi) -> String {
-    for item in document.paths.paths.values_mut() {
+    for (path, item) in &mut document.paths.paths {
         let has_body = [&item.post, &item.put, &item.patch].into_iter().flatten().any(|o| o.request_body.is_some());
         for operation in [&mut item.get, &mut item.put, &mut item.post, &mut item.delete, &mut item.patch] {
             operation.iter_mut().for_each(|operation| add_common(operation, has_body));
+            if path.starts_with("/v1/node") {
+                operation.iter_mut().for_each(add_node);
+            }
         }
     }
     let mut document = serde_json::to_value(&document).expect("a document is made of strings, numbers and lists");
@@ -85,6 +97,18 @@ fn loosen_parts(document: &mut Value) {
         loose.as_object_mut().and_then(|loose| loose.remove("additionalProperties"));
         schemas.insert(format!("{object}Fields"), loose);
     }
+}
+
+/// Every request about a node takes the parameter `node`, which `node::forward` reads.
+fn add_node(operation: &mut Operation) {
+    let parameter = ParameterBuilder::new()
+        .name("node")
+        .parameter_in(ParameterIn::Query)
+        .required(Required::False)
+        .description(Some("Number or name of another node of the cluster, which answers instead of this one."))
+        .schema(Some(ObjectBuilder::new().schema_type(Type::String).build()))
+        .build();
+    operation.parameters.get_or_insert_default().push(RefOr::T(parameter));
 }
 
 fn add_common(operation: &mut Operation, has_body: bool) {

@@ -28,6 +28,7 @@ pub struct ClusterArgs {
 #[derive(Debug, Subcommand)]
 enum ClusterCommand {
     /// Print the nodes and this node's part
+    #[command(visible_alias = "nodes")]
     Status(Asked),
     /// Print the node that serves a guild
     Guild {

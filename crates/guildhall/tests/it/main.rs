@@ -17,6 +17,10 @@ mod jwks_url;
 mod kill;
 mod logs;
 mod metrics;
+#[expect(dead_code, reason = "the bus's tests use more of it")]
+#[path = "../../../bus/tests/it/nats_server.rs"]
+mod nats_server;
+mod nodes;
 mod places;
 mod postgres;
 #[expect(dead_code, reason = "the store's tests use more of it")]

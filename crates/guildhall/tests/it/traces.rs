@@ -19,16 +19,16 @@ const CALLER: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7";
 
 /// A span as the collector received it.
 #[derive(Clone, Debug, Default)]
-struct Span {
-    trace: String,
-    id: u64,
-    parent: u64,
-    name: String,
+pub struct Span {
+    pub trace: String,
+    pub id: u64,
+    pub parent: u64,
+    pub name: String,
     kind: u64,
     begin: u64,
     end: u64,
     is_error: bool,
-    attributes: BTreeMap<String, String>,
+    pub attributes: BTreeMap<String, String>,
 }
 
 /// A field of a protobuf message.
@@ -120,8 +120,8 @@ fn span(bytes: &[u8]) -> Span {
 }
 
 /// A collector that answers as configured.
-struct Collector {
-    addr: SocketAddr,
+pub struct Collector {
+    pub addr: SocketAddr,
     status: Arc<Mutex<u16>>,
     spans: Arc<Mutex<Vec<Span>>>,
     /// Heads of the requests.
@@ -129,7 +129,7 @@ struct Collector {
 }
 
 impl Collector {
-    fn start() -> Self {
+    pub fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let collector = Self {
             addr: listener.local_addr().unwrap(),
@@ -180,7 +180,7 @@ impl Collector {
     }
 
     /// The spans of the trace of which one fulfils `is_it`, once its root and `count` more are there.
-    fn trace(&self, what: &str, count: usize, is_it: impl Fn(&Span) -> bool) -> Vec<Span> {
+    pub fn trace(&self, what: &str, count: usize, is_it: impl Fn(&Span) -> bool) -> Vec<Span> {
         wait_for(what, || {
             let spans = self.spans.lock().unwrap();
             let trace = &spans.iter().find(|span| is_it(span))?.trace;
@@ -191,7 +191,7 @@ impl Collector {
 }
 
 /// Posts with more headers, each with its line end.
-fn post(addr: SocketAddr, token: &str, path: &str, body: &Value, more: &str) -> u16 {
+pub fn post(addr: SocketAddr, token: &str, path: &str, body: &Value, more: &str) -> u16 {
     let body = body.to_string();
     let mut stream = TcpStream::connect(addr).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -214,7 +214,7 @@ fn inside(addr: SocketAddr, token: &str) -> Ws {
     session
 }
 
-fn named<'a>(spans: &'a [Span], name: &str) -> &'a Span {
+pub fn named<'a>(spans: &'a [Span], name: &str) -> &'a Span {
     let found: Vec<&Span> = spans.iter().filter(|span| span.name == name).collect();
     let [only] = found[..] else { panic!("{} spans {name} in {spans:#?}", found.len()) };
     only

@@ -24,6 +24,9 @@ const ANSWER_MAX: Duration = Duration::from_secs(2);
 /// Back-off before a request is repeated.
 const AGAIN_PAUSE: Duration = Duration::from_millis(100);
 
+/// Upper bound for the bytes around an answer on the bus.
+const ENVELOPE_BYTES: usize = 256;
+
 /// Credentials that no node may accept any more.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) enum Revocation {
@@ -64,6 +67,12 @@ impl Membership {
     /// Registers the handler of a kind of question. It has to answer within `ANSWER_MAX`, the caller's time-out.
     pub fn on_question(&self, kind: &'static str, handler: impl Fn(Vec<u8>) -> Answering + Send + Sync + 'static) {
         self.handlers.0.write().unwrap_or_else(PoisonError::into_inner).insert(kind, Arc::new(handler));
+    }
+
+    /// Most bytes of an answer, as the bus counts them.
+    #[must_use]
+    pub fn answer_bytes_max(&self) -> usize {
+        self.bus.payload_bytes_max().saturating_sub(ENVELOPE_BYTES)
     }
 
     /// Asks one node. None: it has left, does not answer in time, or does not know such questions.

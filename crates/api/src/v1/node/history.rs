@@ -3,14 +3,17 @@
 //! Limits      a stream has a place of `V1Limits::streams_max`, and ends with its key. It sends one event a second; a
 //!             reader that is slower misses samples and is never sent old ones.
 
-use super::super::{
-    V1,
-    caller::{Caller, Read, StreamSlot},
-    error::V1Error,
-    extract::{Check, FieldErrors, Query},
+use super::{
+    super::{
+        V1,
+        caller::{Caller, Read, StreamSlot},
+        error::V1Error,
+        extract::{Check, FieldErrors, Query},
+    },
+    elsewhere::{Followed, samples},
 };
 use axum::{
-    Json,
+    Extension, Json,
     extract::State,
     response::sse::{Event, KeepAlive, Sse},
 };
@@ -29,6 +32,11 @@ const SERIES_CHARS_MAX: usize = 2_048;
 
 fn prefixes(series: Option<&str>) -> Vec<String> {
     series.into_iter().flat_map(|series| series.split(',')).map(ToOwned::to_owned).collect()
+}
+
+/// Whether a series begins with one of the prefixes; without any, all do.
+pub(super) fn is_wanted(prefixes: &[String], name: &str) -> bool {
+    prefixes.is_empty() || prefixes.iter().any(|prefix| name.starts_with(&**prefix))
 }
 
 fn check_series(series: Option<&str>, faults: &mut FieldErrors) {
@@ -95,11 +103,16 @@ impl Check for LiveQuery {
 pub(in super::super) async fn live(
     caller: Caller<Read>,
     State(v1): State<Arc<V1>>,
+    followed: Option<Extension<Followed>>,
     Query(query): Query<LiveQuery>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, V1Error> {
-    let (life, samples) = (caller.life.clone(), v1.reports.samples());
+    let (life, prefixes) = (caller.life.clone(), prefixes(query.series.as_deref()));
     let slot = caller.into_stream(&v1)?;
-    let follower = Follower { life, samples, prefixes: prefixes(query.series.as_deref()), is_first: true, _slot: slot };
+    let samples = match followed {
+        Some(Extension(Followed(node))) => samples(&v1, node, prefixes.clone()).await?,
+        None => v1.reports.samples(),
+    };
+    let follower = Follower { life, samples, prefixes, is_first: true, _slot: slot };
     let events = stream::unfold(follower, |mut follower| async move {
         let event = follower.next().await?;
         Some((Ok(event), follower))
@@ -146,8 +159,7 @@ struct Wanted<'a> {
 impl Serialize for Wanted<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        let is_wanted = |name: &str| self.prefixes.is_empty() || self.prefixes.iter().any(|p| name.starts_with(&**p));
-        for (name, value) in self.sample.values.iter().filter(|(name, _)| is_wanted(name)) {
+        for (name, value) in self.sample.values.iter().filter(|(name, _)| is_wanted(self.prefixes, name)) {
             map.serialize_entry(&**name, value)?;
         }
         map.end()

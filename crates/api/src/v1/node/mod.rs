@@ -4,13 +4,15 @@
 //! Invariants  any key reads the node's state and figures, but a key that manages tokens alone or publishes alone learns
 //!             nothing about others: reports need the scope `read`, those of sessions `sessions`, actions `write`.
 //! Limits      `GUILDS_MAX` guilds and `SESSIONS_MAX` sessions in one report; `history::PREFIXES_MAX` prefixes.
-//! Not here    shapes of reports: `guildhall_accounting::report`. What fills them: `guildhall::reports`.
+//! Not here    requests about other nodes: `elsewhere`. Shapes of reports: `guildhall_accounting::report`. What fills them: `guildhall::reports`.
 //! Spec        docs/backend-api.md "Node".
 
 mod actions;
+mod elsewhere;
 mod history;
 
 pub(super) use actions::*;
+pub(super) use elsewhere::{Elsewhere, forward};
 pub(super) use history::*;
 
 pub use actions::{ActionFault, Reloaded};

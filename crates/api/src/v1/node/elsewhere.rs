@@ -1,0 +1,342 @@
+//! Elsewhere: requests below `/v1/node` about another node of the cluster, which this node passes on.
+//!
+//! Owns        the parameter `node`; the way of such a request to the other node and back, as a question by the bus.
+//! Invariants  E1 this node checks the key, and the other node checks its scopes: a request elsewhere may what it may there.
+//!             E2 this node sends an action once, and writes its audit entry with the other node as its object.
+//! Limits      `PATIENCE` for an answer. An answer has at most what the bus takes at once (1 MB with NATS's default): a
+//!             longer one is refused. The live stream asks once a second, and ends when the node does not answer
+//!             `SILENT_MAX` times.
+//! Spec        docs/backend-api.md "Node".
+
+use super::super::{
+    V1,
+    audit::Made,
+    caller::{AnyScope, Caller, Granted},
+    error::V1Error,
+};
+use axum::{
+    Router,
+    body::Body,
+    extract::{FromRequestParts as _, Request, State},
+    http::{HeaderValue, StatusCode, Uri, header, uri::PathAndQuery},
+    middleware::Next,
+    response::{IntoResponse as _, Response},
+};
+use guildhall_accounting::Sample;
+use guildhall_cluster::{NodeNumber, wire};
+use guildhall_model::UserId;
+use guildhall_node::{Key, KeyLife, Membership, Scope};
+use guildhall_stdx::Timestamp;
+use percent_encoding::percent_decode_str;
+use serde::{Deserialize, Serialize};
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+use tokio::sync::watch;
+use tower::ServiceExt as _;
+
+/// Kinds of the questions to other nodes.
+const KIND: &str = "node";
+const SAMPLE_KIND: &str = "node_sample";
+/// Longest wait for an answer. A report may wait for a turn of every partition.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a node waits for its next sample before it answers that there is none. There is one a second.
+const SAMPLE_WAIT: Duration = Duration::from_millis(1_500);
+/// Questions for a sample that a node may leave without an answer.
+const SILENT_MAX: u32 = 3;
+const LIVE: &str = "/v1/node/live";
+
+#[derive(Serialize, Deserialize)]
+struct Question {
+    method: String,
+    /// With the query.
+    path: String,
+    key: Asker,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Asker {
+    id: Option<u64>,
+    name: String,
+    scopes: Vec<String>,
+    accounts: Option<Vec<UserId>>,
+    created_at: Timestamp,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Told {
+    status: u16,
+    json: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SampleQuestion {
+    /// Time of the sample that the asking node has; 0 for none.
+    after_ms: u64,
+    prefixes: Vec<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SampleTold {
+    at_ms: u64,
+    values: Vec<(Arc<str>, f32)>,
+}
+
+impl From<&Key> for Asker {
+    fn from(key: &Key) -> Self {
+        Self {
+            id: key.id,
+            name: key.name.clone(),
+            scopes: key.scopes.iter().map(|scope| scope.as_str().to_owned()).collect(),
+            accounts: key.accounts.as_ref().map(|accounts| accounts.to_vec()),
+            created_at: key.created_at,
+        }
+    }
+}
+
+impl From<Asker> for Key {
+    fn from(asker: Asker) -> Self {
+        let Asker { id, name, scopes, accounts, created_at } = asker;
+        // A scope that only another version has opens nothing here.
+        let scopes = scopes.iter().filter_map(|scope| Scope::from_name(scope)).collect();
+        Self { id, name, scopes, accounts: accounts.map(Into::into), created_at }
+    }
+}
+
+/// The part of this that routers share. Other nodes are answered as long as it exists.
+pub(in super::super) struct Elsewhere {
+    v1: Arc<V1>,
+    _here: Arc<Router>,
+}
+
+/// The other node that the live stream shall follow: an extension of its request.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Followed(pub NodeNumber);
+
+impl Elsewhere {
+    /// `here` is the router of this node's own API. Answers other nodes from now on.
+    pub fn start(v1: &Arc<V1>, here: Router) -> Arc<Self> {
+        let here = Arc::new(here);
+        if let Some(membership) = v1.node.membership() {
+            answer_others(v1, membership, &here);
+        }
+        Arc::new(Self { v1: v1.clone(), _here: here })
+    }
+}
+
+fn answer_others(v1: &Arc<V1>, membership: &Arc<Membership>, here: &Arc<Router>) {
+    let (here, bytes_max) = (Arc::downgrade(here), membership.answer_bytes_max());
+    membership.on_question(KIND, move |body| {
+        let here = here.clone();
+        Box::pin(async move {
+            let told = match wire::decode::<Question>(wire::VERSION, &body) {
+                Ok(question) => Some(answer(&here, question, bytes_max).await),
+                Err(error) => {
+                    tracing::error!(%error, "a request for this node's figures cannot be read");
+                    None
+                }
+            };
+            wire::encode(&told)
+        })
+    });
+    let samples = v1.reports.samples();
+    membership.on_question(SAMPLE_KIND, move |body| {
+        let mut samples = samples.clone();
+        Box::pin(async move {
+            let Ok(SampleQuestion { after_ms, prefixes }) = wire::decode(wire::VERSION, &body) else {
+                return wire::encode(&None::<SampleTold>);
+            };
+            // Without a newer one the old one is the answer.
+            let newer = samples.wait_for(|sample| sample.at_ms != after_ms);
+            let _ = tokio::time::timeout(SAMPLE_WAIT, newer).await;
+            let sample = samples.borrow().clone();
+            let values = sample.values.iter().filter(|(name, _)| super::is_wanted(&prefixes, name));
+            let values = values.map(|(name, value)| (name.clone(), *value)).collect();
+            wire::encode(&Some(SampleTold { at_ms: sample.at_ms, values }))
+        })
+    });
+}
+
+/// Answers as for a request of this node's own.
+async fn answer(here: &Weak<Router>, question: Question, bytes_max: usize) -> Told {
+    let Question { method, path, key } = question;
+    // Another node has checked the key, which lives as long as this question.
+    let key_lives = watch::Sender::new(());
+    let granted = Granted(key.into(), KeyLife::of(&key_lives));
+    let request = Request::builder().method(&*method).uri(path).extension(granted).body(Body::empty());
+    let (Some(here), Ok(request)) = (here.upgrade(), request) else {
+        return Told::refused(V1Error::unavailable()).await;
+    };
+    let response = match (*here).clone().oneshot(request).await {
+        Ok(response) => response,
+        Err(never) => match never {},
+    };
+    let told = Told::of(response, bytes_max).await;
+    let encoded = wire::encode(&told);
+    // The bus sends a byte from 128 on as two.
+    let bytes = encoded.len() + encoded.iter().filter(|byte| **byte >= 0x80).count();
+    if bytes > bytes_max {
+        return Told::refused(too_large()).await;
+    }
+    told
+}
+
+fn too_large() -> V1Error {
+    V1Error::field("node", "The answer is too large to come from another node: ask for less, or ask that node itself.")
+}
+
+impl Told {
+    async fn of(response: Response, bytes_max: usize) -> Self {
+        let status = response.status().as_u16();
+        match axum::body::to_bytes(response.into_body(), bytes_max).await {
+            Ok(body) => Self { status, json: String::from_utf8_lossy(&body).into_owned() },
+            Err(_) => Box::pin(Self::of(too_large().into_response(), bytes_max)).await,
+        }
+    }
+
+    async fn refused(error: V1Error) -> Self {
+        Self::of(error.into_response(), usize::MAX).await
+    }
+}
+
+/// Middleware before the handlers below `/v1/node`: passes a request with `node` to that node.
+pub(in super::super) async fn forward(
+    State(elsewhere): State<Arc<Elsewhere>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let path = request.uri().path();
+    let is_about_node = path == "/v1/node" || path.starts_with("/v1/node/");
+    let Some((node, uri)) = (if is_about_node { split_node(request.uri()) } else { None }) else {
+        return next.run(request).await;
+    };
+    *request.uri_mut() = uri;
+    let v1 = &elsewhere.v1;
+    match find(v1, &node) {
+        Ok(None) => next.run(request).await,
+        Ok(Some((_, number))) if request.uri().path() == LIVE => {
+            request.extensions_mut().insert(Followed(number));
+            next.run(request).await
+        }
+        Ok(Some((membership, number))) => match pass_on(v1, membership, number, request).await {
+            Ok(response) => response,
+            Err(error) => error.into_response(),
+        },
+        Err(error) => error.into_response(),
+    }
+}
+
+/// The value of `node`, and the URI without it.
+fn split_node(uri: &Uri) -> Option<(String, Uri)> {
+    let query = uri.query()?;
+    let is_node = |pair: &&str| pair.starts_with("node=");
+    let node = query.split('&').find(is_node)?.strip_prefix("node=")?;
+    let node = percent_decode_str(node).decode_utf8().ok()?.into_owned();
+    let rest: Vec<&str> = query.split('&').filter(|pair| !is_node(pair)).collect();
+    let path = match rest.is_empty() {
+        true => uri.path().to_owned(),
+        false => format!("{}?{}", uri.path(), rest.join("&")),
+    };
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(path.parse::<PathAndQuery>().ok()?);
+    Some((node, Uri::from_parts(parts).ok()?))
+}
+
+/// The node with this number or name; none for this one.
+fn find<'a>(v1: &'a V1, node: &str) -> Result<Option<(&'a Arc<Membership>, NodeNumber)>, V1Error> {
+    let Some(membership) = v1.node.membership() else {
+        return Err(V1Error::field("node", "This node is alone: cluster.nats_url is not set."));
+    };
+    let members = membership.members();
+    let found = members.iter().find(|(number, record)| number.0.to_string() == node || record.name == node);
+    match found {
+        Some((number, _)) if *number == membership.number() => Ok(None),
+        Some((number, _)) => Ok(Some((membership, *number))),
+        None => Err(V1Error::field("node", "There is no such node: `GET /v1/cluster` lists them.")),
+    }
+}
+
+async fn pass_on(
+    v1: &Arc<V1>,
+    membership: &Arc<Membership>,
+    number: NodeNumber,
+    request: Request,
+) -> Result<Response, V1Error> {
+    let (mut parts, _) = request.into_parts();
+    // E1. It holds its place until the answer.
+    let caller = Caller::<AnyScope>::from_request_parts(&mut parts, v1).await?;
+    let path = parts.uri.path_and_query().map_or("", PathAndQuery::as_str).to_owned();
+    let question = Question { method: parts.method.to_string(), path, key: (&caller.key).into() };
+    let told = membership.ask_within(number, KIND, wire::encode(&question), PATIENCE).await;
+    let told = told.and_then(|told| wire::decode::<Option<Told>>(wire::VERSION, &told).ok().flatten());
+    let Told { status, json } = told.ok_or_else(V1Error::unavailable)?;
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
+    let mut response = (status, json).into_response();
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    // E2.
+    response.extensions_mut().insert(Made("node", number.to_string()));
+    Ok(response)
+}
+
+/// Samples of another node, the first of which is there. The receiver sees the end of the sender when the node does not
+/// answer any more.
+pub(super) async fn samples(
+    v1: &V1,
+    number: NodeNumber,
+    prefixes: Vec<String>,
+) -> Result<watch::Receiver<Arc<Sample>>, V1Error> {
+    let membership = v1.node.membership().ok_or_else(V1Error::unavailable)?.clone();
+    let first = sample(&membership, number, 0, &prefixes).await.ok_or_else(V1Error::unavailable)?;
+    let mut at_ms = first.at_ms;
+    let (sender, receiver) = watch::channel(Arc::new(first));
+    tokio::spawn(async move {
+        let mut silent_count = 0;
+        while silent_count < SILENT_MAX {
+            let newer = tokio::select! {
+                newer = sample(&membership, number, at_ms, &prefixes) => newer,
+                () = sender.closed() => return,
+            };
+            match newer {
+                Some(sample) => {
+                    silent_count = 0;
+                    at_ms = sample.at_ms;
+                    sender.send_replace(Arc::new(sample));
+                }
+                None => {
+                    silent_count += 1;
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+            }
+        }
+    });
+    Ok(receiver)
+}
+
+async fn sample(membership: &Membership, number: NodeNumber, after_ms: u64, prefixes: &[String]) -> Option<Sample> {
+    let question = wire::encode(&SampleQuestion { after_ms, prefixes: prefixes.to_vec() });
+    let told = membership.ask(number, SAMPLE_KIND, question).await?;
+    let SampleTold { at_ms, values } = wire::decode::<Option<SampleTold>>(wire::VERSION, &told).ok()??;
+    Some(Sample { at_ms, values: values.into_iter().collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_node_is_taken_out_of_the_query() {
+        let check = |uri: &str, expected: Option<(&str, &str)>| {
+            let split = split_node(&uri.parse().unwrap());
+            let split = split.as_ref().map(|(node, uri)| (&**node, uri.to_string()));
+            assert_eq!(split, expected.map(|(node, uri)| (node, uri.to_owned())), "{uri}");
+        };
+        check("/v1/node", None);
+        check("/v1/node/guilds?limit=5&nodes=3", None);
+        check("/v1/node?node=3", Some(("3", "/v1/node")));
+        check(
+            "/v1/node/guilds?limit=5&node=berlin%201&sort=busy",
+            Some(("berlin 1", "/v1/node/guilds?limit=5&sort=busy")),
+        );
+    }
+}

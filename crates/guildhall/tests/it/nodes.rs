@@ -1,0 +1,292 @@
+//! Several nodes as one gateway: processes with a NATS and a PostgreSQL server of their own, and the view of one node of
+//! the others. Skipped where one of the servers is not installed.
+
+use crate::{
+    backend::{ANA, BOB, BOT, Backend, CHANNEL, Stream},
+    nats_server::NatsServer,
+    postgres_server::PostgresServer,
+    support::{Http, PATIENCE, Process, guildhall, serve_by, wait_for},
+    traces::{Collector, Span, named, post},
+    ws::{PLAIN, Ws},
+};
+use serde_json::{Value, json};
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    net::{SocketAddr, TcpStream},
+};
+use tempfile::TempDir;
+
+const KEY: &str = "a key of the tests with several nodes";
+
+/// GUILDS and GUILD_MESSAGES, which need no privilege.
+const INTENTS: u64 = 1 | 1 << 9;
+
+/// Servers that nodes share.
+struct Site {
+    dir: TempDir,
+    settings: Vec<String>,
+}
+
+/// A running node.
+struct Node {
+    process: Process,
+    addr: SocketAddr,
+}
+
+impl Site {
+    fn new() -> Option<Self> {
+        Self::with(&[])
+    }
+
+    /// With settings that are not the usual ones.
+    fn with(more: &[&str]) -> Option<Self> {
+        let (nats, postgres) = (NatsServer::shared()?, PostgresServer::shared()?);
+        let name = NatsServer::new_prefix();
+        let settings = [
+            format!("cluster.nats_url={}", nats.url()),
+            format!("cluster.name={name}"),
+            format!("store.url={}", postgres.tcp_url(&postgres.create_database())),
+            format!("auth.admin_key={KEY}"),
+            "cluster.lease_ms=2000".to_owned(),
+            "limits.rest_rate_percent=0".to_owned(),
+            "limits.identify_concurrency=100".to_owned(),
+            "server.partitions=1".to_owned(),
+        ];
+        let settings = settings.into_iter().chain(more.iter().map(|setting| (*setting).to_owned())).collect();
+        Some(Self { dir: tempfile::tempdir().unwrap(), settings })
+    }
+
+    /// Starts a node, which is ready. `nodes_count` with it are members.
+    fn add(&self, name: &str, nodes_count: usize) -> Node {
+        let mut command = guildhall(["serve", "--listen", "127.0.0.1:0", "--log-format", "json", "--data"]);
+        command.arg(self.dir.path().join(name)).args(["--set", &format!("cluster.node_name={name}")]);
+        for setting in &self.settings {
+            command.args(["--set", setting]);
+        }
+        let (process, ready, _) = serve_by(command, |_| {});
+        let addr = ready["listen"].as_str().unwrap().parse().unwrap();
+        let node = Node { process, addr };
+        node.wait_for_members(nodes_count);
+        node
+    }
+}
+
+impl Node {
+    /// With a connection of its own: a node closes one that is idle while another node starts.
+    fn backend(&self) -> Backend {
+        Backend::with(self.addr, KEY)
+    }
+
+    /// Waits until this node knows that many active nodes.
+    fn wait_for_members(&self, count: usize) {
+        wait_for("the members", || {
+            let cluster = self.backend().get("/cluster");
+            let active = |node: &&Value| node["state"] == "active";
+            (cluster["nodes"].as_array().unwrap().iter().filter(active).count() == count).then_some(())
+        });
+    }
+
+    fn session(&self, user_id: &str) -> Ws {
+        let token = self.backend().token(user_id);
+        let mut session = Ws::connect(self.addr, PLAIN, "").expect("it is let in");
+        session.expect_op(10);
+        session.identify_with(&token, INTENTS);
+        session.expect_event("READY");
+        session
+    }
+}
+
+/// Two nodes, with numbers 0 and 1, and their guild.
+fn two(site: &Site) -> (Node, Node) {
+    let (first, second) = (site.add("first", 1), site.add("second", 2));
+    first.wait_for_members(2);
+    second.backend().build();
+    (first, second)
+}
+
+/// The next line that is one of `wanted`: a node and a state, or a node and an event.
+fn next(stream: &mut Stream, wanted: &str) -> Value {
+    loop {
+        let line = stream.next().expect("the stream has no end");
+        if line["state"] == wanted || line["event"] == wanted || (wanted == "lost" && !line["lost"].is_null()) {
+            return line;
+        }
+    }
+}
+
+#[test]
+fn session_events_of_all_nodes_reach_a_follower_at_any() {
+    let Some(site) = Site::new() else { return };
+    let (first, second) = two(&site);
+    let mut at_first = first.backend().stream("GET", "/sessions/events");
+    let mut followed: Vec<Value> = (0..2).map(|_| at_first.next().unwrap()).collect();
+    followed.sort_by_key(|line| line["node"].as_u64());
+    let expected = [0, 1].map(|node| json!({"node": node, "state": "followed", "n": 0}));
+    assert_eq!(followed, expected);
+
+    let there = second.session(ANA);
+    let line = next(&mut at_first, "connected");
+    let (n, node, user_id) = (&line["n"], &line["node"], &line["user_id"]);
+    assert_eq!((n, node, user_id), (&json!(1), &json!(1), &json!(ANA)), "{line}");
+    assert_eq!(line["session_id"], there.session_id);
+    let here = first.session(BOB);
+    assert_eq!(next(&mut at_first, "connected")["node"], 0);
+    // One who begins later, at the other node, has the events from the beginning; one who has them does not.
+    let mut at_second = second.backend().stream("GET", "/sessions/events?after=0");
+    let mut told = [next(&mut at_second, "connected"), next(&mut at_second, "connected")];
+    told.sort_by_key(|line| line["node"].as_u64());
+    assert_eq!(told.each_ref().map(|line| &line["session_id"]), [&here.session_id, &there.session_id]);
+    let mut later = second.backend().stream("GET", "/sessions/events?after=0:1,1:1");
+    second.backend().request("DELETE", &format!("/sessions/{}", here.session_id), None, 204);
+    for stream in [&mut at_first, &mut at_second, &mut later] {
+        let line = next(stream, "gone");
+        assert_eq!((&line["node"], &line["n"], &line["user_id"]), (&json!(0), &json!(2), &json!(BOB)), "{line}");
+    }
+    let refused = first.backend().request("GET", "/sessions/events?after=0:1,x", None, 400);
+    assert_eq!(refused["errors"][0]["field"], "after", "{refused}");
+}
+
+#[test]
+fn a_follower_hears_of_a_lost_node_and_of_its_successor() {
+    let Some(site) = Site::new() else { return };
+    let (first, second) = two(&site);
+    let mut stream = first.backend().stream("GET", "/sessions/events");
+    let _lost = second.session(ANA);
+    assert_eq!(next(&mut stream, "connected")["node"], 1);
+    second.process.kill();
+    assert_eq!(next(&mut stream, "left"), json!({"node": 1, "state": "left", "n": 1}));
+    // The next process takes the number, and begins to count again.
+    let second = site.add("third", 2);
+    assert_eq!(next(&mut stream, "lost"), json!({"lost": 0, "restarted": true, "node": 1}));
+    assert_eq!(next(&mut stream, "followed"), json!({"node": 1, "state": "followed", "n": 0}));
+    let _session = second.session(BOB);
+    let line = next(&mut stream, "connected");
+    assert_eq!((&line["node"], &line["n"], &line["user_id"]), (&json!(1), &json!(1), &json!(BOB)), "{line}");
+}
+
+#[test]
+fn a_node_that_does_not_answer_is_silent_until_it_does() {
+    let Some(site) = Site::with(&["cluster.lease_ms=30000"]) else { return };
+    let (first, second) = two(&site);
+    let session = second.session(ANA);
+    let mut stream = first.backend().stream("GET", "/sessions/events?after=0");
+    assert_eq!(next(&mut stream, "connected")["node"], 1);
+    second.process.signal("STOP");
+    assert_eq!(next(&mut stream, "silent"), json!({"node": 1, "state": "silent", "n": 1}));
+    // The follower hears of an event of this time afterwards, once.
+    session.stream.shutdown(std::net::Shutdown::Both).unwrap();
+    second.process.signal("CONT");
+    assert_eq!(next(&mut stream, "followed"), json!({"node": 1, "state": "followed", "n": 1}));
+    let line = next(&mut stream, "disconnected");
+    assert_eq!((&line["node"], &line["n"]), (&json!(1), &json!(2)), "{line}");
+}
+
+/// The trace of a message with this trace id, once it has a write at `count` partitions.
+fn trace_of(collector: &Collector, channel: &str, (node, token, id): (&Node, &str, u128), count: usize) -> Vec<Span> {
+    let header = format!("traceparent: 00-{id:032x}-00f067aa0ba902b7-01\r\n");
+    let path = format!("/api/v10/channels/{channel}/messages");
+    assert_eq!(post(node.addr, token, &path, &json!({"content": "hello"}), &header), 200);
+    wait_for("a write at each node", || {
+        let spans = collector.trace("the trace", 0, |span| span.trace == format!("{id:032x}"));
+        (spans.iter().filter(|span| span.name == "last_write").count() >= count
+            && spans.iter().any(|span| span.name == "publish"))
+        .then_some(spans)
+    })
+}
+
+#[test]
+fn a_trace_has_the_spans_of_every_node() {
+    let collector = Collector::start();
+    let endpoint = format!("traces.endpoint=http://{}", collector.addr);
+    let Some(site) = Site::with(&[&endpoint, "traces.sample_one_in=0", "traces.slow_ms=0"]) else { return };
+    let (first, second) = two(&site);
+    let (mut here, mut there) = (first.session(BOT), second.session(BOT));
+    for session in [&mut here, &mut there] {
+        session.expect_event("GUILD_CREATE");
+    }
+    let token = first.backend().token(ANA);
+    // One of the two is the owner, so one message crosses as a command and one does not; each event crosses.
+    for (node, id) in [(&first, 1), (&second, 2)] {
+        let spans = trace_of(&collector, CHANNEL, (node, &token, id), 2);
+        let publish = named(&spans, "publish");
+        let guild = spans.iter().find(|span| span.id == publish.parent).expect("its guild");
+        assert_eq!(guild.attributes["guildhall.command"], "create_message");
+        assert_eq!(guild.parent, named(&spans, "POST /api/channels/{channel_id}/messages").id);
+        let relays: Vec<&Span> = spans.iter().filter(|span| span.name == "relay").collect();
+        let mut partitions: Vec<&str> = relays.iter().map(|span| &*span.attributes["guildhall.partition"]).collect();
+        partitions.sort_unstable();
+        partitions.dedup();
+        assert_eq!((relays.len(), partitions.len()), (2, 2), "{spans:#?}");
+        for relay in relays {
+            assert_eq!((relay.parent, &*relay.attributes["guildhall.deliveries"]), (publish.id, "1"));
+            let parts = |name: &str| spans.iter().filter(|span| span.name == name && span.parent == relay.id).count();
+            assert_eq!(["encode", "first_write", "last_write"].map(parts), [1, 1, 1], "{spans:#?}");
+        }
+        for session in [&mut here, &mut there] {
+            session.expect_event("MESSAGE_CREATE");
+        }
+    }
+    let _sessions = [(&first, ANA), (&second, BOB)].map(|(node, user_id)| node.session(user_id));
+    let mut ana = Http::new(first.addr, &token);
+    let direct = ana.request("POST", "/api/v10/users/@me/channels", Some(&json!({"recipient_id": BOB}))).unwrap();
+    assert_eq!(direct.status, 200, "{direct:?}");
+    let spans = trace_of(&collector, direct.body["id"].as_str().unwrap(), (&second, &token, 3), 2);
+    let publish = named(&spans, "publish").id;
+    let directs: Vec<&Span> = spans.iter().filter(|span| span.name == "direct").collect();
+    assert!(directs.len() == 2 && directs.iter().all(|span| span.parent == publish), "{spans:#?}");
+    let encoded = spans.iter().filter(|span| span.name == "encode" && span.parent != publish).count();
+    assert_eq!(encoded, 2, "{spans:#?}");
+}
+
+#[test]
+fn any_node_reports_any_other() {
+    let Some(site) = Site::new() else { return };
+    let (mut first, mut second) = two(&site);
+    let _session = second.session(ANA);
+    let own = second.backend().get("/node");
+    for node in ["1", "second"] {
+        let state = first.backend().get(&format!("/node?node={node}"));
+        assert_eq!((&state["started_at"], &state["ready"]), (&own["started_at"], &json!(true)), "{state}");
+        assert_eq!(state["key_name"], own["key_name"]);
+        let sessions = first.backend().get(&format!("/node/sessions?limit=5&node={node}"));
+        assert_eq!(sessions["sessions"].as_array().unwrap().len(), 1, "{sessions}");
+    }
+    assert_eq!(first.backend().get("/node/sessions?node=first")["sessions"], json!([]));
+    let refused = first.backend().request("GET", "/node/sessions?limit=0&node=1", None, 400);
+    assert_eq!(refused["errors"][0]["field"], "limit", "the other node's words: {refused}");
+    let unknown = first.backend().request("GET", "/node?node=third", None, 400);
+    assert_eq!(unknown["errors"][0]["field"], "node", "{unknown}");
+    // Scopes hold there as they do here, and a wrong key does not get so far.
+    let made = first.backend().request("POST", "/keys", Some(json!({"name": "publisher", "scopes": ["publish"]})), 201);
+    let mut publisher = Backend::with(first.addr, made["key"].as_str().unwrap());
+    assert_eq!(publisher.get("/node?node=1")["scopes"], json!(["publish"]));
+    publisher.request("GET", "/node/overview?node=1", None, 403);
+    Backend::with(first.addr, "ghk_1_wrong").request("GET", "/node?node=1", None, 401);
+
+    // The live stream is the other node's.
+    let mut live = TcpStream::connect(first.addr).unwrap();
+    live.set_read_timeout(Some(PATIENCE)).unwrap();
+    let head =
+        format!("GET /v1/node/live?series=sessions&node=1 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {KEY}\r\n\r\n");
+    live.write_all(head.as_bytes()).unwrap();
+    let mut lines = BufReader::new(live).lines().map(Result::unwrap).filter_map(|line| {
+        let sample = line.strip_prefix("data: ")?.to_owned();
+        Some(serde_json::from_str::<Value>(&sample).unwrap())
+    });
+    let samples: Vec<Value> = lines.by_ref().take(3).collect();
+    assert!(samples.is_sorted_by(|a, b| a["at_ms"].as_u64() < b["at_ms"].as_u64()), "{samples:?}");
+    assert!(samples[2]["values"].to_string().contains(":1"), "it has a session: {}", samples[2]);
+
+    let reloaded = first.backend().request("POST", "/node/reload?node=second", None, 200);
+    assert_eq!(reloaded["applied"], json!([]));
+    let audit = first.backend().get("/audit");
+    let entry = audit["entries"].as_array().unwrap().last().unwrap();
+    assert_eq!(
+        (&entry["action"], &entry["object"]),
+        (&json!("POST /v1/node/reload"), &json!({"node": "1"})),
+        "{audit}"
+    );
+    first.backend().request("POST", "/node/drain?node=second", None, 202);
+    wait_for("the end of the second node", || second.process.has_ended());
+    assert!(first.process.has_ended().is_none());
+}
