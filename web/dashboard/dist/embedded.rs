@@ -1,12 +1,12 @@
 // Written by web/dashboard/build.js.
 const ASSETS: &[Asset] = &[
     Asset {
-        name: "assets/index-B1cHziyY.js",
+        name: "assets/index-Dzt_7gVy.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "6677225d39f31651",
-        plain: include_bytes!("assets/index-B1cHziyY.js"),
-        gzip: include_bytes!("assets/index-B1cHziyY.js.gz"),
-        brotli: include_bytes!("assets/index-B1cHziyY.js.br"),
+        tag: "5307ce150e305df9",
+        plain: include_bytes!("assets/index-Dzt_7gVy.js"),
+        gzip: include_bytes!("assets/index-Dzt_7gVy.js.gz"),
+        brotli: include_bytes!("assets/index-Dzt_7gVy.js.br"),
     },
     Asset {
         name: "assets/style-DXT9ywa4.css",
@@ -19,7 +19,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "623a21ad42301597",
+        tag: "a336d8f27dcc09ec",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

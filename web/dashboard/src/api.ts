@@ -13,6 +13,11 @@ export class Refused extends Error {
   constructor(readonly status: number, readonly code: string, message: string) { super(message); }
 }
 
+/** The node of the cluster that the page shows, from the page's address; undefined for the one that answers. */
+export const viewed = new URLSearchParams(location.search).get("node") ?? undefined;
+/** The path of a request about a node: it names the one that the page shows. */
+const about = (path: string) => (viewed !== undefined && /^node\b/.test(path) ? `${path}${path.includes("?") ? "&" : "?"}node=${encodeURIComponent(viewed)}` : path);
+
 const HEADERS = { "x-guildhall-dashboard": "1" };
 /** A request that takes longer is given up. */
 const PATIENCE_MS = 15_000;
@@ -36,7 +41,7 @@ export async function ask<T>(path: string, method = "GET", body?: unknown, signa
   const timeout = AbortSignal.timeout(PATIENCE_MS);
   const init: RequestInit = { method, signal: signal ? AbortSignal.any([signal, timeout]) : timeout };
   if (body !== undefined) init.body = JSON.stringify(body);
-  const response = await send(`v1/${path}`, init);
+  const response = await send(`v1/${about(path)}`, init);
   const text = await response.text();
   return (text ? JSON.parse(text) : undefined) as T;
 }
@@ -88,7 +93,7 @@ export function follow(series: string, onSample: (sample: Sample) => void, onRec
       const heard = () => { clearTimeout(timer); timer = window.setTimeout(() => silence.abort(), SILENCE_MS); };
       try {
         heard();
-        const response = await send(`v1/node/live?series=${encodeURIComponent(series)}`, { signal: AbortSignal.any([stopped.signal, silence.signal]) });
+        const response = await send(`v1/${about(`node/live?series=${encodeURIComponent(series)}`)}`, { signal: AbortSignal.any([stopped.signal, silence.signal]) });
         const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
         if (failures > 0) onReconnect();
         let text = "";

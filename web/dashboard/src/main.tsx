@@ -2,7 +2,7 @@ import { effect, signal, useComputed, useSignal } from "@preact/signals";
 import { render } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import "uplot/dist/uPlot.min.css";
-import { link, logIn, logOut, login, may, node, whoAmI } from "./api.ts";
+import { link, logIn, logOut, login, may, node, viewed, whoAmI } from "./api.ts";
 import { duration, exactTime, join } from "./format.ts";
 import { Bandwidth } from "./pages/bandwidth.tsx";
 import { Compression } from "./pages/compression.tsx";
@@ -79,7 +79,7 @@ function Shell() {
     <div class={`shell ${isStale.value ? "stale" : ""}`}>
       <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); main.current?.focus(); }}>Skip to the figures</a>
       <nav aria-label="Pages">
-        <div class="brand">Guildhall</div>
+        <div class="brand">Guildhall{viewed !== undefined && ` · node ${viewed}`}</div>
         <ul>{PAGES.map((each) => <li key={each.path}><a href={`#/${each.path}`} aria-current={each === page ? "page" : undefined}>{each.title}</a></li>)}</ul>
       </nav>
       <main ref={main} id="main" tabIndex={-1}>
@@ -111,7 +111,7 @@ const unreachable = signal<string | undefined>(undefined);
 
 function App() {
   if (login.value === undefined) return unreachable.value
-    ? <main class="log-in"><div class="fault" role="alert"><b>The node does not answer</b><p>{unreachable.value}</p></div></main>
+    ? <main class="log-in"><div class="fault" role="alert"><b>The node does not answer</b><p>{unreachable.value}</p>{viewed !== undefined && <p>This page is about node {viewed}. <a href="./">Show the node that answers</a></p>}</div></main>
     : <main class="log-in" aria-busy="true"><p>Loading…</p></main>;
   return login.value ? <Shell /> : <LogIn />;
 }

@@ -50,6 +50,30 @@ for (const [name, options] of [["light", { colorScheme: "light" }], ["dark", { c
   });
 }
 
+test("the overview lists the nodes of a cluster, and a click shows another one", async () => {
+  const nodes = ["berlin-1", "berlin-2"].map((name, number) => ({ number, name, url: "ws://x", version: "0.1.0", state: number ? "draining" : "active", own: number === 0 }));
+  const stub = await Stub.start({ nodes });
+  const page = await open(stub);
+  const list = page.getByRole("region", { name: "Nodes of the cluster" }).getByRole("listitem");
+  await list.filter({ hasText: "berlin-2 (number 1): draining" }).waitFor();
+  assert.equal(await page.locator(".brand").textContent(), "Guildhall");
+  assert.ok(stub.nodesAsked.every((node) => node === null));
+  stub.nodesAsked.length = 0;
+  await list.getByRole("link", { name: "berlin-2" }).click();
+  await list.filter({ hasText: "berlin-2 (number 1): draining, version 0.1.0; this page shows it" }).waitFor();
+  await page.locator(".status", { hasText: "Live" }).waitFor();
+  assert.equal(await page.locator(".brand").textContent(), "Guildhall · node 1");
+  assert.ok(stub.nodesAsked.length > 2 && stub.nodesAsked.every((node) => node === "1"), `${stub.nodesAsked}`);
+  assert.equal(await overflow(page), 0);
+  assert.deepEqual(await violations(page), []);
+  stub.nodesAsked.length = 0;
+  await list.getByRole("link", { name: "berlin-1" }).click();
+  await list.filter({ hasText: "berlin-1 (number 0): active, version 0.1.0; this page shows it; it answers this page" }).waitFor();
+  assert.ok(stub.nodesAsked.every((node) => node === null));
+  await page.context().close();
+  stub.stop();
+});
+
 test("the overview is live, has a table behind each chart, and other ranges", async () => {
   const page = await open(node);
   await page.locator(".status", { hasText: "Live" }).waitFor();

@@ -29,8 +29,8 @@ const KINDS = [["create_message", 4, 90_000], ["relay_presence", 30, 9_000], ["s
 const DISPATCHES = [["MESSAGE_CREATE", 120, 780, 0.28], ["PRESENCE_UPDATE", 1400, 310, 0.12], ["TYPING_START", 700, 190, 0.16], ["GUILD_MEMBER_LIST_UPDATE", 60, 1500, 0.2], ["READY", 0.5, 90_000, 0.18], ["control", 80, 40, 1]];
 
 export class Stub {
-  constructor({ guilds = 40, sessions = 60, scopes = ["read", "write", "sessions", "keys"], isEmpty = false, ghosts = 0, grown = undefined } = {}) {
-    Object.assign(this, { ghosts, grown, guilds: isEmpty ? 0 : guilds, sessions: isEmpty ? 0 : sessions, scopes, isEmpty, closed: new Set(), asked: [], isBroken: false, streams: new Set() });
+  constructor({ guilds = 40, sessions = 60, scopes = ["read", "write", "sessions", "keys"], isEmpty = false, ghosts = 0, grown = undefined, nodes = [] } = {}) {
+    Object.assign(this, { ghosts, grown, nodes, nodesAsked: [], guilds: isEmpty ? 0 : guilds, sessions: isEmpty ? 0 : sessions, scopes, isEmpty, closed: new Set(), asked: [], isBroken: false, streams: new Set() });
     this.began = Date.now() - 4_000_000;
   }
 
@@ -128,10 +128,12 @@ export class Stub {
     if (path === "logout") return json(undefined, 204, { "set-cookie": "guildhall_dashboard=; Path=/dashboard/; Max-Age=0" });
     if (!request.headers.cookie?.includes(COOKIE)) return json({ code: "logged_out", message: "You are logged out: log in again." }, 401);
     this.asked.push(`${request.method} ${path}`);
+    if (path === "v1/node" || path.startsWith("v1/node/")) this.nodesAsked.push(searchParams.get("node"));
     const now = Date.now();
     const wanted = searchParams.get("series")?.split(",");
     const isWanted = ([name]) => !wanted || wanted.some((prefix) => name.startsWith(prefix));
     if (path === "v1/node") return json({ version: "0.0.0", started_at: new Date(this.began).toISOString(), now: new Date(now).toISOString(), ready: true, unready: null, scopes: this.scopes, key_name: "stub" });
+    if (path === "v1/cluster") return json({ nodes: this.nodes, clustered: this.nodes.length > 0, serving: true, guilds: 0, requests_elsewhere: 0 });
     if (path === "v1/node/history") {
       const window = Number(searchParams.get("window_s"));
       const step = window > 600 ? 10 : 1;

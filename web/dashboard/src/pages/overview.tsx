@@ -8,6 +8,7 @@ import { useFeed } from "../feed.ts";
 import { GROWTH_SERIES, growth } from "../growth.ts";
 import { byteRate, bytes, cores, count, counted, duration, exact, join, number, perSecond, words } from "../format.ts";
 import type { Feed } from "../series.ts";
+import { Nodes } from "../nodes.tsx";
 import { rate, useReport } from "../report.ts";
 import type { Loop, MessageType, Named, OverviewReport, Owner } from "../types.ts";
 import { Table, type Column } from "../table.tsx";
@@ -130,6 +131,7 @@ export function Overview() {
           ? <p class="good"><b>✓ Nothing needs you.</b> {state && <>Version {state.version}, started <Ago at={Date.parse(state.started_at)} />.</>}</p>
           : <ul>{found.map((finding) => <li key={finding.text} class={finding.tone}><b>{finding.tone === "bad" ? "✕ Error" : "▲ Warning"}</b> {finding.text} <a href={finding.href}>{finding.link}</a></li>)}</ul>}
       </section>
+      <Nodes />
       <div class="tiles">
         <Tile label="Gateway connections" shown={count(connections)} value={connections} trend={feed.line("connections")} note={<>{exact(resumable || 0)} more can resume</>} />
         <Tile label="Deliveries" shown={perSecond(deliveries)} value={deliveries} trend={feed.line("dispatches")} note={<>{join(perSecond(deliveries / Math.max(1, connections)))} for each connection</>} />
