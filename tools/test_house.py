@@ -54,6 +54,30 @@ class Links(unittest.TestCase):
             self.assertEqual(problems("[a](other.md#one)"), ["the link to other.md leads nowhere"])
 
 
+class Citations(unittest.TestCase):
+    def problems(self, line):
+        return list(citations.check_line(ROOT / "crates" / "relay" / "src" / "a.rs", line, {"1.7", "8.6"}, {19}))
+
+    # Names apart from what cites them, since this file is checked too.
+    BACKEND, REFERENCE = "docs/backend-api.md", "docs/protocol/reference.md"
+
+    def test_sections_are_those_of_the_reference(self):
+        fine = f'{self.BACKEND} "Keys"; {self.REFERENCE} §1.7, §8.6; RFC 7692 §7.2.1; reference.md §1.7; §8.6'
+        self.assertEqual(self.problems(fine), [])
+        self.assertEqual(self.problems("see §" + "1.8"), ["§" + f"1.8 is no section of {self.REFERENCE}"])
+        wanted = f"{self.BACKEND} has no numbered sections: §1.7 is one of {self.REFERENCE}"
+        self.assertEqual(self.problems(f"{self.BACKEND} §1.7."), [wanted])
+        self.assertEqual(len(self.problems(self.REFERENCE.replace("protocol", "operations") + " §1.7")), 1)
+        self.assertEqual(len(self.problems(f"{self.REFERENCE} 1.7")), 1)
+
+    def test_quoted_headings_exist(self):
+        self.assertEqual(self.problems(f'{self.BACKEND} "Keys", "Objects"'), [])
+        self.assertEqual(self.problems(f'{self.BACKEND} "Keys", "Locks"'), [f'{self.BACKEND} has no heading "Locks"'])
+        self.assertEqual(self.problems(f'{self.REFERENCE} "Connection"'), [])
+        self.assertEqual(self.problems(f'{self.REFERENCE} §8.6 "Rows"'), [])
+        self.assertEqual(self.problems(f'{self.REFERENCE} §8.6 "Columns"'), [f'{self.REFERENCE} does not say "Columns"'])
+
+
 class Series(unittest.TestCase):
     PAGE = "## Metrics\n\n| series (`guildhall_…`) | meaning |\n|---|---|\n| `sent_total{why}`, `now` | x |\n| `took_seconds` | x |\n\nEnd"
 
@@ -336,7 +360,11 @@ class Comments(unittest.TestCase):
         self.assertTrue(header[0].startswith("//! Owns        word") and header[1].startswith("//!             word"), header)
         for kept in (f"let x = 1; // {words}", f"/// | {words} |", f"/// ```\n/// {words}\n/// ```", f"// {'x' * 200}"):
             self.assertEqual(comments.wrap(kept), kept)
-        self.assertEqual(len(list(comments.check([("a.rs", 7, f"    // {words}"), ("a.rs", 8, "    // short")]))), 1)
+
+    def test_w4_only_what_can_be_wrapped_is_reported(self):
+        words = "word " * 30
+        self.assertEqual(list(comments.wide_lines(f"    // short\n    // {words}\n//! | {words} |\n")), [(2, len(words) + 7)])
+        self.assertEqual(list(comments.wide_lines(f"// short\nlet x = 1; // {words}\n")), [])
 
 
 class Documents(unittest.TestCase):

@@ -3,7 +3,7 @@
 Doors       `differences` of the client's `state` line and the server's own words.
 Invariants  a cache is compared only where the protocol keeps it up to date: what it does not know is no difference,
             what it knows wrongly is.
-Spec        docs/protocol.md "User-client features".
+Spec        docs/protocol/reference.md §8.
 """
 
 

@@ -3,7 +3,7 @@
 Owns        the frame boundaries of one direction, and the words of a client's payload.
 Invariants  bytes may arrive in any pieces; what was fed once is never needed again.
 Not here    sockets, and the server's compressed payloads: those are for the libraries to read.
-Spec        RFC 6455 section 5.2; docs/protocol.md "Encodings and compression".
+Spec        RFC 6455 section 5.2; docs/protocol/reference.md §2.
 """
 import dataclasses
 import json

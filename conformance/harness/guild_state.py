@@ -4,7 +4,7 @@ Owns        one reading of members, roles and channels; the naive member list, s
 Doors       `read`, then `member_list` and the fields.
 Invariants  nothing here is taken from what the library under test was told.
 Not here    presences and voice: REST does not tell them, a `Peer` does.
-Spec        docs/protocol.md "Permissions", "Member list".
+Spec        docs/protocol/reference.md §5, §8.6.
 """
 import dataclasses
 

@@ -4,7 +4,7 @@ Owns        a thread that reads and beats, and what its events say of presences 
 Doors       `show` and `join_voice` from the scenario; `wait` for a state.
 Invariants  plain JSON, no compression, no resume: what it must show is left to the libraries.
 Limits      every wait is bounded by the run's patience.
-Spec        RFC 6455; docs/protocol.md "Connection".
+Spec        RFC 6455; docs/protocol/reference.md §1.
 """
 import json
 import threading

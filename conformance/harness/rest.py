@@ -2,7 +2,7 @@
 
 Owns        one account's connection and what it was told about rate limits.
 Invariants  a 429 is obeyed and must be complete, for several libraries raise on an incomplete one.
-Spec        docs/protocol.md "Minimal REST surface".
+Spec        docs/protocol/reference.md §10.
 """
 import http.client
 import json

@@ -6,7 +6,7 @@ Invariants  S1 every numbered message is seen once, in order (if the library kee
             S4 the library complains of nothing that a cut does not explain.
             S5 sequence numbers run from 1 through all RESUMEs, without a gap but for superseded presences in a replay (`sequence`).
 Not here    anything of one library: those differences end at the line protocol.
-Spec        docs/protocol.md "Connection".
+Spec        docs/protocol/reference.md §1.
 """
 import urllib.parse
 

@@ -5,7 +5,7 @@ Doors       `resumes` when a RESUME is sent, `takes` for each dispatch in its or
 Invariants  Q1 numbers ascend by one, outside replays without exception. Q2 a replay may leave out presences that a later one
             of the same replay supersedes, so each gap needs a PRESENCE_UPDATE behind it, at or before RESUMED.
             Q3 a replay has one presence of each member.
-Spec        docs/protocol.md "Connection".
+Spec        docs/protocol/reference.md §1.
 """
 from .failure import Failure
 

@@ -5,7 +5,7 @@ Doors       `drop` and `resume` from the run; `wait` for a dispatch.
 Invariants  sequence numbers are gapless outside replays, and within one the gaps are those of superseded presences
             (`SequenceJudge`); every message is one whole payload.
 Limits      every wait is bounded by the run's patience.
-Spec        docs/protocol.md "Connection".
+Spec        docs/protocol/reference.md §1.
 """
 import json
 import struct

@@ -6,7 +6,7 @@ Invariants  U1 whenever things have come to rest, the library's caches hold what
             U3 a switch to passive or back loses nothing and doubles nothing: messages come up to one, or from one on.
             S1 to S5 of the scenario of the bots, for the account of the demo's user.
 Not here    what the server's state is: `guild_state`. Presences and voice of others: `peer`.
-Spec        docs/protocol.md "User-client features".
+Spec        docs/protocol/reference.md §8.
 """
 import contextlib
 import time

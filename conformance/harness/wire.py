@@ -3,7 +3,7 @@
 Owns        the socket, the handshake, when a heartbeat is due, and the words of the protocol that the suite speaks.
 Invariants  one thread receives; any may send.
 Limits      `receive` returns within `POLL_SECONDS`, with what has come or with nothing.
-Not here    what is said: `peer.py`, `session.py`.     Spec  RFC 6455; docs/protocol.md "Connection".
+Not here    what is said: `peer.py`, `session.py`.     Spec  RFC 6455; docs/protocol/reference.md §1.
 """
 import base64
 import os

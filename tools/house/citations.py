@@ -1,6 +1,8 @@
 """What code and documents cite is there.
 
-Sections    `§1.7` without an RFC in front is a heading of docs/protocol/reference.md.
+Sections    `§1.7` without an RFC in front is a heading of docs/protocol/reference.md, and no other page is in front of it.
+Headings    `docs/page.md "Heading"` names a heading of that page. Behind a section, as in `reference.md §8.6 "Rows"`, the
+            quoted words are in the page.
 Decisions   `ADR 19` and `docs/adr/0019` are files in docs/adr, and each of those is in its index.
 Files       `docs/…`, `crates/…` and links between Markdown pages exist, and so do the headings that links name.
 """
@@ -13,6 +15,9 @@ REFERENCE = ROOT / "docs" / "protocol" / "reference.md"
 DECISIONS = ROOT / "docs" / "adr"
 RFC = re.compile(r"RFC \d+(?:(?!reference|protocol).)*$")
 SECTION = re.compile(r"§(\d+(?:\.\d+)*)")
+PAGE = re.compile(r"[\w./-]+\.md\b")
+UNMARKED = re.compile(r"protocol/reference\.md \d")
+QUOTED = re.compile(r'([\w./-]+\.md)((?:(?:,| and)? ?§[\d.]*\d)*)((?:(?:,| and)? "[^"]+")+)')
 DECISION = re.compile(r"\bADRs? (\d+)\b|\badr/(\d{4})")
 PATH = re.compile(r"\b((?:docs|crates|conformance|bench|fuzz|packaging|tools)/[\w./-]*\w)")
 DEFINITION = re.compile(r"^\[\w+\]: (\S+)")
@@ -56,6 +61,42 @@ def anchors(path):
     return found
 
 
+@functools.cache
+def headings(path):
+    """Headings of a Markdown page, without their numbers."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return {re.sub(r"^[\d.]+ ", "", found[1]).strip() for line in lines if (found := HEADING.match(line))}
+
+
+def cited_page(path, name):
+    """The page that a line of `path` cites by this name, or None."""
+    places = (ROOT / name, path.parent / name, REFERENCE if name == REFERENCE.name else ROOT / "docs" / name)
+    return next((place.resolve() for place in places if place.is_file()), None)
+
+
+def check_sections(path, line, known_sections):
+    for found in SECTION.finditer(line):
+        if RFC.search(line[: found.start()]):
+            continue
+        if found[1] not in known_sections:
+            yield f"§{found[1]} is no section of {REFERENCE.relative_to(ROOT)}"
+        pages = PAGE.findall(line[: found.start()])
+        if pages and cited_page(path, pages[-1]) != REFERENCE:
+            yield f"{pages[-1]} has no numbered sections: §{found[1]} is one of {REFERENCE.relative_to(ROOT)}"
+    if UNMARKED.search(line):
+        yield f"a section of {REFERENCE.relative_to(ROOT)} is cited with its sign, as §1.7"
+
+
+def check_quoted(path, line):
+    for found in QUOTED.finditer(line):
+        page = cited_page(path, found[1])
+        for words in re.findall(r'"([^"]+)"', found[3]) if page else []:
+            if found[2] and words not in page.read_text(encoding="utf-8"):
+                yield f'{found[1]} does not say "{words}"'
+            elif not found[2] and words not in headings(page):
+                yield f'{found[1]} has no heading "{words}"'
+
+
 def check_link(path, target, anchor):
     page = path.parent / target if target else path
     if not page.exists():
@@ -65,9 +106,9 @@ def check_link(path, target, anchor):
 
 
 def check_line(path, line, known_sections, known_decisions):
-    for found in SECTION.finditer(line):
-        if not RFC.search(line[: found.start()]) and found[1] not in known_sections:
-            yield f"§{found[1]} is no section of {REFERENCE.relative_to(ROOT)}"
+    yield from check_sections(path, line, known_sections)
+    if path.suffix in (".rs", ".py", ".js", ".ts"):
+        yield from check_quoted(path, line)
     for found in DECISION.finditer(line):
         if int(found[1] or found[2]) not in known_decisions:
             yield f"there is no ADR {found[1] or found[2]}"

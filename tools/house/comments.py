@@ -4,9 +4,12 @@ Invariants  W1 wrapping changes where lines break, and nothing else.
             W2 code blocks, tables, headings, reference links and comments behind code stay as they are.
             W3 an item of a list, and a word with its explanation in a module header (`//! Owns    …`), keep the
                indentation of their following lines.
+            W4 `check` reports exactly the files that `wrap` would change.
 """
 import re
 import textwrap
+
+from . import ROOT
 
 COLUMN_MAX = 120
 LINE = re.compile(r"^( *)(///|//!|//)(?: (.*)|)$")
@@ -78,8 +81,19 @@ def rewrap(lines):
     )
 
 
-def check(added):
-    """Lines that a change adds, as (path, number, text)."""
-    for path, number, line in added:
-        if path.endswith(".rs") and is_too_wide(line):
-            yield f"{path}:{number}: the comment ends at column {len(line)}: tools/wrap-comments {path}"
+def wide_lines(text):
+    """Numbers of the lines whose comment is to be wrapped, with their width."""
+    if not any(map(is_too_wide, text.split("\n"))):
+        return
+    kept = set(wrap(text).split("\n"))
+    for number, line in enumerate(text.split("\n"), 1):
+        if is_too_wide(line) and line not in kept:
+            yield number, len(line)
+
+
+def check(paths):
+    for path in paths:
+        if path.suffix == ".rs":
+            name = path.relative_to(ROOT)
+            for number, width in wide_lines(path.read_text(encoding="utf-8")):
+                yield f"{name}:{number}: the comment ends at column {width}: tools/wrap-comments {name}"

@@ -1,9 +1,9 @@
 //! History: the node's series over the last hour, in bounded memory.
 //!
 //! Owns        `History`: a sample of every series each second for ten minutes, and means of ten seconds for an hour.
-//! Invariants  H1 a counter is kept as its rate per second, a gauge as it is, a histogram as the p50 and p99 of what came
-//!             since the sample before. H2 a series that had no value then has a gap there, never a made-up 0. (tests
-//!             `h1_*`, `h2_*`)
+//! Invariants  H1 a counter is kept as its rate per second, a gauge as it is, a histogram as the p50 and p99 of what
+//!             came since the sample before. H2 a series that had no value then has a gap there, never a made-up 0.
+//!             (tests `h1_*`, `h2_*`)
 //! Limits      `SERIES_MAX` series, each 3,840 bytes; further ones are not kept, and `left_out` counts them.
 //! Not here    the clock and the task that samples: `guildhall::reports`.
 

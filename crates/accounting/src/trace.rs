@@ -1,8 +1,8 @@
 //! Trace: the way of one request, from REST to the last socket, as spans.
 //!
 //! Owns        the spans of one trace, their ids and parents, and the decision at the end whether it is exported.
-//! Doors       `TraceHandle::begin` at the edge; `child`, `finish` and `leaf` along the way. The drop of the last handle
-//!             passes the trace to its `TraceSink`.
+//! Doors       `TraceHandle::begin` at the edge; `child`, `finish` and `leaf` along the way. The drop of the last
+//!             handle passes the trace to its `TraceSink`.
 //! Invariants  T1 every span but the root has a parent of the same trace, also where threads finish in any order.
 //!             T2 a trace that was not sampled is exported only if it took `slow_ns`. T3 nothing here is per recipient.
 //!             (tests `t1_*`, `t2_*`)

@@ -3,7 +3,7 @@
 //! Owns        the three forms of the Authorization header, and `Caller`, the account behind a request.
 //! Invariants  a handler that takes `Caller` runs only for an authenticated request: `crate::middleware` puts the
 //!             account into the request's extensions, nobody else does.
-//!             Spec  docs/protocol.md §10: `Bot TOKEN`, `Bearer TOKEN`, `TOKEN`.
+//!             Spec  docs/protocol/reference.md §10: `Bot TOKEN`, `Bearer TOKEN`, `TOKEN`.
 
 use crate::error::ApiError;
 use axum::{

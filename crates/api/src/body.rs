@@ -10,7 +10,7 @@
 //!             `upload_deadline_ms`. Quota for bytes is reserved in small steps as they arrive (`bodies_bytes_max`),
 //!             quota for JSON trees as they grow (`trees_bytes_max`). Past a quota the request is refused at once (503
 //!             with Retry-After).
-//!             Spec  docs/protocol.md §10.
+//!             Spec  docs/protocol/reference.md §10.
 
 use crate::{
     error::ApiError,
@@ -54,10 +54,11 @@ impl BodyLimits {
     pub const LIST: Self = Self { bytes_max: 256 << 10, values_max: 4_096 };
     /// A form with an emoji or a role icon as a data URL.
     pub const PICTURE: Self = Self { bytes_max: 1 << 20, values_max: 4_096 };
-    /// A form with an avatar, icon, splash or banner of `uploads.picture_bytes_max` as a data URL, with a smaller second one.
+    /// A form with an avatar, icon, splash or banner of `uploads.picture_bytes_max` as a data URL, with a smaller
+    /// second one.
     pub const PROFILE: Self = Self { bytes_max: 6 << 20, values_max: 4_096 };
-    /// 2,000 characters, 10 embeds with 6,000 characters and 60 URLs in all, 16 KiB of components and 10 files, if every
-    /// character is escaped.
+    /// 2,000 characters, 10 embeds with 6,000 characters and 60 URLs in all, 16 KiB of components and 10 files, if
+    /// every character is escaped.
     pub const MESSAGE: Self = Self { bytes_max: 256 << 10, values_max: 16_384 };
     /// 131 commands with options, choices and names in 30 languages.
     pub const COMMANDS: Self = Self { bytes_max: 1 << 20, values_max: 40_000 };

@@ -2,7 +2,7 @@
 //!
 //! Owns        `ApiError`, and its status, code and body; the one place where they are written.
 //! Invariants  every body is `{"message", "code", …}`; a 429 also tells when to come back, in body and headers.
-//!             Spec  docs/protocol.md §10.1.
+//!             Spec  docs/protocol/reference.md §10.1.
 
 use crate::{
     body::BodyFault,

@@ -7,7 +7,7 @@
 //!             checked; nothing is read of a body before that is known to be worth it (`known`).
 //! Limits      `ApiLimits`: rates, body sizes, deadlines, requests in flight.
 //! Not here    permissions and state (`guildhall-guild`), tokens (`guildhall-node`), sockets (`guildhall-net`).
-//!             Spec  docs/protocol.md §10.
+//!             Spec  docs/protocol/reference.md §10.
 #![forbid(unsafe_code)]
 
 mod auth;

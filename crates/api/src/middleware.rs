@@ -6,7 +6,7 @@
 //! Doors       `admit_request` around all routes, `anonymous` for unknown paths.
 //! Invariants  it detaches the body before a handler runs (`crate::body`). It reads and discards the body of a
 //!             refused request of a known sender while the answer is sent, so that the sender gets the answer.
-//! Spec        docs/protocol.md §10, §10.1.
+//! Spec        docs/protocol/reference.md §10, §10.1.
 
 use crate::{
     auth::{Caller, request_token},

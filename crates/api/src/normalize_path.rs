@@ -3,7 +3,7 @@
 //! Owns        the version prefix, percent-encoded path segments, and the preflight requests of browsers (CORS).
 //! Invariants  E1 normalising does not change the meaning of a path: only characters that need no encoding are
 //!             decoded. (test `e1_*`)
-//! Spec        docs/protocol.md §10: `/api/v10`, `/api/v9`, `/api`; docs/protocol.md §12.
+//! Spec        docs/protocol/reference.md §10: `/api/v10`, `/api/v9`, `/api`; docs/protocol/reference.md §12.
 
 use crate::{error::ApiError, middleware, state::Api};
 use axum::{

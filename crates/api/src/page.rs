@@ -1,8 +1,8 @@
 //! Page: files of a page for browsers, embedded in the binary.
 //!
 //! Owns        `Asset`, as `web/build-page.mjs` writes them, and the headers of their answers.
-//! Invariants  H1 a file whose name has a hash is cached for ever; the page that names it is revalidated. (test `h1_*` in
-//!             `chat`)
+//! Invariants  H1 a file whose name has a hash is cached for ever; the page that names it is revalidated. (test `h1_*`
+//!             in `chat`)
 //! Not here    which pages there are: `chat`, `dashboard`.
 
 use crate::{dictionaries::names, error::ApiError};

@@ -1,9 +1,10 @@
 //! Tree: JSON text as a `Value`, within a budget.
 //!
 //! Owns        `parse`, and the memory cost of each kind of value.
-//! Invariants  T1 the tree equals the one that `serde_json` makes of the text. T2 the reservation covers the memory of the tree.
-//!             (tests `t1_*`, `t2_*`)
-//! Limits      `values_max` values per tree; the quota for trees, in total and per party; 127 levels, as in `serde_json`.
+//! Invariants  T1 the tree equals the one that `serde_json` makes of the text. T2 the reservation covers the memory of
+//!             the tree. (tests `t1_*`, `t2_*`)
+//! Limits      `values_max` values per tree; the quota for trees, in total and per party; 127 levels, as in
+//!             `serde_json`.
 //!
 //! Seven bytes of text (`{"":0},`) become a B-tree leaf of 632 bytes: the length of the text does not bound the memory.
 

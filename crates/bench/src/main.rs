@@ -111,8 +111,8 @@ enum Bench {
     /// One guild over several nodes against one node with as many sessions; then requests through another node than the
     /// owner, a slow link, and killed owners.
     ///
-    /// Real server processes, with a NATS and a PostgreSQL server that the bench starts: both have to be installed. Sites
-    /// talk in turns. Fails if a client misses a message.
+    /// Real server processes, with a NATS and a PostgreSQL server that the bench starts: both have to be installed.
+    /// Sites talk in turns. Fails if a client misses a message.
     Cluster(load::cluster::ClusterArgs),
     /// Train the tables that shared-match streams are built with
     Tables(TablesArgs),

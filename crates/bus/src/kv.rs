@@ -1,13 +1,13 @@
 //! Key-value store of a cluster: small values with revisions and expiry, for leases.
 //!
-//! Invariants  K1 of concurrent writes that expect the same revision, one succeeds. K2 revisions of a key ascend, also over
-//!             its deletion, its expiry and a restart of the server: an old revision never fits again. K3 a value does not
-//!             expire before its `ttl` has passed since the write. K4 a watch reports the last state of every key, and
-//!             nothing older after something newer. (tests `k1_*` …, `tests/it/kv_contract.rs`)
-//! Limits      `KV_VALUE_BYTES_MAX`; each call has a time-out (`NatsOptions::answer_max`, 1 s by default) and then fails with
-//!             `Away`.
-//! Not here    what a lease means. A lease alone proves nothing: a process that was paused believes in one that has expired.
-//!             The revision is the epoch that the store checks with each commit.
+//! Invariants  K1 of concurrent writes that expect the same revision, one succeeds. K2 revisions of a key ascend, also
+//!             over its deletion, its expiry and a restart of the server: an old revision never fits again. K3 a value
+//!             does not expire before its `ttl` has passed since the write. K4 a watch reports the last state of every
+//!             key, and nothing older after something newer. (tests `k1_*` …, `tests/it/kv_contract.rs`)
+//! Limits      `KV_VALUE_BYTES_MAX`; each call has a time-out (`NatsOptions::answer_max`, 1 s by default) and then
+//!             fails with `Away`.
+//! Not here    what a lease means. A lease alone proves nothing: a process that was paused believes in one that has
+//!             expired. The revision is the epoch that the store checks with each commit.
 
 use crate::subject::is_name;
 use async_trait::async_trait;
@@ -100,15 +100,16 @@ pub trait KvWatch: Send {
     /// The next change. Dropping the future loses nothing.
     ///
     /// # Errors
-    /// `Away` when the connection is lost or the watcher was too slow. The watch has ended then, with the same error again
-    /// afterwards: open another one. Keys that it does not report before `Current` are gone.
+    /// `Away` when the connection is lost or the watcher was too slow. The watch has ended then, with the same error
+    /// again afterwards: open another one. Keys that it does not report before `Current` are gone.
     async fn next(&mut self) -> Result<KvEvent, KvError>;
 }
 
 /// Small values by key, shared by all nodes of a cluster.
 ///
-/// A `ttl` counts from the write that states it, on the server's clock: a write replaces the earlier one's, and without one
-/// the value stays. It is at least `KV_TTL_MIN`; a shorter one counts as that. A value may live some seconds longer.
+/// A `ttl` counts from the write that states it, on the server's clock: a write replaces the earlier one's, and without
+/// one the value stays. It is at least `KV_TTL_MIN`; a shorter one counts as that. A value may live some seconds
+/// longer.
 #[async_trait]
 pub trait KeyValue: Send + Sync + 'static {
     /// Stores a value under a key that has none.
@@ -120,7 +121,8 @@ pub trait KeyValue: Send + Sync + 'static {
     /// Replaces the value of revision `expected`.
     ///
     /// # Errors
-    /// `Conflict`, `TooLarge`, `Away`. After `Away` the same call may fail with `Conflict` because of itself: see `get`.
+    /// `Conflict`, `TooLarge`, `Away`. After `Away` the same call may fail with `Conflict` because of itself: see
+    /// `get`.
     async fn update(
         &self,
         key: &Key,
@@ -141,8 +143,8 @@ pub trait KeyValue: Send + Sync + 'static {
     /// `Away`.
     async fn get(&self, key: &Key) -> Result<Option<Entry>, KvError>;
 
-    /// Watches the keys below a prefix, not the prefix itself: all present values, then `Current`, then changes. Of several
-    /// changes of one key in short time it may report only the last.
+    /// Watches the keys below a prefix, not the prefix itself: all present values, then `Current`, then changes. Of
+    /// several changes of one key in short time it may report only the last.
     ///
     /// # Errors
     /// `Away`.

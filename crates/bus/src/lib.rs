@@ -1,8 +1,8 @@
 //! Bus: messages between the nodes of a cluster.
 //!
-//! Owns        the `Bus` trait with its drivers, `LocalBus` within a process and `NatsBus`; the `KeyValue` trait for leases
-//!             with `LocalKv` and `NatsKv`; one contract suite per trait for all drivers (`tests/it/contract.rs`,
-//!             `tests/it/kv_contract.rs`); the form of messages (`frame`).
+//! Owns        the `Bus` trait with its drivers, `LocalBus` within a process and `NatsBus`; the `KeyValue` trait for
+//!             leases with `LocalKv` and `NatsKv`; one contract suite per trait for all drivers
+//!             (`tests/it/contract.rs`, `tests/it/kv_contract.rs`); the form of messages (`frame`).
 //! Invariants  see `Bus` and `kv`. A bus loses messages while its server is away, and may not say so: `frame` numbers
 //!             messages, so that a receiver notices every loss.
 //! Not here    the messages themselves; recovery after a loss.
@@ -58,8 +58,8 @@ pub struct Delivery {
 /// Why a subscription ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubscriptionEnd {
-    /// The subscriber was slower than the messages: later ones were dropped. It has to subscribe again, and to recover the
-    /// state that it missed.
+    /// The subscriber was slower than the messages: later ones were dropped. It has to subscribe again, and to recover
+    /// the state that it missed.
     Lagged,
     /// The bus is closed.
     Closed,
@@ -74,9 +74,9 @@ pub trait Subscription: Send {
 
 /// Messages by subject, from many senders to all subscribers at that moment.
 ///
-/// Messages of one sender on one subject arrive in the order in which it sent them; between senders or subjects there is no
-/// order. A sender never waits for a subscriber. A subscriber that is too slow loses its subscription, and nothing in silence.
-/// A message that is sent while a subscriber is not there is not kept for it.
+/// Messages of one sender on one subject arrive in the order in which it sent them; between senders or subjects there
+/// is no order. A sender never waits for a subscriber. A subscriber that is too slow loses its subscription, and
+/// nothing in silence. A message that is sent while a subscriber is not there is not kept for it.
 ///
 /// While the server is away, every call fails within a second or so, and messages on their way are lost. Subscriptions
 /// outlive that: they resume without another call, and only the numbers of `frame` and `outages` show the loss.

@@ -1,8 +1,9 @@
 //! Local: the key-value store within one process.
 //!
-//! Owns        the values, and the queues of the watches. Time is tokio's, so that a test can pause and advance it. No task:
-//!             values expire when somebody looks, and a watch wakes when the next one is due.
-//! Limits      a watch holds `WATCH_EVENTS_MAX` changes besides the values at its beginning; past that it ends with `Away`.
+//! Owns        the values, and the queues of the watches. Time is tokio's, so that a test can pause and advance it. No
+//!             task: values expire when somebody looks, and a watch wakes when the next one is due.
+//! Limits      a watch holds `WATCH_EVENTS_MAX` changes besides the values at its beginning; past that it ends with
+//!             `Away`.
 
 use crate::{Entry, KV_TTL_MIN, Key, KeyValue, KvError, KvEvent, KvWatch, Revision, kv::check_size, queue::lock};
 use async_trait::async_trait;
@@ -59,7 +60,8 @@ impl LocalKv {
         Self::default()
     }
 
-    /// While it is away, every call fails with `Away` and does nothing, and all watches have ended. Values expire meanwhile.
+    /// While it is away, every call fails with `Away` and does nothing, and all watches have ended. Values expire
+    /// meanwhile.
     pub fn set_away(&self, is_away: bool) {
         let mut state = lock(&self.0);
         state.is_away = is_away;

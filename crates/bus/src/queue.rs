@@ -1,7 +1,7 @@
 //! Queue: messages on their way to one subscriber, for every driver.
 //!
-//! Limits  `messages_max` messages and `bytes_max` bytes that the subscriber has not taken; past either the subscription ends
-//!         with `Lagged` after the messages before, and later ones are not kept.
+//! Limits  `messages_max` messages and `bytes_max` bytes that the subscriber has not taken; past either the
+//!         subscription ends with `Lagged` after the messages before, and later ones are not kept.
 
 use crate::{Delivery, SubscriptionEnd};
 use std::{

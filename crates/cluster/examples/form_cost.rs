@@ -6,8 +6,8 @@
 //! that change. Prints microseconds of one core and bytes, per event:
 //!
 //! * data: the owner encodes once; each node decodes once and renders the bodies that its sessions need.
-//! * bodies: the owner renders both encodings, of messages also without content, and encodes the rest of the event once;
-//!   each node decodes the rest and shares the bodies.
+//! * bodies: the owner renders both encodings, of messages also without content, and encodes the rest of the event
+//!   once; each node decodes the rest and shares the bodies.
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "it measures")]
 
 use guildhall_cluster::wire::{VERSION, decode, encode};

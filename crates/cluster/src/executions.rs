@@ -1,11 +1,13 @@
 //! Executions: which node executes the publication with an idempotency key, decided at the home of the key.
 //!
-//! Doors       `begin` before a publication is handed over, `settle` when it has ended, `look` while another node's is under way.
-//! Invariants  K1 of several nodes with one key, one executes, and the others get its outcome. K2 a key that is used for
-//!             another event is refused. K3 a publication that was refused frees its key, and so does the end of the node
-//!             that executes it: as after a restart of a single node, its outcome is unknown. (tests `k*_*`)
+//! Doors       `begin` before a publication is handed over, `settle` when it has ended, `look` while another node's is
+//!             under way.
+//! Invariants  K1 of several nodes with one key, one executes, and the others get its outcome. K2 a key that is used
+//!             for another event is refused. K3 a publication that was refused frees its key, and so does the end of
+//!             the node that executes it: as after a restart of a single node, its outcome is unknown. (tests `k*_*`)
 //! Limits      `keys_max`: past it the oldest key is evicted.
-//! Not here    waiting and messages: `guildhall-api` (`v1/executions.rs`); repetitions at the same node: `v1/idempotency.rs`.
+//! Not here    waiting and messages: `guildhall-api` (`v1/executions.rs`); repetitions at the same node:
+//!             `v1/idempotency.rs`.
 
 use crate::node::{Incarnation, NodeNumber};
 use serde::{Deserialize, Serialize};

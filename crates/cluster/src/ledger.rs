@@ -1,12 +1,13 @@
 //! Ledger: usage of accounts on all nodes, at the home of the accounts, and the decision on one IDENTIFY more.
 //!
-//! Owns        per account the usage that each process reported last. A process reports absolute numbers, which include its
-//!             requests that are under way: a report that arrives late, twice or never cannot add up.
-//! Doors       `admit` for an IDENTIFY at any node; `report` and `end_round` for changes; `used` for `GET /gateway/bot`.
-//! Invariants  H1 while every node reaches the home and the home lasts, all nodes together admit no more than the limits.
-//!             H2 an older report never replaces a newer one of the same process. H3 sessions of a node that left count no
-//!             more; its IDENTIFYs of the day do. H4 after a round of reports, the ledger equals the counts of the process.
-//!             (tests `h*_*`, and `it/ledger.rs`)
+//! Owns        per account the usage that each process reported last. A process reports absolute numbers, which include
+//!             its requests that are under way: a report that arrives late, twice or never cannot add up.
+//! Doors       `admit` for an IDENTIFY at any node; `report` and `end_round` for changes; `used` for `GET
+//!             /gateway/bot`.
+//! Invariants  H1 while every node reaches the home and the home lasts, all nodes together admit no more than the
+//!             limits. H2 an older report never replaces a newer one of the same process. H3 sessions of a node that
+//!             left count no more; its IDENTIFYs of the day do. H4 after a round of reports, the ledger equals the
+//!             counts of the process. (tests `h*_*`, and `it/ledger.rs`)
 //! Limits      `ACCOUNTS_MAX`: past it `admit` decides nothing, and the requesting node uses its own counts.
 //! Not here    the counts of one node (`IdentifyGate` of `guildhall-net`), messages and waiting (`guildhall`).
 

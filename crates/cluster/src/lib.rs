@@ -1,8 +1,9 @@
 //! Cluster: several nodes as one gateway, as a machine without sockets and clock.
 //!
-//! Owns        one node's view of the others and the way of inputs to guilds' owners (`cluster`), its lease (`lease`), the
-//!             choice of a node for a guild (`placement`), the messages between nodes (`peer`) and their binary form (`wire`);
-//!             at the home of an account what it uses (`ledger`), at the home of an idempotency key who executes (`executions`).
+//! Owns        one node's view of the others and the way of inputs to guilds' owners (`cluster`), its lease (`lease`),
+//!             the choice of a node for a guild (`placement`), the messages between nodes (`peer`) and their binary
+//!             form (`wire`); at the home of an account what it uses (`ledger`), at the home of an idempotency key who
+//!             executes (`executions`).
 //! Not here    the bus and the lease store (`guildhall-bus`), the threads around this (`guildhall-node`).
 #![forbid(unsafe_code)]
 

@@ -29,16 +29,17 @@
 //! | the order of fields or variants changes | free |
 //! | `VERSION` increases | the release reads the previous version as well, and writes it until all nodes read the new one |
 //!
-//! Objects of `guildhall-model` have one form for this, for the store and for hand-overs. Their fields have defaults for the
-//! store's sake; a change of one of them is a change of all three.
+//! Objects of `guildhall-model` have one form for this, for the store and for hand-overs. Their fields have defaults
+//! for the store's sake; a change of one of them is a change of all three.
 
 use serde::{Serialize, de::DeserializeOwned};
 
 /// The version that this program writes, and the only one that it reads.
 pub const VERSION: u16 = 1;
 
-/// How deep arrays and maps may be nested. The deepest are embeds: a parser of JSON has accepted 128 levels of them, and a
-/// message has less than 20 around them. Decoding is recursive, and a level takes some kilobytes of stack at most.
+/// How deep arrays and maps may be nested. The deepest are embeds: a parser of JSON has accepted 128 levels of them,
+/// and a message has less than 20 around them. Decoding is recursive, and a level takes some kilobytes of stack at
+/// most.
 pub const DEPTH_MAX: usize = 160;
 
 /// Why bytes are refused.
@@ -75,8 +76,8 @@ pub fn decode<T: DeserializeOwned>(version: u16, bytes: &[u8]) -> Result<T, Wire
 
 const TRUNCATED: &str = "bytes are missing at its end";
 
-/// Checks that the bytes are one value of MessagePack, so that what decodes them can allocate as many elements as an array
-/// says it has. Costs about a twentieth of the decoding.
+/// Checks that the bytes are one value of MessagePack, so that what decodes them can allocate as many elements as an
+/// array says it has. Costs about a twentieth of the decoding.
 fn check(mut rest: &[u8]) -> Result<(), &'static str> {
     let mut outer = [0_usize; DEPTH_MAX];
     let mut depth = 0_usize;

@@ -7,7 +7,7 @@
 //!             moved. F2 `write_for` and the three slices of `parts` are the same bytes. (tests `f1_*`, `f2_*`)
 //! Limits      `EVENT_NAME_BYTES_MAX`; heads and tails fit `HEAD_BYTES_MAX`.
 //! Not here    WebSocket headers, masking, fragments, extensions (ws-proto); compression (stream).     Spec
-//!             docs/protocol.md 1.2, 2.2.
+//!             docs/protocol/reference.md §1.2, §2.2.
 
 use std::ops::Range;
 

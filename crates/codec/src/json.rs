@@ -1,7 +1,7 @@
 //! JSON bodies.
 //!
 //! Owns        the way in which this crate writes JSON: compact, appended, and removed again on failure.
-//! Doors       `encode_json`.     Spec  docs/protocol.md 2.1.
+//! Doors       `encode_json`.     Spec  docs/protocol/reference.md §2.1.
 
 use serde::Serialize;
 

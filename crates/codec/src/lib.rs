@@ -8,7 +8,7 @@
 //! Invariants  Output is appended: when an encoder fails, `out` is as long as before. Bytes of a peer never cause a
 //!             panic or allocations beyond a fixed multiple of their own length.
 //! Limits      `etf::DEPTH_MAX` levels of nesting, `EVENT_NAME_BYTES_MAX`, the caller's `bytes_max` when decompressing.
-//! Not here    sockets, clocks, the meaning of payloads.     Spec  docs/protocol.md 1.2 and 2.
+//! Not here    sockets, clocks, the meaning of payloads.     Spec  docs/protocol/reference.md §1.2, §2.
 #![deny(unsafe_code)]
 
 #[cfg(feature = "stream")]

@@ -5,7 +5,7 @@
 //! Invariants  P1 a payload has the same value in JSON and ETF. P2 unknown keys are ignored; of equal keys the
 //!             last one counts.
 //! Limits      nesting: 128 levels in JSON, `etf::DEPTH_MAX` in ETF. The frame layer limits the message's size.
-//! Not here    the meaning of an opcode and its `d`.     Spec  docs/protocol.md 1.2, 2.
+//! Not here    the meaning of an opcode and its `d`.     Spec  docs/protocol/reference.md §1.2, §2.
 
 use std::fmt;
 

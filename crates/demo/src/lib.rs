@@ -1,7 +1,7 @@
 //! Demo: a community on a running node. Its simulated members write messages.
 //!
-//! Owns        seeding (`plan`, `second`, `seed`), the file for tools (`manifest`), and simulated members (`talk`, `scene`,
-//!             `text`, `chat`).
+//! Owns        seeding (`plan`, `second`, `seed`), the file for tools (`manifest`), and simulated members (`talk`,
+//!             `scene`, `text`, `chat`).
 //! Doors       `Previous::take` before `Demo::start`, then `Demo::talk`.
 //! Invariants  D1 `Demo::start` returns once the community, everybody's presence and `demo.json` are there; the caller
 //!             reports ready after that. D2 simulated members act through the node's commands, as clients do: nothing

@@ -3,9 +3,9 @@
 //! Invariants  K2 an object is stored when the store has confirmed it. B1 the node starts without the bucket, and uses
 //!             it as soon as it answers. B2 ages of objects are measured on the clock of the store, which set their
 //!             times. B3 no credential is printed or logged. (tests `it::bucket`, `it::contract`)
-//! Limits      `RETRIES_MAX` retries within `RETRY_WITHIN`; the times of `client`. Larger files than `PART_BYTES` go up in
-//!             parts of that size, one after the other; `UPLOADS_MAX` uploads at a time, further ones wait. The log has
-//!             one line per `LOG_EVERY` while the bucket fails.
+//! Limits      `RETRIES_MAX` retries within `RETRY_WITHIN`; the times of `client`. Larger files than `PART_BYTES` go up
+//!             in parts of that size, one after the other; `UPLOADS_MAX` uploads at a time, further ones wait. The log
+//!             has one line per `LOG_EVERY` while the bucket fails.
 
 use crate::{
     Entry, FileStorage, Opened, StorageError,

@@ -1,8 +1,8 @@
 //! HTTP client of a bucket: hyper on the TLS that the rest of the program has.
 //!
-//! Limits      `CONNECT_MAX` for a connection with its handshake, `BucketOptions::answer_within` from a request to
-//!             the head of its response, `SILENCE_MAX` between two pieces of a body. A pool keeps `IDLE_CONNECTIONS_MAX` idle connections
-//!             for `IDLE_MAX`. No redirects.
+//! Limits      `CONNECT_MAX` for a connection with its handshake, `BucketOptions::answer_within` from a request to the
+//!             head of its response, `SILENCE_MAX` between two pieces of a body. A pool keeps `IDLE_CONNECTIONS_MAX`
+//!             idle connections for `IDLE_MAX`. No redirects.
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;

@@ -1,7 +1,7 @@
 //! Folder: files of one node, below a folder of this machine.
 //!
-//! Invariants  K2 a file and its name are synced before `put` and `put_file` return. K3 a file appears in its place by a
-//!             rename.
+//! Invariants  K2 a file and its name are synced before `put` and `put_file` return. K3 a file appears in its place by
+//!             a rename.
 //! Limits      lists hold `LIST_AHEAD` entries in memory, and the names of one folder.
 
 use crate::{Entry, FileStorage, Opened, Staging, StorageError, blocking, is_key};

@@ -3,7 +3,7 @@
 //! Owns        `Event`, shared by every relay and kept by every replay buffer that holds it.
 //! Doors       `render`, which encodes the body for an (encoding, redaction) pair.
 //! Invariants  immutable; only `audience` decides on visibility, at the event and again at replay.
-//! Not here    the current recipients: `Relay`.     Spec  docs/protocol.md §4, §5.3, §7.
+//! Not here    the current recipients: `Relay`.     Spec  docs/protocol/reference.md §4, §5.3, §7.
 
 use crate::{backend::BackendEvent, payload::Payload, resource_payload::ResourcePayload};
 use guildhall_codec::Encoding;

@@ -3,8 +3,8 @@
 //! Owns        ids of partitions, relays and sessions; messages between guild and relay; events with their audience and
 //!             payload; the numbers of a guild's messages
 //!             (`RelayStreams`); the replica of a guild; the visibility domain of an event.
-//! Invariants  plain data, which can cross between nodes (`guildhall-cluster`): nothing here keeps the state of a guild,
-//!             a relay or a session, except the numbers.
+//! Invariants  plain data, which can cross between nodes (`guildhall-cluster`): nothing here keeps the state of a
+//!             guild, a relay or a session, except the numbers.
 //! Not here    the recipients of an event (`guildhall-relay`), which events a guild publishes (`guildhall-guild`).
 #![forbid(unsafe_code)]
 

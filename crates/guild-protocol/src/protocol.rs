@@ -24,8 +24,8 @@ use guildhall_model::{
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// A partition, numbered throughout the cluster: the node's number in the upper 8 bits, the partition's index on its node
-/// in the lower 8. A single node has number 0.
+/// A partition, numbered throughout the cluster: the node's number in the upper 8 bits, the partition's index on its
+/// node in the lower 8. A single node has number 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PartitionId(pub u16);
 

@@ -4,9 +4,10 @@
 //! Doors       `Guild::log` from every command that moderates, after its own events; `Guild::list_audit_log`.
 //! Invariants  L1 an entry is written, stored and told in the input that did what it says. L2 entries of actions that
 //!             plain members take (`AuditAction::is_of_members`) push out only their like. (tests `l1_*`, `l2_*`)
-//! Limits      `audit_entries_max`, 0 for no log; `audit_member_entries_max`; past either the oldest go. `KEPT_MS`, after
-//!             which entries are not listed, and go when others come, `SWEPT_MAX` at a time. Texts are cut to `TEXT_CHARS_MAX`.
-//! Not here    what the system does: backends keep logs of their own.     Spec  docs/protocol.md "Audit log".
+//! Limits      `audit_entries_max`, 0 for no log; `audit_member_entries_max`; past either the oldest go. `KEPT_MS`,
+//!             after which entries are not listed, and go when others come, `SWEPT_MAX` at a time. Texts are cut to
+//!             `TEXT_CHARS_MAX`.
+//! Not here    what the system does: backends keep logs of their own.     Spec  docs/protocol/choices.md "Audit log".
 
 use crate::{
     command::{Actor, Refusal},
@@ -294,8 +295,8 @@ impl Guild {
         self.publish(event, ReplicaUpdate::None);
     }
 
-    /// Adds a deletion to the newest entry if both have the same moderator, author, channel and reason. As upstream, the changed
-    /// entry is not dispatched again.
+    /// Adds a deletion to the newest entry if both have the same moderator, author, channel and reason. As upstream,
+    /// the changed entry is not dispatched again.
     fn counts_as_one(
         &mut self,
         now: Now,

@@ -2,8 +2,8 @@
 //!
 //! Owns        `BackgroundTasks`, their scheduling, and the cleanup of removed relays.
 //! Doors       `Guild::begin_background_task`; `run_background_task` from `Guild::handle_timer`.
-//! Invariants  H1 each task gets its share: a long one does not delay the others. H2 one step handles at most `STEP_ITEMS` items,
-//!             or `WATCHED_STEP_ITEMS` if it has no outputs.
+//! Invariants  H1 each task gets its share: a long one does not delay the others. H2 one step handles at most
+//!             `STEP_ITEMS` items, or `WATCHED_STEP_ITEMS` if it has no outputs.
 //! Limits      one per relay id; those of commands: `slow_commands_max`.
 
 use crate::{

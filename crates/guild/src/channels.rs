@@ -4,7 +4,7 @@
 //! Invariants  F1 a parent is a category of this guild, and a category has none. F2 an overwrite of a role names one
 //!             that exists; no target has two. F3 an actor changes in overwrites only bits they hold.
 //! Limits      `channels_max`, `overwrites_max`. A role or category that goes touches each channel at most once.
-//! Spec        docs/protocol.md §5.2, §10.3, §10.4.
+//! Spec        docs/protocol/reference.md §5.2, §10.3, §10.4.
 
 use crate::{
     audit::{self, NewEntry},

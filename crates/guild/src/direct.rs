@@ -6,7 +6,7 @@
 //!             group with recipients has one of them as owner. I4 a recipient who closed a direct message has it in
 //!             their list again before they receive its next message. (tests `it/direct.rs`)
 //! Limits      `Direct::RECIPIENTS_MAX` recipients, so that loops over all of them stay short.
-//! Spec        docs/protocol.md §6.4, §10.2; ADR 25.
+//! Spec        docs/protocol/reference.md §6.4, §10.2; ADR 25.
 
 use crate::{
     backend::BackendCommand,

@@ -4,7 +4,7 @@
 //! Invariants  the creator of an emoji may change it with CREATE_GUILD_EXPRESSIONS; others need MANAGE.
 //! Limits      `emojis_max`.
 //! Not here    pictures: the caller stores them, under the id that it passes to `CreateEmoji`.
-//! Spec        docs/protocol.md §6.7, §7.1.
+//! Spec        docs/protocol/reference.md §6.7, §7.1.
 
 use crate::{
     audit::{self, NewEntry},

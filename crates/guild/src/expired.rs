@@ -1,9 +1,9 @@
 //! Expired messages: those that the operator's retention deletes.
 //!
 //! Owns        `ExpireMessages`.
-//! Invariants  X1 from the command on, no other command finds an expired message, so nothing is written that refers to one. The
-//!             store deletes them only after the command was answered, a slice at a time. X2 an expired message is not pinned.
-//!             (test `x1_*`)
+//! Invariants  X1 from the command on, no other command finds an expired message, so nothing is written that refers to
+//!             one. The store deletes them only after the command was answered, a slice at a time. X2 an expired
+//!             message is not pinned. (test `x1_*`)
 //! Limits      a channel has `pins_per_channel_max` pins.
 //! Not here    when messages expire, and deleting them: `guildhall-node`.
 

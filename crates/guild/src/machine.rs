@@ -11,7 +11,7 @@
 //! Limits      `GuildLimits`. Inputs are O(log members), O(log sessions) and O(log voice states), except `load`. (test
 //!             `it/scale.rs`)
 //! Not here    clocks, threads, the store, visibility for a relay's sessions (`guildhall-relay`).
-//! Spec        docs/protocol.md §5–§7, §9, §10.
+//! Spec        docs/protocol/reference.md §5–§7, §9, §10.
 
 use crate::{
     audit::AuditLog,

@@ -1,8 +1,9 @@
 //! Member lists that clients watch, kept in order with every change.
 //!
 //! Owns        per watched list its rows (`guildhall_member_list::MemberList`) and the rows last sent.
-//! Doors       `watch_list` from relays; `lists_follow` with every change of a member or presence, `lists_follow_structure`
-//!             with every change of roles and channels; `handle_list_built`; `flush_lists` from the timer.
+//! Doors       `watch_list` from relays; `lists_follow` with every change of a member or presence,
+//!             `lists_follow_structure` with every change of roles and channels; `handle_list_built`; `flush_lists`
+//!             from the timer.
 //! Invariants  Z1 a live list contains exactly the members in the member table who can view its channel. Z2 rows and
 //!             groups sent to relays have the same age. Z3 every operation is O(log members): lists are built, and
 //!             catch up, in background jobs. (tests)

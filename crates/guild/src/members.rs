@@ -5,7 +5,8 @@
 //!             members have no sessions, presence or voice state here. D3 a patch is checked whole before any of it is
 //!             applied.
 //! Limits      none on how many there are; each command costs one chunk of the table at most.
-//! Not here    bans, and ways in that ask for them: `bans`, `invites`.     Spec  docs/protocol.md §5.2, §10.4.
+//! Not here    bans, and ways in that ask for them: `bans`, `invites`.     Spec  docs/protocol/reference.md §5.2,
+//!             §10.4.
 
 use crate::{
     audit::{self, NewEntry},

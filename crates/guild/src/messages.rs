@@ -1,6 +1,6 @@
 //! Messages: created, edited, deleted; and typing.
 //!
-//! Owns        the rules of docs/protocol.md §10.3 for messages; each channel's newest message id.
+//! Owns        the rules of docs/protocol/reference.md §10.3 for messages; each channel's newest message id.
 //! Doors       `create_message`, `edit_message`, `delete_message`, `start_typing`, from `Guild::handle_command`;
 //!             `need_message` for commands that need a message.
 //! Invariants  B1 ids ascend strictly within the guild. B2 a nonce concerns only the moment of sending: it is in

@@ -2,7 +2,7 @@
 //!
 //! Owns        `Pin`, `Unpin`, `ListPins`; each channel's newest pin.
 //! Invariants  a message says that it is pinned exactly while it is in the list; one that is deleted leaves it.
-//! Limits      `pins_per_channel_max`.     Spec  docs/protocol.md §7.2, §10.3.
+//! Limits      `pins_per_channel_max`.     Spec  docs/protocol/reference.md §7.2, §10.3.
 
 use crate::{
     audit::NewEntry,

@@ -1,6 +1,6 @@
 //! Reactions: emoji that members put on messages.
 //!
-//! Owns        the rules of docs/protocol.md §10.3 for reactions.
+//! Owns        the rules of docs/protocol/reference.md §10.3 for reactions.
 //! Doors       `add_reaction`, `remove_reaction`, `clear_reactions`, from `Guild::handle_command`.
 //! Invariants  C1 an event is published exactly when a reaction was added or removed. C2 a custom emoji is identified
 //!             by its id; its published name is the one that it has in the guild, or had at its first use here.

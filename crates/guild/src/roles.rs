@@ -4,7 +4,7 @@
 //! Invariants  E1 an actor changes only roles below their own highest, and grants only permissions that they have. E2 a
 //!             deleted role grants nothing: its overwrites are deleted with it; its members keep the dead id, which has
 //!             no effect, until they are written next.
-//! Limits      `roles_max`.     Spec  docs/protocol.md §5.2, §10.4.
+//! Limits      `roles_max`.     Spec  docs/protocol/reference.md §5.2, §10.4.
 
 use crate::{
     audit::{self, NewEntry},

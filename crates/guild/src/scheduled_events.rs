@@ -5,7 +5,7 @@
 //! Invariants  the creator of an event may change it with CREATE_EVENTS; others need MANAGE_EVENTS.
 //! Limits      `scheduled_events_max` events of a guild; `followers_max` followers of an event.
 //! Not here    cover pictures: the caller stores them, under the id that it passes to `CreateScheduledEvent`.
-//! Spec        docs/protocol.md §6.10, §7.1.
+//! Spec        docs/protocol/reference.md §6.10, §7.1.
 
 use crate::{
     audit::{self, NewEntry},

@@ -2,7 +2,7 @@
 //!
 //! Owns        `Command`'s reads, `UpdateGuild`, `DeleteGuild`.
 //! Invariants  a read grows with roles and channels, never with members.
-//! Spec        docs/protocol.md §6.11, §10.3, §10.4.
+//! Spec        docs/protocol/reference.md §6.11, §10.3, §10.4.
 
 use crate::{
     audit::{self, NewEntry},

@@ -2,7 +2,7 @@
 //!
 //! Owns        `CreateStage`, `UpdateStage`, `DeleteStage`.
 //! Invariants  a stage channel has at most one stage instance.
-//! Spec        docs/protocol.md §6.10, §7.1.
+//! Spec        docs/protocol/reference.md §6.10, §7.1.
 
 use crate::{
     audit::{self, NewEntry},

@@ -4,7 +4,7 @@
 //! Invariants  the creator of a sticker may change it with CREATE_GUILD_EXPRESSIONS; others need MANAGE.
 //! Limits      `stickers_max`.
 //! Not here    pictures: the caller stores them, under the id that it passes to `CreateSticker`.
-//! Spec        docs/protocol.md §6.7, §7.1.
+//! Spec        docs/protocol/reference.md §6.7, §7.1.
 
 use crate::{
     audit::{self, NewEntry},

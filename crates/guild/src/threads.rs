@@ -7,8 +7,8 @@
 //!             thread accepts a new message, which reopens it, and deletions; nothing else. T4 in a locked thread
 //!             members without MANAGE_THREADS have `LOCKED` only; if it is also archived, they cannot delete. T5 a post
 //!             has tags of its own forum. (tests `s17_*`, `s18_*` in `guildhall`)
-//! Limits      `threads_max` in total, `active_threads_max` open, `thread_members_max` in each. `STEP_ITEMS` of them are
-//!             archived by time at once.
+//! Limits      `threads_max` in total, `active_threads_max` open, `thread_members_max` in each. `STEP_ITEMS` of them
+//!             are archived by time at once.
 //! Not here    archiving by time: `archive`.
 //! Spec        docs/protocol/reference.md §5.2, §6.5, §7.2, §10.3.
 

@@ -4,7 +4,8 @@
 //!             `EditWebhookMessage`, `DeleteWebhookMessage`, `ReadWebhookMessage`.
 //! Invariants  X1 a token opens its own webhook and no other, and only messages that were posted by it.
 //! Limits      `webhooks_per_channel_max`. Slow mode does not count.
-//! Not here    generation of tokens: the caller passes an unguessable one.     Spec  docs/protocol.md §7.1, §6.6.
+//! Not here    generation of tokens: the caller passes an unguessable one.     Spec  docs/protocol/reference.md §7.1,
+//!             §6.6.
 
 use crate::{
     audit::{self, NewEntry},

@@ -9,7 +9,8 @@
 //!             interruption leaves nothing that a node would start on. (tests `it::backup`)
 //! Limits      one file at a time, in pieces of `PIECE_BYTES`. A file whose message is deleted during the backup may
 //!             be missing in it.
-//! Not here    databases of PostgreSQL, which have tools of their own. `handover.ndjson` and tokens in `demo.json`, which belong to the running node.
+//! Not here    databases of PostgreSQL, which have tools of their own. `handover.ndjson` and tokens in `demo.json`,
+//!             which belong to the running node.
 
 use crate::handover::{Foot, Hashed, hex, line};
 use anyhow::{Context as _, bail, ensure};

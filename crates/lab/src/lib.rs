@@ -2,7 +2,8 @@
 //!
 //! Owns        the samples, from synthetic traffic or from recordings, and the training.
 //! Invariants  equal arguments give equal bytes.
-//! Not here    the traffic: the crate `traffic`. The folder that a node serves dictionaries from: `guildhall::dictionaries`.
+//! Not here    the traffic: the crate `traffic`. The folder that a node serves dictionaries from:
+//!             `guildhall::dictionaries`.
 #![forbid(unsafe_code)]
 
 mod samples;

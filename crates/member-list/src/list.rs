@@ -1,7 +1,7 @@
 //! A member list: headers and members in order, maintained through every change.
 //!
-//! Owns        the rows, including headers, in a `IndexedSet`, so that the number of a row is its rank; the count of each
-//!             group; the dirty rows.
+//! Owns        the rows, including headers, in a `IndexedSet`, so that the number of a row is its rank; the count of
+//!             each group; the dirty rows.
 //! Doors       `build` from all members at once, on a background thread; `set` for each change; `rows`, `groups` and
 //!             `row_of` to read; `take_dirty` before watchers are updated.
 //! Invariants  L1 the rows are those of §8.6 for the given members. L2 a group has a header exactly if it has

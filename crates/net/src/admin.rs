@@ -1,7 +1,7 @@
 //! Admin: a listener of its own for health and metrics, which no proxy in front of the node leads to.
 //!
-//! Limits  `SOCKETS_MAX` at once, further ones are closed; `HEAD_TIMEOUT` for a request's head and between two requests,
-//!         `WRITE_STALL` for a client that does not read. It has no TLS and takes no upgrades.
+//! Limits  `SOCKETS_MAX` at once, further ones are closed; `HEAD_TIMEOUT` for a request's head and between two
+//!         requests, `WRITE_STALL` for a client that does not read. It has no TLS and takes no upgrades.
 
 use crate::{
     http::{HEAD_BYTES_MAX, HEAD_TIMEOUT, HttpCounters},

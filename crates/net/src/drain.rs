@@ -5,7 +5,7 @@
 //!             jittered: each tick asks between 0.5 and 1.5 times its share. (tests `d1_*`, `d2_*`)
 //! Limits      `asking_ms_max` for asking, `grace_ms` for leaving; remaining connections are closed with 4000.
 //! Not here    op 7 itself (`Partition::send_reconnects`), the rate of IDENTIFYs (`IdentifyGate`).     Spec
-//!             docs/protocol.md §1.12.
+//!             docs/protocol/reference.md §1.12.
 
 use crate::server::Partitions;
 use guildhall_partition::Leaving;

@@ -7,7 +7,7 @@
 //!             every call is O(1). (tests `s8_*`)
 //! Limits      `ACCOUNTS_MAX` accounts are remembered. Past it accounts without state are forgotten; if there is none,
 //!             new accounts are refused. Addresses and tokens share tables of fixed size.
-//! Spec        docs/protocol.md §1.5, §3.
+//! Spec        docs/protocol/reference.md §1.5, §3.
 
 use guildhall_model::{AccountKind, User, UserId};
 use guildhall_partition::{Gatekeeper, IdentifyFault};
@@ -60,8 +60,8 @@ impl IdentifyLimits {
 }
 
 impl Default for IdentifyLimits {
-    /// The limits of docs/protocol.md §1.5, except that a bot may start 16 sessions per 5 s: a local gateway is
-    /// restarted often.
+    /// The limits of docs/protocol/reference.md §1.5, except that a bot may start 16 sessions per 5 s: a local gateway
+    /// is restarted often.
     fn default() -> Self {
         Self {
             max_concurrency: 16,

@@ -5,9 +5,9 @@
 //!             gateway sockets never take the places that are reserved for the other kind. F3 `/healthz`, `/readyz` and
 //!             `/metrics` are answered while all other places are taken. F4 without free descriptors new sockets get
 //!             503 and do not wait in the kernel's queue. (tests `guildhall/tests/it/places.rs`)
-//! Limits      `connections_max` for the node and `SPARE_PLACES` for F3, past it 503; `admission` for addresses, handshakes and
-//!             REST; `HEAD_TIMEOUT` for a request's head and between two requests, `HEAD_BYTES_MAX` for its size; `SOCKET_AGE_MAX`
-//!             for a REST socket; `progress` for a client that does not read.
+//! Limits      `connections_max` for the node and `SPARE_PLACES` for F3, past it 503; `admission` for addresses,
+//!             handshakes and REST; `HEAD_TIMEOUT` for a request's head and between two requests, `HEAD_BYTES_MAX` for
+//!             its size; `SOCKET_AGE_MAX` for a REST socket; `progress` for a client that does not read.
 
 use crate::{
     access::{AccessLog, Request as Seen},

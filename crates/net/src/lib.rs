@@ -1,7 +1,8 @@
 //! Net: sockets, threads and HTTP around the machines below.
 //!
 //! Owns        the listener, the upgrade, the partitions' loops, the real clock.
-//! Invariants  a partition owns its sockets and writes to them itself; nothing here does anything per delivery but `send`.
+//! Invariants  a partition owns its sockets and writes to them itself; nothing here does anything per delivery but
+//!             `send`.
 //! Not here    payloads of a connection (`guildhall-partition`), REST routes (`guildhall-api`).
 #![forbid(unsafe_code)]
 

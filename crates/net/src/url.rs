@@ -1,6 +1,6 @@
 //! The query of a gateway URL: version, encoding, compression, dictionary.
 //!
-//! Spec  docs/protocol.md §1.1. Any path is accepted, keys come in any order, unknown keys are ignored.
+//! Spec  docs/protocol/reference.md §1.1. Any path is accepted, keys come in any order, unknown keys are ignored.
 
 use guildhall_codec::{Dictionaries, DictionaryId, Encoding};
 use guildhall_model::CloseCode;

@@ -155,8 +155,8 @@ pub trait RelaySink: Send + Sync + 'static {
         let _ = guild_id;
     }
 
-    /// Whether this node has ceased to own the guild, and its worker has yet to handle the release: inputs that come before
-    /// the release are refused.
+    /// Whether this node has ceased to own the guild, and its worker has yet to handle the release: inputs that come
+    /// before the release are refused.
     fn is_releasing(&self, guild_id: GuildId) -> bool {
         let _ = guild_id;
         false

@@ -1,7 +1,7 @@
 //! Revocations in a cluster: every node forgets a token or key before the revocation is answered.
 //!
-//! Invariants  V1 when a revocation returns, no node accepts the token or key. A node whose lease has ended may, until it joins
-//!             again or ends; then it forgets everything that it knew.
+//! Invariants  V1 when a revocation returns, no node accepts the token or key. A node whose lease has ended may, until
+//!             it joins again or ends; then it forgets everything that it knew.
 
 use crate::{
     Inner, Node,

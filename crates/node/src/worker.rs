@@ -108,7 +108,8 @@ impl Worker {
                     self.relays.released(guild_id);
                 }
                 Input::ForgetRelays(node) => self.forget_relays(guilds, node, kind, &mut timer),
-                // Otherwise a host would claim the guild from its new owner. A sender that is dropped answers `Unavailable`.
+                // Otherwise a host would claim the guild from its new owner. A sender that is dropped answers
+                // `Unavailable`.
                 input if self.relays.is_releasing(guild_id) => {
                     drop(input);
                     guilds.released.push(guild_id);

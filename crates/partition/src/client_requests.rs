@@ -4,7 +4,7 @@
 //!             the answers are in the relays.
 //! Invariants  a session learns nothing about guilds that it is not in, nor about channels that it may not view.
 //! Limits      those of each opcode; one read of the store per LAST_MESSAGES, `LAST_MESSAGES_MAX` messages.
-//! Spec        docs/protocol.md §1.3, §8.4, §8.8.
+//! Spec        docs/protocol/reference.md §1.3, §8.4, §8.8.
 
 use crate::{
     core::Core,

@@ -117,7 +117,7 @@ impl PartitionConfig {
         self.stream_codec = from.stream_codec;
     }
 
-    /// The defaults of docs/protocol.md §1.5 and §1.13.
+    /// The defaults of docs/protocol/reference.md §1.5 and §1.13.
     #[must_use]
     pub fn new(partition: PartitionId, resume_gateway_url: Arc<str>, session_secret: [u8; 32]) -> Self {
         Self {

@@ -3,9 +3,9 @@
 //! Doors       `leave_voice`, then `hand_over` once the guilds have ended; `take_over` before clients connect, then
 //!             `is_restoring` until all guilds have answered, or `fail_pending_restores`.
 //! Invariants  H1 the driver lets nothing happen to a guild between the last message to its relays here and the first
-//!             `Attach` of a restored session, or says that a loss is possible. H2 so a restored session misses nothing of a guild that it was inside,
-//!             and receives nothing twice; any other guild looks to its client like after an outage. H3 permissions
-//!             apply again when it resumes. (tests `tests/it/handover.rs`)
+//!             `Attach` of a restored session, or says that a loss is possible. H2 so a restored session misses nothing
+//!             of a guild that it was inside, and receives nothing twice; any other guild looks to its client like
+//!             after an outage. H3 permissions apply again when it resumes. (tests `tests/it/handover.rs`)
 //! Limits      `bytes_max` of bodies over all sessions. Sessions past it are left out; their clients receive op 9.
 //! Not here    files: `guildhall`.     Spec  docs/adr/0026.
 

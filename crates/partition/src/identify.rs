@@ -7,7 +7,7 @@
 //!             until its token expires; after that only to a connection that resumes it with another token of the
 //!             account. (tests `s15_*`)
 //! Limits      those of `Gatekeeper::admit`; `gather_deadline_ms`; `guilds_per_shard_max`.
-//! Spec        docs/protocol.md §1.7–§1.10.
+//! Spec        docs/protocol/reference.md §1.7–§1.10.
 
 use crate::{
     conn::{MovingConn, PendingAuth, Phase},
@@ -132,7 +132,7 @@ impl Partition {
         }
     }
 
-    /// Starts a session. The order of the checks is that of docs/protocol.md §1.7.
+    /// Starts a session. The order of the checks is that of docs/protocol/reference.md §1.7.
     fn identify(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, account: Account, identify: &Identify) {
         let checked = identify.intents(&account.user).and_then(|intents| Ok((intents, identify.shard()?)));
         let (intents, shard) = match checked {
@@ -232,8 +232,8 @@ impl Partition {
         }
     }
 
-    /// Resumes a session (docs/protocol.md §1.10). A refusal is always op 9: several libraries resume for ever
-    /// after a close code.
+    /// Resumes a session (docs/protocol/reference.md §1.10). A refusal is always op 9: several libraries resume for
+    /// ever after a close code.
     fn resume(
         &mut self,
         turn: &mut Turn<'_, impl Transport>,

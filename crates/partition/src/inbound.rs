@@ -3,7 +3,8 @@
 //! Doors       `handle_bytes` from the driver; payloads go on by opcode.
 //! Invariants  I1 nothing before IDENTIFY or RESUME but heartbeats. I2 every fault of a client has one close code, in
 //!             one place.
-//! Limits      `inbound_per_minute_max`, message sizes, the inbox's.     Spec  docs/protocol.md §1.3–§1.6, §1.13.
+//! Limits      `inbound_per_minute_max`, message sizes, the inbox's.     Spec  docs/protocol/reference.md §1.3–§1.6,
+//!             §1.13.
 
 use crate::{
     client_requests::PendingRequest,
@@ -29,7 +30,7 @@ use guildhall_ws_proto::{Event, Opcode as FrameOpcode, WsError, pong};
 use serde_json::Value;
 use std::mem;
 
-/// Whether a client's close code ends its session (docs/protocol.md §1.4).
+/// Whether a client's close code ends its session (docs/protocol/reference.md §1.4).
 fn fate_of_client_close(code: Option<u16>) -> SessionFate {
     if matches!(code, Some(1000 | 1001)) { SessionFate::Drop } else { SessionFate::Keep }
 }

@@ -10,7 +10,7 @@
 //!             is disconnected. W3 no allocation per delivery in steady state (tests `no_allocation_per_delivery*`).
 //! Limits      `backlog_events_max`, `backlog_bytes_max`, `write_stall_ms`, `rendered_bytes_max`.
 //! Not here    the bytes of one write: `writer`.
-//! Spec        docs/protocol.md §2.3, §2.4.
+//! Spec        docs/protocol/reference.md §2.3, §2.4.
 
 use crate::{
     conn::{Conn, Phase},

@@ -2,8 +2,8 @@
 //!
 //! Owns        op 7 to clients with larger compression contexts, and to all clients of a node that stops.
 //! Limits      `grace_ms` of the caller: a client that has not left by then is closed with 4000.
-//! Not here    the pace: `guildhall-net` (drain), `guildhall-memory-budget` (contexts).     Spec  docs/protocol.md
-//!             §1.12.
+//! Not here    the pace: `guildhall-net` (drain), `guildhall-memory-budget` (contexts).     Spec
+//!             docs/protocol/reference.md §1.12.
 
 use crate::{
     conn::{Conn, Control, Phase},

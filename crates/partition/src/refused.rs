@@ -4,8 +4,8 @@
 //!             `Core::refuse_identify`, `Core::refuse_resume`.
 //! Invariants  every IDENTIFY that starts no session while its client is connected leads to one
 //!             `Output::IdentifyRefused`, every such RESUME to one `Output::ResumeRefused`. A close reason fits a close
-//!             frame (123 bytes). (tests `close_reasons_*` in `tests/it/closing.rs`, `every_refused_resume_has_its_reason`
-//!             in `tests/it/resume.rs`)
+//!             frame (123 bytes). (tests `close_reasons_*` in `tests/it/closing.rs`,
+//!             `every_refused_resume_has_its_reason` in `tests/it/resume.rs`)
 //! Not here    counting and logging: the driver.
 
 use crate::{

@@ -6,7 +6,7 @@
 //!             part.
 //! Limits      `GATHER_FRAMES` frames per write; compressed and unsent bytes are one write: `COMPRESSED_BYTES` and one
 //!             more message at most.
-//! Not here    which connection writes when: `pump`.     Spec  docs/protocol.md §2.3, §2.4.
+//! Not here    which connection writes when: `pump`.     Spec  docs/protocol/reference.md §2.3, §2.4.
 
 use crate::{
     conn::{Conn, Control, Phase},

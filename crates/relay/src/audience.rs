@@ -2,16 +2,17 @@
 //!
 //! Owns        permission classes: sessions with the same permission key share one. Classes that view the same
 //!             channels share a view, with one bitset. In a class, sessions that listen to the same stand in one group.
-//! Doors       `add_subscriber`, `remove_subscriber`, `set_mask`, `invalidate_baseline`, `set_member`, `set_structure` keep it; `fan_out` (in its own file) walks
-//!             an event's recipients; `replay_visibility` decides about events that are sent again.
-//! Invariants  A1 a session is in exactly one group of exactly one class, that of its member's permission key. A2 a class's
-//!             bitset equals what the algorithm says for each channel. A3 a role, overwrite or owner change recomputes
-//!             classes, never sessions one by one; it walks passive ones whose view it changed, for A5. A4 groups with
-//!             equal view and listening share a log, and get exactly the same events but those about single users. A5
-//!             of a passive session whose view changes it is kept what it viewed before (`Baselines`). (checked against
-//!             the algorithm in `tests`)
+//! Doors       `add_subscriber`, `remove_subscriber`, `set_mask`, `invalidate_baseline`, `set_member`, `set_structure`
+//!             keep it; `fan_out` (in its own file) walks an event's recipients; `replay_visibility` decides about
+//!             events that are sent again.
+//! Invariants  A1 a session is in exactly one group of exactly one class, that of its member's permission key. A2 a
+//!             class's bitset equals what the algorithm says for each channel. A3 a role, overwrite or owner change
+//!             recomputes classes, never sessions one by one; it walks passive ones whose view it changed, for A5. A4
+//!             groups with equal view and listening share a log, and get exactly the same events but those about single
+//!             users. A5 of a passive session whose view changes it is kept what it viewed before (`Baselines`).
+//!             (checked against the algorithm in `tests`)
 //! Limits      one class per distinct permission key among the sessions here; a bit per channel and view.
-//! Not here    what is delivered: `Relay`.     Spec  docs/protocol.md §5.2, §5.3.
+//! Not here    what is delivered: `Relay`.     Spec  docs/protocol/reference.md §5.2, §5.3.
 
 mod fan_out;
 mod replay_visibility;

@@ -1,8 +1,9 @@
-//! Subscription mask: the subscriptions of a session in a guild as a bit set, so that sessions with equal sets form a group.
+//! Subscription mask: the subscriptions of a session in a guild as a bit set, so that sessions with equal sets form a
+//! group.
 //!
 //! Owns        `SubscriptionMask`, from intents (bots) or from subscriptions (user accounts).
-//! Invariants  sessions with equal `SubscriptionMask` and equal visible channels receive the same events, except for events
-//!             about single users.
+//! Invariants  sessions with equal `SubscriptionMask` and equal visible channels receive the same events, except for
+//!             events about single users.
 //! Not here    permissions (`audience`), subscriptions (`subscriptions`).
 //! Spec        docs/protocol/reference.md §4.1, §7, §8.4, §8.5.
 

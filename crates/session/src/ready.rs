@@ -1,6 +1,6 @@
 //! READY, RESUMED, GUILD_CREATE and member chunks: dispatches made for one session.
 //!
-//! Spec  docs/protocol.md §1.8–§1.10, §6.11, §8.7.
+//! Spec  docs/protocol/reference.md §1.8–§1.10, §6.11, §8.7.
 
 use crate::{
     dispatch::{Dispatch, GuildPlaces, dispatch_frame},

@@ -11,7 +11,7 @@
 //! Limits      `events_max`, `bytes_max` (shared bodies count in full): past either, the oldest dispatches are
 //!             forgotten, and a RESUME from before them fails. Presences, voice states, typing and member lists:
 //!             `Share`. `OWED_MAX` states are owed; past it the buffer forgets everything up to the oldest of them.
-//! Not here    clocks, compression, sockets.     Spec  docs/protocol.md §1.10.
+//! Not here    clocks, compression, sockets.     Spec  docs/protocol/reference.md §1.10.
 
 use crate::{
     dispatch::Dispatch,

@@ -5,7 +5,7 @@
 //! Invariants  S1 every dispatch takes the next seq. S2 with a `pending_ready`, seq 1 is reserved for READY, seq 2 for
 //!             READY_SUPPLEMENTAL if the client supports it, and nothing is written.
 //! Limits      the replay buffer's; one op 8 for a whole guild per `MEMBERS_INTERVAL_MS`; 5 op 3 per 20 s.
-//! Not here    the connection.     Spec  docs/protocol.md §1.5, §1.8–§1.10.
+//! Not here    the connection.     Spec  docs/protocol/reference.md §1.5, §1.8–§1.10.
 
 use crate::{
     dispatch::Dispatch,

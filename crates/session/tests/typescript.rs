@@ -2,8 +2,8 @@
 //!
 //! `GUILDHALL_UPDATE_DOCS=1 cargo test -p guildhall-session --test typescript` writes sdk/typescript/src/generated.
 //!
-//! Owns        the translation of serde's attributes to TypeScript: `rename`, `rename_all`, `flatten`, `tag`, `untagged`,
-//!             `skip_serializing_if`.
+//! Owns        the translation of serde's attributes to TypeScript: `rename`, `rename_all`, `flatten`, `tag`,
+//!             `untagged`, `skip_serializing_if`.
 //! Invariants  a type with a hand-written `Serialize` needs an entry in `WRITTEN`, and each event one in `EVENTS`;
 //!             without it the test fails.
 #![expect(clippy::disallowed_methods, reason = "the test reads the sources, and writes the types on request")]
@@ -31,8 +31,9 @@ const FILES: &[&str] = &[
     "session/src/ready.rs",
 ];
 
-/// Types whose `Serialize` is written by hand, and aliases: name in Rust, name in TypeScript, definition. In a definition
-/// `{Name}` refers to a Rust type, `{file/Name}` to the one of a file. No definition: the name is a TypeScript type by itself.
+/// Types whose `Serialize` is written by hand, and aliases: name in Rust, name in TypeScript, definition. In a
+/// definition `{Name}` refers to a Rust type, `{file/Name}` to the one of a file. No definition: the name is a
+/// TypeScript type by itself.
 const WRITTEN: &[(&str, &str, &str)] = &[
     ("Activity", "Activity", "{ name: string; type: number; [key: string]: unknown }"),
     ("AuditAction", "number", ""),

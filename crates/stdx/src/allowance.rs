@@ -5,8 +5,8 @@
 
 use crate::Instant;
 
-/// A token bucket: `max` per interval, refilled evenly, up to `max` at once. The owner passes the same `max` and `interval_ms` to each
-/// call; a changed setting holds from the next one.
+/// A token bucket: `max` per interval, refilled evenly, up to `max` at once. The owner passes the same `max` and
+/// `interval_ms` to each call; a changed setting holds from the next one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Allowance {
     /// When `credit` was right. None: never used, and full.

@@ -6,7 +6,8 @@
 //!             two experiments are independent. (tests `h*_*`)
 //! Not here    experiments themselves, and what is decided before anybody has said who they are.
 
-/// An account's place in an experiment. Written into no file, but the same on every node of a cluster: do not change it.
+/// An account's place in an experiment. Written into no file, but the same on every node of a cluster: do not change
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cohort(u16);
 
@@ -54,7 +55,8 @@ mod tests {
     /// The trap: cohorts drawn per connection change with every reconnect, so finally every account was in both.
     #[test]
     fn h1_trap_7_who_reconnects_is_where_they_were() {
-        // There is nothing in the question that a reconnect could change; and a restart, or another node, does not either:
+        // There is nothing in the question that a reconnect could change; and a restart, or another node, does not
+        // either:
         for (experiment, id, place) in
             [("shared-match", 1_100_000_000_000_000_777, 8385), ("shared-match", 0, 3909), ("", 1, 3177)]
         {

@@ -1,9 +1,9 @@
 //! Refusals: how often a peer was refused and why, and when a log line about it is due.
 //!
-//! Owns        `LogGate`, which limits the log lines of one cause; `Refusals`, a counter and a gate for each of a closed set of
-//!             reasons; `faults!`, which defines such a set.
-//! Invariants  R1 every refusal is counted; a reason is logged at most once per interval of its gate, with the number of refusals
-//!             since the line before. R2 of several threads one logs. (tests `r1_*`)
+//! Owns        `LogGate`, which limits the log lines of one cause; `Refusals`, a counter and a gate for each of a
+//!             closed set of reasons; `faults!`, which defines such a set.
+//! Invariants  R1 every refusal is counted; a reason is logged at most once per interval of its gate, with the number
+//!             of refusals since the line before. R2 of several threads one logs. (tests `r1_*`)
 //! Limits      the sets are closed: a metric has as many series as there are reasons.
 //! Not here    logging itself, and anything of a token or key: the caller writes the line.
 

@@ -1,11 +1,12 @@
 //! Rates of the SQLite store on this machine's disk, or of a PostgreSQL database.
 //!
-//! `cargo run --release -p guildhall-store --example store_rates [directory | postgres://…]`: the directory is for a scratch
-//! database and is removed afterwards; it must not exist. A PostgreSQL database must be empty, and is full afterwards.
-//! Numbers depend on the disk's honesty about syncing.
+//! `cargo run --release -p guildhall-store --example store_rates [directory | postgres://…]`: the directory is for a
+//! scratch database and is removed afterwards; it must not exist. A PostgreSQL database must be empty, and is full
+//! afterwards. Numbers depend on the disk's honesty about syncing.
 //!
-//! `… --example store_rates compare directory postgres://…` only commits messages, by 1, 16 and 256 writers, into each store in
-//! turn: SQLite, PostgreSQL of a node alone, and PostgreSQL of a cluster, where each writer has a guild and states its epoch.
+//! `… --example store_rates compare directory postgres://…` only commits messages, by 1, 16 and 256 writers, into each
+//! store in turn: SQLite, PostgreSQL of a node alone, and PostgreSQL of a cluster, where each writer has a guild and
+//! states its epoch.
 
 use guildhall_guild::Write;
 use guildhall_model::{Channel, ChannelType, Guild, GuildId, Id, Member, Message, User};

@@ -155,8 +155,8 @@ pub enum StoreError {
         /// The table that lacks rows.
         table: &'static str,
     },
-    /// The database server cannot be reached, or all connections are in use: the outcome of a write is unknown. It may work
-    /// again at any time.
+    /// The database server cannot be reached, or all connections are in use: the outcome of a write is unknown. It may
+    /// work again at any time.
     #[error("the database cannot be reached in time")]
     Unreachable(#[source] Arc<sqlx::Error>),
     /// Another node has claimed the database, or the guild of the batch, since this one did: nothing of the batch was

@@ -1,7 +1,7 @@
 //! Stores: what outlives the process.
 //!
-//! Owns        the `Store` trait and its drivers, `SqliteStore`, `PostgresStore` and `MemoryStore`; one contract suite for
-//!             all of them (`tests/it/contract`).
+//! Owns        the `Store` trait and its drivers, `SqliteStore`, `PostgresStore` and `MemoryStore`; one contract suite
+//!             for all of them (`tests/it/contract`).
 //! Invariants  a batch is committed whole or not at all; `commit` returns only when it would survive `kill -9`;
 //!             every later call sees writes that an earlier one acknowledged.
 //! Limits      see each method: every read is bounded by an argument or by one guild.
@@ -84,17 +84,17 @@ pub trait Store: Send + Sync + 'static {
     /// After `Database` the batch may or may not have been applied; applying it again is harmless.
     async fn commit(&self, writes: Vec<Write>) -> Result<(), StoreError>;
 
-    /// Claims a guild for one owner: raises its epoch. When this returns, batches with an earlier epoch are committed or
-    /// will never be, so the new owner claims first and loads then. A store that only one process has always returns the
-    /// same epoch, which is valid.
+    /// Claims a guild for one owner: raises its epoch. When this returns, batches with an earlier epoch are committed
+    /// or will never be, so the new owner claims first and loads then. A store that only one process has always returns
+    /// the same epoch, which is valid.
     ///
     /// # Errors
     /// `Fenced` when another node has claimed the database, `Unreachable` also when a commit of the earlier owner does
     /// not end within seconds. After `Unreachable` the epoch may have been raised: claim again.
     async fn claim_guild(&self, guild_id: GuildId) -> Result<GuildEpoch, StoreError>;
 
-    /// Like `commit`, for writes of one guild by its owner: the same transaction checks the epoch. Writes without a guild
-    /// may be among them.
+    /// Like `commit`, for writes of one guild by its owner: the same transaction checks the epoch. Writes without a
+    /// guild may be among them.
     ///
     /// # Errors
     /// As `commit`; and `Fenced` when the guild was claimed since. Nothing of the batch was written then, and others of

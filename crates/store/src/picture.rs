@@ -1,7 +1,7 @@
 //! Pictures: which of them the objects of a store refer to.
 //!
-//! Owns        `PictureOwner`, and the names that its pictures have: hashes of `avatar`, `banner` and the like; `emoji-ID`,
-//!             `sticker-ID`, `role-ID-HASH` and `event-ID-HASH`.
+//! Owns        `PictureOwner`, and the names that its pictures have: hashes of `avatar`, `banner` and the like;
+//!             `emoji-ID`, `sticker-ID`, `role-ID-HASH` and `event-ID-HASH`.
 //! Limits      `PICTURE_OWNERS_ASKED_MAX` owners per call of `Store::pictures_in_use`.
 //! Not here    the files: `guildhall-api`.
 

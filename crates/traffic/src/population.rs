@@ -2,8 +2,8 @@
 //!
 //! Owns        `Population`, drawn from a seed; the rules for recipients of [`Kind::Node`](crate::Kind::Node).
 //! Doors       `Population::recipients` once per event.
-//! Invariants  P1 the same seed and number of sessions give the same population. P2 whether a session receives an event depends
-//!             only on both, not on earlier calls. P3 the author of an event receives it. (tests `p1_*` …)
+//! Invariants  P1 the same seed and number of sessions give the same population. P2 whether a session receives an event
+//!             depends only on both, not on earlier calls. P3 the author of an event receives it. (tests `p1_*` …)
 //! Price       a call costs a few multiplications per member of the guild.
 //! Not here    events in guilds: `traffic.rs`.
 

@@ -2,7 +2,8 @@
 //!
 //! Owns        the page's files as `web/chat/build.js` writes them, and the accounts of visitors (`visitors`).
 //! Doors       `chat_router`.
-//! Invariants  H2 the page loads nothing from other origins, runs no inline code, and is shown in no frame. (test `h2_*`)
+//! Invariants  H2 the page loads nothing from other origins, runs no inline code, and is shown in no frame. (test
+//!             `h2_*`)
 //! Price       anybody can load the page without a token: it contains nothing that its source code does not.
 //! Not here    the page itself: `web/chat`. It is a client of REST and gateway like any other.
 

@@ -2,8 +2,8 @@
 //!
 //! Owns        how many there may be, and how often one address gets one.
 //! Doors       `Visitors::open`, once the demo's guilds are there; `Visitors::welcome` for each visitor.
-//! Limits      `VisitorLimits`; `ADDRESSES_MAX` addresses are remembered, past it those whose allowance is full again are forgotten, and
-//!             if none is, new addresses are refused.
+//! Limits      `VisitorLimits`; `ADDRESSES_MAX` addresses are remembered, past it those whose allowance is full again
+//!             are forgotten, and if none is, new addresses are refused.
 //! Not here    a node that is no demo: it has no `Visitors`.
 
 use crate::{error::ApiError, limits::network};

@@ -1,7 +1,7 @@
 //! Logins: sessions of operators in the dashboard.
 //!
-//! Invariants  a login ends `LIFE_S` after it began, and with its key. Tokens are 256 random bits; only their SHA-256 is
-//!             in memory, and none survives a restart.
+//! Invariants  a login ends `LIFE_S` after it began, and with its key. Tokens are 256 random bits; only their SHA-256
+//!             is in memory, and none survives a restart.
 //! Limits      `LOGINS_MAX`; a further one ends the oldest.
 
 use crate::v1::{caller::Granted, error::V1Error};

@@ -1,7 +1,7 @@
 //! Files: attachments and pictures, in a folder of this node or in a bucket of all nodes.
 //!
-//! Owns        the names `CHANNEL/ID`, one file each, and `pictures/…` (in `pictures`); the local folder `incoming/` for
-//!             incomplete files; the number of bytes; claims on files that wait for their message.
+//! Owns        the names `CHANNEL/ID`, one file each, and `pictures/…` (in `pictures`); the local folder `incoming/`
+//!             for incomplete files; the number of bytes; claims on files that wait for their message.
 //! Doors       `begin` for an incoming file, `Received::keep` when it is complete, `remove`; `sweep` (in `sweep`).
 //! Invariants  F1 a file is stored durably before its message is published. F2 all files together, including uploads in
 //!             progress, never exceed `bytes_max`; in a bucket other nodes' uploads count from the next sweep on. F3 a

@@ -6,10 +6,10 @@
 //!             bucket as `pictures/index/NAME`, which contains the number of the guild.
 //! Doors       `hold` before the command that refers to a picture; `Held::settled` with its outcome; `collect` after a
 //!             command that dropped pictures; `remove_unused` for sweeps.
-//! Invariants  P1 a picture is stored durably before any object refers to it. P2 pictures count in `bytes_max`. P3 names
-//!             consist of numbers and of hashes of this node. P4 a picture is removed only after a read of the store
-//!             that is newer than the last command about it, and while no command about it is in progress; in a bucket
-//!             also only if no node has written it for `SETTLED_AFTER`. (tests `p1_*` … `p4_*`)
+//! Invariants  P1 a picture is stored durably before any object refers to it. P2 pictures count in `bytes_max`. P3
+//!             names consist of numbers and of hashes of this node. P4 a picture is removed only after a read of the
+//!             store that is newer than the last command about it, and while no command about it is in progress; in a
+//!             bucket also only if no node has written it for `SETTLED_AFTER`. (tests `p1_*` … `p4_*`)
 //! Limits      `FilesOptions::bytes_max`; the caller bounds the bytes of one picture. 24 bytes of memory per emoji,
 //!             sticker, role and event with a picture; one entry per command in progress, or aborted in the last
 //!             `UNSETTLED_FOR`.
@@ -308,7 +308,8 @@ impl Files {
             let size = bytes.len() as u64;
             self.take_room(size)?;
             let files = self.clone();
-            // In a task of its own, where it cannot be cancelled halfway: otherwise it would count twice, or not at all.
+            // In a task of its own, where it cannot be cancelled halfway: otherwise it would count twice, or not at
+            // all.
             let written = tokio::spawn(async move {
                 let written = files.write_picture(owner, &name, bytes).await;
                 match &written {

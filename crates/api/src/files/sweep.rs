@@ -2,9 +2,9 @@
 //!
 //! Doors       `Files::sweep` once; `Files::keep_swept` every so often, and when an upload found no room.
 //! Invariants  F3: the store is queried after the claims, so that no request can be about to publish the file.
-//! Limits      one list of all files. `ATTACHMENTS_ASKED_MAX` files or `PICTURE_OWNERS_ASKED_MAX` owners at a time, with
-//!             `PAUSE` between. A bucket is swept every `BUCKET_EVERY` at most: a list costs a request per 1,000 files,
-//!             and each node makes one.
+//! Limits      one list of all files. `ATTACHMENTS_ASKED_MAX` files or `PICTURE_OWNERS_ASKED_MAX` owners at a time,
+//!             with `PAUSE` between. A bucket is swept every `BUCKET_EVERY` at most: a list costs a request per 1,000
+//!             files, and each node makes one.
 
 use super::{
     Files,

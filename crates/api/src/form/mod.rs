@@ -6,7 +6,7 @@
 //!             error. (test `f1_*`)
 //! Limits      the length of a list is checked before its items are read, and quoted values are truncated, so the
 //!             answer is never much longer than valid lists.
-//! Not here    the meaning of the fields: `crate::routes`.     Spec  docs/protocol.md §10.1.
+//! Not here    the meaning of the fields: `crate::routes`.     Spec  docs/protocol/reference.md §10.1.
 
 mod parse;
 

@@ -3,7 +3,7 @@
 //! Owns        `Bucket`, its default rules, and the table from method and route to bucket.
 //! Invariants  a bucket's name on the wire is opaque and does not depend on ids in the path; buckets that count per
 //!             channel or guild differ by the limiter's key.
-//! Spec        docs/protocol.md §10.1.
+//! Spec        docs/protocol/reference.md §10.1.
 
 use super::Rule;
 use axum::http::Method;

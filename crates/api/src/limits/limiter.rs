@@ -6,7 +6,8 @@
 //!             verdict describes the state that the next request finds. (tests `l1_*` …)
 //! Limits      `keys_max`; past it the window that would end first is dropped, so that no key is locked out by others.
 //! Not here    clocks (the caller passes `now`), the key and rule of a request: `super::buckets`, `crate::middleware`.
-//! Spec        docs/protocol.md §10.1. Windows are fixed, as upstream, so that `remaining` and `reset` are exact.
+//! Spec        docs/protocol/reference.md §10.1. Windows are fixed, as upstream, so that `remaining` and `reset` are
+//!             exact.
 
 use super::Rule;
 use guildhall_stdx::Instant;

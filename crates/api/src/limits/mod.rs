@@ -2,7 +2,7 @@
 //!
 //! Owns        `ApiLimits` (the operator's settings), the current windows, and the rate-limit headers.
 //! Limits      `keys_max` windows for accounts and as many for peers; see `limiter`.
-//! Not here    authentication: `crate::middleware`.     Spec  docs/protocol.md §10.1.
+//! Not here    authentication: `crate::middleware`.     Spec  docs/protocol/reference.md §10.1.
 
 mod bucket;
 mod limiter;

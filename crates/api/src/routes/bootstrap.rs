@@ -1,7 +1,7 @@
 //! Bootstrap: requests that clients send before they open a socket.
 //!
-//! Invariants  answers have every field that a known library needs (docs/protocol.md §12).     Spec
-//!             docs/protocol.md §10.2.
+//! Invariants  answers have every field that a known library needs (docs/protocol/reference.md §12).     Spec
+//!             docs/protocol/reference.md §10.2.
 
 use super::PathParams;
 use crate::{

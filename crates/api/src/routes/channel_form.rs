@@ -1,4 +1,4 @@
-//! Channel forms: channels, overwrites and their changes, checked. Spec  docs/protocol.md §6.4, §6.5, §10.3.
+//! Channel forms: channels, overwrites and their changes, checked. Spec  docs/protocol/reference.md §6.4, §6.5, §10.3.
 
 use crate::form::{self, FieldError, Form, Parsed};
 use guildhall_guild::{ChannelPatch, NewChannel};

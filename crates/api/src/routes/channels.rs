@@ -1,4 +1,4 @@
-//! Channels, their overwrites, and typing. Spec  docs/protocol.md §10.3, §10.4.
+//! Channels, their overwrites, and typing. Spec  docs/protocol/reference.md §10.3, §10.4.
 
 use super::{PathParams, channel_form};
 use crate::{

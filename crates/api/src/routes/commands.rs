@@ -5,7 +5,7 @@
 //! Invariants  A1 answers contain what is stored. A2 no two commands of one type and scope have the same name.
 //! Limits      `TYPES` has the number of each type; `COMMAND_BYTES_MAX` for one; a guild's only while the
 //!             bot is a member.
-//! Spec        docs/protocol.md §10.2 and "Application commands".
+//! Spec        docs/protocol/reference.md §10.2; docs/protocol/choices.md "Application commands".
 
 use super::PathParams;
 use crate::{

@@ -1,6 +1,6 @@
 //! Direct messages and groups: opened, listed, joined and left. Their messages use the routes of every channel.
 //!
-//! Spec  docs/protocol.md §10.2; ADR 25.
+//! Spec  docs/protocol/reference.md §10.2; ADR 25.
 
 use super::PathParams;
 use crate::{

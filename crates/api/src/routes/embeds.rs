@@ -3,7 +3,7 @@
 //! Invariants  the result has only known keys of known types, so an embed is never larger than its limits,
 //!             whatever the input.
 //! Limits      10 embeds, 6000 characters in all; per field as upstream.
-//! Spec        docs/protocol.md §6.6, §10.3.
+//! Spec        docs/protocol/reference.md §6.6, §10.3.
 
 use crate::form::{self, FieldError, Form, Parsed};
 use serde_json::{Map, Value, json};

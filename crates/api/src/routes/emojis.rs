@@ -1,4 +1,4 @@
-//! Emoji of a guild. Spec  docs/protocol.md §6.7, §10.4.
+//! Emoji of a guild. Spec  docs/protocol/reference.md §6.7, §10.4.
 
 use super::{PathParams, guilds::guild_of_path};
 use crate::{

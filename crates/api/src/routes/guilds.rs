@@ -1,4 +1,4 @@
-//! Guilds: reading, listing one's own, changing. Spec  docs/protocol.md §10.2, §10.4.
+//! Guilds: reading, listing one's own, changing. Spec  docs/protocol/reference.md §10.2, §10.4.
 
 use super::PathParams;
 use crate::{
@@ -30,7 +30,7 @@ use std::{collections::BTreeSet, sync::Arc};
 const PAGE_MAX: i64 = 200;
 const AUDIT_PAGE: i64 = 50;
 const AUDIT_PAGE_MAX: i64 = 100;
-/// Guilds of one account (docs/protocol.md §1.5); an account with more may not make another.
+/// Guilds of one account (docs/protocol/reference.md §1.5); an account with more may not make another.
 const GUILDS_MAX: usize = 200;
 
 fn body(guild: &GuildReply, with_counts: bool) -> Response {

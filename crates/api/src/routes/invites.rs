@@ -1,4 +1,4 @@
-//! Invites. Spec  docs/protocol.md §7.1, §10.3.
+//! Invites. Spec  docs/protocol/reference.md §7.1, §10.3.
 
 use super::PathParams;
 use crate::{

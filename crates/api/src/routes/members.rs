@@ -2,7 +2,7 @@
 //!
 //! Limits      pages of 1000. A search reads a snapshot of all members on a thread of its own; how many run at the
 //!             same time is in `ApiLimits`.
-//!             Spec  docs/protocol.md §4.2, §10.4.
+//!             Spec  docs/protocol/reference.md §4.2, §10.4.
 
 use super::PathParams;
 use crate::{

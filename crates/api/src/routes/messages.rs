@@ -1,7 +1,7 @@
 //! Messages: reading, saying, changing, taking back.
 //!
 //! Limits      pages of 100; the messages that replies on a page answer are looked up one by one, at most 100.
-//!             Spec  docs/protocol.md §10.3.
+//!             Spec  docs/protocol/reference.md §10.3.
 
 use super::{PathParams, message_form, render};
 use crate::{

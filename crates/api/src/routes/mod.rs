@@ -3,7 +3,7 @@
 //! Owns        the table, a file per resource, and `PathParams`.
 //! Invariants  R1 every route passes `crate::middleware`; unknown paths, and methods that a route does not have, get an
 //!             answer in JSON. (tests in `tests/it`)
-//! Spec        docs/protocol.md §10.2–§10.4.
+//! Spec        docs/protocol/reference.md §10.2–§10.4.
 
 mod attachments;
 mod bans;

@@ -1,4 +1,4 @@
-//! Pins. Spec  docs/protocol.md §10.3.
+//! Pins. Spec  docs/protocol/reference.md §10.3.
 //!
 //! Limits      a channel's pins, 250; the newer form pages by 50.
 

@@ -1,4 +1,4 @@
-//! Reactions. Spec  docs/protocol.md §10.3.
+//! Reactions. Spec  docs/protocol/reference.md §10.3.
 
 use super::{PathParams, messages};
 use crate::{auth::Caller, body::Query, error::ApiError, form, state::Api};

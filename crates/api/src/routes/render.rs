@@ -3,7 +3,7 @@
 //! Invariants  R1 a bot whose application lacks MESSAGE_CONTENT gets no content except in direct messages, and in
 //!             messages that it wrote or that mention it. The message that a reply refers to is judged
 //!             separately. (tests `r1_*`)
-//! Spec        docs/protocol.md §4.3, §6.6.
+//! Spec        docs/protocol/reference.md §4.3, §6.6.
 
 use guildhall_guild::{MessageRecord, MessageReply};
 use guildhall_model::{

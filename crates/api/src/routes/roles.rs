@@ -1,4 +1,4 @@
-//! Roles of a guild. Spec  docs/protocol.md §6.3, §10.4.
+//! Roles of a guild. Spec  docs/protocol/reference.md §6.3, §10.4.
 
 use super::{
     PathParams,

@@ -1,4 +1,4 @@
-//! Scheduled events of a guild. Spec  docs/protocol.md §6.10, §10.4.
+//! Scheduled events of a guild. Spec  docs/protocol/reference.md §6.10, §10.4.
 
 use super::{PathParams, guilds::guild_of_path};
 use crate::{

@@ -1,6 +1,7 @@
-//! Routes with a short and certain answer: counts of role members, voice regions, and lists of what this server has none of.
+//! Routes with a short and certain answer: counts of role members, voice regions, and lists of what this server has
+//! none of.
 //!
-//! Spec  docs/protocol.md "What is served".
+//! Spec  docs/protocol/choices.md "What is served".
 
 use super::PathParams;
 use crate::{auth::Caller, error::ApiError, state::Api};

@@ -1,4 +1,4 @@
-//! Stage instances. Spec  docs/protocol.md §6.10, §10.4.
+//! Stage instances. Spec  docs/protocol/reference.md §6.10, §10.4.
 
 use super::PathParams;
 use crate::{

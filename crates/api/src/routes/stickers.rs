@@ -1,4 +1,4 @@
-//! Stickers of a guild. Spec  docs/protocol.md §6.7, §10.4.
+//! Stickers of a guild. Spec  docs/protocol/reference.md §6.7, §10.4.
 
 use super::{PathParams, emojis::need_to_create, guilds::guild_of_path};
 use crate::{

@@ -1,4 +1,5 @@
-//! Threads: begun, joined, left, listed. What changes or ends one is with channels. Spec  docs/protocol.md §10.3.
+//! Threads: begun, joined, left, listed. What changes or ends one is with channels. Spec  docs/protocol/reference.md
+//! §10.3.
 
 use super::{PathParams, channel_form, message_form, render};
 use crate::{

@@ -1,9 +1,11 @@
 //! Deletion of an account with what it wrote, in steps that `jobs` carries out.
 //!
 //! Owns        `Deletion`: the steps, and how far they are.
-//! Invariants  every step may be repeated. The account is locked out and loses its name before the search for its content, and a second
-//!             time at the end. Guilds carry out every change, so that clients and caches learn of it.
-//! Limits      `SCANNED_MAX` messages a step; `DELETED_MAX` messages of a MESSAGE_DELETE_BULK, `REASSIGNED_MAX` of a command.
+//! Invariants  every step may be repeated. The account is locked out and loses its name before the search for its
+//!             content, and a second time at the end. Guilds carry out every change, so that clients and caches learn
+//!             of it.
+//! Limits      `SCANNED_MAX` messages a step; `DELETED_MAX` messages of a MESSAGE_DELETE_BULK, `REASSIGNED_MAX` of a
+//!             command.
 //! Spec        docs/backend-api.md "Deleting accounts".
 
 use super::{V1, dto::GuildPut, error::V1Error, external, guilds, tokens, users};

@@ -30,8 +30,8 @@ pub(crate) struct FieldError {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Problem)]
 pub(crate) struct V1Error {
-    /// For programs: `invalid`, `unauthorized`, `logged_out`, `foreign`, `missing_scope`, `not_found`, `method_not_allowed`, `conflict`,
-    /// `too_large`, `encoded`, `too_slow`, `rate_limited`, `unavailable`, `internal`.
+    /// For programs: `invalid`, `unauthorized`, `logged_out`, `foreign`, `missing_scope`, `not_found`,
+    /// `method_not_allowed`, `conflict`, `too_large`, `encoded`, `too_slow`, `rate_limited`, `unavailable`, `internal`.
     pub code: &'static str,
     /// Reason and remedy, for people.
     #[schema(value_type = String)]

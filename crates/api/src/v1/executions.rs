@@ -1,8 +1,9 @@
-//! Executions: in a cluster an event with an idempotency key is executed by one node, which the home of the key decides.
+//! Executions: in a cluster an event with an idempotency key is executed by one node, which the home of the key
+//! decides.
 //!
 //! Doors       `begin` before an event is handed over; `outcome` while another node's is under way.
-//! Invariants  a key that was granted is settled, also if the request is broken off: else it would be taken as long as its
-//!             node lives. (Invariants of the home: `guildhall_cluster::Executions`)
+//! Invariants  a key that was granted is settled, also if the request is broken off: else it would be taken as long as
+//!             its node lives. (Invariants of the home: `guildhall_cluster::Executions`)
 //! Limits      `HOME_MS_MAX` for an answer; without one the node executes, as it would alone. `SETTLE_TRIES_MAX`.
 //! Spec        docs/cluster.md "Limits"; ADR 37.
 
@@ -170,7 +171,8 @@ impl ClusterExecutions {
 }
 
 impl ExecutionGuard {
-    /// The event was published, or refused (none). Other nodes wait until the home has this outcome; the caller does not.
+    /// The event was published, or refused (none). Other nodes wait until the home has this outcome; the caller does
+    /// not.
     pub fn settle(mut self, outcome: Option<Outcome>) {
         self.is_first = false;
         let executed = outcome.map(|Outcome { reached, complete }| Executed { reached, complete });

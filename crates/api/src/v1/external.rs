@@ -1,11 +1,12 @@
 //! External ids: how a backend calls accounts, guilds and channels.
 //!
 //! Owns        the form of external ids, `ext:…` in paths, and the uniqueness of each.
-//! Doors       `Resolved` for the pieces of a path, `put_with` around a PUT or PATCH, `claim_all` for a batch of an import,
-//!             `texts` for answers.
-//! Invariants  X1 no two objects of a kind have the same. An external id is claimed before its object is put and released when the
-//!             object is refused, so that a crash in between leaves an entry without an object: a repetition finds it, and others
-//!             may take it. X2 clients never see one: the model's objects do not have them.
+//! Doors       `Resolved` for the pieces of a path, `put_with` around a PUT or PATCH, `claim_all` for a batch of an
+//!             import, `texts` for answers.
+//! Invariants  X1 no two objects of a kind have the same. An external id is claimed before its object is put and
+//!             released when the object is refused, so that a crash in between leaves an entry without an object: a
+//!             repetition finds it, and others may take it. X2 clients never see one: the model's objects do not have
+//!             them.
 //! Limits      `is_external_id` for the form; one lookup for each piece of a path.
 //! Spec        docs/backend-api.md "External ids".
 
@@ -157,8 +158,8 @@ async fn need_free(v1: &V1, kind: ExternalKind, owner: u64, text: &str) -> Resul
     )))
 }
 
-/// Runs `put`, which puts the object, with this external id from then on (`Some(None)`: without; none: as it was). If `put` is
-/// refused, the external id is as before. Returns it with what `put` returned.
+/// Runs `put`, which puts the object, with this external id from then on (`Some(None)`: without; none: as it was). If
+/// `put` is refused, the external id is as before. Returns it with what `put` returned.
 pub(crate) async fn put_with<T>(
     v1: &V1,
     kind: ExternalKind,
@@ -266,8 +267,9 @@ pub(crate) struct Named {
     pub text: Option<String>,
 }
 
-/// Finds the id of each, makes new ones where there is none, and gives them their external ids. An object whose external id
-/// belongs to another gets an error; the others go on. `dry_run`: nothing is made or given, and a new object has no id.
+/// Finds the id of each, makes new ones where there is none, and gives them their external ids. An object whose
+/// external id belongs to another gets an error; the others go on. `dry_run`: nothing is made or given, and a new
+/// object has no id.
 pub(crate) async fn claim_all(
     v1: &V1,
     kind: ExternalKind,

@@ -1,7 +1,7 @@
 //! Strict deserialisation: a struct is read from an object only.
 //!
-//! Owns        `Strict`, a wrapper around a deserialiser. Derived implementations of `serde` also read a struct from an array, by
-//!             position; behind `Strict` they do not, at any depth.
+//! Owns        `Strict`, a wrapper around a deserialiser. Derived implementations of `serde` also read a struct from an
+//!             array, by position; behind `Strict` they do not, at any depth.
 //! Not here    unknown fields, which the forms refuse themselves.
 
 use serde::de::{DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess, Visitor};

@@ -1,4 +1,5 @@
-//! Node: what streams cost on a whole node, by the number of recipients of each event, and what the shared history takes.
+//! Node: what streams cost on a whole node, by the number of recipients of each event, and what the shared history
+//! takes.
 //!
 //! Owns        `guildhall-bench codec --traffic node`.
 //! Invariants  all modes are given the same events, of which the same are measured.
@@ -19,8 +20,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 /// 10,000 accounts and fifty bots.
 const SESSIONS: usize = 10_050;
-/// Streams that share nothing are measured on one session in this many. A context costs the same whatever the number of contexts,
-/// if they exceed the caches.
+/// Streams that share nothing are measured on one session in this many. A context costs the same whatever the number of
+/// contexts, if they exceed the caches.
 const ALONE_ONE_IN: usize = 8;
 const MODES: [&str; 4] = ["zstd_classic", "shared_zstd", "zlib_classic", "shared_zlib"];
 /// Guilds of the memory measurement, and events in each.

@@ -13,7 +13,7 @@ use serde_json::json;
 use std::io::IoSlice;
 
 const OP_GUILD_SUBSCRIPTIONS_BULK: u64 = 37;
-/// Of a desktop client: docs/protocol.md §8.1.
+/// Of a desktop client: docs/protocol/reference.md §8.1.
 const CAPABILITIES: u64 = 1_734_653;
 /// People whose profile somebody who looks at a guild has open, or talks to: their presence is followed.
 const WATCHED: usize = 4;

@@ -1,9 +1,9 @@
 //! Load: benches against a real server process, `guildhall serve`, driven from outside by its own API and real clients.
 //!
-//! Owns        `guildhall-bench hostile`, `drain`, `import` and `cluster`, and what they share: the process (`node`), the backend API as they
-//!             ask it (`backend`), clients that behave (`good`), and curves (`curve`).
-//! Invariants  what must hold logically is asserted: the bench ends with an error when something was lost or told twice.
-//!             What depends on the machine is printed.
+//! Owns        `guildhall-bench hostile`, `drain`, `import` and `cluster`, and what they share: the process (`node`),
+//!             the backend API as they ask it (`backend`), clients that behave (`good`), and curves (`curve`).
+//! Invariants  what must hold logically is asserted: the bench ends with an error when something was lost or told
+//!             twice. What depends on the machine is printed.
 
 mod attackers;
 mod backend;

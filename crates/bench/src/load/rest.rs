@@ -1,8 +1,9 @@
 //! REST under hostile requests: JSON bodies that amplify in memory, and uploads that stall.
 //!
-//! Owns        the two parts of `guildhall-bench hostile` that use no gateway: `bodies` and `stalled`, each with a server of its own.
-//! Invariants  asserted: the node accepts no hostile body and every message, and some of the stalled uploads are open to the end.
-//!             Results that depend on the machine are printed.
+//! Owns        the two parts of `guildhall-bench hostile` that use no gateway: `bodies` and `stalled`, each with a
+//!             server of its own.
+//! Invariants  asserted: the node accepts no hostile body and every message, and some of the stalled uploads are open
+//!             to the end. Results that depend on the machine are printed.
 
 use super::{
     backend::Http,
@@ -189,7 +190,8 @@ impl Crowd {
         let (stop, open) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let (theirs, told) = (stop.clone(), open.clone());
         let thread = thread::spawn(move || {
-            // Lowers the priority of this thread only: on a small machine the bench measures the work of the server, not of the attackers.
+            // Lowers the priority of this thread only: on a small machine the bench measures the work of the server,
+            // not of the attackers.
             let _ = nice(NICE);
             hold(addr, &accounts, &theirs, &told)
         });

@@ -1,9 +1,9 @@
 //! Link: one connection to NATS, and requests over it.
 //!
 //! Owns        the client, which reconnects by itself; one subscription for all answers; counts of lost connections.
-//! Invariants  L1 while the connection is lost, the link refuses messages. The client sends later only the messages that
-//!             were in its queue when the connection was lost, at most `OUTGOING_MAX`. L2 a request leaves nothing behind, whether it is
-//!             answered or not: the client's own requests keep an entry for each that is not.
+//! Invariants  L1 while the connection is lost, the link refuses messages. The client sends later only the messages
+//!             that were in its queue when the connection was lost, at most `OUTGOING_MAX`. L2 a request leaves nothing
+//!             behind, whether it is answered or not: the client's own requests keep an entry for each that is not.
 //! Limits      each call takes at most its time-out.
 
 use super::{

@@ -1,10 +1,11 @@
 //! NATS: the drivers of a cluster. `NatsBus` uses core NATS, `NatsKv` a bucket of JetStream.
 //!
-//! Invariants  credentials are in no text: neither in `Debug`, nor in an error, nor in the log. Each driver has a connection
-//!             of its own, so that the renewal of a lease never waits behind a snapshot.
-//! Limits      `NatsOptions`. A connection that is silent for three pings (`PING_EVERY`) counts as lost. Reconnection is
-//!             attempted for ever, at most every `RECONNECT_PAUSES.1`.
-//! Spec        docs.nats.io, "NATS Protocol"; ADR-8 and ADR-43 of nats-architecture-and-design for the bucket and expiry.
+//! Invariants  credentials are in no text: neither in `Debug`, nor in an error, nor in the log. Each driver has a
+//!             connection of its own, so that the renewal of a lease never waits behind a snapshot.
+//! Limits      `NatsOptions`. A connection that is silent for three pings (`PING_EVERY`) counts as lost. Reconnection
+//!             is attempted for ever, at most every `RECONNECT_PAUSES.1`.
+//! Spec        docs.nats.io, "NATS Protocol"; ADR-8 and ADR-43 of nats-architecture-and-design for the bucket and
+//!             expiry.
 
 mod bus;
 mod kv;
@@ -39,8 +40,8 @@ pub struct NatsOptions {
     pub credentials: NatsCredentials,
     /// Encryption, with these certificates. None: as the addresses say, with the authorities of the system.
     pub tls: Option<NatsTls>,
-    /// First word of all subjects and of the bucket, so that several clusters can share one NATS: letters, digits, `-` and
-    /// `_`, at most 32. Default: `guildhall`.
+    /// First word of all subjects and of the bucket, so that several clusters can share one NATS: letters, digits, `-`
+    /// and `_`, at most 32. Default: `guildhall`.
     pub name_prefix: String,
     /// Name of this node in the server's list of connections.
     pub client_name: String,

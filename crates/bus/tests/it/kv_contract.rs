@@ -280,8 +280,8 @@ pub async fn k2_a_restart_keeps_values_and_ends_watches(kv: Arc<dyn KeyValue>, r
     assert_eq!(next(&mut again).await, KvEvent::Current);
 }
 
-/// `kv_suite!(name, open, open_alone)`: a module of tests. `open() -> Option<impl KvUnderTest>` makes a store without values,
-/// None where its server is not installed; `open_alone` makes one with a server of its own.
+/// `kv_suite!(name, open, open_alone)`: a module of tests. `open() -> Option<impl KvUnderTest>` makes a store without
+/// values, None where its server is not installed; `open_alone` makes one with a server of its own.
 macro_rules! kv_suite {
     ($name:ident, $open:path, $open_alone:path) => {
         $crate::kv_contract::kv_suite! { @ $name, $open, $open_alone,

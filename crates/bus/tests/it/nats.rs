@@ -38,7 +38,8 @@ async fn away_is_known_at_once() {
     assert!(matches!(kv.watch(&key("a")).await, Err(KvError::Away(_))));
     assert!(began.elapsed() < options.answer_max, "{:?}", began.elapsed());
     server.start_again();
-    // A client that is back has sent its subscriptions, but the server may read a message of another client before them.
+    // A client that is back has sent its subscriptions, but the server may read a message of another client before
+    // them.
     let delivery = loop {
         assert!(Instant::now() < until, "the subscription does not come back");
         let _ = bus.publish(&to, Bytes::from_static(b"later")).await;

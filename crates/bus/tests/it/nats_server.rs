@@ -1,5 +1,5 @@
-//! NATS for tests: a server of their own with JetStream, on a free port and in a folder of its own. It ends with the process
-//! that started it, however that ends.
+//! NATS for tests: a server of their own with JetStream, on a free port and in a folder of its own. It ends with the
+//! process that started it, however that ends.
 
 use std::{
     fs,
@@ -78,8 +78,8 @@ fn is_new(program: &Path) -> bool {
 }
 
 impl NatsServer {
-    /// One server for all tests of this process that do not stop it. None where NATS is not installed: such a test prints
-    /// that it is skipped, and passes.
+    /// One server for all tests of this process that do not stop it. None where NATS is not installed: such a test
+    /// prints that it is skipped, and passes.
     pub fn shared() -> Option<&'static Self> {
         static SHARED: OnceLock<Option<NatsServer>> = OnceLock::new();
         SHARED.get_or_init(|| Self::start("")).as_ref()

@@ -1,8 +1,8 @@
-//! Host: a guild on its owner, by the rules of the node's guild host: it loads after claiming an epoch, and nothing leaves
-//! before it is committed.
+//! Host: a guild on its owner, by the rules of the node's guild host: it loads after claiming an epoch, and nothing
+//! leaves before it is committed.
 //!
-//! The guild is a list of commands that were carried out, by their request ids. An event is the next entry; a snapshot says
-//! how long the list is, and its last entry.
+//! The guild is a list of commands that were carried out, by their request ids. An event is the next entry; a snapshot
+//! says how long the list is, and its last entry.
 
 use guildhall_cluster::{Origin, RequestId};
 use guildhall_guild_protocol::{

@@ -5,7 +5,7 @@
 //! Invariants  D1 the items announced by all open lists and maps never exceed the remaining bytes, so memory stays
 //!             below a fixed multiple (100) of the input's length. D2 no input panics.
 //! Limits      `DecodeLimits`; the frame layer limits the input's length.
-//! Not here    the payload keys (payload.rs).     Spec  docs/protocol.md 2.2, column "Server must accept".
+//! Not here    the payload keys (payload.rs).     Spec  docs/protocol/reference.md §2.2, column "Server must accept".
 
 use serde_json::{Map, Number, Value};
 

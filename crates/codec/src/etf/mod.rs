@@ -5,7 +5,7 @@
 //!             `decode_etf_from_gateway` (de); `write` has the term writer of ser, text and transcode.
 //! Invariants  A value is the same in ETF and JSON: `decode(encode_etf(v)) == parse(encode_json(v))`, except where its
 //!             type uses `is_human_readable` (ids) or a float is not finite.
-//! Not here    the envelope (frame.rs).     Spec  docs/protocol.md 2.2.
+//! Not here    the envelope (frame.rs).     Spec  docs/protocol/reference.md §2.2.
 
 mod de;
 mod ser;

@@ -4,7 +4,7 @@
 //! Doors       `encode_etf` (gateway to client), `encode_etf_to_gateway` (client to gateway, binary keys).
 //! Invariants  S1 `is_human_readable` is false: id types are written as integers here and as strings in JSON. S2 a
 //!             `serde_json::value::RawValue` is written as the term of its text.
-//! Limits      `DEPTH_MAX` levels, 64-bit integers.     Spec  docs/protocol.md 2.2, column "Server emits".
+//! Limits      `DEPTH_MAX` levels, 64-bit integers.     Spec  docs/protocol/reference.md §2.2, column "Server emits".
 
 use serde::ser::{self, Serialize};
 

@@ -49,8 +49,8 @@ impl Digested {
         // Contexts take their tables' sizes from here. By default zstd makes them as small as the dictionary, which
         // would suit only short texts.
         parameters.set(z::ZSTD_cParameter::ZSTD_c_experimentalParam7, i32::MAX).ok()?;
-        // SAFETY: the slice is read within its length, and lives as long as the form (S3); the parameters are only read. No
-        // functions for memory: those of the C library are used.
+        // SAFETY: the slice is read within its length, and lives as long as the form (S3); the parameters are only
+        // read. No functions for memory: those of the C library are used.
         let form = unsafe {
             z::ZSTD_createCDict_advanced2(
                 bytes.as_ptr().cast(),
@@ -161,8 +161,8 @@ impl Context {
         let (start, room) = (out.len(), out.capacity());
         let mut output = z::ZSTD_outBuffer { dst: out.as_mut_ptr().cast(), size: room, pos: start };
         let mut text = z::ZSTD_inBuffer { src: input.as_ptr().cast(), size: input.len(), pos: 0 };
-        // SAFETY: the context is alive (S1); zstd reads the input within its length, and writes the output from `pos` up to
-        // its capacity.
+        // SAFETY: the context is alive (S1); zstd reads the input within its length, and writes the output from `pos`
+        // up to its capacity.
         let left = unsafe { z::ZSTD_compressStream2(self.context.as_ptr(), &mut output, &mut text, directive) };
         let left = check(left)?;
         assert!((start..=room).contains(&output.pos), "zstd wrote where there is no room");

@@ -3,7 +3,7 @@
 //! Owns        parameters, flush rules, output limits.
 //! Doors       through `StreamCompressor` and `StreamDecompressor`; `deflate_once`, `inflate_once`.
 //! Invariants  Z1 every message ends in 00 00 FF FF, even an empty one. Z2 no input is lost when the output fills.
-//! Not here    the C calls (zlib_sys.rs).     Spec  RFC 1950, RFC 1951; docs/protocol.md 2.3, 2.4.
+//! Not here    the C calls (zlib_sys.rs).     Spec  RFC 1950, RFC 1951; docs/protocol/reference.md §2.3, §2.4.
 
 use super::zlib_sys::{Flush, ZStream, deflate_bytes};
 use super::{check_param, decompress_room, guarded};

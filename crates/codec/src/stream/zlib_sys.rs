@@ -2,7 +2,8 @@
 //!
 //! Owns        the `z_stream` (pinned on the heap: zlib's state points back at it) and the memory zlib asks for, which
 //!             comes from a slot, or from the global allocator, and is counted.
-//! Doors       `ZStream::deflate`, `::deflate_raw_in`, `::inflate`, then `step`; `deflate_bytes` is what a slot must hold.
+//! Doors       `ZStream::deflate`, `::deflate_raw_in`, `::inflate`, then `step`; `deflate_bytes` is what a slot must
+//!             hold.
 //! Invariants  U1 the C structure is initialised from construction to drop, and freed once. U2 zlib sees only the
 //!             caller's input slice and the spare capacity of the output vector, with their true lengths. U3 what zlib
 //!             asks for within a slot lies side by side, aligned, and ends before the slot does.
@@ -287,7 +288,8 @@ const SLOT_ALIGN: usize = 64;
 
 /// zlib's `zalloc`.
 unsafe extern "C" fn allocate(opaque: *mut c_void, items: z::uInt, size: z::uInt) -> *mut c_void {
-    // SAFETY: `opaque` is the memory of the context this call belongs to, and only one call runs on a context at a time.
+    // SAFETY: `opaque` is the memory of the context this call belongs to, and only one call runs on a context at a
+    // time.
     let memory = unsafe { &mut *opaque.cast::<Memory>() };
     let Some(bytes) = (items as usize).checked_mul(size as usize).filter(|bytes| *bytes <= isize::MAX as usize / 2)
     else {

@@ -4,7 +4,7 @@
 //! Doors       through `StreamCompressor` and `StreamDecompressor`.
 //! Invariants  The frame has no checksum, content size or dictionary id; a message of no bytes compresses to none.
 //! Limits      `window_log` up to 27, what every decoder accepts; a reader bounds it again (`window_log_max`).
-//! Spec        RFC 8878; docs/protocol.md 2.3.
+//! Spec        RFC 8878; docs/protocol/reference.md §2.3.
 
 use zstd_safe::{DCtx, DParameter, ErrorCode, InBuffer, OutBuffer};
 

@@ -47,8 +47,8 @@ impl ZstdContext {
     /// Makes a context in `slot`, which must have at least `slot_bytes(params)` bytes.
     pub(crate) fn new(params: ZstdParams, mut slot: Slot) -> Result<Self, CodecError> {
         let settings = Settings::new(params)?;
-        // SAFETY: the slot's bytes are this function's alone, are aligned to a page, and stay where they are for as long as
-        // `slot` lives, which the value below holds on to (X1).
+        // SAFETY: the slot's bytes are this function's alone, are aligned to a page, and stay where they are for as
+        // long as `slot` lives, which the value below holds on to (X1).
         let context = unsafe { z::ZSTD_initStaticCStream(slot.as_mut_ptr().cast(), slot.bytes_count()) };
         let context = NonNull::new(context).ok_or(CodecError::Memory)?;
         // SAFETY: both are live, and no frame is begun.
@@ -67,9 +67,9 @@ impl ZstdContext {
             out.reserve(((input.len() - from.pos) / 2).max(64));
             let room = out.spare_capacity_mut();
             let mut to = z::ZSTD_outBuffer { dst: room.as_mut_ptr().cast(), size: room.len(), pos: 0 };
-            // SAFETY: the context is live (X1). `from` describes `input`, which zstd only reads; `to` the spare capacity of
-            // `out`, which zstd only writes. Both outlive the call, and zstd keeps no pointer into them: its buffers are
-            // its own (X2).
+            // SAFETY: the context is live (X1). `from` describes `input`, which zstd only reads; `to` the spare
+            // capacity of `out`, which zstd only writes. Both outlive the call, and zstd keeps no pointer into them:
+            // its buffers are its own (X2).
             let result = unsafe { z::ZSTD_compressStream2(self.context.as_ptr(), &mut to, &mut from, end) };
             // SAFETY: zstd has written `to.pos` bytes, at most the room, from the old end of `out` on.
             unsafe { out.set_len(out.len() + to.pos) };

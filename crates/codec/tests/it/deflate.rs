@@ -75,7 +75,8 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Any mix of messages that are compressed and messages that are sent as they are (trap 1): the window holds the former.
+    /// Any mix of messages that are compressed and messages that are sent as they are (trap 1): the window holds the
+    /// former.
     #[test]
     fn trap_1_raw_messages_stay_out_of_the_window(
         messages in prop::collection::vec((message(), any::<bool>(), any::<bool>()), 1..20),
@@ -132,8 +133,8 @@ proptest! {
     }
 }
 
-/// zlib has no window of 256 bytes. What we do instead must not look back further: read with a reader that has forgotten
-/// everything older.
+/// zlib has no window of 256 bytes. What we do instead must not look back further: read with a reader that has
+/// forgotten everything older.
 #[test]
 fn trap_1_window_of_256_bytes() {
     for seed in 0..40 {

@@ -146,7 +146,8 @@ proptest! {
             prop_assert!(out[4..] == *message);
             stream.extend_from_slice(wire);
         }
-        // An independent decoder cannot deliver at a flush, but it can read the whole once an empty last block is added.
+        // An independent decoder cannot deliver at a flush, but it can read the whole once an empty last block is
+        // added.
         let whole: Vec<u8> = messages.iter().flat_map(|(message, _)| message.clone()).collect();
         if !whole.is_empty() {
             stream.extend_from_slice(&[1, 0, 0]);

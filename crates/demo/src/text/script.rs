@@ -1,8 +1,9 @@
 //! Script: conversations that were written by hand, for the channels of the demo.
 //!
-//! Owns        the format of `script.txt`: `# channel` begins a conversation, `a: text` is a turn of speaker `a`, any other line continues
-//!             the turn before it.
-//! Invariants  K1 every conversation has a channel of the plan, two speakers or more, and turns that can be sent. (test `k1_*`)
+//! Owns        the format of `script.txt`: `# channel` begins a conversation, `a: text` is a turn of speaker `a`, any
+//!             other line continues the turn before it.
+//! Invariants  K1 every conversation has a channel of the plan, two speakers or more, and turns that can be sent. (test
+//!             `k1_*`)
 
 use crate::chat::Turn;
 use std::collections::HashMap;

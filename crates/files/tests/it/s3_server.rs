@@ -1,4 +1,5 @@
-//! An S3 server for tests: moto's, on a free port of loopback. It ends with the process that started it, however that ends.
+//! An S3 server for tests: moto's, on a free port of loopback. It ends with the process that started it, however that
+//! ends.
 
 use std::{
     io::{Read, Write},

@@ -1,11 +1,12 @@
 //! Accounts of the whole cluster: an IDENTIFY at any node counts for all of them.
 //!
 //! Owns        the ledger of the accounts whose home this node is, and the reports to the homes of the others.
-//! Invariants  U1 an IDENTIFY is admitted by this node's counts and by the account's home. U2 if the home does not answer,
-//!             this node's counts alone decide, and a later report contains the session. U3 every change of an account's usage is
-//!             reported until its home has answered; a round reports everything after each change of the members, and at
-//!             intervals.
-//! Limits      `HOME_MS_MAX` for an answer; a home that did not answer gets no request for `SILENT_MS`. `CHUNK` accounts a report.
+//! Invariants  U1 an IDENTIFY is admitted by this node's counts and by the account's home. U2 if the home does not
+//!             answer, this node's counts alone decide, and a later report contains the session. U3 every change of an
+//!             account's usage is reported until its home has answered; a round reports everything after each change of
+//!             the members, and at intervals.
+//! Limits      `HOME_MS_MAX` for an answer; a home that did not answer gets no request for `SILENT_MS`. `CHUNK`
+//!             accounts a report.
 //! Not here    the decision of a home: `guildhall_cluster::Ledger`. The counts of this node: `IdentifyGate`.
 //! Spec        docs/cluster.md "Limits"; ADR 37.
 

@@ -1,4 +1,5 @@
-//! A URL of a server that is authenticated: of a JSON Web Key Set (`auth.jwks_url`), or of a store (`uploads.s3_endpoint`).
+//! A URL of a server that is authenticated: of a JSON Web Key Set (`auth.jwks_url`), or of a store
+//! (`uploads.s3_endpoint`).
 //!
 //! Invariants  a URL without TLS must name this machine: otherwise an attacker on the path could replace the content.
 

@@ -351,9 +351,9 @@ settings! {
     }
     /// Several nodes as one gateway, on NATS and PostgreSQL (docs/cluster.md).
     cluster: ClusterConfig {
-        /// Servers of NATS with JetStream, like "nats://host:4222" or "tls://host:4222", separated by commas. An account
-        /// goes before the host: "nats://user:password@host:4222" or "nats://token@host:4222". `store.url` has to name a
-        /// PostgreSQL database, the same on all nodes. Not set: this node is alone.
+        /// Servers of NATS with JetStream, like "nats://host:4222" or "tls://host:4222", separated by commas. An
+        /// account goes before the host: "nats://user:password@host:4222" or "nats://token@host:4222". `store.url` has
+        /// to name a PostgreSQL database, the same on all nodes. Not set: this node is alone.
         nats_url: Option<NatsUrl> => None;
         /// A NATS credentials file, instead of an account in `nats_url`.
         nats_credentials_file: Option<PathBuf> => None;
@@ -381,8 +381,8 @@ settings! {
         /// "on": uploads are accepted and served. "off": messages with files and pictures are refused, and stored files
         /// are not served.
         mode: UploadMode => defaults::UPLOAD_MODE;
-        /// Where they are: "s3://bucket" or "s3://bucket/prefix", a bucket of an S3-compatible store that all nodes of a
-        /// cluster use. Not set: the folder `files` of `store.dir`. The node moves no files when this changes.
+        /// Where they are: "s3://bucket" or "s3://bucket/prefix", a bucket of an S3-compatible store that all nodes of
+        /// a cluster use. Not set: the folder `files` of `store.dir`. The node moves no files when this changes.
         url: Option<BucketUrl> => None;
         /// URL of that store, like `https://s3.example.net`. Not set: AWS. https://, or http:// of this machine.
         s3_endpoint: Option<JwksUrl> => None;
@@ -472,8 +472,8 @@ settings! {
         /// Days for which the node keeps audit entries of changes over /v1 (GET /v1/audit). 0: no entries.
         audit_keep_days: u32, 0..=3_650 => defaults::AUDIT_KEEP_DAYS;
     }
-    /// Canaries: rare events of the node itself to each relay of a guild. They measure the delivery, and find relays that
-    /// do not deliver any more. No client receives them.
+    /// Canaries: rare events of the node itself to each relay of a guild. They measure the delivery, and find relays
+    /// that do not deliver any more. No client receives them.
     canaries: CanariesConfig {
         /// Members from which on a guild has canaries.
         members_min: u32, 0..=1_000_000_000 => defaults::CANARY_MEMBERS_MIN;
@@ -481,16 +481,16 @@ settings! {
         /// no canaries.
         interval_s: u32, 0..=3_600 => defaults::CANARY_INTERVAL_S;
     }
-    /// Traces of requests, from REST to the last socket, for OpenTelemetry. They contain ids of guilds, and no accounts,
-    /// tokens or content.
+    /// Traces of requests, from REST to the last socket, for OpenTelemetry. They contain ids of guilds, and no
+    /// accounts, tokens or content.
     traces: TracesConfig {
         /// Base URL of an OTLP collector that speaks HTTP, like "http://localhost:4318"; the node posts to `/v1/traces`
         /// below it. Not set: no traces.
         endpoint: Option<OtlpUrl> => None;
         /// One of this many requests is traced. 0: only slow requests, and those whose `traceparent` says so.
         sample_one_in: u32, 0..=1_000_000_000 => defaults::TRACE_ONE_IN;
-        /// A request is also exported if it took this long until the last socket of its events, milliseconds. Then every
-        /// request collects its spans, some microseconds each. 0: none is.
+        /// A request is also exported if it took this long until the last socket of its events, milliseconds. Then
+        /// every request collects its spans, some microseconds each. 0: none is.
         slow_ms: u32, 0..=600_000 => defaults::TRACE_SLOW_MS;
         /// Headers of the exports, like "authorization=Bearer 123". They are secret; they need https:// or a collector
         /// on this machine.

@@ -1,6 +1,7 @@
 //! Exposition: the two text formats that Prometheus reads, and which of them a scraper asked for.
 //!
-//! Invariants  E1 the classic format is the default: a reader that names no format cannot be expected to know OpenMetrics.
+//! Invariants  E1 the classic format is the default: a reader that names no format cannot be expected to know
+//!             OpenMetrics.
 //! Source      prometheus.io "Exposition formats" (text 0.0.4); OpenMetrics 1.0.
 
 use axum::http::{HeaderMap, header};

@@ -1,7 +1,7 @@
 //! Writer: takes one metric after the other, as text for Prometheus or as readings for the history.
 //!
-//! Invariants  both forms have the same series, because the same calls write them: a reading's name is the metric's, without
-//!             `guildhall_` and `_total`, with its labels.
+//! Invariants  both forms have the same series, because the same calls write them: a reading's name is the metric's,
+//!             without `guildhall_` and `_total`, with its labels.
 
 use guildhall_accounting::{DurationsSnapshot, Reading};
 use prometheus_client::{

@@ -1,7 +1,8 @@
 //! Reports: the figures of a running node for `/v1/node` and the dashboard.
 //!
-//! Owns        `Reports`, which collects a report when somebody asks for it; the history, which a task of its own samples
-//!             each second (`Sampler`); the requests of operators (`Asked`), which the command that runs the node does.
+//! Owns        `Reports`, which collects a report when somebody asks for it; the history, which a task of its own
+//!             samples each second (`Sampler`); the requests of operators (`Asked`), which the command that runs the
+//!             node does.
 //! Invariants  R1 nothing here is on the path of a delivery: figures are read where they are counted. R2 what is not
 //!             measured is absent. R3 no secret is in a report: settings come from `Effective`, which hides them.
 //! Limits      see `sessions`, `warnings`; `ASKED_MAX` requests of operators wait, further ones are refused.

@@ -1,5 +1,5 @@
-//! Places for sockets: REST, the gateway and the node's own needs do not take each other's, sockets that make no progress end,
-//! and nothing hangs when descriptors run out.
+//! Places for sockets: REST, the gateway and the node's own needs do not take each other's, sockets that make no
+//! progress end, and nothing hangs when descriptors run out.
 
 use crate::{
     support::{Demo, Http, PATIENCE, Process, guildhall, serve_by, wait_for},
@@ -166,8 +166,9 @@ fn s9_few_open_files_mean_fewer_places_and_no_hanging_sockets() {
     assert_eq!(node.process.terminate(), Some(0));
 }
 
-/// Number of files that a process holds open once the sockets that the start of the test closed are gone: a second long the
-/// same number. A number taken earlier counts them, and they leave room for as many connections more than the test reckons with.
+/// Number of files that a process holds open once the sockets that the start of the test closed are gone: a second long
+/// the same number. A number taken earlier counts them, and they leave room for as many connections more than the test
+/// reckons with.
 fn settled_open_files(pid: u32) -> u64 {
     let count = || fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count() as u64;
     let (mut open, mut since) = (count(), Instant::now());

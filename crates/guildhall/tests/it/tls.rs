@@ -1,5 +1,5 @@
-//! TLS on the node's own port: REST and the gateway, whole streams of what is large and small, and a certificate that is
-//! replaced while the node runs.
+//! TLS on the node's own port: REST and the gateway, whole streams of what is large and small, and a certificate that
+//! is replaced while the node runs.
 
 use crate::support::{Demo, Process, guildhall, run, stderr, wait_for};
 use guildhall_ws_proto::{Decoder, Event, Limits, Opcode, Role, append_masked_frame};

@@ -1,4 +1,5 @@
-//! The people and the guild of docs/protocol.md's examples, and how a body is compared with what it should be.
+//! The people and the guild of docs/protocol/reference.md's examples, and how a body is compared with what it should
+//! be.
 
 use guildhall_codec::{DecodeLimits, Encoding, decode_etf_from_gateway, etf};
 use guildhall_model::{

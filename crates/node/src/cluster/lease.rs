@@ -1,8 +1,8 @@
 //! Lease: the node's record in the lease store, and those of the other nodes.
 //!
-//! Invariants  E1 the machine serves only while the lease is valid. E2 a node that lost its lease joins again under the same
-//!             number, as a new incarnation; if another node has taken the number, the process has to end (`Membership::lost`),
-//!             because its partitions, sessions and ids contain the number.
+//! Invariants  E1 the machine serves only while the lease is valid. E2 a node that lost its lease joins again under the
+//!             same number, as a new incarnation; if another node has taken the number, the process has to end
+//!             (`Membership::lost`), because its partitions, sessions and ids contain the number.
 //! Limits      the calls have the time-outs of the lease store's driver.
 
 use super::{JoinError, Membership, new_incarnation};

@@ -1,8 +1,8 @@
 //! Releasing: guilds that this node has ceased to own, while the release waits in the worker's mailbox.
 //!
-//! Invariants  R1 between the machine's decision and the worker's `Input::Release`, nothing of such a guild reaches a relay of
-//!             this node, and no input of it is handled: the guild would be claimed again from its new owner. (test
-//!             `sim::sabotage_is_caught`: `LocalLeak`, `LateInputs`)
+//! Invariants  R1 between the machine's decision and the worker's `Input::Release`, nothing of such a guild reaches a
+//!             relay of this node, and no input of it is handled: the guild would be claimed again from its new owner.
+//!             (test `sim::sabotage_is_caught` of `cluster`: `LocalLeak`, `LateInputs`)
 //! Limits      one entry per guild with a release in a mailbox.
 
 use guildhall_model::GuildId;

@@ -1,4 +1,5 @@
-//! Floods of one kind of event (S6): a detached session resumes without loss of other events, and receives every current state.
+//! Floods of one kind of event (S6): a detached session resumes without loss of other events, and receives every
+//! current state.
 
 use crate::fixture::*;
 use guildhall_codec::Encoding;

@@ -1,4 +1,4 @@
-//! GUILD_CREATE: its content for each kind of recipient (docs/protocol.md §6.11).
+//! GUILD_CREATE: its content for each kind of recipient (docs/protocol/reference.md §6.11).
 
 use crate::fixture::*;
 use guildhall_guild::Command;

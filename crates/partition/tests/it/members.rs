@@ -1,4 +1,4 @@
-//! Op 8: member chunks (docs/protocol.md §8.7).
+//! Op 8: member chunks (docs/protocol/reference.md §8.7).
 
 use crate::fixture::*;
 use guildhall_codec::Encoding;

@@ -1,5 +1,5 @@
 //! Passive user accounts: the events that still reach them, their updates, and that nothing is missing or repeated when
-//! they become active (docs/protocol.md §8.5).
+//! they become active (docs/protocol/reference.md §8.5).
 
 use crate::fixture::*;
 use guildhall_guild::{Actor, BackendCommand, Command};

@@ -1,4 +1,5 @@
-//! Several relays of one guild on one partition: everybody hears everything once, and each falls behind for itself (trap 15).
+//! Several relays of one guild on one partition: everybody hears everything once, and each falls behind for itself
+//! (trap 15).
 
 use crate::fixture::*;
 use guildhall_codec::Encoding;

@@ -1,4 +1,5 @@
-//! Trap 16: everybody connects at once. READY and GUILD_CREATE are made when they are written, few at a time, and not kept.
+//! Trap 16: everybody connects at once. READY and GUILD_CREATE are made when they are written, few at a time, and not
+//! kept.
 
 use crate::fixture::*;
 use guildhall_codec::Encoding;

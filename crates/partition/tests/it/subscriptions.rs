@@ -1,4 +1,4 @@
-//! Ops 14 and 37: events that a user account subscribes to, and no others (docs/protocol.md §8.4).
+//! Ops 14 and 37: events that a user account subscribes to, and no others (docs/protocol/reference.md §8.4).
 
 use crate::fixture::*;
 use guildhall_guild::{Actor, Command};

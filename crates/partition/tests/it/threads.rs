@@ -1,5 +1,5 @@
 //! Threads: the sessions that receive each event, live, when a channel becomes visible, after an outage, and at replay
-//! (docs/protocol.md §5.3, §7.2, and the notes' "threads").
+//! (docs/protocol/reference.md §5.3, §7.2).
 
 use crate::fixture::*;
 use guildhall_guild::{Actor, Command, MemberPatch, NewThread, Reply};

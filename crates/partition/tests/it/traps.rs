@@ -20,8 +20,8 @@ fn trap_11_an_unknown_opcode_costs_one_link_alone() {
     assert_eq!(names.into_iter().map(|(_, name)| name).collect::<Vec<_>>(), ["MESSAGE_CREATE"]);
 }
 
-/// Heartbeats are answered, so the client has no reason to doubt. The guild knows what its relay did not get, and says so as soon as it
-/// can: not with the next event, which may never come.
+/// Heartbeats are answered, so the client has no reason to doubt. The guild knows what its relay did not get, and says
+/// so as soon as it can: not with the next event, which may never come.
 #[test]
 fn trap_12_who_missed_something_is_told_without_waiting_for_an_event() {
     let mut cluster = world();

@@ -81,10 +81,10 @@ fn random(rng: &mut Rng, len: usize) -> String {
     (0..len).map(|_| char::from(ALPHABET[rng.below(36) as usize])).collect()
 }
 
-/// The attack of a review, in which ways of a shared index were the channel: the attacker prepares the places of its guess, its
-/// accomplice fills the ways, and whether the victim's message took the last one shows in the length of the attacker's
-/// next frame. Returns the wire of the attacker's
-/// connection. `filled`: positions that the accomplice fills; the index decides how many are needed.
+/// The attack of a review, in which ways of a shared index were the channel: the attacker prepares the places of its
+/// guess, its accomplice fills the ways, and whether the victim's message took the last one shows in the length of the
+/// attacker's next frame. Returns the wire of the attacker's connection. `filled`: positions that the accomplice fills;
+/// the index decides how many are needed.
 fn probe(place: Place, params: ClientParams, (seed, filled): (u64, usize), is_guessed: bool) -> Vec<u8> {
     let mut cluster = oracle();
     let mut rng = Rng::new(seed);
@@ -155,9 +155,9 @@ fn s1_frames_do_not_tell_whether_others_were_sent_a_guess() {
 const LAGGING: (u64, u64) = (25, 250);
 const NARROWED: u64 = 251;
 
-/// A relay lags: it still has to deliver a message that is older than the narrowing of its channel. Another relay of the guild is ahead
-/// and attaches a session of an account that may not read this message. The relay in front handled the narrowing, or began
-/// later. Returns the wire of the new member's connection.
+/// A relay lags: it still has to deliver a message that is older than the narrowing of its channel. Another relay of
+/// the guild is ahead and attaches a session of an account that may not read this message. The relay in front handled
+/// the narrowing, or began later. Returns the wire of the new member's connection.
 fn lag(begins_late: bool, params: ClientParams, seed: u64, is_guessed: bool) -> Vec<u8> {
     let mut cluster = TestCluster::with(|config| (config.stream_codec, config.sessions_per_relay_max) = (SHARED, 2));
     [attacker(), accomplice(), writer(), victim()].iter().for_each(|account| cluster.add_account(account));

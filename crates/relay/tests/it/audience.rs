@@ -47,7 +47,7 @@ impl Wish {
         }
     }
 
-    /// docs/protocol.md §4.1 for bots, §8.4 and §8.5 for user accounts.
+    /// docs/protocol/reference.md §4.1 for bots, §8.4 and §8.5 for user accounts.
     fn wants(self, audience: &Audience) -> bool {
         match self {
             Self::Bot(intents) => audience.intents == Intents::NONE || intents.0 & audience.intents.0 != 0,

@@ -38,8 +38,8 @@ const GROUP_PARSES_MAX: usize = 4;
 const PROBES_MAX: usize = 12;
 /// Of these, the newest of the same name, which come first.
 const NAMED_PROBES: usize = 3;
-/// Fewest recipients of a body that are also grouped by bodies of other domains: the newest of the body's name that each
-/// received. With fewer recipients, the searches for these groups would cost more than they save.
+/// Fewest recipients of a body that are also grouped by bodies of other domains: the newest of the body's name that
+/// each received. With fewer recipients, the searches for these groups would cost more than they save.
 const OWN_AUDIENCE_MIN: u32 = 257;
 /// Smallest window of a stream for these groups: one of 32 KiB seldom reaches bodies of other domains.
 const OWN_WINDOW_MIN: u32 = 1 << 20;

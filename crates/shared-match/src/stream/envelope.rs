@@ -1,7 +1,8 @@
 //! Envelope: what stands around an event's `d`: the part that all connections share is in the body, the part with the
 //! seq is not.
 //!
-//! JSON has the seq in front of the body, in the head; ETF behind it, in the tail.     Spec  docs/protocol.md 1.2, 2.2.
+//! JSON has the seq in front of the body, in the head; ETF behind it, in the tail.     Spec  docs/protocol/reference.md
+//! §1.2, §2.2.
 
 use crate::{
     entropy::tables::Form, history::message_sizes::MessageSize, search::standalone::ResolvedSequence,

@@ -81,8 +81,8 @@ impl Line {
     }
 }
 
-/// With two connections that are sent the same: at first the one with a dictionary takes less, and once it is old they take the
-/// very same bytes.
+/// With two connections that are sent the same: at first the one with a dictionary takes less, and once it is old they
+/// take the very same bytes.
 #[test]
 fn it_helps_at_first_and_costs_nothing_later() {
     for (form, known) in [Form::Json, Form::Etf].into_iter().zip(Known::all()) {
@@ -127,8 +127,8 @@ fn whoever_has_another_or_none_is_told_so() {
     read(&mut known.reader(), &wire, 100).expect("the right one reads it");
 }
 
-/// Messages made of nothing but pieces of the dictionary, one after the other, until it is long out of reach; some are longer
-/// than the window themselves.
+/// Messages made of nothing but pieces of the dictionary, one after the other, until it is long out of reach; some are
+/// longer than the window themselves.
 #[test]
 fn out_of_reach_it_is_not_referred_to() {
     let window = 1 << ZSTD_WINDOW_LOG;

@@ -1,4 +1,5 @@
-//! What connections decode is what was sent, whatever happened to each: read by libzstd and zlib, which know nothing of us.
+//! What connections decode is what was sent, whatever happened to each: read by libzstd and zlib, which know nothing of
+//! us.
 
 mod allocations;
 mod crowd;

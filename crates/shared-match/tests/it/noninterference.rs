@@ -1,5 +1,5 @@
-//! A connection's bytes tell nothing of events that its account may not view: two worlds that differ only in the content of these
-//! write it the same bytes.
+//! A connection's bytes tell nothing of events that its account may not view: two worlds that differ only in the
+//! content of these write it the same bytes.
 
 use crate::messages::whole;
 use guildhall_shared_match::{
@@ -61,9 +61,9 @@ fn random(rng: &mut Rng, count: usize) -> String {
         .collect()
 }
 
-/// The attack of the security review: an observer fills the index with positions of a guess, lets the victim be sent a direct
-/// message, and measures the own next frame, which is returned. `filled` is how many positions: it has to be one less than the index keeps.
-/// `is_merged`: as if all bodies were of one domain.
+/// The attack of the security review: an observer fills the index with positions of a guess, lets the victim be sent a
+/// direct message, and measures the own next frame, which is returned. `filled` is how many positions: it has to be one
+/// less than the index keeps. `is_merged`: as if all bodies were of one domain.
 fn attack(
     (is_zstd, effort): (bool, Option<Effort>),
     (secret_domain, is_merged): (Domain, bool),
@@ -202,8 +202,8 @@ fn what_an_observer_is_sent_depends_on_nothing_that_it_may_not_view() {
     }
 }
 
-/// A public domain can be forgotten, and its slot can serve another guild, between the search of a restricted body and its
-/// first write.
+/// A public domain can be forgotten, and its slot can serve another guild, between the search of a restricted body and
+/// its first write.
 #[test]
 fn a_parent_that_is_forgotten_serves_no_parse() {
     let text = "the same forty bytes of text in both guilds";

@@ -19,7 +19,7 @@ const GUILD_MESSAGE_REACTIONS: u32 = 1 << 10;
 const GUILD_MESSAGE_TYPING: u32 = 1 << 11;
 pub const MESSAGE_CONTENT: u32 = 1 << 15;
 
-/// User accounts an event is for, before permissions (docs/protocol.md §7, §8.4, §8.5).
+/// User accounts an event is for, before permissions (docs/protocol/reference.md §7, §8.4, §8.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Users {
     All,

@@ -1,4 +1,4 @@
-//! Passive updates, as they must be (docs/protocol.md §8.5).
+//! Passive updates, as they must be (docs/protocol/reference.md §8.5).
 
 use super::{Change, PassiveForm, State, text::list};
 use guildhall_guild_protocol::{Payload, VoiceEntry};

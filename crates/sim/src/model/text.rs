@@ -1,4 +1,5 @@
-//! Expected content of a dispatch as text: key fields only, in a fixed order. `received.rs` makes the same of received ones.
+//! Expected content of a dispatch as text: key fields only, in a fixed order. `received.rs` makes the same of received
+//! ones.
 
 use super::{ChannelModel, State, event::Reader, passive::made_text, resource::notice_text, state::status_text};
 use guildhall_guild_protocol::{HiddenChannels, ListChange, MessageEvent, Payload};
@@ -169,7 +170,7 @@ pub struct People {
 }
 
 impl People {
-    /// GUILD_CREATE, and READY in one part (docs/protocol.md §6.11).
+    /// GUILD_CREATE, and READY in one part (docs/protocol/reference.md §6.11).
     pub fn of(state: &State, reader: Reader<'_>, large_threshold: u64) -> Self {
         let wants_presences = reader.is_bot && reader.intents & GUILD_PRESENCES != 0;
         let is_listed = |user: u64| {
@@ -183,7 +184,7 @@ impl People {
         Self::listed(state, reader, wants_presences, true, is_listed)
     }
 
-    /// READY in two parts: the first (docs/protocol.md §8.2).
+    /// READY in two parts: the first (docs/protocol/reference.md §8.2).
     pub fn alone(state: &State, reader: Reader<'_>) -> Self {
         Self {
             voice: list(Vec::<String>::new()),
@@ -301,7 +302,7 @@ fn list_text(change: &ListChange) -> String {
     )
 }
 
-/// Text-like channels and voice channels with their chat (docs/protocol.md §6.5).
+/// Text-like channels and voice channels with their chat (docs/protocol/reference.md §6.5).
 fn holds_messages(kind: u8) -> bool {
     matches!(kind, 0 | 2 | 5 | 13)
 }

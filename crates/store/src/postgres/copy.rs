@@ -1,10 +1,10 @@
 //! Copy: everything of an SQLite database into an empty PostgreSQL database.
 //!
-//! Invariants  C1 all or nothing: one transaction of the target, which states the epoch. C2 the source is one snapshot, locked
-//!             against a node. C3 each table has as many rows afterwards as before, or the copy fails.
-//!             (tests `copy::*`)
-//! Limits      `ROWS_MAX` rows or `BYTES_MAX` bytes are in memory at once. The transaction takes as long as the copy; vacuum of
-//!             the target waits for it.
+//! Invariants  C1 all or nothing: one transaction of the target, which states the epoch. C2 the source is one snapshot,
+//!             locked against a node. C3 each table has as many rows afterwards as before, or the copy fails. (tests
+//!             `copy::*`)
+//! Limits      `ROWS_MAX` rows or `BYTES_MAX` bytes are in memory at once. The transaction takes as long as the copy;
+//!             vacuum of the target waits for it.
 //! Not here    files: they stay in the data directory.
 
 use super::PostgresStore;
@@ -97,8 +97,8 @@ const TABLES: [Table; 17] = [
 /// Copies a database. `to` must be empty. `progress` is called with each table, its rows so far, and all its rows.
 ///
 /// # Errors
-/// `NotEmpty` when the target has content, `CopyIncomplete` when its rows are not as many as those of the source; those of
-/// both databases. Nothing was written then.
+/// `NotEmpty` when the target has content, `CopyIncomplete` when its rows are not as many as those of the source; those
+/// of both databases. Nothing was written then.
 pub async fn copy_sqlite_to_postgres(
     from: &SqliteStore,
     to: &PostgresStore,

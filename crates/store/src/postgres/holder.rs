@@ -5,8 +5,8 @@
 //!             process ends. The nodes of a cluster hold it together, a node alone holds it exclusively.
 //! Invariants  the lock is a courtesy. When a server restarts it is gone for a moment; that only one node writes is
 //!             guaranteed by the epoch (`writer`, W3).
-//! Limits      one check per `LOOK_EVERY`, and then one attempt to take the lock again. A server that does not answer for
-//!             `ANSWER_MAX` is away.
+//! Limits      one check per `LOOK_EVERY`, and then one attempt to take the lock again. A server that does not answer
+//!             for `ANSWER_MAX` is away.
 //! Spec        manual of PostgreSQL, "Explicit Locking", "Advisory Locks".
 
 use super::{PostgresOptions, Sharing, claim::Claim};

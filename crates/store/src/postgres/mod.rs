@@ -1,11 +1,11 @@
 //! PostgreSQL: the store of a node whose database is a server.
 //!
-//! Owns        a queue of batches with writers, one connection each; a pool of read connections; the lock on the database
-//!             (`holder`); the task that purges deleted content.
-//! Invariants  an acknowledged write was committed before, with `synchronous_commit` at least `local`. Every transaction
-//!             states the epoch that `open` claimed, and PostgreSQL refuses it when another store has claimed the database
-//!             since: two nodes cannot both write, however long one of them was paused. The nodes of a cluster share that
-//!             epoch; batches of guilds state the guild's own in addition.
+//! Owns        a queue of batches with writers, one connection each; a pool of read connections; the lock on the
+//!             database (`holder`); the task that purges deleted content.
+//! Invariants  an acknowledged write was committed before, with `synchronous_commit` at least `local`. Every
+//!             transaction states the epoch that `open` claimed, and PostgreSQL refuses it when another store has
+//!             claimed the database since: two nodes cannot both write, however long one of them was paused. The nodes
+//!             of a cluster share that epoch; batches of guilds state the guild's own in addition.
 //! Limits      `PostgresOptions`.
 
 mod claim;
@@ -63,7 +63,8 @@ const ACQUIRE_MAX: Duration = Duration::from_secs(5);
 const DURABLE: &str = "\
     SELECT set_config('synchronous_commit', 'on', FALSE) WHERE current_setting('synchronous_commit') = 'off'";
 
-/// A process that is paused in the middle of a transaction loses it after this time, so that a claim does not wait for it.
+/// A process that is paused in the middle of a transaction loses it after this time, so that a claim does not wait for
+/// it.
 const IDLE_MAX: (&str, &str) = ("idle_in_transaction_session_timeout", "2000");
 
 /// A store in a PostgreSQL database. Works inside a tokio runtime, which must live until it is closed.
@@ -91,9 +92,9 @@ impl PostgresStore {
     /// Opens the database, brings its schema up to date, and claims it for this store, or for its cluster.
     ///
     /// # Errors
-    /// `Server` when the server cannot be reached or refuses the account, `Encoding` when the database has another encoding
-    /// than UTF-8, `DatabaseInUse`, `DatabaseOfCluster`, `DatabaseNotShared` or `OtherCluster` when others have it open,
-    /// `SchemaTooNew` when a later version wrote it, `Migrate` when it cannot be brought up to date.
+    /// `Server` when the server cannot be reached or refuses the account, `Encoding` when the database has another
+    /// encoding than UTF-8, `DatabaseInUse`, `DatabaseOfCluster`, `DatabaseNotShared` or `OtherCluster` when others
+    /// have it open, `SchemaTooNew` when a later version wrote it, `Migrate` when it cannot be brought up to date.
     pub async fn open(options: PostgresOptions) -> Result<Self, StoreError> {
         let server = options.server();
         let open = |error| StoreError::Server { server: server.clone(), source: Arc::new(error) };

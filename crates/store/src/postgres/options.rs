@@ -1,7 +1,7 @@
 //! Options: how a store reaches its PostgreSQL database.
 //!
-//! Invariants  the password is in no text: neither in `Debug`, nor in an error, nor in the log (`redacted` shows the URL).
-//!             A server on another machine is authenticated by its certificate, unless the URL says otherwise.
+//! Invariants  the password is in no text: neither in `Debug`, nor in an error, nor in the log (`redacted` shows the
+//!             URL). A server on another machine is authenticated by its certificate, unless the URL says otherwise.
 
 use crate::StoreError;
 use percent_encoding::percent_decode_str;
@@ -69,9 +69,9 @@ pub struct PostgresOptions {
 }
 
 impl PostgresOptions {
-    /// Options for a URL like `postgres://user:password@host:5432/database?sslmode=verify-full`. Missing parts come from
-    /// `PGHOST`, `PGUSER`, `PGPASSWORD` and the like, and from `~/.pgpass`. Without `sslmode`, servers on other machines
-    /// must have a certificate that is valid for their name.
+    /// Options for a URL like `postgres://user:password@host:5432/database?sslmode=verify-full`. Missing parts come
+    /// from `PGHOST`, `PGUSER`, `PGPASSWORD` and the like, and from `~/.pgpass`. Without `sslmode`, servers on other
+    /// machines must have a certificate that is valid for their name.
     ///
     /// # Errors
     /// `Url` when it is not one.

@@ -1,10 +1,11 @@
 //! Purge: the content of deleted guilds and channels, a slice at a time.
 //!
 //! Owns        the task that deletes what `guildhall_apply_1` marked.
-//! Why         deleting a million messages takes minutes. As one transaction it would hold back vacuum for as long, and a
-//!             failure would waste all of it.
-//! Invariants  R1 marked content is invisible to every read, so a crash between two slices loses nothing; the next start
-//!             resumes. R2 a slice deletes only what is marked when it is executed: an id that was used again is left alone.
+//! Why         deleting a million messages takes minutes. As one transaction it would hold back vacuum for as long, and
+//!             a failure would waste all of it.
+//! Invariants  R1 marked content is invisible to every read, so a crash between two slices loses nothing; the next
+//!             start resumes. R2 a slice deletes only what is marked when it is executed: an id that was used again is
+//!             left alone.
 //! Limits      `SLICE_ROWS` per transaction; a pause as long as the slice before it; after a failure `RETRY`.
 
 use super::{claim::Claim, fault::Fault};

@@ -29,8 +29,8 @@ use std::{
     sync::Arc,
 };
 
-/// Messages of a page with their reactions, which are first to last in the order in which they are shown. `asked` are the
-/// messages.
+/// Messages of a page with their reactions, which are first to last in the order in which they are shown. `asked` are
+/// the messages.
 macro_rules! messages {
     ($asked:literal) => {
         concat!(

@@ -7,8 +7,9 @@
 //!             database. W4 a batch of a guild states the guild's epoch, and fails alone when another node claimed it.
 //!             Two batches that are in the queue at the same time may be committed in either order.
 //! Limits      a transaction has at most `transaction_writes_max` operations (one batch may be larger) and batches of
-//!             `GUILDS_MAX` guilds, because the server has room for some thousand locks at a time. A transaction that conflicts with another is repeated `CONFLICTS_MAX` times. While the server is away, a writer retries
-//!             for `outage_ms`; then its batches fail with `Unreachable`, and the next batches are tried again.
+//!             `GUILDS_MAX` guilds, because the server has room for some thousand locks at a time. A transaction that
+//!             conflicts with another is repeated `CONFLICTS_MAX` times. While the server is away, a writer retries for
+//!             `outage_ms`; then its batches fail with `Unreachable`, and the next batches are tried again.
 
 use super::{
     PostgresOptions,

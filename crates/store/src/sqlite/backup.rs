@@ -1,7 +1,8 @@
 //! Backup: a copy of the database as it is at one moment, while a node may write to it.
 //!
 //! Invariants  everything that was committed before the call is in the copy, and nothing half. (tests `backup::*`)
-//! Limits      the copy takes as much room as the content, and one read transaction: meanwhile the write-ahead log is not cut back.
+//! Limits      the copy takes as much room as the content, and one read transaction: meanwhile the write-ahead log is
+//!             not cut back.
 //! Spec        <https://sqlite.org/lang_vacuum.html#vacuuminto>
 
 use super::{check::is_damage, data_dir::DATABASE_FILE};
@@ -12,8 +13,8 @@ use std::{path::Path, sync::Arc, time::Duration};
 /// A node's transactions take milliseconds.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Writes a copy of the database in `data_dir` to the new file `to`, without a lock on the directory: a node may run on it.
-/// The copy is complete when this returns; syncing it is the caller's.
+/// Writes a copy of the database in `data_dir` to the new file `to`, without a lock on the directory: a node may run on
+/// it. The copy is complete when this returns; syncing it is the caller's.
 ///
 /// # Errors
 /// `Open` when there is no database, `Damaged` when it cannot be read, `Database` when the copy cannot be written.

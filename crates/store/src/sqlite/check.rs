@@ -2,8 +2,8 @@
 //!
 //! Owns        the connection on which `PRAGMA quick_check` runs, and the task that waits for it.
 //! Invariants  a database that is found damaged within `SqliteOptions::check_wait_ms` is not opened. (tests `s21_8_*`)
-//! Limits      one check per start. It reads the whole database, so a large one takes longer than a start may; then it continues
-//!             in the background and logs its result. The write-ahead log cannot be truncated until it ends.
+//! Limits      one check per start. It reads the whole database, so a large one takes longer than a start may; then it
+//!             continues in the background and logs its result. The write-ahead log cannot be truncated until it ends.
 //! Spec        <https://sqlite.org/pragma.html#pragma_quick_check>
 
 use crate::StoreError;

@@ -1,10 +1,10 @@
 //! WAL checkpoints on a connection of their own, so that commits never wait for one.
 //!
 //! Owns        the connection and the task that runs checkpoints on it.
-//! Why         a checkpoint syncs the disk twice and copies megabytes, some ten milliseconds. Within a commit, every caller that
-//!             waits for that commit or for a later one would wait for it.
-//! Invariants  G1 only closing the store waits for a checkpoint. G2 a checkpoint that fails loses nothing: the log keeps its
-//!             pages, and the writer checkpoints by itself when the log is four times as long.
+//! Why         a checkpoint syncs the disk twice and copies megabytes, some ten milliseconds. Within a commit, every
+//!             caller that waits for that commit or for a later one would wait for it.
+//! Invariants  G1 only closing the store waits for a checkpoint. G2 a checkpoint that fails loses nothing: the log
+//!             keeps its pages, and the writer checkpoints by itself when the log is four times as long.
 //! Limits      one checkpoint at a time, and one more request in the queue.
 //! Spec        <https://sqlite.org/wal.html#ckpt>, <https://sqlite.org/pragma.html#pragma_wal_checkpoint>
 

@@ -2,8 +2,9 @@
 //!
 //! Owns        `guildhall.db` (with SQLite's `-wal` and `-shm`), `guildhall.lock`, and the access rights of everything
 //!             that a node keeps in the directory (`PRIVATE`).
-//! Invariants  the lock is the operating system's: it goes with the process, however that ends. Other users of the machine can
-//!             read nothing in the directory, whatever the umask is: secrets and messages lie there. (tests `s14_*`)
+//! Invariants  the lock is the operating system's: it goes with the process, however that ends. Other users of the
+//!             machine can read nothing in the directory, whatever the umask is: secrets and messages lie there. (tests
+//!             `s14_*`)
 
 use crate::StoreError;
 use std::{
@@ -51,8 +52,8 @@ impl DataDir {
     /// Opens the directory, creates it if it does not exist, and removes access of other users.
     ///
     /// # Errors
-    /// `DataDir` when the directory cannot be created or written, `Readable` when other users can read it and this process may
-    /// not change that, `InUse` when another process has it.
+    /// `DataDir` when the directory cannot be created or written, `Readable` when other users can read it and this
+    /// process may not change that, `InUse` when another process has it.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let fail = |error| StoreError::data_dir(path, error);
         if !path.is_dir() {
@@ -79,7 +80,8 @@ impl DataDir {
         &self.path
     }
 
-    /// The database file. It exists afterwards, empty if it is new: SQLite gives its other files the same access rights.
+    /// The database file. It exists afterwards, empty if it is new: SQLite gives its other files the same access
+    /// rights.
     pub(super) fn database(&self) -> Result<PathBuf, StoreError> {
         let marker = self.path.join(RESTORING_FILE);
         if marker.exists() {

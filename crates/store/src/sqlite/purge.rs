@@ -2,12 +2,13 @@
 //!
 //! Owns        the task that deletes what `Write::DeleteGuild` and `Write::DeleteChannel` marked (`0027_deleted.sql`).
 //! Doors       `wake`, by the writer after it committed such a mark.
-//! Why         deleting a million messages takes seconds; as one transaction it would delay every other write by as much.
-//! Invariants  R1 marked content is invisible to every read, so a crash between two slices loses nothing; the next start resumes.
-//!             R2 a slice deletes only what is marked when it is executed: an id that was used again meanwhile is left alone.
-//!             (tests `s21_9_*`)
-//! Limits      `SLICE_ROWS` per transaction; a pause as long as the slice before it, so that at least half of the writer's time is
-//!             left for others; after a failure `RETRY`.
+//! Why         deleting a million messages takes seconds; as one transaction it would delay every other write by as
+//!             much.
+//! Invariants  R1 marked content is invisible to every read, so a crash between two slices loses nothing; the next
+//!             start resumes. R2 a slice deletes only what is marked when it is executed: an id that was used again
+//!             meanwhile is left alone. (tests `s21_9_*`)
+//! Limits      `SLICE_ROWS` per transaction; a pause as long as the slice before it, so that at least half of the
+//!             writer's time is left for others; after a failure `RETRY`.
 
 use super::{
     change::{Change, Value},

@@ -134,8 +134,8 @@ async fn w4_the_later_owner_wins_in_memory() {
     the_later_owner_wins(&store, &store.clone()).await;
 }
 
-/// A guild changes its owner again and again while all owners write as fast as they can: after a claim, the messages do not
-/// change until the new owner writes.
+/// A guild changes its owner again and again while all owners write as fast as they can: after a claim, the messages do
+/// not change until the new owner writes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w4_nothing_in_flight_slips_past_a_claim() {
     let Some(server) = PostgresServer::shared() else { return };

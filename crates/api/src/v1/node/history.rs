@@ -96,8 +96,8 @@ impl Check for LiveQuery {
 
 /// Follows series
 ///
-/// A stream of server-sent events without an end, one a second: `{"at_ms": …, "values": {name: number}}`. The first comes
-/// at once. A series without a value in a second is left out of its event.
+/// A stream of server-sent events without an end, one a second: `{"at_ms": …, "values": {name: number}}`. The first
+/// comes at once. A series without a value in a second is left out of its event.
 #[utoipa::path(get, path = "/v1/node/live", tag = "node", params(LiveQuery),
     responses((status = 200, content_type = "text/event-stream", body = String)))]
 pub(in super::super) async fn live(

@@ -1,8 +1,9 @@
 //! Node: the figures of this node, and what an operator may do with it.
 //!
 //! Owns        the routes below `/v1/node`, and `NodeReports`, the API's interface to the figures.
-//! Invariants  any key reads the node's state and figures, but a key that manages tokens alone or publishes alone learns
-//!             nothing about others: reports need the scope `read`, those of sessions `sessions`, actions `write`.
+//! Invariants  any key reads the node's state and figures, but a key that manages tokens alone or publishes alone
+//!             learns nothing about others: reports need the scope `read`, those of sessions `sessions`, actions
+//!             `write`.
 //! Limits      `GUILDS_MAX` guilds and `SESSIONS_MAX` sessions in one report; `history::PREFIXES_MAX` prefixes.
 //! Not here    requests about other nodes: `elsewhere`. Shapes of reports: `guildhall_accounting::report`. What fills them: `guildhall::reports`.
 //! Spec        docs/backend-api.md "Node".

@@ -73,7 +73,8 @@ pub fn run(accounts: &Path, nodes: &[SocketAddr]) -> Result<()> {
     serve(|command, args| match (command, args) {
         // At this node: one message after the other.
         ("alone", [node, count]) => crowd.alone(node.parse()?, count.parse()?),
-        // At this node: a message at this interval, in microseconds, for this time, in milliseconds. It waits for no client.
+        // At this node: a message at this interval, in microseconds, for this time, in milliseconds. It waits for no
+        // client.
         ("stream", [node, every_us, ms]) => {
             crowd.stream(node.parse()?, Duration::from_micros(every_us.parse()?), Duration::from_millis(ms.parse()?))
         }

@@ -1,9 +1,10 @@
-//! `guildhall-bench cluster`: one guild over several nodes against one node with as many sessions, and what the ways between
-//! nodes cost.
+//! `guildhall-bench cluster`: one guild over several nodes against one node with as many sessions, and what the ways
+//! between nodes cost.
 //!
 //! Owns        the parts of the bench and its result; servers and nodes are in `servers` and `site`.
-//! Invariants  the sites of `fanout` exist at the same time and talk in turns, so that other load on the machine affects them
-//!             alike; results are medians over the rounds. Asserted: every client hears every message, once and in order.
+//! Invariants  the sites of `fanout` exist at the same time and talk in turns, so that other load on the machine
+//!             affects them alike; results are medians over the rounds. Asserted: every client hears every message,
+//!             once and in order.
 
 mod crowd;
 mod print;
@@ -653,7 +654,8 @@ impl LinkPhase<'_> {
         Ok((there / due_there * 100.0, (all - there) / (due - due_there) * 100.0))
     }
 
-    /// Waits until the clients of the slow node have heard all of it, or a while. Percent that they heard, and the time.
+    /// Waits until the clients of the slow node have heard all of it, or a while. Percent that they heard, and the
+    /// time.
     fn catch_up(&mut self, streamed: &Streamed) -> Result<(f64, Duration)> {
         let began = Instant::now();
         let (mut before, mut changed) = (0.0, Duration::ZERO);

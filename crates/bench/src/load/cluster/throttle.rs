@@ -1,8 +1,8 @@
 //! Throttle: a proxy between a node and NATS that can slow down the node's messages with other nodes.
 //!
 //! Owns        its listener, and two threads for each connection.
-//! Invariants  only the connection with messages between nodes is slow, in both directions. That of the leases is not: a node
-//!             that loses its lease leaves the cluster, and then there is no slow link any more.
+//! Invariants  only the connection with messages between nodes is slow, in both directions. That of the leases is not:
+//!             a node that loses its lease leaves the cluster, and then there is no slow link any more.
 //! Limits      chunks of `CHUNK_BYTES`; `BUFFER_BYTES` of each socket's receive buffer, so that NATS notices.
 
 use anyhow::{Context as _, Result};

@@ -2,8 +2,8 @@
 //!
 //! Owns        the terminal while it runs, and what it shows (`Shown`).
 //! Invariants  the terminal is as it was before when the command ends, by a key, a signal or a failure.
-//! Limits      `ROWS_MAX` guilds and sessions; a node that does not answer for `PATIENCE` counts as gone, and the command
-//!             goes on asking.
+//! Limits      `ROWS_MAX` guilds and sessions; a node that does not answer for `PATIENCE` counts as gone, and the
+//!             command goes on asking.
 //! Not here    what the reports mean: `guildhall_accounting::report`. How they are drawn: `view`.
 
 mod figures;

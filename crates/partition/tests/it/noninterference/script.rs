@@ -249,7 +249,8 @@ impl Standing {
         }
     }
 
-    /// Whether the op changes memberships rather than rules: an account that gains a place by it may read the past there.
+    /// Whether the op changes memberships rather than rules: an account that gains a place by it may read the past
+    /// there.
     fn is_of_people(op: Op) -> bool {
         matches!(op, Op::Insider { .. } | Op::Member { .. } | Op::InThread)
     }
@@ -262,8 +263,8 @@ pub struct Script {
 }
 
 impl Script {
-    /// `is_bot`: the observer is a bot without privileged intents, which may not see content, presences and members. `hides`: nor
-    /// names of channels out of view.
+    /// `is_bot`: the observer is a bot without privileged intents, which may not see content, presences and members.
+    /// `hides`: nor names of channels out of view.
     pub fn new(seed: u64, is_bot: bool, hides: bool, length: usize) -> Self {
         let mut rng = Rng::new(seed);
         let mut ops: Vec<Op> = (0..length).map(|_| some_op(&mut rng, is_bot)).collect();
@@ -291,8 +292,8 @@ impl Script {
     }
 }
 
-/// A public channel is written in and narrowed while the observer is no member: texts that were public once, and that the
-/// observer may not read when it returns.
+/// A public channel is written in and narrowed while the observer is no member: texts that were public once, and that
+/// the observer may not read when it returns.
 fn narrowed_while_away(rng: &mut Rng) -> Vec<Op> {
     let mut ops = vec![Op::Settle, Op::Rules { rule: 0 }, Op::Member { of_other: false, is_one: false }];
     let lags = rng.chance(0.7);
