@@ -144,18 +144,13 @@ class NamesInDocuments(unittest.TestCase):
             self.assertEqual(found, [(1, "there is no crates/relay/src/gone.rs"), (2, "there is no crates/relay/src/old.rs")])
 
     def test_the_glossary_says_what_code_has(self):
-        self.assertEqual(self.problems(names.check_glossary, "| relay | a replica | `Relay` | |"), [])
-        self.assertIn("no code defines", self.problems(names.check_glossary, "| relay | | `Replica` | |")[0])
-        self.assertEqual(self.problems(names.check_glossary, "| relay | | `Replica` | `Link` |"), [])
-        self.assertIn("fourth column", self.problems(names.check_glossary, "| relay | | `Replica` | `Picture` |")[0])
+        self.assertEqual(self.problems(names.check_glossary, "| relay | a replica | `Relay` |"), [])
+        self.assertIn("no code defines", self.problems(names.check_glossary, "| relay | | `Replica` |")[0])
 
     def test_retired_names_do_not_return(self):
-        glossary = (
-            "| `Tie` | everywhere | no row of that table |\n\n## Retired names\n\n| name | where | instead |\n|---|---|---|\n"
-            "| `Picture` | everywhere | `Replica` |\n| `Gate` | `relay` | `Rule` |\n| `had.rs` | everywhere | `received.rs` |\n"
-            "\n## Storage\n\n| `Link` | everywhere | another section |\n"
+        rows = names.read_retired(
+            "# name | where | instead\nPicture | everywhere | Replica\nGate | relay | Rule\nhad.rs | everywhere | received.rs\n"
         )
-        rows = names.read_retired(glossary)
         self.assertEqual([row[0] for row in rows], ["Picture", "Gate", "had.rs"])
         with tempfile.TemporaryDirectory() as folder:
             crates = pathlib.Path(folder)
@@ -169,10 +164,10 @@ class NamesInDocuments(unittest.TestCase):
                 return problems
 
             self.assertEqual(found("relay", "lib.rs", "// A Picture.\nlet x = Picture::new();\nstruct Link;\n"), [])
-            self.assertEqual(found("relay", "lib.rs", "\npub struct Picture;\n"), [(2, "`Picture` is a retired name: use `Replica`")])
+            self.assertEqual(found("relay", "lib.rs", "\npub struct Picture;\n"), [(2, "`Picture` is a retired name: use Replica")])
             self.assertEqual(len(found("relay", "lib.rs", "enum Job {\n    Picture(u8),\n    Gate { a: u8 },\n}\n")), 2)
             self.assertEqual(found("api", "lib.rs", "struct Gate;\n"), [])
-            self.assertEqual(found("api", "had.rs", ""), [(1, "`had.rs` is a retired name: use `received.rs`")])
+            self.assertEqual(found("api", "had.rs", ""), [(1, "`had.rs` is a retired name: use received.rs")])
 
 
 class Crates(unittest.TestCase):

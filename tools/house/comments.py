@@ -71,14 +71,23 @@ def rewrap(lines):
     # The first line as it is up to its text: the gap after the word in a module header is part of the form.
     opening = first[: item.end() - 1] if item else first[:lead]
     words = " ".join([first[len(opening) :].strip(), *(f[3].strip() for f in found[1:])])
-    return textwrap.wrap(
-        words,
-        COLUMN_MAX,
-        initial_indent=start + opening,
-        subsequent_indent=start + " " * hang,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    def at(column):
+        return textwrap.wrap(
+            words,
+            column,
+            initial_indent=start + opening,
+            subsequent_indent=start + " " * hang,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+
+    # A last line of one or two words looks like a comment of its own: the lines before it are made shorter.
+    lines = at(COLUMN_MAX)
+    for column in range(COLUMN_MAX, COLUMN_MAX - 25, -1):
+        shorter = at(column)
+        if len(shorter) == len(lines) and len(LINE.match(shorter[-1])[3].split()) > 2:
+            return shorter
+    return lines
 
 
 def wide_lines(text):

@@ -4,10 +4,9 @@ Documents      A `Type::member` in README.md, CONTRIBUTING.md or docs/ exists, i
                files of crates/ that they name.
 Architecture   `Type`, `Type::function` and `module::function` in ARCHITECTURE.md are defined in crates/; `crate/src/file.rs`
                and the files of its table of crates exist.
-Glossary       A name in the third column is defined. A row with an older name in the fourth column names the future
-               in the third; the older name must still occur, or the row is to be updated.
-Retired        A name in the glossary's table of retired names is defined nowhere, or nowhere in the crate that its row
-               names: not as an item, a variant, a field or a file of crates/.
+Glossary       A name in the third column is defined.
+Retired        A name in house/retired.txt is defined nowhere, or nowhere in the crate that its row names: not as an item,
+               a variant, a field or a file of crates/.
 """
 import re
 
@@ -15,11 +14,11 @@ from . import ROOT
 
 ARCHITECTURE = ROOT / "ARCHITECTURE.md"
 GLOSSARY = ROOT / "docs" / "glossary.md"
+RETIRED = ROOT / "tools" / "house" / "retired.txt"
 CODE = re.compile(r"`([^`]+)`")
 TYPE = re.compile(r"[A-Z]\w*[a-z]\w*$")
 PATH = re.compile(r"\w+(?:::\w+)+$")
 FILE = re.compile(r"[a-z][\w-]*/(?:src|tests)/[\w/.-]+$")
-RETIRED = re.compile(r"^\| `([\w.]+)` \| (?:`([\w-]+)`|everywhere) \| (.*\S) \|$")
 ROW = re.compile(r"^\| `([\w-]+)` \|.*\| ([^|]*) \|$")
 DEFINITION = re.compile(
     r"\b(?:fn|struct|enum|trait|type|mod|const|static|macro_rules!)\s+(\w+)"  # items
@@ -86,22 +85,16 @@ def check_document(text, names):
 
 def check_glossary(text, names):
     for number, line in enumerate(text.splitlines(), 1):
-        cells = [cell.strip() for cell in line.split("|")]
-        if len(cells) != 6:
-            continue
-        current, older = (CODE.findall(cell) for cell in cells[3:5])
-        for name in older:
-            if re.match(r"\w+$", name) and name not in names.words:
-                yield number, f"`{name}` is not in the code any more: remove it from the fourth column"
-        for name in current if not older else []:
+        cells = line.split("|")
+        for name in CODE.findall(cells[3]) if len(cells) == 5 else []:
             if TYPE.match(name) and name not in names.defined:
                 yield number, f"no code defines `{name}`"
 
 
 def read_retired(text):
-    """Rows of the table of retired names: name, crate or None, and what is written instead."""
-    section = text.partition("\n## Retired names\n")[2].partition("\n## ")[0]
-    return [found.groups() for line in section.splitlines() if (found := RETIRED.match(line))]
+    """Retired names: name, crate or None, and what is written instead."""
+    rows = [line.split(" | ") for line in text.splitlines() if line and not line.startswith("#")]
+    return [(name, None if where == "everywhere" else where, instead) for name, where, instead in rows]
 
 
 def definitions(text):
@@ -139,7 +132,7 @@ def check():
             text = path.read_text(encoding="utf-8")
             for number, problem in (*check_document(text, names), *missing_files(text, ROOT / "crates")):
                 yield f"{path.relative_to(ROOT)}:{number}: {problem}"
-    rows = read_retired(GLOSSARY.read_text(encoding="utf-8"))
+    rows = read_retired(RETIRED.read_text(encoding="utf-8"))
     for path, number, problem in check_retired(rows, ROOT / "crates"):
         yield f"{path.relative_to(ROOT)}:{number}: {problem}"
     for number, problem in missing_files(ARCHITECTURE.read_text(encoding="utf-8"), ROOT / "crates"):

@@ -54,8 +54,8 @@ impl BodyLimits {
     pub const LIST: Self = Self { bytes_max: 256 << 10, values_max: 4_096 };
     /// A form with an emoji or a role icon as a data URL.
     pub const PICTURE: Self = Self { bytes_max: 1 << 20, values_max: 4_096 };
-    /// A form with an avatar, icon, splash or banner of `uploads.picture_bytes_max` as a data URL, with a smaller
-    /// second one.
+    /// A form with an avatar, icon, splash or banner of `uploads.picture_bytes_max` as a data URL, with a
+    /// smaller second one.
     pub const PROFILE: Self = Self { bytes_max: 6 << 20, values_max: 4_096 };
     /// 2,000 characters, 10 embeds with 6,000 characters and 60 URLs in all, 16 KiB of components and 10 files, if
     /// every character is escaped.

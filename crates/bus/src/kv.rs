@@ -107,9 +107,9 @@ pub trait KvWatch: Send {
 
 /// Small values by key, shared by all nodes of a cluster.
 ///
-/// A `ttl` counts from the write that states it, on the server's clock: a write replaces the earlier one's, and without
-/// one the value stays. It is at least `KV_TTL_MIN`; a shorter one counts as that. A value may live some seconds
-/// longer.
+/// A `ttl` counts from the write that states it, on the server's clock: a write replaces the earlier one's, and
+/// without one the value stays. It is at least `KV_TTL_MIN`; a shorter one counts as that. A value may live
+/// some seconds longer.
 #[async_trait]
 pub trait KeyValue: Send + Sync + 'static {
     /// Stores a value under a key that has none.

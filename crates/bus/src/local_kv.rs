@@ -60,8 +60,8 @@ impl LocalKv {
         Self::default()
     }
 
-    /// While it is away, every call fails with `Away` and does nothing, and all watches have ended. Values expire
-    /// meanwhile.
+    /// While it is away, every call fails with `Away` and does nothing, and all watches have ended.
+    /// Values expire meanwhile.
     pub fn set_away(&self, is_away: bool) {
         let mut state = lock(&self.0);
         state.is_away = is_away;

@@ -5,8 +5,8 @@
 //! Doors       `handle_node` and `handle_owner` for the lease store, `handle_message` and `handle_gap` for the bus,
 //!             `push` for inputs of guilds, `uses` and `unloaded` for what the driver does without it, `handle_timer`.
 //!             After each: drain `poll_output`.
-//! Invariants  C1 inputs of one sender for one guild reach an owner in order, or its relay is reset: the relay's
-//!             sessions attach again. C2 a request is sent to one owner at a time, and to another one only after
+//! Invariants  C1 inputs of one sender for one guild reach an owner in order, or the sender's relay of that guild is
+//!             reset: the relay's sessions attach again. C2 a request is sent to one owner at a time, and to another one only after
 //!             `NotOwner`: it is carried out once at most. It is answered once. C3 a guild is served here only
 //!             while its owner record names this incarnation and the lease is valid. C4 a message of a guild
 //!             reaches a relay only from the node that this node believes to be the owner. C5 after a loss between

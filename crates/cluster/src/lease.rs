@@ -1,9 +1,10 @@
 //! Lease: the node's right to its number, and how long the node may rely on it.
 //!
 //! Owns        the schedule of renewals. A driver writes to the lease store and reports the result.
-//! Invariants  L1 `is_valid` ends before the lease store can assign the number to another node: the lease counts from
-//!             the start of the write that renewed it, and ends `margin_ms` early, because clocks drift and the process
-//!             may pause unnoticed. L2 a lost lease never becomes valid again: the node joins as a new incarnation.
+//! Invariants  L1 `check` turns false before the lease store can assign the number to another node: the lease counts
+//!             from the start of the write that renewed it, and ends `margin_ms` early, because clocks drift and the
+//!             process may pause unnoticed. L2 a lost lease never becomes valid again: the node joins as a new
+//!             incarnation.
 //! Limits      one write in flight. A write without an answer counts as failed once the lease has ended.
 
 use guildhall_stdx::Instant;
@@ -58,13 +59,13 @@ impl Lease {
         Self { times, renewed_at: written_at, renew_at, writing_since: None, is_lost: false }
     }
 
-    /// Whether the node may act as the owner of its number and guilds.
+    /// Whether the node may act as the owner of its number and guilds. The driver calls `check`.
     #[must_use]
     pub fn is_valid(&self, now: Instant) -> bool {
         !self.is_lost && now < self.valid_until()
     }
 
-    /// When `is_valid` turns false without another renewal.
+    /// When `check` turns false without another renewal.
     #[must_use]
     pub fn valid_until(&self) -> Instant {
         self.renewed_at.after_ms(self.times.lease_ms.saturating_sub(self.times.margin_ms))
@@ -79,7 +80,7 @@ impl Lease {
         is_due
     }
 
-    /// The next renewal or the end of `is_valid`, whichever is earlier.
+    /// The next renewal or the end of the lease, whichever is earlier.
     #[must_use]
     pub fn next_deadline(&self) -> Instant {
         if self.writing_since.is_some() { self.valid_until() } else { self.renew_at.min(self.valid_until()) }

@@ -37,9 +37,9 @@ use serde::{Serialize, de::DeserializeOwned};
 /// The version that this program writes, and the only one that it reads.
 pub const VERSION: u16 = 1;
 
-/// How deep arrays and maps may be nested. The deepest are embeds: a parser of JSON has accepted 128 levels of them,
-/// and a message has less than 20 around them. Decoding is recursive, and a level takes some kilobytes of stack at
-/// most.
+/// How deep arrays and maps may be nested. The deepest are embeds: a parser of JSON has accepted 128 levels of
+/// them, and a message has less than 20 around them. Decoding is recursive, and a level takes some kilobytes of
+/// stack at most.
 pub const DEPTH_MAX: usize = 160;
 
 /// Why bytes are refused.

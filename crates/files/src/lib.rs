@@ -36,8 +36,8 @@ pub struct Entry {
     pub key: String,
     /// Of the whole file.
     pub bytes: u64,
-    /// Whether the file is so old that no node can be about to refer to it. Always true of a folder, which has one
-    /// node.
+    /// Whether the file is so old that no node can be about to refer to it. Always true of a folder, which
+    /// has one node.
     pub is_settled: bool,
 }
 

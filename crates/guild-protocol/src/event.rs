@@ -163,7 +163,7 @@ pub struct Audience {
 }
 
 impl Audience {
-    /// Exactly the sessions that the gate admits and that subscribe to the event.
+    /// Exactly the sessions that the audience rule admits and that subscribe to the event.
     #[must_use]
     pub fn of(rule: AudienceRule, intents: Intents) -> Self {
         let users = UserFilter::All;
@@ -191,7 +191,8 @@ pub enum UserFilter {
 }
 
 impl UserFilter {
-    /// The rule of reference.md §7 and §8.5.
+    /// The rule of reference.md §7 and §8.5. With `All` passive sessions receive the event, so a new name is placed
+    /// here by hand.
     #[must_use]
     pub const fn of(name: EventName) -> Self {
         match name {
@@ -216,7 +217,52 @@ impl UserFilter {
             | EventName::ThreadMemberUpdate
             | EventName::ThreadMembersUpdate => Self::Threads,
             EventName::PresenceUpdate | EventName::InviteCreate | EventName::InviteDelete => Self::Named,
-            _ => Self::All,
+            EventName::Ready
+            | EventName::ReadySupplemental
+            | EventName::Resumed
+            | EventName::RateLimited
+            | EventName::GuildCreate
+            | EventName::GuildUpdate
+            | EventName::GuildDelete
+            | EventName::GuildRoleCreate
+            | EventName::GuildRoleUpdate
+            | EventName::GuildRoleDelete
+            | EventName::GuildBanAdd
+            | EventName::GuildBanRemove
+            | EventName::GuildAuditLogEntryCreate
+            | EventName::GuildEmojisUpdate
+            | EventName::GuildStickersUpdate
+            | EventName::WebhooksUpdate
+            | EventName::GuildScheduledEventCreate
+            | EventName::GuildScheduledEventUpdate
+            | EventName::GuildScheduledEventDelete
+            | EventName::GuildScheduledEventUserAdd
+            | EventName::GuildScheduledEventUserRemove
+            | EventName::StageInstanceCreate
+            | EventName::StageInstanceUpdate
+            | EventName::StageInstanceDelete
+            | EventName::ThreadMemberListUpdate
+            | EventName::UserUpdate
+            | EventName::ChannelCreate
+            | EventName::ChannelUpdate
+            | EventName::ChannelDelete
+            | EventName::ChannelRecipientAdd
+            | EventName::ChannelRecipientRemove
+            | EventName::ChannelMemberCountUpdate
+            | EventName::ChannelInfo
+            | EventName::ChannelStatuses
+            | EventName::ChannelSync
+            | EventName::DeletedEntityIds
+            | EventName::SoundboardSounds
+            | EventName::SessionsReplace
+            | EventName::GuildMembersChunk
+            | EventName::GuildMemberListUpdate
+            | EventName::LastMessages
+            | EventName::VoiceServerUpdate
+            | EventName::PassiveUpdateV1
+            | EventName::PassiveUpdateV2
+            | EventName::ChannelUnreadUpdate
+            | EventName::Backend => Self::All,
         }
     }
 }
@@ -305,7 +351,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// An event for sessions that the gate admits and that have an intent for `name`.
+    /// An event for sessions that the audience rule admits and that have an intent for `name`.
     #[must_use]
     pub fn new(guild_id: GuildId, name: EventName, rule: AudienceRule, payload: Payload) -> Self {
         let mentions = if name == EventName::MessageCreate { payload.mentions().map(Box::new) } else { None };
@@ -339,7 +385,24 @@ impl Event {
             Payload::Typing { .. } => Retention::Typing,
             Payload::Backend(_) if self.name == EventName::TypingStart => Retention::Typing,
             Payload::MemberList(_) => Retention::List,
-            _ => Retention::Lasting,
+            Payload::Message(_)
+            | Payload::MessageDelete { .. }
+            | Payload::Reaction(_)
+            | Payload::ReactionsCleared { .. }
+            | Payload::VoiceServer { .. }
+            | Payload::Member(_)
+            | Payload::MemberRemove(_)
+            | Payload::Guild(_)
+            | Payload::GuildGone
+            | Payload::Role(_)
+            | Payload::RoleDelete(_)
+            | Payload::Channel(_)
+            | Payload::ChannelMemberCount { .. }
+            | Payload::PassiveDelta(_)
+            | Payload::PassiveSnapshot(_)
+            | Payload::Unread(_)
+            | Payload::Resource(_)
+            | Payload::Backend(_) => Retention::Lasting,
         }
     }
 
@@ -429,7 +492,7 @@ impl Event {
         }
     }
 
-    /// Also for `user_id`, whatever gate and intents say.
+    /// Also for `user_id`, whatever rule and intents say.
     #[must_use]
     pub fn always_to(mut self, user_id: UserId) -> Self {
         self.audience.always = Some(user_id);

@@ -1,6 +1,6 @@
 //! Replica of a guild in a relay, the source of GUILD_CREATE and passive updates.
 //!
-//! Owns        `GuildReplica`, initialized by a snapshot and updated by effects.
+//! Owns        `GuildReplica`, initialized by a snapshot and changed by each `ReplicaUpdate`.
 //! Invariants  at the same sequence number of the stream it equals the guild's own state.
 //! Limits      channels: the guild's; voice: users in voice.
 //! Not here    members without a session in the relay who are not in voice: a relay does not know them.

@@ -2,7 +2,7 @@
 //!
 //! Owns        `ResourcePayload`, one variant per shape of body.
 //! Doors       `Payload::render`.
-//! Not here    the recipients: the guild sets the gate.     Spec  docs/protocol/reference.md §7.1, §7.2, §7.4.
+//! Not here    the recipients: the guild sets the audience rule.     Spec  docs/protocol/reference.md §7.1, §7.2, §7.4.
 
 use crate::{
     members::MemberEntry,

@@ -306,7 +306,7 @@ fn hash_of(what: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// The domain of an event, by its gate and by what it says. See the module for the table.
+/// The domain of an event, by its audience rule and its payload. See the module for the table.
 #[must_use]
 pub fn visibility_domain(rules: &AccessRules, event: &Event) -> Visibility {
     let clearance = match &event.content_readers {

@@ -64,7 +64,8 @@ pub enum Outcome {
 pub enum Output {
     /// To a relay, once every write before it is durable.
     Relay(RelayOutput),
-    /// To the sessions of the accounts that its gate names, wherever they are, once every write before it is durable.
+    /// To the sessions of the accounts that its audience rule names, wherever they are, once every write before
+    /// it is durable.
     Users(Arc<Published>),
     /// To the store.
     Write(Write),

@@ -157,7 +157,7 @@ impl Guild {
         self.publish(event, replica_update);
     }
 
-    /// Counts a message written in a thread. Returns the effect.
+    /// Counts a message written in a thread. Returns the replica update.
     pub(crate) fn thread_after_message(
         &mut self,
         context: &ChannelContext,

@@ -37,7 +37,7 @@ pub enum Opcode {
     RequestChannelMemberCount,
     /// Op 40: a heartbeat with measurements.
     QosHeartbeat,
-    /// Op 41: the only other opcode that clients send before IDENTIFY.
+    /// Op 41: besides ops 1, 2, 6 and 40, the only opcode that clients send before READY. Ignored.
     TimeSpentSession,
     /// Op 43: channel statuses.
     RequestChannelInfo,
@@ -74,7 +74,7 @@ impl Opcode {
     }
 }
 
-/// Opcodes that only the gateway sends. Op 1 from the gateway requests a heartbeat.
+/// Opcodes of payloads that the gateway sends and that are no dispatch (op 0). Clients send op 1 too.
 pub mod from_gateway {
     /// Requests a heartbeat from the client.
     pub const HEARTBEAT: u8 = 1;

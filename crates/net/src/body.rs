@@ -69,8 +69,8 @@ impl Body for SharedBody {
 }
 
 impl Rest {
-    /// Reads and discards the rest, within limits. hyper sends the answer at the same time, and reads the next request
-    /// afterwards.
+    /// Reads and discards the rest, within limits. hyper sends the answer at the same time, and reads the
+    /// next request afterwards.
     pub async fn drain(self) {
         // The handler still streams its answer from the body.
         if Arc::strong_count(&self.0) > 1 {

@@ -1,9 +1,9 @@
 //! Partition loop: one thread, its poll, its sockets, its machine.
 //!
-//! Owns        the order of a turn: room in sockets, messages of guilds, commands, bytes of clients, timers, one flush,
-//!             and the outputs.
-//! Limits      `GUILD_MESSAGES_PER_TURN` messages, and one read buffer per socket and turn, so that no source starves
-//!             another.
+//! Owns        the order of a loop turn: room in sockets, messages of guilds, commands, bytes of clients, timers, one
+//!             flush, and the outputs.
+//! Limits      `GUILD_MESSAGES_PER_TURN` messages, and one read buffer per socket and loop turn, so that no source
+//!             starves another.
 
 use crate::{
     answers::{AuthAnswer, DirectsAnswer, MessagesAnswer},

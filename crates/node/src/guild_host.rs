@@ -57,7 +57,7 @@ pub(crate) struct Context<'a> {
     pub(crate) directory: &'a Directory,
     pub(crate) limits: &'a NodeLimits,
     /// One entry per input that is done with.
-    pub(crate) released: &'a mut Vec<GuildId>,
+    pub(crate) done_inputs: &'a mut Vec<GuildId>,
     /// Guilds to be loaded.
     pub(crate) loads: &'a mut VecDeque<GuildId>,
     /// Source of numbers that are never used again.
@@ -73,8 +73,9 @@ enum HostState {
     /// A load from the store is pending or about to start.
     Loading,
     Live(Box<Guild>),
-    /// The guild failed. It is reloaded when its earlier effects are committed.
-    Draining,
+    /// The guild failed or was released. It is reloaded, or its host removed, when its earlier commit
+    /// units are durable.
+    AwaitingCommits,
     /// There is no such guild.
     Absent,
     /// The load failed; the next try is at this time.
@@ -175,7 +176,7 @@ impl GuildHost {
         if let Input::Relay(ToGuild::CanaryReturned { relay, number }) = input {
             // The guild may be busy or away: the relay delivers in any case.
             self.canaries.returned(relay, number);
-            cx.released.push(self.guild_id);
+            cx.done_inputs.push(self.guild_id);
             return;
         }
         self.used_at = cx.now.instant;
@@ -244,7 +245,7 @@ impl GuildHost {
                 Some(timer.map_or(idle, |timer| timer.min(idle)))
             }
             HostState::Backoff(until) => Some(*until),
-            HostState::Loading | HostState::Draining | HostState::Absent | HostState::Evictable => None,
+            HostState::Loading | HostState::AwaitingCommits | HostState::Absent | HostState::Evictable => None,
         };
         [state_deadline, self.retry_at, self.canaries.next_at()].into_iter().flatten().min()
     }
@@ -295,7 +296,7 @@ impl GuildHost {
     pub(crate) fn forget_relays(&mut self, cx: &mut Context<'_>, node: u8) {
         let before = self.waiting.len();
         self.waiting.retain(|input| !is_of_node(input, node));
-        cx.released.extend(std::iter::repeat_n(self.guild_id, before - self.waiting.len()));
+        cx.done_inputs.extend(std::iter::repeat_n(self.guild_id, before - self.waiting.len()));
         for (relay, epoch) in self.streams.subscribed() {
             if relay.partition.node() == node {
                 self.forget_relay(cx, relay, epoch);
@@ -314,7 +315,7 @@ impl GuildHost {
         self.run_and_push(cx, |guild| guild.handle_relay(now, message));
     }
 
-    /// Another node serves the guild: drops it from memory. Effects of the commit under way are still published.
+    /// Another node serves the guild: drops it from memory. Events of the commit under way are still published.
     /// Waiting inputs are refused. Relays of this node subscribe at the other node.
     pub(crate) fn release(&mut self, cx: &mut Context<'_>) {
         self.abandon_guild(cx);
@@ -325,15 +326,15 @@ impl GuildHost {
                 Input::Command(CommandRequest { answer, .. }) | Input::Create(_, answer) => {
                     self.refuse(cx, answer, Refusal::Unavailable);
                 }
-                Input::Relay(_) | Input::Reset { .. } => cx.released.push(self.guild_id),
+                Input::Relay(_) | Input::Reset { .. } => cx.done_inputs.push(self.guild_id),
                 Input::Release | Input::ForgetRelays(_) => {}
             }
         }
         self.is_released = true;
         match self.state {
-            HostState::Loading | HostState::Draining => {}
+            HostState::Loading | HostState::AwaitingCommits => {}
             HostState::Live(_) | HostState::Absent | HostState::Backoff(_) | HostState::Evictable => {
-                self.state = HostState::Draining;
+                self.state = HostState::AwaitingCommits;
             }
         }
         self.advance(cx);
@@ -341,7 +342,7 @@ impl GuildHost {
 
     /// Whether no work is in progress and nothing waits.
     pub(crate) fn is_quiet(&self) -> bool {
-        !matches!(self.state, HostState::Loading | HostState::Draining)
+        !matches!(self.state, HostState::Loading | HostState::AwaitingCommits)
             && self.pipeline.is_empty()
             && self.waiting.is_empty()
             && self.parked.is_empty()
@@ -353,14 +354,14 @@ impl GuildHost {
         match self.state {
             HostState::Live(_) => !self.is_deleting && !self.pipeline.is_full(),
             HostState::Absent | HostState::Backoff(_) => self.retry_at.is_none(),
-            HostState::Loading | HostState::Draining | HostState::Evictable => false,
+            HostState::Loading | HostState::AwaitingCommits | HostState::Evictable => false,
         }
     }
 
     /// Handles waiting inputs until the guild cannot take the next one.
     fn advance(&mut self, cx: &mut Context<'_>) {
         loop {
-            if matches!(self.state, HostState::Draining) && self.pipeline.is_empty() {
+            if matches!(self.state, HostState::AwaitingCommits) && self.pipeline.is_empty() {
                 if self.is_released && self.waiting.is_empty() {
                     self.state = HostState::Evictable;
                 } else {
@@ -470,7 +471,7 @@ impl GuildHost {
     fn refuse(&mut self, cx: &mut Context<'_>, answer: oneshot::Sender<Answer>, refusal: Refusal) {
         // The caller may have stopped waiting.
         let _ = answer.send(Err(refusal));
-        cx.released.push(self.guild_id);
+        cx.done_inputs.push(self.guild_id);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Mailbox: inputs that wait for a guild worker, and their permits.
 //!
 //! Owns        the inputs of one worker in order of arrival, and the reports of its own jobs.
-//! Doors       `try_push` for other threads; `report` for the worker's jobs; `take` and `release` for the worker.
+//! Doors       `try_push` for other threads; `report` for the worker's jobs; `take` and `free_places` for the worker.
 //! Invariants  B1 an input holds its permit from `try_push` until the worker has passed it to its guild or answered it.
 //!             So inputs that wait in guilds (loading, committing) count too. (test `b1_*`) B2 one guild holds at most
 //!             half of the permits: if it is stuck, the others continue. (test `b2_*`)
@@ -193,15 +193,15 @@ impl Mailbox {
         self.wake(state);
     }
 
-    /// These guilds' inputs were handled: one permit each. Empties the list.
-    pub(crate) fn release(&self, guild_ids: &mut Vec<GuildId>) {
+    /// One input of each listed guild was handled: frees its place. Empties the list.
+    pub(crate) fn free_places(&self, guild_ids: &mut Vec<GuildId>) {
         if guild_ids.is_empty() {
             return;
         }
         let mut state = self.lock();
         state.taken_count -= guild_ids.len();
         for guild_id in guild_ids.drain(..) {
-            let taken = state.taken.get_mut(&guild_id).expect("a released place was taken");
+            let taken = state.taken.get_mut(&guild_id).expect("a place that is freed was taken");
             *taken -= 1;
             if *taken == 0 {
                 state.taken.remove(&guild_id);
@@ -249,14 +249,14 @@ mod tests {
     }
 
     #[test]
-    fn b1_a_permit_is_held_until_it_is_released() {
+    fn b1_a_place_is_taken_until_it_is_freed() {
         let mailbox = Mailbox::new(4);
         assert!([1, 2, 3, 4].into_iter().all(|guild| push(&mailbox, guild)));
         assert!(!push(&mailbox, 5));
         assert_eq!(mailbox.take(None, false).inputs.len(), 4);
         assert!(!push(&mailbox, 5), "taken out is not handled");
         let mut done = vec![GuildId::new(2)];
-        mailbox.release(&mut done);
+        mailbox.free_places(&mut done);
         assert!(done.is_empty());
         assert!(push(&mailbox, 5));
         assert!(!push(&mailbox, 2));

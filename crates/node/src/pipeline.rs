@@ -1,10 +1,10 @@
-//! Commit pipeline: holds the effects of a guild's inputs until they are durable.
+//! Commit pipeline: holds the outputs of a guild's inputs until they are durable.
 //!
-//! Owns        one guild's commit units in order: a unit has the writes, events and answers of one input.
+//! Owns        one guild's commit units in order: a commit unit has the writes, events and answers of one input.
 //! Doors       `push`; `begin_commit` and `commit_done` around a commit; `pop_ready` for units that may leave.
-//! Invariants  C1 a unit leaves only when its own writes and those of every unit before it are durable. C2 units leave
-//!             in the order of arrival. C3 one commit at a time; units that arrive during it join the next. C4 with
-//!             nothing pending, a unit without writes leaves at once. (tests `c*_*`)
+//! Invariants  C1 a commit unit leaves only when its own writes and those of every unit before it are durable. C2 units
+//!             leave in the order of arrival. C3 one commit at a time; units that arrive during it join the next. C4 a
+//!             commit unit without writes leaves at once if no earlier one is pending. (tests `c*_*`)
 //! Limits      `UNITS_MAX`: a full pipeline accepts no further inputs (`GuildHost` checks `is_full`). Units without an
 //!             input (timers, lagging relays) may exceed it.
 //! Not here    the store, the relays: `GuildHost` connects them.

@@ -48,7 +48,7 @@ struct Guilds {
     /// Guilds to be loaded, first come first served.
     loads: VecDeque<GuildId>,
     loading_count: usize,
-    released: Vec<GuildId>,
+    done_inputs: Vec<GuildId>,
     counter: u64,
     /// What all of them make ids with.
     ids: SnowflakeGenerator,
@@ -75,7 +75,7 @@ impl Worker {
         let _close = CloseOnDrop(mailbox.clone());
         let mut guilds = Guilds::new(self.origins.of_worker(self.index));
         loop {
-            mailbox.release(&mut guilds.released);
+            mailbox.free_places(&mut guilds.done_inputs);
             let patience = guilds.next_timer().map(|at| Duration::from_millis(at.ms_since(self.clock.now().instant)));
             let batch = mailbox.take(patience, guilds.closing);
             guilds.closing = batch.closed;
@@ -112,7 +112,7 @@ impl Worker {
                 // `Unavailable`.
                 input if self.relays.is_releasing(guild_id) => {
                     drop(input);
-                    guilds.released.push(guild_id);
+                    guilds.done_inputs.push(guild_id);
                     timer.handled(kind);
                 }
                 input => {
@@ -171,7 +171,7 @@ impl Worker {
             relays: &*self.relays,
             directory: &self.directory,
             limits: &self.limits,
-            released: &mut guilds.released,
+            done_inputs: &mut guilds.done_inputs,
             loads: &mut guilds.loads,
             counter: &mut guilds.counter,
             ids: &mut guilds.ids,
@@ -244,7 +244,7 @@ impl Guilds {
             touched: Vec::new(),
             loads: VecDeque::new(),
             loading_count: 0,
-            released: Vec::new(),
+            done_inputs: Vec::new(),
             counter: 0,
             ids,
             closing: false,

@@ -8,9 +8,9 @@
 
 use crate::{
     core::Core,
-    fanout::Fanout,
     guilds::RelayEntry,
     partition::Partition,
+    session_recipients::SessionRecipients,
     transport::{Output, Transport},
     turn::Turn,
 };
@@ -208,9 +208,9 @@ impl Partition {
         let (user_id, mask) = (session.user.id, session.mask(guild_id));
         let Some(of_guild) = session.key_in(self.core.config.partition, guild_id) else { return };
         let Some((entry, core)) = self.session_relay(key, guild_id) else { return };
-        let mut fanout = Fanout::new(core, turn, (&mut entry.logs, &mut entry.newest, &mut entry.tally));
-        entry.relay.set_mask(user_id, key.slot, mask, &mut fanout);
-        let mut to_guild = entry.relay.watch_lists(user_id, key.slot, subscription.channels, &mut fanout);
+        let mut recipients = SessionRecipients::new(core, turn, (&mut entry.logs, &mut entry.newest, &mut entry.tally));
+        entry.relay.set_mask(user_id, key.slot, mask, &mut recipients);
+        let mut to_guild = entry.relay.watch_lists(user_id, key.slot, subscription.channels, &mut recipients);
         let mut followed = subscription.members;
         followed.extend(members_of_threads(&entry.relay, user_id, &subscription.thread_member_lists, turn.now.unix));
         to_guild.extend(entry.relay.watch_members(of_guild, user_id, &followed));

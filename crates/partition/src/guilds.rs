@@ -3,13 +3,13 @@
 //! Owns        `RelayEntry`, a relay with its logs and its timer; the inputs from guilds; recent joins.
 //! Invariants  a relay exists while a session is in its guild or about to be.
 //! Limits      `sessions_per_relay_max`.
-//! Not here    who receives an event: `guildhall-relay`; its delivery: `fanout`.
+//! Not here    who receives an event: `guildhall-relay`; its delivery: `recipients`.
 
 use crate::{
     core::Core,
-    fanout::{Fanout, NewestPresences, RelayTally},
     partition::Partition,
     relay_table::GuildRelays,
+    session_recipients::{NewestPresences, RelayTally, SessionRecipients},
     timers::TimerKey,
     transport::{Output, Transport},
     turn::Turn,
@@ -69,9 +69,10 @@ impl Partition {
         let joined = who_joined(&message.message);
         let mut to_guild = ToGuilds::new();
         let now = turn.now;
-        let mut fanout = Fanout::new(&mut self.core, turn, (&mut entry.logs, &mut entry.newest, &mut entry.tally));
-        fanout = fanout.with_siblings(has_siblings);
-        let progress = entry.relay.handle(now, message, &mut fanout, &mut to_guild);
+        let mut recipients =
+            SessionRecipients::new(&mut self.core, turn, (&mut entry.logs, &mut entry.newest, &mut entry.tally));
+        recipients = recipients.with_siblings(has_siblings);
+        let progress = entry.relay.handle(now, message, &mut recipients, &mut to_guild);
         match progress {
             Progress::Steady => {}
             Progress::Gap => {
@@ -166,8 +167,9 @@ impl Partition {
         entry.logs.iter().for_each(|log| log.forget_old(turn.now.instant, &self.core.config.log));
         entry.newest.sweep();
         let now = turn.now;
-        let mut fanout = Fanout::new(&mut self.core, turn, (&mut entry.logs, &mut entry.newest, &mut entry.tally));
-        entry.relay.handle_timer(now, &mut fanout);
+        let mut recipients =
+            SessionRecipients::new(&mut self.core, turn, (&mut entry.logs, &mut entry.newest, &mut entry.tally));
+        entry.relay.handle_timer(now, &mut recipients);
         entry.arm_timer(guild_id, &mut self.core);
     }
 

@@ -11,8 +11,8 @@
 
 use crate::{
     core::Core,
-    fanout::Fanout,
     partition::Partition,
+    session_recipients::SessionRecipients,
     sessions::SessionChange,
     timers::TimerKey,
     transport::{Output, Transport},
@@ -97,8 +97,9 @@ impl Partition {
         let mut behind: HashSet<(GuildId, u16)> = HashSet::new();
         for (guild_id, index, entry) in self.relays.iter_mut() {
             let now = turn.now;
-            let mut fanout = Fanout::new(&mut self.core, turn, (&mut entry.logs, &mut entry.newest, &mut entry.tally));
-            entry.relay.update_passive(now, &mut fanout);
+            let mut recipients =
+                SessionRecipients::new(&mut self.core, turn, (&mut entry.logs, &mut entry.newest, &mut entry.tally));
+            entry.relay.update_passive(now, &mut recipients);
             if loss == RecentLoss::Possible || entry.relay.is_behind() {
                 behind.insert((guild_id, index));
             }

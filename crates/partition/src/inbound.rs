@@ -1,8 +1,8 @@
 //! Inbound: a client's bytes, from frames to handlers by opcode.
 //!
 //! Doors       `handle_bytes` from the driver; payloads go on by opcode.
-//! Invariants  I1 nothing before IDENTIFY or RESUME but heartbeats. I2 every fault of a client has one close code, in
-//!             one place.
+//! Invariants  I1 before IDENTIFY or RESUME only heartbeats and op 41 (ignored) are accepted. I2 every fault of a
+//!             client has one close code, in one place.
 //! Limits      `inbound_per_minute_max`, message sizes, the inbox's.     Spec  docs/protocol/reference.md §1.3–§1.6,
 //!             §1.13.
 
@@ -346,8 +346,18 @@ impl Core {
                 let Ok(request) = RequestChannelMemberCount::parse(d) else { return };
                 self.enqueue_request(session, request.guild_id, PendingRequest::CountMembers(request.channel_id));
             }
-            // Handled above, or without effect.
-            _ => {}
+            // Handled elsewhere.
+            Opcode::Heartbeat
+            | Opcode::QosHeartbeat
+            | Opcode::Identify
+            | Opcode::Resume
+            | Opcode::PresenceUpdate
+            | Opcode::VoiceStateUpdate
+            | Opcode::RequestGuildMembers
+            | Opcode::GuildSubscription
+            | Opcode::GuildSubscriptionsBulk => {}
+            // Without a meaning here.
+            Opcode::TimeSpentSession | Opcode::Ignored(_) => {}
         }
     }
 

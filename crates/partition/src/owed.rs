@@ -7,9 +7,9 @@
 //! Spec        docs/adr/0009.
 
 use crate::{
-    fanout::Fanout,
     flush_queue::Batching,
     partition::Partition,
+    session_recipients::SessionRecipients,
     transport::{Output, Transport},
     turn::Turn,
 };
@@ -71,8 +71,8 @@ impl Partition {
     fn resend_lists(&mut self, turn: &mut Turn<'_, impl Transport>, key: SlotKey, guild_id: GuildId) {
         let Some((entry, core)) = self.session_relay(key, guild_id) else { return };
         let batching = core.flush_queue.set_batching(Batching::On);
-        let mut fanout = Fanout::new(core, turn, (&mut entry.logs, &mut entry.newest, &mut entry.tally));
-        let to_guild = entry.relay.resend_lists(key.slot, &mut fanout);
+        let mut recipients = SessionRecipients::new(core, turn, (&mut entry.logs, &mut entry.newest, &mut entry.tally));
+        let to_guild = entry.relay.resend_lists(key.slot, &mut recipients);
         core.flush_queue.set_batching(batching);
         core.outputs.extend(to_guild.into_iter().map(|message| Output::ToGuild(guild_id, message)));
     }

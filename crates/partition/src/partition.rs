@@ -1,6 +1,6 @@
 //! Partition: connections, sessions and relays of one thread, without sockets or clock. [`Partition`] has the contract.
 //!
-//! Owns        the machine and its inputs. Each input is one `Partition::turn`.
+//! Owns        the machine and its inputs. Each input with a [`Transport`] is one `Partition::turn`.
 //! Limits      `PartitionConfig`.
 //! Not here    sockets, threads: `guildhall-net`.
 

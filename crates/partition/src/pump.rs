@@ -1,13 +1,15 @@
 //! Pump: from replay buffers and control queues to sockets.
 //!
 //! Owns        the order in which a connection's bytes leave, and every decision about a client that reads too slowly.
-//! Doors       `push` gives a session a dispatch (and writes it at once, or leaves it with the link, if nothing stands
-//!             in the way); `flush` writes what all connections have waiting, and `pump` what one can take.
+//! Doors       `push` gives a session a dispatch (and writes it at once, or leaves it with the transport, if nothing
+//!             stands in the way); `flush` writes what all connections have waiting, and `pump` what one can take.
 //! Invariants  W1 a connection's dispatches leave in the order of their seq. None is skipped but, up to RESUMED,
 //!             tombstones and superseded ones, and those that a buffer dropped because the connection is further behind
-//!             than a share. W2 nothing waits for anybody: past its limits a connection is aborted, and its session can
-//!             be resumed. Only READY and GUILD_CREATE wait, in turns, and a client that delays the others for too long
-//!             is disconnected. W3 no allocation per delivery in steady state (tests `no_allocation_per_delivery*`).
+//!             than a share. W2 nothing waits for anybody. A connection that takes nothing for `write_stall_ms` is
+//!             aborted, and its session can be resumed. A connection that is further behind than `backlog_*`, or that
+//!             lost its next dispatch, is aborted, and its session ends. Only READY and GUILD_CREATE wait, in turns,
+//!             and a client that delays the others for too long is disconnected. W3 no allocation per delivery in
+//!             steady state (tests `no_allocation_per_delivery*`).
 //! Limits      `backlog_events_max`, `backlog_bytes_max`, `write_stall_ms`, `rendered_bytes_max`.
 //! Not here    the bytes of one write: `writer`.
 //! Spec        docs/protocol/reference.md §2.3, §2.4.

@@ -41,8 +41,8 @@ impl CloseSender {
 /// Purpose of a token check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthPurpose {
-    /// An IDENTIFY: the answer needs the ids of the account's guilds. `shard_id` is 0 if the IDENTIFY has no valid
-    /// shard.
+    /// An IDENTIFY: the answer needs the ids of the account's guilds. `shard_id` is 0 if the IDENTIFY has
+    /// no valid shard.
     Identify { shard_id: u32 },
     /// A RESUME: its session has the guilds.
     Resume,

@@ -1,7 +1,8 @@
 //! Turn: the context of one input, and the steps that follow every input.
 //!
-//! Invariants  K2 before the next input, relays detach departed sessions, requests are answered and owed states are
-//!             sent. Only `Partition::turn` does this, and every input with a link goes through it.
+//! Invariants  K2 (as in `core`) `TurnWork` is empty before the next input: relays have detached departed sessions,
+//!             requests are answered and owed states are sent. Only `Partition::turn` does this, and every input with a
+//!             `Transport` goes through it.
 
 use crate::{partition::Partition, transport::Transport};
 use guildhall_stdx::Now;

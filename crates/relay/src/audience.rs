@@ -1,14 +1,14 @@
 //! Audience index: which sessions of a relay may see what.
 //!
-//! Owns        permission classes: sessions with the same permission key share one. Classes that view the same
-//!             channels share a view, with one bitset. In a class, sessions that listen to the same stand in one group.
+//! Owns        permission classes: sessions with the same permission key share one. Classes that view the same channels
+//!             share a view, with one bitset. In a class, sessions with the same subscription mask are in one group.
 //! Doors       `add_subscriber`, `remove_subscriber`, `set_mask`, `invalidate_baseline`, `set_member`, `set_structure`
 //!             keep it; `fan_out` (in its own file) walks an event's recipients; `replay_visibility` decides about
 //!             events that are sent again.
 //! Invariants  A1 a session is in exactly one group of exactly one class, that of its member's permission key. A2 a
 //!             class's bitset equals what the algorithm says for each channel. A3 a role, overwrite or owner change
 //!             recomputes classes, never sessions one by one; it walks passive ones whose view it changed, for A5. A4
-//!             groups with equal view and listening share a log, and get exactly the same events but those about single
+//!             groups with equal view and mask share a log, and get exactly the same events but those about single
 //!             users. A5 of a passive session whose view changes it is kept what it viewed before (`Baselines`).
 //!             (checked against the algorithm in `tests`)
 //! Limits      one class per distinct permission key among the sessions here; a bit per channel and view.
@@ -55,16 +55,17 @@ pub struct Subscriber {
     pub mask: SubscriptionMask,
 }
 
-/// A log of a relay: one for each combination of view and listening.
+/// A log of a relay: one for each combination of view and subscription mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LogId(pub u32);
 
 /// Baselines of passive sessions whose view changed: the state they know, kept until their next passive update.
 pub trait Baselines {
     /// A session whose last update was at `version` viewed `channels` (sorted) and now views others. Returns the
-    /// version that represents both. A session whose last update was at `version`, and that views `channels`, may know
+    /// version that represents both.
     fn rebase(&mut self, version: u32, channels: &Arc<[ChannelId]>) -> u32;
-    /// an older or a newer state of them. Returns the version that represents that.
+    /// A session whose last update was at `version`, and that views `channels`, may know an older or a newer state of
+    /// them. Returns the version that represents that.
     fn invalidate_baseline(&mut self, version: u32, channels: Vec<ChannelId>) -> u32;
 }
 
@@ -99,7 +100,7 @@ struct PermissionKey {
     silenced_until: Option<Timestamp>,
 }
 
-/// Sessions of a class that listen to the same.
+/// Sessions of a class with the same subscription mask.
 #[derive(Debug)]
 struct Group {
     mask: SubscriptionMask,
@@ -128,7 +129,7 @@ impl Class {
 
     fn group_mut(&mut self, mask: SubscriptionMask) -> &mut Group {
         let group = self.groups.iter_mut().find(|group| group.mask == mask);
-        group.expect("a seat's group exists")
+        group.expect("the group of an indexed subscriber exists")
     }
 
     /// Its passive sessions viewed these channels, and others now.
@@ -211,7 +212,7 @@ impl ChannelViewers {
 pub struct AudienceIndex {
     structure: Arc<GuildStructure>,
     hidden: HiddenChannels,
-    /// For the event that changed the views, and those that follow without an effect of their own.
+    /// For the event that changed the views, and those that follow without a replica update of their own.
     views_before: ViewsBefore,
     /// Members of each thread.
     threads: CowMap<ChannelId, ThreadEntry>,
@@ -474,7 +475,7 @@ impl AudienceIndex {
         let Some(moved) = moved else { return };
         let user_subscribers = self.users.get_mut(&moved.user_id).expect("every listener's user is here");
         let indexed = user_subscribers.subscribers.iter_mut().find(|indexed| indexed.subscriber.slot == moved.slot);
-        indexed.expect("every listener has a seat").at = at;
+        indexed.expect("every listener is indexed").at = at;
     }
 
     // ── classes and views ────────────────────────────────────────────────────────────────────────
@@ -799,7 +800,7 @@ impl AudienceIndex {
     }
 }
 
-/// Passive sessions that view and listen to the same.
+/// Passive sessions with the same view and subscription mask.
 pub(crate) struct PassiveGroup<'a> {
     pub view: usize,
     pub form: PassiveUpdate,

@@ -2,8 +2,9 @@
 //!
 //! Owns        `ChangeLog`: the version at which each channel and voice state last changed, back to the oldest version
 //!             that a passive session is at. One update per (version, view, form) is built and shared.
-//! Doors       `note` before each effect is applied; `rebase` when a session's view changes; `invalidate_baseline` when
-//!             a replay omitted something; `since` for one update; `forget` after all sessions were updated.
+//! Doors       `note` before each replica update is applied; `rebase` when a session's view changes;
+//!             `invalidate_baseline` when a replay omitted something; `since` for one update; `forget` after all
+//!             sessions were updated.
 //! Invariants  U1 applying the update from version a to b to the state at a yields the state at b, for the channels in
 //!             view. U2 an update mentions only channels that the recipient can view, except that it reports users who
 //!             left a channel the recipient could view before. U3 after a change of view, the next update contains the
@@ -342,7 +343,7 @@ mod tests {
 
     const ANA: UserId = UserId::new(7);
 
-    /// State of a relay in the test: the log, and the replica that effects are applied to.
+    /// State of a relay in the test: the log, and the replica that updates are applied to.
     struct Side {
         log: ChangeLog,
         replica: GuildReplica,

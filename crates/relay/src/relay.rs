@@ -3,12 +3,13 @@
 //! Owns        the relay's replica of the guild, its place in the guild's stream, and its change log.
 //! Doors       `handle` for the guild's messages; `detach`, `set_mask`, `watch_members` for sessions; `handle_timer`
 //!             for passive updates; `decide_replay`, `would_reveal` and `invalidate_baseline` for replay.
-//! Invariants  R1 messages are taken in the order of `seq`; a gap leads to `Resync`, never to silence. R2 a session
-//!             gets nothing before its `Attached` and everything it may see after it. R3 effects are applied before
-//!             their event is fanned out. R4 when a session becomes active it is first told what it missed; when it
-//!             becomes passive, what it knows then is what the next update builds on.
+//! Invariants  R1 messages are taken in the order of their number in the stream (`ToRelay::seq`); a gap leads to
+//!             `Resync`, never to silence. R2 a session gets nothing before its `Attached` and everything it may see
+//!             after it. R3 replica updates are applied before their event is fanned out. R4 when a session becomes
+//!             active it is first told what it missed; when it becomes passive, what it knows then is what the next
+//!             update builds on.
 //! Limits      sessions: the partition splits off another relay past `sessions_per_relay_max`.
-//! Not here    sequence numbers, replay, writing: the `Recipients` behind the calls.
+//! Not here    the seqs of sessions, replay, writing: the `Recipients` behind the calls.
 
 use crate::{
     audience::{
@@ -436,7 +437,7 @@ impl Relay {
         if begins_again { Progress::Restarted } else { Progress::Steady }
     }
 
-    /// Applies an event's effect and delivers it to its audience.
+    /// Applies an event's replica update and delivers it to its audience.
     fn fan_out(
         &mut self,
         now: Now,
@@ -617,7 +618,7 @@ struct Apart {
 }
 
 impl State {
-    /// Users who view channels with open threads, if the effect may change that. Costs nothing if there
+    /// Users who view channels with open threads, if the replica update may change that. Costs nothing if there
     /// are no such channels.
     fn thread_viewers(&self, replica_update: &ReplicaUpdate) -> Option<(Vec<ChannelId>, ChannelViewers)> {
         if !matches!(replica_update, ReplicaUpdate::Structure(_) | ReplicaUpdate::Member(_, Some(_)))

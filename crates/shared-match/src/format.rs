@@ -33,12 +33,12 @@ pub(crate) trait Format {
     /// `with_dictionary`: for streams with this one of the body's dictionaries.
     fn groups(entry_parses: &mut EntryParses, with_dictionary: Option<usize>) -> ParseSet<'_, Self::EncodedParse>;
     fn prepare(parsed: &NewParse<'_>, tables: &Tables) -> Self::EncodedParse;
-    fn sources(encoded: &Self::EncodedParse) -> &References;
+    fn references(encoded: &Self::EncodedParse) -> &References;
     fn write(
         encoded: &Self::EncodedParse,
         decoder: &mut Self::Decoder,
         tables: &Tables,
-        distances: &Offsets,
+        offsets: &Offsets,
         around: (&Head, &[u8]),
         scratch: &mut BlockScratch,
         out: &mut Vec<u8>,
@@ -101,8 +101,8 @@ impl Format for Zstd {
     }
 
     #[inline]
-    fn sources(encoded: &Self::EncodedParse) -> &References {
-        encoded.sources()
+    fn references(encoded: &Self::EncodedParse) -> &References {
+        encoded.references()
     }
 
     #[inline]
@@ -110,12 +110,12 @@ impl Format for Zstd {
         encoded: &Self::EncodedParse,
         decoder: &mut Self::Decoder,
         tables: &Tables,
-        distances: &Offsets,
+        offsets: &Offsets,
         (head, tail): (&Head, &[u8]),
         scratch: &mut BlockScratch,
         out: &mut Vec<u8>,
     ) {
-        encoded.write(decoder, tables, distances, head, out);
+        encoded.write(decoder, tables, offsets, head, out);
         if !tail.is_empty() {
             zstd::standalone::write(decoder, tables, scratch, tail, &[], out);
         }
@@ -170,8 +170,8 @@ impl Format for Deflate {
     }
 
     #[inline]
-    fn sources(encoded: &Self::EncodedParse) -> &References {
-        encoded.sources()
+    fn references(encoded: &Self::EncodedParse) -> &References {
+        encoded.references()
     }
 
     #[inline]
@@ -179,12 +179,12 @@ impl Format for Deflate {
         encoded: &Self::EncodedParse,
         decoder: &mut Self::Decoder,
         _: &Tables,
-        distances: &Offsets,
+        offsets: &Offsets,
         (head, tail): (&Head, &[u8]),
         _: &mut BlockScratch,
         out: &mut Vec<u8>,
     ) {
-        encoded.write(decoder, distances, head, tail, out);
+        encoded.write(decoder, offsets, head, tail, out);
     }
 
     fn write_sequences(

@@ -343,7 +343,7 @@ impl Matcher {
         let dictionary_distance = dictionary.map_or(0, |(_, distance)| distance);
         let (tables, sizes) = (&self.tables, self.history.sizes());
         let cursor = StreamCursor { state, sizes, position, window, dictionary: dictionary_distance };
-        let mut resolve = |encoded: &F::EncodedParse| F::sources(encoded).resolve(cursor, offsets);
+        let mut resolve = |encoded: &F::EncodedParse| F::references(encoded).resolve(cursor, offsets);
         let choice = ParseSelector {
             history: &self.history,
             body,
@@ -361,7 +361,7 @@ impl Matcher {
         let encoded = choice.get_or_make(parsers, groups, &mut resolve, prepare);
         self.counters.written_total += 1;
         if self.form == Form::Json {
-            let alike = F::sources(encoded).head_distance(offsets);
+            let alike = F::references(encoded).head_distance(offsets);
             copy_head(head, state, (alike, newest), &self.history, (position, window));
         }
         F::write(encoded, decoder, tables, offsets, (head, tail.bytes()), block, out);

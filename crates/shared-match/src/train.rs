@@ -48,7 +48,7 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
     let mut states: Vec<(StreamState, u64)> = vec![(StreamState::default(), 0); connections];
     let (mut history, mut finder, mut parser) = (History::new(8 << 20), MatchFinder::default(), Parser::default());
     let limits = Zstd::FAST.with(Effort::Optimal, WINDOW_BYTES);
-    let (prices, mut seen, mut distances) = (ZstdPrices::new(tables), Histogram::default(), Offsets::default());
+    let (prices, mut seen, mut offsets) = (ZstdPrices::new(tables), Histogram::default(), Offsets::default());
     for sample in samples {
         let (before, after) = around(form);
         let bytes = [before, &sample.body, after].concat();
@@ -78,10 +78,10 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
             let past = Past { history: &history, dictionary: None };
             let task = Task { body, past, candidates, reach: WINDOW_BYTES };
             let sequences = parser.parse(task, Prices::Zstd(&prices));
-            let sources = References::of(&sequences, None);
+            let references = References::of(&sequences, None);
             let cursor = StreamCursor { state, sizes: history.sizes(), position, window: WINDOW_BYTES, dictionary: 0 };
-            if sources.resolve(cursor, &mut distances).is_ok() {
-                see(&mut seen, &bytes, &sources, &sequences, &distances);
+            if references.resolve(cursor, &mut offsets).is_ok() {
+                see(&mut seen, &bytes, &references, &sequences, &offsets);
             }
             if form == Form::Json {
                 // Mostly the last digits; the rest is copied.
@@ -97,7 +97,7 @@ fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
     seen
 }
 
-fn see(seen: &mut Histogram, bytes: &[u8], sources: &References, sequences: &[Sequence], distances: &Offsets) {
+fn see(seen: &mut Histogram, bytes: &[u8], references: &References, sequences: &[Sequence], offsets: &Offsets) {
     let mut at = 0;
     for sequence in sequences {
         let end = at + sequence.literals as usize;
@@ -106,7 +106,7 @@ fn see(seen: &mut Histogram, bytes: &[u8], sources: &References, sequences: &[Se
         let value = match sequence.offset {
             Offset::Repeat(value) => u32::from(value),
             Offset::Explicit => {
-                let distance = distances.of(sources.slot(sequence.alignment.source));
+                let distance = offsets.of(references.slot(sequence.alignment.source));
                 distance.wrapping_add((3 - sequence.alignment.shift) as u32)
             }
         };

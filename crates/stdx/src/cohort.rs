@@ -6,8 +6,8 @@
 //!             two experiments are independent. (tests `h*_*`)
 //! Not here    experiments themselves, and what is decided before anybody has said who they are.
 
-/// An account's place in an experiment. Written into no file, but the same on every node of a cluster: do not change
-/// it.
+/// An account's place in an experiment. Written into no file, but the same on every node of a cluster: do
+/// not change it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cohort(u16);
 

@@ -89,8 +89,8 @@ pub trait Store: Send + Sync + 'static {
     /// the same epoch, which is valid.
     ///
     /// # Errors
-    /// `Fenced` when another node has claimed the database, `Unreachable` also when a commit of the earlier owner does
-    /// not end within seconds. After `Unreachable` the epoch may have been raised: claim again.
+    /// `Fenced` when another node has claimed the whole database, `Unreachable` also when a commit of the earlier owner
+    /// does not end within seconds. After `Unreachable` the epoch may have been raised: claim again.
     async fn claim_guild(&self, guild_id: GuildId) -> Result<GuildEpoch, StoreError>;
 
     /// Like `commit`, for writes of one guild by its owner: the same transaction checks the epoch. Writes without a

@@ -228,8 +228,8 @@ fn p3_events_of_a_node_have_their_recipients() {
     assert!(deliveries > 40_000, "{deliveries}");
 }
 
-/// `cargo test -p guildhall-traffic -- --ignored --nocapture audiences` prints how many recipients events of a node
-/// have.
+/// `cargo test -p guildhall-traffic -- --ignored --nocapture audiences` prints how many recipients events of
+/// a node have.
 #[test]
 #[ignore = "prints a table"]
 fn stress_audiences() {

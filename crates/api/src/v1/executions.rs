@@ -171,8 +171,8 @@ impl ClusterExecutions {
 }
 
 impl ExecutionGuard {
-    /// The event was published, or refused (none). Other nodes wait until the home has this outcome; the caller does
-    /// not.
+    /// The event was published, or refused (none). Other nodes wait until the home has this outcome; the
+    /// caller does not.
     pub fn settle(mut self, outcome: Option<Outcome>) {
         self.is_first = false;
         let executed = outcome.map(|Outcome { reached, complete }| Executed { reached, complete });

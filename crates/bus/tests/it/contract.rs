@@ -273,9 +273,9 @@ pub trait BusUnderTest {
     async fn restart(&self);
 }
 
-/// `suite!(name, open, open_alone)`: a module of tests. `open(messages_max, bytes_max) -> Option<impl BusUnderTest>`
-/// makes a bus with such bounds, None where its server is not installed; `open_alone` makes one with a server of its
-/// own.
+/// `suite!(name, open, open_alone)`: a module of tests. `open(messages_max, bytes_max) -> Option<impl
+/// BusUnderTest>` makes a bus with such bounds, None where its server is not installed; `open_alone` makes one with
+/// a server of its own.
 macro_rules! suite {
     ($name:ident, $open:path, $open_alone:path) => {
         mod $name {

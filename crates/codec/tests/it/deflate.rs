@@ -75,8 +75,8 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Any mix of messages that are compressed and messages that are sent as they are (trap 1): the window holds the
-    /// former.
+    /// Any mix of messages that are compressed and messages that are sent as they are (trap 1): the window
+    /// holds the former.
     #[test]
     fn trap_1_raw_messages_stay_out_of_the_window(
         messages in prop::collection::vec((message(), any::<bool>(), any::<bool>()), 1..20),

@@ -300,10 +300,36 @@ impl<'a> MessageBody<'a> {
     /// one replies to is redacted separately.
     #[must_use]
     pub fn redacted(mut self) -> Self {
-        self.content = "";
-        self.embeds = &[];
-        self.attachments = Attachments(&[]);
-        self.components = &[];
+        // All fields by name, so that a new one is placed: it is content, or any recipient may read it.
+        let Self {
+            content,
+            embeds,
+            attachments,
+            components,
+            id: _,
+            channel_id: _,
+            author: _,
+            timestamp: _,
+            edited_timestamp: _,
+            tts: _,
+            mention_everyone: _,
+            mentions: _,
+            mention_roles: _,
+            sticker_items: _,
+            reactions: _,
+            nonce: _,
+            pinned: _,
+            kind: _,
+            flags: _,
+            webhook_id: _,
+            message_reference: _,
+            referenced_message: _,
+            extras: _,
+        } = &mut self;
+        *content = "";
+        *embeds = &[];
+        *attachments = Attachments(&[]);
+        *components = &[];
         self
     }
 }

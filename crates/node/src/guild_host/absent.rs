@@ -105,7 +105,7 @@ impl GuildHost {
                 if self.answer_relay(cx, &message, is_absent) == Delivery::Full && !cx.closing {
                     return Err(Input::Relay(message));
                 }
-                cx.released.push(self.guild_id);
+                cx.done_inputs.push(self.guild_id);
             }
             Input::Reset { relay, epoch } => {
                 let current = self.streams.subscribed().into_iter().find(|(subscribed, _)| *subscribed == relay);
@@ -117,7 +117,7 @@ impl GuildHost {
                 if is_absent && self.send_snapshot(cx, relay) == Delivery::Full && !cx.closing {
                     return Err(Input::Reset { relay, epoch });
                 }
-                cx.released.push(self.guild_id);
+                cx.done_inputs.push(self.guild_id);
             }
             // The worker handles them.
             Input::Release | Input::ForgetRelays(_) => {}
@@ -190,7 +190,7 @@ impl GuildHost {
         }
     }
 
-    /// Called by `Node::create_guild` and similar; continues with `Guild::create`, then `release`.
+    /// Called by `Node::create_guild` and similar; continues with `Guild::create`, then `publish_ready`.
     fn create(&mut self, cx: &mut Context<'_>, new: CreateRequest, answer: oneshot::Sender<Answer>) {
         let (now, jobs) = (cx.now, cx.jobs);
         let owner_id = match &new {
@@ -211,6 +211,6 @@ impl GuildHost {
         // Its writes precede those of later inputs.
         self.pipeline.push(unit);
         self.begin(cx, guild);
-        cx.released.push(self.guild_id);
+        cx.done_inputs.push(self.guild_id);
     }
 }

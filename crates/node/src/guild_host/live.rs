@@ -34,7 +34,7 @@ impl GuildHost {
             Input::Create(new, answer) => {
                 let CreateRequest::Guild(new) = new else {
                     // The caller only inspects the state.
-                    cx.released.push(self.guild_id);
+                    cx.done_inputs.push(self.guild_id);
                     let _ = answer.send(Ok(Reply::Done));
                     return;
                 };
@@ -47,7 +47,7 @@ impl GuildHost {
                 let is_same = found.structure.guild.owner_id == new.owner.id;
                 unit.answers.push((answer, if is_same { Ok(Reply::Done) } else { Err(Refusal::MissingAccess) }));
                 self.push(cx, unit);
-                cx.released.push(self.guild_id);
+                cx.done_inputs.push(self.guild_id);
             }
             Input::Relay(message) => {
                 self.streams.handle(&message);
@@ -56,7 +56,7 @@ impl GuildHost {
                 }
                 let now = cx.now;
                 self.run_and_push(cx, |guild| guild.handle_relay(now, message));
-                cx.released.push(self.guild_id);
+                cx.done_inputs.push(self.guild_id);
             }
             Input::Reset { relay, epoch } => {
                 let current = self.streams.subscribed().into_iter().find(|(subscribed, _)| *subscribed == relay);
@@ -69,18 +69,18 @@ impl GuildHost {
                 self.streams.lost(relay);
                 let now = cx.now;
                 self.run_and_push(cx, |guild| guild.handle_relay(now, message));
-                cx.released.push(self.guild_id);
+                cx.done_inputs.push(self.guild_id);
             }
             // The worker handles them.
             Input::Release | Input::ForgetRelays(_) => {}
         }
     }
 
-    /// Called by `Node::command` through the mailbox; continues with `Guild::handle_command`, then `release`.
+    /// Called by `Node::command` through the mailbox; continues with `Guild::handle_command`, then `publish_ready`.
     fn command(&mut self, cx: &mut Context<'_>, request: CommandRequest) {
         if request.answer.is_closed() {
             // The caller gave up in the meantime.
-            cx.released.push(self.guild_id);
+            cx.done_inputs.push(self.guild_id);
             return;
         }
         let now = cx.now;
@@ -98,7 +98,7 @@ impl GuildHost {
                 }
                 unit.answers.push((request.answer, answer));
                 self.push(cx, unit);
-                cx.released.push(self.guild_id);
+                cx.done_inputs.push(self.guild_id);
             }
             Some((Outcome::Later(command), unit)) => {
                 // The request keeps its mailbox permit until it is answered.
@@ -195,7 +195,7 @@ impl GuildHost {
         for (command, answer) in unit.late.drain(..) {
             if let Some(sender) = self.late.remove(&command) {
                 unit.answers.push((sender, answer));
-                cx.released.push(self.guild_id);
+                cx.done_inputs.push(self.guild_id);
             }
         }
     }
@@ -233,7 +233,7 @@ impl GuildHost {
         self.streams.lost(relay);
         self.pipeline.cut_off(relay);
         self.lags(cx, relay);
-        // Only pushed: `release` is running.
+        // Only pushed: `publish_ready` is running.
         if let Some(((), unit)) = self.run(cx, |guild| guild.handle_relay_lost(relay))
             && !unit.is_empty()
         {
@@ -251,7 +251,7 @@ impl GuildHost {
                 }
             }
             // The guild sends snapshots once it is loaded.
-            HostState::Loading | HostState::Draining | HostState::Backoff(_) | HostState::Evictable => {}
+            HostState::Loading | HostState::AwaitingCommits | HostState::Backoff(_) | HostState::Evictable => {}
         }
     }
 
@@ -286,14 +286,14 @@ impl GuildHost {
     /// Drops the guild from memory; another state, or a reload, follows.
     pub(super) fn abandon_guild(&mut self, cx: &mut Context<'_>) {
         if let HostState::Live(_) = self.state
-            && let HostState::Live(guild) = mem::replace(&mut self.state, HostState::Draining)
+            && let HostState::Live(guild) = mem::replace(&mut self.state, HostState::AwaitingCommits)
         {
             cx.jobs.dispose(guild);
             self.incarnation += 1;
             // Commands that were not answered yet will not be.
             for (_, answer) in mem::take(&mut self.late) {
                 let _ = answer.send(Err(Refusal::Unavailable));
-                cx.released.push(self.guild_id);
+                cx.done_inputs.push(self.guild_id);
             }
         }
     }

@@ -49,7 +49,7 @@ struct Bench {
     directory: Directory,
     limits: NodeLimits,
     now: Now,
-    released: Vec<GuildId>,
+    done_inputs: Vec<GuildId>,
     loads: VecDeque<GuildId>,
     counter: u64,
     ids: SnowflakeGenerator,
@@ -71,7 +71,7 @@ impl Bench {
         };
         let (relays, directory, limits) = (Taken::default(), Directory::new(store), NodeLimits::default());
         let now = Now::new(0, 1_700_000_000_000);
-        let (mut released, mut loads, mut counter) = (Vec::new(), VecDeque::new(), 0);
+        let (mut done_inputs, mut loads, mut counter) = (Vec::new(), VecDeque::new(), 0);
         let mut ids = Origins::Single.of_worker(0);
         let canaries = Arc::default();
         let mut cx = Context {
@@ -80,7 +80,7 @@ impl Bench {
             relays: &relays,
             directory: &directory,
             limits: &limits,
-            released: &mut released,
+            done_inputs: &mut done_inputs,
             loads: &mut loads,
             counter: &mut counter,
             ids: &mut ids,
@@ -88,7 +88,7 @@ impl Bench {
             canaries: &canaries,
         };
         let host = GuildHost::new(&mut cx, GUILD);
-        Self { host, jobs, relays, directory, limits, now, released, loads, counter, ids, canaries }
+        Self { host, jobs, relays, directory, limits, now, done_inputs, loads, counter, ids, canaries }
     }
 
     fn with<R>(&mut self, work: impl FnOnce(&mut GuildHost, &mut Context<'_>) -> R) -> R {
@@ -98,7 +98,7 @@ impl Bench {
             relays: &self.relays,
             directory: &self.directory,
             limits: &self.limits,
-            released: &mut self.released,
+            done_inputs: &mut self.done_inputs,
             loads: &mut self.loads,
             counter: &mut self.counter,
             ids: &mut self.ids,
@@ -186,7 +186,7 @@ async fn a_panic_costs_the_guild_its_memory_and_nobody_an_answer() {
         host.run_and_push(cx, |_| panic!("a bug"));
         host.advance(cx);
     });
-    assert!(matches!(bench.host.state, HostState::Draining), "earlier effects are still being committed");
+    assert!(matches!(bench.host.state, HostState::AwaitingCommits), "earlier commit units are still being committed");
     let read = bench.request(Command::ReadGuild);
     assert!(bench.loads.is_empty());
 
@@ -272,7 +272,7 @@ async fn a_guild_that_panics_again_and_again_is_left_alone_for_longer_each_time(
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn every_input_gives_its_place_back_once() {
     let (mut bench, channel_id) = Bench::ready();
-    bench.released.clear();
+    bench.done_inputs.clear();
     for _ in 0..5 {
         let said = bench.request(say(channel_id));
         bench.answer(said).unwrap();
@@ -286,7 +286,7 @@ async fn every_input_gives_its_place_back_once() {
     bench.with(|host, cx| host.handle_input(cx, Input::Command(request)));
     // Waits for a message, and is refused because there is none.
     let unknown = bench.request(Command::DeleteMessage(channel_id, MessageId::new(5)));
-    assert_eq!(bench.released.len(), 7);
+    assert_eq!(bench.done_inputs.len(), 7);
     assert_eq!(bench.answer(unknown).map(drop), Err(Refusal::UnknownMessage));
     // Waits for the guild.
     bench.with(|host, cx| {
@@ -294,9 +294,9 @@ async fn every_input_gives_its_place_back_once() {
         host.advance(cx);
     });
     let waiting = bench.request(Command::ReadGuild);
-    assert_eq!(bench.released.len(), 8);
+    assert_eq!(bench.done_inputs.len(), 8);
     bench.answer(waiting).unwrap();
-    assert_eq!(bench.released.len(), 9);
+    assert_eq!(bench.done_inputs.len(), 9);
 }
 
 /// Kinds of the messages after the first `from`, whatever their numbers.

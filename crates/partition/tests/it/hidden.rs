@@ -121,8 +121,8 @@ fn s13_updates_of_hidden_channels_come_in_the_form_that_is_set() {
     }
 }
 
-/// By an overwrite, by a role, active and passive: sessions of the account learn of it once, and nobody else learns
-/// anything.
+/// By an overwrite, by a role, active and passive: sessions of the account learn of it once, and nobody
+/// else learns anything.
 #[test]
 fn s13_a_channel_that_comes_into_view_or_leaves_it_is_told_once() {
     type Change = fn(&mut TestCluster, bool);

@@ -49,8 +49,8 @@ impl Cast {
         })
     }
 
-    /// Whether the content is readable, and that of the message it answers, for the blind bot. Everybody else reads
-    /// all.
+    /// Whether the content is readable, and that of the message it answers, for the blind bot. Everybody
+    /// else reads all.
     fn check(&mut self, content: &str, reads: bool, reads_referenced: Option<bool>) {
         for (n, d) in self.told().iter().enumerate() {
             let is_blind = n < 2;

@@ -79,8 +79,8 @@ impl AudienceIndex {
         self.threads.get(thread).is_some_and(|entry| entry.members.contains_key(&user_id))
     }
 
-    /// Whether a gate admits a user by id although it may refuse the user's class.
-    pub(super) fn admits_by_name(&self, class: &Class, user_id: UserId, rule: &AudienceRule, now: Timestamp) -> bool {
+    /// Whether an audience rule admits a user by id although it may refuse the user's class.
+    pub(super) fn admits_user(&self, class: &Class, user_id: UserId, rule: &AudienceRule, now: Timestamp) -> bool {
         let AudienceRule::Thread { parent, thread, is_private, only } = rule else { return false };
         let is_let_in = !is_private || self.is_in_thread(user_id, *thread) || self.manages_threads(class, *parent, now);
         only.is_none_or(|only| only == user_id) && self.sees(class, *parent) && is_let_in
@@ -98,7 +98,7 @@ impl AudienceIndex {
         for user_id in only.iter().copied().chain(members).filter(|id| audience.always != Some(*id)) {
             let Some(user_subscribers) = self.users.get(&user_id) else { continue };
             let class = &self.classes[user_subscribers.class];
-            if !self.admits_by_name(class, user_id, &audience.rule, now) {
+            if !self.admits_user(class, user_id, &audience.rule, now) {
                 continue;
             }
             let is_admitted = self.admits(class, &audience.rule, now);
@@ -171,12 +171,12 @@ impl AudienceIndex {
         }
     }
 
-    /// Whether a session of a class that the gate lets in got the event with its group.
+    /// Whether a session of a class that the audience rule admits got the event with its group.
     fn reaches(&self, class: &Class, mask: SubscriptionMask, audience: &Audience) -> bool {
         mask.admits(audience) || mask.is_user() && class.is_mentioned(audience.mentions.as_deref())
     }
 
-    /// The group's sessions in the group's form, those of its readers in their own.
+    /// Delivers to the group in its redaction, and to those who may read the content in theirs.
     fn deliver_to_group(&self, event: &Event, class: usize, group: &Group, out: &mut impl Deliver) {
         if let Payload::Channel(channel) = &event.payload {
             return self.deliver_channel(event, channel, class, group, out);
@@ -273,7 +273,7 @@ impl AudienceIndex {
         }
     }
 
-    /// To the sessions of one user that did not get it with their group. `always`: whatever gate and intents say.
+    /// To the sessions of one user that did not get it with their group. `always`: whatever rule and intents say.
     fn deliver_to_user(&self, event: &Event, user_id: UserId, now: Timestamp, always: bool, out: &mut impl Deliver) {
         let audience = &event.audience;
         let Some(user_subscribers) = self.users.get(&user_id) else { return };

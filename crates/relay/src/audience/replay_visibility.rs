@@ -348,7 +348,7 @@ impl AudienceIndex {
         match rule {
             // A user who lost access to a channel still receives that somebody left another one.
             AudienceRule::ChannelExcept(channel, _) => self.sees(class, *channel),
-            AudienceRule::Thread { .. } => self.admits_by_name(class, user_id, rule, now),
+            AudienceRule::Thread { .. } => self.admits_user(class, user_id, rule, now),
             rule => self.admits(class, rule, now),
         }
     }

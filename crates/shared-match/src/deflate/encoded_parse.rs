@@ -36,7 +36,7 @@ const DISTANCE_WEIGHT: u64 = 16;
 /// No distance follows.
 const NO_SLOT: u8 = u8::MAX;
 
-/// Bits, then perhaps a distance: `distances[slot] + addend`.
+/// Bits, then perhaps a distance: `offsets[slot] + addend`.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     bits: u64,
@@ -62,7 +62,7 @@ pub struct EncodedParse {
     steps: Vec<Step>,
     /// Upper bound for the encoded steps.
     steps_bytes_max: usize,
-    sources: References,
+    references: References,
     own: Option<Box<DynamicBlock>>,
 }
 
@@ -186,7 +186,7 @@ impl EncodedParse {
         head_source: Option<BodyId>,
         distance_of: impl Fn(BodyId) -> Option<u32>,
     ) -> Self {
-        let sources = References::of(sequences, head_source);
+        let references = References::of(sequences, head_source);
         let own = dynamic_codes_for(bytes, sequences, distance_of);
         let mut builder = Builder { own: own.as_ref(), ..Builder::default() };
         builder.header();
@@ -196,7 +196,7 @@ impl EncodedParse {
             bytes[at..match_at].iter().for_each(|byte| builder.literal(*byte));
             builder.length(sequence.length);
             let Alignment { source, shift } = sequence.alignment;
-            builder.distance(if source == Source::ITSELF { 0 } else { sources.slot(source) }, -shift as u32);
+            builder.distance(if source == Source::ITSELF { 0 } else { references.slot(source) }, -shift as u32);
             at = match_at + sequence.length as usize;
         }
         bytes[at..].iter().for_each(|byte| builder.literal(*byte));
@@ -208,25 +208,18 @@ impl EncodedParse {
             let end = own.literals.of(END_OF_BLOCK as u16);
             Box::new(DynamicBlock { distances: own.distances, end })
         });
-        Self { steps, steps_bytes_max, sources, own }
+        Self { steps, steps_bytes_max, references, own }
     }
 
     /// The bodies that a connection has to have.
     #[inline]
-    pub fn sources(&self) -> &References {
-        &self.sources
+    pub fn references(&self) -> &References {
+        &self.references
     }
 
     /// Appends the message: head, body, and what follows it.
     #[inline]
-    pub fn write(
-        &self,
-        decoder: &mut DeflateDecoder,
-        distances: &Offsets,
-        head: &Head,
-        tail: &[u8],
-        out: &mut Vec<u8>,
-    ) {
+    pub fn write(&self, decoder: &mut DeflateDecoder, offsets: &Offsets, head: &Head, tail: &[u8], out: &mut Vec<u8>) {
         decoder.begin(out);
         let bytes_max = self.steps_bytes_max + head.literals().len() * 2 + tail.len() * 2 + AROUND_BYTES_MAX;
         bits::append(out, bytes_max, |writer| {
@@ -241,9 +234,9 @@ impl EncodedParse {
             }
             let mut few = SmallBits::default();
             match &self.own {
-                None => self.put_steps(distances, code::distance, writer),
+                None => self.put_steps(offsets, code::distance, writer),
                 Some(own) => {
-                    self.put_steps(distances, |distance| own.distances.distance(distance), writer);
+                    self.put_steps(offsets, |distance| own.distances.distance(distance), writer);
                     few = SmallBits::from(own.end);
                     if !tail.is_empty() {
                         writer.gather(&mut few, FIXED_BLOCK);
@@ -260,13 +253,13 @@ impl EncodedParse {
     }
 
     #[inline]
-    fn put_steps(&self, distances: &Offsets, code: impl Fn(u32) -> (u64, u32), writer: &mut BitWriter<'_>) {
+    fn put_steps(&self, offsets: &Offsets, code: impl Fn(u32) -> (u64, u32), writer: &mut BitWriter<'_>) {
         // One that nobody else sees is kept in registers.
         let mut put = std::mem::take(writer);
         for step in &self.steps {
             let mut few = SmallBits::from((step.bits, step.bits_count.into()));
             if step.slot != NO_SLOT {
-                put.gather(&mut few, code(distances.of(step.slot).wrapping_add(step.addend)));
+                put.gather(&mut few, code(offsets.of(step.slot).wrapping_add(step.addend)));
             }
             put.put_small(few);
         }

@@ -17,7 +17,9 @@ struct ReferencedBody {
     excess: i32,
 }
 
-/// Offsets to the sources on one connection, by slot; slot 0 is 0, for what needs none.
+/// How far back each body is that a parse refers to, in bytes of one connection's stream, by slot. The offset of a
+/// match is that of its body and an addend of the match (`OffsetFixup` of zstd, `Step` of deflate). Slot 0 is 0, for
+/// matches that need none.
 #[derive(Clone, Debug)]
 pub struct Offsets {
     // As many as there are slots, for then none needs to be checked.
@@ -35,7 +37,7 @@ impl Default for Offsets {
 }
 
 impl Offsets {
-    /// That of a slot that the parse uses which was located last.
+    /// That of the body in this slot, as the last `resolve` found it. Only for slots that the parse uses.
     #[inline]
     pub fn of(&self, slot: u8) -> u32 {
         self.all[usize::from(slot)]
@@ -53,15 +55,15 @@ pub struct StreamCursor<'a> {
     pub dictionary: u32,
 }
 
-/// A parse does not serve a connection: it lacks one of the sources, or has it too far back, or its window is smaller
-/// than the body refers to itself.
+/// The connection cannot use this parse: one of its sources was not sent to it, or is out of reach, or its window is
+/// smaller than the reach of the body's references to itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unresolved;
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub struct References {
-    sources: SmallVec<[ReferencedBody; 8]>,
+    bodies: SmallVec<[ReferencedBody; 8]>,
     /// The first of them is the body whose head is copied.
     has_head: bool,
     /// How far back the body refers to itself.
@@ -73,32 +75,32 @@ pub struct References {
 impl References {
     /// Of a parse, and of its head.
     pub fn of(sequences: &[Sequence], head: Option<BodyId>) -> Self {
-        let mut sources = Self { has_head: head.is_some(), ..Self::default() };
-        sources.sources.extend(head.map(|id| ReferencedBody { id, excess: 0 }));
+        let mut references = Self { has_head: head.is_some(), ..Self::default() };
+        references.bodies.extend(head.map(|id| ReferencedBody { id, excess: 0 }));
         for Alignment { source, shift } in sequences.iter().map(|sequence| sequence.alignment) {
             let id = match source.reference() {
                 Reference::Itself => {
-                    sources.own = sources.own.max(shift.unsigned_abs());
+                    references.own = references.own.max(shift.unsigned_abs());
                     continue;
                 }
                 Reference::Dictionary => {
-                    sources.dictionary = sources.dictionary.max(Some(-shift));
+                    references.dictionary = references.dictionary.max(Some(-shift));
                     continue;
                 }
                 Reference::Body(id) => id,
             };
-            match sources.sources.iter_mut().find(|known| known.id == id) {
+            match references.bodies.iter_mut().find(|known| known.id == id) {
                 Some(known) => known.excess = known.excess.max(-shift),
-                None => sources.sources.push(ReferencedBody { id, excess: -shift }),
+                None => references.bodies.push(ReferencedBody { id, excess: -shift }),
             }
         }
-        sources
+        references
     }
 
-    /// How far back the head is that a head may be copied from, by what `resolve` found.
+    /// How far back the head is that a head may be copied from, as `resolve` found it.
     #[inline]
-    pub fn head_distance(&self, distances: &Offsets) -> Option<u32> {
-        self.has_head.then(|| distances.of(1))
+    pub fn head_distance(&self, offsets: &Offsets) -> Option<u32> {
+        self.has_head.then(|| offsets.of(1))
     }
 
     /// The slot of a source.
@@ -106,24 +108,24 @@ impl References {
         match source.reference() {
             Reference::Itself => 0,
             Reference::Body(id) => {
-                let index = self.sources.iter().position(|known| known.id == id);
+                let index = self.bodies.iter().position(|known| known.id == id);
                 index.map_or(0, |index| index as u8 + 1)
             }
             // The last.
-            Reference::Dictionary => self.sources.len() as u8 + 1,
+            Reference::Dictionary => self.bodies.len() as u8 + 1,
         }
     }
 
-    /// The distances for a connection that has all sources within reach.
+    /// Finds the offsets for a connection that has all sources within reach.
     #[inline]
-    pub fn resolve(&self, cursor: StreamCursor<'_>, distances: &mut Offsets) -> Result<(), Unresolved> {
+    pub fn resolve(&self, cursor: StreamCursor<'_>, offsets: &mut Offsets) -> Result<(), Unresolved> {
         let StreamCursor { state, sizes, position, window, dictionary } = cursor;
         if self.own > window {
             return Err(Unresolved);
         }
-        for (source, slot) in self.sources.iter().zip(&mut distances.all[1..]) {
-            let distance = state.distance(source.id, position, sizes).ok_or(Unresolved)?;
-            if i64::from(distance) + i64::from(source.excess) > i64::from(window) {
+        for (body, slot) in self.bodies.iter().zip(&mut offsets.all[1..]) {
+            let distance = state.distance(body.id, position, sizes).ok_or(Unresolved)?;
+            if i64::from(distance) + i64::from(body.excess) > i64::from(window) {
                 return Err(Unresolved);
             }
             *slot = distance;
@@ -132,7 +134,7 @@ impl References {
             if dictionary == 0 || i64::from(dictionary) + i64::from(excess) > i64::from(window) {
                 return Err(Unresolved);
             }
-            distances.all[1 + self.sources.len()] = dictionary;
+            offsets.all[1 + self.bodies.len()] = dictionary;
         }
         Ok(())
     }
@@ -147,12 +149,12 @@ mod tests {
     fn a_small_window_is_not_served_by_far_references_of_a_text_to_itself() {
         let alignment = Alignment { source: Source::ITSELF, shift: -700 };
         let sequence = Sequence { literals: 900, length: 9, alignment, offset: Offset::Explicit };
-        let sources = References::of(&[sequence], None);
-        let mut distances = Offsets::default();
+        let references = References::of(&[sequence], None);
+        let mut offsets = Offsets::default();
         let (state, sizes) = (StreamState::default(), MessageSizes::default());
         let mut resolve = |window| {
             let cursor = StreamCursor { state: &state, sizes: &sizes, position: 5_000, window, dictionary: 0 };
-            sources.resolve(cursor, &mut distances)
+            references.resolve(cursor, &mut offsets)
         };
         assert_eq!(resolve(1 << 9), Err(Unresolved));
         assert_eq!(resolve(1 << 10), Ok(()));
@@ -162,16 +164,16 @@ mod tests {
     fn a_dictionary_that_is_out_of_reach_serves_nobody() {
         let alignment = Alignment { source: Source::DICTIONARY, shift: -700 };
         let sequence = Sequence { literals: 900, length: 9, alignment, offset: Offset::Explicit };
-        let sources = References::of(&[sequence], None);
-        let mut distances = Offsets::default();
+        let references = References::of(&[sequence], None);
+        let mut offsets = Offsets::default();
         let (state, sizes) = (StreamState::default(), MessageSizes::default());
         let mut resolve = |dictionary| {
             let cursor = StreamCursor { state: &state, sizes: &sizes, position: 5_000, window: 1 << 20, dictionary };
-            sources.resolve(cursor, &mut distances)
+            references.resolve(cursor, &mut offsets)
         };
         assert_eq!(resolve(0), Err(Unresolved), "there is none");
         assert_eq!(resolve((1 << 20) - 699), Err(Unresolved));
         assert_eq!(resolve((1 << 20) - 700), Ok(()));
-        assert_eq!(sources.slot(Source::DICTIONARY), 1);
+        assert_eq!(references.slot(Source::DICTIONARY), 1);
     }
 }

@@ -28,7 +28,7 @@ const CONTENT_BYTES: usize = 64 << 10;
 /// The headers of a block and of its sections.
 const HEADERS_BYTES_MAX: usize = 16;
 
-/// How one offset comes about: `distances[slot] + addend`.
+/// How one offset comes about: `offsets[slot] + addend`.
 #[derive(Clone, Copy, Debug)]
 struct OffsetFixup {
     slot: u8,
@@ -38,18 +38,18 @@ struct OffsetFixup {
 impl OffsetFixup {
     const REPEAT_LAST: Self = Self { slot: 0, addend: 1 };
 
-    fn of(sequence: &Sequence, sources: &References) -> Self {
+    fn of(sequence: &Sequence, references: &References) -> Self {
         let Alignment { source, shift } = sequence.alignment;
         match sequence.offset {
             Offset::Repeat(value) => Self { slot: 0, addend: u32::from(value) },
             Offset::Explicit if source == Source::ITSELF => Self { slot: 0, addend: (3 - shift) as u32 },
-            Offset::Explicit => Self { slot: sources.slot(source), addend: (3 - shift) as u32 },
+            Offset::Explicit => Self { slot: references.slot(source), addend: (3 - shift) as u32 },
         }
     }
 
     #[inline]
-    fn value(self, distances: &Offsets) -> u32 {
-        distances.of(self.slot).wrapping_add(self.addend)
+    fn value(self, offsets: &Offsets) -> u32 {
+        offsets.of(self.slot).wrapping_add(self.addend)
     }
 }
 
@@ -74,9 +74,9 @@ struct First {
 
 impl First {
     #[inline]
-    fn coded(&self, head: &Head, distances: &Offsets) -> CodedSequence {
+    fn coded(&self, head: &Head, offsets: &Offsets) -> CodedSequence {
         let fixup = if self.follows_head && head.is_copied_whole() { OffsetFixup::REPEAT_LAST } else { self.fixup };
-        CodedSequence::new(self.literals + head.last_run(), self.length, codes::offset(fixup.value(distances)))
+        CodedSequence::new(self.literals + head.last_run(), self.length, codes::offset(fixup.value(offsets)))
     }
 }
 
@@ -99,14 +99,14 @@ struct Block {
 #[derive(Clone, Debug)]
 pub struct EncodedParse {
     blocks: Vec<Block>,
-    sources: References,
+    references: References,
 }
 
 impl EncodedParse {
     /// Prepares the `sequences` of a body; its head is copied from that of `head_source`, if they refer to it.
     pub fn new(bytes: &[u8], sequences: &[Sequence], tables: &Tables, head_source: Option<BodyId>) -> Self {
-        let sources = References::of(sequences, head_source);
-        let mut builder = Builder { tables, sources: &sources, head_source, blocks: Vec::new() };
+        let references = References::of(sequences, head_source);
+        let mut builder = Builder { tables, references: &references, head_source, blocks: Vec::new() };
         let (mut at, mut block_start) = (0, 0);
         let mut pending: Vec<Sequence> = Vec::new();
         let mut literals: Vec<u8> = Vec::new();
@@ -137,36 +137,29 @@ impl EncodedParse {
             builder.push(&mut literals, &mut pending);
         }
         let blocks = builder.blocks;
-        Self { blocks, sources }
+        Self { blocks, references }
     }
 
     /// The bodies that a connection has to have.
     #[inline]
-    pub fn sources(&self) -> &References {
-        &self.sources
+    pub fn references(&self) -> &References {
+        &self.references
     }
 
     /// Appends the blocks.
     #[inline]
-    pub fn write(
-        &self,
-        decoder: &mut ZstdDecoder,
-        tables: &Tables,
-        distances: &Offsets,
-        head: &Head,
-        out: &mut Vec<u8>,
-    ) {
+    pub fn write(&self, decoder: &mut ZstdDecoder, tables: &Tables, offsets: &Offsets, head: &Head, out: &mut Vec<u8>) {
         decoder.begin(out);
         let mut head = Some(head);
         for block in &self.blocks {
-            block.write(decoder, tables, distances, head.take(), out);
+            block.write(decoder, tables, offsets, head.take(), out);
         }
     }
 }
 
 struct Builder<'a> {
     tables: &'a Tables,
-    sources: &'a References,
+    references: &'a References,
     head_source: Option<BodyId>,
     blocks: Vec<Block>,
 }
@@ -203,14 +196,14 @@ impl Builder<'_> {
                 Step {
                     between: between.0,
                     between_bits: between.1 as u8,
-                    fixup: OffsetFixup::of(sequence, self.sources),
+                    fixup: OffsetFixup::of(sequence, self.references),
                 }
             })
             .collect();
         let first = first.map(|sequence| First {
             literals: sequence.literals,
             length: sequence.length,
-            fixup: OffsetFixup::of(sequence, self.sources),
+            fixup: OffsetFixup::of(sequence, self.references),
             follows_head: self.head_source.map(Source::body) == Some(sequence.alignment.source)
                 && sequence.alignment.shift == 0,
         });
@@ -234,7 +227,7 @@ impl Block {
         &self,
         decoder: &mut ZstdDecoder,
         tables: &Tables,
-        distances: &Offsets,
+        offsets: &Offsets,
         head: Option<&Head>,
         out: &mut Vec<u8>,
     ) {
@@ -253,8 +246,8 @@ impl Block {
                     writer.put_bytes(tables.described_sequences());
                     decoder.has_sequence_tables = true;
                 }
-                let mut states = self.put_steps(tables, distances, writer);
-                let first = self.first.iter().map(|first| first.coded(head, distances));
+                let mut states = self.put_steps(tables, offsets, writer);
+                let first = self.first.iter().map(|first| first.coded(head, offsets));
                 for sequence in first.chain(copies.iter().rev().map(coded_copy)) {
                     let codes = match &mut states {
                         Some(states) => states.code(tables, &sequence),
@@ -284,20 +277,20 @@ impl Block {
     }
 
     #[inline]
-    fn put_steps(&self, tables: &Tables, distances: &Offsets, writer: &mut BitWriter<'_>) -> Option<States> {
+    fn put_steps(&self, tables: &Tables, offsets: &Offsets, writer: &mut BitWriter<'_>) -> Option<States> {
         let (last, earlier) = self.steps.split_first()?;
         let (literals, matches) = self.lengths?;
-        let offset = codes::offset(last.fixup.value(distances));
-        let mut offsets = tables.offsets.start(offset.symbol);
+        let offset = codes::offset(last.fixup.value(offsets));
+        let mut state = tables.offsets.start(offset.symbol);
         writer.put_two((last.between, last.between_bits.into()).into(), offset.extra().into());
         for step in earlier {
-            let value = step.fixup.value(distances);
+            let value = step.fixup.value(offsets);
             let symbol = codes::offset_symbol(value);
-            let (leaving, bits) = tables.offsets.code(&mut offsets, symbol as u8);
+            let (leaving, bits) = tables.offsets.code(&mut state, symbol as u8);
             let (leaving, bits) = (leaving | step.between << bits, bits + u32::from(step.between_bits));
             writer.put_two((leaving, bits).into(), (u64::from(value ^ 1 << symbol), symbol).into());
         }
-        Some(States { literals, offsets, matches })
+        Some(States { literals, offsets: state, matches })
     }
 
     /// The literals of a head and the block's own, coded or as they are, whichever is less.

@@ -3,7 +3,7 @@
 use super::{
     Publication, State, Telling,
     audience_model::AudienceModel,
-    resource::{NoticeAudience, notice_audience},
+    resource::{ResourceAudience, resource_audience},
     text::payload_text,
 };
 use guildhall_guild_protocol::Payload;
@@ -200,7 +200,7 @@ impl Event {
                 }
             },
             Payload::Resource(resource) => {
-                let NoticeAudience { who, intents, users, own } = notice_audience(resource, &before, &state);
+                let ResourceAudience { who, intents, users, own } = resource_audience(resource, &before, &state);
                 (who, intents, users, own, None)
             }
         };

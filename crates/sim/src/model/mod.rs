@@ -16,7 +16,7 @@ mod permissions;
 mod presence_model;
 mod publication;
 mod received;
-mod received_notice;
+mod received_resource;
 mod resource;
 mod state;
 mod text;

@@ -1,7 +1,7 @@
 //! Content of a received dispatch, in the words of `text.rs`.
 
 use super::{
-    received_notice::{notice_text_of, thread_text},
+    received_resource::{resource_text, thread_text},
     text::list,
 };
 use foldhash::fast::FixedState;
@@ -115,7 +115,7 @@ fn overwrites(d: &Value) -> String {
 }
 
 fn text_of(name: &str, d: &Value) -> String {
-    if let Some(body) = notice_text_of(name, d) {
+    if let Some(body) = resource_text(name, d) {
         return format!("{name} {body}");
     }
     let body = match name {

@@ -18,7 +18,7 @@ const GUILD_INVITES: u32 = 1 << 6;
 const GUILD_SCHEDULED_EVENTS: u32 = 1 << 16;
 
 /// Recipients of a notice.
-pub struct NoticeAudience {
+pub struct ResourceAudience {
     pub who: AudienceModel,
     pub intents: u32,
     pub users: Users,
@@ -27,7 +27,7 @@ pub struct NoticeAudience {
 }
 
 /// Of a notice in a guild that was like `before` and is like `state` now.
-pub fn notice_audience(resource: &ResourcePayload, before: &State, state: &State) -> NoticeAudience {
+pub fn resource_audience(resource: &ResourcePayload, before: &State, state: &State) -> ResourceAudience {
     let own = match resource {
         ResourcePayload::ThreadMembers { added, removed, .. } => {
             added.as_ref().map(|(added, _)| added.user_id).or(*removed).map(|user| user.get())
@@ -84,7 +84,7 @@ pub fn notice_audience(resource: &ResourcePayload, before: &State, state: &State
         | ResourcePayload::Direct { .. }
         | ResourcePayload::Recipient { .. } => (AudienceModel::Users(Default::default()), GUILDS, Users::Watchers),
     };
-    NoticeAudience { who, intents, users, own }
+    ResourceAudience { who, intents, users, own }
 }
 
 /// Content of a notice.

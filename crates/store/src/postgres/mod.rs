@@ -63,8 +63,8 @@ const ACQUIRE_MAX: Duration = Duration::from_secs(5);
 const DURABLE: &str = "\
     SELECT set_config('synchronous_commit', 'on', FALSE) WHERE current_setting('synchronous_commit') = 'off'";
 
-/// A process that is paused in the middle of a transaction loses it after this time, so that a claim does not wait for
-/// it.
+/// A process that is paused in the middle of a transaction loses it after this time, so that a claim does not
+/// wait for it.
 const IDLE_MAX: (&str, &str) = ("idle_in_transaction_session_timeout", "2000");
 
 /// A store in a PostgreSQL database. Works inside a tokio runtime, which must live until it is closed.

@@ -80,8 +80,8 @@ impl DataDir {
         &self.path
     }
 
-    /// The database file. It exists afterwards, empty if it is new: SQLite gives its other files the same access
-    /// rights.
+    /// The database file. It exists afterwards, empty if it is new: SQLite gives its other files the
+    /// same access rights.
     pub(super) fn database(&self) -> Result<PathBuf, StoreError> {
         let marker = self.path.join(RESTORING_FILE);
         if marker.exists() {

@@ -52,6 +52,8 @@ use tokio::{
 };
 use writer::{Batch, Counters, Job, WriteEnd, Writer};
 
+/// Numbers between those of files were never released. A released file keeps its name and its bytes, also where it has
+/// a word that is retired (`0002_belongings.sql`): databases have a checksum of it.
 static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
 
 /// Pages of the write-ahead log after which it is checkpointed: 8 MiB. A checkpoint costs two more waits for the disk,

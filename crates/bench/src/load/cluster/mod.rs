@@ -654,8 +654,8 @@ impl LinkPhase<'_> {
         Ok((there / due_there * 100.0, (all - there) / (due - due_there) * 100.0))
     }
 
-    /// Waits until the clients of the slow node have heard all of it, or a while. Percent that they heard, and the
-    /// time.
+    /// Waits until the clients of the slow node have heard all of it, or a while. Percent that they heard,
+    /// and the time.
     fn catch_up(&mut self, streamed: &Streamed) -> Result<(f64, Duration)> {
         let began = Instant::now();
         let (mut before, mut changed) = (0.0, Duration::ZERO);

@@ -249,8 +249,8 @@ impl Standing {
         }
     }
 
-    /// Whether the op changes memberships rather than rules: an account that gains a place by it may read the past
-    /// there.
+    /// Whether the op changes memberships rather than rules: an account that gains a place by it may read
+    /// the past there.
     fn is_of_people(op: Op) -> bool {
         matches!(op, Op::Insider { .. } | Op::Member { .. } | Op::InThread)
     }

@@ -7,7 +7,7 @@ use super::{
 use serde_json::Value;
 
 /// None: it is no such event.
-pub fn notice_text_of(name: &str, d: &Value) -> Option<String> {
+pub fn resource_text(name: &str, d: &Value) -> Option<String> {
     Some(match name {
         "GUILD_BAN_ADD" | "GUILD_BAN_REMOVE" => {
             let seconds = d.get("delete_message_secs").map_or("none".to_owned(), plain);

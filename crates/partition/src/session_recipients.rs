@@ -1,4 +1,4 @@
-//! Fan-out: the recipients of a relay, as the sessions of a partition.
+//! Session recipients: the sessions of a partition, as the recipients of a relay.
 //!
 //! Comes from `Relay::handle`; goes on to `Session::dispatch_shared` and `Core::pushed` for groups, else to
 //! `Core::push`.
@@ -27,7 +27,7 @@ use std::{
 };
 
 /// The sessions of a partition while one of its relays handles an input.
-pub struct Fanout<'a, L> {
+pub struct SessionRecipients<'a, L> {
     pub core: &'a mut Core,
     turn: Turn<'a, L>,
     /// The relay's logs, by `LogId`.
@@ -113,7 +113,7 @@ fn slot_key(session: SessionKey) -> SlotKey {
     SlotKey { slot: session.slot, generation: session.generation }
 }
 
-impl<'a, L: Transport> Fanout<'a, L> {
+impl<'a, L: Transport> SessionRecipients<'a, L> {
     pub fn new(
         core: &'a mut Core,
         turn: &'a mut Turn<'_, L>,
@@ -129,7 +129,7 @@ impl<'a, L: Transport> Fanout<'a, L> {
     }
 }
 
-impl<L: Transport> Deliver for Fanout<'_, L> {
+impl<L: Transport> Deliver for SessionRecipients<'_, L> {
     fn group(&mut self, LogId(number): LogId, redaction: Redaction) {
         let number = number as usize;
         if self.logs.len() <= number {
@@ -165,7 +165,7 @@ impl<L: Transport> Deliver for Fanout<'_, L> {
     }
 }
 
-impl<L: Transport> Recipients for Fanout<'_, L> {
+impl<L: Transport> Recipients for SessionRecipients<'_, L> {
     fn begin(&mut self, published: &Arc<Published>, visibility: Visibility) {
         let dispatch = self.core.dispatch(published, visibility);
         if let Retention::Presence(user_id) = dispatch.retention() {
@@ -309,7 +309,7 @@ impl<L: Transport> Recipients for Fanout<'_, L> {
     }
 }
 
-impl<L: Transport> Fanout<'_, L> {
+impl<L: Transport> SessionRecipients<'_, L> {
     /// Whether the session is attached to the guild, or about to be, under this key.
     fn is_in(&self, of_guild: SessionKey, guild_id: GuildId) -> bool {
         let session = self.core.sessions.get(slot_key(of_guild));
