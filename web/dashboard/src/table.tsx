@@ -40,7 +40,7 @@ interface TableProps<Row> {
 
 /** Pixels; `.table tbody tr` in style.css has the same. */
 const ROW = 32;
-/** Pixels of the first column on a narrow screen, where it stays in view. */
+/** Pixels of the first column at most on a narrow screen, where it stays in view; style.css has the same. */
 const FIRST_NARROW = 144;
 /** Rows kept above and below the view, so that the browser has something to show while it scrolls ahead of the script. */
 const BESIDE = 8;
@@ -129,6 +129,7 @@ class Rows<Row> {
       const cell = element.insertCell();
       cell.setAttribute("role", "cell");
       if (column.isNumber) cell.className = "n";
+      cell.style.flex = flexOf(column.width);
       const text = document.createTextNode("");
       const holder = column.isLink ? cell.appendChild(document.createElement("a")) : cell;
       if (column.isLink) holder.tabIndex = -1;
@@ -264,6 +265,9 @@ class Rows<Row> {
   }
 }
 
+/** A column is as wide as it says at least; a wider table shares its room in proportion. */
+const flexOf = (width: number): string => `${width} 0 ${width}px`;
+
 const textOf = (value: number | string): string => (typeof value === "number" ? number(value) : value);
 
 const texts = new Intl.Collator(undefined, { numeric: true });
@@ -291,16 +295,15 @@ export function Table<Row>({ label, rows, columns, id, open, sort, onSort, empty
     view.current.take(sorted, columns, id, open, height);
   }, [sorted, columns, height]);
   useLayoutEffect(() => () => view.current?.stop(), []);
-  const layout = (widths: number[]) => ({ template: widths.map((width) => `minmax(${width}px, ${width}fr)`).join(" "), least: `${widths.reduce((sum, width) => sum + width, 0)}px` });
-  const [wide, narrow] = useMemo(() => {
-    const widths = columns.map(({ width }) => width);
-    return [layout(widths), layout([Math.min(widths[0]!, FIRST_NARROW), ...widths.slice(1)])];
+  const [least, leastNarrow] = useMemo(() => {
+    const sum = columns.reduce((all, { width }) => all + width, 0);
+    return [`${sum}px`, `${sum - Math.max(0, columns[0]!.width - FIRST_NARROW)}px`];
   }, [columns]);
   return (
     <div class="table" ref={box} style={{ maxHeight: `${height}px` }} role="region" aria-label={label}>
-      <table role="table" aria-rowcount={sorted.length + 1} style={{ "--columns": wide.template, "--least": wide.least, "--columns-narrow": narrow.template, "--least-narrow": narrow.least }}>
+      <table role="table" class={columns[0]!.width > FIRST_NARROW ? "long-first" : ""} aria-rowcount={sorted.length + 1} style={{ "--least": least, "--least-narrow": leastNarrow }}>
         <thead role="rowgroup"><tr role="row" aria-rowindex={1}>{columns.map((each) => (
-          <th key={each.key} role="columnheader" scope="col" class={each.isNumber ? "n" : ""} aria-sort={sort.key === each.key ? (sort.isDescending ? "descending" : "ascending") : undefined}>
+          <th key={each.key} style={{ flex: flexOf(each.width) }} role="columnheader" scope="col" class={each.isNumber ? "n" : ""} aria-sort={sort.key === each.key ? (sort.isDescending ? "descending" : "ascending") : undefined}>
             <button onClick={() => onSort({ key: each.key, isDescending: sort.key === each.key ? !sort.isDescending : each.isNumber ?? false })}>{each.label}{sort.key === each.key ? (sort.isDescending ? " ↓" : " ↑") : ""}</button>
           </th>
         ))}</tr></thead>
