@@ -1,28 +1,42 @@
-// Takes the pictures of docs/dashboard.md again, from a demo of its own under the load of some clients.
+// Takes the pictures of docs/dashboard.md again, from demos of its own at which clients of all kinds work.
 //
-//   GUILDHALL=…/guildhall node pictures.js [FOLDER [SECONDS [NAME,…]]]     default: docs/pictures, after 60 seconds, all
+//   GUILDHALL=…/guildhall node pictures.js [FOLDER [SECONDS [NAME,…]]]     default: docs/pictures, after 120 seconds, all
 
 import { mkdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { populate } from "./test/clients.js";
 import { Node } from "./test/node.js";
 import { closeBrowser, until, visit } from "./test/support.js";
 
-const [folder = fileURLToPath(new URL("../../docs/pictures", import.meta.url)), seconds = "60", names = ""] = process.argv.slice(2);
+const [folder = fileURLToPath(new URL("../../docs/pictures", import.meta.url)), seconds = "120", names = ""] = process.argv.slice(2);
 mkdirSync(folder, { recursive: true });
 const isWanted = (name) => names === "" || names.split(",").includes(name);
-const CLIENTS = Number(process.env.CLIENTS ?? 8);
 const desktop = { viewport: { width: 1280, height: 800 } };
 const phone = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true };
+const pause = (ms) => new Promise((resume) => setTimeout(resume, ms));
 
-const node = await Node.start({ rate: 25 });
+/** A demo with its clients, after some time. User accounts are passive in its large guild unless they have it in view. */
+async function start(settings = []) {
+  const node = await Node.start({ rate: 12, settings: ["limits.passive_above_members=40", ...settings] });
+  node.crowd = await populate(node);
+  await pause(Number(seconds) * 500);
+  node.crowd.clients[2].cut();
+  await pause(Number(seconds) * 500);
+  return node;
+}
+
+async function stop(node) {
+  node.crowd.stop();
+  await node.stop();
+}
+
+const node = await start();
 try {
-  const clients = [];
-  for (let index = 0; index < CLIENTS; index++) clients.push(await node.connect());
-  await new Promise((resume) => setTimeout(resume, Number(seconds) * 1_000));
-
+  const { sessions } = await (await fetch(`${node.origin}/v1/node/sessions?limit=100`, { headers: { authorization: `Bearer ${node.demo.admin_key}` } })).json();
+  const one = sessions.find(({ codec, encoding, guilds }) => codec === "zstd-stream" && encoding === "etf" && guilds > 2);
   const PICTURES = {
     overview: "overview", bandwidth: "bandwidth", guilds: "guilds", guild: `guilds/${node.demo.guild_id}`, sessions: "sessions",
-    session: `sessions/${clients[0].sessionId}`, compression: "compression", operations: "operations",
+    session: `sessions/${one.id}`, compression: "compression", operations: "operations",
   };
   for (const [size, options] of [["", desktop], ["-phone", phone]]) {
     for (const colorScheme of ["light", "dark"]) {
@@ -31,7 +45,7 @@ try {
         await page.evaluate((to) => { location.hash = `#/${to}`; }, path);
         await until("no skeletons", async () => (await page.locator(".skeleton:visible").count()) === 0);
         // Two reports, from which rates are computed, and a line to see.
-        await page.waitForTimeout(name === "guild" && size === "" ? 12_000 : 3_000);
+        await page.waitForTimeout(name === "guild" && size === "" ? 20_000 : 6_000);
         await page.screenshot({ path: `${folder}/dashboard-${name}${size}-${colorScheme}.png` });
         console.log(`dashboard-${name}${size}-${colorScheme}`);
       }
@@ -52,6 +66,22 @@ try {
     }
   }
 } finally {
-  await closeBrowser();
-  await node.stop();
+  await stop(node);
 }
+
+// Streams with a context for each connection, as they can be chosen.
+if (isWanted("contexts")) {
+  const other = await start(["codec.streams=per-connection", "deflate.mode=takeover"]);
+  try {
+    for (const colorScheme of ["light", "dark"]) {
+      const page = await visit(other, { key: other.demo.admin_key, path: "compression", colorScheme, ...desktop });
+      await page.waitForTimeout(6_000);
+      await page.screenshot({ path: `${folder}/dashboard-contexts-${colorScheme}.png` });
+      console.log(`dashboard-contexts-${colorScheme}`);
+      await page.context().close();
+    }
+  } finally {
+    await stop(other);
+  }
+}
+await closeBrowser();

@@ -28,6 +28,9 @@ const bill = (seconds) => {
 const KINDS = [["create_message", 4, 90_000], ["relay_presence", 30, 9_000], ["start_typing", 8, 5_000], ["relay_attach", 1, 60_000], ["read_members", 1, 700_000]];
 const DISPATCHES = [["MESSAGE_CREATE", 120, 780, 0.28], ["PRESENCE_UPDATE", 1400, 310, 0.12], ["TYPING_START", 700, 190, 0.16], ["GUILD_MEMBER_LIST_UPDATE", 60, 1500, 0.2], ["READY", 0.5, 90_000, 0.18], ["control", 80, 40, 1]];
 
+/** When a type that has grown did so: longer ago than the range of the charts. */
+const GROWN_AGO_S = 1_200;
+
 export class Stub {
   constructor({ guilds = 40, sessions = 60, scopes = ["read", "write", "sessions", "keys"], isEmpty = false, ghosts = 0, grown = undefined, nodes = [] } = {}) {
     Object.assign(this, { ghosts, grown, nodes, nodesAsked: [], guilds: isEmpty ? 0 : guilds, sessions: isEmpty ? 0 : sessions, scopes, isEmpty, closed: new Set(), asked: [], isBroken: false, streams: new Set() });
@@ -62,11 +65,12 @@ export class Stub {
       identifies: 2, resumes: wave(seconds, 5, 4), 'connection_closes{by="client",code="1000"}': 2, connections_aborted: 0.6, slow_consumers: 0, process_cpu_seconds: 1.12,
       process_resident_memory_bytes: 812e6, 'compression_slab_bytes{kind="zlib"}': 120e6, 'compression_contexts{kind="zlib"}': 410, shared_match_heap_bytes: 41e6,
       shared_match_messages: 41_000, 'tokens_refused{reason="expired"}': 0.4,
+      'sent_frame_compression_seconds{codec="zlib-stream",encoding="json"}': 0.0012, 'sent_frame_compressions_timed{codec="zlib-stream",encoding="json"}': 40,
       relay_ghosts: this.ghosts, 'canary_seconds{members_from="10000"}:p99': wave(seconds, 0.004, 0.001),
       ...Object.fromEntries(DISPATCHES.flatMap(([name, rate, bytes, ratio]) => [
-        [`sent_frame_wire_bytes{event="${name}"}`, wave(seconds, rate * bytes * ratio * 40, rate * 3)],
-        [`sent_frames{event="${name}"}`, rate * 40],
-        [`sent_frame_raw_bytes{event="${name}"}`, rate * 40 * bytes * (name === this.grown && seconds > Date.now() / 1_000 - 90 ? 2 : 1)],
+        [`sent_frame_wire_bytes{event="${name}",codec="zlib-stream",encoding="json"}`, wave(seconds, rate * bytes * ratio * 40, rate * 3)],
+        [`sent_frames{event="${name}",codec="zlib-stream",encoding="json"}`, rate * 40],
+        [`sent_frame_raw_bytes{event="${name}",codec="zlib-stream",encoding="json"}`, rate * 40 * bytes * (name === this.grown && seconds > Date.now() / 1_000 - GROWN_AGO_S ? 2 : 1)],
       ])),
     };
   }
@@ -77,7 +81,7 @@ export class Stub {
   }
 
   session(index) {
-    return { id: `0${index}c8e1b2d4f60718293a4b5c6d7e8f90`, user_id: accountId(index), username: `calm-heron-${index}`, is_bot: index % 17 === 16, partition: index % 2, shard: null, encoding: index % 5 ? "json" : "etf", codec: index % 11 === 3 ? null : ["zlib-stream", "zstd-stream", "none"][index % 3], platform: ["web", "mobile", "desktop"][index % 3], is_connected: index % 11 !== 3, resumable_ms: index % 11 === 3 ? 90_000 : null, guilds: 3, seq: 1_200 + index, buffered_events: index % 90, buffered_bytes: (index % 90) * 412, backlog_events: index === 5 ? 831 : 0 };
+    return { id: `0${index}c8e1b2d4f60718293a4b5c6d7e8f90`, user_id: accountId(index), username: `calm-heron-${index}`, is_bot: index % 17 === 16, partition: index % 2, shard: null, encoding: index % 5 ? "json" : "etf", codec: index % 11 === 3 ? null : ["zlib-stream", "zstd-stream", "permessage-deflate"][index % 3], platform: ["web", "mobile", "desktop"][index % 3], is_connected: index % 11 !== 3, resumable_ms: index % 11 === 3 ? 90_000 : null, guilds: 3, seq: 1_200 + index, buffered_events: index % 90, buffered_bytes: (index % 90) * 412, backlog_events: index === 5 ? 831 : 0 };
   }
 
   list() { return Array.from({ length: this.sessions }, (_, index) => this.session(index)).filter(({ id }) => !this.closed.has(id)); }

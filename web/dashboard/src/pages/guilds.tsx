@@ -21,17 +21,17 @@ interface Row { guild: Guild; busy: number; events: number; deliveries: number; 
 const known = (value: number): number => (Number.isNaN(value) ? 0 : value);
 
 const COLUMNS: Column<Row>[] = [
-  { key: "name", label: "Guild", width: 200, isLink: true, value: ({ guild }) => guild.name || guild.id, show: ({ guild }) => ({ text: guild.name || guild.id, href: `#/guilds/${guild.id}` }), title: ({ guild }) => guild.id },
+  { key: "name", label: "Guild", width: 168, isLink: true, value: ({ guild }) => guild.name || guild.id, show: ({ guild }) => ({ text: guild.name || guild.id, href: `#/guilds/${guild.id}` }), title: ({ guild }) => guild.id },
   { key: "busy", label: "Busy", width: 88, isNumber: true, value: (row) => row.busy, show: (row) => join(percent(row.busy)), title: (row) => `${exact(row.busy)} cores; ${join(duration(row.guild.busy_ns_total / 1e9))} since it was loaded` },
   { key: "events", label: "Events/s", width: 88, isNumber: true, value: (row) => row.events, title: (row) => `${exact(row.guild.events_total)} in all` },
-  { key: "deliveries", label: "Deliveries/s", width: 104, isNumber: true, value: (row) => row.deliveries, title: (row) => `${exact(row.guild.deliveries_total)} in all` },
+  { key: "deliveries", label: "Deliveries/s", width: 108, isNumber: true, value: (row) => row.deliveries, title: (row) => `${exact(row.guild.deliveries_total)} in all` },
   { key: "bytes", label: "Bytes/s", width: 96, isNumber: true, value: (row) => row.bytes, show: (row) => join(byteRate(row.bytes)), title: (row) => `${exact(row.guild.bytes_total)} B in all, before compression` },
-  { key: "members", label: "Members", width: 88, isNumber: true, value: ({ guild }) => guild.members, show: ({ guild }) => exact(guild.members) },
+  { key: "members", label: "Members", width: 92, isNumber: true, value: ({ guild }) => guild.members, show: ({ guild }) => exact(guild.members) },
   { key: "active", label: "Active", width: 80, isNumber: true, value: ({ guild }) => guild.sessions_active, show: ({ guild }) => exact(guild.sessions_active) },
-  { key: "passive", label: "Passive", width: 80, isNumber: true, value: ({ guild }) => guild.sessions_passive, show: ({ guild }) => exact(guild.sessions_passive) },
-  { key: "relays", label: "Relays", width: 72, isNumber: true, value: ({ guild }) => guild.relays },
-  { key: "mailbox", label: "Mailbox", width: 80, isNumber: true, value: ({ guild }) => guild.mailbox },
-  { key: "worker", label: "Worker", width: 72, isNumber: true, value: ({ guild }) => guild.worker },
+  { key: "passive", label: "Passive", width: 84, isNumber: true, value: ({ guild }) => guild.sessions_passive, show: ({ guild }) => exact(guild.sessions_passive) },
+  { key: "relays", label: "Relays", width: 76, isNumber: true, value: ({ guild }) => guild.relays },
+  { key: "mailbox", label: "Mailbox", width: 84, isNumber: true, value: ({ guild }) => guild.mailbox },
+  { key: "worker", label: "Worker", width: 80, isNumber: true, value: ({ guild }) => guild.worker },
 ];
 
 export function Guilds() {
@@ -68,11 +68,11 @@ export function Guilds() {
 
 const RELAYS: Column<{ relay: Relay; deliveries: number; bytes: number }>[] = [
   { key: "partition", label: "Partition", width: 88, isNumber: true, value: ({ relay }) => relay.partition },
-  { key: "index", label: "Relay", width: 56, isNumber: true, value: ({ relay }) => relay.index },
-  { key: "active", label: "Active", width: 64, isNumber: true, value: ({ relay }) => relay.active, show: ({ relay }) => exact(relay.active) },
-  { key: "passive", label: "Passive", width: 72, isNumber: true, value: ({ relay }) => relay.passive, show: ({ relay }) => exact(relay.passive) },
-  { key: "deliveries", label: "Deliveries/s", width: 100, isNumber: true, value: (row) => row.deliveries },
-  { key: "bytes", label: "Bytes/s", width: 88, isNumber: true, value: (row) => row.bytes, show: (row) => join(byteRate(row.bytes)) },
+  { key: "index", label: "Relay", width: 64, isNumber: true, value: ({ relay }) => relay.index },
+  { key: "active", label: "Active", width: 68, isNumber: true, value: ({ relay }) => relay.active, show: ({ relay }) => exact(relay.active) },
+  { key: "passive", label: "Passive", width: 76, isNumber: true, value: ({ relay }) => relay.passive, show: ({ relay }) => exact(relay.passive) },
+  { key: "deliveries", label: "Deliveries/s", width: 108, isNumber: true, value: (row) => row.deliveries },
+  { key: "bytes", label: "Bytes/s", width: 80, isNumber: true, value: (row) => row.bytes, show: (row) => join(byteRate(row.bytes)) },
 ];
 const relaySort = signal({ key: "partition", isDescending: false });
 
@@ -120,7 +120,7 @@ export function GuildPage({ id }: { id: string }) {
         <Tile label="Busy" shown={percent(busy)} value={busy} tone={busy > 0.5 ? "warn" : undefined} note={<>of a core, on worker {guild.worker}</>} />
         <Tile label="Events" shown={perSecond(events)} value={events} note={<>{exact(guild.events_total)} since it was loaded</>} />
         <Tile label="Deliveries" shown={perSecond(deliveries)} value={deliveries} note={<>{number(events > 0 ? deliveries / events : 0)} for each event</>} />
-        <Tile label="Bytes before compression" shown={byteRate(sent)} value={sent} note={<>{join(bytes(guild.bytes_total))} in all</>} />
+        <Tile label="Uncompressed" shown={byteRate(sent)} value={sent} note={<>{join(bytes(guild.bytes_total))} in all, before compression</>} />
         <Tile label="Members" shown={count(guild.members)} value={guild.members} note={<>{exact(sessions)} places of sessions: {exact(guild.sessions_active)} active, {exact(guild.sessions_passive)} passive</>} />
         <Tile label="Mailbox" shown={count(guild.mailbox)} value={guild.mailbox} tone={guild.mailbox > 1_000 ? "bad" : guild.mailbox > 100 ? "warn" : undefined} note="inputs that wait for its worker" />
       </div>

@@ -14,10 +14,11 @@ import { Ago, Bars, Fault, Id, question, Skeleton, tellUser } from "../ui.tsx";
 const COLUMNS: Column<Setting>[] = [
   { key: "name", label: "Setting", width: 256, value: (row) => row.name, show: (row) => ({ text: row.name, look: "code" }) },
   { key: "value", label: "Value", width: 240, value: (row) => row.value, show: (row) => ({ text: row.value || "not set", look: "code" }), title: (row) => row.value },
-  { key: "origin", label: "Source", width: 200, value: (row) => row.origin, show: (row) => (row.origin === "default" ? { text: "default", look: "quiet-text" } : { text: row.origin, look: "strong" }), title: (row) => row.origin },
-  { key: "live", label: "A change needs", width: 120, value: (row) => (row.is_live ? "reload" : "restart") },
+  { key: "origin", label: "Source", width: 200, value: (row) => (row.origin === "default" ? "\uffff" : row.origin), show: (row) => (row.origin === "default" ? { text: "default", look: "quiet-text" } : { text: row.origin, look: "strong" }), title: (row) => row.origin },
+  { key: "live", label: "A change needs", width: 136, value: (row) => (row.is_live ? "reload" : "restart") },
 ];
-const sort = signal({ key: "name", isDescending: false });
+/** What differs from its default comes first. */
+const sort = signal({ key: "origin", isDescending: false });
 const filter = signal("");
 const onlyChanged = signal(false);
 
@@ -89,7 +90,7 @@ export function Operations() {
   const shared = { at: feed.series.at, changed: feed.changed.value, isLoaded: feed.isLoaded.value };
   return (
     <>
-      <p class="answer">{value.is_draining ? <span class="warn">▲ The node drains.</span> : <>The node takes clients.</>} {value.warnings.length > 0 ? <>Its last warning was <Ago at={value.warnings[0]!.at_ms} />.</> : <>It has logged no warning.</>} {changed === 1 ? "1 setting differs from its default" : `${exact(changed)} settings differ from their defaults`}.</p>
+      <p class="answer">{value.is_draining ? <span class="warn">▲ The node drains.</span> : <>The node takes clients.</>} {value.warnings.length > 0 ? <>Its last warning was <Ago at={value.warnings[0]!.at_ms} />.</> : <>It has logged no warning.</>} {value.slow_consumers_total === 0 && "No client was cut because it did not read. "}{changed === 1 ? "1 setting differs from its default" : `${exact(changed)} settings differ from their defaults`}.</p>
       {may("write")
         ? <div class="actions"><button onClick={reload}>Reload configuration</button><button class="danger" onClick={drain}>Drain and stop node</button><span class="says">Each asks first, and is written to the audit log.</span></div>
         : <p class="says">This key reads only: a key with the scope <code>write</code> can reload and drain.</p>}
@@ -101,8 +102,8 @@ export function Operations() {
           )}
         </section>
         <Bars title="Refused clients by reason" says="Since the node started." format={(count) => [exact(count), ""]} empty="Nobody was refused." rows={refused.slice(0, 12).map(({ what, reason, count_total }) => ({ label: `${what}: ${reason.replaceAll("_", " ")}`, value: count_total, color: "#d9822b" }))} />
-        <Chart {...shared} title="Refusals per second" format={perSecond} lines={[{ label: "Sockets", values: feed.line("sockets_refused") }, { label: "Tokens", values: feed.line("tokens_refused") }, { label: "Identifies", values: feed.line("identifies_refused") }, { label: "Resumes", values: feed.line("resumes_refused") }, { label: "Keys", values: feed.line("keys_refused") }]} />
-        <Chart {...shared} title="Slow consumers" says={`${exact(value.slow_consumers_total)} connections were cut because their clients did not read.`} format={perSecond} lines={[{ label: "Cut per second", values: feed.line("slow_consumers") }]} />
+        {refused.length > 0 && <Chart {...shared} title="Refusals per second" format={perSecond} lines={[{ label: "Sockets", values: feed.line("sockets_refused") }, { label: "Tokens", values: feed.line("tokens_refused") }, { label: "Identifies", values: feed.line("identifies_refused") }, { label: "Resumes", values: feed.line("resumes_refused") }, { label: "Keys", values: feed.line("keys_refused") }]} />}
+        {value.slow_consumers_total > 0 && <Chart {...shared} title="Slow consumers" says={`${exact(value.slow_consumers_total)} connections were cut because their clients did not read.`} format={perSecond} lines={[{ label: "Cut per second", values: feed.line("slow_consumers") }]} />}
       </div>
       <h2 class="title">Settings in force</h2>
       <div class="search">

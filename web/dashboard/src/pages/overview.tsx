@@ -5,7 +5,7 @@ import { useMemo } from "preact/hooks";
 import { node } from "../api.ts";
 import { Chart, largest } from "../chart.tsx";
 import { useFeed } from "../feed.ts";
-import { GROWTH_SERIES, growth } from "../growth.ts";
+import { GROWN, GROWTH_SERIES, useGrowth, type Growth } from "../growth.ts";
 import { byteRate, bytes, cores, count, counted, duration, exact, join, number, perSecond, words } from "../format.ts";
 import type { Feed } from "../series.ts";
 import { Nodes } from "../nodes.tsx";
@@ -13,7 +13,6 @@ import { rate, useReport } from "../report.ts";
 import type { Loop, MessageType, Named, OverviewReport, Owner } from "../types.ts";
 import { Table, type Column } from "../table.tsx";
 import { Ago, Bars, Fault, Skeleton, Tile } from "../ui.tsx";
-import { GROWN } from "./bandwidth.tsx";
 
 const SERIES = [
   "connections", "sessions", "sockets", "dispatches", "sent_bytes", "sent_body_bytes", "received_bytes", "event_to_write_seconds:", "loop_busy_seconds",
@@ -41,7 +40,7 @@ function byOwner({ memory }: OverviewReport) {
 const lastMinute = (values: (number | null)[], step: number): number => values.slice(-Math.ceil(60 / step)).reduce<number>((sum, value) => sum + (value ?? 0) * step, 0);
 
 /** What an operator should look at, worst first. */
-function findings(feed: Feed): Finding[] {
+function findings(feed: Feed, growth: { types: Map<string, Growth>; ago: string }): Finding[] {
   const found: Finding[] = [];
   const { at } = feed.series;
   const step = at.length > 1 ? Math.max(1, Math.round((at.at(-1)! - at[0]!) / (at.length - 1))) : 1;
@@ -54,7 +53,7 @@ function findings(feed: Feed): Finding[] {
   if (slow >= 0.5) add("warn", `${number(Math.round(slow))} ${Math.round(slow) === 1 ? "client was" : "clients were"} cut in the last minute because ${Math.round(slow) === 1 ? "it does" : "they do"} not read.`, "#/operations", "Slow consumers");
   const ghosts = feed.now("relay_ghosts");
   if (ghosts > 0) add("bad", `${counted(ghosts, "relay")} ${ghosts === 1 ? "does" : "do"} not deliver: sessions of a large guild receive nothing.`, "#/operations", "Warnings");
-  for (const { name, before, now, share } of growth(feed).values()) if (now >= before * GROWN && share >= 0.01) add("warn", `${name} has grown to ${number(now / before)} × its size: ${join(bytes(before))} before, ${join(bytes(now))} in the last minute.`, "#/bandwidth", "Bandwidth");
+  for (const { name, before, now, share } of growth.types.values()) if (now >= before * GROWN && share >= 0.01) add("warn", `${name} has grown to ${number(now / before)} × its size: ${join(bytes(before))} ${growth.ago}, ${join(bytes(now))} in the last minute.`, "#/bandwidth", "Bandwidth");
   const p99 = feed.now("event_to_write_seconds", "p99");
   if (p99 > 0.25) add("warn", `One delivery in a hundred takes longer than ${join(duration(p99))}.`, "#/guilds", "Guilds");
   for (const { key, now } of cpuLoops(feed)) {
@@ -71,9 +70,9 @@ function findings(feed: Feed): Finding[] {
 interface TypeRow { loop: string; type: MessageType; perSecond: number; busy: number }
 
 const TYPES: Column<TypeRow>[] = [
-  { key: "name", label: "Message type or route", width: 296, value: ({ type }) => type.name, show: ({ loop, type }) => (loop === "rest" ? type.name : words(type.name)), title: ({ type }) => type.name },
+  { key: "name", label: "Type or route", width: 296, value: ({ type }) => type.name, show: ({ loop, type }) => (loop === "rest" ? type.name : words(type.name)), title: ({ type }) => type.name },
   { key: "loop", label: "Loop", width: 112, value: ({ loop }) => loop, show: ({ loop }) => (loop === "rest" ? "REST" : words(loop)) },
-  { key: "perSecond", label: "Handled/s", width: 88, isNumber: true, value: (row) => row.perSecond, title: (row) => `${exact(row.type.times.count_total)} since the start` },
+  { key: "perSecond", label: "Handled/s", width: 96, isNumber: true, value: (row) => row.perSecond, title: (row) => `${exact(row.type.times.count_total)} since the start` },
   { key: "busy", label: "Time/s", width: 88, isNumber: true, value: (row) => row.busy, show: (row) => join(duration(row.busy)), title: (row) => `${join(duration(row.type.times.ns_total / 1e9))} since the start` },
   { key: "p50", label: "p50", width: 80, isNumber: true, value: ({ type }) => type.times.p50_ns, show: ({ type }) => join(duration(type.times.p50_ns / 1e9)) },
   { key: "p99", label: "p99", width: 80, isNumber: true, value: ({ type }) => type.times.p99_ns, show: ({ type }) => join(duration(type.times.p99_ns / 1e9)) },
@@ -108,6 +107,7 @@ export function Overview() {
   const feed = useFeed(SERIES);
   const { value: report, before, changed } = useReport<OverviewReport>("node/overview", () => 2_000);
   const types = useMemo(() => (report ? typeRows(report, before) : []), [changed]);
+  const growth = useGrowth(feed);
   const canaries = feed.by("canary_seconds", "members_from", "p99");
   if (feed.fault.value && !feed.isLoaded.value) return <Fault fault={feed.fault.value} retry={() => feed.start()} />;
   const { at } = feed.series;
@@ -121,7 +121,7 @@ export function Overview() {
   const cpu = feed.now("process_cpu_seconds");
   const memory = feed.now("process_resident_memory_bytes");
   const loops = cpuLoops(feed);
-  const found = findings(feed);
+  const found = findings(feed, growth);
   const state = node.value;
   if (!feed.isLoaded.value) return <><Skeleton height={40} /><div class="tiles">{[0, 1, 2, 3, 4, 5].map((key) => <Skeleton key={key} height={134} />)}</div><div class="charts">{[0, 1, 2, 3].map((key) => <Skeleton key={key} height={268} />)}</div></>;
   return (
@@ -147,9 +147,11 @@ export function Overview() {
         <Chart {...shared} title="Sessions started, resumed and closed" says="Closes count close frames by code; cut connections have none." format={perSecond} lines={[{ label: "Identifies", values: feed.line("identifies") }, { label: "Resumes", values: feed.line("resumes") }, { label: "Closes", values: feed.line("connection_closes") }, { label: "Cut", values: feed.line("connections_aborted") }]} />
         <Chart {...shared} title="Bytes per second" says={`${join(byteRate(sent))} sent, ${join(byteRate(feed.now("received_bytes")))} received.`} format={byteRate} lines={[{ label: "Uncompressed", values: feed.line("sent_body_bytes"), dashed: true }, { label: "Sent", values: feed.line("sent_bytes") }, { label: "Received", values: feed.line("received_bytes") }]} />
         <Bars title="Gateway connections by codec and encoding" says={report && `${counted(report.connections.gateway, "connection")}.`} format={count} empty="No connection: a client that connects appears here." rows={report ? [...named(report.connections.by_codec, "#2f5fe0"), ...named(report.connections.by_encoding, "#d9822b")] : []} />
-        <Bars title="Sessions by platform, and their places in guilds" says={report && `${counted(report.connections.active + report.connections.passive, "place")}: an active one receives every event, a passive one summaries.`} format={count} empty="No session." rows={report ? [...named(report.connections.by_platform, "#2f5fe0"), ...named([{ name: "active places", value: report.connections.active }, { name: "passive places", value: report.connections.passive }], "#1a9e75")] : []} />
+        <div class="column">
+          <Bars title="Sessions by platform, and their places in guilds" says={report && `${counted(report.connections.active + report.connections.passive, "place")}: an active one receives every event, a passive one summaries.`} format={count} empty="No session." rows={report ? [...named(report.connections.by_platform, "#2f5fe0"), ...named([{ name: "active places", value: report.connections.active }, { name: "passive places", value: report.connections.passive }], "#1a9e75")] : []} />
+          <Chart {...shared} title="Memory" says={`${join(bytes(memory))} resident.`} format={bytes} lines={[{ label: "Resident", values: feed.line("process_resident_memory_bytes") }, { label: "Contexts", values: feed.line("compression_slab_bytes") }, { label: "Match search", values: feed.line("shared_match_heap_bytes") }]} />
+        </div>
         <Bars title="Memory by owner" says={report && `${join(bytes(report.memory.resident_bytes))} resident${report.memory.limit_bytes ? ` of ${join(bytes(report.memory.limit_bytes))}` : ""}; “≈” marks an estimate from a sample.`} format={bytes} empty="No owner is accounted yet." rows={report ? byOwner(report) : []} />
-        <Chart {...shared} title="Memory" says={`${join(bytes(memory))} resident.`} format={bytes} lines={[{ label: "Resident", values: feed.line("process_resident_memory_bytes") }, { label: "Contexts", values: feed.line("compression_slab_bytes") }, { label: "Match search", values: feed.line("shared_match_heap_bytes") }]} />
         {canaries.length > 0 && <Chart {...shared} title="Canaries, p99 by size of the guild" says="From the creation of an event of the node itself to its relay’s flush." format={duration} lines={canaries.map(({ key, values }) => ({ label: key === "0" ? "smaller guilds" : `from ${exact(Number(key))} members`, values }))} />}
       </div>
       <h2>Time by message type and route</h2>

@@ -18,15 +18,14 @@ const LIMIT = 10_000;
 const COLUMNS: Column<Session>[] = [
   { key: "user", label: "Account", width: 152, isLink: true, value: (row) => row.username || row.user_id, show: (row) => ({ text: `${row.username || row.user_id}${row.is_bot ? " (bot)" : ""}`, href: `#/sessions/${encodeURIComponent(row.id)}` }), title: (row) => row.user_id },
   { key: "state", label: "State", width: 116, value: (row) => (row.is_connected ? "connected" : "resumable"), show: (row) => (row.is_connected ? { text: "● connected", look: "good" } : "○ resumable"), title: (row) => (row.resumable_ms === null ? undefined : `for another ${join(duration(row.resumable_ms / 1000))}`) },
-  { key: "codec", label: "Codec", width: 152, value: (row) => row.codec ?? "", show: (row) => row.codec ?? "–" },
-  { key: "encoding", label: "Encoding", width: 72, value: (row) => row.encoding },
-  { key: "platform", label: "Platform", width: 76, value: (row) => row.platform, show: (row) => row.platform || "–" },
-  { key: "guilds", label: "Guilds", width: 64, isNumber: true, value: (row) => row.guilds, show: (row) => exact(row.guilds) },
-  { key: "seq", label: "Seq", width: 64, isNumber: true, value: (row) => row.seq, show: (row) => exact(row.seq) },
+  { key: "codec", label: "Codec", width: 172, value: (row) => row.codec ?? "", show: (row) => row.codec ?? "–" },
+  { key: "encoding", label: "Encoding", width: 88, value: (row) => row.encoding },
+  { key: "platform", label: "Platform", width: 84, value: (row) => row.platform, show: (row) => row.platform || "–" },
+  { key: "guilds", label: "Guilds", width: 72, isNumber: true, value: (row) => row.guilds, show: (row) => exact(row.guilds) },
+  { key: "seq", label: "Seq", width: 68, isNumber: true, value: (row) => row.seq, show: (row) => exact(row.seq) },
   { key: "backlog", label: "Backlog", width: 88, isNumber: true, value: (row) => row.backlog_events, show: (row) => (row.backlog_events > 100 ? { text: `${exact(row.backlog_events)} ▲`, look: "warn" } : exact(row.backlog_events)) },
-  { key: "replay", label: "Replay", width: 64, isNumber: true, value: (row) => row.buffered_events, show: (row) => exact(row.buffered_events) },
-  { key: "replay_bytes", label: "Replay bytes", width: 96, isNumber: true, value: (row) => row.buffered_bytes, show: (row) => join(bytes(row.buffered_bytes)), title: (row) => `${exact(row.buffered_bytes)} B` },
-  { key: "partition", label: "Partition", width: 76, isNumber: true, value: (row) => row.partition },
+  { key: "replay_bytes", label: "Replay buffer", width: 120, isNumber: true, value: (row) => row.buffered_bytes, show: (row) => join(bytes(row.buffered_bytes)), title: (row) => `${counted(row.buffered_events, "event")}, ${exact(row.buffered_bytes)} B` },
+  { key: "partition", label: "Partition", width: 84, isNumber: true, value: (row) => row.partition },
 ];
 
 export function Sessions() {
@@ -67,10 +66,10 @@ export function Sessions() {
 }
 
 const LOG: Column<LoggedEvent>[] = [
-  { key: "seq", label: "Seq", width: 88, isNumber: true, value: (row) => row.seq, show: (row) => exact(row.seq) },
-  { key: "name", label: "Event", width: 240, value: (row) => row.name },
-  { key: "bytes", label: "Bytes", width: 88, isNumber: true, value: (row) => row.bytes, show: (row) => exact(row.bytes) },
-  { key: "written", label: "Written", width: 88, value: (row) => (row.is_written ? "yes" : "no"), show: (row) => (row.is_written ? "yes" : { text: "waits", look: "warn" }) },
+  { key: "seq", label: "Seq", width: 72, isNumber: true, value: (row) => row.seq, show: (row) => exact(row.seq) },
+  { key: "name", label: "Event", width: 236, value: (row) => row.name },
+  { key: "bytes", label: "Bytes", width: 76, isNumber: true, value: (row) => row.bytes, show: (row) => exact(row.bytes) },
+  { key: "written", label: "Written", width: 80, value: (row) => (row.is_written ? "yes" : "no"), show: (row) => (row.is_written ? "yes" : { text: "waits", look: "warn" }) },
 ];
 const logSort = signal({ key: "seq", isDescending: true });
 const SUBSCRIPTIONS: Column<Subscription>[] = [
