@@ -1,12 +1,12 @@
 // Written by web/dashboard/build.js.
 const ASSETS: &[Asset] = &[
     Asset {
-        name: "assets/index-Kj0EXo79.js",
+        name: "assets/index-Csxp67Bx.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "c50555615a9d66ec",
-        plain: include_bytes!("assets/index-Kj0EXo79.js"),
-        gzip: include_bytes!("assets/index-Kj0EXo79.js.gz"),
-        brotli: include_bytes!("assets/index-Kj0EXo79.js.br"),
+        tag: "5e99d5f548b7ea1b",
+        plain: include_bytes!("assets/index-Csxp67Bx.js"),
+        gzip: include_bytes!("assets/index-Csxp67Bx.js.gz"),
+        brotli: include_bytes!("assets/index-Csxp67Bx.js.br"),
     },
     Asset {
         name: "assets/style-DoKEcsFw.css",
@@ -19,7 +19,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "7eb46bd1a987f699",
+        tag: "7cafe8a8d0cb7564",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),
