@@ -6,14 +6,14 @@
 //!             `push` for inputs of guilds, `uses` and `unloaded` for what the driver does without it, `handle_timer`.
 //!             After each: drain `poll_output`.
 //! Invariants  C1 inputs of one sender for one guild reach an owner in order, or the sender's relay of that guild is
-//!             reset: the relay's sessions attach again. C2 a request is sent to one owner at a time, and to another one only after
-//!             `NotOwner`: it is carried out once at most. It is answered once. C3 a guild is served here only
-//!             while its owner record names this incarnation and the lease is valid. C4 a message of a guild
-//!             reaches a relay only from the node that this node believes to be the owner. C5 after a loss between
-//!             two nodes, both sides discard all messages in flight between them: requests are answered
-//!             `Unavailable`, relays are reset. C6 this node removes its owner record of a guild only after it has ceased
-//!             to serve the guild. It serves the guild again only by a record that the removal cannot hit: one that
-//!             it writes after the answer, or in place of the old one.
+//!             reset: the relay's sessions attach again. C2 a request is sent to one owner at a time, and to another
+//!             one only after `NotOwner`: it is carried out once at most. It is answered once. C3 a guild is served
+//!             here only while its owner record names this incarnation and the lease is valid. C4 a message of a guild
+//!             reaches a relay only from the node that this node believes to be the owner. C5 after a loss between two
+//!             nodes, both sides discard all messages in flight between them: requests are answered `Unavailable`,
+//!             relays are reset. C6 this node removes its owner record of a guild only after it has ceased to serve the
+//!             guild. It serves the guild again only by a record that the removal cannot hit: one that it writes after
+//!             the answer, or in place of the old one.
 //! Limits      `PARKED_MAX` inputs wait per guild while its owner is found, requests for `LOCATE_MS_MAX`. `ROUTES_MAX`.
 //!             `REMOVALS_MAX` removals of owner records at a time.
 //! Not here    writing to the lease store, frames and queues (the driver, `guildhall-node`); commits of two owners at
@@ -768,8 +768,8 @@ impl Cluster {
         }
     }
 
-    /// The driver has dropped a guild from memory, because nothing uses it. If nothing does for a while, this node ceases
-    /// to be its owner.
+    /// The driver has dropped a guild from memory, because nothing uses it. If nothing does for a while, this node
+    /// ceases to be its owner.
     pub fn unloaded(&mut self, now: Instant, guild_id: GuildId) {
         self.used(guild_id);
         self.idle_from(now.after_ms(self.owner_idle_ms), guild_id);

@@ -152,8 +152,8 @@ impl Publishing {
     }
 }
 
-/// Place in a trace that goes on at another node. None: only a trace that is sampled does; one that is collected because it
-/// might be slow would have to be collected everywhere, and its end is known only when all have theirs.
+/// Place in a trace that goes on at another node. None: only a trace that is sampled does; one that is collected
+/// because it might be slow would have to be collected everywhere, and its end is known only when all have theirs.
 pub(crate) fn context_of(trace: &TraceHandle) -> Option<TraceContext> {
     let (trace_id, span) = trace.ids();
     let trace_id = [(trace_id >> 64) as u64, trace_id as u64];

@@ -129,9 +129,9 @@ impl SessionEvents {
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Begin {
-    /// The `n` of the last event that the client has; later ones are sent first. In a cluster a list, `NODE:N,NODE:N`, with
-    /// the last event of each node; other nodes are read from their oldest event. A number alone is a position at every
-    /// node. Omitted: only new events.
+    /// The `n` of the last event that the client has; later ones are sent first. In a cluster a list, `NODE:N,NODE:N`,
+    /// with the last event of each node; other nodes are read from their oldest event. A number alone is a position at
+    /// every node. Omitted: only new events.
     #[param(pattern = r"^(\d+|\d+:\d+(,\d+:\d+)*)$", max_length = 4096)]
     after: Option<String>,
 }
@@ -213,8 +213,8 @@ pub(super) struct Lost {
 pub(super) struct NodeLine {
     /// Number of the node.
     node: u8,
-    /// `followed`: its events after `n` follow. `silent`: it does not answer; its events follow when it does again. `left`:
-    /// it is no member any more, so its sessions have ended, without an event for each.
+    /// `followed`: its events after `n` follow. `silent`: it does not answer; its events follow when it does again.
+    /// `left`: it is no member any more, so its sessions have ended, without an event for each.
     state: &'static str,
     /// The last event of the node that was sent, or the position at which the stream begins.
     n: u64,
@@ -232,8 +232,8 @@ fn name(change: SessionChange) -> &'static str {
 /// Streams the events of sessions
 ///
 /// A stream without an end: a line for each event (`SessionEvent`), a `SessionEventsLost` where some are missing, and
-/// an empty line every 15 seconds while nothing happens. In a cluster it has the events of all nodes, those of one node in
-/// order, and a `SessionEventsNode` when a node is followed, silent or gone.
+/// an empty line every 15 seconds while nothing happens. In a cluster it has the events of all nodes, those of one node
+/// in order, and a `SessionEventsNode` when a node is followed, silent or gone.
 #[utoipa::path(get, path = "/v1/sessions/events", tag = "sessions", params(Begin),
     responses((status = 200, content_type = "application/x-ndjson", body = String)))]
 pub(super) async fn follow(

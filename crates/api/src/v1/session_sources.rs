@@ -2,12 +2,12 @@
 //!
 //! Owns        a task per node and reader, which asks the node for the events after a position; the answers to such
 //!             questions.
-//! Invariants  S1 a reader gets each event of a node that is in the node's ring at the time of a question, once and in order:
-//!             the position moves only with an answer, and the task repeats a question that has none. S2 the reader hears
-//!             of a node that does not answer for `SILENT_AFTER`, and of one that has left. S3 the events of a node's next
-//!             process begin again, and the reader hears of that.
-//! Limits      a question waits `WAIT` for news, and `PAUSE` passes before the next: a reader costs a question per node and
-//!             second when nothing happens, and at most `1 / PAUSE` of them otherwise. An answer has at most
+//! Invariants  S1 a reader gets each event of a node that is in the node's ring at the time of a question, once and in
+//!             order: the position moves only with an answer, and the task repeats a question that has none. S2 the
+//!             reader hears of a node that does not answer for `SILENT_AFTER`, and of one that has left. S3 the events
+//!             of a node's next process begin again, and the reader hears of that.
+//! Limits      a question waits `WAIT` for news, and `PAUSE` passes before the next: a reader costs a question per node
+//!             and second when nothing happens, and at most `1 / PAUSE` of them otherwise. An answer has at most
 //!             `EVENTS_AT_ONCE` events, some 30 KB.
 //!
 //! Nodes answer questions, and publish nothing by themselves. A subject on which each node publishes its events while

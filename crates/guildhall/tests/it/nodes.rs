@@ -1,5 +1,5 @@
-//! Several nodes as one gateway: processes with a NATS and a PostgreSQL server of their own, and the view of one node of
-//! the others. Skipped where one of the servers is not installed.
+//! Several nodes as one gateway: processes with a NATS and a PostgreSQL server of their own, and the view of one node
+//! of the others. Skipped where one of the servers is not installed.
 
 use crate::{
     backend::{ANA, BOB, BOT, Backend, CHANNEL, Stream},

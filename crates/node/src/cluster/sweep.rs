@@ -1,7 +1,7 @@
 //! Sweep: removes owner records of memberships that have ended.
 //!
-//! A node removes its own records of guilds that nobody uses (`guildhall_cluster::Cluster`, C6). Those of a node that was
-//! killed or stopped stay until somebody asks for the guild, or until this.
+//! A node removes its own records of guilds that nobody uses (`guildhall_cluster::Cluster`, C6). Those of a node that
+//! was killed or stopped stay until somebody asks for the guild, or until this.
 //!
 //! Invariants  P1 only a record whose membership has ended is removed, and only if nobody has replaced it since it was
 //!             read. Memberships are read after the records: one that was there by then and is not the number's current

@@ -1,8 +1,8 @@
 //! Elsewhere: requests below `/v1/node` about another node of the cluster, which this node passes on.
 //!
 //! Owns        the parameter `node`; the way of such a request to the other node and back, as a question by the bus.
-//! Invariants  E1 this node checks the key, and the other node checks its scopes: a request elsewhere may what it may there.
-//!             E2 this node sends an action once, and writes its audit entry with the other node as its object.
+//! Invariants  E1 this node checks the key, and the other node checks its scopes: a request elsewhere may what it may
+//!             there. E2 this node sends an action once, and writes its audit entry with the other node as its object.
 //! Limits      `PATIENCE` for an answer. An answer has at most what the bus takes at once (1 MB with NATS's default): a
 //!             longer one is refused. The live stream asks once a second, and ends when the node does not answer
 //!             `SILENT_MAX` times.

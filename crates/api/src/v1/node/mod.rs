@@ -5,7 +5,8 @@
 //!             learns nothing about others: reports need the scope `read`, those of sessions `sessions`, actions
 //!             `write`.
 //! Limits      `GUILDS_MAX` guilds and `SESSIONS_MAX` sessions in one report; `history::PREFIXES_MAX` prefixes.
-//! Not here    requests about other nodes: `elsewhere`. Shapes of reports: `guildhall_accounting::report`. What fills them: `guildhall::reports`.
+//! Not here    requests about other nodes: `elsewhere`. Shapes of reports: `guildhall_accounting::report`. What
+//!             fills them: `guildhall::reports`.
 //! Spec        docs/backend-api.md "Node".
 
 mod actions;
