@@ -1,12 +1,12 @@
 // Written by web/dashboard/build.js.
 const ASSETS: &[Asset] = &[
     Asset {
-        name: "assets/index-Csxp67Bx.js",
+        name: "assets/index-rHU_5R3W.js",
         content_type: "text/javascript; charset=utf-8",
-        tag: "5e99d5f548b7ea1b",
-        plain: include_bytes!("assets/index-Csxp67Bx.js"),
-        gzip: include_bytes!("assets/index-Csxp67Bx.js.gz"),
-        brotli: include_bytes!("assets/index-Csxp67Bx.js.br"),
+        tag: "3e4d4795e48840a5",
+        plain: include_bytes!("assets/index-rHU_5R3W.js"),
+        gzip: include_bytes!("assets/index-rHU_5R3W.js.gz"),
+        brotli: include_bytes!("assets/index-rHU_5R3W.js.br"),
     },
     Asset {
         name: "assets/style-DoKEcsFw.css",
@@ -19,7 +19,7 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "index.html",
         content_type: "text/html; charset=utf-8",
-        tag: "7cafe8a8d0cb7564",
+        tag: "e61c6ba496029def",
         plain: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

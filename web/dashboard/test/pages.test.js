@@ -120,6 +120,11 @@ test("the overview is live, has a table behind each chart, and other ranges", as
   await until("another sample", async () => (await tile.getAttribute("title")) !== first);
   await page.locator(".chart", { hasText: "CPU by loop" }).getByRole("button", { name: "Table" }).click();
   await page.locator(".chart .figures tbody tr").first().waitFor();
+  // REST requests wait most of their time: 109 at once are no cores, and no trouble.
+  const loops = page.locator(".chart", { hasText: "CPU by loop" }).locator(".figures");
+  assert.match(await loops.textContent(), /partition/);
+  assert.doesNotMatch(await loops.textContent(), /rest/);
+  assert.equal(await page.locator(".findings", { hasText: "rest" }).count(), 0);
   await page.getByRole("button", { name: "1 h" }).click();
   await page.locator(".segments [aria-pressed=true]", { hasText: "1 h" }).waitFor();
   await until("an hour", () => node.asked.some((path) => path === "GET v1/node/history"));

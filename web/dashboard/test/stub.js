@@ -61,7 +61,7 @@ export class Stub {
     return {
       connections: 12_840, 'sessions{state="live"}': 12_840, 'sessions{state="resumable"}': 211, dispatches: wave(seconds, 48_200, 9_000), sent_bytes: wave(seconds, 8.2e6, 1e6),
       sent_body_bytes: wave(seconds, 41e6, 6e6), received_bytes: 42_000, "event_to_write_seconds:p50": 0.0008, "event_to_write_seconds:p99": wave(seconds, 0.006, 0.002),
-      'loop_busy_seconds{loop="partition",index="0"}': wave(seconds, 0.42, 0.1), 'loop_busy_seconds{loop="guild_worker",index="0"}': 0.18, 'loop_busy_seconds{loop="rest",index="0"}': 0.05,
+      'loop_busy_seconds{loop="partition",index="0"}': wave(seconds, 0.42, 0.1), 'loop_busy_seconds{loop="guild_worker",index="0"}': 0.18, 'loop_busy_seconds{loop="rest",index="0"}': 109,
       identifies: 2, resumes: wave(seconds, 5, 4), 'connection_closes{by="client",code="1000"}': 2, connections_aborted: 0.6, slow_consumers: 0, process_cpu_seconds: 1.12,
       process_resident_memory_bytes: 812e6, 'compression_slab_bytes{kind="zlib"}': 120e6, 'compression_contexts{kind="zlib"}': 410, shared_match_heap_bytes: 41e6,
       shared_match_messages: 41_000, 'tokens_refused{reason="expired"}': 0.4,

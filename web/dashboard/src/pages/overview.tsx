@@ -20,8 +20,9 @@ const SERIES = [
   "relay_ghosts", "canary_seconds", ...GROWTH_SERIES, "compression_slab_bytes", "compression_uncompressed_messages", "shared_match_heap_bytes", "rest_answers",
 ];
 
-/** Operations of the store overlap and wait: their time is no share of a core. */
-const cpuLoops = (feed: Feed) => feed.by("loop_busy_seconds", "loop").filter(({ key }) => key !== "store");
+/** Operations of the store and REST requests overlap and wait: their time is no share of a core. */
+const WAITING_LOOPS = ["store", "rest"];
+const cpuLoops = (feed: Feed) => feed.by("loop_busy_seconds", "loop").filter(({ key }) => !WAITING_LOOPS.includes(key));
 
 interface Finding { tone: "bad" | "warn"; text: string; href: string; link: string }
 
