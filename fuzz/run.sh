@@ -67,7 +67,8 @@ run_target() {
 
     echo "== $target: ${seconds}s from $(find "$seeds" -type f | wc -l) seeds"
     status=0
-    "$bin" "$amount" -max_len="${max_len:-4096}" -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=256 \
+    # Wall-clock seconds: on a busy machine the process mostly waits for a core.
+    "$bin" "$amount" -max_len="${max_len:-4096}" -timeout=120 -rss_limit_mb=1024 -malloc_limit_mb=256 \
         -use_value_profile=1 -print_final_stats=1 -artifact_prefix="artifacts/$target/" \
         "$found" "$seeds" >"$log" 2>&1 || status=$?
     # Without counters every input is boring and nothing is ever found: that must not look like success.
