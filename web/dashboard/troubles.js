@@ -19,7 +19,9 @@ const { demo } = node;
 let isEnding = false;
 
 async function rest(token, method, path, body) {
-  const response = await fetch(`${node.origin}/api/v10${path}`, { method, headers: { authorization: token, "content-type": "application/json" }, body: body && JSON.stringify(body) });
+  const send = () => fetch(`${node.origin}/api/v10${path}`, { method, headers: { authorization: token, "content-type": "application/json" }, body: body && JSON.stringify(body) });
+  // The node may close an idle connection just when it is used again.
+  const response = await send().catch(send);
   if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`);
   return response.json();
 }
