@@ -262,6 +262,9 @@ fn any_node_reports_any_other() {
     assert_eq!(publisher.get("/node?node=1")["scopes"], json!(["publish"]));
     publisher.request("GET", "/node/overview?node=1", None, 403);
     Backend::with(first.addr, "ghk_1_wrong").request("GET", "/node?node=1", None, 401);
+    Backend::with(first.addr, "ghk_1_wrong").request("GET", "/node?node=third", None, 401);
+    first.backend().request("TRACE", "/node/overview?node=third", None, 405);
+    first.backend().request("POST", "/node/overview?node=1", None, 405);
 
     // The live stream is the other node's.
     let mut live = TcpStream::connect(first.addr).unwrap();

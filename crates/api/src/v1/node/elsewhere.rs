@@ -18,7 +18,7 @@ use axum::{
     Router,
     body::Body,
     extract::{FromRequestParts as _, Request, State},
-    http::{HeaderValue, StatusCode, Uri, header, uri::PathAndQuery},
+    http::{HeaderValue, Method, StatusCode, Uri, header, uri::PathAndQuery},
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
@@ -46,6 +46,8 @@ const SAMPLE_WAIT: Duration = Duration::from_millis(1_500);
 /// Questions for a sample that a node may leave without an answer.
 const SILENT_MAX: u32 = 3;
 const LIVE: &str = "/v1/node/live";
+/// The other requests are GETs.
+const ACTIONS: [&str; 2] = ["/v1/node/reload", "/v1/node/drain"];
 
 #[derive(Serialize, Deserialize)]
 struct Question {
@@ -208,7 +210,10 @@ pub(in super::super) async fn forward(
 ) -> Response {
     let path = request.uri().path();
     let is_about_node = path == "/v1/node" || path.starts_with("/v1/node/");
-    let Some((node, uri)) = (if is_about_node { split_node(request.uri()) } else { None }) else {
+    // The router answers what it does not serve.
+    let is_served =
+        is_about_node && *request.method() == if ACTIONS.contains(&path) { Method::POST } else { Method::GET };
+    let Some((node, uri)) = (if is_served { split_node(request.uri()) } else { None }) else {
         return next.run(request).await;
     };
     *request.uri_mut() = uri;
@@ -223,7 +228,11 @@ pub(in super::super) async fn forward(
             Ok(response) => response,
             Err(error) => error.into_response(),
         },
-        Err(error) => error.into_response(),
+        // E1: which nodes there are is said to keys alone.
+        Err(error) => match Caller::<AnyScope>::from_request_parts(&mut request.into_parts().0, v1).await {
+            Ok(_) => error.into_response(),
+            Err(refused) => refused.into_response(),
+        },
     }
 }
 
