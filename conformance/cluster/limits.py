@@ -13,6 +13,8 @@ USER_SESSIONS_MAX = 6
 # Settings of the site that the checks rely on.
 SETTINGS = {"limits.user_sessions_max": USER_SESSIONS_MAX}
 READY, TOO_MANY_SESSIONS = "READY", 4015
+# Of a bot that may have every intent.
+BOT_FLAGS = 1 << 12 | 1 << 14 | 1 << 18
 
 
 class OneIdentify:
@@ -111,7 +113,7 @@ def check_user_sessions(site):
 
 def check_bot(site):
     """A shard identifies once per interval at all nodes, and every node says how often the bot identified today."""
-    token = new_account(site.nodes[0], "sharded", bot=True, application_flags=1 << 12 | 1 << 14 | 1 << 18)
+    token = new_account(site.nodes[0], "sharded", bot=True, application_flags=BOT_FLAGS)
     before = [starts(node, token)["remaining"] for node in site.nodes]
     clients = identify_everywhere(site, token, 2, shard=[1, 4])
     results = sorted(str(client.result) for client in clients)
@@ -152,7 +154,8 @@ def check_idempotency(site, community):
 
 def check_results(site, community):
     """The result of an event counts the sessions of all nodes, at whichever node it is published, without a wait."""
-    token = new_account(site.nodes[0], "counted")
+    # A bot gets a GUILD_CREATE for each guild; a user account may have the guild in READY.
+    token = new_account(site.nodes[0], "counted", bot=True, application_flags=BOT_FLAGS)
     site.nodes[0].must("PUT", f"/v1/guilds/{community.guild_id}/members/ext:counted", {})
     clients = [Client(node, token, site.patience) for node in site.nodes]
     for client in clients:
