@@ -426,6 +426,21 @@ class Stages(unittest.TestCase):
         self.assertEqual(results, {"bad": "FAILED", "after": "not run", "later": "not run", "free": "passed"})
         self.assertIn("left out", table)
 
+    def test_o6_a_suite_runs_alone_and_comes_before_those_after_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            log = pathlib.Path(folder) / "log"
+            row = lambda name, lane, needs: (name, lane, needs, f"echo {name} >> {log}; sleep 0.2; echo {name} >> {log}")
+            rows = [
+                row("early", "run", ()),
+                ("build", "build", (), "sleep 0.1"),
+                row("tests", "alone", ("build",)),
+                row("quick", "wait", ("build",)),
+                row("long", "run", ("build",)),
+            ]
+            has_passed, _, _ = self.run_stages(*rows)
+            self.assertTrue(has_passed)
+            self.assertEqual(log.read_text().split()[:4], ["early", "early", "tests", "tests"])
+
     def test_o4_an_interrupt_ends_the_stages(self):
         script = "import sys; from house import stages; import pathlib\n" \
             "runner = stages.Runner([stages.Stage('s', ['sh', '-c', 'echo $$ > {0}/pid; sleep 60; true'], 'run')], pathlib.Path('{0}'))\n" \

@@ -8,6 +8,7 @@ Invariants  O1 a stage starts after every stage that it needs has passed.
                stage, `STAGE_SECONDS_MAX`.
             O5 after a failure no stage starts, unless the caller asked to keep going; then only the stages that
                need the failed one are left out.
+            O6 no suite runs beside one of the lane `alone`. Once such a suite is ready, no other suite starts before it.
 Not here    which stages exist: tools/suite.
 """
 import dataclasses
@@ -21,6 +22,7 @@ import time
 
 PASSED, FAILED, NOT_RUN = "passed", "FAILED", "not run"
 BUILD_NICENESS = 10
+SUITES = ("run", "wait", "alone")
 # Longer than any stage takes on a slow machine: a suite that waits for ever fails.
 STAGE_SECONDS_MAX = 3600
 # How long a stage has to end by itself after SIGTERM.
@@ -36,7 +38,8 @@ class Stage:
     name: str
     command: list
     lane: str
-    """`build` uses every core, `fetch` downloads, `run` is a suite that computes, `wait` a suite that mostly waits."""
+    """`build` uses every core, `fetch` downloads, `run` is a suite that computes, `wait` a suite that mostly waits, `alone`
+    one with time limits of its own: no suite runs beside it."""
     needs: tuple = ()
     result: str = NOT_RUN
     wall_seconds: float = 0
@@ -96,19 +99,28 @@ class Runner:
             return []
         by_name = {stage.name: stage for stage in self._stages}
         left = []
+        # A suite that is to run alone and is ready: those after it wait, or it would never start.
+        is_reserved = False
         for stage in waiting:
             needed = [by_name[name] for name in stage.needs if name in by_name]
             if any(other.result == FAILED or other.remark == "left out" for other in needed):
                 stage.remark = "left out"
-            elif all(other.result == PASSED for other in needed) and self._has_room(stage, waiting):
+                continue
+            is_ready = all(other.result == PASSED for other in needed)
+            if is_ready and self._has_room(stage, waiting) and not (is_reserved and stage.lane in SUITES):
                 self._start(stage)
-            else:
-                left.append(stage)
+                continue
+            is_reserved |= is_ready and stage.lane == "alone"
+            left.append(stage)
         # A stage that was left out can free others to be left out.
         return left if len(left) == len(waiting) or self._running else self._start_what_can(left)
 
     def _has_room(self, stage, waiting):
         lanes = [other.lane for other in self._running]
+        if stage.lane == "alone":
+            return not any(lane in SUITES for lane in lanes)
+        if stage.lane in SUITES and "alone" in lanes:
+            return False
         if stage.lane != "run":
             return stage.lane not in lanes
         builds_remain = "build" in lanes or any(other.lane == "build" for other in waiting)
@@ -116,7 +128,7 @@ class Runner:
 
     def _start(self, stage):
         stage.log = self._logs / f"{stage.name}.log"
-        niceness = 0 if stage.lane in ("run", "wait") else BUILD_NICENESS
+        niceness = 0 if stage.lane in SUITES else BUILD_NICENESS
         with open(stage.log, "wb") as log:
             process = subprocess.Popen(
                 stage.command,
