@@ -36,8 +36,13 @@ for (let index = 0; index < 8; index++) await node.connect();
 
 /** Text of what an operator reads: it has to be in the window without scrolling. */
 async function read(locator) {
-  await locator.waitFor();
-  const { y, height } = await locator.boundingBox();
+  // A live update may draw it again between the two.
+  let box = null;
+  while (box === null) {
+    await locator.waitFor();
+    box = await locator.boundingBox();
+  }
+  const { y, height } = box;
   assert.ok(y >= 0 && y + height <= locator.page().viewportSize().height, `"${await locator.textContent()}" is below the fold: it ends at ${Math.round(y + height)}`);
   return locator.textContent();
 }
