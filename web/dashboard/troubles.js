@@ -104,7 +104,7 @@ deaf.destroy();
 
 // 3
 await pause(Math.max(0, Number(seconds) * 1_000 - (Date.now() - began)));
-// As many more characters as a message has bytes on average: what is around the text counts too.
+// A dispatch is twice as large when its text grows by as many characters as the whole dispatch has bytes.
 const { types } = await (await fetch(`${node.origin}/v1/node/bandwidth`, { headers: { authorization: `Bearer ${demo.admin_key}` } })).json();
 const sum = (of) => types.find(({ name }) => name === "MESSAGE_CREATE").ways.reduce((all, way) => all + way[of], 0);
 size += Math.round(sum("raw_bytes_total") / sum("count_total"));

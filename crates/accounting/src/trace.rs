@@ -196,8 +196,8 @@ impl TraceHandle {
         Self { trace: Arc::new(trace), span, parent }
     }
 
-    /// Continues a trace of another process, whose span `start.parent` the handle stands for: it is a parent here, and
-    /// is recorded there. What is recorded here is a piece of that trace, passed on by itself.
+    /// Continues a trace of another process. The handle stands for the span `start.parent`, which the other process
+    /// records; spans of this process are its children. The sink gets them as a trace of their own with the same id.
     #[must_use]
     pub fn resume(start: TraceStart, sink: Arc<dyn TraceSink>) -> Self {
         let span = start.parent;

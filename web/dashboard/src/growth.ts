@@ -77,7 +77,7 @@ export function useGrowth(feed: Feed): { types: Map<string, Growth>; ago: string
   const now = sumsOf(feed.series.at, feed.series.values, (at) => end - at < NOW_S);
   let all = 0;
   for (const [name, encodings] of now) {
-    // Before, as if today's encodings had been asked for.
+    // The earlier mean, weighted by the encodings of the last minute: a new mix of clients is no growth.
     const sum = { count: 0, bytes: 0, before: 0, countBefore: 0 };
     for (const [encoding, { count, bytes }] of encodings) {
       all += bytes;

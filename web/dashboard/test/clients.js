@@ -1,4 +1,4 @@
-// Clients of many kinds without a browser: what they receive is counted and dropped, so that they need no decoder.
+// Clients of many kinds without a browser: they count the bytes that they receive and drop them, so they need no decoder.
 
 import { randomBytes } from "node:crypto";
 import { connect } from "node:net";

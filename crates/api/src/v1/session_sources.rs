@@ -176,7 +176,7 @@ async fn follow_own(events: Arc<SessionEvents>, node: NodeNumber, from: Position
 /// Ends with the reader, or when the node has left.
 async fn follow(membership: Arc<Membership>, node: NodeNumber, mut from: Position, parts: mpsc::Sender<Part>) {
     let mut is_first = true;
-    // When the node stopped to answer, and whether the reader knows.
+    // Since when the node does not answer, and whether the reader knows.
     let mut silent: Option<(Instant, bool)> = None;
     loop {
         let told = membership.ask(node, KIND, wire::encode(&from)).await;

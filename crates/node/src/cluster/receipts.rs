@@ -193,7 +193,7 @@ fn backend_event(published: &Published) -> Option<&BackendEvent> {
 }
 
 impl Membership {
-    /// Makes a receipt that relays of other nodes report to. Whoever waits for the counts holds the result meanwhile.
+    /// Makes a receipt that relays of other nodes report to. The caller keeps it while it waits for the counts.
     #[must_use]
     pub fn open_receipt(self: &Arc<Self>, receipt: Arc<dyn Receipt>) -> OpenReceipt {
         let id = self.receipts.next_id.fetch_add(1, Relaxed);
