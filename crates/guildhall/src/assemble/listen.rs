@@ -1,0 +1,66 @@
+//! Listen: the ports of a node, and the URL that clients are given.
+
+use super::StartError;
+use crate::config::GatewayUrl;
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+};
+use tokio::net::{TcpListener, TcpSocket};
+
+/// Connections that wait to be accepted; the kernel may allow fewer (`net.core.somaxconn`).
+const LISTEN_BACKLOG: u32 = 4096;
+
+/// The listener, and its address with the real port.
+pub(super) fn listen_on(listen: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
+    let opened = open_listener(listen).and_then(|listener| {
+        let local_addr = listener.local_addr()?;
+        Ok((listener, local_addr))
+    });
+    opened.map_err(|source| StartError::Listen { listen, source })
+}
+
+/// As `TcpListener::bind`, but with room for a storm of connects: past the usual 128 the kernel drops them.
+fn open_listener(listen: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if listen.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // Otherwise a restarted node would wait until its old connections have timed out.
+    socket.set_reuseaddr(true)?;
+    socket.bind(listen)?;
+    socket.listen(LISTEN_BACKLOG)
+}
+
+/// Address at which this machine itself reaches a listener on `addr`.
+#[must_use]
+pub fn reachable(addr: SocketAddr) -> SocketAddr {
+    let ip = match addr.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, addr.port())
+}
+
+/// The URL that the configuration names, or that of the listener.
+pub(super) fn gateway_url(public_url: Option<&GatewayUrl>, local_addr: SocketAddr, is_tls: bool) -> String {
+    let scheme = if is_tls { "wss" } else { "ws" };
+    public_url.map_or_else(|| format!("{scheme}://{}", reachable(local_addr)), |url| url.as_str().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_clients_are_sent() {
+        let check = |public: Option<&str>, addr: &str, expected: &str| {
+            let public = public.and_then(GatewayUrl::parse);
+            assert_eq!(gateway_url(public.as_ref(), addr.parse().unwrap(), false), expected);
+        };
+        assert_eq!(gateway_url(None, "192.0.2.7:443".parse().unwrap(), true), "wss://192.0.2.7:443");
+        check(None, "127.0.0.1:8080", "ws://127.0.0.1:8080");
+        check(None, "0.0.0.0:80", "ws://127.0.0.1:80");
+        check(None, "[::]:80", "ws://[::1]:80");
+        check(None, "192.0.2.7:443", "ws://192.0.2.7:443");
+        check(Some("wss://gw.example.net/"), "0.0.0.0:80", "wss://gw.example.net");
+    }
+}

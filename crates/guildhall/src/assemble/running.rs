@@ -1,0 +1,256 @@
+//! Running: a node that serves, and how it stops.
+//!
+//! Owns        `RunningNode`, the order in which its parts end.
+//! Invariants  A2 nothing that was acknowledged is lost by stopping: sockets go first, the store last.
+//! Limits      stopping takes `server.drain_notice_ms` and at most `server.drain_timeout_ms`, and `PART_MS_MIN` per
+//!             part at the end.
+
+use super::{
+    StartError,
+    limits::{admission_limits, identify_limits, partition_config},
+    sessions::{HANDOVER_MS_MAX, HandOverTo, leave_sessions},
+};
+use crate::{
+    bill::BillThread,
+    cluster,
+    config::Config,
+    database,
+    disk::DiskWatch,
+    jwks_url, open_files,
+    reports::{Asked, Reports, Sampler},
+    tls, traces,
+    upgrades::{UpgradeStatus, Upgrades},
+    watch::Watch,
+};
+use guildhall_api::{AuditPruner, Sweeper, Visitors};
+use guildhall_codec::{ContextPool, ContextStats};
+use guildhall_net::{AccessLog, DrainPlan, DrainReport, IdentifyGate, RunningServer};
+use guildhall_node::{Node, Retention};
+use guildhall_store::{DataDir, Store};
+use std::{
+    future::Future,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+use tokio::{sync::mpsc, task::JoinHandle};
+
+/// Time that each part has to end, even if those before it used up the deadline.
+const PART_MS_MIN: u64 = 1_000;
+
+/// A node that serves.
+pub struct RunningNode {
+    /// Guilds and accounts.
+    pub node: Node,
+    /// Address of the listener, with the actual port.
+    pub local_addr: SocketAddr,
+    /// Where health and metrics are served as well, if anywhere.
+    pub admin_addr: Option<SocketAddr>,
+    /// WebSocket URL for clients, without a trailing slash.
+    pub gateway_url: String,
+    /// Makes accounts for visitors of the chat page, with `server.chat = "demo"`.
+    pub visitors: Option<Arc<Visitors>>,
+    /// Figures for `/v1/node` and the dashboard.
+    pub reports: Arc<Reports>,
+    /// None once they were taken.
+    pub(super) asked: Option<mpsc::Receiver<Asked>>,
+    /// Ends with it. None: no connection is sampled.
+    pub(super) _bill: Option<BillThread>,
+    /// Ends before the partitions, which it reads.
+    pub(super) sampler: Sampler,
+    pub(super) ready: Arc<AtomicBool>,
+    pub(super) server: RunningServer,
+    pub(super) store: Arc<dyn Store>,
+    /// Ends with it.
+    pub(super) _data_dir: Option<DataDir>,
+    pub(super) drain: DrainTimes,
+    pub(super) handover: HandOverTo,
+    pub(super) gate: Arc<IdentifyGate>,
+    pub(super) contexts: ContextPool,
+    pub(super) upgrades: Option<Upgrades>,
+    /// Ends with it.
+    pub(super) _issuers: Option<Watch>,
+    /// Ends with it.
+    pub(super) _sweeper: Option<Sweeper>,
+    pub(super) retention: Retention,
+    /// Ends with it. None: the database is on another disk, or another machine.
+    pub(super) disk: Option<DiskWatch>,
+    /// Ends with it.
+    pub(super) _fetching: Option<jwks_url::Fetching>,
+    pub(super) tls: Option<tls::Pair>,
+    /// Ends with it.
+    pub(super) _certificates: Option<Watch>,
+    /// Ends with it.
+    pub(super) _admin: Option<AdminListener>,
+    /// Descriptors that the system allows; none for any number.
+    pub(super) files_allowed: Option<u64>,
+    pub(super) access: Option<Arc<AccessLog>>,
+    /// Ends with it.
+    pub(super) _pruner: Option<AuditPruner>,
+    pub(super) traces: Option<traces::Traces>,
+}
+
+/// Serves health and metrics until it is dropped.
+pub(super) struct AdminListener(pub JoinHandle<()>);
+
+impl Drop for AdminListener {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Time limits of the steps of a stop.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DrainTimes {
+    notice: Duration,
+    total: Duration,
+}
+
+impl DrainTimes {
+    pub fn of(config: &Config) -> Self {
+        let ms = |ms: u32| Duration::from_millis(u64::from(ms));
+        Self { notice: ms(config.server.drain_notice_ms), total: ms(config.server.drain_timeout_ms) }
+    }
+}
+
+impl RunningNode {
+    /// The account of compression contexts.
+    #[must_use]
+    pub fn context_stats(&self) -> ContextStats {
+        self.contexts.stats()
+    }
+
+    /// Last reading and decision of the controller of larger contexts; `None` if it is off.
+    #[must_use]
+    pub fn upgrade_status(&self) -> Option<UpgradeStatus> {
+        self.upgrades.as_ref().map(Upgrades::status)
+    }
+
+    /// Completes when a part of the node has failed for good: the process should end, and be started again.
+    pub async fn failed(&self) {
+        tokio::select! {
+            () = self.server.failed() => {}
+            () = database::fenced(&*self.store) => {}
+            () = cluster::lost(&self.node) => {}
+        }
+    }
+
+    /// The requests of operators, for a command that does them. Without such a command they are refused.
+    pub fn take_asked(&mut self) -> Option<mpsc::Receiver<Asked>> {
+        self.asked.take()
+    }
+
+    /// From now on `/readyz` answers 200.
+    pub fn set_ready(&self) {
+        self.node.membership().iter().for_each(|membership| membership.activate());
+        self.ready.store(true, Ordering::Release);
+    }
+
+    /// Stops the node and reports the result, for commands that run until a signal.
+    ///
+    /// # Errors
+    /// A part had failed, or did not end in time.
+    pub async fn end(self, failed: bool) -> anyhow::Result<()> {
+        tracing::info!("stopping");
+        let in_time = self.stop_and_leave(!failed).await;
+        anyhow::ensure!(!failed, "a part of the node failed; the log says which. Start it again");
+        anyhow::ensure!(in_time, "some parts did not end in time; acknowledged writes are safe");
+        Ok(())
+    }
+
+    /// Applies the settings of `config` that may change while the node runs: `reload::LIVE`.
+    ///
+    /// # Errors
+    /// `Randomness`.
+    pub fn take_settings(&mut self, config: &Config) -> Result<(), StartError> {
+        self.server.partitions().take_limits(partition_config(config, &self.gateway_url)?);
+        let places = open_files::places(config.server.connections_max, self.files_allowed);
+        self.server.set_connections_max(places.connections_max as usize);
+        self.server.set_admission(admission_limits(config, places));
+        self.server.set_write_stall_ms(config.limits.write_stall_ms.into());
+        self.gate.set_limits(identify_limits(config));
+        self.drain = DrainTimes::of(config);
+        self.disk.iter().for_each(|disk| disk.set_bytes_min(config.store.free_bytes_min));
+        self.retention.set_keep_days(config.messages.keep_days);
+        self.tls.iter().for_each(tls::Pair::read_again);
+        Ok(())
+    }
+
+    /// Reopens files that a log rotation may have renamed: the access log.
+    pub fn reopen_logs(&self) {
+        self.access.iter().for_each(|access| access.reopen());
+    }
+
+    /// Stops the node: `/readyz` answers 503, then clients are refused, then commands, then sessions are written to the
+    /// hand-over, then the store closes. False if a part did not end in time; acknowledged writes are safe in any case.
+    pub async fn stop(self) -> bool {
+        self.stop_and_leave(true).await
+    }
+
+    /// Only a healthy node hands over sessions.
+    async fn stop_and_leave(self, is_sound: bool) -> bool {
+        let DrainTimes { notice, total } = self.drain;
+        self.ready.store(false, Ordering::Release);
+        self.node.membership().iter().for_each(|membership| membership.drain());
+        self.reports.set_draining();
+        drop(self.sampler);
+        if self.server.conns_count() > 0 && !notice.is_zero() {
+            tracing::info!(notice_ms = notice.as_millis() as u64, "not ready any more; clients are still served");
+            tokio::time::sleep(notice).await;
+        }
+        let deadline = Instant::now() + total;
+        let plan = DrainPlan::within(total);
+        let server = self.server;
+        let letting_go = tokio::task::spawn_blocking(move || {
+            log_drained(server.let_go(plan));
+            // Ended while other members can still receive the change.
+            server.partitions().leave_voice();
+            server
+        });
+        let server = in_time(deadline, "the clients", letting_go).await.and_then(Result::ok);
+        let guilds = in_time(deadline, "the guild workers", self.node.shut_down()).await.is_some();
+        if let Some(membership) = self.node.membership() {
+            // Before anything else ends: other nodes take over the guilds at once.
+            let _ = in_time(deadline, "the cluster", membership.leave()).await;
+        }
+        let clients = match server {
+            None => false,
+            Some(server) => {
+                let leave = (is_sound && guilds && self.handover.bytes_max > 0).then_some(self.handover);
+                let ending = tokio::task::spawn_blocking(move || {
+                    leave.iter().for_each(|to| leave_sessions(&server, to));
+                    server.end();
+                });
+                let deadline = deadline.max(Instant::now() + Duration::from_millis(HANDOVER_MS_MAX));
+                in_time(deadline, "the partitions", ending).await.is_some()
+            }
+        };
+        let writes = in_time(deadline, "the store", self.store.close()).await.is_some();
+        if let Some(traces) = self.traces {
+            traces.end().await;
+        }
+        if let Some(access) = self.access {
+            // Flushed last: no client waits for it.
+            let _ = in_time(deadline, "the access log", tokio::task::spawn_blocking(move || access.end())).await;
+        }
+        clients && guilds && writes
+    }
+}
+
+fn log_drained(report: DrainReport) {
+    let DrainReport { asked_count, asking_ms, stayed_count } = report;
+    tracing::info!(asked = asked_count, asking_ms, stayed = stayed_count, "clients have disconnected");
+}
+
+/// The result of `work`, if it completes in time.
+async fn in_time<T>(deadline: Instant, part: &'static str, work: impl Future<Output = T>) -> Option<T> {
+    let limit = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(PART_MS_MIN));
+    let done = tokio::time::timeout(limit, work).await.ok();
+    if done.is_none() {
+        tracing::warn!(part, limit_ms = limit.as_millis() as u64, "a part did not stop in time");
+    }
+    done
+}

@@ -1,0 +1,77 @@
+//! Sessions across a restart: a process that stops leaves them in a folder, and the next one takes them over.
+//!
+//! Not here    the form of the files: `handover`.
+
+use crate::{config::Config, handover};
+use guildhall_net::{Partitions, RecentLoss, RunningServer};
+use guildhall_node::Node;
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// Writing what may be some hundred megabytes takes no longer on a disk that is in order.
+pub(super) const HANDOVER_MS_MAX: u64 = 5_000;
+/// Time for the guilds of restored sessions to load, before the node accepts sockets.
+const RESTORING_MAX: Duration = Duration::from_secs(20);
+
+/// Folder of the hand-over, and the limit on its bytes.
+#[derive(Clone, Debug)]
+pub(super) struct HandOverTo {
+    pub dir: PathBuf,
+    pub bytes_max: usize,
+    /// In a cluster other nodes serve guilds of these sessions, and go on while this process restarts.
+    pub loss: RecentLoss,
+}
+
+/// The guilds have ended, and nothing happens any more.
+pub(super) fn leave_sessions(server: &RunningServer, to: &HandOverTo) {
+    let over = server.partitions().hand_over(to.bytes_max, to.loss);
+    let sessions: usize = over.iter().map(|over| over.sessions.len()).sum();
+    let left_out: usize = over.iter().map(|over| over.left_out_count).sum();
+    match handover::write(&to.dir, &over) {
+        Ok(()) => tracing::info!(sessions, left_out, "sessions were handed over"),
+        Err(error) => tracing::error!(
+            sessions,
+            error = &error as &dyn std::error::Error,
+            "the hand-over cannot be written: clients of these sessions identify again"
+        ),
+    }
+}
+
+/// Restores the sessions of the previous process, and waits until their guilds have attached them.
+pub(super) async fn take_over(config: &Config, partitions: &Partitions, node: &Node) {
+    let (window_ms, bytes_max) = (config.limits.session_resume_ms.into(), config.server.handover_bytes_max.into());
+    let over = match handover::take(&config.store.dir, window_ms, bytes_max) {
+        Ok(None) => return,
+        Ok(Some(over)) => over,
+        Err(error) => {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "the hand-over of the previous process cannot be used: its clients identify again"
+            );
+            return;
+        }
+    };
+    let mut users = BTreeMap::new();
+    for user_id in over.iter().flat_map(|over| over.sessions.iter().map(|session| session.user_id)) {
+        if users.contains_key(&user_id) {
+            continue;
+        }
+        match node.user(user_id).await {
+            Ok(user) => drop(user.map(|user| users.insert(user_id, user))),
+            Err(error) => tracing::warn!(%error, "an account cannot be read: its sessions are dropped"),
+        }
+    }
+    let begun = Instant::now();
+    let (partitions_of, users) = (partitions.clone(), Arc::new(users));
+    let taken = tokio::task::spawn_blocking(move || partitions_of.take_over(over, &users)).await.unwrap_or(0);
+    partitions.wait_for_restores(RESTORING_MAX).await;
+    tracing::info!(
+        sessions = taken,
+        ms = begun.elapsed().as_millis() as u64,
+        "sessions were taken over from the previous process"
+    );
+}

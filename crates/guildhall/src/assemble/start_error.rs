@@ -1,0 +1,160 @@
+//! Start errors: why a node does not start.
+
+use crate::{config::Secret, dictionaries::DictionaryError, issuers, jwks_url};
+use guildhall_bus::NatsError;
+use guildhall_codec::CodecError;
+use guildhall_net::CertificateError;
+use guildhall_node::JoinError;
+use guildhall_store::StoreError;
+use std::{io, net::SocketAddr, path::PathBuf};
+
+/// Why a node does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The port is in use, or needs privileges.
+    #[error("cannot listen on {listen}{}", listen_hint(source))]
+    Listen {
+        listen: SocketAddr,
+        #[source]
+        source: io::Error,
+    },
+    /// The store cannot be opened or read.
+    #[error("the store cannot be used")]
+    Store(#[from] StoreError),
+    /// A file that `store.url` names cannot be read.
+    #[error("store.url: {parameter} names {}, which cannot be read", .path.display())]
+    StoreUrlFile {
+        /// Parameter of the URL.
+        parameter: &'static str,
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    /// A secret's file cannot be read.
+    #[error("{setting}: {} cannot be read", .path.display())]
+    SecretFile {
+        /// Which setting names it.
+        setting: &'static str,
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    /// A secret could be guessed.
+    #[error("{setting}: {} has fewer than {} bytes", .path.display(), Secret::BYTES_MIN)]
+    SecretTooShort {
+        /// Which setting names it.
+        setting: &'static str,
+        path: PathBuf,
+    },
+    /// The certificate.
+    #[error("tls.cert_file ({}) and tls.key_file ({}) cannot be used", .cert_file.display(), .key_file.display())]
+    Tls {
+        /// Certificate chain, PEM.
+        cert_file: PathBuf,
+        /// Private key, PEM.
+        key_file: PathBuf,
+        /// Reason of the refusal.
+        #[source]
+        source: CertificateError,
+    },
+    /// Keys of other issuers.
+    #[error("auth.jwks_file: {} cannot be used", .path.display())]
+    Issuers {
+        path: PathBuf,
+        #[source]
+        source: issuers::ReadError,
+    },
+    /// The certificates of `auth.jwks_ca_file` cannot be used.
+    #[error("auth.jwks_url cannot be used")]
+    JwksUrl(#[from] jwks_url::TrustError),
+    /// The collector of traces cannot be authenticated.
+    #[error("[traces] cannot be used")]
+    Traces(#[source] jwks_url::TrustError),
+    /// A dictionary cannot be served.
+    #[error("codec.dictionaries_dir cannot be used")]
+    Dictionaries(#[from] DictionaryError),
+    /// The folder of uploaded files is not usable.
+    #[error("the folder of files, {}, cannot be used", .path.display())]
+    Files {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    /// The bucket of uploaded files cannot be set up.
+    #[error("the bucket of uploads.url cannot be used")]
+    Bucket(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The access log.
+    #[error("log.access_file: {} cannot be opened", .path.display())]
+    AccessLog {
+        /// As in the configuration.
+        path: PathBuf,
+        /// Reason of the system.
+        #[source]
+        source: io::Error,
+    },
+    /// The system gave no threads or polls.
+    #[error("the partitions cannot start")]
+    Partitions(#[source] io::Error),
+    /// The compression libraries do not take the parameters.
+    #[error("the settings of [codec] cannot be used")]
+    Codec(#[from] CodecError),
+    /// The system returned no random bytes.
+    #[error("the system returned no random bytes")]
+    Randomness,
+    /// The servers of `cluster.nats_url`.
+    #[error("NATS ({url}) cannot be used")]
+    Nats {
+        /// Without passwords.
+        url: String,
+        #[source]
+        source: NatsError,
+    },
+    /// A cluster needs a database that all nodes reach.
+    #[error(
+        "cluster.nats_url is set, and the database is SQLite: set store.url to the PostgreSQL database of the cluster \
+         (`guildhall store copy` copies this one into it), or unset cluster.nats_url"
+    )]
+    ClusterStore,
+    /// The cluster does not take this node.
+    #[error("this node cannot join the cluster")]
+    Join(#[from] JoinError),
+}
+
+fn listen_hint(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::AddrInUse => ": choose another port, or 0 for any that is free (--listen 127.0.0.1:0)",
+        io::ErrorKind::PermissionDenied => {
+            ": ports below 1024 need CAP_NET_BIND_SERVICE; choose a higher one (--listen)"
+        }
+        io::ErrorKind::AddrNotAvailable => ": it is not this machine's; 0.0.0.0 stands for all of its addresses",
+        _ => "",
+    }
+}
+
+impl StartError {
+    /// Whether the configuration, or a file that it names, has to be changed. A retry without a change fails too.
+    #[must_use]
+    pub fn is_configuration(&self) -> bool {
+        match self {
+            Self::Store(error) => matches!(error, StoreError::DataDir { .. } | StoreError::Readable { .. }),
+            Self::StoreUrlFile { .. }
+            | Self::SecretFile { .. }
+            | Self::SecretTooShort { .. }
+            | Self::Tls { .. }
+            | Self::Issuers { .. }
+            | Self::JwksUrl(_)
+            | Self::Traces(_)
+            | Self::Dictionaries(_)
+            | Self::AccessLog { .. }
+            | Self::Bucket(_)
+            | Self::ClusterStore
+            | Self::Codec(_) => true,
+            Self::Listen { .. }
+            | Self::Files { .. }
+            | Self::Partitions(_)
+            | Self::Randomness
+            | Self::Nats { .. }
+            | Self::Join(_) => false,
+        }
+    }
+}
