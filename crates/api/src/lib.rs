@@ -51,7 +51,7 @@ pub use state::{ApiState, SessionStartLimit, SessionStarts};
 pub use unserved::{OTHER, Unserved};
 pub use user_policy::UserPolicy;
 pub use v1::{
-    ActionFault, AuditPruner, BackendRouters, DRAIN_QUESTION, Gateway, NoGateway, NoReports, NodeReports, NodeState,
+    ActionFault, AuditPruner, BackendRouters, DrainQuestion, Gateway, NoGateway, NoReports, NodeReports, NodeState,
     Reloaded, SessionEvents, SessionFilter, SessionInfo, SessionPlace, SessionsPage, V1Limits, V1State,
     backend_routers, v1_document,
 };

@@ -4,15 +4,17 @@
 //!             published.
 //! Invariants  H1 a put of an existing equal object changes nothing and publishes nothing. H2 the rules for members'
 //!             commands apply (roles exist, parents are categories, number of each). H3 a published event changes
-//!             nothing in the guild. H4 a change of many is applied whole or refused whole. (tests `it/backend.rs`)
+//!             nothing in the guild's data. H4 a change of many is applied whole or refused whole. H5 an event with an
+//!             id is published once while the id counts. (tests `it/backend.rs`)
 //! Limits      `IMPORT_MEMBERS_MAX` members per command, so that other commands come in between, and
 //!             `ROLE_CHANGES_MAX`; the rest as for members.
 //! Not here    whether an id is in use in another guild, forms: `guildhall-api`.     Spec  docs/backend-api.md.
 
 use crate::{
     channels::is_creatable,
-    command::{Actor, GuildReply, Refusal, Upserted, request::dispatch},
+    command::{Actor, GuildReply, PublishReply, Refusal, Upserted, request::dispatch},
     machine::{CommandResult, Guild},
+    publications::PublicationId,
     record::Write,
 };
 use guildhall_guild_protocol::{AudienceRule, BackendEvent, Event, ReplicaUpdate};
@@ -84,11 +86,13 @@ pub enum BackendCommand {
     },
     /// Adds or replaces roles, as `PutRole`, all or none.
     PutRoles(Vec<Role>),
-    /// Publishes an event. The reply is the number of relays that received it.
+    /// Publishes an event, unless the guild has published one with this id.
     Publish {
         /// Audience; its channel and roles must exist.
         rule: AudienceRule,
         event: Arc<BackendEvent>,
+        /// None: the event is not repeated.
+        id: Option<PublicationId>,
     },
 }
 
@@ -215,7 +219,7 @@ impl Guild {
             ChangeRoles(changes) => self.change_roles(now, changes),
             PutRoles(roles) => self.put_roles(now, roles),
             ReassignMessages { channel_id, ids, to } => self.reassign_messages(now, actor, *channel_id, ids, to),
-            Publish { rule, event } => self.publish_of_backend(now, rule, event),
+            Publish { rule, event, id } => self.publish_of_backend(now, rule, event, *id),
             ;
         })
     }
@@ -489,7 +493,16 @@ impl Guild {
         roles.into_iter().collect()
     }
 
-    fn publish_of_backend(&mut self, now: Now, rule: &AudienceRule, event: &Arc<BackendEvent>) -> CommandResult<u64> {
+    fn publish_of_backend(
+        &mut self,
+        now: Now,
+        rule: &AudienceRule,
+        event: &Arc<BackendEvent>,
+        id: Option<PublicationId>,
+    ) -> CommandResult<PublishReply> {
+        if id.is_some_and(|id| self.publications.contains(now.instant, id)) {
+            return Ok(PublishReply::PublishedBefore);
+        }
         match rule {
             AudienceRule::Channel(channel_id) if !self.structure.channels.contains_key(channel_id) => {
                 return Err(Refusal::UnknownChannel.into());
@@ -503,7 +516,10 @@ impl Guild {
         }
         let replica_update = self.newest_of_backend(now, rule, event);
         let event = Event::of_backend(self.structure.id(), rule.clone(), event.clone());
-        Ok(self.publish(event, replica_update))
+        if let Some(id) = id {
+            self.publications.record(now.instant, id);
+        }
+        Ok(PublishReply::Published { relays: self.publish(event, replica_update) })
     }
 
     /// A message that a backend published becomes the channel's newest for passive sessions, until the guild is loaded

@@ -30,7 +30,7 @@ pub use message::{AllowedMentions, MessagePatch, NewMessage, ReplyTo};
 pub use people::{BulkRole, Join, MemberPatch, NewBan, NewInvite, Page, Prune, RoleAction};
 pub use refusal::Refusal;
 pub use reply::{GuildReply, InviteReply, MessageReply, ReactionCount, Reply, ThreadList, ThreadReply};
-pub use request::{ChannelReply, HistoryGrant, ReplyValue, Request, Upserted};
+pub use request::{ChannelReply, HistoryGrant, PublishReply, ReplyValue, Request, Upserted};
 pub use scheduled_event::{NewScheduledEvent, ScheduledEventContent};
 pub use stage::StageContent;
 pub use structure::{ChannelMove, ChannelPatch, GuildPatch, NewChannel, NewGuild, NewRole, RolePatch};

@@ -36,6 +36,7 @@ mod outbox;
 mod pins;
 mod positions;
 mod presence;
+mod publications;
 mod reactions;
 mod record;
 mod relays;
@@ -63,14 +64,15 @@ pub use command::{
     Actor, AllowedMentions, ArchivedThreads, BulkRole, ChannelMove, ChannelPatch, ChannelReply, Command, EmojiPatch,
     GuildPatch, GuildReply, HistoryGrant, InviteReply, Join, MemberPatch, MessagePatch, MessageReply, NewBan,
     NewChannel, NewEmoji, NewGuild, NewInvite, NewMessage, NewRole, NewScheduledEvent, NewSticker, NewThread,
-    NewWebhook, Page, Prune, ReactionCount, Refusal, Reply, ReplyTo, ReplyValue, Request, RoleAction, RolePatch,
-    ScheduledEventContent, StageContent, StickerPatch, ThreadList, ThreadReply, Upserted, WebhookPatch, WebhookPost,
-    request,
+    NewWebhook, Page, Prune, PublishReply, ReactionCount, Refusal, Reply, ReplyTo, ReplyValue, Request, RoleAction,
+    RolePatch, ScheduledEventContent, StageContent, StickerPatch, ThreadList, ThreadReply, Upserted, WebhookPatch,
+    WebhookPost, request,
 };
 pub use direct::{DirectCommand, NewDirect};
 pub use job::{Audience, Job, JobDone, JobId, MemberFilter};
 pub use limits::GuildLimits;
 pub use links::{LinkRenewer, RenewLinks};
 pub use machine::{Guild, Outcome, Output};
+pub use publications::PublicationId;
 pub use record::{GuildRecord, MessageRecord, NONCES_LOADED_MAX, SentNonce, Write, nonces_from};
 pub use webhooks::WebhookAccess;

@@ -26,6 +26,7 @@ use crate::{
     message_state::Messages,
     outbox::Outbox,
     presence::Presences,
+    publications::Publications,
     record::{GuildRecord, Write},
     relays::{Client, Relays},
     resource_index::ResourceIndex,
@@ -107,6 +108,7 @@ pub struct Guild {
     pub(crate) audit: AuditLog,
     pub(crate) relays: Relays,
     pub(crate) presences: Presences,
+    pub(crate) publications: Publications,
     pub(crate) voice: VoiceTable,
     pub(crate) lists: MemberLists,
     pub(crate) queue: JobQueue,
@@ -188,6 +190,7 @@ impl Guild {
             audit,
             relays: Relays::default(),
             presences: Presences::new(&limits),
+            publications: Publications::default(),
             voice: VoiceTable::default(),
             lists: MemberLists::default(),
             queue: JobQueue::default(),
@@ -452,6 +455,7 @@ impl Guild {
     pub fn handle_timer(&mut self, now: Now) {
         self.input(|guild| {
             guild.messages.sweep(now.instant);
+            guild.publications.sweep(now.instant);
             guild.flush_lists(now);
             guild.run_background_task(now);
             guild.archive_threads(now);
@@ -466,10 +470,18 @@ impl Guild {
         let archive = self.threads.archive_at().filter(|_| !self.is_deleted);
         let (sweep, background, temporary) =
             (self.messages.sweep_at(), self.background.due_at(), self.temporary.due_at());
-        [sweep, background, self.presences.due_at(), self.lists.deadline(), archive, temporary]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            sweep,
+            self.publications.sweep_at(),
+            background,
+            self.presences.due_at(),
+            self.lists.deadline(),
+            archive,
+            temporary,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// The next thing to do; none when all is done.

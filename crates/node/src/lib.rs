@@ -37,7 +37,7 @@ mod worker;
 mod writes;
 
 pub use canaries::{CanaryCounts, CanaryLimits};
-pub use cluster::{Answering, ClusterReport, JoinError, Membership, MembershipOptions, NodeReport, OpenReceipt};
+pub use cluster::{ClusterReport, JoinError, Membership, MembershipOptions, NodeReport, OpenReceipt, PeerQuestion};
 pub use commits::CommitStats;
 pub use directs::{DirectLimits, DirectsWho};
 pub use guild_account::{GUILDS_LISTED_MAX, GuildAccount, GuildAccounts};

@@ -5,26 +5,27 @@
 
 use crate::{
     Inner, Node,
-    cluster::{Membership, Revocation},
+    cluster::{Membership, PeerQuestion, Revocation},
     tokens::{TokenRef, hash_of},
 };
-use guildhall_cluster::wire;
-use std::sync::Arc;
+use std::{future::ready, sync::Arc};
 
-/// Kind of the question to other nodes.
-const KIND: &str = "revoked";
+impl PeerQuestion for Revocation {
+    const KIND: &'static str = "revoked";
+    type Answer = ();
+}
 
 /// Follows what other nodes revoke.
 pub(crate) fn follow(membership: &Arc<Membership>, inner: &Arc<Inner>) {
     let of = Arc::downgrade(inner);
-    membership.on_question(KIND, move |body| {
-        if let (Some(inner), Ok(revocation)) = (of.upgrade(), wire::decode::<Revocation>(wire::VERSION, &body)) {
+    membership.on_question(move |revocation: Revocation| {
+        if let Some(inner) = of.upgrade() {
             inner.tokens.revoked_elsewhere(revocation);
             if let Revocation::Key(id) = revocation {
                 inner.keys.revoked_elsewhere(id);
             }
         }
-        Box::pin(std::future::ready(Vec::new()))
+        ready(Some(()))
     });
     let of = Arc::downgrade(inner);
     membership.on_rejoin(move || {
@@ -43,7 +44,7 @@ impl Node {
     /// Returns when all other nodes have forgotten it (V1).
     pub(crate) async fn tell_revoked(&self, revocation: Revocation) {
         if let Some(membership) = &self.inner.membership {
-            membership.tell_all(KIND, &wire::encode(&revocation)).await;
+            membership.tell_all(&revocation).await;
         }
     }
 }

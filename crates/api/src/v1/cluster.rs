@@ -12,13 +12,19 @@ use super::{
 };
 use axum::{Json, extract::State, http::StatusCode};
 use guildhall_cluster::{NodeNumber, NodeState};
-use guildhall_node::{Membership, NodeReport};
-use serde::Serialize;
+use guildhall_node::{Membership, NodeReport, PeerQuestion};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// Kind of the question that drains a node.
-pub const DRAIN_QUESTION: &str = "drain";
+/// Drains the node that gets it. The answer is the reason if it cannot be drained from another node.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct DrainQuestion;
+
+impl PeerQuestion for DrainQuestion {
+    const KIND: &'static str = "drain";
+    type Answer = Result<(), String>;
+}
 
 /// A node of the cluster.
 #[derive(Debug, Serialize, ToSchema)]
@@ -140,9 +146,9 @@ pub(super) async fn drain(_: Caller<Write>, State(v1): State<Arc<V1>>, path: Pat
     if !membership.numbers().contains(&number) {
         return Err(V1Error::not_found("node"));
     }
-    match membership.ask(number, DRAIN_QUESTION, Vec::new()).await {
-        Some(answer) if answer.is_empty() => Ok(StatusCode::ACCEPTED),
-        Some(answer) => Err(V1Error::conflict(String::from_utf8_lossy(&answer).into_owned())),
+    match membership.ask(number, &DrainQuestion).await {
+        Some(Ok(())) => Ok(StatusCode::ACCEPTED),
+        Some(Err(reason)) => Err(V1Error::conflict(reason)),
         None => Err(V1Error::conflict("The node does not answer: see its log, or stop it where it runs.")),
     }
 }

@@ -8,19 +8,19 @@
 //! Spec        docs/cluster.md "Limits"; ADR 37.
 
 use super::{error::V1Error, idempotency::Outcome};
-use guildhall_cluster::{Executed, Executions, Executor, KeyName, KeyState, wire};
-use guildhall_node::Membership;
+use guildhall_cluster::{Executed, Executions, Executor, KeyName, KeyState};
+use guildhall_guild::PublicationId;
+use guildhall_node::{Membership, PeerQuestion};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::{
+    future::ready,
     hash::{BuildHasher, Hasher},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 use tokio::runtime::Handle;
 
-/// Kind of the questions to other nodes.
-const KIND: &str = "executions";
 /// Longest wait for a home. An answer takes a millisecond.
 const HOME_MS_MAX: u64 = 1_000;
 /// Pause before the next request to a home.
@@ -34,6 +34,11 @@ struct Question {
     name: KeyName,
     fingerprint: u64,
     what: What,
+}
+
+impl PeerQuestion for Question {
+    const KIND: &'static str = "executions";
+    type Answer = KeyState;
 }
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -73,16 +78,9 @@ impl ClusterExecutions {
     pub fn new(membership: Arc<Membership>, keys_max: usize) -> Arc<Self> {
         let executions = Arc::new(Self { membership, executions: Mutex::new(Executions::new(keys_max)) });
         let of = Arc::downgrade(&executions);
-        executions.membership.on_question(KIND, move |body| {
-            let state = of.upgrade().and_then(|executions| match wire::decode::<Question>(wire::VERSION, &body) {
-                Ok(question) => Some(executions.answer(&question)),
-                Err(error) => {
-                    tracing::error!(%error, "a question about an idempotency key cannot be read");
-                    None
-                }
-            });
-            Box::pin(std::future::ready(wire::encode(&state)))
-        });
+        executions
+            .membership
+            .on_question(move |question: Question| ready(of.upgrade().map(|executions| executions.answer(&question))));
         executions
     }
 
@@ -111,9 +109,7 @@ impl ClusterExecutions {
         if home == self.membership.number() {
             return Some(self.answer(&question));
         }
-        let patience = Duration::from_millis(HOME_MS_MAX);
-        let answer = self.membership.ask_within(home, KIND, wire::encode(&question), patience).await?;
-        wire::decode::<Option<KeyState>>(wire::VERSION, &answer).ok()?
+        self.membership.ask_within(home, &question, Duration::from_millis(HOME_MS_MAX)).await
     }
 
     /// Takes a key for an event.
@@ -175,7 +171,7 @@ impl ExecutionGuard {
     /// caller does not.
     pub fn settle(mut self, outcome: Option<Outcome>) {
         self.is_first = false;
-        let executed = outcome.map(|Outcome { reached, complete }| Executed { reached, complete });
+        let executed = outcome.map(|Outcome { reached, complete, .. }| Executed { reached, complete });
         tokio::spawn(async move { self.executions.settle(&self.name, self.fingerprint, executed).await });
     }
 
@@ -200,8 +196,23 @@ impl Drop for ExecutionGuard {
 
 impl From<Executed> for Outcome {
     fn from(Executed { reached, complete }: Executed) -> Self {
-        Self { reached, complete }
+        Self { reached, complete, was_published: false }
     }
+}
+
+/// Id of an event for its guild, the same on every node.
+pub(crate) fn publication_id(api_key: u64, key: &str, fingerprint: u64) -> PublicationId {
+    let digest = Sha256::new()
+        .chain_update(api_key.to_le_bytes())
+        .chain_update(fingerprint.to_le_bytes())
+        .chain_update(key.as_bytes())
+        .finalize();
+    PublicationId([number_of(&digest[..8]), number_of(&digest[8..16])])
+}
+
+/// Big-endian, of at most eight bytes.
+fn number_of(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
 /// Hashes alike on every node: the first eight bytes of SHA-256.
@@ -226,7 +237,6 @@ impl Hasher for SameHasher {
     }
 
     fn finish(&self) -> u64 {
-        let digest = self.0.clone().finalize();
-        digest.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
+        number_of(&self.0.clone().finalize()[..8])
     }
 }

@@ -30,6 +30,8 @@ pub(crate) struct Outcome {
     pub reached: u64,
     /// Every partition has reported its count.
     pub complete: bool,
+    /// The guild had published it for another request, whose outcome is lost.
+    pub was_published: bool,
 }
 
 /// State of one publication.
@@ -170,7 +172,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use tokio::sync::oneshot;
 
-    const OUTCOME: Outcome = Outcome { reached: 3, complete: true };
+    const OUTCOME: Outcome = Outcome { reached: 3, complete: true, was_published: false };
     const PATIENCE: Duration = Duration::from_secs(60);
 
     #[derive(Clone, Default)]

@@ -46,7 +46,7 @@ mod users;
 mod wording;
 
 pub use audit::AuditPruner;
-pub use cluster::DRAIN_QUESTION;
+pub use cluster::DrainQuestion;
 pub use node::{ActionFault, NoReports, NodeReports, NodeState, Reloaded, SessionFilter};
 pub use session_events::SessionEvents;
 pub use sessions::{Gateway, NoGateway, SessionInfo, SessionPlace, SessionsPage};

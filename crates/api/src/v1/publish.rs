@@ -12,7 +12,7 @@ use super::{
     caller::{Caller, Publish},
     canonical::fingerprint,
     error::V1Error,
-    executions::{Execution, ExecutionGuard, SameEverywhere},
+    executions::{Execution, ExecutionGuard, SameEverywhere, publication_id},
     external,
     extract::{Arriving, Check, FieldErrors, parse},
     guilds,
@@ -28,7 +28,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use guildhall_cluster::KeyName;
-use guildhall_guild::{Actor, Refusal, request};
+use guildhall_guild::{Actor, PublicationId, PublishReply, Refusal, request};
 use guildhall_guild_protocol::{
     AudienceRule, BackendEvent, BackendEventError, Event, Published, Receipt, ReplicaUpdate,
 };
@@ -236,7 +236,7 @@ impl Reached {
             }
         };
         let complete = tokio::time::timeout(patience, all).await.is_ok();
-        Outcome { reached: self.sessions.load(Ordering::Relaxed), complete }
+        Outcome { reached: self.sessions.load(Ordering::Relaxed), complete, was_published: false }
     }
 }
 
@@ -271,7 +271,7 @@ async fn begin(v1: &Arc<V1>, by: &Publisher, text: &[u8]) -> Result<UnderWay, V1
     let Some(key) = publication.key.clone() else {
         let prepared = prepare(v1, &publication).await?;
         by.need_life()?;
-        let outcome = prepared.hand_over(v1);
+        let outcome = prepared.hand_over(v1, None);
         let v1 = v1.clone();
         return Ok(Box::pin(async move { Ok(result_of(v1.in_time(outcome).await??, false)) }));
     };
@@ -299,7 +299,8 @@ async fn begin(v1: &Arc<V1>, by: &Publisher, text: &[u8]) -> Result<UnderWay, V1
                 }
             };
             by.need_life()?;
-            let hand_over = || prepared.hand_over_once(v1, guard.take());
+            let id = v1.executions.is_some().then(|| publication_id(by.api_key, &key, fingerprint));
+            let hand_over = || prepared.hand_over_once(v1, id, guard.take());
             let publication = v1.idempotency.begin(by.api_key, &key, fingerprint, hand_over)?;
             // Otherwise a concurrent request of this node has handed it over, and settles the key.
             guard.into_iter().for_each(ExecutionGuard::keep);
@@ -313,8 +314,8 @@ async fn begin(v1: &Arc<V1>, by: &Publisher, text: &[u8]) -> Result<UnderWay, V1
     }))
 }
 
-fn result_of(Outcome { reached, complete }: Outcome, repeated: bool) -> ResultBody {
-    ResultBody { reached, complete, repeated }
+fn result_of(Outcome { reached, complete, was_published }: Outcome, repeated: bool) -> ResultBody {
+    ResultBody { reached, complete, repeated: repeated || was_published }
 }
 
 /// An event that is ready for its hand-over.
@@ -359,11 +360,15 @@ async fn prepare(v1: &V1, publication: &Publication) -> Result<Prepared, V1Error
 
 impl Prepared {
     /// Puts the event into the mailbox of its guild or partitions at once. The future waits for the count.
-    fn hand_over(self, v1: &Arc<V1>) -> impl Future<Output = Result<Outcome, V1Error>> + Send + use<> {
+    fn hand_over(
+        self,
+        v1: &Arc<V1>,
+        id: Option<PublicationId>,
+    ) -> impl Future<Output = Result<Outcome, V1Error>> + Send + use<> {
         let Self { event, reached, open, recipients } = self;
         let tellers = match recipients {
             Recipients::Guild(guild_id, rule) => {
-                let answer = to_guild(v1, guild_id, rule.clone(), event);
+                let answer = to_guild(v1, guild_id, rule.clone(), event, id);
                 Err((answer, guild_id, rule))
             }
             Recipients::Direct(user_ids) => Ok(to_users(v1, Event::of_backend_in_direct(user_ids, event))),
@@ -376,7 +381,11 @@ impl Prepared {
             let tellers = match tellers {
                 Ok(partitions) => partitions,
                 Err((answer, guild_id, rule)) => match answer.await {
-                    Ok(relays) => relays,
+                    Ok(PublishReply::Published { relays }) => relays,
+                    // Its relays report to the earlier request.
+                    Ok(PublishReply::PublishedBefore) => {
+                        return Ok(Outcome { reached: 0, complete: false, was_published: true });
+                    }
                     Err(refusal) => return Err(refused(&v1, guild_id, &rule, refusal).await),
                 },
             };
@@ -392,9 +401,10 @@ impl Prepared {
     fn hand_over_once(
         self,
         v1: &Arc<V1>,
+        id: Option<PublicationId>,
         guard: Option<ExecutionGuard>,
     ) -> impl Future<Output = Result<Outcome, V1Error>> + Send + use<> {
-        let publishing = self.hand_over(v1);
+        let publishing = self.hand_over(v1, id);
         async move {
             let outcome = publishing.await;
             if let Some(guard) = guard {
@@ -447,8 +457,9 @@ fn to_guild(
     guild_id: GuildId,
     rule: AudienceRule,
     event: Arc<BackendEvent>,
-) -> impl Future<Output = Result<u64, Refusal>> + Send + use<> {
-    v1.node.begin(guild_id, Actor::System, request::Publish(rule, event))
+    id: Option<PublicationId>,
+) -> impl Future<Output = Result<PublishReply, Refusal>> + Send + use<> {
+    v1.node.begin(guild_id, Actor::System, request::Publish(rule, event, id))
 }
 
 /// Publishes events

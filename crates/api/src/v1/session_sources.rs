@@ -19,14 +19,12 @@ use super::{
     V1,
     session_events::{Happened, SessionEvents},
 };
-use guildhall_cluster::{NodeNumber, wire};
-use guildhall_node::Membership;
+use guildhall_cluster::NodeNumber;
+use guildhall_node::{Membership, PeerQuestion};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 
-/// Kind of the questions to other nodes.
-const KIND: &str = "session_events";
 /// How long a node waits for news before it answers that there are none. Shorter than a question's time-out.
 const WAIT: Duration = Duration::from_secs(1);
 /// Pause between two questions to one node: all events of this time come with one answer.
@@ -47,6 +45,18 @@ pub(super) struct Batch {
     pub events: Vec<Happened>,
 }
 
+impl Batch {
+    /// Number of the last event that a reader of this has, or has lost.
+    fn last(&self) -> u64 {
+        self.after + self.lost + self.events.len() as u64
+    }
+
+    /// Whether a reader learns anything from it.
+    fn is_news(&self) -> bool {
+        self.restarted || self.lost > 0 || !self.events.is_empty()
+    }
+}
+
 /// The last event of a node that a reader has.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Position {
@@ -56,8 +66,14 @@ pub(super) struct Position {
     pub process: Option<u64>,
 }
 
+/// The events after it.
+impl PeerQuestion for Position {
+    const KIND: &'static str = "session_events";
+    type Answer = Told;
+}
+
 #[derive(Serialize, Deserialize)]
-struct Told {
+pub(super) struct Told {
     process: u64,
     batch: Batch,
 }
@@ -85,18 +101,9 @@ impl Part {
 /// Answers other nodes from now on.
 pub(super) fn answer_others(membership: &Membership, events: &Arc<SessionEvents>) {
     let (events, process) = (events.clone(), membership.reporter().process);
-    membership.on_question(KIND, move |body| {
+    membership.on_question(move |position: Position| {
         let events = events.clone();
-        Box::pin(async move {
-            let told = match wire::decode::<Position>(wire::VERSION, &body) {
-                Ok(position) => Some(Told { process, batch: batch_of(&events, position, process).await }),
-                Err(error) => {
-                    tracing::error!(%error, "a question about events of sessions cannot be read");
-                    None
-                }
-            };
-            wire::encode(&told)
-        })
+        async move { Some(Told { process, batch: batch_of(&events, position, process).await }) }
     });
 }
 
@@ -162,8 +169,8 @@ async fn follow_own(events: Arc<SessionEvents>, node: NodeNumber, from: Position
     let (mut after, mut is_first) = (from.after, true);
     loop {
         let batch = events.batch(after, if is_first { Duration::ZERO } else { WAIT }).await;
-        after = Some(batch.after + batch.lost + batch.events.len() as u64);
-        if is_first || batch.restarted || batch.lost > 0 || !batch.events.is_empty() {
+        after = Some(batch.last());
+        if is_first || batch.is_news() {
             let part = Part::Batch { node, process: None, is_first, batch };
             if parts.send(part).await.is_err() {
                 return;
@@ -179,17 +186,15 @@ async fn follow(membership: Arc<Membership>, node: NodeNumber, mut from: Positio
     // Since when the node does not answer, and whether the reader knows.
     let mut silent: Option<(Instant, bool)> = None;
     loop {
-        let told = membership.ask(node, KIND, wire::encode(&from)).await;
-        let told = told.and_then(|told| wire::decode::<Option<Told>>(wire::VERSION, &told).ok().flatten());
-        let part = match told {
+        let part = match membership.ask(node, &from).await {
             Some(Told { process, batch }) => {
                 let was_silent = silent.take().is_some_and(|(_, is_told)| is_told);
-                let is_new = is_first || was_silent || batch.restarted;
-                from.after = Some(batch.after + batch.lost + batch.events.len() as u64);
+                let begins = is_first || was_silent || batch.restarted;
+                from.after = Some(batch.last());
                 from.process = Some(process);
-                let is_something = is_new || batch.lost > 0 || !batch.events.is_empty();
                 is_first = false;
-                is_something.then_some(Part::Batch { node, process: Some(process), is_first: is_new, batch })
+                let is_due = begins || batch.is_news();
+                is_due.then_some(Part::Batch { node, process: Some(process), is_first: begins, batch })
             }
             None if !membership.numbers().contains(&node) => {
                 // The reader may have ended.

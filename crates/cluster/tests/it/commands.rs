@@ -10,8 +10,8 @@ use guildhall_guild::{
     Command, DirectCommand, EmojiPatch, GuildPatch, GuildReply, Imported, InviteReply, Join, JoinAudience,
     MemberFilter, MemberPatch, MessagePatch, MessageReply, NewBan, NewChannel, NewDirect, NewEmoji, NewGuild,
     NewInvite, NewMember, NewMessage, NewRole, NewScheduledEvent, NewSticker, NewThread, NewWebhook, Page, Prune,
-    ReactionCount, Refusal, Reply, ReplyTo, RoleAction, RoleChange, RolePatch, RolesPut, ScheduledEventContent,
-    StageContent, StickerPatch, ThreadList, WebhookAccess, WebhookPatch, WebhookPost,
+    PublicationId, ReactionCount, Refusal, Reply, ReplyTo, RoleAction, RoleChange, RolePatch, RolesPut,
+    ScheduledEventContent, StageContent, StickerPatch, ThreadList, WebhookAccess, WebhookPatch, WebhookPost,
 };
 use guildhall_model::{
     AuditAction, Ban, ChannelType, InviteCode, Nonce, OverwriteKind, Permissions, ReactionEmoji, RoleIcon,
@@ -182,7 +182,11 @@ fn backend_commands() -> Vec<BackendCommand> {
         ]);
         ReassignMessages => BackendCommand::ReassignMessages { channel_id: id(100), ids: vec![id(5_000)], to: user(8) };
         PutRoles => BackendCommand::PutRoles(vec![role(901).as_ref().clone()]);
-        Publish => BackendCommand::Publish { rule: rules().swap_remove(1), event: backend_event("ROUND_STARTED", "{}") };
+        Publish => BackendCommand::Publish {
+            rule: rules().swap_remove(1),
+            event: backend_event("ROUND_STARTED", "{}"),
+            id: Some(PublicationId([1, u64::MAX])),
+        };
     };
     examples.push(BackendCommand::PutGuild(Box::new(guild()), None));
     examples.push(BackendCommand::ImportMembers { members: Vec::new(), audience: JoinAudience::AllMembers });

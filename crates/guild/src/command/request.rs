@@ -16,6 +16,7 @@ use crate::{
     direct::DirectCommand,
     job::Audience,
     machine::CommandResult,
+    publications::PublicationId,
     webhooks::WebhookAccess,
 };
 use guildhall_guild_protocol::{AudienceRule, BackendEvent, GuildStructure, MemberTable};
@@ -182,6 +183,32 @@ impl ReplyValue for HistoryGrant {
 
     fn from_reply(reply: Reply) -> Option<Self> {
         if let Reply::HistoryGrant { may_read_history } = reply { Some(Self { may_read_history }) } else { None }
+    }
+}
+
+/// What became of an event that was to be published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PublishReply {
+    /// This number of relays will report how many sessions it reached.
+    Published { relays: u64 },
+    /// The guild published it for an earlier request.
+    PublishedBefore,
+}
+
+impl ReplyValue for PublishReply {
+    fn into_reply(self) -> Reply {
+        match self {
+            Self::Published { relays } => Reply::Count(relays),
+            Self::PublishedBefore => Reply::Done,
+        }
+    }
+
+    fn from_reply(reply: Reply) -> Option<Self> {
+        match reply {
+            Reply::Count(relays) => Some(Self::Published { relays }),
+            Reply::Done => Some(Self::PublishedBefore),
+            _ => None,
+        }
     }
 }
 
@@ -361,7 +388,7 @@ requests! {
     ChangeRoles(changes: Vec<(UserId, RoleChange)>) -> u64;
     ReassignMessages { channel_id: ChannelId, ids: Vec<MessageId>, to: Arc<User> } -> u64;
     PutRoles(roles: Vec<Role>) -> RolesPut;
-    Publish { rule: AudienceRule, event: Arc<BackendEvent> } -> u64;
+    Publish { rule: AudienceRule, event: Arc<BackendEvent>, id: Option<PublicationId> } -> PublishReply;
 }
 
 /// The result of a handler, which has the type that its request names, as a reply.

@@ -2,8 +2,8 @@
 
 use crate::fixture::*;
 use guildhall_guild::{
-    Actor, BackendCommand, Command, IMPORT_MEMBERS_MAX, Imported, JoinAudience, NewMember, ROLE_CHANGES_MAX, Refusal,
-    Reply, RoleChange, RolesPut,
+    Actor, BackendCommand, Command, IMPORT_MEMBERS_MAX, Imported, JoinAudience, NewMember, PublicationId,
+    ROLE_CHANGES_MAX, Refusal, Reply, RoleChange, RolesPut,
 };
 use guildhall_guild_protocol::{AudienceRule, BackendEvent};
 use guildhall_model::{
@@ -173,15 +173,37 @@ fn h3_publishing_changes_nothing() {
     };
     let before = format!("{:?}", world.guild.newest_id());
     for rule in [AudienceRule::Members, AudienceRule::Users([ANA].into()), AudienceRule::Roles([GUILD.cast()].into())] {
-        let command = BackendCommand::Publish { rule, event: event("ROUND") };
+        let command = BackendCommand::Publish { rule, event: event("ROUND"), id: None };
         assert!(matches!(world.backend(command), Ok(Reply::Count(1))));
     }
     let rule = AudienceRule::Channel(ChannelId::new(77));
     assert_eq!(
-        world.backend(BackendCommand::Publish { rule, event: event("X") }).unwrap_err(),
+        world.backend(BackendCommand::Publish { rule, event: event("X"), id: None }).unwrap_err(),
         Refusal::UnknownChannel
     );
     let rule = AudienceRule::Roles([ROLE].into());
-    assert_eq!(world.backend(BackendCommand::Publish { rule, event: event("X") }).unwrap_err(), Refusal::UnknownRole);
+    assert_eq!(
+        world.backend(BackendCommand::Publish { rule, event: event("X"), id: None }).unwrap_err(),
+        Refusal::UnknownRole
+    );
     assert_eq!(format!("{:?}", world.guild.newest_id()), before);
+}
+
+#[test]
+fn h5_an_event_with_an_id_is_published_once_while_the_id_counts() {
+    let mut world = World::new();
+    world.subscribe(P0, 1);
+    let body = serde_json::value::RawValue::from_string("{}".to_owned()).unwrap();
+    let event = Arc::new(BackendEvent::new("ROUND", &body, None).unwrap());
+    let publish = |rule, id| BackendCommand::Publish { rule, event: event.clone(), id: Some(PublicationId([7, id])) };
+    let refused = publish(AudienceRule::Roles([ROLE].into()), 1);
+    assert_eq!(world.backend(refused).unwrap_err(), Refusal::UnknownRole);
+    world.events();
+    for (id, is_new) in [(1, true), (1, false), (2, true), (1, false)] {
+        let reply = world.backend(publish(AudienceRule::Members, id)).unwrap();
+        assert_eq!(matches!(reply, Reply::Count(1)), is_new, "{reply:?}");
+        assert_eq!(world.events().len(), usize::from(is_new));
+    }
+    world.pass_ms(300_000);
+    assert!(matches!(world.backend(publish(AudienceRule::Members, 1)), Ok(Reply::Count(1))));
 }

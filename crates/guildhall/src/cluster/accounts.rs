@@ -12,22 +12,21 @@
 
 use guildhall_cluster::{
     AccountLimits, IdentifyRequest, Incarnation, Ledger, NodeNumber, NodeRecord, NodeState, OverLimit, Reporter, Usage,
-    Used, home_of, wire,
+    Used, home_of,
 };
 use guildhall_model::{User, UserId};
 use guildhall_net::{AccountUsage, IdentifyGate, SystemClock};
-use guildhall_node::Membership;
+use guildhall_node::{Membership, PeerQuestion};
 use guildhall_partition::{IdentifyFault, Reservation};
 use guildhall_stdx::Instant;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
+    future::ready,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-/// Kind of the questions to other nodes.
-const KIND: &str = "accounts";
 /// Longest wait for a home. An answer takes a millisecond; a client's IDENTIFY waits for it.
 const HOME_MS_MAX: u64 = 500;
 /// Pause of requests to a home that did not answer.
@@ -45,6 +44,11 @@ enum Question {
     Report { of: Reporter, stamp: u64, sessions: Vec<(UserId, u32)>, bots: Vec<(UserId, Usage)> },
     EndRound { of: Reporter, begun: u64 },
     Used(UserId),
+}
+
+impl PeerQuestion for Question {
+    const KIND: &'static str = "accounts";
+    type Answer = Told;
 }
 
 #[derive(Serialize, Deserialize)]
@@ -81,16 +85,9 @@ impl ClusterAccounts {
         let (ledger, silent) = (Mutex::default(), Mutex::default());
         let accounts = Arc::new(Self { membership, gate, clock, ledger, silent });
         let of = Arc::downgrade(&accounts);
-        accounts.membership.on_question(KIND, move |body| {
-            let told = of.upgrade().and_then(|accounts| match wire::decode::<Question>(wire::VERSION, &body) {
-                Ok(question) => Some(accounts.answer(question)),
-                Err(error) => {
-                    tracing::error!(%error, "a question about accounts cannot be read");
-                    None
-                }
-            });
-            Box::pin(std::future::ready(wire::encode(&told.unwrap_or(Told::Undecided))))
-        });
+        accounts
+            .membership
+            .on_question(move |question: Question| ready(of.upgrade().map(|accounts| accounts.answer(question))));
         tokio::spawn(report(accounts.clone()));
         accounts
     }
@@ -155,8 +152,7 @@ impl ClusterAccounts {
             return None;
         }
         let patience = Duration::from_millis(HOME_MS_MAX);
-        let told = self.membership.ask_within(home, KIND, wire::encode(&question), patience).await;
-        let told = told.and_then(|told| wire::decode(wire::VERSION, &told).ok());
+        let told = self.membership.ask_within(home, &question, patience).await;
         if told.is_none() && self.silent().insert(home, self.now().after_ms(SILENT_MS)).is_none() {
             tracing::warn!(
                 node = home.0,

@@ -16,7 +16,7 @@ use crate::{
     reports::Reports,
     wiring::NodeClock,
 };
-use guildhall_api::{ActionFault, DRAIN_QUESTION, NodeReports as _};
+use guildhall_api::{ActionFault, DrainQuestion, NodeReports as _};
 use guildhall_bus::{Bus, KeyValue, NatsBus, NatsCredentials, NatsKv, NatsOptions, NatsTls};
 use guildhall_net::SystemClock;
 use guildhall_node::{Membership, MembershipOptions, Node};
@@ -105,15 +105,14 @@ pub async fn lost(node: &Node) {
 /// Other nodes may drain this one.
 pub fn drain_when_asked(membership: &Membership, reports: &Arc<Reports>) {
     let reports = Arc::downgrade(reports);
-    membership.on_question(DRAIN_QUESTION, move |_| {
+    membership.on_question(move |DrainQuestion| {
         let reports = reports.upgrade();
-        Box::pin(async move {
+        async move {
             let drained = match reports {
                 Some(reports) => reports.drain().await,
                 None => Err(ActionFault::Busy),
             };
-            // Empty: it drains.
-            drained.err().map(|fault| fault.to_string().into_bytes()).unwrap_or_default()
-        })
+            Some(drained.map_err(|fault| fault.to_string()))
+        }
     });
 }

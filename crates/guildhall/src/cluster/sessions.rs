@@ -8,11 +8,11 @@
 use crate::wiring::PartitionGateway;
 use async_trait::async_trait;
 use guildhall_api::{Gateway, SessionInfo, SessionPlace, SessionsPage};
-use guildhall_cluster::{NodeNumber, PeerMessage, wire};
+use guildhall_cluster::{NodeNumber, PeerMessage};
 use guildhall_codec::Encoding;
 use guildhall_guild_protocol::{PartitionId, Published};
 use guildhall_model::{CloseCode, UserId, to_gateway::ShardId};
-use guildhall_node::Membership;
+use guildhall_node::{Membership, PeerQuestion};
 use guildhall_partition::{SessionView, Whose};
 use guildhall_session::session_partition;
 use serde::{Deserialize, Serialize};
@@ -21,8 +21,6 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// Kind of the questions to other nodes.
-const KIND: &str = "sessions";
 /// Names that other nodes sent.
 const NAMES_MAX: usize = 256;
 
@@ -39,6 +37,11 @@ enum Question {
     OfUser(UserId),
     Session(String),
     Close { whose: ClosedOnes, code: u16 },
+}
+
+impl PeerQuestion for Question {
+    const KIND: &'static str = "sessions";
+    type Answer = Told;
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -147,24 +150,11 @@ impl ClusterGateway {
     pub fn new(local: PartitionGateway, membership: Arc<Membership>) -> Self {
         let gateway = Arc::new(PartitionGateway(local.0.clone()));
         let own = membership.number();
-        membership.on_question(KIND, move |body| {
+        membership.on_question(move |question: Question| {
             let gateway = gateway.clone();
-            Box::pin(async move {
-                match wire::decode::<Question>(wire::VERSION, &body) {
-                    Ok(question) => wire::encode(&answer(&gateway, own, question).await),
-                    Err(error) => {
-                        tracing::error!(%error, "a question about sessions cannot be read");
-                        Vec::new()
-                    }
-                }
-            })
+            async move { Some(answer(&gateway, own, question).await) }
         });
         Self { local, membership }
-    }
-
-    async fn ask(&self, number: NodeNumber, question: &Question) -> Option<Told> {
-        let answer = self.membership.ask(number, KIND, wire::encode(question)).await?;
-        wire::decode(wire::VERSION, &answer).ok()
     }
 
     fn is_own(&self, partition: u16) -> bool {
@@ -239,7 +229,7 @@ impl Gateway for ClusterGateway {
             page_of(&self.local, self.membership.number(), from, limit).await
         } else {
             let question = Question::Page { from: (from.partition, from.slot), limit };
-            match self.ask(NodeNumber(node), &question).await {
+            match self.membership.ask(NodeNumber(node), &question).await {
                 Some(Told::Page { sessions, next }) => SessionsPage {
                     sessions: sessions.into_iter().map(SessionInfo::from).collect(),
                     next: next.map(|(partition, slot)| SessionPlace { partition, slot }),
@@ -253,9 +243,8 @@ impl Gateway for ClusterGateway {
 
     async fn of_user(&self, user_id: UserId) -> Vec<SessionInfo> {
         let mut all = self.local.of_user(user_id).await;
-        let question = wire::encode(&Question::OfUser(user_id));
-        for (_, told) in self.membership.ask_all(KIND, &question).await {
-            if let Ok(Told::Page { sessions, .. }) = wire::decode(wire::VERSION, &told) {
+        for (_, told) in self.membership.ask_all(&Question::OfUser(user_id)).await {
+            if let Told::Page { sessions, .. } = told {
                 all.extend(sessions.into_iter().map(SessionInfo::from));
             }
         }
@@ -267,7 +256,7 @@ impl Gateway for ClusterGateway {
         if self.is_own(partition.0) {
             return self.local.session(id).await;
         }
-        match self.ask(NodeNumber(partition.node()), &Question::Session(id.to_owned())).await? {
+        match self.membership.ask(NodeNumber(partition.node()), &Question::Session(id.to_owned())).await? {
             Told::Page { sessions, .. } => sessions.into_iter().next().map(SessionInfo::from),
             Told::Closed(_) => None,
         }
@@ -280,7 +269,7 @@ impl Gateway for ClusterGateway {
                 Some(partition) => {
                     let whose = ClosedOnes::Session((**id).to_owned());
                     let question = Question::Close { whose, code: code.code() };
-                    return match self.ask(NodeNumber(partition.node()), &question).await {
+                    return match self.membership.ask(NodeNumber(partition.node()), &question).await {
                         Some(Told::Closed(count)) => count,
                         _ => 0,
                     };
@@ -290,11 +279,11 @@ impl Gateway for ClusterGateway {
             Whose::User(user_id) => ClosedOnes::User(*user_id),
             Whose::Token(user_id, token) => ClosedOnes::Token(*user_id, *token),
         };
-        let question = wire::encode(&Question::Close { whose: elsewhere, code: code.code() });
+        let question = Question::Close { whose: elsewhere, code: code.code() };
         let mut count = self.local.close(whose, code).await;
         // Every node that lives has closed them when this returns.
-        for (_, told) in self.membership.tell_all(KIND, &question).await {
-            if let Ok(Told::Closed(closed)) = wire::decode(wire::VERSION, &told) {
+        for (_, told) in self.membership.tell_all(&question).await {
+            if let Told::Closed(closed) = told {
                 count += closed;
             }
         }

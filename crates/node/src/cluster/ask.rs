@@ -10,7 +10,7 @@ use guildhall_bus::Subject;
 use guildhall_cluster::{NodeNumber, wire};
 use guildhall_model::UserId;
 use guildhall_stdx::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
     collections::BTreeMap,
     future::Future,
@@ -38,14 +38,29 @@ pub(crate) enum Revocation {
     Key(u64),
 }
 
+/// A question to another node.
+pub trait PeerQuestion: Serialize + DeserializeOwned + Send + 'static {
+    /// Tells it from other questions on the bus.
+    const KIND: &'static str;
+    /// What the other node answers.
+    type Answer: Serialize + DeserializeOwned + Send;
+}
+
+/// A question on its way.
 #[derive(Debug, Serialize, Deserialize)]
-struct Question {
+struct Envelope {
     kind: String,
     body: Vec<u8>,
 }
 
-/// Future of a handler's answer.
-pub type Answering = Pin<Box<dyn Future<Output = Vec<u8>> + Send>>;
+impl Envelope {
+    fn of<Q: PeerQuestion>(question: &Q) -> bytes::Bytes {
+        wire::encode(&Self { kind: Q::KIND.to_owned(), body: wire::encode(question) }).into()
+    }
+}
+
+/// Future of an encoded answer. None: there is none.
+type Answering = Pin<Box<dyn Future<Output = Option<Vec<u8>>> + Send>>;
 type Handler = Arc<dyn Fn(Vec<u8>) -> Answering + Send + Sync>;
 
 /// Answers other nodes' questions, by kind.
@@ -64,9 +79,25 @@ fn subject_of(number: NodeNumber) -> Option<Subject> {
 }
 
 impl Membership {
-    /// Registers the handler of a kind of question. It has to answer within `ANSWER_MAX`, the caller's time-out.
-    pub fn on_question(&self, kind: &'static str, handler: impl Fn(Vec<u8>) -> Answering + Send + Sync + 'static) {
-        self.handlers.0.write().unwrap_or_else(PoisonError::into_inner).insert(kind, Arc::new(handler));
+    /// Registers the handler of a kind of question. It has to answer within `ANSWER_MAX`, the caller's time-out; none
+    /// if it cannot.
+    pub fn on_question<Q: PeerQuestion, F>(&self, handler: impl Fn(Q) -> F + Send + Sync + 'static)
+    where
+        F: Future<Output = Option<Q::Answer>> + Send + 'static,
+    {
+        let handler = move |body: Vec<u8>| -> Answering {
+            match wire::decode::<Q>(wire::VERSION, &body) {
+                Ok(question) => {
+                    let answering = handler(question);
+                    Box::pin(async move { answering.await.as_ref().map(wire::encode) })
+                }
+                Err(error) => {
+                    tracing::error!(%error, kind = Q::KIND, "a question of another node cannot be read");
+                    Box::pin(std::future::ready(None))
+                }
+            }
+        };
+        self.handlers.0.write().unwrap_or_else(PoisonError::into_inner).insert(Q::KIND, Arc::new(handler));
     }
 
     /// Most bytes of an answer, as the bus counts them.
@@ -75,49 +106,48 @@ impl Membership {
         self.bus.payload_bytes_max().saturating_sub(ENVELOPE_BYTES)
     }
 
-    /// Asks one node. None: it has left, does not answer in time, or does not know such questions.
-    pub async fn ask(&self, number: NodeNumber, kind: &str, body: Vec<u8>) -> Option<Vec<u8>> {
-        self.ask_within(number, kind, body, ANSWER_MAX).await
+    /// Asks one node. None: it has left, does not answer in time, or cannot answer.
+    pub async fn ask<Q: PeerQuestion>(&self, number: NodeNumber, question: &Q) -> Option<Q::Answer> {
+        self.ask_within(number, question, ANSWER_MAX).await
     }
 
     /// `ask` with another time-out.
-    pub async fn ask_within(
+    pub async fn ask_within<Q: PeerQuestion>(
         &self,
         number: NodeNumber,
-        kind: &str,
-        body: Vec<u8>,
+        question: &Q,
         patience: Duration,
-    ) -> Option<Vec<u8>> {
-        let subject = subject_of(number)?;
-        let question = wire::encode(&Question { kind: kind.to_owned(), body });
-        let answer = self.bus.request(&subject, question.into(), patience).await.ok()?;
-        wire::decode::<Option<Vec<u8>>>(wire::VERSION, &answer).ok()?
+    ) -> Option<Q::Answer> {
+        answer_of::<Q>(self.send(number, Envelope::of(question), patience).await?)
     }
 
     /// Asks all other nodes at once. The result lacks those that do not answer.
-    pub async fn ask_all(self: &Arc<Self>, kind: &'static str, body: &[u8]) -> Vec<(NodeNumber, Vec<u8>)> {
+    pub async fn ask_all<Q: PeerQuestion>(self: &Arc<Self>, question: &Q) -> Vec<(NodeNumber, Q::Answer)> {
+        let envelope = Envelope::of(question);
         let asked: Vec<_> = self
             .numbers()
             .into_iter()
             .map(|number| {
-                let (membership, body) = (self.clone(), body.to_owned());
-                (number, tokio::spawn(async move { membership.ask(number, kind, body).await }))
+                let (membership, envelope) = (self.clone(), envelope.clone());
+                (number, tokio::spawn(async move { membership.send(number, envelope, ANSWER_MAX).await }))
             })
             .collect();
         let mut answers = Vec::new();
         for (number, answer) in asked {
-            answers.extend(answer.await.ok().flatten().map(|answer| (number, answer)));
+            let answer = answer.await.ok().flatten().and_then(answer_of::<Q>);
+            answers.extend(answer.map(|answer| (number, answer)));
         }
         answers
     }
 
     /// Has every other node do something, and waits until all that live have (A1). Returns their answers.
-    pub async fn tell_all(self: &Arc<Self>, kind: &'static str, body: &[u8]) -> Vec<(NodeNumber, Vec<u8>)> {
+    pub async fn tell_all<Q: PeerQuestion>(self: &Arc<Self>, question: &Q) -> Vec<(NodeNumber, Q::Answer)> {
+        let envelope = Envelope::of(question);
         let told = self.numbers().into_iter().map(|number| {
-            let (membership, body) = (self.clone(), body.to_owned());
+            let (membership, envelope) = (self.clone(), envelope.clone());
             tokio::spawn(async move {
                 loop {
-                    if let Some(answer) = membership.ask(number, kind, body.clone()).await {
+                    if let Some(answer) = membership.send(number, envelope.clone(), ANSWER_MAX).await {
                         return Some((number, answer));
                     }
                     if !membership.numbers().contains(&number) {
@@ -129,9 +159,16 @@ impl Membership {
         });
         let mut answers = Vec::new();
         for told in told.collect::<Vec<_>>() {
-            answers.extend(told.await.ok().flatten());
+            let told = told.await.ok().flatten();
+            answers.extend(told.and_then(|(number, answer)| Some((number, answer_of::<Q>(answer)?))));
         }
         answers
+    }
+
+    /// Sends a question; returns the encoded answer.
+    async fn send(&self, number: NodeNumber, envelope: bytes::Bytes, patience: Duration) -> Option<Vec<u8>> {
+        let answer = self.bus.request(&subject_of(number)?, envelope, patience).await.ok()?;
+        wire::decode::<Option<Vec<u8>>>(wire::VERSION, &answer).ok()?
     }
 
     /// Numbers of the other nodes.
@@ -158,13 +195,24 @@ pub(super) async fn run(membership: Arc<Membership>) {
     }
 }
 
+/// An answer of another version may be unreadable: it counts as none.
+fn answer_of<Q: PeerQuestion>(answer: Vec<u8>) -> Option<Q::Answer> {
+    match wire::decode(wire::VERSION, &answer) {
+        Ok(answer) => Some(answer),
+        Err(error) => {
+            tracing::error!(%error, kind = Q::KIND, "an answer of another node cannot be read");
+            None
+        }
+    }
+}
+
 async fn answer(membership: Arc<Membership>, question: bytes::Bytes, reply_to: Subject) {
-    let question = match wire::decode::<Question>(wire::VERSION, &question) {
-        Ok(question) => question,
+    let Envelope { kind, body } = match wire::decode(wire::VERSION, &question) {
+        Ok(envelope) => envelope,
         Err(error) => return tracing::error!(%error, "a question of another node cannot be read"),
     };
-    let answer = match membership.handlers.of(&question.kind) {
-        Some(handler) => Some(handler(question.body).await),
+    let answer = match membership.handlers.of(&kind) {
+        Some(handler) => handler(body).await,
         None => None,
     };
     if let Err(error) = membership.bus.publish(&reply_to, wire::encode(&answer).into()).await {

@@ -17,7 +17,7 @@ mod releasing;
 mod sink;
 mod sweep;
 
-pub use ask::Answering;
+pub use ask::PeerQuestion;
 pub(crate) use ask::Revocation;
 pub use receipts::OpenReceipt;
 pub(crate) use sink::ClusterSink;

@@ -8,14 +8,15 @@
 //!             incomplete. One question per node is under way; it takes all that waits. A receipt ends with its
 //!             `OpenReceipt`.
 
-use super::Membership;
+use super::{Membership, PeerQuestion};
 use guildhall_accounting::TraceHandle;
-use guildhall_cluster::{GuildInput, NodeNumber, PeerMessage, wire};
+use guildhall_cluster::{GuildInput, NodeNumber, PeerMessage};
 use guildhall_guild::{BackendCommand, Command};
 use guildhall_guild_protocol::{BackendEvent, Payload, Published, Receipt, ReceiptPlace, RelayMessage};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, HashMap},
+    future::ready,
     mem,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
@@ -23,8 +24,6 @@ use std::{
     },
 };
 
-/// Kind of the questions to other nodes.
-const KIND: &str = "reached";
 /// Most reports that wait for one node: 16 bytes each.
 const REPORTS_MAX: usize = 65_536;
 /// Most reports in one question, far below the bus's payload.
@@ -35,6 +34,14 @@ const REPORTS_PER_QUESTION: usize = 4_096;
 struct Report {
     id: u64,
     sessions: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Reports(Vec<Report>);
+
+impl PeerQuestion for Reports {
+    const KIND: &'static str = "reached";
+    type Answer = ();
 }
 
 #[derive(Debug, Default)]
@@ -205,16 +212,11 @@ impl Membership {
     /// Answers other nodes' reports from now on.
     pub(super) fn take_reports(self: &Arc<Self>) {
         let of = Arc::downgrade(self);
-        self.on_question(KIND, move |body| {
-            match wire::decode::<Vec<Report>>(wire::VERSION, &body) {
-                Ok(reports) => {
-                    if let Some(membership) = of.upgrade() {
-                        reports.into_iter().for_each(|report| membership.reported(report));
-                    }
-                }
-                Err(error) => tracing::error!(%error, "counts of another node's relays cannot be read"),
+        self.on_question(move |Reports(reports)| {
+            if let Some(membership) = of.upgrade() {
+                reports.into_iter().for_each(|report| membership.reported(report));
             }
-            Box::pin(std::future::ready(Vec::new()))
+            ready(Some(()))
         });
     }
 
@@ -288,7 +290,7 @@ impl Membership {
                     return;
                 }
                 // Without an answer the reports may have arrived: V1.
-                let _ = membership.ask(node, KIND, wire::encode(&reports)).await;
+                let _ = membership.ask(node, &Reports(reports)).await;
             }
         });
     }

@@ -3,7 +3,7 @@
 use crate::support::{Listener, OWNER, PARTITIONS, Relays, SECRET, attach, bounded, message, new_guild};
 use guildhall_bus::{KeyValue, LocalBus, LocalKv, LocalOptions};
 use guildhall_cluster::PeerMessage;
-use guildhall_guild::{Actor, Command, NewChannel, NewMessage, Refusal, Reply, request};
+use guildhall_guild::{Actor, Command, NewChannel, NewMessage, PublicationId, PublishReply, Refusal, Reply, request};
 use guildhall_guild_protocol::{
     AudienceRule, BackendEvent, Event, PartitionId, Published, Receipt, RelayId, RelayMessage, ReplicaUpdate,
     SessionKey,
@@ -300,9 +300,9 @@ async fn relays_of_every_node_report_how_many_sessions_an_event_reached() {
     for at in 0..3 {
         let (place, counts) = (site.place(at), Arc::new(Counts::default()));
         let open = place.membership.open_receipt(counts.clone());
-        let publish = request::Publish(AudienceRule::Members, backend_event(open.receipt()));
-        let relays = bounded(place.node.begin(guild_id, Actor::System, publish)).await.unwrap();
-        assert_eq!(relays, 3);
+        let publish = request::Publish(AudienceRule::Members, backend_event(open.receipt()), None);
+        let reply = bounded(place.node.begin(guild_id, Actor::System, publish)).await.unwrap();
+        assert_eq!(reply, PublishReply::Published { relays: 3 });
         for (n, listener) in listeners.iter_mut().enumerate() {
             let RelayMessage::Published(published) = listener.next().await else { panic!("it is an event") };
             published.event.payload.receipt().expect("every relay has one").reached(10 + n as u64);
@@ -310,6 +310,25 @@ async fn relays_of_every_node_report_how_many_sessions_an_event_reached() {
         counts.are(&[10, 11, 12]).await;
         drop(open);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_a_second_node_repeats_is_published_once() {
+    let site = Site::new(3).await;
+    let (guild_id, _) = site.guild_of(1, 0).await;
+    let mut listener = site.listen(0, guild_id);
+    listener.snapshot().await;
+    let counts: Arc<Counts> = Arc::default();
+    for (at, id, is_first) in [(0, 1, true), (2, 1, false), (1, 1, false), (2, 2, true)] {
+        let (rule, id) = (AudienceRule::Members, Some(PublicationId([7, id])));
+        let publish = request::Publish(rule, backend_event(counts.clone()), id);
+        let reply = bounded(site.place(at).node.begin(guild_id, Actor::System, publish)).await.unwrap();
+        assert_eq!(reply != PublishReply::PublishedBefore, is_first);
+    }
+    for _ in 0..2 {
+        assert!(matches!(listener.next().await, RelayMessage::Published(_)));
+    }
+    assert!(listener.try_next().is_none());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -440,7 +440,7 @@ fn pins_and_what_backends_say_are_news_to_who_does_not_look() {
             let body = RawValue::from_string(format!(r#"{{"id":"{id}","channel_id":"{}"}}"#, channel(GENERAL)));
             let event = BackendEvent::new("MESSAGE_CREATE", &body.unwrap(), None).unwrap();
             let rule = AudienceRule::Channel(channel(GENERAL));
-            let command = BackendCommand::Publish { rule, event: Arc::new(event) };
+            let command = BackendCommand::Publish { rule, event: Arc::new(event), id: None };
             system(cluster, Command::Backend(Box::new(command)));
         };
         publish(&mut cluster, newest);

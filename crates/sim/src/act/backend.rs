@@ -100,7 +100,7 @@ impl World {
             _ => AudienceRule::Members,
         };
         let event = Arc::new(backend_event(&publication)?);
-        let command = Command::Backend(Box::new(BackendCommand::Publish { rule, event }));
+        let command = Command::Backend(Box::new(BackendCommand::Publish { rule, event, id: None }));
         self.checker.telling = Telling::Publication(publication);
         self.command(Actor::System, &command)?;
         self.checker.telling = Telling::Usual;

@@ -25,7 +25,7 @@ use axum::{
 use guildhall_accounting::Sample;
 use guildhall_cluster::{NodeNumber, wire};
 use guildhall_model::UserId;
-use guildhall_node::{Key, KeyLife, Membership, Scope};
+use guildhall_node::{Key, KeyLife, Membership, PeerQuestion, Scope};
 use guildhall_stdx::Timestamp;
 use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Serialize};
@@ -36,9 +36,6 @@ use std::{
 use tokio::sync::watch;
 use tower::ServiceExt as _;
 
-/// Kinds of the questions to other nodes.
-const KIND: &str = "node";
-const SAMPLE_KIND: &str = "node_sample";
 /// Longest wait for an answer. A report may wait for a turn of every partition.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a node waits for its next sample before it answers that there is none. There is one a second.
@@ -55,6 +52,11 @@ struct Question {
     /// With the query.
     path: String,
     key: Asker,
+}
+
+impl PeerQuestion for Question {
+    const KIND: &'static str = "node";
+    type Answer = Told;
 }
 
 #[derive(Serialize, Deserialize)]
@@ -77,6 +79,11 @@ struct SampleQuestion {
     /// Time of the sample that the asking node has; 0 for none.
     after_ms: u64,
     prefixes: Vec<String>,
+}
+
+impl PeerQuestion for SampleQuestion {
+    const KIND: &'static str = "node_sample";
+    type Answer = SampleTold;
 }
 
 #[derive(Serialize, Deserialize)]
@@ -129,34 +136,22 @@ impl Elsewhere {
 
 fn answer_others(v1: &Arc<V1>, membership: &Arc<Membership>, here: &Arc<Router>) {
     let (here, bytes_max) = (Arc::downgrade(here), membership.answer_bytes_max());
-    membership.on_question(KIND, move |body| {
+    membership.on_question(move |question: Question| {
         let here = here.clone();
-        Box::pin(async move {
-            let told = match wire::decode::<Question>(wire::VERSION, &body) {
-                Ok(question) => Some(answer(&here, question, bytes_max).await),
-                Err(error) => {
-                    tracing::error!(%error, "a request for this node's figures cannot be read");
-                    None
-                }
-            };
-            wire::encode(&told)
-        })
+        async move { Some(answer(&here, question, bytes_max).await) }
     });
     let samples = v1.reports.samples();
-    membership.on_question(SAMPLE_KIND, move |body| {
+    membership.on_question(move |SampleQuestion { after_ms, prefixes }| {
         let mut samples = samples.clone();
-        Box::pin(async move {
-            let Ok(SampleQuestion { after_ms, prefixes }) = wire::decode(wire::VERSION, &body) else {
-                return wire::encode(&None::<SampleTold>);
-            };
+        async move {
             // Without a newer one the old one is the answer.
             let newer = samples.wait_for(|sample| sample.at_ms != after_ms);
             let _ = tokio::time::timeout(SAMPLE_WAIT, newer).await;
             let sample = samples.borrow().clone();
             let values = sample.values.iter().filter(|(name, _)| super::is_wanted(&prefixes, name));
             let values = values.map(|(name, value)| (name.clone(), *value)).collect();
-            wire::encode(&Some(SampleTold { at_ms: sample.at_ms, values }))
-        })
+            Some(SampleTold { at_ms: sample.at_ms, values })
+        }
     });
 }
 
@@ -277,8 +272,7 @@ async fn pass_on(
     let caller = Caller::<AnyScope>::from_request_parts(&mut parts, v1).await?;
     let path = parts.uri.path_and_query().map_or("", PathAndQuery::as_str).to_owned();
     let question = Question { method: parts.method.to_string(), path, key: (&caller.key).into() };
-    let told = membership.ask_within(number, KIND, wire::encode(&question), PATIENCE).await;
-    let told = told.and_then(|told| wire::decode::<Option<Told>>(wire::VERSION, &told).ok().flatten());
+    let told = membership.ask_within(number, &question, PATIENCE).await;
     let Told { status, json } = told.ok_or_else(V1Error::unavailable)?;
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
     let mut response = (status, json).into_response();
@@ -323,9 +317,8 @@ pub(super) async fn samples(
 }
 
 async fn sample(membership: &Membership, number: NodeNumber, after_ms: u64, prefixes: &[String]) -> Option<Sample> {
-    let question = wire::encode(&SampleQuestion { after_ms, prefixes: prefixes.to_vec() });
-    let told = membership.ask(number, SAMPLE_KIND, question).await?;
-    let SampleTold { at_ms, values } = wire::decode::<Option<SampleTold>>(wire::VERSION, &told).ok()??;
+    let question = SampleQuestion { after_ms, prefixes: prefixes.to_vec() };
+    let SampleTold { at_ms, values } = membership.ask(number, &question).await?;
     Some(Sample { at_ms, values: values.into_iter().collect() })
 }
 
