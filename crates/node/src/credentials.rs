@@ -1,0 +1,288 @@
+//! Credentials: the node's functions for tokens of accounts and keys of backends.
+//!
+//! Not here    how they are checked and stored: `tokens`, `keys`, `sign_on`; other nodes: `revocations`.
+
+use crate::{
+    Issuers, Key, KeyError, KeyFault, KeyLife, Node, Scope, TokenFault, TokenKind, TokenRef, cluster, refusals::refuse,
+    revocations, sign_on::Subject, tokens,
+};
+use guildhall_model::{User, UserId};
+use guildhall_stdx::Timestamp;
+use guildhall_store::StoreError;
+use std::sync::Arc;
+
+/// A checked token.
+#[derive(Clone, Debug)]
+pub struct Account {
+    pub user: Arc<User>,
+    /// Internal id of the token among the account's tokens. Reveals nothing about the token.
+    pub token: u64,
+    /// When the token expires. None: never.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// A token that was revoked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Revoked {
+    /// Account of the token.
+    pub user_id: UserId,
+    /// As `Account::token`. The sessions of this token have to end.
+    pub token: u64,
+}
+
+/// Why a token is not accepted.
+#[derive(Debug, thiserror::Error)]
+pub enum AuthError {
+    /// The token is invalid.
+    #[error("the token is not valid: {0}")]
+    Invalid(TokenFault),
+    /// It could not be checked now: try again.
+    #[error("the token could not be checked")]
+    Unavailable(#[source] StoreError),
+    /// The token's key may be fetched soon: the caller may try again.
+    #[error("the keys of the token's issuer are being fetched")]
+    KeysComing,
+    /// The token is valid, and its account cannot be created now: the caller may try again.
+    #[error("{0}")]
+    Busy(TokenFault),
+}
+
+impl From<TokenFault> for AuthError {
+    fn from(fault: TokenFault) -> Self {
+        Self::Invalid(fault)
+    }
+}
+
+/// Result of `Node::inspect_token`.
+#[derive(Clone, Debug)]
+pub struct Inspected {
+    /// Which kind it is, and until when it is valid in Unix seconds; none if it is refused before that is known.
+    pub kind: Option<TokenKind>,
+    /// Account of the token, if its signature is valid or the token is stored.
+    pub user_id: Option<UserId>,
+    /// Unix seconds; bot tokens have no end.
+    pub expires_at_s: Option<u64>,
+    /// Reason of the refusal; none for a valid token.
+    pub fault: Option<TokenFault>,
+}
+
+impl Inspected {
+    fn of(verified: tokens::Verified, fault: Option<TokenFault>) -> Self {
+        let tokens::Verified { user_id, kind, expires_at_s, .. } = verified;
+        Self { kind: Some(kind), user_id, expires_at_s, fault }
+    }
+}
+
+impl Node {
+    /// Checks a bot or user token, with or without `Bot ` or `Bearer `. May make the account of a
+    /// subject of the sign-on.
+    ///
+    /// # Errors
+    /// `Invalid` for every token that does not name an account; `Unavailable` when the store did not answer;
+    /// `KeysComing` and `Busy` for one that may be good later.
+    pub async fn authenticate(&self, token: &str) -> Result<Account, AuthError> {
+        let checked = self.check_token(token, self.inner.sign_on.is_on()).await;
+        if let Err(AuthError::Invalid(fault) | AuthError::Busy(fault)) = checked {
+            self.count_refused_token(fault);
+        }
+        Ok(checked?.0)
+    }
+
+    async fn check_token(&self, token: &str, makes_accounts: bool) -> Result<(Account, tokens::Verified), AuthError> {
+        let verified = self.inner.tokens.check(token, self.inner.clock.now().unix).await?;
+        let user = match verified.user_id {
+            Some(user_id) => self.inner.directory.user(user_id).await.map_err(AuthError::Unavailable)?,
+            None => None,
+        };
+        let user = match (user, &verified.newcomer) {
+            (Some(user), _) => user,
+            (None, Some(newcomer)) if makes_accounts => self.make_account(newcomer.clone()).await?,
+            (None, Some(newcomer)) if matches!(newcomer.subject, Subject::Id(_) | Subject::External(_)) => {
+                return Err(TokenFault::UnknownAccount.into());
+            }
+            (None, _) if verified.user_id.is_none() => return Err(TokenFault::Subject.into()),
+            (None, _) => return Err(TokenFault::UnknownAccount.into()),
+        };
+        if user.bot && verified.kind != TokenKind::Bot {
+            return Err(TokenFault::BotAccount.into());
+        }
+        let expires_ms = verified.expires_at_s.and_then(|s| i64::try_from(s).ok()?.checked_mul(1000));
+        let expires_at = expires_ms.map(Timestamp);
+        Ok((Account { user, token: tokens::mark_of_token(token), expires_at }, verified))
+    }
+
+    /// Checks a token as `authenticate` does, without counting it.
+    ///
+    /// # Errors
+    /// `Unavailable` if the store did not answer, `KeysComing` if the issuer's keys are being fetched.
+    pub async fn inspect_token(&self, token: &str) -> Result<Inspected, AuthError> {
+        let now = self.inner.clock.now().unix;
+        let fault = match self.check_token(token, false).await {
+            Ok((_, verified)) => return Ok(Inspected::of(verified, None)),
+            Err(AuthError::Invalid(fault)) => fault,
+            Err(error) => return Err(error),
+        };
+        // A valid token of an account that does not exist is invalid too.
+        match self.inner.tokens.check(token, now).await {
+            Ok(verified) => Ok(Inspected::of(verified, Some(fault))),
+            Err(AuthError::Invalid(_)) => {
+                Ok(Inspected { kind: None, user_id: None, expires_at_s: None, fault: Some(fault) })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Counts and logs a token that was refused before the node saw it.
+    pub fn count_refused_token(&self, fault: TokenFault) {
+        refuse(&self.inner.tokens_refused, fault, self.inner.clock.now().instant);
+    }
+
+    /// Counts and logs a key that was refused.
+    pub fn count_refused_key(&self, fault: KeyFault) {
+        refuse(&self.inner.keys_refused, fault, self.inner.clock.now().instant);
+    }
+
+    /// Refused tokens since the start, by reason.
+    #[must_use]
+    pub fn refused_tokens(&self) -> Vec<(&'static str, u64)> {
+        self.inner.tokens_refused.counts()
+    }
+
+    /// Refused keys since the start, by reason.
+    #[must_use]
+    pub fn refused_keys(&self) -> Vec<(&'static str, u64)> {
+        self.inner.keys_refused.counts()
+    }
+
+    /// Accounts that were made for subjects of the sign-on since the start.
+    #[must_use]
+    pub fn sign_on_accounts_made(&self) -> u64 {
+        self.inner.sign_on.made_total()
+    }
+
+    /// How often tokens were revoked so far: read before `authenticate`, for `unless_revoked`.
+    #[must_use]
+    pub fn revocations(&self) -> u64 {
+        self.inner.tokens.revocations()
+    }
+
+    /// Runs `then`, unless a token was revoked since the count was `revocations`; then the caller has to check again.
+    /// No token is revoked while `then` runs, so it must not wait.
+    pub fn unless_revoked<T>(&self, revocations: u64, then: impl FnOnce() -> T) -> Option<T> {
+        self.inner.tokens.unless_revoked(revocations, then)
+    }
+
+    /// Creates a bot token (base64 of the id without padding, a dot, random parts). Only its hash is stored.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn mint_bot_token(&self, user_id: UserId) -> Result<String, StoreError> {
+        self.inner.tokens.mint_bot_token(user_id, self.inner.clock.now().unix).await
+    }
+
+    /// Mints a user token: a JWT that is valid for `ttl_s` seconds.
+    pub fn mint_user_token(&self, user_id: UserId, ttl_s: u64) -> String {
+        self.mint_expiring_token(user_id, ttl_s).0
+    }
+
+    /// As [`Node::mint_user_token`]; with the Unix second at which the token expires.
+    pub fn mint_expiring_token(&self, user_id: UserId, ttl_s: u64) -> (String, u64) {
+        self.inner.tokens.mint_user_token(user_id, ttl_s, self.inner.clock.now().unix)
+    }
+
+    /// Revokes a token, durably; `None` if it was not valid. It is refused once this returns. The owner of the
+    /// partitions must end the sessions that were started with it.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn revoke_token(&self, token: impl Into<TokenRef<'_>>) -> Result<Option<Revoked>, StoreError> {
+        let token = token.into();
+        let revoked = self.inner.tokens.revoke(token, self.inner.clock.now().unix).await?;
+        self.tell_revoked(revocations::of_token(token)).await;
+        Ok(revoked.map(|(user_id, token)| Revoked { user_id, token }))
+    }
+
+    /// Revokes all tokens of an account, durably. How many bot tokens there were.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    pub async fn revoke_user_tokens(&self, user_id: UserId) -> Result<u64, StoreError> {
+        let now = self.inner.clock.now().unix;
+        let count = self.inner.tokens.revoke_all(user_id, now).await?;
+        self.tell_revoked(cluster::Revocation::TokensOf(user_id, now)).await;
+        Ok(count)
+    }
+
+    /// Replaces the issuers whose tokens the node accepts in addition to its own.
+    pub fn set_issuers(&self, issuers: Option<Issuers>) {
+        self.inner.tokens.set_issuers(issuers);
+    }
+
+    /// Sets the callback for tokens with an unknown key; it returns whether the key may be known soon. Must not wait.
+    pub fn on_unknown_key(&self, request_keys: Arc<dyn Fn() -> bool + Send + Sync>) {
+        self.inner.tokens.on_unknown_key(request_keys);
+    }
+
+    /// From now on this is a key too, and may do everything.
+    pub fn set_root_key(&self, key: &str) {
+        self.inner.keys.set_root(key);
+    }
+
+    /// The key with this text, and its revocation signal. None if there is no such key, or if it is revoked.
+    ///
+    /// # Errors
+    /// The store cannot be read; it is read once.
+    pub async fn check_key(&self, text: &str) -> Result<Option<(Key, KeyLife)>, StoreError> {
+        self.inner.keys.check(text).await
+    }
+
+    /// Creates a key, durably. Only this call returns its text: the store has only its hash.
+    ///
+    /// # Errors
+    /// `TooMany`, `Store`.
+    pub async fn create_key(&self, name: &str, scopes: &[Scope]) -> Result<(Key, String), KeyError> {
+        self.make_key(name, scopes, None).await
+    }
+
+    /// A key that manages the tokens of these accounts and can do nothing else, as `create_key`.
+    ///
+    /// # Errors
+    /// `Accounts`, `TooMany`, `Store`.
+    pub async fn create_key_for(&self, name: &str, accounts: &[UserId]) -> Result<(Key, String), KeyError> {
+        self.make_key(name, &[Scope::Tokens], Some(accounts)).await
+    }
+
+    async fn make_key(
+        &self,
+        name: &str,
+        scopes: &[Scope],
+        accounts: Option<&[UserId]>,
+    ) -> Result<(Key, String), KeyError> {
+        let id = self.next_id().await?;
+        self.inner.keys.create(id, name, scopes, accounts, self.inner.clock.now().unix).await
+    }
+
+    /// All keys but the root key, oldest first.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn keys(&self) -> Result<Vec<Key>, StoreError> {
+        self.inner.keys.list().await
+    }
+
+    /// Revokes a key, durably; false if there was none.
+    ///
+    /// # Errors
+    /// When the store cannot be written. The key is not accepted any more all the same, until a restart.
+    pub async fn revoke_key(&self, id: u64) -> Result<bool, StoreError> {
+        let was_there = self.inner.keys.revoke(id).await?;
+        self.tell_revoked(cluster::Revocation::Key(id)).await;
+        Ok(was_there)
+    }
+
+    /// A random text of 64 characters, for paths.
+    #[must_use]
+    pub fn new_secret(&self) -> String {
+        tokens::random_text()
+    }
+}
