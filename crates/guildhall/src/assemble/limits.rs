@@ -1,6 +1,6 @@
 //! Limits: the settings of a configuration in the form in which each part takes them.
 
-use super::{StartError, secrets::random};
+use super::{StartError, running::DrainTimes, secrets::random};
 use crate::{
     config::{
         Allowed, Config, CreateAccounts, DirectsFrom, ExpireSessions, HiddenForm, IoUring, StreamMode, UsersPreset,
@@ -128,6 +128,39 @@ pub(super) fn admission_limits(config: &Config, places: open_files::Places) -> A
     }
 }
 
+/// The live settings of a configuration, in the form in which `RunningNode::take_settings` applies them.
+#[derive(Debug)]
+pub(super) struct LiveLimits {
+    /// Only what `PartitionConfig::take_limits` takes of it changes.
+    pub partition: PartitionConfig,
+    pub admission: AdmissionLimits,
+    pub identify: IdentifyLimits,
+    pub drain: DrainTimes,
+    /// For REST; partitions have their own.
+    pub write_stall_ms: u64,
+    pub free_bytes_min: u64,
+    pub keep_days: u32,
+}
+
+impl LiveLimits {
+    /// `files_allowed`: descriptors that the system allows; none for any number.
+    ///
+    /// # Errors
+    /// `Randomness`.
+    pub fn of(config: &Config, gateway_url: &str, files_allowed: Option<u64>) -> Result<Self, StartError> {
+        let places = open_files::places(config.server.connections_max, files_allowed);
+        Ok(Self {
+            partition: partition_config(config, gateway_url)?,
+            admission: admission_limits(config, places),
+            identify: identify_limits(config),
+            drain: DrainTimes::of(config),
+            write_stall_ms: config.limits.write_stall_ms.into(),
+            free_bytes_min: config.store.free_bytes_min,
+            keep_days: config.messages.keep_days,
+        })
+    }
+}
+
 pub(super) fn server_config(
     config: &Config,
     gateway_url: &str,
@@ -210,5 +243,45 @@ pub(super) fn streams_name(config: &Config) -> &'static str {
     match config.codec.streams {
         StreamMode::PerConnection => "per-connection",
         StreamMode::SharedMatch => "shared-match",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Flag, Loaded, Sources, load};
+
+    /// Values of which each live setting takes one that is not its default.
+    const VALUES: [&str; 10] =
+        ["7", "20", "2000", "20000", "70000", "1000000", "100000000", "off", "per-connection", "debug"];
+
+    fn loaded(setting: &str, value: &str) -> Option<Loaded> {
+        load(&Sources { flags: vec![Flag::new("--set", setting, value)], ..Sources::default() }).ok()
+    }
+
+    /// The state that `take_settings` would leave in a node that was started with the defaults.
+    fn applied(config: &Config) -> String {
+        let of = |config: &Config| LiveLimits::of(config, "ws://a", None).unwrap();
+        let mut started = of(&load(&Sources::default()).unwrap().config).partition;
+        started.session_secret = [0; 32];
+        let mut limits = of(config);
+        started.take_limits(&limits.partition);
+        limits.partition = started;
+        format!("{limits:?}")
+    }
+
+    #[test]
+    fn each_live_setting_is_applied() {
+        let before = load(&Sources::default()).unwrap();
+        for (index, entry) in before.effective.iter().enumerate().filter(|(_, entry)| entry.is_live) {
+            let setting = format!("{}.{}", entry.section, entry.key);
+            if setting == "log.level" {
+                continue; // `LogHandle::set_level`
+            }
+            let other =
+                |value: &&str| loaded(&setting, value).filter(|after| after.effective[index].text != entry.text);
+            let after = VALUES.iter().find_map(other).unwrap_or_else(|| panic!("no value for {setting}"));
+            assert_ne!(applied(&after.config), applied(&before.config), "{setting}");
+        }
     }
 }

@@ -7,7 +7,7 @@
 
 use super::{
     StartError,
-    limits::{admission_limits, identify_limits, partition_config},
+    limits::LiveLimits,
     sessions::{HANDOVER_MS_MAX, HandOverTo, leave_sessions},
 };
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
     config::Config,
     database,
     disk::DiskWatch,
-    jwks_url, open_files,
+    jwks_url,
     reports::{Asked, Reports, Sampler},
     tls, traces,
     upgrades::{UpgradeStatus, Upgrades},
@@ -161,20 +161,22 @@ impl RunningNode {
         Ok(())
     }
 
-    /// Applies the settings of `config` that may change while the node runs: `reload::LIVE`.
+    /// Applies the live settings of `config` (the mark `live` in `config::settings`). `log.level` is the caller's.
     ///
     /// # Errors
     /// `Randomness`.
     pub fn take_settings(&mut self, config: &Config) -> Result<(), StartError> {
-        self.server.partitions().take_limits(partition_config(config, &self.gateway_url)?);
-        let places = open_files::places(config.server.connections_max, self.files_allowed);
-        self.server.set_connections_max(places.connections_max as usize);
-        self.server.set_admission(admission_limits(config, places));
-        self.server.set_write_stall_ms(config.limits.write_stall_ms.into());
-        self.gate.set_limits(identify_limits(config));
-        self.drain = DrainTimes::of(config);
-        self.disk.iter().for_each(|disk| disk.set_bytes_min(config.store.free_bytes_min));
-        self.retention.set_keep_days(config.messages.keep_days);
+        // Named one by one: the compiler reports a limit that is not applied.
+        let LiveLimits { partition, admission, identify, drain, write_stall_ms, free_bytes_min, keep_days } =
+            LiveLimits::of(config, &self.gateway_url, self.files_allowed)?;
+        self.server.partitions().take_limits(partition);
+        self.server.set_connections_max(admission.connections_max);
+        self.server.set_admission(admission);
+        self.server.set_write_stall_ms(write_stall_ms);
+        self.gate.set_limits(identify);
+        self.drain = drain;
+        self.disk.iter().for_each(|disk| disk.set_bytes_min(free_bytes_min));
+        self.retention.set_keep_days(keep_days);
         self.tls.iter().for_each(tls::Pair::read_again);
         Ok(())
     }

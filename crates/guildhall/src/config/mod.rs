@@ -103,6 +103,8 @@ pub struct Effective {
     pub text: Option<String>,
     /// Source of the value.
     pub origin: Origin,
+    /// Whether SIGHUP applies a new value. Any other setting needs a restart.
+    pub is_live: bool,
 }
 
 /// Why there is no configuration.

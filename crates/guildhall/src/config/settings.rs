@@ -1,6 +1,7 @@
 //! Settings: the one table of all of them. Structs, documentation and checks come from it.
 //!
-//! A line reads: documentation, name, type, what is allowed (ranges of numbers), default.
+//! A line reads: documentation, name, type, what is allowed (ranges of numbers), default, and `live` if the setting
+//! changes at SIGHUP. `reload` and the reference follow from that mark; `assemble::limits::LiveLimits` applies it.
 
 use super::{
     Effective, Loaded,
@@ -51,9 +52,18 @@ macro_rules! rule {
     };
 }
 
+macro_rules! is_live {
+    () => {
+        false
+    };
+    (live) => {
+        true
+    };
+}
+
 macro_rules! settings {
     ($($(#[doc = $section_doc:literal])+ $section:ident: $Section:ident {
-        $($(#[doc = $doc:literal])+ $key:ident: $type:ty $(, $rule:expr)? => $default:expr;)+
+        $($(#[doc = $doc:literal])+ $key:ident: $type:ty $(, $rule:expr)? => $default:expr $(, $live:ident)?;)+
     })+) => {
         $(
             $(#[doc = $section_doc])+
@@ -86,10 +96,31 @@ macro_rules! settings {
                     let default: $type = $default;
                     let (value, origin) = raw.take(stringify!($section), stringify!($key), &rule, default);
                     let text = Value::to_toml(&value);
-                    effective.push(Effective { section: stringify!($section), key: stringify!($key), text, origin });
+                    let is_live = is_live!($($live)?);
+                    effective.push(Effective { section: stringify!($section), key: stringify!($key), text, origin, is_live });
                     value
                 },)+ },)+ };
                 Loaded { config, effective }
+            }
+
+            /// Takes the live settings of `from`. All others stay as they are.
+            pub(crate) fn take_live(&mut self, from: &Self) {
+                $($(if is_live!($($live)?) {
+                    self.$section.$key = from.$section.$key.clone();
+                })+)+
+            }
+
+            /// Whether each setting has another value than in `other`, in the order of `Loaded::effective`. Secrets
+            /// are compared by their contents, which no text shows.
+            pub(crate) fn differences(&self, other: &Self) -> Vec<bool> {
+                vec![$($(self.$section.$key != other.$section.$key,)+)+]
+            }
+
+            /// Names of the settings with secrets: `section.key`.
+            #[cfg(test)]
+            pub(crate) fn secrets() -> Vec<&'static str> {
+                let all = [$($((concat!(stringify!($section), ".", stringify!($key)), <$type as Value>::SECRET),)+)+];
+                all.into_iter().filter_map(|(name, is_secret)| is_secret.then_some(name)).collect()
             }
         }
     };
@@ -105,14 +136,15 @@ settings! {
         public_url: Option<GatewayUrl> => None;
         /// Threads that own connections; 0: one per core.
         partitions: u16, 0..=256 => defaults::PARTITIONS;
-        /// Threads that own guilds; 0: half as many as cores, at least one.
+        /// Threads that own guilds; 0: half as many as cores, at least one. A node of a cluster has at most 14.
         guild_workers: u16, 0..=256 => defaults::GUILD_WORKERS;
-        /// Commands that may wait for one guild worker; past it requests get 503.
+        /// Inputs that may wait for one guild worker; those of one guild may be half of them. Past either, requests to
+        /// the guild get 503.
         worker_mailbox_max: u32, 16..=1_000_000 => defaults::WORKER_MAILBOX_MAX;
         /// Maximum number of sockets, REST included; past it 503. REST has at most half of them, the gateway at most
         /// seven eighths, and a quarter is reserved for the gateway. The node uses fewer if the system allows too few
         /// open files; the log says how many.
-        connections_max: u32, 16..=10_000_000 => defaults::CONNECTIONS_MAX;
+        connections_max: u32, 16..=10_000_000 => defaults::CONNECTIONS_MAX, live;
         /// A second address and port, for `/healthz`, `/readyz` and `/metrics` alone, without TLS: "127.0.0.1:9091". No
         /// proxy for clients may forward to it. Not set: none.
         admin_listen: Option<SocketAddr> => None;
@@ -133,11 +165,11 @@ settings! {
         heartbeat_interval_ms: u32, 1000..=600_000 => defaults::HEARTBEAT_INTERVAL_MS;
         /// Time between a stop signal and the start of the drain, during which `/readyz` answers 503, milliseconds: as
         /// long as the load balancer takes to notice.
-        drain_notice_ms: u32, 0..=600_000 => defaults::DRAIN_NOTICE_MS;
+        drain_notice_ms: u32, 0..=600_000 => defaults::DRAIN_NOTICE_MS, live;
         /// Time for the drain after that, milliseconds. Up to half of it is for RECONNECT (op 7) to all clients, at the
         /// highest rate at which this node has started sessions, or faster if time is short; up to a quarter, or 5 s,
         /// for waiting until they leave; the rest for guilds and the store.
-        drain_timeout_ms: u32, 100..=600_000 => defaults::DRAIN_TIMEOUT_MS;
+        drain_timeout_ms: u32, 100..=600_000 => defaults::DRAIN_TIMEOUT_MS, live;
         /// Bytes of messages in the hand-over to the next process on the same folder, so that clients can resume there.
         /// Clients of sessions past it identify again. 0: no hand-over.
         handover_bytes_max: u32, 0..=2_147_483_648 => defaults::HANDOVER_BYTES_MAX;
@@ -171,41 +203,41 @@ settings! {
     /// Limits of clients. Past a limit the node refuses the client or asks it to retry; the node itself continues.
     limits: LimitsConfig {
         /// Time until a connection must have sent IDENTIFY or RESUME, milliseconds (close code 4003).
-        identify_deadline_ms: u32, 1000..=600_000 => defaults::IDENTIFY_DEADLINE_MS;
+        identify_deadline_ms: u32, 1000..=600_000 => defaults::IDENTIFY_DEADLINE_MS, live;
         /// Sessions that one bot may start per `identify_interval_ms`; past it op 9, and the client retries.
-        identify_concurrency: u32, 1..=10_000 => defaults::IDENTIFY_CONCURRENCY;
+        identify_concurrency: u32, 1..=10_000 => defaults::IDENTIFY_CONCURRENCY, live;
         /// Interval of `identify_concurrency`, milliseconds.
-        identify_interval_ms: u32, 100..=3_600_000 => defaults::IDENTIFY_INTERVAL_MS;
+        identify_interval_ms: u32, 100..=3_600_000 => defaults::IDENTIFY_INTERVAL_MS, live;
         /// IDENTIFYs per second, over all accounts, that reach the check of their token; past it op 9, and clients
         /// retry. One address has an eighth of them, except for loopback. One token has twice
         /// `identify_concurrency`, or `user_sessions_max` if that is more, per `identify_interval_ms`. 0: no limit
         /// for the node and for an address.
-        identifies_per_second_max: u32, 0..=10_000_000 => defaults::IDENTIFIES_PER_SECOND_MAX;
+        identifies_per_second_max: u32, 0..=10_000_000 => defaults::IDENTIFIES_PER_SECOND_MAX, live;
         /// Sockets that have not sent their first request; past it 503. One address may have an eighth of them, except
         /// for loopback and `rest_trusted_proxies`.
-        handshakes_max: u32, 16..=10_000_000 => defaults::HANDSHAKES_MAX;
+        handshakes_max: u32, 16..=10_000_000 => defaults::HANDSHAKES_MAX, live;
         /// REST sockets of one address (IPv6: of a /64); past it 429. Loopback and `rest_trusted_proxies`
         /// are exempt. 0: no limit.
-        address_rest_connections_max: u32, 0..=10_000_000 => defaults::ADDRESS_REST_CONNECTIONS_MAX;
+        address_rest_connections_max: u32, 0..=10_000_000 => defaults::ADDRESS_REST_CONNECTIONS_MAX, live;
         /// Gateway connections of one address (IPv6: of a /64); past it 429. Loopback is exempt. 0: no limit.
-        address_connections_max: u32, 0..=10_000_000 => defaults::ADDRESS_CONNECTIONS_MAX;
+        address_connections_max: u32, 0..=10_000_000 => defaults::ADDRESS_CONNECTIONS_MAX, live;
         /// Gateway connections that one address may open per minute (IPv6: a /64); past it 429. Loopback
         /// is exempt. 0: no limit.
-        address_handshakes_per_minute: u32, 0..=10_000_000 => defaults::ADDRESS_HANDSHAKES_PER_MINUTE;
+        address_handshakes_per_minute: u32, 0..=10_000_000 => defaults::ADDRESS_HANDSHAKES_PER_MINUTE, live;
         /// Sessions that one bot may start per day.
-        bot_identifies_per_day: u32, 1..=4_000_000_000 => defaults::BOT_IDENTIFIES_PER_DAY;
+        bot_identifies_per_day: u32, 1..=4_000_000_000 => defaults::BOT_IDENTIFIES_PER_DAY, live;
         /// Sessions of one user account (close code 4015).
-        user_sessions_max: u32, 1..=100_000 => defaults::USER_SESSIONS_MAX;
+        user_sessions_max: u32, 1..=100_000 => defaults::USER_SESSIONS_MAX, live;
         /// Guilds of one shard of a bot (close code 4011).
-        guilds_per_shard_max: u32, 1..=1_000_000 => defaults::GUILDS_PER_SHARD_MAX;
+        guilds_per_shard_max: u32, 1..=1_000_000 => defaults::GUILDS_PER_SHARD_MAX, live;
         /// Messages that a connection may send per minute, heartbeats included (close code 4008).
-        inbound_per_minute_max: u32, 10..=1_000_000 => defaults::INBOUND_PER_MINUTE_MAX;
+        inbound_per_minute_max: u32, 10..=1_000_000 => defaults::INBOUND_PER_MINUTE_MAX, live;
         /// Largest message of a bot, bytes (close code 4002).
-        bot_message_bytes_max: u32, 1024..=1_048_576 => defaults::BOT_MESSAGE_BYTES_MAX;
+        bot_message_bytes_max: u32, 1024..=1_048_576 => defaults::BOT_MESSAGE_BYTES_MAX, live;
         /// Largest message of a user account, and of any client before IDENTIFY, bytes (close code 4002).
-        user_message_bytes_max: u32, 1024..=1_048_576 => defaults::USER_MESSAGE_BYTES_MAX;
+        user_message_bytes_max: u32, 1024..=1_048_576 => defaults::USER_MESSAGE_BYTES_MAX, live;
         /// Time in which a session without a connection can be resumed, milliseconds.
-        session_resume_ms: u32, 0..=86_400_000 => defaults::SESSION_RESUME_MS;
+        session_resume_ms: u32, 0..=86_400_000 => defaults::SESSION_RESUME_MS, live;
         /// Time without a session after which a member with a temporary invite is removed, milliseconds. A resumable
         /// session counts as a session.
         temporary_away_ms: u32, 0..=86_400_000 => defaults::TEMPORARY_AWAY_MS;
@@ -213,33 +245,34 @@ settings! {
         /// after 45 days. 0: no log.
         audit_log_entries_max: u32, 0..=100_000 => defaults::AUDIT_LOG_ENTRIES_MAX;
         /// Dispatches in the replay buffer of a session.
-        replay_events_max: u32, 1..=1_000_000 => defaults::REPLAY_EVENTS_MAX;
+        replay_events_max: u32, 1..=1_000_000 => defaults::REPLAY_EVENTS_MAX, live;
         /// Bytes in the replay buffer of a session.
-        replay_bytes_max: u32, 1024..=2_147_483_648 => defaults::REPLAY_BYTES_MAX;
+        replay_bytes_max: u32, 1024..=2_147_483_648 => defaults::REPLAY_BYTES_MAX, live;
         /// Dispatches by which a connected client may be behind. Past it the node resets the socket and ends
         /// the session: the client has to identify again.
-        backlog_events_max: u32, 16..=1_000_000 => defaults::BACKLOG_EVENTS_MAX;
+        backlog_events_max: u32, 16..=1_000_000 => defaults::BACKLOG_EVENTS_MAX, live;
         /// Bytes by which a connected client may be behind; past it the same.
-        backlog_bytes_max: u32, 65_536..=2_147_483_648 => defaults::BACKLOG_BYTES_MAX;
+        backlog_bytes_max: u32, 65_536..=2_147_483_648 => defaults::BACKLOG_BYTES_MAX, live;
         /// Dispatches in the shared log of a group of sessions with the same view of a guild. Resumes and slow clients
         /// are served from it.
-        shared_log_events_max: u32, 64..=1_000_000 => defaults::SHARED_LOG_EVENTS_MAX;
+        shared_log_events_max: u32, 64..=1_000_000 => defaults::SHARED_LOG_EVENTS_MAX, live;
         /// Bytes in such a shared log.
-        shared_log_bytes_max: u32, 65_536..=2_147_483_648 => defaults::SHARED_LOG_BYTES_MAX;
+        shared_log_bytes_max: u32, 65_536..=2_147_483_648 => defaults::SHARED_LOG_BYTES_MAX, live;
         /// Bytes of READY and GUILD_CREATE in flight to clients, per partition; past it further ones wait.
-        ready_bytes_in_flight_max: u32, 65_536..=2_147_483_648 => defaults::READY_BYTES_IN_FLIGHT_MAX;
+        ready_bytes_in_flight_max: u32, 65_536..=2_147_483_648 => defaults::READY_BYTES_IN_FLIGHT_MAX, live;
         /// Sessions of a guild per relay; past it the guild gets another relay.
-        sessions_per_relay_max: u32, 1..=1_000_000 => defaults::SESSIONS_PER_RELAY_MAX;
+        sessions_per_relay_max: u32, 1..=1_000_000 => defaults::SESSIONS_PER_RELAY_MAX, live;
         /// Number of members above which a guild's user accounts are passive until their client opens the guild. Not
         /// set: each client's `large_threshold`. 0: always.
-        passive_above_members: Option<u32>, 0..=1_000_000_000 => None;
+        passive_above_members: Option<u32>, 0..=1_000_000_000 => None, live;
         /// Interval of passive updates, milliseconds; each varies by up to a quarter.
         passive_update_interval_ms: u32, 50..=3_600_000 => defaults::PASSIVE_UPDATE_INTERVAL_MS;
         /// Time after which a connection that reads nothing is reset, milliseconds; for REST only
         /// while an answer waits.
-        write_stall_ms: u32, 1000..=600_000 => defaults::WRITE_STALL_MS;
+        write_stall_ms: u32, 1000..=600_000 => defaults::WRITE_STALL_MS, live;
         /// Addresses of proxies in front of this node, separated by commas. Their X-Forwarded-For determines the
-        /// client's address. Without it all clients behind a proxy count as one.
+        /// client's address. The clients of a proxy that is not named here count as one client; on this machine
+        /// (loopback) they have no limit per address.
         rest_trusted_proxies: Addresses => Addresses::default();
         /// REST rate limits, in percent of the documented ones; 0: no limits, for tests and benches.
         rest_rate_percent: u32, 0..=1_000_000 => defaults::REST_RATE_PERCENT;
@@ -280,19 +313,19 @@ settings! {
         /// New groups of one account per day; past it 40003.
         groups_created_per_day_max: u32, 0..=1_000_000 => defaults::GROUPS_CREATED_PER_DAY_MAX;
     }
-    /// Compression of the gateway. Changes apply to new connections.
+    /// Compression of the gateway. The two settings that change at SIGHUP do so for new connections.
     codec: CodecConfig {
         /// Compression of zlib-stream, zstd-stream and permessage-deflate with takeover. "per-connection": by the
         /// libraries, with a context for each connection (the settings below). "shared-match": one match search per
         /// event for all recipients, 3 KB per connection; streams with a dictionary of more than 256 KiB stay per
         /// connection.
-        streams: StreamMode => defaults::STREAMS;
+        streams: StreamMode => defaults::STREAMS, live;
         /// "shared-match": most bytes of events that later events may refer to, per partition and encoding. A partition
         /// keeps 16 KiB for each of its connections, at least 4 MiB, up to this. Indexes take up to as much again.
         shared_history_bytes_max: u32, 65_536..=268_435_456 => defaults::SHARED_HISTORY_BYTES_MAX;
         /// "shared-match": one of this many connections decodes each message again before it is sent. At a mismatch the
         /// node closes the connection, and new ones get library contexts. 0: no checks.
-        shared_check_one_in: u32, 0..=1_000_000 => defaults::SHARED_CHECK_ONE_IN;
+        shared_check_one_in: u32, 0..=1_000_000 => defaults::SHARED_CHECK_ONE_IN, live;
         /// The bandwidth bill: one of this many new connections, of 32 at most, has its frames compressed a second time
         /// as zlib-stream and zstd-stream (the settings below) by a thread of low priority, which uses up to 1 % of a
         /// core. While fewer than four are sampled, each new one is. 0: no bill.
@@ -347,7 +380,7 @@ settings! {
         check: DatabaseCheck => defaults::STORE_CHECK;
         /// Of SQLite. Free bytes on the disk below which the node refuses writes (503); reads continue. It accepts
         /// writes again a quarter above.
-        free_bytes_min: u64, 0..=1_125_899_906_842_624 => defaults::STORE_FREE_BYTES_MIN;
+        free_bytes_min: u64, 0..=1_125_899_906_842_624 => defaults::STORE_FREE_BYTES_MIN, live;
     }
     /// Several nodes as one gateway, on NATS and PostgreSQL (docs/cluster.md).
     cluster: ClusterConfig {
@@ -373,7 +406,7 @@ settings! {
     messages: MessagesConfig {
         /// Days after which messages are deleted, with their reactions, pins and files, within about an hour; 0: never.
         /// Backends set other values for guilds and channels (`/v1/…/retention`). Clients get no event.
-        keep_days: u32, 0..=36_500 => defaults::MESSAGES_KEEP_DAYS;
+        keep_days: u32, 0..=36_500 => defaults::MESSAGES_KEEP_DAYS, live;
     }
     /// Uploaded files, and pictures: avatars, icons, banners, emoji, stickers. Files are deleted with their message,
     /// pictures with the object that shows them.
@@ -453,7 +486,7 @@ settings! {
         admin_key_file: Option<PathBuf> => None;
         /// "on": when the token of a connected session expires, its connection is closed with 4004; the session can be
         /// resumed with another token of the account. "off": a token's `exp` is checked by IDENTIFY and RESUME only.
-        expire_sessions: ExpireSessions => defaults::EXPIRE_SESSIONS;
+        expire_sessions: ExpireSessions => defaults::EXPIRE_SESSIONS, live;
     }
     /// Voice states. Media is a separate server's work.
     voice: VoiceConfig {
@@ -465,7 +498,7 @@ settings! {
         /// "text" for people, "json" for programs.
         format: LogFormat => defaults::LOG_FORMAT;
         /// error, warn, info, debug or trace, also per module: "info,guildhall_net=debug".
-        level: LogFilter => defaults::log_level();
+        level: LogFilter => defaults::log_level(), live;
         /// File of the access log, one JSON line per REST request and WebSocket, without paths, queries and contents;
         /// "-" for standard output. SIGHUP reopens it, after a rotation. Not set: no access log.
         access_file: Option<PathBuf> => None;

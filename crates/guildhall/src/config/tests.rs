@@ -280,6 +280,8 @@ const SETTINGS_END: &str = "<!-- end of settings -->";
 fn settings_markdown() -> String {
     let text = |lines: &[&str]| lines.concat().trim().replace('|', "\\|");
     let mut out = String::new();
+    let defaults = load(&Sources::default()).unwrap().effective;
+    let mut defaults = defaults.iter();
     for section in super::settings::SECTIONS {
         let (name, about) = (section.name, text(section.doc));
         out += &format!(
@@ -287,7 +289,7 @@ fn settings_markdown() -> String {
         );
         for key in section.keys {
             let default = (key.default)().map_or_else(|| "not set".to_owned(), |default| format!("`{default}`"));
-            let is_live = crate::reload::LIVE.contains(&(section.name, key.name));
+            let is_live = defaults.next().is_some_and(|entry| entry.is_live);
             let (expected, live) = ((key.expected)().replace('|', "\\|"), if is_live { "yes" } else { "" });
             out += &format!("| `{}` | {default} | {expected} | {live} | {} |\n", key.name, text(key.doc));
         }

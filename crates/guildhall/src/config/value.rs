@@ -10,7 +10,7 @@ use std::{
 use tracing_subscriber::filter::Targets;
 
 /// The type of a setting.
-pub(super) trait Value: Sized {
+pub(super) trait Value: Sized + PartialEq {
     /// Restriction of the type, such as a range for numbers.
     type Rule;
 
