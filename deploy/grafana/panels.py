@@ -179,7 +179,7 @@ OVERVIEW = {
         ),
         Panel(
             "Mailboxes of guild workers",
-            "Inputs that wait. At server.worker_mailbox_max callers get 503.",
+            "Inputs that wait. Callers get 503 past server.worker_mailbox_max, those of one guild past half of it.",
             COUNT,
             each("guildhall_guild_mailbox_used{@}", "{{instance}} worker {{worker}}"),
         ),
