@@ -2,8 +2,8 @@
 //!
 //! Owns        `handover.ndjson` in the store's folder: a head, a line per partition, and the hash of all of it.
 //! Doors       `write` at the end of a drain; `take` at the start, before the node accepts connections.
-//! Invariants  F1 a file is used once: the node deletes it before it reads it. F2 a file that is truncated, changed, of
-//!             another version, too old or too large is not used, and the log says why; clients of its sessions
+//! Invariants  F1 a file is used once: the node deletes it before it parses it. F2 a file that is truncated, changed,
+//!             of another version, too old or too large is not used, and the log says why; clients of its sessions
 //!             identify again (op 9). F3 only the node's user can read it, since it contains messages. (tests)
 //! Limits      `server.handover_bytes_max` of bodies; maximum age: `limits.session_resume_ms`.
 //! Spec        docs/adr/0026.
@@ -99,11 +99,20 @@ impl<W: Write> Write for Hashed<W> {
 /// Writes the sessions to `dir`, durably.
 ///
 /// # Errors
-/// If the file cannot be written; then no file is left.
+/// If the file cannot be written; then no file is left, as it would contain messages.
 pub fn write(dir: &Path, partitions: &[HandOver]) -> io::Result<()> {
     let unfinished = dir.join(format!("{NAME}.part"));
     let _ = fs::remove_file(&unfinished);
-    let file = File::options().write(true).create_new(true).mode(0o600).open(&unfinished)?;
+    let written = write_to(&unfinished, partitions).and_then(|()| fs::rename(&unfinished, path(dir)));
+    if written.is_err() {
+        let _ = fs::remove_file(&unfinished);
+    }
+    written?;
+    File::open(dir)?.sync_all()
+}
+
+fn write_to(path: &Path, partitions: &[HandOver]) -> io::Result<()> {
+    let file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
     let mut out = Hashed::new(BufWriter::new(file));
     line(&mut out, &Head { guildhall_handover: VERSION, written_ms: unix_ms() })?;
     for of_partition in partitions {
@@ -111,9 +120,7 @@ pub fn write(dir: &Path, partitions: &[HandOver]) -> io::Result<()> {
     }
     let Hashed { mut to, hash } = out;
     line(&mut to, &Foot { sha256: hex(&hash.finalize()) })?;
-    to.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
-    fs::rename(&unfinished, path(dir))?;
-    File::open(dir)?.sync_all()
+    to.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
 }
 
 pub(crate) fn line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
@@ -186,6 +193,15 @@ mod tests {
         assert_eq!(take(dir.path(), LONG, 1 << 20).unwrap(), Some(some()));
         assert!(take(dir.path(), LONG, 1 << 20).unwrap().is_none());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn f3_a_write_that_fails_leaves_no_messages() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(path(dir.path())).unwrap();
+        write(dir.path(), &some()).unwrap_err();
+        let left: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, [NAME]);
     }
 
     #[test]
