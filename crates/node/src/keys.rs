@@ -36,7 +36,7 @@ const KIND: &str = "admin_key";
 pub enum Scope {
     /// Read guilds, channels, roles, members and users.
     Read,
-    /// Create, replace, change and delete them; import.
+    /// Create, replace, change and delete them; import. Reload and drain nodes.
     Write,
     /// Publish events.
     Publish,
