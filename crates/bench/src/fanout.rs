@@ -42,7 +42,7 @@ const WARM_UP_EVENTS: usize = 16;
 pub enum FanoutMode {
     /// Uncompressed.
     Plain,
-    /// zstd-stream, one context per connection: about 640 KB each.
+    /// zstd-stream, one context per connection: 643 KB each.
     ClassicZstd,
     /// permessage-deflate without context takeover: frames compressed once for all.
     Prepared,

@@ -113,7 +113,7 @@ impl SharedWindow {
 }
 
 /// Compresses stand-alone messages, with reusable contexts: one per window, created when first used; the larger takes
-/// 268 KiB. One per thread, not per connection.
+/// 270 KB. One per thread, not per connection.
 #[derive(Debug)]
 pub struct BodyDeflater {
     contexts: [DeflateCompressor; SharedWindow::COUNT],

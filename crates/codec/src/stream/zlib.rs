@@ -22,7 +22,7 @@ pub struct ZlibParams {
 }
 
 impl Default for ZlibParams {
-    /// The upstream gateway's parameters: the ratio that clients expect, at 268 KiB per context.
+    /// The upstream gateway's parameters: the ratio that clients expect, at 270 KB per context.
     fn default() -> Self {
         Self { level: 6, window_bits: 15, mem_level: 8 }
     }

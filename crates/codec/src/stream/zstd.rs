@@ -30,7 +30,7 @@ pub struct ZstdParams {
 }
 
 impl Default for ZstdParams {
-    /// As published by the upstream gateway, but with small blocks: half the memory (640 KB) at the same ratio.
+    /// As published by the upstream gateway, but with small blocks: half the memory (643 KB) at the same ratio.
     fn default() -> Self {
         Self { level: 6, window_log: 18, chain_log: 16, hash_log: 16, block_bytes_max: 4 << 10 }
     }

@@ -30,7 +30,7 @@ pub const METRICS: MetricsAccess = MetricsAccess::Local;
 /// It costs less where it works; the node falls back where it does not.
 pub const IO_URING: IoUring = IoUring::Auto;
 
-/// A third of the bytes at almost no cost. Contexts for all browsers would cost 268 KiB each.
+/// A third of the bytes at almost no cost. Contexts for all browsers would cost 270 KB each.
 pub const DEFLATE_MODE: DeflateMode = DeflateMode::Prepared;
 /// Each event is compressed once, so effort is cheap; levels above 6 save less than a hundredth.
 pub const DEFLATE_LEVEL: u16 = 6;

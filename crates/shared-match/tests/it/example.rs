@@ -222,7 +222,8 @@ fn explain(connection: &mut Connection, event: usize, wire: &[u8], out: &mut Str
                 let source = connection.event_at(from) + 1;
                 let text = String::from_utf8_lossy(&connection.decoded[to..]).into_owned();
                 let copy = format!("{length} from {distance} back");
-                let _ = writeln!(lines, "{to:>6}  {copy:<18}  |{text}| of event {source}, byte {from}");
+                let _ =
+                    writeln!(lines, "{to:>6}  {copy:<18}  |{text}| of event {source}, at byte {from} of the stream");
             }
         }
     }
