@@ -6,8 +6,8 @@
 //!             their allocations, and the allocator counts its memory on top of all allocations. So the sum of the
 //!             owners is the resident memory without allocations that no owner counts. (`explained` in the bench
 //!             `fanout`)
-//! Limits      an estimate costs each partition and guild worker a millisecond or so, within one turn; the sampler asks
-//!             for one every `REFRESH_EVERY`.
+//! Limits      an estimate costs each partition and guild worker one to three milliseconds, within one turn; the
+//!             sampler asks for one every `REFRESH_EVERY`.
 
 use crate::{memory::mapped_file_bytes, metrics::Metrics};
 use guildhall_accounting::report::Owner;
