@@ -248,7 +248,7 @@ struct Snapshot {
     /// None for a node that is alone.
     cluster: Option<ClusterReport>,
     retention: RetentionCounts,
-    /// Bytes, and how many there may be.
+    /// Bytes, how many there may be, and failures.
     files: Option<(u64, u64, u64)>,
     /// Counts, and latencies by the smallest number of members of the class.
     canaries: (CanaryCounts, Vec<(u64, DurationsSnapshot)>),
@@ -393,7 +393,11 @@ impl Snapshot {
             "Gaps in guilds' streams after which a relay requested a snapshot",
             sum.resyncs_total,
         )?;
-        out.counter("relay_resets", "Sessions that lost a guild for a moment because of that", sum.resets_total)?;
+        out.counter(
+            "relay_resets",
+            "Outages of a guild that sessions saw because of that, counted per session",
+            sum.resets_total,
+        )?;
         let help = "How long commits to the store take";
         out.histogram("store_commit_seconds", help, &self.commits.latency, &LATENCY_NS)?;
         let RetentionCounts { messages, channels, passes, failures, progress } = self.retention;

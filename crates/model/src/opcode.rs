@@ -37,7 +37,7 @@ pub enum Opcode {
     RequestChannelMemberCount,
     /// Op 40: a heartbeat with measurements.
     QosHeartbeat,
-    /// Op 41: besides ops 1, 2, 6 and 40, the only opcode that clients send before READY. Ignored.
+    /// Op 41: time that the client spent in its window. Ignored. Accepted before IDENTIFY, like heartbeats (1, 40).
     TimeSpentSession,
     /// Op 43: channel statuses.
     RequestChannelInfo,

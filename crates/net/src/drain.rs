@@ -132,7 +132,7 @@ fn reconnect_some(partitions: &Partitions, count: usize, grace_ms: u64) -> Leavi
 mod tests {
     use super::*;
 
-    /// Number of clients that get op 7 at each tick of `tick_ms`, until all have got it.
+    /// Number of clients that get op 7 at each `TICK`, until all have got it.
     fn curve(conns_count: usize, starts_per_s: u32, plan: DrainPlan, seed: u64) -> Vec<usize> {
         let mut pace = Pace::new(conns_count, starts_per_s, plan, seed);
         let mut left = conns_count;

@@ -69,7 +69,7 @@ counters! {
     dispatches_total: u64,
     /// Connections aborted because their client did not read.
     slow_consumers_total: u64,
-    /// Outages of a guild that sessions saw because its relay fell behind.
+    /// Outages of a guild that sessions saw because its relay fell behind: one per outage and session.
     resets_total: u64,
     /// Gaps in guilds' streams, after each of which a relay requested a snapshot.
     resyncs_total: u64,

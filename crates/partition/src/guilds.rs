@@ -3,7 +3,7 @@
 //! Owns        `RelayEntry`, a relay with its logs and its timer; the inputs from guilds; recent joins.
 //! Invariants  a relay exists while a session is in its guild or about to be.
 //! Limits      `sessions_per_relay_max`.
-//! Not here    who receives an event: `guildhall-relay`; its delivery: `recipients`.
+//! Not here    who receives an event: `guildhall-relay`; its delivery: `session_recipients`.
 
 use crate::{
     core::Core,
@@ -53,7 +53,7 @@ impl RelayEntry {
 }
 
 impl Partition {
-    /// A guild's message to the relay here. If more messages follow at once, all but the first may be `AtFlush`; call
+    /// A guild's message to the relay here. If more messages follow at once, it may be `AtFlush`; the driver calls
     /// `flush` after the last.
     pub fn handle_guild(&mut self, now: Now, message: ToRelay, delivery: Delivery, link: &mut impl Transport) {
         self.turn(now, link, |partition, turn| partition.pass_to_relay(turn, message, delivery))

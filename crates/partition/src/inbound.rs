@@ -1,8 +1,8 @@
 //! Inbound: a client's bytes, from frames to handlers by opcode.
 //!
 //! Doors       `handle_bytes` from the driver; payloads go on by opcode.
-//! Invariants  I1 before IDENTIFY or RESUME only heartbeats and op 41 (ignored) are accepted. I2 every fault of a
-//!             client has one close code, in one place.
+//! Invariants  I1 before IDENTIFY or RESUME only heartbeats (ops 1, 40) and op 41 (ignored) are accepted. I2 every
+//!             fault of a client has one close code, in one place.
 //! Limits      `inbound_per_minute_max`, message sizes, the inbox's.     Spec  docs/protocol/reference.md §1.3–§1.6,
 //!             §1.13.
 

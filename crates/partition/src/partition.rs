@@ -21,10 +21,10 @@ use std::sync::Arc;
 
 /// One thread's connections, sessions and relays, as a machine. Its driver calls methods of four kinds:
 ///
-/// 1. *Inputs* take the time and, with three exceptions, the [`Transport`]: `accept*`, `handle_*`, `flush`,
-///    `close_all`, `close_sessions`, `publish_to_users`, `take_back_upgrades`, `send_reconnects`, `hand_over`,
-///    `fail_pending_restores`. The exceptions `handle_joined`, `leave_voice` and `take_over` write to no socket. Time
-///    never decreases from one input to the next.
+/// 1. *Inputs* take the time and the [`Transport`]: `accept*`, `handle_*`, `flush`, `close_all`, `close_sessions`,
+///    `publish_to_users`, `take_back_upgrades`, `send_reconnects`, `hand_over`, `fail_pending_restores`. Exceptions
+///    write to no socket and take no transport: `handle_joined`, `leave_voice`, `take_over`, and `take_limits`, which
+///    also takes no time. Time never decreases from one input to the next.
 /// 2. *Outputs*: [`poll_output`](Self::poll_output) returns requests to the rest of the node.
 /// 3. *Deadlines*: [`next_deadline`](Self::next_deadline) and [`wants_flush`](Self::wants_flush).
 /// 4. *Views*, which change nothing: counters, `sessions`, `session_page` and others.
@@ -166,7 +166,7 @@ impl Partition {
         self.relays.iter().map(|entry| &entry.relay)
     }
 
-    /// The next request to the rest of the node. The driver drains it after each input.
+    /// The next request to the rest of the node. The driver drains them after `flush`, and may do so after each input.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.core.outputs.pop_front()
     }

@@ -26,7 +26,7 @@ pub struct FormatPrices {
 pub(crate) trait Format {
     type Decoder;
     type EncodedParse;
-    /// Limits and costs of the format for the search.
+    /// Limits and costs of the format for the search, before `SearchLimits::with` adapts them to an effort.
     const FAST: SearchLimits;
     fn window(decoder: &Self::Decoder) -> u32;
     fn prices(prices: &FormatPrices) -> Prices<'_>;

@@ -5,7 +5,7 @@
 //!             request. L2 never more than `keys_max` windows. L3 every window is in `by_end` exactly once. L4 a
 //!             verdict describes the state that the next request finds. (tests `l1_*` …)
 //! Limits      `keys_max`; past it the window that would end first is dropped, so that no key is locked out by others.
-//! Not here    clocks (the caller passes `now`), the key and rule of a request: `super::buckets`, `crate::middleware`.
+//! Not here    clocks (the caller passes `now`), the key and rule of a request: `super::bucket`, `crate::middleware`.
 //! Spec        docs/protocol/reference.md §10.1. Windows are fixed, as upstream, so that `remaining` and `reset` are
 //!             exact.
 

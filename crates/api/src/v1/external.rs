@@ -1,8 +1,8 @@
 //! External ids: how a backend calls accounts, guilds and channels.
 //!
 //! Owns        the form of external ids, `ext:…` in paths, and the uniqueness of each.
-//! Doors       `Resolved` for the pieces of a path, `put_with` around a PUT or PATCH, `claim_all` for a batch of an
-//!             import, `texts` for answers.
+//! Doors       `Path` (`extract`) for the pieces of a path, `put_with` around a PUT or PATCH, `claim_all` for a batch
+//!             of an import, `texts` for answers.
 //! Invariants  X1 no two objects of a kind have the same. An external id is claimed before its object is put and
 //!             released when the object is refused, so that a crash in between leaves an entry without an object: a
 //!             repetition finds it, and others may take it. X2 clients never see one: the model's objects do not have

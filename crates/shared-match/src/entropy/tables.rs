@@ -1,7 +1,7 @@
 //! Tables: the entropy codes that a stream carries once and then repeats.
 //!
 //! Owns        the codes for literals, literal lengths, offsets and match lengths, trained ahead, one set per encoding.
-//! Doors       `Tables::built_in`, or `from_bytes` of what `Trainer` made.
+//! Doors       `Tables::built_in`, or `from_bytes` of what `train` made.
 //! Invariants  T1 every length and every offset within the window has a code. T2 `to_bytes` and `from_bytes` agree.
 //! Spec        RFC 8878 §3.1.1.3.
 

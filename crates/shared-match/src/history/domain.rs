@@ -1,7 +1,7 @@
 //! Visibility domains, and the history of one domain.
 //!
-//! Owns        `DomainHistory`: a ring of bytes with the bodies of one domain, newest last, and the index of every
-//!             position in it.
+//! Owns        `DomainHistory`: a ring of bytes with the bodies of one domain, newest last, and an index of some of
+//!             its positions: every third and fourth, or every sixth (`hash_index`).
 //! Invariants  H1 a body is contiguous and starts on a `GRAIN`, so every position identifies its body. H2 overwritten
 //!             bytes are never read: a body that is found is complete. H3 ids are ascending.
 //! Limits      `History` decides how large the ring is: a power of two. The oldest bodies are evicted. `NAMED_MAX`
@@ -36,14 +36,14 @@ pub enum Domain {
     Public {
         /// Id of the guild.
         guild: u64,
-        /// Redaction and privileged-intent class: everybody who has one may view domains of class 0 as well.
+        /// Clearance: everybody who has one may view the domains without any (0) as well.
         view: u8,
     },
     /// Events of one channel or thread that not everybody in the guild may view.
     Restricted {
         /// Id of the guild. Its public domain is a parent domain.
         guild: u64,
-        /// The channel or thread.
+        /// Key of the channel or thread: a hash of it and of its access rules.
         channel: u64,
         /// As in [`Domain::Public`].
         view: u8,
@@ -309,7 +309,8 @@ impl DomainHistory {
         self.index.look_up(eight)
     }
 
-    /// The newest body has one recipient: it is indexed at fewer positions.
+    /// Each recipient of the newest body has a parse of its own (few recipients, or a direct message): the body is
+    /// indexed at fewer positions.
     pub fn index_sparsely(&mut self) {
         if let Some(newest) = self.entries.back_mut() {
             newest.is_sparse = true;

@@ -72,7 +72,7 @@ pub struct HistoryEntry {
     pub slot: Slot,
     address: u64,
     length: u32,
-    /// SmallBits positions of it are indexed.
+    /// Fewer positions of it are indexed.
     is_sparse: bool,
 }
 

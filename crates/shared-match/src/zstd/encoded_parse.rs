@@ -28,7 +28,8 @@ const CONTENT_BYTES: usize = 64 << 10;
 /// The headers of a block and of its sections.
 const HEADERS_BYTES_MAX: usize = 16;
 
-/// How one offset comes about: `offsets[slot] + addend`.
+/// How one offset value comes about: `offsets[slot] + addend`. The format codes an explicit offset as itself and 3,
+/// because 1 to 3 repeat one of the last three offsets (RFC 8878 §3.1.1.5).
 #[derive(Clone, Copy, Debug)]
 struct OffsetFixup {
     slot: u8,

@@ -23,7 +23,7 @@ const OWN_TABLES_MIN: usize = 512;
 /// Size of the trained tables if they must be sent again.
 const TRAINED_BYTES: usize = 320;
 
-/// BlockScratch for a block, kept between messages.
+/// Scratch memory for a block, kept between messages.
 #[derive(Debug, Default)]
 pub struct BlockScratch {
     literals: Vec<u8>,

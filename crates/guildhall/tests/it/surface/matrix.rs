@@ -30,18 +30,19 @@ const LOCKED: Cell = (403, 160_005);
 const NO_GUILD: Cell = (404, 10004);
 const NO_CHANNEL: Cell = (404, 10003);
 
-/// Kinds of caller, in the order of `Row::expected`. A muted member is one whose channel is a locked, open thread.
+/// Kinds of caller, in the order of `Row::expected`. `InLockedThread`: a member whose channel is a locked, open thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Who {
     Stranger,
     Member,
     TimedOut,
-    Muted,
+    InLockedThread,
     Moderator,
     Owner,
 }
 
-const EVERYBODY: [Who; 6] = [Who::Stranger, Who::Member, Who::TimedOut, Who::Muted, Who::Moderator, Who::Owner];
+const EVERYBODY: [Who; 6] =
+    [Who::Stranger, Who::Member, Who::TimedOut, Who::InLockedThread, Who::Moderator, Who::Owner];
 
 struct Row {
     method: &'static str,
@@ -280,7 +281,7 @@ impl Scene {
                 let path = format!("/guilds/{}/members/{}", self.guild, self.people[&who].id);
                 owner.done("PATCH", &path, json!({"communication_disabled_until": until}));
             }
-            Who::Muted => {
+            Who::InLockedThread => {
                 owner.done("PATCH", &format!("/channels/{}", self.thread), json!({"locked": on}));
             }
             _ => {}
@@ -288,7 +289,7 @@ impl Scene {
     }
 
     fn place(&self, who: Who) -> &str {
-        if who == Who::Muted { &self.thread } else { &self.general }
+        if who == Who::InLockedThread { &self.thread } else { &self.general }
     }
 
     fn say(&self, by: &Person, channel: &str) -> String {
@@ -335,7 +336,7 @@ impl Scene {
             "top_role" => self.top_role.clone(),
             "role" => self.role(),
             "fresh_channel" => self.channel(0),
-            "fresh_place" if who == Who::Muted => {
+            "fresh_place" if who == Who::InLockedThread => {
                 let thread = self.new_thread();
                 owner.done("PATCH", &format!("/channels/{thread}"), json!({"locked": true}));
                 thread
@@ -348,10 +349,10 @@ impl Scene {
                 made.insert("overwrite".to_owned(), role);
                 channel
             }
-            "thread" if who == Who::Muted => self.thread.clone(),
+            "thread" if who == Who::InLockedThread => self.thread.clone(),
             "thread" => self.new_thread(),
             "joined_thread" => {
-                let thread = if who == Who::Muted { self.thread.clone() } else { self.new_thread() };
+                let thread = if who == Who::InLockedThread { self.thread.clone() } else { self.new_thread() };
                 for person in [self.caller(who), &self.victim] {
                     person.done("PUT", &format!("/channels/{thread}/thread-members/@me"), NOTHING);
                 }
