@@ -21,7 +21,10 @@ use super::{
     usage,
 };
 use anyhow::{Context, Result, ensure};
-use clap::{Args, ValueEnum};
+use clap::{
+    Args, ValueEnum,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
 use crowd::{Cpu, Limits, Sizes, Watched};
 use guildhall_codec::{DICTIONARY_BYTES, Dictionary, Encoding};
 use guildhall_lab::{TrafficKind, train_dictionary};
@@ -53,6 +56,9 @@ pub struct CodecArgs {
     /// Traffic model.
     #[arg(long, value_enum, default_value_t = TrafficKind::Session)]
     traffic: TrafficKind,
+    /// Encoding of the messages.
+    #[arg(long, value_parser = encodings(), default_value = "json")]
+    encoding: Encoding,
     /// What people say: a file with one message a line, as text or as JSON with a `text` [default: made-up phrases]
     #[arg(long, value_name = "FILE")]
     chat: Option<PathBuf>,
@@ -85,6 +91,8 @@ pub struct CodecRole {
     /// 0: memory per connection instead of time.
     connections: usize,
     state_bytes: u64,
+    #[arg(long, value_parser = encodings(), default_value = "json")]
+    encoding: Encoding,
     #[arg(long)]
     chat: Option<PathBuf>,
     /// Measures what many small guilds take, instead of a mode.
@@ -94,6 +102,12 @@ pub struct CodecRole {
     dictionary: Option<PathBuf>,
     #[arg(long)]
     quick: bool,
+}
+
+fn encodings() -> impl TypedValueParser<Value = Encoding> {
+    let all = [Encoding::Json, Encoding::Etf];
+    PossibleValuesParser::new(all.map(Encoding::name))
+        .map(|name| if name == Encoding::Etf.name() { Encoding::Etf } else { Encoding::Json })
 }
 
 /// Results of a mode.
@@ -112,6 +126,7 @@ struct ModeResult {
 #[derive(Debug, Serialize)]
 struct CodecResult {
     traffic: Kind,
+    encoding: &'static str,
     chat: &'static str,
     seed: u64,
     messages: u64,
@@ -144,12 +159,13 @@ pub fn run(args: &CodecArgs) -> Result<()> {
     let [learned, _] = read_chat(args.chat.as_deref())?;
     let dir = tempfile::tempdir().context("making a folder for the bench")?;
     let trained =
-        train_dictionary(args.traffic.kind(), args.seed ^ TRAINING_SEED, &learned, Encoding::Json, DICTIONARY_BYTES)?;
+        train_dictionary(args.traffic.kind(), args.seed ^ TRAINING_SEED, &learned, args.encoding, DICTIONARY_BYTES)?;
     let path = dir.path().join("dictionary");
     fs::write(&path, trained.bytes()).with_context(|| format!("writing {}", path.display()))?;
 
     let mut result = CodecResult {
         traffic: args.traffic.kind(),
+        encoding: args.encoding.name(),
         chat: if args.chat.is_some() { "file" } else { "built-in" },
         seed: args.seed,
         messages: 0,
@@ -157,8 +173,8 @@ pub fn run(args: &CodecArgs) -> Result<()> {
         dictionary_bytes: trained.bytes().len(),
         modes: BTreeMap::new(),
     };
-    let names = mode::NAMES.iter().filter(|name| args.mode.is_empty() || args.mode.iter().any(|mode| mode == *name));
-    let names: Vec<&str> = names.copied().collect();
+    let is_wanted = |name: &&str| args.mode.is_empty() || args.mode.iter().any(|mode| mode == name);
+    let names: Vec<&str> = mode::names(args.encoding).filter(is_wanted).collect();
     let at_connections = if args.connections.is_empty() { CONNECTIONS.to_vec() } else { args.connections.clone() };
     let mut all_sizes: Vec<Sizes> = Vec::new();
     for name in &names {
@@ -219,6 +235,7 @@ fn measure(
     let traffic = args.traffic.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
     let mut role = vec![mode.to_owned(), traffic, args.seed.to_string()];
     role.extend([connections.to_string(), state_bytes.to_string()]);
+    role.extend(["--encoding".to_owned(), args.encoding.name().to_owned()]);
     if let Some(chat) = &args.chat {
         role.extend(["--chat".to_owned(), chat.display().to_string()]);
     }
@@ -243,12 +260,12 @@ fn measured(role: &CodecRole) -> Result<serde_json::Value> {
         return Ok(serde_json::to_value(node::small_guilds(role)?)?);
     }
     let [_, chat] = read_chat(role.chat.as_deref())?;
-    let watched = Watched { kind: role.traffic.kind(), seed: role.seed, chat };
+    let watched = Watched { kind: role.traffic.kind(), encoding: role.encoding, seed: role.seed, chat };
     let dictionary = match &role.dictionary {
         Some(path) => Some(Arc::new(Dictionary::new(fs::read(path)?)?)),
         None => None,
     };
-    let mut mode = mode::make(&role.mode, dictionary.as_ref())?;
+    let mut mode = mode::make(&role.mode, role.encoding, dictionary.as_ref())?;
     if role.connections == 0 {
         let messages = if role.quick { SIZES_MESSAGES / 10 } else { SIZES_MESSAGES };
         return Ok(serde_json::to_value(crowd::sizes(&mut *mode, &watched, SIZES_SESSIONS, messages)?)?);
@@ -273,8 +290,8 @@ fn measured(role: &CodecRole) -> Result<serde_json::Value> {
 fn print_table(result: &CodecResult) {
     let kind = if result.traffic == Kind::Channel { "channel" } else { "session" };
     println!(
-        "traffic: {kind}, chat: {}, {:.1} bytes per message uncompressed",
-        result.chat, result.raw_bytes_per_message
+        "traffic: {kind}, {}, chat: {}, {:.1} bytes per message uncompressed",
+        result.encoding, result.chat, result.raw_bytes_per_message
     );
     println!(
         "{:<18} {:>9} {:>6} {:>11} {:>12} {:>11} {:>11} {:>12} {:>11} {:>12}",
@@ -343,11 +360,13 @@ mod tests {
             round_cpu: Duration::from_secs(20),
             round_deliveries: 60,
         };
-        for kind in [Kind::Session, Kind::Channel] {
-            let watched = Watched { kind, seed: 3, chat: Chat::built_in() };
-            let dictionary = Arc::new(train_dictionary(kind, 4, &watched.chat, Encoding::Json, 8 << 10).unwrap());
-            for name in mode::NAMES {
-                let new = || mode::make(name, Some(&dictionary)).unwrap();
+        let traffics =
+            [(Kind::Session, Encoding::Json), (Kind::Channel, Encoding::Json), (Kind::Session, Encoding::Etf)];
+        for (kind, encoding) in traffics {
+            let watched = Watched { kind, encoding, seed: 3, chat: Chat::built_in() };
+            let dictionary = Arc::new(train_dictionary(kind, 4, &watched.chat, encoding, 8 << 10).unwrap());
+            for name in mode::names(encoding) {
+                let new = || mode::make(name, encoding, Some(&dictionary)).unwrap();
                 let sizes = crowd::sizes(&mut *new(), &watched, 3, 40).unwrap();
                 let is_smaller = sizes.bytes_per_message < sizes.raw_bytes_per_message * 0.8;
                 assert_eq!(is_smaller, name != "plain", "{name}: {sizes:?}");
@@ -369,10 +388,10 @@ mod tests {
             round_cpu: Duration::MAX,
             round_deliveries: 900,
         };
-        let watched = Watched { kind: Kind::Node, seed: 3, chat: Chat::built_in() };
+        let watched = Watched { kind: Kind::Node, encoding: Encoding::Json, seed: 3, chat: Chat::built_in() };
         let mut events = Vec::new();
         for (name, every) in [("zstd_classic", 4), ("shared_zstd", 1), ("shared_zlib", 1)] {
-            let mut mode = mode::make(name, None).unwrap();
+            let mut mode = mode::make(name, Encoding::Json, None).unwrap();
             let costs = crowd::node(&mut *mode, &watched, (402, every), limits).unwrap();
             assert_eq!((costs.sessions, costs.connections), (402, 402_usize.div_ceil(every)));
             let deliveries: u64 = costs.by_audience.iter().map(|row| row.deliveries).sum();
@@ -417,15 +436,18 @@ mod tests {
                 self.0.reader()
             }
         }
-        let watched = Watched { kind: Kind::Session, seed: 3, chat: Chat::built_in() };
-        let mut liar = Liar(mode::make("zstd_classic", None).unwrap(), 0);
+        let watched = Watched { kind: Kind::Session, encoding: Encoding::Json, seed: 3, chat: Chat::built_in() };
+        let mut liar = Liar(mode::make("zstd_classic", Encoding::Json, None).unwrap(), 0);
         let error = crowd::sizes(&mut liar, &watched, 2, 40).unwrap_err();
         assert!(error.to_string().contains("read something else"), "{error}");
     }
 
     #[test]
     fn modes_that_do_not_exist() {
-        assert!(mode::make("zstd_4", None).is_err_and(|error| error.to_string().contains("zstd_classic")));
-        assert!(mode::make("zstd_3_dict", None).is_err());
+        assert!(
+            mode::make("zstd_4", Encoding::Json, None).is_err_and(|error| error.to_string().contains("zstd_classic"))
+        );
+        assert!(mode::make("zstd_3_dict", Encoding::Json, None).is_err());
+        assert!(mode::make("prepared_deflate", Encoding::Etf, None).is_err());
     }
 }

@@ -29,6 +29,7 @@ const WARMED_NEXT: usize = 4;
 /// Traffic and members that the connections follow.
 pub struct Watched {
     pub kind: Kind,
+    pub encoding: Encoding,
     pub seed: u64,
     pub chat: Chat,
 }
@@ -71,6 +72,14 @@ impl AddAssign for Cost {
 impl Cost {
     fn us_each(self, ns: u64) -> f64 {
         ns as f64 / 1000.0 / self.deliveries.max(1) as f64
+    }
+}
+
+/// The value of `d` in this encoding.
+pub fn body_of(event: &Event, encoding: Encoding) -> &[u8] {
+    match encoding {
+        Encoding::Json => &event.body_json,
+        Encoding::Etf => &event.body_etf,
     }
 }
 
@@ -201,6 +210,7 @@ impl Watchers {
 
 struct Crowd<'a> {
     mode: &'a mut dyn Mode,
+    encoding: Encoding,
     traffic: Traffic,
     watchers: Watchers,
     seqs: Vec<u64>,
@@ -235,6 +245,7 @@ impl<'a> Crowd<'a> {
         };
         Self {
             mode,
+            encoding: watched.encoding,
             traffic,
             watchers,
             seqs: Vec::new(),
@@ -273,7 +284,7 @@ impl<'a> Crowd<'a> {
 
     /// An event goes to `recipients`.
     fn deliver(&mut self, event: Event, mut told: Option<&mut Told<'_>>) -> Result<Cost> {
-        let mut frame = DispatchFrame::from_body(Encoding::Json, event.name, &event.body_json)?;
+        let mut frame = DispatchFrame::from_body(self.encoding, event.name, body_of(&event, self.encoding))?;
         let begin = thread_cpu_ns();
         self.mode.prepare(&event, self.recipients.len(), &mut frame)?;
         let prepared = thread_cpu_ns();

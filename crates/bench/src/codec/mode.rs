@@ -7,9 +7,14 @@ use super::classic::{Plain, Streams};
 use super::prepared::PreparedDeflate;
 use super::shared::SharedMatch;
 use anyhow::{Context as _, Result, bail};
-use guildhall_codec::{Dictionary, DispatchFrame, StreamCompressor, StreamDecompressor, ZlibParams, ZstdParams};
+use guildhall_codec::{
+    Dictionary, DispatchFrame, Encoding, StreamCompressor, StreamDecompressor, ZlibParams, ZstdParams,
+};
 use guildhall_traffic::Event;
 use std::sync::Arc;
+
+/// The mode for JSON alone: an ETF message has its number behind the body.
+const PREPARED: &str = "prepared_deflate";
 
 /// Every mode, in the order of the table.
 pub const NAMES: [&str; 13] = [
@@ -21,12 +26,17 @@ pub const NAMES: [&str; 13] = [
     "zstd_3_dict",
     "zstd_19",
     "zstd_19_dict",
-    "prepared_deflate",
+    PREPARED,
     "shared_zstd",
     "shared_zstd_dict",
     "shared_zlib",
     "shared_deflate",
 ];
+
+/// Modes that write this encoding.
+pub fn names(encoding: Encoding) -> impl Iterator<Item = &'static str> {
+    NAMES.into_iter().filter(move |name| encoding == Encoding::Json || *name != PREPARED)
+}
 
 /// A way to write messages to many connections.
 pub trait Mode {
@@ -131,11 +141,11 @@ fn level_19() -> ZstdParams {
     ZstdParams { level: 19, window_log: 21, chain_log: 22, hash_log: 20, block_bytes_max: 128 << 10 }
 }
 
-/// The mode of this name; with `_dict` at its end it needs the dictionary.
+/// The mode of this name for this encoding; with `_dict` at its end it needs the dictionary.
 ///
 /// # Errors
 /// When there is no such mode.
-pub fn make(name: &str, dictionary: Option<&Arc<Dictionary>>) -> Result<Box<dyn Mode>> {
+pub fn make(name: &str, encoding: Encoding, dictionary: Option<&Arc<Dictionary>>) -> Result<Box<dyn Mode>> {
     let zstd = |params: ZstdParams| -> Box<dyn Mode> {
         Box::new(Streams::new(
             move || StreamCompressor::zstd(params),
@@ -162,8 +172,12 @@ pub fn make(name: &str, dictionary: Option<&Arc<Dictionary>>) -> Result<Box<dyn 
         "zstd_3_dict" => zstd_dict(level_3())?,
         "zstd_19" => zstd(level_19()),
         "zstd_19_dict" => zstd_dict(level_19())?,
-        "prepared_deflate" => Box::new(PreparedDeflate::default()),
-        name if name.starts_with("shared_") => Box::new(SharedMatch::new(name, dictionary)?),
-        _ => bail!("there is no mode {name}; there are {}", NAMES.join(", ")),
+        PREPARED if encoding == Encoding::Json => Box::new(PreparedDeflate::default()),
+        name if name.starts_with("shared_") => Box::new(SharedMatch::new(name, encoding, dictionary)?),
+        _ => bail!(
+            "there is no mode {name} of {}; there are {}",
+            encoding.name(),
+            names(encoding).collect::<Vec<_>>().join(", ")
+        ),
     })
 }

@@ -43,6 +43,7 @@ pub struct SmallGuilds {
 
 #[derive(Debug, Serialize)]
 struct NodeResult {
+    encoding: &'static str,
     chat: &'static str,
     seed: u64,
     modes: BTreeMap<String, NodeCosts>,
@@ -87,6 +88,7 @@ pub fn run(args: &CodecArgs) -> Result<()> {
         }
     }
     let result = NodeResult {
+        encoding: args.encoding.name(),
         chat: if args.chat.is_some() { "file" } else { "built-in" },
         seed: args.seed,
         modes: runs.into_iter().filter_map(|(name, runs)| Some((name, median_of(runs)?))).collect(),
@@ -103,6 +105,7 @@ pub fn run(args: &CodecArgs) -> Result<()> {
 fn start(args: &CodecArgs, mode: &str, sessions: usize, small_guilds: bool) -> Result<serde_json::Value> {
     let mut role = vec![mode.to_owned(), "node".to_owned(), args.seed.to_string()];
     role.extend([sessions.to_string(), "0".to_owned()]);
+    role.extend(["--encoding".to_owned(), args.encoding.name().to_owned()]);
     if let Some(chat) = &args.chat {
         role.extend(["--chat".to_owned(), chat.display().to_string()]);
     }
@@ -138,8 +141,8 @@ fn print(result: &NodeResult) {
     let Some(any) = result.modes.values().next() else { return };
     let raw = any.all.raw_bytes_per_delivery;
     println!(
-        "traffic: node, {} sessions, chat: {}, {raw:.1} bytes per message uncompressed",
-        any.sessions, result.chat
+        "traffic: node, {} sessions, {}, chat: {}, {raw:.1} bytes per message uncompressed",
+        any.sessions, result.encoding, result.chat
     );
     println!(
         "{:<14} {:>11} {:>10} {:>8} {:>10} {:>8} {:>9} {:>12} {:>10} {:>12}",

@@ -1,9 +1,10 @@
 //! Shared-match: one search per event, one position ring per connection.
 
+use super::crowd::body_of;
 use super::mode::{Mode, Reader};
 use anyhow::{Context as _, Result, bail};
 use guildhall::config::defaults;
-use guildhall_codec::{Dictionary, DispatchFrame, Framing, StreamDecompressor};
+use guildhall_codec::{Dictionary, DispatchFrame, Encoding, Framing, StreamDecompressor};
 use guildhall_lab::scope_of;
 use guildhall_prefetch::prefetch;
 use guildhall_shared_match::{
@@ -21,6 +22,7 @@ enum Streams {
 /// See the module.
 pub struct SharedMatch {
     matcher: Matcher,
+    encoding: Encoding,
     text: Option<BodyId>,
     connections_count: usize,
     streams: Streams,
@@ -33,7 +35,7 @@ impl SharedMatch {
     ///
     /// # Errors
     /// When it is none of these, or its dictionary cannot be used.
-    pub fn new(name: &str, dictionary: Option<&Arc<Dictionary>>) -> Result<Self> {
+    pub fn new(name: &str, encoding: Encoding, dictionary: Option<&Arc<Dictionary>>) -> Result<Self> {
         let streams = match name {
             "shared_zstd" | "shared_zstd_dict" => Streams::Zstd(Vec::new()),
             "shared_zlib" => Streams::Deflate(Vec::new(), Container::Zlib),
@@ -50,8 +52,12 @@ impl SharedMatch {
         };
         // As a node runs that nobody has configured.
         let limits = Limits { history_bytes_max: defaults::SHARED_HISTORY_BYTES_MAX as usize, ..Limits::default() };
-        let matcher = Matcher::new(Form::Json, Tables::built_in(Form::Json), limits);
-        Ok(Self { matcher, text: None, connections_count: 0, streams, dictionary })
+        let form = match encoding {
+            Encoding::Json => Form::Json,
+            Encoding::Etf => Form::Etf,
+        };
+        let matcher = Matcher::new(form, Tables::built_in(form), limits);
+        Ok(Self { matcher, encoding, text: None, connections_count: 0, streams, dictionary })
     }
 }
 
@@ -59,7 +65,7 @@ impl Mode for SharedMatch {
     fn prepare(&mut self, event: &Event, recipients: usize, _: &mut DispatchFrame) -> Result<()> {
         self.text = match event.is_private() {
             true => None,
-            false => self.matcher.push(scope_of(event), recipients as u32, event.name, &event.body_json),
+            false => self.matcher.push(scope_of(event), recipients as u32, event.name, body_of(event, self.encoding)),
         };
         Ok(())
     }
