@@ -2,7 +2,7 @@
 //!
 //! Not here    the figures: a guild's worker and its relays have them.
 
-use crate::report::{Guild, GuildReport, GuildsReport, MessageType, Named, Relay};
+use crate::report::{Channel, Guild, GuildReport, GuildsReport, MessageType, Relay};
 use std::collections::BTreeMap;
 
 impl Guild {
@@ -44,7 +44,7 @@ impl GuildReport {
         mut guild: Guild,
         types: Vec<MessageType>,
         mut relays: Vec<Relay>,
-        channels: Vec<Named>,
+        channels: Vec<Channel>,
     ) -> Self {
         relays.iter().for_each(|relay| guild.add_relay(relay));
         relays.sort_by_key(|relay| (relay.partition, relay.index));

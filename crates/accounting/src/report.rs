@@ -335,6 +335,20 @@ pub struct Relay {
     pub bytes_total: u64,
 }
 
+/// A channel or thread of one guild, with its events.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeChannel))]
+pub struct Channel {
+    /// Snowflake, as text.
+    pub id: String,
+    /// Its name; empty for a private thread, a direct message, and a channel that is gone.
+    pub name: String,
+    /// `text`, `voice`, `public_thread` and so on; empty for a channel that is gone.
+    pub kind: String,
+    /// Events in it since the guild was loaded.
+    pub events_total: u64,
+}
+
 /// `GET /v1/node/guilds/{guild_id}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeGuildReport))]
@@ -347,8 +361,8 @@ pub struct GuildReport {
     pub types: Vec<MessageType>,
     /// Relays with a replica of it, in the order of their partitions.
     pub relays: Vec<Relay>,
-    /// Events by channel id, the most first.
-    pub channels: Vec<Named>,
+    /// Channels with events, the most first, at most 64.
+    pub channels: Vec<Channel>,
 }
 
 /// A session of the gateway.
@@ -409,6 +423,8 @@ pub struct SessionsReport {
 pub struct Subscription {
     /// Snowflake of the guild, as text.
     pub guild_id: String,
+    /// Name of the guild; empty until a relay here has its state, and for a direct message.
+    pub name: String,
     /// Whether every event is received; else passive updates.
     pub is_active: bool,
     /// `entering` until the relay has attached the session, then `inside`.

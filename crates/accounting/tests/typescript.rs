@@ -74,6 +74,7 @@ fn the_dashboard_reads_what_the_node_writes() {
         Guild,
         GuildsReport,
         Relay,
+        Channel,
         GuildReport,
         Session,
         SessionsReport,

@@ -39,8 +39,8 @@ use guildhall_guild_protocol::{
     AudienceRule, Event, GuildStructure, Payload, Published, RelayId, RelayMessage, RelayOutput, ReplicaUpdate, ToGuild,
 };
 use guildhall_model::{
-    ChannelId, EventName, Guild as GuildFields, GuildId, GuildResource, Id, Member, MessageId, Permissions, Role,
-    SnowflakeGenerator, UserId,
+    Channel, ChannelId, EventName, Guild as GuildFields, GuildId, GuildResource, Id, Member, MessageId, Permissions,
+    Role, SnowflakeGenerator, UserId,
 };
 use guildhall_stdx::{Instant, Now, Rng};
 use std::{collections::BTreeMap, mem, sync::Arc};
@@ -505,6 +505,13 @@ impl Guild {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.structure.guild.name
+    }
+
+    /// A channel or thread. Its `last_message_id` may be old.
+    #[must_use]
+    pub fn channel(&self, id: ChannelId) -> Option<&Channel> {
+        let thread = || self.threads.get(id).map(|entry| &entry.channel);
+        self.structure.channels.get(&id).or_else(thread).map(|channel| &**channel)
     }
 
     /// Number of members.

@@ -8,12 +8,10 @@
 //! Not here    clocks (`worker`); deliveries and sessions, which partitions count by relay.
 
 use crate::{accounts::Kind, guild_host::GuildHost, mailbox::Mailbox, pipeline::CommitUnit};
-use guildhall_accounting::{
-    LoopAccount, SparseDurations,
-    report::{self, Named},
-};
+use guildhall_accounting::{LoopAccount, SparseDurations, report};
+use guildhall_guild::Guild;
 use guildhall_guild_protocol::{AudienceRule, Event, Published, RelayMessage};
-use guildhall_model::{ChannelId, GuildId};
+use guildhall_model::{Channel, ChannelId, ChannelType, GuildId};
 use guildhall_stdx::heap::Held;
 use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
@@ -38,9 +36,9 @@ pub struct GuildAccount {
     pub guild: report::Guild,
     /// Its worker's time by message type.
     pub types: Vec<report::MessageType>,
-    /// Events by channel id, the most first. Of more than 64 channels, those with the most are right, and a channel
+    /// Events by channel, the most first. Of more than 64 channels, those with the most are right, and a channel
     /// that took another's place has its count as well.
-    pub channels: Vec<Named>,
+    pub channels: Vec<report::Channel>,
 }
 
 #[derive(Clone, Debug)]
@@ -118,6 +116,40 @@ fn channel_of(rule: &AudienceRule) -> Option<ChannelId> {
     }
 }
 
+fn channel_report(guild: &Guild, channel_id: ChannelId, events_total: u64) -> report::Channel {
+    let channel = guild.channel(channel_id);
+    let (name, kind) = channel.map_or(("", ""), |channel| (public_name(channel), kind_of(channel.kind)));
+    report::Channel { id: channel_id.to_string(), name: name.to_owned(), kind: kind.to_owned(), events_total }
+}
+
+/// The name, unless only the people in it know it: a key of the backend API does not read private threads and direct
+/// messages either.
+fn public_name(channel: &Channel) -> &str {
+    match channel.kind {
+        ChannelType::PrivateThread | ChannelType::Dm | ChannelType::GroupDm => "",
+        _ => &channel.name,
+    }
+}
+
+/// Name of a channel type in reports.
+const fn kind_of(kind: ChannelType) -> &'static str {
+    match kind {
+        ChannelType::Text => "text",
+        ChannelType::Dm => "direct_message",
+        ChannelType::Voice => "voice",
+        ChannelType::GroupDm => "group_of_direct_messages",
+        ChannelType::Category => "category",
+        ChannelType::Announcement => "announcement",
+        ChannelType::AnnouncementThread => "announcement_thread",
+        ChannelType::PublicThread => "public_thread",
+        ChannelType::PrivateThread => "private_thread",
+        ChannelType::Stage => "stage",
+        ChannelType::Directory => "directory",
+        ChannelType::Forum => "forum",
+        ChannelType::Media => "media",
+    }
+}
+
 /// Hosts of a worker at one moment, on its thread.
 pub(crate) struct LoadedGuilds<'a> {
     pub(crate) hosts: &'a HashMap<GuildId, GuildHost>,
@@ -143,16 +175,17 @@ impl LoadedGuilds<'_> {
 
     /// One guild, if it is loaded.
     pub(crate) fn guild_account(&self, guild_id: GuildId) -> Option<GuildAccount> {
-        let guild = self.totals(guild_id)?;
-        let tally = &self.hosts.get(&guild_id)?.tally;
+        let totals = self.totals(guild_id)?;
+        let host = self.hosts.get(&guild_id)?;
+        let (guild, tally) = (host.guild()?, &host.tally);
         let mut channels = tally.channels.clone();
         channels.sort_unstable_by_key(|(channel_id, count)| (Reverse(*count), *channel_id));
-        let channels = channels.iter().map(|(channel_id, count)| Named::new(channel_id.to_string(), *count)).collect();
+        let channels = channels.iter().map(|(channel_id, count)| channel_report(guild, *channel_id, *count)).collect();
         let of_type = |tally: &KindTally| report::MessageType {
             name: self.account.kind_name(tally.kind.index()).to_owned(),
             times: (&tally.times.snapshot()).into(),
         };
-        Some(GuildAccount { guild, types: tally.kinds.iter().map(of_type).collect(), channels })
+        Some(GuildAccount { guild: totals, types: tally.kinds.iter().map(of_type).collect(), channels })
     }
 
     /// Memory of the guilds, by field. It reads the `READ_MAX` largest, and as many others.
@@ -201,6 +234,17 @@ mod tests {
         assert_eq!(tally.busy_ns(), 1_240);
         let timer = tally.kinds.iter().find(|tally| tally.kind == Kind::TIMER).unwrap().times.snapshot();
         assert_eq!((timer.count(), timer.total_ns, timer.max_ns, timer.quantile_ns(0.99)), (2, 1_200, 700, 700));
+    }
+
+    #[test]
+    fn names_of_private_threads_and_direct_messages_are_kept_back() {
+        let name = |kind| public_name(&Channel::new(ChannelId::new(1), GuildId::new(9), kind, "secret")).to_owned();
+        for kind in [ChannelType::PrivateThread, ChannelType::Dm, ChannelType::GroupDm] {
+            assert_eq!(name(kind), "", "{kind:?}");
+        }
+        for kind in [ChannelType::Text, ChannelType::Voice, ChannelType::PublicThread] {
+            assert_eq!(name(kind), "secret", "{kind:?}");
+        }
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub use reconnects::Leaving;
 pub use refused::{IdentifyFault, IdentifyRefused, ResumeFault, ResumeRefused};
 pub use self_check::Checked;
 pub use sent::SentTable;
-pub use session_reports::{Census, LoggedDispatch, SessionDetail, SessionMatch};
+pub use session_reports::{Census, LoggedDispatch, SessionDetail, SessionGuild, SessionMatch};
 pub use sessions::{SessionChange, SessionNews, SessionPage, SessionView, Whose};
 pub use stream_codec::{SharedDictionaries, StreamCodec};
 pub use transport::{

@@ -50,10 +50,22 @@ pub struct SessionDetail {
     pub silent_ms: Option<u64>,
     /// Bytes of the connection's payloads before compression, and of its frames; none without one.
     pub sent_bytes: Option<(u64, u64)>,
-    /// Guild, whether the session receives every event of it, and how far it is attached.
-    pub guilds: Vec<(GuildId, bool, Membership)>,
+    /// Its guilds, in the order of their ids.
+    pub guilds: Vec<SessionGuild>,
     /// What its replay buffer still has, newest first.
     pub log: Vec<LoggedDispatch>,
+}
+
+/// A guild of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionGuild {
+    pub guild_id: GuildId,
+    /// None before the relay has the guild's state.
+    pub name: Option<String>,
+    /// Whether the session receives every event of it.
+    pub is_active: bool,
+    /// How far the session is attached.
+    pub membership: Membership,
 }
 
 /// A dispatch in a replay buffer.
@@ -131,10 +143,20 @@ impl Partition {
             guilds: session
                 .guilds
                 .iter()
-                .map(|entry| (entry.guild_id, !session.mask(entry.guild_id).is_passive(), entry.membership))
+                .map(|entry| SessionGuild {
+                    guild_id: entry.guild_id,
+                    name: self.guild_name(entry.guild_id, entry.relay),
+                    is_active: !session.mask(entry.guild_id).is_passive(),
+                    membership: entry.membership,
+                })
                 .collect(),
             log: log_of(session, conn),
         })
+    }
+
+    fn guild_name(&self, guild_id: GuildId, relay: u16) -> Option<String> {
+        let replica = self.relays.get(guild_id, relay)?.relay.replica()?;
+        Some(replica.structure.guild.name.clone())
     }
 
     /// Sessions by codec, encoding, platform and mode.

@@ -28,14 +28,15 @@ export interface Guild {
 }
 export interface GuildsReport { at_ms: number; loaded: number; guilds: Guild[] }
 export interface Relay { partition: number; index: number; active: number; passive: number; deliveries_total: number; bytes_total: number }
-export interface GuildReport { at_ms: number; guild: Guild; types: MessageType[]; relays: Relay[]; channels: Named[] }
+export interface Channel { id: string; name: string; kind: string; events_total: number }
+export interface GuildReport { at_ms: number; guild: Guild; types: MessageType[]; relays: Relay[]; channels: Channel[] }
 export interface Session {
   id: string; user_id: string; username: string; is_bot: boolean; partition: number; shard: [number, number] | null; encoding: string; codec: string | null;
   platform: string; is_connected: boolean; resumable_ms: number | null; guilds: number; seq: number; buffered_events: number; buffered_bytes: number;
   backlog_events: number;
 }
 export interface SessionsReport { at_ms: number; all: number; is_partial: boolean; sessions: Session[] }
-export interface Subscription { guild_id: string; is_active: boolean; membership: string }
+export interface Subscription { guild_id: string; name: string; is_active: boolean; membership: string }
 export interface LoggedEvent { seq: number; name: string; bytes: number; is_written: boolean }
 export interface SessionReport {
   at_ms: number; session: Session; intents: number; capabilities: number; writer: string | null; window_bytes: number | null; raw_bytes_total: number | null;

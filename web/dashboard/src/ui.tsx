@@ -47,8 +47,8 @@ export function Trend({ values }: { values: (number | null)[] }) {
   return <svg class="trend" viewBox={`0 0 ${width} ${height}`} preserveAspectRatio="none" aria-hidden="true"><path d={path} /></svg>;
 }
 
-/** Shares or ranks: each with its bar, and the exact value on hover. */
-export function Bars({ title, says, rows, format, empty, onOpen }: { title: string; says?: string | undefined; rows: { label: string; value: number; note?: string; color?: string; href?: string }[]; format: (value: number) => Shown; empty: string; onOpen?: (label: string) => void }) {
+/** Shares or ranks: each with its bar, and on hover the exact value and the id. Without an id, labels differ from each other. */
+export function Bars({ title, says, rows, format, empty, onOpen }: { title: string; says?: string | undefined; rows: { label: string; value: number; note?: string; color?: string; href?: string; id?: string; isCode?: boolean }[]; format: (value: number) => Shown; empty: string; onOpen?: (label: string) => void }) {
   const top = Math.max(...rows.map((row) => row.value), 1e-9);
   return (
     <section class="bars" aria-label={title}>
@@ -56,8 +56,8 @@ export function Bars({ title, says, rows, format, empty, onOpen }: { title: stri
       {says && <p class="says">{says}</p>}
       {rows.length === 0 ? <p class="nothing">{empty}</p> : (
         <ul>{rows.map((row, index) => (
-          <li key={row.label} title={exact(row.value)} onClick={onOpen && (() => onOpen(row.label))}>
-            <span class="bar-label">{row.href ? <a href={row.href}>{row.label}</a> : row.label}</span>
+          <li key={row.id ?? row.label} title={row.id ? `${exact(row.value)}; id ${row.id}` : exact(row.value)} onClick={onOpen && (() => onOpen(row.label))}>
+            <span class="bar-label">{row.href ? <a href={row.href}>{row.label}</a> : row.isCode ? <code>{row.label}</code> : row.label}</span>
             <span class="bar"><i style={{ width: `${(row.value / top) * 100}%`, background: row.color ?? colorOf(Math.min(index, 5)) }} /></span>
             <span class="bar-value">{join(format(row.value))}{row.note && <small> {row.note}</small>}</span>
           </li>

@@ -199,6 +199,24 @@ test("the overview has the wall time of routes and message types", async () => {
   await page.context().close();
 });
 
+test("channels and guilds go by their names, with the id on hover; without a name by the id", async () => {
+  const page = await open(node, { path: `guilds/${guildId(1)}` });
+  const channels = page.locator(".bars", { hasText: "Events by channel" }).locator("li");
+  await channels.first().waitFor();
+  assert.deepEqual(await channels.locator(".bar-label").allTextContents(), ["general", "general", "1100000000000000003", "1100000000000000004"]);
+  assert.equal(await channels.nth(1).getAttribute("title"), "311; id 1100000000000000002");
+  await until("rates", async () => {
+    const notes = await channels.locator("small").allTextContents();
+    return JSON.stringify(notes.map((note) => note.trim())) === JSON.stringify(["0/s", "0/s, voice", "0/s, private thread", "0/s, deleted"]);
+  });
+  await go(page, "Sessions");
+  await page.locator(".table tbody tr").first().click();
+  const guilds = page.locator(".card", { hasText: "Subscriptions" }).locator("tbody tr td:first-child");
+  await guilds.first().waitFor();
+  assert.deepEqual((await guilds.allTextContents()).sort(), ["Guild 0", "Guild 1", guildId(2)].sort());
+  await page.context().close();
+});
+
 test("with the keyboard alone: find a guild, open it, go to its sessions, open one", async () => {
   const page = await open(node, { path: "guilds" });
   await page.locator(".table tr[data-id]").first().waitFor();

@@ -69,10 +69,11 @@ impl Reports {
         let look = self.metrics.partitions.look(partition, move |now, p| p.session_detail(now, &id));
         let SessionDetail { view, intents, capabilities, blocked_ms, silent_ms, sent_bytes, guilds, log } =
             look.await.ok().flatten()?;
-        let subscriptions = guilds.into_iter().map(|(guild_id, is_active, membership)| Subscription {
-            guild_id: guild_id.to_string(),
-            is_active,
-            membership: match membership {
+        let subscriptions = guilds.into_iter().map(|guild| Subscription {
+            guild_id: guild.guild_id.to_string(),
+            name: guild.name.unwrap_or_default(),
+            is_active: guild.is_active,
+            membership: match guild.membership {
                 Membership::Entering => "entering",
                 Membership::Inside => "inside",
             }

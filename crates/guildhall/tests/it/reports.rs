@@ -80,7 +80,14 @@ fn bandwidth_and_guilds_are_reported() {
     assert!(totals["deliveries_total"].as_u64().unwrap() >= 2 * MESSAGES, "{totals}");
     let sessions_count = |of: &Value| of["active"].as_u64().unwrap() + of["passive"].as_u64().unwrap();
     assert!(guild["relays"].as_array().unwrap().iter().map(sessions_count).sum::<u64>() >= 2, "{guild}");
-    assert_eq!(named(&guild["channels"], &channel)["value"], MESSAGES);
+    let name = totals["name"].as_str().unwrap();
+    let mut channels = guild["channels"].as_array().unwrap().iter();
+    let of_channel = channels.find(|each| each["id"] == *channel).unwrap_or_else(|| panic!("{guild}"));
+    assert_eq!(of_channel["events_total"], MESSAGES);
+    assert_eq!((&of_channel["name"], &of_channel["kind"]), (&json!("general"), &json!("text")));
+    let mut subscriptions = session["subscriptions"].as_array().unwrap().iter();
+    let subscription = subscriptions.find(|each| each["guild_id"] == *guild_id).unwrap_or_else(|| panic!("{session}"));
+    assert!(!name.is_empty() && subscription["name"] == name, "{subscription}");
 
     // Owners of memory are estimated from time to time.
     let mut overview = report("overview");

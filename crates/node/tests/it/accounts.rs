@@ -28,7 +28,9 @@ async fn the_busiest_guild_is_listed_with_its_message_types_and_channels() {
     assert!(said.times.max_ns > 0 && said.times.ns_total >= said.times.max_ns, "{said:?}");
     let sum: u64 = account.types.iter().map(|of| of.times.ns_total).sum();
     assert_eq!(account.guild.busy_ns_total, sum);
-    assert_eq!((&*account.channels[0].name, account.channels[0].value), (&*channel_id.to_string(), 20));
+    let [channel] = &account.channels[..] else { panic!("{account:?}") };
+    assert_eq!((&*channel.id, channel.events_total), (&*channel_id.to_string(), 20));
+    assert_eq!((&*channel.name, &*channel.kind), ("general", "text"));
     let unknown = guildhall_model::GuildId::new(77);
     assert!(bounded(world.node.guild_account(unknown)).await.is_none());
 }

@@ -5,7 +5,7 @@ import { useMemo } from "preact/hooks";
 import { Chart, colorFor, largest } from "../chart.tsx";
 import { byteRate, bytes, count, duration, exact, join, number, percent, perSecond, words } from "../format.ts";
 import { rate, rateOf, Track, useReport } from "../report.ts";
-import type { Guild, GuildReport, GuildsReport, Relay } from "../types.ts";
+import type { Channel, Guild, GuildReport, GuildsReport, Relay } from "../types.ts";
 import { Table, type Column } from "../table.tsx";
 import { Bars, Fault, Id, Skeleton, Tile } from "../ui.tsx";
 import { searchFor } from "./sessions.tsx";
@@ -74,6 +74,13 @@ const RELAYS: Column<{ relay: Relay; deliveries: number; bytes: number }>[] = [
   { key: "deliveries", label: "Deliveries/s", width: 108, isNumber: true, value: (row) => row.deliveries },
   { key: "bytes", label: "Bytes/s", width: 80, isNumber: true, value: (row) => row.bytes, show: (row) => join(byteRate(row.bytes)) },
 ];
+/** Message types that are neither a command nor a relay's. */
+const MEANINGS: Record<string, string> = {
+  begin_commit: "its writes go to the store", committed: "its writes are durable, and events and answers go out", timer: "what it does by the clock",
+  loaded: "it came from the store", message_loaded: "a message came from the store", job_done: "a background job is done",
+};
+/** What a channel is, unless it is a text channel. */
+const aside = (kind: Channel["kind"]): string => (kind === "text" ? "" : words(kind) || "deleted");
 const relaySort = signal({ key: "partition", isDescending: false });
 
 export function GuildPage({ id }: { id: string }) {
@@ -109,25 +116,29 @@ export function GuildPage({ id }: { id: string }) {
     const old = before?.relays.find((each) => each.partition === relay.partition && each.index === relay.index);
     return { relay, deliveries: known(rate(relay.deliveries_total, old?.deliveries_total, value, before)), bytes: known(rate(relay.bytes_total, old?.bytes_total, value, before)) };
   });
+  const channels = value.channels.slice(0, 10).map(({ id, name, kind, events_total }) => {
+    const often = known(rate(events_total, before?.channels.find((each) => each.id === id)?.events_total, value, before));
+    return { id, label: name || id, isCode: !name, value: events_total, note: [join(perSecond(often)), aside(kind)].filter(Boolean).join(", "), color: "#2f5fe0" };
+  });
   return (
     <>
       {back}
       <h2 class="title">{guild.name || "Guild"} <Id id={guild.id} /></h2>
       <p class="answer">{first && all > 0
-        ? <>“{words(first.key)}” takes {number((sum(first.values) / all) * 100)} % of this guild’s time in the last minute.</>
+        ? <>“{words(first.key)}” takes {number((sum(first.values) / all) * 100)} % of this guild’s time in the last minute{MEANINGS[first.key] && `: ${MEANINGS[first.key]}`}.</>
         : <>This guild had no work to do in the last minute.</>} <a href="#/sessions" onClick={() => searchFor("guild_id", guild.id)}>Its sessions</a></p>
       <div class="tiles">
         <Tile label="Busy" shown={percent(busy)} value={busy} tone={busy > 0.5 ? "warn" : undefined} note={<>of a core, on worker {guild.worker}</>} />
         <Tile label="Events" shown={perSecond(events)} value={events} note={<>{exact(guild.events_total)} since it was loaded</>} />
         <Tile label="Deliveries" shown={perSecond(deliveries)} value={deliveries} note={<>{number(events > 0 ? deliveries / events : 0)} for each event</>} />
-        <Tile label="Uncompressed" shown={byteRate(sent)} value={sent} note={<>{join(bytes(guild.bytes_total))} in all, before compression</>} />
+        <Tile label="Bytes" shown={byteRate(sent)} value={sent} note={<>before compression; {join(bytes(guild.bytes_total))} in all</>} />
         <Tile label="Members" shown={count(guild.members)} value={guild.members} note={<>{exact(sessions)} places of sessions: {exact(guild.sessions_active)} active, {exact(guild.sessions_passive)} passive</>} />
         <Tile label="Mailbox" shown={count(guild.mailbox)} value={guild.mailbox} tone={guild.mailbox > 1_000 ? "bad" : guild.mailbox > 100 ? "warn" : undefined} note="inputs that wait for its worker" />
       </div>
       <div class="charts">
         <Chart title="Time by message type" says="Share of a core, collected while this page is open." at={track.at} lines={largest(lines, words)} stacked format={percent} changed={report.changed} isLoaded empty="Collecting: the first values come within seconds." height={240} />
         <Bars title="Busy time by message type" says="Share of this guild’s time while this page is open; in grey how often each comes, and the mean and p99 of one." format={percent} empty="No message was handled while this page is open." rows={shares} />
-        <Bars title="Events by channel" says="Since the guild was loaded." format={count} empty="No event of a channel was published yet." rows={value.channels.slice(0, 10).map(({ name, value }) => ({ label: name === "0" ? "no channel" : name, value, color: "#2f5fe0" }))} />
+        <Bars title="Events by channel" says="Since the guild was loaded; in grey how often now." format={count} empty="No event of a channel was published yet." rows={channels} />
         <section class="card"><h2>Relays</h2><Table label="Relays" rows={relays} columns={RELAYS} id={({ relay }) => `${relay.partition}-${relay.index}`} sort={relaySort.value} onSort={(next) => { relaySort.value = next; }} empty="No relay: nobody who is connected is a member." height={300} /></section>
       </div>
     </>

@@ -73,9 +73,9 @@ const LOG: Column<LoggedEvent>[] = [
 ];
 const logSort = signal({ key: "seq", isDescending: true });
 const SUBSCRIPTIONS: Column<Subscription>[] = [
-  { key: "guild", label: "Guild", width: 200, isLink: true, value: (row) => row.guild_id, show: (row) => ({ text: row.guild_id, href: `#/guilds/${row.guild_id}`, look: "code" }) },
+  { key: "guild", label: "Guild", width: 200, isLink: true, value: (row) => row.name || row.guild_id, show: (row) => ({ text: row.name || row.guild_id, href: `#/guilds/${row.guild_id}`, ...(row.name ? {} : { look: "code" }) }), title: (row) => row.guild_id },
   { key: "mode", label: "Receives", width: 160, value: (row) => (row.is_active ? "every event" : "passive updates") },
-  { key: "membership", label: "Place", width: 96, value: (row) => row.membership },
+  { key: "membership", label: "State", width: 112, value: (row) => row.membership, show: (row) => (row.membership === "inside" ? "attached" : { text: "waits for it", look: "warn" }) },
 ];
 const subscriptionSort = signal({ key: "guild", isDescending: false });
 /** Accounts of sessions that were looked at: a session that is gone does not say whose it was. */
@@ -120,7 +120,7 @@ export function SessionPage({ id }: { id: string }) {
       <div class="tiles">
         <Tile label="Codec" shown={[session.codec ?? "–", ""]} value={NaN} note={<>{session.encoding}, written by {value.writer ?? "no compressor"}</>} />
         <Tile label="Ratio" shown={percent(ratio)} value={ratio} note={raw === null || sent === null ? "not counted" : <>{join(bytes(sent))} for {join(bytes(raw))}</>} />
-        <Tile label="Sent" shown={byteRate(wire)} value={wire} note={value.window_bytes === null ? "no compression window" : <>window of {join(bytes(value.window_bytes))}</>} />
+        <Tile label="Sent" shown={byteRate(wire)} value={wire} note={value.window_bytes === null ? "in frames, without TLS" : <>in frames, window of {join(bytes(value.window_bytes))}</>} />
         <Tile label="Backlog" shown={count(session.backlog_events)} value={session.backlog_events} tone={session.backlog_events > 100 ? "warn" : undefined} note="events not written yet" />
         <Tile label="Replay buffer" shown={count(session.buffered_events)} value={session.buffered_events} note={<>{join(bytes(session.buffered_bytes))}, for a RESUME</>} />
         <Tile label="Last sign of life" shown={value.silent_ms === null ? ["–", ""] : duration(value.silent_ms / 1000)} value={(value.silent_ms ?? NaN) / 1000} note={<>seq {exact(session.seq)}, {join(perSecond(rateOf(report, (each) => each.session.seq)))}</>} />
