@@ -108,23 +108,25 @@ pub enum Control {
     Frame(Vec<u8>),
 }
 
-/// See the module.
+/// See the module. The order of the fields is that in memory: what each delivery reads and writes comes first, in three
+/// or four cache lines.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Conn {
-    pub codec: ConnCodec,
-    pub sent: ConnSent,
-    pub phase: Phase,
     pub cursor: Cursor,
+    pub sent: ConnSent,
+    pub codec: ConnCodec,
     pub send: SendBuffer,
-    pub inbox: Inbox,
-    pub timing: Timing,
-    pub render: RenderTicket,
     /// It is in the queue of the next flush.
     pub is_queued: bool,
-    /// Op 9s sent on it, at most `INVALID_SESSIONS_MAX`.
-    pub invalid_sessions: u8,
     /// It was sent op 7, because its context is to shrink or because the node stops.
     pub has_reconnect: bool,
+    /// Op 9s sent on it, at most `INVALID_SESSIONS_MAX`.
+    pub invalid_sessions: u8,
+    pub phase: Phase,
+    pub render: RenderTicket,
+    pub timing: Timing,
+    pub inbox: Inbox,
 }
 
 impl Conn {

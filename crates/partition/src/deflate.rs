@@ -46,12 +46,30 @@ impl Form {
         }
     }
 
+    /// Bytes of the uncompressed payload in a frame of this form. A plain frame has it behind its header, so that its
+    /// size need not be made again from the envelope.
+    pub fn raw_bytes(self, frame: &DispatchFrame, seq: u64, frame_bytes: usize) -> usize {
+        match self {
+            Self::Plain(Framing::WebSocket { .. }) => frame_bytes - header_bytes(frame_bytes),
+            Self::Plain(Framing::None) | Self::Prepared(_) => frame.payload_bytes(seq),
+        }
+    }
+
     /// The frame in pieces, once it is prepared.
     pub fn parts(self, frame: &DispatchFrame, seq: u64) -> FrameParts<'_> {
         match self {
             Self::Plain(framing) => frame.parts(seq, framing),
             Self::Prepared(window) => frame.prepared_parts(seq, window),
         }
+    }
+}
+
+/// Bytes of the header of an unmasked WebSocket frame, from those of the whole frame.
+const fn header_bytes(frame_bytes: usize) -> usize {
+    match frame_bytes {
+        0..=127 => 2,
+        128..=65_539 => 4,
+        _ => 10,
     }
 }
 
@@ -127,5 +145,19 @@ impl Core {
         };
         let bytes_max = if is_bot { self.config.bot_message_bytes_max } else { self.config.user_message_bytes_max };
         bytes_max as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guildhall_ws_proto::FrameHeader;
+
+    #[test]
+    fn the_header_follows_from_the_size_of_the_frame() {
+        for payload_bytes in [0, 1, 125, 126, 127, 128, 65_534, 65_535, 65_536, 65_540, 1 << 20] {
+            let header = FrameHeader::new(Opcode::Text, payload_bytes);
+            assert_eq!(header_bytes(header.len() + payload_bytes), header.len(), "{payload_bytes}");
+        }
     }
 }

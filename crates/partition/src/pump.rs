@@ -129,7 +129,7 @@ impl Core {
                 conn.send.keep(&bytes[sent..]);
             }
             if sent.is_ok_and(|sent| sent > 0 || is_apart) {
-                tally.begun((&mut conn.sent, way), dispatch, &frame, seq, all);
+                tally.begun((&mut conn.sent, way, Some(form)), dispatch, &frame, seq, all);
             }
             match sent {
                 Ok(sent) if sent == all => {

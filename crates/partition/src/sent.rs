@@ -13,6 +13,7 @@ use crate::{
     bill::Tap,
     conn::{Compression, Control},
     counters::Counters,
+    deflate::Form,
     transport::Transport,
 };
 use guildhall_accounting::{Sent, SentRow};
@@ -122,11 +123,11 @@ impl ConnSent {
 
 /// Bytes by dispatch type, codec and encoding, since the partition's start.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SentTable(Box<[[Sent; WAYS]]>);
+pub struct SentTable(Box<[[Sent; WAYS]; TYPES]>);
 
 impl Default for SentTable {
     fn default() -> Self {
-        Self(vec![[Sent::default(); WAYS]; TYPES].into())
+        Self(Box::new([[Sent::default(); WAYS]; TYPES]))
     }
 }
 
@@ -202,10 +203,11 @@ impl Tally<'_> {
     }
 
     /// The frame of a dispatch was begun: all of it is written, or kept until the socket has room.
-    /// `way` is the connection's, except for dispatches that are compressed alone.
+    /// `way` is the connection's, except for dispatches that are compressed alone. `form` is none if a stream or the
+    /// dispatch alone is compressed.
     pub fn begun(
         &mut self,
-        (conn, way): (&mut ConnSent, Way),
+        (conn, way, form): (&mut ConnSent, Way, Option<Form>),
         dispatch: &Dispatch,
         frame: &DispatchFrame,
         seq: u64,
@@ -215,7 +217,10 @@ impl Tally<'_> {
         if !guildhall_accounting::is_on() {
             return;
         }
-        let raw_bytes = frame.payload_bytes(seq);
+        let raw_bytes = match form {
+            Some(form) => form.raw_bytes(frame, seq, wire_bytes),
+            None => frame.payload_bytes(seq),
+        };
         self.sent.add(dispatch.name(), way, raw_bytes, wire_bytes);
         conn.raw_bytes += raw_bytes as u64;
         conn.wire_bytes += wire_bytes as u64;
