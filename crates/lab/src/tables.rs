@@ -74,7 +74,7 @@ fn node_samples(form: Form, seed: u64, chat: &Chat) -> Vec<Sample> {
     let mut traffic = Traffic::new(params, chat.clone());
     let Some(population) = traffic.population() else { return Vec::new() };
     let sampled = |session: usize| {
-        let is_sampled = session % NODE_ONE_IN == 0 || session + 1 == NODE_SESSIONS as usize;
+        let is_sampled = session.is_multiple_of(NODE_ONE_IN) || session + 1 == NODE_SESSIONS as usize;
         is_sampled.then(|| session.div_ceil(NODE_ONE_IN))
     };
     let (mut samples, mut recipients, mut deliveries) = (Vec::new(), Vec::new(), 0);

@@ -92,6 +92,8 @@ fn an_outage_of_postgresql_is_told_and_passes() {
     let mut said = vec![post(&mut http, &channel, "before").unwrap()];
     server.crash();
     wait_for("/readyz says so", || (ready(&demo) == 503).then_some(()));
+    // The node closes connections that were idle for long.
+    let mut http = demo.client("bot_token");
     wait_for("refusals", || match post(&mut http, &channel, "during") {
         Some(id) => {
             // It was on its way when the server ended.
@@ -107,6 +109,7 @@ fn an_outage_of_postgresql_is_told_and_passes() {
 
     server.start_again();
     wait_for("/readyz", || (ready(&demo) == 200).then_some(()));
+    let mut http = demo.client("bot_token");
     said.push(wait_for("writes", || post(&mut http, &channel, "after")));
     let history = http.history(&channel);
     for id in &said {
