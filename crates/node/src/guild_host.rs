@@ -181,6 +181,11 @@ impl GuildHost {
         }
         self.used_at = cx.now.instant;
         self.waiting.push_back(input);
+        if matches!(self.state, HostState::Evictable) {
+            // This node is the owner again, in the turn at whose end the worker would have removed the host.
+            self.is_released = false;
+            self.load(cx);
+        }
         self.advance(cx);
     }
 

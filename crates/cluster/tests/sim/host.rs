@@ -229,6 +229,10 @@ impl Host {
     pub fn handle_input(&mut self, now: u64, sink: &mut impl Sink, input: Input) {
         self.used_at = now;
         self.waiting.push_back(input);
+        if matches!(self.state, State::Evictable) {
+            self.is_released = false;
+            self.load(now, sink);
+        }
         self.advance(now, sink);
     }
 

@@ -375,6 +375,22 @@ async fn a_fenced_commit_is_refused_and_the_guild_is_released() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_guild_that_is_used_in_the_turn_of_its_release_is_loaded_again() {
+    let (mut bench, _) = Bench::ready();
+    bench.with(|host, cx| host.release(cx));
+    assert!(bench.host.is_evictable());
+    // The worker removes the host at the end of its turn. Before that this node becomes the owner again.
+    let relay = RelayId::first(PartitionId(1));
+    bench.with(|host, cx| host.handle_input(cx, Input::Reset { relay, epoch: 7 }));
+    assert!(!bench.host.is_evictable());
+    let asked = bench.request(Command::ReadGuild);
+    assert!(bench.answer(asked).is_ok());
+    let taken = bench.relays.0.lock().unwrap();
+    let last = taken.iter().rfind(|message| message.relay == relay).expect("the relay gets a message");
+    assert!(last.epoch == 7 && matches!(last.message, RelayMessage::Snapshot { .. }), "{last:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_guild_that_is_released_while_it_loads_is_not_served() {
     let mut bench = Bench::new();
     let asked = bench.request(Command::ReadGuild);
