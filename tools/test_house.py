@@ -1,5 +1,4 @@
 """The rules of tools/house, each seen to fail. Run by `make tidy`: python3 -m unittest discover -s tools"""
-import collections
 import importlib.machinery
 import importlib.util
 import os
@@ -441,20 +440,6 @@ class Stages(unittest.TestCase):
             has_passed, _, _ = self.run_stages(*rows)
             self.assertTrue(has_passed)
             self.assertEqual(log.read_text().split()[:4], ["early", "early", "tests", "tests"])
-
-    def test_suites_of_each_lane_run_beside_those_of_others(self):
-        lanes = ("run", "run", "run", "wait", "wait", "browser", "browser")
-        with tempfile.TemporaryDirectory() as folder:
-            log = pathlib.Path(folder) / "log"
-            row = lambda lane, number: (f"{lane}{number}", lane, (), f"echo +{lane} >> {log}; sleep 0.2; echo -{lane} >> {log}")
-            has_passed, _, _ = self.run_stages(*(row(lane, number) for number, lane in enumerate(lanes)))
-            self.assertTrue(has_passed)
-            running, most, highest = collections.Counter(), collections.Counter(), 0
-            for line in log.read_text().split():
-                running[line[1:]] += 1 if line[0] == "+" else -1
-                highest = max(highest, running.total())
-                most |= running
-            self.assertEqual((dict(most), highest), ({"run": 2, "wait": 1, "browser": 1}, 3))
 
     def test_o4_an_interrupt_ends_the_stages(self):
         script = "import sys; from house import stages; import pathlib\n" \

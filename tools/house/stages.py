@@ -22,7 +22,7 @@ import time
 
 PASSED, FAILED, NOT_RUN = "passed", "FAILED", "not run"
 BUILD_NICENESS = 10
-SUITES = ("run", "wait", "browser", "alone")
+SUITES = ("run", "wait", "alone")
 # Longer than any stage takes on a slow machine: a suite that waits for ever fails.
 STAGE_SECONDS_MAX = 3600
 # How long a stage has to end by itself after SIGTERM.
@@ -38,8 +38,8 @@ class Stage:
     name: str
     command: list
     lane: str
-    """`build` uses every core, `fetch` downloads, `run` is a suite that computes, `wait` a suite that mostly waits,
-    `browser` one that drives a browser, `alone` one with time limits of its own: no suite runs beside it."""
+    """`build` uses every core, `fetch` downloads, `run` is a suite that computes, `wait` a suite that mostly waits, `alone`
+    one with time limits of its own: no suite runs beside it."""
     needs: tuple = ()
     result: str = NOT_RUN
     wall_seconds: float = 0
@@ -69,9 +69,7 @@ class Runner:
         self._logs = logs
         self._keep_going = keep_going
         self._write = write or functools.partial(print, flush=True)
-        cores = cores or os.cpu_count() or 1
-        self._computing_max = max(1, cores // 2)
-        self._suites_max = cores + 1
+        self._suites_max = max(1, (cores or os.cpu_count() or 1) // 2)
         self._started = time.monotonic()
         self._running = {}
         self._changed = threading.Condition()
@@ -121,13 +119,12 @@ class Runner:
         lanes = [other.lane for other in self._running]
         if stage.lane == "alone":
             return not any(lane in SUITES for lane in lanes)
-        suites = [lane for lane in lanes if lane in SUITES]
-        if stage.lane in SUITES and ("alone" in lanes or len(suites) >= self._suites_max):
+        if stage.lane in SUITES and "alone" in lanes:
             return False
         if stage.lane != "run":
             return stage.lane not in lanes
         builds_remain = "build" in lanes or any(other.lane == "build" for other in waiting)
-        return lanes.count("run") < self._computing_max + (0 if builds_remain else 1)
+        return lanes.count("run") < self._suites_max + (0 if builds_remain else 1)
 
     def _start(self, stage):
         stage.log = self._logs / f"{stage.name}.log"
