@@ -1,4 +1,4 @@
-//! Relay sink: what the node needs of those who run it, the partitions' mailboxes and the clock.
+//! Relay sink: the partitions' mailboxes and the clock, as the node uses them.
 
 use guildhall_accounting::TraceHandle;
 use guildhall_cluster::DirectoryChange;
