@@ -19,6 +19,7 @@ mod direct;
 mod emojis;
 mod entries;
 mod expired;
+mod expiring;
 mod invites;
 mod job;
 mod job_queue;

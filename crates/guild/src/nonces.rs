@@ -6,13 +6,10 @@
 //! Limits      `nonces_max`; past it the oldest is dropped. `NONCES_LOADED_MAX` of the store. A nonce counts for
 //!             `NONCE_MS`; one of the store, by the time in the message's id.
 
-use crate::{
-    record::SentNonce,
-    sweep::{SWEPT_MAX, Sweep},
-};
+use crate::{expiring::Expiring, record::SentNonce};
 use guildhall_model::{ChannelId, MessageId, Nonce, UserId, timestamp_of};
 use guildhall_stdx::{Instant, Now};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 /// Lifetime of a nonce: five minutes, longer than any client retries.
 pub(crate) const NONCE_MS: u64 = 300_000;
@@ -42,12 +39,9 @@ impl NonceKey {
 
 #[derive(Debug, Default)]
 pub(crate) struct Nonces {
-    messages: BTreeMap<NonceKey, (Instant, MessageId)>,
-    /// By time; may refer to a nonce that has been reused since.
-    in_order: VecDeque<(Instant, NonceKey)>,
+    messages: Expiring<NonceKey, MessageId, NONCE_MS>,
     /// From the store; empty once the last is over. Those in `messages` are newer.
     loaded: BTreeMap<NonceKey, MessageId>,
-    sweep: Sweep,
 }
 
 impl Nonces {
@@ -60,8 +54,8 @@ impl Nonces {
     /// The message that this author sent to this channel with this nonce.
     pub fn find(&mut self, now: Now, author: UserId, channel: ChannelId, nonce: &Nonce) -> Option<MessageId> {
         let key = NonceKey::new(author, channel, nonce);
-        if let Some((at, message_id)) = self.messages.get(&key) {
-            return (now.instant.ms_since(*at) < NONCE_MS).then_some(*message_id);
+        if let Some(message_id) = self.messages.find(now.instant, &key) {
+            return message_id.copied();
         }
         let counts = |message_id: &MessageId| now.unix.0 - timestamp_of(*message_id).0 < NONCE_MS as i64;
         if !self.loaded.values().any(counts) {
@@ -79,41 +73,17 @@ impl Nonces {
         message_id: MessageId,
         max: usize,
     ) {
-        let key = NonceKey::new(author, channel, nonce);
-        self.messages.insert(key.clone(), (now, message_id));
-        self.in_order.push_back((now, key));
-        while self.in_order.len() > max {
-            self.forget_oldest();
-        }
-        self.sweep(now);
+        self.messages.record(now, NonceKey::new(author, channel, nonce), message_id, max);
     }
 
     /// Removes expired nonces, or part of them if there are many. Expired nonces never count.
     pub fn sweep(&mut self, now: Instant) {
-        for _ in 0..SWEPT_MAX {
-            if !self.has_expired(now) {
-                break;
-            }
-            self.forget_oldest();
-        }
-        self.sweep.arm(now, self.in_order.is_empty(), self.has_expired(now));
+        self.messages.sweep(now);
     }
 
     /// Time at which `sweep` should be called even without other input.
     pub fn sweep_at(&self) -> Option<Instant> {
-        self.sweep.at()
-    }
-
-    fn has_expired(&self, now: Instant) -> bool {
-        self.in_order.front().is_some_and(|(at, _)| now.ms_since(*at) >= NONCE_MS)
-    }
-
-    fn forget_oldest(&mut self) {
-        if let Some((at, key)) = self.in_order.pop_front()
-            && self.messages.get(&key).is_some_and(|(used_at, _)| *used_at == at)
-        {
-            self.messages.remove(&key);
-        }
+        self.messages.sweep_at()
     }
 }
 
@@ -149,7 +119,7 @@ mod tests {
         nonces.record(Instant(11), ANA, HERE, &Nonce::Number(7), MessageId::new(10), 3);
         assert_eq!(found(&mut nonces, 11, ANA, &Nonce::Number(2)), Some(9));
         nonces.sweep(Instant(11 + NONCE_MS));
-        assert!(nonces.messages.is_empty() && nonces.in_order.is_empty());
+        assert_eq!(nonces.messages.sizes(), (0, 0));
         assert_eq!(nonces.sweep_at(), None);
     }
 

@@ -4,14 +4,13 @@
 //! Doors       `contains` before an event is published, `record` when it is.
 //! Invariants  an event whose id is there is not published again: a node that lost the answer of the guild's owner may
 //!             repeat its request. (H5 of `backend`)
-//! Limits      `PUBLICATION_MS` per id, `PUBLICATIONS_MAX` ids (40 bytes each); past them an event that is repeated is
+//! Limits      `PUBLICATION_MS` per id, `PUBLICATIONS_MAX` ids (48 bytes each); past them an event that is repeated is
 //!             published again. Nothing survives the guild in memory.
 //! Not here    outcomes and concurrent requests: `guildhall-api` (`v1/idempotency.rs`, `v1/executions.rs`).
 
-use crate::sweep::{SWEPT_MAX, Sweep};
+use crate::expiring::Expiring;
 use guildhall_stdx::Instant;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeSet, VecDeque};
 
 /// Lifetime of an id: five minutes, longer than backends retry.
 pub(crate) const PUBLICATION_MS: u64 = 300_000;
@@ -22,52 +21,28 @@ const PUBLICATIONS_MAX: usize = 4_096;
 pub struct PublicationId(pub [u64; 2]);
 
 #[derive(Debug, Default)]
-pub(crate) struct Publications {
-    ids: BTreeSet<PublicationId>,
-    by_age: VecDeque<(Instant, PublicationId)>,
-    sweep: Sweep,
-}
+pub(crate) struct Publications(Expiring<PublicationId, (), PUBLICATION_MS>);
 
 impl Publications {
-    pub fn contains(&mut self, now: Instant, id: PublicationId) -> bool {
-        self.sweep(now);
-        self.ids.contains(&id)
+    pub fn contains(&self, now: Instant, id: PublicationId) -> bool {
+        matches!(self.0.find(now, &id), Some(Some(())))
     }
 
+    /// Records an id, which counts from its first record on.
     pub fn record(&mut self, now: Instant, id: PublicationId) {
-        if self.ids.insert(id) {
-            self.by_age.push_back((now, id));
+        if !self.contains(now, id) {
+            self.0.record(now, id, (), PUBLICATIONS_MAX);
         }
-        if self.by_age.len() > PUBLICATIONS_MAX {
-            self.forget_oldest();
-        }
-        self.sweep(now);
     }
 
     /// Removes expired ids, or part of them if there are many.
     pub fn sweep(&mut self, now: Instant) {
-        for _ in 0..SWEPT_MAX {
-            if !self.has_expired(now) {
-                break;
-            }
-            self.forget_oldest();
-        }
-        self.sweep.arm(now, self.by_age.is_empty(), self.has_expired(now));
+        self.0.sweep(now);
     }
 
     /// Time at which `sweep` should be called even without other input.
     pub fn sweep_at(&self) -> Option<Instant> {
-        self.sweep.at()
-    }
-
-    fn has_expired(&self, now: Instant) -> bool {
-        self.by_age.front().is_some_and(|(at, _)| now.ms_since(*at) >= PUBLICATION_MS)
-    }
-
-    fn forget_oldest(&mut self) {
-        if let Some((_, id)) = self.by_age.pop_front() {
-            self.ids.remove(&id);
-        }
+        self.0.sweep_at()
     }
 }
 
@@ -87,12 +62,12 @@ mod tests {
         assert!(publications.contains(Instant(1 + PUBLICATION_MS), id(2)));
         assert!(publications.sweep_at().is_some());
         publications.sweep(Instant(2 + PUBLICATION_MS));
-        assert!(publications.ids.is_empty() && publications.sweep_at().is_none());
+        assert_eq!((publications.0.sizes(), publications.sweep_at()), ((0, 0), None));
         for n in 0..=PUBLICATIONS_MAX as u64 {
             publications.record(Instant(9), id(n));
         }
         assert!(!publications.contains(Instant(9), id(0)), "the oldest was evicted");
         assert!(publications.contains(Instant(9), id(1)));
-        assert_eq!((publications.ids.len(), publications.by_age.len()), (PUBLICATIONS_MAX, PUBLICATIONS_MAX));
+        assert_eq!(publications.0.sizes(), (PUBLICATIONS_MAX, PUBLICATIONS_MAX));
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct Outcome {
     pub reached: u64,
     /// Every partition has reported its count.
     pub complete: bool,
-    /// The guild had published it for another request, whose outcome is lost.
+    /// The guild published it for an earlier request, and the outcome of that request is lost.
     pub was_published: bool,
 }
 

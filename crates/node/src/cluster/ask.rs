@@ -42,7 +42,7 @@ pub(crate) enum Revocation {
 pub trait PeerQuestion: Serialize + DeserializeOwned + Send + 'static {
     /// Tells it from other questions on the bus.
     const KIND: &'static str;
-    /// What the other node answers.
+    /// Type of the other node's answer.
     type Answer: Serialize + DeserializeOwned + Send;
 }
 
