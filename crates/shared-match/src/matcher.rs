@@ -3,7 +3,7 @@
 //! Owns        the history, the parses of the newest bodies, and the trained tables. One per thread and form.
 //! Doors       `push` once per body; `zstd` and `deflate` once per connection, some after its stream's `prefetch`;
 //!             `zstd_standalone` and `deflate_standalone` for what one connection gets and no other.
-//! Limits      `Limits`; parses of the `PARSES_MAX` newest bodies, at most `selection::groups_max` groups per body and
+//! Limits      `Limits`; parses of the `PARSES_MAX` newest bodies, at most `selection::GROUPS_MAX` groups per body and
 //!             format, and as many again for each of `dictionary_parses::DICTIONARIES_MAX` dictionaries. An older body
 //!             is written as if it were this connection's alone.
 

@@ -7,7 +7,7 @@
 //!             the parses of a group depend on bodies that all accounts with access to the event may view, and on
 //!             bodies that every connection of the group was sent: so nothing of another connection's past shows in
 //!             what this one is sent.
-//! Limits      `groups_max` groups per body and format: a connection that fits none joins one without bodies of other
+//! Limits      `GROUPS_MAX` groups per body and format: a connection that fits none joins one without bodies of other
 //!             domains, and in the end one without any. `GROUP_PARSES_MAX` parses per group, and one of what all its
 //!             connections have.
 
@@ -27,9 +27,8 @@ use crate::{
 };
 use smallvec::SmallVec;
 
-/// Groups of a body with few recipients; with more there is one more for each `RECIPIENTS_PER_GROUP` of them.
+/// Groups of a body's recipients: each costs a search, so their number does not grow with the recipients.
 const GROUPS_MAX: usize = 64;
-const RECIPIENTS_PER_GROUP: usize = 64;
 /// Groups beyond these, without bodies of other domains.
 const COMMON_GROUPS: usize = 16;
 /// Parses of a group that are made of all that one of its connections has.
@@ -43,8 +42,8 @@ const NAMED_PROBES: usize = 3;
 const OWN_AUDIENCE_MIN: u32 = 257;
 /// Smallest window of a stream for these groups: one of 32 KiB seldom reaches bodies of other domains.
 const OWN_WINDOW_MIN: u32 = 1 << 20;
-/// Recipients of a body per group of this kind.
-const RECIPIENTS_PER_OWN_GROUP: u32 = 16;
+/// Groups of this kind: among `GROUPS_MAX`.
+const OWN_GROUPS_MAX: usize = 16;
 /// Groups with bodies of other domains in which a connection is looked for.
 const OWN_TRIED_MAX: usize = 8;
 
@@ -95,11 +94,6 @@ pub struct Group<P> {
 
 /// The groups of a body, in a format.
 pub type Groups<P> = Vec<Group<P>>;
-
-/// Most groups that are kept of a body for so many recipients.
-fn groups_max(audience: u32) -> usize {
-    GROUPS_MAX + audience as usize / RECIPIENTS_PER_GROUP
-}
 
 /// Gives back most of what a body holds whose recipients have been written to.
 pub fn shrink<P>(groups: &mut Groups<P>) {
@@ -186,7 +180,7 @@ impl ParseSelector<'_> {
             let key = PastKey { window: self.target.cursor.window, had: 0, own: None };
             let encoded = make(Similar::default(), Allowed::Nothing);
             resolve(&encoded).expect("what refers to itself alone misses nothing");
-            groups.truncate(groups_max(self.audience) + COMMON_GROUPS);
+            groups.truncate(GROUPS_MAX + COMMON_GROUPS);
             groups.push(Group { key, parses: SmallVec::new(), common: Some(encoded) });
             let last = groups.last().and_then(|group| group.common.as_ref());
             return last.expect("just pushed");
@@ -220,10 +214,9 @@ impl ParseSelector<'_> {
     fn join<P>(&self, groups: &mut Groups<P>, had: u16) -> Option<usize> {
         let window = self.target.cursor.window;
         let has_named = had & ((1 << self.probes.named_count) - 1) != 0;
-        let groups_max = groups_max(self.audience);
         let own_groups_max = match self.effort {
             Effort::Optimal if has_named => self.own_groups_max(),
-            _ => groups_max,
+            _ => GROUPS_MAX,
         };
         let is_alike = |key: &PastKey| key.window == window && key.had == had;
         if own_groups_max > 0 {
@@ -243,7 +236,7 @@ impl ParseSelector<'_> {
             }
         }
         let found = groups.iter().position(|group| is_alike(&group.key) && group.key.own.is_none());
-        if found.is_none() && groups.len() < groups_max + COMMON_GROUPS {
+        if found.is_none() && groups.len() < GROUPS_MAX + COMMON_GROUPS {
             groups.push(Group { key: PastKey { window, had, own: None }, parses: SmallVec::new(), common: None });
             return Some(groups.len() - 1);
         }
@@ -252,10 +245,8 @@ impl ParseSelector<'_> {
 
     /// Most groups with bodies of other domains, of recipients that have a body of the same name in the event's own.
     fn own_groups_max(&self) -> usize {
-        if self.audience < OWN_AUDIENCE_MIN || self.target.cursor.window < OWN_WINDOW_MIN {
-            return 0;
-        }
-        groups_max(self.audience).min((self.audience / RECIPIENTS_PER_OWN_GROUP) as usize)
+        let is_worth_it = self.audience >= OWN_AUDIENCE_MIN && self.target.cursor.window >= OWN_WINDOW_MIN;
+        if is_worth_it { OWN_GROUPS_MAX } else { 0 }
     }
 
     /// How far back a body is on the connection, if it is within reach.
