@@ -16,10 +16,11 @@ use std::{
 use tokio::sync::oneshot;
 use tracing::error;
 
-/// Between failures of one guild: the first is repaired at once, the second after `BACKOFF_MIN_MS`, and then
-/// twice as long each time.
+/// Between failures of one guild: the first is repaired at once, the second after `BACKOFF_MIN_MS`, and then twice as
+/// long each time. The longest, with the time to load, is within the five seconds that docs/cluster.md promises after
+/// a store's return.
 const BACKOFF_MIN_MS: u64 = 100;
-const BACKOFF_MAX_MS: u64 = 5_000;
+const BACKOFF_MAX_MS: u64 = 3_000;
 /// Failures of a guild are forgotten after this time without another one.
 const FAILURES_FORGOTTEN_MS: u64 = 60_000;
 
