@@ -321,8 +321,8 @@ settings! {
         /// connection.
         streams: StreamMode => defaults::STREAMS, live;
         /// "shared-match": most bytes of events that later events may refer to, per partition and encoding. A partition
-        /// keeps 16 KiB for each of its connections, at least 4 MiB, up to this. Indexes take up to 1.5
-        /// times as much on top.
+        /// allows 16 KiB per connection, with this as the maximum and 4 MiB as the minimum. Indexes need up to 1.5
+        /// times as much memory in addition.
         shared_history_bytes_max: u32, 65_536..=268_435_456 => defaults::SHARED_HISTORY_BYTES_MAX;
         /// "shared-match": one of this many connections decodes each message again before it is sent. At a mismatch the
         /// node closes the connection, and new ones get library contexts. 0: no checks.

@@ -42,7 +42,7 @@ const NAMED_PROBES: usize = 3;
 const OWN_AUDIENCE_MIN: u32 = 257;
 /// Smallest window of a stream for these groups: one of 32 KiB seldom reaches bodies of other domains.
 const OWN_WINDOW_MIN: u32 = 1 << 20;
-/// Groups of this kind: among `GROUPS_MAX`.
+/// Groups of this kind are made only while a body has fewer groups than this, of any kind.
 const OWN_GROUPS_MAX: usize = 16;
 /// Groups with bodies of other domains in which a connection is looked for.
 const OWN_TRIED_MAX: usize = 8;
