@@ -396,12 +396,34 @@ class Changes(unittest.TestCase):
         self.assertEqual(changed({"Cargo.lock"}, graph), {"relay", "api"})
 
 
+class Complaints(unittest.TestCase):
+    """What the conformance suite makes of complaints (conformance/harness/client.py)."""
+
+    def test_only_a_cut_and_the_end_explain_complaints(self):
+        sys.path.insert(0, str(ROOT / "conformance"))
+        from harness.client import unexplained
+
+        def problem(detail):
+            return {"ev": "problem", "what": "log", "detail": detail}
+
+        reset, late, gap = problem("ECONNRESET"), problem(
+            "Was unable to schedule next packet due to rejected execution by threadpool\nRejectedExecutionException"
+        ), problem("Sequence off; them: 9, us: 7")
+        events = [reset, {"ev": "ready"}, gap, reset, late]
+        self.assertEqual(list(unexplained(events, 2, quit_at=4)), [])
+        self.assertEqual(list(unexplained(events, 1, quit_at=4)), [reset])
+        self.assertEqual(list(unexplained(events, 2, quit_at=5)), [late])
+        self.assertEqual(list(unexplained(events, 2)), [late])
+        self.assertEqual(list(unexplained([reset], 0, quit_at=0)), [reset])
+
+
 class Stages(unittest.TestCase):
     def run_stages(self, *rows, keep_going=False):
         made = [stages.Stage(name, ["sh", "-c", script], lane, needs) for name, lane, needs, script in rows]
         with tempfile.TemporaryDirectory() as folder:
             runner = stages.Runner(made, pathlib.Path(folder), keep_going, cores=2, write=lambda _: None)
             has_passed = runner.run()
+            self.last_lines = {stage.name: stage.last_lines for stage in made}
             return has_passed, {stage.name: stage.result for stage in made}, runner.table()
 
     def test_o1_what_is_needed_comes_first(self):
@@ -425,6 +447,12 @@ class Stages(unittest.TestCase):
         _, results, table = self.run_stages(*rows, keep_going=True)
         self.assertEqual(results, {"bad": "FAILED", "after": "not run", "later": "not run", "free": "passed"})
         self.assertIn("left out", table)
+
+    def test_a_failure_is_shown_by_what_the_stage_said_and_not_by_what_make_says(self):
+        make = "make[1]: *** [Makefile:1: x] Error 1"
+        _, _, table = self.run_stages(("bad", "build", (), f"echo the reason; echo; echo '{make}'; exit 2"))
+        self.assertRegex(table, r"bad +FAILED .* the reason")
+        self.assertEqual(self.last_lines, {"bad": ["the reason"]})
 
     def test_o6_a_suite_runs_alone_and_comes_before_those_after_it(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -2,7 +2,7 @@
 
 Owns        the process, everything it has reported so far, and how many of its complaints a cut explains.
 Doors       `wait_for` and `send` from the scenario.
-Invariants  any complaint that no cut explains fails the run, at the next wait.
+Invariants  a complaint that neither a cut nor the library's own end explains fails the run, at the next wait.
 Spec        ../README.md "The line protocol".
 """
 import json
@@ -20,8 +20,35 @@ CUT_COMPLAINT = re.compile(
     re.I,
 )
 COMPLAINTS_PER_CUT = 2
+# What JDA says if its sender reschedules itself just after `shutdown` has closed its thread pool.
+QUIT_COMPLAINT = re.compile(r"Was unable to schedule next packet due to rejected execution")
 # What serenity says of a gap in the sequence numbers. The scenario judges where it is.
 GAP_COMPLAINT = re.compile(r"Sequence off; them: (\d+), us: (\d+)")
+
+
+def gap_of(event):
+    """The sequence numbers before and behind a gap, if that is what the event complains of."""
+    gap = event["ev"] == "problem" and GAP_COMPLAINT.search(event["detail"])
+    return (int(gap[2]), int(gap[1])) if gap else None
+
+
+def is_of_quitting(text, at, quit_at):
+    """Whether the library's end explains the complaint that is event number `at`; it began behind `quit_at` events."""
+    return quit_at is not None and at >= quit_at and QUIT_COMPLAINT.search(text) is not None
+
+
+def unexplained(events, of_cuts, quit_at=None):
+    """Complaints that neither cuts explain (`of_cuts` at most) nor the end that began behind `quit_at` events."""
+    for at, event in enumerate(events):
+        if event["ev"] != "problem" or gap_of(event):
+            continue
+        text = f"{event['what']} {event['detail']}"
+        if is_of_quitting(text, at, quit_at):
+            continue
+        if of_cuts > 0 and CUT_COMPLAINT.search(text):
+            of_cuts -= 1
+        else:
+            yield event
 
 
 class ClientProcess:
@@ -35,6 +62,8 @@ class ClientProcess:
         self._changed = threading.Condition()
         self._is_over = False
         self._explained = 0
+        # How many events came before it was told to quit.
+        self._quit_at = None
         self._log_file = open(self.log, "wb")
         settings_path = folder / "settings.json"
         settings_path.write_text(json.dumps(settings), encoding="utf-8")
@@ -84,26 +113,15 @@ class ClientProcess:
         """All events of this name so far."""
         return [event for event in self.events if event["ev"] == ev]
 
-    @staticmethod
-    def gap_of(event):
-        """The sequence numbers before and behind a gap, if that is what the event complains of."""
-        gap = event["ev"] == "problem" and GAP_COMPLAINT.search(event["detail"])
-        return (int(gap[2]), int(gap[1])) if gap else None
+    def is_late(self, at, text):
+        """See `is_of_quitting`."""
+        return is_of_quitting(text, at, self._quit_at)
 
     def check(self):
-        """Fails on a complaint that no cut explains."""
-        unexplained = []
-        explained = 0
-        for event in self.all("problem"):
-            if self.gap_of(event):
-                continue
-            if CUT_COMPLAINT.search(f"{event['what']} {event['detail']}") and explained < self._explained:
-                explained += 1
-            else:
-                unexplained.append(event)
-        if unexplained:
-            first = unexplained[0]
-            raise Failure(f"the client complains ({len(unexplained)}×): {first['what']}: {first['detail']}")
+        """Fails on a complaint that nothing explains."""
+        if complaints := list(unexplained(list(self.events), self._explained, self._quit_at)):
+            first = complaints[0]
+            raise Failure(f"the client complains ({len(complaints)}×): {first['what']}: {first['detail']}")
 
     def wait_for(self, what, ev, matches=lambda event: True, count=1):
         """Waits until `count` events `ev` match, and returns the last of these."""
@@ -123,6 +141,8 @@ class ClientProcess:
 
     def send(self, cmd, **fields):
         """Sends one command."""
+        if cmd == "quit":
+            self._quit_at = len(self.events)
         line = json.dumps({"cmd": cmd, **fields}) + "\n"
         try:
             self._process.stdin.write(line.encode())

@@ -42,8 +42,10 @@ def print_report(outcomes):
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
     for outcome in outcomes:
-        if outcome.result == SKIPPED:
-            print(f"skipped: {outcome.mode.client} {outcome.mode.name}: {outcome.reason}")
+        if outcome.result != PASSED:
+            # Once more here: whoever is shown only the end of the output needs the reason.
+            reason = outcome.reason.splitlines()[0] if outcome.reason else ""
+            print(f"{outcome.result}: {outcome.mode.client} {outcome.mode.name}: {reason[:500]}")
     passed, failed = (sum(o.result == result for o in outcomes) for result in (PASSED, FAILED))
     print(f"{passed} passed, {failed} failed", flush=True)
     return failed

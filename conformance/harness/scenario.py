@@ -10,6 +10,7 @@ Spec        docs/protocol/reference.md §1.
 """
 import urllib.parse
 
+from .client import gap_of
 from .failure import Failure
 from .rest import Rest
 from .sequence import SequenceJudge
@@ -304,7 +305,7 @@ class Scenario:
         events, resumed = self._client.events, 0
         for at, event in enumerate(events):
             resumed += event["ev"] == "resumed"
-            if not (gap := self._client.gap_of(event)):
+            if not (gap := gap_of(event)):
                 continue
             us, them = gap
             if resumed >= len(resumes) or us < resumes[resumed]:

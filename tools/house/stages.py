@@ -15,6 +15,7 @@ import dataclasses
 import functools
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import threading
@@ -28,7 +29,11 @@ STAGE_SECONDS_MAX = 3600
 # How long a stage has to end by itself after SIGTERM.
 STOP_SECONDS = 10
 TAIL_LINES = 200
+# Of each failed stage, after the table.
+LAST_LINES = 12
 REMARK_CHARACTERS = 70
+# How make reports that a command failed: the line says nothing of the reason.
+MAKE_ERROR = re.compile(r"make(\[\d+\])?: \*\*\*")
 
 
 @dataclasses.dataclass(eq=False)
@@ -46,6 +51,7 @@ class Stage:
     cpu_seconds: float = 0
     """Of the stage's processes that had ended when the stage did."""
     remark: str = ""
+    last_lines: list = dataclasses.field(default_factory=list)
     log: pathlib.Path = None
 
 
@@ -152,7 +158,8 @@ class Runner:
             stage.cpu_seconds = usage.ru_utime + usage.ru_stime
             stage.result = PASSED if process.returncode == 0 else FAILED
             lines = stage.log.read_text(encoding="utf-8", errors="replace").splitlines()
-            stage.remark = next((line.strip() for line in reversed(lines) if line.strip()), "")[:REMARK_CHARACTERS]
+            stage.last_lines = [line for line in lines if line.strip() and not MAKE_ERROR.match(line)][-LAST_LINES:]
+            stage.remark = "".join(stage.last_lines[-1:]).strip()[:REMARK_CHARACTERS]
             if stage.result == FAILED and not self._is_interrupted:
                 self._write("\n".join([f"---- {stage.name}: the end of {stage.log}", *lines[-TAIL_LINES:], "----"]))
             self._say(f"{stage.name} {stage.result} in {clock(stage.wall_seconds)}")
