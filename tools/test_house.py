@@ -397,7 +397,7 @@ class Changes(unittest.TestCase):
 
 
 class Complaints(unittest.TestCase):
-    """What the conformance suite makes of complaints (conformance/harness/client.py)."""
+    """How the conformance suite judges complaints of libraries (conformance/harness/client.py)."""
 
     def test_only_a_cut_and_the_end_explain_complaints(self):
         sys.path.insert(0, str(ROOT / "conformance"))

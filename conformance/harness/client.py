@@ -62,7 +62,7 @@ class ClientProcess:
         self._changed = threading.Condition()
         self._is_over = False
         self._explained = 0
-        # How many events came before it was told to quit.
+        # How many events came before `quit`.
         self._quit_at = None
         self._log_file = open(self.log, "wb")
         settings_path = folder / "settings.json"

@@ -68,6 +68,11 @@ class Mode:
         return "+".join(parts) + (f" ({notes})" if notes else "")
 
     @property
+    def leaving_codes(self):
+        """Close codes with which the library may end a connection once it is told to quit."""
+        return (1000, 1001, 4000) if self.client in DISCORD_PY_AND_FORKS else (1000, 1001)
+
+    @property
     def is_stream(self):
         return self.compression in STREAMS
 
@@ -86,6 +91,10 @@ CLIENTS = (
     "discordgo",
     "jda",
 )
+
+# The default code of their sockets' `close` is 4000. On a busy machine their reader closes the socket a moment before
+# `Client.close` can, which asks for 1000.
+DISCORD_PY_AND_FORKS = ("discord.py", "discord.py-self", "nextcord", "disnake")
 
 # Longest builds first, so that the others run in parallel.
 SLOW_TO_BUILD = ("serenity", "discordgo", "oceanic.js")

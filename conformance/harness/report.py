@@ -43,7 +43,7 @@ def print_report(outcomes):
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
     for outcome in outcomes:
         if outcome.result != PASSED:
-            # Once more here: whoever is shown only the end of the output needs the reason.
+            # Once more here: a log that is cut mostly keeps its end.
             reason = outcome.reason.splitlines()[0] if outcome.reason else ""
             print(f"{outcome.result}: {outcome.mode.client} {outcome.mode.name}: {reason[:500]}")
     passed, failed = (sum(o.result == result for o in outcomes) for result in (PASSED, FAILED))

@@ -335,7 +335,7 @@ class Scenario:
                 raise Failure(f"{where}: the server closed it with {link.server_close}")
         if len(session_ids) != 1 or seqs != sorted(seqs):
             raise Failure(f"RESUMEs for sessions {session_ids} from {seqs}")
-        if links[-1].client_close not in (1000, 1001):
+        if links[-1].client_close not in self._mode.leaving_codes:
             raise Failure(f"the client left with close code {links[-1].client_close}")
 
     def _judge_mode(self, where, link):
