@@ -69,7 +69,7 @@ class Mode:
 
     @property
     def leaving_codes(self):
-        """Close codes with which the library may end a connection once it is told to quit."""
+        """Close codes with which the library may end a connection after `quit`."""
         return (1000, 1001, 4000) if self.client in DISCORD_PY_AND_FORKS else (1000, 1001)
 
     @property

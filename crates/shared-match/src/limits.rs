@@ -9,8 +9,8 @@ const LAZY_AUDIENCE_MAX: u32 = 32;
 /// Bounds on a matcher's memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Maximum size in bytes of the bodies that later ones can refer to, over all domains and for any number of
-    /// connections. The indexes need up to 1.5 times as many in addition. See [`crate::Matcher::set_connections`].
+    /// Maximum memory in bytes of the bodies that later ones can refer to, with their indexes, over all domains and for
+    /// any number of connections. See [`crate::Matcher::set_connections`].
     pub history_bytes_max: usize,
     /// Always this effort, whatever the audience: for tests and benches.
     pub effort: Option<Effort>,

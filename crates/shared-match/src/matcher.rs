@@ -53,7 +53,7 @@ fn copy_head(
     {
         let digits = digits_of(seq);
         let changed = state.changed_digits(distance, position, digits);
-        is_copied = head.copy_from_other(EarlierHead { name: other.name, distance, digits }, changed, window);
+        is_copied = head.copy_from_other(EarlierHead { name: history.name(other), distance, digits }, changed, window);
     }
     if !is_copied {
         head.spell_out();
@@ -183,7 +183,7 @@ impl Matcher {
         Some(id)
     }
 
-    /// How many connections there are: the history holds 16 KiB for each, at least 4 MiB, within
+    /// How many connections there are: the history holds 40 KiB for each, at least 12 MiB, within
     /// `Limits::history_bytes_max`. Without a call it holds as much as the limit allows.
     pub fn set_connections(&mut self, count: usize) {
         self.history.set_connections(count);
@@ -267,7 +267,7 @@ impl Matcher {
         let history = &self.history;
         let Scratch { finder, block, symbols, head, tail, bytes: message, sequences, .. } = &mut self.scratch;
         let body = history.entry(id).ok_or(Evicted)?;
-        let (name, bytes, sizes) = (body.name, history.bytes(body), history.sizes());
+        let (name, bytes, sizes) = (history.name(body), history.bytes(body), history.sizes());
         match self.form {
             Form::Json => head.begin_json(name, seq),
             Form::Etf => tail.begin_etf(name, seq),
@@ -280,7 +280,7 @@ impl Matcher {
         let newest = state.newest(position);
         state.number(seq, position);
         let reached = |id| state.distance(id, position, sizes).filter(|distance| *distance <= reach);
-        let is_named = |other: &BodyId| history.entry(*other).is_some_and(|other| other.name == name);
+        let is_named = |other: &BodyId| history.entry(*other).is_some_and(|other| other.name == body.name);
         let mut similar = Similar::default();
         let limits = F::FAST.with(Effort::Greedy, window);
         let named = state.newest_named(name).into_iter().filter(is_named).take(limits.similar_max);
@@ -320,7 +320,7 @@ impl Matcher {
         out: &mut Vec<u8>,
     ) -> Result<(), Evicted> {
         let body = self.history.entry(id).ok_or(Evicted)?;
-        let (name, body_bytes) = (body.name, body.len());
+        let (name, body_bytes) = (self.history.name(body), body.len());
         let effort = self.parses[index].effort;
         let window = F::window(decoder);
         let Scratch { finder, parser, block, offsets, head, tail, .. } = &mut self.scratch;

@@ -48,7 +48,7 @@ pub const SHARED_CHECK_ONE_IN: u32 = 1000;
 /// Enough for the shares of common dispatch types; its CPU time is bounded anyway.
 pub const BILL_ONE_IN: u32 = 1000;
 /// What four thousand connections of a partition may fill. With fewer the history is smaller.
-pub const SHARED_HISTORY_BYTES_MAX: u32 = 64 << 20;
+pub const SHARED_HISTORY_BYTES_MAX: u32 = 160 << 20;
 
 /// Some libraries queue their IDENTIFYs; a minute covers that.
 pub const IDENTIFY_DEADLINE_MS: u32 = 60_000;
@@ -91,13 +91,13 @@ pub const REPLAY_BYTES_MAX: u32 = 4 << 20;
 /// Twice the replay buffer: a resume, and events that arrive during it.
 pub const BACKLOG_EVENTS_MAX: u32 = 8192;
 /// Larger than the largest READY with all its guilds. A client that is further behind should resume.
-pub const BACKLOG_BYTES_MAX: u32 = 64 << 20;
+pub const BACKLOG_BYTES_MAX: u32 = 160 << 20;
 /// Events of a busy guild in three minutes, the resume window.
 pub const SHARED_LOG_EVENTS_MAX: u32 = 8192;
 /// Bodies of those events; logs of one guild share them.
 pub const SHARED_LOG_BYTES_MAX: u32 = 16 << 20;
 /// A few thousand READYs of a few guilds.
-pub const READY_BYTES_IN_FLIGHT_MAX: u32 = 64 << 20;
+pub const READY_BYTES_IN_FLIGHT_MAX: u32 = 160 << 20;
 /// As published for relays.
 pub const SESSIONS_PER_RELAY_MAX: u32 = 15_000;
 /// Unread marks may be 30 s old.

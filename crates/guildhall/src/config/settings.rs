@@ -320,10 +320,10 @@ settings! {
         /// event for all recipients, 3 KB per connection; streams with a dictionary of more than 256 KiB stay per
         /// connection.
         streams: StreamMode => defaults::STREAMS, live;
-        /// "shared-match": most bytes of events that later events may refer to, per partition and encoding. A partition
-        /// allows 16 KiB per connection, with this as the maximum and 4 MiB as the minimum. Indexes need up to 1.5
-        /// times as much memory in addition.
-        shared_history_bytes_max: u32, 65_536..=268_435_456 => defaults::SHARED_HISTORY_BYTES_MAX;
+        /// "shared-match": most memory for events that later events may refer to, with their indexes, per partition and
+        /// encoding. A partition allows 40 KiB per connection, with this as the maximum and 12 MiB as the minimum. Two
+        /// fifths of it are events.
+        shared_history_bytes_max: u32, 65_536..=536_870_912 => defaults::SHARED_HISTORY_BYTES_MAX;
         /// "shared-match": one of this many connections decodes each message again before it is sent. At a mismatch the
         /// node closes the connection, and new ones get library contexts. 0: no checks.
         shared_check_one_in: u32, 0..=1_000_000 => defaults::SHARED_CHECK_ONE_IN, live;

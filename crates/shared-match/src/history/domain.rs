@@ -4,11 +4,11 @@
 //!             its positions: every third and fourth, or every sixth (`hash_index`).
 //! Invariants  H1 a body is contiguous and starts on a `GRAIN`, so every position identifies its body. H2 overwritten
 //!             bytes are never read: a body that is found is complete. H3 ids are ascending.
-//! Limits      `History` decides how large the ring is: a power of two. The oldest bodies are evicted. `NAMED_MAX`
-//!             bodies of each event name; `CAUGHT_UP_BYTES_MAX` of bodies enter the index with one search, and older
-//!             ones never do.
+//! Limits      `History` decides how large the ring is: a power of two. The oldest bodies are evicted when their bytes
+//!             are needed, and when there are as many bodies as the ring has `ENTRY_BYTES`. `NAMED_MAX` bodies of each
+//!             event name; `CAUGHT_UP_BYTES_MAX` of bodies enter the index with one search, and older ones never do.
 
-use super::{BodyId, HistoryEntry, HistoryKey};
+use super::{BodyId, EventName, HistoryEntry, HistoryKey};
 use crate::history::hash_index::{HashIndex, Position, WAYS};
 use smallvec::{SmallVec, smallvec};
 use std::collections::VecDeque;
@@ -19,6 +19,8 @@ pub const GRAIN: usize = 64;
 const BEGIN: u64 = GRAIN as u64;
 /// Smallest ring.
 pub const CAPACITY_MIN: usize = 1 << 10;
+/// Bytes of a ring per entry. Shorter bodies are rare: with its envelope even a `TYPING_START` is longer.
+const ENTRY_BYTES: usize = 128;
 /// Bodies of an event name that are remembered.
 pub const NAMED_MAX: usize = 4;
 /// Bytes of bodies that one search adds to an index which lacks them.
@@ -88,6 +90,18 @@ pub struct Scope {
     pub class: u64,
 }
 
+/// The newest bodies of an event name, newest last; 0 where there were fewer.
+#[derive(Debug)]
+struct Named {
+    name: EventName,
+    ids: [BodyId; NAMED_MAX],
+}
+
+/// Entries of a ring.
+const fn entries_max(capacity: usize) -> usize {
+    capacity / ENTRY_BYTES
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct DomainHistory {
@@ -106,9 +120,9 @@ pub struct DomainHistory {
     next_address: u64,
     /// A larger ring was refused: the domain asks again from this address on.
     refused_until: u64,
+    /// As many as `entries_max` at most, so that it never grows by itself.
     entries: VecDeque<HistoryEntry>,
-    /// The newest bodies of an event name, newest last.
-    named: Vec<(&'static str, VecDeque<BodyId>)>,
+    named: Vec<Named>,
 }
 
 impl DomainHistory {
@@ -137,7 +151,7 @@ impl DomainHistory {
     /// Whether a body of this many bytes fits without evicting another.
     pub fn has_room(&self, bytes: usize) -> bool {
         let taken = bytes.next_multiple_of(GRAIN);
-        if taken > self.capacity() || self.capacity() == 0 {
+        if taken > self.capacity() || self.entries.len() == entries_max(self.capacity()) {
             return false;
         }
         let end = self.address_for(taken) + taken as u64;
@@ -180,22 +194,25 @@ impl DomainHistory {
         while self.entries.front().is_some_and(|oldest| oldest.address + (self.capacity() as u64) < self.next_address) {
             self.evict_oldest();
         }
+        if self.entries.len() == entries_max(self.capacity()) {
+            self.evict_oldest();
+        }
         let start = self.at(address);
         self.bytes[start..start + body.len()].copy_from_slice(body);
         self.owners[start / GRAIN..(start + taken) / GRAIN].fill(entry.id);
         let ordinal = self.evicted.wrapping_add(self.entries.len() as u32);
         self.ordinals[start / GRAIN..(start + taken) / GRAIN].fill(ordinal);
-        let named = match self.named.iter().position(|(name, _)| *name == entry.name) {
-            Some(index) => &mut self.named[index].1,
-            None => {
-                self.named.push((entry.name, VecDeque::new()));
-                &mut self.named.last_mut().expect("just pushed").1
+        match self.named.iter_mut().find(|named| named.name == entry.name) {
+            Some(Named { ids, .. }) => {
+                ids.rotate_left(1);
+                ids[NAMED_MAX - 1] = entry.id;
             }
-        };
-        if named.len() == NAMED_MAX {
-            named.pop_front();
+            None => {
+                let mut ids = [0; NAMED_MAX];
+                ids[NAMED_MAX - 1] = entry.id;
+                self.named.push(Named { name: entry.name, ids });
+            }
         }
-        named.push_back(entry.id);
         (entry.address, entry.length, entry.slot) = (address, body.len() as u32, self.key.slot);
         self.entries.push_back(entry);
     }
@@ -220,7 +237,10 @@ impl DomainHistory {
             begin + capacity as u64 >= self.next_address && begin / capacity as u64 == (end - 1) / capacity as u64
         };
         let evicted = self.entries.iter().rposition(|entry| !fits(entry)).map_or(0, |last| last + 1);
+        let evicted = evicted.max(self.entries.len().saturating_sub(entries_max(capacity)));
         (0..evicted).for_each(|_| self.evict_oldest());
+        let entries = std::mem::replace(&mut self.entries, VecDeque::with_capacity(entries_max(capacity)));
+        self.entries.extend(entries);
         let bytes = std::mem::replace(&mut self.bytes, vec![0; capacity]);
         let owners = std::mem::replace(&mut self.owners, vec![0; capacity / GRAIN]);
         let ordinals = std::mem::replace(&mut self.ordinals, vec![0; capacity / GRAIN]);
@@ -258,6 +278,7 @@ impl DomainHistory {
         self.bytes = vec![0; capacity];
         self.owners = vec![0; capacity / GRAIN];
         self.ordinals = vec![0; capacity / GRAIN];
+        self.entries = VecDeque::with_capacity(entries_max(capacity));
         self.evicted = 0;
         self.index = HashIndex::new(capacity);
         self.indexed_until = 0;
@@ -336,9 +357,9 @@ impl DomainHistory {
     }
 
     /// The newest bodies of an event name, newest first.
-    pub fn named(&self, name: &str) -> impl Iterator<Item = BodyId> + '_ {
-        let named = self.named.iter().find(|(other, _)| *other == name);
-        named.into_iter().flat_map(|(_, ids)| ids.iter().rev().copied())
+    pub fn named(&self, name: EventName) -> impl Iterator<Item = BodyId> + '_ {
+        let named = self.named.iter().find(|named| named.name == name);
+        named.into_iter().flat_map(|named| named.ids.iter().rev().copied()).take_while(|id| *id != 0)
     }
 
     pub fn body(&self, entry: &HistoryEntry) -> &[u8] {
@@ -381,11 +402,16 @@ impl DomainHistory {
         self.entries.get(ordinal.wrapping_sub(self.evicted) as usize).filter(|entry| entry.id == id)
     }
 
+    /// Heap of a ring of `capacity` bytes, with its owners, ordinals, entries and index.
+    pub fn ring_bytes(capacity: usize) -> usize {
+        let per_grain = size_of::<BodyId>() + size_of::<u32>();
+        let entries = entries_max(capacity) * size_of::<HistoryEntry>();
+        capacity + capacity / GRAIN * per_grain + entries + HashIndex::bytes_of(capacity)
+    }
+
+    /// Memory of all of it: its ring, the names, and itself.
     pub fn heap_bytes(&self) -> usize {
-        size_of::<Self>()
-            + self.bytes.len()
-            + 4 * (self.owners.len() + self.ordinals.len())
-            + self.index.heap_bytes()
-            + self.entries.capacity() * size_of::<HistoryEntry>()
+        let named = self.named.capacity() * size_of::<Named>();
+        size_of::<Self>() + named + Self::ring_bytes(self.capacity())
     }
 }

@@ -250,8 +250,9 @@ impl HashIndex {
         }
     }
 
-    pub fn heap_bytes(&self) -> usize {
-        size_of::<[u32; WAYS]>() * (self.long.len() + self.short.len())
+    /// Heap of an index for a ring of `capacity` bytes.
+    pub fn bytes_of(capacity: usize) -> usize {
+        2 * size_of::<[u32; WAYS]>() * (capacity >> SLOT_POSITIONS_LOG)
     }
 }
 

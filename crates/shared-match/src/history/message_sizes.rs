@@ -68,6 +68,11 @@ impl MessageSizes {
         self.count += 1;
     }
 
+    /// Heap it holds.
+    pub fn heap_bytes(&self) -> usize {
+        self.kept.len() * size_of::<Stored>() + self.wholes.len() * size_of::<u32>()
+    }
+
     fn put(&mut self, id: BodyId, kept: Stored, whole: u32) {
         let index = self.index(id);
         self.kept[index] = kept;

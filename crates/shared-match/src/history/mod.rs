@@ -5,13 +5,15 @@
 //! Doors       `push` once per event; `restrict` and `forget` when permissions change.
 //! Invariants  V1 nothing is shared between domains: neither bytes nor buckets nor ways. V2 a body moves to a narrower
 //!             domain at most, never to a wider one.
-//! Limits      `bytes_max` over all rings: 16 KiB per connection, at least 4 MiB, at most the setting. The indexes take
-//!             as much again. A ring has a power of two of bytes. When a body does not fit, its ring doubles if another
-//!             domain gives way: of `CANDIDATES` drawn the one with the most bytes × age⁴, if that is twice the body's
-//!             own domain. It is halved, and removed below `CAPACITY_MIN`. Otherwise the domain's own oldest bodies are
-//!             evicted. A body longer than `body_bytes_max` is not kept. `IDS_MAX` ids: a body with an older one is
-//!             evicted. References to an evicted body are not written any more; streams stay valid, for they hold what
-//!             was sent.
+//! Limits      `bytes_max` over everything it holds: bodies, entries, indexes, and what it knows of each domain and id.
+//!             40 KiB per connection, at least 12 MiB, at most the setting. A ring has a power of two of bytes. When a
+//!             body does not fit, its ring doubles if another domain gives way: of `CANDIDATES` drawn the one with the
+//!             most bytes × age⁴, if that is twice the body's own domain. It is halved, and removed below
+//!             `CAPACITY_MIN`. Otherwise the domain's own oldest bodies are evicted. A body longer than
+//!             `body_bytes_max` is not kept. An id per `ID_BYTES` of the setting, `IDS_MAX` at most: a body with an
+//!             older one is evicted. References to an evicted body are not written any more; streams stay valid, for
+//!             they hold what was sent. After connections have left, or after a table of domains or ids has
+//!             doubled, it may be over the limit: then `SHRINKS_MAX` rings give way with every further body.
 
 mod domain;
 pub mod hash_index;
@@ -30,14 +32,19 @@ use smallvec::SmallVec;
 use std::collections::{HashMap, VecDeque};
 
 const BODY_BYTES_MAX: usize = 128 << 10;
-/// What the history holds for each connection: some twenty of the latest bodies that it was sent and others were not.
-const CONNECTION_BYTES: usize = 16 << 10;
+/// Memory per connection: for some twenty of the latest bodies that it was sent and others were not, of 700 bytes. A
+/// body takes 2.4 times its bytes.
+const CONNECTION_BYTES: usize = 40 << 10;
 /// For a few connections: about four thousand messages.
-const BYTES_MIN: usize = 4 << 20;
+const BYTES_MIN: usize = 12 << 20;
 /// Ids that are known at most; the bodies of older ones are evicted.
 const IDS_MAX: usize = 1 << 17;
+/// Bytes of the setting per id that is known: an id takes 16, so all of them at most an eighth.
+const ID_BYTES: usize = 128;
 /// Domains that are drawn when one has to give way.
 const CANDIDATES: usize = 16;
+/// Domains that give way with each body while the history is larger than it may be.
+const SHRINKS_MAX: usize = 32;
 
 /// A body's number in its matcher; later ones are larger. 0 is of none.
 pub type BodyId = u32;
@@ -45,6 +52,10 @@ pub type BodyId = u32;
 /// A domain's index in the history.
 pub type Slot = u32;
 const NO_SLOT: Slot = Slot::MAX;
+
+/// An event name, by its number in the history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventName(u16);
 
 /// Names one domain's history for as long as it exists: a slot serves another domain once its history is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,12 +77,13 @@ pub type SearchDomains = SmallVec<[HistoryKey; PARENTS_MAX + 1]>;
 #[derive(Clone, Debug)]
 pub struct HistoryEntry {
     pub id: BodyId,
-    pub scope: Scope,
-    pub name: &'static str,
     /// Slot of the body's domain.
     pub slot: Slot,
+    /// As in [`Scope`].
+    class: u64,
     address: u64,
     length: u32,
+    pub name: EventName,
     /// Fewer positions of it are indexed.
     is_sparse: bool,
 }
@@ -88,13 +100,15 @@ pub struct History {
     /// The setting, and how much of it the present connections are worth.
     setting_bytes: usize,
     bytes_max: usize,
-    /// Of all rings.
+    /// Of all domains.
     bytes: usize,
     domains: Vec<Option<Box<DomainHistory>>>,
     free: Vec<Slot>,
     slots: HashMap<Domain, Slot, FixedState>,
     /// Histories made so far.
     serials: u64,
+    /// Event names by number: as many as the callers' code has.
+    names: Vec<&'static str>,
     /// The domain of each id, from `first` on.
     ids: VecDeque<Slot>,
     first: BodyId,
@@ -104,8 +118,8 @@ pub struct History {
 }
 
 impl History {
-    /// Keeps at most `setting_bytes` of bodies, 64 KiB to 1 GiB: all of them until [`History::set_connections`] says
-    /// how many connections there are.
+    /// Holds at most `setting_bytes`, 64 KiB to 1 GiB: all of them until [`History::set_connections`] says how many
+    /// connections there are.
     pub fn new(setting_bytes: usize) -> Self {
         let setting_bytes = setting_bytes.clamp(1 << 16, 1 << 30);
         Self {
@@ -116,6 +130,7 @@ impl History {
             free: Vec::new(),
             slots: HashMap::default(),
             serials: 0,
+            names: Vec::new(),
             ids: VecDeque::new(),
             first: 1,
             sizes: MessageSizes::default(),
@@ -124,8 +139,8 @@ impl History {
         }
     }
 
-    /// Keeps [`CONNECTION_BYTES`] per connection from now on, at least [`BYTES_MIN`], within the setting. If that is
-    /// less than before, every further body makes one domain give way until it is reached.
+    /// Holds [`CONNECTION_BYTES`] per connection from now on, at least [`BYTES_MIN`], within the setting. If that is
+    /// less than before, every further body makes [`SHRINKS_MAX`] domains give way until it is reached.
     pub fn set_connections(&mut self, count: usize) {
         self.bytes_max = count.saturating_mul(CONNECTION_BYTES).max(BYTES_MIN).min(self.setting_bytes);
     }
@@ -141,16 +156,46 @@ impl History {
         if body.len() > self.body_bytes_max() {
             return None;
         }
-        if self.bytes > self.bytes_max {
-            // There are fewer connections than there were.
-            self.shrink_other(NO_SLOT, true);
+        for _ in 0..SHRINKS_MAX {
+            if self.heap_bytes() <= self.bytes_max || !self.shrink_other(NO_SLOT, true) {
+                break;
+            }
         }
         let slot = self.slot_or_new(scope.domain);
         self.make_room(slot, body.len());
-        let home = self.domains[slot as usize].as_mut()?;
-        home.push(HistoryEntry { id, scope, name, slot, address: 0, length: 0, is_sparse: false }, body);
+        let name = self.number_of(name);
+        let entry = HistoryEntry { id, slot, class: scope.class, address: 0, length: 0, name, is_sparse: false };
+        if !self.append(slot, entry, body) {
+            return None;
+        }
         *self.ids.back_mut().expect("just pushed") = slot;
         Some(id)
+    }
+
+    /// Appends a body to its domain, unless the ring is smaller.
+    fn append(&mut self, slot: Slot, entry: HistoryEntry, body: &[u8]) -> bool {
+        let fits = self.domains[slot as usize].as_ref().is_some_and(|domain| domain.capacity() >= body.len());
+        if fits {
+            self.change(slot, |domain| domain.push(entry, body));
+        }
+        fits
+    }
+
+    /// Changes a domain, and counts what it takes.
+    fn change(&mut self, slot: Slot, change: impl FnOnce(&mut DomainHistory)) {
+        let Some(domain) = self.domains[slot as usize].as_mut() else { return };
+        let before = domain.heap_bytes();
+        change(domain);
+        self.bytes = self.bytes + domain.heap_bytes() - before;
+    }
+
+    /// The number of an event name.
+    fn number_of(&mut self, name: &'static str) -> EventName {
+        let number = self.names.iter().position(|other| *other == name).unwrap_or_else(|| {
+            self.names.push(name);
+            self.names.len() - 1
+        });
+        EventName(u16::try_from(number).expect("fewer event names than 2^16"))
     }
 
     /// Brings the indexes in which a body is searched up to the bodies before it.
@@ -165,7 +210,7 @@ impl History {
         if self.next_id == BODY_ID_END {
             self.clear();
         }
-        if self.ids.len() == IDS_MAX {
+        if self.ids.len() >= self.ids_max() {
             self.forget_oldest_id();
         }
         let id = self.next_id;
@@ -173,6 +218,10 @@ impl History {
         self.ids.push_back(NO_SLOT);
         self.sizes.push(id, size);
         id
+    }
+
+    fn ids_max(&self) -> usize {
+        IDS_MAX.min(1 << (self.setting_bytes / ID_BYTES).ilog2())
     }
 
     fn forget_oldest_id(&mut self) {
@@ -199,7 +248,9 @@ impl History {
         });
         self.serials += 1;
         let key = HistoryKey { slot, serial: self.serials };
-        self.domains[slot as usize] = Some(Box::new(DomainHistory::new(domain, key)));
+        let domain_history = DomainHistory::new(domain, key);
+        self.bytes += domain_history.heap_bytes();
+        self.domains[slot as usize] = Some(Box::new(domain_history));
         self.slots.insert(domain, slot);
         slot
     }
@@ -213,21 +264,18 @@ impl History {
         let (capacity, needed) = (home.capacity(), bytes.next_multiple_of(GRAIN).next_power_of_two());
         let larger = (2 * capacity).max(needed).max(CAPACITY_MIN);
         let has_to = capacity < needed;
-        if !has_to && (larger > self.bytes_max || !home.may_grow()) {
+        if !has_to && (DomainHistory::ring_bytes(larger) > self.bytes_max || !home.may_grow()) {
             return;
         }
-        while self.bytes + larger - capacity > self.bytes_max {
+        let more = DomainHistory::ring_bytes(larger) - DomainHistory::ring_bytes(capacity);
+        // If it is larger than it may be, others give way for this body alone; `push` does the rest by and by.
+        let limit = self.bytes_max.max(self.heap_bytes());
+        while self.heap_bytes() + more > limit {
             if !self.shrink_other(slot, has_to) {
-                if let Some(home) = self.domains[slot as usize].as_mut() {
-                    home.refuse_growth();
-                }
-                return;
+                return self.change(slot, DomainHistory::refuse_growth);
             }
         }
-        if let Some(home) = self.domains[slot as usize].as_mut() {
-            self.bytes += larger - capacity;
-            home.resize(larger);
-        }
+        self.change(slot, |home| home.resize(larger));
     }
 
     /// How much a domain ought to give way: bytes × age⁴ of its oldest body. The power makes the oldest bodies of all
@@ -253,11 +301,10 @@ impl History {
         }
         let worth = if has_to { 0.0 } else { 2.0 * self.weight(slot) };
         let Some((_, victim)) = victim.filter(|(weight, _)| *weight > worth) else { return false };
-        let Some(domain) = self.domains[victim as usize].as_mut() else { return false };
+        let Some(domain) = self.domains[victim as usize].as_ref() else { return false };
         let capacity = domain.capacity();
         if capacity > CAPACITY_MIN {
-            domain.resize(capacity / 2);
-            self.bytes -= capacity / 2;
+            self.change(victim, |domain| domain.resize(capacity / 2));
         }
         if capacity <= CAPACITY_MIN
             || self.domains[victim as usize].as_ref().is_some_and(|domain| domain.oldest().is_none())
@@ -269,7 +316,7 @@ impl History {
 
     fn remove(&mut self, slot: Slot) {
         let Some(domain) = self.domains[slot as usize].take() else { return };
-        self.bytes -= domain.capacity();
+        self.bytes -= domain.heap_bytes();
         self.slots.remove(&domain.domain);
         self.free.push(slot);
     }
@@ -298,33 +345,33 @@ impl History {
             let Domain::Public { view, .. } = domain else { continue };
             let Some(from) = self.domains[slot as usize].as_mut() else { continue };
             let capacity = from.capacity();
+            let before = from.heap_bytes();
             let (moved, stay): (Vec<_>, Vec<_>) =
-                from.take_entries().into_iter().partition(|(entry, _)| entry.scope.class == channel);
+                from.take_entries().into_iter().partition(|(entry, _)| entry.class == channel);
             from.restore(stay, capacity);
+            self.bytes = self.bytes + from.heap_bytes() - before;
             if from.oldest().is_none() {
                 self.remove(slot);
             }
             let domain = Domain::Restricted { guild, channel: key, view };
-            for (mut entry, bytes) in moved {
-                entry.scope.domain = domain;
-                self.adopt(entry, &bytes);
+            for (entry, bytes) in moved {
+                self.adopt(domain, entry, &bytes);
             }
         }
     }
 
     /// Takes over a body that was in another domain, unless the domain has newer ones.
-    fn adopt(&mut self, entry: HistoryEntry, bytes: &[u8]) {
+    fn adopt(&mut self, domain: Domain, entry: HistoryEntry, bytes: &[u8]) {
         let id = entry.id;
-        let slot = self.slot_or_new(entry.scope.domain);
+        let slot = self.slot_or_new(domain);
         self.make_room(slot, bytes.len());
         let index = id.wrapping_sub(self.first) as usize;
-        let (Some(home), Some(of_id)) = (self.domains[slot as usize].as_mut(), self.ids.get_mut(index)) else { return };
+        let (Some(home), Some(of_id)) = (self.domains[slot as usize].as_ref(), self.ids.get_mut(index)) else { return };
         *of_id = NO_SLOT;
-        if home.capacity() < bytes.len() || home.newest_id().is_some_and(|newest| newest >= id) {
-            return;
+        let has_newer = home.newest_id().is_some_and(|newest| newest >= id);
+        if !has_newer && self.append(slot, entry, bytes) {
+            self.ids[index] = slot;
         }
-        *of_id = slot;
-        home.push(entry, bytes);
     }
 
     /// Forgets all bodies; ids begin again.
@@ -364,9 +411,15 @@ impl History {
         self.domains[slot as usize].as_deref_mut().expect("the domain of a body that is kept")
     }
 
+    /// A body's event name.
+    #[inline]
+    pub fn name(&self, entry: &HistoryEntry) -> &'static str {
+        self.names[usize::from(entry.name.0)]
+    }
+
     /// Where `entry` is searched: every account that may view it may view the bodies there.
     pub fn searched(&self, entry: &HistoryEntry) -> SearchDomains {
-        let parents = entry.scope.domain.parents().into_iter();
+        let parents = self.domain(entry.slot).domain.parents().into_iter();
         let slots = parents.filter_map(|parent| self.slots.get(&parent).copied());
         std::iter::once(entry.slot).chain(slots).map(|slot| self.domain(slot).key).collect()
     }
@@ -392,8 +445,11 @@ impl History {
 
     /// Heap it holds, touched or not.
     pub fn heap_bytes(&self) -> usize {
-        let domains: usize = self.domains.iter().flatten().map(|domain| domain.heap_bytes()).sum();
-        domains + self.ids.capacity() * size_of::<Slot>()
+        let by_slot = size_of::<Option<Box<DomainHistory>>>() * self.domains.capacity();
+        let free = size_of::<Slot>() * (self.free.capacity() + self.ids.capacity());
+        // A table of the standard library has a byte of control per bucket, and leaves an eighth of the buckets empty.
+        let slots = (size_of::<(Domain, Slot)>() + 1) * self.slots.capacity() / 7 * 8;
+        self.bytes + by_slot + free + slots + self.sizes.heap_bytes()
     }
 }
 
@@ -434,7 +490,7 @@ mod tests {
         let restricted = Domain::Restricted { guild: 1, channel: 1, view: 0 };
         for (n, id) in ids.iter().enumerate() {
             assert!(has(&history, *id, &[n as u8; 300]), "body {n}");
-            let domain = history.entry(*id).map(|entry| entry.scope.domain);
+            let domain = history.entry(*id).map(|entry| history.domain(entry.slot).domain);
             assert_eq!(domain, Some(if n % 2 == 1 { restricted } else { PUBLIC }));
         }
         let newest = push(&mut history, restricted, 1, b"later");
@@ -451,7 +507,7 @@ mod tests {
 
     #[test]
     fn a_loud_guild_does_not_empty_quiet_ones() {
-        let mut history = History::new(1 << 18);
+        let mut history = History::new(5 << 17);
         let quiet: Vec<(BodyId, Vec<u8>)> = (0..40u64)
             .map(|guild| {
                 let body = vec![guild as u8; 500];
@@ -461,7 +517,7 @@ mod tests {
         // It keeps some 160 of its own, and they keep theirs more than three times as long.
         for n in 0..500u32 {
             push(&mut history, PUBLIC, 1, &n.to_le_bytes().repeat(200));
-            assert!(history.bytes <= history.bytes_max, "{} bytes", history.bytes);
+            assert!(history.heap_bytes() <= history.bytes_max, "{} bytes", history.heap_bytes());
         }
         let left = quiet.iter().filter(|(id, body)| has(&history, *id, body)).count();
         assert!(left >= 36, "{left} of 40");
@@ -469,13 +525,14 @@ mod tests {
 
     #[test]
     fn history_follows_the_number_of_connections() {
-        let mut history = History::new(16 << 20);
+        const SETTING: usize = 40 << 20;
+        let mut history = History::new(SETTING);
         let fill = |history: &mut History| {
             for n in 0..30_000u32 {
                 let domain = if n % 3 == 0 { PUBLIC } else { Domain::Public { guild: u64::from(n % 900), view: 0 } };
                 push(history, domain, 1, &n.to_le_bytes().repeat(200));
             }
-            history.bytes
+            history.heap_bytes()
         };
         history.set_connections(1);
         let few = fill(&mut history);
@@ -485,21 +542,22 @@ mod tests {
         assert!(more > few && more <= 512 * CONNECTION_BYTES, "{more} bytes");
         history.set_connections(100_000);
         let most = fill(&mut history);
-        assert!(most > more && most <= 16 << 20, "{most} bytes");
+        assert!(most > more && most <= SETTING, "{most} bytes");
         history.set_connections(1);
         let few = fill(&mut history);
         assert!(few > BYTES_MIN / 2 && few <= BYTES_MIN, "{few} bytes");
         // One domain alone gives way to itself.
-        let mut history = History::new(16 << 20);
+        let mut history = History::new(SETTING);
         let alone = |history: &mut History| {
             for n in 0..30_000u32 {
                 push(history, PUBLIC, 1, &n.to_le_bytes().repeat(200));
             }
-            history.bytes
+            assert!(history.heap_bytes() <= history.bytes_max, "{} bytes", history.heap_bytes());
+            history.domain(0).capacity()
         };
         assert_eq!(alone(&mut history), 16 << 20);
         history.set_connections(1);
-        assert_eq!(alone(&mut history), BYTES_MIN);
+        assert_eq!(alone(&mut history), 4 << 20);
     }
 
     #[test]
@@ -527,10 +585,34 @@ mod tests {
         for n in 0..60_000u64 {
             let domain = Domain::Public { guild: n * 7 % 20_000, view: 0 };
             push(&mut history, domain, 1, &n.to_le_bytes().repeat(20 + (n % 80) as usize));
-            assert!(history.bytes <= history.bytes_max, "{} bytes", history.bytes);
+            // Tables of domains and ids double now and then.
+            assert!(history.heap_bytes() <= history.bytes_max / 8 * 9, "{} bytes", history.heap_bytes());
         }
-        let sum: usize = history.domains.iter().flatten().map(|domain| domain.capacity()).sum();
+        assert!(history.heap_bytes() <= history.bytes_max, "{} bytes", history.heap_bytes());
+        let domains = || history.domains.iter().flatten();
+        let sum: usize = domains().map(|domain| domain.heap_bytes()).sum();
         assert_eq!(sum, history.bytes);
-        assert!(history.heap_bytes() < 4 * history.bytes_max, "{}", history.heap_bytes());
+        assert!(domains().count() > 1_000, "{} domains", domains().count());
+    }
+
+    #[test]
+    fn no_setting_is_exceeded_by_large_bodies_or_many_small_ones() {
+        for setting_log in 16..22 {
+            let mut history = History::new(1 << setting_log);
+            let mut rng = Rng::new(setting_log);
+            for n in 0..4_000u64 {
+                let guild = if rng.chance(0.5) { 1 } else { 2 + rng.below(50) };
+                let domain = Domain::Public { guild, view: 0 };
+                let longest = history.body_bytes_max();
+                let length = if rng.chance(0.02) { longest } else { 1 + rng.below(300) as usize };
+                let body: Vec<u8> = n.to_le_bytes().into_iter().cycle().take(length).collect();
+                let id = push(&mut history, domain, 1, &body);
+                assert!(has(&history, id, &body), "body {n} of {length} bytes, setting {setting_log}");
+                let held = history.heap_bytes();
+                assert!(held <= history.bytes_max / 8 * 9, "{held}, setting {setting_log}");
+            }
+            let kept: usize = history.domains.iter().flatten().map(|domain| domain.capacity()).sum();
+            assert!(kept > history.setting_bytes / 8, "{kept} bytes of bodies, setting {setting_log}");
+        }
     }
 }

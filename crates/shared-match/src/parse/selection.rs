@@ -335,7 +335,7 @@ impl ParseSelector<'_> {
             let other = history.entry(*id).filter(|other| *id < body.id && other.name == body.name);
             other.is_some_and(|other| !is_searched(other.slot)) && self.has(*id)
         };
-        let newest = target.cursor.state.newest_named(body.name).into_iter().filter(is_elsewhere);
+        let newest = target.cursor.state.newest_named(history.name(body)).into_iter().filter(is_elsewhere);
         own.iter_mut().zip(newest.take(own_max)).for_each(|(own, id)| *own = Some(id));
         own
     }
