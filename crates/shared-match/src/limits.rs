@@ -42,6 +42,6 @@ impl Effort {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { history_bytes_max: 8 << 20, effort: None }
+        Self { history_bytes_max: 20 << 20, effort: None }
     }
 }

@@ -46,7 +46,7 @@ pub fn train(form: Form, samples: &[Sample]) -> Tables {
 fn count(form: Form, samples: &[Sample], tables: &Tables) -> Histogram {
     let connections = samples.iter().flat_map(|sample| &sample.recipients).max().map_or(0, |last| last + 1);
     let mut states: Vec<(StreamState, u64)> = vec![(StreamState::default(), 0); connections];
-    let (mut history, mut finder, mut parser) = (History::new(8 << 20), MatchFinder::default(), Parser::default());
+    let (mut history, mut finder, mut parser) = (History::new(20 << 20), MatchFinder::default(), Parser::default());
     let limits = Zstd::FAST.with(Effort::Optimal, WINDOW_BYTES);
     let (prices, mut seen, mut offsets) = (ZstdPrices::new(tables), Histogram::default(), Offsets::default());
     for sample in samples {
