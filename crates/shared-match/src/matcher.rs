@@ -112,7 +112,7 @@ impl Default for Scratch {
 
 impl Scratch {
     fn heap_bytes(&self) -> usize {
-        self.standalone.heap_bytes() + self.block.heap_bytes() + self.symbols.heap_bytes()
+        self.finder.heap_bytes() + self.standalone.heap_bytes() + self.block.heap_bytes() + self.symbols.heap_bytes()
     }
 }
 
@@ -149,6 +149,7 @@ impl Matcher {
         let effort = self.limits.effort.unwrap_or(Effort::of(scope.domain, audience));
         let id = self.history.push(scope, name, bytes, size)?;
         self.counters.bodies_total += 1;
+        self.scratch.finder.expect(id);
         if effort == Effort::Greedy {
             let slot = self.history.entry(id)?.slot;
             self.history.domain_mut(slot).index_sparsely();
@@ -192,16 +193,19 @@ impl Matcher {
     /// Not everybody in the guild may view a channel or thread any more: bodies of that class leave the public domains
     /// of the guild for the restricted ones of `key`. A channel that everybody may view again gets none back.
     pub fn restrict(&mut self, guild: u64, channel: u64, key: u64) {
+        self.scratch.finder.forget_domain_matches();
         self.history.restrict(guild, channel, key);
     }
 
     /// Forgets the bodies of a domain: its channel was deleted.
     pub fn forget(&mut self, domain: Domain) {
+        self.scratch.finder.forget_domain_matches();
         self.history.forget(domain);
     }
 
     /// Forgets the bodies of all domains of a guild that has left the partition.
     pub fn forget_guild(&mut self, guild: u64) {
+        self.scratch.finder.forget_domain_matches();
         self.history.forget_guild(guild);
     }
 

@@ -17,6 +17,7 @@ use crate::{
     search::candidates::{Candidate, Candidates},
     search::compare::equal_bytes,
     search::dictionary::Dictionary,
+    search::domain_matches::{self, DomainMatches},
     search::near_index::NearIndex,
     search::source::{Reference, Source},
     search::standalone::ResolvedSequence,
@@ -145,6 +146,11 @@ pub struct MatchFinder {
     entries: [CachedEntry; CACHED_ENTRIES],
     near: NearIndex,
     candidates: Candidates,
+    /// The body whose candidates were searched last.
+    last: BodyId,
+    domain_matches: DomainMatches,
+    /// How far back each body with domain matches is on the connection that the search is for.
+    distances: Vec<Option<u32>>,
 }
 
 impl Default for MatchFinder {
@@ -153,6 +159,9 @@ impl Default for MatchFinder {
             entries: [CachedEntry::default(); CACHED_ENTRIES],
             near: NearIndex::default(),
             candidates: Candidates::default(),
+            last: 0,
+            domain_matches: DomainMatches::default(),
+            distances: Vec::new(),
         }
     }
 }
@@ -223,17 +232,48 @@ impl MatchFinder {
         first.filter(|first| first.shift == 0).and_then(|first| first.source.body_id())
     }
 
-    /// Candidates that are `usable`, for the optimal parse.
+    /// Candidates that are `usable`, for the optimal parse. From the second search for a body on they are selected from
+    /// a list that serves all.
     pub fn candidates(
         &mut self,
         task: SearchTask<'_>,
         limits: SearchLimits,
-        usable: impl FnMut(BodyId) -> Option<u32>,
+        mut usable: impl FnMut(BodyId) -> Option<u32>,
     ) -> &Candidates {
         let mut candidates = std::mem::take(&mut self.candidates);
-        self.start(task, limits, usable).collect(&mut candidates);
+        candidates.clear();
+        let is_first = std::mem::replace(&mut self.last, task.body.id) != task.body.id;
+        if is_first || task.body.len() > domain_matches::BODY_BYTES_MAX {
+            self.start(task, limits, usable).collect(&mut candidates);
+        } else {
+            let mut matches = std::mem::take(&mut self.domain_matches);
+            let mut distances = std::mem::take(&mut self.distances);
+            let search = self.start(task, limits, &mut usable);
+            matches.find(task.body.id, search.bytes, &search.domains);
+            distances.clear();
+            distances.extend(matches.sources().map(|id| (search.usable)(id)));
+            search.select(&matches, &distances, &mut candidates);
+            (self.domain_matches, self.distances) = (matches, distances);
+        }
         self.candidates = candidates;
         &self.candidates
+    }
+
+    /// A new body has this id: once ids have begun again, no list is of it.
+    pub fn expect(&mut self, id: BodyId) {
+        if id <= self.last {
+            self.last = 0;
+            self.domain_matches.clear();
+        }
+    }
+
+    pub fn heap_bytes(&self) -> usize {
+        self.domain_matches.heap_bytes() + self.distances.capacity() * size_of::<Option<u32>>()
+    }
+
+    /// A body has left a domain: no later search refers to what it found there.
+    pub fn forget_domain_matches(&mut self) {
+        self.domain_matches.clear();
     }
 
     fn start<'a, U: FnMut(BodyId) -> Option<u32>>(
@@ -271,6 +311,55 @@ impl MatchFinder {
             ahead: 0,
             task,
             limits,
+        }
+    }
+}
+
+/// Candidates of one position: nearest first, and each longer than every nearer one.
+struct Here(SmallVec<[Candidate; 2 * WAYS * (PARENTS_MAX + 2)]>);
+
+impl Here {
+    fn new() -> Self {
+        Self(SmallVec::new())
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Candidate> + '_ {
+        self.0.iter().copied()
+    }
+
+    /// Goes to the next position.
+    fn advance(&mut self) {
+        self.0.retain(|known| {
+            (known.from, known.length) = (known.from + 1, known.length - 1);
+            known.length >= MATCH_BYTES_MIN as u32
+        });
+    }
+
+    /// While a long one goes on, few positions are looked up.
+    fn is_to_be_looked_up(&self, at: usize) -> bool {
+        at % LOOKED_AT_ONE_IN == 0 || self.0.iter().all(|known| known.length < LONG_CANDIDATE_BYTES)
+    }
+
+    fn add_match(&mut self, at: usize, found: Option<Match<'_>>) {
+        if let Some(Match { length, alignment: Alignment { source, shift }, offset, .. }) = found {
+            self.add(Candidate { source, from: (at as i32 + shift) as u32, length: length as u32, offset });
+        }
+    }
+
+    fn add(&mut self, added: Candidate) {
+        let nearness = |known: &Candidate| match known.source.reference() {
+            Reference::Itself => BodyId::MAX,
+            Reference::Dictionary => BodyId::MAX - 1,
+            Reference::Body(id) => id - 1,
+        };
+        let index = self.0.iter().take_while(|known| nearness(known) >= nearness(&added)).count();
+        if self.0[..index].iter().all(|known| known.length < added.length) {
+            self.0.insert(index, added);
+            let mut place = 0;
+            self.0.retain(|known| {
+                place += 1;
+                place <= index + 1 || known.length > added.length
+            });
         }
     }
 }
@@ -484,57 +573,57 @@ impl<'a, U: FnMut(BodyId) -> Option<u32>> Search<'a, '_, U> {
 
     /// All candidates of each position, nearest first and each longer than every nearer one.
     fn collect(mut self, candidates: &mut Candidates) {
-        candidates.clear();
-        let mut here: SmallVec<[Candidate; 2 * WAYS * (PARENTS_MAX + 2)]> = SmallVec::new();
+        let mut here = Here::new();
         for at in 0..self.bytes.len() {
             candidates.start_position();
-            here.retain(|known| {
-                (known.from, known.length) = (known.from + 1, known.length - 1);
-                known.length >= MATCH_BYTES_MIN as u32
-            });
-            let goes_on = here.iter().any(|known| known.length >= LONG_CANDIDATE_BYTES);
-            if goes_on && at % LOOKED_AT_ONE_IN != 0 || at + MATCH_BYTES_MIN > self.bytes.len() {
-                candidates.extend(here.iter().copied());
-                continue;
-            }
-            self.insert_until(at);
-            let eight = eight_at(self.bytes, at);
-            let mut add = |found: Option<Match<'a>>| {
-                let Some(Match { length, alignment: Alignment { source, shift }, offset, .. }) = found else { return };
-                let added = Candidate { source, from: (at as i32 + shift) as u32, length: length as u32, offset };
-                let nearness = |known: &Candidate| match known.source.reference() {
-                    Reference::Itself => BodyId::MAX,
-                    Reference::Dictionary => BodyId::MAX - 1,
-                    Reference::Body(id) => id - 1,
-                };
-                let index = here.iter().take_while(|known| nearness(known) >= nearness(&added)).count();
-                if here[..index].iter().all(|known| known.length < added.length) {
-                    here.insert(index, added);
-                    let mut place = 0;
-                    here.retain(|known| {
-                        place += 1;
-                        place <= index + 1 || known.length > added.length
-                    });
+            here.advance();
+            if here.is_to_be_looked_up(at) && at + MATCH_BYTES_MIN <= self.bytes.len() {
+                let eight = eight_at(self.bytes, at);
+                for index in 0..self.domains.len() {
+                    let domain = self.domains[index];
+                    for place in domain.look_up(eight) {
+                        here.add_match(at, self.probe(domain, place, at));
+                    }
                 }
-            };
-            for index in 0..self.domains.len() {
-                let domain = self.domains[index];
-                for place in domain.look_up(eight) {
-                    add(self.probe(domain, place, at));
-                }
+                self.collect_others(at, &mut here);
             }
-            for way in 0..WAYS {
-                add(self.near(eight, way, at));
-            }
-            if here.is_empty()
-                && let Some(Match { length, alignment, offset, .. }) = self.in_dictionary(at)
-            {
-                let from = (at as i32 + alignment.shift) as u32;
-                here.push(Candidate { source: Source::DICTIONARY, from, length: length as u32, offset });
-            }
-            candidates.extend(here.iter().copied());
+            candidates.extend(here.iter());
         }
         candidates.start_position();
+    }
+
+    /// As [`Search::collect`], from a list of what the domains have.
+    fn select(mut self, matches: &DomainMatches, distances: &[Option<u32>], candidates: &mut Candidates) {
+        let mut here = Here::new();
+        let sources: SmallVec<[BodyId; 128]> = matches.sources().collect();
+        for at in 0..self.bytes.len() {
+            candidates.start_position();
+            here.advance();
+            for found in matches.at(at) {
+                if let Some(distance) = distances[found.source as usize] {
+                    let source = Source::body(sources[found.source as usize]);
+                    let offset = distance.wrapping_sub(found.from.wrapping_sub(at as u32));
+                    here.add(Candidate { source, from: found.from, length: found.length, offset });
+                }
+            }
+            if here.is_to_be_looked_up(at) && at + MATCH_BYTES_MIN <= self.bytes.len() {
+                self.collect_others(at, &mut here);
+            }
+            candidates.extend(here.iter());
+        }
+        candidates.start_position();
+    }
+
+    /// Adds what similar bodies, the body itself and, if there is nothing else, the dictionary have.
+    fn collect_others(&mut self, at: usize, here: &mut Here) {
+        self.insert_until(at);
+        let eight = eight_at(self.bytes, at);
+        for way in 0..WAYS {
+            here.add_match(at, self.near(eight, way, at));
+        }
+        if here.0.is_empty() {
+            here.add_match(at, self.in_dictionary(at));
+        }
     }
 
     #[inline]

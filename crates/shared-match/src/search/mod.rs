@@ -3,6 +3,7 @@
 pub mod candidates;
 pub mod compare;
 pub mod dictionary;
+mod domain_matches;
 pub mod finder;
 mod near_index;
 pub mod source;
