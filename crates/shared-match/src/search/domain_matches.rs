@@ -1,4 +1,4 @@
-//! Domain matches: where the bytes of one body stood before in bodies of its domains, whichever of them a recipient has.
+//! Domain matches: where the bytes of a body stood before in bodies of its domains, for all of its recipients.
 //!
 //! Why         each group of recipients has candidates of its own, but all look up the same positions in the same
 //!             indexes. So the groups after the first select from one list.
@@ -13,7 +13,7 @@ use crate::history::{
     hash_index::{LONG_BYTES, Position, eight_at},
 };
 
-/// Longest body with a list: 2 MiB of matches at most.
+/// Longest body with a list: 3 MiB of matches at most.
 pub const BODY_BYTES_MAX: usize = 16 << 10;
 /// Shortest match.
 const MATCH_BYTES_MIN: usize = 4;

@@ -316,9 +316,9 @@ impl MatchFinder {
 }
 
 /// Candidates of one position: nearest first, and each longer than every nearer one.
-struct Here(SmallVec<[Candidate; 2 * WAYS * (PARENTS_MAX + 2)]>);
+struct PositionCandidates(SmallVec<[Candidate; 2 * WAYS * (PARENTS_MAX + 2)]>);
 
-impl Here {
+impl PositionCandidates {
     fn new() -> Self {
         Self(SmallVec::new())
     }
@@ -573,7 +573,7 @@ impl<'a, U: FnMut(BodyId) -> Option<u32>> Search<'a, '_, U> {
 
     /// All candidates of each position, nearest first and each longer than every nearer one.
     fn collect(mut self, candidates: &mut Candidates) {
-        let mut here = Here::new();
+        let mut here = PositionCandidates::new();
         for at in 0..self.bytes.len() {
             candidates.start_position();
             here.advance();
@@ -594,7 +594,7 @@ impl<'a, U: FnMut(BodyId) -> Option<u32>> Search<'a, '_, U> {
 
     /// As [`Search::collect`], from a list of what the domains have.
     fn select(mut self, matches: &DomainMatches, distances: &[Option<u32>], candidates: &mut Candidates) {
-        let mut here = Here::new();
+        let mut here = PositionCandidates::new();
         let sources: SmallVec<[BodyId; 128]> = matches.sources().collect();
         for at in 0..self.bytes.len() {
             candidates.start_position();
@@ -615,7 +615,7 @@ impl<'a, U: FnMut(BodyId) -> Option<u32>> Search<'a, '_, U> {
     }
 
     /// Adds what similar bodies, the body itself and, if there is nothing else, the dictionary have.
-    fn collect_others(&mut self, at: usize, here: &mut Here) {
+    fn collect_others(&mut self, at: usize, here: &mut PositionCandidates) {
         self.insert_until(at);
         let eight = eight_at(self.bytes, at);
         for way in 0..WAYS {
