@@ -4,8 +4,9 @@
 //!             owner's part of the memory. `Slots` and `CowMap` have a method each.
 //! Invariants  E1 an estimate reads every element of a collection that is not larger than the sample. Of a larger one
 //!             it reads as many elements as the sample has, evenly spread or in random order. With `Sample::LARGE` that
-//!             takes about half a millisecond of cache misses, and the error is at most 10 % unless a few elements hold
-//!             most of the bytes. (tests `e1_*`, also of `CowMap`)
+//!             takes about half a millisecond of cache misses. Unless a few elements hold most of the bytes, the error
+//!             is at most 10 %, and with a map's random order so in 995 of 1,000 estimates. (tests `e1_*`, also of
+//!             `CowMap`)
 //! Limits      a tree of the standard library has no access by rank: its sample is both ends.
 //! Not here    memory that several owners share: each owner decides what it counts.
 
@@ -239,6 +240,7 @@ fn of_nodes<E>(len: usize) -> usize {
 pub(crate) mod tests {
     use super::*;
     use crate::{Rng, Slots, steps_taken};
+    use std::hash::{BuildHasherDefault, DefaultHasher};
 
     pub(crate) const MILLION: usize = 1_000_000;
 
@@ -269,7 +271,9 @@ pub(crate) mod tests {
         let ring: VecDeque<usize> = all.iter().copied().collect();
         check(held + allocated(ring.capacity() * size_of::<usize>()), || Sample::LARGE.of_ring(&ring, |bytes| *bytes));
         // A table of two to the power of 21 places.
-        let map: HashMap<u64, usize> = all.iter().enumerate().map(|(n, bytes)| (n as u64, *bytes)).collect();
+        // Not in an order of its own each time: one order in two hundred exceeds the bound.
+        let map: HashMap<u64, usize, BuildHasherDefault<DefaultHasher>> =
+            all.iter().enumerate().map(|(n, bytes)| (n as u64, *bytes)).collect();
         check(held + (1 << 21) * 17, || Sample::LARGE.of_map(&map, |_, bytes| *bytes));
         let tree: BTreeMap<u64, usize> = map.iter().map(|(key, bytes)| (*key, *bytes)).collect();
         check(held + of_nodes::<(u64, usize)>(MILLION), || Sample::LARGE.of_tree(&tree, |_, bytes| *bytes));

@@ -98,7 +98,16 @@ impl S3Server {
 
 /// A port that nobody listens on.
 pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    // Tests run side by side, and the system may offer a port again before its server listens.
+    static OFFERED: Mutex<Vec<u16>> = Mutex::new(Vec::new());
+    loop {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut offered = OFFERED.lock().unwrap();
+        if !offered.contains(&port) {
+            offered.push(port);
+            return port;
+        }
+    }
 }
 
 impl Drop for S3Server {

@@ -91,13 +91,13 @@ pub const REPLAY_BYTES_MAX: u32 = 4 << 20;
 /// Twice the replay buffer: a resume, and events that arrive during it.
 pub const BACKLOG_EVENTS_MAX: u32 = 8192;
 /// Larger than the largest READY with all its guilds. A client that is further behind should resume.
-pub const BACKLOG_BYTES_MAX: u32 = 160 << 20;
+pub const BACKLOG_BYTES_MAX: u32 = 64 << 20;
 /// Events of a busy guild in three minutes, the resume window.
 pub const SHARED_LOG_EVENTS_MAX: u32 = 8192;
 /// Bodies of those events; logs of one guild share them.
 pub const SHARED_LOG_BYTES_MAX: u32 = 16 << 20;
 /// A few thousand READYs of a few guilds.
-pub const READY_BYTES_IN_FLIGHT_MAX: u32 = 160 << 20;
+pub const READY_BYTES_IN_FLIGHT_MAX: u32 = 64 << 20;
 /// As published for relays.
 pub const SESSIONS_PER_RELAY_MAX: u32 = 15_000;
 /// Unread marks may be 30 s old.
