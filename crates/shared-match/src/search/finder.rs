@@ -337,7 +337,7 @@ impl PositionCandidates {
 
     /// While a long one goes on, few positions are looked up.
     fn is_to_be_looked_up(&self, at: usize) -> bool {
-        at % LOOKED_AT_ONE_IN == 0 || self.0.iter().all(|known| known.length < LONG_CANDIDATE_BYTES)
+        at.is_multiple_of(LOOKED_AT_ONE_IN) || self.0.iter().all(|known| known.length < LONG_CANDIDATE_BYTES)
     }
 
     fn add_match(&mut self, at: usize, found: Option<Match<'_>>) {
