@@ -182,11 +182,12 @@ impl History {
     }
 
     /// Changes a domain, and counts what it takes.
-    fn change(&mut self, slot: Slot, change: impl FnOnce(&mut DomainHistory)) {
-        let Some(domain) = self.domains[slot as usize].as_mut() else { return };
+    fn change<R>(&mut self, slot: Slot, change: impl FnOnce(&mut DomainHistory) -> R) -> Option<R> {
+        let domain = self.domains[slot as usize].as_mut()?;
         let before = domain.heap_bytes();
-        change(domain);
+        let result = change(domain);
         self.bytes = self.bytes + domain.heap_bytes() - before;
+        Some(result)
     }
 
     /// The number of an event name.
@@ -272,7 +273,8 @@ impl History {
         let limit = self.bytes_max.max(self.heap_bytes());
         while self.heap_bytes() + more > limit {
             if !self.shrink_other(slot, has_to) {
-                return self.change(slot, DomainHistory::refuse_growth);
+                self.change(slot, DomainHistory::refuse_growth);
+                return;
             }
         }
         self.change(slot, |home| home.resize(larger));
@@ -343,14 +345,15 @@ impl History {
             self.slots.iter().filter(|(domain, _)| is_public(domain)).map(|(domain, slot)| (*domain, *slot)).collect();
         for (domain, slot) in public {
             let Domain::Public { view, .. } = domain else { continue };
-            let Some(from) = self.domains[slot as usize].as_mut() else { continue };
-            let capacity = from.capacity();
-            let before = from.heap_bytes();
-            let (moved, stay): (Vec<_>, Vec<_>) =
-                from.take_entries().into_iter().partition(|(entry, _)| entry.class == channel);
-            from.restore(stay, capacity);
-            self.bytes = self.bytes + from.heap_bytes() - before;
-            if from.oldest().is_none() {
+            let divided = self.change(slot, |from| {
+                let (capacity, entries) = (from.capacity(), from.take_entries());
+                let (moved, stay): (Vec<_>, Vec<_>) =
+                    entries.into_iter().partition(|(entry, _)| entry.class == channel);
+                from.restore(stay, capacity);
+                (moved, from.oldest().is_none())
+            });
+            let Some((moved, is_empty)) = divided else { continue };
+            if is_empty {
                 self.remove(slot);
             }
             let domain = Domain::Restricted { guild, channel: key, view };

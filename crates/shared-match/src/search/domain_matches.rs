@@ -7,7 +7,7 @@
 //!             ends when a body leaves a domain (`MatchFinder::forget_domain_matches`): no later group refers to that.
 //! Limits      bodies of up to `BODY_BYTES_MAX`; each position has as many matches as an index has ways.
 
-use super::compare::equal_bytes;
+use super::{compare::equal_bytes, finder::MATCH_BYTES_MIN};
 use crate::history::{
     BodyId, DomainHistory,
     hash_index::{LONG_BYTES, Position, eight_at},
@@ -15,8 +15,6 @@ use crate::history::{
 
 /// Longest body with a list: 3 MiB of matches at most.
 pub const BODY_BYTES_MAX: usize = 16 << 10;
-/// Shortest match.
-const MATCH_BYTES_MIN: usize = 4;
 /// How far ahead of a position its slots are prefetched.
 const AHEAD: usize = 8;
 /// Slots of the table from a body to its number: a power of two.

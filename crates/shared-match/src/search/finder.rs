@@ -37,7 +37,7 @@ const CACHED_ENTRIES: usize = 128;
 /// A match of this length is taken without a look at other candidates or the next position.
 const GOOD_BYTES: usize = 32;
 /// Shortest match.
-const MATCH_BYTES_MIN: usize = 4;
+pub(super) const MATCH_BYTES_MIN: usize = 4;
 /// Similar bodies of one parse.
 pub const SIMILAR_MAX: usize = 4;
 /// Bytes of a similar body that are indexed.
@@ -149,8 +149,8 @@ pub struct MatchFinder {
     /// The body whose candidates were searched last.
     last: BodyId,
     domain_matches: DomainMatches,
-    /// How far back each body with domain matches is on the connection that the search is for.
-    distances: Vec<Option<u32>>,
+    /// Each body with domain matches, and how far back it is on the connection that the search is for.
+    distances: Vec<(Source, Option<u32>)>,
 }
 
 impl Default for MatchFinder {
@@ -251,7 +251,7 @@ impl MatchFinder {
             let search = self.start(task, limits, &mut usable);
             matches.find(task.body.id, search.bytes, &search.domains);
             distances.clear();
-            distances.extend(matches.sources().map(|id| (search.usable)(id)));
+            distances.extend(matches.sources().map(|id| (Source::body(id), (search.usable)(id))));
             search.select(&matches, &distances, &mut candidates);
             (self.domain_matches, self.distances) = (matches, distances);
         }
@@ -268,7 +268,7 @@ impl MatchFinder {
     }
 
     pub fn heap_bytes(&self) -> usize {
-        self.domain_matches.heap_bytes() + self.distances.capacity() * size_of::<Option<u32>>()
+        self.domain_matches.heap_bytes() + self.distances.capacity() * size_of::<(Source, Option<u32>)>()
     }
 
     /// A body has left a domain: no later search refers to what it found there.
@@ -593,15 +593,13 @@ impl<'a, U: FnMut(BodyId) -> Option<u32>> Search<'a, '_, U> {
     }
 
     /// As [`Search::collect`], from a list of what the domains have.
-    fn select(mut self, matches: &DomainMatches, distances: &[Option<u32>], candidates: &mut Candidates) {
+    fn select(mut self, matches: &DomainMatches, distances: &[(Source, Option<u32>)], candidates: &mut Candidates) {
         let mut here = PositionCandidates::new();
-        let sources: SmallVec<[BodyId; 128]> = matches.sources().collect();
         for at in 0..self.bytes.len() {
             candidates.start_position();
             here.advance();
             for found in matches.at(at) {
-                if let Some(distance) = distances[found.source as usize] {
-                    let source = Source::body(sources[found.source as usize]);
+                if let (source, Some(distance)) = distances[found.source as usize] {
                     let offset = distance.wrapping_sub(found.from.wrapping_sub(at as u32));
                     here.add(Candidate { source, from: found.from, length: found.length, offset });
                 }
