@@ -13,6 +13,7 @@ mod content;
 mod error;
 mod external;
 mod memory;
+mod migrations;
 mod picture;
 mod postgres;
 mod retention;

@@ -1,7 +1,7 @@
 //! Inspection: reads facts about a database without a claim, also while a node runs on it.
 
-use super::{ENCODING, MIGRATIONS, PostgresOptions, holder, read};
-use crate::{Inspection, StoreError};
+use super::{ENCODING, PostgresOptions, holder, read};
+use crate::{Inspection, StoreError, migrations};
 use sqlx::Connection as _;
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub async fn inspect_postgres(options: &PostgresOptions) -> Result<Option<Inspec
     }
     let sql = "SELECT MAX(version) FROM _sqlx_migrations";
     let schema: Option<i64> = sqlx::query_scalar(sql).fetch_one(&mut connection).await?;
-    let schema_known = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0);
+    let schema_known = migrations::newest(&migrations::POSTGRES);
     let largest_id = read::largest_id(&mut connection).await?;
     connection.close().await?;
     Ok(Some(Inspection { schema: schema.unwrap_or(0), schema_known, largest_id, check_ms: 0 }))

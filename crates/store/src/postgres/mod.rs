@@ -28,6 +28,7 @@ use crate::{
     ContentOf, Expired, ExternalId, ExternalKind, GuildEpoch, IdAndData, MessageAge, Page, PictureNames, PictureOwner,
     Place, Store, StoreError, TokenHash, TokenRecord, WriterCounts,
     accounts::Accounts,
+    migrations,
     stored::{int, sorted},
 };
 use async_trait::async_trait;
@@ -38,7 +39,7 @@ use guildhall_model::{ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, 
 use holder::Holder;
 use sqlx::{
     PgConnection, PgPool, Postgres,
-    migrate::{MigrateError, Migrator},
+    migrate::MigrateError,
     postgres::{PgArguments, PgPoolOptions},
     query::Query,
 };
@@ -52,8 +53,6 @@ use tokio::{
     task::JoinHandle,
 };
 use writer::{Batch, Counters, Job, Writer};
-
-static MIGRATIONS: Migrator = sqlx::migrate!("./migrations-postgres");
 
 /// Encoding that a database must have: other ones cannot store every message.
 const ENCODING: &str = "UTF8";
@@ -224,8 +223,8 @@ async fn migrate(
     connection: &mut PgConnection,
     forbidden: impl Fn(sqlx::Error) -> StoreError,
 ) -> Result<(), StoreError> {
-    let known = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0);
-    MIGRATIONS.run_direct(None, connection, false).await.map_err(|error| match error {
+    let known = migrations::newest(&migrations::POSTGRES);
+    migrations::POSTGRES.run_direct(None, connection, false).await.map_err(|error| match error {
         MigrateError::VersionMissing(found) if found > known => StoreError::SchemaTooNew { found, known },
         MigrateError::Execute(error) if fault::is_forbidden(&error) => forbidden(error),
         error => StoreError::Migrate(error),

@@ -1,7 +1,7 @@
 //! Inspection: reads facts about a database without opening a store, also while a node runs.
 
-use super::{MIGRATIONS, check, data_dir::DATABASE_FILE, pool_options, read};
-use crate::StoreError;
+use super::{check, data_dir::DATABASE_FILE, pool_options, read};
+use crate::{StoreError, migrations};
 use sqlx::{ConnectOptions as _, sqlite::SqliteConnectOptions};
 use std::{
     path::Path,
@@ -35,7 +35,7 @@ pub async fn inspect(data_dir: &Path) -> Result<Inspection, StoreError> {
     let pool =
         pool_options(1).connect_with(options).await.map_err(|error| StoreError::Open { path, source: error.into() })?;
     let schema: Option<i64> = sqlx::query_scalar("SELECT MAX(version) FROM _sqlx_migrations").fetch_one(&pool).await?;
-    let schema_known = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0);
+    let schema_known = migrations::newest(&migrations::SQLITE);
     let largest_id = read::largest_id(&pool).await?;
     pool.close().await;
     Ok(Inspection { schema: schema.unwrap_or(0), schema_known, largest_id, check_ms })

@@ -26,7 +26,7 @@ pub use writer::WriterCounts;
 
 use crate::{
     ContentOf, Expired, ExternalId, ExternalKind, GuildEpoch, IdAndData, MessageAge, Page, PictureNames, PictureOwner,
-    Place, Store, StoreError, TokenHash, TokenRecord, accounts::Accounts,
+    Place, Store, StoreError, TokenHash, TokenRecord, accounts::Accounts, migrations,
 };
 use apply::Statements;
 use async_trait::async_trait;
@@ -37,7 +37,7 @@ use guildhall_guild::{GuildRecord, MessageRecord, Write};
 use guildhall_model::{ChannelId, Direct, GuildId, Id, MessageId, ReactionEmoji, ResourceKind, User, UserId};
 use sqlx::{
     ConnectOptions as _, SqliteConnection, SqlitePool,
-    migrate::{MigrateError, Migrator},
+    migrate::MigrateError,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
 use std::{
@@ -51,10 +51,6 @@ use tokio::{
     task::JoinHandle,
 };
 use writer::{Batch, Counters, Job, WriteEnd, Writer};
-
-/// Numbers between those of files were never released. A released file keeps its name and its bytes, also where it has
-/// a word that is retired (`0002_belongings.sql`): databases have a checksum of it.
-static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
 
 /// Pages of the write-ahead log after which it is checkpointed: 8 MiB. A checkpoint costs two more waits for the disk,
 /// so it should be rare; a restart after a crash reads the log, so it should be short.
@@ -266,8 +262,8 @@ fn pool_options(connections_max: u32) -> SqlitePoolOptions {
 }
 
 async fn migrate(connection: &mut SqliteConnection) -> Result<(), StoreError> {
-    let known = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0);
-    MIGRATIONS.run_direct(None, connection, false).await.map_err(|error| match error {
+    let known = migrations::newest(&migrations::SQLITE);
+    migrations::SQLITE.run_direct(None, connection, false).await.map_err(|error| match error {
         MigrateError::VersionMissing(found) if found > known => StoreError::SchemaTooNew { found, known },
         error => StoreError::Migrate(error),
     })
