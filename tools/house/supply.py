@@ -24,7 +24,6 @@ DUPLICATES = {
     "digest": "sha2 0.10 (ours) and 0.11 (sqlx)",
     "getrandom": "ring 0.17, and everything newer",
     "hashbrown": "hashlink of sqlx, and indexmap",
-    "itertools": "ratatui, and object_store",
     "rand": "nkeys of async-nats, and everything newer",
     "rand_core": "sha1 and rand of sqlx, and proptest",
     "sha1": "0.10 (ours) and 0.11 (sqlx)",

@@ -21,7 +21,6 @@ mod serve;
 mod shell;
 mod store;
 mod token;
-mod top;
 
 use crate::{
     assemble::StartError,
@@ -83,9 +82,6 @@ pub enum Command {
     /// Publish events to the clients of a running node
     #[command(after_long_help = publish::HELP)]
     Publish(publish::PublishArgs),
-    /// Watch a running node: loops, guilds, sessions, bandwidth
-    #[command(after_long_help = top::HELP)]
-    Top(top::TopArgs),
     /// Show the nodes of a cluster, or stop one
     #[command(after_long_help = cluster::HELP)]
     Cluster(cluster::ClusterArgs),
@@ -177,7 +173,6 @@ pub async fn run(
         Command::Key(args) => key::run(args, environment).await,
         Command::Import(args) => import::run(args, &environment).await,
         Command::Publish(args) => publish::run(args, &environment).await,
-        Command::Top(args) => top::run(args, &environment, stop).await,
         Command::Cluster(args) => cluster::run(args, &environment).await,
         Command::Backup(args) => backup::backup(args, environment).await,
         Command::Restore(args) => backup::restore(args, environment),
@@ -300,8 +295,6 @@ mod tests {
         check("guildhall publish --file f", true);
         check("guildhall publish --file f --event X", false);
         check("guildhall publish", false);
-        check("guildhall top --once --server http://127.0.0.1:1 --key-file k", true);
-        check("guildhall top loops", false);
         check("guildhall key list", true);
         check("guildhall key revoke 5", true);
         check("guildhall config", true);
@@ -333,7 +326,6 @@ mod tests {
             ("key", key::HELP),
             ("import", import::HELP),
             ("publish", publish::HELP),
-            ("top", top::HELP),
             ("backup", backup::BACKUP_HELP),
             ("restore", backup::RESTORE_HELP),
             ("store", store::HELP),
@@ -350,7 +342,7 @@ mod tests {
         }
         // The terminal shows the examples as they are written.
         let mut cli = Cli::command().term_width(80);
-        for (name, help) in &helps[..12] {
+        for (name, help) in &helps[..11] {
             let shown = cli.find_subcommand_mut(name).unwrap().render_long_help().to_string();
             assert!(shown.contains(help.trim_end()), "{name}: {shown}");
         }

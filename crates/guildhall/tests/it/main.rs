@@ -38,7 +38,6 @@ mod support;
 mod surface;
 mod test_node;
 mod tls;
-mod top;
 mod traces;
 mod users_policy;
 mod ws;
