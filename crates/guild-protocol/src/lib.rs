@@ -2,7 +2,8 @@
 //!
 //! Owns        ids of partitions, relays and sessions; messages between guild and relay; events with their audience and
 //!             payload; the numbers of a guild's messages
-//!             (`RelayStreams`); the replica of a guild; the visibility domain of an event.
+//!             (`RelayStreams`); the replica of a guild; the visibility domain of an event; sessions as backends see
+//!             them.
 //! Invariants  plain data, which can cross between nodes (`guildhall-cluster`): nothing here keeps the state of a
 //!             guild, a relay or a session, except the numbers.
 //! Not here    the recipients of an event (`guildhall-relay`), which events a guild publishes (`guildhall-guild`).
@@ -20,6 +21,7 @@ mod protocol;
 mod relay_streams;
 mod replica;
 mod resource_payload;
+mod session_view;
 mod structure;
 mod thread;
 mod visibility;
@@ -38,6 +40,7 @@ pub use protocol::{
 pub use relay_streams::RelayStreams;
 pub use replica::{GuildReplica, VoiceEntry};
 pub use resource_payload::ResourcePayload;
+pub use session_view::{SessionChange, SessionNews, SessionView, Whose};
 pub use structure::GuildStructure;
 pub use thread::{THREAD_LISTED_MAX, ThreadEntry, ThreadEvent, threads_of};
 pub use visibility::{

@@ -11,13 +11,13 @@ use guildhall_api::{
     Gateway, Peer, RequestNote, SessionEvents, SessionInfo, SessionPlace, SessionStartLimit, SessionStarts,
     SessionsPage, peer_from,
 };
-use guildhall_guild_protocol::{PartitionId, Published, ToGuild, ToRelay};
+use guildhall_guild_protocol::{PartitionId, Published, SessionNews, ToGuild, ToRelay, Whose};
 use guildhall_model::{ChannelId, CloseCode, GuildId, MessageId, User, UserId};
 use guildhall_net::{
     AccessNote, AuthAnswer, DirectsAnswer, IdentifyGate, MessagesAnswer, Partitions, Peers, SystemClock, Upstream,
 };
 use guildhall_node::{AuthError, Clock, Node, RelaySink};
-use guildhall_partition::{Account, AuthFailure, AuthPurpose, SessionNews, Whose};
+use guildhall_partition::{Account, AuthFailure, AuthPurpose};
 use guildhall_session::session_partition;
 use guildhall_stdx::Now;
 use std::{

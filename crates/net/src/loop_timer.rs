@@ -133,7 +133,7 @@ mod tests {
         let names: Vec<String> = Kind::names().collect();
         let name = |kind: Kind| &*names[kind.0];
         let close = PartitionCommand::Close {
-            whose: guildhall_partition::Whose::User(UserId::new(1)),
+            whose: guildhall_guild_protocol::Whose::User(UserId::new(1)),
             code: CloseCode::UnknownError,
             closed: Box::new(drop),
         };

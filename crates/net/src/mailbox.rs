@@ -9,10 +9,10 @@
 
 use crate::{access::WebSocket, admission::AddressPermit, tls::Records, url::Refusal};
 use guildhall_accounting::{Durations, TraceHandle};
-use guildhall_guild_protocol::{Published, ToRelay};
+use guildhall_guild_protocol::{Published, ToRelay, Whose};
 use guildhall_model::{CloseCode, Direct, GuildId, Message, User, UserId};
 use guildhall_partition::{
-    Account, AuthFailure, ConnParams, HandOver, Leaving, MovingConn, Partition, PartitionConfig, RecentLoss, Whose,
+    Account, AuthFailure, ConnParams, HandOver, Leaving, MovingConn, Partition, PartitionConfig, RecentLoss,
 };
 use guildhall_stdx::{Now, SlotKey};
 use std::{

@@ -19,11 +19,10 @@ use crate::{
 };
 use axum::Router;
 use guildhall_accounting::{CanaryAccount, Durations, DurationsSnapshot, LoopAccount, LoopReport, TraceHandle, report};
-use guildhall_guild_protocol::{PartitionId, Published, ToGuild, ToRelay};
+use guildhall_guild_protocol::{PartitionId, Published, SessionNews, ToGuild, ToRelay, Whose};
 use guildhall_model::{ChannelId, CloseCode, GuildId, MessageId, User, UserId};
 use guildhall_partition::{
     AuthPurpose, Checked, Counters, Gatekeeper, HandOver, Leaving, Partition, PartitionConfig, RecentLoss, SentTable,
-    SessionNews, Whose,
 };
 use guildhall_session::session_partition;
 use guildhall_stdx::{LogGate, Now};

@@ -14,7 +14,6 @@ use crate::{
     render_budget::RenderBudget,
     sent::{Sampler, SentTable},
     session_table::SessionTable,
-    sessions::SessionChange,
     stream_codec::Matchers,
     timers::{TimerKey, Timers},
     transport::{CloseSender, Gatekeeper, Output, Transport},
@@ -22,7 +21,7 @@ use crate::{
     turn_work::{Departure, TurnWork},
 };
 use guildhall_codec::{BodyDeflater, Encoding, control_payload};
-use guildhall_guild_protocol::{Published, RelayId, SessionKey, ToGuild, Visibility};
+use guildhall_guild_protocol::{Published, RelayId, SessionChange, SessionKey, ToGuild, Visibility};
 use guildhall_model::{CloseCode, SessionFate, opcode::from_gateway as op};
 use guildhall_session::{Dispatch, SessionIds, Sharing};
 use guildhall_stdx::{Instant, Now, SlotKey, Slots};

@@ -13,12 +13,11 @@ use crate::{
     core::Core,
     partition::Partition,
     session_recipients::SessionRecipients,
-    sessions::SessionChange,
     timers::TimerKey,
     transport::{Output, Transport},
     turn::Turn,
 };
-use guildhall_guild_protocol::{HiddenChannels, Redaction, ToGuild};
+use guildhall_guild_protocol::{HiddenChannels, Redaction, SessionChange, ToGuild};
 use guildhall_model::{GuildId, User, UserId, to_gateway::VoiceStateUpdate};
 use guildhall_session::{
     Dispatch, DispatchSnapshot, GuildLoss, LogLimits, Membership, Session, SessionSnapshot, SharedLog, Size,

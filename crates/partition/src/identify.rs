@@ -14,13 +14,12 @@ use crate::{
     core::Core,
     partition::Partition,
     refused::{IdentifyFault, IdentifyRefused, ResumeFault, ResumeRefused},
-    sessions::SessionChange,
     timers::TimerKey,
     transport::{Account, AuthFailure, Output, Reservation, Transport},
     turn::Turn,
 };
 use guildhall_codec::Encoding;
-use guildhall_guild_protocol::{PartitionId, Redaction};
+use guildhall_guild_protocol::{PartitionId, Redaction, SessionChange};
 use guildhall_model::{
     AccountKind, CloseCode, Direct, GuildId, SessionFate, UserId, shard_of,
     to_gateway::{Identify, Resume, ShardId},

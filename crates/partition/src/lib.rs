@@ -53,7 +53,7 @@ pub use refused::{IdentifyFault, IdentifyRefused, ResumeFault, ResumeRefused};
 pub use self_check::Checked;
 pub use sent::SentTable;
 pub use session_reports::{Census, LoggedDispatch, SessionDetail, SessionGuild, SessionMatch};
-pub use sessions::{SessionChange, SessionNews, SessionPage, SessionView, Whose};
+pub use sessions::SessionPage;
 pub use stream_codec::{SharedDictionaries, StreamCodec};
 pub use transport::{
     Account, AuthFailure, AuthPurpose, CloseSender, Closed, Gatekeeper, Output, PartialSend, Reservation, Transport,

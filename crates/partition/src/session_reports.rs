@@ -5,11 +5,8 @@
 //!             report holds up the partition for more than a millisecond or so. A detail lists `LOG_MAX` dispatches.
 //! Not here    what backends ask: `sessions`. Shapes of the reports: `guildhall_accounting::report`.
 
-use crate::{
-    conn::Conn,
-    partition::Partition,
-    sessions::{SessionPage, SessionView},
-};
+use crate::{conn::Conn, partition::Partition, sessions::SessionPage};
+use guildhall_guild_protocol::SessionView;
 use guildhall_model::{GuildId, Platform, UserId};
 use guildhall_session::{Membership, Session};
 use guildhall_stdx::{Now, SlotKey};

@@ -17,7 +17,8 @@ use crate::{
 };
 use guildhall_codec::Encoding;
 use guildhall_guild_protocol::{
-    Event, Payload, Published, Redaction, ResourcePayload, UserFilter, visibility_of_direct,
+    Event, Payload, Published, Redaction, ResourcePayload, SessionChange, SessionNews, SessionView, UserFilter, Whose,
+    visibility_of_direct,
 };
 use guildhall_model::{ChannelId, CloseCode, EventName, User, UserId, from_gateway::SelfUserBody, to_gateway::ShardId};
 use guildhall_relay::SubscriptionMask;
@@ -28,68 +29,6 @@ use std::sync::Arc;
 /// Slots that one page visits, occupied or not.
 const PLACES_PER_PAGE_MAX: u32 = 16_384;
 
-/// Change of a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SessionChange {
-    /// It began, by IDENTIFY.
-    Connected,
-    /// A connection resumed it.
-    Resumed,
-    /// Its connection ended; it can be resumed for a while.
-    Disconnected,
-    /// It ended, and cannot be resumed.
-    Gone,
-}
-
-/// A change of a session, for backends.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SessionNews {
-    pub change: SessionChange,
-    /// The session's id, as clients know it.
-    pub session_id: Arc<str>,
-    /// The session's account.
-    pub user_id: UserId,
-}
-
-/// Snapshot of a session, for backends.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SessionView {
-    /// Session id, as clients send it in RESUME.
-    pub id: Arc<str>,
-    /// Its place, for the next page.
-    pub slot: u32,
-    /// The session's account.
-    pub user_id: UserId,
-    /// Name of the account.
-    pub username: String,
-    /// Whether the account is a bot.
-    pub is_bot: bool,
-    /// Its slice of the account's guilds.
-    pub shard: Option<ShardId>,
-    /// Encoding of its messages.
-    pub encoding: Encoding,
-    /// Name of the connection's compression; none without a connection.
-    pub compression: Option<&'static str>,
-    /// Component that compresses; none without a connection or compression.
-    pub writer: Option<&'static str>,
-    /// Guilds that it is attached to or about to be.
-    pub guilds_count: usize,
-    /// The newest sequence number.
-    pub seq: u64,
-    /// Dispatches in the replay buffer.
-    pub buffered_events: usize,
-    /// Bytes of these, as they are counted against the limits.
-    pub buffered_bytes: usize,
-    /// Dispatches that its connection has yet to be written; 0 without a connection.
-    pub backlog_events: u64,
-    /// Platform of its client, by name.
-    pub platform: &'static str,
-    /// It has a connection. Otherwise it can be resumed.
-    pub is_connected: bool,
-    /// Remaining time in which it can be resumed; none with a connection.
-    pub resumable_ms: Option<u64>,
-}
-
 /// A page of sessions.
 #[derive(Clone, Debug, Default)]
 pub struct SessionPage {
@@ -97,17 +36,6 @@ pub struct SessionPage {
     pub sessions: Vec<SessionView>,
     /// First slot of the next page; none after the last.
     pub next_slot: Option<u32>,
-}
-
-/// Selects sessions.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Whose {
-    /// The session with this id.
-    Session(Arc<str>),
-    /// All of an account.
-    User(UserId),
-    /// Sessions of an account that were started or resumed with this token.
-    Token(UserId, u64),
 }
 
 impl Partition {

@@ -7,9 +7,8 @@
 use crate::{
     conn::MovingConn,
     refused::{IdentifyFault, IdentifyRefused, ResumeRefused},
-    sessions::SessionNews,
 };
-use guildhall_guild_protocol::{Canary, PartitionId, ToGuild};
+use guildhall_guild_protocol::{Canary, PartitionId, SessionNews, ToGuild};
 use guildhall_model::{ChannelId, GuildId, MessageId, User, UserId};
 use guildhall_stdx::{Now, SlotKey, Timestamp};
 use std::{fmt, io::IoSlice, net::IpAddr, sync::Arc};

@@ -28,10 +28,10 @@ use accounts::Tokens;
 use directs::{Directs, DirectsRead};
 use guildhall_codec::{ContextParams, ContextPool, ZlibParams, ZstdParams};
 use guildhall_guild::{Guild, GuildLimits, GuildRecord, Job};
-use guildhall_guild_protocol::{HiddenChannels, PartitionId, Published, RelayId, RelayStreams, ToGuild};
+use guildhall_guild_protocol::{HiddenChannels, PartitionId, Published, RelayId, RelayStreams, ToGuild, Whose};
 use guildhall_model::{CloseCode, GuildId, User, UserId};
 use guildhall_partition::{
-    Account, AuthFailure, AuthPurpose, Counters, MovingConn, Partition, PartitionConfig, StreamCodec, Whose,
+    Account, AuthFailure, AuthPurpose, Counters, MovingConn, Partition, PartitionConfig, StreamCodec,
 };
 use guildhall_relay::Relay;
 use guildhall_stdx::{Now, Rng, SlotKey};

@@ -19,11 +19,11 @@ use guildhall_guild::{
     Actor, Command, DirectCommand, Guild, GuildLimits, JobId, NewDirect, Outcome, Output as GuildOutput, Refusal,
     Reply, Write,
 };
-use guildhall_guild_protocol::{PartitionId, Published, RelayId, RelayStreams, ToGuild, ToRelay};
+use guildhall_guild_protocol::{PartitionId, Published, RelayId, RelayStreams, ToGuild, ToRelay, Whose};
 use guildhall_model::{ChannelId, CloseCode, GuildId, Message, MessageId, User, UserId};
 use guildhall_partition::{
     Account, AuthFailure, AuthPurpose, Compression, ConnParams, Delivery, HandOver, Leaving, MovingConn, Output,
-    Partition, PartitionConfig, RecentLoss, ResumeFault, Whose,
+    Partition, PartitionConfig, RecentLoss, ResumeFault,
 };
 use guildhall_stdx::{SlotKey, Timestamp};
 use std::{

@@ -19,9 +19,9 @@ use super::{
 };
 use axum::{extract::State, response::Response};
 use guildhall_cluster::NodeNumber;
+use guildhall_guild_protocol::{SessionChange, SessionNews};
 use guildhall_model::UserId;
 use guildhall_node::KeyLife;
-use guildhall_partition::{SessionChange, SessionNews};
 use guildhall_stdx::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::{

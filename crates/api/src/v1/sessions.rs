@@ -13,9 +13,8 @@ use super::{
 };
 use async_trait::async_trait;
 use axum::{Json, extract::State, http::StatusCode};
-use guildhall_guild_protocol::Published;
+use guildhall_guild_protocol::{Published, SessionView, Whose};
 use guildhall_model::{CloseCode, UserId};
-use guildhall_partition::{SessionView, Whose};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::{IntoParams, ToSchema};

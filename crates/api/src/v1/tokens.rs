@@ -10,9 +10,9 @@ use super::{
     types::{AnyId, Snowflake, Time},
 };
 use axum::{Json, extract::State, http::StatusCode};
+use guildhall_guild_protocol::Whose;
 use guildhall_model::{CloseCode, UserId};
 use guildhall_node::{AuthError, Inspected, TOKEN_BYTES_MAX, TokenFault, TokenKind};
-use guildhall_partition::Whose;
 use guildhall_stdx::{Fault as _, Timestamp};
 use guildhall_store::TokenHash;
 use serde::{Deserialize, Serialize};

@@ -10,10 +10,9 @@ use async_trait::async_trait;
 use guildhall_api::{Gateway, SessionInfo, SessionPlace, SessionsPage};
 use guildhall_cluster::{NodeNumber, PeerMessage};
 use guildhall_codec::Encoding;
-use guildhall_guild_protocol::{PartitionId, Published};
+use guildhall_guild_protocol::{PartitionId, Published, SessionView, Whose};
 use guildhall_model::{CloseCode, UserId, to_gateway::ShardId};
 use guildhall_node::{Membership, PeerQuestion};
-use guildhall_partition::{SessionView, Whose};
 use guildhall_session::session_partition;
 use serde::{Deserialize, Serialize};
 use std::{

@@ -6,9 +6,9 @@
 use super::Reports;
 use guildhall_accounting::report::{LoggedEvent, Session, SessionReport, SessionsReport, Subscription};
 use guildhall_api::SessionFilter;
-use guildhall_guild_protocol::PartitionId;
+use guildhall_guild_protocol::{PartitionId, SessionView};
 use guildhall_model::UserId;
-use guildhall_partition::{SessionDetail, SessionMatch, SessionView};
+use guildhall_partition::{SessionDetail, SessionMatch};
 use guildhall_session::{Membership, session_partition};
 
 /// Looks of one search.

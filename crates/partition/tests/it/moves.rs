@@ -5,8 +5,9 @@ use crate::{
     fixture::*,
 };
 use guildhall_codec::Encoding;
+use guildhall_guild_protocol::Whose;
 use guildhall_model::CloseCode;
-use guildhall_partition::{Compression, StreamCodec, Whose};
+use guildhall_partition::{Compression, StreamCodec};
 use guildhall_test_kit::{ClientId, ClientParams, Hold, Received, TestCluster, TestClusterConfig, identify_payload};
 use serde_json::json;
 

@@ -7,12 +7,11 @@ use crate::{
     world::World,
 };
 use guildhall_guild::{Actor, BackendCommand, Command};
-use guildhall_guild_protocol::{AudienceRule, BackendEvent};
+use guildhall_guild_protocol::{AudienceRule, BackendEvent, Whose};
 use guildhall_model::{
     Channel, ChannelId, ChannelType, CloseCode, Guild as GuildFields, Overwrite, OverwriteKind, Permissions, RoleId,
     UserId,
 };
-use guildhall_partition::Whose;
 use std::{collections::BTreeSet, sync::Arc};
 
 impl World {

@@ -5,8 +5,9 @@ use crate::{
     model::{AudienceModel, Publication, Reader},
     session::{Session, What},
 };
+use guildhall_guild_protocol::Whose;
 use guildhall_model::User;
-use guildhall_partition::{Partition, Whose};
+use guildhall_partition::Partition;
 
 impl Checker {
     pub(super) fn living(&mut self, side: usize) -> impl Iterator<Item = &mut Session> {

@@ -7,9 +7,9 @@ use crate::{
     session::Session,
 };
 use guildhall_guild::{Actor, Command};
-use guildhall_guild_protocol::{AudienceRule, BackendEvent, Event, Published, ReplicaUpdate};
+use guildhall_guild_protocol::{AudienceRule, BackendEvent, Event, Published, ReplicaUpdate, Whose};
 use guildhall_model::{CloseCode, GuildId, User, UserId};
-use guildhall_partition::{AuthFailure, Whose};
+use guildhall_partition::AuthFailure;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
