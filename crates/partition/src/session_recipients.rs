@@ -15,7 +15,7 @@ use guildhall_guild_protocol::{
     ToGuild, Visibility,
 };
 use guildhall_model::{GuildId, UserId};
-use guildhall_relay::{Deliver, LogId, Recipients, Subscriber};
+use guildhall_relay::{Delivering, GroupDelivering, LogId, Recipients, Subscriber};
 use guildhall_session::{
     Dispatch, GuildLoss, MEMBER_REQUESTS_MAX, MemberRequest, Membership, SharedLog, Size, guild_create, guild_delete,
 };
@@ -34,15 +34,20 @@ pub struct SessionRecipients<'a, L> {
     pub logs: &'a mut Vec<Rc<SharedLog>>,
     newest: &'a mut NewestPresences,
     tally: &'a mut RelayTally,
-    /// The event that is being delivered.
-    current: Option<Rc<Dispatch>>,
-    group: Option<Group>,
     /// The guild has other relays here.
     has_siblings: bool,
 }
 
-/// A group of sessions with the same audience, and the position of the event in their log.
-struct Group {
+/// An event that is being delivered to them.
+pub struct EventDelivery<'r, 'a, L> {
+    recipients: &'r mut SessionRecipients<'a, L>,
+    dispatch: Rc<Dispatch>,
+}
+
+/// An event that is being delivered to a group of sessions with the same audience, and its position in their log.
+pub struct GroupDelivery<'r, 'a, L> {
+    recipients: &'r mut SessionRecipients<'a, L>,
+    dispatch: &'r Rc<Dispatch>,
     log: Rc<SharedLog>,
     redaction: Redaction,
     /// None until the first session of the group receives the event.
@@ -120,7 +125,7 @@ impl<'a, L: Transport> SessionRecipients<'a, L> {
         (logs, newest, tally): (&'a mut Vec<Rc<SharedLog>>, &'a mut NewestPresences, &'a mut RelayTally),
     ) -> Self {
         let turn = Turn { now: turn.now, link: turn.link };
-        Self { core, turn, logs, newest, tally, current: None, group: None, has_siblings: false }
+        Self { core, turn, logs, newest, tally, has_siblings: false }
     }
 
     /// Whether the guild has other relays in this partition.
@@ -129,50 +134,61 @@ impl<'a, L: Transport> SessionRecipients<'a, L> {
     }
 }
 
-impl<L: Transport> Deliver for SessionRecipients<'_, L> {
-    fn group(&mut self, LogId(number): LogId, redaction: Redaction) {
-        let number = number as usize;
-        if self.logs.len() <= number {
-            self.logs.resize_with(number + 1, SharedLog::new);
+impl<'a, L: Transport> Delivering for EventDelivery<'_, 'a, L> {
+    type Group<'r>
+        = GroupDelivery<'r, 'a, L>
+    where
+        Self: 'r;
+
+    fn group(&mut self, LogId(number): LogId, redaction: Redaction) -> Self::Group<'_> {
+        let (number, logs) = (number as usize, &mut self.recipients.logs);
+        if logs.len() <= number {
+            logs.resize_with(number + 1, SharedLog::new);
         }
-        self.group = Some(Group { log: self.logs[number].clone(), redaction, logged: None });
+        let log = logs[number].clone();
+        GroupDelivery { recipients: self.recipients, dispatch: &self.dispatch, log, redaction, logged: None }
     }
 
+    fn deliver_alone(&mut self, slot: u32, redaction: Redaction) {
+        let SessionRecipients { core, turn, tally, .. } = &mut *self.recipients;
+        tally.count(core.push(turn, slot, &self.dispatch, redaction));
+    }
+}
+
+impl<L: Transport> GroupDelivering for GroupDelivery<'_, '_, L> {
     fn deliver(&mut self, slot: u32) {
-        let (Some(dispatch), Some(Group { log, redaction, logged })) = (&self.current, &mut self.group) else { return };
-        let Some(session) = self.core.sessions.at_mut(slot) else { return };
+        let Self { recipients, dispatch, log, redaction, logged } = self;
+        let SessionRecipients { core, turn, tally, .. } = &mut **recipients;
+        let Some(session) = core.sessions.at_mut(slot) else { return };
         let Logged { offset, size, body_bytes } = *logged.get_or_insert_with(|| {
-            self.turn.link.encode_begins();
+            turn.link.encode_begins();
             let bytes = dispatch.frame(session.encoding, *redaction).body().len();
-            self.turn.link.encode_ends();
+            turn.link.encode_ends();
             // The relay's and ours: no session refers to it.
             if Rc::strong_count(log) == 2 {
                 log.clear();
             }
-            let offset = log.push(self.turn.now.instant, dispatch, *redaction, bytes, &self.core.config.log);
+            let offset = log.push(turn.now.instant, dispatch, *redaction, bytes, &core.config.log);
             Logged { offset, size: Size::of(dispatch, bytes), body_bytes: bytes }
         });
         let seq = session.dispatch_shared(log, offset, size);
-        self.tally.count(body_bytes);
-        self.core.pushed(&mut self.turn, slot, seq, dispatch, *redaction);
-    }
-
-    fn deliver_alone(&mut self, slot: u32, redaction: Redaction) {
-        if let Some(dispatch) = &self.current {
-            let body_bytes = self.core.push(&mut self.turn, slot, dispatch, redaction);
-            self.tally.count(body_bytes);
-        }
+        tally.count(body_bytes);
+        core.pushed(turn, slot, seq, dispatch, *redaction);
     }
 }
 
-impl<L: Transport> Recipients for SessionRecipients<'_, L> {
-    fn begin(&mut self, published: &Arc<Published>, visibility: Visibility) {
+impl<'a, L: Transport> Recipients for SessionRecipients<'a, L> {
+    type Delivering<'r>
+        = EventDelivery<'r, 'a, L>
+    where
+        Self: 'r;
+
+    fn begin(&mut self, published: &Arc<Published>, visibility: Visibility) -> Self::Delivering<'_> {
         let dispatch = self.core.dispatch(published, visibility);
         if let Retention::Presence(user_id) = dispatch.retention() {
             self.newest.put(user_id, &dispatch);
         }
-        self.current = Some(dispatch);
-        self.group = None;
+        EventDelivery { recipients: self, dispatch }
     }
 
     fn access_changed(&mut self, guild_id: GuildId, change: &AccessChange) {

@@ -13,8 +13,8 @@
 
 use crate::{
     audience::{
-        AudienceIndex, ChannelViewers, Deliver, Listener, LogId, Map, PassiveGroup, ReplayDecision, Replayed,
-        Subscriber,
+        AudienceIndex, ChannelViewers, Delivering, GroupDelivering, Listener, LogId, Map, PassiveGroup, ReplayDecision,
+        Replayed, Subscriber,
     },
     member_lists::{ChannelView, Delivery, MemberLists},
     passive::{ChangeLog, mentioned_channels, snapshot},
@@ -35,10 +35,13 @@ use std::sync::Arc;
 const RESYNC_AGAIN_MS: u64 = 1_000;
 
 /// The sessions of a partition, as a relay speaks to them.
-pub trait Recipients: Deliver {
-    /// An event is about to be delivered to any number of sessions: prepare what they share.
-    /// `visibility` is its domain.
-    fn begin(&mut self, published: &Arc<Published>, visibility: Visibility);
+pub trait Recipients {
+    type Delivering<'a>: Delivering
+    where
+        Self: 'a;
+    /// Starts the delivery of an event to any number of sessions, and prepares what they share. `visibility` is its
+    /// domain.
+    fn begin(&mut self, published: &Arc<Published>, visibility: Visibility) -> Self::Delivering<'_>;
     /// Access rules of the guild's channels changed, before the event that changed them is delivered.
     fn access_changed(&mut self, guild_id: GuildId, change: &AccessChange);
     /// A relay begins with the access rules of its snapshot, and other relays of the guild may lag behind them.
@@ -266,8 +269,8 @@ impl Relay {
             let own = state.is_out_of_view(user_id).then_some(user_id);
             let reader = Reader { view, form: before.passive_form(), version, own };
             if let Some(published) = state.passive_update(self.guild_id, reader) {
-                recipients.begin(&published, state.visibility_of_passive(&published, reader));
-                recipients.deliver_alone(slot, Redaction::NONE);
+                let visibility = state.visibility_of_passive(&published, reader);
+                recipients.begin(&published, visibility).deliver_alone(slot, Redaction::NONE);
             }
         }
         // A session that stays passive still waits for its update.
@@ -483,16 +486,17 @@ impl Relay {
             | ReplicaUpdate::Voice(..) => {}
         }
         let Some(state) = &mut self.state else { return };
-        recipients.begin(published, state.audience.visibility(&published.event));
+        let mut delivering = recipients.begin(published, state.audience.visibility(&published.event));
         let watchers = self.subscriptions.member_watchers(published.event.audience.about);
         match published.event.payload.receipt() {
-            None => state.audience.fan_out(&published.event, now.unix, watchers, recipients),
+            None => state.audience.fan_out(&published.event, now.unix, watchers, &mut delivering),
             Some(receipt) => {
-                let mut counted = Counted { recipients, count: 0 };
+                let mut counted = Counted { delivering: &mut delivering, count: 0 };
                 state.audience.fan_out(&published.event, now.unix, watchers, &mut counted);
                 receipt.reached(counted.count);
             }
         }
+        drop(delivering);
         if let ReplicaUpdate::Thread(_, None) | ReplicaUpdate::Structure(_) = &published.replica_update {
             state.audience.set_threads(&state.replica.threads);
         }
@@ -570,32 +574,44 @@ impl Relay {
     }
 }
 
-/// Counts deliveries on their way.
-struct Counted<'a, R> {
-    recipients: &'a mut R,
+/// Counts deliveries of an event.
+struct Counted<'d, D> {
+    delivering: &'d mut D,
     count: u64,
 }
 
-impl<R: Deliver> Deliver for Counted<'_, R> {
-    fn group(&mut self, log: LogId, redaction: Redaction) {
-        self.recipients.group(log, redaction);
-    }
+struct CountedGroup<'c, G> {
+    group: G,
+    count: &'c mut u64,
+}
 
-    fn deliver(&mut self, slot: u32) {
-        self.count += 1;
-        self.recipients.deliver(slot);
+impl<D: Delivering> Delivering for Counted<'_, D> {
+    type Group<'a>
+        = CountedGroup<'a, D::Group<'a>>
+    where
+        Self: 'a;
+
+    fn group(&mut self, log: LogId, redaction: Redaction) -> Self::Group<'_> {
+        CountedGroup { group: self.delivering.group(log, redaction), count: &mut self.count }
     }
 
     fn deliver_alone(&mut self, slot: u32, redaction: Redaction) {
         self.count += 1;
-        self.recipients.deliver_alone(slot, redaction);
+        self.delivering.deliver_alone(slot, redaction);
+    }
+}
+
+impl<G: GroupDelivering> GroupDelivering for CountedGroup<'_, G> {
+    fn deliver(&mut self, slot: u32) {
+        *self.count += 1;
+        self.group.deliver(slot);
     }
 }
 
 fn deliver_lists(told: Vec<Delivery>, audience: &AudienceIndex, recipients: &mut impl Recipients) {
     for (published, slots) in told {
-        recipients.begin(&published, audience.visibility(&published.event));
-        slots.into_iter().for_each(|slot| recipients.deliver_alone(slot, Redaction::NONE));
+        let mut delivering = recipients.begin(&published, audience.visibility(&published.event));
+        slots.into_iter().for_each(|slot| delivering.deliver_alone(slot, Redaction::NONE));
     }
 }
 
@@ -663,9 +679,9 @@ impl State {
                 false => Visibility::Alone,
             };
             let published = Arc::new(Published { event, replica_update: ReplicaUpdate::None });
-            recipients.begin(&published, visibility);
+            let mut delivering = recipients.begin(&published, visibility);
             for change in changes {
-                self.audience.deliver_change(&published.event, *change, form, recipients);
+                self.audience.deliver_change(&published.event, *change, form, &mut delivering);
             }
         }
     }
@@ -709,9 +725,9 @@ impl State {
                 let member = self.audience.member(user_id);
                 let list = || thread_list(&self.replica, member?, Some(gained.clone()), joined_only, now_unix);
                 let Some(event) = (if slots.is_empty() { None } else { list() }) else { continue };
-                recipients
-                    .begin(&Arc::new(Published { event, replica_update: ReplicaUpdate::None }), Visibility::Alone);
-                slots.into_iter().for_each(|slot| recipients.deliver_alone(slot, Redaction::NONE));
+                let published = Arc::new(Published { event, replica_update: ReplicaUpdate::None });
+                let mut delivering = recipients.begin(&published, Visibility::Alone);
+                slots.into_iter().for_each(|slot| delivering.deliver_alone(slot, Redaction::NONE));
             }
         }
     }
@@ -744,27 +760,24 @@ impl State {
             // handled apart.
             let common = listeners.iter().map(|listener| listener.version).max_by_key(|v| version.wrapping_sub(*v));
             let Some(common) = common else { return };
+            let is_common = |listener: &&Listener| listener.version == common && own(listener.user_id).is_none();
+            if let Some((update, visibility)) = update(common, None)
+                && listeners.iter().any(|listener| is_common(&listener))
+            {
+                let mut delivering = recipients.begin(update, *visibility);
+                let mut group = delivering.group(log, Redaction::NONE);
+                listeners.iter().filter(is_common).for_each(|listener| group.deliver(listener.slot));
+            }
+            let others = listeners.iter().filter(|listener| !is_common(listener));
             apart.clear();
-            let mut is_begun = false;
-            for listener in listeners.iter_mut() {
-                let told = std::mem::replace(&mut listener.version, version);
-                let own = own(listener.user_id);
-                if told != common || own.is_some() {
-                    apart.push(Apart { version: told, own, slot: listener.slot });
-                } else if let Some((update, visibility)) = update(common, None) {
-                    if !std::mem::replace(&mut is_begun, true) {
-                        recipients.begin(update, *visibility);
-                        recipients.group(log, Redaction::NONE);
-                    }
-                    recipients.deliver(listener.slot);
-                }
-            }
+            apart.extend(others.map(|l| Apart { version: l.version, own: own(l.user_id), slot: l.slot }));
             apart.sort_unstable();
-            for those in apart.chunk_by(|a, b| (a.version, a.own) == (b.version, b.own)) {
-                let Some((update, visibility)) = update(those[0].version, those[0].own) else { continue };
-                recipients.begin(update, *visibility);
-                those.iter().for_each(|apart| recipients.deliver_alone(apart.slot, Redaction::NONE));
+            for readers in apart.chunk_by(|a, b| (a.version, a.own) == (b.version, b.own)) {
+                let Some((update, visibility)) = update(readers[0].version, readers[0].own) else { continue };
+                let mut delivering = recipients.begin(update, *visibility);
+                readers.iter().for_each(|reader| delivering.deliver_alone(reader.slot, Redaction::NONE));
             }
+            listeners.iter_mut().for_each(|listener| listener.version = version);
         });
         self.changes.forget();
     }

@@ -1,6 +1,6 @@
 //! Fan-out: the recipients of an event.
 //!
-//! Doors       `AudienceIndex::fan_out`, `may_view`; `Deliver` receives the calls.
+//! Doors       `AudienceIndex::fan_out`, `may_view`; `Delivering` receives the calls.
 //! Invariants  F1 each matching session receives the event exactly once, even if it matches by group, user id, mention
 //!             and subscription. F2 the cost is that of the classes, and of the sessions that receive the event.
 //! Not here    what is sent again: `replay_visibility`.     Spec  docs/protocol/reference.md §5.3, §7, §8.5.
@@ -15,15 +15,31 @@ use guildhall_model::{Channel, ChannelId, EventName, Permissions, RoleId, UserId
 use guildhall_stdx::Timestamp;
 use std::sync::Arc;
 
-/// Recipients of an event, one call per session.
-pub trait Deliver {
-    /// The sessions that follow are one group: all of them receive the event in this form, and their recent dispatches
-    /// are in the same log.
-    fn group(&mut self, log: LogId, redaction: Redaction);
-    /// To a session of the group.
-    fn deliver(&mut self, slot: u32);
-    /// To a session that gets it though its group does not, or in another form.
+/// Delivery of one event, one call per session. `Recipients::begin` starts it.
+pub trait Delivering {
+    type Group<'a>: GroupDelivering
+    where
+        Self: 'a;
+    /// Starts the delivery to a group: its sessions receive the event in this form, and their recent dispatches are in
+    /// the same log.
+    fn group(&mut self, log: LogId, redaction: Redaction) -> Self::Group<'_>;
+    /// Delivers to a session whose group does not receive the event, or receives it in another form.
     fn deliver_alone(&mut self, slot: u32, redaction: Redaction);
+}
+
+/// Delivery of one event to the sessions of one group.
+pub trait GroupDelivering {
+    fn deliver(&mut self, slot: u32);
+}
+
+fn deliver_to_listeners<'a>(
+    listeners: impl Iterator<Item = &'a Listener>,
+    log: LogId,
+    redaction: Redaction,
+    out: &mut impl Delivering,
+) {
+    let mut group = out.group(log, redaction);
+    listeners.for_each(|listener| group.deliver(listener.slot));
 }
 
 impl AudienceIndex {
@@ -89,7 +105,7 @@ impl AudienceIndex {
     /// Delivers a thread's event to users that it admits by id: the members of a private thread; of events that
     /// user accounts receive only for joined threads, those who joined; or the single recipient. Costs
     /// O(members of the thread).
-    fn deliver_to_thread(&self, event: &Event, now: Timestamp, out: &mut impl Deliver) {
+    fn deliver_to_thread(&self, event: &Event, now: Timestamp, out: &mut impl Delivering) {
         let audience = &event.audience;
         let AudienceRule::Thread { thread, is_private, only, .. } = &audience.rule else { return };
         let is_by_name = *is_private || only.is_some() || audience.users == UserFilter::Threads;
@@ -125,7 +141,7 @@ impl AudienceIndex {
         event: &Event,
         now: Timestamp,
         watchers: impl Iterator<Item = (UserId, u32)>,
-        out: &mut impl Deliver,
+        out: &mut impl Delivering,
     ) {
         let audience = &event.audience;
         for (place, class) in self.classes.iter().enumerate().filter(|(_, class)| !class.groups.is_empty()) {
@@ -177,22 +193,23 @@ impl AudienceIndex {
     }
 
     /// Delivers to the group in its redaction, and to those who may read the content in theirs.
-    fn deliver_to_group(&self, event: &Event, class: usize, group: &Group, out: &mut impl Deliver) {
+    fn deliver_to_group(&self, event: &Event, class: usize, group: &Group, out: &mut impl Delivering) {
         if let Payload::Channel(channel) = &event.payload {
             return self.deliver_channel(event, channel, class, group, out);
         }
         let never = event.audience.never_user_account.filter(|_| group.mask.is_user());
         let readers = event.content_readers.as_ref().filter(|_| group.mask.lacks_content());
-        out.group(group.log, readers.map_or(Redaction::NONE, Redaction::for_strangers));
+        let redaction = readers.map_or(Redaction::NONE, Redaction::for_strangers);
         match (never, readers) {
-            (None, None) => group.listeners.iter().for_each(|listener| out.deliver(listener.slot)),
+            (None, None) => deliver_to_listeners(group.listeners.iter(), group.log, redaction, out),
             (Some(never), _) => {
                 let others = group.listeners.iter().filter(|listener| listener.user_id != never);
-                others.for_each(|listener| out.deliver(listener.slot));
+                deliver_to_listeners(others, group.log, redaction, out);
             }
             (None, Some(readers)) => {
                 let reads = |listener: &&Listener| readers.iter().any(|user_id| user_id == listener.user_id);
-                group.listeners.iter().filter(|l| !reads(l)).for_each(|listener| out.deliver(listener.slot));
+                let strangers = group.listeners.iter().filter(|listener| !reads(listener));
+                deliver_to_listeners(strangers, group.log, redaction, out);
                 for listener in group.listeners.iter().filter(reads) {
                     out.deliver_alone(listener.slot, Redaction::for_user(readers, listener.user_id));
                 }
@@ -209,7 +226,14 @@ impl AudienceIndex {
 
     // ── channels, which not everybody may know ───────────────────────────────────────────────────
 
-    fn deliver_channel(&self, event: &Event, channel: &Channel, class: usize, group: &Group, out: &mut impl Deliver) {
+    fn deliver_channel(
+        &self,
+        event: &Event,
+        channel: &Channel,
+        class: usize,
+        group: &Group,
+        out: &mut impl Delivering,
+    ) {
         let sees = self.sees(&self.classes[class], channel.id);
         let form = |saw: bool| self.channel_form(event, channel, group.mask, (saw, sees));
         let holds = |viewed: &Arc<[ChannelId]>| viewed.binary_search(&channel.id).is_ok();
@@ -217,9 +241,8 @@ impl AudienceIndex {
         let is_apart = |listener: &&Listener| self.views_before.of_user(listener.user_id).is_some();
         let is_split = !self.views_before.users.is_empty();
         if let Some(redaction) = of_class {
-            out.group(group.log, redaction);
             let listeners = group.listeners.iter().filter(|listener| !is_split || !is_apart(listener));
-            listeners.for_each(|listener| out.deliver(listener.slot));
+            deliver_to_listeners(listeners, group.log, redaction, out);
         }
         for listener in group.listeners.iter().filter(|listener| is_split && is_apart(listener)) {
             let saw = self.views_before.of_user(listener.user_id).is_some_and(holds);
@@ -254,14 +277,13 @@ impl AudienceIndex {
     }
 
     /// Delivers the event of a view change to the sessions with that change.
-    pub(crate) fn deliver_change(&self, event: &Event, change: ViewChange, form: Redaction, out: &mut impl Deliver) {
+    pub(crate) fn deliver_change(&self, event: &Event, change: ViewChange, form: Redaction, out: &mut impl Delivering) {
         match change.viewers {
             Viewers::Class(place) => {
                 for group in self.classes[place].groups.iter().filter(|group| group.mask.admits(&event.audience)) {
-                    out.group(group.log, form);
                     let is_apart = |listener: &&Listener| self.views_before.of_user(listener.user_id).is_some();
                     let listeners = group.listeners.iter().filter(|listener| !is_apart(listener));
-                    listeners.for_each(|listener| out.deliver(listener.slot));
+                    deliver_to_listeners(listeners, group.log, form, out);
                 }
             }
             Viewers::User(user_id) => {
@@ -274,7 +296,7 @@ impl AudienceIndex {
     }
 
     /// To the sessions of one user that did not get it with their group. `always`: whatever rule and intents say.
-    fn deliver_to_user(&self, event: &Event, user_id: UserId, now: Timestamp, always: bool, out: &mut impl Deliver) {
+    fn deliver_to_user(&self, event: &Event, user_id: UserId, now: Timestamp, always: bool, out: &mut impl Delivering) {
         let audience = &event.audience;
         let Some(user_subscribers) = self.users.get(&user_id) else { return };
         let class = &self.classes[user_subscribers.class];

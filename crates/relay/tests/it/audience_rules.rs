@@ -6,7 +6,7 @@ use guildhall_guild_protocol::{AudienceRule, Event, MessageEvent, Payload, Redac
 use guildhall_model::{
     Channel, ChannelType, EventName, Intents, Message, MessageId, OverwriteKind, PassiveUpdate, Permissions, UserId,
 };
-use guildhall_relay::{AudienceIndex, Deliver, LogId, Subscriber, SubscriptionMask, UserSubscriptions};
+use guildhall_relay::{AudienceIndex, Subscriber, SubscriptionMask, UserSubscriptions};
 use std::{collections::BTreeSet, sync::Arc};
 
 const OWNER: u64 = 50;
@@ -210,23 +210,13 @@ fn said(message: Message, referenced: Option<Message>) -> Event {
     Event::new(GUILD, EventName::MessageCreate, AudienceRule::Members, payload)
 }
 
-/// Recipients of an event, and its form for each.
-#[derive(Default)]
-struct Forms {
-    of_group: Redaction,
-    forms: Vec<(u32, Redaction)>,
-}
-
-impl Deliver for Forms {
-    fn group(&mut self, _log: LogId, redaction: Redaction) {
-        self.of_group = redaction;
-    }
-    fn deliver(&mut self, slot: u32) {
-        self.forms.push((slot, self.of_group));
-    }
-    fn deliver_alone(&mut self, slot: u32, redaction: Redaction) {
-        self.forms.push((slot, redaction));
-    }
+/// Recipients of an event, and its form for each, in the order of delivery.
+fn forms(index: &AudienceIndex, event: &Event) -> Vec<(u32, Redaction)> {
+    let mut forms = Vec::new();
+    let mut out = EachDelivery::new(|slot, redaction, _| forms.push((slot, redaction)));
+    index.fan_out(event, NOW, std::iter::empty(), &mut out);
+    drop(out);
+    forms
 }
 
 /// Whether a bot without MESSAGE_CONTENT may not read the message of an event, and the referenced message.
@@ -237,10 +227,8 @@ fn withheld(event: &Event, bot: u64) -> (bool, bool) {
     for (slot, mask) in (0..).zip(mask) {
         index.add_subscriber(Subscriber { slot, mask }, Arc::new(member(bot, &[])), 0, &mut ());
     }
-    let mut found = Forms::default();
-    index.fan_out(event, NOW, std::iter::empty(), &mut found);
-    found.forms.sort_unstable_by_key(|(slot, _)| *slot);
-    let found = found.forms;
+    let mut found = forms(&index, event);
+    found.sort_unstable_by_key(|(slot, _)| *slot);
     assert_eq!(found[1..], [(1, Redaction::NONE), (2, Redaction::NONE)], "only bots without the intent");
     let mut body = Vec::new();
     event.render(Encoding::Json, found[0].1, &mut body);
@@ -280,9 +268,8 @@ fn a_channel_out_of_view_is_obfuscated_to_who_knows_that() {
     let told_in_part = |name: EventName, channel_id: u64| {
         let channel = Channel::new(id(channel_id), GUILD, ChannelType::Text, "secret");
         let event = Event::new(GUILD, name, AudienceRule::Members, Payload::Channel(Arc::new(channel)));
-        let mut found = Forms::default();
-        index.fan_out(&event, NOW, std::iter::empty(), &mut found);
-        assert_eq!(found.forms.len(), 6, "everybody but who asked for nothing");
+        let found = forms(&index, &event);
+        assert_eq!(found.len(), 6, "everybody but who asked for nothing");
         let reads_it = |redaction: Redaction| {
             let mut body = Vec::new();
             event.render(Encoding::Json, redaction, &mut body);
@@ -290,7 +277,7 @@ fn a_channel_out_of_view_is_obfuscated_to_who_knows_that() {
             assert_eq!(body["id"], channel_id.to_string());
             body["name"] == "secret"
         };
-        let in_part = found.forms.into_iter().filter(|(_, redaction)| !reads_it(*redaction));
+        let in_part = found.into_iter().filter(|(_, redaction)| !reads_it(*redaction));
         in_part.map(|(slot, _)| slot).collect::<BTreeSet<u32>>()
     };
     for name in [EventName::ChannelCreate, EventName::ChannelUpdate] {

@@ -5,7 +5,7 @@ use guildhall_model::{
     Channel, ChannelId, ChannelType, EventName, Guild, GuildId, Id, Member, Message, MessageId, Overwrite,
     OverwriteKind, Permissions, Role, RoleId, User, UserId,
 };
-use guildhall_relay::{AudienceIndex, Deliver, LogId};
+use guildhall_relay::{AudienceIndex, Delivering, GroupDelivering, LogId};
 use guildhall_stdx::{Rng, Timestamp};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -75,32 +75,52 @@ pub struct Delivery {
     pub log: Option<LogId>,
 }
 
-/// Writes down who got an event.
-#[derive(Default)]
-pub struct Deliveries {
-    group: Option<(LogId, Redaction)>,
-    pub found: Vec<Delivery>,
+/// Calls a function for each delivery of an event: the slot, the form, and the log if it goes to a group.
+pub struct EachDelivery<'a>(Box<EachCall<'a>>);
+
+type EachCall<'a> = dyn FnMut(u32, Redaction, Option<LogId>) + 'a;
+
+impl<'a> EachDelivery<'a> {
+    pub fn new(call: impl FnMut(u32, Redaction, Option<LogId>) + 'a) -> Self {
+        Self(Box::new(call))
+    }
 }
 
-impl Deliver for Deliveries {
-    fn group(&mut self, log: LogId, redaction: Redaction) {
-        self.group = Some((log, redaction));
-    }
-    fn deliver(&mut self, slot: u32) {
-        let (log, redaction) = self.group.expect("a group was named first");
-        self.found.push(Delivery { slot, redaction: redaction.index(), log: Some(log) });
+impl<'a> Delivering for EachDelivery<'a> {
+    type Group<'g>
+        = EachOfGroup<'g, 'a>
+    where
+        Self: 'g;
+    fn group(&mut self, log: LogId, redaction: Redaction) -> Self::Group<'_> {
+        EachOfGroup { call: &mut *self.0, log, redaction }
     }
     fn deliver_alone(&mut self, slot: u32, redaction: Redaction) {
-        self.found.push(Delivery { slot, redaction: redaction.index(), log: None });
+        (self.0)(slot, redaction, None);
+    }
+}
+
+pub struct EachOfGroup<'g, 'a> {
+    call: &'g mut EachCall<'a>,
+    log: LogId,
+    redaction: Redaction,
+}
+
+impl GroupDelivering for EachOfGroup<'_, '_> {
+    fn deliver(&mut self, slot: u32) {
+        (self.call)(slot, self.redaction, Some(self.log));
     }
 }
 
 /// Recipients of an event by slot. A session that received it twice is in the list twice.
 pub fn delivered(index: &AudienceIndex, event: &Event, now: Timestamp, watchers: &[(UserId, u32)]) -> Vec<Delivery> {
-    let mut out = Deliveries::default();
+    let mut found = Vec::new();
+    let mut out = EachDelivery::new(|slot, redaction, log| {
+        found.push(Delivery { slot, redaction: redaction.index(), log });
+    });
     index.fan_out(event, now, watchers.iter().copied(), &mut out);
-    out.found.sort_unstable();
-    out.found
+    drop(out);
+    found.sort_unstable();
+    found
 }
 
 /// Some of `BITS`; administrators are rare.

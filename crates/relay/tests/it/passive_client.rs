@@ -1,12 +1,13 @@
 //! Clients of user accounts that apply everything they receive, and their connection.
 
+use crate::fixture::EachDelivery;
 use guildhall_guild_protocol::{
-    AccessChange, Event, GuildReplica, GuildView, HiddenChannels, MembersAnswer, Payload, Published, Redaction,
-    SessionKey, Visibility,
+    AccessChange, Event, GuildReplica, GuildView, HiddenChannels, MembersAnswer, Payload, Published, SessionKey,
+    Visibility,
 };
 use guildhall_model::{Capabilities, ChannelId, GuildId, MessageId, PassiveUpdate, UserId, VoiceState};
 use guildhall_relay::{
-    Deliver, LogId, Recipients, Subscriber, SubscriptionMask, UserSubscriptions, guild_people, guild_snapshot,
+    LogId, Recipients, Subscriber, SubscriptionMask, UserSubscriptions, guild_people, guild_snapshot,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -74,8 +75,6 @@ pub struct Create {
 /// Writes down who got what, and in which log.
 #[derive(Default)]
 pub struct Post {
-    current: Option<Arc<Published>>,
-    group: Option<LogId>,
     pub got: Vec<(u32, Arc<Published>, Option<LogId>)>,
     pub lost: Vec<u32>,
     /// GUILD_CREATE of the session that attached last.
@@ -83,25 +82,13 @@ pub struct Post {
     pub mask: UserSubscriptions,
 }
 
-impl Deliver for Post {
-    fn group(&mut self, log: LogId, _redaction: Redaction) {
-        self.group = Some(log);
-    }
-    fn deliver(&mut self, slot: u32) {
-        let current = self.current.clone().expect("begun");
-        self.got.push((slot, current, Some(self.group.expect("a group was named"))));
-    }
-    fn deliver_alone(&mut self, slot: u32, _redaction: Redaction) {
-        self.got.push((slot, self.current.clone().expect("begun"), None));
-    }
-}
-
 impl Recipients for Post {
+    type Delivering<'a> = EachDelivery<'a>;
     fn access_changed(&mut self, _guild_id: GuildId, _change: &AccessChange) {}
     fn access_began(&mut self, _guild_id: GuildId, _change: &dyn Fn() -> AccessChange) {}
-    fn begin(&mut self, published: &Arc<Published>, _visibility: Visibility) {
-        self.current = Some(published.clone());
-        self.group = None;
+    fn begin(&mut self, published: &Arc<Published>, _visibility: Visibility) -> EachDelivery<'_> {
+        let published = published.clone();
+        EachDelivery::new(move |slot, _, log| self.got.push((slot, published.clone(), log)))
     }
     fn attached(
         &mut self,

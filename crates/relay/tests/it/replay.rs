@@ -3,15 +3,13 @@
 use crate::fixture::*;
 use guildhall_guild_protocol::{
     AccessChange, AudienceRule, Event, GuildReplica, GuildStructure, GuildView, MembersAnswer, PartitionId, Payload,
-    Published, Redaction, RelayId, RelayMessage, ReplicaUpdate, SessionKey, ToRelay, Visibility, VoiceEntry,
+    Published, RelayId, RelayMessage, ReplicaUpdate, SessionKey, ToRelay, Visibility, VoiceEntry,
 };
 use guildhall_model::{
     ChannelId, ChannelType, EventName, GuildId, MessageId, OverwriteKind, PassiveUpdate, Permissions, UserId,
     VoiceState,
 };
-use guildhall_relay::{
-    Deliver, LogId, Recipients, Relay, Replayed, Subscriber, SubscriptionMask, ToGuilds, UserSubscriptions,
-};
+use guildhall_relay::{Recipients, Relay, Replayed, Subscriber, SubscriptionMask, ToGuilds, UserSubscriptions};
 use guildhall_stdx::Now;
 use std::sync::Arc;
 
@@ -29,25 +27,16 @@ const ROLE: u64 = 21;
 /// Keeps what a session was sent, as its replay buffer does.
 #[derive(Default)]
 struct Buffers {
-    current: Option<Arc<Published>>,
     sent: Vec<(u32, Arc<Published>)>,
 }
 
-impl Deliver for Buffers {
-    fn group(&mut self, _log: LogId, _redaction: Redaction) {}
-    fn deliver(&mut self, slot: u32) {
-        self.sent.push((slot, self.current.clone().expect("begun")));
-    }
-    fn deliver_alone(&mut self, slot: u32, _redaction: Redaction) {
-        self.deliver(slot);
-    }
-}
-
 impl Recipients for Buffers {
+    type Delivering<'a> = EachDelivery<'a>;
     fn access_changed(&mut self, _guild_id: GuildId, _change: &AccessChange) {}
     fn access_began(&mut self, _guild_id: GuildId, _change: &dyn Fn() -> AccessChange) {}
-    fn begin(&mut self, published: &Arc<Published>, _visibility: Visibility) {
-        self.current = Some(published.clone());
+    fn begin(&mut self, published: &Arc<Published>, _visibility: Visibility) -> EachDelivery<'_> {
+        let published = published.clone();
+        EachDelivery::new(move |slot, _, _| self.sent.push((slot, published.clone())))
     }
     fn attached(
         &mut self,

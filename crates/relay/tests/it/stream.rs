@@ -3,11 +3,10 @@
 use crate::fixture::*;
 use guildhall_guild_protocol::{
     AccessChange, AudienceRule, Event, FoundMembers, GuildReplica, GuildStructure, GuildView, MembersAnswer,
-    PartitionId, Payload, Published, Redaction, RelayId, RelayMessage, ReplicaUpdate, SessionKey, ToGuild, ToRelay,
-    Visibility,
+    PartitionId, Payload, Published, RelayId, RelayMessage, ReplicaUpdate, SessionKey, ToGuild, ToRelay, Visibility,
 };
 use guildhall_model::{ChannelType, EventName, GuildId, Intents, Member, OverwriteKind, Permissions, UserId};
-use guildhall_relay::{Deliver, LogId, Progress, Recipients, Relay, Subscriber, SubscriptionMask, ToGuilds};
+use guildhall_relay::{Progress, Recipients, Relay, Subscriber, SubscriptionMask, ToGuilds};
 use guildhall_stdx::Now;
 use std::sync::Arc;
 
@@ -20,21 +19,13 @@ const HIDDEN: u64 = 101;
 #[derive(Default)]
 struct Notes(Vec<String>);
 
-impl Deliver for Notes {
-    fn group(&mut self, _log: LogId, _redaction: Redaction) {}
-    fn deliver(&mut self, slot: u32) {
-        self.0.push(format!("deliver {slot}"));
-    }
-    fn deliver_alone(&mut self, slot: u32, _redaction: Redaction) {
-        self.0.push(format!("deliver {slot}"));
-    }
-}
-
 impl Recipients for Notes {
+    type Delivering<'a> = EachDelivery<'a>;
     fn access_changed(&mut self, _guild_id: GuildId, _change: &AccessChange) {}
     fn access_began(&mut self, _guild_id: GuildId, _change: &dyn Fn() -> AccessChange) {}
-    fn begin(&mut self, published: &Arc<Published>, _visibility: Visibility) {
+    fn begin(&mut self, published: &Arc<Published>, _visibility: Visibility) -> EachDelivery<'_> {
         self.0.push(format!("begin {}", published.event.name.as_str()));
+        EachDelivery::new(|slot, _, _| self.0.push(format!("deliver {slot}")))
     }
     fn attached(
         &mut self,
