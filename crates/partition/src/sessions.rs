@@ -15,12 +15,11 @@ use crate::{
     transport::{Output, Transport},
     turn::Turn,
 };
-use guildhall_codec::Encoding;
 use guildhall_guild_protocol::{
     Event, Payload, Published, Redaction, ResourcePayload, SessionChange, SessionNews, SessionView, UserFilter, Whose,
     visibility_of_direct,
 };
-use guildhall_model::{ChannelId, CloseCode, EventName, User, UserId, from_gateway::SelfUserBody, to_gateway::ShardId};
+use guildhall_model::{ChannelId, CloseCode, EventName, User, UserId, from_gateway::SelfUserBody};
 use guildhall_relay::SubscriptionMask;
 use guildhall_session::{Dispatch, Session};
 use guildhall_stdx::{Now, SlotKey};
