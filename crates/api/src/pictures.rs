@@ -1,4 +1,4 @@
-//! Pictures in requests: `data:` URLs of forms, and the files of stickers.
+//! Pictures in requests: `data:` URLs of avatars, icons and emoji in forms, and the files of stickers.
 //!
 //! Owns        `Picture`, the accepted formats and sizes (`PictureRule`), and its path from the form to the object
 //!             that refers to it.

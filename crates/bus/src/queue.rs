@@ -1,4 +1,4 @@
-//! Queue: messages on their way to one subscriber, for every driver.
+//! Queue: messages between nodes on their way to one subscriber, for both drivers of the bus.
 //!
 //! Limits  `messages_max` messages and `bytes_max` bytes that the subscriber has not taken; past either the
 //!         subscription ends with `Lagged` after the messages before, and later ones are not kept.

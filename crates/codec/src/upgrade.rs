@@ -1,4 +1,4 @@
-//! Upgrades: the permits for larger windows and tables of new zstd-stream connections.
+//! Upgrades: the permits for larger compression contexts (windows and tables) of new zstd-stream connections.
 //!
 //! Owns        the gate (`UpgradeGate`), which applies the last decision to the connections of all partitions: its
 //!             share by counting, its bytes by subtracting each upgrade's.

@@ -1,6 +1,7 @@
 //! Events: a change in a guild, its audience, and its body, encoded at most once per encoding and redaction.
 //!
-//! Owns        `Event`, shared by every relay and kept by every replay buffer that holds it.
+//! Owns        `Event`, shared by every relay and kept by every replay buffer that holds it; which events passive
+//!             sessions of user accounts receive (`UserFilter`).
 //! Doors       `render`, which encodes the body for an (encoding, redaction) pair.
 //! Invariants  immutable; only `audience` decides on visibility, at the event and again at replay.
 //! Not here    the current recipients: `Relay`.     Spec  docs/protocol/reference.md §4, §5.3, §7.

@@ -1,6 +1,7 @@
 //! Visibility: which accounts an event is for, as a key that events with the same viewers have in common.
 //!
-//! Owns        `Visibility` and the rules it follows from; `visibility_domain` is the only place that decides it.
+//! Owns        which events share a compression history: `Visibility` and the rules it follows from;
+//!             `visibility_domain` is the only place that decides it.
 //! Doors       `AudienceIndex::visibility` once per event, `Visibility::in_form` per form of its body,
 //!             `Visibility::covers` per recipient.
 //! Invariants  D1 every account that receives an event from within a domain may view all events of that domain. D2

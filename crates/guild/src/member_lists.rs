@@ -1,6 +1,7 @@
 //! Member lists that clients watch, kept in order with every change.
 //!
-//! Owns        per watched list its rows (`guildhall_member_list::MemberList`) and the rows last sent.
+//! Owns        per watched list its rows (`guildhall_member_list::MemberList`) and the rows last sent, from which its
+//!             updates follow.
 //! Doors       `watch_list` from relays; `lists_follow` with every change of a member or presence,
 //!             `lists_follow_structure` with every change of roles and channels; `handle_list_built`; `flush_lists`
 //!             from the timer.

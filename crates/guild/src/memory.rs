@@ -1,4 +1,4 @@
-//! Memory: estimated bytes of a guild's large fields.
+//! Memory of a guild, by owner: estimated bytes of its large fields.
 //!
 //! Invariants  an estimate reads some thousand elements, however large the guild is. (test `scale`)
 //! Not here    relays and sessions of partitions, which count their own.

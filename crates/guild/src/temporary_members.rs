@@ -1,4 +1,4 @@
-//! Temporary members: removed some time after they go offline.
+//! Temporary members: their membership ends some time after they go offline.
 //!
 //! Owns        `TemporaryMembers`: the temporary members, and when to check each.
 //! Doors       `begin` from `invites`; `left` when a session ends, `forget_temporary` when a member leaves;

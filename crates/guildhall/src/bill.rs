@@ -1,4 +1,4 @@
-//! Bill: the thread that compresses the frames of sampled connections a second time, within a CPU budget.
+//! Bandwidth bill: the thread that compresses the frames of sampled connections a second time, within a CPU budget.
 //!
 //! Owns        the thread (`BillThread`) and its budget (`CpuBudget`).
 //! Invariants  B1 the thread uses at most `CPU_PERMILLE` of a core on average, and `BURST_NS` in a row: then it pauses.

@@ -1,4 +1,4 @@
-//! Disk: watches the free space for the data directory, and stops writes when there is too little.
+//! Disk: watches the free space for the data directory, and stops writes before the disk is full.
 //!
 //! Owns        the task that checks the free space and stops the node's writes (`DiskWatch`).
 //! Why         the database is there: with PostgreSQL there is no watch.

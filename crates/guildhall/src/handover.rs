@@ -1,4 +1,4 @@
-//! Hand-over: the file with which a node passes its sessions to the next process on the same folder.
+//! Hand-over: the file with which a node that restarts passes its sessions to the next process on the same folder.
 //!
 //! Owns        `handover.ndjson` in the store's folder: a head, a line per partition, and the hash of all of it.
 //! Doors       `write` at the end of a drain; `take` at the start, before the node accepts connections.

@@ -1,4 +1,4 @@
-//! Upgrades at work: real memory into the loop, its decisions to the contexts and the partitions.
+//! Upgrades at work: real memory into the loop, its decisions on larger compression contexts to the partitions.
 //!
 //! Owns        one task of the runtime, which ends with the node.
 //! Limits      a reading every `READ_EVERY`; between two of them the gate holds connections to the last decision.

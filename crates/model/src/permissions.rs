@@ -1,6 +1,6 @@
 //! Permissions: actions that a member may perform in a guild and in a channel.
 //!
-//! Owns        the bits, and the algorithm of reference.md §5.1 and §5.2.
+//! Owns        the bits, and the algorithm of reference.md §5.1 and §5.2 that checks them.
 //! Invariants  owner and administrators hold every bit; within a step allow beats deny; the order of roles
 //!             does not matter. (tests below)
 //! Not here    which action needs which permission: `guildhall-guild` for requests, `guildhall-relay` for events.

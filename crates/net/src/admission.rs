@@ -1,6 +1,7 @@
 //! Admission: which sockets the node serves, so that no address and no kind of socket takes all places.
 //!
-//! Owns        handshakes in progress, REST sockets, and per address its connections and recent upgrades.
+//! Owns        how many connections an address may open: handshakes in progress, REST sockets, and per address its
+//!             connections and recent upgrades.
 //! Doors       `begin` for each accepted socket; then `place_for_rest` for its first request, or `admit` for its
 //!             upgrade. They return permits, which release their places when dropped.
 //! Invariants  A1 every count returns to zero when the permits are dropped. A2 one address holds at most an eighth of

@@ -1,6 +1,7 @@
 //! HTTP listener: accepts sockets, serves REST, and upgrades to WebSocket.
 //!
-//! Owns        sockets until they are upgraded, and REST sockets for their whole life.
+//! Owns        sockets until they are upgraded, with the negotiation of permessage-deflate; REST sockets for
+//!             their whole life.
 //! Invariants  F1 before the upgrade a client costs only hyper's small buffers, which have a deadline. F2 REST and
 //!             gateway sockets never take the places that are reserved for the other kind. F3 `/healthz`, `/readyz` and
 //!             `/metrics` are answered while all other places are taken. F4 without free descriptors new sockets get

@@ -1,6 +1,7 @@
 //! Write gate: while the store accepts no writes, commands that write are refused before a guild handles them.
 //!
-//! Owns        the state whether writes are stopped, and the task that checks when the store accepts them again.
+//! Owns        the state whether writes are stopped, because the disk is full or the database is away, and the task
+//!             that checks when the store accepts them again.
 //! Why         a guild whose commit failed is loaded again, and its sessions see an outage. Without the gate every
 //!             message on a full disk would cause that; with it guilds stay loaded, and reads and events without a
 //!             write continue.

@@ -1,4 +1,4 @@
-//! Bill: cost of the frames of sampled connections in other codecs.
+//! Bandwidth bill: cost of the frames of sampled connections in other codecs.
 //!
 //! Owns        the handle (`Bill`) that all partitions share, the copy of a sampled connection's frames (`Tap`), and
 //!             the machine that compresses the copies (`BillWorker`), which a thread of the driver runs.

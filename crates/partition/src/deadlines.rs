@@ -1,6 +1,7 @@
-//! Deadlines: when a timer fires, whether something is due.
+//! Deadlines of connections and sessions: when a timer fires, whether something is due.
 //!
-//! Owns        the checks behind `TimerKey`: heartbeats, IDENTIFY, stalled sockets, resume windows, READY.
+//! Owns        the checks behind `TimerKey`: heartbeats, IDENTIFY, stalled sockets of slow consumers, resume windows,
+//!             READY.
 //! Limits      `heartbeat_interval_ms`, `identify_deadline_ms`, `write_stall_ms`, `resume_window_ms`,
 //!             `gather_deadline_ms`.
 //! Not here    tokens' expiry: `identify`. Relays' timers: `guilds`.

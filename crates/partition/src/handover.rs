@@ -1,4 +1,4 @@
-//! Hand-over: sessions of a partition that ends continue in the next process.
+//! Hand-over: sessions of a partition that ends continue in the next process, over a restart of the node.
 //!
 //! Doors       `leave_voice`, then `hand_over` once the guilds have ended; `take_over` before clients connect, then
 //!             `is_restoring` until all guilds have answered, or `fail_pending_restores`.

@@ -1,4 +1,4 @@
-//! Memory: estimated bytes of a partition's large fields.
+//! Memory of a partition, by owner: estimated bytes of its large fields.
 //!
 //! Invariants  one estimate reads some thousand elements of each field, however many there are. Bytes that connections,
 //!             logs or relays share count once in all.

@@ -1,6 +1,7 @@
 //! Pump: from replay buffers and control queues to sockets.
 //!
-//! Owns        the order in which a connection's bytes leave, and every decision about a client that reads too slowly.
+//! Owns        the order in which a connection's bytes leave, and every decision about a slow consumer, a
+//!             client that reads too slowly.
 //! Doors       `push` gives a session a dispatch (and writes it at once, or leaves it with the transport, if nothing
 //!             stands in the way); `flush` writes what all connections have waiting, and `pump` what one can take.
 //! Invariants  W1 a connection's dispatches leave in the order of their seq. None is skipped but, up to RESUMED,

@@ -1,7 +1,8 @@
 //! Sessions as backends use them: list, address, end.
 //!
 //! Doors       `session_view`, `session_page`, `user_session_views` to look; `close_sessions` to end;
-//!             `publish_to_users` for events that are addressed to accounts rather than to a guild.
+//!             `publish_to_users` for events that are addressed to accounts rather than to a guild, such as those of
+//!             direct messages.
 //! Invariants  V1 a closed session receives nothing more and cannot be resumed; nor can a connection resume that
 //!             arrives from another partition with a closed token. (tests `guildhall/tests/it/backend.rs`,
 //!             `it/moves.rs`)

@@ -1,6 +1,7 @@
 //! Stream codec: compressed streams of connections, by library contexts or by shared-match.
 //!
-//! Owns        `Compressor`, a connection's own stream of either kind, and the partition's matchers, one per encoding.
+//! Owns        `Compressor`, a connection's own stream of either kind, and the partition's matchers, with their
+//!             compression histories, one per encoding.
 //! Invariants  S1 the number of a body belongs to this partition's matcher: a connection that comes from another
 //!             partition forgets the numbers of bodies that it received there. S2 a dispatch that was made for one
 //!             session is compressed alone and never stored for others. S3 a checked connection sends no message that

@@ -1,4 +1,4 @@
-//! Audience index: which sessions of a relay may see what.
+//! Audience index: which sessions of a relay may see what, and so receive an event.
 //!
 //! Owns        permission classes: sessions with the same permission key share one. Classes that view the same channels
 //!             share a view, with one bitset. In a class, sessions with the same subscription mask are in one group.

@@ -1,7 +1,8 @@
 //! Subscription mask: the subscriptions of a session in a guild as a bit set, so that sessions with equal sets form a
 //! group.
 //!
-//! Owns        `SubscriptionMask`, from intents (bots) or from subscriptions (user accounts).
+//! Owns        `SubscriptionMask`, from intents (bots) or from subscriptions (user accounts); whether a session is
+//!             active or passive.
 //! Invariants  sessions with equal `SubscriptionMask` and equal visible channels receive the same events, except for
 //!             events about single users.
 //! Not here    permissions (`audience`), subscriptions (`subscriptions`).

@@ -1,6 +1,7 @@
 //! View: the state of a guild that a session receives when its view begins, in GUILD_CREATE or READY.
 //!
-//! Spec  docs/protocol/reference.md §6.11 "Which members / presences a GUILD_CREATE holds".
+//! Owns        which channels, hidden channels, threads, members and presences it has, and in which form.
+//! Spec        docs/protocol/reference.md §6.11 "Which members / presences a GUILD_CREATE holds".
 
 use guildhall_guild_protocol::{
     AudienceRule, Event, GuildReplica, GuildStructure, GuildView, HiddenChannels, MemberEntry, Payload, Redaction,

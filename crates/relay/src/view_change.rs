@@ -1,6 +1,7 @@
 //! View changes: channels that a change of the guild hides from members, or shows to them.
 //!
-//! Owns        `ViewsBefore`, the views that the last change of the guild replaced.
+//! Owns        the events by which members learn that a channel is hidden from them or visible; `ViewsBefore`, the
+//!             views that the last change of the guild replaced.
 //! Doors       `AudienceIndex::fan_out` decides the form per class; `AudienceIndex::view_changes` after an event.
 //! Invariants  N1 no member receives the newest message or pin of a channel outside their view. N2 with `Obfuscated`
 //!             nobody receives more than type, position and category of one, and with `Absent` nothing. N3 then a

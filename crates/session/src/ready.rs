@@ -1,6 +1,7 @@
 //! READY, RESUMED, GUILD_CREATE and member chunks: dispatches made for one session.
 //!
-//! Spec  docs/protocol/reference.md §1.8–§1.10, §6.11, §8.7.
+//! Owns        the content of these bodies.
+//! Spec        docs/protocol/reference.md §1.8–§1.10, §6.11, §8.7.
 
 use crate::{
     dispatch::{Dispatch, GuildPlaces, dispatch_frame},

@@ -1,4 +1,4 @@
-//! Session snapshot: a session as one process hands it over to the next.
+//! Session snapshot: a session as one process hands it over to the next, at a restart.
 //!
 //! Owns        `SessionSnapshot` and `DispatchSnapshot`, its dispatches. Both are plain data that serialises; nothing
 //!             in them depends on a process.

@@ -1,4 +1,6 @@
 //! External ids: how backends call accounts, guilds and channels.
+//!
+//! Owns        their form, and the kinds of objects within which they are unique.
 
 /// How many external ids are looked up or put at once.
 pub const EXTERNAL_IDS_MAX: usize = 1_000;

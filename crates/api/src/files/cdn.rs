@@ -1,4 +1,5 @@
-//! CDN: links to pictures, as upstream's `cdn.discordapp.com` has them, without a token.
+//! CDN: links to pictures (avatars, icons, emoji, stickers), as upstream's `cdn.discordapp.com` has them, without a
+//! token.
 //!
 //! Invariants  D1 a path leads to a file only if it consists of numbers, names of this module and hashes. D2 the served
 //!             bytes are the uploaded ones: no format or size is converted, and `?size=` is ignored. D3 browsers never

@@ -1,4 +1,4 @@
-//! Buckets: groups of requests that share a rate limit.
+//! Buckets: groups of REST requests that share a rate limit.
 //!
 //! Owns        `Bucket`, its default rules, and the table from method and route to bucket.
 //! Invariants  a bucket's name on the wire is opaque and does not depend on ids in the path; buckets that count per

@@ -1,4 +1,4 @@
-//! Limits on the rate and the size of requests of one account, or of one peer without an account.
+//! REST rate limits, and limits on the size of requests, of one account, or of one peer without an account.
 //!
 //! Owns        `ApiLimits` (the operator's settings), the current windows, and the rate-limit headers.
 //! Limits      `keys_max` windows for accounts and as many for peers; see `limiter`.

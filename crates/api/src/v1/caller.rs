@@ -1,4 +1,4 @@
-//! Caller: the key behind a request, and whether it may.
+//! Caller: the backend key behind a request, and its permissions (scopes).
 //!
 //! Owns        `Caller<S>`, which a handler takes first: a key that has the scope `S`, within its limits; `StreamSlot`.
 //! Invariants  a request uses no place of `requests_in_flight_max` before its key is checked. A request whose key was

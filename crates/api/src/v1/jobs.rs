@@ -1,4 +1,4 @@
-//! Jobs: work that continues after its answer, over restarts, until it is done.
+//! Jobs: work that continues after its answer, over restarts, until it is done, such as the deletion of an account.
 //!
 //! Owns        the jobs of a node, a record of each in the store, and the task that executes them, oldest first.
 //! Doors       `Jobs::add` from the handler that starts one; `GET /v1/jobs` for backends.

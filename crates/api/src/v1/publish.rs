@@ -1,4 +1,4 @@
-//! Publishing: any dispatch, to a guild, a channel, roles or users.
+//! Publishing of backend events: any dispatch, to a guild, a channel, roles or users.
 //!
 //! Owns        the form of an event, its way to a guild or to accounts' sessions, and how many it reached.
 //! Invariants  E1 events of one request, and of one stream, that go to one guild arrive in their order. E2 a published

@@ -1,5 +1,6 @@
 //! NATS: the drivers of a cluster. `NatsBus` uses core NATS, `NatsKv` a bucket of JetStream.
 //!
+//! Owns        the connections to NATS, for messages between nodes and for leases.
 //! Invariants  credentials are in no text: neither in `Debug`, nor in an error, nor in the log. Each driver has a
 //!             connection of its own, so that the renewal of a lease never waits behind a snapshot.
 //! Limits      `NatsOptions`. A connection that is silent for three pings (`PING_EVERY`) counts as lost. Reconnection

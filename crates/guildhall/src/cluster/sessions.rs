@@ -1,4 +1,4 @@
-//! Sessions of the whole cluster, for the backend API: each node answers for its own.
+//! Sessions of the whole cluster, for the backend API: those of other nodes too. Each node answers for its own.
 //!
 //! Invariants  a session is closed on the node that its id names; those of an account or token on every node,
 //!             before the answer.

@@ -1,4 +1,4 @@
-//! Defaults: each a named constant with its reason.
+//! Defaults of settings: each a named constant with its reason.
 
 use super::value::{
     ChatMode, ClientTakeover, CreateAccounts, DashboardMode, DatabaseCheck, DeflateMode, ExpireSessions, HiddenForm,

@@ -1,7 +1,8 @@
 //! Settings: the one table of all of them. Structs, documentation and checks come from it.
 //!
 //! A line reads: documentation, name, type, what is allowed (ranges of numbers), default, and `live` if the setting
-//! changes at SIGHUP. `reload` and the reference follow from that mark; `assemble::limits::LiveLimits` applies it.
+//! changes at SIGHUP, without a restart. `reload` and the reference follow from that mark;
+//! `assemble::limits::LiveLimits` applies it.
 
 use super::{
     Effective, Loaded,

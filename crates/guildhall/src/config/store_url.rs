@@ -1,4 +1,4 @@
-//! The URL of a node's database, the value of `store.url`.
+//! The URL of a node's database, the value of `store.url`: SQLite or PostgreSQL.
 //!
 //! Invariants  the URL is shown without its password. (tests `the_password_is_hidden`, `config::tests::c3_*`)
 

@@ -1,7 +1,7 @@
 //! Bodies that the gateway and the REST API send.
 //!
-//! Owns        one borrowing struct per object of reference.md §6, with every field that strict
-//!             parsers require (reference.md §12), including constant ones.
+//! Owns        the content of each body: one borrowing struct per object of reference.md §6, with every field that
+//!             strict parsers require (reference.md §12), including constant ones.
 //! Invariants  ids serialise through `Id`, so JSON gets strings and ETF gets integers.
 
 mod audit;

@@ -1,4 +1,4 @@
-//! Link: messages on their way to one other node.
+//! Link: messages between nodes, on their way to another node.
 //!
 //! Owns        the queue of one node, and the task that encodes and publishes its messages.
 //! Invariants  N1 guilds never wait for a link: a full one returns a guild's message, and the guild ends the relay's

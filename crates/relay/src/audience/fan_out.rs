@@ -3,7 +3,8 @@
 //! Doors       `AudienceIndex::fan_out`, `may_view`; `Delivering` receives the calls.
 //! Invariants  F1 each matching session receives the event exactly once, even if it matches by group, user id, mention
 //!             and subscription. F2 the cost is that of the classes, and of the sessions that receive the event.
-//! Not here    what is sent again: `replay_visibility`.     Spec  docs/protocol/reference.md §5.3, §7, §8.5.
+//! Not here    what is sent again: `replay_visibility`. Muted channels and threads: their events are sent, and clients
+//!             hide them (docs/protocol/choices.md).     Spec  docs/protocol/reference.md §5.3, §7, §8.5.
 
 use super::{AudienceIndex, Class, Group, IndexedSubscriber, Listener, LogId};
 use crate::{

@@ -1,7 +1,8 @@
 //! Replay visibility: whether a session may still see a dispatch that is about to be sent to it again.
 //!
-//! Owns        `ReplayVisibility`, the rule for a dispatch whose event is not there: one that was made for a single
-//!             session, or that a hand-over restored; `Replayed`, an event or a rule; the decision about either.
+//! Owns        `ReplayVisibility`, the rule for a dispatch whose event is not there: one that was made for a
+//!             single session, or that a hand-over restored at a restart; `Replayed`, an event or a rule; the
+//!             decision about either.
 //! Doors       `Relay::decide_replay` for each dispatch of a RESUME; `Relay::would_reveal` for GUILD_CREATE;
 //!             `ReplayVisibility::of` when a session's snapshot is written.
 //! Invariants  V1 live delivery and replay ask the same predicates (`sees`, `admits`, `is_viewed_by`). V2 a rule

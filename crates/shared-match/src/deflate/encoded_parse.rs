@@ -1,5 +1,7 @@
 //! Encoded parse: a parse as a block of deflate, with everything done but the distances and the head.
 //!
+//! Owns        the offset of a match in a connection's stream (`Step`): that of its body, and an addend of the match.
+//!
 //! Most are so short that the fixed code does best. A long one has codes of its own, in a block of its own behind the
 //! head's: of distances every symbol has a code then, for each connection has others.
 

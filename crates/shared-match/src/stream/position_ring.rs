@@ -1,4 +1,4 @@
-//! Ring: where in a connection's stream the bodies are that it was sent lately.
+//! Ring: where in a connection's stream the bodies are that it was sent lately, and so how far back each is.
 //!
 //! Owns        groups of bodies that followed each other: the first one's position, then how much each number is larger
 //!             than the one before. How long bodies are is the same for all connections (`MessageSizes`), so positions

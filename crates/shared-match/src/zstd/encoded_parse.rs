@@ -1,5 +1,8 @@
 //! Encoded parse: a parse as zstd blocks, with everything done that does not depend on the connection.
 //!
+//! Owns        the offset of a match in a connection's stream (`OffsetFixup`): that of its body, and an addend of the
+//!             match.
+//!
 //! What is left per connection: the offsets, the state of the offsets' code, and the head with its seq. Sequences are
 //! coded from the last to the first, and so are literals, so a head that stands in front is what comes last in both.
 

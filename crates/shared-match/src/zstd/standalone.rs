@@ -1,4 +1,6 @@
 //! Standalone: a message that no other connection gets, as zstd blocks, with tables of its own where these pay.
+//!
+//! Owns        the offsets of its matches, which `MatchFinder::resolved` gives for this connection.
 
 use super::{
     ZstdDecoder, block_header, raw_blocks,

@@ -1,4 +1,4 @@
-//! Bodies: objects as backends put, change and read them.
+//! Bodies of `/v1`, input and output: objects as backends put, change and read them.
 //!
 //! Owns        a struct per object and direction: put (whole), patch (in part), answer.
 //! Invariants  O1 an answer of an object, without its id and computed fields, is a valid body to put. Spec
