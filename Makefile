@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run chat chat-page dashboard dashboard-page deploy-test build check test tidy commits fmt lint doc wasm unit memcheck release deb package-test sim conformance \
+.PHONY: help where run chat chat-page dashboard dashboard-page deploy-test build check test tidy commits fmt lint doc wasm unit memcheck release deb package-test sim conformance \
 	packages conformance-setup conformance-libraries conformance-readers conformance-documents conformance-deflate \
 	conformance-backend-api conformance-metrics conformance-cluster faults cluster conformance-autobahn build-tests build-suites build-release build-memcheck build-fuzz \
 	build-bench fuzz bench bench-cluster picture clean tools tools-test
@@ -32,6 +32,9 @@ SUITE_BINARY = $(or $(CARGO_TARGET_DIR),target)/$(SUITE_BUILD)/guildhall
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+where: ## Which module decides it? Searches the headers of all (WORD="slow consumer")
+	@tools/where $(WORD)
 
 run: tools ## Build and run the demo on 127.0.0.1:8080 (ARGS="--rate 20 …")
 	$(CARGO) build --release --locked -p guildhall

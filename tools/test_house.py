@@ -10,7 +10,7 @@ import tempfile
 import time
 import unittest
 
-from house import ROOT, citations, comments, crates, documents, names, runbook, series, stages, supply, tests
+from house import ROOT, citations, comments, crates, documents, headers, names, runbook, series, stages, supply, tests
 
 TABLE = """## The map
 | crate | idea |
@@ -360,6 +360,105 @@ class Comments(unittest.TestCase):
         words = "word " * 30
         self.assertEqual(list(comments.wide_lines(f"    // short\n    // {words}\n//! | {words} |\n")), [(2, len(words) + 7)])
         self.assertEqual(list(comments.wide_lines(f"// short\nlet x = 1; // {words}\n")), [])
+
+
+class Where(unittest.TestCase):
+    RELAY = (
+        "//! Relay: events of a guild for its sessions.\n"
+        "//!\n"
+        "//! Owns        the replica of the guild, and\n"
+        "//!             its change log.\n"
+        "//! Not here    archived threads: `guild`.     Spec  docs/page.md.\n"
+        "//!\n"
+        "//! A replica is a copy.\n"
+        "\n"
+        "//! No part of it.\n"
+    )
+    ARCHIVE = "//! Archiving of threads.\n//!\n//! Limits  `THREADS_MAX`.\n"
+    OTHER = "//! Sessions: what a RelayStream leads to.\n"
+
+    def parse(self, path, text):
+        return headers.parse(path, headers.rust_lines(text))
+
+    def found(self, query):
+        paths = {"crates/relay/src/relay.rs": self.RELAY, "crates/guild/src/archive.rs": self.ARCHIVE,
+                 "crates/session/src/lib.rs": self.OTHER}
+        return headers.search(query, [self.parse(path, text) for path, text in paths.items()])
+
+    def paths(self, query):
+        return [one.header.path.split("/")[1] for one in self.found(query)]
+
+    def test_h1_a_header_has_parts_and_ends_at_the_code(self):
+        lines = [(line.part, line.statement, line.number, line.text) for line in self.parse("a.rs", self.RELAY).lines]
+        self.assertEqual(lines, [
+            ("sentence", 1, 1, "Relay: events of a guild for its sessions."),
+            ("Owns", 3, 3, "the replica of the guild, and"),
+            ("Owns", 3, 4, "its change log."),
+            ("Not here", 5, 5, "archived threads: `guild`."),
+            ("Spec", 5, 5, "docs/page.md."),
+            ("text", 7, 7, "A replica is a copy."),
+        ])
+
+    def test_h1_a_program_has_its_header_in_the_docstring(self):
+        text = '#!/usr/bin/env python3\n"""Finds modules.\n\n    tools/x WORD    an example\n\nOwns        the order.\n"""\n"""No."""\n'
+        lines = headers.parse("tools/x", headers.python_lines(text)).lines
+        self.assertEqual([(line.part, line.number, line.text) for line in lines],
+                         [("sentence", 2, "Finds modules."), ("Owns", 6, "the order.")])
+        self.assertEqual(list(headers.python_lines('import x\n"""No."""\n')), [])
+
+    def test_words_match_their_forms_and_parts_of_names(self):
+        for asked, word, is_match in (
+            ("archive", "archiving", True), ("id", "ids", True), ("membership", "members", True),
+            ("postgresql", "postgres", True), ("expiry", "expired", True), ("in", "index", False), ("guild", "relay", False),
+        ):
+            self.assertEqual(headers.likeness(asked, word) > 0, is_match, (asked, word))
+        self.assertEqual(headers.tokens("`RelayStream::open_now`"), ("relaystream", "relay", "stream", "open", "now"))
+        self.assertEqual(headers.words_of("Who may see a thread?"), ["see", "thread"])
+        self.assertEqual(headers.words_of("who"), ["who"])
+        self.assertEqual(self.paths("RelayStream"), ["session"])
+
+    def test_h2_all_words_come_first_and_the_sentence_counts_most(self):
+        self.assertEqual(self.paths("archived threads"), ["guild", "relay"])
+        self.assertEqual(self.paths("guild replica"), ["relay", "guild"])
+        self.assertEqual([len(one.words) for one in self.found("guild replica")], [2, 1])
+        self.assertEqual(self.paths("nothing"), [])
+
+    def test_the_line_with_most_words_is_shown(self):
+        show = program("where").show
+        self.assertEqual(show(self.found("change log")[0]), "crates/relay/src/relay.rs:4: Owns  its change log.")
+        self.assertEqual(show(self.found("archive")[0]), "crates/guild/src/archive.rs:1: Archiving of threads.")
+
+    def test_questions_lead_to_their_modules(self):
+        """If a header loses its words, nobody finds its module: what ARCHITECTURE.md does not list is found by these."""
+        everything = list(headers.read())
+        for query, path in (
+            ("hidden channel", "relay/src/view_change.rs"),
+            ("who may see a thread", "guild-protocol/src/thread.rs"),
+            ("muted", "relay/src/audience/fan_out.rs"),
+            ("seq of a dispatch", "session/src/replay.rs"),
+            ("compression history", "partition/src/stream_codec.rs"),
+            ("archive threads", "guild/src/archive.rs"),
+            ("direct messages", "node/src/directs.rs"),
+            ("bans invites webhooks pins", "guild/src/resource_index.rs"),
+            ("form of a write", "partition/src/writer.rs"),
+            ("offset of a match", "shared-match/src/zstd/encoded_parse.rs"),
+            ("permessage-deflate negotiation", "net/src/http.rs"),
+            ("open connections", "net/src/admission.rs"),
+            ("slow REST client", "net/src/progress.rs"),
+            ("audit log", "api/src/v1/audit.rs"),
+            ("bandwidth bill", "partition/src/bill.rs"),
+            ("memory by owner", "guildhall/src/owners.rs"),
+            ("messages to another node", "node/src/cluster/link.rs"),
+            ("lease", "node/src/cluster/lease.rs"),
+            ("disk full", "guildhall/src/disk.rs"),
+            ("database away", "node/src/writes.rs"),
+            ("sessions over a restart", "partition/src/handover.rs"),
+            ("REST rate limits", "api/src/limits/mod.rs"),
+            ("permissions of backend keys", "api/src/v1/caller.rs"),
+            ("expiry of messages", "node/src/retention.rs"),
+        ):
+            hits = [one.header.path for one in headers.search(query, everything)][: program("where").SHOWN_MAX]
+            self.assertIn(f"crates/{path}", hits, query)
 
 
 class Documents(unittest.TestCase):
