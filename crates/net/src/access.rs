@@ -6,7 +6,6 @@
 //!             fit into the queue are counted and dropped. X3 a request that the client aborted has a line too, without
 //!             a status. (tests `x*_*`)
 //! Limits      `LINES_MAX` lines wait; `AGENT_CHARS_MAX` characters of a user agent.
-//! Limits      `LINES_MAX` lines wait; `AGENT_CHARS_MAX` characters of a user agent.
 //! Not here    route and sender of a request: `AccessNote`, which the router attaches to its answer.
 
 use crate::clock::SystemClock;
