@@ -10,7 +10,7 @@ import tempfile
 import time
 import unittest
 
-from house import ROOT, citations, comments, crates, documents, headers, names, runbook, series, stages, supply, tests
+from house import ROOT, citations, comments, crates, documents, headers, names, queues, runbook, series, stages, supply, tests
 
 TABLE = """## The map
 | crate | idea |
@@ -459,6 +459,36 @@ class Where(unittest.TestCase):
         ):
             hits = [one.header.path for one in headers.search(query, everything)][: program("where").SHOWN_MAX]
             self.assertIn(f"crates/{path}", hits, query)
+
+
+class Queues(unittest.TestCase):
+    SOURCE = (
+        "pub const LINES_MAX: usize = 16_384;\nconst ALL_MAX: usize = 4 * LINES_MAX;\nconst BYTES_MAX: u32 = 4 << 20;\n"
+        "const OTHER: usize = f(3);\npub struct Options {\n    pub batches_max: usize,\n}\n"
+        "        Self {\n            batches_max: 1024,\n            rest: x,\n        }\n"
+    )
+
+    def problems(self, *rows):
+        text = "\n".join(["# A", queues.HEADING, "", "| queue | bound | where | at it |", "|---|---|---|---|", *rows, "", "## B"])
+        read = {"net/src/a.rs": self.SOURCE}.get
+        return [f"{number}: {problem}" for number, problem in queues.problems(text, lambda file: read(file, ""))]
+
+    def test_q2_bounds_are_those_of_the_code(self):
+        self.assertEqual(self.problems(
+            "| 1. lines; all | 16,384; 65,536 | `LINES_MAX`, `ALL_MAX`, `net/src/a.rs` | dropped |",
+            "| 2. bytes | 4 MiB | `x.bytes_max`: `BYTES_MAX`, `net/src/a.rs` | dropped |",
+            "| 3. batches | 1,024 | `batches_max`, `net/src/a.rs`; PostgreSQL has the same | they wait |",
+            "| 4. by subject | one each | `Conn` | 99 |",
+        ), [])
+        self.assertEqual(self.problems("| 1. lines | 16,385 | `LINES_MAX`, `net/src/a.rs` | |"), [
+            "6: 1. lines: `LINES_MAX` of net/src/a.rs is 16384, and the table says 16385",
+        ])
+
+    def test_q1_each_number_has_its_name_and_each_name_a_value(self):
+        self.assertEqual(len(self.problems("| 1. lines | 16,384, 5 | `LINES_MAX`, `net/src/a.rs` | |")), 1)
+        for name, file in (("OTHER", "a.rs"), ("GONE_MAX", "a.rs"), ("LINES_MAX", "gone.rs"), ("rest", "a.rs")):
+            self.assertIn("is None", self.problems(f"| 1. x | 3 | `{name}`, `net/src/{file}` | |")[0])
+        self.assertIn("there is no", list(queues.problems("# A", str))[0][1])
 
 
 class Documents(unittest.TestCase):
