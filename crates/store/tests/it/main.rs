@@ -7,6 +7,7 @@ mod contract;
 mod copy;
 mod crash;
 mod drivers;
+mod migrations;
 mod postgres;
 mod postgres_server;
 mod private;
