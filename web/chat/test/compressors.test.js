@@ -4,8 +4,9 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { inflateRawSync, constants } from "node:zlib";
-import { zlibWasm, zstdWasm } from "../../../sdk/typescript/dist/codec/wasm.js";
+import { sdk } from "./sdk.js";
 
+const { zlibWasm, zstdWasm } = await sdk("codec/wasm.ts");
 const module = new WebAssembly.Module(readFileSync(new URL("../src/compressors.wasm", import.meta.url)));
 
 function start() {

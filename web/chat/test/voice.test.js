@@ -2,9 +2,10 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Client } from "../../../sdk/typescript/dist/node.js";
+import { sdk } from "./sdk.js";
 import { closeBrowser, Node, until, visit } from "./support.js";
 
+const { Client } = await sdk("node.ts");
 const SHOWN_MAX = 12;
 let node, page, rooms;
 const clients = [];

@@ -1,9 +1,9 @@
-/** The package as it is handed out: made without a network, from a clone that has installed nothing, and used from elsewhere. */
+/** The package as it is published: made without a network, from a clone with nothing but its dependencies, and used from elsewhere. */
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { after, before, test } from "node:test";
 
 const folder = mkdtempSync(join(tmpdir(), "sdk-pack-"));
@@ -12,7 +12,8 @@ const user = join(folder, "user", "node_modules", "@guildhall", "sdk");
 const env = { ...process.env, npm_config_offline: "true", npm_config_registry: "http://127.0.0.1:9/", npm_config_cache: join(folder, "cache") };
 
 before(() => {
-  cpSync(".", join(folder, "clone"), { recursive: true, filter: (path) => !/(^|\/)(node_modules|build)(\/|$)/.test(path) });
+  cpSync(".", join(folder, "clone"), { recursive: true, filter: (path) => !/(^|\/)(node_modules|build|dist)(\/|$)/.test(path) });
+  symlinkSync(resolve("node_modules"), join(folder, "clone", "node_modules"));
   execFileSync("npm", ["pack", "--silent", "--pack-destination", folder], { cwd: join(folder, "clone"), env });
   mkdirSync(user, { recursive: true });
   const [tarball] = readdirSync(folder).filter((name) => name.endsWith(".tgz"));

@@ -1,5 +1,0 @@
-export const systemClock = {
-    now: () => performance.now(),
-    setTimeout: (callback, ms) => setTimeout(callback, ms),
-    clearTimeout: (timer) => clearTimeout(timer),
-};

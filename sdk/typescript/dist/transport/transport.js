@@ -1,2 +1,0 @@
-/** What the client needs of a WebSocket. */
-export {};
