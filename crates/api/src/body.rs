@@ -1,42 +1,29 @@
-//! Bodies: from the socket to JSON, within limits.
+//! Bodies: the requests that handlers take.
 //!
-//! Owns        `detach_body`, which takes the body out of a request; `LazyBody`, the only access to it; the requests
-//!             that handlers take (`JsonRequest`, `MessageRequest`) and `Query`; `BodyLimits`, the sizes that each kind
-//!             of route accepts.
-//! Invariants  B1 reading a body needs a `ReadPermit`: its sender is authenticated and the object in its path exists.
-//!             An extractor that reads bodies eagerly gets an empty one. B2 no file is stored before its sender is
-//!             allowed to send files.
+//! Owns        `JsonRequest`, `MessageRequest` and `Query`; `BodyLimits`, the sizes that each kind of route accepts.
+//! Invariants  B2 no file is stored before its sender is allowed to send files.
 //! Limits      `BodyLimits` per route, at most `json_bytes_max`; `multipart_bytes_max`; `body_deadline_ms`, with files
-//!             `upload_deadline_ms`. Quota for bytes is reserved in small steps as they arrive (`bodies_bytes_max`),
-//!             quota for JSON trees as they grow (`trees_bytes_max`). Past a quota the request is refused at once (503
-//!             with Retry-After).
-//!             Spec  docs/protocol/reference.md §10.
+//!             `upload_deadline_ms`. Past a memory quota the request is refused at once (503 with Retry-After).
+//! Not here    bytes and memory quotas: `guildhall_http_kit`.     Spec  docs/protocol/reference.md §10.
 
 use crate::{
     error::ApiError,
     form::{self, Form},
-    limits::network,
-    multipart::{Multipart, MultipartError, boundary_of},
-    peer::Peer,
     permit::ReadPermit,
-    quota::{OverQuota, Parties, Party, Quota, Reservation},
     state::Api,
-    tree::{self, TreeFault},
     upload::{Uploads, no_files},
 };
 use axum::{
-    body::{Body, BodyDataStream, Bytes},
-    extract::{FromRequestParts, Request},
-    http::{HeaderMap, header, request::Parts},
+    body::Bytes,
+    extract::FromRequestParts,
+    http::{HeaderMap, request::Parts},
 };
 use futures_util::StreamExt;
-use serde_json::{Map, Value};
-use std::{
-    convert::Infallible,
-    net::{IpAddr, Ipv6Addr},
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+use guildhall_http_kit::{
+    BODY_BYTES, BodyFault, LazyBody, Multipart, MultipartError, Reservation, boundary_in, drain, parse_tree,
 };
+use serde_json::{Map, Value};
+use std::{convert::Infallible, time::Duration};
 use tokio::time::{Instant, timeout_at};
 
 /// Largest JSON body that a route accepts, also as a part of form data.
@@ -68,181 +55,6 @@ impl BodyLimits {
     const fn tree_bytes_max(self) -> usize {
         self.values_max / 2 * 1_000
     }
-}
-
-/// Reserved before the first byte: the read buffer of a connection.
-pub(crate) const BODY_BYTES: usize = 16 << 10;
-/// Smallest step of a reservation for bytes; larger bodies grow by a quarter.
-const STEP_BYTES: usize = 8 << 10;
-
-/// Memory quotas for the bodies of one API.
-#[derive(Debug)]
-pub(crate) struct BodyQuotas {
-    /// Bytes of bodies that are arriving.
-    pub bytes: Arc<Quota>,
-    /// JSON trees. They are built of complete bodies, so that no slow sender holds this quota.
-    pub trees: Arc<Quota>,
-}
-
-/// Each account, webhook, key and address may reserve one part in eight of the quota for bytes.
-const BYTES_SHARE: usize = 8;
-/// The same for trees: one part in four.
-const TREES_SHARE: usize = 4;
-
-impl BodyQuotas {
-    /// Quotas in which one body of the largest size always fits.
-    pub fn new(bytes_max: usize, trees_bytes_max: usize, body_bytes_max: usize) -> Self {
-        let largest = body_bytes_max + body_bytes_max / 4 + BODY_BYTES + STEP_BYTES;
-        let (bytes_max, trees_bytes_max) = (bytes_max.max(largest), trees_bytes_max.max(TREES_SHARE));
-        Self {
-            bytes: Quota::new(bytes_max, (bytes_max / BYTES_SHARE).max(largest)),
-            trees: Quota::new(trees_bytes_max, trees_bytes_max / TREES_SHARE),
-        }
-    }
-}
-
-/// Why a body is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BodyFault {
-    /// The body is compressed (`Content-Encoding`).
-    Encoded,
-    /// Longer than this, in bytes.
-    TooLarge(usize),
-    /// More JSON values than this.
-    TooManyValues(usize),
-    /// The body was not complete at its deadline.
-    TooSlow,
-    /// The sender closed the connection, or broke the framing.
-    BrokeOff,
-    /// Neither JSON nor the form data that `Content-Type` announces.
-    Malformed,
-    /// A memory quota is exhausted.
-    OverQuota(OverQuota),
-}
-
-impl From<OverQuota> for BodyFault {
-    fn from(over_quota: OverQuota) -> Self {
-        Self::OverQuota(over_quota)
-    }
-}
-
-/// The detached body of a request.
-#[derive(Clone, Debug)]
-pub(crate) struct BodySlot(Arc<Mutex<Option<Body>>>);
-
-impl BodySlot {
-    /// Takes the body out. A second call returns none.
-    pub fn take(&self) -> Option<Body> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
-/// Takes the body out of a request. `LazyBody` is the only access to it afterwards.
-pub(crate) fn detach_body(request: &mut Request) -> BodySlot {
-    let slot = BodySlot(Arc::new(Mutex::new(Some(std::mem::take(request.body_mut())))));
-    request.extensions_mut().insert(slot.clone());
-    slot
-}
-
-/// A body of which no byte is read yet.
-#[derive(Debug)]
-pub(crate) struct LazyBody {
-    slot: Option<BodySlot>,
-    announced: Option<usize>,
-    is_encoded: bool,
-    peer: u128,
-}
-
-impl<S: Sync> FromRequestParts<S> for LazyBody {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        let mut encodings = parts.headers.get_all(header::CONTENT_ENCODING).iter();
-        Ok(Self {
-            slot: parts.extensions.remove(),
-            announced: announced_bytes(&parts.headers),
-            is_encoded: encodings.any(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity")),
-            peer: network(parts.extensions.get::<Peer>().map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), |peer| peer.0)),
-        })
-    }
-}
-
-impl LazyBody {
-    /// Network of the sender, as `limits::network` makes it.
-    pub fn peer(&self) -> u128 {
-        self.peer
-    }
-
-    /// `Content-Length`.
-    pub fn announced(&self) -> Option<usize> {
-        self.announced
-    }
-
-    fn parties(&self, permit: ReadPermit) -> Parties {
-        [Some(permit.party()), Some(Party::Peer(self.peer))]
-    }
-
-    /// The body as a stream, with a reservation for the bytes that its reader buffers.
-    pub fn stream(self, permit: ReadPermit, body_quotas: &BodyQuotas) -> Result<(Body, Reservation), BodyFault> {
-        if self.is_encoded {
-            return Err(BodyFault::Encoded);
-        }
-        let reservation = body_quotas.bytes.reserve(self.parties(permit), BODY_BYTES)?;
-        Ok((self.slot.and_then(|slot| slot.take()).unwrap_or_default(), reservation))
-    }
-
-    /// The whole body, with the reservation for its bytes.
-    pub async fn bytes(
-        self,
-        permit: ReadPermit,
-        body_quotas: &BodyQuotas,
-        bytes_max: usize,
-        deadline_ms: u64,
-    ) -> Result<(Vec<u8>, Reservation), BodyFault> {
-        if self.announced.is_some_and(|bytes| bytes > bytes_max) {
-            return Err(BodyFault::TooLarge(bytes_max));
-        }
-        let most = self.announced.unwrap_or(bytes_max);
-        let (body, mut reservation) = self.stream(permit, body_quotas)?;
-        let read = async {
-            let mut pieces = body.into_data_stream();
-            let mut bytes = Vec::new();
-            while let Some(piece) = pieces.next().await {
-                let piece = piece.map_err(|_| BodyFault::BrokeOff)?;
-                let needed = bytes.len() + piece.len();
-                if needed > bytes_max {
-                    return Err(BodyFault::TooLarge(bytes_max));
-                }
-                if needed > bytes.capacity() {
-                    let step = STEP_BYTES.max(bytes.capacity() / 4);
-                    let capacity = needed.max((bytes.capacity() + step).min(most));
-                    reservation.grow_to(BODY_BYTES + capacity)?;
-                    bytes.reserve_exact(capacity - bytes.len());
-                }
-                bytes.extend_from_slice(&piece);
-            }
-            Ok(bytes)
-        };
-        let read = tokio::time::timeout(Duration::from_millis(deadline_ms), read).await;
-        Ok((read.unwrap_or(Err(BodyFault::TooSlow))?, reservation))
-    }
-}
-
-/// Parses a body into a tree. The reservation has to live as long as the tree.
-pub(crate) fn parse_tree(
-    text: &[u8],
-    permit: ReadPermit,
-    peer: u128,
-    body_quotas: &BodyQuotas,
-    values_max: usize,
-) -> Result<(Value, Reservation), BodyFault> {
-    let mut reservation = body_quotas.trees.reservation([Some(permit.party()), Some(Party::Peer(peer))]);
-    let value = tree::parse(text, values_max, &mut reservation).map_err(|fault| match fault {
-        TreeFault::NotJson => BodyFault::Malformed,
-        TreeFault::TooMany => BodyFault::TooManyValues(values_max),
-        TreeFault::OverQuota(over_quota) => BodyFault::OverQuota(over_quota),
-    })?;
-    Ok((value, reservation))
 }
 
 /// A parsed JSON body, with the reservation for its tree.
@@ -293,7 +105,7 @@ async fn read_json(
     permit: ReadPermit,
     limits: BodyLimits,
 ) -> Result<(Value, Reservation), ApiError> {
-    let (bytes_max, peer) = (limits.bytes_max.min(api.limits.json_bytes_max), lazy.peer);
+    let (bytes_max, peer) = (limits.bytes_max.min(api.limits.json_bytes_max), lazy.peer());
     let (bytes, _reservation) = lazy.bytes(permit, &api.body_quotas, bytes_max, api.limits.body_deadline_ms).await?;
     if bytes.is_empty() {
         return Ok((Value::Object(Map::new()), api.body_quotas.trees.reservation([None; 2])));
@@ -319,7 +131,7 @@ impl<S: Sync> FromRequestParts<S> for MessageRequest {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
-        let boundary = content_type(&parts.headers).and_then(boundary_of);
+        let boundary = boundary_in(&parts.headers);
         Ok(Self { lazy: LazyBody::from_request_parts(parts, state).await?, boundary })
     }
 }
@@ -365,18 +177,9 @@ impl MessageRequest {
     }
 }
 
-fn content_type(headers: &HeaderMap) -> Option<&str> {
-    headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok())
-}
-
 /// Whether files may come with a request.
 pub(crate) fn is_form_data(headers: &HeaderMap) -> bool {
-    content_type(headers).and_then(boundary_of).is_some()
-}
-
-/// `Content-Length` of a request.
-pub(crate) fn announced_bytes(headers: &HeaderMap) -> Option<usize> {
-    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+    boundary_in(headers).is_some()
 }
 
 async fn read_form_data(
@@ -388,11 +191,11 @@ async fn read_form_data(
     may_attach: impl Future<Output = Result<(), ApiError>>,
 ) -> Result<MessageBodyInput, ApiError> {
     let bytes_max = api.limits.multipart_bytes_max;
-    if lazy.announced.is_some_and(|bytes| bytes > bytes_max) {
+    if lazy.announced().is_some_and(|bytes| bytes > bytes_max) {
         return Err(BodyFault::TooLarge(bytes_max).into());
     }
     let text_bytes_max = limits.bytes_max.min(api.limits.json_bytes_max);
-    let peer = lazy.peer;
+    let peer = lazy.peer();
     let begun = Instant::now();
     let mut deadline = begun + Duration::from_millis(api.limits.body_deadline_ms);
     let (body, mut reservation) = lazy.stream(permit, &api.body_quotas)?;
@@ -435,38 +238,6 @@ async fn read_form_data(
         None => (parts.fields.into_iter().map(|(name, text)| (name, Value::String(text))).collect(), reservation),
     };
     Ok(MessageBodyInput { value, uploads: form.uploads, _reservation: tree })
-}
-
-/// Longest time for which the rest of a refused upload is read.
-const DRAINED_FOR: Duration = Duration::from_secs(5);
-
-/// Reads and discards the rest of a body on a task of its own, while the answer is sent. Most clients read the answer
-/// only after they have sent the whole body; if the node closes the connection earlier, they report an error. The
-/// listener does the same with small bodies.
-fn drain(mut pieces: BodyDataStream, bytes_max: usize) {
-    let rest = async move {
-        let mut left = bytes_max;
-        while let Some(Ok(piece)) = pieces.next().await {
-            match left.checked_sub(piece.len()) {
-                Some(less) => left = less,
-                None => return,
-            }
-        }
-    };
-    tokio::spawn(tokio::time::timeout(DRAINED_FOR, rest));
-}
-
-/// Bodies up to this size are drained by the listener.
-pub(crate) const LISTENER_DRAINS_BYTES: usize = 256 << 10;
-
-/// Discards a body that no handler read, unless it is larger than any upload may be.
-pub(crate) fn drain_slot(api: &Api, announced: Option<usize>, slot: &BodySlot) {
-    let bytes_max = api.limits.multipart_bytes_max;
-    if announced.is_none_or(|bytes| bytes <= bytes_max)
-        && let Some(body) = slot.take()
-    {
-        drain(body.into_data_stream(), bytes_max);
-    }
 }
 
 /// Form data that is being received.
@@ -540,7 +311,10 @@ mod tests {
         ] {
             assert!(limits.bytes_max <= defaults.json_bytes_max);
             let tree_bytes = limits.tree_bytes_max() + limits.bytes_max;
-            assert!(tree_bytes <= defaults.trees_bytes_max / TREES_SHARE, "{limits:?}: {tree_bytes}");
+            assert!(
+                tree_bytes <= defaults.trees_bytes_max / guildhall_http_kit::TREES_SHARE,
+                "{limits:?}: {tree_bytes}"
+            );
         }
     }
 }

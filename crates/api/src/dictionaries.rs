@@ -15,6 +15,7 @@ use axum::{
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use guildhall_codec::{Dictionaries, DictionaryId, KnownDictionary};
+use guildhall_http_kit::entity_tag::names;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -88,12 +89,6 @@ async fn read(State(served): State<Arc<[Served]>>, Path(id): Path<String>, reque
     // Clients in browsers come from elsewhere.
     put(&mut response, header::ACCESS_CONTROL_ALLOW_ORIGIN, "*");
     response
-}
-
-/// RFC 9110 §13.1.2: a list of tags, or any. A weak tag means the same bytes here.
-pub(crate) fn names(tags: &HeaderValue, tag: &str) -> bool {
-    let Ok(tags) = tags.to_str() else { return false };
-    tags.split(',').map(str::trim).any(|one| one == "*" || one.strip_prefix("W/").unwrap_or(one) == tag)
 }
 
 fn put(response: &mut Response, name: HeaderName, value: &str) {

@@ -1,23 +1,16 @@
 //! Errors: everything a request can be answered with that is not what it asked for.
 //!
-//! Owns        `ApiError`, and its status, code and body; the one place where they are written.
-//! Invariants  every body is `{"message", "code", …}`; a 429 also tells when to come back, in body and headers.
+//! Owns        `ApiError`, and its status, code and message.
+//! Not here    the form of the answer: `guildhall_http_kit::ErrorAnswer`.
 //!             Spec  docs/protocol/reference.md §10.1.
 
-use crate::{
-    body::BodyFault,
-    form::{FieldError, FieldErrors},
-    limits,
-    quota::OverQuota,
-};
 use axum::{
-    Json,
-    http::{HeaderValue, StatusCode, header},
+    http::StatusCode,
     response::{IntoResponse, Response},
 };
 use guildhall_guild::Refusal;
+use guildhall_http_kit::{BodyFault, ErrorAnswer, FieldError, FieldErrors, NOT_FOUND, OverQuota, Retry, over_quota};
 use guildhall_store::StoreError;
-use serde::Serialize;
 
 /// Why a request is not answered with what it asked for.
 #[derive(Debug, thiserror::Error)]
@@ -26,7 +19,7 @@ pub(crate) enum ApiError {
     #[error("401: Unauthorized")]
     Unauthorized,
     /// No such route.
-    #[error("404: Not Found")]
+    #[error("{NOT_FOUND}")]
     NotFound,
     /// A path outside `/api`.
     #[error(
@@ -140,10 +133,12 @@ impl ApiError {
     }
 
     /// When to come back, and whether that holds for all requests of the account.
-    fn retry(&self) -> Option<(u64, bool)> {
+    fn retry(&self) -> Option<Retry> {
         match *self {
-            Self::RateLimited { retry_after_ms, is_global } => Some((retry_after_ms, is_global)),
-            Self::Refused(Refusal::SlowMode { retry_after_ms }) => Some((retry_after_ms, false)),
+            Self::RateLimited { retry_after_ms, is_global } => Some(Retry { after_ms: retry_after_ms, is_global }),
+            Self::Refused(Refusal::SlowMode { retry_after_ms }) => {
+                Some(Retry { after_ms: retry_after_ms, is_global: false })
+            }
             _ => None,
         }
     }
@@ -166,17 +161,6 @@ impl From<Refusal> for ApiError {
             Refusal::Unavailable => Self::Overloaded,
             other => Self::Refused(other),
         }
-    }
-}
-
-/// Seconds after which a client may repeat a request that got 503.
-const RETRY_AFTER_S: HeaderValue = HeaderValue::from_static("1");
-
-/// Text for clients.
-pub(crate) fn over_quota(over_quota: OverQuota) -> &'static str {
-    match over_quota {
-        OverQuota::Total => "The server has no room for this request now: send it again in a moment",
-        OverQuota::Share => "Too many requests of this account or address are under way: let some of them end first",
     }
 }
 
@@ -205,19 +189,6 @@ impl From<FieldErrors> for ApiError {
     }
 }
 
-#[derive(Serialize)]
-struct ErrorBody<'a> {
-    message: String,
-    code: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    errors: Option<&'a FieldErrors>,
-    /// Time to wait, seconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    retry_after: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    global: Option<bool>,
-}
-
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         match &self {
@@ -229,22 +200,8 @@ impl IntoResponse for ApiError {
             _ => {}
         }
         let (status, code) = self.status_and_code();
-        let retry = self.retry();
-        let body = ErrorBody {
-            message: self.to_string(),
-            code,
-            errors: if let Self::Form(faults) = &self { Some(faults) } else { None },
-            retry_after: retry.map(|(ms, _)| ms as f64 / 1000.0),
-            global: retry.map(|(_, is_global)| is_global),
-        };
-        let mut response = (status, Json(body)).into_response();
-        if status == StatusCode::SERVICE_UNAVAILABLE {
-            response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER_S);
-        }
-        if let Some((retry_after_ms, is_global)) = retry {
-            limits::write_retry_headers(response.headers_mut(), retry_after_ms, is_global);
-        }
-        response
+        let errors = if let Self::Form(faults) = &self { Some(faults) } else { None };
+        ErrorAnswer { status, code, message: self.to_string(), errors, retry: self.retry() }.into_response()
     }
 }
 
@@ -282,7 +239,10 @@ mod tests {
             {"parent_id": {"_errors": [{"code": "CHANNEL_PARENT_INVALID_TYPE", "message": "Not a category"}]}}});
         check(Refusal::InvalidForm("parent_id"), 400, parent).await;
         let unavailable = ApiError::OverQuota(OverQuota::Total).into_response();
-        assert_eq!((unavailable.status().as_u16(), &unavailable.headers()["retry-after"]), (503, &RETRY_AFTER_S));
+        assert_eq!(
+            (unavailable.status().as_u16(), &unavailable.headers()["retry-after"]),
+            (503, &"1".parse().unwrap())
+        );
         let closed = json!({"message": "500: Internal Server Error", "code": 0});
         check(ApiError::Store(StoreError::Closed), 500, closed).await;
     }

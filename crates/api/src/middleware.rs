@@ -10,12 +10,9 @@
 
 use crate::{
     auth::{Caller, request_token},
-    body::{LISTENER_DRAINS_BYTES, announced_bytes, detach_body, drain_slot, is_form_data},
+    body::is_form_data,
     error::ApiError,
-    limits::{self, Bucket, Checked, network},
-    note::RequestNote,
-    peer::Peer,
-    quota::Party,
+    limits::{self, Bucket, Checked},
     state::Api,
 };
 use axum::{
@@ -24,14 +21,13 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
+use guildhall_http_kit::{
+    LISTENER_DRAINS_BYTES, Party, Peer, RequestNote, announced_bytes, detach_body, drain_slot, network,
+};
 use guildhall_model::{GuildId, User};
 use guildhall_node::{AuthError, TokenFault};
 use guildhall_stdx::Now;
-use std::{
-    net::{IpAddr, Ipv6Addr},
-    sync::Arc,
-    time::Duration,
-};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 /// Around every route.
 pub(crate) async fn admit_request(
@@ -89,7 +85,7 @@ pub(crate) async fn admit_request(
     };
     let is_large = announced.is_some_and(|bytes| bytes > LISTENER_DRAINS_BYTES);
     if is_known && (has_files || is_large) {
-        drain_slot(&api, announced, &slot);
+        drain_slot(api.limits.multipart_bytes_max, announced, &slot);
     }
     RequestNote::of_account(route, account_id).put(&mut response);
     response
@@ -187,7 +183,7 @@ fn write_headers(response: &mut Response, now: Now, checked: Checked) {
 }
 
 fn peer_of(request: &Request) -> IpAddr {
-    request.extensions().get::<Peer>().map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), |peer| peer.0)
+    Peer::address_in(request.extensions())
 }
 
 /// The channel or guild at the head of the path, which buckets are further keyed by; 0 when there is none.

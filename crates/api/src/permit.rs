@@ -6,8 +6,9 @@
 //!             `s3_no_route_reads_a_body_early` of `guildhall`)
 //! Not here    permissions: the guild checks them when it gets the command.
 
-use crate::{auth::Caller, error::ApiError, quota::Party, state::Api};
+use crate::{auth::Caller, error::ApiError, state::Api};
 use guildhall_guild::{Command, GuildReply};
+use guildhall_http_kit::{Party, Permit};
 use guildhall_model::{ChannelId, GuildId, MessageId, UserId, Webhook};
 
 /// Proof that the sender of a request is authenticated and that the object in its path exists.
@@ -71,16 +72,17 @@ impl ReadPermit {
         Self { of: Party::Key(key_id) }
     }
 
-    /// The party whose quota the body uses.
-    pub fn party(self) -> Party {
-        self.of
-    }
-
     /// Id of the account, webhook or key.
     pub fn sender(self) -> u64 {
         match self.of {
             Party::Account(id) | Party::Webhook(id) | Party::Key(id) => id,
             Party::Peer(_) => 0,
         }
+    }
+}
+
+impl Permit for ReadPermit {
+    fn party(self) -> Party {
+        self.of
     }
 }

@@ -7,11 +7,9 @@
 use crate::{
     ApiLimits,
     auth::Caller,
-    body::BodyQuotas,
     error::ApiError,
     files::Files,
     limits::{Bucket, RateLimits},
-    quota::Quota,
     unserved::Unserved,
     upload::UploadPermits,
 };
@@ -19,6 +17,7 @@ use async_trait::async_trait;
 use axum::{body::HttpBody, response::Response};
 use guildhall_guild::{Actor, MessageRecord, Refusal, Request, request};
 use guildhall_guild_protocol::HiddenChannels;
+use guildhall_http_kit::{BodyQuotas, Quota};
 use guildhall_model::{ChannelId, GuildId, MessageId, UserId};
 use guildhall_node::{Clock, Node};
 use guildhall_stdx::Now;

@@ -13,12 +13,11 @@ use crate::{
     error::ApiError,
     files::{FileError, FileReservation, Files, Incoming, Received, clean_name, content_type},
     form::{FieldError, FieldErrors},
-    multipart::{FileHead, FilePiece},
-    quota::OverQuota,
     state::Api,
 };
 use axum::http::StatusCode;
 use guildhall_guild::{MessagePatch, MessageReply, NewMessage, ThreadReply};
+use guildhall_http_kit::{FileHead, FilePiece, OverQuota};
 use guildhall_model::{Attachment, ChannelId, Id, Message};
 use serde_json::Value;
 use std::{

@@ -18,9 +18,9 @@ use crate::{
     jwks_url::{TrustError, trust},
 };
 use guildhall_accounting::{FinishedTrace, TraceHandle, TraceSink, TraceStart};
-use guildhall_api::RequestTracer;
 use guildhall_cluster::TraceContext;
-use guildhall_node::Membership;
+use guildhall_http_kit::{Answering, RequestTracer};
+use guildhall_node::{Membership, log_span, traced};
 use post::{Collector, PostError};
 use std::{
     collections::VecDeque,
@@ -31,6 +31,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 use tokio::{sync::Notify, task::JoinHandle};
+use tracing::Instrument as _;
 
 /// Spans that wait for the exporter, about 200 bytes each.
 const QUEUE_SPANS_MAX: usize = 16_384;
@@ -242,6 +243,11 @@ impl RequestTracer for Tracer {
             began: (now, unix_ns()),
         };
         Some(TraceHandle::begin(start, self.queue.clone()))
+    }
+
+    fn run(&self, trace: TraceHandle, answering: Answering) -> Answering {
+        let span = log_span(&trace);
+        Box::pin(traced(trace, answering).instrument(span))
     }
 }
 

@@ -11,10 +11,7 @@ mod visitors;
 
 pub use visitors::{VisitorGuild, VisitorLimits, Visitors};
 
-use crate::{
-    error::ApiError,
-    page::{self, Asset},
-};
+use crate::error::ApiError;
 use axum::{
     Json, Router,
     extract::{Path, State},
@@ -22,6 +19,7 @@ use axum::{
     response::{IntoResponse as _, Redirect, Response},
     routing::{get, post},
 };
+use guildhall_http_kit::page::{self, Asset};
 use serde::Serialize;
 use std::sync::Arc;
 

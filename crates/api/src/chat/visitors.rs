@@ -6,8 +6,9 @@
 //!             are forgotten, and if none is, new addresses are refused.
 //! Not here    a node that is no demo: it has no `Visitors`.
 
-use crate::{error::ApiError, limits::network};
+use crate::error::ApiError;
 use guildhall_guild::{Actor, BackendCommand, Command, NewMember};
+use guildhall_http_kit::network;
 use guildhall_model::{GuildId, RoleId, User, UserId};
 use guildhall_node::{Clock, Node};
 use guildhall_stdx::{Allowance, Instant, Rng};

@@ -11,14 +11,10 @@
 
 mod logins;
 
-use crate::{
-    page::{self, Asset},
-    peer::Peer,
-    v1::{
-        V1, audit,
-        caller::{AnyScope, Caller, Granted},
-        error::V1Error,
-    },
+use crate::v1::{
+    V1, audit,
+    caller::{AnyScope, Caller, Granted},
+    error::V1Error,
 };
 use axum::{
     Router,
@@ -27,6 +23,10 @@ use axum::{
     middleware::{self, Next},
     response::{IntoResponse as _, Redirect, Response},
     routing::{any, get, post},
+};
+use guildhall_http_kit::{
+    Peer,
+    page::{self, Asset},
 };
 use logins::Logins;
 use std::sync::Arc;

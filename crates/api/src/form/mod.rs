@@ -1,7 +1,6 @@
 //! Forms: parsing of JSON bodies and queries, with exact errors.
 //!
-//! Owns        `FieldErrors`, the tree of errors for a client; `Form`, which reads the fields of one object and
-//!             collects the errors under their keys.
+//! Owns        `Form`, which reads the fields of one object and collects the errors under their keys.
 //! Invariants  a form is read to its end, so that one answer names every fault. F1 `object` succeeds only without an
 //!             error. (test `f1_*`)
 //! Limits      the length of a list is checked before its items are read, and quoted values are truncated, so the
@@ -12,81 +11,9 @@ mod parse;
 
 pub(crate) use parse::{boolean, id, integer, list, permissions, text, timestamp};
 
-use serde::{Serialize, Serializer, ser::SerializeMap};
+pub(crate) use guildhall_http_kit::{FieldError, FieldErrors};
+
 use serde_json::{Map, Value};
-use std::{borrow::Cow, collections::BTreeMap};
-
-/// One complaint.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct FieldError {
-    code: &'static str,
-    message: Cow<'static, str>,
-}
-
-impl FieldError {
-    pub fn new(code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, message: message.into() }
-    }
-
-    pub fn required() -> Self {
-        Self::new("BASE_TYPE_REQUIRED", "This field is required")
-    }
-}
-
-/// Errors, in the shape of the object that they are about.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FieldErrors {
-    here: Vec<FieldError>,
-    inside: BTreeMap<String, FieldErrors>,
-}
-
-impl FieldErrors {
-    /// One complaint about one field.
-    pub fn at(key: &str, fault: FieldError) -> Self {
-        let mut faults = Self::default();
-        faults.add(key, fault.into());
-        faults
-    }
-
-    /// Complaints about one field.
-    pub fn within(key: &str, faults: Self) -> Self {
-        let mut outer = Self::default();
-        outer.add(key, faults);
-        outer
-    }
-
-    /// The complaints are about the field `key`.
-    pub fn add(&mut self, key: &str, faults: Self) {
-        let mine = self.inside.entry(key.to_owned()).or_default();
-        mine.here.extend(faults.here);
-        for (key, faults) in faults.inside {
-            mine.add(&key, faults);
-        }
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.here.is_empty() && self.inside.is_empty()
-    }
-}
-
-impl From<FieldError> for FieldErrors {
-    fn from(fault: FieldError) -> Self {
-        Self { here: vec![fault], inside: BTreeMap::new() }
-    }
-}
-
-impl Serialize for FieldErrors {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        for (key, faults) in &self.inside {
-            map.serialize_entry(key, faults)?;
-        }
-        if !self.here.is_empty() {
-            map.serialize_entry("_errors", &self.here)?;
-        }
-        map.end()
-    }
-}
 
 /// A parsed value, or the errors of its form.
 pub(crate) type Parsed<T> = Result<T, FieldErrors>;
@@ -164,7 +91,7 @@ impl Form<'_> {
 
     /// Complains about the object itself.
     pub fn fault_here(&mut self, fault: FieldError) {
-        self.faults.here.push(fault);
+        self.faults.add_here(fault);
     }
 }
 
@@ -229,15 +156,5 @@ mod tests {
                                     "message": "Only dictionaries may be used in a ModelType"}]})
             );
         }
-    }
-
-    #[test]
-    fn complaints_about_one_field_add_up() {
-        let mut faults = FieldErrors::at("a", FieldError::new("X", "x"));
-        faults.add("a", FieldErrors::at("b", FieldError::new("Y", "y")));
-        assert_eq!(
-            serde_json::to_value(faults).unwrap(),
-            json!({"a": {"_errors": [{"code": "X", "message": "x"}], "b": {"_errors": [{"code": "Y", "message": "y"}]}}})
-        );
     }
 }

@@ -5,8 +5,8 @@
 //!             channel or guild differ by the limiter's key.
 //! Spec        docs/protocol/reference.md §10.1.
 
-use super::Rule;
 use axum::http::Method;
+use guildhall_http_kit::Rule;
 
 macro_rules! buckets {
     ($($(#[doc = $doc:literal])* $name:ident: $limit:literal per $period_ms:literal ms),* $(,)?) => {

@@ -1,32 +1,22 @@
 //! REST rate limits, and limits on the size of requests, of one account, or of one peer without an account.
 //!
 //! Owns        `ApiLimits` (the operator's settings), the current windows, and the rate-limit headers.
-//! Limits      `keys_max` windows for accounts and as many for peers; see `limiter`.
+//! Limits      `keys_max` windows for accounts and as many for peers; see `guildhall_http_kit::Limiter`.
 //! Not here    authentication: `crate::middleware`.     Spec  docs/protocol/reference.md §10.1.
 
 mod bucket;
-mod limiter;
 
 pub use bucket::Bucket;
-pub(crate) use limiter::{Limiter, Verdict};
 
 use crate::user_policy::UserPolicy;
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderValue};
+use guildhall_http_kit::{Limiter, Rule, Verdict, network};
 use guildhall_model::UserId;
 use guildhall_stdx::{Instant, Now};
 use std::{
     net::IpAddr,
     sync::{Mutex, MutexGuard, PoisonError},
 };
-
-/// A number of requests per period.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rule {
-    /// Requests per window.
-    pub limit: u32,
-    /// Length of a window, milliseconds; it begins with its first request.
-    pub period_ms: u32,
-}
 
 /// The rule of each bucket. A bucket without one is not limited and has no headers.
 #[derive(Clone, Debug)]
@@ -188,17 +178,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The network that counts as one peer: an IPv4 address, or an IPv6 /64, the least that one customer gets.
-pub(crate) fn network(peer: IpAddr) -> u128 {
-    match peer {
-        IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
-        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
-            Some(v4) => v4.to_ipv6_mapped().to_bits(),
-            None => v6.to_bits() & !u128::from(u64::MAX),
-        },
-    }
-}
-
 /// Milliseconds as seconds with three decimals.
 fn seconds(ms: u64) -> String {
     format!("{}.{:03}", ms / 1000, ms % 1000)
@@ -220,29 +199,9 @@ pub(crate) fn write_headers(headers: &mut HeaderMap, now: Now, bucket: Bucket, v
     }
 }
 
-/// Writes the headers of a 429 response that say how long to wait.
-pub(crate) fn write_retry_headers(headers: &mut HeaderMap, retry_after_ms: u64, is_global: bool) {
-    headers.insert(header::RETRY_AFTER, HeaderValue::from(retry_after_ms.div_ceil(1000)));
-    headers.insert("x-ratelimit-scope", HeaderValue::from_static(if is_global { "global" } else { "user" }));
-    if is_global {
-        headers.insert("x-ratelimit-global", HeaderValue::from_static("true"));
-    }
-    // The Python libraries take a 429 without it for a ban at a CDN and raise instead of waiting.
-    headers.insert(header::VIA, HeaderValue::from_static("1.1 guildhall"));
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn peers_are_networks() {
-        let same = |a: &str, b: &str| network(a.parse().unwrap()) == network(b.parse().unwrap());
-        assert!(same("2001:db8::1", "2001:db8::ffff:0:0:1"));
-        assert!(!same("2001:db8::1", "2001:db8:0:1::1"));
-        assert!(!same("192.0.2.1", "192.0.2.2"));
-        assert!(same("192.0.2.1", "::ffff:192.0.2.1"));
-    }
 
     #[test]
     fn seconds_keep_milliseconds() {

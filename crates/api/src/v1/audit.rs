@@ -17,7 +17,6 @@ use super::{
     guilds::Page,
     types::{Snowflake, Time},
 };
-use crate::note::RequestNote;
 use axum::{
     Json,
     extract::{MatchedPath, RawPathParams, Request, State},
@@ -25,6 +24,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
+use guildhall_http_kit::RequestNote;
 use guildhall_model::{Id, timestamp_of};
 use guildhall_node::{Clock, Node, carry_trace};
 use guildhall_stdx::Timestamp;

@@ -9,20 +9,14 @@
 //! Spec        docs/backend-api.md "Keys".
 
 use super::{V1, audit::KeySlot, error::V1Error, extract::Path};
-use crate::{
-    auth::request_token,
-    limits::{Rule, network},
-    peer::Peer,
-    permit::ReadPermit,
-    quota::{Party, Reservation},
-};
+use crate::{auth::request_token, permit::ReadPermit};
 use axum::{extract::FromRequestParts, http::request::Parts};
+use guildhall_http_kit::{Party, Peer, Reservation, Rule, network};
 use guildhall_model::UserId;
 use guildhall_node::{Key, KeyFault, KeyLife, Scope, TokenFault};
 use std::{
     fmt::Display,
     marker::PhantomData,
-    net::{IpAddr, Ipv6Addr},
     sync::{Arc, PoisonError},
 };
 
@@ -97,7 +91,7 @@ impl<S: Needs> FromRequestParts<Arc<V1>> for Caller<S> {
 
     async fn from_request_parts(parts: &mut Parts, v1: &Arc<V1>) -> Result<Self, V1Error> {
         let now = v1.now().instant;
-        let peer = network(parts.extensions.get::<Peer>().map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), |peer| peer.0));
+        let peer = network(Peer::address_in(&parts.extensions));
         let wrong_rule = Rule { limit: v1.limits.wrong_keys_per_min, period_ms: 60_000 };
         let wrong_keys = || v1.wrong_keys.lock().unwrap_or_else(PoisonError::into_inner);
         let text = request_token(&parts.headers).map(|text| text.strip_prefix("Bearer ").unwrap_or(text).trim());

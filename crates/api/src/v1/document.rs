@@ -2,12 +2,12 @@
 //!
 //! Limits  its text is 242 KB and needs no key: clients that send its tag get 304 and no body.
 
-use crate::dictionaries::names;
 use axum::{
     body::{Body, Bytes},
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
+use guildhall_http_kit::entity_tag::names;
 use sha2::{Digest as _, Sha256};
 
 /// See the module.

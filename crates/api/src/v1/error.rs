@@ -4,13 +4,13 @@
 //! Invariants  a message says what to do; every fault of a body is named by its field. Texts of the store or of
 //!             libraries are never sent.     Spec  docs/backend-api.md "Errors".
 
-use crate::{body::BodyFault, quota::OverQuota};
 use axum::{
     Json,
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use guildhall_guild::Refusal;
+use guildhall_http_kit::{BodyFault, OverQuota};
 use guildhall_node::TokenFault;
 use guildhall_store::StoreError;
 use serde::Serialize;

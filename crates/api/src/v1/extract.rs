@@ -15,15 +15,12 @@ use super::{
     strict::Strict,
     wording::{not_json, not_of_type},
 };
-use crate::{
-    body::{BodyFault, LazyBody, parse_tree},
-    permit::ReadPermit,
-    quota::Reservation,
-};
+use crate::permit::ReadPermit;
 use axum::{
     extract::{FromRequestParts, RawPathParams},
     http::request::Parts,
 };
+use guildhall_http_kit::{BodyFault, LazyBody, Reservation, parse_tree};
 use guildhall_model::Id;
 use guildhall_node::KeyLife;
 use serde::{Deserialize, de::DeserializeOwned};

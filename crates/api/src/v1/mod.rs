@@ -52,10 +52,7 @@ pub use session_events::SessionEvents;
 pub use sessions::{Gateway, NoGateway, SessionInfo, SessionPlace, SessionsPage};
 
 use crate::{
-    body::{BodyQuotas, detach_body},
     dashboard::{self, Cookies},
-    limits::Limiter,
-    quota::Quota,
     v1::{
         document::Document, error::V1Error, executions::ClusterExecutions, external::ExternalLocks,
         idempotency::Idempotency, jobs::Jobs,
@@ -70,6 +67,7 @@ use axum::{
     routing::get,
 };
 use guildhall_guild::{Actor, Refusal, Request as GuildRequest, Upserted};
+use guildhall_http_kit::{BodyQuotas, Limiter, Quota, detach_body};
 use guildhall_model::{GuildId, UserId};
 use guildhall_node::{Clock, Node};
 use guildhall_stdx::{LogGate, Now};

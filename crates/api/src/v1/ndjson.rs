@@ -7,13 +7,14 @@
 //!             answer: `ANSWER_LINES_MAX`, then the work waits, and ends after `answer_deadline_ms`.
 
 use super::{V1, error::V1Error, extract::Arriving};
-use crate::{body::BODY_BYTES, permit::ReadPermit, quota::Reservation};
+use crate::permit::ReadPermit;
 use axum::{
     body::{Body, BodyDataStream, Bytes},
     http::{HeaderMap, header},
     response::{IntoResponse, Response},
 };
 use futures_util::StreamExt as _;
+use guildhall_http_kit::{BODY_BYTES, Reservation};
 use guildhall_node::KeyLife;
 use serde::Serialize;
 use std::{convert::Infallible, time::Duration};
@@ -190,7 +191,7 @@ mod tests {
             pieces: Body::from_stream(futures_util::stream::iter(pieces)).into_data_stream(),
             piece: Bytes::new(),
             line: Vec::new(),
-            reservation: crate::quota::Quota::new(1 << 20, 1 << 20).reservation([None; 2]),
+            reservation: guildhall_http_kit::Quota::new(1 << 20, 1 << 20).reservation([None; 2]),
             line_bytes_max,
             silence_max: Duration::from_secs(5),
             life,

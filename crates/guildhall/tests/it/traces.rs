@@ -336,7 +336,12 @@ fn log_lines_of_a_traced_request_carry_its_id() {
     let (dir, collector) = (tempfile::tempdir().unwrap(), Collector::start());
     let mut command = guildhall(["demo", "--listen", "127.0.0.1:0", "--members", "5", "--rate", "0"]);
     let endpoint = format!("traces.endpoint=http://{}", collector.addr);
-    command.arg("--data").arg(dir.path()).args(["--log-format", "json", "--log-level", "info,guildhall_api=debug"]);
+    command.arg("--data").arg(dir.path()).args([
+        "--log-format",
+        "json",
+        "--log-level",
+        "info,guildhall_http_kit=debug",
+    ]);
     command.args(["--set", &endpoint, "--set", "traces.sample_one_in=1", "--set", "limits.rest_rate_percent=0"]);
     let (process, ready, log) = serve_by(command, |_| {});
     let addr: SocketAddr = ready["listen"].as_str().unwrap().parse().unwrap();

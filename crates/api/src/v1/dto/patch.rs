@@ -1,14 +1,12 @@
 //! Patch: changes to objects, laid over what is there as PUT takes it; and what the document says of them.
 
 use super::channel::OverwriteBody;
-use crate::{
-    quota::Reservation,
-    v1::{
-        error::V1Error,
-        extract::{Check, parse},
-        types::{AnyId, Bits, Snowflake, Time, nullable},
-    },
+use crate::v1::{
+    error::V1Error,
+    extract::{Check, parse},
+    types::{AnyId, Bits, Snowflake, Time, nullable},
 };
+use guildhall_http_kit::Reservation;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;

@@ -1,16 +1,36 @@
 //! Peer: the address that a request comes from.
 //!
-//! Owns        `Peer`, and the evaluation of proxies' headers (`peer_from`).
+//! Owns        `Peer`, the evaluation of proxies' headers (`peer_from`), and the network that counts as one peer.
 //! Invariants  P1 a client's own `X-Forwarded-For` never counts, if the proxies in `trusted` append the address that
 //!             they see. (test `p1_*`)
 //! Not here    the list of trusted proxies, and the socket: the code that accepts connections.
 
-use std::net::{IpAddr, SocketAddr};
+use axum::http::Extensions;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// The peer of a request. The code that accepts connections puts it into the request's extensions, after judging proxy
 /// headers (`peer_from`). Without it all peers without an account share one limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer(pub IpAddr);
+
+impl Peer {
+    /// Address of a request's peer; the unspecified address if nobody put one in.
+    #[must_use]
+    pub fn address_in(extensions: &Extensions) -> IpAddr {
+        extensions.get::<Self>().map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), |peer| peer.0)
+    }
+}
+
+/// The network that counts as one peer: an IPv4 address, or an IPv6 /64, the least that one customer gets.
+pub fn network(peer: IpAddr) -> u128 {
+    match peer {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
+            Some(v4) => v4.to_ipv6_mapped().to_bits(),
+            None => v6.to_bits() & !u128::from(u64::MAX),
+        },
+    }
+}
 
 /// The right-most address on a request's way that is not a trusted proxy; the addresses left of it are not verified. If
 /// all of them are trusted proxies, the left-most of these.
@@ -96,6 +116,15 @@ mod tests {
             check("127.0.0.1", Some(&format!("192.0.2.1, {broken}, 10.0.0.1")), "10.0.0.1");
             check("127.0.0.1", Some(&format!("{broken}, 192.0.2.1")), "192.0.2.1");
         }
+    }
+
+    #[test]
+    fn peers_are_networks() {
+        let same = |a: &str, b: &str| network(a.parse().unwrap()) == network(b.parse().unwrap());
+        assert!(same("2001:db8::1", "2001:db8::ffff:0:0:1"));
+        assert!(!same("2001:db8::1", "2001:db8:0:1::1"));
+        assert!(!same("192.0.2.1", "192.0.2.2"));
+        assert!(same("192.0.2.1", "::ffff:192.0.2.1"));
     }
 
     proptest! {

@@ -16,13 +16,12 @@ use axum::{
     response::Response,
 };
 use guildhall_accounting::{Durations, KindReport, LoopReport, TraceHandle};
-use guildhall_node::{log_span, traced};
 use std::{
     collections::BTreeMap,
+    pin::Pin,
     sync::{Arc, PoisonError, RwLock},
     time::Instant,
 };
-use tracing::Instrument as _;
 
 /// More routes than both APIs have.
 const ROUTES_MAX: usize = 1_024;
@@ -31,7 +30,13 @@ const ROUTES_MAX: usize = 1_024;
 pub trait RequestTracer: Send + Sync {
     /// The root span of a request, with the value of its header `traceparent`. None: the request is not traced.
     fn begin(&self, traceparent: Option<&str>) -> Option<TraceHandle>;
+
+    /// Runs a traced request: what it causes becomes part of `trace`, and its log lines carry the trace's id.
+    fn run(&self, trace: TraceHandle, answering: Answering) -> Answering;
 }
+
+/// Work that ends with the answer to a request.
+pub type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
 
 /// Wall time of requests, by method and route.
 #[derive(Debug, Default)]
@@ -66,9 +71,12 @@ impl RestAccount {
 /// Counts and traces the requests of `router`.
 pub fn observe(router: Router, account: Arc<RestAccount>, tracer: Option<Arc<dyn RequestTracer>>) -> Router {
     router.layer(from_fn(move |request: Request, next: Next| {
+        let begin = |tracer: &Arc<dyn RequestTracer>| {
+            tracer.begin(traceparent_of(request.headers())).map(|trace| (trace, tracer.clone()))
+        };
         let observed = Observed {
             account: account.clone(),
-            trace: tracer.as_ref().and_then(|tracer| tracer.begin(traceparent_of(request.headers()))),
+            trace: tracer.as_ref().and_then(begin),
             method: method_name(request.method()),
             begun: Instant::now(),
             route: None,
@@ -81,12 +89,15 @@ pub fn observe(router: Router, account: Arc<RestAccount>, tracer: Option<Arc<dyn
 async fn run(mut observed: Observed, request: Request, next: Next) -> Response {
     let response = match observed.trace.clone() {
         None => next.run(request).await,
-        Some(trace) => {
-            let span = log_span(&trace);
-            let response = traced(trace, next.run(request)).instrument(span.clone()).await;
-            let status = response.status().as_u16();
-            span.in_scope(|| tracing::debug!(method = observed.method, status, "a traced request was answered"));
-            response
+        Some((trace, tracer)) => {
+            let method = observed.method;
+            let answering = async move {
+                let response = next.run(request).await;
+                let status = response.status().as_u16();
+                tracing::debug!(method, status, "a traced request was answered");
+                response
+            };
+            tracer.run(trace, Box::pin(answering)).await
         }
     };
     observed.route = response.extensions().get::<RequestNote>().map(RequestNote::route);
@@ -97,7 +108,7 @@ async fn run(mut observed: Observed, request: Request, next: Next) -> Response {
 /// A request in progress. It is counted when it is dropped.
 struct Observed {
     account: Arc<RestAccount>,
-    trace: Option<TraceHandle>,
+    trace: Option<(TraceHandle, Arc<dyn RequestTracer>)>,
     method: &'static str,
     begun: Instant,
     /// None until there is an answer, and for what has no route: pages, health, metrics.
@@ -115,7 +126,7 @@ impl Drop for Observed {
             (None, Some(_)) => return,
         };
         self.account.handled(&name, now.duration_since(self.begun).as_nanos() as u64);
-        let Some(trace) = &self.trace else { return };
+        let Some((trace, _)) = &self.trace else { return };
         let status = self.status.map_or(0, |status| status.as_u16());
         let mut attributes = vec![("http.request.method", self.method.into())];
         attributes.extend(self.route.take().map(|route| ("http.route", route.into())));

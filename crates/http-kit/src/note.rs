@@ -16,11 +16,11 @@ pub struct RequestNote {
 }
 
 impl RequestNote {
-    pub(crate) fn of_account(route: MatchedPath, user_id: Option<u64>) -> Self {
+    pub fn of_account(route: MatchedPath, user_id: Option<u64>) -> Self {
         Self { prefix: "/api", route, user_id, key_id: None }
     }
 
-    pub(crate) fn of_key(route: MatchedPath, key_id: Option<u64>) -> Self {
+    pub fn of_key(route: MatchedPath, key_id: Option<u64>) -> Self {
         Self { prefix: "", route, user_id: None, key_id }
     }
 
@@ -35,7 +35,7 @@ impl RequestNote {
         response.extensions_mut().remove()
     }
 
-    pub(crate) fn put(self, response: &mut Response) {
+    pub fn put(self, response: &mut Response) {
         response.extensions_mut().insert(self);
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! Owns        `Asset`, as `web/build-page.mjs` writes them, and the headers of their answers.
 //! Invariants  H1 a file whose name has a hash is cached for ever; the page that names it is revalidated. (test `h1_*`
-//!             in `chat`)
-//! Not here    which pages there are: `chat`, `dashboard`.
+//!             of `api`)
+//! Not here    which pages there are.
 
-use crate::{dictionaries::names, error::ApiError};
+use crate::{ErrorAnswer, entity_tag};
 use axum::{
     body::Body,
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
@@ -14,7 +14,7 @@ use axum::{
 
 /// A file of the page, in three encodings.
 #[derive(Debug)]
-pub(crate) struct Asset {
+pub struct Asset {
     pub name: &'static str,
     pub content_type: &'static str,
     /// SHA-256, the first 16 hex digits.
@@ -25,9 +25,9 @@ pub(crate) struct Asset {
 }
 
 /// The page itself, with its Content-Security-Policy.
-pub(crate) fn index(assets: &'static [Asset], request_headers: &HeaderMap, policy: &HeaderValue) -> Response {
+pub fn index(assets: &'static [Asset], request_headers: &HeaderMap, policy: &HeaderValue) -> Response {
     let Some(index) = assets.iter().find(|asset| asset.name == "index.html") else {
-        return ApiError::NotFound.into_response();
+        return ErrorAnswer::not_found();
     };
     let mut response = respond(index, request_headers, "no-cache");
     response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy.clone());
@@ -35,12 +35,11 @@ pub(crate) fn index(assets: &'static [Asset], request_headers: &HeaderMap, polic
 }
 
 /// A file that the page names.
-pub(crate) fn file(assets: &'static [Asset], name: &str, request_headers: &HeaderMap) -> Response {
+pub fn file(assets: &'static [Asset], name: &str, request_headers: &HeaderMap) -> Response {
     let found = assets.iter().find(|asset| asset.name.strip_prefix("assets/") == Some(name));
-    found.map_or_else(
-        || ApiError::NotFound.into_response(),
-        |asset| respond(asset, request_headers, "public, max-age=31536000, immutable"),
-    )
+    found.map_or_else(ErrorAnswer::not_found, |asset| {
+        respond(asset, request_headers, "public, max-age=31536000, immutable")
+    })
 }
 
 fn respond(asset: &Asset, request_headers: &HeaderMap, cache: &'static str) -> Response {
@@ -53,7 +52,7 @@ fn respond(asset: &Asset, request_headers: &HeaderMap, cache: &'static str) -> R
     };
     // Each encoding has a tag of its own: a strong tag names bytes.
     let tag = format!("\"{}-{}\"", asset.tag, encoding.unwrap_or("plain"));
-    let is_known = request_headers.get_all(header::IF_NONE_MATCH).iter().any(|tags| names(tags, &tag));
+    let is_known = request_headers.get_all(header::IF_NONE_MATCH).iter().any(|tags| entity_tag::names(tags, &tag));
     let mut response =
         if is_known { StatusCode::NOT_MODIFIED.into_response() } else { Response::new(Body::from(bytes)) };
     let headers = response.headers_mut();

@@ -4,8 +4,8 @@
 //! Invariants  Q1 the total and every share are the sums of the live reservations; a party without one is forgotten. Q2
 //!             no caller waits: a reservation past a limit fails at once. (tests `q1_*`, `q2_*`)
 //! Limits      `total_max`; `share_max` per party, so that one account or address leaves quota for others.
-//! Not here    the unit: bytes of bodies (`crate::body`), bytes of JSON trees (`crate::tree`), requests
-//!             (`crate::middleware`), streams (`crate::v1`).
+//! Not here    the unit: bytes of bodies (`crate::body`), bytes of JSON trees (`crate::tree`), requests and streams
+//!             (the servers).
 
 use std::{
     collections::HashMap,
@@ -14,8 +14,8 @@ use std::{
 
 /// An entity with a share of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Party {
-    /// A network, as `crate::limits::network` makes it.
+pub enum Party {
+    /// A network, as `crate::network` makes it.
     Peer(u128),
     /// User id of an account.
     Account(u64),
@@ -26,11 +26,11 @@ pub(crate) enum Party {
 }
 
 /// Parties of one request. Each is charged the whole amount.
-pub(crate) type Parties = [Option<Party>; 2];
+pub type Parties = [Option<Party>; 2];
 
 /// The limit that a reservation would exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OverQuota {
+pub enum OverQuota {
     /// `total_max`.
     Total,
     /// `share_max` of one of its parties.
@@ -45,7 +45,7 @@ struct Books {
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Quota {
+pub struct Quota {
     books: Mutex<Books>,
     total_max: usize,
     share_max: usize,
@@ -53,7 +53,7 @@ pub(crate) struct Quota {
 
 /// Amount reserved by one request, released on drop.
 #[derive(Debug)]
-pub(crate) struct Reservation {
+pub struct Reservation {
     quota: Arc<Quota>,
     parties: Parties,
     amount: usize,

@@ -28,7 +28,7 @@ const STEP_BYTES: usize = 16 << 10;
 
 /// Why a text does not become a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TreeFault {
+pub enum TreeFault {
     /// Not JSON, or nested too deeply.
     NotJson,
     /// More than `values_max` values.
@@ -65,7 +65,7 @@ impl Budget<'_> {
 }
 
 /// Parses JSON. The memory of the tree is added to `reservation`, which has to live as long as the tree.
-pub(crate) fn parse(text: &[u8], values_max: usize, reservation: &mut Reservation) -> Result<Value, TreeFault> {
+pub fn parse(text: &[u8], values_max: usize, reservation: &mut Reservation) -> Result<Value, TreeFault> {
     let mut budget = Budget { values_left: values_max, credit_bytes: 0, reservation, fault: None };
     let mut reader = serde_json::Deserializer::from_slice(text);
     let parsed = Node(&mut budget).deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));

@@ -5,11 +5,10 @@
 //!             request. L2 never more than `keys_max` windows. L3 every window is in `by_end` exactly once. L4 a
 //!             verdict describes the state that the next request finds. (tests `l1_*` …)
 //! Limits      `keys_max`; past it the window that would end first is dropped, so that no key is locked out by others.
-//! Not here    clocks (the caller passes `now`), the key and rule of a request: `super::bucket`, `crate::middleware`.
+//! Not here    clocks (the caller passes `now`), the key and rule of a request.
 //! Spec        docs/protocol/reference.md §10.1. Windows are fixed, as upstream, so that `remaining` and `reset` are
 //!             exact.
 
-use super::Rule;
 use guildhall_stdx::Instant;
 use std::{
     collections::{BTreeSet, HashMap},
@@ -20,9 +19,18 @@ use std::{
 /// request pays for a storm that is over.
 const DROPS_PER_TAKE: usize = 4;
 
+/// A number of requests per period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Requests per window.
+    pub limit: u32,
+    /// Length of a window, milliseconds; it begins with its first request.
+    pub period_ms: u32,
+}
+
 /// Result of a limiter for one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Verdict {
+pub struct Verdict {
     /// The request may go on.
     pub admitted: bool,
     /// Requests per window.
@@ -41,7 +49,7 @@ struct Window {
 
 /// Fixed windows by key.
 #[derive(Debug)]
-pub(crate) struct Limiter<K> {
+pub struct Limiter<K> {
     windows: HashMap<K, Window>,
     by_end: BTreeSet<(Instant, K)>,
     keys_max: usize,

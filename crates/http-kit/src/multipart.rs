@@ -11,7 +11,10 @@
 //! (preamble, delimiter, headers) except the one for the whole stream. So it does not get the body: it reads a stream
 //! of one block at a time, and gets the next block when it has parsed the last one.
 
-use axum::http::header::CONTENT_DISPOSITION;
+use axum::http::{
+    HeaderMap,
+    header::{CONTENT_DISPOSITION, CONTENT_TYPE},
+};
 use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt, stream};
 use std::{
@@ -31,7 +34,7 @@ const BLOCK_BYTES: usize = 4 * 1024;
 
 /// Why form data cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum MultipartError {
+pub enum MultipartError {
     /// Not valid by RFC 7578, or text that is not UTF-8.
     #[error("the form data is malformed")]
     Malformed,
@@ -42,14 +45,14 @@ pub(crate) enum MultipartError {
 
 /// The text fields of form data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Parts {
+pub struct Parts {
     /// Parts without a file name, by name; of several with one name the last.
     pub fields: BTreeMap<String, String>,
 }
 
 /// A piece of a file, in order: its head, its bytes, its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum FilePiece {
+pub enum FilePiece {
     Begin(FileHead),
     Bytes(Bytes),
     End,
@@ -57,7 +60,7 @@ pub(crate) enum FilePiece {
 
 /// Headers of a file's part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FileHead {
+pub struct FileHead {
     /// Name of the form field.
     pub name: String,
     /// As the sender calls it.
@@ -74,7 +77,7 @@ struct Part {
 }
 
 /// Incremental parser of form data.
-pub(crate) struct Multipart {
+pub struct Multipart {
     multer: multer::Multipart<'static>,
     /// The end of the stream that `multer` reads from. It never holds more than one block.
     feed: mpsc::Sender<Bytes>,
@@ -93,7 +96,7 @@ pub(crate) struct Multipart {
 }
 
 /// The boundary of a `multipart/form-data` content type; none for other types, `Err` when there is no usable one.
-pub(crate) fn boundary_of(content_type: &str) -> Option<Result<String, MultipartError>> {
+fn boundary_of(content_type: &str) -> Option<Result<String, MultipartError>> {
     let kind = content_type.split(';').next().unwrap_or_default();
     if !kind.trim().eq_ignore_ascii_case("multipart/form-data") {
         return None;
@@ -101,6 +104,11 @@ pub(crate) fn boundary_of(content_type: &str) -> Option<Result<String, Multipart
     let is_usable =
         |boundary: &String| (1..=70).contains(&boundary.len()) && boundary.bytes().all(|b| (b' '..=b'~').contains(&b));
     Some(multer::parse_boundary(content_type).ok().filter(is_usable).ok_or(MultipartError::Malformed))
+}
+
+/// The same of the `Content-Type` in these headers.
+pub fn boundary_in(headers: &HeaderMap) -> Option<Result<String, MultipartError>> {
+    boundary_of(headers.get(CONTENT_TYPE)?.to_str().ok()?)
 }
 
 impl Multipart {
