@@ -11,7 +11,6 @@ use crate::{
     form::{self, Form},
     permit::ReadPermit,
     state::Api,
-    upload::{Uploads, no_files},
 };
 use axum::{
     body::Bytes,
@@ -22,6 +21,7 @@ use futures_util::StreamExt;
 use guildhall_http_kit::{
     BODY_BYTES, BodyFault, LazyBody, Multipart, MultipartError, Reservation, boundary_in, drain, parse_tree,
 };
+use guildhall_media::{Uploads, no_files};
 use serde_json::{Map, Value};
 use std::{convert::Infallible, time::Duration};
 use tokio::time::{Instant, timeout_at};
@@ -262,10 +262,10 @@ impl<F: Future<Output = Result<(), ApiError>>> FormData<'_, F> {
             MultipartError::TooLarge => BodyFault::TooLarge(self.parser.kept_bytes_max()),
         })?;
         for piece in self.parser.take_files() {
-            let files = self.api.files.as_ref().ok_or_else(no_files)?;
+            let files = self.api.media.files().ok_or_else(no_files)?;
             if let Some(may_attach) = self.may_attach.take() {
                 may_attach.await?;
-                self.uploads.admit(self.api.uploads.take(self.sender).await?);
+                self.uploads.admit(self.api.media.admit_upload(self.sender).await?);
             }
             self.uploads.take(files, piece).await?;
         }

@@ -10,6 +10,7 @@ use axum::{
 };
 use guildhall_guild::Refusal;
 use guildhall_http_kit::{BodyFault, ErrorAnswer, FieldError, FieldErrors, NOT_FOUND, OverQuota, Retry, over_quota};
+use guildhall_media::{CommandError, MediaError};
 use guildhall_store::StoreError;
 
 /// Why a request is not answered with what it asked for.
@@ -83,6 +84,9 @@ pub(crate) enum ApiError {
     /// The store failed. Logged where it is turned into a response, never told.
     #[error("500: Internal Server Error")]
     Store(#[from] StoreError),
+    /// A file or picture is refused.
+    #[error(transparent)]
+    Media(Box<MediaError>),
     /// A bug of this server: the guild's reply has another type than the command needs.
     #[error("500: Internal Server Error")]
     Bug(&'static str),
@@ -120,16 +124,9 @@ impl ApiError {
             Self::Coded { status, code, .. } => (*status, *code),
             Self::Overloaded | Self::OverQuota(_) => (StatusCode::SERVICE_UNAVAILABLE, 0),
             Self::Store(error) if error.is_full() || error.is_unreachable() => (StatusCode::SERVICE_UNAVAILABLE, 0),
+            Self::Media(error) => error.status_and_code(),
             Self::Store(_) | Self::Bug(_) => (StatusCode::INTERNAL_SERVER_ERROR, 0),
         }
-    }
-
-    /// Whether a command may still be executed after this answer.
-    pub fn is_unsettled(&self) -> bool {
-        matches!(
-            self,
-            Self::Refused(Refusal::Unavailable | Refusal::Internal) | Self::Overloaded | Self::Store(_) | Self::Bug(_)
-        )
     }
 
     /// When to come back, and whether that holds for all requests of the account.
@@ -140,6 +137,17 @@ impl ApiError {
                 Some(Retry { after_ms: retry_after_ms, is_global: false })
             }
             _ => None,
+        }
+    }
+}
+
+impl CommandError for ApiError {
+    fn is_unsettled(&self) -> bool {
+        match self {
+            Self::Refused(Refusal::Unavailable | Refusal::Internal) => true,
+            Self::Overloaded | Self::Store(_) | Self::Bug(_) => true,
+            Self::Media(error) => error.is_unsettled(),
+            _ => false,
         }
     }
 }
@@ -161,6 +169,12 @@ impl From<Refusal> for ApiError {
             Refusal::Unavailable => Self::Overloaded,
             other => Self::Refused(other),
         }
+    }
+}
+
+impl From<MediaError> for ApiError {
+    fn from(error: MediaError) -> Self {
+        Self::Media(error.into())
     }
 }
 
@@ -191,6 +205,9 @@ impl From<FieldErrors> for ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
+        if let Self::Media(error) = self {
+            return (*error).into_response();
+        }
         match &self {
             // The store itself logs the outage of its server, once.
             Self::Store(error) if !error.is_unreachable() => {

@@ -8,16 +8,15 @@ use crate::{
     ApiLimits,
     auth::Caller,
     error::ApiError,
-    files::Files,
     limits::{Bucket, RateLimits},
     unserved::Unserved,
-    upload::UploadPermits,
 };
 use async_trait::async_trait;
 use axum::{body::HttpBody, response::Response};
 use guildhall_guild::{Actor, MessageRecord, Refusal, Request, request};
 use guildhall_guild_protocol::HiddenChannels;
 use guildhall_http_kit::{BodyQuotas, Quota};
+use guildhall_media::{Files, Media};
 use guildhall_model::{ChannelId, GuildId, MessageId, UserId};
 use guildhall_node::{Clock, Node};
 use guildhall_stdx::Now;
@@ -104,9 +103,7 @@ pub(crate) struct Api {
     pub body_quotas: BodyQuotas,
     /// One permit per member search.
     pub searches: Arc<Semaphore>,
-    pub files: Option<Files>,
-    /// One per request with files.
-    pub uploads: UploadPermits,
+    pub media: Media,
     pub unserved: Arc<Unserved>,
     /// Held while commands of an application are read, changed and kept.
     pub commands: Mutex<()>,
@@ -125,8 +122,7 @@ impl Api {
             places: Quota::new(places_max, places_max.div_ceil(PLACES_SHARE)),
             body_quotas: BodyQuotas::new(bodies_bytes_max, trees_bytes_max, json_bytes_max),
             searches: semaphore(state.limits.searches_in_flight_max),
-            files: state.files,
-            uploads: UploadPermits::new(state.limits.uploads_in_flight_max),
+            media: Media::new(state.node.clone(), state.files, state.limits.uploads_in_flight_max),
             unserved: state.unserved,
             commands: Mutex::new(()),
             node: state.node,

@@ -6,7 +6,7 @@
 //!             `put_file` have stored survives a crash of this node. K3 a reader gets a whole file or none. K4 no file
 //!             replaces another one under its key, except by the same bytes.
 //! Limits      of each driver in its module.
-//! Not here    needs and permissions of files (`guildhall_api::files`).
+//! Not here    needs and permissions of files (`guildhall_media`).
 //! Spec        docs/adr/0038.
 
 #![forbid(unsafe_code)]

@@ -13,6 +13,7 @@ pub(crate) use parse::{boolean, id, integer, list, permissions, text, timestamp}
 
 pub(crate) use guildhall_http_kit::{FieldError, FieldErrors};
 
+use guildhall_media::{Picture, PictureRule};
 use serde_json::{Map, Value};
 
 /// A parsed value, or the errors of its form.
@@ -61,6 +62,12 @@ impl Form<'_> {
                 }
             },
         }
+    }
+
+    /// A picture that may be missing or null. An empty text counts as null, as upstream.
+    pub fn picture(&mut self, key: &str, rule: PictureRule) -> Option<Option<Picture>> {
+        self.nullable(key, |value| if value == "" { Ok(None) } else { rule.parse(value).map(Some) })
+            .map(Option::flatten)
     }
 
     /// A field that must be there. None only after a complaint.

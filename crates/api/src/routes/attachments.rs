@@ -37,7 +37,7 @@ pub(super) async fn refresh_urls(
     let mut may_read = BTreeMap::new();
     let mut refreshed: Vec<Value> = Vec::with_capacity(urls.len());
     for url in urls {
-        let renewed = api.files.as_ref().and_then(|files| files.renewed(&url));
+        let renewed = api.media.files().and_then(|files| files.renewed(&url));
         let renewed = match renewed {
             None => None,
             Some((channel_id, renewed)) => {

@@ -10,7 +10,6 @@ use crate::{
     error::ApiError,
     form,
     permit::ReadPermit,
-    pictures::{PictureRule, hash_of},
     state::Api,
     user_policy::SelfService,
 };
@@ -21,6 +20,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use guildhall_guild::Refusal;
+use guildhall_media::{PictureRule, hash_of};
 use guildhall_model::{
     User,
     from_gateway::{PublicUserBody, SelfUserBody, UserBody},
@@ -60,12 +60,12 @@ pub(super) async fn update_own_user(
     caller: Caller,
     input: JsonRequest,
 ) -> Result<Response, ApiError> {
-    let rule = PictureRule::large(&api);
+    let rule = PictureRule::large(&api.media);
     let input = input.json(&api, ReadPermit::caller(&caller), BodyLimits::PROFILE).await?;
     let (username, global_name, avatar, banner) = input.read(|form| {
         let username = form.optional("username", |v| form::text(v, 2, 32));
         let global_name = form.nullable("global_name", |v| form::text(v, 0, 32));
-        Some((username, global_name, rule.field(form, "avatar"), rule.field(form, "banner")))
+        Some((username, global_name, form.picture("avatar", rule), form.picture("banner", rule)))
     })?;
     if username.is_some() || global_name.is_some() || avatar.is_some() || banner.is_some() {
         caller.need(&api, SelfService::ChangeNames)?;
@@ -82,7 +82,7 @@ pub(super) async fn update_own_user(
         user.banner = banner;
     }
     let user = Arc::new(user);
-    let held = api.hold_fields(caller.id.get(), PictureOwner::User(caller.id), [avatar, banner]).await?;
+    let held = api.media.hold_fields(caller.id.get(), PictureOwner::User(caller.id), [avatar, banner]).await?;
     let updated = match *user == *caller.0 {
         true => Ok(()),
         false => api.node.update_user(user.clone()).await.map_err(ApiError::from),

@@ -7,7 +7,6 @@ use crate::{
     error::ApiError,
     form::{self, FieldError, Parsed},
     permit::ReadPermit,
-    pictures::PictureRule,
     state::Api,
 };
 use axum::{
@@ -17,6 +16,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use guildhall_guild::{EmojiPatch, GuildReply, NewEmoji, request};
+use guildhall_media::PictureRule;
 use guildhall_model::{Emoji, EmojiId, Permissions, RoleId, from_gateway::EmojiBody};
 use guildhall_store::{PictureOwner, emoji_picture};
 use serde_json::Value;
@@ -75,7 +75,7 @@ pub(super) async fn create(
     let guild_id = params.id("guild_id")?;
     let guild = guild_of_path(&api, &caller, &params).await?;
     let permit = ReadPermit::in_guild(&caller, &guild, &guild.structure.guild);
-    let rule = PictureRule::small(&api);
+    let rule = PictureRule::small(&api.media);
     let input = input.json(&api, permit, BodyLimits::PICTURE).await?;
     let (name, image, roles) = input.read(|form| {
         let name = form.required("name", emoji_name);
@@ -85,9 +85,9 @@ pub(super) async fn create(
     })?;
     need_to_create(&guild)?;
     let id: EmojiId = api.node.next_id().await?;
-    let new = NewEmoji { id: Some(id), name, animated: image.format.is_animated(), roles };
+    let new = NewEmoji { id: Some(id), name, animated: image.is_animated(), roles };
     let (owner, pictures) = (PictureOwner::Guild(guild_id), vec![(emoji_picture(id), image)]);
-    let held = api.hold_pictures(caller.id.get(), owner, pictures).await?;
+    let held = api.media.hold_pictures(caller.id.get(), owner, pictures).await?;
     let created = api.request(&caller, guild_id, request::CreateEmoji(Box::new(new))).await;
     let emoji = held.settled(created).await?;
     Ok((StatusCode::CREATED, Json(EmojiBody::from(&*emoji))).into_response())
@@ -118,6 +118,6 @@ pub(super) async fn delete(
 ) -> Result<StatusCode, ApiError> {
     let guild_id = params.id("guild_id")?;
     api.request(&caller, guild_id, request::DeleteEmoji(params.id("emoji_id")?)).await?;
-    api.collect_pictures(PictureOwner::Guild(guild_id)).await;
+    api.media.collect_pictures(PictureOwner::Guild(guild_id)).await;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -7,7 +7,6 @@ use crate::{
     error::ApiError,
     form::{self, FieldError, Form, Parsed},
     permit::ReadPermit,
-    pictures::{PictureRule, hash_of},
     state::Api,
     user_policy::SelfService,
 };
@@ -18,6 +17,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use guildhall_guild::{AuditQuery, GuildPatch, GuildReply, NewChannel, NewGuild, Refusal, request};
+use guildhall_media::{PictureRule, hash_of};
 use guildhall_model::{
     AuditAction, AuditEntry, ChannelType, Guild, GuildId, Id, Permissions, UserId,
     from_gateway::{AuditEntryBody, GuildBody, RestGuildBody, RoleBody, UserBody},
@@ -79,18 +79,18 @@ pub(super) async fn create(
     input: JsonRequest,
 ) -> Result<Response, ApiError> {
     caller.need(&api, SelfService::CreateGuilds)?;
-    let rule = PictureRule::large(&api);
+    let rule = PictureRule::large(&api.media);
     let input = input.json(&api, ReadPermit::caller(&caller), BodyLimits::PROFILE).await?;
     let (name, icon) = input.read(|form| {
         let name = form.required("name", |v| form::text(v, 2, 100));
-        let icon = rule.field(form, "icon");
+        let icon = form.picture("icon", rule);
         Some((name?, icon))
     })?;
     need_room_for_guild(&api, caller.id, GuildId::new(0)).await?;
     let guild_id = api.node.next_id().await?;
     let mut owned = Guild::new(guild_id, &name, caller.id);
     owned.icon = hash_of(&icon).flatten().map(String::from);
-    let held = api.hold_fields(caller.id.get(), PictureOwner::Guild(guild_id), [icon]).await?;
+    let held = api.media.hold_fields(caller.id.get(), PictureOwner::Guild(guild_id), [icon]).await?;
     let created = api.node.create_guild(NewGuild { guild: owned, owner: caller.0.clone() }).await;
     held.settled(created.map_err(ApiError::from)).await?;
     let general = NewChannel {
@@ -137,10 +137,10 @@ pub(super) async fn update(
     let guild_id = params.id("guild_id")?;
     let before = guild(&api, &caller, guild_id).await?;
     let permit = ReadPermit::in_guild(&caller, &before, &before.structure.guild);
-    let rule = PictureRule::large(&api);
+    let rule = PictureRule::large(&api.media);
     let input = input.json(&api, permit, BodyLimits::PROFILE).await?;
     let (patch, pictures) = input.read(|form| {
-        let pictures = ["icon", "splash", "discovery_splash", "banner"].map(|key| rule.field(form, key));
+        let pictures = ["icon", "splash", "discovery_splash", "banner"].map(|key| form.picture(key, rule));
         let [icon, splash, discovery_splash, banner] = pictures.each_ref().map(hash_of);
         let patch = GuildPatch {
             name: form.optional("name", |v| form::text(v, 2, 100)),
@@ -161,7 +161,7 @@ pub(super) async fn update(
         Some((patch, pictures))
     })?;
     need(&before, Permissions::MANAGE_GUILD)?;
-    let held = api.hold_fields(caller.id.get(), PictureOwner::Guild(guild_id), pictures).await?;
+    let held = api.media.hold_fields(caller.id.get(), PictureOwner::Guild(guild_id), pictures).await?;
     let updated = api.request(&caller, guild_id, request::UpdateGuild(Box::new(patch))).await;
     held.settled(updated).await?;
     Ok(body(&*guild(&api, &caller, guild_id).await?, false))
@@ -174,7 +174,7 @@ pub(super) async fn delete(
 ) -> Result<StatusCode, ApiError> {
     let guild_id = params.id("guild_id")?;
     api.request(&caller, guild_id, request::DeleteGuild).await?;
-    api.collect_pictures(PictureOwner::Guild(guild_id)).await;
+    api.media.collect_pictures(PictureOwner::Guild(guild_id)).await;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -11,7 +11,6 @@ use crate::{
     error::ApiError,
     form::{self, Form},
     permit::ReadPermit,
-    pictures::{PictureRule, hash_of},
     state::Api,
     user_policy::SelfService,
 };
@@ -23,6 +22,7 @@ use axum::{
 };
 use guildhall_guild::{MemberPatch, request};
 use guildhall_guild_protocol::MemberTable;
+use guildhall_media::{PictureRule, hash_of};
 use guildhall_model::{GuildId, Member, User, UserId, from_gateway::MemberBody};
 use guildhall_store::PictureOwner;
 use std::sync::Arc;
@@ -171,15 +171,15 @@ pub(super) async fn update_own(
 ) -> Result<Response, ApiError> {
     let guild_id = params.id("guild_id")?;
     let permit = ReadPermit::guild(&api, &caller, guild_id).await?;
-    let rule = PictureRule::large(&api);
+    let rule = PictureRule::large(&api.media);
     let input = input.json(&api, permit, BodyLimits::PROFILE).await?;
     let (patch, pictures) = input.read(|form| {
-        let pictures = ["avatar", "banner"].map(|key| rule.field(form, key));
+        let pictures = ["avatar", "banner"].map(|key| form.picture(key, rule));
         let [avatar, banner] = pictures.each_ref().map(hash_of);
         Some((MemberPatch { nick: nick(form), avatar, banner, ..MemberPatch::default() }, pictures))
     })?;
     let owner = PictureOwner::Member(guild_id, caller.id);
-    let held = api.hold_fields(caller.id.get(), owner, pictures).await?;
+    let held = api.media.hold_fields(caller.id.get(), owner, pictures).await?;
     let changed = change(&api, &caller, guild_id, caller.id, patch).await;
     held.settled(changed).await
 }

@@ -8,9 +8,9 @@ use super::embeds::embeds;
 use crate::{
     error::ApiError,
     form::{self, FieldError, Form, Parsed},
-    upload::{FILES_MAX, FileForm, NO_FILES},
 };
 use guildhall_guild::{AllowedMentions, MessagePatch, NewMessage, Refusal, ReplyTo};
+use guildhall_media::{FILES_MAX, FileForm, NO_FILES};
 use guildhall_model::{Attachment, ChannelId, Id, Nonce};
 use serde_json::Value;
 

@@ -126,7 +126,7 @@ pub(super) async fn create(
     let body = request.read(&api, permit, api.may_attach(&caller, channel_id, None)).await?;
     let (mut message, files) = message_form::new_message(&body.value, &body.uploads.numbers(), channel_id)?;
     message_form::need_bot(&message, caller.bot)?;
-    let kept = body.uploads.keep(&api, channel_id, &files).await?;
+    let kept = body.uploads.keep(&api.media, channel_id, &files).await?;
     kept.put_into(&mut message);
     let command = request::CreateMessage(channel_id, Box::new(message));
     let reply = kept.settled(api.request_in_channel(&caller, channel_id, command).await).await?;
@@ -144,7 +144,7 @@ pub(super) async fn edit(
     let permit = ReadPermit::message(&api, &caller, channel_id, message_id).await?;
     let body = request.read(&api, permit, api.may_attach(&caller, channel_id, Some(message_id))).await?;
     let (mut patch, files) = message_form::message_patch(&body.value, &body.uploads.numbers())?;
-    let kept = body.uploads.keep(&api, channel_id, &files).await?;
+    let kept = body.uploads.keep(&api.media, channel_id, &files).await?;
     kept.put_into_patch(&mut patch);
     let command = request::EditMessage(channel_id, message_id, Box::new(patch));
     let reply = kept.settled(api.request_in_channel(&caller, channel_id, command).await).await?;

@@ -10,7 +10,6 @@ use crate::{
     error::ApiError,
     form::{self, Form},
     permit::ReadPermit,
-    pictures::{Picture, PictureRule, hash_of},
     state::Api,
 };
 use axum::{
@@ -20,6 +19,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use guildhall_guild::{NewRole, Refusal, RolePatch, request};
+use guildhall_media::{Picture, PictureRule, hash_of};
 use guildhall_model::{Permissions, Role, RoleIcon, RoleId, from_gateway::RoleBody};
 use guildhall_store::{PictureOwner, role_picture};
 use std::sync::Arc;
@@ -57,7 +57,7 @@ pub(super) async fn read(
 
 /// A role's icon: a picture, or a unicode emoji. Each takes the place of the other.
 fn icon(form: &mut Form<'_>, rule: PictureRule) -> (Option<Option<RoleIcon>>, Option<Picture>) {
-    let picture = rule.field(form, "icon");
+    let picture = form.picture("icon", rule);
     let emoji = form.nullable("unicode_emoji", |v| form::text(v, 0, EMOJI_CHARS_MAX));
     let emoji = emoji.map(|emoji| emoji.filter(|emoji| !emoji.is_empty()));
     let icon = match (hash_of(&picture), emoji) {
@@ -99,7 +99,7 @@ pub(super) async fn create(
     let guild_id = params.id("guild_id")?;
     let guild = guild(&api, &caller, guild_id).await?;
     let permit = ReadPermit::in_guild(&caller, &guild, &guild.structure.guild);
-    let rule = PictureRule::small(&api);
+    let rule = PictureRule::small(&api.media);
     let input = input.json(&api, permit, BodyLimits::PICTURE).await?;
     let (wish, (icon, picture)) = input.read(|form| {
         let icon = icon(form, rule);
@@ -122,7 +122,7 @@ pub(super) async fn create(
         icon: icon.flatten(),
     };
     let (owner, pictures) = (PictureOwner::Guild(guild_id), named(id, picture));
-    let held = api.hold_pictures(caller.id.get(), owner, pictures).await?;
+    let held = api.media.hold_pictures(caller.id.get(), owner, pictures).await?;
     let created = api.request(&caller, guild_id, request::CreateRole(Box::new(new))).await;
     let role = held.settled(created).await?;
     Ok(body(&role))
@@ -161,7 +161,7 @@ pub(super) async fn update(
     let before = guild(&api, &caller, guild_id).await?;
     let role = before.structure.roles.get(&role_id).ok_or(ApiError::Refused(Refusal::UnknownRole))?;
     let permit = ReadPermit::in_guild(&caller, &before, role);
-    let rule = PictureRule::small(&api);
+    let rule = PictureRule::small(&api.media);
     let input = input.json(&api, permit, BodyLimits::PICTURE).await?;
     let (patch, picture) = input.read(|form| {
         let (icon, picture) = icon(form, rule);
@@ -170,7 +170,7 @@ pub(super) async fn update(
     need(&before, Permissions::MANAGE_ROLES)?;
     let (owner, pictures) = (PictureOwner::Guild(guild_id), named(role_id, picture));
     let held = match patch.icon {
-        Some(_) => Some(api.hold_pictures(caller.id.get(), owner, pictures).await?),
+        Some(_) => Some(api.media.hold_pictures(caller.id.get(), owner, pictures).await?),
         None => None,
     };
     let updated = api.request(&caller, guild_id, request::UpdateRole(role_id, Box::new(patch))).await;
@@ -189,7 +189,7 @@ pub(super) async fn delete(
 ) -> Result<StatusCode, ApiError> {
     let guild_id = params.id("guild_id")?;
     api.request(&caller, guild_id, request::DeleteRole(params.id("role_id")?)).await?;
-    api.collect_pictures(PictureOwner::Guild(guild_id)).await;
+    api.media.collect_pictures(PictureOwner::Guild(guild_id)).await;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -7,7 +7,6 @@ use crate::{
     error::ApiError,
     form::{self, FieldError, Form, Parsed},
     permit::ReadPermit,
-    pictures::{HeldPictures, Picture, PictureRule, hash_of},
     state::Api,
 };
 use axum::{
@@ -17,6 +16,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use guildhall_guild::{GuildReply, NewScheduledEvent, Refusal, ScheduledEventContent, request};
+use guildhall_media::{HeldPictures, Picture, PictureRule, hash_of};
 use guildhall_model::{Id, Permissions, ScheduledEvent, from_gateway::ScheduledEventBody};
 use guildhall_store::{PictureOwner, event_picture};
 use serde_json::{Value, json};
@@ -71,7 +71,7 @@ fn content(
     before: Option<&ScheduledEvent>,
     rule: PictureRule,
 ) -> Option<(ScheduledEventContent, Option<Option<Picture>>)> {
-    let picture = rule.field(form, "image");
+    let picture = form.picture("image", rule);
     let number = |v: &Value| Ok(form::integer(v, 1, 4)? as u8);
     let name = form.optional("name", |v| form::text(v, 1, 100));
     let start = form.optional("scheduled_start_time", form::timestamp);
@@ -124,7 +124,7 @@ async fn hold_picture<'a>(
 ) -> Result<HeldPictures<'a>, ApiError> {
     let named = |picture: Picture| (event_picture(id, &picture.hash), picture);
     let pictures = picture.map(named).into_iter().collect();
-    api.hold_pictures(caller.id.get(), PictureOwner::Guild(guild.structure.id()), pictures).await
+    Ok(api.media.hold_pictures(caller.id.get(), PictureOwner::Guild(guild.structure.id()), pictures).await?)
 }
 
 /// Settles the picture by the guild's answer, if the form had one.
@@ -148,7 +148,7 @@ pub(super) async fn create(
 ) -> Result<Response, ApiError> {
     let guild = guild_of_path(&api, &caller, &params).await?;
     let permit = ReadPermit::in_guild(&caller, &guild, &guild.structure.guild);
-    let rule = PictureRule::large(&api);
+    let rule = PictureRule::large(&api.media);
     let input = input.json(&api, permit, BodyLimits::PROFILE).await?;
     let (content, picture) = input.read(|form| content(form, None, rule))?;
     let (mut id, mut held) = (None, None);
@@ -172,7 +172,7 @@ pub(super) async fn update(
     let guild = guild_of_path(&api, &caller, &params).await?;
     let before = find(&guild, &params)?;
     let permit = ReadPermit::in_guild(&caller, &guild, before);
-    let rule = PictureRule::large(&api);
+    let rule = PictureRule::large(&api.media);
     let input = input.json(&api, permit, BodyLimits::PROFILE).await?;
     let (content, picture) = input.read(|form| content(form, Some(before), rule))?;
     let mut held = None;
@@ -192,7 +192,7 @@ pub(super) async fn delete(
 ) -> Result<StatusCode, ApiError> {
     let guild_id = params.id("guild_id")?;
     api.request(&caller, guild_id, request::DeleteScheduledEvent(params.id("event_id")?)).await?;
-    api.collect_pictures(PictureOwner::Guild(guild_id)).await;
+    api.media.collect_pictures(PictureOwner::Guild(guild_id)).await;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -7,7 +7,6 @@ use crate::{
     error::ApiError,
     form::{self, FieldError, Form},
     permit::ReadPermit,
-    pictures::{NOT_KEPT, Picture, STICKER_BYTES_MAX},
     state::Api,
 };
 use axum::{
@@ -17,6 +16,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use guildhall_guild::{GuildReply, NewSticker, Refusal, StickerPatch, request};
+use guildhall_media::{NOT_KEPT, Picture, STICKER_BYTES_MAX};
 use guildhall_model::{GuildId, Sticker, StickerId, from_gateway::StickerBody};
 use guildhall_store::{PictureOwner, sticker_picture};
 use std::sync::Arc;
@@ -63,7 +63,7 @@ pub(super) async fn create(
     let guild_id: GuildId = params.id("guild_id")?;
     let guild = guild_of_path(&api, &caller, &params).await?;
     let permit = ReadPermit::in_guild(&caller, &guild, &guild.structure.guild);
-    if api.files.is_none() {
+    if api.media.files().is_none() {
         return Err(form::FieldErrors::at("file", FieldError::new("UNSUPPORTED", NOT_KEPT)).into());
     }
     let input = request.read_form(&api, permit, std::future::ready(need_to_create(&guild))).await?;
@@ -83,7 +83,7 @@ pub(super) async fn create(
     let id: StickerId = api.node.next_id().await?;
     let new = NewSticker { id: Some(id), name, description, tags, format_type };
     let (owner, pictures) = (PictureOwner::Guild(guild_id), vec![(sticker_picture(id), picture)]);
-    let held = api.hold_pictures(caller.id.get(), owner, pictures).await?;
+    let held = api.media.hold_pictures(caller.id.get(), owner, pictures).await?;
     let created = api.request(&caller, guild_id, request::CreateSticker(Box::new(new))).await;
     let sticker = held.settled(created).await?;
     Ok((StatusCode::CREATED, Json(StickerBody::new(guild_id, &sticker))).into_response())
@@ -111,6 +111,6 @@ pub(super) async fn delete(
 ) -> Result<StatusCode, ApiError> {
     let guild_id = params.id("guild_id")?;
     api.request(&caller, guild_id, request::DeleteSticker(params.id("sticker_id")?)).await?;
-    api.collect_pictures(PictureOwner::Guild(guild_id)).await;
+    api.media.collect_pictures(PictureOwner::Guild(guild_id)).await;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -112,7 +112,7 @@ pub(super) async fn create(
     if let Some(message) = input.value.get("message").filter(|message| !message.is_null()) {
         let (mut message, files) = message_form::new_message(message, &input.uploads.numbers(), parent)?;
         message_form::need_bot(&message, caller.bot)?;
-        let kept = input.uploads.keep(&api, parent, &files).await?;
+        let kept = input.uploads.keep(&api.media, parent, &files).await?;
         kept.put_into(&mut message);
         new.message = Some(Box::new(message));
         let reply = kept.settled(begin(&api, &caller, parent, new).await).await?;

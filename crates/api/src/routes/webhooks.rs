@@ -9,7 +9,6 @@ use crate::{
     error::ApiError,
     form::{self, FieldError, Form, Parsed},
     permit::ReadPermit,
-    pictures::{Picture, PictureRule, hash_of},
     state::Api,
 };
 use axum::{
@@ -22,6 +21,7 @@ use guildhall_guild::{
     Actor, NewWebhook, Refusal, Request, WebhookAccess, WebhookPatch, WebhookPost,
     request::{self, WithReason},
 };
+use guildhall_media::{Picture, PictureRule, hash_of};
 use guildhall_model::{
     ChannelId, GuildId, MessageId, ResourceKind, User, UserId, Webhook, WebhookId, from_gateway::WebhookBody,
 };
@@ -57,10 +57,10 @@ pub(super) async fn create(
     let channel_id = params.id("channel_id")?;
     let permit = ReadPermit::channel(&api, &caller, channel_id).await?;
     let token = api.node.new_secret();
-    let rule = PictureRule::large(&api);
+    let rule = PictureRule::large(&api.media);
     let input = input.json(&api, permit, BodyLimits::PROFILE).await?;
     let (name, avatar) = input.read(|form| {
-        let avatar = rule.field(form, "avatar");
+        let avatar = form.picture("avatar", rule);
         Some((form.required("name", name)?, avatar))
     })?;
     if avatar.is_some() {
@@ -69,7 +69,7 @@ pub(super) async fn create(
     }
     let id: WebhookId = api.node.next_id().await?;
     let new = NewWebhook { id: Some(id), name, avatar: avatar_hash(&avatar).flatten(), token };
-    let held = api.hold_fields(caller.id.get(), PictureOwner::User(id.cast()), [avatar]).await?;
+    let held = api.media.hold_fields(caller.id.get(), PictureOwner::User(id.cast()), [avatar]).await?;
     let created = api.request_in_channel(&caller, channel_id, request::CreateWebhook(channel_id, Box::new(new))).await;
     Ok(body(&*held.settled(created).await?))
 }
@@ -168,10 +168,10 @@ async fn patch(
     permit: ReadPermit,
     may_move: bool,
 ) -> Result<Arc<Webhook>, ApiError> {
-    let rule = PictureRule::large(api);
+    let rule = PictureRule::large(&api.media);
     let input = input.json(api, permit, BodyLimits::PROFILE).await?;
     let (patch, avatar) = input.read(|form| {
-        let avatar = rule.field(form, "avatar");
+        let avatar = form.picture("avatar", rule);
         let patch = WebhookPatch {
             name: form.optional("name", name),
             avatar: avatar_hash(&avatar),
@@ -179,7 +179,7 @@ async fn patch(
         };
         Some((patch, avatar))
     })?;
-    let held = api.hold_fields(permit.sender(), PictureOwner::User(named.id.cast()), [avatar]).await?;
+    let held = api.media.hold_fields(permit.sender(), PictureOwner::User(named.id.cast()), [avatar]).await?;
     let updated = named.request(api, |id, access| request::UpdateWebhook(id, access, Box::new(patch))).await;
     held.settled(updated).await
 }
@@ -213,14 +213,14 @@ pub(super) async fn delete(
 ) -> Result<StatusCode, ApiError> {
     let named = Named::managed(&api, &params, &caller).await?;
     named.request(&api, request::DeleteWebhook).await?;
-    api.collect_pictures(PictureOwner::User(named.id.cast())).await;
+    api.media.collect_pictures(PictureOwner::User(named.id.cast())).await;
     Ok(StatusCode::NO_CONTENT)
 }
 
 pub(super) async fn delete_by_token(State(api): State<Arc<Api>>, params: PathParams) -> Result<StatusCode, ApiError> {
     let named = Named::by_token(&api, &params).await?;
     named.request(&api, request::DeleteWebhook).await?;
-    api.collect_pictures(PictureOwner::User(named.id.cast())).await;
+    api.media.collect_pictures(PictureOwner::User(named.id.cast())).await;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -253,7 +253,7 @@ pub(super) async fn execute(
         let fault = FieldError::new("UNSUPPORTED", "A webhook answers no messages.");
         return Err(form::FieldErrors::at("message_reference", fault).into());
     }
-    let kept = input.uploads.keep(&api, webhook.channel_id, &files).await?;
+    let kept = input.uploads.keep(&api.media, webhook.channel_id, &files).await?;
     kept.put_into(&mut message);
     let viewer = named.viewer();
     let post = Box::new(WebhookPost { message, username, avatar: avatar.filter(|url| !url.is_empty()), thread_id });
@@ -296,7 +296,7 @@ pub(super) async fn edit_message(
     named.request(&api, |id, access| request::ReadWebhookMessage(id, access, thread, message)).await?;
     let input = request.read(&api, ReadPermit::webhook(&webhook), async { Ok(()) }).await?;
     let (mut patch, files) = message_form::message_patch(&input.value, &input.uploads.numbers())?;
-    let kept = input.uploads.keep(&api, webhook.channel_id, &files).await?;
+    let kept = input.uploads.keep(&api.media, webhook.channel_id, &files).await?;
     kept.put_into_patch(&mut patch);
     let viewer = named.viewer();
     let command = |id, access| request::EditWebhookMessage(id, access, thread, message, Box::new(patch));

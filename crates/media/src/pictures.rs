@@ -2,7 +2,7 @@
 //!
 //! Owns        `Picture`, the accepted formats and sizes (`PictureRule`), and its path from the form to the object
 //!             that refers to it.
-//! Doors       `PictureRule::parse` in a form; `Api::hold_pictures` before the command; `HeldPictures::settled`
+//! Doors       `PictureRule::parse` in a form; `Media::hold_pictures` before the command; `HeldPictures::settled`
 //!             with its outcome.
 //! Invariants  no picture is written before the caller has checked that its sender has the right.
 //! Limits      `EMOJI_BYTES_MAX`, `STICKER_BYTES_MAX`, `uploads.picture_bytes_max`, and the limit of the request's
@@ -11,30 +11,29 @@
 //! Not here    the folder: `crate::files`.     Spec  docs/protocol/choices.md "Pictures".
 
 use crate::{
-    error::ApiError,
+    CommandError, Media, MediaError,
     files::{Format, HASH_DIGITS, Held},
-    form::{FieldError, Form, Parsed},
-    state::Api,
     upload::{UploadPermit, refused},
 };
 use aws_lc_rs::digest;
 use base64::{Engine, engine::general_purpose::STANDARD};
+use guildhall_http_kit::{FieldError, FieldErrors};
 use guildhall_store::PictureOwner;
 use serde_json::Value;
 
 /// Emoji and role icons, as upstream.
 const EMOJI_BYTES_MAX: usize = 256 << 10;
 /// Stickers, as upstream.
-pub(crate) const STICKER_BYTES_MAX: usize = 512 << 10;
+pub const STICKER_BYTES_MAX: usize = 512 << 10;
 const EXPECTED: &str = "Invalid image data: expected data:image/…;base64,…";
 const FORMATS: &str = "Invalid image data: this server keeps PNG, JPEG, GIF, WebP and AVIF.";
-pub(crate) const NOT_KEPT: &str = "This server does not store pictures (uploads.mode is \"off\").";
+pub const NOT_KEPT: &str = "This server does not store pictures (uploads.mode is \"off\").";
 
 /// A picture of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Picture {
+pub struct Picture {
     pub bytes: Vec<u8>,
-    pub format: Format,
+    pub(crate) format: Format,
     /// Name in objects and links: digits of SHA-256, after `a_` if it moves.
     pub hash: String,
 }
@@ -48,8 +47,14 @@ impl Picture {
         Some(Self { hash: std::iter::once(mark.to_owned()).chain(hex).collect(), bytes, format })
     }
 
+    /// Whether it moves.
+    #[must_use]
+    pub fn is_animated(&self) -> bool {
+        self.format.is_animated()
+    }
+
     /// The file of a sticker.
-    pub fn of_sticker(bytes: Vec<u8>) -> Parsed<(Self, u8)> {
+    pub fn of_sticker(bytes: Vec<u8>) -> Result<(Self, u8), FieldErrors> {
         if bytes.len() > STICKER_BYTES_MAX {
             return Err(too_large(STICKER_BYTES_MAX).into());
         }
@@ -65,25 +70,25 @@ fn too_large(bytes_max: usize) -> FieldError {
 
 /// Formats and sizes that a field accepts.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PictureRule {
+pub struct PictureRule {
     /// None: this server stores no pictures.
     bytes_max: Option<usize>,
 }
 
 impl PictureRule {
     /// Avatars, icons, splashes, banners.
-    pub fn large(api: &Api) -> Self {
-        let bytes_max = api.files.as_ref().map(|files| files.picture_bytes_max());
+    pub fn large(media: &Media) -> Self {
+        let bytes_max = media.files.as_ref().map(|files| files.picture_bytes_max());
         Self { bytes_max: bytes_max.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)) }
     }
 
     /// Emoji and role icons.
-    pub fn small(api: &Api) -> Self {
-        Self { bytes_max: api.files.as_ref().map(|_| EMOJI_BYTES_MAX) }
+    pub fn small(media: &Media) -> Self {
+        Self { bytes_max: media.files.as_ref().map(|_| EMOJI_BYTES_MAX) }
     }
 
     /// Reads `data:image/…;base64,…`. The bytes determine the format, whatever the text says.
-    pub fn parse(self, value: &Value) -> Parsed<Picture> {
+    pub fn parse(self, value: &Value) -> Result<Picture, FieldErrors> {
         let invalid = |message: &'static str| FieldError::new("IMAGE_INVALID", message);
         let bytes_max = self.bytes_max.ok_or_else(|| FieldError::new("UNSUPPORTED", NOT_KEPT))?;
         let text = value.as_str().and_then(|text| text.strip_prefix("data:image/"));
@@ -99,41 +104,35 @@ impl PictureRule {
         let picture = Picture::new(bytes).filter(|picture| picture.format != Format::Lottie);
         picture.ok_or_else(|| invalid(FORMATS).into())
     }
-
-    /// A field that may be missing or null, as `Form::nullable`. An empty text counts as null, as upstream.
-    pub fn field(self, form: &mut Form<'_>, key: &str) -> Option<Option<Picture>> {
-        form.nullable(key, |value| if value == "" { Ok(None) } else { self.parse(value).map(Some) })
-            .map(Option::flatten)
-    }
 }
 
 /// The hash that a field changes to.
-pub(crate) fn hash_of(field: &Option<Option<Picture>>) -> Option<Option<Box<str>>> {
+pub fn hash_of(field: &Option<Option<Picture>>) -> Option<Option<Box<str>>> {
     field.as_ref().map(|picture| picture.as_ref().map(|picture| picture.hash.as_str().into()))
 }
 
 /// Pictures of one object, for the command that refers to them.
 #[must_use]
-pub(crate) struct HeldPictures<'a> {
-    api: &'a Api,
+pub struct HeldPictures<'a> {
+    media: &'a Media,
     held: Option<Held>,
     _slot: Option<UploadPermit>,
 }
 
-impl Api {
+impl Media {
     /// Writes the pictures of some fields, under their hashes. `sender` is the account or webhook that sent them.
     pub async fn hold_fields<const N: usize>(
         &self,
         sender: u64,
         owner: PictureOwner,
         fields: [Option<Option<Picture>>; N],
-    ) -> Result<HeldPictures<'_>, ApiError> {
+    ) -> Result<HeldPictures<'_>, MediaError> {
         let is_changed = fields.iter().any(Option::is_some);
         let pictures = fields.into_iter().flatten().flatten().map(|picture| (picture.hash.clone(), picture));
         if is_changed {
             self.hold_pictures(sender, owner, pictures.collect()).await
         } else {
-            Ok(HeldPictures { api: self, held: None, _slot: None })
+            Ok(HeldPictures { media: self, held: None, _slot: None })
         }
     }
 
@@ -144,12 +143,12 @@ impl Api {
         sender: u64,
         owner: PictureOwner,
         pictures: Vec<(String, Picture)>,
-    ) -> Result<HeldPictures<'_>, ApiError> {
-        let Some(files) = &self.files else { return Ok(HeldPictures { api: self, held: None, _slot: None }) };
+    ) -> Result<HeldPictures<'_>, MediaError> {
+        let Some(files) = &self.files else { return Ok(HeldPictures { media: self, held: None, _slot: None }) };
         let slot = if pictures.is_empty() { None } else { Some(self.uploads.take(sender).await?) };
         let pictures = pictures.into_iter().map(|(name, picture)| (name, picture.bytes)).collect();
         let held = files.hold(owner, pictures).await.map_err(refused)?;
-        Ok(HeldPictures { api: self, held: Some(held), _slot: slot })
+        Ok(HeldPictures { media: self, held: Some(held), _slot: slot })
     }
 
     /// Removes the pictures that an object does not refer to any more.
@@ -162,10 +161,10 @@ impl Api {
 
 impl HeldPictures<'_> {
     /// The outcome of the command decides which pictures stay.
-    pub async fn settled<T>(self, outcome: Result<T, ApiError>) -> Result<T, ApiError> {
+    pub async fn settled<T, E: CommandError>(self, outcome: Result<T, E>) -> Result<T, E> {
         let Some(held) = self.held else { return outcome };
-        if !outcome.as_ref().is_err_and(ApiError::is_unsettled) {
-            held.settled(&**self.api.node.store()).await;
+        if !outcome.as_ref().is_err_and(CommandError::is_unsettled) {
+            held.settled(&**self.media.node.store()).await;
         }
         outcome
     }

@@ -12,7 +12,7 @@ use super::{
     link::{Link, Signed},
     remote,
 };
-use crate::{error::ApiError, upload::FILES_UNAVAILABLE};
+use crate::{MediaError, upload::FILES_UNAVAILABLE};
 use axum::{
     Router,
     body::Body,
@@ -39,9 +39,8 @@ pub fn files_router(files: Files, store: Arc<dyn Store>) -> Router {
 }
 
 const YEAR_S: u64 = 31_536_000;
-const EXPIRED: ApiError = ApiError::coded(
+const EXPIRED: MediaError = MediaError::coded(
     StatusCode::NOT_FOUND,
-    0,
     "This content is no longer available: the link has expired. Read the message again, or ask POST \
      /attachments/refresh-urls, for a link that is in force",
 );
@@ -67,19 +66,19 @@ async fn serve(
     filename: &str,
     query: &[(String, String)],
     request: Request,
-) -> Result<Response, ApiError> {
+) -> Result<Response, MediaError> {
     let [channel_id, id] = ids.map(|id| id.parse::<u64>().ok());
-    let (Some(channel_id), Some(id)) = (channel_id, id) else { return Err(ApiError::NotFound) };
+    let (Some(channel_id), Some(id)) = (channel_id, id) else { return Err(MediaError::NotFound) };
     let (channel_id, id): (ChannelId, Id<()>) = (Id::new(channel_id), Id::new(id));
     let value = |name: &str| query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
     let link = Link { channel_id, id, filename, ex: value("ex"), is: value("is"), hm: value("hm").unwrap_or_default() };
     let left_s = match files.0.links.check(files.now(), link) {
         Signed::Good(left_s) => left_s,
         Signed::Expired => return Err(EXPIRED),
-        Signed::No => return Err(ApiError::NotFound),
+        Signed::No => return Err(MediaError::NotFound),
     };
     if !store.attachments_in_use(&[id]).await?.contains(&id) {
-        return Err(ApiError::NotFound);
+        return Err(MediaError::NotFound);
     }
     let found = find(files, &attachment_key(channel_id, id)).await?;
     let (response, content_type, is_shown) = respond(found, filename, request).await?;
@@ -89,10 +88,10 @@ async fn serve(
 }
 
 /// Finds a stored file.
-pub(super) async fn find(files: &Files, key: &str) -> Result<Opened, ApiError> {
+pub(super) async fn find(files: &Files, key: &str) -> Result<Opened, MediaError> {
     files.0.storage.open(key).await.map_err(|error| match error {
         StorageError::Unavailable(_) => FILES_UNAVAILABLE,
-        _ => ApiError::NotFound,
+        _ => MediaError::NotFound,
     })
 }
 
@@ -101,7 +100,7 @@ pub(super) async fn respond(
     found: Opened,
     filename: &str,
     request: Request,
-) -> Result<(Response, &'static str, bool), ApiError> {
+) -> Result<(Response, &'static str, bool), MediaError> {
     let place = match found {
         Opened::Local(place) => place,
         Opened::Remote(object) => {
@@ -111,8 +110,8 @@ pub(super) async fn respond(
         }
     };
     let mut head = Vec::with_capacity(kind::HEAD_BYTES);
-    let file = tokio::fs::File::open(&place).await.map_err(|_| ApiError::NotFound)?;
-    file.take(kind::HEAD_BYTES as u64).read_to_end(&mut head).await.map_err(|_| ApiError::NotFound)?;
+    let file = tokio::fs::File::open(&place).await.map_err(|_| MediaError::NotFound)?;
+    file.take(kind::HEAD_BYTES as u64).read_to_end(&mut head).await.map_err(|_| MediaError::NotFound)?;
     let (content_type, is_shown) = kind::served(&head, filename);
     let served = ServeFile::new(place).oneshot(request).await;
     let response = match served {
@@ -126,7 +125,7 @@ pub(super) async fn respond(
         return if response.status() == StatusCode::RANGE_NOT_SATISFIABLE {
             Ok((response, content_type, is_shown))
         } else {
-            Err(ApiError::NotFound)
+            Err(MediaError::NotFound)
         };
     }
     Ok((response, content_type, is_shown))

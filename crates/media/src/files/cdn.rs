@@ -12,7 +12,7 @@ use super::{
     pictures::{Kind, is_hash, picture_key},
     serve::{find, respond, with_headers},
 };
-use crate::{error::ApiError, upload::FILES_UNAVAILABLE};
+use crate::{MediaError, upload::FILES_UNAVAILABLE};
 use axum::{
     Router,
     extract::{Path, Request, State},
@@ -72,13 +72,13 @@ async fn serve(
     candidates: impl IntoIterator<Item = (PictureOwner, String), IntoIter: Send> + Send,
     extension: &str,
     request: Request,
-) -> Result<Response, ApiError> {
+) -> Result<Response, MediaError> {
     if !["png", "jpg", "jpeg", "webp", "gif", "avif", "json"].contains(&extension) {
-        return Err(ApiError::NotFound);
+        return Err(MediaError::NotFound);
     }
     for (owner, name) in candidates {
         let found = match find(files, &picture_key(owner, &name)).await {
-            Err(ApiError::NotFound) => continue,
+            Err(MediaError::NotFound) => continue,
             found => found?,
         };
         let (response, content_type, is_shown) = respond(found, "", request).await?;
@@ -87,14 +87,14 @@ async fn serve(
             (_, "json") if !is_shown => "application/json",
             (_, "gif") if is_hash(&name) && !name.starts_with("a_") && content_type != "image/gif" => {
                 let message = "This picture does not move: ask for .png or .webp";
-                return Err(ApiError::coded(StatusCode::UNSUPPORTED_MEDIA_TYPE, 0, message));
+                return Err(MediaError::coded(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
             }
             (content_type, extension) if is_shown && extension != "json" => content_type,
-            _ => return Err(ApiError::NotFound),
+            _ => return Err(MediaError::NotFound),
         };
         return Ok(with_headers(response, content_type, "inline", CACHE));
     }
-    Err(ApiError::NotFound)
+    Err(MediaError::NotFound)
 }
 
 type IdAndFile = Path<(String, String)>;
@@ -133,7 +133,7 @@ async fn of_member(
 
 /// Serves a picture of an object whose link lacks the guild.
 async fn in_guild(files: Files, object: Option<(Kind, u64, String)>, file: &str, request: Request) -> Response {
-    let Some((kind, id, name)) = object else { return ApiError::NotFound.into_response() };
+    let Some((kind, id, name)) = object else { return MediaError::NotFound.into_response() };
     match files.guild_of_picture(kind, id).await {
         Ok(guild_id) => answer(files, guild_id.map(|id| (PictureOwner::Guild(id), name)), file, request).await,
         Err(_) => FILES_UNAVAILABLE.into_response(),

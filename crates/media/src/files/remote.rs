@@ -1,10 +1,10 @@
 //! Remote: an object of a bucket as a response.
 //!
 //! Invariants  R1 a request gets the same status, headers and bytes as for a file of a folder (`ServeFile`): ranges,
-//!             `If-Modified-Since`, `If-Unmodified-Since`. (test `it::files`)
+//!             `If-Modified-Since`, `If-Unmodified-Since`. (test `it::files` of `api`)
 //! Limits      one range: several get 416. The bucket's stream is read as fast as the client reads.
 
-use crate::{error::ApiError, upload::FILES_UNAVAILABLE};
+use crate::{MediaError, upload::FILES_UNAVAILABLE};
 use axum::{
     body::Body,
     extract::Request,
@@ -18,7 +18,7 @@ use std::{
 };
 
 /// Answers `request` with `object`.
-pub(super) async fn respond(object: Remote, request: Request) -> Result<Response, ApiError> {
+pub(super) async fn respond(object: Remote, request: Request) -> Result<Response, MediaError> {
     // A body cannot be shared between threads, and this waits.
     let (request, _) = request.into_parts();
     let date = |name: HeaderName| {
@@ -47,7 +47,7 @@ pub(super) async fn respond(object: Remote, request: Request) -> Result<Response
         Some(None) => {
             let response = response.status(StatusCode::RANGE_NOT_SATISFIABLE);
             let response = response.header(header::CONTENT_RANGE, format!("bytes */{size}")).body(Body::empty());
-            return response.map_err(|_| ApiError::Bug("headers of a file"));
+            return response.map_err(|_| MediaError::Bug("headers of a file"));
         }
     };
     let response = response.header(header::CONTENT_LENGTH, range.end - range.start);
@@ -55,12 +55,12 @@ pub(super) async fn respond(object: Remote, request: Request) -> Result<Response
         Body::empty()
     } else {
         let stream = object.read(range).await.map_err(|error| match error {
-            StorageError::NotFound => ApiError::NotFound,
+            StorageError::NotFound => MediaError::NotFound,
             _ => FILES_UNAVAILABLE,
         })?;
         Body::from_stream(stream)
     };
-    response.body(body).map_err(|_| ApiError::Bug("headers of a file"))
+    response.body(body).map_err(|_| MediaError::Bug("headers of a file"))
 }
 
 fn empty(status: StatusCode) -> Response {

@@ -4,20 +4,18 @@
 //!             files).
 //! Invariants  U1 the node writes no byte of a file before the sender is authorized. U2 the files of a refused message
 //!             are deleted; if the result of the message is unknown, the sweep checks (`files::FileReservation`).
-//! Limits      `FILES_MAX` files; `ApiLimits::uploads_in_flight_max` requests with files at once: further ones are
+//! Limits      `FILES_MAX` files; `uploads_max` requests with files at once: further ones are
 //!             refused (503); `UPLOADS_PER_SENDER_MAX` of one sender: further ones wait for these, until their
 //!             deadline.
-//! Not here    form data: `crate::multipart`. The folder: `crate::files`.
+//! Not here    form data: `guildhall_http_kit::Multipart`. The folder: `crate::files`.
 
 use crate::{
-    error::ApiError,
+    CommandError, Media, MediaError,
     files::{FileError, FileReservation, Files, Incoming, Received, clean_name, content_type},
-    form::{FieldError, FieldErrors},
-    state::Api,
 };
 use axum::http::StatusCode;
 use guildhall_guild::{MessagePatch, MessageReply, NewMessage, ThreadReply};
-use guildhall_http_kit::{FileHead, FilePiece, OverQuota};
+use guildhall_http_kit::{FieldError, FieldErrors, FileHead, FilePiece, OverQuota};
 use guildhall_model::{Attachment, ChannelId, Id, Message};
 use serde_json::Value;
 use std::{
@@ -27,16 +25,15 @@ use std::{
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Files of one message.
-pub(crate) const FILES_MAX: usize = 10;
+pub const FILES_MAX: usize = 10;
 /// Requests with files of one sender at once.
 const UPLOADS_PER_SENDER_MAX: usize = 4;
 /// Answer of a server without uploads.
-pub(crate) const NO_FILES: &str = "This server does not store attachments.";
+pub const NO_FILES: &str = "This server does not store attachments.";
 
 /// Answer while the bucket of files does not answer.
-pub(crate) const FILES_UNAVAILABLE: ApiError = ApiError::coded(
+pub(crate) const FILES_UNAVAILABLE: MediaError = MediaError::coded(
     StatusCode::SERVICE_UNAVAILABLE,
-    0,
     "Files cannot be stored or read at the moment, because the server's file store does not answer. Try again later",
 );
 
@@ -49,7 +46,7 @@ pub(crate) struct UploadPermits {
 }
 
 /// While it lives, its request counts.
-pub(crate) struct UploadPermit {
+pub struct UploadPermit {
     _of_sender: OwnedSemaphorePermit,
     _of_all: OwnedSemaphorePermit,
 }
@@ -59,7 +56,7 @@ impl UploadPermits {
         Self { all: Arc::new(Semaphore::new(uploads_max)), senders: Mutex::default() }
     }
 
-    pub async fn take(&self, sender: u64) -> Result<UploadPermit, ApiError> {
+    pub async fn take(&self, sender: u64) -> Result<UploadPermit, MediaError> {
         let of_sender = {
             let mut senders = self.senders.lock().unwrap_or_else(PoisonError::into_inner);
             senders.retain(|_, semaphore| semaphore.strong_count() > 0);
@@ -69,7 +66,7 @@ impl UploadPermits {
             semaphore
         };
         // The sender's own permit first: a request that waits for it holds no shared permit.
-        let of_sender = of_sender.acquire_owned().await.map_err(|_| ApiError::Overloaded)?;
+        let of_sender = of_sender.acquire_owned().await.map_err(|_| MediaError::Overloaded)?;
         // A request never waits for files of other senders, which may stall.
         let of_all = Arc::clone(&self.all).try_acquire_owned().map_err(|_| OverQuota::Total)?;
         Ok(UploadPermit { _of_sender: of_sender, _of_all: of_all })
@@ -86,7 +83,7 @@ struct Upload {
 
 /// The files of one request.
 #[derive(Default)]
-pub(crate) struct Uploads {
+pub struct Uploads {
     done: Vec<Upload>,
     current: Option<(usize, FileHead, Incoming)>,
     slot: Option<UploadPermit>,
@@ -94,7 +91,7 @@ pub(crate) struct Uploads {
 
 /// Description of an uploaded file in a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FileForm {
+pub struct FileForm {
     /// As in `files[n]`.
     pub number: usize,
     pub filename: Option<String>,
@@ -117,7 +114,7 @@ impl Uploads {
     }
 
     /// BodyLimits the next piece.
-    pub async fn take(&mut self, files: &Files, piece: FilePiece) -> Result<(), ApiError> {
+    pub async fn take(&mut self, files: &Files, piece: FilePiece) -> Result<(), MediaError> {
         match piece {
             FilePiece::Begin(head) => {
                 if self.done.len() == FILES_MAX {
@@ -144,7 +141,7 @@ impl Uploads {
     }
 
     /// `files[n]`, or what older libraries send: `file`, `file0`, any name.
-    fn number_of(&self, name: &str) -> Result<usize, ApiError> {
+    fn number_of(&self, name: &str) -> Result<usize, MediaError> {
         let digits = name.trim_end_matches(']');
         let digits = &digits[digits.trim_end_matches(|c: char| c.is_ascii_digit()).len()..];
         let is_free = |number: &usize| self.done.iter().all(|upload| upload.number != *number);
@@ -159,7 +156,7 @@ impl Uploads {
     }
 
     /// The bytes of the first file, if one came. The others are removed.
-    pub async fn into_bytes(self, bytes_max: u64) -> Result<Option<Vec<u8>>, ApiError> {
+    pub async fn into_bytes(self, bytes_max: u64) -> Result<Option<Vec<u8>>, MediaError> {
         let Some(upload) = self.done.into_iter().next() else { return Ok(None) };
         if upload.received.bytes() > bytes_max {
             return Err(refused(FileError::TooLarge(bytes_max)));
@@ -168,16 +165,21 @@ impl Uploads {
     }
 
     /// Stores every file, and describes it for the message. `forms` are the descriptions of the request.
-    pub async fn keep(self, api: &Api, channel_id: ChannelId, forms: &[FileForm]) -> Result<StoredFiles, ApiError> {
+    pub async fn keep(
+        self,
+        media: &Media,
+        channel_id: ChannelId,
+        forms: &[FileForm],
+    ) -> Result<StoredFiles, MediaError> {
         let mut kept = StoredFiles { channel_id, attachments: Vec::new(), files: None };
-        let Some(files) = api.files.as_ref().filter(|_| !self.done.is_empty()) else { return Ok(kept) };
+        let Some(files) = media.files.as_ref().filter(|_| !self.done.is_empty()) else { return Ok(kept) };
         kept.files = Some((files.clone(), FileReservation::new(files.clone())));
         let mut uploads = self.done;
         uploads.sort_by_key(|upload| upload.number);
         for Upload { number, filename, content_type: claimed, received } in uploads {
             let form = forms.iter().find(|form| form.number == number).cloned().unwrap_or_default();
             let filename = clean_name(&form.filename.unwrap_or(filename));
-            let id: Id<()> = api.node.next_id().await?;
+            let id: Id<()> = media.node.next_id().await?;
             let (width, height) = received.width_height.unzip();
             let attachment = Attachment {
                 id,
@@ -203,7 +205,7 @@ impl Uploads {
 }
 
 /// Files that have their place, and wait for their message.
-pub(crate) struct StoredFiles {
+pub struct StoredFiles {
     channel_id: ChannelId,
     /// Descriptions for the message.
     attachments: Vec<Attachment>,
@@ -231,7 +233,7 @@ impl StoredFiles {
     }
 
     /// What became of the message decides what becomes of its files.
-    pub async fn settled<T: MayShowMessage>(self, outcome: Result<T, ApiError>) -> Result<T, ApiError> {
+    pub async fn settled<T: MayShowMessage, E: CommandError>(self, outcome: Result<T, E>) -> Result<T, E> {
         match &outcome {
             // A repeated request with a nonce gets the earlier message.
             Ok(reply) => match reply.message() {
@@ -260,7 +262,7 @@ impl StoredFiles {
 }
 
 /// Reply to a command that stores files.
-pub(crate) trait MayShowMessage {
+pub trait MayShowMessage {
     /// The message that the files belong to, if the reply contains it.
     fn message(&self) -> Option<&Message>;
 }
@@ -297,24 +299,23 @@ fn link(value: &mut Value, attachments: &[Attachment]) {
 }
 
 /// The answer when a file is not taken in.
-pub(crate) fn refused(error: FileError) -> ApiError {
+pub(crate) fn refused(error: FileError) -> MediaError {
     match error {
-        FileError::TooLarge(bytes_max) => ApiError::BodyTooLarge(usize::try_from(bytes_max).unwrap_or(usize::MAX)),
+        FileError::TooLarge(bytes_max) => MediaError::TooLarge(usize::try_from(bytes_max).unwrap_or(usize::MAX)),
         // No mistake of the sender's, and trying again does not help.
-        FileError::Full => ApiError::coded(
+        FileError::Full => MediaError::coded(
             StatusCode::INSUFFICIENT_STORAGE,
-            0,
             "This server has no space for more files. Its operator can increase uploads.bytes_max",
         ),
         FileError::Unavailable => FILES_UNAVAILABLE,
         FileError::Io(error) => {
             tracing::error!(error = &error as &dyn std::error::Error, "a file cannot be written");
-            ApiError::Bug("a file that can be written")
+            MediaError::Bug("a file that can be written")
         }
     }
 }
 
 /// Why nothing is taken in where files are not kept.
-pub(crate) fn no_files() -> ApiError {
+pub fn no_files() -> MediaError {
     FieldErrors::at("attachments", FieldError::new("UNSUPPORTED", NO_FILES)).into()
 }

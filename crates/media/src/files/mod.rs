@@ -8,7 +8,7 @@
 //!             file is deleted only if no message has it and no request of this node (`PendingFiles`) or of another one
 //!             (`SETTLED_AFTER`) is about to use it. F4 names of attachments consist of numbers only.
 //! Limits      `FilesOptions`. Past `bytes_max` uploads are refused.
-//! Not here    permission to upload (`crate::upload`) and to download (`serve`); the folder and the bucket themselves:
+//! Not here    permission to upload (`guildhall-rest`) and to download (`serve`); the folder and the bucket themselves:
 //!             `guildhall_files`.     Spec  docs/adr/0030, docs/adr/0038.
 
 mod cdn;
@@ -219,7 +219,7 @@ impl Files {
     }
 
     /// A link with a new expiry, and the channel that its file was sent to. None: this node did not sign the link.
-    pub(crate) fn renewed(&self, url: &str) -> Option<(ChannelId, String)> {
+    pub fn renewed(&self, url: &str) -> Option<(ChannelId, String)> {
         let link = Links::parse(url)?;
         Some((link.channel_id, self.0.links.renewed(self.now(), url)?))
     }
