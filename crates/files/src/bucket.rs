@@ -15,6 +15,7 @@ use crate::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt as _, TryStreamExt as _};
+use guildhall_http_client::TlsConnector;
 use object_store::{
     BackoffConfig, GetOptions, GetRange, MultipartUpload as _, ObjectMeta, ObjectStore, ObjectStoreExt as _,
     RetryConfig,
@@ -34,7 +35,6 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 use tokio::sync::Semaphore;
-use tokio_rustls::TlsConnector;
 
 /// The smallest part that stores accept, except for the last one.
 const PART_BYTES: usize = 5 << 20;

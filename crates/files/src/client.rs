@@ -1,24 +1,16 @@
-//! HTTP client of a bucket: hyper on the TLS that the rest of the program has.
+//! HTTP client of a bucket: the pool of `guildhall_http_client`, with limits on waits.
 //!
 //! Limits      `CONNECT_MAX` for a connection with its handshake, `BucketOptions::answer_within` from a request to the
 //!             head of its response, `SILENCE_MAX` between two pieces of a body. A pool keeps `IDLE_CONNECTIONS_MAX`
 //!             idle connections for `IDLE_MAX`. No redirects.
 
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
+use guildhall_http_client::{Connect, PoolLimits, TlsConnector, pool};
 use hyper::{
-    Uri,
     body::{Body, Frame, Incoming, SizeHint},
     header,
-    rt::{Read, ReadBufCursor, Write},
 };
-use hyper_util::{
-    client::legacy::{
-        Client,
-        connect::{Connected, Connection, HttpConnector},
-    },
-    rt::{TokioExecutor, TokioIo, TokioTimer},
-};
+use hyper_util::client::legacy::Client;
 use object_store::{
     ClientOptions,
     client::{
@@ -26,18 +18,13 @@ use object_store::{
     },
 };
 use std::{
-    error::Error,
-    fmt, io,
+    fmt,
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll, ready},
     time::{Duration, Instant, SystemTime},
 };
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    time::{Sleep, sleep, timeout},
-};
-use tokio_rustls::{TlsConnector, rustls::pki_types::ServerName};
+use tokio::time::{Sleep, sleep, timeout};
 
 const CONNECT_MAX: Duration = Duration::from_secs(3);
 const SILENCE_MAX: Duration = Duration::from_secs(15);
@@ -81,14 +68,9 @@ impl fmt::Debug for Connector {
 
 impl object_store::client::HttpConnector for Connector {
     fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        let client = Client::builder(TokioExecutor::new())
-            .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
-            .pool_idle_timeout(IDLE_MAX)
-            .pool_timer(TokioTimer::new())
-            .build(Connect { tcp, tls: self.tls.clone() });
+        let limits =
+            PoolLimits { connect_within: CONNECT_MAX, idle_connections_max: IDLE_CONNECTIONS_MAX, idle_max: IDLE_MAX };
+        let client = pool(self.tls.clone(), limits);
         Ok(HttpClient::new(Service { client, clock: self.clock.clone(), answer_within: self.answer_within }))
     }
 }
@@ -161,79 +143,5 @@ impl Body for Timed {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
-    }
-}
-
-/// Connects to the host of a URL, with TLS for `https`.
-#[derive(Clone)]
-struct Connect {
-    tcp: HttpConnector,
-    tls: Option<TlsConnector>,
-}
-
-impl tower::Service<Uri> for Connect {
-    type Response = Wire;
-    type Error = Box<dyn Error + Send + Sync>;
-    type Future = BoxFuture<'static, Result<Wire, Self::Error>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        tower::Service::poll_ready(&mut self.tcp, context).map_err(Into::into)
-    }
-
-    fn call(&mut self, uri: Uri) -> Self::Future {
-        let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
-        let (is_https, tls) = (uri.scheme_str() == Some("https"), self.tls.clone());
-        let stream = tower::Service::call(&mut self.tcp, uri);
-        Box::pin(async move {
-            let connecting = async move {
-                let stream = stream.await?.into_inner();
-                if !is_https {
-                    return Ok::<_, Self::Error>(Wire(TokioIo::new(Box::new(stream))));
-                }
-                let tls = tls.ok_or("https:// without certificates to trust")?;
-                let stream = tls.connect(ServerName::try_from(host)?, stream).await?;
-                Ok(Wire(TokioIo::new(Box::new(stream))))
-            };
-            match timeout(CONNECT_MAX, connecting).await {
-                Ok(connected) => connected,
-                Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
-            }
-        })
-    }
-}
-
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
-
-/// A connection, with or without TLS.
-struct Wire(TokioIo<Box<dyn Stream>>);
-
-impl Connection for Wire {
-    fn connected(&self) -> Connected {
-        Connected::new()
-    }
-}
-
-impl Read for Wire {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: ReadBufCursor<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(context, buffer)
-    }
-}
-
-impl Write for Wire {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(context)
     }
 }

@@ -3,10 +3,10 @@
 use crate::{
     assemble::StartError,
     config::{BucketKey, UploadsConfig},
-    jwks_url::trust,
 };
 use guildhall_api::SETTLED_AFTER;
 use guildhall_files::{Bucket, BucketOptions};
+use guildhall_http_client::trust;
 use std::{fs, io, time::Duration};
 
 /// As long as a slow link takes for a part of 5 MiB.

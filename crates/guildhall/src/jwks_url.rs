@@ -9,28 +9,16 @@
 //! Limits      `ANSWER_BYTES_MAX`, `TIMEOUT` for the whole exchange; no redirects.
 //! Not here    requirements on tokens: `guildhall_node::Issuers`.
 
-use crate::config::{AuthConfig, JwksUrl};
+use crate::config::{AuthConfig, HttpUrl};
+use guildhall_http_client::{Client, RequestError, TrustError, request, trust};
 use guildhall_node::{Issuers, IssuersError, Node};
-use http_body_util::{BodyExt as _, Empty, Limited};
-use hyper::{Request, StatusCode, body::Bytes, header};
-use hyper_util::rt::TokioIo;
-use rustls::{
-    ClientConfig, RootCertStore,
-    crypto::aws_lc_rs,
-    pki_types::{CertificateDer, ServerName, pem::PemObject as _},
-};
+use http_body_util::Full;
+use hyper::{Method, StatusCode, header};
 use std::{
-    path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::TcpStream,
-    sync::Notify,
-    task::JoinHandle,
-};
-use tokio_rustls::TlsConnector;
+use tokio::{sync::Notify, task::JoinHandle};
 
 /// As much as a set of keys may have.
 const ANSWER_BYTES_MAX: usize = 256 << 10;
@@ -38,48 +26,14 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// The first pause after a failure; it doubles up to the time between two fetches.
 const RETRY: Duration = Duration::from_secs(1);
 const UNKNOWN_EVERY_MAX: Duration = Duration::from_secs(30);
-/// Paths at which systems have their trusted certificates.
-const SYSTEM_ROOTS: [&str; 4] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-];
-
-/// Why there is nothing to fetch with.
-#[derive(Debug, thiserror::Error)]
-pub enum TrustError {
-    /// The file named by `auth.jwks_ca_file`, or the system's.
-    #[error("no trusted certificate can be read from {}", .0.display())]
-    Unreadable(PathBuf),
-    /// The system has no trusted certificates at the known paths.
-    #[error("this system's trusted certificates were not found: name a file with them (auth.jwks_ca_file, or --ca)")]
-    NoRoots,
-    /// Headers of `traces.headers` would be readable on the network.
-    #[error("traces.headers are secret: traces.endpoint needs https://, or a collector on this machine")]
-    SecretInClear,
-    /// The library's.
-    #[error("TLS cannot be set up")]
-    Tls(#[from] rustls::Error),
-}
 
 /// Why keys were not fetched.
 #[derive(Debug, thiserror::Error)]
 enum FetchError {
-    #[error("it did not answer in time")]
-    TooSlow,
-    #[error("it cannot be reached")]
-    Unreachable(#[from] std::io::Error),
-    #[error("it does not speak valid HTTP")]
-    Http(#[from] hyper::Error),
-    #[error("it answered {0}")]
-    Status(StatusCode),
-    #[error("its answer broke off, or has more than {ANSWER_BYTES_MAX} bytes")]
-    Answer(#[source] Box<dyn std::error::Error + Send + Sync>),
+    #[error(transparent)]
+    Request(#[from] RequestError),
     #[error("its answer cannot be used")]
     Unusable(#[from] IssuersError),
-    #[error("its host name is invalid")]
-    Name,
 }
 
 /// Times of fetches, and the answer for tokens with unknown keys.
@@ -156,6 +110,7 @@ impl Drop for Fetching {
 pub fn start(auth: &AuthConfig, node: &Node) -> Result<Option<Fetching>, TrustError> {
     let Some(url) = auth.jwks_url.clone() else { return Ok(None) };
     let tls = if url.is_https() { Some(trust(auth.jwks_ca_file.as_deref())?) } else { None };
+    let client = Client { server: "it", tls, within: TIMEOUT };
     let refresh = Duration::from_secs(auth.jwks_refresh_s.into());
     let schedule = Arc::new(Schedule::new(refresh, Instant::now()));
     let of_tokens = schedule.clone();
@@ -165,10 +120,7 @@ pub fn start(auth: &AuthConfig, node: &Node) -> Result<Option<Fetching>, TrustEr
         let mut failures = 0;
         loop {
             schedule.begin();
-            let fetched = match tokio::time::timeout(TIMEOUT, fetch(&url, tls.as_ref())).await {
-                Ok(fetched) => fetched,
-                Err(_) => Err(FetchError::TooSlow),
-            };
+            let fetched = fetch(&client, &url).await;
             let fetched = fetched.and_then(|text| Ok(Issuers::parse(&text, terms.clone())?));
             let has_worked = fetched.is_ok();
             match fetched {
@@ -223,65 +175,18 @@ pub fn check(auth: &AuthConfig) -> Result<(), TrustError> {
     }
 }
 
-/// A TLS connector that trusts the certificates in `file`, or those that the system trusts.
-pub(crate) fn trust(file: Option<&Path>) -> Result<TlsConnector, TrustError> {
-    let from = match file {
-        Some(file) => file.to_owned(),
-        None => SYSTEM_ROOTS.iter().map(PathBuf::from).find(|path| path.exists()).ok_or(TrustError::NoRoots)?,
-    };
-    let mut roots = RootCertStore::empty();
-    let certificates = CertificateDer::pem_file_iter(&from).map_err(|_| TrustError::Unreadable(from.clone()))?;
-    // One that is broken among a system's hundred is no reason to trust none.
-    roots.add_parsable_certificates(certificates.filter_map(Result::ok));
-    if roots.is_empty() {
-        return Err(TrustError::Unreadable(from));
-    }
-    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(TlsConnector::from(Arc::new(config)))
-}
-
-async fn fetch(url: &JwksUrl, tls: Option<&TlsConnector>) -> Result<String, FetchError> {
-    let stream = TcpStream::connect((url.host(), url.port())).await?;
-    match tls {
-        None => ask(url, stream).await,
-        Some(tls) => {
-            let name = ServerName::try_from(url.host().to_owned()).map_err(|_| FetchError::Name)?;
-            ask(url, tls.connect(name, stream).await?).await
-        }
-    }
-}
-
-async fn ask(
-    url: &JwksUrl,
-    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-) -> Result<String, FetchError> {
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-    let connection = tokio::spawn(connection);
-    let answer = exchange(url, &mut sender).await;
-    connection.abort();
-    answer
-}
-
-async fn exchange(
-    url: &JwksUrl,
-    sender: &mut hyper::client::conn::http1::SendRequest<Empty<Bytes>>,
-) -> Result<String, FetchError> {
-    let request = Request::get(url.path())
-        .header(header::HOST, url.authority())
+async fn fetch(client: &Client, url: &HttpUrl) -> Result<String, FetchError> {
+    let request = request(Method::GET, url.uri(), url.path())
         .header(header::ACCEPT, "application/jwk-set+json, application/json")
         .header(header::USER_AGENT, concat!("guildhall/", env!("CARGO_PKG_VERSION")))
-        .body(Empty::new())
-        .map_err(|_| FetchError::Name)?;
-    let answer = sender.send_request(request).await?;
+        .body(Full::default())
+        .map_err(|_| RequestError::Name)?;
+    let answer = client.send(url.uri(), request, ANSWER_BYTES_MAX).await?;
     if answer.status() != StatusCode::OK {
-        return Err(FetchError::Status(answer.status()));
+        return Err(RequestError::Status(client.server, answer.status()).into());
     }
-    let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await.map_err(FetchError::Answer)?;
     // Invalid UTF-8 is reported as an invalid key set.
-    Ok(String::from_utf8_lossy(&body.to_bytes()).into_owned())
+    Ok(String::from_utf8_lossy(answer.body()).into_owned())
 }
 
 #[cfg(test)]

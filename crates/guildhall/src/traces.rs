@@ -13,17 +13,19 @@ mod otlp;
 mod post;
 
 use crate::{
-    assemble::{StartError, random},
-    config::TracesConfig,
-    jwks_url::{TrustError, trust},
+    assemble::random,
+    config::{Headers, TracesConfig},
 };
 use guildhall_accounting::{FinishedTrace, TraceHandle, TraceSink, TraceStart};
 use guildhall_cluster::TraceContext;
+use guildhall_http_client::{RequestError, TrustError, trust};
 use guildhall_http_kit::{Answering, RequestTracer};
 use guildhall_node::{Membership, log_span, traced};
-use post::{Collector, PostError};
+use post::Collector;
 use std::{
     collections::VecDeque,
+    io,
+    path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -46,6 +48,27 @@ const TRIES_MAX: u32 = 4;
 const RETRY: Duration = Duration::from_secs(1);
 /// At the stop of the node.
 const LAST_EXPORT_MAX: Duration = Duration::from_secs(3);
+
+/// Why no traces can be exported.
+#[derive(Debug, thiserror::Error)]
+pub enum TracesError {
+    /// The file of secret headers cannot be read.
+    #[error("traces.headers_file: {} cannot be read", .path.display())]
+    HeadersFile {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    /// There are no certificates to authenticate the collector.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
+    /// Headers of `traces.headers` would be readable on the network.
+    #[error("traces.headers are secret: traces.endpoint needs https://, or a collector on this machine")]
+    SecretInClear,
+    /// The system returned no random bytes.
+    #[error("the system returned no random bytes")]
+    Randomness,
+}
 
 /// Counters of the exporter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,17 +114,17 @@ impl TraceWatch {
 /// Starts the exporter. None if no endpoint is set.
 ///
 /// # Errors
-/// `SecretFile`; `Traces`: no certificates to authenticate the collector.
+/// See [`TracesError`].
 ///
 /// # Panics
 /// Outside a tokio runtime.
-pub fn start(config: &TracesConfig) -> Result<Option<Traces>, StartError> {
+pub fn start(config: &TracesConfig) -> Result<Option<Traces>, TracesError> {
     let Some(collector) = collector(config)? else { return Ok(None) };
     let queue = Arc::new(Queue::default());
     let tracer = Arc::new(Tracer {
         one_in: config.sample_one_in.into(),
         slow_ns: (config.slow_ms > 0).then(|| u64::from(config.slow_ms) * 1_000_000),
-        seeds: [u64::from_le_bytes(random()?), u64::from_le_bytes(random()?)],
+        seeds: [seed()?, seed()?],
         count: AtomicU64::new(0),
         forced: AtomicU64::new(0),
         started: Instant::now(),
@@ -111,33 +134,35 @@ pub fn start(config: &TracesConfig) -> Result<Option<Traces>, StartError> {
     Ok(Some(Traces { tracer, exporting }))
 }
 
+fn seed() -> Result<u64, TracesError> {
+    random().map(u64::from_le_bytes).map_err(|_| TracesError::Randomness)
+}
+
 /// Reads the files that the settings name.
 ///
 /// # Errors
 /// See `start`: each fault of the settings or their files.
-pub fn check(config: &TracesConfig) -> Result<(), StartError> {
+pub fn check(config: &TracesConfig) -> Result<(), TracesError> {
     collector(config).map(drop)
 }
 
-fn collector(config: &TracesConfig) -> Result<Option<Collector>, StartError> {
+fn collector(config: &TracesConfig) -> Result<Option<Collector>, TracesError> {
     let Some(endpoint) = config.endpoint.clone() else { return Ok(None) };
-    let tls =
-        if endpoint.is_https() { Some(trust(config.ca_file.as_deref()).map_err(StartError::Traces)?) } else { None };
+    let tls = if endpoint.is_https() { Some(trust(config.ca_file.as_deref())?) } else { None };
     let headers = match (&config.headers, &config.headers_file) {
         (Some(headers), _) => headers.clone(),
-        (None, None) => crate::config::Headers::default(),
+        (None, None) => Headers::default(),
         (None, Some(path)) => {
-            let setting = "traces.headers_file";
-            let unreadable = |source| StartError::SecretFile { setting, path: path.clone(), source };
+            let unreadable = |source| TracesError::HeadersFile { path: path.clone(), source };
             let text = std::fs::read_to_string(path).map_err(unreadable)?;
-            crate::config::Headers::parse(text.trim())
-                .ok_or_else(|| unreadable(std::io::Error::other("it is no list of headers, like name=value")))?
+            Headers::parse(text.trim())
+                .ok_or_else(|| unreadable(io::Error::other("it is no list of headers, like name=value")))?
         }
     };
     if !headers.is_empty() && !endpoint.is_https() && !endpoint.is_local() {
-        return Err(StartError::Traces(TrustError::SecretInClear));
+        return Err(TracesError::SecretInClear);
     }
-    Ok(Some(Collector { endpoint, headers, tls }))
+    Ok(Some(Collector::new(endpoint, headers, tls)))
 }
 
 impl Traces {
@@ -378,7 +403,7 @@ async fn export(queue: Arc<Queue>, collector: Collector) {
     }
 }
 
-async fn post_batch(queue: &Queue, collector: &Collector, body: Vec<u8>) -> Result<(), PostError> {
+async fn post_batch(queue: &Queue, collector: &Collector, body: Vec<u8>) -> Result<(), RequestError> {
     let body = hyper::body::Bytes::from(body);
     let mut pause = RETRY;
     for tried in 1.. {

@@ -1,8 +1,9 @@
 //! Start errors: why a node does not start.
 
-use crate::{config::Secret, dictionaries::DictionaryError, issuers, jwks_url};
+use crate::{config::Secret, dictionaries::DictionaryError, issuers, traces::TracesError};
 use guildhall_bus::NatsError;
 use guildhall_codec::CodecError;
+use guildhall_http_client::TrustError;
 use guildhall_net::CertificateError;
 use guildhall_node::JoinError;
 use guildhall_store::StoreError;
@@ -66,10 +67,10 @@ pub enum StartError {
     },
     /// The certificates of `auth.jwks_ca_file` cannot be used.
     #[error("auth.jwks_url cannot be used")]
-    JwksUrl(#[from] jwks_url::TrustError),
+    JwksUrl(#[from] TrustError),
     /// The collector of traces cannot be authenticated.
     #[error("[traces] cannot be used")]
-    Traces(#[source] jwks_url::TrustError),
+    Traces(#[source] TracesError),
     /// A dictionary cannot be served.
     #[error("codec.dictionaries_dir cannot be used")]
     Dictionaries(#[from] DictionaryError),
@@ -118,6 +119,18 @@ pub enum StartError {
     /// The cluster does not take this node.
     #[error("this node cannot join the cluster")]
     Join(#[from] JoinError),
+}
+
+impl From<TracesError> for StartError {
+    fn from(error: TracesError) -> Self {
+        match error {
+            TracesError::HeadersFile { path, source } => {
+                Self::SecretFile { setting: "traces.headers_file", path, source }
+            }
+            TracesError::Randomness => Self::Randomness,
+            error @ (TracesError::Trust(_) | TracesError::SecretInClear) => Self::Traces(error),
+        }
+    }
 }
 
 fn listen_hint(source: &io::Error) -> &'static str {

@@ -9,27 +9,31 @@
 //!             does not forward `100 Continue` delays the body by `GO_ON_WITHIN`. With TLS the node's certificate must
 //!             be trusted by `--ca` or the system's roots. Redirects are not followed.
 
-use crate::jwks_url::trust;
+use crate::config::{HttpUrl, UrlRule};
 use anyhow::{Context as _, anyhow, bail};
 use bytes::Bytes;
 use clap::Args;
 use futures_util::StreamExt as _;
+use guildhall_http_client::{ConnectError, Connection, connect, handshake, request, trust};
 use http_body_util::{BodyExt as _, Empty, Limited, StreamBody};
-use hyper::{Method, Request, StatusCode, body::Frame, client::conn::http1::SendRequest, header};
-use hyper_util::rt::TokioIo;
-use rustls::pki_types::ServerName;
+use hyper::{
+    Method, StatusCode,
+    body::{Body, Frame},
+    header,
+    http::request::Builder,
+};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::{
     convert::Infallible,
+    error::Error,
     os::fd::AsFd as _,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _, AsyncWrite},
-    net::TcpStream,
+    io::{AsyncRead, AsyncReadExt as _},
     sync::{Notify, mpsc},
 };
 
@@ -58,45 +62,24 @@ pub(super) struct Remote {
 
 /// Address of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Server {
-    is_tls: bool,
-    /// Host without the brackets of an IPv6 address.
-    host: String,
-    port: u16,
-    /// Value of the `Host` header: the address as it was written.
-    authority: String,
-}
+struct Server(HttpUrl);
 
 fn parse_server(text: &str) -> Result<Server, String> {
     parse_url(text).ok_or_else(|| "expected a URL like http://127.0.0.1:8080 or https://gateway.example.net".to_owned())
 }
 
 fn parse_url(text: &str) -> Option<Server> {
-    let (is_tls, rest) = match text.strip_prefix("https://") {
-        Some(rest) => (true, rest),
-        None => (false, text.strip_prefix("http://")?),
-    };
-    let authority = rest.trim_end_matches('/');
-    if authority.is_empty() || authority.contains(['/', '?', '#', '@']) {
-        return None;
-    }
-    let (host, port) = match authority.rsplit_once(':') {
-        // The last colon may be part of an IPv6 address.
-        Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()?),
-        _ => (authority, if is_tls { 443 } else { 80 }),
-    };
-    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-    (!host.is_empty()).then(|| Server { is_tls, host, port, authority: authority.to_owned() })
+    let url = HttpUrl::parse(text, UrlRule::Base)?;
+    let (host, authority) = (url.uri().host(), url.uri().authority()?.as_str());
+    let is_port = url.uri().port_u16().is_some() || host == Some(authority);
+    let is_root = url.path().bytes().all(|byte| byte == b'/') && !text.contains('#');
+    (is_port && is_root).then_some(Server(url))
 }
-
-/// Byte stream that carries a request.
-trait Carrier: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Carrier for T {}
 
 impl Server {
     /// Message for a connection that ended without an answer.
     fn closed(&self) -> &'static str {
-        if self.is_tls {
+        if self.0.is_https() {
             "the node closed the connection"
         } else {
             "the node closed the connection: with [tls] it speaks only TLS (--server https://…)"
@@ -104,18 +87,27 @@ impl Server {
     }
 
     /// Connects. With TLS, trusts the certificates in `ca`, or those that the system trusts.
-    async fn connect(&self, ca: Option<&Path>) -> anyhow::Result<Box<dyn Carrier>> {
-        let Self { is_tls, host, port, authority } = self;
+    async fn connect<B>(&self, ca: Option<&Path>) -> anyhow::Result<Connection<B>>
+    where
+        B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
+    {
+        let (url, host) = (self.0.uri(), self.0.host());
         // Before the first byte is sent, so that a wrong file is reported even if no node runs.
-        let tls = is_tls.then(|| trust(ca)).transpose()?;
-        let tcp = TcpStream::connect((host.as_str(), *port)).await;
-        let tcp = tcp.with_context(|| format!("no node answers at {authority}"))?;
-        let Some(tls) = tls else { return Ok(Box::new(tcp)) };
-        let name = ServerName::try_from(host.clone()).with_context(|| format!("{host} is no host name"))?;
-        let stream = tls.connect(name, tcp).await.with_context(|| {
-            format!("{authority} was not trusted: its certificate must name {host}, and be signed by the system's roots or --ca FILE")
+        let tls = self.0.is_https().then(|| trust(ca)).transpose()?;
+        let authority = url.authority().map_or("", |authority| authority.as_str());
+        let stream = connect(url, tls.as_ref()).await.map_err(|error| match error {
+            ConnectError::Tcp(error) => anyhow::Error::new(error).context(format!("no node answers at {authority}")),
+            ConnectError::Name(error) => anyhow::Error::new(error).context(format!("{host} is no host name")),
+            ConnectError::Tls(error) => anyhow::Error::new(error).context(format!(
+                "{authority} was not trusted: its certificate must name {host}, and be signed by the system's roots or --ca FILE"
+            )),
         })?;
-        Ok(Box::new(stream))
+        Ok(handshake(stream).await?)
+    }
+
+    /// A request with the key.
+    fn request(&self, method: Method, path: &str, key: &str) -> Builder {
+        request(method, self.0.uri(), path).header(header::AUTHORIZATION, format!("Bearer {key}"))
     }
 }
 
@@ -145,12 +137,12 @@ impl Remote {
     /// There is no key.
     pub fn asking(&self, environment: &[(String, String)]) -> anyhow::Result<Asking> {
         self.check()?;
-        Ok(Asking { remote: self.clone(), key: self.key(environment)?, sender: None })
+        Ok(Asking { remote: self.clone(), key: self.key(environment)? })
     }
 
     fn check(&self) -> anyhow::Result<()> {
         anyhow::ensure!(
-            self.ca.is_none() || self.server.is_tls,
+            self.ca.is_none() || self.server.0.is_https(),
             "--ca is for https://: name the node by --server https://…"
         );
         Ok(())
@@ -170,9 +162,7 @@ impl Remote {
         let server = &self.server;
         let key = self.key(environment)?;
         self.check()?;
-        let stream = server.connect(self.ca.as_deref()).await?;
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-        tokio::spawn(connection);
+        let mut connection = server.connect(self.ca.as_deref()).await?;
         let (pieces, receiver) = mpsc::channel(PIECES_AHEAD);
         let go_on = Arc::new(Notify::new());
         let said_so = go_on.clone();
@@ -185,9 +175,8 @@ impl Remote {
             let piece: Bytes = receiver.recv().await?;
             Some((Ok::<_, Infallible>(Frame::data(piece)), receiver))
         });
-        let mut request = Request::post(path)
-            .header(header::HOST, &server.authority)
-            .header(header::AUTHORIZATION, format!("Bearer {key}"))
+        let mut request = server
+            .request(Method::POST, path, &key)
             .header(header::CONTENT_TYPE, "application/x-ndjson")
             .header(header::EXPECT, "100-continue")
             .body(StreamBody::new(Box::pin(body)))
@@ -198,7 +187,7 @@ impl Remote {
                 said_so.notify_one();
             }
         });
-        let answer = sender.send_request(request).await.context(closed)?;
+        let answer = connection.sender.send_request(request).await.context(closed)?;
         let (status, mut pieces) = (answer.status(), answer.into_body().into_data_stream());
         let mut line = Vec::new();
         while let Some(piece) = pieces.next().await {
@@ -221,11 +210,10 @@ impl Remote {
     }
 }
 
-/// Requests without a body, over one connection for as long as the node keeps it.
+/// Requests without a body.
 pub(super) struct Asking {
     remote: Remote,
     key: String,
-    sender: Option<SendRequest<Empty<Bytes>>>,
 }
 
 impl Asking {
@@ -233,7 +221,7 @@ impl Asking {
     ///
     /// # Errors
     /// The node cannot be reached or refuses the request, or the answer is not what was expected.
-    pub async fn get<T: DeserializeOwned>(&mut self, path: &str) -> anyhow::Result<T> {
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
         let body = self.request(Method::GET, path).await?;
         serde_json::from_slice(&body).context("the answer is not that of a Guildhall node of this version")
     }
@@ -242,40 +230,22 @@ impl Asking {
     ///
     /// # Errors
     /// The node cannot be reached or refuses the request.
-    pub async fn post(&mut self, path: &str) -> anyhow::Result<()> {
+    pub async fn post(&self, path: &str) -> anyhow::Result<()> {
         self.request(Method::POST, path).await.map(drop)
     }
 
-    async fn request(&mut self, method: Method, path: &str) -> anyhow::Result<Bytes> {
-        let server = &self.remote.server;
-        let kept = match self.sender.take() {
-            Some(mut sender) => sender.ready().await.is_ok().then_some(sender),
-            None => None,
-        };
-        let mut sender = match kept {
-            Some(sender) => sender,
-            None => {
-                let stream = server.connect(self.remote.ca.as_deref()).await?;
-                let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-                tokio::spawn(connection);
-                sender
-            }
-        };
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header(header::HOST, &server.authority)
-            .header(header::AUTHORIZATION, format!("Bearer {}", self.key))
-            .body(Empty::new())
-            .context("the key has invalid characters")?;
-        let answer = sender.send_request(request).await.context(server.closed())?;
+    async fn request(&self, method: Method, path: &str) -> anyhow::Result<Bytes> {
+        let Self { remote: Remote { server, ca, .. }, key } = self;
+        let mut connection = server.connect(ca.as_deref()).await?;
+        let request =
+            server.request(method, path, key).body(Empty::<Bytes>::new()).context("the key has invalid characters")?;
+        let answer = connection.sender.send_request(request).await.context(server.closed())?;
         let status = answer.status();
         let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
         let body = body.map_err(|error| anyhow!("the answer broke off: {error}"))?.to_bytes();
         if !status.is_success() {
             return Err(refusal(status, &body));
         }
-        self.sender = Some(sender);
         Ok(body)
     }
 }
@@ -321,8 +291,11 @@ mod tests {
     #[test]
     fn servers() {
         let check = |text: &str, expected: Option<&str>| {
-            let shown =
-                |server: Server| format!("{} {} {} {}", server.is_tls, server.host, server.port, server.authority);
+            let shown = |Server(url): Server| {
+                let (is_tls, uri) = (url.is_https(), url.uri());
+                let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+                format!("{is_tls} {} {port} {}", url.host(), uri.authority().unwrap())
+            };
             assert_eq!(parse_server(text).ok().map(shown).as_deref(), expected, "{text}");
         };
         check("http://127.0.0.1:8080", Some("false 127.0.0.1 8080 127.0.0.1:8080"));

@@ -8,9 +8,9 @@
 
 mod bucket;
 pub mod defaults;
-mod jwks;
+mod headers;
+mod http_url;
 mod nats_url;
-mod otlp;
 mod print;
 mod raw;
 mod settings;
@@ -24,9 +24,9 @@ use guildhall_node::{SubjectKind, Terms};
 
 pub use bucket::{BucketKey, BucketUrl};
 pub use defaults::DEMO_STORE_DIR;
-pub use jwks::JwksUrl;
+pub use headers::Headers;
+pub use http_url::{HttpUrl, UrlRule};
 pub use nats_url::NatsUrl;
-pub use otlp::{Headers, OtlpUrl};
 pub use print::{changed_line, default_toml, effective_line, effective_toml};
 pub use raw::{Origin, Problem};
 pub use settings::{

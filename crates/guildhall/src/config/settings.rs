@@ -8,9 +8,9 @@ use super::{
     Effective, Loaded,
     bucket::{BucketKey, BucketUrl},
     defaults,
-    jwks::JwksUrl,
+    headers::Headers,
+    http_url::{HttpUrl, UrlRule},
     nats_url::NatsUrl,
-    otlp::{Headers, OtlpUrl},
     raw::RawConfig,
     store_url::StoreUrl,
     value::{
@@ -420,7 +420,7 @@ settings! {
         /// a cluster use. Not set: the folder `files` of `store.dir`. The node moves no files when this changes.
         url: Option<BucketUrl> => None;
         /// URL of that store, like `https://s3.example.net`. Not set: AWS. https://, or http:// of this machine.
-        s3_endpoint: Option<JwksUrl> => None;
+        s3_endpoint: Option<HttpUrl>, UrlRule::Authenticated => None;
         /// Region of the bucket. Not set: "us-east-1", which other stores than AWS usually accept.
         s3_region: Option<Text> => None;
         /// Id of the access key. It needs the rights to list the bucket, and to read, write and delete its objects.
@@ -455,7 +455,7 @@ settings! {
         jwks_file: Option<PathBuf> => None;
         /// URL of such a key set, fetched at the start, every `jwks_refresh_s`, and when a token names an unknown key.
         /// While it cannot be fetched, the previous keys stay in force. https://, or http:// of this machine.
-        jwks_url: Option<JwksUrl> => None;
+        jwks_url: Option<HttpUrl>, UrlRule::Authenticated => None;
         /// Interval of fetches, seconds. Unknown keys lead to at most one more fetch per tenth of it, or per 30 s.
         jwks_refresh_s: u32, 10..=86_400 => defaults::JWKS_REFRESH_S;
         /// Certificates that authenticate the server of `jwks_url`, PEM. Not set: those that this system trusts.
@@ -521,7 +521,7 @@ settings! {
     traces: TracesConfig {
         /// Base URL of an OTLP collector that speaks HTTP, like "http://localhost:4318"; the node posts to `/v1/traces`
         /// below it. Not set: no traces.
-        endpoint: Option<OtlpUrl> => None;
+        endpoint: Option<HttpUrl>, UrlRule::Base => None;
         /// One of this many requests is traced. 0: only slow requests, and those whose `traceparent` says so.
         sample_one_in: u32, 0..=1_000_000_000 => defaults::TRACE_ONE_IN;
         /// A request is also exported if it took this long until the last socket of its events, milliseconds. Then

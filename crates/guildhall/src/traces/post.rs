@@ -2,88 +2,59 @@
 //!
 //! Limits      `TIMEOUT` for the whole exchange; no redirects. The answer's body is not read.
 
-use crate::config::{Headers, OtlpUrl};
+use crate::config::{Headers, HttpUrl};
+use guildhall_http_client::{Client, RequestError, TlsConnector, request};
 use http_body_util::Full;
-use hyper::{Request, StatusCode, body::Bytes, header};
-use hyper_util::rt::TokioIo;
-use rustls::pki_types::ServerName;
+use hyper::{Method, body::Bytes, header};
 use std::time::Duration;
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::TcpStream,
-};
-use tokio_rustls::TlsConnector;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Why the collector does not have an export.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum PostError {
-    #[error("the collector did not answer in time")]
-    TooSlow,
-    #[error("the collector cannot be reached")]
-    Unreachable(#[from] std::io::Error),
-    #[error("the collector does not speak valid HTTP")]
-    Http(#[from] hyper::Error),
-    #[error("the collector answered {0}")]
-    Status(StatusCode),
-    #[error("its host name is invalid")]
-    Name,
-}
-
-impl PostError {
-    /// Whether the same export may succeed later; the statuses are those of the specification.
-    pub fn is_temporary(&self) -> bool {
-        match self {
-            Self::TooSlow | Self::Unreachable(_) | Self::Http(_) => true,
-            Self::Status(status) => matches!(status.as_u16(), 429 | 502 | 503 | 504),
-            Self::Name => false,
-        }
-    }
-}
+/// Path of OTLP below the base URL.
+const TRACES_PATH: &str = "/v1/traces";
 
 /// Where traces go.
 pub(super) struct Collector {
-    pub endpoint: OtlpUrl,
-    pub headers: Headers,
-    /// None: without TLS.
-    pub tls: Option<TlsConnector>,
+    pub endpoint: HttpUrl,
+    headers: Headers,
+    client: Client,
 }
 
 impl Collector {
-    pub async fn post(&self, body: Bytes) -> Result<(), PostError> {
-        let post = async {
-            let endpoint = &self.endpoint;
-            let stream = TcpStream::connect((endpoint.host(), endpoint.port())).await?;
-            match &self.tls {
-                None => self.exchange(stream, body).await,
-                Some(tls) => {
-                    let name = ServerName::try_from(endpoint.host().to_owned()).map_err(|_| PostError::Name)?;
-                    self.exchange(tls.connect(name, stream).await?, body).await
-                }
-            }
-        };
-        tokio::time::timeout(TIMEOUT, post).await.unwrap_or(Err(PostError::TooSlow))
+    /// Without `tls`, not by TLS.
+    pub fn new(endpoint: HttpUrl, headers: Headers, tls: Option<TlsConnector>) -> Self {
+        Self { endpoint, headers, client: Client { server: "the collector", tls, within: TIMEOUT } }
     }
 
-    async fn exchange(
-        &self,
-        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-        body: Bytes,
-    ) -> Result<(), PostError> {
-        let mut request = Request::post(self.endpoint.traces_path())
-            .header(header::HOST, self.endpoint.authority())
+    pub async fn post(&self, body: Bytes) -> Result<(), RequestError> {
+        let url = self.endpoint.uri();
+        let mut request = request(Method::POST, url, &traces_path(&self.endpoint))
             .header(header::CONTENT_TYPE, "application/x-protobuf")
             .header(header::USER_AGENT, concat!("guildhall/", env!("CARGO_PKG_VERSION")));
         for (name, value) in self.headers.iter() {
             request = request.header(name, value);
         }
-        let request = request.body(Full::new(body)).map_err(|_| PostError::Name)?;
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-        let connection = tokio::spawn(connection);
-        let answer = sender.send_request(request).await;
-        connection.abort();
-        let status = answer?.status();
-        if status.is_success() { Ok(()) } else { Err(PostError::Status(status)) }
+        let request = request.body(Full::new(body)).map_err(|_| RequestError::Name)?;
+        self.client.send(url, request, 0).await.map(drop)
+    }
+}
+
+/// Path of the export: OTLP's, below the path of the URL.
+fn traces_path(endpoint: &HttpUrl) -> String {
+    format!("{}{TRACES_PATH}", endpoint.path().trim_end_matches('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::UrlRule;
+
+    #[test]
+    fn paths_of_exports() {
+        let check = |url: &str, expected: &str| {
+            assert_eq!(traces_path(&HttpUrl::parse(url, UrlRule::Base).unwrap()), expected, "{url}");
+        };
+        check("http://localhost:4318", "/v1/traces");
+        check("http://otel:4318/", "/v1/traces");
+        check("https://otlp.example.net/otlp/", "/otlp/v1/traces");
     }
 }
