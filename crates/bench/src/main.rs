@@ -29,9 +29,9 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use guildhall::config::defaults;
 use guildhall_lab::{TablesArgs, train_tables};
 use guildhall_partition::StreamCodec;
+use guildhall_settings::defaults;
 use guildhall_ws_proto::DeflateParams;
 use role::{Role, number};
 use serde::Serialize;

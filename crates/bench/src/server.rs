@@ -9,7 +9,6 @@ use anyhow::{Context, Result, bail};
 use axum::Router;
 use guildhall::{
     bill::BillThread,
-    config::defaults,
     wiring::{NodeClock, NodeUpstream, PartitionSink},
 };
 use guildhall_codec::ContextPool;
@@ -19,6 +18,7 @@ use guildhall_model::{Channel, ChannelId, ChannelType, Guild, GuildId, Member, P
 use guildhall_net::{AdmissionLimits, IdentifyLimits, Peers, Server, ServerConfig, SystemClock};
 use guildhall_node::{Node, NodeConfig};
 use guildhall_partition::{Bill, PartitionConfig};
+use guildhall_settings::defaults;
 use guildhall_stdx::Timestamp;
 use guildhall_store::{SqliteOptions, SqliteStore, Store};
 use guildhall_ws_proto::{DeflatePolicy, WINDOW_BITS_MAX};

@@ -3,13 +3,13 @@
 //! Doors       `open` for a node and for commands without one; `lock_data_dir` for a node alone.
 //! Invariants  a node has its data directory and its database for itself: an SQLite store locks the directory of its
 //!             file, a PostgreSQL store its database, and `lock_data_dir` the data directory otherwise.
-//! Not here    what the URLs mean: `config`.
+//! Not here    URLs and their redaction: `guildhall_settings`.
 
-use crate::{
-    cluster,
-    config::{Config, Database, DatabaseCheck, Synchronous},
+use crate::cluster;
+use guildhall_settings::{Config, Database, DatabaseCheck, StoreConfig, Synchronous};
+use guildhall_store::{
+    DataDir, PostgresOptions, PostgresStore, Sharing, SqliteOptions, SqliteStore, Store, StoreError,
 };
-use guildhall_store::{DataDir, PostgresStore, Sharing, SqliteOptions, SqliteStore, Store, StoreError};
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
 /// Longest time that a start waits for the check of an SQLite database; a longer check continues in the background.
@@ -17,19 +17,38 @@ use std::{fs, path::Path, sync::Arc, time::Duration};
 const CHECK_WAIT_MS: u32 = 10_000;
 const FENCE_CHECKED_EVERY: Duration = Duration::from_secs(1);
 
-/// Opens the database.
+/// The database that the settings name, as its driver takes it.
+pub enum Options<'a> {
+    /// The directory of the database.
+    Sqlite(&'a Path),
+    /// Of a PostgreSQL server.
+    Postgres(Box<PostgresOptions>),
+}
+
+/// The database of a node.
+///
+/// # Errors
+/// `Url`, without any part of the password.
+pub fn options(store: &StoreConfig) -> Result<Options<'_>, StoreError> {
+    Ok(match store.database() {
+        Database::Sqlite(dir) => Options::Sqlite(dir),
+        Database::Postgres(url) => Options::Postgres(Box::new(PostgresOptions::new(url.reveal())?)),
+    })
+}
+
+/// Opens the database. A command waits for at most `in_use_wait_ms` until another node releases it, a node for longer.
 ///
 /// # Errors
 /// See `SqliteStore::open` and `PostgresStore::open`.
-pub async fn open(config: &Config) -> Result<Arc<dyn Store>, StoreError> {
-    Ok(match config.store.database() {
-        Database::Sqlite(dir) => Arc::new(SqliteStore::open(dir, sqlite_options(config)).await?),
-        Database::Postgres(options) => {
-            let mut options = options.clone();
+pub async fn open(config: &Config, in_use_wait_ms: Option<u32>) -> Result<Arc<dyn Store>, StoreError> {
+    Ok(match options(&config.store)? {
+        Options::Sqlite(dir) => Arc::new(SqliteStore::open(dir, sqlite_options(config)).await?),
+        Options::Postgres(mut options) => {
+            options.in_use_wait_ms = in_use_wait_ms.unwrap_or(options.in_use_wait_ms);
             if let Some(name) = cluster::name(config) {
                 options.sharing = Sharing::Cluster { name: name.to_owned() };
             }
-            Arc::new(PostgresStore::open(options).await?)
+            Arc::new(PostgresStore::open(*options).await?)
         }
     })
 }
@@ -71,7 +90,13 @@ pub async fn fenced(store: &dyn Store) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Flag, Sources, load};
+    use crate::config::load;
+    use guildhall_settings::{Flag, Sources};
+
+    #[test]
+    fn settings_and_store_name_the_same_file() {
+        assert_eq!(guildhall_settings::DATABASE_FILE, guildhall_store::DATABASE_FILE);
+    }
 
     #[tokio::test]
     async fn the_data_directory_has_one_lock() {
@@ -85,7 +110,7 @@ mod tests {
         };
         for (url, is_apart) in [(other.join("../data"), false), (other, true)] {
             let config = config(&url);
-            let store = open(&config).await.unwrap();
+            let store = open(&config, None).await.unwrap();
             let lock = lock_data_dir(&config).unwrap();
             assert_eq!(lock.is_some(), is_apart, "{}", url.display());
             assert!(matches!(DataDir::open(&data), Err(StoreError::InUse { .. })), "{}", url.display());

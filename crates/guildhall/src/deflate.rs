@@ -1,8 +1,8 @@
 //! permessage-deflate: from the settings to the parts that use them. The settings' ranges are those of zlib and RFC
 //! 7692, so no value is truncated.
 
-use crate::config::{ClientTakeover, DeflateConfig, DeflateMode};
 use guildhall_codec::ZlibParams;
+use guildhall_settings::{ClientTakeover, DeflateConfig, DeflateMode};
 use guildhall_ws_proto::{DeflatePolicy, WINDOW_BITS_MAX};
 
 /// Parameters of contexts and of shared bodies.

@@ -8,7 +8,7 @@
 
 use crate::{
     cluster,
-    config::{Config, Database, DatabaseCheck, UploadMode},
+    database::{Options, options},
     disk::DiskUse,
     files::bucket,
     memory::MemoryReader,
@@ -16,6 +16,7 @@ use crate::{
 };
 use guildhall_files::FileStorage as _;
 use guildhall_model::{Id, timestamp_of};
+use guildhall_settings::{Config, DatabaseCheck, UploadMode};
 use guildhall_store::{DATABASE_FILE, Inspection, PostgresOptions, StoreError, inspect, inspect_postgres};
 use std::{
     fmt, fs, io,
@@ -140,9 +141,10 @@ fn private(dir: &Path) -> Finding {
 }
 
 async fn database(config: &Config) -> Vec<Finding> {
-    match config.store.database() {
-        Database::Sqlite(dir) => sqlite(config, dir).await,
-        Database::Postgres(options) => postgres(options).await,
+    match options(&config.store) {
+        Ok(Options::Sqlite(dir)) => sqlite(config, dir).await,
+        Ok(Options::Postgres(options)) => postgres(&options).await,
+        Err(error) => vec![wrong(DATABASE, chain(&error))],
     }
 }
 

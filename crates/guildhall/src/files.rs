@@ -1,12 +1,10 @@
 //! Files: the bucket of a configuration.
 
-use crate::{
-    assemble::StartError,
-    config::{BucketKey, UploadsConfig},
-};
+use crate::assemble::StartError;
 use guildhall_api::SETTLED_AFTER;
 use guildhall_files::{Bucket, BucketOptions};
 use guildhall_http_client::trust;
+use guildhall_settings::{BucketKey, UploadsConfig};
 use std::{fs, io, time::Duration};
 
 /// As long as a slow link takes for a part of 5 MiB.
@@ -33,7 +31,7 @@ pub fn bucket(config: &UploadsConfig) -> Result<Option<Bucket>, StartError> {
     };
     let is_https = config.s3_endpoint.as_ref().is_none_or(|endpoint| endpoint.is_https());
     let tls = is_https.then(|| trust(config.s3_ca_file.as_deref())).transpose();
-    let text = |text: &Option<crate::config::Text>| text.as_ref().map(|text| text.as_str().to_owned());
+    let text = |text: &Option<guildhall_settings::Text>| text.as_ref().map(|text| text.as_str().to_owned());
     let options = BucketOptions {
         bucket: url.bucket().to_owned(),
         prefix: url.prefix().to_owned(),

@@ -5,8 +5,9 @@
 //! Limits      `Issuers::parse` bounds it, and `FILE_BYTES_MAX` before that.
 //! Not here    requirements on tokens: `guildhall_node::Issuers`.
 
-use crate::{config::AuthConfig, watch::Watch};
-use guildhall_node::{Issuers, IssuersError, Node};
+use crate::watch::Watch;
+use guildhall_node::{Issuers, IssuersError, Node, SubjectKind, Terms};
+use guildhall_settings::{AuthConfig, SubjectIs, Text};
 use std::{
     fs::File,
     io::{self, Read as _},
@@ -14,6 +15,25 @@ use std::{
 };
 
 const FILE_BYTES_MAX: u64 = 1 << 20;
+/// As `auth.jwt_audience`: the audience is not looked at.
+const ANY_AUDIENCE: &str = "any";
+
+/// Required claims of other issuers' tokens.
+#[must_use]
+pub fn terms(auth: &AuthConfig) -> Terms {
+    let said = |text: &Option<Text>| text.as_ref().map(|text| text.as_str().to_owned());
+    Terms {
+        issuer: said(&auth.jwt_issuer),
+        audience: said(&auth.jwt_audience).filter(|audience| audience != ANY_AUDIENCE),
+        subject_claim: said(&auth.jwt_subject_claim),
+        subject_kind: match auth.jwt_subject_kind {
+            SubjectIs::Id => SubjectKind::Id,
+            SubjectIs::ExternalId => SubjectKind::ExternalId,
+        },
+        username_claim: said(&auth.jwt_username_claim),
+        display_name_claim: said(&auth.jwt_display_name_claim),
+    }
+}
 
 /// Why the keys are not taken.
 #[derive(Debug, thiserror::Error)]
@@ -29,7 +49,7 @@ pub enum ReadError {
 fn read(path: &Path, auth: &AuthConfig) -> Result<Issuers, ReadError> {
     let mut text = String::new();
     File::open(path)?.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
-    Ok(Issuers::parse(&text, auth.terms())?)
+    Ok(Issuers::parse(&text, terms(auth))?)
 }
 
 /// Checks that the file can be read and used.

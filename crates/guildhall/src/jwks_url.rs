@@ -9,9 +9,10 @@
 //! Limits      `ANSWER_BYTES_MAX`, `TIMEOUT` for the whole exchange; no redirects.
 //! Not here    requirements on tokens: `guildhall_node::Issuers`.
 
-use crate::config::{AuthConfig, HttpUrl};
+use crate::issuers::terms;
 use guildhall_http_client::{Client, RequestError, TrustError, request, trust};
 use guildhall_node::{Issuers, IssuersError, Node};
+use guildhall_settings::{AuthConfig, HttpUrl};
 use http_body_util::Full;
 use hyper::{Method, StatusCode, header};
 use std::{
@@ -115,7 +116,7 @@ pub fn start(auth: &AuthConfig, node: &Node) -> Result<Option<Fetching>, TrustEr
     let schedule = Arc::new(Schedule::new(refresh, Instant::now()));
     let of_tokens = schedule.clone();
     node.on_unknown_key(Arc::new(move || of_tokens.unknown_key(Instant::now())));
-    let (terms, node) = (auth.terms(), node.clone());
+    let (terms, node) = (terms(auth), node.clone());
     let task = tokio::spawn(async move {
         let mut failures = 0;
         loop {

@@ -27,7 +27,6 @@ pub mod metrics;
 pub mod open_files;
 pub mod owners;
 pub mod preflight;
-pub mod reload;
 pub mod reports;
 pub mod tls;
 pub mod traces;

@@ -3,8 +3,8 @@
 //! Invariants  all lines go to standard error; standard output has only a command's result.
 //! Limits      the last `WARNINGS_MAX` warnings and errors stay in memory, each cut at `WARNING_CHARS_MAX` characters.
 
-use crate::config::{LogConfig, LogFilter, LogFormat};
 use guildhall_accounting::report::Warning;
+use guildhall_settings::{LogConfig, LogFilter, LogFormat};
 use std::{
     collections::VecDeque,
     fmt::{self as text, Write as _},

@@ -18,7 +18,6 @@ mod sent;
 mod writer;
 
 use crate::{
-    config::MetricsAccess,
     disk::DiskUse,
     owners::MemoryOwners,
     tls,
@@ -37,6 +36,7 @@ use guildhall_codec::{ContextPool, ContextStats};
 use guildhall_net::{AccessLog, HttpState, HttpWatch, IdentifyGate, PartitionState, Partitions};
 use guildhall_node::{CanaryCounts, ClusterReport, CommitStats, Node, RetentionCounts};
 use guildhall_partition::{Bill, Closes, Counters};
+use guildhall_settings::MetricsAccess;
 use guildhall_store::Store;
 use prometheus_client::{
     collector::Collector,

@@ -6,9 +6,10 @@
 
 use crate::{
     assemble::{StartError, context_pool, read_tls, secret},
-    config::{Config, Database},
+    database::{self, Options},
     dictionaries, files, issuers, jwks_url, traces,
 };
+use guildhall_settings::Config;
 use guildhall_store::{PostgresOptions, StoreError};
 use rustix::fs::{Access, access};
 use std::{
@@ -34,9 +35,9 @@ pub fn check(config: &Config) -> Result<(), StartError> {
     }
     context_pool(&config.codec)?;
     check_data_dir(&config.store.dir)?;
-    match config.store.database() {
-        Database::Sqlite(dir) => check_data_dir(dir)?,
-        Database::Postgres(options) => check_files(options)?,
+    match database::options(&config.store)? {
+        Options::Sqlite(dir) => check_data_dir(dir)?,
+        Options::Postgres(options) => check_files(&options)?,
     }
     Ok(())
 }

@@ -3,8 +3,9 @@
 //! Invariants  files that are unreadable or do not match change nothing, and the log has the reason.
 //! Not here    handshakes and records: `guildhall-net`.
 
-use crate::{config::TlsConfig, watch::Watch};
+use crate::watch::Watch;
 use guildhall_net::{CertificateError, Certificates};
+use guildhall_settings::TlsConfig;
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use std::{
     path::{Path, PathBuf},

@@ -12,15 +12,13 @@
 mod otlp;
 mod post;
 
-use crate::{
-    assemble::random,
-    config::{Headers, TracesConfig},
-};
+use crate::assemble::random;
 use guildhall_accounting::{FinishedTrace, TraceHandle, TraceSink, TraceStart};
 use guildhall_cluster::TraceContext;
 use guildhall_http_client::{RequestError, TrustError, trust};
 use guildhall_http_kit::{Answering, RequestTracer};
 use guildhall_node::{Membership, log_span, traced};
+use guildhall_settings::{Headers, TracesConfig};
 use post::Collector;
 use std::{
     collections::VecDeque,

@@ -28,10 +28,7 @@ pub use memory::MemoryStore;
 pub use picture::{
     PICTURE_OWNERS_ASKED_MAX, PictureNames, PictureOwner, emoji_picture, event_picture, role_picture, sticker_picture,
 };
-pub use postgres::{
-    Copied, PostgresOptions, PostgresStore, Sharing, copy_sqlite_to_postgres, inspect_postgres,
-    redacted as redacted_url,
-};
+pub use postgres::{Copied, PostgresOptions, PostgresStore, Sharing, copy_sqlite_to_postgres, inspect_postgres};
 pub use retention::{Expired, MessageAge};
 pub use sqlite::{
     DATABASE_FILE, DataDir, Inspection, RESTORING_FILE, SqliteOptions, SqliteStore, Synchronous, WriterCounts,

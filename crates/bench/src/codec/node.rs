@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{role::Role, usage};
 use anyhow::{Context, Result, ensure};
-use guildhall::config::defaults;
+use guildhall_settings::defaults;
 use guildhall_shared_match::{Domain, Form, Limits as MatcherLimits, Matcher, Scope, Tables};
 use guildhall_traffic::{Chat, Kind, Params, Traffic};
 use serde::{Deserialize, Serialize};

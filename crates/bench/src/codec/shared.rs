@@ -3,10 +3,10 @@
 use super::crowd::body_of;
 use super::mode::{Mode, Reader};
 use anyhow::{Context as _, Result, bail};
-use guildhall::config::defaults;
 use guildhall_codec::{Dictionary, DispatchFrame, Encoding, Framing, StreamDecompressor};
 use guildhall_lab::scope_of;
 use guildhall_prefetch::prefetch;
+use guildhall_settings::defaults;
 use guildhall_shared_match::{
     self as shared_match, BodyId, Container, DeflateStream, Form, Limits, Matcher, Tables, ZSTD_WINDOW_LOG, ZstdStream,
 };

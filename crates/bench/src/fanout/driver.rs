@@ -8,13 +8,14 @@ use super::{
 };
 use crate::{crowd, usage};
 use anyhow::{Context, Result, bail};
-use guildhall::{bill::BillThread, config::defaults, owners};
+use guildhall::{bill::BillThread, owners};
 use guildhall_accounting::report::Owner;
 use guildhall_codec::{ContextPool, Encoding};
 use guildhall_guild::{Guild, GuildLimits};
 use guildhall_guild_protocol::{PartitionId, RelayStreams};
 use guildhall_net::{IdentifyGate, IdentifyLimits, SystemClock};
 use guildhall_partition::{Bill, Compression, ConnParams, Partition, PartitionConfig};
+use guildhall_settings::defaults;
 use guildhall_stdx::heap::Held;
 use guildhall_ws_proto::DeflateParams;
 use std::{

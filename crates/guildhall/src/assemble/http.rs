@@ -6,7 +6,6 @@
 use super::limits::{api_limits, hidden_channels, streams_name, v1_limits};
 use crate::{
     cluster::{self, ClusterAccounts, ClusterGateway},
-    config::{ChatMode, Config, DashboardMode},
     metrics::{Listener, Metrics, metrics_router},
     owners::MemoryOwners,
     reports::{Asked, Reports, Sources},
@@ -23,6 +22,7 @@ use guildhall_codec::{ContextPool, Dictionaries};
 use guildhall_net::{AccessLog, Server, SystemClock};
 use guildhall_node::{Node, WritesStopped};
 use guildhall_partition::Bill;
+use guildhall_settings::{ChatMode, Config, DashboardMode};
 use guildhall_store::Store;
 use std::{
     net::IpAddr,

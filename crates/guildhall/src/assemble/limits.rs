@@ -1,12 +1,7 @@
 //! Limits: the settings of a configuration in the form in which each part takes them.
 
 use super::{StartError, running::DrainTimes, secrets::random};
-use crate::{
-    config::{
-        Allowed, Config, CreateAccounts, DirectsFrom, ExpireSessions, HiddenForm, IoUring, StreamMode, UsersPreset,
-    },
-    deflate, open_files,
-};
+use crate::{deflate, open_files};
 use guildhall_api::{ApiLimits, UserPolicy, V1Limits};
 use guildhall_codec::ContextPool;
 use guildhall_guild::GuildLimits;
@@ -15,6 +10,9 @@ use guildhall_net::{AdmissionLimits, IdentifyLimits, ServerConfig};
 use guildhall_node::{CanaryLimits, DirectLimits, DirectsWho, NodeConfig, NodeLimits, SignOnAccounts};
 use guildhall_partition::{PartitionConfig, StreamCodec};
 use guildhall_session::{LogLimits, Share};
+use guildhall_settings::{
+    Allowed, Config, CreateAccounts, DirectsFrom, ExpireSessions, HiddenForm, IoUring, StreamMode, UsersPreset,
+};
 use std::{num::NonZeroU32, thread};
 
 /// Node settings of a configuration.
@@ -249,7 +247,8 @@ pub(super) fn streams_name(config: &Config) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Flag, Loaded, Sources, load};
+    use crate::config::load;
+    use guildhall_settings::{Flag, Loaded, Sources};
 
     /// Values of which each live setting takes one that is not its default.
     const VALUES: [&str; 10] =

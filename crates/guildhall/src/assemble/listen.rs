@@ -1,7 +1,7 @@
 //! Listen: the ports of a node, and the URL that clients are given.
 
 use super::StartError;
-use crate::config::GatewayUrl;
+use guildhall_settings::GatewayUrl;
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},

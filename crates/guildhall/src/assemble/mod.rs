@@ -21,7 +21,7 @@ pub use start_error::StartError;
 use crate::{
     bill::BillThread,
     cluster::{self, ClusterAccounts},
-    config::{AuthConfig, CodecConfig, Config, TlsConfig, UploadMode},
+    config::context_params,
     database, dictionaries,
     disk::DiskWatch,
     files, issuers, jwks_url,
@@ -39,6 +39,7 @@ use guildhall_memory_budget::UpgradeConfig;
 use guildhall_net::{AccessLog, RecentLoss, Server, SystemClock, serve_admin};
 use guildhall_node::Node;
 use guildhall_partition::{Bill, BillWorker};
+use guildhall_settings::{AuthConfig, CodecConfig, Config, TlsConfig, UploadMode};
 use guildhall_store::Store;
 use limits::{audit_keep_ms, node_limits, server_config};
 use listen::{gateway_url, listen_on};
@@ -90,7 +91,7 @@ pub async fn assemble(config: &Config) -> Result<RunningNode, StartError> {
         Some(dir) => dictionaries::load(dir)?,
         None => Dictionaries::default(),
     };
-    let (store, jwt_secret) = open_store(config).await?;
+    let (store, jwt_secret) = open_store(config, None).await?;
     let data_dir = database::lock_data_dir(config)?;
 
     let clock = SystemClock::default();
@@ -176,8 +177,8 @@ pub async fn assemble(config: &Config) -> Result<RunningNode, StartError> {
 
     let drain = DrainTimes::of(config);
     let upgrades = match config.codec.upgrades {
-        crate::config::Upgrades::Off => None,
-        crate::config::Upgrades::Auto => {
+        guildhall_settings::Upgrades::Off => None,
+        guildhall_settings::Upgrades::Auto => {
             let settings = UpgradeConfig { memory_percent: config.codec.upgrade_memory_percent.min(100) as u8 };
             let reader = MemoryReader::new(config.codec.memory_bytes_max);
             let upgrades = Upgrades::start(settings, reader, clock, contexts.clone(), server.partitions().clone());
@@ -252,7 +253,7 @@ pub(crate) fn context_pool(codec: &CodecConfig) -> Result<ContextPool, StartErro
             u64::MAX
         }
     });
-    let contexts = ContextPool::new(codec.context_params(bytes_max))?;
+    let contexts = ContextPool::new(context_params(codec, bytes_max))?;
     contexts.check()?;
     Ok(contexts)
 }
@@ -266,16 +267,16 @@ fn bandwidth_bill(codec: &CodecConfig) -> Result<(Bill, Option<BillWorker>), Sta
         return Ok(Default::default());
     }
     // Few, and apart from those of clients: neither takes the other's room.
-    let (bill, worker) = Bill::new(codec.bill_one_in, ContextPool::new(codec.context_params(u64::MAX))?);
+    let (bill, worker) = Bill::new(codec.bill_one_in, ContextPool::new(context_params(codec, u64::MAX))?);
     Ok((bill, Some(worker)))
 }
 
-/// Opens the store, and finds or makes the key for user tokens.
+/// Opens the store, and finds or makes the key for user tokens. `in_use_wait_ms`: see `database::open`.
 ///
 /// # Errors
 /// `Store`, `SecretFile`, `SecretTooShort`, `Randomness`.
-pub async fn open_store(config: &Config) -> Result<(Arc<dyn Store>, Vec<u8>), StartError> {
-    let store = database::open(config).await?;
+pub async fn open_store(config: &Config, in_use_wait_ms: Option<u32>) -> Result<(Arc<dyn Store>, Vec<u8>), StartError> {
+    let store = database::open(config, in_use_wait_ms).await?;
     let AuthConfig { jwt_secret, jwt_secret_file, .. } = &config.auth;
     let jwt_secret = match secret("auth.jwt_secret_file", jwt_secret, jwt_secret_file)? {
         Some(secret) => secret.reveal().as_bytes().to_owned(),

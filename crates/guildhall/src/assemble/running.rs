@@ -12,9 +12,7 @@ use super::{
 };
 use crate::{
     bill::BillThread,
-    cluster,
-    config::Config,
-    database,
+    cluster, database,
     disk::DiskWatch,
     jwks_url,
     reports::{Asked, Reports, Sampler},
@@ -26,6 +24,7 @@ use guildhall_api::{AuditPruner, Sweeper, Visitors};
 use guildhall_codec::{ContextPool, ContextStats};
 use guildhall_net::{AccessLog, DrainPlan, DrainReport, IdentifyGate, RunningServer};
 use guildhall_node::{Node, Retention};
+use guildhall_settings::Config;
 use guildhall_store::{DataDir, Store};
 use std::{
     future::Future,

@@ -1,7 +1,7 @@
 //! Secrets: read from the configuration or a file, or made of the system's random bytes.
 
 use super::StartError;
-use crate::config::Secret;
+use guildhall_settings::Secret;
 use std::path::PathBuf;
 
 /// A secret of the configuration, or of the file it names.

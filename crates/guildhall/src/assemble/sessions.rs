@@ -2,9 +2,10 @@
 //!
 //! Not here    the form of the files: `handover`.
 
-use crate::{config::Config, handover};
+use crate::handover;
 use guildhall_net::{Partitions, RecentLoss, RunningServer};
 use guildhall_node::Node;
+use guildhall_settings::Config;
 use std::{
     collections::BTreeMap,
     path::PathBuf,

@@ -1,11 +1,12 @@
 //! Start errors: why a node does not start.
 
-use crate::{config::Secret, dictionaries::DictionaryError, issuers, traces::TracesError};
+use crate::{dictionaries::DictionaryError, issuers, traces::TracesError};
 use guildhall_bus::NatsError;
 use guildhall_codec::CodecError;
 use guildhall_http_client::TrustError;
 use guildhall_net::CertificateError;
 use guildhall_node::JoinError;
+use guildhall_settings::Secret;
 use guildhall_store::StoreError;
 use std::{io, net::SocketAddr, path::PathBuf};
 

@@ -1,12 +1,10 @@
 //! `guildhall backup` and `guildhall restore`.
 
 use super::{Common, Failure, flags, load_config, say};
-use crate::{
-    backup::{self, Summary},
-    config::Config,
-};
+use crate::backup::{self, Summary};
 use anyhow::anyhow;
 use clap::Args;
+use guildhall_settings::Config;
 use std::path::PathBuf;
 
 pub(super) const BACKUP_HELP: &str = "\

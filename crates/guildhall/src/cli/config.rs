@@ -1,11 +1,9 @@
 //! `guildhall config`: the configuration, explained.
 
 use super::{Common, Failure, load_config, say};
-use crate::{
-    config::{Sources, default_toml, effective_toml, read_file},
-    preflight,
-};
+use crate::preflight;
 use clap::{Args, Subcommand};
+use guildhall_settings::{Sources, default_toml, effective_toml, read_file};
 use std::path::PathBuf;
 
 pub(super) const HELP: &str = "\

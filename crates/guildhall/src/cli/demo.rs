@@ -3,13 +3,13 @@
 use super::{Common, Failure, flags, load_config, say, start_failure};
 use crate::{
     assemble::{RunningNode, assemble, random, reachable, secret},
-    config::{ChatMode, Config, DEMO_STORE_DIR, DashboardMode, Flag, Secret, changed_line, effective_line},
     logging,
     reports::Asked,
 };
 use clap::Args;
 use guildhall_api::{ActionFault, VisitorGuild};
 use guildhall_demo::{ChatFile, Demo, DemoOptions, Lobby, Previous, Site};
+use guildhall_settings::{ChatMode, Config, DEMO_STORE_DIR, DashboardMode, Flag, Secret, changed_line, effective_line};
 use std::{
     future::{Future, pending},
     io::{self, IsTerminal as _},

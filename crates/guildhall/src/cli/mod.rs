@@ -22,11 +22,9 @@ mod shell;
 mod store;
 mod token;
 
-use crate::{
-    assemble::StartError,
-    config::{Flag, Loaded, Sources, load, read_file},
-};
+use crate::{assemble::StartError, config::load};
 use clap::{Args, Parser, Subcommand};
+use guildhall_settings::{Flag, Loaded, Sources, read_file};
 use std::{
     future::Future,
     io::{self, Write as _},

@@ -6,11 +6,11 @@
 use super::{Common, Failure, flags, load_config, say, start_failure};
 use crate::{
     assemble::{StartError, node_config, open_store},
-    config::DatabaseCheck,
     wiring::{NoPartitions, NodeClock},
 };
 use clap::Args;
 use guildhall_node::Node;
+use guildhall_settings::DatabaseCheck;
 use guildhall_store::StoreError;
 use std::sync::Arc;
 
@@ -38,8 +38,7 @@ pub(super) async fn run(
     let mut config = load_config(&args.common.sources(environment, flags, true)?)?.config;
     // A token needs few rows, so the database is not checked.
     config.store.check = DatabaseCheck::Off;
-    config.store.url.iter_mut().for_each(|url| url.set_in_use_wait_ms(IN_USE_WAIT_MS));
-    let (store, jwt_secret) = open_store(&config).await.map_err(|error| match error {
+    let (store, jwt_secret) = open_store(&config, Some(IN_USE_WAIT_MS)).await.map_err(|error| match error {
         StartError::Store(error @ StoreError::InUse { .. }) => {
             Failure::Other(anyhow::Error::from(error).context(format!("a node runs on this data directory: {instead}")))
         }

@@ -9,12 +9,12 @@
 //!             does not forward `100 Continue` delays the body by `GO_ON_WITHIN`. With TLS the node's certificate must
 //!             be trusted by `--ca` or the system's roots. Redirects are not followed.
 
-use crate::config::{HttpUrl, UrlRule};
 use anyhow::{Context as _, anyhow, bail};
 use bytes::Bytes;
 use clap::Args;
 use futures_util::StreamExt as _;
 use guildhall_http_client::{ConnectError, Connection, connect, handshake, request, trust};
+use guildhall_settings::{HttpUrl, UrlRule};
 use http_body_util::{BodyExt as _, Empty, Limited, StreamBody};
 use hyper::{
     Method, StatusCode,

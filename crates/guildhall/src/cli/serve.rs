@@ -3,14 +3,13 @@
 use super::{Common, Failure, flags, load_config, start_failure};
 use crate::{
     assemble::{RunningNode, assemble},
-    config::{ChatMode, Loaded, changed_line, effective_line},
     logging::{self, LogHandle},
-    reload,
     reports::Asked,
 };
 use anyhow::anyhow;
 use clap::Args;
 use guildhall_api::{ActionFault, Reloaded};
+use guildhall_settings::{Change, ChatMode, Loaded, changed_line, changes, effective_line, merged};
 use std::{future::Future, pin::pin};
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -123,8 +122,8 @@ fn reload(
         tracing::error!(error, "the configuration is wrong: nothing was changed");
         ActionFault::Configuration(error)
     })?;
-    let changes = reload::changes(loaded, &read);
-    let merged = reload::merged(loaded, &read);
+    let differing = changes(loaded, &read);
+    let merged = merged(loaded, &read);
     if let Err(error) = running.take_settings(&merged.config) {
         tracing::error!(error = &error as &dyn std::error::Error, "nothing was changed");
         return Err(ActionFault::Configuration(error.to_string()));
@@ -132,10 +131,10 @@ fn reload(
     log.set_level(&merged.config.log.level);
     running.reports.set_settings(&merged);
     *loaded = merged;
-    let live_count = changes.iter().filter(|change| change.is_live).count();
-    tracing::info!(changed = live_count, need_restart = changes.len() - live_count, "configuration read again");
+    let live_count = differing.iter().filter(|change| change.is_live).count();
+    tracing::info!(changed = live_count, need_restart = differing.len() - live_count, "configuration read again");
     let mut reloaded = Reloaded::default();
-    for reload::Change { setting, from, to, is_live } in changes {
+    for Change { setting, from, to, is_live } in differing {
         if is_live {
             tracing::info!(setting, from, to, "a setting changed");
             reloaded.applied.push(setting);

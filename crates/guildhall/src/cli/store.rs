@@ -4,9 +4,9 @@
 //! Not here    the copy itself: `guildhall_store::copy_sqlite_to_postgres`.
 
 use super::{Common, Failure, load_config, say};
-use crate::config::{Config, Database, StoreUrl};
 use anyhow::{anyhow, ensure};
 use clap::{Args, Subcommand};
+use guildhall_settings::{Config, Database, StoreUrl};
 use guildhall_store::{Copied, DATABASE_FILE, PostgresOptions, PostgresStore, SqliteOptions, SqliteStore};
 use std::{
     fmt::Write as _,
@@ -69,8 +69,8 @@ pub(super) async fn run(args: StoreArgs, environment: Vec<(String, String)>) -> 
         return usage("name the target: --to postgres://user@host/database, or store.url");
     };
     match (from.database(), to.database()) {
-        (Database::Sqlite(dir), Database::Postgres(options)) => {
-            copy(dir, options).await?;
+        (Database::Sqlite(dir), Database::Postgres(url)) => {
+            copy(dir, PostgresOptions::new(url.reveal())?).await?;
             match &uploads.url {
                 None => eprintln!("files and pictures stay in {}/files", dir.display()),
                 Some(url) => eprintln!("files and pictures stay in {url}"),
@@ -86,14 +86,20 @@ pub(super) async fn run(args: StoreArgs, environment: Vec<(String, String)>) -> 
 
 /// The parser of arguments would print a wrong URL with its password.
 fn parse(flag: &str, url: Option<String>) -> Result<Option<StoreUrl>, Failure> {
-    let parsed = url.map(|url| StoreUrl::parse(&url)).transpose();
-    parsed.map_err(|problem| Failure::Usage(anyhow!("{flag}: {problem}")))
+    let parse = |url: String| {
+        let url = StoreUrl::parse(&url)?;
+        match url.database() {
+            Database::Sqlite(_) => {}
+            Database::Postgres(url) => drop(PostgresOptions::new(url.reveal()).map_err(|error| error.to_string())?),
+        }
+        Ok(url)
+    };
+    url.map(parse).transpose().map_err(|problem: String| Failure::Usage(anyhow!("{flag}: {problem}")))
 }
 
-async fn copy(from: &Path, to: &PostgresOptions) -> anyhow::Result<()> {
+async fn copy(from: &Path, mut options: PostgresOptions) -> anyhow::Result<()> {
     ensure!(from.join(DATABASE_FILE).exists(), "{} has no {DATABASE_FILE}: name the data directory", from.display());
     let source = SqliteStore::open(from, SqliteOptions::default()).await?;
-    let mut options = to.clone();
     options.in_use_wait_ms = IN_USE_WAIT_MS;
     let copied = into(&source, options).await;
     source.close().await;

@@ -17,7 +17,7 @@ mod sessions;
 
 pub use sampler::Sampler;
 
-use crate::{config::Loaded, metrics::Metrics, reload, upgrades::UpgradeStatus};
+use crate::{metrics::Metrics, upgrades::UpgradeStatus};
 use async_trait::async_trait;
 use guildhall_accounting::{
     History, HistoryReport, Sample,
@@ -30,6 +30,7 @@ use guildhall_api::{ActionFault, NodeReports, NodeState, Reloaded, SessionFilter
 use guildhall_model::GuildId;
 use guildhall_net::SystemClock;
 use guildhall_partition::SentTable;
+use guildhall_settings::Loaded;
 use guildhall_stdx::Timestamp;
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
@@ -118,7 +119,7 @@ impl Reports {
 
     /// The settings in force, from now on.
     pub fn set_settings(&self, loaded: &Loaded) {
-        *lock(&self.settings) = reload::settings(loaded);
+        *lock(&self.settings) = operations::settings(loaded);
     }
 
     /// The node is being stopped: live streams end.

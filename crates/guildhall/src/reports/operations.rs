@@ -2,7 +2,8 @@
 
 use super::{Reports, lock};
 use crate::logging;
-use guildhall_accounting::report::{OperationsReport, Refusal};
+use guildhall_accounting::report::{OperationsReport, Refusal, Setting};
+use guildhall_settings::{Effective, Loaded, Origin};
 use std::sync::atomic::Ordering;
 
 impl Reports {
@@ -41,4 +42,18 @@ impl Reports {
         let each = all.into_iter().flat_map(|(what, counts)| counts.into_iter().map(move |count| refusal(what, count)));
         each.filter(|refusal| refusal.count_total > 0).collect()
     }
+}
+
+/// Every setting with its value, its source, and whether a reload applies it. No secrets (C3 of `guildhall_settings`).
+pub(super) fn settings(loaded: &Loaded) -> Vec<Setting> {
+    let setting = |entry: &Effective| Setting {
+        name: format!("{}.{}", entry.section, entry.key),
+        value: entry.text.clone().unwrap_or_default(),
+        origin: match &entry.origin {
+            Origin::Default => "default".to_owned(),
+            origin => origin.to_string(),
+        },
+        is_live: entry.is_live,
+    };
+    loaded.effective.iter().map(setting).collect()
 }

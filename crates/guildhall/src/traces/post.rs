@@ -2,8 +2,8 @@
 //!
 //! Limits      `TIMEOUT` for the whole exchange; no redirects. The answer's body is not read.
 
-use crate::config::{Headers, HttpUrl};
 use guildhall_http_client::{Client, RequestError, TlsConnector, request};
+use guildhall_settings::{Headers, HttpUrl};
 use http_body_util::Full;
 use hyper::{Method, body::Bytes, header};
 use std::time::Duration;
@@ -46,7 +46,7 @@ fn traces_path(endpoint: &HttpUrl) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::UrlRule;
+    use guildhall_settings::UrlRule;
 
     #[test]
     fn paths_of_exports() {

@@ -6,11 +6,12 @@
 use crate::support::{Answer, Http, PATIENCE};
 use guildhall::{
     assemble::{RunningNode, assemble},
-    config::{Flag, Sources, load},
+    config::load,
 };
 use guildhall_codec::Encoding;
 use guildhall_guild::{Actor, Command, NewSticker, Reply};
 use guildhall_model::{User, UserId};
+use guildhall_settings::{Flag, Sources};
 use guildhall_ws_proto::{Decoder, Event, Limits, Opcode, Role, append_masked_frame, handshake::ClientHandshake};
 use serde_json::{Value, json};
 use std::{

@@ -22,7 +22,7 @@ mod writer;
 pub use copy::{Copied, copy_sqlite_to_postgres};
 pub(crate) use fault::{advice, of_server};
 pub use inspect::inspect_postgres;
-pub use options::{PostgresOptions, Sharing, redacted};
+pub use options::{PostgresOptions, Sharing};
 
 use crate::{
     ContentOf, Expired, ExternalId, ExternalKind, GuildEpoch, IdAndData, MessageAge, Page, PictureNames, PictureOwner,

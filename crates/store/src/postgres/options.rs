@@ -1,7 +1,7 @@
 //! Options: how a store reaches its PostgreSQL database.
 //!
-//! Invariants  the password is in no text: neither in `Debug`, nor in an error, nor in the log (`redacted` shows the
-//!             URL). A server on another machine is authenticated by its certificate, unless the URL says otherwise.
+//! Invariants  the password is in no text: neither in `Debug`, nor in an error, nor in the log. A server on another
+//!             machine is authenticated by its certificate, unless the URL says otherwise.
 
 use crate::StoreError;
 use percent_encoding::percent_decode_str;
@@ -28,8 +28,6 @@ const PARAMETERS: [&str; 11] = [
 
 /// Of these, those that name a file.
 const FILES: [&str; 3] = ["sslrootcert", "sslcert", "sslkey"];
-/// Text in place of a password.
-const HIDDEN: &str = "(hidden)";
 const ENCODE: &str =
     "special characters of a password must be percent-encoded, like %40 for @, %2F for /, %23 for #, %3F for ?";
 
@@ -135,27 +133,6 @@ impl fmt::Debug for PostgresOptions {
     }
 }
 
-/// A URL of a PostgreSQL database, which `PostgresOptions::new` accepted, without its passwords.
-#[must_use]
-pub fn redacted(url: &str) -> String {
-    let (place, query) = url.split_once('?').map_or((url, None), |(place, query)| (place, Some(query)));
-    let (scheme, rest) = place.split_once("://").unwrap_or(("postgres", place));
-    let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
-    let authority = match authority.rsplit_once('@') {
-        Some((account, server)) => match account.split_once(':') {
-            Some((user, _)) => format!("{user}:{HIDDEN}@{server}"),
-            None => format!("{account}@{server}"),
-        },
-        None => authority.to_owned(),
-    };
-    let shown = |pair: &str| match pair.split_once('=') {
-        Some(("password", _)) => format!("password={HIDDEN}"),
-        _ => pair.to_owned(),
-    };
-    let query = query.map(|query| format!("?{}", query.split('&').map(shown).collect::<Vec<_>>().join("&")));
-    format!("{scheme}://{authority}{path}{}", query.unwrap_or_default())
-}
-
 /// The parameters of a URL, or the fault in them, without any part of a password.
 fn parameters(url: &str) -> Result<Vec<(&'static str, String)>, String> {
     let (place, query) = url.split_once('?').unwrap_or((url, ""));
@@ -233,15 +210,6 @@ mod tests {
         ] {
             assert!(!problem(url).contains("hunter2"), "{}", problem(url));
         }
-        let check = |url: &str, expected: &str| {
-            PostgresOptions::new(url).unwrap();
-            assert_eq!(redacted(url), expected);
-        };
-        let url = "postgres://ana:a%40b:c@db.example.net:6432/guildhall?sslmode=require";
-        check(url, "postgres://ana:(hidden)@db.example.net:6432/guildhall?sslmode=require");
-        check("postgresql://db/x?user=ana&password=hunter2", "postgresql://db/x?user=ana&password=(hidden)");
-        check("postgres://ana@localhost", "postgres://ana@localhost");
-        check("postgres://ana:hunter2@localhost?dbname=x", "postgres://ana:(hidden)@localhost?dbname=x");
     }
 
     #[test]

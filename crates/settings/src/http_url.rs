@@ -7,7 +7,7 @@ use super::{
     raw::Scalar,
     value::{Value, quote},
 };
-use hyper::Uri;
+use http::Uri;
 use std::net::IpAddr;
 
 /// `https://…` or `http://…`, without a user.

@@ -333,22 +333,22 @@ settings! {
         /// core. While fewer than four are sampled, each new one is. 0: no bill.
         bill_one_in: u32, 0..=1_000_000 => defaults::BILL_ONE_IN;
         /// Compression effort of zlib-stream. 0: stored.
-        zlib_level: u16, 0..=9 => defaults::ZLIB.level.into();
+        zlib_level: u16, 0..=9 => defaults::ZLIB_LEVEL;
         /// Window of zlib-stream, 2^n bytes.
-        zlib_window_bits: u16, 9..=15 => defaults::ZLIB.window_bits.into();
+        zlib_window_bits: u16, 9..=15 => defaults::ZLIB_WINDOW_BITS;
         /// Size of the tables of zlib-stream. A context takes about 2^(zlib_window_bits + 2) +
         /// 2^(zlib_mem_level + 9) bytes.
-        zlib_mem_level: u16, 1..=9 => defaults::ZLIB.mem_level.into();
+        zlib_mem_level: u16, 1..=9 => defaults::ZLIB_MEM_LEVEL;
         /// Compression effort of zstd-stream.
-        zstd_level: i32, -7..=22 => defaults::ZSTD.level;
+        zstd_level: i32, -7..=22 => defaults::ZSTD_LEVEL;
         /// Window of zstd-stream, 2^n bytes; the node and each client allocate it.
-        zstd_window_log: u32, 10..=27 => defaults::ZSTD.window_log;
+        zstd_window_log: u32, 10..=27 => defaults::ZSTD_WINDOW_LOG;
         /// Chain table of zstd-stream, 2^n entries of 4 bytes. Levels that search in rows (5 to 12) have none.
-        zstd_chain_log: u32, 6..=28 => defaults::ZSTD.chain_log;
+        zstd_chain_log: u32, 6..=28 => defaults::ZSTD_CHAIN_LOG;
         /// Hash table of zstd-stream, 2^n entries of 4 bytes.
-        zstd_hash_log: u32, 6..=28 => defaults::ZSTD.hash_log;
+        zstd_hash_log: u32, 6..=28 => defaults::ZSTD_HASH_LOG;
         /// Largest block of zstd-stream, bytes. Small blocks save memory at no cost, because messages are small.
-        zstd_block_bytes_max: u32, 1024..=131_072 => defaults::ZSTD.block_bytes_max;
+        zstd_block_bytes_max: u32, 1024..=131_072 => defaults::ZSTD_BLOCK_BYTES_MAX;
         /// Bytes of all contexts. Past it no client is refused: streams without a context are sent uncompressed, in
         /// their format, until contexts are free. Not set: three fifths of the memory that this node may use.
         contexts_bytes_max: Option<u64>, 65_536..=1_125_899_906_842_624 => None;

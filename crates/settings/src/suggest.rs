@@ -27,22 +27,10 @@ pub(super) fn section(name: &str) -> Option<&'static str> {
     (close.0 <= 1 + name.len() / 4).then_some(close.1)
 }
 
-/// Levenshtein distance. Names are short; longer ones count as far.
+/// Changes of characters. Names are short; longer ones count as far.
 fn distance(a: &str, b: &str) -> usize {
     const LENGTH_MAX: usize = 64;
-    if a.len() > LENGTH_MAX || b.len() > LENGTH_MAX {
-        return a.len().max(b.len());
-    }
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, y) in b.bytes().enumerate() {
-            let substituted = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
+    if a.len() > LENGTH_MAX || b.len() > LENGTH_MAX { a.len().max(b.len()) } else { strsim::levenshtein(a, b) }
 }
 
 #[cfg(test)]

@@ -1,32 +1,36 @@
 //! The URL of a node's database, the value of `store.url`: SQLite or PostgreSQL.
 //!
-//! Invariants  the URL is shown without its password. (tests `the_password_is_hidden`, `config::tests::c3_*`)
+//! Invariants  the URL is shown without its password. (tests `the_password_is_hidden`, `tests::c3_*`)
+//! Not here    the rest of the syntax of PostgreSQL URLs, which the driver checks.
 
 use super::{
     StoreConfig,
     raw::Scalar,
     value::{Value, quote},
 };
-use guildhall_store::{DATABASE_FILE, PostgresOptions, redacted_url};
 use std::{
     fmt,
     path::{Path, PathBuf},
 };
 
+/// The database in a directory.
+pub const DATABASE_FILE: &str = "guildhall.db";
 const SQLITE: &str = "sqlite:";
+/// Text in place of a password.
+const HIDDEN: &str = "(hidden)";
 
 /// `sqlite:DIR`, or `postgres://user:password@host:port/database?parameters`.
-#[derive(Clone)]
-pub struct StoreUrl {
-    text: String,
-    names: Names,
+#[derive(Clone, PartialEq, Eq)]
+pub enum StoreUrl {
+    /// The directory of the database, and the URL as it was written.
+    Sqlite(PathBuf, String),
+    /// Of a PostgreSQL server.
+    Postgres(PostgresUrl),
 }
 
-#[derive(Clone)]
-enum Names {
-    Sqlite(PathBuf),
-    Postgres(Box<PostgresOptions>),
-}
+/// A URL of PostgreSQL. Its text is shown without passwords.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PostgresUrl(String);
 
 /// The place of a database.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +38,7 @@ pub enum Database<'a> {
     /// The file `guildhall.db` in a directory.
     Sqlite(&'a Path),
     /// A database of a PostgreSQL server.
-    Postgres(&'a PostgresOptions),
+    Postgres(&'a PostgresUrl),
 }
 
 impl StoreUrl {
@@ -43,43 +47,55 @@ impl StoreUrl {
     /// # Errors
     /// A description of the fault, without any part of the password.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let names = match text.strip_prefix(SQLITE) {
-            Some(path) => Names::Sqlite(sqlite_dir(path)?),
+        match text.strip_prefix(SQLITE) {
+            Some(path) => Ok(Self::Sqlite(sqlite_dir(path)?, text.to_owned())),
             None if text.starts_with("postgres:") || text.starts_with("postgresql:") => {
-                Names::Postgres(Box::new(PostgresOptions::new(text).map_err(|error| error.to_string())?))
+                Ok(Self::Postgres(PostgresUrl(text.to_owned())))
             }
-            None => return Err(format!("expected {}", Self::expected(&()))),
-        };
-        Ok(Self { text: text.to_owned(), names })
+            None => Err(format!("expected {}", Self::expected(&()))),
+        }
     }
 
     /// The SQLite database in a directory.
     #[must_use]
     pub fn sqlite(dir: &Path) -> Self {
-        Self { text: format!("{SQLITE}{}", dir.display()), names: Names::Sqlite(dir.to_owned()) }
+        Self::Sqlite(dir.to_owned(), format!("{SQLITE}{}", dir.display()))
     }
 
     /// The database that the URL names.
     #[must_use]
     pub fn database(&self) -> Database<'_> {
-        match &self.names {
-            Names::Sqlite(dir) => Database::Sqlite(dir),
-            Names::Postgres(options) => Database::Postgres(options),
-        }
-    }
-
-    /// Sets how long an opening waits for another node that has the database open.
-    pub(crate) fn set_in_use_wait_ms(&mut self, in_use_wait_ms: u32) {
-        if let Names::Postgres(options) = &mut self.names {
-            options.in_use_wait_ms = in_use_wait_ms;
+        match self {
+            Self::Sqlite(dir, _) => Database::Sqlite(dir),
+            Self::Postgres(url) => Database::Postgres(url),
         }
     }
 }
 
-/// The text says everything: `set_in_use_wait_ms` is the command's, not the configuration's.
-impl PartialEq for StoreUrl {
-    fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
+impl PostgresUrl {
+    /// With its password.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    fn redacted(&self) -> String {
+        let (place, query) = self.0.split_once('?').map_or((&*self.0, None), |(place, query)| (place, Some(query)));
+        let (scheme, rest) = place.split_once("://").unwrap_or(("postgres", place));
+        let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
+        let authority = match authority.rsplit_once('@') {
+            Some((account, server)) => match account.split_once(':') {
+                Some((user, _)) => format!("{user}:{HIDDEN}@{server}"),
+                None => format!("{account}@{server}"),
+            },
+            None => authority.to_owned(),
+        };
+        let shown = |pair: &str| match pair.split_once('=') {
+            Some(("password", _)) => format!("password={HIDDEN}"),
+            _ => pair.to_owned(),
+        };
+        let query = query.map(|query| format!("?{}", query.split('&').map(shown).collect::<Vec<_>>().join("&")));
+        format!("{scheme}://{authority}{path}{}", query.unwrap_or_default())
     }
 }
 
@@ -117,11 +133,23 @@ fn sqlite_dir(path: &str) -> Result<PathBuf, String> {
     Ok(dir)
 }
 
+impl fmt::Display for PostgresUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.redacted())
+    }
+}
+
+impl fmt::Debug for PostgresUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl fmt::Display for StoreUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.names {
-            Names::Sqlite(_) => f.write_str(&self.text),
-            Names::Postgres(_) => f.write_str(&redacted_url(&self.text)),
+        match self {
+            Self::Sqlite(_, text) => f.write_str(text),
+            Self::Postgres(url) => fmt::Display::fmt(url, f),
         }
     }
 }
@@ -176,9 +204,15 @@ mod tests {
         for shown in [url.to_string(), format!("{url:?}"), url.to_toml().unwrap(), format!("{:?}", url.database())] {
             assert!(!shown.contains("hunter2"), "{shown}");
         }
-        for wrong in ["mysql://ana:hunter2@db/x", "hunter2", "postgres:hunter2", "postgres://ana:hunter2@db:x/y"] {
+        for wrong in ["mysql://ana:hunter2@db/x", "hunter2"] {
             let told = StoreUrl::parse(wrong).unwrap_err();
             assert!(!told.contains("hunter2"), "{told}");
         }
+        let check = |url: &str, expected: &str| assert_eq!(StoreUrl::parse(url).unwrap().to_string(), expected);
+        let url = "postgres://ana:a%40b:c@db.example.net:6432/guildhall?sslmode=require";
+        check(url, "postgres://ana:(hidden)@db.example.net:6432/guildhall?sslmode=require");
+        check("postgresql://db/x?user=ana&password=hunter2", "postgresql://db/x?user=ana&password=(hidden)");
+        check("postgres://ana@localhost", "postgres://ana@localhost");
+        check("postgres://ana:hunter2@localhost?dbname=x", "postgres://ana:(hidden)@localhost?dbname=x");
     }
 }

@@ -4,7 +4,7 @@ use super::{
     raw::Scalar,
     value::{Value, quote},
 };
-use hyper::header::{HeaderName, HeaderValue};
+use http::header::{HeaderName, HeaderValue};
 use std::fmt;
 
 /// Names and values of headers.

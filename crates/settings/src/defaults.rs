@@ -4,7 +4,6 @@ use super::value::{
     ChatMode, ClientTakeover, CreateAccounts, DashboardMode, DatabaseCheck, DeflateMode, ExpireSessions, HiddenForm,
     IoUring, LogFilter, LogFormat, MetricsAccess, StreamMode, SubjectIs, Synchronous, Upgrades, UploadMode,
 };
-use guildhall_codec::{ZlibParams, ZstdParams};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 /// Loopback: operators open a node to the network explicitly.
@@ -116,11 +115,17 @@ pub const DIRECTS_CREATED_PER_DAY_MAX: u32 = 1_000;
 /// Each group appears in the lists of up to ten accounts.
 pub const GROUPS_CREATED_PER_DAY_MAX: u32 = 50;
 
-/// The parameters of upstream.
-pub const ZLIB: ZlibParams = ZlibParams { level: 6, window_bits: 15, mem_level: 8 };
-/// As published by upstream, with small blocks: half the memory at the same ratio.
-pub const ZSTD: ZstdParams =
-    ZstdParams { level: 6, window_log: 18, chain_log: 16, hash_log: 16, block_bytes_max: 4 << 10 };
+/// This and the next two are the parameters of upstream.
+pub const ZLIB_LEVEL: u16 = 6;
+pub const ZLIB_WINDOW_BITS: u16 = 15;
+pub const ZLIB_MEM_LEVEL: u16 = 8;
+/// This and the next three are as published by upstream.
+pub const ZSTD_LEVEL: i32 = 6;
+pub const ZSTD_WINDOW_LOG: u32 = 18;
+pub const ZSTD_CHAIN_LOG: u32 = 16;
+pub const ZSTD_HASH_LOG: u32 = 16;
+/// Small blocks: half the memory at the same ratio.
+pub const ZSTD_BLOCK_BYTES_MAX: u32 = 4 << 10;
 /// Otherwise free memory would be unused.
 pub const UPGRADES: Upgrades = Upgrades::Auto;
 /// A fifth remains for unexpected demand.

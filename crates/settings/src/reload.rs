@@ -4,11 +4,10 @@
 //! Owns        the difference of two configurations (`changes`).
 //! Invariants  L1 a faulty configuration changes nothing. L2 every changed setting is logged once per SIGHUP, with
 //!             whether it is in force. L3 secrets are not logged, only that they changed. (tests `l2_*`, `l3_*`)
-//! Not here    the list of live settings: the mark `live` in `config::settings`. Applying them:
+//! Not here    the list of live settings: the mark `live` in `settings`. Applying them:
 //!             `RunningNode::take_settings`, `LogHandle::set_level`.
 
-use crate::config::{Effective, Loaded, Origin};
-use guildhall_accounting::report::Setting;
+use crate::{Effective, Loaded};
 
 /// Shown for both values if they differ in a secret only.
 const HIDDEN: &str = "(hidden)";
@@ -24,21 +23,6 @@ pub struct Change {
     pub to: String,
     /// Whether the setting takes effect without a restart.
     pub is_live: bool,
-}
-
-/// Every setting with its value, its source, and whether a reload applies it. No secrets (C3).
-#[must_use]
-pub fn settings(loaded: &Loaded) -> Vec<Setting> {
-    let setting = |entry: &Effective| Setting {
-        name: format!("{}.{}", entry.section, entry.key),
-        value: entry.text.clone().unwrap_or_default(),
-        origin: match &entry.origin {
-            Origin::Default => "default".to_owned(),
-            origin => origin.to_string(),
-        },
-        is_live: entry.is_live,
-    };
-    loaded.effective.iter().map(setting).collect()
 }
 
 /// Settings that differ between two configurations.
@@ -72,11 +56,11 @@ pub fn merged(in_force: &Loaded, read: &Loaded) -> Loaded {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, Flag, Sources, load};
+    use crate::{Config, Flag, Sources, load};
 
     fn loaded(settings: &[(&str, &str)]) -> Loaded {
         let flags = settings.iter().map(|(setting, value)| Flag::new("--set", setting, *value)).collect();
-        load(&Sources { flags, ..Sources::default() }).unwrap()
+        load(&Sources { flags, ..Sources::default() }, &[]).unwrap()
     }
 
     #[test]

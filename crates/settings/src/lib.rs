@@ -1,10 +1,14 @@
-//! Configuration: strings from outside become one checked, typed `Config`.
+//! Settings: strings from outside become one checked, typed `Config`.
 //!
-//! Owns        every setting (`settings`), the sources of its value (`raw`), and its valid values (`value`).
+//! Owns        every setting (`settings`), the sources of its value (`raw`), its valid values (`value`), and the
+//!             difference of two configurations (`reload`).
 //! Doors       `load` for commands, `default_toml` and `effective_toml` for people.
 //! Invariants  C1 flags override the environment, the environment overrides the file, the file overrides the defaults.
 //!             C2 unknown settings are refused, with their place. C3 no secret is ever printed. (tests `c*_*`)
 //! Not here    reading the process's environment or the file: the caller passes `Sources`, so tests can replace them.
+//!             What only a library knows that takes a setting: the caller passes it as a `Check`.
+
+#![forbid(unsafe_code)]
 
 mod bucket;
 pub mod defaults;
@@ -13,14 +17,13 @@ mod http_url;
 mod nats_url;
 mod print;
 mod raw;
+mod reload;
 mod settings;
 mod store_url;
 mod suggest;
 #[cfg(test)]
 mod tests;
 mod value;
-
-use guildhall_node::{SubjectKind, Terms};
 
 pub use bucket::{BucketKey, BucketUrl};
 pub use defaults::DEMO_STORE_DIR;
@@ -29,19 +32,19 @@ pub use http_url::{HttpUrl, UrlRule};
 pub use nats_url::NatsUrl;
 pub use print::{changed_line, default_toml, effective_line, effective_toml};
 pub use raw::{Origin, Problem};
+pub use reload::{Change, changes, merged};
 pub use settings::{
     AuthConfig, CanariesConfig, ClusterConfig, CodecConfig, Config, DeflateConfig, DirectsConfig, LimitsConfig,
     LogConfig, ServerConfig, StoreConfig, TlsConfig, TracesConfig, UploadsConfig, UsersConfig, VisibilityConfig,
     VoiceConfig,
 };
-pub use store_url::{Database, StoreUrl};
+pub use store_url::{DATABASE_FILE, Database, PostgresUrl, StoreUrl};
 pub use value::{
     Addresses, Allowed, ChatMode, ClientTakeover, CreateAccounts, DashboardMode, DatabaseCheck, DeflateMode,
     DirectsFrom, ExpireSessions, GatewayUrl, HiddenForm, IoUring, LogFilter, LogFormat, MetricsAccess, Secret,
     StreamMode, SubjectIs, Synchronous, Text, Upgrades, UploadMode, UsersPreset, VoiceEndpoint,
 };
 
-use guildhall_codec::{ContextParams, ContextPool, ZlibParams, ZstdParams};
 use raw::RawConfig;
 use std::path::{Path, PathBuf};
 
@@ -145,58 +148,37 @@ pub fn read_file(
     }
 }
 
-/// Lays the sources over the defaults and checks the result.
+/// A fault that a [`Check`] found.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    pub section: &'static str,
+    pub key: &'static str,
+    /// To follow the name of the setting. It has no part of a secret.
+    pub what: String,
+}
+
+/// Checks settings for a library that takes them.
+pub type Check = fn(&Config) -> Vec<Fault>;
+
+/// Lays the sources over the defaults and checks the result, also by `checks`.
 ///
 /// # Errors
 /// `Invalid` with everything that is wrong, not only the first.
-pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
+pub fn load(sources: &Sources, checks: &[Check]) -> Result<Loaded, ConfigError> {
     let mut raw = RawConfig::read(sources);
     let loaded = Config::from_raw(&mut raw);
     let mut problems = raw.into_problems();
     problems.extend(contradictions(&loaded));
+    let faults = checks.iter().flat_map(|check| check(&loaded.config));
+    problems.extend(faults.map(|Fault { section, key, what }| loaded.problem(section, key, what)));
     if problems.is_empty() { Ok(loaded) } else { Err(ConfigError::Invalid(problems)) }
 }
 
-impl CodecConfig {
-    /// Parameters of library contexts, all of them within `bytes_max`.
-    #[must_use]
-    pub fn context_params(&self, bytes_max: u64) -> ContextParams {
-        let small = |value: u16| u8::try_from(value).unwrap_or(u8::MAX);
-        let zlib = ZlibParams {
-            level: small(self.zlib_level),
-            window_bits: small(self.zlib_window_bits),
-            mem_level: small(self.zlib_mem_level),
-        };
-        let zstd = ZstdParams {
-            level: self.zstd_level,
-            window_log: self.zstd_window_log,
-            chain_log: self.zstd_chain_log,
-            hash_log: self.zstd_hash_log,
-            block_bytes_max: self.zstd_block_bytes_max,
-        };
-        ContextParams { zlib, zstd, bytes_max }
-    }
-}
-
-/// As `auth.jwt_audience`: the audience is not looked at.
-const ANY_AUDIENCE: &str = "any";
-
-impl AuthConfig {
-    /// Required claims of other issuers' tokens.
-    #[must_use]
-    pub fn terms(&self) -> Terms {
-        let said = |text: &Option<Text>| text.as_ref().map(|text| text.as_str().to_owned());
-        Terms {
-            issuer: said(&self.jwt_issuer),
-            audience: said(&self.jwt_audience).filter(|audience| audience != ANY_AUDIENCE),
-            subject_claim: said(&self.jwt_subject_claim),
-            subject_kind: match self.jwt_subject_kind {
-                SubjectIs::Id => SubjectKind::Id,
-                SubjectIs::ExternalId => SubjectKind::ExternalId,
-            },
-            username_claim: said(&self.jwt_username_claim),
-            display_name_claim: said(&self.jwt_display_name_claim),
-        }
+impl Loaded {
+    fn problem(&self, section: &str, key: &str, what: String) -> Problem {
+        let found = self.effective.iter().find(|e| e.section == section && e.key == key);
+        let origin = found.map_or(Origin::Default, |e| e.origin.clone());
+        Problem::about(origin, section, key, what)
     }
 }
 
@@ -205,11 +187,7 @@ fn contradictions(loaded: &Loaded) -> Vec<Problem> {
     let auth = &loaded.config.auth;
     let limits = &loaded.config.limits;
     let mut problems = Vec::new();
-    let mut report = |section: &str, key: &str, what: String| {
-        let found = loaded.effective.iter().find(|e| e.section == section && e.key == key);
-        let origin = found.map_or(Origin::Default, |e| e.origin.clone());
-        problems.push(Problem::about(origin, section, key, what));
-    };
+    let mut report = |section: &str, key: &str, what: String| problems.push(loaded.problem(section, key, what));
     if auth.jwt_secret.is_some() && auth.jwt_secret_file.is_some() {
         report("auth", "jwt_secret_file", "is set together with auth.jwt_secret; keep one of them".into());
     }
@@ -262,19 +240,5 @@ fn contradictions(loaded: &Loaded) -> Vec<Problem> {
     };
     below("backlog_events_max", limits.backlog_events_max, "replay_events_max", limits.replay_events_max);
     below("backlog_bytes_max", limits.backlog_bytes_max, "replay_bytes_max", limits.replay_bytes_max);
-    let codec = &loaded.config.codec;
-    if let Some(bytes_max) = codec.contexts_bytes_max
-        && let Ok(contexts) = ContextPool::new(codec.context_params(bytes_max))
-    {
-        let stats = contexts.stats();
-        for (name, slot_bytes) in [("zlib", stats.zlib.slot_bytes), ("zstd", stats.zstd.slot_bytes)] {
-            if bytes_max < slot_bytes {
-                let what = format!(
-                    "is {bytes_max}, less than one {name} context takes with these settings ({slot_bytes}): nothing would be compressed"
-                );
-                report("codec", "contexts_bytes_max", what);
-            }
-        }
-    }
     problems
 }
