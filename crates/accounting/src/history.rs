@@ -5,7 +5,7 @@
 //!             came since the sample before. H2 a series that had no value then has a gap there, never a made-up 0.
 //!             (tests `h1_*`, `h2_*`)
 //! Limits      `SERIES_MAX` series, each 3,840 bytes; further ones are not kept, and `left_out` counts them.
-//! Not here    the clock and the task that samples: `guildhall::reports`.
+//! Not here    the clock and the task that samples: `guildhall_telemetry::reports`.
 
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};

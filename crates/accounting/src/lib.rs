@@ -6,7 +6,7 @@
 //! Invariants  no clock: drivers measure and pass nanoseconds. A loop's account has one writer, its own thread, and any
 //!             number of readers; neither takes a lock.
 //! Limits      all sizes are fixed when an account is made; counters wrap after 2⁶⁴.
-//! Not here    names of message types (their loops have them), exposition (`guildhall::metrics`).
+//! Not here    names of message types (their loops have them), exposition (`guildhall_telemetry::metrics`).
 
 #![forbid(unsafe_code)]
 

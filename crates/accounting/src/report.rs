@@ -3,7 +3,7 @@
 //! Owns        the shapes. Names that end in `_total` grow until the node ends; all others are values of now. Times are
 //!             Unix milliseconds (`at_ms`), or durations with their unit in the name.
 //! Invariants  a figure that is not measured is absent (`None`, or an empty list): nothing is made up.
-//! Not here    what fills them (`bandwidth`, `guilds`, the loops, `guildhall::reports`) and serves them
+//! Not here    what fills them (`bandwidth`, `guilds`, the loops, `guildhall_telemetry::reports`) and serves them
 //!             (`guildhall_api`).
 
 use crate::{DurationsSnapshot, KindReport, LoopReport};

@@ -7,7 +7,7 @@
 //!             T2 a trace that was not sampled is exported only if it took `slow_ns`. T3 nothing here is per recipient.
 //!             (tests `t1_*`, `t2_*`)
 //! Limits      `SPANS_MAX` spans per trace; further ones are counted and left out.
-//! Not here    clocks and randomness: drivers pass both. Queue and export: `guildhall::traces`.
+//! Not here    clocks and randomness: drivers pass both. Queue and export: `guildhall_telemetry::traces`.
 
 use std::{
     borrow::Cow,

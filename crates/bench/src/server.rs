@@ -7,10 +7,7 @@ use super::{
 };
 use anyhow::{Context, Result, bail};
 use axum::Router;
-use guildhall::{
-    bill::BillThread,
-    wiring::{NodeClock, NodeUpstream, PartitionSink},
-};
+use guildhall::wiring::{NodeClock, NodeUpstream, PartitionSink};
 use guildhall_codec::ContextPool;
 use guildhall_guild::{Actor, Command, NewMessage, Write};
 use guildhall_guild_protocol::PartitionId;
@@ -21,6 +18,7 @@ use guildhall_partition::{Bill, PartitionConfig};
 use guildhall_settings::defaults;
 use guildhall_stdx::Timestamp;
 use guildhall_store::{SqliteOptions, SqliteStore, Store};
+use guildhall_telemetry::bill::BillThread;
 use guildhall_ws_proto::{DeflatePolicy, WINDOW_BITS_MAX};
 use serde_json::json;
 use std::{path::Path, sync::Arc};

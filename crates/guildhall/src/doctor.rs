@@ -9,15 +9,14 @@
 use crate::{
     cluster,
     database::{Options, options},
-    disk::DiskUse,
     files::bucket,
-    memory::MemoryReader,
-    open_files, preflight, tls,
+    open_files, preflight,
 };
 use guildhall_files::FileStorage as _;
 use guildhall_model::{Id, timestamp_of};
 use guildhall_settings::{Config, DatabaseCheck, UploadMode};
 use guildhall_store::{DATABASE_FILE, Inspection, PostgresOptions, StoreError, inspect, inspect_postgres};
+use guildhall_telemetry::{certificate::ends_at, disk::DiskUse, memory::MemoryReader};
 use std::{
     fmt, fs, io,
     os::unix::fs::MetadataExt as _,
@@ -375,7 +374,7 @@ fn memory(config: &Config) -> Finding {
 fn certificate(config: &Config) -> Option<Finding> {
     const WHAT: &str = "certificate";
     let path = config.tls.cert_file.as_ref()?;
-    let Some(ends_s) = tls::ends_at(path) else {
+    let Some(ends_s) = ends_at(path) else {
         return Some(warning(WHAT, format!("the end of {} cannot be read", path.display())));
     };
     let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs() as i64);

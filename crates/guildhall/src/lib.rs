@@ -8,7 +8,6 @@
 
 pub mod assemble;
 pub mod backup;
-pub mod bill;
 pub mod cli;
 pub mod cluster;
 pub mod config;
@@ -21,15 +20,9 @@ mod files;
 mod handover;
 pub mod issuers;
 pub mod jwks_url;
-pub mod logging;
-pub mod memory;
-pub mod metrics;
 pub mod open_files;
-pub mod owners;
 pub mod preflight;
-pub mod reports;
 pub mod tls;
-pub mod traces;
 pub mod upgrades;
 pub mod watch;
 pub mod wiring;

@@ -7,10 +7,11 @@
 use crate::{
     assemble::{StartError, context_pool, read_tls, secret},
     database::{self, Options},
-    dictionaries, files, issuers, jwks_url, traces,
+    dictionaries, files, issuers, jwks_url,
 };
 use guildhall_settings::Config;
 use guildhall_store::{PostgresOptions, StoreError};
+use guildhall_telemetry::traces;
 use rustix::fs::{Access, access};
 use std::{
     fs, io,

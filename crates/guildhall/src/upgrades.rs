@@ -4,10 +4,11 @@
 //! Limits      a reading every `READ_EVERY`; between two of them the gate holds connections to the last decision.
 //! Not here    the decision: `guildhall-memory-budget`.     Spec  docs/adr/0016.
 
-use crate::memory::{Memory, MemoryReader};
-use guildhall_codec::ContextPool;
+use guildhall_accounting::report::UpgradesReport;
+use guildhall_codec::{ContextPool, ContextStats};
 use guildhall_memory_budget::{BudgetState, Decision, Reading, UpgradeConfig, UpgradeLoop};
 use guildhall_net::{Partitions, SystemClock};
+use guildhall_telemetry::memory::{Memory, MemoryReader};
 use std::{
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -81,10 +82,10 @@ impl Upgrades {
         *self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the same from elsewhere, also once the loop has ended.
-    pub fn reader(&self) -> impl Fn() -> UpgradeStatus + Send + Sync + use<> {
+    /// Reports the same from elsewhere, also once the loop has ended.
+    pub fn reader(&self) -> impl Fn(&ContextStats) -> UpgradesReport + Send + Sync + use<> {
         let status = self.status.clone();
-        move || *status.lock().unwrap_or_else(PoisonError::into_inner)
+        move |stats| report(&status.lock().unwrap_or_else(PoisonError::into_inner), stats)
     }
 }
 
@@ -108,6 +109,26 @@ fn decide(control: &mut UpgradeLoop, clock: &SystemClock, memory: Option<Memory>
     decision
 }
 
+fn report(status: &UpgradeStatus, stats: &ContextStats) -> UpgradesReport {
+    let (standing, explanation) = match status.decision.state {
+        BudgetState::Blind => ("blind", "Memory cannot be read, so nobody gets a larger context."),
+        BudgetState::Room => ("room", "There is room: a share of new connections gets a larger context."),
+        BudgetState::Full => ("full", "Larger contexts hold all that they may hold."),
+        BudgetState::Tight => ("tight", "There is no room, or was none lately: new connections get small contexts."),
+        BudgetState::Reclaiming => {
+            ("reclaiming", "Memory is short: the node asks clients with larger contexts to reconnect.")
+        }
+    };
+    UpgradesReport {
+        standing: standing.to_owned(),
+        explanation: explanation.to_owned(),
+        share_permille: status.decision.share_permille.into(),
+        granted_total: stats.upgrades.granted_total,
+        denied_total: stats.upgrades.denied_total,
+        reclaimed_total: status.taken_back_total,
+    }
+}
+
 fn log_decision(memory: Option<Memory>, decision: &Decision) {
     let Some(memory) = memory else { return };
     tracing::info!(
@@ -126,8 +147,8 @@ fn log_decision(memory: Option<Memory>, decision: &Decision) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::Bound;
     use guildhall_codec::StreamCompressor;
+    use guildhall_telemetry::memory::Bound;
 
     /// Real contexts and slots; a simulated limit close to their memory.
     #[test]

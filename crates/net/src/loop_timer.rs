@@ -5,7 +5,7 @@
 //! Invariants  L1 the stamps of a turn follow each other without a gap: work between two messages counts for the later
 //!             one. L2 the clock is read once per message, and once per pass over the sockets, however many there
 //!             are.
-//! Not here    exposition: `guildhall::metrics`.
+//! Not here    exposition: `guildhall_telemetry::metrics`.
 
 use crate::mailbox::{CommandKind, PartitionCommand};
 use guildhall_accounting::LoopAccount;

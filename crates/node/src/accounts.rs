@@ -1,7 +1,7 @@
 //! Accounts: the wall time of guild workers by message type.
 //!
 //! Owns        the numbers and names of a worker's message types, and the time stamp that goes through a batch.
-//! Not here    exposition: `guildhall::metrics`.
+//! Not here    exposition: `guildhall_telemetry::metrics`.
 
 use crate::{jobs::JobEnd, mailbox::Input};
 use guildhall_accounting::LoopAccount;

@@ -3,7 +3,7 @@
 //! Doors       `traced` around a request; `Node::command` and `Node::begin` find its trace without a parameter;
 //!             `carry_trace` for work that a request hands to another task.
 //! Invariants  without a trace there is no clock read and no allocation.
-//! Not here    spans: `guildhall_accounting::TraceHandle`. Sampling and export: `guildhall::traces`.
+//! Not here    spans: `guildhall_accounting::TraceHandle`. Sampling and export: `guildhall_telemetry::traces`.
 
 use guildhall_accounting::{Attribute, TraceHandle};
 use guildhall_cluster::TraceContext;

@@ -8,7 +8,6 @@ use super::{
 };
 use crate::{crowd, usage};
 use anyhow::{Context, Result, bail};
-use guildhall::{bill::BillThread, owners};
 use guildhall_accounting::report::Owner;
 use guildhall_codec::{ContextPool, Encoding};
 use guildhall_guild::{Guild, GuildLimits};
@@ -17,6 +16,7 @@ use guildhall_net::{IdentifyGate, IdentifyLimits, SystemClock};
 use guildhall_partition::{Bill, Compression, ConnParams, Partition, PartitionConfig};
 use guildhall_settings::defaults;
 use guildhall_stdx::heap::Held;
+use guildhall_telemetry::{bill::BillThread, owners};
 use guildhall_ws_proto::DeflateParams;
 use std::{
     collections::BTreeMap,

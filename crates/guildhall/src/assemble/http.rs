@@ -6,10 +6,6 @@
 use super::limits::{api_limits, hidden_channels, streams_name, v1_limits};
 use crate::{
     cluster::{self, ClusterAccounts, ClusterGateway},
-    metrics::{Listener, Metrics, metrics_router},
-    owners::MemoryOwners,
-    reports::{Asked, Reports, Sources},
-    traces::Traces,
     wiring::{GateStarts, NodeClock, PartitionGateway, with_access_notes, with_peer},
 };
 use axum::Router;
@@ -24,6 +20,12 @@ use guildhall_node::{Node, WritesStopped};
 use guildhall_partition::Bill;
 use guildhall_settings::{ChatMode, Config, DashboardMode};
 use guildhall_store::Store;
+use guildhall_telemetry::{
+    metrics::{Listener, Metrics, metrics_router},
+    owners::MemoryOwners,
+    reports::{Asked, Reports, Sources},
+    traces::Traces,
+};
 use std::{
     net::IpAddr,
     path::Path,

@@ -19,16 +19,11 @@ pub use secrets::{random, secret};
 pub use start_error::StartError;
 
 use crate::{
-    bill::BillThread,
     cluster::{self, ClusterAccounts},
     config::context_params,
     database, dictionaries,
     disk::DiskWatch,
-    files, issuers, jwks_url,
-    memory::MemoryReader,
-    open_files, preflight,
-    reports::Sampler,
-    tls, traces,
+    files, issuers, jwks_url, open_files, preflight, tls,
     upgrades::Upgrades,
     wiring::{NodeClock, NodeUpstream, PartitionSink, peers},
 };
@@ -41,6 +36,7 @@ use guildhall_node::Node;
 use guildhall_partition::{Bill, BillWorker};
 use guildhall_settings::{AuthConfig, CodecConfig, Config, TlsConfig, UploadMode};
 use guildhall_store::Store;
+use guildhall_telemetry::{bill::BillThread, memory::MemoryReader, reports::Sampler, traces};
 use limits::{audit_keep_ms, node_limits, server_config};
 use listen::{gateway_url, listen_on};
 use running::{AdminListener, DrainTimes};
@@ -139,7 +135,7 @@ pub async fn assemble(config: &Config) -> Result<RunningNode, StartError> {
         node.membership().map(|membership| ClusterAccounts::start(membership.clone(), server.identify_gate(), clock));
     let disk = config.store.sqlite_dir();
     let disk = disk.map(|dir| DiskWatch::start(dir.to_owned(), node.clone(), config.store.free_bytes_min));
-    let traces = traces::start(&config.traces)?;
+    let traces = traces::start(&config.traces, random()?)?;
     if let (Some(traces), Some(membership)) = (&traces, node.membership()) {
         traces.resume_for(membership);
     }

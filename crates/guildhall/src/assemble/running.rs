@@ -11,12 +11,9 @@ use super::{
     sessions::{HANDOVER_MS_MAX, HandOverTo, leave_sessions},
 };
 use crate::{
-    bill::BillThread,
     cluster, database,
     disk::DiskWatch,
-    jwks_url,
-    reports::{Asked, Reports, Sampler},
-    tls, traces,
+    jwks_url, tls,
     upgrades::{UpgradeStatus, Upgrades},
     watch::Watch,
 };
@@ -26,6 +23,11 @@ use guildhall_net::{AccessLog, DrainPlan, DrainReport, IdentifyGate, RunningServ
 use guildhall_node::{Node, Retention};
 use guildhall_settings::Config;
 use guildhall_store::{DataDir, Store};
+use guildhall_telemetry::{
+    bill::BillThread,
+    reports::{Asked, Reports, Sampler},
+    traces,
+};
 use std::{
     future::Future,
     net::SocketAddr,

@@ -1,6 +1,6 @@
 //! Start errors: why a node does not start.
 
-use crate::{dictionaries::DictionaryError, issuers, traces::TracesError};
+use crate::{dictionaries::DictionaryError, issuers};
 use guildhall_bus::NatsError;
 use guildhall_codec::CodecError;
 use guildhall_http_client::TrustError;
@@ -8,6 +8,7 @@ use guildhall_net::CertificateError;
 use guildhall_node::JoinError;
 use guildhall_settings::Secret;
 use guildhall_store::StoreError;
+use guildhall_telemetry::traces::TracesError;
 use std::{io, net::SocketAddr, path::PathBuf};
 
 /// Why a node does not start.
@@ -128,7 +129,6 @@ impl From<TracesError> for StartError {
             TracesError::HeadersFile { path, source } => {
                 Self::SecretFile { setting: "traces.headers_file", path, source }
             }
-            TracesError::Randomness => Self::Randomness,
             error @ (TracesError::Trust(_) | TracesError::SecretInClear) => Self::Traces(error),
         }
     }

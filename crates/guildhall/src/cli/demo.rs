@@ -1,15 +1,12 @@
 //! `guildhall demo`: its arguments, and the node that the crate `demo` seeds.
 
 use super::{Common, Failure, flags, load_config, say, start_failure};
-use crate::{
-    assemble::{RunningNode, assemble, random, reachable, secret},
-    logging,
-    reports::Asked,
-};
+use crate::assemble::{RunningNode, assemble, random, reachable, secret};
 use clap::Args;
 use guildhall_api::{ActionFault, VisitorGuild};
 use guildhall_demo::{ChatFile, Demo, DemoOptions, Lobby, Previous, Site};
 use guildhall_settings::{ChatMode, Config, DEMO_STORE_DIR, DashboardMode, Flag, Secret, changed_line, effective_line};
+use guildhall_telemetry::{logging, reports::Asked};
 use std::{
     future::{Future, pending},
     io::{self, IsTerminal as _},

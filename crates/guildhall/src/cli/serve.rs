@@ -1,15 +1,15 @@
 //! `guildhall serve`: runs a node until a signal stops it. SIGHUP makes it read its configuration again.
 
 use super::{Common, Failure, flags, load_config, start_failure};
-use crate::{
-    assemble::{RunningNode, assemble},
-    logging::{self, LogHandle},
-    reports::Asked,
-};
+use crate::assemble::{RunningNode, assemble};
 use anyhow::anyhow;
 use clap::Args;
 use guildhall_api::{ActionFault, Reloaded};
 use guildhall_settings::{Change, ChatMode, Loaded, changed_line, changes, effective_line, merged};
+use guildhall_telemetry::{
+    logging::{self, LogHandle},
+    reports::Asked,
+};
 use std::{future::Future, pin::pin};
 use tokio::{
     signal::unix::{SignalKind, signal},

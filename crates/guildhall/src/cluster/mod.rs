@@ -10,12 +10,13 @@ mod sessions;
 pub use accounts::ClusterAccounts;
 pub use sessions::ClusterGateway;
 
-use crate::{assemble::StartError, reports::Reports, wiring::NodeClock};
+use crate::{assemble::StartError, wiring::NodeClock};
 use guildhall_api::{ActionFault, DrainQuestion, NodeReports as _};
 use guildhall_bus::{Bus, KeyValue, NatsBus, NatsCredentials, NatsKv, NatsOptions, NatsTls};
 use guildhall_net::SystemClock;
 use guildhall_node::{Membership, MembershipOptions, Node};
 use guildhall_settings::{ClusterConfig, Config, Database, NatsUrl};
+use guildhall_telemetry::reports::Reports;
 use std::{net::SocketAddr, sync::Arc};
 
 /// Default of `cluster.name`.

@@ -6,7 +6,7 @@
 //!             `write`.
 //! Limits      `GUILDS_MAX` guilds and `SESSIONS_MAX` sessions in one report; `history::PREFIXES_MAX` prefixes.
 //! Not here    requests about other nodes: `elsewhere`. Shapes of reports: `guildhall_accounting::report`. What
-//!             fills them: `guildhall::reports`.
+//!             fills them: `guildhall_telemetry::reports`.
 //! Spec        docs/backend-api.md "Node".
 
 mod actions;

@@ -18,9 +18,9 @@ mod sent;
 mod writer;
 
 use crate::{
+    certificate,
     disk::DiskUse,
     owners::MemoryOwners,
-    tls,
     traces::{TraceCounts, TraceWatch},
 };
 use axum::{
@@ -213,7 +213,7 @@ impl Metrics {
             cluster: self.node.membership().map(|membership| membership.report()),
             retention: self.node.retention_counts(),
             files: self.files.as_ref().map(|files| (files.bytes(), files.bytes_max(), files.failures_count())),
-            certificate_end_s: self.certificate.as_deref().and_then(tls::ends_at),
+            certificate_end_s: self.certificate.as_deref().and_then(certificate::ends_at),
             canaries: (self.node.canary_counts(), self.partitions.canaries().report()),
             rest: self.rest.report(),
             traces: self.traces.as_ref().map(TraceWatch::counts).unwrap_or_default(),

@@ -69,7 +69,7 @@ fn run(worker: &mut BillWorker, is_ended: &AtomicBool) {
             Ok(true) => {}
             Ok(false) => thread::park_timeout(LOOK_EVERY),
             Err(error) => {
-                tracing::warn!(%error, "the bandwidth bill ends: a frame cannot be compressed");
+                tracing::warn!(target: "guildhall::bill", %error, "the bandwidth bill ends: a frame cannot be compressed");
                 return;
             }
         }

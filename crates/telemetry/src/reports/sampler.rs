@@ -41,6 +41,7 @@ impl Sampler {
                 if history.left_out() > left_out {
                     left_out = history.left_out();
                     tracing::warn!(
+                        target: "guildhall::reports::sampler",
                         series = left_out,
                         "the history has no room for some series: the dashboard lacks them"
                     );

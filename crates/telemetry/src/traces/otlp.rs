@@ -3,7 +3,6 @@
 //! Owns        the field numbers that this node uses; there are twenty, so no generated code is needed.
 //! Spec        opentelemetry-proto 1.3, `trace/v1/trace.proto`. A test compares with bytes of the official classes.
 
-use crate::assemble::random;
 use guildhall_accounting::{AttributeValue, FinishedTrace, Span};
 
 const SPAN_KIND_INTERNAL: u64 = 1;
@@ -16,10 +15,9 @@ const SAMPLED: u32 = 1;
 pub(super) struct Instance(String);
 
 impl Instance {
-    /// A random id, which tells restarts and nodes apart.
-    pub fn of_process() -> Self {
-        let bytes: [u8; 16] = random().unwrap_or_default();
-        Self(format!("{:032x}", u128::from_be_bytes(bytes)))
+    /// By a random id, which tells restarts and nodes apart.
+    pub fn new([high, low]: [u64; 2]) -> Self {
+        Self(format!("{high:016x}{low:016x}"))
     }
 }
 

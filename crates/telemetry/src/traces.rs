@@ -12,7 +12,6 @@
 mod otlp;
 mod post;
 
-use crate::assemble::random;
 use guildhall_accounting::{FinishedTrace, TraceHandle, TraceSink, TraceStart};
 use guildhall_cluster::TraceContext;
 use guildhall_http_client::{RequestError, TrustError, trust};
@@ -33,6 +32,8 @@ use std::{
 use tokio::{sync::Notify, task::JoinHandle};
 use tracing::Instrument as _;
 
+/// Of log lines, as operators filter them.
+const TARGET: &str = "guildhall::traces";
 /// Spans that wait for the exporter, about 200 bytes each.
 const QUEUE_SPANS_MAX: usize = 16_384;
 /// Spans of one export: collectors commonly take 4 MiB.
@@ -63,9 +64,6 @@ pub enum TracesError {
     /// Headers of `traces.headers` would be readable on the network.
     #[error("traces.headers are secret: traces.endpoint needs https://, or a collector on this machine")]
     SecretInClear,
-    /// The system returned no random bytes.
-    #[error("the system returned no random bytes")]
-    Randomness,
 }
 
 /// Counters of the exporter.
@@ -109,31 +107,29 @@ impl TraceWatch {
     }
 }
 
-/// Starts the exporter. None if no endpoint is set.
+/// Starts the exporter. None if no endpoint is set. Ids are made of `random`.
 ///
 /// # Errors
 /// See [`TracesError`].
 ///
 /// # Panics
 /// Outside a tokio runtime.
-pub fn start(config: &TracesConfig) -> Result<Option<Traces>, TracesError> {
+pub fn start(config: &TracesConfig, random: [u8; 32]) -> Result<Option<Traces>, TracesError> {
     let Some(collector) = collector(config)? else { return Ok(None) };
     let queue = Arc::new(Queue::default());
+    let (words, _) = random.as_chunks::<8>();
+    let [seed, other_seed, high, low] = std::array::from_fn(|at| u64::from_le_bytes(words[at]));
     let tracer = Arc::new(Tracer {
         one_in: config.sample_one_in.into(),
         slow_ns: (config.slow_ms > 0).then(|| u64::from(config.slow_ms) * 1_000_000),
-        seeds: [seed()?, seed()?],
+        seeds: [seed, other_seed],
         count: AtomicU64::new(0),
         forced: AtomicU64::new(0),
         started: Instant::now(),
         queue: queue.clone(),
     });
-    let exporting = tokio::spawn(export(queue, collector));
+    let exporting = tokio::spawn(export(queue, collector, otlp::Instance::new([high, low])));
     Ok(Some(Traces { tracer, exporting }))
-}
-
-fn seed() -> Result<u64, TracesError> {
-    random().map(u64::from_le_bytes).map_err(|_| TracesError::Randomness)
 }
 
 /// Reads the files that the settings name.
@@ -359,8 +355,7 @@ impl Queue {
 }
 
 /// Exports until the node stops, and what waits then.
-async fn export(queue: Arc<Queue>, collector: Collector) {
-    let instance = otlp::Instance::of_process();
+async fn export(queue: Arc<Queue>, collector: Collector, instance: otlp::Instance) {
     let mut is_failing = false;
     loop {
         let is_ending = queue.is_ending.load(Ordering::Acquire);
@@ -380,7 +375,7 @@ async fn export(queue: Arc<Queue>, collector: Collector) {
             Ok(()) => {
                 queue.exported.fetch_add(count, Ordering::Relaxed);
                 if std::mem::take(&mut is_failing) {
-                    tracing::info!(host = collector.endpoint.host(), "the trace collector takes traces again");
+                    tracing::info!(target: TARGET, host = collector.endpoint.host(), "the trace collector takes traces again");
                 }
             }
             Err(error) => {
@@ -388,7 +383,7 @@ async fn export(queue: Arc<Queue>, collector: Collector) {
                 // Once per outage.
                 if !std::mem::replace(&mut is_failing, true) {
                     let error = &error as &dyn std::error::Error;
-                    tracing::warn!(host = collector.endpoint.host(), error, "traces cannot be exported");
+                    tracing::warn!(target: TARGET, host = collector.endpoint.host(), error, "traces cannot be exported");
                 }
             }
         }

@@ -17,16 +17,17 @@ mod sessions;
 
 pub use sampler::Sampler;
 
-use crate::{metrics::Metrics, upgrades::UpgradeStatus};
+use crate::metrics::Metrics;
 use async_trait::async_trait;
 use guildhall_accounting::{
     History, HistoryReport, Sample,
     report::{
         BandwidthReport, CompressionReport, GuildReport, GuildsReport, OperationsReport, OverviewReport, SessionReport,
-        SessionsReport, Setting,
+        SessionsReport, Setting, UpgradesReport,
     },
 };
 use guildhall_api::{ActionFault, NodeReports, NodeState, Reloaded, SessionFilter};
+use guildhall_codec::ContextStats;
 use guildhall_model::GuildId;
 use guildhall_net::SystemClock;
 use guildhall_partition::SentTable;
@@ -51,7 +52,7 @@ pub enum Asked {
 }
 
 /// Reads the last decision of the loop of upgrades.
-type ReadUpgrades = Box<dyn Fn() -> UpgradeStatus + Send + Sync>;
+type ReadUpgrades = Box<dyn Fn(&ContextStats) -> UpgradesReport + Send + Sync>;
 
 /// All figures of one node. It is shared by everything that reads them.
 pub struct Reports {
@@ -113,7 +114,7 @@ impl Reports {
     }
 
     /// The loop of upgrades has begun.
-    pub fn set_upgrades(&self, read: impl Fn() -> UpgradeStatus + Send + Sync + 'static) {
+    pub fn set_upgrades(&self, read: impl Fn(&ContextStats) -> UpgradesReport + Send + Sync + 'static) {
         *lock(&self.upgrades) = Some(Box::new(read));
     }
 
