@@ -3,9 +3,9 @@
 //! Owns        the checks that need a library: of `store.url`, and of the memory of compression contexts.
 //! Not here    the settings themselves, and checks among them: `guildhall_settings`.
 
-use crate::database;
-use guildhall_codec::{ContextParams, ContextPool, ZlibParams, ZstdParams};
-use guildhall_settings::{CodecConfig, Config, ConfigError, Fault, Loaded, Sources};
+use crate::{compression::params, database};
+use guildhall_codec::ContextPool;
+use guildhall_settings::{Config, ConfigError, Fault, Loaded, Sources};
 
 /// Lays the sources over the defaults and checks the result.
 ///
@@ -25,7 +25,7 @@ fn store_url(config: &Config) -> Vec<Fault> {
 fn contexts(config: &Config) -> Vec<Fault> {
     let codec = &config.codec;
     let Some(bytes_max) = codec.contexts_bytes_max else { return Vec::new() };
-    let Ok(contexts) = ContextPool::new(context_params(codec, bytes_max)) else { return Vec::new() };
+    let Ok(contexts) = ContextPool::new(params(codec, bytes_max)) else { return Vec::new() };
     let stats = contexts.stats();
     let kinds = [("zlib", stats.zlib.slot_bytes), ("zstd", stats.zstd.slot_bytes)];
     let too_large = kinds.into_iter().filter(|(_, slot_bytes)| bytes_max < *slot_bytes);
@@ -37,25 +37,6 @@ fn contexts(config: &Config) -> Vec<Fault> {
         ),
     };
     too_large.map(fault).collect()
-}
-
-/// Parameters of library contexts, all of them within `bytes_max`.
-#[must_use]
-pub fn context_params(codec: &CodecConfig, bytes_max: u64) -> ContextParams {
-    let small = |value: u16| u8::try_from(value).unwrap_or(u8::MAX);
-    let zlib = ZlibParams {
-        level: small(codec.zlib_level),
-        window_bits: small(codec.zlib_window_bits),
-        mem_level: small(codec.zlib_mem_level),
-    };
-    let zstd = ZstdParams {
-        level: codec.zstd_level,
-        window_log: codec.zstd_window_log,
-        chain_log: codec.zstd_chain_log,
-        hash_log: codec.zstd_hash_log,
-        block_bytes_max: codec.zstd_block_bytes_max,
-    };
-    ContextParams { zlib, zstd, bytes_max }
 }
 
 #[cfg(test)]
@@ -81,13 +62,6 @@ mod tests {
         // It depends on the other settings.
         let small = "[codec]\nzstd_window_log = 14\nzstd_hash_log = 12\nzstd_level = 1\ncontexts_bytes_max = 300_000\n";
         assert_eq!(problems(small), Vec::<String>::new());
-    }
-
-    /// The settings' defaults are the codec's.
-    #[test]
-    fn the_published_tuning_is_the_default() {
-        let codec = load(&Sources::default()).unwrap().config.codec;
-        assert_eq!(context_params(&codec, u64::MAX), ContextParams::default());
     }
 
     #[test]

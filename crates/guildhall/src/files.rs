@@ -1,6 +1,6 @@
 //! Files: the bucket of a configuration.
 
-use crate::assemble::StartError;
+use crate::start_error::StartError;
 use guildhall_api::SETTLED_AFTER;
 use guildhall_files::{Bucket, BucketOptions};
 use guildhall_http_client::trust;

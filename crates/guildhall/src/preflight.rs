@@ -5,9 +5,12 @@
 //! Not here    the port, and the content of the database, which depend on other processes and on earlier runs.
 
 use crate::{
-    assemble::{StartError, context_pool, read_tls, secret},
+    compression,
     database::{self, Options},
     dictionaries, files, issuers, jwks_url,
+    secrets::secret,
+    start_error::StartError,
+    tls,
 };
 use guildhall_settings::Config;
 use guildhall_store::{PostgresOptions, StoreError};
@@ -26,7 +29,7 @@ pub fn check(config: &Config) -> Result<(), StartError> {
     let auth = &config.auth;
     secret("auth.jwt_secret_file", &auth.jwt_secret, &auth.jwt_secret_file)?;
     secret("auth.admin_key_file", &auth.admin_key, &auth.admin_key_file)?;
-    read_tls(&config.tls)?;
+    tls::read(&config.tls)?;
     issuers::check(auth).map_err(|(path, source)| StartError::Issuers { path, source })?;
     jwks_url::check(auth)?;
     traces::check(&config.traces)?;
@@ -34,7 +37,7 @@ pub fn check(config: &Config) -> Result<(), StartError> {
     if let Some(dir) = &config.codec.dictionaries_dir {
         dictionaries::load(dir)?;
     }
-    context_pool(&config.codec)?;
+    compression::contexts(&config.codec)?;
     check_data_dir(&config.store.dir)?;
     match database::options(&config.store)? {
         Options::Sqlite(dir) => check_data_dir(dir)?,

@@ -3,7 +3,7 @@
 //! Invariants  files that are unreadable or do not match change nothing, and the log has the reason.
 //! Not here    handshakes and records: `guildhall-net`. The end of a certificate: `guildhall_telemetry::certificate`.
 
-use crate::watch::Watch;
+use crate::{start_error::StartError, watch::Watch};
 use guildhall_net::{CertificateError, Certificates};
 use guildhall_settings::TlsConfig;
 use std::{path::PathBuf, sync::Arc};
@@ -47,4 +47,15 @@ impl Pair {
         let pair = self.clone();
         Watch::start(vec![self.chain.clone(), self.key.clone()], move || pair.read_again())
     }
+}
+
+/// The certificate that the configuration names, if it does.
+///
+/// # Errors
+/// `Tls`.
+pub(crate) fn read(config: &TlsConfig) -> Result<Option<Pair>, StartError> {
+    Pair::read(config).map_err(|source| {
+        let path = |file: &Option<PathBuf>| file.clone().unwrap_or_default();
+        StartError::Tls { cert_file: path(&config.cert_file), key_file: path(&config.key_file), source }
+    })
 }

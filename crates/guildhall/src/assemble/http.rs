@@ -3,21 +3,20 @@
 //! Owns        which routers exist with which setting, and on which listener.
 //! Not here    the routes themselves: `guildhall-api`; metrics: `metrics`.
 
-use super::limits::{api_limits, hidden_channels, streams_name, v1_limits};
+use super::{
+    Parts,
+    limits::{api_limits, hidden_channels, streams_name, v1_limits},
+};
 use crate::{
     cluster::{self, ClusterAccounts, ClusterGateway},
     wiring::{GateStarts, NodeClock, PartitionGateway, with_access_notes, with_peer},
 };
 use axum::Router;
 use guildhall_api::{
-    ApiState, BackendRouters, ChatPage, Cookies, Files, Gateway, RestAccount, SessionEvents, Unserved, V1State,
-    VisitorLimits, Visitors, backend_routers, chat_router, dictionaries_router, files_router, observe, ops_router,
-    router,
+    ApiState, BackendRouters, ChatPage, Cookies, Gateway, RestAccount, SessionEvents, Unserved, V1State, VisitorLimits,
+    Visitors, backend_routers, chat_router, dictionaries_router, files_router, observe, ops_router, router,
 };
-use guildhall_codec::{ContextPool, Dictionaries};
-use guildhall_net::{AccessLog, Server, SystemClock};
 use guildhall_node::{Node, WritesStopped};
-use guildhall_partition::Bill;
 use guildhall_settings::{ChatMode, Config, DashboardMode};
 use guildhall_store::Store;
 use guildhall_telemetry::{
@@ -27,7 +26,6 @@ use guildhall_telemetry::{
     traces::Traces,
 };
 use std::{
-    net::IpAddr,
     path::Path,
     sync::{
         Arc,
@@ -39,24 +37,12 @@ use tokio::sync::mpsc;
 /// Events of sessions in the ring for `GET /v1/sessions/events`, about 100 bytes each.
 const SESSION_EVENTS_KEPT: usize = 65_536;
 
-/// Parts of a node that the routes reach.
-pub(super) struct Parts<'a> {
+/// The parts of a node that the routes reach.
+pub(super) struct Routes<'a> {
     pub config: &'a Config,
-    pub clock: SystemClock,
-    pub gateway_url: &'a str,
-    pub server: &'a Server,
-    pub node: &'a Node,
-    pub store: &'a Arc<dyn Store>,
-    pub contexts: &'a ContextPool,
-    pub bill: Bill,
-    pub files: Option<Files>,
-    pub access: Option<Arc<AccessLog>>,
-    pub dictionaries: Dictionaries,
+    pub parts: &'a Parts,
     pub traces: Option<&'a Traces>,
     pub accounts: Option<Arc<ClusterAccounts>>,
-    pub ready: Arc<AtomicBool>,
-    /// Addresses whose `X-Forwarded-For` counts.
-    pub trusted: Arc<[IpAddr]>,
 }
 
 /// The routes, and what they share with the rest of the node.
@@ -73,18 +59,19 @@ pub(super) struct Http {
     pub visitors: Option<Arc<Visitors>>,
 }
 
-impl Parts<'_> {
+impl Routes<'_> {
     pub fn http(self) -> Http {
-        let Self { config, clock, store, .. } = self;
+        let Self { config, parts, .. } = self;
+        let Parts { clock, store, node, shared, .. } = parts;
         let (unserved, rest_account) = (Arc::new(Unserved::default()), Arc::new(RestAccount::default()));
         let is_ready = {
-            let (ready, node, store) = (self.ready.clone(), self.node.clone(), store.clone());
+            let (ready, node, store) = (shared.ready.clone(), node.clone(), store.clone());
             move || readiness(&ready, &node, &*store)
         };
         let metrics = self.metrics(&unserved, &rest_account);
         let (reports, asked) = Reports::new(Sources {
             metrics: metrics.clone(),
-            clock,
+            clock: *clock,
             readiness: Box::new(is_ready.clone()),
             streams: streams_name(config),
             memory_bytes_max: config.codec.memory_bytes_max,
@@ -92,36 +79,37 @@ impl Parts<'_> {
         let session_events = Arc::new(SessionEvents::new(SESSION_EVENTS_KEPT));
         let (backends, dashboard) = self.backends(&reports, &session_events);
         let (chat, visitors) = self.chat();
-        let with_peer = |router| with_peer(router, self.trusted.clone());
+        let with_peer = |router| with_peer(router, shared.trusted.clone());
         let clients = with_peer(self.rest(unserved))
             .merge(with_peer(backends))
             .merge(with_peer(dashboard))
             .merge(ops_router(is_ready.clone()))
-            .merge(dictionaries_router(self.dictionaries))
+            .merge(dictionaries_router(shared.dictionaries.clone()))
             .merge(with_peer(chat))
-            .merge(self.files.map_or_else(Router::new, |files| files_router(files, store.clone())))
+            .merge(parts.files.clone().map_or_else(Router::new, |files| files_router(files, store.clone())))
             .merge(metrics_router(metrics.clone(), config.server.metrics, Listener::Clients));
         let clients = observe(clients, rest_account, self.traces.map(Traces::tracer));
-        let clients = if self.access.is_some() { with_access_notes(clients) } else { clients };
+        let clients = if shared.access.is_some() { with_access_notes(clients) } else { clients };
         let admin = ops_router(is_ready).merge(metrics_router(metrics, config.server.metrics, Listener::Admin));
         Http { clients, admin, reports, asked, session_events, visitors }
     }
 
     fn metrics(&self, unserved: &Arc<Unserved>, rest_account: &Arc<RestAccount>) -> Metrics {
+        let Parts { store, shared, server, files, node, .. } = self.parts;
         Metrics {
-            partitions: self.server.partitions(),
-            http: self.server.http_watch(),
-            node: self.node.clone(),
-            contexts: self.contexts.clone(),
-            bill: self.bill.clone(),
-            gate: self.server.identify_gate(),
+            partitions: server.partitions(),
+            http: server.http_watch(),
+            node: node.clone(),
+            contexts: shared.contexts.clone(),
+            bill: shared.bill.clone(),
+            gate: server.identify_gate(),
             owners: MemoryOwners::default(),
-            files: self.files.clone(),
+            files: files.clone(),
             unserved: unserved.clone(),
-            store: self.store.clone(),
+            store: store.clone(),
             sqlite_dir: self.config.store.sqlite_dir().map(Path::to_owned),
             store_dir: self.config.store.dir.clone(),
-            access: self.access.clone(),
+            access: shared.access.clone(),
             certificate: self.config.tls.cert_file.clone(),
             rest: rest_account.clone(),
             traces: self.traces.map(Traces::watch),
@@ -130,38 +118,40 @@ impl Parts<'_> {
 
     /// The API of clients and bots.
     fn rest(&self, unserved: Arc<Unserved>) -> Router {
-        let (gate, accounts, clock) = (self.server.identify_gate(), self.accounts.clone(), self.clock);
+        let Parts { ports, clock, server, files, node, .. } = self.parts;
+        let (gate, accounts, clock) = (server.identify_gate(), self.accounts.clone(), *clock);
         router(ApiState {
             unserved,
-            node: self.node.clone(),
-            gateway_url: self.gateway_url.into(),
+            node: node.clone(),
+            gateway_url: ports.gateway_url.as_str().into(),
             limits: api_limits(self.config),
             hidden_channels: hidden_channels(self.config),
             clock: Arc::new(NodeClock(clock)),
             session_starts: Arc::new(GateStarts { gate, accounts, clock }),
-            files: self.files.clone(),
+            files: files.clone(),
         })
     }
 
     /// The API of backends, and the dashboard.
     fn backends(&self, reports: &Arc<Reports>, session_events: &Arc<SessionEvents>) -> (Router, Router) {
-        let local = PartitionGateway(self.server.partitions());
-        let gateway: Arc<dyn Gateway> = match self.node.membership() {
+        let Parts { ports, clock, server, node, .. } = self.parts;
+        let local = PartitionGateway(server.partitions());
+        let gateway: Arc<dyn Gateway> = match node.membership() {
             Some(membership) => Arc::new(ClusterGateway::new(local, membership.clone())),
             None => Arc::new(local),
         };
-        if let Some(membership) = self.node.membership() {
+        if let Some(membership) = node.membership() {
             cluster::drain_when_asked(membership, reports);
         }
         let state = V1State {
-            node: self.node.clone(),
+            node: node.clone(),
             gateway,
             session_events: session_events.clone(),
             reports: reports.clone(),
-            clock: Arc::new(NodeClock(self.clock)),
+            clock: Arc::new(NodeClock(*clock)),
             limits: v1_limits(self.config),
         };
-        let cookies = if self.gateway_url.starts_with("wss:") { Cookies::Tls } else { Cookies::AnyHttp };
+        let cookies = if ports.gateway_url.starts_with("wss:") { Cookies::Tls } else { Cookies::AnyHttp };
         let BackendRouters { v1, dashboard } = backend_routers(state, cookies);
         match self.config.server.dashboard {
             DashboardMode::On => (v1, dashboard),
@@ -171,15 +161,16 @@ impl Parts<'_> {
 
     /// The chat page, and the accounts of its visitors.
     fn chat(&self) -> (Router, Option<Arc<Visitors>>) {
+        let Parts { ports, clock, node, .. } = self.parts;
         let visitors = match self.config.server.chat {
             ChatMode::Off => return (Router::new(), None),
             ChatMode::On => None,
             ChatMode::Demo => {
-                let clock = Arc::new(NodeClock(self.clock));
-                Some(Arc::new(Visitors::new(self.node.clone(), clock, VisitorLimits::default())))
+                let clock = Arc::new(NodeClock(*clock));
+                Some(Arc::new(Visitors::new(node.clone(), clock, VisitorLimits::default())))
             }
         };
-        let (gateway_url, streams) = (self.gateway_url.into(), streams_name(self.config));
+        let (gateway_url, streams) = (ports.gateway_url.as_str().into(), streams_name(self.config));
         (chat_router(ChatPage { gateway_url, visitors: visitors.clone(), streams }), visitors)
     }
 }

@@ -1,7 +1,7 @@
 //! Limits: the settings of a configuration in the form in which each part takes them.
 
-use super::{StartError, running::DrainTimes, secrets::random};
-use crate::{deflate, open_files};
+use super::running::DrainTimes;
+use crate::{deflate, open_files, secrets::random, start_error::StartError};
 use guildhall_api::{ApiLimits, UserPolicy, V1Limits};
 use guildhall_codec::ContextPool;
 use guildhall_guild::GuildLimits;

@@ -1,6 +1,6 @@
 //! Listen: the ports of a node, and the URL that clients are given.
 
-use super::StartError;
+use crate::{open_files::Places, start_error::StartError, tls};
 use guildhall_settings::GatewayUrl;
 use std::{
     io,
@@ -10,6 +10,21 @@ use tokio::net::{TcpListener, TcpSocket};
 
 /// Connections that wait to be accepted; the kernel may allow fewer (`net.core.somaxconn`).
 const LISTEN_BACKLOG: u32 = 4096;
+
+/// Where clients reach the node.
+pub(super) struct Ports {
+    /// For sockets.
+    pub places: Places,
+    pub listener: TcpListener,
+    /// With the actual port.
+    pub local_addr: SocketAddr,
+    /// Of `server.admin_listen`.
+    pub admin: Option<(TcpListener, SocketAddr)>,
+    /// None: without TLS.
+    pub tls: Option<tls::Pair>,
+    /// WebSocket URL for clients, without a trailing slash.
+    pub gateway_url: String,
+}
 
 /// The listener, and its address with the real port.
 pub(super) fn listen_on(listen: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {

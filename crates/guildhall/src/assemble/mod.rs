@@ -8,22 +8,21 @@ mod http;
 mod limits;
 mod listen;
 mod running;
-mod secrets;
 mod sessions;
-mod start_error;
 
 pub use limits::node_config;
 pub use listen::reachable;
 pub use running::RunningNode;
-pub use secrets::{random, secret};
-pub use start_error::StartError;
 
 use crate::{
     cluster::{self, ClusterAccounts},
-    config::context_params,
+    compression::{bandwidth_bill, contexts},
     database, dictionaries,
     disk::DiskWatch,
-    files, issuers, jwks_url, open_files, preflight, tls,
+    files, issuers, jwks_url, open_files, preflight,
+    secrets::{random, secret},
+    start_error::StartError,
+    tls,
     upgrades::Upgrades,
     wiring::{NodeClock, NodeUpstream, PartitionSink, peers},
 };
@@ -31,19 +30,23 @@ use guildhall_api::{AuditPruner, Files, FilesOptions};
 use guildhall_codec::{ContextPool, Dictionaries};
 use guildhall_guild::{LinkRenewer, RenewLinks};
 use guildhall_memory_budget::UpgradeConfig;
-use guildhall_net::{AccessLog, RecentLoss, Server, SystemClock, serve_admin};
-use guildhall_node::Node;
+use guildhall_net::{AccessLog, Partitions, Server, SystemClock, serve_admin};
+use guildhall_node::{Membership, Node};
 use guildhall_partition::{Bill, BillWorker};
-use guildhall_settings::{AuthConfig, CodecConfig, Config, TlsConfig, UploadMode};
+use guildhall_settings::{AuthConfig, CodecConfig, Config, UploadMode};
 use guildhall_store::Store;
-use guildhall_telemetry::{bill::BillThread, memory::MemoryReader, reports::Sampler, traces};
+use guildhall_telemetry::{
+    bill::BillThread,
+    memory::MemoryReader,
+    reports::Sampler,
+    traces::{self, Traces},
+};
 use limits::{audit_keep_ms, node_limits, server_config};
-use listen::{gateway_url, listen_on};
-use running::{AdminListener, DrainTimes};
-use sessions::{HandOverTo, take_over};
+use listen::{Ports, gateway_url, listen_on};
+use running::{AdminListener, Compression, Guards, Live, Stop, Telemetry};
+use sessions::take_over;
 use std::{
     net::IpAddr,
-    path::PathBuf,
     sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
@@ -58,60 +61,100 @@ const FILES_DIR: &str = "files";
 /// Interval of sweeps. The files of a deleted message cannot be read, and use disk space until the next one.
 const FILES_SWEPT_EVERY: Duration = Duration::from_secs(600);
 
+/// What a node consists of, before it serves anybody.
+struct Parts {
+    ports: Ports,
+    clock: SystemClock,
+    store: Arc<dyn Store>,
+    shared: Shared,
+    server: Server,
+    /// None: uploads are off.
+    files: Option<Files>,
+    node: Node,
+}
+
+/// What several parts have in common.
+struct Shared {
+    contexts: ContextPool,
+    bill: Bill,
+    dictionaries: Dictionaries,
+    access: Option<Arc<AccessLog>>,
+    /// Addresses whose `X-Forwarded-For` counts.
+    trusted: Arc<[IpAddr]>,
+    /// What `/readyz` says, among other things.
+    ready: Arc<AtomicBool>,
+}
+
 /// Starts a node: configuration → port → store → node → REST → serving, not ready yet.
 ///
 /// # Errors
 /// See [`StartError`]. No part is left running.
 pub async fn assemble(config: &Config) -> Result<RunningNode, StartError> {
     preflight::check(config)?;
-    let files_allowed = open_files::raise_limit();
-    let places = open_files::places(config.server.connections_max, files_allowed);
-    tracing::info!(
-        connections_max = places.connections_max,
-        configured = config.server.connections_max,
-        open_files = places.allowed.map_or_else(|| "unlimited".to_owned(), |allowed| allowed.to_string()),
-        "places for sockets"
-    );
-    let (listener, local_addr) = listen_on(config.server.listen)?;
-    let admin = config.server.admin_listen.map(listen_on).transpose()?;
-    let tls = read_tls(&config.tls)?;
-    let certificates = tls.as_ref().map(tls::Pair::watch);
-    let gateway_url = gateway_url(config.server.public_url.as_ref(), local_addr, tls.is_some());
-    if config.server.public_url.is_none() && local_addr.ip().is_unspecified() {
-        tracing::warn!(
-            gateway_url,
-            "clients on other machines are sent to an address of this one: set server.public_url to the URL they use"
-        );
-    }
-    let dictionaries = match &config.codec.dictionaries_dir {
-        Some(dir) => dictionaries::load(dir)?,
-        None => Dictionaries::default(),
-    };
-    let (store, jwt_secret) = open_store(config, None).await?;
-    let data_dir = database::lock_data_dir(config)?;
+    let mut guards = Guards::default();
+    let (parts, bill_worker) = prepare(config, &mut guards).await?;
+    start_key_sets(&config.auth, &parts.node, &mut guards)?;
+    guards.keep(parts.files.as_ref().map(|files| files.keep_swept(parts.store.clone())));
+    let live = live_parts(config, &parts);
+    let accounts = start_accounts(&parts);
+    let traces = start_traces(config, &parts.node)?;
+    let http = http::Routes { config, parts: &parts, traces: traces.as_ref(), accounts: accounts.clone() }.http();
+    guards.keep(start_pruner(config, &parts));
 
+    let Parts { ports, clock, store, shared, server, node, .. } = parts;
+    let admin_addr = ports.admin.as_ref().map(|(_, addr)| *addr);
+    guards.keep(ports.admin.map(|(listener, _)| AdminListener(tokio::spawn(serve_admin(listener, http.admin)))));
+    set_root_key(&config.auth, &node)?;
+    let upstream = Arc::new(NodeUpstream::new(node.clone(), http.session_events, accounts));
+    let peers = peers(shared.trusted);
+    let server = server.start_partitions(http.clients, upstream, peers).map_err(StartError::Partitions)?;
+    take_over(config, server.partitions(), &node).await;
+    let server = server.open(ports.listener).map_err(StartError::Partitions)?;
+
+    let upgrades = start_upgrades(&config.codec, &shared.contexts, server.partitions(), clock);
+    upgrades.iter().for_each(|upgrades| http.reports.set_upgrades(upgrades.reader()));
+    let sampler = Sampler::start(&http.reports);
+    guards.keep(bill_worker.map(BillThread::start).transpose().map_err(StartError::Partitions)?);
+    Ok(RunningNode {
+        stop: Stop::of(config, &node),
+        node,
+        local_addr: ports.local_addr,
+        admin_addr,
+        gateway_url: ports.gateway_url,
+        visitors: http.visitors,
+        reports: http.reports,
+        asked: Some(http.asked),
+        telemetry: Telemetry { sampler, traces, access: shared.access },
+        ready: shared.ready,
+        server,
+        store,
+        compression: Compression { contexts: shared.contexts, upgrades },
+        live,
+        guards,
+    })
+}
+
+/// Takes the port, opens what the node stores in, and starts its guild workers.
+async fn prepare(config: &Config, guards: &mut Guards) -> Result<(Parts, Option<BillWorker>), StartError> {
+    let ports = open_ports(config, guards)?;
+    let dictionaries = config.codec.dictionaries_dir.as_deref().map(dictionaries::load).transpose()?;
+    let (store, jwt_secret) = open_store(config, None).await?;
+    guards.keep(database::lock_data_dir(config)?);
     let clock = SystemClock::default();
-    let contexts = context_pool(&config.codec)?;
-    // Read here, because the check at the start creates contexts too.
-    let stats = contexts.stats();
-    tracing::info!(
-        bytes_max = stats.bytes_max,
-        zlib_bytes = stats.zlib.slot_bytes,
-        zstd_bytes = stats.zstd.slot_bytes,
-        zstd_upgraded_bytes = stats.zstd_upgraded.slot_bytes,
-        "compression contexts",
-    );
-    let membership = cluster::join(config, (local_addr, &gateway_url), clock).await?;
-    let mut server_config = server_config(config, &gateway_url, places, contexts.clone())?;
-    server_config.node_number = membership.as_ref().map_or(0, |membership| membership.number().0);
-    server_config.access = open_access_log(config, clock)?;
-    let access = server_config.access.clone();
-    server_config.certificates = tls.as_ref().map(|tls| tls.certificates.clone());
-    server_config.partition.set_dictionaries(dictionaries.clone());
+    let contexts = checked_contexts(&config.codec)?;
+    let membership = cluster::join(config, (ports.local_addr, &ports.gateway_url), clock).await?;
+    let access = open_access_log(config, clock)?;
     let (bill, bill_worker) = bandwidth_bill(&config.codec)?;
-    server_config.partition.bill = bill.clone();
-    let server = Server::prepare(server_config, clock).map_err(StartError::Partitions)?;
-    let files = open_files_folder(config, &gateway_url, &store, clock).await?;
+    let shared = Shared {
+        contexts,
+        bill,
+        dictionaries: dictionaries.unwrap_or_default(),
+        access,
+        trusted: config.limits.rest_trusted_proxies.0.as_slice().into(),
+        ready: Arc::new(AtomicBool::new(false)),
+    };
+    let server = prepare_server(config, &ports, membership.as_deref(), &shared, clock)?;
+    let files = open_files_folder(config, &ports.gateway_url, &store, clock).await?;
     let mut limits = node_limits(config);
     limits.guild.links = LinkRenewer(files.clone().map(|files| Arc::new(files) as Arc<dyn RenewLinks>));
     let node = Node::start_as(
@@ -122,149 +165,122 @@ pub async fn assemble(config: &Config) -> Result<RunningNode, StartError> {
         Arc::new(PartitionSink(server.partitions())),
         membership,
     );
+    Ok((Parts { ports, clock, store, shared, server, files, node }, bill_worker))
+}
 
-    let issuers = issuers::start(&config.auth, &node).map_err(|(path, source)| StartError::Issuers { path, source })?;
+fn open_ports(config: &Config, guards: &mut Guards) -> Result<Ports, StartError> {
+    let places = open_files::places(config.server.connections_max, open_files::raise_limit());
+    tracing::info!(
+        connections_max = places.connections_max,
+        configured = config.server.connections_max,
+        open_files = places.allowed.map_or_else(|| "unlimited".to_owned(), |allowed| allowed.to_string()),
+        "places for sockets"
+    );
+    let (listener, local_addr) = listen_on(config.server.listen)?;
+    let admin = config.server.admin_listen.map(listen_on).transpose()?;
+    let tls = tls::read(&config.tls)?;
+    guards.keep(tls.as_ref().map(tls::Pair::watch));
+    let gateway_url = gateway_url(config.server.public_url.as_ref(), local_addr, tls.is_some());
+    if config.server.public_url.is_none() && local_addr.ip().is_unspecified() {
+        tracing::warn!(
+            gateway_url,
+            "clients on other machines are sent to an address of this one: set server.public_url to the URL they use"
+        );
+    }
+    Ok(Ports { places, listener, local_addr, admin, tls, gateway_url })
+}
 
-    let fetching = jwks_url::start(&config.auth, &node)?;
+fn checked_contexts(codec: &CodecConfig) -> Result<ContextPool, StartError> {
+    let contexts = contexts(codec)?;
+    // Read here, because the check at the start creates contexts too.
+    let stats = contexts.stats();
+    tracing::info!(
+        bytes_max = stats.bytes_max,
+        zlib_bytes = stats.zlib.slot_bytes,
+        zstd_bytes = stats.zstd.slot_bytes,
+        zstd_upgraded_bytes = stats.zstd_upgraded.slot_bytes,
+        "compression contexts",
+    );
+    Ok(contexts)
+}
 
-    let sweeper = files.as_ref().map(|files| files.keep_swept(store.clone()));
-    let retention = node.keep_messages(config.messages.keep_days);
+fn prepare_server(
+    config: &Config,
+    ports: &Ports,
+    membership: Option<&Membership>,
+    shared: &Shared,
+    clock: SystemClock,
+) -> Result<Server, StartError> {
+    let mut server = server_config(config, &ports.gateway_url, ports.places, shared.contexts.clone())?;
+    server.node_number = membership.map_or(0, |membership| membership.number().0);
+    server.access = shared.access.clone();
+    server.certificates = ports.tls.as_ref().map(|tls| tls.certificates.clone());
+    server.partition.set_dictionaries(shared.dictionaries.clone());
+    server.partition.bill = shared.bill.clone();
+    Server::prepare(server, clock).map_err(StartError::Partitions)
+}
 
-    let ready = Arc::new(AtomicBool::new(false));
-    let accounts =
-        node.membership().map(|membership| ClusterAccounts::start(membership.clone(), server.identify_gate(), clock));
+/// Keys of other issuers, from the file or the URL.
+fn start_key_sets(auth: &AuthConfig, node: &Node, guards: &mut Guards) -> Result<(), StartError> {
+    guards.keep(issuers::start(auth, node).map_err(|(path, source)| StartError::Issuers { path, source })?);
+    guards.keep(jwks_url::start(auth, node)?);
+    Ok(())
+}
+
+/// The parts to which settings apply without a restart.
+fn live_parts(config: &Config, parts: &Parts) -> Live {
+    let Parts { ports, server, node, .. } = parts;
     let disk = config.store.sqlite_dir();
-    let disk = disk.map(|dir| DiskWatch::start(dir.to_owned(), node.clone(), config.store.free_bytes_min));
+    Live {
+        retention: node.keep_messages(config.messages.keep_days),
+        gate: server.identify_gate(),
+        disk: disk.map(|dir| DiskWatch::start(dir.to_owned(), node.clone(), config.store.free_bytes_min)),
+        tls: ports.tls.clone(),
+        files_allowed: ports.places.allowed,
+    }
+}
+
+/// Limits of accounts for all nodes of the cluster.
+fn start_accounts(parts: &Parts) -> Option<Arc<ClusterAccounts>> {
+    let membership = parts.node.membership()?;
+    Some(ClusterAccounts::start(membership.clone(), parts.server.identify_gate(), parts.clock))
+}
+
+fn start_traces(config: &Config, node: &Node) -> Result<Option<Traces>, StartError> {
     let traces = traces::start(&config.traces, random()?)?;
     if let (Some(traces), Some(membership)) = (&traces, node.membership()) {
         traces.resume_for(membership);
     }
-    let trusted: Arc<[IpAddr]> = config.limits.rest_trusted_proxies.0.as_slice().into();
-    let parts = http::Parts {
-        config,
-        clock,
-        gateway_url: &gateway_url,
-        server: &server,
-        node: &node,
-        store: &store,
-        contexts: &contexts,
-        bill,
-        files,
-        access: access.clone(),
-        dictionaries,
-        traces: traces.as_ref(),
-        accounts: accounts.clone(),
-        ready: ready.clone(),
-        trusted: trusted.clone(),
-    };
-    let http = parts.http();
-    let pruner =
-        audit_keep_ms(config).map(|keep_ms| AuditPruner::start(node.clone(), Arc::new(NodeClock(clock)), keep_ms));
-    let admin_addr = admin.as_ref().map(|(_, addr)| *addr);
-    let admin = admin.map(|(listener, _)| AdminListener(tokio::spawn(serve_admin(listener, http.admin))));
-    if let Some(key) = secret("auth.admin_key_file", &config.auth.admin_key, &config.auth.admin_key_file)? {
+    Ok(traces)
+}
+
+fn start_pruner(config: &Config, parts: &Parts) -> Option<AuditPruner> {
+    let keep_ms = audit_keep_ms(config)?;
+    Some(AuditPruner::start(parts.node.clone(), Arc::new(NodeClock(parts.clock)), keep_ms))
+}
+
+fn set_root_key(auth: &AuthConfig, node: &Node) -> Result<(), StartError> {
+    if let Some(key) = secret("auth.admin_key_file", &auth.admin_key, &auth.admin_key_file)? {
         node.set_root_key(key.reveal());
     }
-    let upstream = Arc::new(NodeUpstream::new(node.clone(), http.session_events, accounts));
-    let gate = server.identify_gate();
-    let server = server.start_partitions(http.clients, upstream, peers(trusted)).map_err(StartError::Partitions)?;
-    take_over(config, server.partitions(), &node).await;
-    let server = server.open(listener).map_err(StartError::Partitions)?;
+    Ok(())
+}
 
-    let drain = DrainTimes::of(config);
-    let upgrades = match config.codec.upgrades {
+/// Larger contexts while there is room. None: they are off.
+fn start_upgrades(
+    codec: &CodecConfig,
+    contexts: &ContextPool,
+    partitions: &Partitions,
+    clock: SystemClock,
+) -> Option<Upgrades> {
+    match codec.upgrades {
         guildhall_settings::Upgrades::Off => None,
         guildhall_settings::Upgrades::Auto => {
-            let settings = UpgradeConfig { memory_percent: config.codec.upgrade_memory_percent.min(100) as u8 };
-            let reader = MemoryReader::new(config.codec.memory_bytes_max);
-            let upgrades = Upgrades::start(settings, reader, clock, contexts.clone(), server.partitions().clone());
-            http.reports.set_upgrades(upgrades.reader());
-            Some(upgrades)
+            let settings = UpgradeConfig { memory_percent: codec.upgrade_memory_percent.min(100) as u8 };
+            let reader = MemoryReader::new(codec.memory_bytes_max);
+            Some(Upgrades::start(settings, reader, clock, contexts.clone(), partitions.clone()))
         }
-    };
-    let sampler = Sampler::start(&http.reports);
-    let loss = if node.membership().is_some() { RecentLoss::Possible } else { RecentLoss::None };
-    let bill_thread = bill_worker.map(BillThread::start).transpose().map_err(StartError::Partitions)?;
-    Ok(RunningNode {
-        node,
-        local_addr,
-        admin_addr,
-        gateway_url,
-        visitors: http.visitors,
-        reports: http.reports,
-        asked: Some(http.asked),
-        _bill: bill_thread,
-        sampler,
-        ready,
-        server,
-        store,
-        _data_dir: data_dir,
-        drain,
-        handover: HandOverTo {
-            dir: config.store.dir.clone(),
-            bytes_max: config.server.handover_bytes_max as usize,
-            loss,
-        },
-        gate,
-        contexts,
-        upgrades,
-        _issuers: issuers,
-        _sweeper: sweeper,
-        retention,
-        disk,
-        _fetching: fetching,
-        tls,
-        _certificates: certificates,
-        _admin: admin,
-        files_allowed,
-        access,
-        _pruner: pruner,
-        traces,
-    })
-}
-
-/// Default limit on compression contexts, in percent of the memory that the node may use.
-const CLASSIC_PERCENT: u64 = 60;
-
-/// The certificate that the configuration names, if it does.
-///
-/// # Errors
-/// `Tls`.
-pub(crate) fn read_tls(config: &TlsConfig) -> Result<Option<tls::Pair>, StartError> {
-    tls::Pair::read(config).map_err(|source| {
-        let path = |file: &Option<PathBuf>| file.clone().unwrap_or_default();
-        StartError::Tls { cert_file: path(&config.cert_file), key_file: path(&config.key_file), source }
-    })
-}
-
-/// Contexts of all partitions. Creates one of each kind as a check.
-///
-/// # Errors
-/// `Codec`.
-pub(crate) fn context_pool(codec: &CodecConfig) -> Result<ContextPool, StartError> {
-    let bytes_max = codec.contexts_bytes_max.unwrap_or_else(|| match MemoryReader::new(codec.memory_bytes_max).read() {
-        Ok(memory) => (u128::from(memory.limit_bytes) * u128::from(CLASSIC_PERCENT) / 100) as u64,
-        Err(error) => {
-            tracing::warn!(%error, "memory cannot be read: compression contexts have no bound; set codec.contexts_bytes_max");
-            u64::MAX
-        }
-    });
-    let contexts = ContextPool::new(context_params(codec, bytes_max))?;
-    contexts.check()?;
-    Ok(contexts)
-}
-
-/// The bill of this node, and the worker that makes it.
-///
-/// # Errors
-/// `Codec`.
-fn bandwidth_bill(codec: &CodecConfig) -> Result<(Bill, Option<BillWorker>), StartError> {
-    if codec.bill_one_in == 0 {
-        return Ok(Default::default());
     }
-    // Few, and apart from those of clients: neither takes the other's room.
-    let (bill, worker) = Bill::new(codec.bill_one_in, ContextPool::new(context_params(codec, u64::MAX))?);
-    Ok((bill, Some(worker)))
 }
 
 /// Opens the store, and finds or makes the key for user tokens. `in_use_wait_ms`: see `database::open`.

@@ -6,29 +6,28 @@
 //!             part at the end.
 
 use super::{
-    StartError,
     limits::LiveLimits,
     sessions::{HANDOVER_MS_MAX, HandOverTo, leave_sessions},
 };
 use crate::{
     cluster, database,
     disk::DiskWatch,
-    jwks_url, tls,
+    start_error::StartError,
+    tls,
     upgrades::{UpgradeStatus, Upgrades},
-    watch::Watch,
 };
-use guildhall_api::{AuditPruner, Sweeper, Visitors};
+use guildhall_api::Visitors;
 use guildhall_codec::{ContextPool, ContextStats};
-use guildhall_net::{AccessLog, DrainPlan, DrainReport, IdentifyGate, RunningServer};
+use guildhall_net::{AccessLog, DrainPlan, DrainReport, IdentifyGate, RecentLoss, RunningServer};
 use guildhall_node::{Node, Retention};
 use guildhall_settings::Config;
-use guildhall_store::{DataDir, Store};
+use guildhall_store::Store;
 use guildhall_telemetry::{
-    bill::BillThread,
     reports::{Asked, Reports, Sampler},
-    traces,
+    traces::Traces,
 };
 use std::{
+    any::Any,
     future::Future,
     net::SocketAddr,
     sync::{
@@ -58,40 +57,63 @@ pub struct RunningNode {
     pub reports: Arc<Reports>,
     /// None once they were taken.
     pub(super) asked: Option<mpsc::Receiver<Asked>>,
-    /// Ends with it. None: no connection is sampled.
-    pub(super) _bill: Option<BillThread>,
-    /// Ends before the partitions, which it reads.
-    pub(super) sampler: Sampler,
     pub(super) ready: Arc<AtomicBool>,
+    pub(super) telemetry: Telemetry,
     pub(super) server: RunningServer,
     pub(super) store: Arc<dyn Store>,
-    /// Ends with it.
-    pub(super) _data_dir: Option<DataDir>,
-    pub(super) drain: DrainTimes,
-    pub(super) handover: HandOverTo,
-    pub(super) gate: Arc<IdentifyGate>,
-    pub(super) contexts: ContextPool,
-    pub(super) upgrades: Option<Upgrades>,
-    /// Ends with it.
-    pub(super) _issuers: Option<Watch>,
-    /// Ends with it.
-    pub(super) _sweeper: Option<Sweeper>,
-    pub(super) retention: Retention,
-    /// Ends with it. None: the database is on another disk, or another machine.
-    pub(super) disk: Option<DiskWatch>,
-    /// Ends with it.
-    pub(super) _fetching: Option<jwks_url::Fetching>,
-    pub(super) tls: Option<tls::Pair>,
-    /// Ends with it.
-    pub(super) _certificates: Option<Watch>,
-    /// Ends with it.
-    pub(super) _admin: Option<AdminListener>,
+    pub(super) compression: Compression,
+    pub(super) live: Live,
+    pub(super) stop: Stop,
+    pub(super) guards: Guards,
+}
+
+/// What reports on the node.
+pub(super) struct Telemetry {
+    /// Ends before the partitions, which it reads.
+    pub sampler: Sampler,
+    pub traces: Option<Traces>,
+    pub access: Option<Arc<AccessLog>>,
+}
+
+/// Contexts of all partitions, and the loop that makes some of them larger.
+pub(super) struct Compression {
+    pub contexts: ContextPool,
+    pub upgrades: Option<Upgrades>,
+}
+
+/// Parts to which settings apply without a restart; partitions are among them as well.
+pub(super) struct Live {
+    pub gate: Arc<IdentifyGate>,
+    pub retention: Retention,
+    /// None: the database is on another disk, or another machine.
+    pub disk: Option<DiskWatch>,
+    pub tls: Option<tls::Pair>,
     /// Descriptors that the system allows; none for any number.
-    pub(super) files_allowed: Option<u64>,
-    pub(super) access: Option<Arc<AccessLog>>,
-    /// Ends with it.
-    pub(super) _pruner: Option<AuditPruner>,
-    pub(super) traces: Option<traces::Traces>,
+    pub files_allowed: Option<u64>,
+}
+
+/// How the node stops.
+pub(super) struct Stop {
+    times: DrainTimes,
+    handover: HandOverTo,
+}
+
+impl Stop {
+    pub fn of(config: &Config, node: &Node) -> Self {
+        let loss = if node.membership().is_some() { RecentLoss::Possible } else { RecentLoss::None };
+        let (dir, bytes_max) = (config.store.dir.clone(), config.server.handover_bytes_max as usize);
+        Self { times: DrainTimes::of(config), handover: HandOverTo { dir, bytes_max, loss } }
+    }
+}
+
+/// Tasks, threads and locks that end with the node, in the order in which they began.
+#[derive(Default)]
+pub(super) struct Guards(Vec<Box<dyn Any + Send + Sync>>);
+
+impl Guards {
+    pub fn keep(&mut self, guard: Option<impl Send + Sync + 'static>) {
+        self.0.extend(guard.map(|guard| Box::new(guard) as Box<dyn Any + Send + Sync>));
+    }
 }
 
 /// Serves health and metrics until it is dropped.
@@ -121,13 +143,13 @@ impl RunningNode {
     /// The account of compression contexts.
     #[must_use]
     pub fn context_stats(&self) -> ContextStats {
-        self.contexts.stats()
+        self.compression.contexts.stats()
     }
 
     /// Last reading and decision of the controller of larger contexts; `None` if it is off.
     #[must_use]
     pub fn upgrade_status(&self) -> Option<UpgradeStatus> {
-        self.upgrades.as_ref().map(Upgrades::status)
+        self.compression.upgrades.as_ref().map(Upgrades::status)
     }
 
     /// Completes when a part of the node has failed for good: the process should end, and be started again.
@@ -162,29 +184,30 @@ impl RunningNode {
         Ok(())
     }
 
-    /// Applies the live settings of `config` (the mark `live` in `config::settings`). `log.level` is the caller's.
+    /// Applies the live settings of `config` (the mark `live` in `guildhall_settings`). `log.level` is the caller's.
     ///
     /// # Errors
     /// `Randomness`.
     pub fn take_settings(&mut self, config: &Config) -> Result<(), StartError> {
         // Named one by one: the compiler reports a limit that is not applied.
         let LiveLimits { partition, admission, identify, drain, write_stall_ms, free_bytes_min, keep_days } =
-            LiveLimits::of(config, &self.gateway_url, self.files_allowed)?;
+            LiveLimits::of(config, &self.gateway_url, self.live.files_allowed)?;
         self.server.partitions().take_limits(partition);
         self.server.set_connections_max(admission.connections_max);
         self.server.set_admission(admission);
         self.server.set_write_stall_ms(write_stall_ms);
-        self.gate.set_limits(identify);
-        self.drain = drain;
-        self.disk.iter().for_each(|disk| disk.set_bytes_min(free_bytes_min));
-        self.retention.set_keep_days(keep_days);
-        self.tls.iter().for_each(tls::Pair::read_again);
+        self.stop.times = drain;
+        let Live { gate, retention, disk, tls, .. } = &self.live;
+        gate.set_limits(identify);
+        disk.iter().for_each(|disk| disk.set_bytes_min(free_bytes_min));
+        retention.set_keep_days(keep_days);
+        tls.iter().for_each(tls::Pair::read_again);
         Ok(())
     }
 
     /// Reopens files that a log rotation may have renamed: the access log.
     pub fn reopen_logs(&self) {
-        self.access.iter().for_each(|access| access.reopen());
+        self.telemetry.access.iter().for_each(|access| access.reopen());
     }
 
     /// Stops the node: `/readyz` answers 503, then clients are refused, then commands, then sessions are written to the
@@ -195,11 +218,12 @@ impl RunningNode {
 
     /// Only a healthy node hands over sessions.
     async fn stop_and_leave(self, is_sound: bool) -> bool {
-        let DrainTimes { notice, total } = self.drain;
+        let Stop { times: DrainTimes { notice, total }, handover } = self.stop;
+        let Telemetry { sampler, traces, access } = self.telemetry;
         self.ready.store(false, Ordering::Release);
         self.node.membership().iter().for_each(|membership| membership.drain());
         self.reports.set_draining();
-        drop(self.sampler);
+        drop(sampler);
         if self.server.conns_count() > 0 && !notice.is_zero() {
             tracing::info!(notice_ms = notice.as_millis() as u64, "not ready any more; clients are still served");
             tokio::time::sleep(notice).await;
@@ -222,7 +246,7 @@ impl RunningNode {
         let clients = match server {
             None => false,
             Some(server) => {
-                let leave = (is_sound && guilds && self.handover.bytes_max > 0).then_some(self.handover);
+                let leave = (is_sound && guilds && handover.bytes_max > 0).then_some(handover);
                 let ending = tokio::task::spawn_blocking(move || {
                     leave.iter().for_each(|to| leave_sessions(&server, to));
                     server.end();
@@ -232,13 +256,14 @@ impl RunningNode {
             }
         };
         let writes = in_time(deadline, "the store", self.store.close()).await.is_some();
-        if let Some(traces) = self.traces {
+        if let Some(traces) = traces {
             traces.end().await;
         }
-        if let Some(access) = self.access {
+        if let Some(access) = access {
             // Flushed last: no client waits for it.
             let _ = in_time(deadline, "the access log", tokio::task::spawn_blocking(move || access.end())).await;
         }
+        drop(self.guards);
         clients && guilds && writes
     }
 }

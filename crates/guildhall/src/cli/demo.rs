@@ -1,7 +1,10 @@
 //! `guildhall demo`: its arguments, and the node that the crate `demo` seeds.
 
 use super::{Common, Failure, flags, load_config, say, start_failure};
-use crate::assemble::{RunningNode, assemble, random, reachable, secret};
+use crate::{
+    assemble::{RunningNode, assemble, reachable},
+    secrets::{random, secret},
+};
 use clap::Args;
 use guildhall_api::{ActionFault, VisitorGuild};
 use guildhall_demo::{ChatFile, Demo, DemoOptions, Lobby, Previous, Site};

@@ -22,7 +22,7 @@ mod shell;
 mod store;
 mod token;
 
-use crate::{assemble::StartError, config::load};
+use crate::{config::load, start_error::StartError};
 use clap::{Args, Parser, Subcommand};
 use guildhall_settings::{Flag, Loaded, Sources, read_file};
 use std::{

@@ -5,7 +5,8 @@
 
 use super::{Common, Failure, flags, load_config, say, start_failure};
 use crate::{
-    assemble::{StartError, node_config, open_store},
+    assemble::{node_config, open_store},
+    start_error::StartError,
     wiring::{NoPartitions, NodeClock},
 };
 use clap::Args;

@@ -1,6 +1,6 @@
 //! Secrets: read from the configuration or a file, or made of the system's random bytes.
 
-use super::StartError;
+use crate::start_error::StartError;
 use guildhall_settings::Secret;
 use std::path::PathBuf;
 
