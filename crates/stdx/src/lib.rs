@@ -2,15 +2,13 @@
 //!
 //! Owns        time as a value (`Instant`, `Timestamp`, `Now`), seeded randomness (`Rng`), a slot map (`Slots`), a
 //!             sorted map with snapshots (`CowMap`), estimates of memory (`heap`), a step counter for tests
-//!             (`steps_taken`), refusals by reason (`Refusals`), a token bucket (`Allowance`), the accounts of an
-//!             experiment (`Cohort`).
+//!             (`steps_taken`), refusals by reason (`Refusals`), a token bucket (`Allowance`).
 //! Invariants  nothing here reads a clock or an entropy source: both are arguments, so that every machine above replays
 //!             exactly in a simulation.
 //! Not here    the real clock (`guildhall-net`) and the fake one (`guildhall-test-kit`).
 #![forbid(unsafe_code)]
 
 mod allowance;
-mod cohort;
 mod cow_map;
 pub mod heap;
 mod refusals;
@@ -20,7 +18,6 @@ mod steps;
 mod time;
 
 pub use allowance::Allowance;
-pub use cohort::Cohort;
 pub use cow_map::CowMap;
 pub use refusals::{Fault, LogGate, Refusals};
 pub use rng::Rng;
