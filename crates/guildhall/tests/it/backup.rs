@@ -1,12 +1,11 @@
 //! `guildhall backup` during writes of a node, `guildhall restore`, and their refusals.
 
-use crate::support::{Demo, Http, PATIENCE, guildhall, serve, stderr, wait_for};
-use serde_json::{Value, json};
+use crate::support::{Demo, Http, Raw, ask, guildhall, serve, stderr, wait_for};
+use serde_json::json;
 use std::{
     collections::HashMap,
     fs,
-    io::{Read as _, Write as _},
-    net::{SocketAddr, TcpStream},
+    net::SocketAddr,
     path::Path,
     process::Output,
     sync::{
@@ -20,34 +19,21 @@ fn command(name: &str, dir: &Path, data: &Path) -> Output {
     guildhall([name.as_ref(), dir.as_os_str(), "--data".as_ref(), data.as_os_str()]).output().unwrap()
 }
 
-fn exchange(addr: SocketAddr, request: &[u8]) -> (String, Vec<u8>) {
-    let mut stream = TcpStream::connect(addr).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.write_all(request).unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).unwrap();
-    let end = answer.windows(4).position(|piece| piece == b"\r\n\r\n").expect("an answer");
-    (String::from_utf8(answer[..end].to_vec()).unwrap(), answer[end + 4..].to_vec())
-}
-
 /// Posts a message with a file; returns the path of the file.
 pub fn upload(addr: SocketAddr, token: &str, channel: &str, content: &[u8]) -> String {
     let disposition = "Content-Disposition: form-data; name=\"files[0]\"; filename=\"f.bin\"";
     let body = [format!("--XX\r\n{disposition}\r\n\r\n").as_bytes(), content, b"\r\n--XX--\r\n"].concat();
-    let head = format!(
-        "POST /api/v10/channels/{channel}/messages HTTP/1.1\r\nHost: t\r\nAuthorization: {token}\r\nConnection: close\r\n\
-         Content-Type: multipart/form-data; boundary=XX\r\nContent-Length: {}\r\n\r\n",
-        body.len()
-    );
-    let (head, body) = exchange(addr, &[head.as_bytes(), &body].concat());
-    assert!(head.starts_with("HTTP/1.1 200"), "{head} {}", String::from_utf8_lossy(&body));
-    let message: Value = serde_json::from_slice(&body).unwrap();
+    let headers = format!("Authorization: {token}\r\nContent-Type: multipart/form-data; boundary=XX\r\n");
+    let answer = ask(addr, "POST", &format!("/api/v10/channels/{channel}/messages"), &headers, &body);
+    assert!(answer.status == 200, "{} {}", answer.head, answer.text());
+    let message = answer.json();
     let url = message["attachments"][0]["url"].as_str().unwrap();
     url[url.find("/attachments/").unwrap()..].to_owned()
 }
 
 pub fn fetch(addr: SocketAddr, path: &str) -> (String, Vec<u8>) {
-    exchange(addr, format!("GET {path} HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n").as_bytes())
+    let Raw { head, body, .. } = ask(addr, "GET", path, "", b"");
+    (head, body)
 }
 
 #[derive(Clone, Default)]

@@ -1,6 +1,6 @@
 //! Dictionaries from the command that makes them to a client that reads a stream with one, over real sockets.
 
-use crate::support::{Demo, PATIENCE, run, stderr};
+use crate::support::{Demo, PATIENCE, Raw, ask, run, stderr};
 use guildhall_codec::{Dictionary, DictionaryId, Encoding, StreamDecompressor, decode_etf_from_gateway};
 use guildhall_ws_proto::{Decoder, Event, Limits, Role, append_masked_frame, handshake::ClientHandshake};
 use serde_json::{Value, json};
@@ -31,13 +31,8 @@ fn demo(data: &Path, dictionaries: &Path, streams: &str) -> Demo {
 
 /// An answer's headers, in lower case, and its body.
 fn get(addr: SocketAddr, path: &str) -> (String, Vec<u8>) {
-    let mut stream = TcpStream::connect(addr).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).unwrap();
-    let end = answer.windows(4).position(|window| window == b"\r\n\r\n").unwrap();
-    (String::from_utf8_lossy(&answer[..end]).to_lowercase(), answer[end + 4..].to_vec())
+    let Raw { head, body, .. } = ask(addr, "GET", path, "", b"");
+    (head.to_lowercase(), body)
 }
 
 /// A client of the gateway; the stream's decoder is libzstd with a dictionary, if it has one.

@@ -1,20 +1,11 @@
 //! A full disk: reads are served, writes refused, `/readyz` says why, and it passes without a restart.
 
-use crate::support::{Demo, Http, PATIENCE, serve, wait_for, wait_for_line};
+use crate::support::{Demo, Http, Raw, ask, metric, serve, wait_for, wait_for_line};
 use serde_json::json;
-use std::{
-    fs,
-    io::{Read as _, Write as _},
-    net::{SocketAddr, TcpStream},
-};
+use std::{fs, net::SocketAddr};
 
-fn get(addr: SocketAddr, path: &str) -> String {
-    let mut stream = TcpStream::connect(addr).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n").as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
+fn get(addr: SocketAddr, path: &str) -> Raw {
+    ask(addr, "GET", path, "", b"")
 }
 
 #[test]
@@ -39,20 +30,16 @@ fn s21_3_a_full_disk_is_told_and_passes() {
         assert_eq!(http.get(&format!("/api/v10/channels/{channel}")).unwrap().status, 200);
     }
     let ready = get(addr, "/readyz");
-    assert!(ready.starts_with("HTTP/1.1 503") && ready.contains("the disk is full: writes are refused"), "{ready}");
-    assert!(get(addr, "/healthz").starts_with("HTTP/1.1 200"));
-    let metrics = get(addr, "/metrics");
-    let value = |name: &str| -> f64 {
-        let line = metrics.lines().find_map(|line| line.strip_prefix(&format!("guildhall_{name} ")));
-        line.unwrap_or_else(|| panic!("{name}: {metrics}")).parse().unwrap()
-    };
+    assert!(ready.status == 503 && ready.text().contains("the disk is full: writes are refused"), "{ready:?}");
+    assert_eq!(get(addr, "/healthz").status, 200);
+    let value = |name: &str| -> f64 { metric(addr, name) };
     assert_eq!(value("store_writes_stopped"), 1.0);
     assert!(value("store_database_bytes") > 10_000.0 && value("store_disk_free_bytes") > 0.0);
 
     fs::write(&file, settings("0")).unwrap();
     node.signal("HUP");
     wait_for_line(&log, "the disk has space again: writes are accepted");
-    wait_for("/readyz", || get(addr, "/readyz").starts_with("HTTP/1.1 200").then_some(()));
+    wait_for("/readyz", || (get(addr, "/readyz").status == 200).then_some(()));
     assert_eq!(http.request("POST", &path, Some(&json!({"content": "again"}))).unwrap().status, 200);
     assert_eq!(node.terminate(), Some(0));
 }

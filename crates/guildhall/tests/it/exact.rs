@@ -2,7 +2,7 @@
 
 use crate::{
     backend::{ANA, BOB, BOT, Backend, CHANNEL, GUILD, Stream, built, client, demo},
-    support::{Demo, Http, PATIENCE, guildhall, stderr, wait_for},
+    support::{Demo, Http, PATIENCE, guildhall, metrics, stderr, wait_for},
     ws::{Got, PLAIN, Ws},
 };
 use aws_lc_rs::{
@@ -319,19 +319,10 @@ fn s12_rest_and_gateway_agree_on_tokens_of_a_sign_on() {
     let text = backend.request("POST", "/tokens/revoke", Some(json!({"token": "x.y.z"})), 404);
     assert!(text["message"].as_str().unwrap().contains("three parts"), "{text}");
     // Refusals are counted by reason.
-    let metrics = metrics(&demo);
+    let metrics = metrics(demo.addr);
     for line in ["tokens_refused_total{reason=\"too_long\"} 2", "tokens_refused_total{reason=\"bot_account\"} 2"] {
         assert!(metrics.contains(&format!("guildhall_{line}\n")), "{line}: {metrics}");
     }
-}
-
-fn metrics(demo: &Demo) -> String {
-    let mut stream = TcpStream::connect(demo.addr).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
-    text
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! at the same time is not affected.
 
 use crate::{
-    support::{Demo, Http, wait_for},
+    support::{Demo, Http, metric, wait_for},
     ws::{Got, INTENTS, PLAIN, Ws, raw_upgrade, request},
 };
 use guildhall_codec::{DeflateCompressor, ZlibParams};
@@ -482,12 +482,7 @@ fn never_reading() {
 }
 
 fn slow_consumers(demo: &Demo) -> u64 {
-    let mut stream = TcpStream::connect(demo.addr).unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n").unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
-    let line = text.lines().find_map(|line| line.strip_prefix("guildhall_slow_consumers_total "));
-    line.expect("it is there").parse().unwrap()
+    metric(demo.addr, "slow_consumers_total")
 }
 
 #[test]

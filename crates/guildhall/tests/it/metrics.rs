@@ -1,17 +1,12 @@
 //! `/metrics`: its values match the clients' actions, to the byte.
 
 use crate::{
-    support::{Demo, Http, guildhall, serve_by, wait_for},
+    support::{Demo, Http, ask, exchange, guildhall, serve_by, wait_for},
     ws::{Got, PLAIN, Ws},
 };
 use guildhall_ws_proto::{Opcode, close_frame};
 use serde_json::{Value, json};
-use std::{
-    collections::BTreeMap,
-    io::{Read, Write},
-    net::{SocketAddr, TcpStream},
-    process::Stdio,
-};
+use std::{collections::BTreeMap, net::SocketAddr, process::Stdio};
 
 const ARGS: &[&str] = &["--members", "5", "--rate", "0", "--set", "limits.rest_rate_percent=0"];
 
@@ -19,16 +14,8 @@ const ARGS: &[&str] = &["--members", "5", "--rate", "0", "--set", "limits.rest_r
 type Series = BTreeMap<String, f64>;
 
 pub fn get(addr: SocketAddr, more: &str) -> (u16, String) {
-    send_request(addr, &format!("GET /metrics HTTP/1.1\r\nHost: t\r\nConnection: close\r\n{more}\r\n"))
-}
-
-fn send_request(addr: SocketAddr, request: &str) -> (u16, String) {
-    let mut stream = TcpStream::connect(addr).unwrap();
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    let answer = ask(addr, "GET", "/metrics", more, b"");
+    (answer.status, answer.text())
 }
 
 /// Asks for OpenMetrics.
@@ -204,8 +191,9 @@ fn s21_1_metrics_are_not_behind_a_proxy_of_this_machine() {
     let by_proxy = format!("GET /metrics HTTP/1.0\r\nHost: {clients}\r\nConnection: close\r\n\r\n");
     let direct = format!("GET /metrics HTTP/1.1\r\nHost: {clients}\r\nConnection: close\r\n\r\n");
     for request in [&by_proxy, &direct] {
-        let (status, body) = send_request(clients, request);
-        assert_eq!(status, 404, "{request}");
+        let answer = exchange(clients, request.as_bytes()).unwrap();
+        let body = answer.text();
+        assert_eq!(answer.status, 404, "{request}");
         assert!(body.contains("server.admin_listen") && !body.contains("guildhall_"), "{body}");
     }
     assert!(!scrape(admin).is_empty());

@@ -2,7 +2,7 @@
 //! progress end, and nothing hangs when descriptors run out.
 
 use crate::{
-    support::{Demo, Http, PATIENCE, Process, guildhall, serve_by, wait_for},
+    support::{Demo, Http, PATIENCE, Process, guildhall, metric, serve_by, wait_for},
     tls,
     ws::{PLAIN, Ws, raw_upgrade, request},
 };
@@ -77,12 +77,7 @@ impl Node {
     }
 
     fn metric(&self, name: &str) -> u64 {
-        let mut stream = TcpStream::connect(self.admin).unwrap();
-        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n").unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        let line = text.lines().find_map(|line| line.strip_prefix(&format!("guildhall_{name} ")));
-        line.unwrap_or_else(|| panic!("{name} is not there: {text}")).parse().unwrap()
+        metric(self.admin, name)
     }
 
     fn warnings(&self) -> Vec<Value> {

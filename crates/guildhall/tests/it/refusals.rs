@@ -1,16 +1,11 @@
 //! Why was I refused: the log, the counters and the close reasons of tokens, IDENTIFYs and intents.
 
 use crate::{
-    support::{Http, PATIENCE, guildhall, serve, wait_for},
+    support::{Http, PATIENCE, guildhall, metrics, serve, wait_for},
     ws::{Got, PLAIN, Ws},
 };
 use serde_json::{Value, json};
-use std::{
-    io::{Read as _, Write as _},
-    net::{SocketAddr, TcpStream},
-    path::Path,
-    sync::mpsc::Receiver,
-};
+use std::{net::SocketAddr, path::Path, sync::mpsc::Receiver};
 
 fn new_token(data: &Path, kind: &str, name: &str) -> String {
     let made = guildhall(["token", kind, "--new", name, "--data"]).arg(data).output().unwrap();
@@ -25,15 +20,6 @@ fn refusal(log: &Receiver<Value>) -> Value {
             return line;
         }
     }
-}
-
-fn metrics(addr: SocketAddr) -> String {
-    let mut stream = TcpStream::connect(addr).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
-    text
 }
 
 /// The close code and reason that this IDENTIFY gets; no code: op 9.

@@ -6,11 +6,12 @@ use serde_json::Value;
 use std::{
     collections::HashMap,
     ffi::OsStr,
-    fs,
+    fmt, fs,
     io::{self, BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
     path::Path,
     process::{Child, Command, Output, Stdio},
+    str::FromStr,
     sync::mpsc::{Receiver, channel},
     thread,
     time::{Duration, Instant},
@@ -298,4 +299,57 @@ fn read_answer(connection: &mut BufReader<TcpStream>) -> io::Result<(Answer, boo
     let mut body = vec![0; length];
     connection.read_exact(&mut body)?;
     Ok((Answer { status, body: serde_json::from_slice(&body).unwrap_or(Value::Null) }, is_last))
+}
+
+/// An answer whose body may be anything.
+#[derive(Debug)]
+pub struct Raw {
+    pub status: u16,
+    pub head: String,
+    pub body: Vec<u8>,
+}
+
+impl Raw {
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("not JSON: {self:?}"))
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+}
+
+/// One request on a connection of its own, as it stands; none when the server says nothing.
+pub fn exchange(addr: SocketAddr, request: &[u8]) -> Option<Raw> {
+    let mut stream = TcpStream::connect(addr).expect("it listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("it can be set");
+    stream.write_all(request).ok()?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).ok()?;
+    let end = answer.windows(4).position(|piece| piece == b"\r\n\r\n")?;
+    let head = String::from_utf8(answer[..end].to_vec()).expect("a head is text");
+    let status = head.split(' ').nth(1)?.parse().ok()?;
+    Some(Raw { status, head, body: answer[end + 4..].to_vec() })
+}
+
+/// A request with more headers, each with its line end, on a connection of its own.
+#[track_caller]
+pub fn ask(addr: SocketAddr, method: &str, path: &str, headers: &str, body: &[u8]) -> Raw {
+    let length = if body.is_empty() { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };
+    let head = format!("{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n{headers}{length}\r\n");
+    exchange(addr, &[head.as_bytes(), body].concat()).expect("an answer")
+}
+
+/// What `/metrics` says.
+pub fn metrics(addr: SocketAddr) -> String {
+    ask(addr, "GET", "/metrics", "", b"").text()
+}
+
+/// The value of a series of `/metrics`, by its name after `guildhall_`, with its labels.
+#[track_caller]
+pub fn metric<T: FromStr<Err: fmt::Debug>>(addr: SocketAddr, name: &str) -> T {
+    let metrics = metrics(addr);
+    let line = metrics.lines().find_map(|line| line.strip_prefix(&format!("guildhall_{name} ")));
+    line.unwrap_or_else(|| panic!("{name} is not there: {metrics}")).parse().expect("a number")
 }

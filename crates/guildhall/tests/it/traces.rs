@@ -1,14 +1,14 @@
 //! Traces: the spans of a message from its REST call to the sockets, as an OTLP collector receives them.
 
 use crate::{
-    support::{Demo, Http, PATIENCE, guildhall, serve_by, stderr, wait_for},
+    support::{Demo, Http, PATIENCE, ask, guildhall, serve_by, stderr, wait_for},
     ws::Ws,
 };
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
     io::{BufRead, BufReader, Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpListener},
     path::Path,
     process::Stdio,
     sync::{Arc, Mutex},
@@ -192,19 +192,8 @@ impl Collector {
 
 /// Posts with more headers, each with its line end.
 pub fn post(addr: SocketAddr, token: &str, path: &str, body: &Value, more: &str) -> u16 {
-    let body = body.to_string();
-    let mut stream = TcpStream::connect(addr).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    write!(
-        stream,
-        "POST {path} HTTP/1.1\r\nHost: t\r\nConnection: close\r\nAuthorization: {token}\r\n{more}\
-         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-        body.len()
-    )
-    .unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer.split(' ').nth(1).unwrap().parse().unwrap()
+    let headers = format!("Authorization: {token}\r\n{more}Content-Type: application/json\r\n");
+    ask(addr, "POST", path, &headers, body.to_string().as_bytes()).status
 }
 
 /// A session that its guild has attached: events reach it.

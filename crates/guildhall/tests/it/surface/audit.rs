@@ -1,32 +1,20 @@
 //! The audit log, over REST and the gateway.
 
 use crate::{
-    support::PATIENCE,
+    support::ask,
     test_node::{EVERYTHING, Person, TestNode},
 };
 use serde_json::{Value, json};
-use std::{
-    io::{Read, Write},
-    net::TcpStream,
-};
 
 const NOTHING: Value = Value::Null;
 
 /// A request with a reason; its status.
 fn with_reason(person: &Person, method: &str, path: &str, body: &Value, reason: &str) -> u16 {
-    let body = body.to_string();
-    let mut stream = TcpStream::connect(person.addr).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    let request = format!(
-        "{method} /api/v10{path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\nAuthorization: {}\r\n\
-         X-Audit-Log-Reason: {reason}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-        person.token,
-        body.len()
+    let headers = format!(
+        "Authorization: {}\r\nX-Audit-Log-Reason: {reason}\r\nContent-Type: application/json\r\n",
+        person.token
     );
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status")
+    ask(person.addr, method, &format!("/api/v10{path}"), &headers, body.to_string().as_bytes()).status
 }
 
 #[test]

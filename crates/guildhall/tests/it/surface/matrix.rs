@@ -3,9 +3,9 @@
 //! Owns        the table: per route and kind of caller, the expected status and code.
 //! Invariants  the routes come from the router's source: a new mutating route without a row fails the test.
 
-use super::uploads::{Form, exchange};
+use super::uploads::Form;
 use crate::{
-    support::Answer,
+    support::{Answer, exchange},
     test_node::{Person, TestNode},
 };
 use serde_json::{Value, json};

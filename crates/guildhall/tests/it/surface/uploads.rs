@@ -1,14 +1,14 @@
 //! Files: sent, told, read back, refused.
 
 use crate::{
-    support::{Demo, PATIENCE, wait_for},
+    support::{Demo, Raw, ask, exchange, wait_for},
     test_node::{EVERYTHING, Person, TestNode},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use std::{
     fs,
-    io::{Read, Write},
+    io::Write as _,
     net::{SocketAddr, TcpStream},
     path::Path,
     thread,
@@ -17,19 +17,7 @@ use std::{
 
 const NOTHING: Value = Value::Null;
 
-/// An answer whose body may be anything.
-#[derive(Debug)]
-pub struct Raw {
-    pub status: u16,
-    head: String,
-    body: Vec<u8>,
-}
-
 impl Raw {
-    pub fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("not JSON: {self:?}"))
-    }
-
     fn header(&self, name: &str) -> &str {
         let lines = self.head.lines().filter_map(|line| line.split_once(": "));
         lines.into_iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map_or("", |(_, value)| value)
@@ -41,22 +29,8 @@ impl Raw {
     }
 }
 
-/// One request on a connection of its own, as it stands; none when the server says nothing.
-pub fn exchange(addr: SocketAddr, request: &[u8]) -> Option<Raw> {
-    let mut stream = TcpStream::connect(addr).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.write_all(request).ok()?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).ok()?;
-    let end = answer.windows(4).position(|piece| piece == b"\r\n\r\n")?;
-    let head = String::from_utf8(answer[..end].to_vec()).unwrap();
-    let status = head.split(' ').nth(1)?.parse().ok()?;
-    Some(Raw { status, head, body: answer[end + 4..].to_vec() })
-}
-
 fn get(addr: SocketAddr, path: &str, headers: &str) -> Raw {
-    exchange(addr, format!("GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n{headers}\r\n").as_bytes())
-        .unwrap()
+    ask(addr, "GET", path, headers, b"")
 }
 
 /// Form data of a request.
@@ -420,15 +394,12 @@ fn a_form_that_is_too_large_is_answered_and_not_reset() {
     let ana = node.user(100, "ana");
     let body = format!("{{\"avatar\": \"{}\"}}", "x".repeat(12 << 20));
     let request = |path: &str, token: &str| {
-        format!(
-            "PATCH /api/v10{path} HTTP/1.1\r\nHost: test\r\nAuthorization: {token}\r\nConnection: close\r\n\
-             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        )
+        let headers = format!("Authorization: {token}\r\nContent-Type: application/json\r\n");
+        ask(node.addr, "PATCH", &format!("/api/v10{path}"), &headers, body.as_bytes())
     };
     for _ in 0..8 {
-        exchange(node.addr, request("/users/@me", &ana.token).as_bytes()).expect("an answer").is(413, 40005);
-        exchange(node.addr, request("/channels/77", &ana.token).as_bytes()).expect("an answer").is(404, 10003);
+        request("/users/@me", &ana.token).is(413, 40005);
+        request("/channels/77", &ana.token).is(404, 10003);
     }
 }
 
