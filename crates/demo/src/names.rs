@@ -3,88 +3,25 @@
 //! Invariants  a username is 2–32 of `a-z0-9_.` and no two are the same; the same randomness gives the same names.
 
 use guildhall_stdx::Rng;
-use std::collections::HashSet;
+use serde::Deserialize;
+use std::{collections::HashSet, sync::LazyLock};
 
-const FIRST: &[&str] = &[
-    "Mara", "Jonas", "Aisha", "Tomas", "Yuki", "Priya", "Elena", "Kwame", "Sofia", "Liam", "Noor", "Mateo", "Ingrid",
-    "Ravi", "Chloe", "Dmitri", "Fatima", "Hugo", "Leila", "Oskar", "Nadia", "Pedro", "Zofia", "Amir", "Greta", "Kenji",
-    "Lucia", "Marek", "Anouk", "Theo", "Imani", "Felix", "Carmen", "Emil", "Sana", "Viktor", "Rosa", "Idris", "Maja",
-    "Owen", "Tala", "Bruno", "Hana", "Kofi", "Alma", "Nils", "Esme", "Rafael", "Yara", "Anton", "Mina", "Callum",
-    "Beatriz", "Soren", "Dana", "Ilya", "Freya", "Omar", "Lotte", "Gabriel", "Aiko", "Stefan", "Zara", "Pavel",
-];
-const LAST: &[&str] = &[
-    "Lindqvist",
-    "Okafor",
-    "Tanaka",
-    "Novak",
-    "Silva",
-    "Moreau",
-    "Iyer",
-    "Kowalski",
-    "Haddad",
-    "Berg",
-    "Costa",
-    "Reyes",
-    "Fischer",
-    "Petrov",
-    "Nakamura",
-    "Osei",
-    "Larsen",
-    "Romano",
-    "Dubois",
-    "Khan",
-    "Vega",
-    "Jansen",
-    "Murphy",
-    "Sato",
-    "Weber",
-    "Aydin",
-    "Mensah",
-    "Horvat",
-    "Castillo",
-    "Virtanen",
-    "Rossi",
-    "Mbeki",
-    "Holm",
-    "Park",
-    "Ferreira",
-    "Quinn",
-];
-const ADJECTIVES: &[&str] = &[
-    "quiet", "rusty", "sleepy", "cosmic", "salty", "tiny", "velvet", "feral", "lucid", "mossy", "neon", "odd", "paper",
-    "polite", "rapid", "silver", "spicy", "stray", "sunny", "tidal", "urban", "vivid", "wobbly", "amber", "brisk",
-];
-const NOUNS: &[&str] = &[
-    "otter", "kettle", "comet", "badger", "lantern", "pixel", "walrus", "teapot", "falcon", "noodle", "gecko",
-    "magpie", "cactus", "biscuit", "glacier", "moth", "pickle", "rocket", "sparrow", "tuba", "turnip", "wizard", "yak",
-    "anchor",
-];
-const NATIVE: &[&str] = &[
-    "さくら",
-    "ゆうき",
-    "민준",
-    "서연",
-    "小明",
-    "晓雨",
-    "Олег",
-    "Аня",
-    "Дарья",
-    "Łukasz",
-    "Žofie",
-    "Çağla",
-    "José",
-    "Zoë",
-    "Björn",
-    "Íñigo",
-    "نور",
-    "ليلى",
-    "אורי",
-    "Νίκος",
-    "Éloïse",
-    "Søren",
-];
-const SUFFIXES: &[&str] =
-    &[" (she/her)", " (he/him)", " (they/them)", " | EU", " | away", " 🌙", " ✨", " 🦦", " ☕", " #2"];
+/// Parts of names, of `names.json`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Parts {
+    first: Vec<String>,
+    last: Vec<String>,
+    adjectives: Vec<String>,
+    nouns: Vec<String>,
+    /// Names in other alphabets.
+    native: Vec<String>,
+    /// Behind a nick.
+    suffixes: Vec<String>,
+}
+
+static PARTS: LazyLock<Parts> =
+    LazyLock::new(|| serde_json::from_str(include_str!("names.json")).expect("names.json is valid"));
 
 /// How one account is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,25 +48,26 @@ impl Names {
 
     /// Another name.
     pub fn next(&mut self, rng: &mut Rng) -> Name {
-        let (first, last) = (one_of(rng, FIRST), one_of(rng, LAST));
+        let Parts { first, last, adjectives, nouns, native, suffixes } = &*PARTS;
+        let (first, last) = (one_of(rng, first), one_of(rng, last));
         let username = match rng.below(6) {
             0 => format!("{first}.{last}"),
             1 => format!("{first}{}", 70 + rng.below(36)),
-            2 => format!("{}{}", one_of(rng, ADJECTIVES), one_of(rng, NOUNS)),
-            3 => format!("{}_{}", one_of(rng, ADJECTIVES), one_of(rng, NOUNS)),
-            4 => format!("{first}_{}", one_of(rng, NOUNS)),
+            2 => format!("{}{}", one_of(rng, adjectives), one_of(rng, nouns)),
+            3 => format!("{}_{}", one_of(rng, adjectives), one_of(rng, nouns)),
+            4 => format!("{first}_{}", one_of(rng, nouns)),
             _ => format!("{}{last}", &first[..1]),
         };
         let username = self.unique(username.to_ascii_lowercase());
         let global_name = match rng.below(10) {
             0..=3 => Some(first.to_owned()),
             4..=5 => Some(format!("{first} {last}")),
-            6 => Some(one_of(rng, NATIVE).to_owned()),
+            6 => Some(one_of(rng, native).to_owned()),
             _ => None,
         };
         let nick = rng.chance(0.2).then(|| match rng.below(3) {
-            0 => one_of(rng, NATIVE).to_owned(),
-            _ => format!("{first}{}", one_of(rng, SUFFIXES)),
+            0 => one_of(rng, native).to_owned(),
+            _ => format!("{first} {}", one_of(rng, suffixes)),
         });
         Name { username, global_name, nick }
     }
@@ -147,8 +85,8 @@ impl Names {
 }
 
 /// One of a list that is never empty.
-pub(super) fn one_of<'a>(rng: &mut Rng, list: &[&'a str]) -> &'a str {
-    rng.pick(list).copied().unwrap_or_default()
+pub(super) fn one_of<'a, S: AsRef<str>>(rng: &mut Rng, list: &'a [S]) -> &'a str {
+    rng.pick(list).map(AsRef::as_ref).unwrap_or_default()
 }
 
 #[cfg(test)]

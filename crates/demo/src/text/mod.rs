@@ -12,7 +12,7 @@ pub(super) use script::{SCRIPT_RATE_MAX, Script};
 
 use super::names::one_of;
 use guildhall_stdx::Rng;
-use phrases::{AFTER, BEFORE, LANGUAGES, Language, Move, PAST, SOON, WHO};
+use phrases::{Language, Move, PHRASES};
 use topics::{TOPICS, Topic};
 
 /// How somebody writes; the same for everything they write.
@@ -32,7 +32,7 @@ impl Voice {
             lower_case: rng.chance(0.4),
             emoji: *rng.pick(&[0.02, 0.1, 0.1, 0.35]).unwrap_or(&0.1),
             typos: *rng.pick(&[0.0, 0.0, 0.03, 0.1]).unwrap_or(&0.0),
-            language: if rng.chance(0.2) { rng.pick(LANGUAGES) } else { None },
+            language: if rng.chance(0.2) { rng.pick(&PHRASES.languages) } else { None },
         }
     }
 }
@@ -52,8 +52,8 @@ impl Thread {
     /// A conversation in a channel with this name: mostly about what the channel is for.
     pub fn new(rng: &mut Rng, channel: &str) -> Self {
         let own = topics::of_channel(channel).filter(|_| rng.chance(0.7));
-        let topic = own.or_else(|| rng.pick(TOPICS)).unwrap_or(&TOPICS[0]);
-        let (thing, name) = (one_of(rng, topic.things), one_of(rng, topic.names));
+        let topic = own.or_else(|| rng.pick(&TOPICS)).unwrap_or(&TOPICS[0]);
+        let (thing, name) = (one_of(rng, &topic.things), one_of(rng, &topic.names));
         Self { topic, thing, name, last: Move::Close, lines_left: 5 + rng.below(25) }
     }
 
@@ -80,7 +80,7 @@ impl Thread {
             text = style(rng, voice, text);
         }
         if rng.chance(voice.emoji) {
-            text = format!("{text} {}", one_of(rng, self.topic.emoji));
+            text = format!("{text} {}", one_of(rng, &self.topic.emoji));
         }
         text
     }
@@ -93,9 +93,10 @@ impl Thread {
         if !spoken {
             return text;
         }
-        let before = if rng.chance(0.3) { self.fill(rng, BEFORE) + " " } else { String::new() };
+        let before = if rng.chance(0.3) { self.fill(rng, &PHRASES.before) + " " } else { String::new() };
         let open_end = !text.ends_with(['.', '!', '?', '`', '|', '*']) && !text.contains("://");
-        let after = if open_end && rng.chance(0.3) { " ".to_owned() + &self.fill(rng, AFTER) } else { String::new() };
+        let after =
+            if open_end && rng.chance(0.3) { " ".to_owned() + &self.fill(rng, &PHRASES.after) } else { String::new() };
         before + &text + &after
     }
 
@@ -113,7 +114,7 @@ impl Thread {
     }
 
     /// One of the phrases with its slots filled. The conversation's own thing comes up more often than others.
-    fn fill(&self, rng: &mut Rng, phrases: &[&str]) -> String {
+    fn fill(&self, rng: &mut Rng, phrases: &[String]) -> String {
         let phrase = one_of(rng, phrases);
         let mut text = String::with_capacity(phrase.len() * 2);
         let mut rest = phrase;
@@ -121,16 +122,16 @@ impl Thread {
             text.push_str(before);
             let word = match slot {
                 "thing" if rng.chance(0.6) => self.thing,
-                "thing" => one_of(rng, self.topic.things),
+                "thing" => one_of(rng, &self.topic.things),
                 "name" if rng.chance(0.6) => self.name,
-                "name" => one_of(rng, self.topic.names),
-                "action" => one_of(rng, self.topic.actions),
-                "good" => one_of(rng, self.topic.good),
-                "bad" => one_of(rng, self.topic.bad),
-                "tip" => one_of(rng, self.topic.tips),
-                "past" => one_of(rng, PAST),
-                "soon" => one_of(rng, SOON),
-                "who" => one_of(rng, WHO),
+                "name" => one_of(rng, &self.topic.names),
+                "action" => one_of(rng, &self.topic.actions),
+                "good" => one_of(rng, &self.topic.good),
+                "bad" => one_of(rng, &self.topic.bad),
+                "tip" => one_of(rng, &self.topic.tips),
+                "past" => one_of(rng, &PHRASES.past),
+                "soon" => one_of(rng, &PHRASES.soon),
+                "who" => one_of(rng, &PHRASES.who),
                 "n" => &(2 + rng.below(40)).to_string(),
                 other => other,
             };
@@ -225,17 +226,19 @@ mod tests {
         let moves =
             [Move::Open, Move::Ask, Move::Answer, Move::Tell, Move::Agree, Move::Doubt, Move::React, Move::Close];
         let known = ["name", "thing", "action", "good", "bad", "tip", "past", "soon", "who", "n"];
-        let foreign = LANGUAGES.iter().flat_map(|l| moves.map(|m| l.phrases(m))).flatten();
+        let foreign = PHRASES.languages.iter().flat_map(|l| moves.map(|m| l.phrases(m))).flatten();
+        assert!(moves.iter().all(|step| step.phrases().len() >= 5));
         for phrase in moves.iter().flat_map(|m| m.phrases()).chain(foreign) {
-            let mut rest = *phrase;
+            let mut rest = phrase.as_str();
             while let Some((_, slot, after)) = next_slot(rest) {
                 assert!(known.contains(&slot), "{slot} in {phrase:?}");
                 rest = after;
             }
             assert!(!rest.contains('{'), "{phrase:?}");
         }
-        for topic in TOPICS {
-            for words in [topic.names, topic.things, topic.actions, topic.good, topic.bad, topic.tips, topic.emoji] {
+        for topic in TOPICS.iter() {
+            let Topic { names, things, actions, good, bad, tips, emoji, .. } = topic;
+            for words in [names, things, actions, good, bad, tips, emoji] {
                 assert!(words.len() >= 5, "{}", topic.channel);
             }
         }
