@@ -447,7 +447,7 @@ class Where(unittest.TestCase):
             ("slow REST client", "net/src/progress.rs"),
             ("audit log", "api/src/v1/audit.rs"),
             ("bandwidth bill", "partition/src/bill.rs"),
-            ("memory by owner", "guildhall/src/owners.rs"),
+            ("memory by owner", "telemetry/src/owners.rs"),
             ("messages to another node", "node/src/cluster/link.rs"),
             ("lease", "node/src/cluster/lease.rs"),
             ("disk full", "guildhall/src/disk.rs"),

@@ -1,6 +1,6 @@
 //! The URLs of NATS servers, the value of `cluster.nats_url`.
 //!
-//! Invariants  a URL is shown without its password. (tests `the_password_is_hidden`, `config::tests::c3_*`)
+//! Invariants  a URL is shown without its password. (tests `the_password_is_hidden`, `tests::c3_*`)
 
 use super::{
     raw::Scalar,
