@@ -445,7 +445,7 @@ class Where(unittest.TestCase):
             ("permessage-deflate negotiation", "net/src/http.rs"),
             ("open connections", "net/src/admission.rs"),
             ("slow REST client", "net/src/progress.rs"),
-            ("audit log", "api/src/v1/audit.rs"),
+            ("audit log", "backend/src/audit.rs"),
             ("bandwidth bill", "partition/src/bill.rs"),
             ("memory by owner", "telemetry/src/owners.rs"),
             ("messages to another node", "node/src/cluster/link.rs"),
@@ -453,8 +453,8 @@ class Where(unittest.TestCase):
             ("disk full", "guildhall/src/disk.rs"),
             ("database away", "node/src/writes.rs"),
             ("sessions over a restart", "partition/src/handover.rs"),
-            ("REST rate limits", "api/src/limits/mod.rs"),
-            ("permissions of backend keys", "api/src/v1/caller.rs"),
+            ("REST rate limits", "rest/src/limits/mod.rs"),
+            ("permissions of backend keys", "backend/src/caller.rs"),
             ("expiry of messages", "node/src/retention.rs"),
         ):
             hits = [one.header.path for one in headers.search(query, everything)][: program("where").SHOWN_MAX]

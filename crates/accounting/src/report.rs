@@ -4,7 +4,7 @@
 //!             Unix milliseconds (`at_ms`), or durations with their unit in the name.
 //! Invariants  a figure that is not measured is absent (`None`, or an empty list): nothing is made up.
 //! Not here    what fills them (`bandwidth`, `guilds`, the loops, `guildhall_telemetry::reports`) and serves them
-//!             (`guildhall_api`).
+//!             (`guildhall_backend`).
 
 use crate::{DurationsSnapshot, KindReport, LoopReport};
 use serde::{Deserialize, Serialize};

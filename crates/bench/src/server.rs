@@ -122,7 +122,7 @@ pub fn run(members_count: usize, dir: &Path, io_uring: IoUring, mode: Mode) -> R
         (0..members_count).map(|index| node.mint_user_token(user(index).id, TOKEN_TTL_S)).collect();
     std::fs::write(dir.join("tokens"), tokens.join("\n")).context("writing the tokens")?;
     let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).context("listening")?;
-    let upstream = NodeUpstream::new(node.clone(), Arc::new(guildhall_api::SessionEvents::new(1)), None);
+    let upstream = NodeUpstream::new(node.clone(), Arc::new(guildhall_backend::SessionEvents::new(1)), None);
     let running = server.start(listener, Router::new(), Arc::new(upstream), Peers::default())?;
 
     say(&json!({"port": running.local_addr().port(), "io_uring": running.sends_in_batches()}));

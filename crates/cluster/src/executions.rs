@@ -6,7 +6,7 @@
 //!             for another event is refused. K3 a publication that was refused frees its key, and so does the end of
 //!             the node that executes it: as after a restart of a single node, its outcome is unknown. (tests `k*_*`)
 //! Limits      `keys_max`: past it the oldest key is evicted.
-//! Not here    waiting and messages: `guildhall-api` (`v1/executions.rs`); repetitions at the same node:
+//! Not here    waiting and messages: `guildhall-backend` (`executions.rs`); repetitions at the same node:
 //!             `v1/idempotency.rs`.
 
 use crate::node::{Incarnation, NodeNumber};

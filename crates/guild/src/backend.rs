@@ -8,7 +8,7 @@
 //!             id is published once while the id counts. (tests `it/backend.rs`)
 //! Limits      `IMPORT_MEMBERS_MAX` members per command, so that other commands come in between, and
 //!             `ROLE_CHANGES_MAX`; the rest as for members.
-//! Not here    whether an id is in use in another guild, forms: `guildhall-api`.     Spec  docs/backend-api.md.
+//! Not here    whether an id is in use in another guild, forms: `guildhall-backend`.     Spec  docs/backend-api.md.
 
 use crate::{
     channels::is_creatable,

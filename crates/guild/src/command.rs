@@ -2,7 +2,7 @@
 //!
 //! Owns        `Actor`, `Command`; in the folder what commands carry, by subject, and `Reply` and `Refusal`.
 //! Invariants  a command is applied whole or refused whole; it is answered only once what it changed is durable.
-//! Not here    HTTP, rate limits, tokens: `guildhall-api`.
+//! Not here    HTTP, rate limits, tokens: `guildhall-rest`.
 
 mod expression;
 mod kind;

@@ -6,7 +6,7 @@
 //!             repeat its request. (H5 of `backend`)
 //! Limits      `PUBLICATION_MS` per id, `PUBLICATIONS_MAX` ids (48 bytes each); past them an event that is repeated is
 //!             published again. Nothing survives the guild in memory.
-//! Not here    outcomes and concurrent requests: `guildhall-api` (`v1/idempotency.rs`, `v1/executions.rs`).
+//! Not here    outcomes and concurrent requests: `guildhall-backend` (`idempotency.rs`, `executions.rs`).
 
 use crate::expiring::Expiring;
 use guildhall_stdx::Instant;

@@ -1,9 +1,9 @@
 //! Files: the bucket of a configuration.
 
 use crate::start_error::StartError;
-use guildhall_api::SETTLED_AFTER;
 use guildhall_files::{Bucket, BucketOptions};
 use guildhall_http_client::trust;
+use guildhall_media::SETTLED_AFTER;
 use guildhall_settings::{BucketKey, UploadsConfig};
 use std::{fs, io, time::Duration};
 

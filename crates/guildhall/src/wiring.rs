@@ -1,4 +1,4 @@
-//! Wiring: the seams between the partitions (`guildhall-net`), the node (`guildhall-node`) and REST (`guildhall-api`).
+//! Wiring: the seams between the partitions (`guildhall-net`), the node (`guildhall-node`) and REST (`guildhall-rest`).
 //!
 //! Owns        one small adapter per seam; none of the three knows the others.
 //! Limits      `CHECKS_IN_FLIGHT_MAX` tokens are checked at once; the others wait, one per connection.
@@ -7,17 +7,16 @@ use crate::cluster::ClusterAccounts;
 use async_trait::async_trait;
 use axum::{Router, extract::ConnectInfo, extract::Request, http::HeaderMap, middleware, response::Response};
 use guildhall_accounting::TraceHandle;
-use guildhall_api::{
-    Gateway, Peer, RequestNote, SessionEvents, SessionInfo, SessionPlace, SessionStartLimit, SessionStarts,
-    SessionsPage, peer_from,
-};
+use guildhall_backend::{Gateway, SessionEvents, SessionInfo, SessionPlace, SessionsPage};
 use guildhall_guild_protocol::{PartitionId, Published, SessionNews, ToGuild, ToRelay, Whose};
+use guildhall_http_kit::{Peer, RequestNote, peer_from};
 use guildhall_model::{ChannelId, CloseCode, GuildId, MessageId, User, UserId};
 use guildhall_net::{
     AccessNote, AuthAnswer, DirectsAnswer, IdentifyGate, MessagesAnswer, Partitions, Peers, SystemClock, Upstream,
 };
 use guildhall_node::{AuthError, Clock, Node, RelaySink};
 use guildhall_partition::{Account, AuthFailure, AuthPurpose};
+use guildhall_rest::{SessionStartLimit, SessionStarts};
 use guildhall_session::session_partition;
 use guildhall_stdx::Now;
 use std::{

@@ -18,3 +18,27 @@ pub fn ops_router(ready: impl Fn() -> Result<(), &'static str> + Clone + Send + 
     };
     Router::new().route("/healthz", get(|| async { "ok\n" })).route("/readyz", get(readyz))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::{body::Body, http::Request};
+
+    #[tokio::test]
+    async fn ops() {
+        use std::sync::{
+            Arc,
+            atomic::{AtomicBool, Ordering},
+        };
+        use tower::ServiceExt;
+        let ready = Arc::new(AtomicBool::new(false));
+        let told = ready.clone();
+        let router = ops_router(move || if told.load(Ordering::SeqCst) { Ok(()) } else { Err("it starts") });
+        let status = async |path: &str| {
+            router.clone().oneshot(Request::get(path).body(Body::empty()).unwrap()).await.unwrap().status().as_u16()
+        };
+        assert_eq!((status("/healthz").await, status("/readyz").await), (200, 503));
+        ready.store(true, Ordering::SeqCst);
+        assert_eq!(status("/readyz").await, 200);
+    }
+}

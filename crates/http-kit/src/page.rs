@@ -2,7 +2,7 @@
 //!
 //! Owns        `Asset`, as `web/build-page.mjs` writes them, and the headers of their answers.
 //! Invariants  H1 a file whose name has a hash is cached for ever; the page that names it is revalidated. (test `h1_*`
-//!             of `api`)
+//!             of `rest`)
 //! Not here    which pages there are.
 
 use crate::{ErrorAnswer, entity_tag};

@@ -9,7 +9,7 @@
 //!             REST sockets and sockets without a request hold at most three quarters of the places, so a quarter is
 //!             reserved for the gateway; the gateway holds at most seven eighths. (tests `a*_*`)
 //! Limits      `AdmissionLimits`. With more than `ADDRESSES_MAX` addresses, those without a socket are forgotten.
-//! Not here    the rate of IDENTIFYs: `gatekeeper`. Limits on requests: `guildhall-api`.     Spec
+//! Not here    the rate of IDENTIFYs: `gatekeeper`. Limits on requests: `guildhall-rest`.     Spec
 //!             docs/operations/reference.md "Hostile clients".
 
 use hyper::HeaderMap;

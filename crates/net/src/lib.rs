@@ -3,7 +3,7 @@
 //! Owns        the listener, the upgrade, the partitions' loops, the real clock.
 //! Invariants  a partition owns its sockets and writes to them itself; nothing here does anything per delivery but
 //!             `send`.
-//! Not here    payloads of a connection (`guildhall-partition`), REST routes (`guildhall-api`).
+//! Not here    payloads of a connection (`guildhall-partition`), REST routes (`guildhall-rest`).
 #![forbid(unsafe_code)]
 
 mod access;

@@ -8,7 +8,7 @@
 //! Limits      `SEND_BUFFER_BYTES` in the kernel per REST socket, one answer in user space. With a full buffer the
 //!             kernel reports room when a third of it is free, so a client that reads less than some 3 KB/s counts as
 //!             stalled by default.
-//! Not here    deadlines on request heads (`http`) and bodies (`body`, `guildhall-api`); gateway sockets
+//! Not here    deadlines on request heads (`http`) and bodies (`body`, `guildhall-http-kit`); gateway sockets
 //!             (`guildhall-partition`).
 
 use crate::http::HttpCounters;

@@ -7,7 +7,7 @@
 //!             cannot create a key with more rights. K4 a key with accounts has the scope `tokens` only. (tests
 //!             `guildhall/tests/it/{backend,exact}.rs`)
 //! Limits      `KEYS_MAX`, all in memory from the first check on; `KEY_ACCOUNTS_MAX` accounts of each.
-//! Not here    scopes that requests need, rate limits: `guildhall-api`.     Spec  docs/backend-api.md "Keys".
+//! Not here    scopes that requests need, rate limits: `guildhall-backend`.     Spec  docs/backend-api.md "Keys".
 
 use crate::tokens::random_bytes;
 use aws_lc_rs::constant_time::verify_slices_are_equal;

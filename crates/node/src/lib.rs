@@ -5,7 +5,7 @@
 //! Doors       `Node`: commands and relay messages in; `RelaySink` and answers out.
 //! Invariants  in `guild_host` (one guild), `pipeline` (durable first), `mailbox` (bounds).
 //! Limits      `NodeConfig`, `NodeLimits`, and those of the modules.
-//! Not here    sockets and sessions (`guildhall-net`), HTTP (`guildhall-api`).
+//! Not here    sockets and sessions (`guildhall-net`), HTTP (`guildhall-rest`).
 #![forbid(unsafe_code)]
 
 mod accounts;
@@ -54,7 +54,7 @@ pub use relay_sink::{Clock, RelaySink};
 pub use request_trace::{carry_trace, log_span, traced};
 pub use retention::{Retention, RetentionCounts};
 pub use sign_on::{SignOnAccounts, SubjectKind};
-pub use tokens::{TOKEN_BYTES_MAX, TokenKind, TokenRef};
+pub use tokens::{TOKEN_BYTES_MAX, TokenKind, TokenRef, authorization_token};
 pub use writes::WritesStopped;
 
 use accounts::worker_account;

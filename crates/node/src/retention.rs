@@ -7,7 +7,7 @@
 //!             is interrupted by a restart loses nothing: the next one starts again. (tests `it/retention.rs`)
 //! Limits      a pass per `EVERY`; `CHANNELS_PER_READ` channels per read, with `PAUSE` between; `SLICE_ROWS` rows per
 //!             transaction, with a pause as long as the transaction took.
-//! Not here    files: the sweep of `guildhall-api` removes those of deleted messages. Events: none are sent.
+//! Not here    files: the sweep of `guildhall-media` removes those of deleted messages. Events: none are sent.
 
 use crate::Node;
 use guildhall_guild::{Actor, Command, Refusal};

@@ -422,6 +422,26 @@ pub(crate) fn mark_of_token(token: &str) -> u64 {
     mark_of(TokenHash::of(bare(token)))
 }
 
+/// The longest scheme in front of a token, with its space.
+const SCHEME_BYTES_MAX: usize = "Bearer ".len();
+
+/// The token of a request with these values of the header `Authorization`, with its scheme if it has one.
+///
+/// # Errors
+/// No value, several of them, one that is no text, or a longer one than any token.
+pub fn authorization_token<'a, E>(mut values: impl Iterator<Item = Result<&'a str, E>>) -> Result<&'a str, TokenFault> {
+    let token = values.next().ok_or(TokenFault::Missing)?;
+    // Two tokens are none: it would be anybody's guess which one a proxy looked at.
+    if values.next().is_some() {
+        return Err(TokenFault::Malformed);
+    }
+    match token.map_err(|_| TokenFault::Malformed)?.trim() {
+        "" => Err(TokenFault::Missing),
+        token if token.len() > TOKEN_BYTES_MAX + SCHEME_BYTES_MAX => Err(TokenFault::TooLong),
+        token => Ok(token),
+    }
+}
+
 /// The token without the prefix of REST.
 fn bare(token: &str) -> &str {
     token.strip_prefix("Bot ").or_else(|| token.strip_prefix("Bearer ")).unwrap_or(token)

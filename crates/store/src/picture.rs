@@ -3,7 +3,7 @@
 //! Owns        `PictureOwner`, and the names that its pictures have: hashes of `avatar`, `banner` and the like;
 //!             `emoji-ID`, `sticker-ID`, `role-ID-HASH` and `event-ID-HASH`.
 //! Limits      `PICTURE_OWNERS_ASKED_MAX` owners per call of `Store::pictures_in_use`.
-//! Not here    the files: `guildhall-api`.
+//! Not here    the files: `guildhall-media`.
 
 use guildhall_model::{EmojiId, Guild, GuildId, Id, MemberPictures, Role, RoleIcon, RoleId, StickerId, User, UserId};
 use std::collections::BTreeSet;

@@ -31,11 +31,13 @@ use axum::{
 };
 use exposition::Exposition;
 use guildhall_accounting::{DurationsSnapshot, LoopReport, Reading, report::Owner};
-use guildhall_api::{Files, OTHER, RestAccount, Unserved};
 use guildhall_codec::{ContextPool, ContextStats};
+use guildhall_http_kit::RestAccount;
+use guildhall_media::Files;
 use guildhall_net::{AccessLog, HttpState, HttpWatch, IdentifyGate, PartitionState, Partitions};
 use guildhall_node::{CanaryCounts, ClusterReport, CommitStats, Node, RetentionCounts};
 use guildhall_partition::{Bill, Closes, Counters};
+use guildhall_rest::{OTHER, Unserved};
 use guildhall_settings::MetricsAccess;
 use guildhall_store::Store;
 use prometheus_client::{

@@ -1,7 +1,7 @@
 //! HTTP: the routes of a node, made of its parts.
 //!
 //! Owns        which routers exist with which setting, and on which listener.
-//! Not here    the routes themselves: `guildhall-api`; metrics: `metrics`.
+//! Not here    the routes themselves: `guildhall-rest`, `guildhall-backend`, `guildhall-media`; metrics: `metrics`.
 
 use super::{
     Parts,
@@ -12,11 +12,11 @@ use crate::{
     wiring::{GateStarts, NodeClock, PartitionGateway, with_access_notes, with_peer},
 };
 use axum::Router;
-use guildhall_api::{
-    ApiState, BackendRouters, ChatPage, Cookies, Gateway, RestAccount, SessionEvents, Unserved, V1State, VisitorLimits,
-    Visitors, backend_routers, chat_router, dictionaries_router, files_router, observe, ops_router, router,
-};
+use guildhall_backend::{BackendRouters, Cookies, Gateway, SessionEvents, V1State, backend_routers};
+use guildhall_http_kit::{RestAccount, observe, ops_router};
+use guildhall_media::files_router;
 use guildhall_node::{Node, WritesStopped};
+use guildhall_rest::{ApiState, ChatPage, Unserved, VisitorLimits, Visitors, chat_router, dictionaries_router, router};
 use guildhall_settings::{ChatMode, Config, DashboardMode};
 use guildhall_store::Store;
 use guildhall_telemetry::{

@@ -2,13 +2,14 @@
 
 use super::running::DrainTimes;
 use crate::{deflate, open_files, secrets::random, start_error::StartError};
-use guildhall_api::{ApiLimits, UserPolicy, V1Limits};
+use guildhall_backend::V1Limits;
 use guildhall_codec::ContextPool;
 use guildhall_guild::GuildLimits;
 use guildhall_guild_protocol::{HiddenChannels, PartitionId};
 use guildhall_net::{AdmissionLimits, IdentifyLimits, ServerConfig};
 use guildhall_node::{CanaryLimits, DirectLimits, DirectsWho, NodeConfig, NodeLimits, SignOnAccounts};
 use guildhall_partition::{PartitionConfig, StreamCodec};
+use guildhall_rest::{ApiLimits, UserPolicy};
 use guildhall_session::{LogLimits, Share};
 use guildhall_settings::{
     Allowed, Config, CreateAccounts, DirectsFrom, ExpireSessions, HiddenForm, IoUring, StreamMode, UsersPreset,

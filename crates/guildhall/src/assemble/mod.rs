@@ -26,9 +26,10 @@ use crate::{
     upgrades::Upgrades,
     wiring::{NodeClock, NodeUpstream, PartitionSink, peers},
 };
-use guildhall_api::{AuditPruner, Files, FilesOptions};
+use guildhall_backend::AuditPruner;
 use guildhall_codec::{ContextPool, Dictionaries};
 use guildhall_guild::{LinkRenewer, RenewLinks};
+use guildhall_media::{Files, FilesOptions};
 use guildhall_memory_budget::UpgradeConfig;
 use guildhall_net::{AccessLog, Partitions, Server, SystemClock, serve_admin};
 use guildhall_node::{Membership, Node};

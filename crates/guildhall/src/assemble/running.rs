@@ -16,10 +16,10 @@ use crate::{
     tls,
     upgrades::{UpgradeStatus, Upgrades},
 };
-use guildhall_api::Visitors;
 use guildhall_codec::{ContextPool, ContextStats};
 use guildhall_net::{AccessLog, DrainPlan, DrainReport, IdentifyGate, RecentLoss, RunningServer};
 use guildhall_node::{Node, Retention};
+use guildhall_rest::Visitors;
 use guildhall_settings::Config;
 use guildhall_store::Store;
 use guildhall_telemetry::{

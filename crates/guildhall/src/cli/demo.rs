@@ -6,8 +6,9 @@ use crate::{
     secrets::{random, secret},
 };
 use clap::Args;
-use guildhall_api::{ActionFault, VisitorGuild};
+use guildhall_backend::ActionFault;
 use guildhall_demo::{ChatFile, Demo, DemoOptions, Lobby, Previous, Site};
+use guildhall_rest::VisitorGuild;
 use guildhall_settings::{ChatMode, Config, DEMO_STORE_DIR, DashboardMode, Flag, Secret, changed_line, effective_line};
 use guildhall_telemetry::{logging, reports::Asked};
 use std::{

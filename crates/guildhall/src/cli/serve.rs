@@ -4,7 +4,7 @@ use super::{Common, Failure, flags, load_config, start_failure};
 use crate::assemble::{RunningNode, assemble};
 use anyhow::anyhow;
 use clap::Args;
-use guildhall_api::{ActionFault, Reloaded};
+use guildhall_backend::{ActionFault, Reloaded};
 use guildhall_settings::{Change, ChatMode, Loaded, changed_line, changes, effective_line, merged};
 use guildhall_telemetry::{
     logging::{self, LogHandle},

@@ -11,7 +11,7 @@ pub use accounts::ClusterAccounts;
 pub use sessions::ClusterGateway;
 
 use crate::{start_error::StartError, wiring::NodeClock};
-use guildhall_api::{ActionFault, DrainQuestion, NodeReports as _};
+use guildhall_backend::{ActionFault, DrainQuestion, NodeReports as _};
 use guildhall_bus::{Bus, KeyValue, NatsBus, NatsCredentials, NatsKv, NatsOptions, NatsTls};
 use guildhall_net::SystemClock;
 use guildhall_node::{Membership, MembershipOptions, Node};

@@ -3,11 +3,11 @@
 //! Invariants  a session is closed on the node that its id names; those of an account or token on every node,
 //!             before the answer.
 //! Limits      names of platforms and compressions that this program does not know are remembered: `NAMES_MAX`.
-//! Not here    events of sessions (`GET /v1/sessions/events`): `guildhall_api::SessionEvents`.
+//! Not here    events of sessions (`GET /v1/sessions/events`): `guildhall_backend::SessionEvents`.
 
 use crate::wiring::PartitionGateway;
 use async_trait::async_trait;
-use guildhall_api::{Gateway, SessionInfo, SessionPlace, SessionsPage};
+use guildhall_backend::{Gateway, SessionInfo, SessionPlace, SessionsPage};
 use guildhall_cluster::{NodeNumber, PeerMessage};
 use guildhall_codec::Encoding;
 use guildhall_guild_protocol::{PartitionId, Published, SessionView, Whose};

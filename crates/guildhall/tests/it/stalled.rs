@@ -36,7 +36,7 @@ const NAME_NOTHING: &[(&str, &str)] = &[
 /// Every path with every method that changes something.
 fn routes(demo: &Demo) -> Vec<(String, String)> {
     let mut routes = Vec::new();
-    let source = include_str!("../../../api/src/routes/mod.rs");
+    let source = include_str!("../../../rest/src/routes/mod.rs");
     for route in source.split(".route(").skip(1) {
         let path = route.split('"').nth(1).expect("a path");
         let end = route.find("\n        .").unwrap_or(route.len());

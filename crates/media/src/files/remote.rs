@@ -1,7 +1,7 @@
 //! Remote: an object of a bucket as a response.
 //!
 //! Invariants  R1 a request gets the same status, headers and bytes as for a file of a folder (`ServeFile`): ranges,
-//!             `If-Modified-Since`, `If-Unmodified-Since`. (test `it::files` of `api`)
+//!             `If-Modified-Since`, `If-Unmodified-Since`. (test `it::files` of `rest`)
 //! Limits      one range: several get 416. The bucket's stream is read as fast as the client reads.
 
 use crate::{MediaError, upload::FILES_UNAVAILABLE};

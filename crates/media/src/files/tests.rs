@@ -1,4 +1,4 @@
-//! Files in a folder, without requests. Those in a bucket: `it::files` of `api`.
+//! Files in a folder, without requests. Those in a bucket: `it::files` of `rest`.
 
 use super::*;
 use guildhall_guild::Write;

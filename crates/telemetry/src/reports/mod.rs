@@ -6,7 +6,7 @@
 //! Invariants  R1 nothing here is on the path of a delivery: figures are read where they are counted. R2 what is not
 //!             measured is absent. R3 no secret is in a report: settings come from `Effective`, which hides them.
 //! Limits      see `sessions`, `warnings`; `ASKED_MAX` requests of operators wait, further ones are refused.
-//! Not here    routes: `guildhall_api`. Shapes: `guildhall_accounting::report`.
+//! Not here    routes: `guildhall_backend`. Shapes: `guildhall_accounting::report`.
 
 mod compression;
 mod guilds;
@@ -26,7 +26,7 @@ use guildhall_accounting::{
         SessionsReport, Setting, UpgradesReport,
     },
 };
-use guildhall_api::{ActionFault, NodeReports, NodeState, Reloaded, SessionFilter};
+use guildhall_backend::{ActionFault, NodeReports, NodeState, Reloaded, SessionFilter};
 use guildhall_codec::ContextStats;
 use guildhall_model::GuildId;
 use guildhall_net::SystemClock;

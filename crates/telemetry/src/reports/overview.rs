@@ -6,7 +6,7 @@ use guildhall_accounting::{
     DurationsSnapshot,
     report::{Connections, Loop, Memory, Named, OverviewReport},
 };
-use guildhall_api::NodeReports as _;
+use guildhall_backend::NodeReports as _;
 use guildhall_guild_protocol::PartitionId;
 use guildhall_net::PartitionState;
 use guildhall_partition::Census;

@@ -5,7 +5,7 @@
 
 use super::Reports;
 use guildhall_accounting::report::{LoggedEvent, Session, SessionReport, SessionsReport, Subscription};
-use guildhall_api::SessionFilter;
+use guildhall_backend::SessionFilter;
 use guildhall_guild_protocol::{PartitionId, SessionView};
 use guildhall_model::UserId;
 use guildhall_partition::{SessionDetail, SessionMatch};

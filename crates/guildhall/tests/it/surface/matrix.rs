@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const NOTHING: Value = Value::Null;
 const FIRE: &str = "%F0%9F%94%A5";
 const PICTURE: &str = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
-const ROUTER: &str = include_str!("../../../../api/src/routes/mod.rs");
+const ROUTER: &str = include_str!("../../../../rest/src/routes/mod.rs");
 
 /// Status and JSON error code; code 0 with a status below 300 means success.
 type Cell = (u16, u64);

@@ -1,0 +1,357 @@
+//! Backend API: `/v1`, by which backends drive the gateway.
+//!
+//! Owns        its routes, keys' scopes, bodies, errors, limits, and the OpenAPI document that is made from the same
+//!             code.
+//! Doors       `backend_routers`, which also makes the router of the dashboard; `Gateway`, the interface to the
+//!             partitions; `NodeReports`, the one to the node's own figures; `SessionEvents`, which receives the
+//!             events of sessions.
+//! Invariants  every handler but that of the document takes a `Caller`, which says the scope it needs. No handler reads
+//!             a body before it found the object in the path (`crate::permit`). Everything goes through the doors that
+//!             others use: commands to guilds, the directory, tokens.
+//! Limits      `V1Limits`.
+//! Not here    what clients ask: `guildhall-rest`. Bodies, quotas and rate limiters: `guildhall-http-kit`.
+//!             Spec  docs/backend-api.md.
+#![forbid(unsafe_code)]
+
+mod audit;
+mod caller;
+mod canonical;
+mod channels;
+mod cluster;
+mod dashboard;
+mod delete_user;
+mod directs;
+mod document;
+mod dto;
+mod error;
+mod executions;
+mod external;
+mod extract;
+mod guilds;
+mod idempotency;
+mod import;
+mod jobs;
+mod keys;
+mod members;
+mod ndjson;
+mod node;
+mod openapi;
+mod permit;
+mod publish;
+mod retention;
+mod roles;
+mod roles_bulk;
+mod session_events;
+mod session_sources;
+mod sessions;
+mod strict;
+mod tokens;
+mod types;
+mod users;
+mod wording;
+
+pub use audit::AuditPruner;
+pub use cluster::DrainQuestion;
+pub use dashboard::Cookies;
+pub use node::{ActionFault, NoReports, NodeReports, NodeState, Reloaded, SessionFilter};
+pub use session_events::SessionEvents;
+pub use sessions::{Gateway, NoGateway, SessionInfo, SessionPlace, SessionsPage};
+
+use crate::{
+    document::Document, error::V1Error, executions::ClusterExecutions, external::ExternalLocks,
+    idempotency::Idempotency, jobs::Jobs,
+};
+use axum::{
+    Router,
+    extract::Request,
+    http::{HeaderMap, StatusCode},
+    middleware::{self, Next},
+    response::Response,
+    routing::get,
+};
+use guildhall_guild::{Actor, Refusal, Request as GuildRequest, Upserted};
+use guildhall_http_kit::{BodyQuotas, Limiter, Quota, detach_body};
+use guildhall_model::{GuildId, UserId};
+use guildhall_node::{Clock, Node};
+use guildhall_stdx::{LogGate, Now};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+/// Limits of the backend API. Backends are few and trusted: the limits keep a mistake from becoming an outage.
+#[derive(Clone, Debug)]
+pub struct V1Limits {
+    /// Requests a second of one key; the lines of a stream are not requests. None: no limit.
+    pub requests_per_s: Option<u32>,
+    /// Wrong keys a minute from one address; past it wrong ones, and only these, are answered with 429.
+    pub wrong_keys_per_min: u32,
+    /// Longest batch, and longest line of a stream, in bytes. One object has at most 256 KiB.
+    pub json_bytes_max: usize,
+    /// Bytes of bodies that arrive at the same time. The share of a key or address is an eighth, and at least one body
+    /// of the largest size. Past either a request gets 503.
+    pub bodies_bytes_max: usize,
+    /// Bytes of JSON trees of changes. The share of a key or address is a quarter.
+    pub trees_bytes_max: usize,
+    /// Longest `d` of one event in bytes.
+    pub event_bytes_max: usize,
+    /// Events of one batch.
+    pub batch_events_max: usize,
+    /// Requests in flight, without streams. The share of a key is half. Past either a request gets 503.
+    pub requests_in_flight_max: usize,
+    /// Open streams. Past it a stream gets 503.
+    pub streams_max: usize,
+    /// Open streams of one key.
+    pub streams_per_key_max: usize,
+    /// Time from the headers until a body must have arrived, milliseconds; for a stream, until its next part.
+    pub body_deadline_ms: u64,
+    /// Time from the body until an answer must be ready, milliseconds; for a stream, for each part.
+    pub answer_deadline_ms: u64,
+    /// How long `POST /v1/publish` waits to hear from all partitions how many sessions an event reached.
+    pub reach_deadline_ms: u64,
+    /// Idempotency keys that are remembered, oldest forgotten first.
+    pub idempotency_keys_max: usize,
+    /// Milliseconds for which entries of the audit log are kept. None: there is no log.
+    pub audit_keep_ms: Option<u64>,
+}
+
+impl Default for V1Limits {
+    fn default() -> Self {
+        Self {
+            requests_per_s: Some(1_000),
+            wrong_keys_per_min: 30,
+            json_bytes_max: 4 << 20,
+            event_bytes_max: 256 << 10,
+            batch_events_max: 1_000,
+            bodies_bytes_max: 64 << 20,
+            trees_bytes_max: 32 << 20,
+            requests_in_flight_max: 256,
+            streams_max: 1_024,
+            streams_per_key_max: 64,
+            body_deadline_ms: 30_000,
+            answer_deadline_ms: 60_000,
+            reach_deadline_ms: 2_000,
+            idempotency_keys_max: 100_000,
+            audit_keep_ms: Some(90 * 86_400_000),
+        }
+    }
+}
+
+/// Parts that the router needs from outside. Cheap to clone.
+#[derive(Clone)]
+pub struct V1State {
+    /// Guilds, accounts and keys.
+    pub node: Node,
+    /// Live sessions.
+    pub gateway: Arc<dyn Gateway>,
+    /// Events of sessions, for `GET /v1/sessions/events`.
+    pub session_events: Arc<SessionEvents>,
+    /// Figures of the node, for `/v1/node`.
+    pub reports: Arc<dyn NodeReports>,
+    /// Clock of the limits.
+    pub clock: Arc<dyn Clock>,
+    /// Sizes and rates of requests.
+    pub limits: V1Limits,
+}
+
+/// What handlers share.
+pub(crate) struct V1 {
+    node: Node,
+    gateway: Arc<dyn Gateway>,
+    session_events: Arc<SessionEvents>,
+    reports: Arc<dyn NodeReports>,
+    clock: Arc<dyn Clock>,
+    limits: V1Limits,
+    requests: Mutex<Limiter<u64>>,
+    wrong_keys: Mutex<Limiter<u128>>,
+    in_flight: Arc<Quota>,
+    streams: Arc<Quota>,
+    body_quotas: BodyQuotas,
+    idempotency: Idempotency,
+    /// None: the node is alone.
+    executions: Option<Arc<ClusterExecutions>>,
+    /// Reservation while a channel comes into being under an id that the caller chose: such ids are
+    /// unique over all guilds.
+    new_channels: tokio::sync::Mutex<()>,
+    /// Reservation while an account is read, changed and put; accounts share them by id.
+    users: [tokio::sync::Mutex<()>; USER_LOCKS],
+    /// Entries of the audit log that could not be written.
+    audit_lost: LogGate,
+    /// Taken before `users` and `new_channels`.
+    external_locks: ExternalLocks,
+    jobs: Jobs,
+}
+
+/// Windows remembered for keys, and for addresses with wrong ones.
+const WINDOWS_MAX: usize = 10_000;
+const USER_LOCKS: usize = 64;
+
+impl V1 {
+    fn new(state: V1State) -> Self {
+        let V1State { node, gateway, session_events, reports, clock, limits } = state;
+        if let Some(membership) = node.membership() {
+            session_sources::answer_others(membership, &session_events);
+        }
+        Self {
+            requests: Mutex::new(Limiter::new(WINDOWS_MAX)),
+            wrong_keys: Mutex::new(Limiter::new(WINDOWS_MAX)),
+            in_flight: Quota::new(limits.requests_in_flight_max, limits.requests_in_flight_max.div_ceil(2)),
+            streams: Quota::new(limits.streams_max, limits.streams_per_key_max),
+            body_quotas: BodyQuotas::new(limits.bodies_bytes_max, limits.trees_bytes_max, limits.json_bytes_max),
+            idempotency: Idempotency::new(limits.idempotency_keys_max),
+            executions: node
+                .membership()
+                .map(|membership| ClusterExecutions::new(membership.clone(), limits.idempotency_keys_max)),
+            new_channels: tokio::sync::Mutex::default(),
+            users: std::array::from_fn(|_| tokio::sync::Mutex::default()),
+            audit_lost: LogGate::new(audit::LOG_EVERY_MS),
+            external_locks: ExternalLocks::new(),
+            jobs: Jobs::default(),
+            node,
+            gateway,
+            session_events,
+            reports,
+            clock,
+            limits,
+        }
+    }
+
+    fn changing_user(&self, user_id: UserId) -> &tokio::sync::Mutex<()> {
+        // The lower bits of ids that were made in one go are alike.
+        &self.users[((user_id.get() >> 22) ^ user_id.get()) as usize % USER_LOCKS]
+    }
+
+    pub(crate) fn now(&self) -> Now {
+        self.clock.now()
+    }
+
+    /// Sends a request of the backend to a guild.
+    async fn request<R: GuildRequest>(&self, guild_id: GuildId, request: R) -> Result<R::Reply, V1Error> {
+        self.in_time(self.node.command(guild_id, Actor::System, request)).await?.map_err(V1Error::from)
+    }
+
+    /// Waits for an answer until a deadline. The request may take effect after it.
+    async fn in_time<T>(&self, work: impl Future<Output = T>) -> Result<T, V1Error> {
+        let deadline = Duration::from_millis(self.limits.answer_deadline_ms);
+        tokio::time::timeout(deadline, work).await.map_err(|_| V1Error::from(Refusal::Unavailable))
+    }
+}
+
+/// The routers that need a key: the API for backends, and the dashboard on top of it.
+pub struct BackendRouters {
+    /// Everything below `/v1`. Unknown paths are answered with 404, in JSON.
+    pub v1: Router,
+    /// Everything below `/dashboard`. Its requests end at `v1`, with the key of their login.
+    pub dashboard: Router,
+}
+
+/// Both routers. Jobs run as long as one of them exists. `cookies` says over what the dashboard's cookie is sent.
+///
+/// # Panics
+/// Outside a tokio runtime.
+pub fn backend_routers(state: V1State, cookies: Cookies) -> BackendRouters {
+    let v1 = Arc::new(V1::new(state));
+    Jobs::start(&v1);
+    let backends = v1_router(&v1);
+    BackendRouters { dashboard: dashboard::router(&v1, backends.clone(), cookies), v1: backends }
+}
+
+fn v1_router(v1: &Arc<V1>) -> Router {
+    let (router, document) = routes().split_for_parts();
+    let document = Arc::new(Document::new(openapi::text(document)));
+    let document = move |request_headers: HeaderMap| {
+        let answer = document.answer(&request_headers);
+        async move { answer }
+    };
+    let router = router
+        .route("/v1/openapi.json", get(document))
+        .route("/v1/{*rest}", axum::routing::any(async || V1Error::no_route()))
+        .method_not_allowed_fallback(async || V1Error::method_not_allowed());
+    let here = router.clone().layer(middleware::from_fn(detach)).with_state(Arc::clone(v1));
+    router
+        .layer(middleware::from_fn_with_state(node::Elsewhere::start(v1, here), node::forward))
+        .layer(middleware::from_fn_with_state(Arc::clone(v1), audit::observe))
+        .layer(middleware::from_fn(detach))
+        .with_state(Arc::clone(v1))
+}
+
+async fn detach(mut request: Request, next: Next) -> Response {
+    detach_body(&mut request);
+    next.run(request).await
+}
+
+/// The document that describes the API, as JSON.
+#[must_use]
+pub fn v1_document() -> String {
+    openapi::text(routes().split_for_parts().1)
+}
+
+fn routes() -> OpenApiRouter<Arc<V1>> {
+    OpenApiRouter::with_openapi(openapi::base())
+        .routes(routes!(keys::list, keys::create))
+        .routes(routes!(keys::revoke))
+        .routes(routes!(audit::list))
+        .routes(routes!(guilds::list))
+        .routes(routes!(guilds::read, guilds::put, guilds::update, guilds::delete))
+        .routes(routes!(retention::read_of_guild, retention::put_of_guild, retention::delete_of_guild))
+        .routes(routes!(retention::read_of_channel, retention::put_of_channel, retention::delete_of_channel))
+        .routes(routes!(channels::list))
+        .routes(routes!(channels::read, channels::put, channels::update, channels::delete))
+        .routes(routes!(roles::list, roles_bulk::put_roles))
+        .routes(routes!(roles_bulk::put_members, roles_bulk::change_members))
+        .routes(routes!(roles_bulk::put_of_members))
+        .routes(routes!(roles::read, roles::put, roles::update, roles::delete))
+        .routes(routes!(members::list))
+        .routes(routes!(members::read, members::put, members::update, members::delete))
+        .routes(routes!(import::import))
+        .routes(routes!(users::read, users::put, users::update, users::delete))
+        .routes(routes!(users::list))
+        .routes(routes!(users::guilds))
+        .routes(routes!(directs::create))
+        .routes(routes!(jobs::list))
+        .routes(routes!(jobs::read))
+        .routes(routes!(publish::publish))
+        .routes(routes!(tokens::list, tokens::mint, tokens::revoke_all))
+        .routes(routes!(tokens::revoke_one))
+        .routes(routes!(tokens::revoke))
+        .routes(routes!(tokens::inspect))
+        .routes(routes!(sessions::list))
+        .routes(routes!(session_events::follow))
+        .routes(routes!(sessions::read, sessions::close))
+        .routes(routes!(node::state))
+        .routes(routes!(node::overview))
+        .routes(routes!(node::bandwidth))
+        .routes(routes!(node::guilds))
+        .routes(routes!(node::guild))
+        .routes(routes!(node::sessions))
+        .routes(routes!(node::session))
+        .routes(routes!(node::compression))
+        .routes(routes!(node::operations))
+        .routes(routes!(node::history))
+        .routes(routes!(node::live))
+        .routes(routes!(node::reload))
+        .routes(routes!(node::drain))
+        .routes(routes!(cluster::state))
+        .routes(routes!(cluster::owner))
+        .routes(routes!(cluster::drain))
+}
+
+/// Status of the answer to a PUT.
+fn put_status<T>(put: &Upserted<T>) -> StatusCode {
+    if put.is_new { StatusCode::CREATED } else { StatusCode::OK }
+}
+
+/// How often a change is tried again that somebody else came before.
+const CHANGES_TRIED_MAX: usize = 8;
+
+/// Reads, changes and puts, again when somebody else changed it in between.
+async fn change<T, F: Future<Output = Result<T, V1Error>>>(once: impl Fn() -> F) -> Result<T, V1Error> {
+    for _ in 1..CHANGES_TRIED_MAX {
+        match once().await {
+            Err(error) if error.is_changed() => {}
+            done => return done,
+        }
+    }
+    once().await
+}

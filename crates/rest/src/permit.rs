@@ -1,0 +1,78 @@
+//! Permits to read a request's body.
+//!
+//! Owns        `ReadPermit`, and every function that makes one.
+//! Invariants  K1 there is no permit for an anonymous request, nor for a path with an object that does not exist or
+//!             that the caller may not view. `crate::body` reads no byte without a permit. (test
+//!             `s3_no_route_reads_a_body_early` of `guildhall`)
+//! Not here    permissions: the guild checks them when it gets the command.
+
+use crate::{auth::Caller, error::ApiError, state::Api};
+use guildhall_guild::{Command, GuildReply};
+use guildhall_http_kit::{Party, Permit};
+use guildhall_model::{ChannelId, GuildId, MessageId, UserId, Webhook};
+
+/// Proof that the sender of a request is authenticated and that the object in its path exists.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReadPermit {
+    of: Party,
+}
+
+impl ReadPermit {
+    /// For a path of `/api` without an object in it.
+    pub fn caller(caller: &Caller) -> Self {
+        Self { of: Party::Account(caller.id.get()) }
+    }
+
+    /// For a channel, thread or direct message that the caller can view.
+    pub async fn channel(api: &Api, caller: &Caller, channel_id: ChannelId) -> Result<Self, ApiError> {
+        api.request_in_channel(caller, channel_id, Command::ReadChannel(channel_id)).await?;
+        Ok(Self::caller(caller))
+    }
+
+    /// For a message in a channel that the caller can view.
+    pub async fn message(
+        api: &Api,
+        caller: &Caller,
+        channel_id: ChannelId,
+        message_id: MessageId,
+    ) -> Result<Self, ApiError> {
+        let permit = Self::channel(api, caller, channel_id).await?;
+        let message = api.node.store().message(channel_id, message_id).await?;
+        message.map(|_| permit).ok_or(ApiError::UNKNOWN_MESSAGE)
+    }
+
+    /// For a guild of which the caller is a member.
+    pub async fn guild(api: &Api, caller: &Caller, guild_id: GuildId) -> Result<Self, ApiError> {
+        Self::member(api, caller, guild_id, caller.id).await
+    }
+
+    /// For a member of a guild of which the caller is a member.
+    pub async fn member(api: &Api, caller: &Caller, guild_id: GuildId, user_id: UserId) -> Result<Self, ApiError> {
+        api.request(caller, guild_id, Command::ReadMember(user_id)).await?;
+        Ok(Self::caller(caller))
+    }
+
+    /// For an object that was found in a guild, read with the permissions of the caller.
+    pub fn in_guild<T>(caller: &Caller, _: &GuildReply, _object: &T) -> Self {
+        Self::caller(caller)
+    }
+
+    /// For a webhook that was read with its token.
+    pub fn webhook(webhook: &Webhook) -> Self {
+        Self { of: Party::Webhook(webhook.id.get()) }
+    }
+
+    /// Id of the account or webhook.
+    pub fn sender(self) -> u64 {
+        match self.of {
+            Party::Account(id) | Party::Webhook(id) | Party::Key(id) => id,
+            Party::Peer(_) => 0,
+        }
+    }
+}
+
+impl Permit for ReadPermit {
+    fn party(self) -> Party {
+        self.of
+    }
+}

@@ -1,0 +1,16 @@
+//! Integration tests of REST: the router as a service, a real node behind it, no sockets.
+
+mod bodies;
+mod bootstrap;
+mod channels;
+mod files;
+mod limits;
+mod members;
+mod messages;
+mod normalize_path;
+mod pictures;
+mod reactions;
+mod roles;
+#[path = "../../../files/tests/it/s3_server.rs"]
+mod s3_server;
+mod support;
