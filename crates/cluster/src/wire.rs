@@ -32,7 +32,10 @@
 //! Objects of `guildhall-model` have one form for this, for the store and for hand-overs. Their fields have defaults
 //! for the store's sake; a change of one of them is a change of all three.
 
+mod values;
+
 use serde::{Serialize, de::DeserializeOwned};
+use values::Values;
 
 /// The version that this program writes, and the only one that it reads.
 pub const VERSION: u16 = 1;
@@ -71,7 +74,7 @@ pub fn decode<T: DeserializeOwned>(version: u16, bytes: &[u8]) -> Result<T, Wire
         return Err(WireError::UnknownVersion { found: version });
     }
     check(bytes).map_err(|problem| WireError::Malformed(problem.to_owned()))?;
-    rmp_serde::from_slice(bytes).map_err(|error| WireError::Malformed(error.to_string()))
+    T::deserialize(&mut Values(bytes)).map_err(|error| WireError::Malformed(error.to_string()))
 }
 
 const TRUNCATED: &str = "bytes are missing at its end";

@@ -9,6 +9,8 @@ pub fn crossed<T: Serialize + DeserializeOwned + Debug>(message: &T) -> T {
     let bytes = encode(message);
     let received: T = decode(VERSION, &bytes).unwrap_or_else(|error| panic!("{error}: {message:?}"));
     assert_eq!(format!("{received:?}"), format!("{message:?}"));
+    let by_reference: T = rmp_serde::from_slice(&bytes).unwrap_or_else(|error| panic!("{error}: {message:?}"));
+    assert_eq!(format!("{received:?}"), format!("{by_reference:?}"), "V1");
     received
 }
 
