@@ -1,10 +1,11 @@
 //! Values: MessagePack of another node, for serde.
 //!
-//! Owns        the reading of each form (<https://github.com/msgpack/msgpack/blob/master/spec.md>): one function per form,
-//!             and one method per type of serde, which calls its visitor with that form alone. rmp-serde reads every
-//!             value by one function for all forms. The compiler made that for each of 500 visitors, which took more
-//!             than a third of the time for crate `node`.
-//! Invariants  V1 what `rmp_serde::to_vec_named` writes is read as rmp-serde reads it: every round trip of the tests compares both.
+//! Owns        the reading of each form (<https://github.com/msgpack/msgpack/blob/master/spec.md>): one function per
+//!             form, and one method per type of serde, which calls its visitor with that form alone. rmp-serde reads
+//!             every value by one function for all forms. The compiler made that for each of 500 visitors, which took
+//!             more than a third of the time for crate `node`.
+//! Invariants  V1 what `rmp_serde::to_vec_named` writes is read as rmp-serde reads it: every round trip of the
+//!             tests compares both.
 //! Limits      `wire::check` has bounded nesting and counted elements before.
 //! Not here    forms that `to_vec_named` never writes: extensions, structs as arrays, variants by number.
 
