@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help where run chat chat-page dashboard dashboard-page deploy-test build check test tidy commits fmt lint doc wasm unit memcheck release deb package-test sim conformance \
+.PHONY: help where run chat chat-page dashboard dashboard-page deploy-test build check test test-long tidy commits fmt lint doc wasm unit memcheck release deb package-test sim conformance \
 	packages conformance-setup conformance-libraries conformance-readers conformance-documents conformance-deflate \
 	conformance-backend-api conformance-metrics conformance-cluster faults cluster conformance-autobahn build-tests build-suites build-release build-memcheck build-fuzz \
 	build-bench fuzz bench bench-cluster picture clean tools tools-test
@@ -11,17 +11,22 @@ SHELL := bash
 CARGO ?= cargo
 # Passed on to the demo: make run ARGS="--rate 20 --members 2000"
 ARGS ?=
-# Seeds of the simulation; a failure prints its seed.
-SIM_SEEDS ?= 200
+# Seeds of the simulation, and as many again that the commit chooses; a failure prints its seed.
+SIM_SEEDS ?= 40
+SIM_CHOSEN_BY ?= $(shell git rev-parse HEAD 2> /dev/null)
 # Of the property tests: the same run every time. Others are a number away: make unit PROPTEST_RNG_SEED=2
 export PROPTEST_RNG_SEED ?= 1
-# Seconds per fuzz target.
-FUZZ_SECONDS ?= 10
+# Seconds per fuzz target, after its corpus.
+FUZZ_SECONDS ?= 5
 # make test STAGES="unit sim"; `tools/suite --list` names them. make test STAGES=--keep-going does not stop at a failure.
 STAGES ?=
 # The commit that `make check` and `make commits` compare with; origin/main if empty.
 SINCE ?=
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+# What `make run` builds: profile `quick` of Cargo.toml, and the system's allocator.
+QUICK = $(or $(CARGO_TARGET_DIR),target)/quick/guildhall
+BUILD_QUICK = $(CARGO) build --profile quick --locked -p guildhall
+# What is shipped, measured and run for hours: profile `release`, and jemalloc.
 BINARY = $(or $(CARGO_TARGET_DIR),target)/release/guildhall
 BENCH = $(BINARY)-bench
 # What the suites run against. `debug` is the build of the unit tests, whose arithmetic is checked. `release` is what is
@@ -37,8 +42,9 @@ where: ## Which module decides it? Searches the headers of all (WORD="slow consu
 	@tools/where $(WORD)
 
 run: tools ## Build and run the demo on 127.0.0.1:8080 (ARGS="--rate 20 …")
-	$(CARGO) build --release --locked -p guildhall
-	exec $(BINARY) demo --listen 127.0.0.1:8080 $(ARGS)
+	@[ -x $(QUICK) ] || echo "make: the first build takes some five minutes on two cores; later starts take seconds"
+	$(BUILD_QUICK)
+	exec $(QUICK) demo --listen 127.0.0.1:8080 $(ARGS)
 
 build: tools ## Build everything, unoptimised
 	$(CARGO) build --workspace --locked
@@ -49,6 +55,13 @@ check: tools ## Before a commit is handed in: formatting, rules, lints, the test
 # The order of the stages, and what runs side by side, is in tools/suite. Each stage is a target of this file.
 test: tools-test ## Every check and every test, from a fresh clone; prints a table of durations
 	tools/suite $(STAGES)
+
+# What only repeats more often than `make test`; some three hours on two cores.
+test-long: tools-test ## What repeats for hours: 2,000 seeds, ten minutes per fuzz target, an hour of faults, suites against the release build
+	$(MAKE) --no-print-directory sim SUITE_BUILD=release SIM_SEEDS=2000
+	$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=600
+	$(MAKE) --no-print-directory conformance SUITE_BUILD=release
+	$(MAKE) --no-print-directory faults MINUTES=60
 
 tidy: tools ## Do cited sections and files exist? Do dependencies point downwards? May they be distributed?
 	$(call need,python3,Install Python 3.10 or later.)
@@ -62,11 +75,11 @@ commits: ## Do the commits since origin/main have a subject and a body as CONTRI
 fmt: tools ## Is everything formatted? (cargo fmt --all does it)
 	$(CARGO) fmt --all --check
 
-lint: tools ## Clippy, warnings denied
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+lint: tools ## Clippy, in the build of the tests; a warning is an error
+	tools/unit --lint
 
 doc: tools ## The pages of rustdoc, warnings denied: a link that leads nowhere is an error
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --locked
+	tools/doc
 
 wasm: tools ## The crates below the line, built for a machine without sockets, threads or a clock
 	tools/wasm
@@ -92,11 +105,11 @@ MEMCHECK = RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" CFLAGS="-fno-saniti
 	CARGO_TARGET_DIR=$(or $(CARGO_TARGET_DIR),target)/asan \
 	$(CARGO) test --locked --target $(HOST) -p guildhall-slab -p guildhall-codec --lib --test it
 
-sim: build-suites ## A guild and its sessions under seeded faults, SIM_SEEDS times
-	$(dir $(SUITE_BINARY))sim --seeds $(SIM_SEEDS)
+sim: build-suites ## A guild and its sessions under seeded faults, with SIM_SEEDS seeds and as many that the commit chooses
+	$(dir $(SUITE_BINARY))sim --seeds $(SIM_SEEDS) $(addprefix --chosen-by ,$(SIM_CHOSEN_BY))
 
-release: tools ## The optimised binary
-	$(CARGO) build --release --locked -p guildhall
+release: tools ## The binary as it is shipped: fully optimised, with jemalloc
+	$(CARGO) build --release --locked -p guildhall --features guildhall/jemalloc
 
 # The programs that the suites run. tools/suite has built them when it starts one.
 build-suites: tools
@@ -107,7 +120,7 @@ BUILD_release = $(MAKE) --no-print-directory build-release
 # One build for everything that runs optimised. The features of a dependency are the union over the packages of a command:
 # a build of its own for each would compile what they share twice.
 build-release: tools
-	$(CARGO) build --release --locked -p guildhall -p guildhall-sim -p guildhall-net --bins --example ws_echo
+	$(CARGO) build --release --locked -p guildhall -p guildhall-sim -p guildhall-net --bins --example ws_echo --features guildhall/jemalloc
 
 conformance: ## Real client libraries against the server
 	tools/suite $(filter conformance-%,$(shell tools/suite --list)) build-suites
@@ -149,8 +162,8 @@ faults: build-release ## An hour of seeded faults on three nodes, NATS and Postg
 
 cluster: tools ## Build, and run three nodes on this machine with NATS, PostgreSQL and the demo community
 	tools/nats-server --install > /dev/null
-	$(CARGO) build --release --locked -p guildhall
-	exec conformance/cluster/demo --server $(BINARY)
+	$(BUILD_QUICK)
+	exec conformance/cluster/demo --server $(QUICK)
 
 deploy-test: build-suites ## The files in deploy/ by their linters, and the alert rules by promtool
 	GUILDHALL=$(abspath $(SUITE_BINARY)) deploy/test
@@ -209,7 +222,7 @@ bench-cluster: build-bench ## Three nodes against one, on NATS and PostgreSQL: C
 	$(BENCH) cluster --nodes 3
 
 build-bench: tools ## target/release/guildhall-bench, and the server that some benches start
-	$(CARGO) build --release --locked -p guildhall -p guildhall-bench
+	$(CARGO) build --release --locked -p guildhall -p guildhall-bench --features guildhall/jemalloc,guildhall-bench/jemalloc
 
 clean: ## Remove what was built; the demo's data stays
 	$(CARGO) clean

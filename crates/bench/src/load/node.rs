@@ -33,11 +33,7 @@ pub fn free_addr() -> Result<SocketAddr> {
 /// The shipped program, which is built into the same folder as this one.
 pub fn server_program() -> Result<PathBuf> {
     let program = std::env::current_exe().context("finding this program")?.with_file_name("guildhall");
-    ensure!(
-        program.exists(),
-        "there is no {}: cargo build --release -p guildhall -p guildhall-bench",
-        program.display()
-    );
+    ensure!(program.exists(), "there is no {}: run make build-bench", program.display());
     Ok(program)
 }
 
