@@ -1,6 +1,8 @@
 """The rules of tools/house, each seen to fail. Run by `make tidy`: python3 -m unittest discover -s tools"""
-import importlib.machinery
-import importlib.util
+import contextlib
+import io
+import itertools
+import json
 import os
 import pathlib
 import re
@@ -10,7 +12,22 @@ import tempfile
 import time
 import unittest
 
-from house import ROOT, citations, comments, crates, documents, headers, names, queues, runbook, series, stages, supply, tests
+from house import (
+    ROOT,
+    citations,
+    comments,
+    crates,
+    documents,
+    headers,
+    names,
+    program,
+    queues,
+    runbook,
+    series,
+    stages,
+    supply,
+    tests,
+)
 
 TABLE = """## The map
 | crate | idea |
@@ -231,6 +248,13 @@ class Crates(unittest.TestCase):
         self.assertEqual(crates.with_picture(text, "new"), f"a\n{crates.BEGIN}\nnew\n{crates.END}\nb")
 
 
+    def test_c7_what_is_not_run_does_not_exist(self):
+        sources = {"a.rs": "#[test]\nfn a() {}", "b.rs": "/// ```\n/// one();\n/// ```\nfn b() {}", "c.rs": "fn c() {}"}
+        for settings, files in (("", []), ("test = false\n", ["a.rs"]), ("doctest = false\n", ["b.rs"])):
+            found = list(crates.check_turned_off(f"[lib]\n{settings}\n[lints]\n", sources))
+            self.assertEqual([problem.partition(":")[0] for problem in found], files)
+
+
 class Clippy(unittest.TestCase):
     """The two kinds of clippy.toml, each given to Clippy itself."""
 
@@ -305,14 +329,6 @@ class Supply(unittest.TestCase):
         self.assertIn("a is there twice", list(supply.check_duplicates(twice, {}))[0])
         self.assertEqual(list(supply.check_duplicates(twice, {"a": "why"})), [])
         self.assertIn("a is no longer", list(supply.check_duplicates("", {"a": "why"}))[0])
-
-
-def program(name):
-    """A program of this folder, as a module."""
-    loader = importlib.machinery.SourceFileLoader(name.replace("-", "_"), str(ROOT / "tools" / name))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
-    loader.exec_module(module)
-    return module
 
 
 class Commits(unittest.TestCase):
@@ -550,7 +566,7 @@ class Stages(unittest.TestCase):
     def run_stages(self, *rows, keep_going=False):
         made = [stages.Stage(name, ["sh", "-c", script], lane, needs) for name, lane, needs, script in rows]
         with tempfile.TemporaryDirectory() as folder:
-            runner = stages.Runner(made, pathlib.Path(folder), keep_going, cores=2, write=lambda _: None)
+            runner = stages.Runner(made, pathlib.Path(folder), keep_going, write=lambda _: None)
             has_passed = runner.run()
             self.last_lines = {stage.name: stage.last_lines for stage in made}
             return has_passed, {stage.name: stage.result for stage in made}, runner.table()
@@ -583,20 +599,24 @@ class Stages(unittest.TestCase):
         self.assertRegex(table, r"bad +FAILED .* the reason")
         self.assertEqual(self.last_lines, {"bad": ["the reason"]})
 
-    def test_o6_a_suite_runs_alone_and_comes_before_those_after_it(self):
+    def test_o6_a_lane_has_places(self):
         with tempfile.TemporaryDirectory() as folder:
             log = pathlib.Path(folder) / "log"
-            row = lambda name, lane, needs: (name, lane, needs, f"echo {name} >> {log}; sleep 0.2; echo {name} >> {log}")
-            rows = [
-                row("early", "run", ()),
-                ("build", "build", (), "sleep 0.1"),
-                row("tests", "alone", ("build",)),
-                row("quick", "wait", ("build",)),
-                row("long", "run", ("build",)),
-            ]
+            rows = [(name, "wait", (), f"echo + >> {log}; sleep 0.2; echo - >> {log}") for name in "abcd"]
             has_passed, _, _ = self.run_stages(*rows)
             self.assertTrue(has_passed)
-            self.assertEqual(log.read_text().split()[:4], ["early", "early", "tests", "tests"])
+            at_a_time = list(itertools.accumulate(1 if mark == "+" else -1 for mark in log.read_text().split()))
+            self.assertEqual(max(at_a_time), stages.PLACES["wait"])
+
+    def test_the_table_is_also_written(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder)
+            runner = stages.Runner([stages.Stage("s", ["true"], "run")], path, write=lambda _: None)
+            runner.run()
+            runner.write_table(path / "table.json", slowness=1.5)
+            table = json.loads((path / "table.json").read_text())
+        self.assertEqual([(row["name"], row["result"]) for row in table["stages"]], [("s", "passed")])
+        self.assertEqual(table["total"]["slowness"], 1.5)
 
     def test_o4_an_interrupt_ends_the_stages(self):
         script = "import sys; from house import stages; import pathlib\n" \
@@ -633,9 +653,39 @@ class Stages(unittest.TestCase):
                 ("a", "build", (), build),
                 ("b", "build", (), build),
                 ("x", "run", ("a", "b"), suite.format(folder, "x", "y")),
-                ("y", "run", ("a", "b"), suite.format(folder, "y", "x")),
+                ("y", "wait", ("a", "b"), suite.format(folder, "y", "x")),
             )
         self.assertTrue(has_passed, results)
+
+
+class UnitTests(unittest.TestCase):
+    SCRIPT = "echo 'test slow has been running for over 60 seconds'; {}; echo 'test slow ... ok'; echo 'test result: ok. 1 passed;'"
+
+    def run_program(self, script):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "tests"
+            path.write_text(f"#!/bin/sh\n{script}\n")
+            path.chmod(0o755)
+            unit = program("unit")
+            unit.TEST_SECONDS_MAX = unit.REPORTED_AFTER_SECONDS + 1
+            with contextlib.redirect_stdout(io.StringIO()) as output:
+                _, code, _, _ = unit.run_one(("x/test/it", pathlib.Path(folder), path))
+        return code, output.getvalue()
+
+    def test_a_test_that_waits_for_ever_is_named_and_ended(self):
+        code, output = self.run_program(self.SCRIPT.format("exec sleep 60"))
+        self.assertNotEqual(code, 0)
+        self.assertIn("x/test/it: slow did not end within 61 s", output)
+
+    def test_a_slow_test_that_ends_is_reported_only(self):
+        code, output = self.run_program(self.SCRIPT.format("sleep 0.1"))
+        self.assertEqual(code, 0)
+        self.assertIn("slow still runs after 60 s", output)
+
+    def test_rustdoc_gets_the_arguments_of_the_compiler_without_those_of_its_output(self):
+        arguments = ["--crate-name", "a", "--emit=link", "--out-dir", "deps", "--error-format=json", "--extern", "b=b.rmeta"]
+        wanted = ["--crate-name", "a", "--extern", "b=b.rmeta"]
+        self.assertEqual(program("doc").rustdoc_arguments(arguments), wanted)
 
 
 if __name__ == "__main__":

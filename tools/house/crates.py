@@ -9,6 +9,7 @@ Invariants  C1 a crate depends on crates further down in the table only.
             C5 every library and program forbids unsafe code; those of `WITH_UNSAFE` deny it and expect it item by item.
                A program with an allocator denies it, too, and has no exception.
             C6 the picture in ARCHITECTURE.md is the one that `tools/crate-picture` draws.
+            C7 a library that Cargo does not build for tests (`test = false`, `doctest = false`) has none.
 """
 import json
 import os
@@ -227,6 +228,23 @@ def roots(folder):
     return {path.relative_to(ROOT): path.read_text(encoding="utf-8") for path in paths if path.exists()}
 
 
+# What each setting of `[lib]` turns off, as its sources have it.
+TURNED_OFF = {
+    "test = false": (re.compile(r"#\[(tokio::)?test\b"), "tests"),
+    "doctest = false": (re.compile(r"(?m)^\s*//[/!].*```"), "documentation tests"),
+}
+
+
+def check_turned_off(manifest, sources):
+    """C7; `sources` are the crate's files by path."""
+    settings = manifest.partition("[lib]")[2].partition("\n[")[0]
+    for setting, (mark, what) in TURNED_OFF.items():
+        if re.search(rf"(?m)^{setting}$", settings):
+            for path, text in sources.items():
+                if mark.search(text):
+                    yield f"{path}:1: it has {what}, and the crate's Cargo.toml says `{setting}`: Cargo does not run them"
+
+
 def check_lints(crates):
     for folder in crates.folders.values():
         if "[lints]\nworkspace = true" not in (folder / "Cargo.toml").read_text(encoding="utf-8"):
@@ -249,4 +267,6 @@ def check(resolved):
     yield from check_lints(crates)
     for name, folder in crates.folders.items():
         yield from check_unsafe(name, roots(folder))
+        sources = {path.relative_to(ROOT): path.read_text(encoding="utf-8") for path in folder.glob("src/**/*.rs")}
+        yield from check_turned_off((folder / "Cargo.toml").read_text(encoding="utf-8"), sources)
     yield from check_picture(crates, order, below)

@@ -8,11 +8,13 @@ Invariants  O1 a stage starts after every stage that it needs has passed.
                stage, `STAGE_SECONDS_MAX`.
             O5 after a failure no stage starts, unless the caller asked to keep going; then only the stages that
                need the failed one are left out.
-            O6 no suite runs beside one of the lane `alone`. Once such a suite is ready, no other suite starts before it.
+            O6 a lane has places, `PLACES`; a stage starts when its lane has one.
+Limits      `Speed`: what a run may cost in CPU time, on the machine that the budget was measured on.
 Not here    which stages exist: tools/suite.
 """
 import dataclasses
 import functools
+import json
 import os
 import pathlib
 import re
@@ -23,7 +25,9 @@ import time
 
 PASSED, FAILED, NOT_RUN = "passed", "FAILED", "not run"
 BUILD_NICENESS = 10
-SUITES = ("run", "wait", "alone")
+# Stages of a lane that run at a time.
+PLACES = {"build": 1, "fetch": 1, "run": 1, "wait": 2}
+SUITES = ("run", "wait")
 # Longer than any stage takes on a slow machine: a suite that waits for ever fails.
 STAGE_SECONDS_MAX = 3600
 # How long a stage has to end by itself after SIGTERM.
@@ -43,8 +47,7 @@ class Stage:
     name: str
     command: list
     lane: str
-    """`build` uses every core, `fetch` downloads, `run` is a suite that computes, `wait` a suite that mostly waits, `alone`
-    one with time limits of its own: no suite runs beside it."""
+    """`build` uses every core, `fetch` downloads, `run` is a suite that computes, `wait` a suite that mostly waits."""
     needs: tuple = ()
     result: str = NOT_RUN
     wall_seconds: float = 0
@@ -70,12 +73,11 @@ def signal_group(pid, number):
 class Runner:
     """Runs a list of stages to the end."""
 
-    def __init__(self, stages, logs, keep_going=False, cores=None, write=None):
+    def __init__(self, stages, logs, keep_going=False, write=None):
         self._stages = stages
         self._logs = logs
         self._keep_going = keep_going
         self._write = write or functools.partial(print, flush=True)
-        self._suites_max = max(1, (cores or os.cpu_count() or 1) // 2)
         self._started = time.monotonic()
         self._running = {}
         self._changed = threading.Condition()
@@ -105,32 +107,19 @@ class Runner:
             return []
         by_name = {stage.name: stage for stage in self._stages}
         left = []
-        # A suite that is to run alone and is ready: those after it wait, or it would never start.
-        is_reserved = False
         for stage in waiting:
             needed = [by_name[name] for name in stage.needs if name in by_name]
             if any(other.result == FAILED or other.remark == "left out" for other in needed):
                 stage.remark = "left out"
-                continue
-            is_ready = all(other.result == PASSED for other in needed)
-            if is_ready and self._has_room(stage, waiting) and not (is_reserved and stage.lane in SUITES):
+            elif all(other.result == PASSED for other in needed) and self._has_room(stage):
                 self._start(stage)
-                continue
-            is_reserved |= is_ready and stage.lane == "alone"
-            left.append(stage)
+            else:
+                left.append(stage)
         # A stage that was left out can free others to be left out.
         return left if len(left) == len(waiting) or self._running else self._start_what_can(left)
 
-    def _has_room(self, stage, waiting):
-        lanes = [other.lane for other in self._running]
-        if stage.lane == "alone":
-            return not any(lane in SUITES for lane in lanes)
-        if stage.lane in SUITES and "alone" in lanes:
-            return False
-        if stage.lane != "run":
-            return stage.lane not in lanes
-        builds_remain = "build" in lanes or any(other.lane == "build" for other in waiting)
-        return lanes.count("run") < self._suites_max + (0 if builds_remain else 1)
+    def _has_room(self, stage):
+        return [other.lane for other in self._running].count(stage.lane) < PLACES[stage.lane]
 
     def _start(self, stage):
         stage.log = self._logs / f"{stage.name}.log"
@@ -176,6 +165,19 @@ class Runner:
     def _say(self, text):
         self._write(f"[{clock(time.monotonic() - self._started):>6}] {text}")
 
+    def cpu_seconds(self):
+        return sum(stage.cpu_seconds for stage in self._stages)
+
+    def write_table(self, path, **facts):
+        """The table as JSON, for programs that compare runs."""
+        fields = ("name", "lane", "result", "wall_seconds", "cpu_seconds")
+        rows = [{field: getattr(stage, field) for field in fields} for stage in self._stages]
+        for row in rows:
+            row["wall_seconds"], row["cpu_seconds"] = round(row["wall_seconds"], 1), round(row["cpu_seconds"], 1)
+        wall = round(time.monotonic() - self._started, 1)
+        total = {"wall_seconds": wall, "cpu_seconds": round(self.cpu_seconds(), 1), "cores": os.cpu_count()}
+        path.write_text(json.dumps({"stages": rows, "total": total | facts}, indent=2) + "\n")
+
     def table(self):
         """The stages with their durations, in the order of the list."""
         width = max(len(stage.name) for stage in self._stages)
@@ -183,7 +185,50 @@ class Runner:
         for stage in self._stages:
             wall, cpu = clock(stage.wall_seconds), clock(stage.cpu_seconds)
             rows.append(f"{stage.name:{width}}  {stage.result:7}  {wall:>6}  {cpu:>6}  {stage.remark}".rstrip())
-        cpu = sum(stage.cpu_seconds for stage in self._stages)
         total = clock(time.monotonic() - self._started)
-        rows.append(f"{'total':{width}}  {'':7}  {total:>6}  {clock(cpu):>6}  {os.cpu_count()} cores")
+        rows.append(f"{'total':{width}}  {'':7}  {total:>6}  {clock(self.cpu_seconds()):>6}  {os.cpu_count()} cores")
         return "\n".join(rows)
+
+
+class Speed:
+    """How slow this machine is during a run, compared with the one that budgets were measured on.
+
+    A thread repeats a fixed computation and takes its CPU time. So a slow processor, and neighbours that share its caches
+    or its cores' halves, count for the budget as they count for the stages.
+    """
+
+    # CPU time of `_compute` on that machine, without other work.
+    REFERENCE_SECONDS = 0.0500
+    PAUSE_SECONDS = 5
+
+    def __init__(self):
+        self._seconds = []
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._measure, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        self._thread.join()
+
+    def factor(self):
+        """Mean time per unit of work, 1 on the reference machine."""
+        return sum(self._seconds) / len(self._seconds) / self.REFERENCE_SECONDS
+
+    def _measure(self):
+        while True:
+            started = time.thread_time()
+            self._compute()
+            self._seconds.append(time.thread_time() - started)
+            if self._stop.wait(self.PAUSE_SECONDS):
+                return
+
+    @staticmethod
+    def _compute():
+        total = 0
+        for number in range(700_000):
+            total = (total * 31 + number) & 0xFFFF_FFFF
+        return total
