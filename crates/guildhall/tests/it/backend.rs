@@ -2,11 +2,12 @@
 
 use crate::{
     dictionary::Client,
-    support::{Demo, Http, PATIENCE, run, stderr},
+    support::{Demo, Http, Wait, connect, run, stderr},
 };
 use serde_json::{Value, json};
 use std::{
-    io::{BufRead, BufReader, Read, Write},
+    collections::VecDeque,
+    io::Write as _,
     net::{SocketAddr, TcpStream},
 };
 
@@ -72,13 +73,12 @@ impl Backend {
 
     /// A stream in one direction at least: the lines of the answer.
     pub fn stream(&self, method: &str, path: &str) -> Stream {
-        let mut stream = TcpStream::connect(self.addr).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut stream = connect(self.addr).unwrap();
         let body =
             if method == "GET" { "" } else { "Content-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n" };
         write!(stream, "{method} /v1{path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\n{body}\r\n", self.key)
             .unwrap();
-        Stream { reader: BufReader::new(stream), is_open: false, rest: Vec::new() }
+        Stream { stream, is_open: false, bytes: VecDeque::new(), rest: Vec::new() }
     }
 
     /// A guild with two members and a bot; one channel needs a role that no member has.
@@ -105,33 +105,57 @@ impl Backend {
 
 /// A request that is written, and its answer read, piece by piece.
 pub struct Stream {
-    reader: BufReader<TcpStream>,
+    stream: TcpStream,
     is_open: bool,
+    /// What was received and is not taken apart yet.
+    bytes: VecDeque<u8>,
+    /// What the chunks so far have of the next line.
     rest: Vec<u8>,
 }
 
 impl Stream {
     pub fn write(&mut self, text: &str) {
         let chunk = format!("{:x}\r\n{text}\r\n", text.len());
-        self.reader.get_mut().write_all(chunk.as_bytes()).unwrap();
+        self.stream.write_all(chunk.as_bytes()).unwrap();
     }
 
     pub fn end(&mut self) {
-        self.reader.get_mut().write_all(b"0\r\n\r\n").unwrap();
+        self.stream.write_all(b"0\r\n\r\n").unwrap();
     }
 
-    pub fn line_of_head(&mut self) -> String {
-        let mut line = String::new();
-        self.reader.read_line(&mut line).unwrap();
-        line.trim_end().to_owned()
+    /// Takes the first `count` received bytes, once they are there.
+    #[track_caller]
+    fn take(&mut self, count: usize, wait: &Wait) -> Vec<u8> {
+        while self.bytes.len() < count {
+            let mut buffer = [0; 16 << 10];
+            let read = wait.read(&self.stream, &mut buffer);
+            assert!(read > 0, "the connection ended instead of {wait}");
+            self.bytes.extend(&buffer[..read]);
+        }
+        self.bytes.drain(..count).collect()
     }
 
-    /// The next line of the answer; none at its end.
+    #[track_caller]
+    fn line_of_head(&mut self, wait: &Wait) -> String {
+        let mut line = Vec::new();
+        while !line.ends_with(b"\n") {
+            line.extend(self.take(1, wait));
+        }
+        String::from_utf8(line).unwrap().trim_end().to_owned()
+    }
+
+    /// The next line of the answer; none at its end. Empty lines, which say that nothing happens, do not prolong it.
+    #[track_caller]
     pub fn next(&mut self) -> Option<Value> {
+        self.next_by(&Wait::new("a line of the answer"))
+    }
+
+    #[track_caller]
+    fn next_by(&mut self, wait: &Wait) -> Option<Value> {
         if !self.is_open {
-            let status = self.line_of_head();
+            let status = self.line_of_head(wait);
             assert!(status.contains(" 200 "), "{status}");
-            while !self.line_of_head().is_empty() {}
+            while !self.line_of_head(wait).is_empty() {}
             self.is_open = true;
         }
         loop {
@@ -142,9 +166,9 @@ impl Stream {
                 }
                 continue;
             }
-            let size = usize::from_str_radix(&self.line_of_head(), 16).unwrap();
-            let mut chunk = vec![0; size + 2];
-            self.reader.read_exact(&mut chunk).unwrap();
+            wait.left();
+            let size = usize::from_str_radix(&self.line_of_head(wait), 16).unwrap();
+            let chunk = self.take(size + 2, wait);
             if size == 0 {
                 assert!(self.rest.is_empty());
                 return None;
@@ -152,9 +176,36 @@ impl Stream {
             self.rest.extend_from_slice(&chunk[..size]);
         }
     }
+
+    /// The next line that `is_it`; skips earlier ones.
+    #[track_caller]
+    pub fn until(&mut self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+        let mut wait = Wait::new(what);
+        loop {
+            wait.left();
+            match self.next_by(&wait) {
+                Some(line) if is_it(&line) => return line,
+                Some(line) => wait.saw(line.to_string()),
+                None => panic!("the answer ended instead of {wait}"),
+            }
+        }
+    }
+
+    /// The other lines of an answer that ends.
+    #[track_caller]
+    pub fn rest(&mut self) -> Vec<Value> {
+        let (mut wait, mut lines) = (Wait::new("the end of the answer"), Vec::new());
+        while let Some(line) = self.next_by(&wait) {
+            wait.saw(line.to_string());
+            lines.push(line);
+            wait.left();
+        }
+        lines
+    }
 }
 
 /// A client that has its READY, and as a bot the guild.
+#[track_caller]
 pub fn client(demo: &Demo, token: &str, query: &str, intents: u32) -> (Client, Value) {
     let mut client = Client::connect(demo.addr, query, None);
     client.await_payload(10, None);
@@ -340,12 +391,8 @@ fn events_reach_whom_they_are_for() {
     helper.await_payload(10, None);
     let session_id = &ready["d"]["session_id"];
     helper.send(6, &json!({"token": bot, "session_id": session_id, "seq": seen["s"]}));
-    let replayed: Vec<Value> = std::iter::from_fn(|| {
-        let payload = helper.await_payload(0, None);
-        (payload["t"] != "RESUMED").then(|| payload["t"].clone())
-    })
-    .filter(|name| name != "GUILD_MEMBER_UPDATE")
-    .collect();
+    let replayed = helper.dispatches_until("RESUMED").into_iter().map(|mut payload| payload["t"].take());
+    let replayed: Vec<Value> = replayed.filter(|name| name != "GUILD_MEMBER_UPDATE").collect();
     assert_eq!(replayed, ["MISSED", "MISSED_TOO"]);
 
     // What cannot be published says why.
@@ -392,13 +439,10 @@ fn events_reach_who_is_in_a_direct_message() {
 }
 
 /// The name of the next event whose name is one letter.
+#[track_caller]
 fn next_single_letter(client: &mut Client) -> Value {
-    loop {
-        let payload = client.await_payload(0, None);
-        if payload["t"].as_str().is_some_and(|name| name.len() == 1) {
-            return payload["t"].clone();
-        }
-    }
+    let is_it = |payload: &Value| payload["t"].as_str().is_some_and(|name| name.len() == 1);
+    client.until("an event with one letter", is_it)["t"].take()
 }
 
 #[test]
@@ -591,7 +635,7 @@ fn members_are_imported_while_the_guild_works() {
     }
     stream.end();
     let (mut failures, mut progress) = (Vec::new(), Vec::new());
-    while let Some(line) = stream.next() {
+    for line in stream.rest() {
         if line.get("code").is_some() { failures.push(line) } else { progress.push(line) }
     }
     assert_eq!(failures.iter().map(|f| f["line"].as_u64().unwrap()).collect::<Vec<_>>(), [5001, 5002, 5003, 5004]);
@@ -615,7 +659,7 @@ fn members_are_imported_while_the_guild_works() {
     let mut stream = backend.stream("POST", &format!("{path}?skip=4000"));
     stream.write(&(0..5_000).map(line).collect::<String>());
     stream.end();
-    let last = std::iter::from_fn(|| stream.next()).last().unwrap();
+    let last = stream.rest().pop().unwrap();
     assert_eq!(without_bytes(last), progress_line([5000, 0, 0, 1000, 0]));
 
     demo.kill();

@@ -1,6 +1,6 @@
 //! `guildhall backup` during writes of a node, `guildhall restore`, and their refusals.
 
-use crate::support::{Demo, Http, Raw, ask, guildhall, serve, stderr, wait_for};
+use crate::support::{Demo, Http, Raw, ask, guildhall, run_to_end, serve, stderr, wait_until};
 use serde_json::json;
 use std::{
     collections::HashMap,
@@ -16,7 +16,7 @@ use std::{
 };
 
 fn command(name: &str, dir: &Path, data: &Path) -> Output {
-    guildhall([name.as_ref(), dir.as_os_str(), "--data".as_ref(), data.as_os_str()]).output().unwrap()
+    run_to_end(&mut guildhall([name.as_ref(), dir.as_os_str(), "--data".as_ref(), data.as_os_str()]))
 }
 
 /// Posts a message with a file; returns the path of the file.
@@ -34,6 +34,15 @@ pub fn upload(addr: SocketAddr, token: &str, channel: &str, content: &[u8]) -> S
 pub fn fetch(addr: SocketAddr, path: &str) -> (String, Vec<u8>) {
     let Raw { head, body, .. } = ask(addr, "GET", path, "", b"");
     (head, body)
+}
+
+/// Sets a flag when it goes.
+struct SetAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 #[derive(Clone, Default)]
@@ -59,6 +68,8 @@ fn a_backup_of_a_node_under_writes_has_everything_that_was_acknowledged() {
     let avatar = format!("/avatars/{}/{}.png", text("id"), text("avatar"));
     acknowledged.lock().unwrap().files.insert(avatar, picture);
     let before = thread::scope(|scope| {
+        // The scope waits for its writers, also when this thread fails.
+        let _ended = SetAtEnd(&stop);
         for (writer, channel) in channels.iter().enumerate() {
             let (demo, acknowledged, stop, token) = (&demo, &acknowledged, &stop, &token);
             scope.spawn(move || {
@@ -81,8 +92,11 @@ fn a_backup_of_a_node_under_writes_has_everything_that_was_acknowledged() {
                 }
             });
         }
-        let enough = |known: &Acknowledged| known.messages.len() >= 100 && known.files.len() >= 10;
-        wait_for("messages", || enough(&acknowledged.lock().unwrap()).then_some(()));
+        wait_until("100 messages and 10 files", || {
+            let known = acknowledged.lock().unwrap();
+            let counts = (known.messages.len(), known.files.len());
+            if counts.0 >= 100 && counts.1 >= 10 { Ok(()) } else { Err(counts) }
+        });
         let before = acknowledged.lock().unwrap().clone();
         let made = command("backup", &backup, &data);
         stop.store(true, Ordering::Relaxed);
@@ -126,7 +140,7 @@ fn what_is_no_whole_backup_is_not_restored() {
     let nothing = command("backup", &backup, &data);
     assert!(!nothing.status.success() && stderr(&nothing).contains("has no guildhall.db"), "{}", stderr(&nothing));
     assert!(!backup.exists());
-    let token = guildhall(["token", "bot", "--new", "helper", "--data"]).arg(&data).output().unwrap();
+    let token = run_to_end(guildhall(["token", "bot", "--new", "helper", "--data"]).arg(&data));
     assert!(token.status.success(), "{}", stderr(&token));
     // While no node runs.
     let made = command("backup", &backup, &data);
@@ -160,7 +174,7 @@ fn what_is_no_whole_backup_is_not_restored() {
     // A restore that was killed: no node starts on what it left.
     fs::create_dir_all(&target).unwrap();
     fs::write(target.join("guildhall.restoring"), "").unwrap();
-    let started = guildhall(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(&target).output().unwrap();
+    let started = run_to_end(guildhall(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(&target));
     assert_eq!(started.status.code(), Some(1));
     assert!(stderr(&started).contains("a restore into") && stderr(&started).contains("did not finish"));
     fs::remove_dir_all(&target).unwrap();

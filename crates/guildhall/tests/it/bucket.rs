@@ -4,7 +4,7 @@
 use crate::{
     backup::{fetch, upload},
     s3_server::{S3Server, SECRET},
-    support::{Demo, guildhall, stderr},
+    support::{Demo, guildhall, run_to_end, stderr},
 };
 use std::{fs, path::Path};
 
@@ -22,7 +22,7 @@ fn settings(dir: &Path, endpoint: &str, bucket: &str) -> String {
 }
 
 fn run(args: &[&str], data: &Path) -> (Option<i32>, String) {
-    let output = guildhall(args).arg("--data").arg(data).output().unwrap();
+    let output = run_to_end(guildhall(args).arg("--data").arg(data));
     let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), stderr(&output));
     assert!(!text.contains(SECRET), "the secret is shown: {text}");
     (output.status.code(), text)

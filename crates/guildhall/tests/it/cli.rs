@@ -1,6 +1,6 @@
 //! Commands, exit codes, and error messages.
 
-use crate::support::{Demo, Http, guildhall, run, serve, stderr, wait_for};
+use crate::support::{Demo, Http, end_of, guildhall, run, run_to_end, serve, stderr, wait_for};
 use serde_json::json;
 use std::{fs, io::Write as _, process::Stdio};
 
@@ -20,7 +20,7 @@ fn wrong_arguments_and_settings_are_code_2() {
     check(&["serve", "--set", "server.partition=1"], "did you mean `server.partitions`?");
     check(&["serve", "--config", "/no/such.toml"], "/no/such.toml cannot be read");
     check(&["demo", "--rate", "-1"], "--rate");
-    let output = guildhall(["config"]).env("GUILDHALL__LOG__COLOUR", "1").output().unwrap();
+    let output = run_to_end(guildhall(["config"]).env("GUILDHALL__LOG__COLOUR", "1"));
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("environment variable GUILDHALL__LOG__COLOUR"), "{}", stderr(&output));
 }
@@ -39,8 +39,7 @@ fn the_configuration_explains_itself() {
     assert_eq!(checked.status.code(), Some(2));
     assert!(stderr(&checked).contains("g.toml:4: log.level"), "{}", stderr(&checked));
     fs::write(&file, "[server]\npartitions = 3\n").unwrap();
-    let shown =
-        guildhall(["config"]).env("GUILDHALL_CONFIG", &file).env("GUILDHALL__LOG__LEVEL", "warn").output().unwrap();
+    let shown = run_to_end(guildhall(["config"]).env("GUILDHALL_CONFIG", &file).env("GUILDHALL__LOG__LEVEL", "warn"));
     let shown = text(&shown.stdout);
     assert!(shown.contains("partitions = 3  # ") && shown.contains("g.toml:2"), "{shown}");
     assert!(shown.contains("level = \"warn\"  # environment variable GUILDHALL__LOG__LEVEL"), "{shown}");
@@ -59,7 +58,7 @@ fn what_is_taken_is_told() {
     assert!(!two.exists(), "nothing was begun");
     for args in [vec!["serve", "--listen", "127.0.0.1:0", "--data"], vec!["token", "bot", "--new", "helper", "--data"]]
     {
-        let output = guildhall(&args).arg(&one).output().unwrap();
+        let output = run_to_end(guildhall(&args).arg(&one));
         assert_eq!(output.status.code(), Some(1), "{args:?}");
         assert!(stderr(&output).contains("is in use by another process"), "{args:?}: {}", stderr(&output));
     }
@@ -69,7 +68,7 @@ fn what_is_taken_is_told() {
 fn from_nothing_to_a_bot_that_is_let_in_and_out() {
     let dir = tempfile::tempdir().unwrap();
     let token_of = |args: &[&str]| {
-        let output = guildhall(["token"]).args(args).arg("--data").arg(dir.path()).output().unwrap();
+        let output = run_to_end(guildhall(["token"]).args(args).arg("--data").arg(dir.path()));
         assert!(output.status.success(), "{}", stderr(&output));
         assert_eq!(text(&output.stdout).lines().count(), 1, "only the token");
         text(&output.stdout).trim().to_owned()
@@ -91,7 +90,7 @@ fn from_nothing_to_a_bot_that_is_let_in_and_out() {
         command.arg(dir.path()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         writeln!(child.stdin.take().unwrap(), "{token}").unwrap();
-        child.wait_with_output().unwrap()
+        end_of(child, "token revoke")
     };
     assert!(revoke(&bot).status.success());
     let again = revoke(&bot);
@@ -106,14 +105,14 @@ fn from_nothing_to_a_bot_that_is_let_in_and_out() {
 fn accounts_that_do_not_fit() {
     let dir = tempfile::tempdir().unwrap();
     let check = |args: &[&str], told: &str| {
-        let output = guildhall(["token"]).args(args).arg("--data").arg(dir.path()).output().unwrap();
+        let output = run_to_end(guildhall(["token"]).args(args).arg("--data").arg(dir.path()));
         assert_eq!(output.status.code(), Some(1), "{args:?}");
         assert!(stderr(&output).contains(told) && output.stdout.is_empty(), "{args:?}: {}", stderr(&output));
     };
     check(&["bot", "--id", "5"], "there is no account 5");
     check(&["bot", "--new", "x"], "cannot be a name");
     check(&["bot", "--new", "a@b"], "cannot be a name");
-    let made = guildhall(["token", "user", "--new", "mara", "--data"]).arg(dir.path()).output().unwrap();
+    let made = run_to_end(guildhall(["token", "user", "--new", "mara", "--data"]).arg(dir.path()));
     let id = stderr(&made).split(' ').nth(1).expect("account ID (name)").to_owned();
     check(&["bot", "--id", &id], "is a user");
 }

@@ -1,6 +1,6 @@
 //! `config check` and `serve` open the same things: the same verdict, text and exit code.
 
-use crate::support::{guildhall, run, serve, stderr};
+use crate::support::{guildhall, run, run_to_end, serve, stderr};
 use std::{fs, path::Path, process::Output};
 
 /// Both of them, each on the same settings.
@@ -72,7 +72,7 @@ fn the_first_line_says_what_differs_from_the_defaults() {
     fs::write(&file, "no directory").unwrap();
     let start = |more: &[&str]| {
         let mut command = guildhall(["serve", "--listen", "localhost:0", "--data"]);
-        stderr(&command.arg(&file).args(more).output().unwrap())
+        stderr(&run_to_end(command.arg(&file).args(more)))
     };
     let text =
         start(&["--set", "server.partitions=2", "--set", "auth.admin_key=0123456789012345678901234567890123456789"]);

@@ -1,6 +1,6 @@
 //! Dictionaries from the command that makes them to a client that reads a stream with one, over real sockets.
 
-use crate::support::{Demo, PATIENCE, Raw, ask, run, stderr};
+use crate::support::{Demo, Raw, Wait, ask, connect, run, stderr};
 use guildhall_codec::{Dictionary, DictionaryId, Encoding, StreamDecompressor, decode_etf_from_gateway};
 use guildhall_ws_proto::{Decoder, Event, Limits, Role, append_masked_frame, handshake::ClientHandshake};
 use serde_json::{Value, json};
@@ -10,7 +10,6 @@ use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
     path::Path,
-    time::Instant,
 };
 
 /// Makes small dictionaries from traffic of `seed`, quickly.
@@ -50,8 +49,7 @@ pub struct Client {
 
 impl Client {
     pub fn connect(addr: SocketAddr, query: &str, dictionary: Option<&Dictionary>) -> Self {
-        let mut stream = TcpStream::connect(addr).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut stream = connect(addr).unwrap();
         let handshake = ClientHandshake::new("test", &format!("/?v=10&{query}"), [7; 16]);
         stream.write_all(handshake.request()).unwrap();
         let (mut answer, mut byte) = (Vec::new(), [0]);
@@ -70,10 +68,11 @@ impl Client {
         Self { stream, decoder, inflater, encoding, payloads, closed, wire_bytes, first_message }
     }
 
-    fn read(&mut self) {
+    #[track_caller]
+    fn read(&mut self, wait: &Wait) {
         let mut buffer = vec![0; 64 << 10];
-        let count = self.stream.read(&mut buffer).unwrap();
-        assert!(count > 0, "the server went without a close frame");
+        let count = wait.read(&self.stream, &mut buffer);
+        assert!(count > 0, "the server went without a close frame, and without {wait}");
         self.wire_bytes += count;
         let mut events = self.decoder.handle(&mut buffer[..count]);
         loop {
@@ -103,29 +102,54 @@ impl Client {
         }
     }
 
-    /// The next payload of that opcode and name.
-    pub fn await_payload(&mut self, op: u64, name: Option<&str>) -> Value {
-        let deadline = Instant::now() + PATIENCE;
+    /// The next payload that `is_it`; skips earlier ones.
+    #[track_caller]
+    pub fn until(&mut self, what: &str, mut is_it: impl FnMut(&Value) -> bool) -> Value {
+        let mut wait = Wait::new(what);
         loop {
             while let Some(payload) = self.payloads.pop_front() {
-                if payload["op"] == op && name.is_none_or(|name| payload["t"] == name) {
+                if is_it(&payload) {
                     return payload;
                 }
+                wait.saw(format!("op {} {}", payload["op"], payload["t"]));
             }
-            assert_eq!(self.closed, None, "waiting for {op} {name:?}");
-            assert!(Instant::now() < deadline, "much came, and no {op} {name:?}");
-            self.read();
+            assert_eq!(self.closed, None, "instead of {wait}");
+            wait.left();
+            self.read(&wait);
         }
     }
 
+    /// The next payload of that opcode and name.
+    #[track_caller]
+    pub fn await_payload(&mut self, op: u64, name: Option<&str>) -> Value {
+        self.until(&format!("op {op} {name:?}"), |payload| {
+            payload["op"] == op && name.is_none_or(|name| payload["t"] == name)
+        })
+    }
+
+    /// The dispatches before the next of that name.
+    #[track_caller]
+    pub fn dispatches_until(&mut self, name: &str) -> Vec<Value> {
+        let mut before = Vec::new();
+        self.until(name, |payload| {
+            let is_it = payload["t"] == name;
+            if !is_it && payload["op"] == 0 {
+                before.push(payload.clone());
+            }
+            is_it
+        });
+        before
+    }
+
+    #[track_caller]
     pub fn await_close(&mut self) -> (u16, String) {
-        let deadline = Instant::now() + PATIENCE;
+        let wait = Wait::new("the end of the connection");
         loop {
             if let Some(closed) = self.closed.take() {
                 return closed;
             }
-            assert!(Instant::now() < deadline, "much came, and no end");
-            self.read();
+            wait.left();
+            self.read(&wait);
         }
     }
 

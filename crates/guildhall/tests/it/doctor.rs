@@ -1,6 +1,6 @@
 //! `guildhall doctor`: its findings, and the advice with each.
 
-use crate::support::{Demo, guildhall};
+use crate::support::{Demo, guildhall, run_to_end};
 use std::{
     fs::{self, File, Permissions},
     io::{Seek as _, SeekFrom, Write as _},
@@ -9,7 +9,7 @@ use std::{
 };
 
 fn doctor(data: &Path, more: &[&str]) -> (Option<i32>, String) {
-    let output = guildhall(["doctor", "--data"]).arg(data).args(more).output().unwrap();
+    let output = run_to_end(guildhall(["doctor", "--data"]).arg(data).args(more));
     (output.status.code(), String::from_utf8(output.stdout).unwrap())
 }
 
@@ -66,7 +66,7 @@ fn a_node_in_order_and_one_that_is_not() {
     drop(file);
     let (code, text) = doctor(&data, &[]);
     assert!(code == Some(1) && text.contains("is damaged") && text.contains("guildhall restore"), "{text}");
-    let started = guildhall(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(&data).output().unwrap();
+    let started = run_to_end(guildhall(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(&data));
     assert_eq!(started.status.code(), Some(1));
     assert!(crate::support::stderr(&started).contains("is damaged"), "{}", crate::support::stderr(&started));
 }

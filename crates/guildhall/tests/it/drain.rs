@@ -215,18 +215,14 @@ fn a_node_with_hundreds_of_clients_lets_them_go_in_time() {
         client.ws.expect_op(10);
         let resume = json!({"token": token, "session_id": client.session_id, "seq": client.seq});
         client.ws.send(&json!({"op": 6, "d": resume}));
-        loop {
-            match client.ws.next() {
-                Got::Payload(payload) => {
-                    assert!(payload["t"] == "MESSAGE_CREATE" || payload["t"] == "RESUMED", "{payload}");
-                    client.take(&payload);
-                    if payload["t"] == "RESUMED" {
-                        break;
-                    }
-                }
-                other => panic!("{other:?}"),
-            }
-        }
+        let mut replayed = Vec::new();
+        client.ws.until("RESUMED", |got| {
+            let Got::Payload(payload) = &got else { return Err(got) };
+            assert!(payload["t"] == "MESSAGE_CREATE" || payload["t"] == "RESUMED", "{payload}");
+            replayed.push(payload.clone());
+            if payload["t"] == "RESUMED" { Ok(()) } else { Err(got) }
+        });
+        replayed.iter().for_each(|payload| client.take(payload));
     }
     assert!(!dir.path().join("handover.ndjson").exists(), "the hand-over is used once");
     let mut http = demo.client("bot_token");

@@ -2,7 +2,7 @@
 
 use crate::{
     backend::{ANA, BOB, BOT, Backend, CHANNEL, GUILD, Stream, built, client, demo},
-    support::{Demo, Http, PATIENCE, guildhall, metrics, stderr, wait_for},
+    support::{Demo, Http, PATIENCE, connect, guildhall, metrics, run_to_end, stderr, wait_until},
     ws::{Got, PLAIN, Ws},
 };
 use aws_lc_rs::{
@@ -18,7 +18,7 @@ use std::{
     collections::HashMap,
     fs,
     io::{Read as _, Write as _},
-    net::{SocketAddr, TcpStream},
+    net::SocketAddr,
     process::Stdio,
     sync::atomic::{AtomicUsize, Ordering},
     thread,
@@ -32,7 +32,7 @@ const RESET_WITHIN_US: u64 = 1_500;
 
 /// Sends a request, and resets the connection after the given time.
 fn broken_off(addr: SocketAddr, key: &str, event: &str, after: Duration) {
-    let mut stream = TcpStream::connect(addr).unwrap();
+    let mut stream = connect(addr).unwrap();
     stream.set_nodelay(true).unwrap();
     set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
     let head = format!("POST /v1/publish HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n");
@@ -45,10 +45,10 @@ fn broken_off(addr: SocketAddr, key: &str, event: &str, after: Duration) {
 
 /// The outcome of an event, however often its limit or a full node makes it wait.
 fn published(backend: &mut Backend, event: &Value) -> Value {
-    wait_for("the outcome", || {
-        let answer = backend.http.request("POST", "/v1/publish", Some(event)).ok()?;
+    wait_until("the outcome", || {
+        let answer = backend.http.request("POST", "/v1/publish", Some(event)).map_err(|error| error.to_string())?;
         assert!(matches!(answer.status, 200 | 429 | 503), "{} {}", answer.status, answer.body);
-        (answer.status == 200).then_some(answer.body)
+        if answer.status == 200 { Ok(answer.body) } else { Err(format!("{answer:?}")) }
     })
 }
 
@@ -93,13 +93,10 @@ fn s5_requests_that_are_reset_and_retried_publish_once() {
     for audience in [json!({"guild": GUILD}), json!({"users": [BOB]})] {
         published(&mut backend, &json!({"t": "END", "d": 0, "audience": audience}));
     }
-    let (mut seen, mut ends) = (HashMap::<u64, u32>::new(), 0);
-    while ends < 2 {
-        let payload = bob.await_payload(0, None);
-        match payload["t"].as_str().unwrap_or_default() {
-            "ONCE" => *seen.entry(payload["d"]["n"].as_u64().unwrap()).or_default() += 1,
-            "END" => ends += 1,
-            _ => {}
+    let mut seen = HashMap::<u64, u32>::new();
+    for payload in (0..2).flat_map(|_| bob.dispatches_until("END")) {
+        if payload["t"] == "ONCE" {
+            *seen.entry(payload["d"]["n"].as_u64().unwrap()).or_default() += 1;
         }
     }
     let twice: Vec<_> = seen.iter().filter(|(_, count)| **count != 1).collect();
@@ -108,8 +105,9 @@ fn s5_requests_that_are_reset_and_retried_publish_once() {
 }
 
 /// Reads a stream to its end; its last line.
+#[track_caller]
 fn last_of(mut stream: Stream) -> Value {
-    std::iter::from_fn(|| stream.next()).last().expect("a line that says why it ends")
+    stream.rest().pop().expect("a line that says why it ends")
 }
 
 #[test]
@@ -134,8 +132,7 @@ fn s7_a_revoked_key_ends_its_streams() {
     assert_eq!(import.next().unwrap()["line"], 1);
     import.write("{\"user\": {\"id\": \"1200000000000000600\", \"username\": \"late\"}}\n");
     let body = json!({"username": "late"}).to_string();
-    let mut slow = TcpStream::connect(demo.addr).unwrap();
-    slow.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut slow = connect(demo.addr).unwrap();
     let head = format!("PUT /v1/users/1200000000000000601 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}", stolen.key);
     write!(slow, "{head}\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: {}\r\n\r\n", body.len())
         .unwrap();
@@ -149,7 +146,7 @@ fn s7_a_revoked_key_ends_its_streams() {
     for stream in [idle, events] {
         assert_eq!(last_of(stream)["code"], "unauthorized");
     }
-    let told: Vec<Value> = std::iter::from_fn(|| import.next()).collect();
+    let told = import.rest();
     assert_eq!((&told[0]["added"], &told[0]["done"]), (&json!(0), &json!(false)), "{told:?}");
     assert_eq!(told[1]["code"], "unauthorized", "{told:?}");
     // Well before the 15 seconds of a quiet stream, and the 30 of a silent body.
@@ -196,7 +193,7 @@ fn s7_a_stream_that_is_busy_ends_too() {
         revoking.join().unwrap();
     });
     // A line that was read before the key was revoked has a refusal of its own, in front of the stream's.
-    let rest: Vec<_> = std::iter::from_fn(|| stream.next()).collect();
+    let rest = stream.rest();
     assert!(rest.len() <= 1 && rest.iter().all(|told| told["code"] == "unauthorized"), "{rest:?}");
 }
 
@@ -267,14 +264,12 @@ fn identify(demo: &Demo, token: &str) -> Result<Ws, Option<u16>> {
     let mut ws = Ws::connect(demo.addr, PLAIN, "").unwrap();
     ws.expect_op(10);
     ws.identify(token);
-    loop {
-        match ws.next() {
-            Got::Payload(payload) if payload["t"] == "READY" => return Ok(ws),
-            Got::Payload(_) => {}
-            Got::Close(code) => return Err(code),
-            other => panic!("{other:?}"),
-        }
-    }
+    let answer = ws.until("READY or a close frame", |got| match got {
+        Got::Payload(payload) if payload["t"] == "READY" => Ok(None),
+        Got::Close(code) => Ok(Some(code)),
+        other => Err(other),
+    });
+    answer.map_or(Ok(ws), Err)
 }
 
 #[test]
@@ -338,7 +333,7 @@ fn n1_1_a_refused_import_shows_the_answer_every_time() {
     let send_request = |key: &str, guild: &str| {
         let server = format!("http://{}", demo.addr);
         let mut command = guildhall(["import", file.to_str().unwrap(), "--guild", guild, "--server", &server]);
-        stderr(&command.env("GUILDHALL_KEY", key).output().unwrap())
+        stderr(&run_to_end(command.env("GUILDHALL_KEY", key)))
     };
     for n in 0..20 {
         for (key, guild, expected) in [

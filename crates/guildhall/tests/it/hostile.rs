@@ -2,7 +2,7 @@
 //! at the same time is not affected.
 
 use crate::{
-    support::{Demo, Http, metric, wait_for},
+    support::{Demo, Http, connect, metric, wait_for},
     ws::{Got, INTENTS, PLAIN, Ws, raw_upgrade, request},
 };
 use guildhall_codec::{DeflateCompressor, ZlibParams};
@@ -114,10 +114,10 @@ fn slowloris_while_shaking_hands() {
     let witness = Witness::begin(&demo);
     let begun = Instant::now();
     let head = request(PLAIN, "");
-    let mut slow: Vec<TcpStream> = (0..64).map(|_| TcpStream::connect(demo.addr).unwrap()).collect();
+    let mut slow: Vec<TcpStream> = (0..64).map(|_| connect(demo.addr).unwrap()).collect();
     // All connections are in use: further ones are refused at once.
     wait_for("a refusal", || {
-        let mut other = TcpStream::connect(demo.addr).unwrap();
+        let mut other = connect(demo.addr).unwrap();
         other.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
         let mut answer = String::new();
         let is_left_waiting = other.read_to_string(&mut answer).is_err();

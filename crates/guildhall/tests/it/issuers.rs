@@ -1,7 +1,7 @@
 //! `auth.jwks_file`: somebody else signs user tokens, and changes keys while the node runs.
 
 use crate::{
-    support::{Demo, Http, PATIENCE, run, stderr},
+    support::{Demo, Http, run, stderr, wait_for},
     ws::{PLAIN, Ws},
 };
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
@@ -46,14 +46,12 @@ fn keys_come_and_go() {
     assert_eq!((status(&first), status(&second)), (200, 401));
     assert_eq!(status(&token("a", &pairs[0], &me, "mail")), 401);
     drop(Ws::session(demo.addr, &first));
+    // Not so often that the rate limit of the address refuses.
     let wait_until = |what: &str, is_so: &dyn Fn() -> bool| {
-        for _ in 0..PATIENCE.as_millis() / 200 {
-            if is_so() {
-                return;
-            }
+        wait_for(what, || {
             thread::sleep(Duration::from_millis(200));
-        }
-        panic!("{what}");
+            is_so().then_some(())
+        });
     };
     put_keys(&file, &[("a", &pairs[0]), ("b", &pairs[1])]);
     wait_until("the second key is taken", &|| status(&second) == 200);

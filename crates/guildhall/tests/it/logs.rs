@@ -1,7 +1,7 @@
 //! The access log: a line per request and per WebSocket, without secrets; reopened at SIGHUP.
 
 use crate::{
-    support::{Http, guildhall, serve, wait_for, wait_for_line},
+    support::{Http, guildhall, run_to_end, serve, wait_for, wait_for_line},
     ws::Ws,
 };
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ fn requests_and_connections_have_a_line_each() {
     const ROOT: &str = "an-admin-key-of-more-than-thirty-two-bytes";
     let dir = tempfile::tempdir().unwrap();
     let (data, file) = (dir.path().join("data"), dir.path().join("access.log"));
-    let made = guildhall(["token", "user", "--new", "mara", "--data"]).arg(&data).output().unwrap();
+    let made = run_to_end(guildhall(["token", "user", "--new", "mara", "--data"]).arg(&data));
     let token = String::from_utf8(made.stdout).unwrap().trim().to_owned();
     let (setting, key) = (format!("log.access_file={}", file.display()), format!("auth.admin_key={ROOT}"));
     let (node, addr, log) = serve(&data, &["--set".as_ref(), setting.as_ref(), "--set".as_ref(), key.as_ref()]);
@@ -74,7 +74,7 @@ fn a_log_that_cannot_be_opened_keeps_the_node_from_starting() {
     let file = dir.path().join("nowhere/access.log");
     let mut command = guildhall(["serve", "--listen", "127.0.0.1:0", "--data"]);
     command.arg(dir.path().join("data")).args(["--set", &format!("log.access_file={}", file.display())]);
-    let refused = command.output().unwrap();
+    let refused = run_to_end(&mut command);
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("log.access_file"), "{refused:?}");
 }

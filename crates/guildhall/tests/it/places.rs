@@ -2,7 +2,7 @@
 //! progress end, and nothing hangs when descriptors run out.
 
 use crate::{
-    support::{Demo, Http, PATIENCE, Process, guildhall, metric, serve_by, wait_for},
+    support::{Demo, Http, Process, Wait, connect, guildhall, metric, serve_by, wait_for},
     tls,
     ws::{PLAIN, Ws, raw_upgrade, request},
 };
@@ -21,12 +21,12 @@ use std::{
 
 /// Sends one request on a socket that stays open; its status, or none if it was closed without an answer.
 fn send_request(stream: &mut TcpStream, path: &str) -> Option<u16> {
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let wait = Wait::new(format!("the head of an answer to {path}"));
     stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: t\r\n\r\n").as_bytes()).ok()?;
     let mut answer = Vec::new();
     let mut buffer = [0; 4096];
     while !answer.windows(4).any(|four| four == b"\r\n\r\n") {
-        match stream.read(&mut buffer) {
+        match wait.try_read(stream, &mut buffer) {
             Ok(0) => break,
             Ok(count) => answer.extend_from_slice(&buffer[..count]),
             Err(error) if error.kind() == ErrorKind::ConnectionReset => break,
@@ -37,7 +37,7 @@ fn send_request(stream: &mut TcpStream, path: &str) -> Option<u16> {
 }
 
 fn health(addr: SocketAddr) -> Option<u16> {
-    send_request(&mut TcpStream::connect(addr).unwrap(), "/healthz")
+    send_request(&mut connect(addr).unwrap(), "/healthz")
 }
 
 /// `guildhall serve` with an admin listener: its addresses, what it logged before it was ready, and its log.
@@ -93,7 +93,7 @@ fn s9_sockets_of_rest_leave_places_to_the_gateway() {
     let mut held = Vec::new();
     let mut statuses = Vec::new();
     for _ in 0..121 {
-        let mut stream = TcpStream::connect(demo.addr).unwrap();
+        let mut stream = connect(demo.addr).unwrap();
         statuses.push(send_request(&mut stream, "/dictionaries"));
         held.push(stream);
     }
@@ -112,10 +112,10 @@ fn s9_sockets_of_rest_leave_places_to_the_gateway() {
     });
     assert_eq!(refused, 503);
     assert_eq!(health(demo.addr), Some(200));
-    assert_eq!(send_request(&mut TcpStream::connect(demo.addr).unwrap(), "/dictionaries"), Some(503));
+    assert_eq!(send_request(&mut connect(demo.addr).unwrap(), "/dictionaries"), Some(503));
     drop((held, more, sessions));
     wait_for("the places are free", || {
-        (send_request(&mut TcpStream::connect(demo.addr).unwrap(), "/dictionaries") == Some(200)).then_some(())
+        (send_request(&mut connect(demo.addr).unwrap(), "/dictionaries") == Some(200)).then_some(())
     });
     assert_eq!(demo.terminate(), Some(0));
 }
@@ -150,7 +150,7 @@ fn s9_few_open_files_mean_fewer_places_and_no_hanging_sockets() {
     println!("400 upgrades took {:?}", begun.elapsed());
     let served = statuses.iter().filter(|status| **status == 101).count();
     assert_eq!(served, 140, "an eighth is for REST");
-    assert_eq!(send_request(&mut TcpStream::connect(node.addr).unwrap(), "/dictionaries"), Some(200));
+    assert_eq!(send_request(&mut connect(node.addr).unwrap(), "/dictionaries"), Some(200));
     assert!(statuses.iter().all(|status| matches!(status, 101 | 503)), "{statuses:?}");
     assert_eq!((health(node.addr), health(node.admin)), (Some(200), Some(200)));
     assert!(node.metric("sockets_refused_total{why=\"full\"}") >= 200);
@@ -224,7 +224,7 @@ const PIPELINED: usize = 60;
 const OPENAPI: &str = "GET /v1/openapi.json HTTP/1.1\r\nHost: t\r\n\r\n";
 
 fn pipeline(addr: SocketAddr) -> TcpStream {
-    let mut stream = TcpStream::connect(addr).unwrap();
+    let mut stream = connect(addr).unwrap();
     rustix::net::sockopt::set_socket_recv_buffer_size(&stream, 16 << 10).unwrap();
     stream.write_all(OPENAPI.repeat(PIPELINED).as_bytes()).unwrap();
     stream
@@ -240,7 +240,6 @@ fn s10_a_client_of_rest_that_does_not_read_is_ended_and_a_slow_one_is_not() {
     // Some 300 KB a second, and an answer has 180 KB.
     let (mut bytes, mut buffer) = (0, [0; 16 << 10]);
     while begun.elapsed() < Duration::from_secs(6) {
-        slow.set_read_timeout(Some(PATIENCE)).unwrap();
         let count = slow.read(&mut buffer).unwrap();
         assert!(count > 0, "it was ended after {:?}", begun.elapsed());
         bytes += count;
@@ -326,7 +325,6 @@ fn signals_without_a_meaning_are_ignored() {
         assert_eq!(health(node.addr), Some(200), "{signal}");
     }
     assert_eq!(node.process.has_ended(), None);
-    ws.set_read_timeout(Some(PATIENCE)).unwrap();
     assert!(ws.read(&mut [0; 64]).unwrap() > 0, "HELLO, and the connection is still there");
     assert_eq!(node.process.terminate(), Some(0));
 }

@@ -3,7 +3,7 @@
 
 use crate::{
     postgres_server::{PASSWORD, PostgresServer},
-    support::{Demo, Http, guildhall, serve, stderr, wait_for},
+    support::{Demo, Http, guildhall, rest_of, run, run_to_end, serve, stderr, wait_for},
 };
 use serde_json::{Value, json};
 use std::{collections::HashMap, fs, path::Path, process::Output};
@@ -17,7 +17,7 @@ fn start(dir: &Path, url: &str) -> Demo {
 /// A command with the database in its environment.
 fn command(url: &str, data: &Path, args: &[&str]) -> Output {
     let mut command = guildhall(args);
-    command.arg("--data").arg(data).env("GUILDHALL__STORE__URL", url).output().unwrap()
+    run_to_end(command.arg("--data").arg(data).env("GUILDHALL__STORE__URL", url))
 }
 
 fn text(output: &Output) -> String {
@@ -135,7 +135,7 @@ fn a_node_that_lost_its_database_ends() {
     );
     let code = wait_for("the end of the node", || node.has_ended());
     assert_eq!(code, Some(1));
-    let log: Vec<Value> = log.iter().collect();
+    let log = rest_of(&log);
     assert!(log.iter().any(|line| line["message"].to_string().contains("another node has claimed")), "{log:?}");
     assert!(!log.iter().any(|line| line.to_string().contains("a%2Fb")), "the password is in the log: {log:?}");
 }
@@ -147,7 +147,7 @@ fn a_copied_database_gives_the_same_answers() {
     let (dir, database) = (tempfile::tempdir().unwrap(), server.create_database());
     let (data, url) = (dir.path().join("data"), server.tcp_url(&database));
     let from = format!("sqlite:{}", data.display());
-    let copy = |from: &str, to: &str| guildhall(["store", "copy", "--from", from, "--to", to]).output().unwrap();
+    let copy = |from: &str, to: &str| run(["store", "copy", "--from", from, "--to", to]);
     let refused = |from: &str, to: &str, code: i32, told: &str| {
         let output = copy(from, to);
         assert_eq!(output.status.code(), Some(code), "{}", text(&output));
@@ -224,7 +224,7 @@ fn what_is_wrong_with_a_database_is_told() {
     check(&url, &["restore", &backup], 2, "pg_restore");
     check(&url, &["doctor"], 0, "is empty");
     check(&url.replace("/test_", "/none_"), &["doctor"], 1, "WRONG    database");
-    let shown = text(&guildhall(["config"]).env("GUILDHALL__STORE__URL", &url).output().unwrap());
+    let shown = text(&run_to_end(guildhall(["config"]).env("GUILDHALL__STORE__URL", &url)));
     assert!(shown.contains("url = \"postgres://guildhall:(hidden)@127.0.0.1"), "{shown}");
     assert!(fs::read_dir(dir.path()).unwrap().next().is_none(), "nothing was created");
 }

@@ -1,6 +1,6 @@
 //! S14: whatever the umask is, other users of the machine can read nothing that a node writes.
 
-use crate::support::{Demo, Process, guildhall, stderr, wait_for};
+use crate::support::{Demo, Process, guildhall, run_to_end, stderr, wait_for};
 use std::{
     fs,
     os::unix::fs::PermissionsExt as _,
@@ -42,10 +42,10 @@ fn s14_nothing_in_a_data_directory_is_for_others() {
     fs::set_permissions(&data, fs::Permissions::from_mode(0o755)).unwrap();
     let data = data.to_str().unwrap();
 
-    let token = lax(&["token", "bot", "--new", "helper", "--data", data]).output().unwrap();
+    let token = run_to_end(&mut lax(&["token", "bot", "--new", "helper", "--data", data]));
     assert!(token.status.success(), "{}", stderr(&token));
     assert_eq!(readable(Path::new(data)), []);
-    let key = lax(&["key", "create", "--name", "k", "--scopes", "all", "--data", data]).output().unwrap();
+    let key = run_to_end(&mut lax(&["key", "create", "--name", "k", "--scopes", "all", "--data", data]));
     assert!(key.status.success(), "{}", stderr(&key));
     assert_eq!(readable(Path::new(data)), []);
 
@@ -58,7 +58,7 @@ fn s14_nothing_in_a_data_directory_is_for_others() {
     }
     assert_eq!(readable(Path::new(data)), []);
     let backup = dir.path().join("backup");
-    let made = lax(&["backup", backup.to_str().unwrap(), "--data", data]).output().unwrap();
+    let made = run_to_end(&mut lax(&["backup", backup.to_str().unwrap(), "--data", data]));
     assert!(made.status.success(), "{}", stderr(&made));
     assert_eq!(readable(&backup), []);
     assert_eq!(process.terminate(), Some(0));
@@ -66,7 +66,7 @@ fn s14_nothing_in_a_data_directory_is_for_others() {
     assert_eq!(readable(Path::new(data)), []);
 
     let restored = dir.path().join("restored");
-    let made = lax(&["restore", backup.to_str().unwrap(), "--data", restored.to_str().unwrap()]).output().unwrap();
+    let made = run_to_end(&mut lax(&["restore", backup.to_str().unwrap(), "--data", restored.to_str().unwrap()]));
     assert!(made.status.success(), "{}", stderr(&made));
     assert_eq!(readable(&restored), []);
 }
@@ -79,7 +79,7 @@ fn s14_a_directory_of_an_older_version_is_made_private() {
     for (name, mode) in [("", 0o755), ("guildhall.db", 0o644), ("files", 0o755), ("demo.json", 0o640)] {
         fs::set_permissions(dir.path().join(name), fs::Permissions::from_mode(mode)).unwrap();
     }
-    let listed = guildhall(["key", "list", "--data"]).arg(dir.path()).output().unwrap();
+    let listed = run_to_end(guildhall(["key", "list", "--data"]).arg(dir.path()));
     assert!(listed.status.success(), "{}", stderr(&listed));
     assert_eq!(readable(dir.path()), []);
 }

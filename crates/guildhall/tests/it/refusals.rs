@@ -1,40 +1,34 @@
 //! Why was I refused: the log, the counters and the close reasons of tokens, IDENTIFYs and intents.
 
 use crate::{
-    support::{Http, PATIENCE, guildhall, metrics, serve, wait_for},
+    support::{Http, guildhall, metrics, next_line, run_to_end, serve, wait_for},
     ws::{Got, PLAIN, Ws},
 };
 use serde_json::{Value, json};
 use std::{net::SocketAddr, path::Path, sync::mpsc::Receiver};
 
 fn new_token(data: &Path, kind: &str, name: &str) -> String {
-    let made = guildhall(["token", kind, "--new", name, "--data"]).arg(data).output().unwrap();
+    let made = run_to_end(guildhall(["token", kind, "--new", name, "--data"]).arg(data));
     String::from_utf8(made.stdout).unwrap().trim().trim_start_matches("Bot ").to_owned()
 }
 
 /// The next line about a refusal.
 fn refusal(log: &Receiver<Value>) -> Value {
-    loop {
-        let line = log.recv_timeout(PATIENCE).expect("a line about a refusal");
-        if line["message"].as_str().is_some_and(|text| text.starts_with("refused: ")) {
-            return line;
-        }
-    }
+    next_line(log, "a line about a refusal", |line| {
+        line["message"].as_str().is_some_and(|text| text.starts_with("refused: "))
+    })
 }
 
 /// The close code and reason that this IDENTIFY gets; no code: op 9.
 fn identify(addr: SocketAddr, d: &Value) -> Option<u16> {
     let mut ws = Ws::connect(addr, PLAIN, "").unwrap();
     ws.send(&json!({"op": 2, "d": d}));
-    loop {
-        match ws.next() {
-            Got::Close(code) => return code,
-            Got::Payload(payload) if payload["op"] == 9 => return None,
-            Got::Payload(payload) => assert_ne!(payload["t"], "READY"),
-            Got::End => panic!("it is told why"),
-            _ => {}
-        }
-    }
+    ws.until("a refusal", |got| match got {
+        Got::Close(code) => Ok(code),
+        Got::Payload(payload) if payload["op"] == 9 => Ok(None),
+        Got::Payload(payload) if payload["t"] == "READY" => panic!("it is let in"),
+        other => Err(other),
+    })
 }
 
 #[test]
@@ -120,16 +114,7 @@ fn a_refused_url_is_told_what_is_wrong() {
         [("/?v=8", 4012, "v="), ("/?v=10&encoding=xml", 4002, "encoding="), ("/?v=10&compress=gzip", 4002, "compress=")]
     {
         let mut ws = Ws::connect(addr, target, "").unwrap();
-        let reason = loop {
-            match ws.next() {
-                Got::Close(got) => {
-                    assert_eq!(got, Some(code), "{target}");
-                    break ws.close_reason.clone();
-                }
-                Got::End => panic!("it is told why"),
-                _ => {}
-            }
-        };
-        assert!(reason.contains(parameter), "{target}: {reason}");
+        assert_eq!(ws.close_code(), Some(code), "{target}");
+        assert!(ws.close_reason.contains(parameter), "{target}: {}", ws.close_reason);
     }
 }

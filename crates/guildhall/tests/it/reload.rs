@@ -1,8 +1,8 @@
 //! SIGHUP: a changed setting takes effect or is logged as needing a restart; a faulty configuration changes nothing.
 
 use crate::{
-    support::{Http, guildhall, run, serve, stderr, wait_for, wait_for_line},
-    ws::Ws,
+    support::{Http, guildhall, next_line, run, run_to_end, serve, stderr, wait_for, wait_for_line},
+    ws::{Got, Ws},
 };
 use serde_json::{Value, json};
 use std::{fs, net::SocketAddr};
@@ -16,24 +16,22 @@ fn heartbeats(addr: SocketAddr, token: &str) -> usize {
         ws.send(&json!({"op": 1, "d": null}));
     }
     let mut answered = 0;
-    loop {
-        match ws.next() {
-            crate::ws::Got::Payload(payload) if payload["op"] == 11 => answered += 1,
-            crate::ws::Got::Close(code) => {
-                assert_eq!(code, Some(4008));
-                return answered;
-            }
-            crate::ws::Got::End => panic!("it is told why"),
-            _ => {}
+    let code = ws.until("a close frame", |got| match got {
+        Got::Close(code) => Ok(code),
+        other => {
+            answered += usize::from(matches!(&other, Got::Payload(payload) if payload["op"] == 11));
+            Err(other)
         }
-    }
+    });
+    assert_eq!(code, Some(4008));
+    answered
 }
 
 #[test]
 fn limits_change_and_the_log_says_which() {
     let dir = tempfile::tempdir().unwrap();
     let (file, data) = (dir.path().join("g.toml"), dir.path().join("data"));
-    let made = guildhall(["token", "user", "--new", "mara", "--data"]).arg(&data).output().unwrap();
+    let made = run_to_end(guildhall(["token", "user", "--new", "mara", "--data"]).arg(&data));
     let token = String::from_utf8(made.stdout).unwrap().trim().to_owned();
     fs::write(&file, "[limits]\ninbound_per_minute_max = 100\n").unwrap();
     let (node, addr, log) = serve(&data, &["--config".as_ref(), file.as_ref()]);
@@ -46,14 +44,14 @@ fn limits_change_and_the_log_says_which() {
     let read = wait_for_line(&log, "configuration read again");
     assert_eq!((&read["changed"], &read["need_restart"]), (&json!(1), &json!(2)));
     for setting in ["server.partitions", "limits.rest_rate_percent"] {
-        let line = loop {
-            let line = log.recv_timeout(crate::support::PATIENCE).unwrap();
-            if line["message"] == "a setting changed that needs a restart" {
-                break line;
+        let line = next_line(&log, "a setting that needs a restart", |line| {
+            let is_it = line["message"] == "a setting changed that needs a restart";
+            if !is_it {
+                assert_eq!(line["message"], "a setting changed");
+                assert_eq!((&line["setting"], &line["to"]), (&json!("limits.inbound_per_minute_max"), &json!("20")));
             }
-            assert_eq!(line["message"], "a setting changed");
-            assert_eq!((&line["setting"], &line["to"]), (&json!("limits.inbound_per_minute_max"), &json!("20")));
-        };
+            is_it
+        });
         assert_eq!(line["setting"], setting);
     }
     assert_eq!(heartbeats(addr, &token), 19);
@@ -80,7 +78,7 @@ fn writers(addr: SocketAddr, count: usize) -> Vec<Value> {
 fn the_codec_of_new_connections_changes_and_old_ones_go_on() {
     let dir = tempfile::tempdir().unwrap();
     let (file, data) = (dir.path().join("g.toml"), dir.path().join("data"));
-    let made = guildhall(["token", "user", "--new", "mara", "--data"]).arg(&data).output().unwrap();
+    let made = run_to_end(guildhall(["token", "user", "--new", "mara", "--data"]).arg(&data));
     let token = String::from_utf8(made.stdout).unwrap().trim().to_owned();
     let write = |streams: &str| {
         let all = format!(

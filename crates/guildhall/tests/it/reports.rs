@@ -1,7 +1,7 @@
 //! Reports of `/v1/node`: bandwidth by dispatch type, and guilds by busy time, against the actions of clients.
 
 use crate::{
-    support::{Demo, Http, wait_for},
+    support::{Demo, Http, wait_for, wait_until},
     ws::Ws,
 };
 use serde_json::{Value, json};
@@ -49,14 +49,12 @@ fn bandwidth_and_guilds_are_reported() {
     assert_eq!(named(&bandwidth["types"], "READY")["ways"][0]["count_total"], 2);
 
     // Both sessions are sampled, because they are the first. The worker looks for their frames a few times a second.
-    let mut bill = Value::Null;
-    for _ in 0..100 {
-        bill = report("bandwidth")["bill"].take();
-        if !bill.is_null() && named(&bill["types"], "MESSAGE_CREATE")["sample"]["count_total"] == 2 * MESSAGES {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(100));
-    }
+    let bill = wait_until("a bill of all messages", || {
+        let bill = report("bandwidth")["bill"].take();
+        let is_it = |of: &Value| of["name"] == "MESSAGE_CREATE" && of["sample"]["count_total"] == 2 * MESSAGES;
+        let is_whole = bill["types"].as_array().is_some_and(|types| types.iter().any(is_it));
+        if is_whole { Ok(bill) } else { Err(bill) }
+    });
     let messages = named(&bill["types"], "MESSAGE_CREATE");
     let estimate = |name: &str| messages["estimate"][name].as_u64().unwrap();
     assert_eq!(messages["sample"], messages["estimate"], "the sample is all there is");
@@ -90,15 +88,12 @@ fn bandwidth_and_guilds_are_reported() {
     assert!(!name.is_empty() && subscription["name"] == name, "{subscription}");
 
     // Owners of memory are estimated from time to time.
-    let mut overview = report("overview");
-    for _ in 0..600 {
+    let overview = wait_until("an estimate of the members' memory", || {
+        let overview = report("overview");
         let owners = overview["memory"]["owners"].as_array().unwrap();
-        if owners.iter().any(|owner| owner["name"] == "guild_members") {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(100));
-        overview = report("overview");
-    }
+        let is_there = owners.iter().any(|owner| owner["name"] == "guild_members");
+        if is_there { Ok(overview) } else { Err(overview) }
+    });
     let loops: Vec<&str> =
         overview["loops"].as_array().unwrap().iter().map(|each| each["name"].as_str().unwrap()).collect();
     assert!(["guild_worker", "partition", "store"].iter().all(|name| loops.contains(name)), "{loops:?}");

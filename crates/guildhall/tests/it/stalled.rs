@@ -4,7 +4,7 @@
 
 use crate::{
     hostile::{NOTICED, Witness, server},
-    support::{Demo, Http, wait_for},
+    support::{Demo, Http, connect, wait_for},
 };
 use serde_json::{Value, json};
 use std::{
@@ -81,7 +81,7 @@ fn filled(path: &str) -> String {
 
 /// Sends the head of a request whose body is announced.
 fn announce(addr: SocketAddr, method: &str, path: &str, token: &str, headers: &str) -> TcpStream {
-    let mut stream = TcpStream::connect(addr).unwrap();
+    let mut stream = connect(addr).unwrap();
     let token = if token.is_empty() { String::new() } else { format!("Authorization: {token}\r\n") };
     write!(stream, "{method} {path} HTTP/1.1\r\nHost: test\r\n{token}{headers}\r\n").unwrap();
     stream
@@ -145,7 +145,7 @@ fn bomb(bytes: usize) -> String {
 fn send_all(addr: SocketAddr, count: usize, head: impl Fn(usize) -> String, body: &str) -> Vec<Option<u16>> {
     let mut streams: Vec<_> = (0..count)
         .map(|n| {
-            let mut stream = TcpStream::connect(addr).unwrap();
+            let mut stream = connect(addr).unwrap();
             stream.write_all(head(n).as_bytes()).unwrap();
             stream
         })

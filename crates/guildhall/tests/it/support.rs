@@ -1,5 +1,6 @@
 //! Support: the binary as a process, and a plain HTTP client.
 //!
+//! Owns    `Wait`, the bound of a loop that reads until something comes.
 //! Limits  every wait ends after `PATIENCE`, far above what a loaded machine needs.
 
 use serde_json::Value;
@@ -7,12 +8,15 @@ use std::{
     collections::HashMap,
     ffi::OsStr,
     fmt, fs,
-    io::{self, BufRead, BufReader, Read, Write},
+    io::{self, BufRead, BufReader, ErrorKind, Read, Write},
     net::{SocketAddr, TcpStream},
     path::Path,
     process::{Child, Command, Output, Stdio},
     str::FromStr,
-    sync::mpsc::{Receiver, channel},
+    sync::{
+        Arc, Mutex,
+        mpsc::{Receiver, RecvTimeoutError, channel},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -20,16 +24,88 @@ use std::{
 /// A test that waits longer has failed.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
+/// One wait: what for, until when, and what came instead.
+#[derive(Debug)]
+pub struct Wait {
+    what: String,
+    until: Instant,
+    seen: Vec<String>,
+}
+
+impl Wait {
+    /// Ends after `PATIENCE`.
+    pub fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into(), until: Instant::now() + PATIENCE, seen: Vec::new() }
+    }
+
+    /// The time that is left, more than none; panics at its end.
+    #[track_caller]
+    pub fn left(&self) -> Duration {
+        let left = self.until.saturating_duration_since(Instant::now());
+        assert!(!left.is_zero(), "{PATIENCE:?} without {self}");
+        left
+    }
+
+    /// Adds something else that came.
+    pub fn saw(&mut self, other: impl Into<String>) {
+        self.seen.push(other.into());
+    }
+
+    /// Reads from a socket, which has to have something in time.
+    #[track_caller]
+    pub fn read(&self, stream: &TcpStream, buffer: &mut [u8]) -> usize {
+        self.try_read(stream, buffer).unwrap_or_else(|error| panic!("{error} instead of {self}"))
+    }
+
+    /// The same, with the errors of a connection that ends.
+    pub fn try_read(&self, mut stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let left = self.until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+            stream.set_read_timeout(Some(left))?;
+            match stream.read(buffer) {
+                // A signal for another thread of this process, which servers start and stop.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    return Err(io::Error::new(ErrorKind::TimedOut, format!("{PATIENCE:?} without {self}")));
+                }
+                read => return read,
+            }
+        }
+    }
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (count, last) = (self.seen.len(), self.seen.len().saturating_sub(50));
+        write!(f, "{}; {count} others came, the last of them {:#?}", self.what, &self.seen[last..])
+    }
+}
+
 /// Waits for `state`; panics with `what` when it does not come.
+#[track_caller]
 pub fn wait_for<T>(what: &str, mut state: impl FnMut() -> Option<T>) -> T {
+    wait_until(what, || state().ok_or("nothing"))
+}
+
+/// The same with what is there instead, which the panic shows.
+#[track_caller]
+pub fn wait_until<T, S: fmt::Debug>(what: &str, mut state: impl FnMut() -> Result<T, S>) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        if let Some(value) = state() {
-            return value;
+        match state() {
+            Ok(value) => return value,
+            Err(instead) => assert!(Instant::now() < deadline, "{PATIENCE:?} without {what}: {instead:#?}"),
         }
-        assert!(Instant::now() < deadline, "{what} did not happen in time");
         thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// A connection on which no read or write takes longer than `PATIENCE`.
+pub fn connect(addr: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&addr, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    Ok(stream)
 }
 
 /// The binary, without settings from the environment of the test run.
@@ -44,8 +120,49 @@ pub fn guildhall<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command 
 }
 
 /// Runs it to its end.
+#[track_caller]
 pub fn run<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Output {
-    guildhall(args).output().expect("the binary starts")
+    run_to_end(&mut guildhall(args))
+}
+
+/// Runs a command that ends by itself. One that goes on, as a node does that should have refused to start, is killed.
+#[track_caller]
+pub fn run_to_end(command: &mut Command) -> Output {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let what = format!("{command:?}");
+    end_of(command.spawn().expect("the binary starts"), &what)
+}
+
+/// Waits for the end of a process with pipes for its output.
+#[track_caller]
+pub fn end_of(mut child: Child, what: &str) -> Output {
+    fn gather(pipe: impl Read + Send + 'static) -> (Arc<Mutex<Vec<u8>>>, thread::JoinHandle<()>) {
+        let gathered = Arc::new(Mutex::new(Vec::new()));
+        let (into, mut pipe) = (gathered.clone(), pipe);
+        let thread = thread::spawn(move || {
+            let mut buffer = [0; 16 << 10];
+            while let Ok(count @ 1..) = pipe.read(&mut buffer) {
+                into.lock().unwrap().extend_from_slice(&buffer[..count]);
+            }
+        });
+        (gathered, thread)
+    }
+    let (stdout, told) = gather(child.stdout.take().expect("a pipe"));
+    let (stderr, warned) = gather(child.stderr.take().expect("a pipe"));
+    let mut process = Process(child);
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let ended = process.0.try_wait().expect("the child can be asked");
+        if let (Some(status), true) = (ended, told.is_finished() && warned.is_finished()) {
+            let taken = |of: &Mutex<Vec<u8>>| std::mem::take(&mut *of.lock().unwrap());
+            return Output { status, stdout: taken(&stdout), stderr: taken(&stderr) };
+        }
+        if Instant::now() > deadline {
+            let text = |of: &Mutex<Vec<u8>>| String::from_utf8_lossy(&of.lock().unwrap()).into_owned();
+            panic!("{what} does not end ({ended:?}), and said {} {}", text(&stdout), text(&stderr));
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// What `output` wrote to standard error.
@@ -115,6 +232,7 @@ pub fn serve(data: &Path, args: &[&OsStr]) -> (Process, SocketAddr, Receiver<Val
 }
 
 /// The same by a command of the caller's, with the line that says it is ready. `look` sees the lines before that.
+#[track_caller]
 pub fn serve_by(mut command: Command, mut look: impl FnMut(&Value)) -> (Process, Value, Receiver<Value>) {
     command.stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the binary starts");
@@ -127,23 +245,48 @@ pub fn serve_by(mut command: Command, mut look: impl FnMut(&Value)) -> (Process,
             let _ = sender.send(serde_json::from_str(&line).expect("every line is JSON"));
         }
     });
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let line = log.recv_timeout(deadline.saturating_duration_since(Instant::now())).expect("it is ready");
-        if line["message"] == "ready" {
-            return (process, line, log);
+    let ready = next_line(&log, "the log line `ready`", |line| {
+        let is_ready = line["message"] == "ready";
+        if !is_ready {
+            look(line);
         }
-        look(&line);
-    }
+        is_ready
+    });
+    (process, ready, log)
 }
 
 /// The next line of that message.
+#[track_caller]
 pub fn wait_for_line(log: &Receiver<Value>, message: &str) -> Value {
-    let deadline = Instant::now() + PATIENCE;
+    next_line(log, &format!("the log line `{message}`"), |line| line["message"] == message)
+}
+
+/// The next line that `is_it`.
+#[track_caller]
+pub fn next_line(log: &Receiver<Value>, what: &str, mut is_it: impl FnMut(&Value) -> bool) -> Value {
+    let mut wait = Wait::new(what);
     loop {
-        let line = log.recv_timeout(deadline.saturating_duration_since(Instant::now())).expect(message);
-        if line["message"] == message {
-            return line;
+        match log.recv_timeout(wait.left()) {
+            Ok(line) if is_it(&line) => return line,
+            Ok(line) => wait.saw(line.to_string()),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => panic!("the process ended without {wait}"),
+        }
+    }
+}
+
+/// All further lines of a process that ends.
+#[track_caller]
+pub fn rest_of(log: &Receiver<Value>) -> Vec<Value> {
+    let (mut wait, mut lines) = (Wait::new("the end of the log"), Vec::new());
+    loop {
+        match log.recv_timeout(wait.left()) {
+            Ok(line) => {
+                wait.saw(line.to_string());
+                lines.push(line);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return lines,
         }
     }
 }
@@ -256,9 +399,8 @@ impl Http {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => {
-                let stream = TcpStream::connect(self.addr)?;
+                let stream = connect(self.addr)?;
                 stream.set_nodelay(true)?;
-                stream.set_read_timeout(Some(PATIENCE))?;
                 BufReader::new(stream)
             }
         };
@@ -320,13 +462,25 @@ impl Raw {
     }
 }
 
-/// One request on a connection of its own, as it stands; none when the server says nothing.
+/// One request on a connection of its own, as it stands; none when the server says nothing and closes.
+#[track_caller]
 pub fn exchange(addr: SocketAddr, request: &[u8]) -> Option<Raw> {
-    let mut stream = TcpStream::connect(addr).expect("it listens");
-    stream.set_read_timeout(Some(PATIENCE)).expect("it can be set");
+    let mut stream = connect(addr).expect("it listens");
     stream.write_all(request).ok()?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).ok()?;
+    let first_line = request.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    let wait = Wait::new(format!("the end of the answer to {}", String::from_utf8_lossy(first_line)));
+    let (mut answer, mut buffer) = (Vec::new(), vec![0; 64 << 10]);
+    loop {
+        match wait.try_read(&stream, &mut buffer) {
+            Ok(0) => break,
+            Ok(count) => answer.extend_from_slice(&buffer[..count]),
+            Err(error) if error.kind() == ErrorKind::TimedOut => {
+                let begin = String::from_utf8_lossy(&answer[..answer.len().min(1_000)]);
+                panic!("{error}; {} bytes of it: {begin}", answer.len());
+            }
+            Err(_) => return None,
+        }
+    }
     let end = answer.windows(4).position(|piece| piece == b"\r\n\r\n")?;
     let head = String::from_utf8(answer[..end].to_vec()).expect("a head is text");
     let status = head.split(' ').nth(1)?.parse().ok()?;

@@ -3,7 +3,7 @@
 //! Owns        the server, its folder, its accounts; `Client`, a connection to the gateway.
 //! Invariants  one partition, so all clients receive dispatches in the same order.
 
-use crate::support::{Answer, Http, PATIENCE};
+use crate::support::{Answer, Http, Wait, connect};
 use guildhall::{
     assemble::{RunningNode, assemble},
     config::load,
@@ -16,11 +16,10 @@ use guildhall_ws_proto::{Decoder, Event, Limits, Opcode, Role, append_masked_fra
 use serde_json::{Value, json};
 use std::{
     collections::VecDeque,
-    io::{ErrorKind, Read, Write},
+    io::{Read as _, Write as _},
     net::{SocketAddr, TcpStream},
     path::Path,
     sync::Arc,
-    time::Instant,
 };
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -197,8 +196,7 @@ pub struct Client {
 
 impl Client {
     fn open(addr: SocketAddr, token: &str) -> Self {
-        let mut stream = TcpStream::connect(addr).expect("it listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("it can be set");
+        let mut stream = connect(addr).expect("it listens");
         let handshake = ClientHandshake::new("test", "/?v=10&encoding=json", [7; 16]);
         stream.write_all(handshake.request()).expect("it reads");
         let (mut answer, mut byte) = (Vec::new(), [0]);
@@ -236,16 +234,11 @@ impl Client {
         self.stream.write_all(&frame).expect("it reads");
     }
 
-    fn read(&mut self) {
+    #[track_caller]
+    fn read(&mut self, wait: &Wait) {
         let mut buffer = vec![0; 64 << 10];
-        let count = loop {
-            match self.stream.read(&mut buffer) {
-                // A signal for another thread of this process, which servers start and stop.
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                read => break read.expect("it speaks in time"),
-            }
-        };
-        assert!(count > 0, "the server went without a close frame");
+        let count = wait.read(&self.stream, &mut buffer);
+        assert!(count > 0, "the server went without a close frame, and without {wait}");
         let mut events = self.decoder.handle(&mut buffer[..count]);
         while let Some(event) = events.poll().expect("sound frames") {
             match event {
@@ -254,32 +247,32 @@ impl Client {
                     self.seq = payload["s"].as_u64().unwrap_or(self.seq);
                     self.payloads.push_back(payload);
                 }
-                Event::Close { code, reason } => panic!("closed: {code:?} {reason}"),
+                Event::Close { code, reason } => panic!("closed: {code:?} {reason}, instead of {wait}"),
                 _ => {}
             }
         }
     }
 
-    fn next(&mut self) -> Value {
+    /// Passes payloads to `take`, until it takes one.
+    #[track_caller]
+    fn take<T>(&mut self, what: &str, mut take: impl FnMut(Value) -> Result<T, String>) -> T {
+        let mut wait = Wait::new(what);
         loop {
-            if let Some(payload) = self.payloads.pop_front() {
-                return payload;
+            while let Some(payload) = self.payloads.pop_front() {
+                match take(payload) {
+                    Ok(taken) => return taken,
+                    Err(other) => wait.saw(other),
+                }
             }
-            self.read();
+            wait.left();
+            self.read(&wait);
         }
     }
 
-    /// The next payload that matches; skips earlier ones, up to a limit.
+    /// The next payload that `is_it`; skips earlier ones, up to a limit.
     #[track_caller]
-    fn until(&mut self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let payload = self.next();
-            if is_it(&payload) {
-                return payload;
-            }
-            assert!(Instant::now() < deadline, "much came, and no {what}");
-        }
+    pub fn until(&mut self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+        self.take(what, |payload| if is_it(&payload) { Ok(payload) } else { Err(title(&payload)) })
     }
 
     #[track_caller]
@@ -294,21 +287,31 @@ impl Client {
     }
 
     /// All dispatches so far. Call it only after another client has received a later event.
+    #[track_caller]
     pub fn told(&mut self) -> Vec<(String, Value)> {
         self.send(1, &json!(null));
-        let mut told = Vec::new();
-        loop {
-            let mut payload = self.next();
-            if payload["op"] == 11 {
-                return told;
+        self.dispatches_until("the answer to a heartbeat", |payload| payload["op"] == 11)
+    }
+
+    /// The dispatches before the payload that `is_it`.
+    #[track_caller]
+    fn dispatches_until(&mut self, what: &str, is_it: impl Fn(&Value) -> bool) -> Vec<(String, Value)> {
+        let mut dispatches = Vec::new();
+        self.take(what, |mut payload| {
+            if is_it(&payload) {
+                return Ok(());
             }
+            let title = title(&payload);
             if let Some(name) = payload["t"].as_str().map(str::to_owned) {
-                told.push((name, payload["d"].take()));
+                dispatches.push((name, payload["d"].take()));
             }
-        }
+            Err(title)
+        });
+        dispatches
     }
 
     /// Names of all dispatches so far.
+    #[track_caller]
     pub fn names(&mut self) -> Vec<String> {
         self.told().into_iter().map(|(name, _)| name).collect()
     }
@@ -325,25 +328,23 @@ pub struct Lost {
 
 impl Lost {
     /// Resumes; returns the client and the replayed dispatches.
+    #[track_caller]
     pub fn resume(self) -> (Client, Vec<(String, Value)>) {
         let mut client = Client::open(self.addr, &self.token);
         client.payload(10);
         client.ready = self.ready;
         client.send(6, &json!({"token": self.token, "session_id": self.session_id, "seq": self.seq}));
-        let mut replayed = Vec::new();
-        loop {
-            let mut payload = client.next();
+        let replayed = client.dispatches_until("RESUMED", |payload| {
             assert_ne!(payload["op"], 9, "the session can be resumed");
-            match payload["t"].as_str() {
-                Some("RESUMED") => return (client, replayed),
-                Some(name) => {
-                    let name = name.to_owned();
-                    replayed.push((name, payload["d"].take()));
-                }
-                None => {}
-            }
-        }
+            payload["t"] == "RESUMED"
+        });
+        (client, replayed)
     }
+}
+
+/// Opcode and event of a payload.
+fn title(payload: &Value) -> String {
+    format!("op {} {}", payload["op"], payload["t"])
 }
 
 /// Of these events, the names.

@@ -1,7 +1,7 @@
 //! TLS on the node's own port: REST and the gateway, whole streams of what is large and small, and a certificate that
 //! is replaced while the node runs.
 
-use crate::support::{Demo, Process, guildhall, run, stderr, wait_for};
+use crate::support::{self, Demo, Process, Wait, exchange, guildhall, run, run_to_end, stderr, wait_for};
 use guildhall_ws_proto::{Decoder, Event, Limits, Opcode, Role, append_masked_frame};
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned,
@@ -17,7 +17,7 @@ use std::{
     process::Stdio,
     sync::Arc,
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 pub type Stream = StreamOwned<ClientConnection, TcpStream>;
@@ -35,8 +35,7 @@ pub fn connect(addr: SocketAddr, trusted: &str) -> std::io::Result<Stream> {
     let config = config.with_root_certificates(roots).with_no_client_auth();
     let name = ServerName::try_from("localhost").unwrap();
     let mut tls = ClientConnection::new(Arc::new(config), name).unwrap();
-    let mut tcp = TcpStream::connect(addr)?;
-    tcp.set_read_timeout(Some(crate::support::PATIENCE))?;
+    let mut tcp = support::connect(addr)?;
     tls.complete_io(&mut tcp)?;
     Ok(StreamOwned::new(tls, tcp))
 }
@@ -90,18 +89,20 @@ impl Client {
         self.stream.write_all(&frame).unwrap();
     }
 
+    #[track_caller]
     fn expect(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
         let mut buffer = [0; 4096];
-        let deadline = Instant::now() + crate::support::PATIENCE;
+        let mut wait = Wait::new("a payload");
         loop {
             while let Some(payload) = self.got.pop_front() {
                 if is_it(&payload) {
                     return payload;
                 }
+                wait.saw(format!("op {} {}", payload["op"], payload["t"]));
             }
-            assert!(Instant::now() < deadline, "much came, and not what was waited for");
-            let count = self.stream.read(&mut buffer).unwrap();
-            assert!(count > 0, "it ended");
+            self.stream.sock.set_read_timeout(Some(wait.left())).unwrap();
+            let count = self.stream.read(&mut buffer).unwrap_or_else(|error| panic!("{error} instead of {wait}"));
+            assert!(count > 0, "it ended instead of {wait}");
             let mut events = self.decoder.handle(&mut buffer[..count]);
             while let Some(event) = events.poll().unwrap() {
                 match event {
@@ -195,12 +196,9 @@ fn rest_and_gateway_by_tls() {
     }
     assert!(last.is_some());
     // Nonsense instead of a handshake, and one that is never finished: others notice nothing.
-    let mut plain = TcpStream::connect(addr).unwrap();
-    plain.write_all(b"GET / HTTP/1.1\r\nHost: t\r\n\r\n").unwrap();
-    let mut answer = Vec::new();
-    let _ = plain.read_to_end(&mut answer);
-    assert!(!answer.starts_with(b"HTTP"), "no plain text on this port");
-    let _silent = TcpStream::connect(addr).unwrap();
+    let plain = exchange(addr, b"GET / HTTP/1.1\r\nHost: t\r\n\r\n");
+    assert!(plain.is_none(), "no plain text on this port: {plain:?}");
+    let _silent = support::connect(addr).unwrap();
     clients[1].send(&json!({"op": 99, "d": null}));
     assert_eq!(clients[1].expect(|p| !p["closed"].is_null())["closed"], 4001);
     clients[2].send(&json!({"op": 1, "d": null}));
@@ -257,7 +255,7 @@ fn the_command_line_speaks_tls_to_its_own_node() {
     let publish = |server: &str, more: &[&str]| {
         let mut command =
             guildhall(["publish", "--event", "HELLO", "--data", "1", "--guild", guild, "--server", server]);
-        command.env("GUILDHALL_KEY", KEY).args(more).output().unwrap()
+        run_to_end(command.env("GUILDHALL_KEY", KEY).args(more))
     };
     let (one, two) = (file("one.crt"), file("two.crt"));
     let (one, two) = (one.to_str().unwrap(), two.to_str().unwrap());

@@ -1,7 +1,7 @@
 //! Traces: the spans of a message from its REST call to the sockets, as an OTLP collector receives them.
 
 use crate::{
-    support::{Demo, Http, PATIENCE, ask, guildhall, serve_by, stderr, wait_for},
+    support::{Demo, Http, PATIENCE, ask, guildhall, rest_of, run_to_end, serve_by, stderr, wait_for, wait_until},
     ws::Ws,
 };
 use serde_json::{Value, json};
@@ -181,11 +181,11 @@ impl Collector {
 
     /// The spans of the trace of which one fulfils `is_it`, once its root and `count` more are there.
     pub fn trace(&self, what: &str, count: usize, is_it: impl Fn(&Span) -> bool) -> Vec<Span> {
-        wait_for(what, || {
+        wait_until(what, || {
             let spans = self.spans.lock().unwrap();
-            let trace = &spans.iter().find(|span| is_it(span))?.trace;
+            let Some(Span { trace, .. }) = spans.iter().find(|span| is_it(span)) else { return Err(spans.clone()) };
             let of_trace: Vec<Span> = spans.iter().filter(|span| span.trace == *trace).cloned().collect();
-            (of_trace.len() > count).then_some(of_trace)
+            if of_trace.len() > count { Ok(of_trace) } else { Err(of_trace) }
         })
     }
 }
@@ -340,7 +340,7 @@ fn log_lines_of_a_traced_request_carry_its_id() {
     let token = manifest["bot_token"].as_str().unwrap();
     assert_eq!(post(addr, token, &path, &json!({"content": "a"}), &header), 200);
     drop(process);
-    let lines: Vec<Value> = log.iter().collect();
+    let lines = rest_of(&log);
     let id = json!("4bf92f3577b34da6a3ce929d0e0e4736");
     let answered =
         lines.iter().find(|line| line["message"] == "a traced request was answered" && line["status"] == 200);
@@ -353,7 +353,7 @@ fn secret_headers_need_tls_or_this_machine() {
     let check = |endpoint: &str, headers: &str| {
         let mut command = guildhall(["config", "check", "--set", &format!("traces.endpoint={endpoint}")]);
         command.args(["--set", &format!("store.dir={}", dir.path().join("data").display())]);
-        let output = command.args(["--set", &format!("traces.headers={headers}")]).output().unwrap();
+        let output = run_to_end(command.args(["--set", &format!("traces.headers={headers}")]));
         (output.status.success(), stderr(&output))
     };
     assert!(check("http://127.0.0.1:4318", "authorization=Bearer SECRET").0);

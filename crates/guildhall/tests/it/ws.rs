@@ -2,7 +2,7 @@
 //!
 //! Limits  every wait ends after `PATIENCE`.
 
-use crate::support::PATIENCE;
+use crate::support::{PATIENCE, Wait, connect};
 use guildhall_ws_proto::{Decoder, Event, Limits, Opcode, Role, append_masked_frame};
 use serde_json::{Value, json};
 use std::{
@@ -51,18 +51,19 @@ pub struct Ws {
 
 /// Sends `head` and reads the answer's head: its status, and the answer.
 pub fn raw_upgrade(addr: SocketAddr, head: &str) -> std::io::Result<(TcpStream, u16, String)> {
-    let mut stream = TcpStream::connect(addr)?;
+    let mut stream = connect(addr)?;
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
     stream.write_all(head.as_bytes())?;
+    let wait = Wait::new("the head of an answer");
     let mut answer = Vec::new();
     let mut byte = [0];
     while !answer.ends_with(b"\r\n\r\n") {
-        if stream.read(&mut byte)? == 0 {
+        if wait.try_read(&stream, &mut byte)? == 0 {
             return Err(ErrorKind::UnexpectedEof.into());
         }
         answer.push(byte[0]);
     }
+    stream.set_read_timeout(Some(PATIENCE))?;
     let answer = String::from_utf8_lossy(&answer).into_owned();
     let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
     Ok((stream, status, answer))
@@ -134,7 +135,8 @@ impl Ws {
     /// Sends raw bytes. Bytes that the server does not read any more are lost.
     pub fn bytes(&mut self, mut bytes: &[u8]) {
         let deadline = Instant::now() + PATIENCE;
-        while !bytes.is_empty() && Instant::now() < deadline {
+        while !bytes.is_empty() {
+            assert!(Instant::now() < deadline, "the server takes no more: {} bytes are left", bytes.len());
             match self.stream.write(bytes) {
                 Ok(count) => {
                     self.sent += count as u64;
@@ -191,8 +193,9 @@ impl Ws {
     }
 
     /// The next thing.
+    #[track_caller]
     pub fn next(&mut self) -> Got {
-        self.next_within(PATIENCE).expect("something comes")
+        self.next_within(PATIENCE).expect("something comes in time")
     }
 
     /// The next thing, if it comes in time.
@@ -209,37 +212,49 @@ impl Ws {
         }
     }
 
-    /// Skips to the payload that `is_it`.
-    pub fn expect(&mut self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + PATIENCE;
+    /// Skips what `take` gives back. The end of the connection is no such thing.
+    #[track_caller]
+    pub fn until<T>(&mut self, what: &str, mut take: impl FnMut(Got) -> Result<T, Got>) -> T {
+        let mut wait = Wait::new(what);
         loop {
-            match self.next() {
-                Got::Payload(payload) if is_it(&payload) => return payload,
-                Got::Payload(_) | Got::Compressed(_) => assert!(Instant::now() < deadline, "much came, and no {what}"),
-                end => panic!("{end:?} instead of {what}"),
+            match self.next_within(wait.left()).map(&mut take) {
+                None => {}
+                Some(Ok(taken)) => return taken,
+                Some(Err(Got::Payload(payload))) => wait.saw(format!("op {} {}", payload["op"], payload["t"])),
+                Some(Err(Got::Compressed(bytes))) => wait.saw(format!("{} compressed bytes", bytes.len())),
+                Some(Err(end)) => panic!("{end:?} {} instead of {wait}", self.close_reason),
             }
         }
     }
 
+    /// Skips to the payload that `is_it`.
+    #[track_caller]
+    pub fn expect(&mut self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+        self.until(what, |got| match got {
+            Got::Payload(payload) if is_it(&payload) => Ok(payload),
+            other => Err(other),
+        })
+    }
+
     /// Skips to the next payload with that opcode.
+    #[track_caller]
     pub fn expect_op(&mut self, op: u64) -> Value {
         self.expect(&format!("op {op}"), |payload| payload["op"] == op)
     }
 
     /// Skips to the next event of that name.
+    #[track_caller]
     pub fn expect_event(&mut self, name: &str) -> Value {
         self.expect(name, |payload| payload["t"] == name)
     }
 
     /// Skips to the end: the code it was closed with, none if it was cut.
+    #[track_caller]
     pub fn close_code(&mut self) -> Option<u16> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            match self.next() {
-                Got::Close(code) => return code,
-                Got::End => return None,
-                Got::Payload(_) | Got::Compressed(_) => assert!(Instant::now() < deadline, "much came, and no end"),
-            }
-        }
+        self.until("the end of the connection", |got| match got {
+            Got::Close(code) => Ok(code),
+            Got::End => Ok(None),
+            other => Err(other),
+        })
     }
 }

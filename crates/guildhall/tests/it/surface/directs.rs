@@ -286,7 +286,7 @@ fn groups() {
     ana.done("DELETE", &format!("{path}/recipients/{}", dan.id), NOTHING);
     assert_eq!(bobs.event("CHANNEL_RECIPIENT_REMOVE")["user"]["id"], json!(dan.id));
     let last = say(&bob, &group, "not for dan");
-    while bobs.event("MESSAGE_CREATE")["id"] != json!(last) {}
+    bobs.until("the last message", |payload| payload["t"] == "MESSAGE_CREATE" && payload["d"]["id"] == json!(last));
     let (mut dans, replayed) = away.resume();
     assert_eq!(names(&replayed), ["CHANNEL_DELETE"]);
     assert_eq!(dans.names(), [""; 0]);

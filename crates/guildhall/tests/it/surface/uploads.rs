@@ -1,19 +1,12 @@
 //! Files: sent, told, read back, refused.
 
 use crate::{
-    support::{Demo, Raw, ask, exchange, wait_for},
+    support::{Demo, Raw, ask, connect, exchange, wait_for, wait_until},
     test_node::{EVERYTHING, Person, TestNode},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
-use std::{
-    fs,
-    io::Write as _,
-    net::{SocketAddr, TcpStream},
-    path::Path,
-    thread,
-    time::Duration,
-};
+use std::{fs, io::Write as _, net::SocketAddr, path::Path, thread, time::Duration};
 
 const NOTHING: Value = Value::Null;
 
@@ -183,7 +176,7 @@ fn what_was_told_survives_a_kill_and_what_was_not_goes() {
     let content = noise(700_000);
     let said = Form::default().file("files[0]", "a", &content).send(&bot, "POST", &messages).json();
     let half = Form::default().file("files[0]", "b", &content).request(&bot, "POST", &messages);
-    let mut stream = TcpStream::connect(demo.addr).unwrap();
+    let mut stream = connect(demo.addr).unwrap();
     stream.write_all(&half[..600_000]).unwrap();
     let (files, lost) = (dir.path().join("files"), dir.path().join(format!("files/{general}/77")));
     wait_for("half a file", || fs::read_dir(files.join("incoming")).unwrap().next().map(drop));
@@ -293,7 +286,7 @@ fn edits_keep_what_they_name_and_add_what_comes() {
     many.send(&ana, "PATCH", &path).is(400, 50035);
     assert_eq!(get(node.addr, &path_of(&more["attachments"][2]), "").body, b"dddd");
     node.restart();
-    wait_for("the sweep", || (stored(&node) == [2, 3, 4]).then_some(()));
+    wait_until("the sweep", || if stored(&node) == [2, 3, 4] { Ok(()) } else { Err(stored(&node)) });
 }
 
 #[test]
@@ -450,14 +443,14 @@ fn hostile_forms_leave_nothing() {
     let whole =
         Form::json(&json!({"content": "x"})).file("files[0]", "a", &noise(600_000)).request(&ana, "POST", &messages);
     for cut in [whole.len() - 1000, whole.len() - 300_000, whole.len() - 600_000] {
-        let mut stream = TcpStream::connect(node.addr).unwrap();
+        let mut stream = connect(node.addr).unwrap();
         stream.write_all(&whole[..cut]).unwrap();
         if cut > 100_000 {
             wait_for("the beginning", || stored(&node).iter().any(|bytes| *bytes > 0).then_some(()));
         }
         drop(stream);
     }
-    wait_for("all of it to go", || stored(&node).is_empty().then_some(()));
+    wait_until("all of it to go", || if stored(&node).is_empty() { Ok(()) } else { Err(stored(&node)) });
     assert_eq!(ana.get(&messages), json!([]));
     // And none of it counts.
     let three =
