@@ -1,7 +1,7 @@
 //! Traces: the spans of a message from its REST call to the sockets, as an OTLP collector receives them.
 
 use crate::{
-    support::{Demo, Http, PATIENCE, ask, guildhall, rest_of, run_to_end, serve_by, stderr, wait_for, wait_until},
+    support::{Demo, Http, PATIENCE, ask, guildhall, next_line, run_to_end, serve_by, stderr, wait_for, wait_until},
     ws::Ws,
 };
 use serde_json::{Value, json};
@@ -339,12 +339,12 @@ fn log_lines_of_a_traced_request_carry_its_id() {
     let header = format!("traceparent: {CALLER}-01\r\n");
     let token = manifest["bot_token"].as_str().unwrap();
     assert_eq!(post(addr, token, &path, &json!({"content": "a"}), &header), 200);
-    drop(process);
-    let lines = rest_of(&log);
     let id = json!("4bf92f3577b34da6a3ce929d0e0e4736");
-    let answered =
-        lines.iter().find(|line| line["message"] == "a traced request was answered" && line["status"] == 200);
-    assert_eq!(answered.unwrap()["span"]["trace_id"], id);
+    let answered = next_line(&log, "the line of the request", |line| {
+        line["message"] == "a traced request was answered" && line["status"] == 200
+    });
+    assert_eq!(answered["span"]["trace_id"], id);
+    drop(process);
 }
 
 #[test]
