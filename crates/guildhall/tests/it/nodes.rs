@@ -5,13 +5,13 @@ use crate::{
     backend::{ANA, BOB, BOT, Backend, CHANNEL, Stream},
     nats_server::NatsServer,
     postgres_server::PostgresServer,
-    support::{Http, PATIENCE, Process, guildhall, serve_by, wait_for},
+    support::{Http, Process, Wait, connect, guildhall, serve_by, wait_for, wait_until},
     traces::{Collector, Span, named, post},
     ws::{PLAIN, Ws},
 };
 use serde_json::{Value, json};
 use std::{
-    io::{BufRead as _, BufReader, Write as _},
+    io::Write as _,
     net::{SocketAddr, TcpStream},
 };
 use tempfile::TempDir;
@@ -79,10 +79,11 @@ impl Node {
 
     /// Waits until this node knows that many active nodes.
     fn wait_for_members(&self, count: usize) {
-        wait_for("the members", || {
+        wait_until(&format!("{count} members"), || {
             let cluster = self.backend().get("/cluster");
             let active = |node: &&Value| node["state"] == "active";
-            (cluster["nodes"].as_array().unwrap().iter().filter(active).count() == count).then_some(())
+            let is_so = cluster["nodes"].as_array().unwrap().iter().filter(active).count() == count;
+            if is_so { Ok(()) } else { Err(cluster) }
         });
     }
 
@@ -105,25 +106,36 @@ fn two(site: &Site) -> (Node, Node) {
 }
 
 /// The next line that is one of `wanted`: a node and a state, or a node and an event.
+#[track_caller]
 fn next(stream: &mut Stream, wanted: &str) -> Value {
-    loop {
-        let line = stream.next().expect("the stream has no end");
-        if line["state"] == wanted || line["event"] == wanted || (wanted == "lost" && !line["lost"].is_null()) {
-            return line;
-        }
-    }
+    stream.until(wanted, |line| {
+        line["state"] == wanted || line["event"] == wanted || (wanted == "lost" && !line["lost"].is_null())
+    })
+}
+
+/// The next such line about that node.
+#[track_caller]
+fn next_of(stream: &mut Stream, node: u64, wanted: &str) -> Value {
+    stream.until(&format!("{wanted} of node {node}"), |line| {
+        line["node"] == node && (line["state"] == wanted || line["event"] == wanted)
+    })
+}
+
+/// A stream of the new events of both nodes, which are followed. What happens before a node is followed is not new.
+#[track_caller]
+fn follow(at: &Node) -> Stream {
+    let mut stream = at.backend().stream("GET", "/sessions/events");
+    let mut followed = [0, 1].map(|_| next(&mut stream, "followed"));
+    followed.sort_by_key(|line| line["node"].as_u64());
+    assert_eq!(followed, [0, 1].map(|node| json!({"node": node, "state": "followed", "n": 0})));
+    stream
 }
 
 #[test]
 fn session_events_of_all_nodes_reach_a_follower_at_any() {
     let Some(site) = Site::new() else { return };
     let (first, second) = two(&site);
-    let mut at_first = first.backend().stream("GET", "/sessions/events");
-    let mut followed: Vec<Value> = (0..2).map(|_| at_first.next().unwrap()).collect();
-    followed.sort_by_key(|line| line["node"].as_u64());
-    let expected = [0, 1].map(|node| json!({"node": node, "state": "followed", "n": 0}));
-    assert_eq!(followed, expected);
-
+    let mut at_first = follow(&first);
     let there = second.session(ANA);
     let line = next(&mut at_first, "connected");
     let (n, node, user_id) = (&line["n"], &line["node"], &line["user_id"]);
@@ -150,7 +162,7 @@ fn session_events_of_all_nodes_reach_a_follower_at_any() {
 fn a_follower_hears_of_a_lost_node_and_of_its_successor() {
     let Some(site) = Site::new() else { return };
     let (first, second) = two(&site);
-    let mut stream = first.backend().stream("GET", "/sessions/events");
+    let mut stream = follow(&first);
     let _lost = second.session(ANA);
     assert_eq!(next(&mut stream, "connected")["node"], 1);
     second.process.kill();
@@ -158,7 +170,7 @@ fn a_follower_hears_of_a_lost_node_and_of_its_successor() {
     // The next process takes the number, and begins to count again.
     let second = site.add("third", 2);
     assert_eq!(next(&mut stream, "lost"), json!({"lost": 0, "restarted": true, "node": 1}));
-    assert_eq!(next(&mut stream, "followed"), json!({"node": 1, "state": "followed", "n": 0}));
+    assert_eq!(next_of(&mut stream, 1, "followed"), json!({"node": 1, "state": "followed", "n": 0}));
     let _session = second.session(BOB);
     let line = next(&mut stream, "connected");
     assert_eq!((&line["node"], &line["n"], &line["user_id"]), (&json!(1), &json!(1), &json!(BOB)), "{line}");
@@ -172,25 +184,29 @@ fn a_node_that_does_not_answer_is_silent_until_it_does() {
     let mut stream = first.backend().stream("GET", "/sessions/events?after=0");
     assert_eq!(next(&mut stream, "connected")["node"], 1);
     second.process.signal("STOP");
-    assert_eq!(next(&mut stream, "silent"), json!({"node": 1, "state": "silent", "n": 1}));
+    assert_eq!(next_of(&mut stream, 1, "silent"), json!({"node": 1, "state": "silent", "n": 1}));
     // The follower hears of an event of this time afterwards, once.
     session.stream.shutdown(std::net::Shutdown::Both).unwrap();
     second.process.signal("CONT");
-    assert_eq!(next(&mut stream, "followed"), json!({"node": 1, "state": "followed", "n": 1}));
+    assert_eq!(next_of(&mut stream, 1, "followed"), json!({"node": 1, "state": "followed", "n": 1}));
     let line = next(&mut stream, "disconnected");
     assert_eq!((&line["node"], &line["n"]), (&json!(1), &json!(2)), "{line}");
 }
 
-/// The trace of a message with this trace id, once it has a write at `count` partitions.
-fn trace_of(collector: &Collector, channel: &str, (node, token, id): (&Node, &str, u128), count: usize) -> Vec<Span> {
+/// The trace of a message with this trace id, once it has all spans that the caller looks at: each node exports its
+/// own.
+fn trace_of(
+    collector: &Collector,
+    channel: &str,
+    (node, token, id): (&Node, &str, u128),
+    is_complete: impl Fn(&[Span]) -> bool,
+) -> Vec<Span> {
     let header = format!("traceparent: 00-{id:032x}-00f067aa0ba902b7-01\r\n");
     let path = format!("/api/v10/channels/{channel}/messages");
     assert_eq!(post(node.addr, token, &path, &json!({"content": "hello"}), &header), 200);
-    wait_for("a write at each node", || {
+    wait_until("all spans of both nodes", || {
         let spans = collector.trace("the trace", 0, |span| span.trace == format!("{id:032x}"));
-        (spans.iter().filter(|span| span.name == "last_write").count() >= count
-            && spans.iter().any(|span| span.name == "publish"))
-        .then_some(spans)
+        if is_complete(&spans) { Ok(spans) } else { Err(spans) }
     })
 }
 
@@ -205,9 +221,16 @@ fn a_trace_has_the_spans_of_every_node() {
         session.expect_event("GUILD_CREATE");
     }
     let token = first.backend().token(ANA);
+    let count = |spans: &[Span], name: &str| spans.iter().filter(|span| span.name == name).count();
     // One of the two is the owner, so one message crosses as a command and one does not; each event crosses.
     for (node, id) in [(&first, 1), (&second, 2)] {
-        let spans = trace_of(&collector, CHANNEL, (node, &token, id), 2);
+        let spans = trace_of(&collector, CHANNEL, (node, &token, id), |spans| {
+            let publish = spans.iter().find(|span| span.name == "publish");
+            let guild = publish.and_then(|publish| spans.iter().find(|span| span.id == publish.parent));
+            let root = guild.and_then(|guild| spans.iter().find(|span| span.id == guild.parent));
+            root.is_some()
+                && ["relay", "encode", "first_write", "last_write"].iter().all(|name| count(spans, name) >= 2)
+        });
         let publish = named(&spans, "publish");
         let guild = spans.iter().find(|span| span.id == publish.parent).expect("its guild");
         assert_eq!(guild.attributes["guildhall.command"], "create_message");
@@ -230,12 +253,37 @@ fn a_trace_has_the_spans_of_every_node() {
     let mut ana = Http::new(first.addr, &token);
     let direct = ana.request("POST", "/api/v10/users/@me/channels", Some(&json!({"recipient_id": BOB}))).unwrap();
     assert_eq!(direct.status, 200, "{direct:?}");
-    let spans = trace_of(&collector, direct.body["id"].as_str().unwrap(), (&second, &token, 3), 2);
+    let spans = trace_of(&collector, direct.body["id"].as_str().unwrap(), (&second, &token, 3), |spans| {
+        let Some(publish) = spans.iter().find(|span| span.name == "publish") else { return false };
+        let encoded = spans.iter().filter(|span| span.name == "encode" && span.parent != publish.id).count();
+        encoded >= 2 && ["direct", "last_write"].iter().all(|name| count(spans, name) >= 2)
+    });
     let publish = named(&spans, "publish").id;
     let directs: Vec<&Span> = spans.iter().filter(|span| span.name == "direct").collect();
     assert!(directs.len() == 2 && directs.iter().all(|span| span.parent == publish), "{spans:#?}");
     let encoded = spans.iter().filter(|span| span.name == "encode" && span.parent != publish).count();
     assert_eq!(encoded, 2, "{spans:#?}");
+}
+
+/// The first samples of a live stream.
+#[track_caller]
+fn samples(live: &TcpStream, count: usize) -> Vec<Value> {
+    let wait = Wait::new(format!("{count} samples"));
+    let (mut text, mut buffer) = (Vec::new(), [0; 4096]);
+    loop {
+        // A line without its end is not whole.
+        let whole = text.rsplit(|byte| *byte == b'\n').skip(1);
+        let lines = whole.map(|line: &[u8]| String::from_utf8_lossy(line).into_owned()).collect::<Vec<_>>();
+        let samples = lines.iter().rev().filter_map(|line| line.trim_end().strip_prefix("data: "));
+        let samples: Vec<Value> = samples.take(count).map(|sample| serde_json::from_str(sample).unwrap()).collect();
+        if samples.len() == count {
+            return samples;
+        }
+        wait.left();
+        let read = wait.read(live, &mut buffer);
+        assert!(read > 0, "the stream ended instead of {wait}, after {}", String::from_utf8_lossy(&text));
+        text.extend_from_slice(&buffer[..read]);
+    }
 }
 
 #[test]
@@ -267,16 +315,11 @@ fn any_node_reports_any_other() {
     first.backend().request("POST", "/node/overview?node=1", None, 405);
 
     // The live stream is the other node's.
-    let mut live = TcpStream::connect(first.addr).unwrap();
-    live.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut live = connect(first.addr).unwrap();
     let head =
         format!("GET /v1/node/live?series=sessions&node=1 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {KEY}\r\n\r\n");
     live.write_all(head.as_bytes()).unwrap();
-    let mut lines = BufReader::new(live).lines().map(Result::unwrap).filter_map(|line| {
-        let sample = line.strip_prefix("data: ")?.to_owned();
-        Some(serde_json::from_str::<Value>(&sample).unwrap())
-    });
-    let samples: Vec<Value> = lines.by_ref().take(3).collect();
+    let samples = samples(&live, 3);
     assert!(samples.is_sorted_by(|a, b| a["at_ms"].as_u64() < b["at_ms"].as_u64()), "{samples:?}");
     assert!(samples[2]["values"].to_string().contains(":1"), "it has a session: {}", samples[2]);
 
