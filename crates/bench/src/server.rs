@@ -7,7 +7,10 @@ use super::{
 };
 use anyhow::{Context, Result, bail};
 use axum::Router;
-use guildhall::wiring::{NodeClock, NodeUpstream, PartitionSink};
+use guildhall::{
+    clock::NodeClock,
+    wiring::{NodeUpstream, PartitionSink},
+};
 use guildhall_codec::ContextPool;
 use guildhall_guild::{Actor, Command, NewMessage, Write};
 use guildhall_guild_protocol::PartitionId;

@@ -9,6 +9,7 @@
 pub mod assemble;
 pub mod backup;
 pub mod cli;
+pub mod clock;
 pub mod cluster;
 mod compression;
 pub mod config;

@@ -14,11 +14,10 @@ use guildhall_model::{ChannelId, CloseCode, GuildId, MessageId, User, UserId};
 use guildhall_net::{
     AccessNote, AuthAnswer, DirectsAnswer, IdentifyGate, MessagesAnswer, Partitions, Peers, SystemClock, Upstream,
 };
-use guildhall_node::{AuthError, Clock, Node, RelaySink};
+use guildhall_node::{AuthError, Node, RelaySink};
 use guildhall_partition::{Account, AuthFailure, AuthPurpose};
 use guildhall_rest::{SessionStartLimit, SessionStarts};
 use guildhall_session::session_partition;
-use guildhall_stdx::Now;
 use std::{
     future::ready,
     net::{IpAddr, SocketAddr},
@@ -28,16 +27,6 @@ use tokio::{runtime::Handle, sync::Semaphore};
 
 /// More tokens than these are not checked at once: the store is shared with everything else.
 const CHECKS_IN_FLIGHT_MAX: usize = 128;
-
-/// The real clock, as the node and REST want it.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NodeClock(pub SystemClock);
-
-impl Clock for NodeClock {
-    fn now(&self) -> Now {
-        self.0.now()
-    }
-}
 
 /// Guilds → relays.
 pub struct PartitionSink(pub Partitions);

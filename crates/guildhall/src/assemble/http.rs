@@ -8,8 +8,9 @@ use super::{
     limits::{api_limits, hidden_channels, streams_name, v1_limits},
 };
 use crate::{
+    clock::NodeClock,
     cluster::{self, ClusterAccounts, ClusterGateway},
-    wiring::{GateStarts, NodeClock, PartitionGateway, with_access_notes, with_peer},
+    wiring::{GateStarts, PartitionGateway, with_access_notes, with_peer},
 };
 use axum::Router;
 use guildhall_backend::{BackendRouters, Cookies, Gateway, SessionEvents, V1State, backend_routers};

@@ -15,6 +15,7 @@ pub use listen::reachable;
 pub use running::RunningNode;
 
 use crate::{
+    clock::NodeClock,
     cluster::{self, ClusterAccounts},
     compression::{bandwidth_bill, contexts},
     database, dictionaries,
@@ -24,7 +25,7 @@ use crate::{
     start_error::StartError,
     tls,
     upgrades::Upgrades,
-    wiring::{NodeClock, NodeUpstream, PartitionSink, peers},
+    wiring::{NodeUpstream, PartitionSink, peers},
 };
 use guildhall_backend::AuditPruner;
 use guildhall_codec::{ContextPool, Dictionaries};

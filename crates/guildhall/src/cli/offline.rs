@@ -6,8 +6,9 @@
 use super::{Common, Failure, flags, load_config, say, start_failure};
 use crate::{
     assemble::{node_config, open_store},
+    clock::NodeClock,
     start_error::StartError,
-    wiring::{NoPartitions, NodeClock},
+    wiring::NoPartitions,
 };
 use clap::Args;
 use guildhall_node::Node;

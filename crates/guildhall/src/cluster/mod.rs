@@ -10,7 +10,7 @@ mod sessions;
 pub use accounts::ClusterAccounts;
 pub use sessions::ClusterGateway;
 
-use crate::{start_error::StartError, wiring::NodeClock};
+use crate::{clock::NodeClock, start_error::StartError};
 use guildhall_backend::{ActionFault, DrainQuestion, NodeReports as _};
 use guildhall_bus::{Bus, KeyValue, NatsBus, NatsCredentials, NatsKv, NatsOptions, NatsTls};
 use guildhall_net::SystemClock;
