@@ -13,25 +13,23 @@
 
 use super::{
     crowd,
-    frames::{OP_IDENTIFY, frame, heartbeat},
+    frames::{OP_IDENTIFY, Sink, frame, heartbeat},
     sched::thread_cpu,
     text, usage,
 };
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use guildhall_codec::{BodyDeflater, ContextPool, Encoding, SharedWindow};
+use guildhall_codec::{ContextPool, Encoding};
 use guildhall_guild::{Actor, Command, Guild, GuildLimits, NewMessage, Output as GuildOutput};
 use guildhall_guild_protocol::{PartitionId, RelayStreams, ToRelay};
 use guildhall_model::{Member, User};
 use guildhall_net::{IdentifyGate, IdentifyLimits, SystemClock};
-use guildhall_partition::{
-    Account, Closed, Compression, ConnParams, Delivery, Output, Partition, PartitionConfig, Transport,
-};
+use guildhall_partition::{Account, Compression, ConnParams, Delivery, Output, Partition, PartitionConfig};
 use guildhall_stdx::SlotKey;
 use guildhall_ws_proto::DeflateParams;
 use serde::Serialize;
 use serde_json::json;
-use std::{collections::VecDeque, io::IoSlice, sync::Arc};
+use std::{collections::VecDeque, sync::Arc};
 
 /// GUILDS, GUILD_MESSAGES, MESSAGE_CONTENT.
 const INTENTS: u32 = 1 | 1 << 9 | 1 << 15;
@@ -225,7 +223,7 @@ impl Room {
         let gate = Arc::new(IdentifyGate::new(IdentifyLimits::default()));
         let config = PartitionConfig::new(PartitionId(0), "ws://127.0.0.1".into(), [7; 32]);
         let link = match mode {
-            Mode::PerConnection => Sink { deflater: Some(BodyDeflater::default()), ..Sink::default() },
+            Mode::PerConnection => Sink::deflating(),
             Mode::Plain | Mode::Takeover | Mode::Prepared => Sink::default(),
         };
         let mut room = Self {
@@ -318,49 +316,11 @@ impl Room {
         let compressions = match self.mode {
             // All but those for which there was no room for a context.
             Mode::Takeover => counters.dispatches_total.saturating_sub(self.contexts.stats().stored_total),
-            Mode::PerConnection => self.link.deflater.as_ref().map_or(0, BodyDeflater::compressed_count),
+            Mode::PerConnection => self.link.compressed_count(),
             Mode::Plain | Mode::Prepared => counters.deflate_shared_bodies_total,
         };
         Counts { deliveries: counters.dispatches_total, bytes: self.link.bytes, compressions }
     }
-}
-
-/// Sockets that take everything and count it, compressed by themselves if they have something to do that with.
-#[derive(Default)]
-struct Sink {
-    bytes: u64,
-    deflater: Option<BodyDeflater>,
-    scratch: Vec<u8>,
-}
-
-impl Transport for Sink {
-    fn send(&mut self, _conn: SlotKey, bytes: &[u8]) -> Result<usize, Closed> {
-        let mut wire_bytes = bytes.len();
-        if let Some(deflater) = &mut self.deflater {
-            let header_bytes = match bytes.get(1) {
-                Some(126) => 4,
-                Some(127) => 10,
-                _ => 2,
-            };
-            self.scratch.clear();
-            if deflater.compress(SharedWindow::Full, &[&bytes[header_bytes..]], &mut self.scratch).is_ok() {
-                wire_bytes = header_bytes + self.scratch.len();
-            }
-        }
-        self.bytes += wire_bytes as u64;
-        Ok(bytes.len())
-    }
-
-    fn send_vectored(&mut self, _conn: SlotKey, slices: &[IoSlice<'_>]) -> Result<usize, Closed> {
-        let bytes = slices.iter().map(|slice| slice.len()).sum::<usize>();
-        self.bytes += bytes as u64;
-        Ok(bytes)
-    }
-
-    fn pause_reading(&mut self, _conn: SlotKey) {}
-    fn resume_reading(&mut self, _conn: SlotKey) {}
-    fn finish(&mut self, _conn: SlotKey) {}
-    fn drop_conn(&mut self, _conn: SlotKey) {}
 }
 
 #[cfg(test)]

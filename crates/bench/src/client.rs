@@ -6,38 +6,29 @@
 use super::{
     CONNECTING_MAX, Mode,
     role::{say, serve},
+    wire::{self, BUFFER_BYTES, MESSAGE_BYTES_MAX, Received, Wire},
 };
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use guildhall_codec::{InflateHistory, MessageInflater, StreamDecompressor};
-use guildhall_ws_proto::{Decoder, Event, Limits, Role, append_masked_frame, handshake::ClientHandshake};
-use mio::{Events, Interest, Poll, Token, net::TcpStream};
+use guildhall_ws_proto::{Event, handshake::ClientHandshake};
+use mio::{Events, Poll};
 use serde_json::{Value, json};
 use std::{
-    io::{ErrorKind, Read, Write},
+    ops::ControlFlow,
     path::Path,
     time::{Duration, Instant},
 };
 
-const MESSAGE_BYTES_MAX: usize = 16 << 20;
 /// The longest the whole swarm may take for one step.
 const STEP_TIMEOUT: Duration = Duration::from_secs(150);
 /// GUILDS and GUILD_MESSAGES.
 const INTENTS: u32 = 1 | 1 << 9;
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    Handshake,
-    /// Waits for READY, then for the answer to its heartbeat: then the server has forgotten what READY took.
-    Starting,
-    Counting,
-}
-
 struct Client {
-    stream: TcpStream,
-    state: State,
-    handshake: Option<ClientHandshake>,
-    answer: Vec<u8>,
-    decoder: Decoder,
+    /// None while it is read.
+    wire: Option<Wire>,
+    /// READY came, and the answer to the heartbeat after it: now the server has forgotten what READY took.
+    is_counting: bool,
     /// Kept by the first connection for all it gets, by the others until they count.
     decompressor: Option<StreamDecompressor>,
     /// The same for permessage-deflate with context takeover.
@@ -69,24 +60,11 @@ impl Swarm {
     }
 
     fn connect(&mut self, port: u16, token: &str) -> Result<()> {
-        let index = self.clients.len();
-        let mut stream = TcpStream::connect(([127, 0, 0, 1], port).into())?;
-        stream.set_nodelay(true).ok();
-        self.poll.registry().register(&mut stream, Token(index), Interest::READABLE | Interest::WRITABLE)?;
-        let mut nonce = [0; 16];
-        nonce[..8].copy_from_slice(&(index as u64).to_le_bytes());
-        let mut handshake = ClientHandshake::new(&format!("127.0.0.1:{port}"), self.mode.query(), nonce);
-        let mut decoder = Decoder::new(Role::Client, Limits { message_bytes_max: MESSAGE_BYTES_MAX as u32 });
-        if let Some(params) = self.mode.deflate() {
-            handshake = handshake.offering(params);
-            decoder.set_rsv1_allowed(true);
-        }
+        let (index, addr) = (self.clients.len(), ([127, 0, 0, 1], port).into());
+        let opening = (self.mode.query(), self.mode.deflate());
         self.clients.push(Client {
-            stream,
-            state: State::Handshake,
-            handshake: Some(handshake),
-            answer: Vec::new(),
-            decoder,
+            wire: Some(Wire::connect(self.poll.registry(), index, addr, opening)?),
+            is_counting: false,
             decompressor: self.decompressor()?,
             history: InflateHistory::default(),
             token: token.to_owned(),
@@ -110,110 +88,66 @@ impl Swarm {
             self.poll.poll(&mut events, Some(Duration::from_millis(200)))?;
             for event in &events {
                 let index = event.token().0;
-                if event.is_writable() {
-                    self.begin_handshake(index)?;
-                }
                 self.read(index).with_context(|| format!("connection {index}"))?;
             }
         }
         Ok(())
     }
 
-    fn begin_handshake(&mut self, index: usize) -> Result<()> {
-        let client = &mut self.clients[index];
-        let (State::Handshake, Some(handshake)) = (client.state, &client.handshake) else { return Ok(()) };
-        match client.stream.write(handshake.request()) {
-            Ok(count) => ensure!(count == handshake.request().len(), "a socket that is new is full"),
-            // Not connected yet: the poll reports it again.
-            Err(error) if error.kind() == ErrorKind::NotConnected || error.kind() == ErrorKind::WouldBlock => {
-                return Ok(());
-            }
-            Err(error) => return Err(error.into()),
-        }
-        client.state = State::Starting;
-        Ok(())
-    }
-
+    /// Also writes what is left to be written.
     fn read(&mut self, index: usize) -> Result<()> {
+        let mut wire = self.clients[index].wire.take().context("the socket is gone")?;
         let mut buffer = std::mem::take(&mut self.buffer);
-        let result = loop {
-            match self.clients[index].stream.read(&mut buffer) {
-                Ok(0) => break Err(anyhow!("the server closed it")),
-                Ok(count) => {
-                    self.bytes += count as u64;
-                    if let Err(error) = self.take(index, &mut buffer[..count]) {
-                        break Err(error);
-                    }
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock || error.kind() == ErrorKind::NotConnected => {
-                    break Ok(());
-                }
-                Err(error) => break Err(error.into()),
-            }
-        };
+        let failed = wire.read(&mut buffer, |received, out| match self.take(index, received, out) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        });
+        let failed = failed.map_err(|end| anyhow!("the connection ended: {end:?}"))?;
         self.buffer = buffer;
-        result
+        self.clients[index].wire = Some(wire);
+        failed.map_or(Ok(()), Err)
     }
 
-    fn take(&mut self, index: usize, input: &mut [u8]) -> Result<()> {
-        let client = &mut self.clients[index];
-        let Some(handshake) = &client.handshake else { return self.take_frames(index, input) };
-        client.answer.extend_from_slice(input);
-        if let Some(head_bytes) = handshake.check_answer(&client.answer)? {
-            let agreed = ClientHandshake::agreed(&client.answer[..head_bytes]);
-            ensure!(agreed == self.mode.deflate(), "the server agreed to {agreed:?}");
-            client.handshake = None;
-            let mut rest = client.answer.split_off(head_bytes);
-            client.answer = Vec::new();
-            self.take_frames(index, &mut rest)?;
-        }
-        Ok(())
-    }
-
-    fn take_frames(&mut self, index: usize, input: &mut [u8]) -> Result<()> {
-        let raw = if index == 0 { input.to_vec() } else { Vec::new() };
-        let mut decoder = std::mem::replace(
-            &mut self.clients[index].decoder,
-            Decoder::new(Role::Client, Limits { message_bytes_max: 0 }),
-        );
-        let mut events = decoder.handle(input);
-        while let Some(event) = events.poll()? {
-            match event {
-                Event::Text(text) => self.take_payload(index, text.as_bytes())?,
-                Event::Binary(bytes) => self.take_payload(index, bytes)?,
-                Event::Close { code, reason } => bail!("closed with {code:?} {reason}"),
-                Event::Compressed { payload, .. } => self.take_deflated(index, payload)?,
-                Event::Ping(_) | Event::Pong(_) => {}
+    fn take(&mut self, index: usize, received: Received<'_>, out: &mut Vec<u8>) -> Result<()> {
+        match received {
+            Received::Bytes(bytes) => {
+                self.bytes += bytes.len() as u64;
+                if index == 0 && self.clients[0].is_counting {
+                    self.sample = bytes.to_vec();
+                }
+                Ok(())
             }
+            Received::Upgraded(head) => {
+                let agreed = ClientHandshake::agreed(head);
+                ensure!(agreed == self.mode.deflate(), "the server agreed to {agreed:?}");
+                Ok(())
+            }
+            // Nothing but MESSAGE_CREATE comes now, as the verifying connections see.
+            Received::Event(Event::Text(_) | Event::Binary(_) | Event::Compressed { .. })
+                if self.clients[index].is_counting && index >= self.verifies =>
+            {
+                self.messages += 1;
+                Ok(())
+            }
+            Received::Event(Event::Text(text)) => self.take_payload(index, text.as_bytes(), out),
+            Received::Event(Event::Binary(bytes)) => self.take_payload(index, bytes, out),
+            Received::Event(Event::Compressed { payload, .. }) => self.take_deflated(index, payload, out),
+            Received::Event(_) => Ok(()),
         }
-        self.clients[index].decoder = decoder;
-        if index == 0 && self.clients[0].state == State::Counting {
-            self.sample = raw;
-        }
-        Ok(())
     }
 
-    fn take_deflated(&mut self, index: usize, payload: &[u8]) -> Result<()> {
+    fn take_deflated(&mut self, index: usize, payload: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let client = &mut self.clients[index];
-        if client.state == State::Counting && index >= self.verifies {
-            self.messages += 1;
-            return Ok(());
-        }
         let mut inflated = Vec::new();
         self.inflater.inflate(&client.history, payload, &mut inflated, MESSAGE_BYTES_MAX)?;
         if let Some(params) = self.mode.deflate().filter(|params| !params.server_no_context_takeover) {
             client.history.remember(&inflated, params.server_window_bits);
         }
-        self.take_payload(index, &inflated)
+        self.take_payload(index, &inflated, out)
     }
 
-    fn take_payload(&mut self, index: usize, payload: &[u8]) -> Result<()> {
+    fn take_payload(&mut self, index: usize, payload: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let client = &mut self.clients[index];
-        if client.state == State::Counting && index >= self.verifies {
-            // Nothing but MESSAGE_CREATE comes now, as the verifying connections see.
-            self.messages += 1;
-            return Ok(());
-        }
         let mut inflated = Vec::new();
         let text = match &mut client.decompressor {
             Some(decompressor) => {
@@ -225,37 +159,24 @@ impl Swarm {
         let message: Value = serde_json::from_slice(text)?;
         match (message["op"].as_u64(), message["t"].as_str()) {
             (Some(10), _) => {
-                let token = &client.token;
-                let identify = json!({"op": 2, "d": {"token": token, "intents": INTENTS, "properties": {"os": "linux", "browser": "bench", "device": "bench"}}});
-                send(client, &identify)
+                let properties = json!({"os": "linux", "browser": "bench", "device": "bench"});
+                let d = json!({"token": client.token, "intents": INTENTS, "properties": properties});
+                wire::push(&json!({"op": 2, "d": d}), out);
             }
-            (Some(0), Some("READY")) => send(client, &json!({"op": 1, "d": message["s"]})),
+            (Some(0), Some("READY")) => wire::push(&json!({"op": 1, "d": message["s"]}), out),
             (Some(11), _) => {
-                client.state = State::Counting;
+                client.is_counting = true;
                 if index >= self.verifies {
                     client.decompressor = None;
                     client.history = InflateHistory::default();
                 }
                 self.started_count += 1;
-                Ok(())
             }
-            (Some(0), Some("MESSAGE_CREATE")) => {
-                self.messages += 1;
-                Ok(())
-            }
+            (Some(0), Some("MESSAGE_CREATE")) => self.messages += 1,
             _ => bail!("unexpected {message}"),
         }
+        Ok(())
     }
-}
-
-fn send(client: &mut Client, payload: &Value) -> Result<()> {
-    let mut frame = Vec::new();
-    append_masked_frame(guildhall_ws_proto::Opcode::Text, [1, 2, 3, 4], payload.to_string().as_bytes(), &mut frame);
-    let sent = client.stream.write(&frame)?;
-    if sent < frame.len() {
-        bail!("a socket that nobody writes to is full");
-    }
-    Ok(())
 }
 
 /// Connects one client per line of `tokens`, then counts.
@@ -269,7 +190,7 @@ pub fn run(port: u16, tokens: &Path, mode: Mode) -> Result<()> {
         messages: 0,
         bytes: 0,
         sample: Vec::new(),
-        buffer: vec![0; 256 << 10],
+        buffer: vec![0; BUFFER_BYTES],
         mode,
         inflater: MessageInflater::new()?,
     };

@@ -260,12 +260,7 @@ pub fn run(args: FanoutArgs) -> Result<()> {
     driver.end()?;
 
     let result = FanoutResult::new(&args, people, &driver, (wall, overhead), (&setup, &footprint, &explained))?;
-    if args.json {
-        println!("{}", serde_json::to_string(&result)?);
-    } else {
-        print_table(&result);
-    }
-    Ok(())
+    crate::report(args.json, &result, print_table)
 }
 
 impl Setup {

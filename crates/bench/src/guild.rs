@@ -380,12 +380,7 @@ pub fn presence(status: Status) -> SessionPresence {
 /// When the guild refuses what it should do.
 pub fn run(args: GuildArgs) -> Result<()> {
     let result = measure(args)?;
-    if args.json {
-        println!("{}", serde_json::to_string(&result)?);
-    } else {
-        print_table(&result);
-    }
-    Ok(())
+    crate::report(args.json, &result, print_table)
 }
 
 fn measure(args: GuildArgs) -> Result<GuildResult> {

@@ -22,6 +22,7 @@ mod stats;
 mod text;
 mod upgrades;
 mod usage;
+mod wire;
 
 #[cfg(all(feature = "jemalloc", not(feature = "count-allocations")))]
 #[global_allocator]
@@ -277,6 +278,16 @@ fn run(bench: &Bench) -> Result<()> {
     }
 }
 
+/// Prints a result as JSON or, by `print`, as a table.
+fn report<T: Serialize>(json: bool, result: &T, print: impl FnOnce(&T)) -> Result<()> {
+    if json {
+        println!("{}", serde_json::to_string(result)?)
+    } else {
+        print(result)
+    }
+    Ok(())
+}
+
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
@@ -378,23 +389,22 @@ fn sockets(args: SocketsArgs) -> Result<()> {
         accounts_ratio: (!pairs.is_empty()).then(|| median(pairs)),
         cpu_us_per_delivery_without_accounts: (!without.is_empty()).then(|| median(without)),
     };
-    if json {
-        println!("{}", serde_json::to_string(&result)?);
-    } else {
-        println!("connections               {}", result.connections);
-        println!("deliveries                {}", result.deliveries);
-        println!("sent by                   {}", if result.io_uring { "io_uring" } else { "send()" });
-        println!("CPU per delivery          {:.2} µs", result.cpu_us_per_delivery);
-        println!("baseline: CPU per send    {:.2} µs", result.baseline_cpu_us_per_send);
-        println!("ratio to the baseline     {:.2}", result.ratio_to_baseline);
-        println!("bytes per delivery        {:.1}", result.bytes_per_delivery);
-        println!("RSS per idle connection   {} bytes", result.rss_bytes_per_connection);
-        if let (Some(without), Some(ratio)) = (result.cpu_us_per_delivery_without_accounts, result.accounts_ratio) {
-            println!("CPU without accounts      {without:.2} µs");
-            println!("accounts on / off         {ratio:.3}, median of neighbouring rounds");
-        }
+    report(json, &result, print)
+}
+
+fn print(result: &SocketsResult) {
+    println!("connections               {}", result.connections);
+    println!("deliveries                {}", result.deliveries);
+    println!("sent by                   {}", if result.io_uring { "io_uring" } else { "send()" });
+    println!("CPU per delivery          {:.2} µs", result.cpu_us_per_delivery);
+    println!("baseline: CPU per send    {:.2} µs", result.baseline_cpu_us_per_send);
+    println!("ratio to the baseline     {:.2}", result.ratio_to_baseline);
+    println!("bytes per delivery        {:.1}", result.bytes_per_delivery);
+    println!("RSS per idle connection   {} bytes", result.rss_bytes_per_connection);
+    if let (Some(without), Some(ratio)) = (result.cpu_us_per_delivery_without_accounts, result.accounts_ratio) {
+        println!("CPU without accounts      {without:.2} µs");
+        println!("accounts on / off         {ratio:.3}, median of neighbouring rounds");
     }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -116,12 +116,7 @@ pub fn run(args: UpgradesArgs) -> Result<()> {
         slabs: day(false),
         kept_by_allocator: day(true),
     };
-    if json {
-        println!("{}", serde_json::to_string(&result)?);
-    } else {
-        print(&result);
-    }
-    Ok(())
+    crate::report(json, &result, print)
 }
 
 fn print(result: &UpgradesResult) {

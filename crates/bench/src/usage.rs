@@ -17,14 +17,22 @@ const SETTLED_BYTES: u64 = 1 << 20;
 /// # Errors
 /// Where there is no `/proc` with scheduler statistics.
 pub fn cpu_ns() -> Result<u64> {
+    Ok(cpu_of(std::process::id())?.as_nanos() as u64)
+}
+
+/// The same of a process by its id.
+///
+/// # Errors
+/// Where there is no such process, or no `/proc` with scheduler statistics.
+pub fn cpu_of(process: u32) -> Result<Duration> {
     let mut total = 0;
-    for task in fs::read_dir("/proc/self/task").context("reading /proc/self/task")? {
+    for task in fs::read_dir(format!("/proc/{process}/task")).context("reading the threads of a process")? {
         // A thread may have ended since; its CPU time is lost, so the roles keep their threads.
         let Ok(text) = fs::read_to_string(task?.path().join("schedstat")) else { continue };
         let on_cpu = text.split_whitespace().next().and_then(|n| n.parse::<u64>().ok());
         total += on_cpu.context("reading a thread's schedstat")?;
     }
-    Ok(total)
+    Ok(Duration::from_nanos(total))
 }
 
 /// Resident memory of this process, in bytes.
@@ -32,10 +40,18 @@ pub fn cpu_ns() -> Result<u64> {
 /// # Errors
 /// Where there is no `/proc`.
 pub fn rss_bytes() -> Result<u64> {
-    let text = fs::read_to_string("/proc/self/status").context("reading /proc/self/status")?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS in /proc/self/status")?;
-    let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().context("VmRSS is no number")?;
-    Ok(kib * 1024)
+    status_bytes(std::process::id(), "VmRSS:")
+}
+
+/// A line of a process's `status`, in bytes.
+///
+/// # Errors
+/// Where there is no such process or line.
+pub fn status_bytes(process: u32, key: &str) -> Result<u64> {
+    let text = fs::read_to_string(format!("/proc/{process}/status")).context("the process is gone")?;
+    let line = text.lines().find_map(|line| line.strip_prefix(key)).with_context(|| format!("no {key}"))?;
+    let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().with_context(|| format!("{key} is no number"))?;
+    Ok(kib << 10)
 }
 
 /// Waits until the allocator has returned freed memory; returns the resident bytes.

@@ -94,12 +94,7 @@ pub fn run(args: &CodecArgs) -> Result<()> {
         modes: runs.into_iter().filter_map(|(name, runs)| Some((name, median_of(runs)?))).collect(),
         small_guilds: serde_json::from_value(start(args, "shared_zstd", 1, true)?)?,
     };
-    if args.json {
-        println!("{}", serde_json::to_string(&result)?)
-    } else {
-        print(&result)
-    }
-    Ok(())
+    crate::report(args.json, &result, print)
 }
 
 fn start(args: &CodecArgs, mode: &str, sessions: usize, small_guilds: bool) -> Result<serde_json::Value> {

@@ -1,16 +1,12 @@
-//! Clients: payloads of simulated clients, and their sockets.
-//!
-//! Invariants  payloads are those of real clients, in masked frames. A socket accepts everything at once.
+//! Clients: payloads of simulated clients, as those of real ones, in masked frames.
 
 use crate::{
     crowd,
     frames::{OP_IDENTIFY, frame},
 };
 use anyhow::Result;
-use guildhall_partition::{Closed, Transport};
-use guildhall_stdx::{Rng, SlotKey};
+use guildhall_stdx::Rng;
 use serde_json::json;
-use std::io::IoSlice;
 
 const OP_GUILD_SUBSCRIPTIONS_BULK: u64 = 37;
 /// Of a desktop client: docs/protocol/reference.md §8.1.
@@ -47,28 +43,4 @@ pub fn subscribe(rng: &mut Rng, people: usize) -> Result<Vec<u8>> {
         "channels": {channel: [[0, 99]]},
     });
     frame(OP_GUILD_SUBSCRIPTIONS_BULK, &json!({"subscriptions": {crowd::GUILD.to_string(): subscription}}))
-}
-
-/// Sockets that take everything and count it.
-#[derive(Debug, Default)]
-pub struct NullTransport {
-    pub bytes: u64,
-}
-
-impl Transport for NullTransport {
-    fn send(&mut self, _conn: SlotKey, bytes: &[u8]) -> Result<usize, Closed> {
-        self.bytes += bytes.len() as u64;
-        Ok(bytes.len())
-    }
-
-    fn send_vectored(&mut self, _conn: SlotKey, slices: &[IoSlice<'_>]) -> Result<usize, Closed> {
-        let bytes = slices.iter().map(|slice| slice.len()).sum();
-        self.bytes += bytes as u64;
-        Ok(bytes)
-    }
-
-    fn pause_reading(&mut self, _conn: SlotKey) {}
-    fn resume_reading(&mut self, _conn: SlotKey) {}
-    fn finish(&mut self, _conn: SlotKey) {}
-    fn drop_conn(&mut self, _conn: SlotKey) {}
 }

@@ -6,12 +6,12 @@
 //! Limits      `ENTERING_MAX` sessions of a partition are on their way into the guild at once.
 //! Not here    the kernel: nothing is sent. What clients say: `clients`.
 
-use super::{
-    Report,
-    clients::{self, NullTransport},
-    guild::ToGuildThread,
+use super::{Report, clients, guild::ToGuildThread};
+use crate::{
+    crowd,
+    frames::{self, Sink},
+    sched::thread_cpu,
 };
-use crate::{crowd, frames, sched::thread_cpu};
 use anyhow::{Context, Result, bail};
 use guildhall_guild_protocol::{RelayMessage, ToRelay};
 use guildhall_net::SystemClock;
@@ -108,7 +108,7 @@ pub struct PartitionThread {
     params: ConnParams,
     clock: SystemClock,
     ends: PartitionEnds,
-    link: NullTransport,
+    link: Sink,
     /// Members who are yet to open a session, and whether they subscribe then.
     to_enter: Range<usize>,
     subscribe_to: Option<usize>,
@@ -171,7 +171,7 @@ impl PartitionThread {
                 params,
                 clock,
                 ends,
-                link: NullTransport::default(),
+                link: Sink::default(),
                 to_enter: 0..0,
                 subscribe_to: None,
                 entering: VecDeque::new(),

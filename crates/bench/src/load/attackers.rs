@@ -5,22 +5,20 @@
 //! Limits      one socket each. The thread is nice, so that on a small machine it is the server's work that is measured
 //!             and not the attackers' own.
 
-use super::{
-    fixture::{Account, CHANNEL, GUILD},
-    socket::{is_for_later, write_unsent},
-};
+use super::fixture::{Account, CHANNEL, GUILD};
+use crate::wire::{BUFFER_BYTES, End, Received, Wire};
 use anyhow::{Context as _, Result};
 use guildhall_codec::{DeflateCompressor, ZlibParams};
 use guildhall_stdx::Rng;
-use guildhall_ws_proto::{Decoder, Event, Limits, Opcode, Role, append_masked_frame};
-use mio::{Events, Interest, Poll, Token, net::TcpStream};
+use guildhall_ws_proto::{DeflateParams, Event, Opcode, append_masked_frame, handshake::AnswerError};
+use mio::{Events, Poll};
 use rustix::{net::sockopt::set_socket_recv_buffer_size, process::nice};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
-    io::Read,
     net::SocketAddr,
+    ops::ControlFlow,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -115,23 +113,6 @@ impl Kind {
             Self::NeverReads => &["end"],
         }
     }
-
-    /// What its connection begins with.
-    fn head(self, address: &str, account: &Account) -> String {
-        if self == Self::SlowBody {
-            let scheme = if account.is_bot { "Bot " } else { "" };
-            return format!(
-                "POST /api/v10/channels/{CHANNEL}/messages HTTP/1.1\r\nHost: bench\r\nX-Forwarded-For: {address}\r\n\
-                 Authorization: {scheme}{}\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n",
-                account.token
-            );
-        }
-        let offer = if self == Self::Bomb { "Sec-WebSocket-Extensions: permessage-deflate\r\n" } else { "" };
-        format!(
-            "GET {PLAIN} HTTP/1.1\r\nHost: bench\r\nX-Forwarded-For: {address}\r\nUpgrade: websocket\r\n\
-             Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{offer}\r\n"
-        )
-    }
 }
 
 /// How the connections of one kind went.
@@ -168,14 +149,11 @@ struct Client {
     kind: Kind,
     account: Account,
     address: String,
-    stream: Option<TcpStream>,
+    /// None also while it is read.
+    wire: Option<Wire>,
     back_at: Instant,
-    answer: Vec<u8>,
-    is_upgraded: bool,
     has_session: bool,
     asked: usize,
-    decoder: Decoder,
-    unsent: Vec<u8>,
     /// Bytes sent one at a time, in reverse order.
     drip: Vec<u8>,
     act_at: Instant,
@@ -192,12 +170,7 @@ struct Gang {
     storm: String,
     rng: Rng,
     turn: usize,
-}
-
-fn decoder() -> Decoder {
-    let mut decoder = Decoder::new(Role::Client, Limits { message_bytes_max: 16 << 20 });
-    decoder.set_rsv1_allowed(true);
-    decoder
+    buffer: Vec<u8>,
 }
 
 fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
@@ -230,21 +203,28 @@ impl Gang {
                 kind: KINDS[index % KINDS.len()],
                 account,
                 address: format!("198.18.{}.{}", index >> 8, index & 255),
-                stream: None,
+                wire: None,
                 // Not all in the same moment.
                 back_at: now + away.mul_f64(rng.fraction()),
-                answer: Vec::new(),
-                is_upgraded: false,
                 has_session: false,
                 asked: 0,
-                decoder: decoder(),
-                unsent: Vec::new(),
                 drip: Vec::new(),
                 act_at: now,
             });
         }
         let ends = KINDS.into_iter().map(|kind| (kind, Ends::default())).collect();
-        Ok(Self { addr, away, poll: Poll::new()?, clients, ends, bomb, storm, rng, turn: 0 })
+        Ok(Self {
+            addr,
+            away,
+            poll: Poll::new()?,
+            clients,
+            ends,
+            bomb,
+            storm,
+            rng,
+            turn: 0,
+            buffer: vec![0; BUFFER_BYTES],
+        })
     }
 
     fn run(mut self, stop: &AtomicBool) -> Result<BTreeMap<Kind, Ends>> {
@@ -256,13 +236,11 @@ impl Gang {
             self.poll.poll(&mut events, Some(TICK))?;
             for event in &events {
                 let index = event.token().0;
-                if event.is_writable() {
-                    self.write(index);
-                }
                 if self.clients[index].kind == Kind::NeverReads && self.clients[index].has_session {
                     // A client that does not read still notices that it was cut.
-                    if event.is_read_closed() || event.is_error() {
-                        self.over(index, "end");
+                    match event.is_read_closed() || event.is_error() {
+                        true => self.over(index, "end"),
+                        false => self.clients[index].wire.iter_mut().for_each(Wire::write),
                     }
                 } else {
                     self.read(index);
@@ -280,61 +258,70 @@ impl Gang {
 
     fn look(&mut self, index: usize, now: Instant) -> Result<()> {
         let client = &mut self.clients[index];
-        if client.stream.is_none() {
+        let Some(wire) = &mut client.wire else {
             return if client.back_at <= now { self.connect(index) } else { Ok(()) };
-        }
+        };
         if client.act_at > now {
             return Ok(());
         }
         if let Some(byte) = client.drip.pop() {
-            client.unsent.push(byte);
+            wire.unsent.push(byte);
             client.act_at = now + DRIP;
-            self.write(index);
-        } else if client.kind == Kind::IdentifyStorm && client.is_upgraded {
+        } else if client.kind == Kind::IdentifyStorm && wire.is_upgraded() {
             client.act_at = now + Duration::from_millis(50);
-            let payload = text(&identify(&self.storm));
-            client.unsent.extend(payload);
-            self.write(index);
+            wire.unsent.extend(text(&identify(&self.storm)));
         } else if client.kind == Kind::NeverReads && client.has_session {
             client.act_at = now + Duration::from_millis(400);
             let ask = |limit: u32, query: &str| {
                 text(&json!({"op": 8, "d": {"guild_id": GUILD.to_string(), "query": query, "limit": limit}}))
             };
             if client.asked == 0 && client.account.is_bot {
-                client.unsent.extend(ask(0, ""));
+                wire.unsent.extend(ask(0, ""));
             }
             if client.asked < QUESTIONS {
                 client.asked += QUESTIONS_AT_ONCE;
-                client.unsent.extend(ask(100, "m").repeat(QUESTIONS_AT_ONCE));
+                wire.unsent.extend(ask(100, "m").repeat(QUESTIONS_AT_ONCE));
             }
-            self.write(index);
+        } else {
+            return Ok(());
         }
+        wire.write();
         Ok(())
     }
 
     fn connect(&mut self, index: usize) -> Result<()> {
         let client = &mut self.clients[index];
         client.back_at = Instant::now() + self.away;
-        let Ok(mut stream) = TcpStream::connect(self.addr) else { return Ok(()) };
+        let offer = (client.kind == Kind::Bomb).then(DeflateParams::default);
+        let Ok(mut wire) = Wire::connect(self.poll.registry(), index, self.addr, (PLAIN, offer)) else {
+            return Ok(());
+        };
         if client.kind == Kind::NeverReads {
-            let _ = set_socket_recv_buffer_size(&stream, 4 << 10);
+            let _ = set_socket_recv_buffer_size(&wire.stream, 4 << 10);
         }
-        stream.set_nodelay(true).ok();
-        self.poll.registry().register(&mut stream, Token(index), Interest::READABLE | Interest::WRITABLE)?;
-        (client.stream, client.is_upgraded, client.has_session, client.asked) = (Some(stream), false, false, 0);
-        (client.answer, client.decoder, client.drip) = (Vec::new(), decoder(), Vec::new());
+        (client.has_session, client.asked, client.drip) = (false, 0, Vec::new());
         client.act_at = Instant::now() + DRIP;
-        let mut head = client.kind.head(&client.address, &client.account).into_bytes();
+        let forwarded = format!("X-Forwarded-For: {}\r\n", client.address);
+        // Before the empty line.
+        wire.unsent.splice(wire.unsent.len() - 2..wire.unsent.len() - 2, forwarded.bytes());
         match client.kind {
-            Kind::Mute => head.clear(),
+            Kind::Mute => wire.unsent.clear(),
             Kind::SlowHead => {
-                head.reverse();
-                client.drip = std::mem::take(&mut head);
+                client.drip = std::mem::take(&mut wire.unsent);
+                client.drip.reverse();
             }
-            Kind::SlowBody => client.drip = vec![b' '; 999],
+            Kind::SlowBody => {
+                let scheme = if client.account.is_bot { "Bot " } else { "" };
+                let head = format!(
+                    "POST /api/v10/channels/{CHANNEL}/messages HTTP/1.1\r\nHost: bench\r\n{forwarded}\
+                     Authorization: {scheme}{}\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n",
+                    client.account.token
+                );
+                (wire.unsent, client.drip) = (head.into_bytes(), vec![b' '; 999]);
+            }
             _ => {}
         }
-        client.unsent = head;
+        client.wire = Some(wire);
         self.ends.entry(client.kind).or_default().connections += 1;
         Ok(())
     }
@@ -342,82 +329,41 @@ impl Gang {
     /// Closed, refused or cut: it comes back.
     fn over(&mut self, index: usize, how: &str) {
         let client = &mut self.clients[index];
-        let Some(mut stream) = client.stream.take() else { return };
-        let _ = self.poll.registry().deregister(&mut stream);
+        client.wire = None;
         client.back_at = Instant::now() + self.away.mul_f64(0.5 + self.rng.fraction());
         *self.ends.entry(client.kind).or_default().ends.entry(how.to_owned()).or_default() += 1;
     }
 
-    fn write(&mut self, index: usize) {
-        let Client { stream: Some(stream), unsent, .. } = &mut self.clients[index] else { return };
-        write_unsent(stream, unsent);
-    }
-
+    /// Also writes what is left to be written.
     fn read(&mut self, index: usize) {
-        let mut buffer = [0; 16 << 10];
-        while let Some(stream) = &mut self.clients[index].stream {
-            match stream.read(&mut buffer) {
-                Ok(0) => self.ended(index),
-                Ok(count) => self.take(index, &mut buffer[..count]),
-                Err(error) if is_for_later(error.kind()) => return,
-                Err(_) => self.ended(index),
-            }
-        }
-    }
-
-    fn ended(&mut self, index: usize) {
-        let answer = &self.clients[index].answer;
-        let status = answer.strip_prefix(b"HTTP/1.1 ").and_then(|rest| rest.get(..3));
-        let how = match status.and_then(|status| std::str::from_utf8(status).ok()) {
-            Some(status) if status != "101" => format!("http {status}"),
-            _ => "end".to_owned(),
-        };
-        self.over(index, &how);
-    }
-
-    fn take(&mut self, index: usize, input: &mut [u8]) {
-        let client = &mut self.clients[index];
-        if client.is_upgraded {
-            return self.take_frames(index, input);
-        }
-        client.answer.extend_from_slice(input);
-        let Some(end) = client.answer.windows(4).position(|window| window == b"\r\n\r\n") else { return };
-        if !client.answer.starts_with(b"HTTP/1.1 101") {
-            return self.ended(index);
-        }
-        client.is_upgraded = true;
-        let mut rest = client.answer.split_off(end + 4);
-        self.take_frames(index, &mut rest);
-    }
-
-    fn take_frames(&mut self, index: usize, input: &mut [u8]) {
-        let mut taken = std::mem::replace(&mut self.clients[index].decoder, decoder());
-        let mut events = taken.handle(input);
-        loop {
-            let event = match events.poll() {
-                Ok(Some(event)) => event,
-                Ok(None) => break,
-                Err(error) => return self.over(index, &format!("a bad frame: {error}")),
-            };
-            match event {
-                Event::Text(payload) if payload.contains("\"op\":10") => self.attack(index),
-                Event::Compressed { .. } if !self.clients[index].has_session => self.attack(index),
-                Event::Text(payload) if payload.contains("\"READY\"") => {
+        let Some(mut wire) = self.clients[index].wire.take() else { return };
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let result = wire.read(&mut buffer, |received, out| {
+            match received {
+                Received::Event(Event::Text(payload)) if payload.contains("\"op\":10") => self.attack(index, out),
+                Received::Event(Event::Compressed { .. }) if !self.clients[index].has_session => {
+                    self.attack(index, out)
+                }
+                Received::Event(Event::Text(payload)) if payload.contains("\"READY\"") => {
                     let client = &mut self.clients[index];
                     (client.has_session, client.act_at) = (true, Instant::now());
                 }
-                Event::Close { code, .. } => {
-                    let how = code.map_or("end".to_owned(), |code| code.to_string());
-                    return self.over(index, &how);
-                }
                 _ => {}
             }
+            ControlFlow::<()>::Continue(())
+        });
+        self.buffer = buffer;
+        match result {
+            Ok(_) => self.clients[index].wire = Some(wire),
+            Err(End::Closed(Some(code))) => self.over(index, &code.to_string()),
+            Err(End::Refused(AnswerError::Refused(status))) => self.over(index, &format!("http {status}")),
+            Err(End::BadFrame(error)) => self.over(index, &format!("a bad frame: {error}")),
+            Err(End::Cut | End::Refused(_) | End::Closed(None)) => self.over(index, "end"),
         }
-        self.clients[index].decoder = taken;
     }
 
     /// It was greeted.
-    fn attack(&mut self, index: usize) {
+    fn attack(&mut self, index: usize, out: &mut Vec<u8>) {
         self.turn += 1;
         let turn = self.turn;
         let client = &mut self.clients[index];
@@ -451,8 +397,7 @@ impl Gang {
                 text(&identify(&wrong))
             }
         };
-        client.unsent.extend(bytes);
+        out.extend(bytes);
         client.act_at = Instant::now() + DRIP;
-        self.write(index);
     }
 }

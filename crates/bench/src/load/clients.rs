@@ -9,17 +9,17 @@
 use super::{
     curve::Curve,
     fixture::{Account, GUILD, Said},
-    socket::{is_for_later, write_unsent},
 };
+use crate::wire::{self, BUFFER_BYTES, End, Received, Wire};
 use anyhow::{Context as _, Result};
-use guildhall_ws_proto::{Decoder, Event, Limits, Opcode, Role, append_masked_frame, handshake::ClientHandshake};
-use mio::{Events, Interest, Poll, Token, net::TcpStream};
+use guildhall_ws_proto::Event;
+use mio::{Events, Poll};
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 use std::{
     collections::{BTreeMap, VecDeque},
-    io::Read,
     net::SocketAddr,
+    ops::{ControlFlow, Range},
     sync::{
         Arc, Condvar, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -29,16 +29,15 @@ use std::{
 };
 
 const CONNECTING_MAX: usize = 100;
-const MESSAGE_BYTES_MAX: u32 = 16 << 20;
 /// GUILDS, GUILD_MESSAGES, MESSAGE_CONTENT.
 const INTENTS: u32 = 1 | 1 << 9 | 1 << 15;
 const TICK: Duration = Duration::from_millis(20);
 /// As libraries wait after op 9: one to five seconds.
-const INVALID_MS: std::ops::Range<u64> = 1_000..5_000;
+const INVALID_MS: Range<u64> = 1_000..5_000;
 /// After a connection that was refused or broke off.
-const RETRY_MS: std::ops::Range<u64> = 500..2_000;
+const RETRY_MS: Range<u64> = 500..2_000;
 /// After op 7, or a close that may be resumed.
-const BACK_MS: std::ops::Range<u64> = 0..100;
+const BACK_MS: Range<u64> = 0..100;
 pub const STEP_MS: u64 = 250;
 /// The name of what a backend publishes.
 pub const PUBLISHED: &str = "LOAD";
@@ -135,6 +134,10 @@ impl Clients {
         self.shared.outages.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
     pub fn ready_count(&self) -> usize {
         self.shared.ready_count.load(Ordering::Relaxed)
     }
@@ -177,12 +180,8 @@ struct Client {
     /// Its guild is away.
     is_cut: bool,
     state: State,
-    stream: Option<TcpStream>,
-    handshake: Option<ClientHandshake>,
-    answer: Vec<u8>,
-    decoder: Decoder,
-    /// Bytes that the socket has not accepted yet.
-    unsent: Vec<u8>,
+    /// None also while it is read.
+    wire: Option<Wire>,
     session: Option<(String, u64)>,
     heard: Vec<u32>,
     published_heard: u64,
@@ -214,9 +213,9 @@ struct Swarm {
     buffer: Vec<u8>,
 }
 
-fn decoder() -> Decoder {
-    Decoder::new(Role::Client, Limits { message_bytes_max: MESSAGE_BYTES_MAX })
-}
+/// A client goes on with its connection, or comes back after this time in milliseconds.
+type Flow = ControlFlow<Range<u64>>;
+const ON: Flow = ControlFlow::Continue(());
 
 impl Swarm {
     fn new(nodes: Vec<SocketAddr>, accounts: Vec<Account>, begun: Instant, shared: Arc<Shared>) -> Result<Self> {
@@ -228,11 +227,7 @@ impl Swarm {
             node: index % nodes.len(),
             is_cut: false,
             state: State::Away(now),
-            stream: None,
-            handshake: None,
-            answer: Vec::new(),
-            decoder: decoder(),
-            unsent: Vec::new(),
+            wire: None,
             session: None,
             heard: Vec::new(),
             published_heard: 0,
@@ -261,7 +256,7 @@ impl Swarm {
             begun,
             shared,
             rng: guildhall_stdx::Rng::new(7),
-            buffer: vec![0; 256 << 10],
+            buffer: vec![0; BUFFER_BYTES],
         })
     }
 
@@ -271,11 +266,7 @@ impl Swarm {
         while !self.shared.stop.load(Ordering::Relaxed) {
             self.poll.poll(&mut events, Some(TICK))?;
             for event in &events {
-                let index = event.token().0;
-                if event.is_writable() {
-                    self.write(index);
-                }
-                self.read(index);
+                self.read(event.token().0);
             }
             if looked_at.elapsed() >= TICK {
                 looked_at = Instant::now();
@@ -302,7 +293,7 @@ impl Swarm {
                 State::Live if client.beat_at <= now => {
                     client.beat_at = now + client.interval;
                     let seq = client.session.as_ref().map(|(_, seq)| *seq);
-                    self.send(index, &json!({"op": 1, "d": seq}));
+                    client.wire.iter_mut().for_each(|wire| wire.send(&json!({"op": 1, "d": seq})));
                 }
                 _ => {}
             }
@@ -319,107 +310,60 @@ impl Swarm {
 
     fn connect(&mut self, index: usize) -> Result<()> {
         let addr = self.nodes[self.clients[index].node];
-        let Ok(mut stream) = TcpStream::connect(addr) else {
-            self.go_away(index, RETRY_MS);
-            return Ok(());
-        };
-        stream.set_nodelay(true).ok();
-        self.poll.registry().register(&mut stream, Token(index), Interest::READABLE | Interest::WRITABLE)?;
-        let mut nonce = [0; 16];
-        nonce[..8].copy_from_slice(&(index as u64).to_le_bytes());
-        let client = &mut self.clients[index];
-        client.handshake = Some(ClientHandshake::new(&addr.to_string(), "/?v=10&encoding=json", nonce));
-        (client.answer, client.decoder) = (Vec::new(), decoder());
-        client.unsent = client.handshake.as_ref().map(|handshake| handshake.request().to_vec()).unwrap_or_default();
-        (client.state, client.stream) = (State::Upgrading, Some(stream));
-        self.connecting += 1;
+        match Wire::connect(self.poll.registry(), index, addr, ("/?v=10&encoding=json", None)) {
+            Ok(wire) => {
+                let client = &mut self.clients[index];
+                (client.state, client.wire) = (State::Upgrading, Some(wire));
+                self.connecting += 1;
+            }
+            Err(_) => self.go_away(index, RETRY_MS),
+        }
         Ok(())
     }
 
     /// The connection is over; it comes back some time later.
-    fn go_away(&mut self, index: usize, in_ms: std::ops::Range<u64>) {
+    fn go_away(&mut self, index: usize, in_ms: Range<u64>) {
         let ms = in_ms.start + self.rng.below(in_ms.end - in_ms.start);
         let client = &mut self.clients[index];
         if matches!(client.state, State::Upgrading | State::Greeted) {
             self.connecting = self.connecting.saturating_sub(1);
         }
-        if let Some(mut stream) = client.stream.take() {
-            let _ = self.poll.registry().deregister(&mut stream);
-        }
         client.state = State::Away(Instant::now() + Duration::from_millis(ms));
     }
 
-    fn write(&mut self, index: usize) {
-        let Client { stream: Some(stream), unsent, .. } = &mut self.clients[index] else { return };
-        write_unsent(stream, unsent);
-    }
-
-    fn send(&mut self, index: usize, payload: &Value) {
-        append_masked_frame(
-            Opcode::Text,
-            [1, 2, 3, 4],
-            payload.to_string().as_bytes(),
-            &mut self.clients[index].unsent,
-        );
-        self.write(index);
-    }
-
+    /// Also writes what is left to be written.
     fn read(&mut self, index: usize) {
+        let Some(mut wire) = self.clients[index].wire.take() else { return };
         let mut buffer = std::mem::take(&mut self.buffer);
-        while let Some(stream) = &mut self.clients[index].stream {
-            match stream.read(&mut buffer) {
-                Ok(count) if count > 0 => self.take(index, &mut buffer[..count]),
-                Err(error) if is_for_later(error.kind()) => break,
-                Ok(_) | Err(_) => {
-                    if self.clients[index].state == State::Live {
-                        *self.report.closes.entry("cut".to_owned()).or_default() += 1;
-                    }
-                    self.go_away(index, RETRY_MS);
-                }
+        let result = wire.read(&mut buffer, |received, out| match received {
+            Received::Upgraded(_) => {
+                self.clients[index].state = State::Greeted;
+                ON
             }
-        }
+            Received::Event(Event::Text(text)) => self.take_payload(index, text, out),
+            Received::Bytes(_) | Received::Event(_) => ON,
+        });
         self.buffer = buffer;
-    }
-
-    fn take(&mut self, index: usize, input: &mut [u8]) {
-        let client = &mut self.clients[index];
-        let Some(handshake) = &client.handshake else { return self.take_frames(index, input) };
-        client.answer.extend_from_slice(input);
-        match handshake.check_answer(&client.answer) {
-            Ok(None) => {}
+        let mut count = |close: String| *self.report.closes.entry(close).or_default() += 1;
+        let away = match result {
+            Ok(None) => return self.clients[index].wire = Some(wire),
+            Ok(Some(in_ms)) => in_ms,
+            Err(End::Closed(code)) => {
+                count(code.map_or("none".to_owned(), |code| code.to_string()));
+                BACK_MS
+            }
+            Err(End::BadFrame(error)) => {
+                self.fault(|| format!("client {index} got a bad frame: {error}"));
+                RETRY_MS
+            }
+            Err(End::Cut) if self.clients[index].state == State::Live => {
+                count("cut".to_owned());
+                RETRY_MS
+            }
             // 503 while it drains, and the like.
-            Err(_) => self.go_away(index, RETRY_MS),
-            Ok(Some(head_bytes)) => {
-                (client.handshake, client.state) = (None, State::Greeted);
-                let mut rest = client.answer.split_off(head_bytes);
-                self.take_frames(index, &mut rest);
-            }
-        }
-    }
-
-    fn take_frames(&mut self, index: usize, input: &mut [u8]) {
-        let mut decoder = std::mem::replace(&mut self.clients[index].decoder, decoder());
-        let mut events = decoder.handle(input);
-        loop {
-            match events.poll() {
-                Ok(None) => break,
-                Ok(Some(Event::Text(text))) => self.take_payload(index, text),
-                Ok(Some(Event::Close { code, .. })) => {
-                    let code = code.map_or("none".to_owned(), |code| code.to_string());
-                    *self.report.closes.entry(code).or_default() += 1;
-                    return self.go_away(index, BACK_MS);
-                }
-                Ok(Some(_)) => {}
-                Err(error) => {
-                    self.fault(|| format!("client {index} got a bad frame: {error}"));
-                    return self.go_away(index, RETRY_MS);
-                }
-            }
-            if self.clients[index].stream.is_none() {
-                return;
-            }
-        }
-        self.clients[index].decoder = decoder;
+            Err(End::Cut | End::Refused(_)) => RETRY_MS,
+        };
+        self.go_away(index, away);
     }
 
     fn fault(&mut self, what: impl FnOnce() -> String) {
@@ -428,9 +372,10 @@ impl Swarm {
         self.report.example.get_or_insert_with(what);
     }
 
-    fn take_payload(&mut self, index: usize, text: &str) {
+    fn take_payload(&mut self, index: usize, text: &str, out: &mut Vec<u8>) -> Flow {
         let Ok(payload) = serde_json::from_str::<Payload<'_>>(text) else {
-            return self.fault(|| format!("client {index} got {text:.200}"));
+            self.fault(|| format!("client {index} got {text:.200}"));
+            return ON;
         };
         let body = payload.d.map_or("", RawValue::get);
         match (payload.op, payload.t) {
@@ -439,25 +384,26 @@ impl Swarm {
                 let id = ready["session_id"].as_str().unwrap_or_default().to_owned();
                 self.clients[index].session = Some((id, payload.s.unwrap_or(0)));
                 self.report.ready.count(self.begun.elapsed());
-                self.be_live(index);
+                self.be_live(index, out);
             }
-            (0, name) => self.take_dispatch(index, payload.s.unwrap_or(0), name.unwrap_or_default(), body),
+            (0, name) => self.take_dispatch(index, (payload.s.unwrap_or(0), name.unwrap_or_default()), body, out),
             (7, _) => {
                 self.report.asked.count(self.begun.elapsed());
-                self.go_away(index, BACK_MS);
+                return ControlFlow::Break(BACK_MS);
             }
             (9, _) => {
                 self.report.refused.count(self.begun.elapsed());
                 self.clients[index].session = None;
-                self.go_away(index, INVALID_MS);
+                return ControlFlow::Break(INVALID_MS);
             }
-            (10, _) => self.begin(index, body),
+            (10, _) => self.begin(index, body, out),
             _ => {}
         }
+        ON
     }
 
     /// HELLO: IDENTIFY, or RESUME if there is something to resume.
-    fn begin(&mut self, index: usize, hello: &str) {
+    fn begin(&mut self, index: usize, hello: &str, out: &mut Vec<u8>) {
         let hello: Value = serde_json::from_str(hello).unwrap_or_default();
         let interval = Duration::from_millis(hello["heartbeat_interval"].as_u64().unwrap_or(41_250));
         let first = interval.mul_f64(self.rng.fraction());
@@ -472,10 +418,10 @@ impl Swarm {
                 json!({"op": 2, "d": {"token": token, "intents": INTENTS, "properties": properties}})
             }
         };
-        self.send(index, &payload);
+        wire::push(&payload, out);
     }
 
-    fn be_live(&mut self, index: usize) {
+    fn be_live(&mut self, index: usize, out: &mut Vec<u8>) {
         if self.clients[index].state != State::Live {
             self.connecting = self.connecting.saturating_sub(1);
         }
@@ -484,11 +430,11 @@ impl Swarm {
         if !client.account.is_bot && client.session.as_ref().is_some_and(|(_, seq)| *seq == 1) {
             // It looks at the guild.
             let subscription = json!({GUILD.to_string(): {"typing": true}});
-            self.send(index, &json!({"op": 37, "d": {"subscriptions": subscription}}));
+            wire::push(&json!({"op": 37, "d": {"subscriptions": subscription}}), out);
         }
     }
 
-    fn take_dispatch(&mut self, index: usize, seq: u64, name: &str, body: &str) {
+    fn take_dispatch(&mut self, index: usize, (seq, name): (u64, &str), body: &str, out: &mut Vec<u8>) {
         let client = &mut self.clients[index];
         if let Some((_, last)) = &mut client.session {
             let expected = *last + 1;
@@ -500,7 +446,7 @@ impl Swarm {
         match name {
             "RESUMED" => {
                 self.report.resumed.count(self.begun.elapsed());
-                self.be_live(index);
+                self.be_live(index, out);
             }
             PUBLISHED => {
                 self.shared.published_heard.fetch_add(1, Ordering::Relaxed);
@@ -574,7 +520,7 @@ mod tests {
         let mut seq = 1;
         let mut hear = |name: &str, d: &Value| {
             seq += 1;
-            swarm.take_payload(0, &json!({"op": 0, "s": seq, "t": name, "d": d}).to_string());
+            let _ = swarm.take_payload(0, &json!({"op": 0, "s": seq, "t": name, "d": d}).to_string(), &mut Vec::new());
             swarm.report.faults
         };
         let said = json!({"content": "p=0 n=1 t=0 and some words"});
@@ -593,7 +539,8 @@ mod tests {
         let accounts = vec![account(), account(), account()];
         let mut swarm = Swarm::new(vec![addr; 2], accounts, Instant::now(), shared.clone()).unwrap();
         let mut hear = |index: usize, name: &str, d: Value| {
-            swarm.take_payload(index, &json!({"op": 0, "s": 1, "t": name, "d": d}).to_string());
+            let _ =
+                swarm.take_payload(index, &json!({"op": 0, "s": 1, "t": name, "d": d}).to_string(), &mut Vec::new());
         };
         for index in 0..3 {
             hear(index, "MESSAGE_CREATE", json!({"content": "p=0 n=7 t=0 and some words"}));

@@ -6,14 +6,14 @@
 
 use super::{
     backend::Http,
-    clients::{Clients, Report, STEP_MS},
+    clients::STEP_MS,
     curve::Curve,
     fixture::{self, say},
-    node::{Node, free_addr},
+    node::Node,
+    test_bed::{TestBed, wait},
 };
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Result, ensure};
 use clap::Args;
-use guildhall::open_files;
 use serde::Serialize;
 use std::{
     net::SocketAddr,
@@ -26,7 +26,6 @@ use std::{
 };
 
 const SETTINGS: &[&str] = &["limits.rest_rate_percent=0", "limits.backend_requests_per_s=0", "log.level=info"];
-const PATIENCE: Duration = Duration::from_secs(180);
 /// Talk before the signal, and after all are back.
 const TALK: Duration = Duration::from_secs(4);
 
@@ -101,20 +100,6 @@ impl Talk {
     }
 }
 
-fn wait(what: &str, good: &Clients, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    while !is_so()? {
-        ensure!(
-            Instant::now() < deadline,
-            "{what} did not happen in time; {} clients are connected",
-            good.ready_count()
-        );
-        ensure!(!good.has_failed(), "the clients' thread ended");
-        thread::sleep(Duration::from_millis(10));
-    }
-    Ok(())
-}
-
 /// Runs the bench.
 ///
 /// # Errors
@@ -122,43 +107,37 @@ fn wait(what: &str, good: &Clients, mut is_so: impl FnMut() -> Result<bool>) -> 
 pub fn run(args: DrainArgs) -> Result<()> {
     let DrainArgs { connections, rate, json } = args;
     ensure!(connections > 0 && rate > 0, "all numbers start at 1");
-    open_files::raise_limit_for(connections as u32);
-    let dir = tempfile::tempdir().context("making a folder for the bench")?;
     let settings: Vec<String> = SETTINGS.iter().map(|setting| (*setting).to_owned()).collect();
-    let mut node = Node::start(dir.path(), free_addr()?, &settings)?;
-    let (accounts, speaker) = fixture::make(&mut Http::backend(node.addr, node.key()), connections)?;
-    let begun = Instant::now();
-    let good = Clients::start(&[node.addr], accounts, begun);
-    wait("READY for all", &good, || Ok(good.ready_count() == connections))?;
+    let mut bed = TestBed::start(&settings, connections, |_, _| true)?;
+    let (addr, begun) = (bed.node.addr, bed.begun);
     // Until its guild has let it in a session hears nothing.
     thread::sleep(TALK);
-    let talk = Talk::start(node.addr, &speaker, Duration::from_secs(1) / rate, begun);
+    let talk = Talk::start(addr, &bed.speaker, Duration::from_secs(1) / rate, begun);
     thread::sleep(TALK);
-    let rss_before_bytes = node.rss_bytes()?;
+    let rss_before_bytes = bed.node.rss_bytes()?;
 
     let signal = Instant::now();
-    node.ask_to_end()?;
+    bed.node.ask_to_end()?;
     let mut code = None;
-    wait("the end of the first process", &good, || {
-        code = node.has_ended()?;
+    wait("the end of the first process", &bed.clients, || {
+        code = bed.node.has_ended()?;
         Ok(code.is_some())
     })?;
     ensure!(code == Some(Some(0)), "the first process ended with {code:?}");
     let ended = Instant::now();
-    let addr = node.addr;
-    let node = Node::start(dir.path(), addr, &settings)?;
+    bed.node = Node::start(bed.dir.path(), addr, &settings)?;
     let ready = Instant::now();
-    wait("the return of all", &good, || Ok(good.ready_count() == connections))?;
+    bed.wait("the return of all", |clients| clients.ready_count() == connections)?;
     let back = Instant::now();
     let newest_before = talk.newest.load(Ordering::Relaxed);
     thread::sleep(TALK);
     let newest = talk.end();
     ensure!(newest > newest_before, "no message could be posted after the restart");
-    wait("the newest message", &good, || Ok(good.heard_by_all() >= newest))?;
-    let rss_after_bytes = node.rss_bytes()?;
-    let report = good.end()?;
-    let kept = fixture::history(&mut Http::bot(addr, &speaker))?;
-    check(&report, &kept)?;
+    bed.wait("the newest message", |clients| clients.heard_by_all() >= newest)?;
+    let rss_after_bytes = bed.node.rss_bytes()?;
+    let kept = fixture::history(&mut Http::bot(addr, &bed.speaker))?;
+    let report = bed.clients.end()?;
+    report.check_heard(&kept)?;
 
     let since = |curve: &Curve| curve.since(signal.duration_since(begun));
     let (asked, resumed, refused) = (since(&report.asked), since(&report.resumed), since(&report.refused));
@@ -180,24 +159,8 @@ pub fn run(args: DrainArgs) -> Result<()> {
         rss_after_bytes,
         curves: vec![asked, resumed, refused, identified],
     };
-    if json {
-        println!("{}", serde_json::to_string(&result)?)
-    } else {
-        print(&result)
-    }
+    crate::report(json, &result, print)?;
     ensure!(result.identified_again == 0 && result.refused == 0, "{} sessions were not resumed", result.refused);
-    Ok(())
-}
-
-/// Everybody heard all that is kept, in order and once.
-fn check(report: &Report, kept: &[u32]) -> Result<()> {
-    ensure!(report.faults == 0, "{} faults, like: {}", report.faults, report.example.as_deref().unwrap_or_default());
-    for (index, heard) in report.heard.iter().enumerate() {
-        if heard != kept {
-            let missing: Vec<_> = kept.iter().filter(|number| !heard.contains(number)).take(10).collect();
-            bail!("client {index} heard {} of {} messages; {missing:?} are missing", heard.len(), kept.len());
-        }
-    }
     Ok(())
 }
 

@@ -7,15 +7,14 @@
 use super::{
     attackers::{Attackers, Ends, Kind, MESSAGES_PER_MINUTE},
     backend::Http,
-    clients::{Clients, Report},
-    fixture::{self, say},
-    node::{Node, free_addr},
+    clients::Report,
+    fixture::say,
     rest,
+    test_bed::TestBed,
 };
 use crate::stats::Spread;
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Result, ensure};
 use clap::Args;
-use guildhall::open_files;
 use serde::Serialize;
 use std::{
     collections::BTreeMap,
@@ -34,7 +33,6 @@ const SETTINGS: &[&str] = &[
     "limits.session_resume_ms=30000",
     "log.level=warn",
 ];
-const READY_TIMEOUT: Duration = Duration::from_secs(180);
 /// The clients' buffers and the store's cache come to their sizes.
 const WARM_UP: Duration = Duration::from_secs(3);
 /// Time for the server to close clients and return memory before memory is read again.
@@ -88,16 +86,15 @@ struct HostileResult {
     rest: rest::Rest,
 }
 
-struct Stage {
-    node: Node,
-    good: Clients,
+/// The test bed, and an account that posts.
+struct Talk {
+    bed: TestBed,
     speaker: Http,
-    begun: Instant,
     number: u32,
     every: Duration,
 }
 
-impl Stage {
+impl Talk {
     /// Posts for a time; returns the numbers of the messages.
     fn speak(&mut self, phase: usize, time: Duration) -> Result<std::ops::RangeInclusive<u32>> {
         let first = self.number + 1;
@@ -105,12 +102,11 @@ impl Stage {
         let mut next = began;
         while began.elapsed() < time {
             self.number += 1;
-            let said_us = self.begun.elapsed().as_micros() as u64;
-            ensure!(say(&mut self.speaker, phase, self.number, said_us)?, "a message was refused");
+            ensure!(say(&mut self.speaker, phase, self.number, self.bed.now_us())?, "a message was refused");
             next += self.every;
             thread::sleep(next.saturating_duration_since(Instant::now()));
         }
-        ensure!(!self.good.has_failed(), "the good clients' thread ended");
+        ensure!(!self.bed.clients.has_failed(), "the good clients' thread ended");
         Ok(first..=self.number)
     }
 }
@@ -121,59 +117,37 @@ impl Stage {
 /// When a process cannot be started, or what is asserted does not hold.
 pub fn run(args: HostileArgs) -> Result<()> {
     ensure!(args.good > 0 && args.bad > 0 && args.rate > 0 && args.seconds > 0, "all numbers start at 1");
-    open_files::raise_limit_for((args.good + args.bad) as u32);
-    let dir = tempfile::tempdir().context("making a folder for the bench")?;
     let mut settings: Vec<String> = SETTINGS.iter().map(|setting| (*setting).to_owned()).collect();
     settings.push(format!("limits.inbound_per_minute_max={MESSAGES_PER_MINUTE}"));
     let rest = rest::run(&settings, Duration::from_secs(args.seconds))?;
     if args.rest_only {
-        if args.json {
-            println!("{}", serde_json::to_string(&rest)?);
-        } else {
-            rest::print(&rest);
-        }
-        return Ok(());
+        return crate::report(args.json, &rest, rest::print);
     }
-    let node = Node::start(dir.path(), free_addr()?, &settings)?;
-    let mut backend = Http::backend(node.addr, node.key());
-    let (mut accounts, speaker) = fixture::make(&mut backend, args.good + args.bad)?;
-    let bad_accounts = accounts.split_off(args.good);
-    let begun = Instant::now();
-    let good = Clients::start(&[node.addr], accounts, begun);
-    while good.ready_count() < args.good {
-        ensure!(begun.elapsed() < READY_TIMEOUT && !good.has_failed(), "{} are ready", good.ready_count());
-        thread::sleep(Duration::from_millis(50));
-    }
-    let speaker = Http::bot(node.addr, &speaker);
+    let mut bed = TestBed::start(&settings, args.good + args.bad, |index, _| index < args.good)?;
+    let bad_accounts = std::mem::take(&mut bed.others);
+    let speaker = Http::bot(bed.node.addr, &bed.speaker);
     let every = Duration::from_secs(1) / args.rate;
-    let mut stage = Stage { node, good, speaker, begun, number: 0, every };
-    stage.speak(0, WARM_UP)?;
+    let mut talk = Talk { bed, speaker, number: 0, every };
+    talk.speak(0, WARM_UP)?;
 
     let time = Duration::from_secs(args.seconds);
-    let mut measured = vec![measure(&mut stage, 1, time)?];
-    let bad = Attackers::start(stage.node.addr, bad_accounts, Duration::from_millis(args.away_ms));
-    measured.push(measure(&mut stage, 2, time)?);
+    let mut measured = vec![measure(&mut talk, 1, time)?];
+    let bad = Attackers::start(talk.bed.node.addr, bad_accounts, Duration::from_millis(args.away_ms));
+    measured.push(measure(&mut talk, 2, time)?);
     let bad_kinds = bad.end()?;
-    stage.speak(0, SETTLE)?;
-    measured.push(measure(&mut stage, 3, time)?);
+    talk.speak(0, SETTLE)?;
+    measured.push(measure(&mut talk, 3, time)?);
 
-    let last = stage.number;
-    let deadline = Instant::now() + READY_TIMEOUT;
-    while stage.good.heard_by_all() < last && Instant::now() < deadline {
-        thread::sleep(Duration::from_millis(50));
-    }
-    let report = stage.good.end()?;
+    let Talk { bed, number: last, .. } = talk;
+    bed.wait("the newest message", |clients| clients.heard_by_all() >= last)?;
+    let report = bed.clients.end()?;
     check_good(&report, *measured[0].numbers.start(), last)?;
     let names = ["quiet", "hostile", "quiet again"];
     let phases: Vec<Phase> =
         names.into_iter().zip(measured).enumerate().map(|(n, (name, m))| m.phase(name, &report, n + 1)).collect();
     let p99_ratio = phases[1].latency_ms.p99 / phases[0].latency_ms.p99;
     let result = HostileResult { good: args.good, bad: args.bad, phases, p99_ratio, bad_kinds, rest };
-    if args.json {
-        println!("{}", serde_json::to_string(&result)?)
-    } else {
-        print(&result)
-    }
+    crate::report(args.json, &result, print)?;
     check_bad(&result.bad_kinds, args.seconds)
 }
 
@@ -184,16 +158,17 @@ struct Measured {
     peak_bytes: u64,
 }
 
-fn measure(stage: &mut Stage, phase: usize, time: Duration) -> Result<Measured> {
-    stage.node.forget_peak()?;
-    let (cpu, began) = (stage.node.cpu()?, Instant::now());
-    let numbers = stage.speak(phase, time)?;
-    let cpu = stage.node.cpu()?.saturating_sub(cpu);
+fn measure(talk: &mut Talk, phase: usize, time: Duration) -> Result<Measured> {
+    talk.bed.node.forget_peak()?;
+    let (cpu, began) = (talk.bed.node.cpu()?, Instant::now());
+    let numbers = talk.speak(phase, time)?;
+    let bed = &talk.bed;
+    let cpu = bed.node.cpu()?.saturating_sub(cpu);
     Ok(Measured {
         numbers,
         cpu_percent: cpu.as_secs_f64() / began.elapsed().as_secs_f64() * 100.0,
-        rss_bytes: stage.node.rss_bytes()?,
-        peak_bytes: stage.node.peak_bytes()?,
+        rss_bytes: bed.node.rss_bytes()?,
+        peak_bytes: bed.node.peak_bytes()?,
     })
 }
 
@@ -214,18 +189,11 @@ impl Measured {
 
 /// Everybody heard everything from `first` to `last`, and nobody was disturbed.
 fn check_good(report: &Report, first: u32, last: u32) -> Result<()> {
-    ensure!(report.faults == 0, "{} faults, like: {}", report.faults, report.example.as_deref().unwrap_or_default());
     ensure!(report.closes.is_empty(), "good clients were closed: {:?}", report.closes);
     let (asked, resumed) = (report.asked.sum(), report.resumed.sum());
     ensure!(asked == 0 && resumed == 0, "good clients received RECONNECT {asked} times, and resumed {resumed} times");
     ensure!(report.identified.iter().all(|count| *count == 1), "good clients had to identify again");
-    for (index, heard) in report.heard.iter().enumerate() {
-        let from = heard.partition_point(|number| *number < first);
-        if !heard[from..].iter().copied().eq(first..=last) {
-            bail!("client {index} heard {} of {} messages", heard.len() - from, last + 1 - first);
-        }
-    }
-    Ok(())
+    report.check_heard(&(first..=last).collect::<Vec<_>>())
 }
 
 fn check_bad(kinds: &BTreeMap<Kind, Ends>, seconds: u64) -> Result<()> {

@@ -6,9 +6,10 @@
 
 use super::{
     backend::{Head, Http, read_chunks},
-    clients::{Clients, PUBLISHED},
+    clients::PUBLISHED,
     fixture::{self, CHANNEL, GUILD, say},
-    node::{Node, free_addr},
+    node::Node,
+    test_bed::TestBed,
 };
 use crate::stats::Spread;
 use anyhow::{Context as _, Result, bail, ensure};
@@ -238,30 +239,21 @@ fn publish(node: &Node, rate: u32, time: Duration) -> Result<(u64, Duration)> {
 pub fn run(args: ImportArgs) -> Result<()> {
     let ImportArgs { members, rate, seconds, json } = args;
     ensure!(members > 0 && rate > 0 && seconds > 0, "all numbers start at 1");
-    let dir = tempfile::tempdir().context("making a folder for the bench")?;
     let settings: Vec<String> = SETTINGS.iter().map(|setting| (*setting).to_owned()).collect();
-    let node = Node::start(dir.path(), free_addr()?, &settings)?;
-    let mut backend = Http::backend(node.addr, node.key());
-    let (accounts, speaker) = fixture::make(&mut backend, 2 * CLIENTS)?;
     // Bots: user accounts would be passive in a guild as large as this.
-    let accounts: Vec<_> = accounts.into_iter().filter(|account| account.is_bot).collect();
-    let good = Clients::start(&[node.addr], accounts, Instant::now());
-    let deadline = Instant::now() + PATIENCE;
-    while good.ready_count() < CLIENTS {
-        ensure!(Instant::now() < deadline && !good.has_failed(), "the clients do not get ready");
-        thread::sleep(Duration::from_millis(20));
-    }
+    let mut bed = TestBed::start(&settings, 2 * CLIENTS, |_, account| account.is_bot)?;
+    let node = &bed.node;
     let numbers = Arc::new(AtomicU32::new(0));
-    let asking = Asking::start(&node, &speaker, &numbers);
+    let asking = Asking::start(node, &bed.speaker, &numbers);
     thread::sleep(Duration::from_secs(5));
     let idle = asking.end()?;
 
     let rss_before_bytes = node.rss_bytes()?;
     node.forget_peak()?;
-    let asking = Asking::start(&node, &speaker, &numbers);
+    let asking = Asking::start(node, &bed.speaker, &numbers);
     let began = Instant::now();
     let mut shown = Instant::now();
-    let progress_lines = import(&node, members, |line| {
+    let progress_lines = import(node, members, |line| {
         if shown.elapsed() > Duration::from_secs(5) {
             shown = Instant::now();
             eprintln!("{line} of {members} after {:.0} s", began.elapsed().as_secs_f64());
@@ -270,26 +262,17 @@ pub fn run(args: ImportArgs) -> Result<()> {
     let import_s = began.elapsed().as_secs_f64();
     let importing = asking.end()?;
     let (peak_bytes, rss_after_bytes) = (node.peak_bytes()?, node.rss_bytes()?);
-    let guild = backend.ask("GET", &format!("/v1/guilds/{GUILD}"), &json!(null))?;
+    let guild = bed.backend.ask("GET", &format!("/v1/guilds/{GUILD}"), &json!(null))?;
     let expected = members + 2 * CLIENTS as u64 + 1;
     ensure!(guild["member_count"] == expected, "the guild has {} members, not {expected}", guild["member_count"]);
 
     node.forget_peak()?;
-    let asking = Asking::start(&node, &speaker, &numbers);
-    let (published, took) = publish(&node, rate, Duration::from_secs(seconds))?;
+    let asking = Asking::start(node, &bed.speaker, &numbers);
+    let (published, took) = publish(node, rate, Duration::from_secs(seconds))?;
     let publishing = asking.end()?;
     let publish_peak_bytes = node.peak_bytes()?;
-    let deadline = Instant::now() + PATIENCE;
-    while good.published_heard() < published * CLIENTS as u64 {
-        ensure!(
-            Instant::now() < deadline,
-            "{} of {published} events heard by each",
-            good.published_heard() / CLIENTS as u64
-        );
-        thread::sleep(Duration::from_millis(20));
-    }
-    let report = good.end()?;
-    ensure!(report.faults == 0, "{} faults, like: {}", report.faults, report.example.as_deref().unwrap_or_default());
+    bed.wait("the last event", |clients| clients.published_heard() >= published * CLIENTS as u64)?;
+    bed.clients.end()?.check_order()?;
 
     let result = ImportResult {
         members,
@@ -306,12 +289,7 @@ pub fn run(args: ImportArgs) -> Result<()> {
         importing,
         publishing,
     };
-    if json {
-        println!("{}", serde_json::to_string(&result)?)
-    } else {
-        print(&result)
-    }
-    Ok(())
+    crate::report(json, &result, print)
 }
 
 fn print(result: &ImportResult) {

@@ -3,6 +3,7 @@
 //! Owns        the process, its data folder and its log; it ends when this is dropped.
 //! Limits      `START_TIMEOUT` to become ready.
 
+use crate::usage;
 use anyhow::{Context as _, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
@@ -117,26 +118,13 @@ impl Node {
     }
 
     fn status(&self, key: &str) -> Result<u64> {
-        let text = fs::read_to_string(format!("/proc/{}/status", self.child.id())).context("the server is gone")?;
-        let line = text.lines().find_map(|line| line.strip_prefix(key)).with_context(|| format!("no {key}"))?;
-        let kib: u64 = line.trim().trim_end_matches("kB").trim().parse()?;
-        Ok(kib << 10)
+        usage::status_bytes(self.child.id(), key)
     }
 
     /// CPU time of all its threads that live.
     pub fn cpu(&self) -> Result<Duration> {
-        cpu_of(self.child.id())
+        usage::cpu_of(self.child.id())
     }
-}
-
-/// CPU time of all threads of a process that live.
-pub fn cpu_of(pid: u32) -> Result<Duration> {
-    let mut total = 0;
-    for task in fs::read_dir(format!("/proc/{pid}/task"))? {
-        let Ok(text) = fs::read_to_string(task?.path().join("schedstat")) else { continue };
-        total += text.split_whitespace().next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
-    }
-    Ok(Duration::from_nanos(total))
 }
 
 impl Drop for Node {

@@ -219,12 +219,7 @@ pub fn run(args: &ClusterArgs) -> Result<()> {
     let postgres = Postgres::start(dir.path())?;
     let bench = Bench { args, dir: dir.path(), program: &program, nats, postgres };
     let result = bench.run()?;
-    if args.json {
-        println!("{}", serde_json::to_string(&result)?)
-    } else {
-        print::print(&result)
-    }
-    Ok(())
+    crate::report(args.json, &result, print::print)
 }
 
 struct Bench<'a> {

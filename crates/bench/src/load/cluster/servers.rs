@@ -3,7 +3,8 @@
 //! Owns        the processes. They end when these are dropped; a bench that is killed leaves them behind.
 //! Limits      `START_TIMEOUT` to answer. Both write to the disk as in production: NATS syncs each write of JetStream.
 
-use super::super::node::{cpu_of, free_addr};
+use super::super::node::free_addr;
+use crate::usage::{cpu_of, status_bytes};
 use anyhow::{Context as _, Result, bail, ensure};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use std::{
@@ -92,7 +93,7 @@ impl Nats {
     }
 
     pub fn rss_bytes(&self) -> Result<u64> {
-        rss_of(self.process.child.id())
+        status_bytes(self.process.child.id(), "VmRSS:")
     }
 }
 
@@ -237,12 +238,6 @@ fn find_account(accounts: &str, name: &str) -> Option<(u32, u32)> {
     let line = accounts.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     let mut fields = line.split(':').skip(1);
     Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
-}
-
-fn rss_of(pid: u32) -> Result<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
-    Ok(line.trim().trim_end_matches("kB").trim().parse::<u64>()? << 10)
 }
 
 #[cfg(test)]
