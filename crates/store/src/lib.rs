@@ -17,6 +17,7 @@ mod migrations;
 mod picture;
 mod postgres;
 mod retention;
+mod sql;
 mod sqlite;
 mod stored;
 mod token;

@@ -4,30 +4,31 @@
 
 use super::encode::emoji_id;
 use crate::{
-    ATTACHMENTS_ASKED_MAX, ContentOf, EXTERNAL_IDS_MAX, ExternalId, ExternalKind, IdAndData, MessageAge,
-    PICTURE_OWNERS_ASKED_MAX, Page, PictureNames, PictureOwner, Place, StoreError, TokenHash, TokenRecord,
+    ATTACHMENTS_ASKED_MAX, ContentOf, EXTERNAL_IDS_MAX, ExternalId, ExternalKind, MessageAge, PICTURE_OWNERS_ASKED_MAX,
+    Page, PictureNames, PictureOwner, Place, StoreError,
     accounts::Accounts,
     picture,
-    stored::{StoredMember, id, int, sent_nonce, sorted},
+    sql::{
+        CHANNELS, Columns as _, GUILD, LARGEST_ID, MEMBERS, RESOURCES, ROLES, channel, external_id, member, nonce,
+        resource, sql_driver,
+    },
+    stored::{StoredMember, id, int},
 };
-use futures_util::TryStreamExt as _;
 use guildhall_guild::{GuildRecord, MessageRecord, NONCES_LOADED_MAX, SentNonce, nonces_from};
 use guildhall_model::{
-    Channel, ChannelId, Direct, GuildId, GuildResource, Id, Member, MessageId, ReactionEmoji, ResourceKind, User,
-    UserId,
+    Channel, ChannelId, Direct, GuildId, GuildResource, Id, MessageId, ReactionEmoji, ResourceKind, User, UserId,
 };
-use guildhall_stdx::Timestamp;
-use serde::de::DeserializeOwned;
 use sqlx::{
     PgConnection, PgPool, Postgres, Row as _, Transaction,
     postgres::{PgArguments, PgRow},
-    query::Query,
 };
 use std::{
     cmp::Reverse,
     collections::{BTreeSet, HashMap},
     sync::Arc,
 };
+
+sql_driver!(Postgres, PgPool, PgConnection, PgRow, PgArguments);
 
 /// Messages of a page with their reactions, which are first to last in the order in which they are shown. `asked` are
 /// the messages.
@@ -63,16 +64,7 @@ const REACTION_USERS: &str = "\
     WHERE channel_id = $1 AND message_id = $2 AND emoji_id = $3 AND emoji_name = $4 AND user_id > $5 \
     AND NOT EXISTS (SELECT 1 FROM channels WHERE channels.id = $1 AND channels.guild_id = 0) \
     ORDER BY user_id LIMIT $6";
-const MEMBERS: &str = "\
-    SELECT members.data, users.data FROM members JOIN users ON users.id = members.user_id \
-    WHERE members.guild_id = $1 ORDER BY members.user_id";
-const GUILDS_OF_USER: &str = "\
-    SELECT guild_id FROM members WHERE user_id = $1 \
-    AND NOT EXISTS (SELECT 1 FROM directs WHERE directs.id = guild_id) \
-    AND NOT EXISTS (SELECT 1 FROM deleted_guilds WHERE deleted_guilds.id = guild_id) ORDER BY guild_id LIMIT $2";
-const GUILD_IDS: &str = "\
-    SELECT id FROM guilds WHERE id > $1 AND NOT EXISTS (SELECT 1 FROM directs WHERE directs.id = guilds.id) \
-    AND NOT EXISTS (SELECT 1 FROM deleted_guilds WHERE deleted_guilds.id = guilds.id) ORDER BY id LIMIT $2";
+
 /// All direct messages and groups of an account: whether it closed one is in its JSON.
 const DIRECT_CHANNELS: &str = "\
     SELECT channels.data, (SELECT id FROM messages WHERE channel_id = channels.id ORDER BY id DESC LIMIT 1) \
@@ -84,22 +76,6 @@ const DIRECT_RECIPIENTS: &str = "\
 const HAVE_COMMON_GUILD: &str = "\
     SELECT 1 FROM members AS own JOIN members AS others ON others.guild_id = own.guild_id AND others.user_id = $2 \
     WHERE own.user_id = $1 AND NOT EXISTS (SELECT 1 FROM directs WHERE directs.id = own.guild_id) LIMIT 1";
-const GUILD_OF_RESOURCE: &str = "\
-    SELECT guild_id FROM guild_resources WHERE kind = $1 AND id = $2 \
-    AND NOT EXISTS (SELECT 1 FROM deleted_guilds WHERE deleted_guilds.id = guild_id) LIMIT 1";
-const GUILDS_WITH_BAN: &str = "\
-    SELECT guild_id FROM guild_resources WHERE kind = $1 AND id = $2 AND guild_id > $3 \
-    AND NOT EXISTS (SELECT 1 FROM deleted_guilds WHERE deleted_guilds.id = guild_id) ORDER BY guild_id LIMIT $4";
-const GUILD: &str = "\
-    SELECT data FROM guilds WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM deleted_guilds WHERE deleted_guilds.id = $1)";
-/// Messages of one author since a moment; the query reads and skips those of others.
-const MESSAGES_BY: &str = "\
-    SELECT id FROM messages WHERE channel_id = $1 AND id >= $2 AND author_id = $3 \
-    AND NOT EXISTS (SELECT 1 FROM channels WHERE channels.id = $1 AND channels.guild_id = 0) ORDER BY id LIMIT $4";
-/// The newest message of each channel is one step in the messages' primary key.
-const CHANNELS: &str = "\
-    SELECT data, (SELECT id FROM messages WHERE channel_id = channels.id ORDER BY id DESC LIMIT 1) \
-    FROM channels WHERE guild_id = $1";
 
 /// Stored nonces of channels from a message on. Reads the channels' messages since then.
 const NONCES: &str = "\
@@ -119,18 +95,15 @@ pub(super) async fn load_guild(
     let mut snapshot = snapshot(pool).await?;
     let guild = sqlx::query(GUILD).bind(int(guild_id)).fetch_optional(&mut *snapshot).await?;
     let Some(guild) = guild else { return Ok(None) };
-    let guild = object("guild", &guild, 0)?;
+    let guild = guild.object("guild", 0)?;
 
-    let roles = sqlx::query("SELECT data FROM roles WHERE guild_id = $1").bind(int(guild_id));
-    let roles = each(&mut snapshot, roles, |row| object("role", row, 0)).await?;
+    let roles = sqlx::query(ROLES).bind(int(guild_id));
+    let roles = each(&mut snapshot, roles, |row| row.object("role", 0)).await?;
     let channels = each(&mut snapshot, sqlx::query(CHANNELS).bind(int(guild_id)), channel).await?;
     let nonces = nonces(&mut snapshot, &channels).await?;
-    let members = each(&mut snapshot, sqlx::query(MEMBERS).bind(int(guild_id)), |row| {
-        let member: StoredMember = object("member", row, 0)?;
-        Ok(Arc::new(member.with(accounts.share(object("account", row, 1)?))))
-    });
-    let members: Vec<Arc<Member>> = members.await?;
-    let resources = sqlx::query("SELECT kind, data FROM guild_resources WHERE guild_id = $1").bind(int(guild_id));
+    let members = sqlx::query(MEMBERS).bind(int(guild_id));
+    let members = each(&mut snapshot, members, |row| member(row, accounts)).await?;
+    let resources = sqlx::query(RESOURCES).bind(int(guild_id));
     let resources = each(&mut snapshot, resources, resource).await?.into_iter().flatten().collect();
     snapshot.commit().await?;
     Ok(Some(GuildRecord { guild, roles, channels, members, resources, nonces }))
@@ -142,22 +115,9 @@ async fn nonces(snapshot: &mut PgConnection, channels: &[Channel]) -> Result<Vec
     let is_recent = |channel: &&Channel| channel.last_message_id.is_some_and(|newest| newest >= from);
     let channels: Vec<i64> = channels.iter().filter(is_recent).map(|channel| int(channel.id)).collect();
     let query = sqlx::query(NONCES).bind(channels).bind(int(from)).bind(NONCES_LOADED_MAX as i64);
-    let nonces = each(snapshot, query, |row| {
-        let place = (id(row.try_get(0)?), id(row.try_get(1)?), id(row.try_get(2)?));
-        Ok(sent_nonce(place, row.try_get(3)?))
-    });
-    let mut nonces: Vec<SentNonce> = nonces.await?.into_iter().flatten().collect();
+    let mut nonces: Vec<SentNonce> = each(snapshot, query, nonce).await?.into_iter().flatten().collect();
     nonces.reverse();
     Ok(nonces)
-}
-
-pub(super) async fn guild_ids(pool: &PgPool, after: GuildId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
-    each_of(pool, sqlx::query(GUILD_IDS).bind(int(after)).bind(i64::from(limit)), first_id).await
-}
-
-pub(super) async fn guild_of_channel(pool: &PgPool, channel_id: ChannelId) -> Result<Option<GuildId>, StoreError> {
-    let query = sqlx::query_scalar("SELECT guild_id FROM channels WHERE id = $1 AND guild_id <> 0");
-    Ok(query.bind(int(channel_id)).fetch_optional(pool).await?.map(id))
 }
 
 pub(super) async fn message(
@@ -203,26 +163,12 @@ fn message_record(row: &PgRow) -> Result<MessageRecord, StoreError> {
             }
         }
     }
-    Ok(MessageRecord { message: Arc::new(object("message", row, 0)?), reactions })
+    Ok(MessageRecord { message: Arc::new(row.object("message", 0)?), reactions })
 }
 
 fn emoji(emoji_id: i64, name: Vec<u8>) -> ReactionEmoji {
     let name = String::from_utf8(name).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
     ReactionEmoji { id: (emoji_id >= 0).then(|| id(emoji_id)), name }
-}
-
-/// A channel and its newest message.
-fn channel(row: &PgRow) -> Result<Channel, StoreError> {
-    let mut channel: Channel = object("channel", row, 0)?;
-    channel.last_message_id = row.try_get::<Option<i64>, _>(1)?.map(id);
-    Ok(channel)
-}
-
-/// None: of a kind that a later version wrote.
-fn resource(row: &PgRow) -> Result<Option<GuildResource>, StoreError> {
-    let kind = u8::try_from(row.try_get::<i64, _>(0)?).unwrap_or(0);
-    let corrupt = |source| StoreError::Corrupt { what: "guild resource", source };
-    GuildResource::from_json(kind, row.try_get(1)?).map_err(corrupt)
 }
 
 pub(super) async fn reaction_users(
@@ -235,22 +181,7 @@ pub(super) async fn reaction_users(
 ) -> Result<Vec<User>, StoreError> {
     let query = sqlx::query(REACTION_USERS).bind(int(channel_id)).bind(int(message_id)).bind(emoji_id(emoji));
     let query = query.bind(emoji.name.as_bytes()).bind(int(after)).bind(i64::from(limit));
-    each_of(pool, query, |row| object("account", row, 0)).await
-}
-
-pub(super) async fn user(pool: &PgPool, accounts: &Accounts, user_id: UserId) -> Result<Option<Arc<User>>, StoreError> {
-    let row = sqlx::query("SELECT data FROM users WHERE id = $1").bind(int(user_id)).fetch_optional(pool).await?;
-    row.map(|row| Ok(accounts.share(object("account", &row, 0)?))).transpose()
-}
-
-/// Not shared with loaded guilds: a listing must not keep accounts in memory.
-pub(super) async fn users(pool: &PgPool, after: UserId, limit: u32) -> Result<Vec<Arc<User>>, StoreError> {
-    let query = sqlx::query("SELECT data FROM users WHERE id > $1 ORDER BY id LIMIT $2");
-    each_of(pool, query.bind(int(after)).bind(i64::from(limit)), |row| Ok(Arc::new(object("account", row, 0)?))).await
-}
-
-pub(super) async fn guilds_of_user(pool: &PgPool, user_id: UserId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
-    each_of(pool, sqlx::query(GUILDS_OF_USER).bind(int(user_id)).bind(i64::from(limit)), first_id).await
+    each_of(pool, query, |row| row.object("account", 0)).await
 }
 
 pub(super) async fn directs_of_user(
@@ -271,7 +202,7 @@ pub(super) async fn directs_of_user(
     let mut people: HashMap<ChannelId, Vec<Arc<User>>> = HashMap::new();
     each(&mut snapshot, sqlx::query(DIRECT_RECIPIENTS).bind(ids), |row| {
         let of = people.entry(id(row.try_get(0)?)).or_default();
-        of.push(accounts.share(object("account", row, 1)?));
+        of.push(accounts.share(row.object("account", 1)?));
         Ok(())
     })
     .await?;
@@ -287,42 +218,6 @@ pub(super) async fn directs_of_user(
 pub(super) async fn have_common_guild(pool: &PgPool, [user, other]: [UserId; 2]) -> Result<bool, StoreError> {
     let query = sqlx::query(HAVE_COMMON_GUILD).bind(int(user)).bind(int(other));
     Ok(query.fetch_optional(pool).await?.is_some())
-}
-
-pub(super) async fn direct_of_pair(pool: &PgPool, pair: [UserId; 2]) -> Result<Option<ChannelId>, StoreError> {
-    let [low, high] = sorted(pair).map(int);
-    let query = sqlx::query_scalar("SELECT id FROM direct_pairs WHERE low = $1 AND high = $2");
-    Ok(query.bind(low).bind(high).fetch_optional(pool).await?.map(id))
-}
-
-pub(super) async fn guild_of_resource(
-    pool: &PgPool,
-    kind: ResourceKind,
-    resource_id: u64,
-) -> Result<Option<GuildId>, StoreError> {
-    let query = sqlx::query_scalar(GUILD_OF_RESOURCE).bind(kind as i64).bind(resource_id as i64);
-    Ok(query.fetch_optional(pool).await?.map(id))
-}
-
-pub(super) async fn guilds_with_ban(
-    pool: &PgPool,
-    user_id: UserId,
-    after: GuildId,
-    limit: u32,
-) -> Result<Vec<GuildId>, StoreError> {
-    let query = sqlx::query(GUILDS_WITH_BAN).bind(ResourceKind::Ban as i64).bind(int(user_id)).bind(int(after));
-    each_of(pool, query.bind(i64::from(limit)), first_id).await
-}
-
-pub(super) async fn messages_by(
-    pool: &PgPool,
-    channel_id: ChannelId,
-    author_id: UserId,
-    from: MessageId,
-    limit: u32,
-) -> Result<Vec<MessageId>, StoreError> {
-    let query = sqlx::query(MESSAGES_BY).bind(int(channel_id)).bind(int(from)).bind(int(author_id));
-    each_of(pool, query.bind(i64::from(limit)), first_id).await
 }
 
 const END_OF_SCAN: &str = "\
@@ -363,7 +258,7 @@ const ATTACHMENTS_IN_USE: &str = "\
 
 pub(super) async fn attachments_in_use(pool: &PgPool, ids: &[Id<()>]) -> Result<BTreeSet<Id<()>>, StoreError> {
     let asked: Vec<i64> = ids.iter().take(ATTACHMENTS_ASKED_MAX).map(|id| int(*id)).collect();
-    Ok(each_of(pool, sqlx::query(ATTACHMENTS_IN_USE).bind(asked), first_id).await?.into_iter().collect())
+    Ok(each_of(pool, sqlx::query(ATTACHMENTS_IN_USE).bind(asked), |row| row.id(0)).await?.into_iter().collect())
 }
 
 pub(super) async fn with_external_ids(
@@ -388,10 +283,6 @@ pub(super) async fn external_ids(
     each_of(pool, sqlx::query(sql).bind(kind as i64).bind(asked), external_id).await
 }
 
-fn external_id(row: &PgRow) -> Result<ExternalId, StoreError> {
-    Ok(ExternalId { id: row.try_get::<i64, _>(0)? as u64, text: row.try_get(1)? })
-}
-
 /// A thread has the retention of its channel.
 const MESSAGE_AGES: &str = "\
     SELECT channels.id, channels.guild_id, \
@@ -405,18 +296,13 @@ const MESSAGE_AGES: &str = "\
 pub(super) async fn message_ages(pool: &PgPool, after: ChannelId, limit: u32) -> Result<Vec<MessageAge>, StoreError> {
     each_of(pool, sqlx::query(MESSAGE_AGES).bind(int(after)).bind(i64::from(limit)), |row| {
         Ok(MessageAge {
-            channel_id: id(row.try_get(0)?),
-            guild_id: id(row.try_get(1)?),
-            oldest: row.try_get::<Option<i64>, _>(2)?.map(id),
-            keep_days: row.try_get::<Option<i64>, _>(3)?.map(|days| days as u32),
+            channel_id: row.id(0)?,
+            guild_id: row.id(1)?,
+            oldest: row.int_or_null(2)?.map(id),
+            keep_days: row.int_or_null(3)?.map(|days| days as u32),
         })
     })
     .await
-}
-
-pub(super) async fn keep_days(pool: &PgPool, id: u64) -> Result<Option<u32>, StoreError> {
-    let query = sqlx::query_scalar("SELECT keep_days FROM retention WHERE id = $1").bind(id as i64);
-    Ok(query.fetch_optional(pool).await?.map(|days: i64| days as u32))
 }
 
 /// A few steps in primary keys per owner; of a guild its roles, too.
@@ -443,7 +329,7 @@ async fn pictures_of(connection: &mut PgConnection, owner: PictureOwner) -> Resu
     match owner {
         PictureOwner::User(user_id) => {
             let user = sqlx::query("SELECT data FROM users WHERE id = $1").bind(int(user_id));
-            for user in each(connection, user, |row| object::<User>("account", row, 0)).await? {
+            for user in each(connection, user, |row| row.object::<User>("account", 0)).await? {
                 names.extend(picture::of_user(&user));
             }
             let webhooks = sqlx::query(WEBHOOK).bind(ResourceKind::Webhook as i64).bind(int(user_id));
@@ -456,19 +342,19 @@ async fn pictures_of(connection: &mut PgConnection, owner: PictureOwner) -> Resu
         PictureOwner::Guild(guild_id) => {
             let guild = sqlx::query(GUILD).bind(int(guild_id)).fetch_optional(&mut *connection).await?;
             if let Some(guild) = guild {
-                names = picture::of_guild(&object("guild", &guild, 0)?);
-                let roles = sqlx::query("SELECT data FROM roles WHERE guild_id = $1").bind(int(guild_id));
-                let name = |row: &PgRow| Ok(picture::of_role(&object("role", row, 0)?));
+                names = picture::of_guild(&guild.object("guild", 0)?);
+                let roles = sqlx::query(ROLES).bind(int(guild_id));
+                let name = |row: &PgRow| Ok(picture::of_role(&row.object("role", 0)?));
                 names.extend(each(connection, roles, name).await?.into_iter().flatten());
             }
         }
         PictureOwner::Member(guild_id, user_id) => {
             let member = sqlx::query(MEMBER).bind(int(guild_id)).bind(int(user_id));
+            // Not shared with loaded guilds.
             let member = each(connection, member, |row| {
-                let member: StoredMember = object("member", row, 0)?;
-                Ok(member.with(Arc::new(object("account", row, 1)?)))
+                Ok(row.object::<StoredMember>("member", 0)?.with(Arc::new(row.object("account", 1)?)))
             });
-            let members: Vec<Member> = member.await?;
+            let members = member.await?;
             let pictures = members.iter().filter_map(|member| member.pictures.as_deref());
             names.extend(pictures.flat_map(picture::of_member));
         }
@@ -476,85 +362,7 @@ async fn pictures_of(connection: &mut PgConnection, owner: PictureOwner) -> Resu
     Ok(names)
 }
 
-pub(super) async fn token(pool: &PgPool, hash: TokenHash) -> Result<Option<TokenRecord>, StoreError> {
-    let query = sqlx::query("SELECT user_id, created_at FROM tokens WHERE hash = $1").bind(&hash.0[..]);
-    let Some(row) = query.fetch_optional(pool).await? else { return Ok(None) };
-    Ok(Some(TokenRecord { user_id: id(row.try_get(0)?), created_at: Timestamp(row.try_get(1)?) }))
-}
-
-pub(super) async fn tokens_of_user(
-    pool: &PgPool,
-    user_id: UserId,
-    limit: u32,
-) -> Result<Vec<(TokenHash, TokenRecord)>, StoreError> {
-    let sql = "SELECT hash, user_id, created_at FROM tokens WHERE user_id = $1 ORDER BY hash LIMIT $2";
-    let tokens = each_of(pool, sqlx::query(sql).bind(int(user_id)).bind(i64::from(limit)), |row| {
-        let record = TokenRecord { user_id: id(row.try_get(1)?), created_at: Timestamp(row.try_get(2)?) };
-        Ok((row.try_get::<Vec<u8>, _>(0)?, record))
-    });
-    // No token has a hash of another length.
-    let hash = |(hash, record): (Vec<u8>, _)| Some((TokenHash(hash.try_into().ok()?), record));
-    Ok(tokens.await?.into_iter().filter_map(hash).collect())
-}
-
-pub(super) async fn record(pool: &PgPool, kind: &str, id: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-    let query = sqlx::query_scalar("SELECT data FROM records WHERE kind = $1 AND id = $2");
-    Ok(query.bind(kind).bind(id).fetch_optional(pool).await?)
-}
-
-pub(super) async fn records(pool: &PgPool, kind: &str, after: &[u8], limit: u32) -> Result<Vec<IdAndData>, StoreError> {
-    let query = sqlx::query("SELECT id, data FROM records WHERE kind = $1 AND id > $2 ORDER BY id LIMIT $3");
-    let query = query.bind(kind).bind(after).bind(i64::from(limit));
-    each_of(pool, query, |row| Ok((row.try_get(0)?, row.try_get(1)?))).await
-}
-
-pub(super) async fn setting(pool: &PgPool, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-    Ok(sqlx::query_scalar("SELECT value FROM settings WHERE name = $1").bind(name).fetch_optional(pool).await?)
-}
-
-/// One step in an index per guild and channel, instead of a scan of all messages.
-const LARGEST_ID: &str = "\
-    SELECT MAX(id) FROM ( \
-    SELECT MAX(id) AS id FROM users UNION ALL \
-    SELECT MAX(id) FROM guilds UNION ALL \
-    SELECT MAX((SELECT id FROM roles WHERE guild_id = guilds.id ORDER BY id DESC LIMIT 1)) FROM guilds UNION ALL \
-    SELECT MAX(id) FROM channels UNION ALL \
-    SELECT MAX(id) FROM direct_pairs UNION ALL \
-    SELECT MAX(id) FROM attachments UNION ALL \
-    SELECT MAX((SELECT id FROM messages WHERE channel_id = channels.id ORDER BY id DESC LIMIT 1)) FROM channels) \
-    AS largest";
-
 pub(super) async fn largest_id(connection: &mut PgConnection) -> Result<u64, StoreError> {
     let largest: Option<i64> = sqlx::query_scalar(LARGEST_ID).fetch_one(connection).await?;
     Ok(largest.map_or(0, |column| id::<()>(column).get()))
-}
-
-fn first_id<T>(row: &PgRow) -> Result<Id<T>, StoreError> {
-    Ok(id(row.try_get(0)?))
-}
-
-fn object<T: DeserializeOwned>(what: &'static str, row: &PgRow, column: usize) -> Result<T, StoreError> {
-    serde_json::from_str(row.try_get(column)?).map_err(|source| StoreError::Corrupt { what, source })
-}
-
-/// Makes an object of each row as it arrives, so that rows and objects are not in memory both at once.
-async fn each<T>(
-    connection: &mut PgConnection,
-    query: Query<'_, Postgres, PgArguments>,
-    mut of: impl FnMut(&PgRow) -> Result<T, StoreError>,
-) -> Result<Vec<T>, StoreError> {
-    let mut rows = query.fetch(connection);
-    let mut all = Vec::new();
-    while let Some(row) = rows.try_next().await? {
-        all.push(of(&row)?);
-    }
-    Ok(all)
-}
-
-async fn each_of<T>(
-    pool: &PgPool,
-    query: Query<'_, Postgres, PgArguments>,
-    of: impl FnMut(&PgRow) -> Result<T, StoreError>,
-) -> Result<Vec<T>, StoreError> {
-    each(&mut *pool.acquire().await?, query, of).await
 }

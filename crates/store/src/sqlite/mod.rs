@@ -26,7 +26,7 @@ pub use writer::WriterCounts;
 
 use crate::{
     ContentOf, Expired, ExternalId, ExternalKind, GuildEpoch, IdAndData, MessageAge, Page, PictureNames, PictureOwner,
-    Place, Store, StoreError, TokenHash, TokenRecord, accounts::Accounts, migrations,
+    Place, Store, StoreError, TokenHash, TokenRecord, accounts::Accounts, migrations, sql,
 };
 use apply::Statements;
 use async_trait::async_trait;
@@ -292,11 +292,11 @@ impl Store for SqliteStore {
     }
 
     async fn guild_ids(&self, after: GuildId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
-        read::guild_ids(&self.read_pool, after, limit).await
+        sql::guild_ids(&self.read_pool, after, limit).await
     }
 
     async fn guild_of_channel(&self, channel_id: ChannelId) -> Result<Option<GuildId>, StoreError> {
-        read::guild_of_channel(&self.read_pool, channel_id).await
+        sql::guild_of_channel(&self.read_pool, channel_id).await
     }
 
     async fn message(&self, channel_id: ChannelId, message_id: MessageId) -> Result<Option<MessageRecord>, StoreError> {
@@ -319,15 +319,15 @@ impl Store for SqliteStore {
     }
 
     async fn user(&self, user_id: UserId) -> Result<Option<Arc<User>>, StoreError> {
-        read::user(&self.read_pool, &self.accounts, user_id).await
+        sql::user(&self.read_pool, &self.accounts, user_id).await
     }
 
     async fn users(&self, after: UserId, limit: u32) -> Result<Vec<Arc<User>>, StoreError> {
-        read::users(&self.read_pool, after, limit).await
+        sql::users(&self.read_pool, after, limit).await
     }
 
     async fn guilds_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
-        read::guilds_of_user(&self.read_pool, user_id, limit).await
+        sql::guilds_of_user(&self.read_pool, user_id, limit).await
     }
 
     async fn directs_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<Direct>, StoreError> {
@@ -339,7 +339,7 @@ impl Store for SqliteStore {
     }
 
     async fn direct_of_pair(&self, pair: [UserId; 2]) -> Result<Option<ChannelId>, StoreError> {
-        read::direct_of_pair(&self.read_pool, pair).await
+        sql::direct_of_pair(&self.read_pool, pair).await
     }
 
     async fn direct_of_pair_or_insert(&self, pair: [UserId; 2], id: ChannelId) -> Result<ChannelId, StoreError> {
@@ -349,11 +349,11 @@ impl Store for SqliteStore {
     }
 
     async fn guild_of_resource(&self, kind: ResourceKind, id: u64) -> Result<Option<GuildId>, StoreError> {
-        read::guild_of_resource(&self.read_pool, kind, id).await
+        sql::guild_of_resource(&self.read_pool, kind, id).await
     }
 
     async fn guilds_with_ban(&self, user_id: UserId, after: GuildId, limit: u32) -> Result<Vec<GuildId>, StoreError> {
-        read::guilds_with_ban(&self.read_pool, user_id, after, limit).await
+        sql::guilds_with_ban(&self.read_pool, user_id, after, limit).await
     }
 
     async fn messages_by(
@@ -363,7 +363,7 @@ impl Store for SqliteStore {
         from: MessageId,
         limit: u32,
     ) -> Result<Vec<MessageId>, StoreError> {
-        read::messages_by(&self.read_pool, channel_id, author_id, from, limit).await
+        sql::messages_by(&self.read_pool, channel_id, author_id, from, limit).await
     }
 
     async fn content_of(&self, user_id: UserId, after: Place, scanned_max: u32) -> Result<ContentOf, StoreError> {
@@ -404,7 +404,7 @@ impl Store for SqliteStore {
     }
 
     async fn keep_days(&self, id: u64) -> Result<Option<u32>, StoreError> {
-        read::keep_days(&self.read_pool, id).await
+        sql::keep_days(&self.read_pool, id).await
     }
 
     async fn set_keep_days(&self, id: u64, keep_days: Option<u32>) -> Result<(), StoreError> {
@@ -420,7 +420,7 @@ impl Store for SqliteStore {
     }
 
     async fn token(&self, hash: TokenHash) -> Result<Option<TokenRecord>, StoreError> {
-        read::token(&self.read_pool, hash).await
+        sql::token(&self.read_pool, hash).await
     }
 
     async fn revoke_token(&self, hash: TokenHash) -> Result<bool, StoreError> {
@@ -428,7 +428,7 @@ impl Store for SqliteStore {
     }
 
     async fn tokens_of_user(&self, user_id: UserId, limit: u32) -> Result<Vec<(TokenHash, TokenRecord)>, StoreError> {
-        read::tokens_of_user(&self.read_pool, user_id, limit).await
+        sql::tokens_of_user(&self.read_pool, user_id, limit).await
     }
 
     async fn put_record(&self, kind: &'static str, id: &[u8], data: &[u8]) -> Result<(), StoreError> {
@@ -436,11 +436,11 @@ impl Store for SqliteStore {
     }
 
     async fn record(&self, kind: &'static str, id: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        read::record(&self.read_pool, kind, id).await
+        sql::record(&self.read_pool, kind, id).await
     }
 
     async fn records(&self, kind: &'static str, after: &[u8], limit: u32) -> Result<Vec<IdAndData>, StoreError> {
-        read::records(&self.read_pool, kind, after, limit).await
+        sql::records(&self.read_pool, kind, after, limit).await
     }
 
     async fn delete_record(&self, kind: &'static str, id: &[u8]) -> Result<bool, StoreError> {
@@ -448,7 +448,7 @@ impl Store for SqliteStore {
     }
 
     async fn setting(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        read::setting(&self.read_pool, name).await
+        sql::setting(&self.read_pool, name).await
     }
 
     async fn setting_or_insert(&self, name: &str, value: &[u8]) -> Result<Vec<u8>, StoreError> {
