@@ -87,9 +87,12 @@ async fn s21_6_a_change_whose_request_was_given_up_is_told_to_all_guilds() {
         assert!(polled, "it is under way");
         drop(update);
         // The next change begins when this one is stored.
-        while world.node.user(ana).await.unwrap().unwrap().username != name {
-            tokio::task::yield_now().await;
-        }
+        bounded(async {
+            while world.node.user(ana).await.unwrap().unwrap().username != name {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
     }
     for guild_id in guilds {
         bounded(async {

@@ -1,6 +1,6 @@
 //! Relays that are full: cut off, and started again when there is room, without a gap that nobody tells.
 
-use crate::support::{OWNER, World, attach, session};
+use crate::support::{OWNER, World, attach, bounded, session};
 use guildhall_guild::Command;
 use guildhall_guild_protocol::RelayMessage;
 use guildhall_model::GuildId;
@@ -57,10 +57,10 @@ async fn what_waits_for_its_commit_is_not_sent_past_a_loss() {
     world.barrier().await;
     world.relays.set_full(0, true);
     world.store.set(|faults| faults.hold_commits = false);
-    first.await.unwrap().unwrap();
+    bounded(first).await.unwrap().unwrap();
     world.relays.set_full(0, false);
     for said in rest {
-        said.await.unwrap().expect("a command does not wait for slow relays");
+        bounded(said).await.unwrap().expect("a command does not wait for slow relays");
     }
     world.barrier().await;
     assert!(relay.try_next().is_none());
@@ -122,5 +122,5 @@ async fn answers_for_a_guild_that_does_not_exist_wait_for_room() {
     assert!(matches!(relay.next().await, RelayMessage::Attached { view: None, .. }));
     // What waited gave its place back, and the guild is made as if nothing had been.
     let new = crate::support::new_guild(4711, OWNER);
-    assert_eq!(crate::support::bounded(world.node.create_guild(new)).await, Ok(guild_id));
+    assert_eq!(bounded(world.node.create_guild(new)).await, Ok(guild_id));
 }

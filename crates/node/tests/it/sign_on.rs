@@ -2,7 +2,7 @@
 
 use crate::{
     issuers::{NOW_S, Signer, set},
-    support::{World, config, limits, user},
+    support::{World, bounded, config, limits, user},
 };
 use guildhall_model::{User, UserId};
 use guildhall_node::{AuthError, Issuers, NodeLimits, SignOnAccounts, SubjectKind, Terms, TokenFault, TokenKind};
@@ -73,7 +73,7 @@ async fn a1_many_tokens_at_once_make_one_account() {
     let asked: Vec<_> = asked.collect();
     let mut ids = Vec::new();
     for task in asked {
-        ids.push(task.await.unwrap());
+        ids.push(bounded(task).await.unwrap());
     }
     ids.dedup();
     assert_eq!((ids.len(), world.node.sign_on_accounts_made()), (1, 1));
@@ -121,7 +121,7 @@ async fn a4_an_account_that_is_made_has_the_subject_as_its_external_id() {
         .collect();
     let mut ids = Vec::new();
     for task in asked {
-        ids.push(task.await.unwrap());
+        ids.push(bounded(task).await.unwrap());
     }
     ids.dedup();
     assert_eq!((ids.len(), world.node.sign_on_accounts_made()), (1, 1));

@@ -64,8 +64,11 @@ impl FaultStore {
     }
 
     /// Waits for a state of the counters.
-    pub async fn wait(&self, until: impl FnMut(&Counts) -> bool) {
-        super::bounded(self.counts.subscribe().wait_for(until)).await.expect("the store lives");
+    #[track_caller]
+    pub fn wait(&self, until: impl FnMut(&Counts) -> bool) -> impl Future<Output = ()> {
+        let mut counts = self.counts.subscribe();
+        let waiting = async move { drop(counts.wait_for(until).await.expect("the store lives")) };
+        super::bounded_or(waiting, || format!("{:?}", self.counts()))
     }
 
     fn count(&self, change: impl FnOnce(&mut Counts)) {

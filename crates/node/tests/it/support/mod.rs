@@ -1,6 +1,6 @@
 //! Shared by the tests: a node between a store with faults and recording relays.
 //!
-//! No test sleeps: each waits for a state, and fails after `PATIENCE`.
+//! No test sleeps: each waits for a state, and fails after `PATIENCE`, with the line that waited.
 
 mod faults;
 mod relays;
@@ -18,6 +18,7 @@ use guildhall_stdx::Now;
 use guildhall_store::{MemoryStore, Store};
 use std::{
     future::Future,
+    panic::Location,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -33,8 +34,22 @@ pub const OWNER: UserId = UserId::new(1001);
 /// 2023-11-14T22:13:20Z.
 const START_UNIX_MS: i64 = 1_700_000_000_000;
 
-pub async fn bounded<T>(what: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, what).await.expect("what should happen did not happen")
+/// Waits for what must happen.
+#[track_caller]
+pub fn bounded<F: Future>(what: F) -> impl Future<Output = F::Output> {
+    bounded_or(what, String::new)
+}
+
+/// The same; the panic shows what there was `instead`.
+#[track_caller]
+pub fn bounded_or<F: Future>(what: F, instead: impl FnOnce() -> String) -> impl Future<Output = F::Output> {
+    let at = Location::caller();
+    async move {
+        match tokio::time::timeout(PATIENCE, what).await {
+            Ok(output) => output,
+            Err(_) => panic!("what {at} waits for did not happen in {PATIENCE:?}: {}", instead()),
+        }
+    }
 }
 
 /// A clock that a test moves.

@@ -1,6 +1,6 @@
 //! Relays that take messages, or are full, and check their numbering as the real one does.
 
-use super::bounded;
+use super::{bounded, bounded_or};
 use guildhall_accounting::TraceHandle;
 use guildhall_guild_protocol::{PartitionId, Payload, Published, RelayId, RelayMessage, ToGuild, ToRelay};
 use guildhall_model::{EventName, GuildId, MessageId, UserId};
@@ -106,13 +106,27 @@ impl Relays {
         self.0.borrow().joined.clone()
     }
 
-    pub async fn wait_joined(&self, count: usize) {
-        bounded(self.0.subscribe().wait_for(|state| state.joined.len() >= count)).await.expect("the relays live");
+    /// Waits until `count` joins were announced.
+    #[track_caller]
+    pub fn wait_joined(&self, count: usize) -> impl Future<Output = ()> {
+        self.wait(move |state| state.joined.len() >= count)
     }
 
     /// Waits until relays have refused `count` messages since the start.
-    pub async fn wait_refused(&self, count: usize) {
-        bounded(self.0.subscribe().wait_for(|state| state.refused_count >= count)).await.expect("the relays live");
+    #[track_caller]
+    pub fn wait_refused(&self, count: usize) -> impl Future<Output = ()> {
+        self.wait(move |state| state.refused_count >= count)
+    }
+
+    #[track_caller]
+    fn wait(&self, until: impl FnMut(&State) -> bool) -> impl Future<Output = ()> {
+        let mut states = self.0.subscribe();
+        let waiting = async move { drop(states.wait_for(until).await.expect("the relays live")) };
+        let instead = || {
+            let state = self.0.borrow();
+            format!("{} joins, {} refused messages", state.joined.len(), state.refused_count)
+        };
+        bounded_or(waiting, instead)
     }
 }
 
@@ -166,17 +180,23 @@ impl Listener {
     }
 
     /// The next message.
-    pub async fn next(&mut self) -> RelayMessage {
-        let mut states = self.relays.0.subscribe();
-        bounded(async {
+    #[track_caller]
+    pub fn next(&mut self) -> impl Future<Output = RelayMessage> {
+        let (relays, partition) = (self.relays.clone(), self.relay.partition);
+        let (guild_id, before) = (self.guild_id, self.seq);
+        let mut states = relays.0.subscribe();
+        let waiting = async move {
             loop {
                 if let Some(message) = self.pop(&states.borrow_and_update()) {
                     return message;
                 }
                 states.changed().await.expect("the relays live");
             }
+        };
+        bounded_or(waiting, move || {
+            let taken = relays.0.borrow().taken.get(&partition).map_or(0, Vec::len);
+            format!("no message of guild {guild_id} after {before}; {taken} messages came to {partition:?}")
         })
-        .await
     }
 
     /// The next message, if it is there already.
