@@ -3,10 +3,11 @@
 use bytes::Bytes;
 use futures_util::future::join_all;
 use guildhall_bus::{
-    Bus, BusError, Event, HEADER_BYTES, Incoming, IncomingLimits, Outgoing, SenderId, StreamId, Subject, Subscription,
-    SubscriptionEnd,
+    Bus, BusError, Delivery, Event, HEADER_BYTES, Incoming, IncomingLimits, Outgoing, SenderId, StreamId, Subject,
+    Subscription, SubscriptionEnd,
 };
 use std::{
+    panic::Location,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -21,12 +22,30 @@ pub fn subject(text: &str) -> Subject {
     Subject::new(text).unwrap()
 }
 
+/// Waits for what must happen.
+#[track_caller]
+pub fn within<F: Future>(what: &str, waited_for: F) -> impl Future<Output = F::Output> {
+    let (what, at) = (what.to_owned(), Location::caller());
+    async move {
+        let happened = tokio::time::timeout(PATIENCE, waited_for).await;
+        happened.unwrap_or_else(|_| panic!("{PATIENCE:?} without {what}, for which {at} waits"))
+    }
+}
+
 fn number(n: u32) -> Bytes {
     Bytes::copy_from_slice(&n.to_le_bytes())
 }
 
-async fn next(subscription: &mut Box<dyn Subscription>) -> Bytes {
-    subscription.next().await.unwrap().payload
+/// The next message, or how the subscription ended.
+#[track_caller]
+fn delivery(subscription: &mut Box<dyn Subscription>) -> impl Future<Output = Result<Delivery, SubscriptionEnd>> {
+    within("a message", subscription.next())
+}
+
+#[track_caller]
+fn next(subscription: &mut Box<dyn Subscription>) -> impl Future<Output = Bytes> {
+    let delivery = delivery(subscription);
+    async move { delivery.await.unwrap().payload }
 }
 
 /// Returns when everything that was sent before has reached the queues of this bus.
@@ -54,7 +73,7 @@ pub async fn order_per_sender(bus: Arc<dyn Bus>) {
             }
         })
     });
-    join_all(senders).await.into_iter().for_each(Result::unwrap);
+    within("the senders' end", join_all(senders)).await.into_iter().for_each(Result::unwrap);
     let mut expected = [0; 8];
     for _ in 0..8 * 200 {
         let n = u32::from_le_bytes(next(&mut received).await[..].try_into().unwrap());
@@ -92,7 +111,7 @@ pub async fn a_slow_subscriber_is_told(bus: Arc<dyn Bus>) {
     settle(&bus).await;
     let mut received = 0;
     let end = loop {
-        match slow.next().await {
+        match delivery(&mut slow).await {
             Ok(delivery) => {
                 assert_eq!(delivery.payload, number(received), "those before the loss are in order");
                 received += 1;
@@ -102,7 +121,7 @@ pub async fn a_slow_subscriber_is_told(bus: Arc<dyn Bus>) {
     };
     assert_eq!(end, SubscriptionEnd::Lagged);
     assert!(received < 30, "{received}");
-    assert_eq!(slow.next().await, Err(SubscriptionEnd::Lagged), "it stays so");
+    assert_eq!(delivery(&mut slow).await, Err(SubscriptionEnd::Lagged), "it stays so");
     let mut again = bus.subscribe(&to).await.unwrap();
     bus.publish(&to, number(99)).await.unwrap();
     assert_eq!(next(&mut again).await, number(99));
@@ -118,7 +137,7 @@ pub async fn bytes_have_a_bound(bus: Arc<dyn Bus>) {
     settle(&bus).await;
     assert_eq!(next(&mut slow).await.len(), 400);
     assert_eq!(next(&mut slow).await.len(), 400);
-    assert_eq!(slow.next().await, Err(SubscriptionEnd::Lagged));
+    assert_eq!(delivery(&mut slow).await, Err(SubscriptionEnd::Lagged));
 }
 
 pub async fn requests_and_answers(bus: Arc<dyn Bus>) {
@@ -130,7 +149,7 @@ pub async fn requests_and_answers(bus: Arc<dyn Bus>) {
         let bus = bus.clone();
         tokio::spawn(async move {
             for _ in 0..20 {
-                let request = requests.next().await.unwrap();
+                let request = delivery(&mut requests).await.unwrap();
                 let n = u32::from_le_bytes(request.payload[..].try_into().unwrap());
                 bus.publish(&request.reply_to.unwrap(), number(n * 2)).await.unwrap();
             }
@@ -141,7 +160,7 @@ pub async fn requests_and_answers(bus: Arc<dyn Bus>) {
     for (n, answer) in (0..).zip(answers) {
         assert_eq!(answer.unwrap(), number(n * 2));
     }
-    let _requests = answering.await.unwrap();
+    let _requests = within("the end of the answers", answering).await.unwrap();
     let error = bus.request(&to, number(1), Duration::from_millis(20)).await.unwrap_err();
     assert_eq!(error, BusError::Timeout { subject: to, ms: 20 });
 }
@@ -196,7 +215,7 @@ pub async fn a_restart_keeps_subscriptions(of: impl BusUnderTest) {
         }
         unreachable!()
     };
-    tokio::time::timeout(PATIENCE, arrived).await.expect("a message in time");
+    within("a message after the restart", arrived).await;
     assert!(bus.outages() > outages.0 && other.outages() > outages.1);
     assert!(!bus.is_away() && !other.is_away());
     assert_eq!(
@@ -232,7 +251,7 @@ pub async fn losses_at_restarts_are_gaps(of: impl BusUnderTest) {
     let mut receive = async |count: u32| {
         let until = whole + count;
         while whole < until {
-            let delivery = tokio::time::timeout(PATIENCE, receiving.next()).await.expect("a message in time");
+            let delivery = within("a numbered message", receiving.next()).await;
             let (gap, event) = incoming.accept(&delivery.unwrap().payload).unwrap();
             is_gap |= gap.is_some();
             if let Some(Event::Message(received)) = event {
@@ -249,7 +268,7 @@ pub async fn losses_at_restarts_are_gaps(of: impl BusUnderTest) {
     }
     receive(50).await;
     is_done.store(true, Relaxed);
-    sending.await.unwrap();
+    within("the sender's end", sending).await.unwrap();
 }
 
 /// Each node has its own connection to the bus.
@@ -258,10 +277,10 @@ pub async fn nodes_reach_each_other(of: impl BusUnderTest) {
     let to = subject("node.requests");
     let mut requests = other.subscribe(&to).await.unwrap();
     let asking = tokio::spawn(async move { bus.request(&to, number(20), PATIENCE).await });
-    let request = requests.next().await.unwrap();
+    let request = delivery(&mut requests).await.unwrap();
     assert_eq!(request.payload, number(20));
     other.publish(&request.reply_to.unwrap(), number(40)).await.unwrap();
-    assert_eq!(asking.await.unwrap(), Ok(number(40)));
+    assert_eq!(within("the answer", asking).await.unwrap(), Ok(number(40)));
 }
 
 /// A bus, with what must outlive it.

@@ -1,6 +1,10 @@
 //! NATS drivers beyond the contract: a server that is away, paused or refuses, several clusters on one server.
 
-use crate::{contract::subject, drivers::nats_options, nats_server::NatsServer};
+use crate::{
+    contract::{subject, within},
+    drivers::nats_options,
+    nats_server::NatsServer,
+};
 use bytes::Bytes;
 use guildhall_bus::{Bus, BusError, Key, KeyValue, KvError, NatsBus, NatsCredentials, NatsKv, NatsOptions, NatsTls};
 use std::time::{Duration, Instant};
@@ -24,7 +28,8 @@ async fn away_is_known_at_once() {
     server.crash();
     let until = Instant::now() + PATIENCE;
     while !(bus.is_away() && other.is_away() && kv.is_away()) {
-        assert!(Instant::now() < until);
+        let away = [bus.is_away(), other.is_away(), kv.is_away()];
+        assert!(Instant::now() < until, "not all notice that the server is away: {away:?}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let began = Instant::now();
@@ -82,8 +87,8 @@ async fn a_paused_server_holds_nobody_up() {
     };
     // The update may have happened: the caller finds out by its value.
     assert!(found.value == "1" || found.value == "2", "{found:?}");
-    while bus.publish(&subject("small"), Bytes::new()).await.is_err() {
-        assert!(Instant::now() < until);
+    while let Err(error) = bus.publish(&subject("small"), Bytes::new()).await {
+        assert!(Instant::now() < until, "{error}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
@@ -98,7 +103,8 @@ async fn clusters_with_different_prefixes_share_a_server() {
     let nobody = one_bus.request(&subject("same"), Bytes::new(), PATIENCE).await;
     assert_eq!(nobody, Err(BusError::NoResponders(subject("same"))));
     other_bus.publish(&subject("same"), Bytes::from_static(b"of other")).await.unwrap();
-    assert_eq!(received.next().await.unwrap().payload, Bytes::from_static(b"of other"));
+    let delivery = within("a message", received.next()).await.unwrap();
+    assert_eq!(delivery.payload, Bytes::from_static(b"of other"));
     let (one_kv, other_kv) = (NatsKv::connect(&one).await.unwrap(), NatsKv::connect(&other).await.unwrap());
     one_kv.create(&key("same"), Bytes::new(), None).await.unwrap();
     assert_eq!(other_kv.get(&key("same")).await, Ok(None));
@@ -115,8 +121,8 @@ async fn nodes_that_start_together_share_one_bucket() {
         let options = options.clone();
         tokio::spawn(async move { NatsKv::connect(&options).await })
     });
-    let stores: Vec<NatsKv> =
-        futures_util::future::join_all(connecting).await.into_iter().map(|store| store.unwrap().unwrap()).collect();
+    let connected = within("all connections", futures_util::future::join_all(connecting)).await;
+    let stores: Vec<NatsKv> = connected.into_iter().map(|store| store.unwrap().unwrap()).collect();
     stores[0].create(&key("a"), Bytes::new(), None).await.unwrap();
     for store in &stores {
         assert!(store.get(&key("a")).await.unwrap().is_some());

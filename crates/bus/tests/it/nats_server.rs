@@ -10,6 +10,7 @@ use std::{
     sync::{
         Mutex, OnceLock,
         atomic::{AtomicU32, Ordering},
+        mpsc::{Receiver, channel},
     },
     thread,
     time::{Duration, Instant},
@@ -18,6 +19,8 @@ use std::{
 /// The program, where it is not found by itself.
 const PROGRAM: &str = "GUILDHALL_NATS_SERVER";
 const STARTING_MAX: Duration = Duration::from_secs(60);
+/// Longer than the keeper takes for a word, or for the end.
+const KEEPER_MAX: Duration = Duration::from_secs(30);
 
 /// Obeys words on its standard input, and stops the server at its end.
 const KEEPER: &str = r#"
@@ -51,7 +54,18 @@ struct Keeper {
     shell: Child,
     /// None: it is to stop.
     input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
+    /// Its lines.
+    answers: Receiver<String>,
+}
+
+/// Reads the keeper's lines, so that a wait for one can have a limit.
+fn lines(output: ChildStdout) -> Receiver<String> {
+    let (sender, lines) = channel();
+    thread::spawn(move || {
+        let lines = BufReader::new(output).lines().map_while(Result::ok);
+        let _ = lines.map(|line| sender.send(line)).find(Result::is_err);
+    });
+    lines
 }
 
 /// The program, as `tools/nats-server` finds it.
@@ -107,8 +121,8 @@ impl NatsServer {
         let mut keeper = Command::new("/bin/sh");
         keeper.args(["-c", KEEPER]).envs([("PROGRAM", &program), ("DIR", &dir)]);
         let mut shell = keeper.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let (input, output) = (shell.stdin.take(), BufReader::new(shell.stdout.take().unwrap()));
-        let server = Self { dir, port, keeper: Mutex::new(Keeper { shell, input, output }) };
+        let (input, answers) = (shell.stdin.take(), lines(shell.stdout.take().unwrap()));
+        let server = Self { dir, port, keeper: Mutex::new(Keeper { shell, input, answers }) };
         server.wait_until_ready();
         Some(server)
     }
@@ -116,9 +130,8 @@ impl NatsServer {
     fn say(&self, word: &str) {
         let mut keeper = self.keeper.lock().unwrap();
         keeper.input.as_mut().unwrap().write_all(format!("{word}\n").as_bytes()).unwrap();
-        let mut answer = String::new();
-        keeper.output.read_line(&mut answer).unwrap();
-        assert_eq!(answer, "done\n");
+        let answer = keeper.answers.recv_timeout(KEEPER_MAX);
+        assert_eq!(answer.as_deref(), Ok("done"), "the keeper's answer to {word}");
     }
 
     fn wait_until_ready(&self) {
@@ -172,6 +185,14 @@ impl Drop for NatsServer {
     fn drop(&mut self) {
         let mut keeper = self.keeper.lock().unwrap();
         keeper.input = None;
-        let _ = keeper.shell.wait();
+        let until = Instant::now() + KEEPER_MAX;
+        while matches!(keeper.shell.try_wait(), Ok(None)) {
+            if Instant::now() > until {
+                eprintln!("the server of {} does not end", self.dir.display());
+                let _ = keeper.shell.kill();
+                return;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 }

@@ -88,10 +88,11 @@ impl S3Server {
     /// Creates a bucket of this name.
     pub fn create(&self, name: &str) {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.set_read_timeout(Some(STARTING_MAX)).unwrap();
         let head = format!("PUT /{name} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
         stream.write_all(head.as_bytes()).unwrap();
         let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
+        stream.read_to_string(&mut answer).unwrap_or_else(|error| panic!("{error} instead of an answer to {head}"));
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     }
 }
@@ -114,6 +115,14 @@ impl Drop for S3Server {
     fn drop(&mut self) {
         let (shell, input) = self.keeper.get_mut().unwrap();
         drop(input.take());
-        let _ = shell.wait();
+        let until = Instant::now() + STARTING_MAX;
+        while matches!(shell.try_wait(), Ok(None)) {
+            if Instant::now() > until {
+                eprintln!("the S3 server at port {} does not end", self.port);
+                let _ = shell.kill();
+                return;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 }
