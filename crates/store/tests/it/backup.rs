@@ -27,9 +27,11 @@ async fn a_backup_beside_a_writer_has_everything_that_was_acknowledged() {
         }
     });
     for round in 0..5 {
-        while acknowledged.load(Ordering::Acquire) < (round + 1) * 50 {
-            tokio::task::yield_now().await;
-        }
+        until("more messages", async || match acknowledged.load(Ordering::Acquire) {
+            count if count < (round + 1) * 50 => Err(count),
+            _ => Ok(()),
+        })
+        .await;
         let before = acknowledged.load(Ordering::Acquire);
         let to = copy.path().join(round.to_string());
         std::fs::create_dir(&to).unwrap();
@@ -49,7 +51,7 @@ async fn a_backup_beside_a_writer_has_everything_that_was_acknowledged() {
         restored.close().await;
     }
     stop.store(true, Ordering::Relaxed);
-    writing.await.unwrap();
+    within("the writer's end", writing).await.unwrap();
     store.close().await;
 }
 

@@ -14,7 +14,11 @@ use std::{
     io::{BufRead, BufReader, Read, Write as _},
     path::Path,
     process::{Child, Command, Stdio},
-    sync::Arc,
+    sync::{
+        Arc,
+        mpsc::{Receiver, RecvTimeoutError, channel},
+    },
+    thread,
 };
 
 const ROLE: &str = "GUILDHALL_STORE_TEST_ROLE";
@@ -112,12 +116,40 @@ fn start(role: &str, dir: &Path, first_channel: u64) -> Child {
 /// An acknowledgement: channel, step, and how long the log was afterwards.
 type Ack = (u64, u64, u64);
 
+/// What a child says, line by line.
+struct Said(Receiver<String>);
+
+impl Said {
+    fn by(child: &mut Child) -> Self {
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let (sender, lines) = channel();
+        thread::spawn(move || {
+            let mut line = String::new();
+            while out.read_line(&mut line).is_ok_and(|bytes| bytes > 0) && sender.send(line.clone()).is_ok() {
+                line.clear();
+            }
+        });
+        Self(lines)
+    }
+
+    /// The next line, with its end; none when the child has ended. A child that is silent is killed.
+    fn next(&self, child: &mut Child, so_far: impl FnOnce() -> String) -> Option<String> {
+        match self.0.recv_timeout(PATIENCE) {
+            Ok(line) => Some(line),
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => {
+                child.kill().unwrap();
+                panic!("the child says nothing for {PATIENCE:?}, after {}", so_far());
+            }
+        }
+    }
+}
+
 /// Lets the child acknowledge so often, kills it, and returns all it said to have acknowledged.
 fn kill_after(mut child: Child, acks_count: usize) -> Vec<Ack> {
-    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let said = Said::by(&mut child);
     let mut acks = Vec::new();
-    let mut line = String::new();
-    while out.read_line(&mut line).unwrap() > 0 {
+    while let Some(line) = said.next(&mut child, || format!("{} of {acks_count} commits", acks.len())) {
         // The last one may be cut off, and is none then.
         if let Some(ack) = line.strip_prefix("ack ").and_then(|rest| rest.strip_suffix('\n')) {
             let mut numbers = ack.split(' ').map(|number| number.parse().unwrap());
@@ -126,7 +158,6 @@ fn kill_after(mut child: Child, acks_count: usize) -> Vec<Ack> {
                 child.kill().unwrap(); // and go on reading what it said until then
             }
         }
-        line.clear();
     }
     let status = child.wait().unwrap();
     assert!(acks.len() >= acks_count, "the child ended by itself: {status}");
@@ -241,11 +272,10 @@ async fn a_damaged_log_costs_only_what_is_behind_the_damage() {
 async fn another_process_is_kept_out_until_it_is_gone() {
     let dir = TempDir::new();
     let mut child = start("hold", dir.path(), 100);
-    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let said = Said::by(&mut child);
     let mut line = String::new();
     while line != "ready\n" {
-        line.clear();
-        assert!(out.read_line(&mut line).unwrap() > 0, "the child did not open the store");
+        line = said.next(&mut child, || line).expect("the child opens the store");
     }
     let error = SqliteStore::open(dir.path(), quick()).await.err().unwrap();
     assert!(matches!(&error, StoreError::InUse { process_id, .. } if *process_id == Some(child.id())), "{error:?}");

@@ -28,14 +28,8 @@ async fn failure(options: PostgresOptions) -> StoreError {
 }
 
 /// Waits for a state that comes within seconds.
-async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..6_000 {
-        if is_so() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("{what}");
+async fn until_so(what: &str, mut is_so: impl FnMut() -> bool) {
+    until(what, async || if is_so() { Ok(()) } else { Err("it is not so") }).await;
 }
 
 /// Another node takes the database, as after a failure of the network.
@@ -87,7 +81,7 @@ async fn one_node_at_a_time() {
     let second = tokio::spawn(async move { open(&url).await });
     tokio::time::sleep(Duration::from_millis(50)).await;
     store.close().await;
-    second.await.unwrap().close().await;
+    within("the second node", second).await.unwrap().close().await;
 }
 
 /// W3: whatever a node believes, it writes nothing once another has claimed the database.
@@ -130,7 +124,7 @@ async fn w3_a_node_without_writes_finds_out() {
     claim(server, &database);
     let others = "datname = current_database() AND pid <> pg_backend_pid()";
     server.sql(&database, &format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}"));
-    until("the claim is noticed", || store.is_fenced()).await;
+    until_so("a claim that is noticed", || store.is_fenced()).await;
     store.close().await;
 }
 
@@ -141,15 +135,16 @@ async fn w3_nothing_is_committed_after_a_claim() {
     let database = server.create_database();
     let store = Arc::new(open(&server.url(&database)).await);
     store.commit(guild_with_channels(100, &[101])).await.unwrap();
+    let acked = Arc::new(AtomicU64::new(0));
     let tasks: Vec<_> = (0..8)
         .map(|task| {
-            let store = store.clone();
+            let (store, acked) = (store.clone(), acked.clone());
             tokio::spawn(async move {
                 for n in 0.. {
                     let from = 1_000_000 * (task + 1) + n * 100;
                     let writes = (from..from + 1 + n % 50).map(|n| put_message(100, 101, n)).collect();
                     match store.commit(writes).await {
-                        Ok(()) => {}
+                        Ok(()) => drop(acked.fetch_add(1, Relaxed)),
                         Err(StoreError::Fenced) => return,
                         Err(other) => panic!("{other:?}"),
                     }
@@ -157,16 +152,14 @@ async fn w3_nothing_is_committed_after_a_claim() {
             })
         })
         .collect();
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    until_so("fifty commits", || acked.load(Relaxed) > 50).await;
     let count = "SELECT count(*) FROM messages";
     let at_claim = tokio::task::block_in_place(|| {
         // The count is read on a snapshot that is made after the claim was committed.
         claim(server, &database);
         server.sql(&database, count)
     });
-    for task in tasks {
-        task.await.unwrap();
-    }
+    within("the end of all writers", join_all(tasks)).await.into_iter().for_each(Result::unwrap);
     assert_eq!(server.sql(&database, count), at_claim);
     assert_ne!(at_claim, "0");
     store.close().await;
@@ -197,9 +190,11 @@ async fn commits_survive_a_restart_of_the_server() {
         })
         .collect();
     let reach = async |count: u64| {
-        while acked.load(Relaxed) < count {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        until(&format!("{count} commits"), async || match acked.load(Relaxed) {
+            acked if acked < count => Err(acked),
+            _ => Ok(()),
+        })
+        .await;
     };
     for _ in 0..2 {
         reach(acked.load(Relaxed) + 200).await;
@@ -210,7 +205,7 @@ async fn commits_survive_a_restart_of_the_server() {
     stop.store(true, Relaxed);
     let mut expected = 0;
     for (task, handle) in tasks.into_iter().enumerate() {
-        let count = handle.await.unwrap();
+        let count = within("a writer's end", handle).await.unwrap();
         expected += count;
         let sql = format!("SELECT count(*) FROM messages WHERE id / 1000000 = {}", task + 1);
         assert_eq!(server.sql(&database, &sql), count.to_string());
@@ -230,9 +225,9 @@ async fn an_outage_fails_commits_after_its_limit_and_passes() {
     assert!(matches!(error, StoreError::Unreachable(_)), "{error:?}");
     let error = failure(options).await;
     assert!(matches!(error, StoreError::Server { .. }), "{error:?}");
-    until("the outage is noticed", || store.is_away()).await;
+    until_so("an outage that is noticed", || store.is_away()).await;
     tokio::task::block_in_place(|| server.start_again());
-    until("the end of the outage is noticed", || !store.is_away()).await;
+    until_so("the end of the outage", || !store.is_away()).await;
     store.commit(vec![put_message(100, 101, 2)]).await.unwrap();
     assert_eq!(page(&store, 101, Page::Newest, 10).await, [2]);
     store.close().await;
@@ -359,9 +354,7 @@ async fn deadlocks_are_repeated() {
             })
         })
         .collect();
-    for task in tasks {
-        task.await.unwrap();
-    }
+    within("the end of all writers", join_all(tasks)).await.into_iter().for_each(Result::unwrap);
     assert_eq!(store.guild_ids(id(0), 1000).await.unwrap().len(), 160);
     store.close().await;
 }
@@ -387,13 +380,11 @@ async fn deleted_content_is_purged() {
         (SELECT count(*) FROM members WHERE guild_id = 100) + (SELECT count(*) FROM roles WHERE guild_id = 100) + \
         (SELECT count(*) FROM reactions WHERE channel_id = 101) + (SELECT count(*) FROM guilds WHERE id = 100) + \
         (SELECT count(*) FROM channels WHERE guild_id = 0) + (SELECT count(*) FROM deleted_guilds WHERE id > 0)";
-    for _ in 0..3_000 {
-        if server.sql(&database, left) == "0" {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    assert_eq!(server.sql(&database, left), "0");
+    until("the end of the purge", async || match server.sql(&database, left).as_str() {
+        "0" => Ok(()),
+        left => Err(left.to_owned()),
+    })
+    .await;
     assert_eq!(load(&store, id(200)).await, kept);
     assert_eq!(reactions(&store, 201, 2_001_000).await[0].1.len(), 8);
     // An id that is used again before its purge starts empty.

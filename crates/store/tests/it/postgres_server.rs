@@ -11,6 +11,7 @@ use std::{
     sync::{
         Mutex, OnceLock,
         atomic::{AtomicU32, Ordering},
+        mpsc::{Receiver, channel},
     },
     thread,
     time::{Duration, Instant},
@@ -19,6 +20,8 @@ use std::{
 /// Folder of PostgreSQL's programs, where it is not found by itself.
 const BIN: &str = "GUILDHALL_TEST_POSTGRES_BIN";
 const STARTING_MAX: Duration = Duration::from_secs(60);
+/// Longer than the keeper takes for a word, or for the end.
+const KEEPER_MAX: Duration = Duration::from_secs(30);
 /// Account of the database, and its password on the port.
 pub const USER: &str = "guildhall";
 pub const PASSWORD: &str = "a/b:c@d";
@@ -38,7 +41,7 @@ while read -r word; do
     esac
     echo done
 done
-kill -INT $server
+kill -QUIT $server
 wait $server
 rm -rf "$DIR"
 "#;
@@ -54,7 +57,31 @@ struct Keeper {
     shell: Child,
     /// None: it is to stop.
     input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
+    /// Its lines.
+    answers: Receiver<String>,
+}
+
+/// Reads the keeper's lines, so that a wait for one can have a limit.
+fn lines(output: ChildStdout) -> Receiver<String> {
+    let (sender, lines) = channel();
+    thread::spawn(move || {
+        let lines = BufReader::new(output).lines().map_while(Result::ok);
+        let _ = lines.map(|line| sender.send(line)).find(Result::is_err);
+    });
+    lines
+}
+
+/// Waits for the end of a process; whether it came in time.
+fn has_ended(child: &mut Child, within: Duration) -> bool {
+    let until = Instant::now() + within;
+    while matches!(child.try_wait(), Ok(None)) {
+        if Instant::now() > until {
+            let _ = child.kill();
+            return false;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    true
 }
 
 /// Folder of the newest PostgreSQL on this machine.
@@ -138,16 +165,19 @@ impl PostgresServer {
         let mut initdb = command(&bin.join("initdb"), user);
         initdb.args(["--auth-local=trust", "--auth-host=scram-sha-256", "--no-sync", "--encoding=UTF8", "--locale=C"]);
         initdb.args(["--username", USER, "--pwfile"]).arg(dir.join("password")).arg("-D").arg(dir.join("data"));
-        let made = initdb.output().expect("initdb, by setpriv of util-linux where this is root");
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let said = fs::File::create(dir.join("initdb.log")).unwrap();
+        initdb.stdin(Stdio::null()).stdout(said.try_clone().unwrap()).stderr(said);
+        let mut made = initdb.spawn().expect("initdb, by setpriv of util-linux where this is root");
+        let is_made = has_ended(&mut made, STARTING_MAX) && made.wait().unwrap().success();
+        assert!(is_made, "initdb: {}", fs::read_to_string(dir.join("initdb.log")).unwrap_or_default());
         let arguments = arguments.iter().map(|argument| argument.replace("DIR", &dir.display().to_string()));
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let mut keeper = command(Path::new("/bin/sh"), user);
         keeper.args(["-c", KEEPER, "keeper"]).args(arguments);
         keeper.envs([("BIN", bin.as_path()), ("DIR", &dir)]).env("PORT", port.to_string());
         let mut shell = keeper.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let (input, output) = (shell.stdin.take(), BufReader::new(shell.stdout.take().unwrap()));
-        let server = Self { dir, port, keeper: Mutex::new(Keeper { shell, input, output }) };
+        let (input, answers) = (shell.stdin.take(), lines(shell.stdout.take().unwrap()));
+        let server = Self { dir, port, keeper: Mutex::new(Keeper { shell, input, answers }) };
         server.wait_until_ready();
         Some(server)
     }
@@ -155,9 +185,8 @@ impl PostgresServer {
     fn say(&self, word: &str) {
         let mut keeper = self.keeper.lock().unwrap();
         keeper.input.as_mut().unwrap().write_all(format!("{word}\n").as_bytes()).unwrap();
-        let mut answer = String::new();
-        keeper.output.read_line(&mut answer).unwrap();
-        assert_eq!(answer, "done\n");
+        let answer = keeper.answers.recv_timeout(KEEPER_MAX);
+        assert_eq!(answer.as_deref(), Ok("done"), "the keeper's answer to {word}");
     }
 
     fn wait_until_ready(&self) {
@@ -180,10 +209,11 @@ impl PostgresServer {
         self.wait_until_ready();
     }
 
-    /// Executes SQL by `psql`.
+    /// Executes SQL by `psql`, for a minute at most.
     pub fn try_sql(&self, database: &str, sql: &str) -> Result<String, String> {
         let mut psql = Command::new(programs().unwrap().join("psql"));
         psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-U", USER, "-d", database, "-c", sql]);
+        psql.env("PGCONNECT_TIMEOUT", "10").env("PGOPTIONS", "-c statement_timeout=60s");
         let done = psql.arg("-h").arg(&self.dir).args(["-p", &self.port.to_string()]).output().unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).trim().to_owned();
         if done.status.success() { Ok(text(done.stdout)) } else { Err(text(done.stderr)) }
@@ -217,7 +247,9 @@ impl Drop for PostgresServer {
     fn drop(&mut self) {
         let keeper = self.keeper.get_mut().unwrap();
         keeper.input = None;
-        let _ = keeper.shell.wait();
+        if !has_ended(&mut keeper.shell, KEEPER_MAX) {
+            eprintln!("the server of {} does not end", self.dir.display());
+        }
         let _ = fs::remove_dir_all(&self.dir);
     }
 }

@@ -3,10 +3,7 @@
 use crate::{sqlite::raw, support::*};
 use guildhall_guild::Write;
 use guildhall_store::{Page, SqliteStore, Store as _};
-use std::{
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::{path::Path, time::Instant};
 
 const MESSAGES: u64 = 20_000;
 
@@ -16,11 +13,11 @@ async fn count(dir: &Path, sql: &'static str) -> i64 {
 }
 
 async fn wait_for(dir: &Path, sql: &'static str, expected: i64) {
-    let deadline = Instant::now() + Duration::from_secs(120);
-    while count(dir, sql).await != expected {
-        assert!(Instant::now() < deadline, "{sql} is {}, not {expected}", count(dir, sql).await);
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    until(&format!("{expected} as the answer to {sql}"), async || {
+        let found = count(dir, sql).await;
+        if found == expected { Ok(()) } else { Err(found) }
+    })
+    .await;
 }
 
 /// A guild with many messages in two channels and many members, and a second guild.
@@ -63,7 +60,13 @@ async fn s21_9_a_deleted_guild_is_gone_at_once_and_purged_in_slices() {
 
     // Other writes come in between.
     let mut commits = 0;
-    while count(dir.path(), "SELECT COUNT(*) FROM messages WHERE guild_id = 100").await > 0 {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let left = count(dir.path(), "SELECT COUNT(*) FROM messages WHERE guild_id = 100").await;
+        if left == 0 {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{left} messages are not purged, after {commits} commits");
         store.commit(vec![put_message(200, 201, 300_000_000 + commits)]).await.unwrap();
         commits += 1;
     }

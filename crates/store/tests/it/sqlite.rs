@@ -57,12 +57,14 @@ async fn one_store_at_a_time() {
 
     // Dropped, it lets go as soon as what was queued is written.
     drop(store);
-    let mut attempts = 0;
-    while let Err(error) = SqliteStore::open(&inside, quick()).await {
-        assert!(matches!(error, StoreError::InUse { .. }) && attempts < 1_000_000, "{error:?}");
-        attempts += 1;
-        tokio::task::yield_now().await;
-    }
+    until("a free store", async || match SqliteStore::open(&inside, quick()).await {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            assert!(matches!(error, StoreError::InUse { .. }), "{error:?}");
+            Err(error)
+        }
+    })
+    .await;
 }
 
 #[cfg(unix)]
@@ -196,7 +198,7 @@ async fn closing_commits_what_is_queued() {
     tokio::task::yield_now().await; // on one thread, in order: now all are queued
     tokio::join!(store.close(), store.close());
     for commit in commits {
-        commit.await.unwrap().unwrap();
+        within("a commit", commit).await.unwrap().unwrap();
     }
     assert!(matches!(store.commit(vec![put_message(100, 101, 999)]).await, Err(StoreError::Closed)));
     assert!(matches!(store.message(id(101), id(1)).await, Err(StoreError::Closed)));
@@ -289,12 +291,11 @@ async fn the_log_is_merged_beside_the_commits() {
     }
     let messages = store.messages(id(101), Page::Newest, 1000).await.unwrap();
     assert_eq!((messages.len(), messages[0].message.id), (1000, id(1_000 + 20_000 - 1)));
-    for _ in 0..1_000 {
-        if bytes("guildhall.db") > 1 << 20 {
-            assert!(bytes("guildhall.db-wal") < 32 << 20, "{}", bytes("guildhall.db-wal"));
-            return store.close().await;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
-    panic!("nothing was merged: the database has {} bytes", bytes("guildhall.db"));
+    until("a database of a mebibyte", async || match bytes("guildhall.db") {
+        merged if merged > 1 << 20 => Ok(()),
+        merged => Err(merged),
+    })
+    .await;
+    assert!(bytes("guildhall.db-wal") < 32 << 20, "{}", bytes("guildhall.db-wal"));
+    store.close().await;
 }

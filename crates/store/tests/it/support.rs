@@ -5,18 +5,43 @@ use guildhall_model::{Channel, ChannelType, Guild, GuildId, Id, Member, Message,
 use guildhall_stdx::Timestamp;
 use guildhall_store::{SqliteOptions, SqliteStore, Store, StoreError, Synchronous};
 use std::{
+    fmt::Debug,
     fs,
+    panic::Location,
     path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 /// No ids, where the compiler wants to know of what.
 pub const NONE: [u64; 0] = [];
 /// The largest id there is.
 pub const ID_MAX: u64 = u64::MAX >> 1;
+
+/// Longer than anything takes that a test waits for.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Waits for what must happen.
+#[track_caller]
+pub fn within<F: Future>(what: &str, waited_for: F) -> impl Future<Output = F::Output> {
+    let (what, at) = (what.to_owned(), Location::caller());
+    async move {
+        let happened = tokio::time::timeout(PATIENCE, waited_for).await;
+        happened.unwrap_or_else(|_| panic!("{PATIENCE:?} without {what}, for which {at} waits"))
+    }
+}
+
+/// Waits for a state; the panic shows what there is `instead`.
+pub async fn until<T: Debug>(what: &str, mut state: impl AsyncFnMut() -> Result<(), T>) {
+    let deadline = Instant::now() + PATIENCE;
+    while let Err(instead) = state().await {
+        assert!(Instant::now() < deadline, "{PATIENCE:?} without {what}: {instead:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
 
 /// A directory that goes with its owner.
 pub struct TempDir(PathBuf);
