@@ -441,7 +441,9 @@ mod tests {
         let log = AccessLog::open(path.clone(), SystemClock::default()).unwrap();
         drop(begin(&log, "/healthz"));
         // Written before the file is renamed.
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
         while std::fs::read(&path).unwrap().is_empty() {
+            assert!(std::time::Instant::now() < deadline, "the line is not written");
             std::thread::yield_now();
         }
         std::fs::rename(&path, &moved).unwrap();

@@ -371,6 +371,9 @@ mod tests {
         time::Duration,
     };
 
+    /// Longer than anything takes that a test waits for.
+    const PATIENCE: Duration = Duration::from_secs(30);
+
     struct World {
         poll: mio::Poll,
         sockets: Sockets,
@@ -392,6 +395,7 @@ mod tests {
         fn connect(&mut self, key: SlotKey) -> StdStream {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let theirs = StdStream::connect(listener.local_addr().unwrap()).unwrap();
+            theirs.set_read_timeout(Some(PATIENCE)).unwrap();
             let ours = listener.accept().unwrap().0;
             ours.set_nonblocking(true).unwrap();
             self.count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -413,9 +417,8 @@ mod tests {
     }
 
     fn read(theirs: &mut StdStream, count: usize) -> Vec<u8> {
-        theirs.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         let mut bytes = vec![0; count];
-        theirs.read_exact(&mut bytes).unwrap();
+        theirs.read_exact(&mut bytes).unwrap_or_else(|error| panic!("{error} instead of {count} bytes"));
         bytes
     }
 
@@ -447,7 +450,7 @@ mod tests {
             let mut theirs = world.connect(key(0, 1));
             let mut events = mio::Events::with_capacity(8);
             // Event of the new socket.
-            world.poll.poll(&mut events, Some(Duration::from_secs(30))).unwrap();
+            world.poll.poll(&mut events, Some(PATIENCE)).unwrap();
             let frame: Vec<u8> = (0..4096).map(|n| n as u8).collect();
             let mut taken = 0;
             let rest = loop {

@@ -1,36 +1,36 @@
 //! Accounts deleted with what they wrote: in the background, over restarts, and as clients see it.
 
-use crate::{support::World, v1::Backend};
+use crate::{
+    support::{World, until},
+    v1::Backend,
+};
 use guildhall_backend::V1Limits;
 use guildhall_rest::ApiLimits;
 use guildhall_store::{SqliteStore, Store};
 use serde_json::{Value, json};
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 impl Backend {
     /// The job, once it has ended.
     async fn ended(&self, job: &Value) -> Value {
         let path = format!("/jobs/{}", job["id"].as_str().unwrap());
-        for _ in 0..3_000 {
+        until("the end of the job", async || {
             let answer = self.request(&self.key, "GET", &path, "").await;
-            if answer.status == 200 && answer.json()["state"] != "running" {
-                return answer.json();
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        panic!("the job did not end: {}", self.request(&self.key, "GET", &path, "").await.body);
+            let is_over = answer.status == 200 && answer.json()["state"] != "running";
+            if is_over { Ok(answer.json()) } else { Err(answer) }
+        })
+        .await
     }
 
     /// Answers once the jobs of the store were read.
     async fn delete(&self, query: &str, status: u16) -> Value {
-        loop {
+        let answer = until("an answer other than 503", async || {
             let answer = self.request(&self.key, "DELETE", &format!("/users/101?{query}"), "").await;
-            if answer.status != 503 {
-                assert_eq!(answer.status, status, "{}", answer.body);
-                return answer.json();
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+            if answer.status == 503 { Err(answer) } else { Ok(answer) }
+        });
+        let answer = answer.await;
+        assert_eq!(answer.status, status, "{}", answer.body);
+        answer.json()
     }
 
     /// Bob writes to the guild, to a thread that is closed then, and to ana; he reacts, and so does she.

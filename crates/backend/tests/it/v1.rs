@@ -1,11 +1,11 @@
 //! The backend API's gate: keys, limits, sizes. Accepted requests are tested in `guildhall/tests/it/backend.rs`, over
 //! sockets.
 
-use crate::support::{Answer, World};
+use crate::support::{Answer, World, until};
 use axum::{
     Router,
     body::{Body, Bytes},
-    http::{Request, Response},
+    http::{Request, Response, StatusCode},
 };
 use futures_util::{FutureExt as _, stream};
 use guildhall_backend::{
@@ -158,13 +158,11 @@ async fn s21_streams_take_no_places_of_requests() {
         assert_eq!(backend.request(key, "GET", "/guilds", "").await.status, 200);
     }
     drop(streams);
-    for _ in 0..1_000 {
-        if follow(&backend.key).await.status() == 200 {
-            return;
-        }
-        tokio::task::yield_now().await;
-    }
-    panic!("a disconnected client releases its permit");
+    until("the permit of a disconnected client", async || match follow(&backend.key).await.status() {
+        StatusCode::OK => Ok(()),
+        status => Err(status),
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -342,15 +340,13 @@ async fn audit_has_what_was_done_for_a_client_that_went_away() {
     let mut begun: Begun = Box::pin(backend.api.clone().oneshot(request));
     assert!((&mut begun).now_or_never().is_none(), "it has begun");
     drop(begun);
-    for _ in 0..10_000 {
-        if let [entry] = &backend.audit("").await[..] {
-            assert_eq!((&*entry.1, entry.3), ("PUT /v1/users/{user_id}", 201));
-            assert_eq!(backend.request(&backend.key, "GET", "/users/5000", "").await.status, 200);
-            return;
-        }
-        tokio::task::yield_now().await;
-    }
-    panic!("there is no entry");
+    let entries = until("an entry", async || match backend.audit("").await {
+        entries if entries.len() == 1 => Ok(entries),
+        entries => Err(entries),
+    });
+    let entry = &entries.await[0];
+    assert_eq!((&*entry.1, entry.3), ("PUT /v1/users/{user_id}", 201));
+    assert_eq!(backend.request(&backend.key, "GET", "/users/5000", "").await.status, 200);
 }
 
 #[tokio::test]
@@ -367,11 +363,11 @@ async fn audit_entries_are_kept_for_so_long() {
     backend.world.clock.advance_ms(3 * DAY_MS);
     put(&backend, 6_000).await;
     let pruner = AuditPruner::start(backend.world.node.clone(), backend.world.clock.clone(), 2 * DAY_MS);
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    while backend.audit("?limit=1000").await.len() > 1 {
-        assert!(std::time::Instant::now() < deadline, "old entries are removed");
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
+    until("the removal of old entries", async || match backend.audit("?limit=1000").await.len() {
+        0 | 1 => Ok(()),
+        count => Err(count),
+    })
+    .await;
     drop(pruner);
     assert_eq!(backend.audit("").await[0].2, json!({"user_id": "6000"}));
     let off = Backend::new(V1Limits { audit_keep_ms: None, ..V1Limits::default() }).await;

@@ -121,8 +121,9 @@ fn trap_4_one_of_many_threads_compresses_and_all_get_the_same() {
         let threads: Vec<_> = (0..THREADS)
             .map(|_| {
                 let (cache, barrier, payload) = (cache.clone(), barrier.clone(), payload.clone());
+                // Nothing may fail before the barrier: the other threads would wait for ever.
+                let mut deflater = deflater();
                 thread::spawn(move || {
-                    let mut deflater = deflater();
                     barrier.wait();
                     let frame = cache.frame(5, &payload, Opcode::Text, SharedWindow::Full, &mut deflater);
                     (frame, deflater.compressed_count())

@@ -1,6 +1,6 @@
 //! Bodies: sizes, deadlines, form data.
 
-use crate::support::{Answer, World, invalid_form};
+use crate::support::{Answer, World, invalid_form, until};
 use axum::{
     body::{Body, Bytes},
     http::Request,
@@ -146,14 +146,16 @@ async fn s4_a_share_of_the_room_is_refused_at_once_and_others_have_theirs() {
     };
     let mut stalled: Vec<_> = (0..4).map(|n| stall(&world.ana.token, [192, 0, 2, n])).collect();
     // Each has asked for its channel and waits for its body once the guild has answered.
-    let refused = loop {
+    let refused = until("a refusal", async || {
         stalled.iter_mut().for_each(|answer| assert!(answer.now_or_never().is_none()));
         let answer = world.send(post_from(&world, &world.ana.token, [192, 0, 2, 9], hi())).await;
         if answer.status == 503 {
-            break answer;
+            return Ok(answer);
         }
         answer.has(200, 0);
-    };
+        Err(answer)
+    });
+    let refused = refused.await;
     assert_eq!(refused.header("retry-after"), "1");
     assert!(refused.body.contains("Too many requests of this account or address"), "{}", refused.body);
     world.send(post_from(&world, &world.bob.token, [192, 0, 2, 1], hi())).await.has(200, 0);
@@ -170,14 +172,16 @@ async fn s3_an_address_has_a_share_too() {
     let mut stalled: Vec<_> = [&world.ana, &world.bob]
         .map(|account| Box::pin(api.clone().oneshot(post_from(&world, &account.token, here, never()))))
         .into();
-    loop {
+    let refused = until("a refusal", async || {
         stalled.iter_mut().for_each(|answer| assert!(answer.now_or_never().is_none()));
         let answer = world.send(post_from(&world, &world.trusted.token, here, hi())).await;
         if answer.status == 503 {
-            break;
+            return Ok(());
         }
         answer.has(200, 0);
-    }
+        Err(answer)
+    });
+    refused.await;
     world.send(post_from(&world, &world.trusted.token, [192, 0, 2, 2], hi())).await.has(200, 0);
 }
 

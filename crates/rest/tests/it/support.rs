@@ -18,11 +18,30 @@ use guildhall_rest::{ApiLimits, ApiState, SessionStartLimit, router};
 use guildhall_stdx::Now;
 use guildhall_store::{MemoryStore, Store};
 use serde_json::Value;
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    fmt::Debug,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
 };
 use tower::ServiceExt;
+
+/// Longer than anything takes that a test waits for.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits for a state; the panic shows what there is instead.
+pub async fn until<T, S: Debug>(what: &str, mut state: impl AsyncFnMut() -> Result<T, S>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match state().await {
+            Ok(reached) => return reached,
+            Err(instead) => assert!(Instant::now() < deadline, "{PATIENCE:?} without {what}: {instead:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
 
 /// Where the wall clock starts.
 pub const UNIX_MS: i64 = 1_750_000_000_000;

@@ -6,6 +6,7 @@ use std::{
     io::{ErrorKind, Read as _},
     net::{Shutdown, TcpListener, TcpStream},
     os::fd::AsFd as _,
+    time::Duration,
 };
 
 fn batch() -> Option<SendBatch> {
@@ -24,7 +25,9 @@ fn batch() -> Option<SendBatch> {
 fn connected() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    (ours, listener.accept().unwrap().0)
+    let theirs = listener.accept().unwrap().0;
+    theirs.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    (ours, theirs)
 }
 
 fn text(n: usize) -> Vec<u8> {

@@ -133,6 +133,9 @@ mod tests {
         let mut node = TcpStream::connect(throttle.addr).unwrap();
         node.write_all(hello).unwrap();
         let (mut server, _) = nats.accept().unwrap();
+        for end in [&node, &server] {
+            end.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        }
         let mut heard = vec![0; hello.len()];
         server.read_exact(&mut heard).unwrap();
         assert_eq!(heard, hello);
