@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import pathlib
+import select
 import socket
 import struct
 import subprocess
@@ -19,6 +20,8 @@ from harness.failure import Failure
 
 CHUNK_BYTES = 16_384
 HELD_BYTES_MAX = 1 << 20
+# Longer than the process takes for an answer.
+ANSWER_SECONDS = 30
 
 
 class Link:
@@ -191,6 +194,8 @@ class Proxies:
         try:
             self._process.stdin.write(json.dumps({"link": link, "do": do, **fields}) + "\n")
             self._process.stdin.flush()
+            if not select.select([self._process.stdout], [], [], ANSWER_SECONDS)[0]:
+                raise Failure(f"the proxies do not answer {do!r} of {link}")
             answer = self._process.stdout.readline()
         except OSError as error:
             raise Failure(f"the proxies have ended: {error}") from error

@@ -19,6 +19,8 @@ from harness.failure import Failure
 from harness.node import free_port
 
 POLL_SECONDS = 0.05
+# Longer than a program takes that ends by itself: `initdb`, `psql`, a search for a server.
+PROGRAM_SECONDS = 60
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 ADMIN_KEY = "a key of the cluster suite, 32 bytes long"
 JWT_SECRET = "a secret of the cluster suite, 32 bytes"
@@ -26,7 +28,7 @@ JWT_SECRET = "a secret of the cluster suite, 32 bytes"
 
 def nats_server():
     """Path of the NATS server; None if there is none."""
-    done = subprocess.run([ROOT / "tools" / "nats-server"], capture_output=True, text=True, check=False)
+    done = subprocess.run([ROOT / "tools" / "nats-server"], capture_output=True, text=True, check=False, timeout=PROGRAM_SECONDS)
     return done.stdout.strip() if done.returncode == 0 else None
 
 
@@ -121,7 +123,7 @@ class Postgres(Server):
         data = self._folder / "data"
         subprocess.run(
             [programs / "initdb", "-D", data, "-U", "guildhall", "--auth=trust", "--encoding=UTF8", "--locale=C"],
-            check=True, capture_output=True, cwd="/", **identity,
+            check=True, capture_output=True, cwd="/", timeout=PROGRAM_SECONDS, **identity,
         )
         options = ["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_connections=200"]
         command = [programs / "postgres", "-D", data, "-k", self._folder, "-p", self.port, *options]
@@ -133,7 +135,8 @@ class Postgres(Server):
         deadline = time.monotonic() + patience.next_wait()
         command = [self._programs / "psql", "-h", "127.0.0.1", "-p", str(self.port), "-U", "guildhall", "postgres"]
         while True:
-            done = subprocess.run([*command, "-c", "CREATE DATABASE guildhall"], capture_output=True, text=True, check=False)
+            create = [*command, "-c", "CREATE DATABASE guildhall"]
+            done = subprocess.run(create, capture_output=True, text=True, check=False, timeout=PROGRAM_SECONDS)
             if done.returncode == 0:
                 return
             if time.monotonic() > deadline:
@@ -227,12 +230,17 @@ class Site:
         return node
 
     def wait_members(self, count):
-        """Waits until every live node lists `count` nodes."""
+        """Waits until every live node lists `count` nodes, all of them active."""
         deadline = time.monotonic() + self.patience.next_wait()
         alive = [node for node in self.nodes if node.is_alive()]
-        while any(len(node.must("GET", "/v1/cluster")["nodes"]) != count for node in alive):
+        while True:
+            known = {node.name: node.must("GET", "/v1/cluster")["nodes"] for node in alive}
+            # Only active nodes take guilds.
+            active = {name: sum(entry["state"] == "active" for entry in nodes) for name, nodes in known.items()}
+            if all(active[name] == len(nodes) == count for name, nodes in known.items()):
+                return
             if time.monotonic() > deadline:
-                raise Failure(f"not every node knows {count} nodes")
+                raise Failure(f"not every node knows {count} active nodes: {active}")
             time.sleep(POLL_SECONDS)
 
     def __enter__(self):

@@ -56,11 +56,19 @@ class ProxyCase(unittest.TestCase):
 
     def there_and_back(self, data):
         """The bytes that came back, and the time of the way."""
-        begun, back = time.monotonic(), b""
+        begun = time.monotonic()
         self.client.sendall(data)
-        while len(back) < len(data):
-            back += self.client.recv(65_536)
+        back = self.receive(len(data))
         return back, time.monotonic() - begun
+
+    def receive(self, count):
+        """The next `count` bytes. The socket waits for each piece for ten seconds at most."""
+        back = b""
+        while len(back) < count:
+            piece = self.client.recv(65_536)
+            self.assertNotEqual(piece, b"", f"the connection ended after {len(back)} of {count} bytes")
+            back += piece
+        return back
 
     def test_a_delay_applies_to_each_direction_and_ends(self):
         self.proxies.set_fault("link", delay_ms=150)
@@ -68,7 +76,8 @@ class ProxyCase(unittest.TestCase):
         self.assertEqual(back, b"late")
         self.assertGreaterEqual(seconds, 0.3 - EARLY_SECONDS)
         self.proxies.set_fault("link")
-        self.assertLess(self.there_and_back(b"soon")[1], 0.3)
+        # One way may meet a busy machine; twenty do not.
+        self.assertLess(min(self.there_and_back(b"soon")[1] for _ in range(20)), 0.3)
 
     def test_throttled_bytes_take_their_time_and_keep_their_order(self):
         data = bytes(range(256)) * 400
@@ -83,9 +92,8 @@ class ProxyCase(unittest.TestCase):
         self.proxies.set_fault("link", bytes_per_s=2_000)
         self.client.sendall(data)
         self.proxies.set_fault("link")
-        begun, back = time.monotonic(), 0
-        while back < len(data):
-            back += len(self.client.recv(65_536))
+        begun = time.monotonic()
+        self.receive(len(data))
         self.assertLess(time.monotonic() - begun, 5)
 
     def test_a_stalled_link_delivers_everything_at_its_end(self):
